@@ -1,0 +1,3 @@
+"""Cron for Slurm clusters, without admin rights."""
+
+__version__ = "0.1.0"

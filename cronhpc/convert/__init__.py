@@ -1,0 +1,1 @@
+"""Other schedulers' tables to entries; pure."""

@@ -1,0 +1,1 @@
+"""Pure decisions: no disk, process, clock, environment or log."""

@@ -1,0 +1,1 @@
+"""What runs inside a job: standard library only."""

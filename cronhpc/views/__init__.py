@@ -1,0 +1,1 @@
+"""Facts to text, JSON and HTML; pure."""
