@@ -1,0 +1,98 @@
+"""What cronhpc asks of a batch system: this much and no more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol
+
+from cronhpc.core.model import CronhpcError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from cronhpc.core.model import Ending, Queue
+
+
+class BatchError(CronhpcError):
+    """A command of the batch system failed. `text` is what it printed."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+
+class Unreachable(BatchError):
+    """No answer: time-out, controller away. What was asked may or may not have happened."""
+
+
+class Refused(BatchError):
+    """A plain no that will be no again: account, partition, impossible request, bad option, not a script."""
+
+
+class Limited(BatchError):
+    """A limit of the site: no further submission will be taken now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """One job to submit. It is always held when `held`; paths are absolute."""
+
+    script: str
+    arguments: tuple[str, ...] = ()  # of the script
+    options: tuple[str, ...] = ()  # sbatch options as written: "--partition=cpu"
+    job_name: str | None = None
+    comment: str = ""
+    output: str | None = None
+    error: str | None = None
+    chdir: str | None = None
+    begin: int | None = None  # epoch seconds
+    held: bool = True
+    export: Mapping[str, str] | None = None  # variables added to the run's environment
+    no_requeue: bool = False
+    append: bool = False  # --open-mode=append
+
+
+class Batch(Protocol):
+    """A batch system. Every call has a time-out and raises BatchError's leaves; none waits for a job."""
+
+    name: str  # "slurm" | "local"
+
+    def queue(self) -> Queue:
+        """All of this user's jobs in one query, ended ones as long as they are remembered. Raises Unreachable."""
+        ...
+
+    def submit(self, job: Submission) -> str:
+        """The new job's id. Raises Unreachable (the job may exist all the same), Refused, Limited."""
+        ...
+
+    def release(self, job_ids: Sequence[str]) -> None:
+        """Release held jobs in one call; unknown ids do not stop the others: judge by the queue. Raises Unreachable."""
+        ...
+
+    def cancel(self, job_ids: Sequence[str], *, pending_only: bool = False) -> None:
+        """Cancel jobs; those that are gone already are fine. Raises Unreachable."""
+        ...
+
+    def signal(self, job_ids: Sequence[str], name: str) -> None:
+        """Send a signal (TERM, USR1 …) to all processes of running jobs. Raises Unreachable."""
+        ...
+
+    def move(self, job_id: str, at: int, comment: str | None = None) -> None:
+        """Let a pending job start at `at` (epoch), and set its comment in the same update. Raises BatchError."""
+        ...
+
+    def hold(self, job_ids: Sequence[str], comment: str) -> None:
+        """Hold pending tasks and set their comment in one update. Raises BatchError."""
+        ...
+
+    def free(self, job_ids: Sequence[str], comment: str) -> None:
+        """Release tasks and set their comment. Raises BatchError."""
+        ...
+
+    def endings(self, job_ids: Sequence[str], since: int) -> Mapping[str, Ending]:
+        """What accounting knows of ended jobs submitted after `since`; empty where there is none."""
+        ...
+
+    def cancelled_by(self, job_id: str, since: int) -> int | None:
+        """The user id that cancelled a job, where accounting tells; None: unknown."""
+        ...
