@@ -238,6 +238,8 @@ class Claim:
     at: int = 0  # when it was claimed
     released: int | None = None
     ending: Ending | None = None
+    retry_at: int | None = None  # settled, and a further attempt is due then
+    fresh: bool = False  # it changed while the queue was being asked: its job may be missing from the answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +256,6 @@ class EntryState:
     previous_success: int | None = None  # slot
     last: Mapping[str, object] = field(default_factory=dict)  # the newest history row, for status
     missing: int = 0  # scans in a row in which its file was not seen
-    queue_misses: Mapping[str, int] = field(default_factory=dict)  # job id -> looks in a row that did not show it
 
 
 # --- the batch system ----------------------------------------------------------------------------------------------
@@ -461,12 +462,15 @@ class World:
     claims: tuple[Claim, ...] = ()
     queue: Queue | None = None
     queue_error: str = ""
+    endings: Mapping[str, Ending] = field(default_factory=dict)  # by job id: what accounting knows
     switches: tuple[Switch, ...] = ()
     switches_unknown: tuple[str, ...] = ()  # folders of switches that could not be listed
     skipped: tuple[Problem, ...] = ()  # files that are no entries, and why
     chain: ChainFacts = ChainFacts(wanted=False)
     last_tick: int | None = None
-    recent: tuple[tuple[int, str, int], ...] = ()  # (minute, entry name, submissions beyond the schedule or all: "")
+    recent: tuple[tuple[int, str, int], ...] = ()  # (minute, entry id, submissions); entry "": all of them
+    resident: bool = False  # a daemon wakes itself for each slot: nothing is submitted ahead
+    only: str = ""  # `run NAME`: the entry id that a slot is made for now, whatever its schedule
 
 
 class Reason(StrEnum):
@@ -563,15 +567,6 @@ class Settle:
 
 
 @dataclass(frozen=True, slots=True)
-class Miss:
-    """The queue does not show the job of `key`: looked again next time before anything is concluded."""
-
-    key: Key
-    name: str
-    job_id: str
-
-
-@dataclass(frozen=True, slots=True)
 class KeepLink:
     """A successor or spare stays as it is."""
 
@@ -643,7 +638,7 @@ class Free:
 
 
 Decision = (
-    Submit | UseUp | Wait | Adopt | Release | Cancel | Settle | Miss
+    Submit | UseUp | Wait | Adopt | Release | Cancel | Settle
     | KeepLink | SubmitLink | MoveLink | CancelLink | Rest | Stop | Hold | Free
 )  # fmt: skip
 

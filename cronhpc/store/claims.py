@@ -1,0 +1,190 @@
+"""Claims: how an attempt is run by one scheduler and once, on any file system.
+
+An attempt's steps are names in `state/claims/`, so a listing shows them all:
+
+    <key>              claimed: created with O_EXCL, by one alone
+    <key>.id           its one job id is recorded: link(2) of a finished file, so it is written once and never changed
+    <key>.go           the release may have been sent (rename of .id)
+    <key>.run          it was released (rename of .go)
+    <key>  with an ending, alone: settled
+
+The newest settled claim of an entry stays until a newer one exists: with it, a scheduler that read the folder long ago
+and was stopped since cannot claim the slot again, even where the watermark in `entries.json` was lost.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.core.model import Claim, ClaimState, Ending, Key, Result
+from cronhpc.store.files import create_once, read_bytes, replace_file, sync_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable
+    from pathlib import Path
+
+_STEPS = {".id": ClaimState.SUBMITTED, ".go": ClaimState.RELEASING, ".run": ClaimState.RELEASED}
+VERSION = 1
+
+
+class Claims:
+    """The claims of one cron directory. All methods raise OSError where the disk does."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def names(self) -> dict[Key, set[str]]:
+        """What the folder lists: for each key the suffixes present ("" for the claim itself)."""
+        found: dict[Key, set[str]] = {}
+        for name in os.listdir(self.folder):
+            stem, suffix = _parts(name)
+            key = Key.of(stem)
+            if key is not None:
+                found.setdefault(key, set()).add(suffix)
+        return found
+
+    def read(self, settled: Container[str]) -> tuple[Claim, ...]:
+        """Every claim; those whose key's text is in `settled` are known to be, and are not opened."""
+        found = self.names()
+        return tuple(
+            Claim(key, ClaimState.SETTLED) if suffixes == {""} and str(key) in settled else self._read(key, suffixes)
+            for key, suffixes in sorted(found.items())
+        )
+
+    def _read(self, key: Key, suffixes: set[str]) -> Claim:
+        body = self._body(key, "")
+        base = Claim(
+            key,
+            ClaimState.CLAIMED,
+            name=str(body.get("name", "")),
+            at=int(body.get("at", 0)),
+            ending=_ending(body.get("ending")),
+            job_id=body.get("id"),
+            retry_at=body.get("retry_at"),
+        )
+        if base.ending is not None:
+            return _with(base, ClaimState.SETTLED)
+        for suffix in (".run", ".go", ".id"):
+            if suffix in suffixes:
+                step = self._body(key, suffix)
+                return _with(base, _STEPS[suffix], job_id=step.get("id"), released=step.get("at"))
+        return base
+
+    def _body(self, key: Key, suffix: str) -> dict[str, Any]:
+        data = read_bytes(self.folder / f"{key}{suffix}")
+        try:
+            value = json.loads(data) if data else {}
+        except ValueError:
+            value = {}  # torn: the name alone says that it is claimed
+        return value if isinstance(value, dict) else {}
+
+    def make(self, key: Key, name: str, by: str, now: int) -> bool:
+        """Claim `key`; False: another has it. `watermark_beaten` must be asked afterwards."""
+        body = {"version": VERSION, "name": name, "by": by, "at": now}
+        return create_once(self.folder / str(key), _dump(body))
+
+    def record(self, key: Key, job_id: str, now: int) -> bool:
+        """Record `job_id` as the one job of `key`; False: the attempt has another, or is settled. Then cancel yours."""
+        path = self.folder / f"{key}.id"
+        if not create_once(path, _dump({"version": VERSION, "id": job_id, "at": now}), whole=True):
+            return False
+        steps = self.names().get(key, set())
+        if {".go", ".run"} & steps or "" not in steps or _ending(self._body(key, "").get("ending")) is not None:
+            self._unlink(f"{key}.id")  # a stalled scheduler came back after the attempt had gone its way
+            return False
+        return True
+
+    def step(self, key: Key, state: ClaimState) -> bool:
+        """Go from submitted to releasing, or from releasing to released; False: another did, or it is settled."""
+        before, after = {ClaimState.RELEASING: (".id", ".go"), ClaimState.RELEASED: (".go", ".run")}[state]
+        try:
+            os.rename(self.folder / f"{key}{before}", self.folder / f"{key}{after}")
+        except FileNotFoundError:
+            return (self.folder / f"{key}{after}").exists()
+        return True
+
+    def job_id(self, key: Key) -> str | None:
+        """The recorded job, as the disk has it now."""
+        for suffix in (".id", ".go", ".run"):
+            found = self._body(key, suffix).get("id")
+            if found:
+                return str(found)
+        return None
+
+    def exists(self, key: Key) -> bool:
+        """Whether anybody has claimed `key` and it is not archived."""
+        return (self.folder / str(key)).exists()
+
+    def settle(self, key: Key, name: str, ending: Ending, job_id: str | None, retry_at: int | None, now: int) -> None:
+        """Write the attempt's end into its claim; its steps are forgotten after that."""
+        body = {
+            "version": VERSION,
+            "name": name,
+            "at": now,
+            "id": job_id,
+            "ending": _plain(ending),
+            "retry_at": retry_at,
+        }
+        replace_file(self.folder / str(key), _dump(body))
+        for suffix in (".id", ".go", ".run"):
+            self._unlink(f"{key}{suffix}")
+
+    def give_up(self, key: Key) -> None:
+        """Take back a claim that turned out to be too late, or that nothing was submitted for."""
+        self._unlink(str(key))
+
+    def forget(self, keys: Iterable[Key]) -> None:
+        """Drop settled claims that history holds and the watermark has passed."""
+        for key in keys:
+            self._unlink(str(key))
+
+    def sync(self) -> None:
+        """Make claims durable before what they guard happens."""
+        sync_folder(self.folder)
+
+    def sweep(self, older_than: float) -> None:
+        """Remove temporary files that a killed scheduler left, once nobody can still be writing them."""
+        for name in os.listdir(self.folder):
+            if name.endswith(".tmp"):
+                path = self.folder / name
+                try:
+                    if path.lstat().st_mtime < older_than:
+                        path.unlink()
+                except FileNotFoundError:
+                    continue
+
+    def _unlink(self, name: str) -> None:
+        (self.folder / name).unlink(missing_ok=True)
+
+
+def _parts(name: str) -> tuple[str, str]:
+    for suffix in _STEPS:
+        if name.endswith(suffix):
+            return name.removesuffix(suffix), suffix
+    return name, ""
+
+
+def _with(claim: Claim, state: ClaimState, **changes: Any) -> Claim:
+    from dataclasses import replace
+
+    return replace(claim, state=state, **changes)
+
+
+def _dump(body: dict[str, Any]) -> bytes:
+    return json.dumps(body, separators=(",", ":")).encode()
+
+
+def _plain(ending: Ending) -> dict[str, Any]:
+    return {k: v for k, v in asdict(ending).items() if v not in (None, "")}
+
+
+def _ending(value: object) -> Ending | None:
+    if not isinstance(value, dict):
+        return None
+    try:
+        return Ending(**{**value, "result": Result(value["result"])})
+    except (TypeError, ValueError, KeyError):
+        return Ending(Result.UNKNOWN, detail="the claim's record cannot be read")

@@ -1,0 +1,142 @@
+"""The few file operations that are safe on cluster file systems: O_EXCL, link and rename; no flock.
+
+A call that fails on NFS may have succeeded all the same (its answer was lost), so creators read back what they wrote.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.core.model import StateError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def sync_folder(folder: Path) -> None:
+    """Make a folder's names durable, where the file system lets one ask."""
+    fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(fd)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
+            raise
+    finally:
+        os.close(fd)
+
+
+def _write_new(path: str, data: bytes, mode: int, *, durable: bool) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    try:
+        view = memoryview(data)
+        while view:
+            view = view[os.write(fd, view) :]
+        if durable:
+            os.fsync(fd)
+    finally:
+        os.close(fd)  # close may report what write did not: quota, a lost server
+
+
+def _temporary(path: Path) -> str:
+    return f"{path.parent}/.{path.name[:180]}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
+
+
+def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """`path` holds `data` wholly, or what it held before. Raises OSError; leaves no temporary file behind then."""
+    temporary = _temporary(path)
+    try:
+        _write_new(temporary, data, mode, durable=True)
+        os.rename(temporary, path)
+    except OSError:
+        _forget(temporary)
+        raise
+    sync_folder(path.parent)
+
+
+def create_once(path: Path, data: bytes, *, whole: bool = False) -> bool:
+    """Create `path` with `data` if nothing of that name exists; False: another was first. Raises OSError.
+
+    `whole`: nobody ever sees it half written, and it is durable (link(2) of a finished temporary file).
+    """
+    if whole:
+        return _create_linked(path, data)
+    try:
+        _write_new(str(path), data, 0o600, durable=False)
+    except FileExistsError:
+        return _is_mine(path, data)
+    except OSError:
+        if not _is_mine(path, data):  # an empty claim of ours would only delay its slot, but why leave it
+            _forget(str(path), only_if_empty=True)
+        raise
+    return True
+
+
+def _create_linked(path: Path, data: bytes) -> bool:
+    temporary = _temporary(path)
+    try:
+        _write_new(temporary, data, 0o600, durable=True)
+        try:
+            os.link(temporary, path)
+        except FileExistsError:
+            return os.stat(temporary).st_nlink == 2 or _is_mine(path, data)  # noqa: PLR2004 - two names: ours came through
+        sync_folder(path.parent)
+        return True
+    finally:
+        _forget(temporary)
+
+
+def _is_mine(path: Path, data: bytes) -> bool:
+    try:
+        return bool(data) and path.read_bytes() == data
+    except OSError:
+        return False
+
+
+def _forget(path: str, *, only_if_empty: bool = False) -> None:
+    try:
+        if not only_if_empty or os.lstat(path).st_size == 0:
+            os.unlink(path)
+    except OSError:
+        return  # gone already, or the disk is: nothing depends on it
+
+
+def read_bytes(path: Path) -> bytes | None:
+    """The content; None where there is no such file. A stale handle is opened again once. Raises OSError."""
+    for last in (False, True):
+        try:
+            return path.read_bytes()
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            if last or error.errno != errno.ESTALE:
+                raise
+    return None
+
+
+def read_json(path: Path, version: int) -> dict[str, Any] | None:
+    """A state file of ours; None where it is absent, empty or torn. Raises StateError for a newer version, OSError."""
+    data = read_bytes(path)
+    if not data:
+        return None
+    try:
+        value = json.loads(data)
+    except ValueError:
+        return None
+    if not isinstance(value, dict):
+        return None
+    found = value.get("version", 0)
+    if isinstance(found, int) and found > version:
+        raise StateError(
+            f"{path}: written by a newer cronhpc (format {found}, this one knows {version}). "
+            "Use that version, or move the state/ folder away to start afresh."
+        )
+    return value
+
+
+def write_json(path: Path, value: dict[str, Any], version: int, mode: int = 0o600) -> None:
+    """`value` with its format's number, atomically."""
+    text = json.dumps({"version": version, **value}, separators=(",", ":"), ensure_ascii=True)
+    replace_file(path, text.encode(), mode)

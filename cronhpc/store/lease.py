@@ -1,0 +1,113 @@
+"""The lease: which tick is at work. It only saves a second one the work; claims are what makes two of them safe.
+
+It is a file made by link(2) that names its holder. It is stale when its holder is known to be gone: its job by the
+batch system's word, its process where it can be looked at. No clock says so: a stopped process would be taken for dead,
+which the claims survive, and a slow one for dead as well, which helps nobody.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from cronhpc.store.files import create_once, read_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who holds it; `token` is random, so that no two are equal."""
+
+    host: str
+    pid: int
+    born: str  # the process's start time in clock ticks since boot, so that a reused pid is not mistaken
+    token: str
+    job_id: str = ""
+    restarts: str = ""
+
+    def __str__(self) -> str:
+        return f"job {self.job_id} on {self.host}" if self.job_id else f"process {self.pid} on {self.host}"
+
+
+def process_born(pid: int) -> str:
+    """The start time of a process of this machine, with its state in front ("R 12345"); "" where there is none."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            fields = file.read().rpartition(")")[2].split()
+    except OSError:
+        return ""
+    return f"{fields[0]} {fields[19]}"
+
+
+def myself(host: str, job_id: str, restarts: str) -> Holder:
+    """This process as a holder."""
+    pid = os.getpid()
+    born = process_born(pid).partition(" ")[2]
+    return Holder(host, pid, born, os.urandom(8).hex(), job_id, restarts)
+
+
+def take(path: Path, me: Holder, job_gone: Callable[[str], bool]) -> Holder | None:
+    """Take the lease; None: it is mine. Otherwise who holds it.
+
+    `job_gone(job_id)` is True only when the batch system has said that the job is not running. Raises OSError.
+    """
+    data = json.dumps(asdict(me)).encode()
+    for _ in range(3):
+        if create_once(path, data, whole=True):
+            return None
+        holder = read(path)
+        if holder is None:
+            continue  # gone again, or being made: look once more
+        if not is_gone(holder, me.host, job_gone):
+            return holder
+        _break(path, holder)
+    return read(path)
+
+
+def read(path: Path) -> Holder | None:
+    """Who holds it, or None."""
+    data = read_bytes(path)
+    try:
+        return Holder(**json.loads(data)) if data else None
+    except (ValueError, TypeError):
+        return Holder("an unknown machine", 0, "", "")
+
+
+def is_gone(holder: Holder, host: str, job_gone: Callable[[str], bool]) -> bool:
+    """Whether the holder is known to have ended."""
+    if holder.host == host and holder.pid:
+        state, _, born = process_born(holder.pid).partition(" ")
+        return born != holder.born or state in {"Z", "X"}
+    return bool(holder.job_id) and job_gone(holder.job_id)
+
+
+def is_stalled(holder: Holder, host: str) -> bool:
+    """Whether the holder is known to be stopped (SIGSTOP): alive, but nobody should wait for it."""
+    return holder.host == host and process_born(holder.pid)[:1] in {"T", "t"}
+
+
+def _break(path: Path, holder: Holder) -> None:
+    """Remove a dead holder's lease; one breaker wins (link of a name that only this lease has)."""
+    grave = path.with_name(f"lease.dead.{holder.token or 'unknown'}")
+    try:
+        os.link(path, grave)
+    except FileExistsError:
+        pass  # another is breaking it, or died doing so: the token read below decides
+    except FileNotFoundError:
+        return
+    found = read(path)
+    if found is not None and found.token == holder.token:
+        path.unlink(missing_ok=True)
+    grave.unlink(missing_ok=True)
+
+
+def give_back(path: Path, me: Holder) -> None:
+    """Let go of the lease, if it is still mine."""
+    found = read(path)
+    if found is not None and found.token == me.token:
+        path.unlink(missing_ok=True)

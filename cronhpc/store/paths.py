@@ -1,0 +1,142 @@
+"""Where things are in a cron directory, and which folder is one."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cronhpc.core.model import CronhpcError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MARKER = "cronhpc.yaml"
+
+
+class DirectoryError(CronhpcError):
+    """There is no usable cron directory where one was expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Paths:
+    """The rooms of the cron directory at `root` (absolute)."""
+
+    root: Path
+
+    @property
+    def kill(self) -> Path:
+        """Switches that stop."""
+        return self.root / "kill"
+
+    @property
+    def pause(self) -> Path:
+        """Switches that hold."""
+        return self.root / "pause"
+
+    @property
+    def log(self) -> Path:
+        """What runs print, one folder an entry."""
+        return self.root / "log"
+
+    @property
+    def scheduler(self) -> Path:
+        """The link's text and log."""
+        return self.root / "scheduler"
+
+    @property
+    def state(self) -> Path:
+        """The owner's alone."""
+        return self.root / "state"
+
+    @property
+    def settings(self) -> Path:
+        """The settings, also the marker."""
+        return self.root / MARKER
+
+    @property
+    def status(self) -> Path:
+        """Heartbeat and health, readable by all who may enter."""
+        return self.root / "status.json"
+
+    @property
+    def claims(self) -> Path:
+        """One file an attempt."""
+        return self.root / "state" / "claims"
+
+    @property
+    def entries(self) -> Path:
+        """What is kept of entries between ticks."""
+        return self.root / "state" / "entries.json"
+
+    @property
+    def history(self) -> Path:
+        """What happened."""
+        return self.root / "state" / "history"
+
+    @property
+    def stop(self) -> Path:
+        """`stop` was called: nothing submits links."""
+        return self.root / "scheduler" / "stop"
+
+    @property
+    def script(self) -> Path:
+        """The generated link."""
+        return self.root / "scheduler" / "scheduler.slurm"
+
+    def shown(self, path: Path) -> str:
+        """`path` as its owner knows it: relative to the cron directory where it lies in it."""
+        try:
+            return str(path.relative_to(self.root))
+        except ValueError:
+            return str(path)
+
+
+def wanted(option: str | None, environment: Mapping[str, str]) -> tuple[Path, str]:
+    """The cron directory meant, absolute, and what named it. Raises DirectoryError for a $WORK that is not there.
+
+    An unset or unmounted $WORK must never let anything run from another folder (a self-submitting script once became
+    23 jobs in 30 s that way), so a named place that is missing is an error and not a reason to look elsewhere.
+    """
+    if option:
+        return _absolute(option), "--dir"
+    if "CRONHPC_DIR" in environment:
+        if not environment["CRONHPC_DIR"]:
+            raise DirectoryError("$CRONHPC_DIR is set but empty. Set it to your cron directory, or unset it.")
+        return _absolute(environment["CRONHPC_DIR"]), "$CRONHPC_DIR"
+    if "WORK" in environment:
+        work = environment["WORK"]
+        if not work or not Path(work).is_dir():
+            raise DirectoryError(
+                f"$WORK is {work!r}, which is no folder here (not mounted?). Nothing was done. "
+                "Set WORK, or name the cron directory with --dir or CRONHPC_DIR."
+            )
+        return _absolute(work) / "cron", "$WORK"
+    home = environment.get("HOME") or os.path.expanduser("~")
+    return _absolute(home) / "cron", "~"
+
+
+def _absolute(text: str) -> Path:
+    return Path(os.path.abspath(os.path.expanduser(text)))
+
+
+def existing(option: str | None, environment: Mapping[str, str]) -> Paths:
+    """The cron directory, which must be one (it holds the marker). Raises DirectoryError."""
+    root, named_by = wanted(option, environment)
+    try:
+        os.lstat(root / MARKER)
+    except FileNotFoundError:
+        where = f"{root} (from {named_by})"
+        if not root.is_dir():
+            raise DirectoryError(
+                f"There is no folder {where}: not mounted, or not made yet. Nothing was done. "
+                f"Make it with: cronhpc init --dir {root}"
+            ) from None
+        raise DirectoryError(
+            f"{where} is no cron directory: it has no {MARKER}. Nothing was done. "
+            f"Make it one with: cronhpc init --dir {root}"
+        ) from None
+    except OSError as error:
+        raise DirectoryError(f"{root / MARKER} cannot be read: {error.strerror}. Nothing was done.") from None
+    return Paths(root)
