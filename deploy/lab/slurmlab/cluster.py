@@ -1,0 +1,227 @@
+"""Up and down."""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import json
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from . import accounting, config, keeper, ports, processes, users
+from .options import Facts, LabError, Layout, Options, PortClash, node_names, read_facts
+
+TRIES = 5
+LONGEST_SOCKET = 107  # bytes of a unix socket's path
+READY_WITHIN = 5  # seconds
+CLASH = ("Address already in use", "bind: ", "Unable to bind", "in use by another")
+
+
+def folder(name: str | None, directory: str | None) -> Path:
+    """The lab's folder: `directory`, else the one of that name."""
+    if directory:
+        return Path(directory).absolute()
+    name = name or "lab"
+    if "/" in name or name.startswith("."):
+        raise LabError(f"{name!r} is no name for a lab. Use letters and digits, or --dir for a folder")
+    return users.base() / name
+
+
+def up(root: Path, options: Options, until: int | None = None) -> Facts:
+    """Start a lab in `root`; returns when its nodes are idle.
+
+    Raises LabError, and leaves nothing, when it does not come up.
+    """
+    _check(root)
+    with _interruptible():
+        try:
+            return _up(root, options, until)
+        except BaseException:
+            _tear(root)
+            raise
+
+
+def _up(root: Path, options: Options, until: int | None) -> Facts:
+    machine = _machine()
+    for left in reversed(range(TRIES)):
+        _lay_out(root)
+        try:
+            return _attempt(root, options, machine, until)
+        except PortClash:
+            if not left:
+                raise
+            _tear(root)
+    raise AssertionError
+
+
+def _attempt(root: Path, options: Options, machine: config.Machine, until: int | None) -> Facts:
+    chosen = ports.pick(options.nodes + options.gpu_nodes, accounting=options.accounting)
+    facts = Facts(root=str(root), options=options, ports=chosen, keeper_pid=0, keeper_start="",
+                  version=".".join(map(str, machine.version)))  # fmt: skip
+    _write(facts, machine)
+    users.ensure(options, root)
+    if options.accounting:
+        accounting.prepare(facts.layout)
+    process, link = keeper.spawn(root, until)
+    with link:
+        try:
+            said = link.makefile("rb").readline()
+            answer = json.loads(said) if said else {"error": f"the keeper ended early:\n{_keeper_said(root)}"}
+            if "error" in answer:
+                _fail(answer["error"])
+            facts = read_facts(root)
+            _wait_idle(facts)
+            link.sendall(b"k")
+        except BaseException:
+            link.close()  # the keeper sees that nobody waits for it, and ends all
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.wait(15)
+            raise
+    return facts
+
+
+def _fail(text: str) -> None:
+    if any(sign in text for sign in CLASH):
+        raise PortClash(text)
+    raise LabError(text)
+
+
+def _check(root: Path) -> None:
+    with contextlib.suppress(LabError):
+        facts = read_facts(root)
+        if processes.alive(facts.keeper_pid, facts.keeper_start):
+            raise LabUp(f"{root}: a lab runs here already. End it: lab down --dir {root}")
+        down(root)
+    if root.exists() and any(root.iterdir()):
+        raise LabError(f"{root} is not empty. Name a new folder")
+    longest = len(os.fsencode(Layout(root).keeper_socket))
+    if longest > LONGEST_SOCKET:
+        raise LabError(f"{root}: {longest - LONGEST_SOCKET} bytes too long for a socket's path. Name a shorter folder")
+
+
+class LabUp(Exception):  # noqa: N818 -- not an error of the lab
+    """It runs already."""
+
+
+def _machine() -> config.Machine:
+    try:
+        said = subprocess.run(
+            [keeper.find("slurmctld"), "-V"], capture_output=True, text=True, check=True, timeout=20
+        ).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        raise LabError(f"slurmctld -V: {error}. On Debian: apt-get install -y slurm-wlm munge") from error
+    host = socket.gethostname().partition(".")[0]
+    return config.Machine(host=host, user=getpass.getuser(), version=config.parse_version(said))
+
+
+def _lay_out(root: Path) -> None:
+    """Every folder: 755, since munged wants each folder above its socket so; the controller's state is its own."""
+    root.mkdir(mode=0o755, parents=True, exist_ok=True)
+    root.chmod(0o755)
+    for name in ("etc", "run", "log", "spool"):
+        (root / name).mkdir(exist_ok=True)
+        (root / name).chmod(0o755)
+    (root / "state").mkdir(mode=0o700, exist_ok=True)
+
+
+def _write(facts: Facts, machine: config.Machine) -> None:
+    layout, options = facts.layout, facts.options
+    texts = {
+        layout.conf: config.slurm_conf(options, layout, facts.ports, machine),
+        layout.conf.with_name("gres.conf"): config.gres_conf(options),
+        layout.conf.with_name("cgroup.conf"): config.cgroup_conf(machine.version),
+    }
+    for path, text in texts.items():
+        if text:
+            path.write_text(text, encoding="utf-8")
+            path.chmod(0o644)
+    secret(layout.key, secrets.token_bytes(128))
+    if options.accounting:
+        text = config.slurmdbd_conf(layout, facts.ports, machine, machine.user)
+        secret(layout.conf.with_name("slurmdbd.conf"), text.encode())
+    facts.write()
+
+
+def secret(path: Path, content: bytes) -> None:
+    """Write a file of mode 600 that never was anything else."""
+    path.unlink(missing_ok=True)
+    with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600), "wb") as out:
+        out.write(content)
+
+
+def _wait_idle(facts: Facts) -> None:
+    deadline = time.monotonic() + READY_WITHIN
+    names = node_names(facts.options)
+    states = ""
+    while time.monotonic() < deadline:
+        states = _node_states(facts)
+        if states.split() == ["idle"] * len(names):
+            return
+        dead = [name for name, pid in keeper.order(facts, do="list")["daemons"].items() if pid is None]
+        if dead:
+            _fail(f"{dead[0]} ended at its start:\n{keeper.tail(facts.layout, dead[0])}")
+        time.sleep(0.03)
+    raise LabError(f"the nodes are not idle after {READY_WITHIN} s, but: {states or 'no answer'}")
+
+
+def _node_states(facts: Facts) -> str:
+    environment = {**keeper.clean_environment(), **facts.environment}
+    asked = subprocess.run(["sinfo", "-hN", "-o", "%T"], capture_output=True, text=True, env=environment, check=False)
+    return asked.stdout
+
+
+def _keeper_said(root: Path) -> str:
+    with contextlib.suppress(OSError):
+        return (root / "log" / "keeper.out").read_text(encoding="utf-8")[-2000:]
+    return ""
+
+
+def down(root: Path) -> None:
+    """End the lab in `root`, and leave nothing.
+
+    Raises LabError when there is none.
+    """
+    facts = read_facts(root)
+    if processes.alive(facts.keeper_pid, facts.keeper_start):
+        processes.send(facts.keeper_pid, signal.SIGCONT)
+        processes.send(facts.keeper_pid, signal.SIGTERM)
+        if not processes.wait_gone(facts.keeper_pid, facts.keeper_start, 20):
+            processes.send(facts.keeper_pid, signal.SIGKILL)
+    _tear(root)
+
+
+def _tear(root: Path) -> None:
+    """What `down` does where no keeper does it: after a failed start, or when the keeper was killed."""
+    if not root.exists():
+        return
+    with contextlib.suppress(LabError):
+        facts = read_facts(root)
+        if processes.alive(facts.keeper_pid, facts.keeper_start):
+            processes.send(facts.keeper_pid, signal.SIGTERM)
+            processes.wait_gone(facts.keeper_pid, facts.keeper_start, 20)
+        for pid in processes.strays(root):
+            processes.send(pid, signal.SIGKILL)
+    keeper.remove(root)
+    users.release(root)
+
+
+@contextlib.contextmanager
+def _interruptible() -> Iterator[None]:
+    """SIGTERM and SIGHUP raise as SIGINT does, so that an interrupted `up` cleans up."""
+
+    def stop(number: int, _: Any) -> None:
+        raise KeyboardInterrupt(number)
+
+    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,177 @@
+"""Options to the text of slurm.conf and its companions. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .options import LabError, Layout, Options, Ports, node_names
+
+CGROUP_SINCE = (23, 11)  # from here on slurmd does not start in a container unless told to leave cgroups alone
+MANY = ("NodeName", "PartitionName", "DownNodes", "NodeSet", "FrontendName")  # keys that may stand more than once
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Where the lab runs: `host` is `hostname -s`, `user` the owner of the daemons, `version` as (22, 5)."""
+
+    host: str
+    user: str
+    version: tuple[int, ...]
+    loopback_only: bool = False  # the host's name resolves to a loopback address, so daemons may bind to just that
+    address: str = "127.0.0.1"
+
+
+def slurm_conf(options: Options, layout: Layout, ports: Ports, machine: Machine) -> str:
+    """The whole of slurm.conf; lines of `options.conf` beat defaults of the same key."""
+    lines = [
+        *_daemons(layout, ports, machine),
+        *_behaviour(options, machine),
+        *_times(options),
+        *_accounting(options, layout, ports),
+        *_nodes(options, ports, machine),
+    ]
+    return "\n".join(merge(lines, options.conf)) + "\n"
+
+
+def merge(lines: list[str], extra: tuple[str, ...]) -> list[str]:
+    """`lines` with `extra` over them: same key replaced (also `PartitionName=cpu` by its like), new ones before the nodes.
+
+    Raises LabError for a line that is not Key=Value.
+    """
+    merged = {_identity(line): line for line in lines}
+    for line in extra:
+        merged[_identity(line)] = line
+    plain = [line for key, line in merged.items() if "=" not in key]
+    return plain + [line for key, line in merged.items() if "=" in key]
+
+
+def _identity(line: str) -> str:
+    key, equals, value = line.strip().partition("=")
+    if not equals or not key.strip().isalnum():
+        raise LabError(f"--conf {line!r}: not a slurm.conf line. Write Key=Value, as in --conf MessageTimeout=20")
+    key = key.strip()
+    several = {name.lower() for name in MANY}
+    return f"{key.lower()}={value.split()[0]}" if key.lower() in several else key.lower()
+
+
+def _daemons(layout: Layout, ports: Ports, machine: Machine) -> list[str]:
+    root = layout.root
+    return [
+        "ClusterName=lab",
+        f"SlurmctldHost={machine.host}({machine.address})",
+        f"SlurmctldPort={ports.ctld}",
+        f"SlurmUser={machine.user}",
+        f"SlurmdUser={machine.user}",
+        "AuthType=auth/munge",
+        f"AuthInfo=socket={layout.munge_socket}",
+        "CredType=cred/munge",
+        f"StateSaveLocation={layout.state}",
+        f"SlurmdSpoolDir={layout.spool}/%n",
+        f"SlurmctldPidFile={root}/run/slurmctld.pid",
+        f"SlurmdPidFile={root}/run/%n.pid",
+        f"SlurmctldLogFile={layout.log}/slurmctld.log",
+        f"SlurmdLogFile={layout.log}/%n.log",
+        *(["CommunicationParameters=NoCtldInAddrAny,NoInAddrAny"] if machine.loopback_only else []),
+    ]
+
+
+def _behaviour(options: Options, machine: Machine) -> list[str]:
+    return [
+        "ProctrackType=proctrack/linuxproc",
+        "TaskPlugin=task/none",
+        "JobAcctGatherType=jobacct_gather/none",
+        "MpiDefault=none",
+        "MailProg=/bin/true",
+        "ReturnToService=2",
+        "SelectType=select/cons_tres",
+        "SelectTypeParameters=CR_Core",
+        "SchedulerType=sched/backfill",
+        # without these a job waits up to 30 s to start
+        "SchedulerParameters=sched_interval=1,batch_sched_delay=0,bf_interval=1",
+        "SlurmdParameters=config_overrides",  # a node may claim more CPUs than this machine has
+        "MaxJobCount=20000",
+    ]
+
+
+def _times(options: Options) -> list[str]:
+    age = options.min_job_age
+    if options.speed is None or options.speed <= 1:
+        return [f"MinJobAge={300 if age is None else age}", "KillWait=2"]
+    # all count on the compressed clock, where the defaults would be milliseconds
+    return [
+        f"MinJobAge={3600 if age is None else age}",
+        "KillWait=30",
+        "MessageTimeout=100",
+        "TCPTimeout=60",
+        "SlurmdTimeout=0",
+        "BatchStartTimeout=3600",
+    ]
+
+
+def _accounting(options: Options, layout: Layout, ports: Ports) -> list[str]:
+    if not options.accounting:
+        return []
+    return [
+        "AccountingStorageType=accounting_storage/slurmdbd",
+        "AccountingStorageHost=127.0.0.1",
+        f"AccountingStoragePort={ports.dbd}",
+        f"AccountingStoragePass={layout.munge_socket}",  # else the machine's own munge is tried, and every call fails
+        "AccountingStoreFlags=job_comment",
+        f"AccountingStorageEnforce={options.enforce}",
+    ]
+
+
+def _nodes(options: Options, ports: Ports, machine: Machine) -> list[str]:
+    names = node_names(options)
+    common = f"NodeHostname={machine.host} NodeAddr={machine.address} CPUs={options.cpus} RealMemory=4000 State=UNKNOWN"
+    nodes = [f"NodeName={name} {common} Port={port}" for name, port in zip(names, ports.nodes, strict=True)]
+    partitions = [("cpu", options.nodes), ("gpu", options.gpu_nodes)]
+    default = "cpu" if options.nodes else "gpu"
+    return nodes + [
+        f"PartitionName={name} Nodes={name}[1-{count}] Default={'YES' if name == default else 'NO'} MaxTime=INFINITE"
+        for name, count in partitions
+        if count
+    ]
+
+
+def gres_conf(options: Options) -> str:
+    """Four GPUs by name on each gpu node, with no device behind them."""
+    return "Name=gpu Count=4 Flags=CountOnly\n" if options.gpu_nodes else ""
+
+
+def cgroup_conf(version: tuple[int, ...]) -> str:
+    """The text of cgroup.conf, empty where none is needed."""
+    return "CgroupPlugin=disabled\n" if version >= CGROUP_SINCE else ""
+
+
+def slurmdbd_conf(layout: Layout, ports: Ports, machine: Machine, sql_user: str) -> str:
+    """slurmdbd.conf (its file must have mode 600)."""
+    return "\n".join(
+        [
+            "AuthType=auth/munge",
+            f"AuthInfo=socket={layout.munge_socket}",
+            "DbdHost=localhost",
+            "DbdAddr=127.0.0.1",
+            f"DbdPort={ports.dbd}",
+            f"SlurmUser={machine.user}",
+            "StorageType=accounting_storage/mysql",
+            "StorageHost=127.0.0.1",
+            f"StoragePort={ports.sql}",
+            f"StorageUser={sql_user}",
+            "StorageLoc=slurm_acct_db",
+            f"PidFile={layout.root}/run/slurmdbd.pid",
+            f"LogFile={layout.log}/slurmdbd.log",
+            "",
+        ]
+    )
+
+
+def parse_version(text: str) -> tuple[int, ...]:
+    """The version that `slurmctld -V` prints ("slurm 22.05.8", "slurm-wlm 24.11.5") as numbers.
+
+    Raises LabError when there is none.
+    """
+    words = [word for word in text.split() if word[:1].isdigit()]
+    if not words:
+        raise LabError(f"slurmctld -V said {text.strip()!r}: no version in it")
+    return tuple(int(part) for part in words[0].replace("-", ".").split(".")[:3] if part.isdigit())

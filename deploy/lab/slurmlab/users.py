@@ -1,0 +1,142 @@
+"""The lab's users: system users that are made when missing, and removed when the last lab that uses them ends."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import grp
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from .options import LabError, Options
+
+COMMENT = "slurm lab"  # in passwd: this user was made by a lab
+
+
+def base() -> Path:
+    """The folder of all of this user's labs, made when missing.
+
+    Raises LabError when somebody else made it first.
+    """
+    path = Path(os.environ.get("SLURMLAB_BASE") or Path(tempfile.gettempdir()) / f"slurmlab-{os.getuid()}")
+    with contextlib.suppress(FileExistsError):
+        path.mkdir(mode=0o755)
+        path.chmod(0o755)
+    found = path.lstat()
+    if not path.is_dir() or path.is_symlink() or found.st_uid != os.getuid() or found.st_mode & 0o022:
+        raise LabError(f"{path} is not a folder of yours alone. Name another: SLURMLAB_BASE=/var/tmp/my-labs")
+    return path
+
+
+def _marks() -> Path:
+    return base() / ".users"
+
+
+@contextlib.contextmanager
+def _locked() -> Iterator[None]:
+    """One lab at a time makes or removes users (a lock on this machine's own disk)."""
+    _marks().mkdir(mode=0o700, exist_ok=True)
+    with (_marks() / ".lock").open("w") as lock:
+        fcntl.lockf(lock, fcntl.LOCK_EX)
+        yield
+
+
+def ensure(options: Options, root: Path) -> None:
+    """Make the missing ones of `options.users`, in the shared group, and mark all as used by the lab in `root`.
+
+    Raises LabError when one is missing and we are not root.
+    """
+    if not options.users:
+        return
+    if os.getuid() != 0:
+        missing = [name for name in options.users if not _exists(name)]
+        raise LabError(
+            f"--users needs root: a lab runs jobs of its own user only (missing users: {', '.join(missing) or 'none'})"
+        )
+    with _locked():
+        _group(options.group)
+        for name in options.users:
+            if not _exists(name):
+                _add(name, options.group)
+            _mark(name, root)
+        _mark(f"group:{options.group}", root)
+
+
+def release(root: Path) -> None:
+    """Take this lab's marks away, and remove users, home folders and groups that a lab made and no lab uses."""
+    if os.getuid() != 0 or not _marks().is_dir():
+        return
+    with _locked():
+        for folder in sorted(_marks().iterdir()):
+            if not folder.is_dir():
+                continue
+            (folder / _key(root)).unlink(missing_ok=True)
+            if not any(_in_use(mark) for mark in folder.iterdir() if mark.name != ".made"):
+                _remove(folder)
+
+
+def _in_use(mark: Path) -> bool:
+    return Path(mark.read_text(encoding="utf-8"), "lab.json").exists()
+
+
+def _key(root: Path) -> str:
+    return str(root).strip("/").replace("/", "_")
+
+
+def _mark(name: str, root: Path) -> None:
+    folder = _marks() / name
+    folder.mkdir(exist_ok=True)
+    (folder / _key(root)).write_text(str(root), encoding="utf-8")
+
+
+def _made(name: str) -> None:
+    folder = _marks() / name
+    folder.mkdir(exist_ok=True)
+    (folder / ".made").touch()
+
+
+def _exists(name: str) -> bool:
+    try:
+        pwd.getpwnam(name)
+    except KeyError:
+        return False
+    return True
+
+
+def _group(name: str) -> None:
+    try:
+        grp.getgrnam(name)
+    except KeyError:
+        _call(["groupadd", name])
+        _made(f"group:{name}")
+
+
+def _add(name: str, group: str) -> None:
+    home = base() / "home" / name
+    home.parent.mkdir(mode=0o755, exist_ok=True)
+    _made(name)  # first, so that an interruption leaves nothing that nobody knows of
+    _call(["useradd", "--create-home", "--home-dir", str(home), "--shell", "/bin/bash", "--comment", COMMENT,
+           "--groups", group, name])  # fmt: skip
+    home.chmod(0o755)
+
+
+def _remove(folder: Path) -> None:
+    kind, _, group = folder.name.rpartition(":")
+    if (folder / ".made").exists():
+        if kind:
+            _call(["groupdel", group], check=False)
+        elif _exists(folder.name) and pwd.getpwnam(folder.name).pw_gecos.startswith(COMMENT):
+            _call(["userdel", "--force", folder.name], check=False)
+            shutil.rmtree(base() / "home" / folder.name, ignore_errors=True)
+    shutil.rmtree(folder)
+
+
+def _call(argv: list[str], *, check: bool = True) -> None:
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, timeout=30)
+    if check and done.returncode:
+        raise LabError(f"{' '.join(argv)}: {done.stderr.strip()}")
