@@ -1,0 +1,193 @@
+"""`#SBATCH` lines to options, by sbatch's own rules: its splitting into words, then getopt_long over all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cronhpc.core import sbatch_options
+from cronhpc.core.model import Problem
+from cronhpc.core.sbatch_options import Option
+
+_SPACE = " \t\n\r\v\f"
+
+
+def text_lines(data: bytes) -> Iterator[tuple[int, str]]:
+    """The numbered lines of `data`; bytes that are no UTF-8 are kept as surrogates."""
+    start = 0
+    number = 1
+    while start < len(data):
+        end = data.find(b"\n", start)
+        end = len(data) if end < 0 else end
+        yield number, data[start:end].decode("utf-8", "surrogateescape")
+        start, number = end + 1, number + 1
+
+
+def comment_lines(data: bytes) -> Iterator[tuple[int, str]]:
+    """The lines up to the first command: blank ones are skipped, a `#` may be indented."""
+    for number, line in text_lines(data):
+        bare = line.lstrip(_SPACE)
+        if bare and not bare.startswith("#"):
+            return
+        yield number, line
+
+
+class UnclosedQuoteError(ValueError):
+    """A quote is opened and not closed on its line."""
+
+
+def words(text: str) -> list[str]:
+    r"""`text` split as sbatch splits it: quotes group, `\` takes the next character, `#` ends the line.
+
+    An empty word (`""`) ends the line too: sbatch cannot tell it from none. Raises UnclosedQuoteError.
+    """
+    found: list[str] = []
+    at = 0
+    while True:
+        word, at = _next_word(text, at)
+        if not word:
+            return found
+        found.append(word)
+
+
+def _next_word(text: str, at: int) -> tuple[str, int]:
+    while at < len(text) and text[at] in _SPACE:
+        at += 1
+    word: list[str] = []
+    quote = ""
+    escaped = False
+    while at < len(text) and (quote or text[at] not in _SPACE):
+        char = text[at]
+        if escaped:
+            escaped = False
+            word.append(char)
+        elif char == "\\":
+            escaped = True
+        elif char == quote:
+            quote = ""
+        elif not quote and char in "\"'":
+            quote = char
+        elif not quote and char == "#":
+            break
+        else:
+            word.append(char)
+        at += 1
+    if quote:
+        raise UnclosedQuoteError(quote)
+    return "".join(word), at
+
+
+def sbatch_options_of(lines: tuple[tuple[int, str], ...]) -> tuple[tuple[Option, ...], tuple[Problem, ...]]:
+    """The options of the `#SBATCH` lines among `lines`, and what sbatch would refuse in them."""
+    problems: list[Problem] = []
+    found: list[tuple[str, int]] = []
+    for number, line in lines:
+        if line.startswith("#SBATCH"):
+            found += split_directive(line, "#SBATCH", number, problems)
+    reader = _OptionReader(found, problems)
+    reader.read()
+    return tuple(reader.options), tuple(problems)
+
+
+def split_directive(line: str, directive: str, number: int, problems: list[Problem]) -> list[tuple[str, int]]:
+    """The words after `directive`, each with its line; an unclosed quote is added to `problems`."""
+    try:
+        return [(word, number) for word in words(line[len(directive) :])]
+    except UnclosedQuoteError as error:
+        what = f'"{line.strip()}": the quote {error} is not closed on this line.'
+        problems.append(Problem("E206", what, "Close it.", line=number, key=directive))
+        return []
+
+
+class _OptionReader:
+    """getopt_long over the words of all #SBATCH lines at once, as sbatch does: a value may even be on the next line."""
+
+    def __init__(self, found: list[tuple[str, int]], problems: list[Problem]) -> None:
+        self.words = found
+        self.problems = problems
+        self.options: list[Option] = []
+        self.at = 0
+        self.component = 0
+        self.last_line = 0
+
+    def read(self) -> None:
+        while self.at < len(self.words):
+            word, line = self.words[self.at]
+            self.at += 1
+            if word.startswith("--") and word != "--":
+                self._long(word, line)
+            elif word.startswith("-") and word not in {"-", "--"}:
+                self._short(word, line)
+            elif word in {"hetjob", "packjob"}:
+                self.component += 1
+            else:
+                self._stray(word, line)
+
+    def _add(self, name: str, value: str | None, line: int, written: str) -> None:
+        self.options.append(Option(name, value, line, written, component=self.component))
+
+    def _problem(self, code: str, line: int, written: str, why: str, mend: str, *, key: str) -> None:
+        self.problems.append(Problem(code, f'"#SBATCH {written}": {why}', mend, line=line, key=key))
+
+    def _stray(self, word: str, line: int) -> None:
+        mend = "Quote a value that holds blanks, or remove the word."
+        if word[0] in "\u2010\u2011\u2012\u2013\u2014\u2212":
+            mend = f"Its dash is not a minus sign: write --{word.lstrip('-‐‑‒–—−')}."  # noqa: RUF001 - the dashes that word processors make
+        elif word == "=":
+            mend = "No blanks around =."
+        self._problem("E205", line, word, "sbatch expects an option here.", mend, key=word)
+
+    def _long(self, word: str, line: int) -> None:
+        name, equals, value = word[2:].partition("=")
+        names = sbatch_options.candidates(name)
+        if len(names) != 1:
+            self._unknown(word, name, names, line, has_value=bool(equals))
+        elif names[0] in sbatch_options.NO_VALUE and equals:
+            self._problem("E204", line, word, f"--{names[0]} takes no value.", f"Write --{names[0]}.", key=names[0])
+        elif names[0] in sbatch_options.VALUE and not equals:
+            self._value_follows(names[0], line, word)
+        else:
+            self._add(names[0], value if equals else None, line, word)
+
+    def _unknown(self, word: str, name: str, names: tuple[str, ...], line: int, *, has_value: bool) -> None:
+        if not has_value and self.at < len(self.words) and not self.words[self.at][0].startswith("-"):
+            self.at += 1  # most likely its value: one complaint is enough
+        if names:
+            mend = f"It may be --{', --'.join(names[:4])}: write it in full."
+            self._problem("E202", line, word, f"--{name} is ambiguous.", mend, key=name)
+        elif not sbatch_options.is_plugin_option(name):
+            near = sbatch_options.nearest(name)
+            mend = f"Did you mean --{near}?" if near else "See sbatch --help for what there is."
+            self._problem("E201", line, word, f"sbatch has no option --{name}.", mend, key=name)
+
+    def _short(self, word: str, line: int) -> None:
+        for place, letter in enumerate(word[1:], start=1):
+            name = sbatch_options.SHORT.get(letter)
+            rest = word[place + 1 :]
+            if name is None:
+                self._unknown_letter(word, letter, line)
+                return
+            if name in sbatch_options.NO_VALUE:
+                self._add(name, None, line, f"-{letter}")
+            elif rest or name in sbatch_options.OPTIONAL_VALUE:
+                self._add(name, rest or None, line, f"-{letter} {rest}".strip())
+                return
+            else:
+                self._value_follows(name, line, f"-{letter}")
+                return
+
+    def _unknown_letter(self, word: str, letter: str, line: int) -> None:
+        name = word[1:].partition("=")[0]
+        long = name in sbatch_options.LONG or (len(name) > 2 and sbatch_options.nearest(name))  # noqa: PLR2004 - short clusters are no names
+        mend = f"A long option has two dashes: -{word}." if long else "See sbatch --help for what there is."
+        self._problem("E201", line, word, f"sbatch has no option -{letter}.", mend, key=word)
+
+    def _value_follows(self, name: str, line: int, written: str) -> None:
+        if self.at == len(self.words):
+            self._problem("E203", line, written, f"--{name} needs a value.", f"Write --{name}=VALUE.", key=name)
+            return
+        value, value_line = self.words[self.at]
+        self.at += 1
+        self._add(name, value, line, f"{written} {value}")
+        if value_line != line:
+            why = f'--{name} has no value on its line, so sbatch takes "{value}" from line {value_line}.'
+            self._problem("E203", line, written, why, f"Write --{name}=VALUE.", key=name)

@@ -1,0 +1,155 @@
+"""Policies as text to values: of a `#CRON` line, of `defaults:` and of an `entries:` row alike."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+from cronhpc.core.model import Policies, Problem
+
+CATCH_UP = ("latest", "all", "none")
+OVERLAP = ("skip", "allow", "replace", "queue")
+DEFAULTS = Policies()
+_OFF = frozenset({"off", "none", "never", "no", "false"})
+_TRUE = frozenset({"true", "yes", "on", "1"})
+_FALSE = frozenset({"false", "no", "off", "0"})
+
+
+class _BadValueError(ValueError):
+    """A policy's value cannot be; its text is the mend."""
+
+
+def parse_policies(
+    pairs: Iterable[tuple[str, str | None, int]], base: Policies = DEFAULTS
+) -> tuple[Policies, tuple[Problem, ...]]:
+    """`base` changed by `pairs` of (name with dashes, value, line); a bad pair changes nothing and is a problem.
+
+    The problems are E102 (no such policy, with the nearest) and E103 (its value cannot be).
+    """
+    changes: dict[str, object] = {}
+    problems: list[Problem] = []
+    for name, value, line in pairs:
+        reader = _READERS.get(name)
+        if reader is None:
+            problems.append(_unknown(name, line))
+            continue
+        try:
+            changes[name.replace("-", "_")] = reader(value)
+        except _BadValueError as error:
+            what = f"--{name}: a value is missing." if value is None else f"--{name}={value}: not a value for {name}."
+            problems.append(Problem("E103", what, str(error), line=line, key=name))
+    return replace(base, **changes), tuple(problems)  # type: ignore[arg-type]  # each reader gives its field's type
+
+
+def _unknown(name: str, line: int) -> Problem:
+    near = nearest(name)
+    mend = f"Did you mean --{near}?" if near else f"There are --{', --'.join(NAMES)}."
+    return Problem("E102", f"--{name}: there is no such policy.", mend, line=line, key=name)
+
+
+def nearest(name: str) -> str | None:
+    """The policy most like a misspelt `name`, or None."""
+    import difflib
+
+    plain = name.lower().replace("_", "-")
+    close = difflib.get_close_matches(_KNOWN_AS.get(plain, plain), NAMES, n=1, cutoff=0.6)
+    return close[0] if close else None
+
+
+def _one_of(*choices: str) -> Callable[[str | None], str]:
+    def read(value: str | None) -> str:
+        word = (value or "").strip().lower()
+        if word not in choices:
+            raise _BadValueError(f"Write one of {', '.join(choices)}.")
+        return word
+
+    return read
+
+
+def _count(lowest: int, highest: int) -> Callable[[str | None], int]:
+    def read(value: str | None) -> int:
+        text = (value or "").strip()
+        if not (text.isascii() and text.isdecimal() and len(text) <= len(str(highest))):
+            raise _BadValueError(f"Write a whole number from {lowest} to {highest}.")
+        if not lowest <= int(text) <= highest:
+            raise _BadValueError(f"Write a whole number from {lowest} to {highest}.")
+        return int(text)
+
+    return read
+
+
+def _duration(value: str | None) -> int:
+    from cronhpc.core.duration import DurationError, parse_duration
+
+    try:
+        return parse_duration((value or "").strip())
+    except DurationError as error:
+        raise _BadValueError(error.mend) from error
+
+
+def _deadline(value: str | None) -> int | None:
+    return None if (value or "").strip().lower() in _OFF else _duration(value)
+
+
+def _suspend_after(value: str | None) -> int | None:
+    return None if (value or "").strip().lower() in _OFF else _count(1, 1000)(value)
+
+
+def _flag(value: str | None) -> bool:
+    word = "true" if value is None else value.strip().lower()
+    if word not in _TRUE | _FALSE:
+        raise _BadValueError("Write true or false.")
+    return word in _TRUE
+
+
+def _ping(value: str | None) -> str:
+    url = (value or "").strip()
+    if not url.startswith(("https://", "http://")) or len(url.split()) != 1:
+        raise _BadValueError("Write an address that begins with https://.")
+    return url
+
+
+def _timezone(value: str | None) -> str:
+    from zoneinfo import ZoneInfo
+
+    key = (value or "").strip()
+    try:
+        ZoneInfo(key)
+    except (KeyError, ValueError, OSError) as error:  # unknown; a path outside; a folder of the database
+        raise _BadValueError(_zone_mend(key)) from error
+    return key
+
+
+def _zone_mend(key: str) -> str:
+    import difflib
+    from zoneinfo import available_timezones
+
+    known = sorted(available_timezones())
+    city = {zone.rpartition("/")[2].lower(): zone for zone in known}
+    plain = key.lower().replace(" ", "_")
+    lowered = {zone.lower(): zone for zone in known} | city
+    close = difflib.get_close_matches(plain, lowered, n=1, cutoff=0.7)
+    example = lowered[close[0]] if close else "Europe/Paris"
+    return f"Write the name of a time zone, such as {example}."
+
+
+_READERS: dict[str, Callable[[str | None], object]] = {
+    "timezone": _timezone,
+    "catch-up": _one_of(*CATCH_UP),
+    "catch-up-limit": _count(1, 10_000),
+    "deadline": _deadline,
+    "overlap": _one_of(*OVERLAP),
+    "retries": _count(0, 100),
+    "retry-delay": _duration,
+    "suspend-after": _suspend_after,
+    "record": _flag,
+    "ping": _ping,
+}
+NAMES = tuple(_READERS)
+_KNOWN_AS = {
+    "tz": "timezone",
+    "cron-tz": "timezone",
+    "concurrency": "overlap",
+    "retry": "retries",
+    "catchup": "catch-up",
+}
