@@ -29,8 +29,7 @@ def compose(data: bytes, file: str) -> Node | None:
     loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     try:
         text = data.decode("utf-8-sig")
-        root: Node | None = yaml.compose(text, Loader=loader)
-        return root  # noqa: TRY300 - the errors are those of the two lines above
+        root: Any = yaml.compose(text, Loader=loader)
     except UnicodeDecodeError as error:
         problem = Problem("E301", "not UTF-8 text.", "Save it as UTF-8.", file, data.count(b"\n", 0, error.start) + 1)
     except yaml.MarkedYAMLError as error:
@@ -40,6 +39,8 @@ def compose(data: bytes, file: str) -> Node | None:
         problem = Problem("E301", f"a control character ({error.character!r}).", "Remove it.", file, line)
     except RecursionError:  # the Python loader; the C one has a limit of its own
         problem = Problem("E301", "nested too deeply.", "Flatten it.", file, 1)
+    else:
+        return root  # type: ignore[no-any-return] # a Node or None
     raise SettingsError((problem,))
 
 

@@ -1,0 +1,225 @@
+"""Whether a script may run: nobody but its owner, root and listed users can have changed it, or the way to it.
+
+The rule is sshd's StrictModes, from the cron directory down; a link's target is followed step by step from `/`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shlex
+import stat
+import struct
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cronhpc.core.model import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_ACL = "system.posix_acl_access"
+_USER, _GROUP_OBJ, _GROUP, _MASK = 0x02, 0x04, 0x08, 0x10  # tags of <linux/posix_acl.h>
+_WRITE = 2
+_MOST_LINKS = 40  # the kernel's own limit
+
+
+def refusal(path: Path, root: Path, owners: frozenset[int], group: str | None) -> Problem | None:
+    """Why the script `path`, in the cron directory `root`, is not trusted; None: it is. `owners` are user ids."""
+    return Trust(root, owners, group).refusal(path)
+
+
+def owner_ids(names: Iterable[str], me: int) -> tuple[frozenset[int], tuple[str, ...]]:
+    """The user ids of `trust.owners` (`me` and root always among them), and the names that no user has."""
+    import pwd
+
+    ids, unknown = {0, me}, []
+    for name in names:
+        if name in {"me", "root"}:
+            continue
+        try:
+            ids.add(int(name) if name.isascii() and name.isdecimal() else pwd.getpwnam(name).pw_uid)
+        except KeyError:
+            unknown.append(name)
+    return frozenset(ids), tuple(unknown)
+
+
+def fingerprint(status: os.stat_result) -> tuple[int, int, int, int]:
+    """What changes when a file does: device, inode, and the times of content and of modes (ns)."""
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
+
+
+class Trust:
+    """One tick's look at who may write what: each folder is looked at once."""
+
+    def __init__(self, root: Path, owners: frozenset[int], group: str | None) -> None:
+        self._as_given = Path(os.path.abspath(root))
+        self.root = Path(os.path.realpath(root))
+        self.owners = owners
+        self.group = group or None
+        self.gid = _gid(self.group)
+        self._folders: dict[Path, Problem | None] = {}
+
+    def refusal(self, path: Path) -> Problem | None:
+        """Why the script `path` is not trusted; None: it is. What cannot be looked at is not trusted."""
+        try:
+            return self._walk(Path(os.path.abspath(path)))
+        except OSError as error:
+            what = f"{_shown(error.filename or path)} cannot be looked at: {error.strerror}."
+            return Problem("E401", what, "Mend the link, or make the way to it readable to you.", self._file(path))
+
+    def _walk(self, path: Path) -> Problem | None:
+        """Every folder, link and file on the way, each by its real place."""
+        at, rest = self._start(path)
+        links = 0
+        problem = self._folder(at)
+        while rest and problem is None:
+            step = rest.pop()
+            if step == "..":
+                at, up = self._start(at.parent)
+                rest += up
+                problem = self._folder(at)
+                continue
+            status = os.lstat(at / step)
+            if stat.S_ISLNK(status.st_mode):
+                links += 1
+                if links > _MOST_LINKS:
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(at / step))
+                problem = self._owned(at / step, status)
+                target = Path(os.readlink(at / step))
+                if target.is_absolute():
+                    at, further = self._start(target)
+                    rest += further
+                    problem = problem or self._folder(at)
+                else:
+                    rest += target.parts[::-1]
+                continue
+            at /= step
+            problem = self._folder(at) if rest else self._script(at, status)
+        return problem
+
+    def _start(self, path: Path) -> tuple[Path, list[str]]:
+        """Where the walk to the absolute `path` begins, and its steps, the last one first."""
+        for root in (self.root, self._as_given):
+            if path.is_relative_to(root):
+                return self.root, list(path.relative_to(root).parts[::-1])
+        return Path("/"), list(path.parts[:0:-1])
+
+    def _folder(self, folder: Path) -> Problem | None:
+        """A sticky one outside (/tmp) may be written by all: what trusted users own there, others cannot replace."""
+        if folder not in self._folders:
+            status = os.lstat(folder)
+            sticky = bool(status.st_mode & stat.S_ISVTX) and not folder.is_relative_to(self.root)
+            problem = self._owned(folder, status)
+            self._folders[folder] = problem if problem or sticky else self._modes(folder, status)
+        return self._folders[folder]
+
+    def _script(self, path: Path, status: os.stat_result) -> Problem | None:
+        if not stat.S_ISREG(status.st_mode):
+            return Problem("E402", f"{_shown(path)} is no regular file.", "Put a batch script there.", self._file(path))
+        return self._owned(path, status) or self._modes(path, status)
+
+    def _owned(self, path: Path, status: os.stat_result) -> Problem | None:
+        if status.st_uid in self.owners:
+            return None
+        owner = _user(status.st_uid)
+        what = f"{_shown(path)} belongs to {owner}, who is neither you nor root nor among trust.owners."
+        if stat.S_ISREG(status.st_mode):
+            mend = f"Read it, then make it yours: cp {_q(path)} {_q(path)}.mine && mv -f {_q(path)}.mine {_q(path)}"
+        elif stat.S_ISLNK(status.st_mode):
+            mend = f'Look where it points, then make it yours: ln -sfn "$(readlink {_q(path)})" {_q(path)}'
+        else:
+            mend = "Keep the script in folders of your own."
+        return Problem("E403", what, f"{mend} (or allow it: trust: {{owners: [{owner}]}})", self._file(path))
+
+    def _modes(self, path: Path, status: os.stat_result) -> Problem | None:
+        if status.st_mode & stat.S_IWOTH:
+            return self._writable(path, "everyone", f"chmod o-w {_q(path)}")
+        acl = _acl(path)
+        if acl is None:
+            return self._by_group(path, status.st_gid) if status.st_mode & stat.S_IWGRP else None
+        return next(filter(None, (self._by_acl(path, status, *row) for row in acl)), None)
+
+    def _by_acl(self, path: Path, status: os.stat_result, tag: int, number: int) -> Problem | None:
+        if tag == _GROUP_OBJ:
+            return self._by_group(path, status.st_gid)
+        if tag == _GROUP and number != self.gid:
+            name = _group(number)
+            return self._writable(path, f"the group {name} (by an ACL)", f"setfacl -x g:{name} {_q(path)}")
+        if tag == _USER and number not in self.owners:
+            name = _user(number)
+            return self._writable(path, f"{name} (by an ACL)", f"setfacl -x u:{name} {_q(path)}")
+        return None
+
+    def _by_group(self, path: Path, gid: int) -> Problem | None:
+        if gid == self.gid:
+            return None
+        name = _group(gid)
+        found = self._writable(path, f"the group {name}", f"chmod g-w {_q(path)}")
+        return Problem(found.code, found.what, f"{found.mend} (or allow it: trust: {{group: {name}}})", found.file)
+
+    def _writable(self, path: Path, by: str, command: str) -> Problem:
+        return Problem("E404", f"{_shown(path)} can be written by {by}.", f"Mend it with: {command}", self._file(path))
+
+    def _file(self, path: Path | str) -> str:
+        try:
+            return str(Path(path).relative_to(self.root))
+        except ValueError:
+            return str(path)
+
+
+def _acl(path: Path) -> tuple[tuple[int, int], ...] | None:
+    """(tag, id) of the ACL entries that may write, mask applied; None where there is no ACL."""
+    try:
+        raw = os.getxattr(path, _ACL, follow_symlinks=False)
+    except OSError as error:
+        if error.errno in (errno.ENODATA, errno.ENOTSUP, errno.ENOSYS):
+            return None
+        raise
+    rows = list(struct.iter_unpack("<HHI", raw[4:]))  # after a version number
+    mask = next((permissions for tag, permissions, _ in rows if tag == _MASK), 7)
+    limited = {_USER, _GROUP, _GROUP_OBJ}
+    return tuple((tag, number) for tag, permissions, number in rows if tag in limited and permissions & mask & _WRITE)
+
+
+def _user(uid: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _group(gid: int) -> str:
+    import grp
+
+    try:
+        return grp.getgrgid(gid).gr_name
+    except KeyError:
+        return str(gid)
+
+
+def _gid(group: str | None) -> int | None:
+    import grp
+
+    if group is None:
+        return None
+    try:
+        return grp.getgrnam(group).gr_gid
+    except KeyError:
+        return None
+
+
+def _q(path: Path) -> str:
+    """For a shell's command line, and safe to print."""
+    text = str(path)
+    if text.isprintable():
+        return shlex.quote(text)
+    return (
+        "$'" + "".join(chr(b) if 32 <= b < 127 and b not in b"'\\" else f"\\x{b:02x}" for b in os.fsencode(path)) + "'"
+    )
+
+
+def _shown(path: Path | str) -> str:
+    return "".join(c if c.isprintable() else "?" for c in str(path))
