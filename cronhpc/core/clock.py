@@ -1,0 +1,64 @@
+"""The clock changes of a time zone, found from its offsets alone."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
+from zoneinfo import ZoneInfo
+
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+DAY = 86_400
+# Three days within what datetime can hold, so that no offset leads out of it.
+FIRST, LAST = -62_135_596_800 + 3 * DAY, 253_402_300_799 - 3 * DAY
+
+
+class Change(NamedTuple):
+    """A clock change: the first second (epoch) of the new offset, and the offsets from UTC in seconds."""
+
+    epoch: int
+    before: int
+    after: int
+
+    @property
+    def jump(self) -> int:
+        """Seconds by which the clock goes forward; negative where it goes back."""
+        return self.after - self.before
+
+
+def instant(epoch: int) -> datetime:
+    """The aware UTC datetime of epoch seconds."""
+    return EPOCH + timedelta(seconds=epoch)
+
+
+def offset(zone: ZoneInfo, epoch: int) -> int:
+    """Seconds that the zone's clock is ahead of UTC at `epoch`."""
+    ahead = instant(epoch).astimezone(zone).utcoffset()
+    assert ahead is not None  # noqa: S101  # for the type: an aware datetime has one
+    return ahead // timedelta(seconds=1)
+
+
+def changes(zone: ZoneInfo, after: int, until: int) -> Iterator[Change]:
+    """The clock changes in (after, until], in order.
+
+    Looks once a day: two changes that undo each other within a day would be missed; no zone ever had that.
+    """
+    start, ahead = max(after, FIRST), offset(zone, max(after, FIRST))
+    while start < min(until, LAST):
+        end = min(start + DAY, until, LAST)
+        while ahead != offset(zone, end):
+            found = _first_with_another(zone, start, end, ahead)
+            yield Change(found, ahead, offset(zone, found))
+            start, ahead = found, offset(zone, found)
+        start = end
+
+
+def _first_with_another(zone: ZoneInfo, low: int, high: int, ahead: int) -> int:
+    """The first second in (low, high] whose offset is not `ahead`, which `low` has and `high` has not."""
+    while high - low > 1:
+        middle = (low + high) // 2
+        if offset(zone, middle) == ahead:
+            low = middle
+        else:
+            high = middle
+    return high

@@ -1,0 +1,219 @@
+"""Cron text to slots, exactly as cronie fires them, in every time zone.
+
+The rules of clock changes are cron.8's and cron.c's. A schedule whose minute or hour begins with `*` follows real
+time; any other has fixed times: one that a change skips runs at the change, one that comes again does not run again.
+croniter steps through naive wall-clock time only; zones and changes are handled here, in whole seconds of UTC.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from functools import lru_cache
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+from cronhpc.core import clock, mends
+from cronhpc.core.duration import DurationError, format_duration, parse_duration
+from cronhpc.core.fields import ALIASES, Fields
+from cronhpc.core.grammar import ScheduleError, parse_fields
+
+if TYPE_CHECKING:
+    from croniter import croniter
+
+__all__ = ["Schedule", "ScheduleError", "parse"]
+
+_MINUTE = 60
+_SHORTEST, _LONGEST = _MINUTE, 36_500 * clock.DAY  # of @every
+_NAIVE_EPOCH = clock.EPOCH.replace(tzinfo=None)
+
+# cron.c: forward by less than five minutes every minute is made up for, by less than three hours the fixed times are;
+# a clock that goes back by up to three hours and a minute is waited for. Beyond, the new time simply holds.
+_MADE_UP_WHOLLY, _MADE_UP, _WAITED_FOR = 5 * _MINUTE, 180 * _MINUTE, 181 * _MINUTE
+
+# A slot farther off than _AHEAD is found by wall clock, then approached to _NEAR: no zone's day is longer than two.
+_AHEAD, _NEAR = 4 * clock.DAY, 3 * clock.DAY
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """When an entry is due. Two are equal if they mean the same, however they were written."""
+
+    text: str = field(compare=False)  # as written
+    canonical: str  # H resolved, names as numbers; parsing it again gives an equal schedule
+    zone: ZoneInfo
+    fields: Fields | None = field(compare=False, repr=False)  # None for @every
+    every: int = field(compare=False, repr=False)  # seconds of @every, else 0
+
+    @property
+    def wildcard(self) -> bool:
+        """Whether it follows real time through clock changes (else: fixed times)."""
+        return self.fields is None or self.fields.wildcard
+
+    def next_after(self, instant: datetime) -> datetime:
+        """The first slot strictly later than the aware `instant`, in UTC.
+
+        Raises ScheduleError for a naive datetime, and where no slot is left before the year 10000.
+        """
+        if instant.utcoffset() is None:
+            raise ScheduleError(self.text, 0, "an instant without a zone is no instant.", "Pass an aware datetime.")
+        return clock.instant(self.next_epoch((instant - clock.EPOCH) // timedelta(seconds=1)))
+
+    def next_epoch(self, after: int) -> int:
+        """The first slot strictly later than `after`, both in epoch seconds. Raises ScheduleError as `next_after`."""
+        return _next_slot(self, after)
+
+    def latest_before(self, instant: int, not_before: int) -> int | None:
+        """The latest slot in (not_before, instant], epoch seconds, or None; cheap however many were missed."""
+        return _latest_slot(self, instant, not_before)
+
+    def changes(self, after: int, until: int) -> Iterator[tuple[int, int, int]]:
+        """The zone's clock changes in (after, until]: epoch, offset before, offset after, all in seconds."""
+        return clock.changes(self.zone, after, until)
+
+    def in_words(self) -> str:
+        """The schedule in an English phrase, in its own zone: `At 04:00, only on Sunday`."""
+        from cronhpc.core.words import cron_in_words, every_in_words
+
+        return cron_in_words(self.fields) if self.fields else every_in_words(self.every)
+
+
+def parse(text: str, zone: ZoneInfo, *, hash_key: str | None = None) -> Schedule:
+    """Read a schedule: five cron fields, `@daily` and the like, or `@every 90m`; `hash_key` seeds `H` fields.
+
+    Raises ScheduleError, and nothing else, for everything that cron would refuse or would never run.
+    """
+    return _parse(text, zone, hash_key or "")
+
+
+@lru_cache(maxsize=16_384)
+def _parse(text: str, zone: ZoneInfo, hash_key: str) -> Schedule:
+    plain = text.strip()
+    if plain.startswith("@every"):
+        every = _every(text, plain)
+        return Schedule(text, f"@every {format_duration(every)}", zone, None, every)
+    if plain in ALIASES:
+        fields = parse_fields(ALIASES[plain])
+    elif plain.startswith("@"):
+        raise ScheduleError(text, text.index("@"), *mends.unknown_alias(plain))
+    else:
+        fields = parse_fields(text, hash_key)
+    return Schedule(text, fields.text, zone, fields, 0)
+
+
+def _every(text: str, plain: str) -> int:
+    """The seconds of an `@every`."""
+    position = text.index("@")
+    match = re.fullmatch(r"@every[ \t]+(.{1,200})", plain)
+    if not match:
+        raise ScheduleError(text, position, "@every needs a duration.", "Write it like @every 90m.")
+    duration = match[1]
+    position += match.start(1)
+    try:
+        seconds = parse_duration(duration)
+    except DurationError as error:
+        raise ScheduleError(text, position, error.what, error.mend) from error
+    if not _SHORTEST <= seconds <= _LONGEST:
+        mend = f"Write {format_duration(_SHORTEST)} to {format_duration(_LONGEST)}."
+        raise ScheduleError(text, position, f'"{mends.shown(duration)}" is no usable time between two runs.', mend)
+    return seconds
+
+
+# --- slots ----------------------------------------------------------------------------------------------------
+
+
+@lru_cache(maxsize=16_384)
+def _next_slot(schedule: Schedule, after: int) -> int:
+    if not clock.FIRST <= after <= clock.LAST - _AHEAD:
+        raise _out_of_time(schedule)
+    if schedule.fields is None:
+        slot = (after // schedule.every + 1) * schedule.every
+    else:
+        slot = _first_from(schedule, after + 1)
+    if slot > clock.LAST:
+        raise _out_of_time(schedule)
+    return slot
+
+
+def _out_of_time(schedule: Schedule) -> ScheduleError:
+    return ScheduleError(schedule.text, 0, "no slot follows within the years 1 to 9999.", "Ask for another instant.")
+
+
+def _first_from(schedule: Schedule, at: int) -> int:
+    """The first slot at or after the instant `at`: looked for by wall clock, from one clock change to the next."""
+    zone, made_up = schedule.zone, _MADE_UP_WHOLLY if schedule.wildcard else _MADE_UP
+    while True:
+        ahead = clock.offset(zone, at)
+        wall = at + ahead if schedule.wildcard else max(at + ahead, _waited_for(zone, at))
+        slot = _first_wall(schedule, wall) - ahead
+        change = next(clock.changes(zone, at, min(slot, at + _AHEAD)), None)
+        if change is None:
+            if slot <= at + _AHEAD:
+                return slot
+            at = slot - _NEAR
+        else:
+            if 0 < change.jump < made_up and _skips(schedule, change):
+                return change.epoch
+            at = change.epoch
+
+
+def _skips(schedule: Schedule, change: clock.Change) -> bool:
+    """Whether a time of the schedule is among those that the clock leaves out."""
+    return _first_wall(schedule, change.epoch + change.before) < change.epoch + change.after
+
+
+def _waited_for(zone: ZoneInfo, at: int) -> int:
+    """The wall clock before which fixed times have run already, where the clock has just gone back."""
+    recent = clock.changes(zone, at - _WAITED_FOR, at)
+    return max((one.epoch + one.before for one in recent if -_WAITED_FOR <= one.jump < 0), default=clock.FIRST)
+
+
+def _first_wall(schedule: Schedule, wall: int) -> int:
+    """The first wall-clock time at or after `wall` that the fields match; both as seconds since 1970 on that clock."""
+    from copy import copy
+
+    assert schedule.fields is not None  # noqa: S101  # for the type
+    stepper = copy(_stepper(schedule.canonical))  # it keeps its place in itself
+    try:
+        found = stepper.get_next(datetime, start_time=_NAIVE_EPOCH + timedelta(seconds=wall - 1), update_current=False)
+    except (ValueError, OverflowError) as error:  # croniter's way to say that it reached the end of the calendar
+        raise _out_of_time(schedule) from error
+    return (found - _NAIVE_EPOCH) // timedelta(seconds=1)
+
+
+@lru_cache(maxsize=1_024)
+def _stepper(canonical: str) -> croniter:
+    """A croniter of the fields as plain lists, which is all of its own grammar that agrees with cron's."""
+    from croniter import croniter
+
+    fields = parse_fields(canonical)
+    day, weekday = ("*", "*") if fields.every_day else (_listed(fields.day.values), _listed(fields.weekday.values))
+    text = (
+        f"{_listed(fields.minute.values)} {_listed(fields.hour.values)} {day} {_listed(fields.month.values)} {weekday}"
+    )
+    return croniter(text, _NAIVE_EPOCH, day_or=fields.either_day)
+
+
+def _listed(values: tuple[int, ...]) -> str:
+    return ",".join(map(str, values))
+
+
+@lru_cache(maxsize=16_384)
+def _latest_slot(schedule: Schedule, instant: int, not_before: int) -> int | None:
+    """Gallop back until a slot lies ahead, then halve: some fifty looks, whatever the outage."""
+    low, high = instant, instant  # no slot in (high, instant]
+    distance = _MINUTE
+    while low == high or _next_slot(schedule, low) > instant:
+        if low <= not_before:
+            return None
+        high, low = low, instant - distance
+        distance *= 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        if _next_slot(schedule, middle) > instant:
+            high = middle
+        else:
+            low = middle
+    return high if high > not_before else None
