@@ -45,11 +45,15 @@ class Problem:
 
 
 class SettingsError(CronhpcError):
-    """`cronhpc.yaml` cannot be used; `problems` name file, line, key and the nearest right key."""
+    """`cronhpc.yaml` cannot be used as it is; `problems` name file, line, key and the nearest right key.
 
-    def __init__(self, problems: tuple[Problem, ...]) -> None:
+    `rest` is what can be used where nothing but rows under `entries:` is wrong (those carry their problem).
+    """
+
+    def __init__(self, problems: tuple[Problem, ...], rest: Settings | None = None) -> None:
         super().__init__("\n".join(str(p) for p in problems))
         self.problems = problems
+        self.rest = rest
 
 
 # --- entries -------------------------------------------------------------------------------------------------------
@@ -81,7 +85,7 @@ class Entry:
 
     name: str
     source: str  # "cron.daily/backup.slurm", "cronhpc.yaml:14"
-    script: str  # absolute path of what is submitted; for a command row the generated script
+    script: str  # absolute path of what is submitted; "" for a command row
     schedule: str
     timezone: str
     hash_key: str  # what H fields hash
@@ -89,12 +93,13 @@ class Entry:
     born: int = 0  # ctime of the file: slots before it are not its own
     options: tuple[str, ...] = ()
     job_name: str = ""
-    output: str = ""  # pattern below log/ that cronhpc sets; "" where the script names an absolute one
+    output: bool = True  # cronhpc names the log; False where the script names an absolute one
     chdir: str = ""
     comment: str = ""  # the script's own
     array: bool = False
     holds_itself: bool = False  # the script asks for --hold: its runs are left held
     own_begin: bool = False  # the script asks for --begin
+    command: str = ""  # a row's command: the text that its script is generated with
     fresh: bool = False  # changed in the last seconds: left for the next look
     problem: Problem | None = None
     notes: tuple[Problem, ...] = ()
@@ -378,6 +383,7 @@ class EntryRow:
     sbatch: tuple[tuple[str, str], ...] = ()
     policies: tuple[tuple[str, str | None, int], ...] = ()  # (name, value, line), for core.policy
     environment: tuple[tuple[str, str], ...] = ()
+    problem: Problem | None = None  # the first thing wrong with this row: it is an invalid entry
 
 
 @dataclass(frozen=True, slots=True)
