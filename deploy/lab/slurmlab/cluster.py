@@ -17,6 +17,7 @@ from typing import Any
 
 from . import accounting, config, keeper, ports, processes, users
 from .options import Facts, LabError, Layout, Options, PortClash, node_names, read_facts
+from .programs import clean_environment, find
 
 TRIES = 5
 LONGEST_SOCKET = 107  # bytes of a unix socket's path
@@ -51,7 +52,7 @@ def up(root: Path, options: Options, until: int | None = None) -> Facts:
 def _up(root: Path, options: Options, until: int | None) -> Facts:
     machine = _machine()
     for left in reversed(range(TRIES)):
-        _lay_out(root)
+        _lay_out(root, node_names(options))
         try:
             return _attempt(root, options, machine, until)
         except PortClash:
@@ -113,7 +114,7 @@ class LabUp(Exception):  # noqa: N818 -- not an error of the lab
 def _machine() -> config.Machine:
     try:
         said = subprocess.run(
-            [keeper.find("slurmctld"), "-V"], capture_output=True, text=True, check=True, timeout=20
+            [find("slurmctld"), "-V"], capture_output=True, text=True, check=True, timeout=20
         ).stdout
     except (OSError, subprocess.SubprocessError) as error:
         raise LabError(f"slurmctld -V: {error}. On Debian: apt-get install -y slurm-wlm munge") from error
@@ -121,13 +122,15 @@ def _machine() -> config.Machine:
     return config.Machine(host=host, user=getpass.getuser(), version=config.parse_version(said))
 
 
-def _lay_out(root: Path) -> None:
+def _lay_out(root: Path, names: tuple[str, ...]) -> None:
     """Every folder: 755, since munged wants each folder above its socket so; the controller's state is its own."""
     root.mkdir(mode=0o755, parents=True, exist_ok=True)
     root.chmod(0o755)
     for name in ("etc", "run", "log", "spool"):
         (root / name).mkdir(exist_ok=True)
         (root / name).chmod(0o755)
+    for name in names:
+        (root / "spool" / name).mkdir(exist_ok=True)
     (root / "state").mkdir(mode=0o700, exist_ok=True)
 
 
@@ -172,7 +175,7 @@ def _wait_idle(facts: Facts) -> None:
 
 
 def _node_states(facts: Facts) -> str:
-    environment = {**keeper.clean_environment(), **facts.environment}
+    environment = {**clean_environment(), **facts.environment}
     asked = subprocess.run(["sinfo", "-hN", "-o", "%T"], capture_output=True, text=True, env=environment, check=False)
     return asked.stdout
 

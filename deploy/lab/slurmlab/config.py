@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from .options import LabError, Layout, Options, Ports, node_names
 
 CGROUP_SINCE = (23, 11)  # from here on slurmd does not start in a container unless told to leave cgroups alone
+STAND_INS = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random")  # device files that every machine has
 MANY = ("NodeName", "PartitionName", "DownNodes", "NodeSet", "FrontendName")  # keys that may stand more than once
 
 
@@ -25,7 +26,7 @@ def slurm_conf(options: Options, layout: Layout, ports: Ports, machine: Machine)
     """The whole of slurm.conf; lines of `options.conf` beat defaults of the same key."""
     lines = [
         *_daemons(layout, ports, machine),
-        *_behaviour(options, machine),
+        *_behaviour(options),
         *_times(options),
         *_accounting(options, layout, ports),
         *_nodes(options, ports, machine),
@@ -75,7 +76,7 @@ def _daemons(layout: Layout, ports: Ports, machine: Machine) -> list[str]:
     ]
 
 
-def _behaviour(options: Options, machine: Machine) -> list[str]:
+def _behaviour(options: Options) -> list[str]:
     return [
         "ProctrackType=proctrack/linuxproc",
         "TaskPlugin=task/none",
@@ -90,6 +91,7 @@ def _behaviour(options: Options, machine: Machine) -> list[str]:
         "SchedulerParameters=sched_interval=1,batch_sched_delay=0,bf_interval=1",
         "SlurmdParameters=config_overrides",  # a node may claim more CPUs than this machine has
         "MaxJobCount=20000",
+        *(["GresTypes=gpu"] if options.gpu_nodes else []),
     ]
 
 
@@ -124,7 +126,9 @@ def _accounting(options: Options, layout: Layout, ports: Ports) -> list[str]:
 def _nodes(options: Options, ports: Ports, machine: Machine) -> list[str]:
     names = node_names(options)
     common = f"NodeHostname={machine.host} NodeAddr={machine.address} CPUs={options.cpus} RealMemory=4000 State=UNKNOWN"
-    nodes = [f"NodeName={name} {common} Port={port}" for name, port in zip(names, ports.nodes, strict=True)]
+    nodes = [
+        f"NodeName={name} {common}{_gres(name)} Port={port}" for name, port in zip(names, ports.nodes, strict=True)
+    ]
     partitions = [("cpu", options.nodes), ("gpu", options.gpu_nodes)]
     default = "cpu" if options.nodes else "gpu"
     return nodes + [
@@ -134,9 +138,15 @@ def _nodes(options: Options, ports: Ports, machine: Machine) -> list[str]:
     ]
 
 
+def _gres(name: str) -> str:
+    return f" Gres=gpu:{len(STAND_INS)}" if name.startswith("gpu") else ""
+
+
 def gres_conf(options: Options) -> str:
-    """Four GPUs by name on each gpu node, with no device behind them."""
-    return "Name=gpu Count=4 Flags=CountOnly\n" if options.gpu_nodes else ""
+    """Four GPUs on each gpu node. Slurm wants a device file each, and looks only whether it exists."""
+    if not options.gpu_nodes:
+        return ""
+    return "".join(f"NodeName=gpu[1-{options.gpu_nodes}] Name=gpu File={device}\n" for device in STAND_INS)
 
 
 def cgroup_conf(version: tuple[int, ...]) -> str:

@@ -24,22 +24,11 @@ from typing import Any
 from . import accounting, processes, users
 from .clock import Clock
 from .options import Facts, LabError, Layout, node_names, read_facts
+from .programs import clean_environment, find
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
 LIBC = ctypes.CDLL(None, use_errno=True)
-SBIN = "/usr/sbin:/sbin:/usr/local/sbin"
-
-
-def find(program: str) -> str:
-    """The absolute path of a daemon.
-
-    Raises LabError when it is not installed.
-    """
-    path = shutil.which(program, path=f"{os.environ.get('PATH', '')}:{SBIN}")
-    if path is None:
-        raise LabError(f"{program} is not installed. On Debian: apt-get install -y slurm-wlm munge")
-    return path
 
 
 def _die_with_keeper() -> None:
@@ -184,12 +173,6 @@ def reap(spare: set[int]) -> None:
     for pid in set(processes.children(os.getpid())) - spare:
         with contextlib.suppress(ChildProcessError):
             os.waitpid(pid, os.WNOHANG)
-
-
-def clean_environment() -> dict[str, str]:
-    """The daemons' environment: this one's without batch-system variables, a clock or another lab."""
-    drop = ("SLURM", "SBATCH", "SRUN", "SALLOC", "SQUEUE", "SCANCEL", "SACCT", "SCONTROL", "FAKETIME", "LD_PRELOAD")
-    return {name: value for name, value in os.environ.items() if not name.startswith(drop)}
 
 
 def listening(port: int) -> bool:

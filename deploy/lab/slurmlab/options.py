@@ -78,6 +78,11 @@ class Layout:
         return self.root / "run" / "munge.sock"
 
     @property
+    def sql(self) -> Path:
+        """The database's folder."""
+        return self.root / "sql"
+
+    @property
     def sql_socket(self) -> Path:
         """Where mariadbd listens."""
         return self.root / "run" / "sql.sock"
