@@ -18,7 +18,7 @@ class Setting:
     field: str
     kind: str  # a name in KINDS
     doc: str
-    example: str  # as it would stand in the file, in YAML's flow style
+    example: str  # as it would stand in the file; of a table, each row on a line
     choices: tuple[str, ...] = ()
     least: int = 0
 
@@ -28,7 +28,6 @@ KINDS = {
     "choice": "one of",
     "texts": "list of texts",
     "names": "list of variable names",
-    "path": "absolute path or ~/…",
     "paths": "list of absolute paths",
     "file": "path, in the cron directory unless absolute",
     "duration": "duration: 90s, 10m, 1h30m, 7d",
@@ -42,6 +41,8 @@ KINDS = {
     "patterns": "folder: file pattern",
 }
 
+TABLES = frozenset({"sbatch", "folders", "policies", "entries", "switches", "patterns"})
+
 TABLE = (
     Setting("timezone", "timezone", "text", "Whose clock schedules follow: an IANA name.", "Europe/Paris"),
     Setting(
@@ -49,28 +50,28 @@ TABLE = (
         "sbatch",
         "sbatch",
         "For entries that name none themselves; the partition only if they ask for no GPU.",
-        "{partition: cpu, account: abc@cpu}",
+        "partition: cpu\naccount: abc@cpu",
     ),
     Setting(
         "folders",
         "folders",
         "folders",
         "When the scripts in cron.hourly/ … run. H is a fixed minute or hour that spreads the load, one per folder.",
-        '{hourly: "H * * * *", daily: "H 4 * * *", weekly: "H 4 * * sun", monthly: "H 4 1 * *"}',
+        'hourly: "H * * * *"\ndaily: "H 4 * * *"\nweekly: "H 4 * * sun"\nmonthly: "H 4 1 * *"',
     ),
     Setting(
         "defaults",
         "defaults",
         "policies",
         "Policies for entries that say nothing.",
-        "{catch-up: latest, overlap: skip}",
+        "catch-up: latest\noverlap: skip",
     ),
     Setting(
         "entries",
         "entries",
         "entries",
         "Entries without a script of their own in a folder.",
-        '{hello: {schedule: "*/30 8-18 * * mon-fri", command: echo hello, sbatch: {time: 10}}}',
+        'hello: {schedule: "*/30 8-18 * * mon-fri", command: echo hello, sbatch: {time: 10}}',
     ),
     Setting("scheduler.interval", "interval", "duration", "How often the scheduler job runs.", "1h", least=1),
     Setting(
@@ -81,8 +82,11 @@ TABLE = (
         "5m",
         least=1,
     ),
-    Setting("scheduler.sbatch", "link_sbatch", "sbatch", "Options of the scheduler job itself.", "{time: 10}"),
+    Setting("scheduler.sbatch", "link_sbatch", "sbatch", "Options of the scheduler job itself.", "time: 10"),
     Setting("scheduler.parallel", "parallel", "count", "How many sbatch calls run at once.", "4", least=1),
+    Setting(
+        "scheduler.timeout", "timeout", "duration", "How long one call of the batch system may take.", "30s", least=1
+    ),
     Setting("scheduler.budget.tick", "budget_tick", "count", "Most submissions in one tick.", "1000", least=1),
     Setting("scheduler.budget.hour", "budget_hour", "count", "Most submissions in an hour.", "2000", least=1),
     Setting(
@@ -108,14 +112,14 @@ TABLE = (
         "switches",
         "switches",
         "Switches by a name of your choice: which jobs they reach, a file that a program polls already, a warning.",
-        '{training17: {jobs: {name: "tr17-*"}, file: /proj/tmp/training17-kill-switch, warn: USR1@5m}}',
+        'training17: {jobs: {name: "tr17-*"}, file: /proj/tmp/training17-kill-switch, warn: USR1@5m}',
     ),
     Setting("trust.owners", "trust_owners", "texts", "Whose scripts may run: me, root, or user names.", "[me, root]"),
     Setting("trust.group", "trust_group", "text", "The one group that may write scripts and their folders.", "proj"),
     Setting("logs.keep", "logs_keep", "duration", "Logs older than this are removed.", "7d"),
     Setting("logs.files", "logs_files", "count", "Most logs kept of one entry.", "200", least=1),
     Setting("logs.total", "logs_total", "size", "Most bytes of logs in all.", "5G"),
-    Setting("logs.extra", "logs_extra", "patterns", "Other folders to clean the same way.", '{~/runs/out: "*.out"}'),
+    Setting("logs.extra", "logs_extra", "patterns", "Other folders to clean the same way.", '~/runs/out: "*.out"'),
     Setting("alerts.command", "alerts_command", "text", "Gets each alert as JSON on its stdin.", "~/bin/notify"),
     Setting(
         "alerts.apprise", "alerts_apprise", "texts", "Apprise URLs, or files (mode 600) that hold them.", "[~/.apprise]"
@@ -169,4 +173,6 @@ def _shown(row: Setting, plain: Settings) -> str:
         return "-"
     if row.kind in {"text", "choice", "path"}:
         return str(value)
+    if row.kind in TABLES:
+        return "{" + ", ".join(row.example.split("\n")) + "}"
     return row.example  # the test holds that an example of a key with a default is that default

@@ -19,7 +19,9 @@ class Node(Protocol):
     id: str  # scalar | sequence | mapping
     tag: str
     value: Any  # text | list of nodes | list of (key, value) nodes
-    start_mark: Any
+    start_mark: Any  # line and column, from 0
+    end_mark: Any
+    flow_style: bool | None  # in brackets
 
 
 def compose(data: bytes, file: str) -> Node | None:

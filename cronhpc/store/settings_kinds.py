@@ -1,0 +1,332 @@
+"""What each kind of setting may be (schema.KINDS): one reader for each, from a node to the value in Settings."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from dataclasses import replace
+from signal import Signals
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.core import sbatch_options as known
+from cronhpc.core.model import EntryRow, Settings, SwitchSetting
+from cronhpc.store import schema
+from cronhpc.store.settings_reader import Fields, Reader, join, last, nearest
+from cronhpc.store.yaml_nodes import Node, line_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from cronhpc.store.schema import Setting
+
+_SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)\s*([kmgtp]?)(?:i?b)?", re.IGNORECASE | re.ASCII)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_WARN = re.compile(r"(?:SIG)?([A-Za-z]+[0-9]*)@(\S+)")
+_TRUE = frozenset({"yes", "true", "on"})
+_FALSE = frozenset({"no", "false", "off"})
+_NOT_IN_SETTINGS = {
+    "wrap": "Use command: in an entry.",
+    "clusters": "Use the key cluster: at the top.",
+    "wait": "cronhpc follows its runs itself: remove it.",
+    "test-only": "Nothing would run: remove it.",
+    "parsable": "It changes nothing here: remove it.",
+    "help": "Remove it.",
+    "usage": "Remove it.",
+    "version": "Remove it.",
+}
+
+
+def _text(reader: Reader, setting: Setting, node: Node) -> str | None:
+    text = reader.scalar(node, setting.key, setting.example)
+    if text is not None and "\n" in text.strip():
+        reader.bad(node, setting.key, f"{setting.key}: more than one line.", "Write it on one line.")
+    return text.strip() if text is not None else None
+
+
+def _choice(reader: Reader, setting: Setting, node: Node) -> str | None:
+    text = reader.scalar(node, setting.key, " or ".join(setting.choices))
+    if text is not None and text not in setting.choices:
+        near = nearest(text, setting.choices)
+        mend = f"Did you mean {near}?" if near else f"Write {' or '.join(setting.choices)}."
+        reader.bad(node, setting.key, f"{setting.key}: {text!r} is not known.", mend)
+    return text
+
+
+def _file(reader: Reader, setting: Setting, node: Node) -> str | None:
+    text = _text(reader, setting, node)
+    if text and text.lower() in _TRUE | _FALSE:
+        reader.bad(
+            node, setting.key, f"{setting.key}: {text!r} is no path.", f"Write {setting.key}: {setting.example}."
+        )
+    return os.path.expanduser(text) if text else text
+
+
+def _texts(reader: Reader, setting: Setting, node: Node) -> tuple[str, ...] | None:
+    items = reader.scalars(node, setting.key, setting.example.strip("[]"))
+    return None if items is None else tuple(text for _, text in items)
+
+
+def _names(reader: Reader, setting: Setting, node: Node) -> tuple[str, ...] | None:
+    items = reader.scalars(node, setting.key, "PATH, HOME")
+    for item, text in items or ():
+        if not _VARIABLE.fullmatch(text):
+            reader.bad(item, setting.key, f"{setting.key}: {text!r} is no variable name.", "List names: [PATH, HOME].")
+    return None if items is None else tuple(text for _, text in items)
+
+
+def _paths(reader: Reader, setting: Setting, node: Node) -> tuple[str, ...] | None:
+    items = reader.scalars(node, setting.key, setting.example.strip("[]"))
+    return None if items is None else tuple(reader.path(item, setting.key, text) for item, text in items)
+
+
+def _duration(reader: Reader, setting: Setting, node: Node) -> int | None:
+    text = reader.scalar(node, setting.key, setting.example)
+    return None if text is None else reader.duration(node, setting.key, text, setting.least)
+
+
+def _size(reader: Reader, setting: Setting, node: Node) -> int | None:
+    text = reader.scalar(node, setting.key, setting.example)
+    match = _SIZE.fullmatch(text.strip()) if text is not None else None
+    if text is not None and match is None:
+        reader.bad(
+            node, setting.key, f"{setting.key}: {text!r} is no size.", "Write a number with K, M, G or T, as 5G."
+        )
+    return int(float(match[1]) * _SIZES[match[2].lower()]) if match else None
+
+
+def _count(reader: Reader, setting: Setting, node: Node) -> int | None:
+    text = reader.scalar(node, setting.key, setting.example)
+    if text is None:
+        return None
+    digits = text.strip().replace("_", "")
+    if not (digits.isascii() and digits.isdecimal() and int(digits) >= setting.least):
+        mend = f"Write a whole number from {setting.least} on."
+        reader.bad(node, setting.key, f"{setting.key}: {text!r} will not do.", mend)
+        return None
+    return int(digits)
+
+
+def _sbatch(reader: Reader, setting: Setting, node: Node) -> tuple[tuple[str, str], ...]:
+    given = _options(reader, node, setting.key)
+    names = {name for name, _ in given}
+    return (*(row for row in getattr(Settings(), setting.field) if row[0] not in names), *given)
+
+
+def _options(reader: Reader, node: Node, where: str) -> tuple[tuple[str, str], ...]:
+    """The long options of sbatch; `true` means the bare option, and `false` that it is not asked for."""
+    options = []
+    for name, (key, value) in reader.mapping(node, where).items():
+        option = _option(reader, key, name, where)
+        text = _option_value(reader, value, join(where, name))
+        if option and text is not None:
+            options.append((option, text))
+    return tuple(options)
+
+
+def _option(reader: Reader, key: Node, name: str, where: str) -> str | None:
+    bare = name.lstrip("-")
+    long = known.ALIASES.get(bare, bare)
+    at = join(where, name)
+    if name in known.SHORT:
+        reader.bad(key, at, f"-{name} is a short option.", f"Write {known.SHORT[name]}.", "E302")
+    elif name != bare:
+        reader.bad(key, at, f"{name!r} is written with dashes.", f"Write {bare}.", "E302")
+    elif long in _NOT_IN_SETTINGS:
+        reader.bad(key, at, f"{name} cannot be set here.", _NOT_IN_SETTINGS[long])
+    elif long not in known.LONG and not known.is_plugin_option(long):
+        near = known.nearest(name)
+        mend = f"Did you mean {near}?" if near else "Write it as sbatch --help has it, without dashes."
+        reader.bad(key, at, f"sbatch has no option {name!r}.", mend, "E302")
+    else:
+        return long
+    return None
+
+
+def _option_value(reader: Reader, node: Node, key: str) -> str | None:
+    if node.id == "sequence" and all(item.id == "scalar" for item in node.value):
+        return ",".join(str(item.value) for item in node.value)
+    if node.id == "scalar" and node.value == "":
+        return ""
+    text = reader.scalar(node, key, "a value")
+    if text is None or last(key) in known.VALUE:
+        return text
+    return {**dict.fromkeys(_TRUE, ""), **dict.fromkeys(_FALSE)}.get(text.lower(), text)
+
+
+def _folders(reader: Reader, setting: Setting, node: Node) -> tuple[tuple[str, str], ...]:
+    given = {}
+    for name, (_, value) in reader.fields(node, setting.key, schema.FOLDERS).items():
+        text = reader.scalar(value, f"{setting.key}.{name}", '"H 4 * * *"')
+        if text:
+            given[name] = text.strip()
+    return tuple((name, given.get(name, plain)) for name, plain in Settings().folders)
+
+
+def _policies(reader: Reader, setting: Setting, node: Node) -> tuple[tuple[str, str | None, int], ...]:
+    return _rows(reader, reader.fields(node, setting.key, schema.POLICIES), setting.key)
+
+
+def _rows(reader: Reader, fields: Fields, where: str) -> tuple[tuple[str, str | None, int], ...]:
+    """(name, value as written, line); core.policy judges the values."""
+    rows = []
+    for name, (key, value) in fields.items():
+        text = reader.scalar(value, join(where, name), "one value")
+        if text is not None:
+            rows.append((name, text, line_of(key)))
+    return tuple(rows)
+
+
+def _patterns(reader: Reader, setting: Setting, node: Node) -> tuple[tuple[str, str], ...]:
+    rows = []
+    for folder, (key, value) in reader.mapping(node, setting.key).items():
+        text = reader.scalar(value, join(setting.key, folder), '"*.out"')
+        if text and ("/" in text or text in {".", ".."}):
+            reader.bad(
+                value, setting.key, f"{setting.key}: pattern {text!r} holds a /.", 'Write a file pattern: "*.out".'
+            )
+        if text:
+            rows.append((reader.path(key, setting.key, folder), text))
+    return tuple(rows)
+
+
+def _entries(reader: Reader, setting: Setting, node: Node) -> tuple[EntryRow, ...]:
+    rows = []
+    for name, (key, value) in reader.mapping(node, setting.key).items():
+        before = len(reader.problems)
+        row = _entry(reader, key, name, value)
+        found = reader.problems[before:]
+        reader.in_rows += len(found)
+        if row is not None:
+            rows.append(replace(row, problem=found[0]) if found else row)
+    return tuple(rows)
+
+
+def _entry(reader: Reader, key: Node, name: str, node: Node) -> EntryRow | None:
+    where = f"entries.{name}"
+    if not name.strip() or "/" in name or name in {".", ".."}:
+        reader.bad(key, where, f"{name!r} cannot name an entry.", "Use a name without /, that is not empty, . or …")
+        return None
+    fields = reader.fields(node, where, schema.ENTRY_KEYS)
+    texts = {each: _field(reader, fields, where, each) for each in ("schedule", "script")}
+    row = EntryRow(
+        name=name,
+        line=line_of(key),
+        schedule=texts["schedule"],
+        command=_command(reader, fields, where),
+        script=os.path.expanduser(texts["script"]),
+        sbatch=_options(reader, fields["sbatch"][1], f"{where}.sbatch") if "sbatch" in fields else (),
+        policies=_rows(reader, {k: v for k, v in fields.items() if k in schema.POLICIES}, where),
+        environment=_variables(reader, fields["environment"][1], where) if "environment" in fields else (),
+    )
+    _complete(reader, key, row, where)
+    return row
+
+
+def _complete(reader: Reader, key: Node, row: EntryRow, where: str) -> None:
+    if not row.schedule:
+        reader.bad(key, where, f"{where}: no schedule.", f'Add schedule: "H 4 * * *" under {row.name}.', "E305")
+    if not row.command and not row.script:
+        reader.bad(key, where, f"{where}: nothing to run.", f"Add command: or script: under {row.name}.", "E305")
+    if row.command and row.script:
+        reader.bad(key, where, f"{where}: both command and script.", "Keep one of them.", "E305")
+
+
+def _field(reader: Reader, fields: Fields, where: str, name: str) -> str:
+    if name not in fields:
+        return ""
+    return (reader.scalar(fields[name][1], f"{where}.{name}", "one text") or "").strip()
+
+
+def _command(reader: Reader, fields: Fields, where: str) -> str:
+    if "command" not in fields:
+        return ""
+    node = fields["command"][1]
+    if node.id == "sequence":
+        return shlex.join(text for _, text in reader.scalars(node, f"{where}.command", "a word") or ())
+    return (reader.scalar(node, f"{where}.command", "one text or a list of words") or "").strip()
+
+
+def _variables(reader: Reader, node: Node, where: str) -> tuple[tuple[str, str], ...]:
+    rows = []
+    for name, (key, value) in reader.mapping(node, f"{where}.environment").items():
+        at = f"{where}.environment.{name}"
+        text = value.value if value.id == "scalar" and value.value == "" else reader.scalar(value, at, "one text")
+        if not _VARIABLE.fullmatch(name):
+            reader.bad(key, at, f"{name!r} is no variable name.", "Use letters, digits and _.")
+        elif text is not None:
+            rows.append((name, text))
+    return tuple(rows)
+
+
+def _switches(reader: Reader, setting: Setting, node: Node) -> tuple[SwitchSetting, ...]:
+    rows = [_switch(reader, key, name, value) for name, (key, value) in reader.mapping(node, setting.key).items()]
+    return tuple(row for row in rows if row)
+
+
+def _switch(reader: Reader, key: Node, name: str, node: Node) -> SwitchSetting | None:
+    where = f"kill.switches.{name}"
+    if not name.strip() or "/" in name or name.startswith(".") or name == "ALL":
+        reader.bad(key, where, f"{name!r} cannot name a switch.", "Use a file name without / that is not ALL.")
+        return None
+    fields = reader.fields(node, where, schema.SWITCH_KEYS)
+    signal, before = _warn(reader, fields, where)
+    jobs = _reached(reader, fields, where)
+    if not any(jobs.values()):
+        reader.bad(key, where, f"{where}: reaches no jobs.", 'Add jobs: {name: "tr17-*"}.', "E305")
+    return SwitchSetting(
+        name=name,
+        jobs=jobs.get("name", ""),
+        partition=jobs.get("partition", ""),
+        account=jobs.get("account", ""),
+        workdir=jobs.get("workdir", ""),
+        file=_absolute(reader, fields, where, "file"),
+        warn_signal=signal,
+        warn_before=before,
+    )
+
+
+def _reached(reader: Reader, fields: Fields, where: str) -> dict[str, str]:
+    if "jobs" not in fields:
+        return {}
+    where = f"{where}.jobs"
+    jobs = reader.fields(fields["jobs"][1], where, schema.SWITCH_JOB_KEYS)
+    read = {"workdir": _absolute}
+    return {name: read.get(name, _field)(reader, jobs, where, name) for name in jobs}
+
+
+def _absolute(reader: Reader, fields: Fields, where: str, name: str) -> str:
+    text = _field(reader, fields, where, name)
+    return reader.path(fields[name][1], f"{where}.{name}", text) if text else ""
+
+
+def _warn(reader: Reader, fields: Fields, where: str) -> tuple[str, int]:
+    text = _field(reader, fields, where, "warn")
+    if not text:
+        return "", 0
+    node = fields["warn"][1]
+    match = _WARN.fullmatch(text)
+    if match is None or f"SIG{match[1].upper()}" not in Signals.__members__:
+        reader.bad(node, f"{where}.warn", f"{where}.warn: {text!r} will not do.", "Write SIGNAL@TIME, as USR1@5m.")
+        return "", 0
+    return match[1].upper(), reader.duration(node, f"{where}.warn", match[2], 1) or 0
+
+
+READERS: dict[str, Callable[[Reader, Setting, Node], Any]] = {
+    "text": _text,
+    "choice": _choice,
+    "texts": _texts,
+    "names": _names,
+    "paths": _paths,
+    "file": _file,
+    "duration": _duration,
+    "size": _size,
+    "count": _count,
+    "sbatch": _sbatch,
+    "folders": _folders,
+    "policies": _policies,
+    "entries": _entries,
+    "switches": _switches,
+    "patterns": _patterns,
+}
