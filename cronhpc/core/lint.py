@@ -1,0 +1,235 @@
+"""What `cronhpc check` says of one script: all that sbatch or cron would stumble over or silently ignore.
+
+Pure: what only the disk or the cluster knows comes in as `Facts`. Silence a complaint with `# cronhpc: ignore=CODE` on
+its line, on a comment line just above, or, for the whole script, among the comments at its top.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from cronhpc.core import lint_directives, lint_shell
+from cronhpc.core.header import Header, read_header, time_limit
+from cronhpc.core.lint_directives import Facts
+from cronhpc.core.model import Problem
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
+__all__ = ["CODES", "NO_FACTS", "Facts", "lint_name", "lint_script"]
+
+CODES: dict[str, str] = {
+    "W001": "not a .slurm file: it never runs",
+    "W002": "an editor's or backup file: it is skipped",
+    "W003": "a hidden file: it is skipped",
+    "W004": "an ignore comment names a code that does not exist",
+    "E101": "the schedule cannot be read, or never fires",
+    "E102": "there is no such policy",
+    "E103": "a policy's value cannot be",
+    "E104": "a second #CRON line",
+    "E105": "#SCRON is scrontab's word",
+    "E106": "the #CRON line cannot be read",
+    "E107": "no schedule",
+    "W101": "prose that begins with #CRON",
+    "W102": "a #CRON line that is not read, for its place or spelling",
+    "W103": "the schedule is faster than the time limit: runs overlap",
+    "E201": "an option that sbatch does not have",
+    "E202": "an ambiguous abbreviation of an option",
+    "E203": "an option without its value",
+    "E204": "an option that takes no value has one",
+    "E205": "a word where sbatch expects an option",
+    "E206": "a quote is not closed",
+    "E207": "a value that sbatch refuses",
+    "E208": "memory options that exclude each other",
+    "E209": "a #PBS or #BSUB line that sbatch cannot read",
+    "E221": "the first line does not name an interpreter",
+    "E222": "a byte order mark",
+    "E223": "a blank line before the first",
+    "E224": "Windows line ends",
+    "E225": "a NUL byte",
+    "E226": "nothing in it",
+    "E227": "a partition that the cluster does not have",
+    "W210": "a variable in a directive: sbatch does not expand it",
+    "W211": "#SBATCH after the first command: sbatch does not read it",
+    "W212": "a misspelt #SBATCH: a comment to sbatch",
+    "W213": "--wait: sbatch would not return until the job ends",
+    "W214": "--requeue: the script may run again from its first line",
+    "W215": "the folder of the output does not exist: no log, and the job fails",
+    "W216": "the working folder does not exist: the job would run in /tmp",
+    "W217": "a #PBS or #BSUB line wins over #SBATCH",
+    "W218": "--hold: each run waits until someone releases it",
+    "W219": "--test-only: nothing is submitted",
+    "W220": "an option given twice: the last one counts",
+    "W301": "a secret on a command line or in the text",
+    "W302": "the script submits itself",
+    "W303": "a relative cd: runs start in the home folder",
+    "W304": "module or conda without a login shell",
+    "W305": "the exit code is lost in a pipe",
+    "W306": "a watcher that sees its own job",
+    "W307": "$0 is a spooled copy inside a job",
+}
+
+_BACKUP = re.compile(r"~$|^#.*#$|\.(?:sw[a-p]|bak|orig|rej|old|save|tmp|dpkg-\w+|rpm(?:save|new|orig)|part)$|^\.#")
+_IGNORE = re.compile(r"#\s*cronhpc:\s*ignore=\s*([A-Za-z]\d+(?:\s*,\s*[A-Za-z]\d+)*)")
+_FIRST_DAY = 1_830_297_600  # 1 January 2028, a leap year: a fixed day keeps the answer free of the clock
+_STEPS = 60
+_DAYS = 400
+
+
+NO_FACTS = Facts()
+
+
+def lint_name(path_shown: str) -> tuple[Problem, ...]:
+    """What a file's name alone says: only `*.slurm` runs, backups and hidden files are skipped."""
+    name = path_shown.rpartition("/")[2]
+    if _BACKUP.search(name):
+        found = Problem("W002", "an editor's or backup file: it is skipped.", "Remove it.", file=path_shown)
+    elif name.startswith("."):
+        found = Problem("W003", "a hidden file: it is skipped.", "Rename it, or remove it.", file=path_shown)
+    elif not name.endswith(".slurm"):
+        what = "not a .slurm file: it will never run."
+        found = Problem("W001", what, "Rename it, or remove it.", file=path_shown)
+    else:
+        return ()
+    return (found,)
+
+
+def lint_script(
+    path_shown: str,
+    data: bytes,
+    *,
+    folder_schedule: str | None = None,
+    zone: ZoneInfo | None = None,
+    hash_key: str = "",
+    facts: Facts = NO_FACTS,
+    in_folder: bool = True,
+) -> tuple[Problem, ...]:
+    """Everything to say of the script `data`, by line.
+
+    `folder_schedule` is the schedule that its folder (or its `entries:` row) gives; None where the script must carry
+    its own. `zone` is the zone where the script names none (UTC if None). `in_folder` says that its name must end in
+    .slurm: False for a row's script.
+    """
+    named = lint_name(path_shown) if in_folder else ()
+    if named:
+        return named
+    header = read_header(data, path_shown.rpartition("/")[2])
+    found = [
+        *header.problems,
+        *lint_directives.first_lines(data),
+        *lint_directives.options(header, facts),
+        *lint_directives.unread(data),
+        *lint_shell.habits(data, header),
+        *_schedule(header, folder_schedule, zone, hash_key),
+    ]
+    if b"\0" in data or not data.strip():
+        found = [*lint_directives.first_lines(data)]  # the rest is noise
+    kept = [*_unknown_ignores(data), *_without_ignored(found, data)]
+    return tuple(replace(p, file=path_shown) for p in sorted(set(kept), key=lambda p: (p.line, p.code)))
+
+
+# --- the schedule --------------------------------------------------------------------------------------------------
+
+
+def _schedule(header: Header, folder_schedule: str | None, zone: ZoneInfo | None, hash_key: str) -> Iterable[Problem]:
+    from zoneinfo import ZoneInfo
+
+    from cronhpc.core.policy import parse_policies
+
+    cron = header.cron
+    policies, problems = parse_policies(cron.policies if cron else ())
+    yield from problems
+    text = cron.schedule if cron and cron.schedule else folder_schedule
+    if not text:
+        if not any(p.code in {"E105", "E106"} for p in header.problems):
+            mend = 'Add a line such as "#CRON 30 4 * * *" below the first, or move it to cron.daily/.'
+            yield Problem(
+                "E107", "no schedule: there is no #CRON line.", mend, line=cron.line if cron else 0, key="#CRON"
+            )
+        return
+    own = ZoneInfo(policies.timezone) if policies.timezone else zone or ZoneInfo("UTC")
+    yield from _slots(header, text, own, hash_key)
+
+
+def _slots(header: Header, text: str, zone: ZoneInfo, hash_key: str) -> Iterable[Problem]:
+    from cronhpc.core.schedule import ScheduleError, parse
+
+    cron = header.cron
+    own = cron if cron and cron.schedule else None
+    line = cron.line if cron else 0
+    try:
+        schedule = parse(text, zone, hash_key=hash_key)
+    except ScheduleError as error:
+        if own:
+            yield Problem("E101", f'"#CRON {text}": {error.what}', error.mend, line=line, key="schedule")
+        return
+    limit = _limit(header)
+    if limit is None or (cron and any(name == "overlap" for name, _, _ in cron.policies)):
+        return
+    gap = _shortest_gap(schedule.next_epoch, limit)
+    if gap < limit:
+        from cronhpc.core.duration import format_duration
+
+        option = header.find("time")
+        what = (
+            f'"{text}" comes every {format_duration(gap)}, and a run may take {format_duration(limit)}: runs overlap.'
+        )
+        mend = f"Lower --time to {format_duration(gap)}, or add --overlap=skip to the #CRON line if that is meant."
+        yield Problem("W103", what, mend, line=line or (option.line if option else 0), key="time")
+
+
+def _limit(header: Header) -> int | None:
+    try:
+        return time_limit(header.time) if header.time else None
+    except ValueError:
+        return None
+
+
+def _shortest_gap(next_epoch: Callable[[int], int], enough: int) -> int:
+    """Seconds of the shortest gap between the slots of a year; the search ends at one below `enough`."""
+    at = next_epoch(_FIRST_DAY)
+    shortest = _DAYS * 86400
+    for _ in range(_STEPS):
+        if at > _FIRST_DAY + _DAYS * 86400 or shortest < enough:
+            break
+        following = next_epoch(at)
+        shortest = min(shortest, following - at)
+        at = following
+    return shortest
+
+
+# --- ignore comments -----------------------------------------------------------------------------------------------
+
+
+def _ignores(data: bytes) -> Iterable[tuple[int, bool, bool, tuple[str, ...]]]:
+    """(line, alone on it, before the first command, codes) of each ignore comment."""
+    from cronhpc.core.directives import text_lines
+
+    top = True
+    for number, line in text_lines(data) if b"ignore=" in data else ():
+        bare = line.strip()
+        top = top and (not bare or bare.startswith("#"))
+        match = _IGNORE.search(line)
+        if match:
+            yield number, bare.startswith(match[0]), top, tuple(c.strip().upper() for c in match[1].split(","))
+
+
+def _without_ignored(problems: Iterable[Problem], data: bytes) -> Iterable[Problem]:
+    here: set[tuple[str, int]] = set()
+    everywhere: set[str] = set()
+    for line, alone, top, codes in _ignores(data):
+        here |= {(code, number) for code in codes for number in ((line, line + 1) if alone else (line,))}
+        everywhere |= set(codes) if alone and top else set()
+    return (p for p in problems if p.code not in everywhere and (p.code, p.line) not in here)
+
+
+def _unknown_ignores(data: bytes) -> Iterable[Problem]:
+    for line, _, _, codes in _ignores(data):
+        for code in codes:
+            if code not in CODES:
+                yield Problem(
+                    "W004", f"ignore={code}: there is no such code.", "See cronhpc check --help.", line=line, key=code
+                )

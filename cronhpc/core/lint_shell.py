@@ -1,0 +1,241 @@
+"""Shell habits that go wrong in a batch job though no tool complains. Each is a guess from text: few and sure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from cronhpc.core.header import Header
+from cronhpc.core.model import Problem
+from cronhpc.core.shell_text import Interpreter, Piece, bare, commands, interpreter, lex
+
+_SELF = r"[\"']?\$(?:0\b|\{0\b|\{?BASH_SOURCE\b)"
+_SELF_WORD = re.compile(r"(?:^|\s)" + _SELF)
+_SELF_FOLDER = re.compile(r"(?:\bdirname\s+(?:--\s+)?|\brealpath\s+(?:-\S+\s+)*|\breadlink\s+(?:-\S+\s+)*)" + _SELF)
+_SELF_CUT = re.compile(r"\$\{(?:0|BASH_SOURCE(?:\[0\])?)%/\*\}")
+_SETS_UP = re.compile(
+    r"(?:^|[\s;&])(?:source|\.)\s+\S*(?:/etc/profile|/etc/bashrc|modules?\.sh|lmod|/init/\w+|bashrc|profile|conda\.sh)"
+    r"|\b(?:conda|mamba|micromamba)\S*\s+(?:shell\b|shell\.)|modulecmd"
+    r"|(?:command\s+-v|type|hash|declare\s+-f|which)\s+(?:-\w+\s+)?(?:module|ml|conda)\b|\bmodule\s*\(\)",
+    re.IGNORECASE,
+)
+_SINKS = frozenset(
+    {"grep", "egrep", "fgrep", "rg", "while", "until", "for", "xargs", "mail", "mailx", "sendmail", "sh", "bash"}
+)
+_HARMLESS = frozenset({"echo", "printf", "cat", "date", "true", ":", "yes", "seq"})
+
+_TOKEN = re.compile(
+    r"\b(?:hf_[A-Za-z0-9]{20,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|sk-[A-Za-z0-9_-]{20,}"
+    r"|xox[abprs]-[\w-]{10,}|AKIA[0-9A-Z]{16}|AIza[\w-]{30,})"
+)
+_URL_SECRET = re.compile(r"\b[a-z][a-z0-9+.-]*://[^/\s:@'\"]*:[^/\s@]+@", re.IGNORECASE)
+_FLAG_SECRET = re.compile(
+    r"(?:^|\s)--?(?:password|passwd|pass|token|api[-_]?key|apikey|secret|access[-_]?(?:token|key)|secret[-_]key)"
+    r"(?:=|\s+)[\"']?(?![\"']?\s|-|\d+(?:\s|$))[^\s\"'<|;&]",
+    re.IGNORECASE,
+)
+_HEADER_SECRET = re.compile(r"\bAuthorization:\s*(?:Bearer|Basic|token)\s+\S", re.IGNORECASE)
+_LOGIN_SECRET = re.compile(
+    r"\bcurl\b.*\s(?:-u|--user)[=\s]*[\"']?[^\s:\"']+:[^\s\"']|\bsshpass\s+-p|\bmysql\w*\b.*\s-p[\"'$\w]"
+)
+_SET_SECRET = re.compile(
+    r"\b\w*(?:TOKEN|PASSWORD|PASSWD|SECRET|API_?KEY)=[\"']?(?=[^\s\"'$]*\d)[A-Za-z0-9+/_=.-]{16,}", re.IGNORECASE
+)
+
+_SQUEUE = re.compile(r"\b(?:squeue|sacct)\b")
+_BY_NAME = re.compile(r"\s(?:-n|--name|--jobname)(?:=|\s*)(\"[^\"]*\"|'[^']*'|\S+)")
+_GREP = re.compile(r"^(?:[ef]?grep|rg)\s+(?P<flags>(?:-\w+\s+)*)(?P<pattern>\"[^\"]*\"|'[^']*'|\S+)")
+_ASSIGNED = re.compile(r"^(?:export\s+|local\s+|readonly\s+)?([A-Za-z_]\w*)=(\"[^\"$`]*\"|'[^']*'|[^\s;\"'$`]*)")
+_VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
+_OWN_ID = re.compile(r"SLURM_JOB_?ID")
+
+
+def habits(data: bytes, header: Header) -> Iterator[Problem]:
+    """What the commands of a shell script do that a batch job punishes, and secrets in any script."""
+    text = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").decode("utf-8", "surrogateescape")
+    by = interpreter(text.partition("\n")[0])
+    pieces = lex(text) if by.is_shell else ()
+    code = tuple(p for p in pieces if not p.comment)
+    yield from _secrets(text, code, header)
+    yield from _submits_itself(code, header)
+    yield from _own_folder(code)
+    yield from _relative_cd(code, header)
+    yield from _modules(code, by)
+    yield from _lost_exit_code(code, by)
+    yield from _watches_itself(code, header)
+
+
+# --- secrets -------------------------------------------------------------------------------------------------------
+
+
+def _secrets(text: str, code: tuple[Piece, ...], header: Header) -> Iterator[Problem]:
+    """The message never repeats the secret."""
+    mend = "Keep it in a file of mode 0600 that the program reads, and replace the one that was shown."
+    told: set[int] = set()
+    for number, line in enumerate(text.split("\n"), start=1):
+        if _TOKEN.search(line):
+            told.add(number)
+            yield Problem("W301", "an access token stands in the text.", mend, line=number, key="token")
+    for option in header.options:
+        if (
+            option.name in {"export", "comment", "wrap"}
+            and _SET_SECRET.search(option.value or "")
+            and option.line not in told
+        ):
+            yield Problem(
+                "W301",
+                f"--{option.name} shows a secret to everyone on the cluster.",
+                mend,
+                line=option.line,
+                key="secret",
+            )
+    for piece in code:
+        why = _secret_in(piece.text)
+        if why and piece.line not in told:
+            yield Problem("W301", why, mend, line=piece.line, key="secret")
+
+
+def _secret_in(command: str) -> str:
+    if _URL_SECRET.search(command):
+        return "a password or token in a URL: process lists and error messages show it."
+    if _FLAG_SECRET.search(command) or _HEADER_SECRET.search(command) or _LOGIN_SECRET.search(command):
+        return "a password or token on a command line: process lists show it."
+    if _SET_SECRET.search(command):
+        return "a secret stands in the text: whoever may read the script has it."
+    return ""
+
+
+# --- itself --------------------------------------------------------------------------------------------------------
+
+
+def _submits_itself(code: tuple[Piece, ...], header: Header) -> Iterator[Problem]:
+    own_file = re.compile(rf"(?:^|[\s/\"']){re.escape(header.default_name)}(?=$|[\s\"'])")
+    for piece in code:
+        for _, command in commands(piece.text):
+            words = bare(command)
+            if not re.match(r"(?:\S+=\S*\s+)*(?:\S*/)?sbatch\s", words):
+                continue
+            if _SELF_WORD.search(words):
+                what = '"sbatch $0": inside a job $0 is a copy in the node\'s spool folder.'
+                mend = 'Remove it: the schedule starts it again. For work that goes on by itself use "cronhpc again".'
+                yield Problem("W302", what, mend, line=piece.line, key="sbatch")
+            elif own_file.search(words):
+                what = f"submits itself ({header.default_name}): with the schedule that makes two chains of it."
+                mend = 'Remove it: the schedule starts it again. For work that goes on by itself use "cronhpc again".'
+                yield Problem("W302", what, mend, line=piece.line, key="sbatch")
+
+
+def _own_folder(code: tuple[Piece, ...]) -> Iterator[Problem]:
+    for piece in code:
+        if _SELF_FOLDER.search(piece.text) or _SELF_CUT.search(piece.text):
+            what = "the script looks for its own folder by $0, which inside a job is a copy in the node's spool folder."
+            yield Problem("W307", what, "Write the folder's path, or #SBATCH --chdir=/PATH.", line=piece.line, key="$0")
+            return
+
+
+# --- where and how it runs -----------------------------------------------------------------------------------------
+
+
+def _relative_cd(code: tuple[Piece, ...], header: Header) -> Iterator[Problem]:
+    if (header.chdir or "").startswith("/"):
+        return
+    for piece in code:
+        for _, command in commands(piece.text):
+            match = re.match(r"(?:cd|pushd)\s+(?:-[LPe@-]+\s+)*[\"']?([^\s\"']+)", bare(command))
+            if not match:
+                continue
+            if match[1][0] in "/~$-`":
+                return
+            what = f'"cd {match[1]}": relative, and a run starts in your home folder.'
+            yield Problem("W303", what, "Write the whole path, or #SBATCH --chdir=/PATH.", line=piece.line, key="cd")
+            return
+
+
+def _modules(code: tuple[Piece, ...], by: Interpreter) -> Iterator[Problem]:
+    if by.login:
+        return
+    for piece in code:
+        if _SETS_UP.search(piece.text):
+            return
+        for _, command in commands(piece.text):
+            words = bare(command)
+            match = re.match(r"(module|ml)\s+[\w/-]|((?:conda|mamba)\s+activate)\b", words)
+            if match:
+                said = match[1] or match[2]
+                what = (
+                    f'"{words.splitlines()[0][:60]}": {said.split()[0]} is set up by a login shell, and this is none.'
+                )
+                mend = 'Make the first line "#!/bin/bash -l".'
+                yield Problem("W304", what, mend, line=piece.line, key=said)
+                return
+
+
+def _lost_exit_code(code: tuple[Piece, ...], by: Interpreter) -> Iterator[Problem]:
+    if not code or any("pipefail" in p.text or "PIPESTATUS" in p.text or "pipestatus" in p.text for p in code):
+        return
+    last = code[-1]
+    if len(code) > 1 and re.fullmatch(r"exit(?:\s+[\"']?\$\?[\"']?)?", last.text):
+        last = code[-2]
+    stages: list[str] = []
+    for before, command in commands(last.text):
+        stages = [*stages, command] if before.startswith("|") and before != "||" else [command]
+    names = [(bare(stage).split() or [""])[0] for stage in stages]
+    if len(stages) < 2 or names[-1] in _SINKS or all(name in _HARMLESS for name in names[:-1]):  # noqa: PLR2004 - a pipe
+        return
+    what = f'"{names[0]} … | {names[-1]}": the last command is a pipe, so the job counts as fine when {names[0]} fails.'
+    mend = 'Put "set -o pipefail" above it' + (', and "#!/bin/bash" first.' if by.name in {"sh", "dash"} else ".")
+    yield Problem("W305", what, mend, line=last.line, key="pipe")
+
+
+# --- watchers ------------------------------------------------------------------------------------------------------
+
+
+def _watches_itself(code: tuple[Piece, ...], header: Header) -> Iterator[Problem]:
+    names = {header.job_name, header.job_name.removesuffix(".slurm")} - {""}
+    known = {"SLURM_JOB_NAME": header.job_name}
+    excluded = any(_OWN_ID.search(p.text) and re.search(r"\bgrep\b.*-\w*v|!=|!~", p.text) for p in code)
+    for piece in code:
+        assigned = _ASSIGNED.match(piece.text)
+        if assigned:
+            known[assigned[1]] = assigned[2].strip("\"'")
+        if excluded or not _SQUEUE.search(piece.text):
+            continue
+        seen = _seen_name(piece.text, names, known)
+        if seen:
+            what = f'looks for jobs named "{seen}", and its own job is named {header.job_name}: it always finds itself.'
+            mend = "Give it another --job-name, or leave out $SLURM_JOB_ID."
+            yield Problem("W306", what, mend, line=piece.line, key="squeue")
+
+
+def _seen_name(text: str, names: set[str], known: dict[str, str]) -> str:
+    """The name or pattern by which a squeue line finds one of `names`, or "" where it finds none."""
+    inner = re.sub(r"\$\(|[()`]", " ; ", text)
+    looking = False
+    for before, command in commands(inner):
+        words = bare(command)
+        looking = bool(_SQUEUE.search(words)) or (looking and before.startswith("|"))
+        for match in _BY_NAME.finditer(words) if _SQUEUE.search(words) else ():
+            value = _expand(match[1], known)
+            if names & set(value.split(",")):
+                return value
+        grep = _GREP.match(words) if looking else None
+        if grep and "v" not in grep["flags"]:
+            pattern = _expand(grep["pattern"], known)
+            if pattern and _finds(pattern, grep["flags"], names):
+                return pattern
+    return ""
+
+
+def _expand(word: str, known: dict[str, str]) -> str:
+    plain = word.strip("\"'")
+    return _VARIABLE.sub(lambda m: known.get(m[1], m[0]), plain)
+
+
+def _finds(pattern: str, flags: str, names: set[str]) -> bool:
+    if "$" in pattern.rstrip("$") or "x" in flags:
+        return pattern in names
+    try:
+        found = re.compile(pattern, re.IGNORECASE if "i" in flags else 0)
+    except re.error:
+        return any(pattern in name for name in names)
+    return any(found.search(name) for name in names) and bool(re.search(r"\w{2}", pattern))

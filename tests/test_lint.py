@@ -1,0 +1,381 @@
+"""What `cronhpc check` says, and of ordinary good scripts does not say."""
+
+from __future__ import annotations
+
+import json
+from zoneinfo import ZoneInfo
+
+import pytest
+
+from cronhpc.core.lint import CODES, Facts, lint_name, lint_script
+from cronhpc.core.model import Problem
+from cronhpc.views.check import render, summary
+
+TOP = "#!/bin/bash\n"
+PARIS = ZoneInfo("Europe/Paris")
+FACTS = Facts(partitions=frozenset({"cpu", "gpu-long"}), is_folder=lambda path: path not in {"/gone", "/gone/log"})
+
+
+def lint(
+    text: str | bytes, path: str = "cron.daily/backup.slurm", schedule: str | None = "30 4 * * *"
+) -> list[Problem]:
+    data = text if isinstance(text, bytes) else text.encode()
+    return list(lint_script(path, data, folder_schedule=schedule, zone=PARIS, facts=FACTS))
+
+
+# --- one situation, one code --------------------------------------------------------------------------------------
+
+# name: (script below the first line, the code, its line, what the mend says)
+SITUATIONS: dict[str, tuple[str, str, int, str]] = {
+    "a schedule that cron does not know": ("#CRON 0/15 * * * *\n", "E101", 2, "*/15"),
+    "a schedule that never fires": ("#CRON 0 4 30 2 *\n", "E101", 2, ""),
+    "a range that runs backwards": ("#CRON 0 22-4 * * *\n", "E101", 2, "22-23,0-4"),
+    "@reboot": ("#CRON @reboot\n", "E101", 2, ""),
+    "daily without @": ("#CRON daily\n", "E101", 2, "@daily"),
+    "an unknown policy": ("#CRON @daily --retrys=2\n", "E102", 2, "--retries"),
+    "a bad value": ("#CRON @daily --overlap=forbid\n", "E103", 2, "skip, allow"),
+    "an unknown time zone": ("#CRON @daily --timezone=Europe/Pris\n", "E103", 2, "Europe/Paris"),
+    "two #CRON lines": ("#CRON @daily\n#CRON @hourly\n", "E104", 3, "line 2"),
+    "#SCRON": ("#SCRON */5 * * * *\n", "E105", 2, "#CRON */5 * * * *"),
+    "a policy with one dash": ("#CRON @daily -retries=2\n", "E106", 2, "--retries=2"),
+    "prose after #CRON": ("#CRON jobs of the group\n", "W101", 2, "blank after the #"),
+    "#cron in small letters": ("#cron 0 4 * * *\n", "W102", 2, "#CRON 0 4 * * *"),
+    "#CRON indented": ("  #CRON @hourly\n", "W102", 2, "#CRON @hourly"),
+    "#CRON after the first command": ("echo\n#CRON @hourly\n", "W102", 3, "Move it up"),
+    "a schedule faster than the limit": ("#SBATCH --time=1:00:00\n#CRON */30 * * * *\n", "W103", 3, "--overlap"),
+    "a schedule faster than the limit at times": ("#SBATCH --time=3:00:00\n#CRON 0 4,6 * * 1\n", "W103", 3, "2h"),
+    "an unknown option": ("#SBATCH --job_name=x\n", "E201", 2, "--job-name"),
+    "an ambiguous option": ("#SBATCH --ntasks-per=2\n", "E202", 2, "--ntasks-per-node"),
+    "an option without its value": ("#SBATCH --partition\n", "E203", 2, "--partition=VALUE"),
+    "a flag with a value": ("#SBATCH --contiguous=1\n", "E204", 2, "--contiguous"),
+    "a stray word": ("#SBATCH --job-name my job\n", "E205", 2, "Quote"),
+    "an unclosed quote": ('#SBATCH --comment="x\n', "E206", 2, "Close"),
+    "a limit in hours": ("#SBATCH --time=90m\n", "E207", 2, "1:30:00"),
+    "a limit that is none": ("#SBATCH --time=long\n", "E207", 2, "hours:minutes:seconds"),
+    "a size with a point": ("#SBATCH --mem=1.5G\n", "E207", 2, "4G"),
+    "a count in words": ("#SBATCH --ntasks=two\n", "E207", 2, "whole number"),
+    "no CPU at all": ("#SBATCH -c 0\n", "E207", 2, "whole number"),
+    "an array that is none": ("#SBATCH --array=a-b\n", "E207", 2, "0-15"),
+    "a mail type that is none": ("#SBATCH --mail-type=END,FAILED\n", "E207", 2, "FAIL"),
+    "an open mode that is none": ("#SBATCH --open-mode=overwrite\n", "E207", 2, "append"),
+    "a signal that is none": ("#SBATCH --signal=FOO@60\n", "E207", 2, "B:USR1@300"),
+    "memory twice": ("#SBATCH --mem=4G\n#SBATCH --mem-per-cpu=1G\n", "E208", 3, "Keep one"),
+    "a PBS line that sbatch refuses": ("#PBS -Z\n", "E209", 2, "--ignore-pbs"),
+    "an unknown partition": ("#SBATCH --partition=gpu_long\n", "E227", 2, "gpu-long"),
+    "one unknown partition of two": ("#SBATCH -p cpu,zz\n", "E227", 2, "cpu, gpu-long"),
+    "a variable in a path": ("#SBATCH --output=$RUN/out.txt\n", "W210", 2, "%x"),
+    "a variable in braces": ("#SBATCH --job-name=x-${USER}\n", "W210", 2, "value itself"),
+    "a command in a directive": ("#SBATCH --comment=`date`\n", "W210", 2, "value itself"),
+    "a tilde": ("#SBATCH -D ~/work\n", "W210", 2, "fixed path"),
+    "#SBATCH after the first command": ("echo\n#SBATCH --time=5\n#SBATCH -n 1\n", "W211", 3, "above line 2"),
+    "#SBATCH after set -e": ("set -e\n\n#SBATCH --time=5\n", "W211", 4, "above line 2"),
+    "#SbATCH": ("#SbATCH --time=5\n", "W212", 2, "#SBATCH --time=5"),
+    "#sbatch": ("#sbatch -t 5\n", "W212", 2, "#SBATCH -t 5"),
+    "#SBATCH indented": (" #SBATCH --time=5\n", "W212", 2, "#SBATCH --time=5"),
+    "##SBATCH": ("##SBATCH --time=5\n", "W212", 2, "#SBATCH --time=5"),
+    "# SBATCH": ("# SBATCH --time=5\n", "W212", 2, "#SBATCH --time=5"),
+    "#SBTACH": ("#SBTACH --time=5\n", "W212", 2, "#SBATCH --time=5"),
+    "--wait": ("#SBATCH --wait\n", "W213", 2, "Remove"),
+    "-W": ("#SBATCH -W -n 1\n", "W213", 2, "Remove"),
+    "--requeue": ("#SBATCH --requeue\n", "W214", 2, "--no-requeue"),
+    "a missing log folder": ("#SBATCH --output=/gone/log/%x-%j.out\n", "W215", 2, "mkdir -p /gone/log"),
+    "a missing folder before a pattern": ("#SBATCH -e /gone/%u/%j.err\n", "W215", 2, "mkdir -p /gone"),
+    "a missing working folder": ("#SBATCH --chdir=/gone\n", "W216", 2, "nodes"),
+    "PBS over SBATCH": ("#SBATCH -J a\n#PBS -N b\n", "W217", 3, "--ignore-pbs"),
+    "--hold": ("#SBATCH --hold\n", "W218", 2, "scontrol release"),
+    "--test-only": ("#SBATCH --test-only\n", "W219", 2, "Remove"),
+    "an option twice": ("#SBATCH -t 5\n#SBATCH --time=10\n", "W220", 3, "Remove one"),
+    "a token in a URL": ("git pull https://me:$TOKEN@git.example/x.git\n", "W301", 2, "0600"),
+    "a password on a command line": ("tool --password=hunter2\n", "W301", 2, "0600"),
+    "a password from a variable": ('tool --password "$PW" run\n', "W301", 2, "0600"),
+    "a token option": ("huggingface-cli login --token $HF_TOKEN\n", "W301", 2, "0600"),
+    "an authorization header": ('curl -H "Authorization: Bearer $T" https://x\n', "W301", 2, "0600"),
+    "curl with a password": ("curl -u me:pw https://x\n", "W301", 2, "0600"),
+    "a known token": ("export X=hf_abcdefghijklmnopqrstuvwxyz0123\n", "W301", 2, "0600"),
+    "a known token in a comment": ("# ghp_abcdefghijklmnopqrstuvwxyz0123\n", "W301", 2, "0600"),
+    "a key in the text": ("export WANDB_API_KEY=0123456789abcdef0123456789abcdef01234567\n", "W301", 2, "0600"),
+    "a secret in --export": ("#SBATCH --export=ALL,API_KEY=0123456789abcdef01\n", "W301", 2, "0600"),
+    "sbatch $0": ("#SBATCH -t 5\nsbatch $0\n", "W302", 3, "cronhpc again"),
+    "sbatch with options and $0": ('sbatch --begin=now+1hour "$0" a b\n', "W302", 2, "cronhpc again"),
+    "sbatch and BASH_SOURCE": ('if true; then\n  sbatch "${BASH_SOURCE[0]}"\nfi\n', "W302", 3, "cronhpc again"),
+    "sbatch of its own file": ("sbatch --begin=now+1day ~/cron/cron.daily/backup.slurm\n", "W302", 2, "cronhpc again"),
+    "a relative cd": ("cd data\n", "W303", 2, "--chdir"),
+    "a relative cd in a list": ("true && cd ./data && ls\n", "W303", 2, "--chdir"),
+    "cd to a parent": ("cd ..\n", "W303", 2, "--chdir"),
+    "module without a login shell": ("module load cuda\n", "W304", 2, "bash -l"),
+    "ml without a login shell": ("ml python/3.11\n", "W304", 2, "bash -l"),
+    "conda without a login shell": ("conda activate base\n", "W304", 2, "bash -l"),
+    "the exit code lost in a pipe": ("python train.py | tee log.txt\n", "W305", 2, "pipefail"),
+    "a pipe over two lines": ("pg_dump db |\n  gzip > /x/db.gz\n", "W305", 2, "pipefail"),
+    "a pipe with continued lines": ("rsync -a x y 2>&1 \\\n  | tail -1\n\n# done\n", "W305", 2, "pipefail"),
+    "exit $? after a pipe": ("python train.py | tee log\nexit $?\n", "W305", 2, "pipefail"),
+    "a loop into a pipe": ("for f in *; do\n  cat $f\ndone | tee log\n", "W305", 4, "pipefail"),
+    "a watcher by its own name": ("#SBATCH -J train\nsqueue -h -u me -n train\n", "W306", 3, "SLURM_JOB_ID"),
+    "a watcher by --name and a variable": (
+        'N=backup\nif squeue -h --name="$N" >x; then\necho\nfi\n',
+        "W306",
+        3,
+        "job-name",
+    ),
+    "a watcher by grep": ("#SBATCH -J train-watch\nsqueue --me | grep -q train\n", "W306", 3, "job-name"),
+    "a watcher by its own variable": ("squeue -n $SLURM_JOB_NAME\n", "W306", 2, "job-name"),
+    "a watcher in a substitution": ("#SBATCH -J tr\nn=$(squeue -h -o %j | grep -c '^tr$')\n", "W306", 3, "job-name"),
+    "its own folder": ('cd "$(dirname "$0")"\n', "W307", 2, "--chdir"),
+    "its own folder by BASH_SOURCE": ('HERE=$(cd $(dirname "${BASH_SOURCE[0]}") && pwd)\n', "W307", 2, "--chdir"),
+    "its own folder by readlink": ("source $(readlink -f $0).conf\n", "W307", 2, "--chdir"),
+    "its own folder by cutting": (". ${0%/*}/lib.sh\n", "W307", 2, "--chdir"),
+    "an ignore comment of no code": ("echo # cronhpc: ignore=W999\n", "W004", 2, "check"),
+}
+
+
+@pytest.mark.parametrize(("body", "code", "line", "mend"), SITUATIONS.values(), ids=SITUATIONS.keys())
+def test_a_situation_gets_its_code_with_line_and_mend_and_no_other(body: str, code: str, line: int, mend: str) -> None:
+    found = lint(TOP + body)
+    assert [(p.code, p.line) for p in found] == [(code, line)]
+    assert found[0].file == "cron.daily/backup.slurm"
+    assert mend in found[0].mend
+    assert found[0].what
+    assert found[0].mend
+    assert (found[0].severity == "error") is code.startswith("E")
+
+
+FIRST_LINES: dict[str, tuple[bytes, str, int]] = {
+    "no interpreter": (b"echo\n", "E221", 1),
+    "a comment before it": (b"# mine\n#!/bin/bash\necho\n", "E221", 1),
+    "a blank before it": (b" #!/bin/bash\necho\n", "E221", 1),
+    "a BOM": (b"\xef\xbb\xbf#!/bin/bash\necho\n", "E222", 1),
+    "a blank line before it": (b"\n#!/bin/bash\necho\n", "E223", 1),
+    "Windows line ends": (b"#!/bin/bash\r\n#SBATCH -t 5\r\necho\r\n", "E224", 1),
+    "one Windows line end": (b"#!/bin/bash\necho\necho\r\n", "E224", 3),
+    "a NUL byte": (b"#!/bin/bash\necho\n\0", "E225", 3),
+    "nothing": (b"", "E226", 0),
+    "nothing but blanks": (b" \n\t\n", "E226", 0),
+}
+
+
+@pytest.mark.parametrize(("data", "code", "line"), FIRST_LINES.values(), ids=FIRST_LINES.keys())
+def test_what_sbatch_refuses_at_first_sight(data: bytes, code: str, line: int) -> None:
+    assert [(p.code, p.line) for p in lint(data)] == [(code, line)]
+
+
+def test_a_script_of_cron_d_needs_a_schedule() -> None:
+    (problem,) = lint(TOP + "echo\n", "cron.d/sync.slurm", None)
+    assert (problem.code, problem.severity) == ("E107", "error")
+    (problem,) = lint(TOP + "#CRON --retries=2\necho\n", "cron.d/sync.slurm", None)
+    assert (problem.code, problem.line) == ("E107", 2)
+    assert lint(TOP + "#CRON @daily\necho\n", "cron.d/sync.slurm", None) == []
+
+
+def test_the_folders_schedule_counts_against_the_limit() -> None:
+    (problem,) = lint(TOP + "#SBATCH -t 2:00:00\n", "cron.hourly/x.slurm", "H * * * *")
+    assert (problem.code, problem.line) == ("W103", 2)
+
+
+# --- nothing to say -------------------------------------------------------------------------------------------------
+
+GOOD = {
+    "one line": "rsync -a /data /backup\n",
+    "a full header": (
+        "#SBATCH --job-name=hub-sync --time=20\n#SBATCH -p cpu -n 1 -c 4 --mem=4G\n"
+        "#SBATCH --output=/var/log/%x-%j.out --mail-type=FAIL,TIME_LIMIT_80\n"
+        "#SBATCH --signal=B:USR1@300 --array=0-9%2 --no-requeue --open-mode=append\n"
+        "#CRON */30 8-18 * * mon-fri --timezone=Europe/Paris --overlap=skip --retries=2\n"
+        "set -euo pipefail\nhub push | tee x\n"
+    ),
+    "comments about directives": (
+        "# SBATCH options are above\n# use #SBATCH --time for the limit\n# #SBATCH --time=9\n# CRON runs this\n"
+    ),
+    "a slow schedule with a limit": "#SBATCH --time=4:00:00\n#CRON H 4 * * *\n",
+    "an overlap that is meant": "#SBATCH --time=2:00:00\n#CRON */30 * * * * --overlap=skip\n",
+    "no limit": "#CRON * * * * *\n",
+    "a script written by a script": (
+        "cat > job.sh <<'EOF'\n#!/bin/bash\n#SBATCH --time=5\n#CRON @daily\n"
+        "cd data\nmodule load x\nEOF\nsbatch job.sh\n"
+    ),
+    "a here-document with tabs": "if true; then\n\tcat <<-EOF\n\t#SBATCH -t 5\n\tEOF\nfi\n",
+    "a here-string": "read -r a <<< 'x'\nexit 0\n",
+    "arithmetic shifts": "n=$((1 << N))\necho $n\n",
+    "absolute and variable cd": "cd /data && cd sub\ncd $WORK/x\ncd\n",
+    "cd with --chdir": "#SBATCH --chdir=/data\ncd sub\n",
+    "cd in a string": 'echo "cd data"\npython -c "\nimport os\ncd = 1\n"\n',
+    "module in a login shell's profile": "source /etc/profile.d/modules.sh\nmodule load cuda\n",
+    "module after the bashrc": ". ~/.bashrc\nmodule load cuda\nconda activate x\n",
+    "module tested for": "command -v module >/dev/null && module load cuda\n",
+    "conda with its hook": 'eval "$(conda shell.bash hook)"\nconda activate x\n',
+    "a word that begins with module": "modules=3\nmodule_name=x\necho module load\n",
+    "pipefail": "set -o pipefail\na | tee log\n",
+    "pipestatus": "a | tee log\nexit ${PIPESTATUS[0]}\n",
+    "a pipe whose end is meant": "squeue -h | grep -q other\n",
+    "a harmless producer": 'echo "done" | tee -a log\n',
+    "a pipe in a substitution": 'n=$(ls | wc -l)\necho "$n"\n',
+    "a pipe that is not last": "a | tee log\nb\n",
+    "or is no pipe": "a || b\n",
+    "clobber is no pipe": "a >| b\n",
+    "a pipe in quotes": "echo 'a | b'\n",
+    "a pipe inside a case": "case $1 in\n  a|b) echo;;\nesac\n",
+    "secrets from files": (
+        "tool --password-file=/x --token-file ~/t\ncurl --netrc https://x\nwandb login < key\nexport T=$(cat ~/t)\n"
+    ),
+    "URLs without secrets": "git clone https://git.example/x:y\nrsync me@host:/a /b\ngit pull ssh://git@host:22/x\n",
+    "words like secrets": (
+        "python t.py --tokenizer bert --max-tokens 5 --token 5\nTOKENS=100000000000000000\npasswd=$(x)\n"
+    ),
+    "another script": "sbatch /jobs/other.slurm\nsbatch backup.slurm.d/x.slurm\n",
+    "the script's name": 'echo "$0 starts"\nusage() { echo "usage: $0"; }\n',
+    "a watcher of others": "#SBATCH -J watch\nsqueue -h -n train\nsqueue --me | grep -v watch\n",
+    "a watcher that leaves itself out": (
+        '#SBATCH -J train-watch\nsqueue -h --me -o "%i %j" | grep train | grep -v "$SLURM_JOB_ID"\n'
+    ),
+    "options that add up": "#SBATCH --mail-type=END\n#SBATCH --mail-type=FAIL\n",
+    "an option twice alike": "#SBATCH -t 5\n#SBATCH --time=5\n",
+    "a heterogeneous job": "#SBATCH -n 1\n#SBATCH hetjob\n#SBATCH -n 2\n",
+    "PBS without a quarrel": "#SBATCH -t 5\n#PBS -N x\n",
+    "a dollar that is none": '#SBATCH --comment="costs 5$"\n',
+    "/dev/null": "#SBATCH -o /dev/null\n",
+    "an apostrophe in a comment": "# don't\ncd /x\n# it's\ncd y\n",
+}
+
+
+@pytest.mark.parametrize("body", GOOD.values(), ids=GOOD.keys())
+def test_of_a_good_script_nothing_is_said(body: str) -> None:
+    assert [str(p) for p in lint(TOP + body)] == []
+
+
+@pytest.mark.parametrize(
+    "top", ["#!/bin/bash -l\n", "#!/bin/bash --login\n", "#!/usr/bin/env -S bash -l\n", "#!/bin/bash -el\n"]
+)
+def test_a_login_shell_has_modules(top: str) -> None:
+    assert lint(top + "module load cuda\n") == []
+
+
+def test_shell_habits_are_not_looked_for_in_other_languages() -> None:
+    assert lint("#!/usr/bin/env python3\n#SBATCH -t 5\ncd = 'data'\nmodule = load\nprint(a | b)\n") == []
+
+
+def test_the_secret_itself_is_not_repeated() -> None:
+    for body in (
+        "tool --password=hunter2\n",
+        "curl https://u:hunter2@x/\n",
+        "#SBATCH --export=X_TOKEN=hunter2hunter2hu\n",
+    ):
+        found = lint(TOP + body)
+        assert found
+        assert "hunter2" not in " ".join(map(str, found))
+
+
+def test_what_is_not_known_is_not_said() -> None:
+    text = b"#!/bin/bash\n#SBATCH -p nosuch -D /gone -o /gone/x\n"
+    assert lint_script("a.slurm", text, folder_schedule="@daily") == ()
+    unknown = Facts(is_folder=lambda _: None)
+    assert lint_script("a.slurm", text, folder_schedule="@daily", facts=unknown) == ()
+
+
+# --- ignore --------------------------------------------------------------------------------------------------------
+
+IGNORED = {
+    "on the line": "#SBATCH --wait # cronhpc: ignore=W213\ncd data\n",
+    "several codes": "#SBATCH --wait --hold # cronhpc: ignore=W213, W218\ncd data\n",
+    "small letters": "#SBATCH --wait # cronhpc: ignore=w213\ncd data\n",
+    "on the line above": "#SBATCH -t 5\ntrue\n# cronhpc: ignore=W307\nx=$(dirname $0)\ncd data\n",
+    "at the top": "# cronhpc: ignore=W213,W306\n#SBATCH -J a\n#SBATCH --wait\ncd data\nsqueue -n a\n",
+    "an error": "#SBATCH --site-plugin=1 # cronhpc: ignore=E201\ncd data\n",
+    "on the #CRON line": "#SBATCH -t 60\n#CRON */5 * * * * # cronhpc: ignore=W103\ncd data\n",
+}
+
+
+@pytest.mark.parametrize("body", IGNORED.values(), ids=IGNORED.keys())
+def test_an_ignore_comment_silences_its_code_and_no_other(body: str) -> None:
+    assert [p.code for p in lint(TOP + body)] == ["W303"]
+
+
+def test_an_ignore_comment_on_another_line_silences_nothing() -> None:
+    assert [p.code for p in lint(TOP + "true # cronhpc: ignore=W303\n\ncd data\n")] == ["W303"]
+
+
+# --- names ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("new.sh", "W001"),
+        ("README", "W001"),
+        ("x.slurm.txt", "W001"),
+        ("x.SLURM", "W001"),
+        ("x.slurm~", "W002"),
+        (".x.slurm.swp", "W002"),
+        ("#x.slurm#", "W002"),
+        (".#x.slurm", "W002"),
+        ("x.slurm.bak", "W002"),
+        ("x.slurm.orig", "W002"),
+        (".x.slurm", "W003"),
+    ],
+)
+def test_a_name_that_never_runs(name: str, code: str) -> None:
+    (problem,) = lint_name(f"cron.hourly/{name}")
+    assert (problem.code, problem.file) == (code, f"cron.hourly/{name}")
+    assert lint(b"", f"cron.hourly/{name}") == [problem]
+
+
+@pytest.mark.parametrize("name", ["x.slurm", "a b.slurm", "-n.slurm", "50%.slurm", "é.slurm", "a.b.slurm"])
+def test_a_name_that_runs(name: str) -> None:
+    assert lint_name(f"cron.hourly/{name}") == ()
+
+
+def test_a_rows_script_may_have_any_name() -> None:
+    assert lint_script("/x/y.sh", b"#!/bin/sh\ntrue\n", folder_schedule="@daily", in_folder=False) == ()
+
+
+# --- the table and the screen -------------------------------------------------------------------------------------
+
+
+def test_every_code_has_a_situation_and_a_line_in_the_table() -> None:
+    shown = {code for _, code, *_ in SITUATIONS.values()} | {code for _, code, _ in FIRST_LINES.values()}
+    assert shown | {"W001", "W002", "W003", "E107"} == set(CODES)
+
+
+PROBLEMS = [
+    Problem(
+        "W210", '"#SBATCH --output=$RUN/out.txt": no.', "Use %x.", file="cron.daily/backup.slurm", line=4, key="output"
+    ),
+    Problem("E101", "cron has no 0/15.", "Write */15.", file="cron.d/a,b:c.slurm", line=3),
+    Problem("W001", "not a .slurm file: it will never run.", "Remove it.", file="cron.hourly/new\n\x1b[31m\udce9.sh"),
+]
+
+
+def test_text_is_a_line_each_and_the_count() -> None:
+    assert render(PROBLEMS).split("\n") == [
+        'cron.daily/backup.slurm:4: W210 "#SBATCH --output=$RUN/out.txt": no. Use %x.',
+        "cron.d/a,b:c.slurm:3: E101 cron has no 0/15. Write */15.",
+        "cron.hourly/new\\n\\x1b[31m\\udce9.sh: W001 not a .slurm file: it will never run. Remove it.",
+        "2 warnings, 1 error",
+    ]
+
+
+def test_counts_in_words() -> None:
+    assert summary([]) == "nothing to mend"
+    assert summary(PROBLEMS[:1]) == "1 warning"
+    assert summary([PROBLEMS[1]] * 2) == "2 errors"
+
+
+def test_json_has_the_same_facts() -> None:
+    whole = json.loads(render(PROBLEMS, fmt="json"))
+    assert (whole["warnings"], whole["errors"]) == (2, 1)
+    assert whole["problems"][0] == {
+        "file": "cron.daily/backup.slurm",
+        "line": 4,
+        "code": "W210",
+        "severity": "warning",
+        "key": "output",
+        "what": '"#SBATCH --output=$RUN/out.txt": no.',
+        "mend": "Use %x.",
+    }
+
+
+def test_github_gets_workflow_commands() -> None:
+    lines = render(PROBLEMS, fmt="github").split("\n")
+    assert lines[0].startswith("::warning file=cron.daily/backup.slurm,line=4,title=W210::")
+    assert lines[0].endswith("Use %25x.")
+    assert lines[1].startswith("::error file=cron.d/a%2Cb%3Ac.slurm,line=3,title=E101::")
+    assert lines[2].startswith("::warning file=cron.hourly/new\\n")
+    assert len(lines) == 4
