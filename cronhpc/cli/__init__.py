@@ -1,0 +1,69 @@
+"""The command line: the only place that reads the clock, prints, sets up logging and exits.
+
+One thin file a command, imported only when that command is used: it has HELP, EXAMPLE, `add_arguments(parser)` and
+`run(args, door) -> int`. Exit codes: 0 fine, 1 something needs attention, 2 usage or broken.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+from cronhpc.core.model import CronhpcError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
+
+    from cronhpc.cli.door import Door
+
+FINE, ATTENTION, BROKEN, INTERRUPTED = 0, 1, 2, 130
+
+
+def entry_point() -> None:
+    """The console script."""
+    sys.exit(main())
+
+
+def main(argv: Sequence[str] | None = None, door: Door | None = None) -> int:
+    """Run one command; its exit code. Nothing but a mistake of ours ends in a traceback."""
+    from cronhpc.cli.door import Door
+
+    arguments = list(sys.argv[1:] if argv is None else argv)
+    door = door or Door.here()
+    try:
+        code = _run(arguments, door)
+        door.out.flush()
+    except CronhpcError as error:
+        code = _failed(str(error), arguments, door)
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    except BrokenPipeError:
+        code = door.reader_left()
+    return code
+
+
+def _run(arguments: list[str], door: Door) -> int:
+    from cronhpc.cli import commands
+
+    try:
+        args, run = commands.parse(arguments, door)
+    except SystemExit as end:  # --help and --version have printed what they should
+        return int(end.code or 0)
+    code: int = run(args, door)
+    return code
+
+
+def _failed(message: str, arguments: list[str], door: Door) -> int:
+    if "--json" in arguments:
+        door.json({"error": message})
+    else:
+        door.complain(message)
+    return BROKEN
+
+
+def parsers() -> dict[str, argparse.ArgumentParser]:
+    """Every command's parser by its name, for docs and completion; this imports them all."""
+    from cronhpc.cli import commands
+
+    return {name: commands.parser_of(name) for name in commands.present()}

@@ -1,0 +1,177 @@
+"""The table of commands, and the parser of the one that is used; no other command's module is imported."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import importlib.util
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from cronhpc import __version__
+from cronhpc.core.model import CronhpcError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import ModuleType
+
+    from cronhpc.cli.door import Door
+
+GROUPS = {
+    "set up": {
+        "init": "make a cron directory, or adopt one",
+        "start": "start the scheduler; safe to repeat",
+        "stop": "stop the scheduler, and keep it stopped",
+        "doctor": "look at this site, and say what to set",
+    },
+    "see": {
+        "status": "how everything is, on one screen; with a NAME, that one in sentences",
+        "next": "when entries, or any schedule, run next",
+        "history": "what ran, and how it ended",
+        "logs": "what a run printed",
+        "page": "write one HTML page of it all",
+    },
+    "change": {
+        "add": "add a ready-made job",
+        "run": "run an entry now",
+        "check": "look for mistakes in scripts and settings",
+        "pause": "hold jobs, until resumed",
+        "resume": "lift a pause or a suspension",
+        "kill": "stop jobs, and keep them stopped",
+        "unkill": "lift a kill switch",
+        "clean": "remove old logs",
+        "import": "take over a crontab or scrontab",
+    },
+    "in jobs": {
+        "again": "queue the next piece of a job that keeps itself going",
+        "guard": "run a command under a kill switch",
+    },
+    "engine": {
+        "plan": "what the next tick would do, and why",
+        "tick": "do it: one pass of the scheduler",
+        "daemon": "tick whenever there is something to do",
+    },
+}
+
+_COMMON_WITH_VALUE = ("--dir", "--backend")
+_COMMON = ("--json",)
+_ROOM = 78
+
+
+class UsageError(CronhpcError):
+    """The command line cannot be understood."""
+
+
+class Parser(argparse.ArgumentParser):
+    """One that raises UsageError instead of exiting, so that --json has its say."""
+
+    def error(self, message: str) -> NoReturn:
+        """Raise UsageError with the mend."""
+        raise UsageError(f"{self.prog}: {message}\nSee: {self.prog} --help")
+
+
+def _module_name(name: str) -> str:
+    return f"cronhpc.cli.{name}_" if name == "import" else f"cronhpc.cli.{name}"
+
+
+def exists(name: str) -> bool:
+    """Whether this installation has the command."""
+    return importlib.util.find_spec(_module_name(name)) is not None
+
+
+def present() -> list[str]:
+    """The commands that there are, in the order of the help."""
+    return [name for group in GROUPS.values() for name in group if exists(name)]
+
+
+def _module(name: str) -> ModuleType:
+    return importlib.import_module(_module_name(name))
+
+
+def parser_of(name: str) -> argparse.ArgumentParser:
+    """The parser of one command."""
+    module = _module(name)
+    prog = f"cronhpc {name}"
+    parser = Parser(
+        prog=prog,
+        description=module.HELP,
+        epilog=f"example:\n{_indented(module.EXAMPLE)}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    module.add_arguments(parser)
+    common = parser.add_argument_group("on every command")
+    common.add_argument("--dir", metavar="DIR", help="the cron directory (else $CRONHPC_DIR, $WORK/cron, ~/cron)")
+    common.add_argument("--backend", choices=("slurm", "local"), help="the batch system (else the settings')")
+    common.add_argument("--json", action="store_true", help="the same facts as JSON, times in ISO 8601")
+    common.add_argument("--version", action="version", version=f"cronhpc {__version__}", help="print the version")
+    return parser
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.strip().splitlines())
+
+
+def parse(arguments: list[str], door: Door) -> tuple[argparse.Namespace, Callable[[argparse.Namespace, Door], int]]:
+    """The command's arguments and what runs it. Raises UsageError; SystemExit after --help and --version."""
+    leading, name, rest = _split(arguments)
+    if name is None:
+        return _without_command(leading, door)
+    if not any(name in group for group in GROUPS.values()) or not exists(name):
+        raise UsageError(_unknown(name))
+    with door.redirected():
+        args = parser_of(name).parse_args([*leading, *rest])
+    run: Callable[[Any, Door], int] = _module(name).run
+    return args, run
+
+
+def _split(arguments: list[str]) -> tuple[list[str], str | None, list[str]]:
+    """Options before the command, the command, and what follows it."""
+    index = 0
+    while index < len(arguments) and arguments[index].startswith("-"):
+        index += 2 if arguments[index] in _COMMON_WITH_VALUE else 1
+    if index >= len(arguments):
+        return arguments, None, []
+    return arguments[:index], arguments[index], arguments[index + 1 :]
+
+
+def _without_command(leading: list[str], door: Door) -> NoReturn:
+    if "--version" in leading:
+        door.say(f"cronhpc {__version__}")
+        raise SystemExit(0)
+    stray = [each for each in leading if each not in {"--help", "-h"}]
+    if stray:
+        raise UsageError(f"cronhpc: {' '.join(stray)} without a command.\nSee: cronhpc --help")
+    door.say(overview())
+    raise SystemExit(0 if leading else 2)
+
+
+def _unknown(name: str) -> str:
+    import difflib
+
+    from cronhpc.views.text import name as shown
+
+    near = difflib.get_close_matches(name, present(), n=1)
+    mend = f"Did you mean: cronhpc {near[0]}" if near else "See: cronhpc --help"
+    return f"cronhpc: there is no command {shown(name)}. {mend}"
+
+
+def overview() -> str:
+    """What `cronhpc --help` prints: the commands in their groups."""
+    lines = [
+        "usage: cronhpc COMMAND [options]",
+        "",
+        "Cron for Slurm clusters: drop a batch script into a folder, and it runs on time.",
+        "",
+    ]
+    width = max(len(name) for group in GROUPS.values() for name in group)
+    for title, group in GROUPS.items():
+        rows = [f"  {name:<{width}}  {words}" for name, words in group.items() if exists(name)]
+        lines += [title, *rows, ""] if rows else []
+    lines += [
+        "Every command takes --dir DIR, --backend slurm|local, --json, --version, and --help with an example.",
+        "Exit codes: 0 fine, 1 something needs attention, 2 usage or broken.",
+        "",
+        "example:",
+        "  cronhpc init && cp backup.slurm ~/cron/cron.daily/ && cronhpc start && cronhpc status",
+    ]
+    return "\n".join(lines)

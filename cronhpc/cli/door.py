@@ -1,0 +1,152 @@
+"""What only the command line may touch: the clock, the environment, the terminal, the user's zone."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from datetime import tzinfo
+
+    from cronhpc.views.style import Style
+
+_ZONEINFO = "/zoneinfo/"
+_PLAIN_WIDTH = 0  # a pipe or a file is not cut
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """The outside as one command sees it; the clock is read once, when it is opened."""
+
+    now: int
+    environ: Mapping[str, str]
+    out: TextIO
+    err: TextIO
+    is_terminal: bool
+    width: int = 0
+    height: int = 0
+
+    @classmethod
+    def here(cls) -> Door:
+        """This process's."""
+        for stream in (sys.stdout, sys.stderr):
+            with contextlib.suppress(AttributeError, ValueError):  # a replaced stream, as under pytest
+                stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # TextIOWrapper has it
+        terminal = sys.stdout.isatty()
+        size = os.get_terminal_size(sys.stdout.fileno()) if terminal else None
+        return cls(
+            now=_clock(),
+            environ=dict(os.environ),
+            out=sys.stdout,
+            err=sys.stderr,
+            is_terminal=terminal,
+            width=size.columns if size else _PLAIN_WIDTH,
+            height=size.lines if size else 0,
+        )
+
+    def again(self) -> Door:
+        """The same outside, later: for commands that go on watching."""
+        return replace(self, now=_clock())
+
+    def wait(self, seconds: float) -> None:
+        """Let time pass."""
+        time.sleep(seconds)
+
+    # --- printing
+
+    def say(self, text: str = "") -> None:
+        """One or more lines of answer."""
+        print(text, file=self.out)
+
+    def complain(self, text: str) -> None:
+        """One or more lines on stderr; whatever names and messages hold, the terminal is safe."""
+        from cronhpc.views.text import lines
+
+        print(lines(text), file=self.err)
+
+    def json(self, value: Any) -> None:
+        """The answer as JSON."""
+        import json
+
+        print(json.dumps(value, indent=2), file=self.out)
+
+    @contextlib.contextmanager
+    def redirected(self) -> Iterator[None]:
+        """What argparse prints goes where answers go."""
+        with contextlib.redirect_stdout(self.out), contextlib.redirect_stderr(self.err):
+            yield
+
+    def reader_left(self) -> int:
+        """The reader of a pipe is gone (`cronhpc history | head`): nothing more is printed, and that is fine."""
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), self.out.fileno())
+        return 0
+
+    # --- the user
+
+    @property
+    def colour(self) -> bool:
+        """Whether colour may be shown (https://no-color.org)."""
+        return self.is_terminal and not self.environ.get("NO_COLOR") and self.environ.get("TERM") != "dumb"
+
+    def zone(self, settings_zone: str = "") -> tzinfo:
+        """The user's: $TZ, else the settings', else the machine's."""
+        from datetime import UTC
+
+        for key in (self.environ.get("TZ", "").removeprefix(":"), settings_zone):
+            found = _zone(key)
+            if found is not None:
+                return found
+        return _machine_zone() or UTC
+
+    def style(self, settings_zone: str = "") -> Style:
+        """How screens are drawn here."""
+        from cronhpc.views.style import Style
+
+        home = self.environ.get("HOME", "")
+        return Style(self.now, self.zone(settings_zone), self.width, self.height, self.colour, home)
+
+
+def _clock() -> int:
+    return int(time.time())  # noqa: TID251 - the one place where the clock is read
+
+
+def _zone(key: str) -> tzinfo | None:
+    from zoneinfo import ZoneInfo
+
+    try:
+        return ZoneInfo(key) if key else None
+    except (KeyError, ValueError, OSError):  # unknown; a path outside; a folder of the database
+        return None
+
+
+def machine_zone_key() -> str:
+    """The IANA name of the machine's zone, "" where it cannot be told."""
+    with contextlib.suppress(OSError):
+        target = os.path.realpath("/etc/localtime")
+        if _ZONEINFO in target:
+            key = target.partition(_ZONEINFO)[2]
+            if _zone(key):
+                return key
+    with contextlib.suppress(OSError):
+        key = Path("/etc/timezone").read_text(encoding="ascii", errors="replace").strip()
+        if _zone(key):
+            return key
+    return ""
+
+
+def _machine_zone() -> tzinfo | None:
+    from zoneinfo import ZoneInfo
+
+    key = machine_zone_key()
+    if key:
+        return ZoneInfo(key)
+    with contextlib.suppress(OSError, ValueError), Path("/etc/localtime").open("rb") as file:
+        return ZoneInfo.from_file(file)
+    return None

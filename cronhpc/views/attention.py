@@ -1,0 +1,100 @@
+"""What somebody has to look at: each row says what, since when, and the command or edit that mends it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.core.model import NEVER_STARTS, Reason, Result
+from cronhpc.views import runs, text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from cronhpc.core.model import Problem
+
+Facts = dict[str, Any]
+
+
+def rows(known: Mapping[str, Any], problems: Iterable[Problem]) -> list[Facts]:
+    """The most urgent first: the batch system, switches, entries, then files that are passed over."""
+    found = [*_batch(known), *_switches(known)]
+    for entry in known["entries"]:
+        found.extend(_entry(entry))
+    found.extend(_problem(problem) for problem in problems)
+    return found
+
+
+def _row(kind: str, name: str, what: str, mend: str, *, when: str = "", at: str | None = None) -> Facts:
+    """`when` and `at` together say since when: "since", an instant."""
+    return {"kind": kind, "name": name, "what": what, "when": when if at else "", "at": at, "mend": mend}
+
+
+def _batch(known: Mapping[str, Any]) -> Iterator[Facts]:
+    batch, last = known["batch"], known["chain"]["last_tick"]
+    if not batch["answers"]:
+        why = text.one_line(batch["error"]).rstrip(".")
+        what = f"does not answer{f' ({why})' if why else ''}; this is what was known"
+        yield _row("batch", batch["name"], what, "wait, or ask: cronhpc doctor", when="as of", at=last)
+
+
+def _switches(known: Mapping[str, Any]) -> Iterator[Facts]:
+    for switch in known["switches"]:
+        undo = "unkill" if switch["kind"] == "kill" else "resume"
+        done = "stopped" if switch["kind"] == "kill" else "paused"
+        reason = f': "{text.one_line(switch["reason"])}"' if switch["reason"] else ""
+        mend = text.command(undo, switch["name"])
+        name, by = switch["name"], text.one_line(switch["by"])
+        if switch["expired"]:
+            what = f"a {switch['kind']} switch by {by} that is over"
+            yield _row("expired", name, what, mend, when="expired", at=switch["expires"])
+        else:
+            yield _row("switch", name, f"{done} by {by}{reason}", mend, when="since", at=switch["since"])
+
+
+def _entry(entry: Mapping[str, Any]) -> Iterator[Facts]:
+    name, last, problem = entry["name"], entry["last"], entry["problem"]
+    if problem:
+        line = f":{problem['line']}" if problem["line"] else ""
+        where = f"{problem['file'] or entry['source']}{line}: "
+        kind = "not trusted" if entry["reason"] == Reason.NOT_TRUSTED else "invalid"
+        yield _row(kind, name, text.one_line(f"{where}{problem['what']}").rstrip("."), text.one_line(problem["mend"]))
+    if entry["suspended"]:
+        what = f"suspended after {text.count(entry['failures'], 'failure')} in a row"
+        yield _row("suspended", name, what, text.command("resume", name), when="since", at=entry["suspended"])
+    elif runs.failed(last):
+        yield _failed(entry, last)
+    elif last and last["result"] in {Result.MISSED, Result.LOST} and not entry["runs"]:
+        why = f": {text.one_line(last['detail'])}" if last["detail"] else ""
+        yield _row("missed", name, f"{last['result']}{why}", text.command("run", name), when="slot", at=last["slot"])
+    if entry["reason"] == Reason.BUDGET:
+        yield _row("budget", name, f"not submitted: {entry['detail']}", "raise it in cronhpc.yaml, or wait")
+    for run in entry["runs"]:
+        if run["reason"] in NEVER_STARTS or (run["held"] and run["state"] == "PENDING"):
+            what = f"job {run['job']} cannot start: {text.one_line(run['reason'])}"
+            mend = f"scontrol release {run['job']}" if run["held"] else f"scancel {run['job']}"
+            yield _row("held", name, what, mend, when="since", at=run["since"])
+    for note in entry["notes"]:
+        yield _noted(name, note)
+
+
+def _failed(entry: Mapping[str, Any], last: Mapping[str, Any]) -> Facts:
+    times = entry["failures"]
+    streak = f" {times} times in a row" if times > 1 else ""
+    result = last["result"] if last["result"] != Result.FAILED or not streak else "failed"
+    code = f", exit {last['exit_code']}" if last["exit_code"] else ""
+    signal = f", signal {last['signal']}" if last["signal"] else ""
+    detail = f" ({text.one_line(last['detail'])})" if last["detail"] else ""
+    mend = text.command("logs", entry["name"]) if last["job"] else text.command("status", entry["name"])
+    return _row("failed", entry["name"], f"{result}{streak}{code}{signal}{detail}", mend, when="last", at=last["slot"])
+
+
+def _noted(name: str, note: Mapping[str, Any]) -> Facts:
+    line = f"{note['file']}:{note['line']}: " if note["line"] else ""
+    return _row("note", name, text.one_line(f"{line}{note['what']}").rstrip("."), text.one_line(note["mend"]))
+
+
+def _problem(problem: Problem) -> Facts:
+    name = problem.file + (f":{problem.line}" if problem.line else "")
+    return _row(
+        problem.severity, name or problem.code, text.one_line(problem.what).rstrip("."), text.one_line(problem.mend)
+    )

@@ -1,0 +1,129 @@
+"""The chain's health: what a tick saw of it, and what that means at the moment of looking."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cronhpc.core import chain as links
+from cronhpc.core.model import Done, MoveLink, Rest, SubmitLink
+from cronhpc.views import text
+from cronhpc.views.times import epoch, iso
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from cronhpc.core.model import Job, Outcome, Plan, World
+    from cronhpc.views.style import Style
+
+_SLACK = 120  # seconds that a queue may take to start a link that is due
+_OUTAGE = 1.5  # intervals
+
+
+def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, stopped: bool) -> dict[str, Any]:
+    """What is known of the chain, the tick's own doings included."""
+    found = links.Links.of(world)
+    chain = world.chain
+    known = {"next": _link(found.successors), "spare": _link(found.spares)}
+    for outcome in outcomes:
+        decision = outcome.decision
+        if outcome.done is Done.OK and isinstance(decision, SubmitLink | MoveLink):
+            job = outcome.job_id or (decision.job_id if isinstance(decision, MoveLink) else None)
+            known[_KEYS[decision.kind]] = {"job": job, "at": iso(decision.at), "reason": ""}
+    resting = next((d.why for d in plan.decisions if isinstance(d, Rest)), chain.resting)
+    running = [job.id for job in found.running] or ([chain.self_id] if chain.self_id else [])
+    return {
+        "wanted": chain.wanted,
+        "stopped": stopped,
+        "by_links": bool(chain.link_name),
+        "interval": world.settings.interval,
+        "last_tick": iso(world.last_tick),
+        "running": running[0] if running else None,
+        **known,
+        "resting": resting if chain.wanted and not running else "",
+        "no_spare": chain.no_spare,
+    }
+
+
+_KEYS = {links.SUCCESSOR: "next", links.SPARE: "spare"}
+
+
+def _link(jobs: tuple[Job, ...]) -> dict[str, Any] | None:
+    if not jobs:
+        return None
+    job = jobs[0]
+    return {"job": job.id, "at": iso(job.start), "reason": job.reason}
+
+
+class Health(NamedTuple):
+    """`state` in one word or two, the rest in words; `mend` is what to type where it is not fine."""
+
+    state: str
+    mend: str = ""
+
+    @property
+    def fine(self) -> bool:
+        """Whether nobody has to do anything."""
+        return self.state in {"fine", "not needed yet"}
+
+
+def health(chain: Mapping[str, Any], *, answers: bool, entries: int, now: int) -> Health:
+    """How the chain is at `now`, by facts that may be older: the first that applies is the answer."""
+    last, nothing_to_run = epoch(chain["last_tick"]), not entries
+    if not chain["wanted"]:
+        if chain["stopped"]:
+            return Health("stopped", "cronhpc start")
+        if last is not None and not _overdue(chain, last, now):
+            return Health("fine")  # ticks come by other means: a daemon, crontab, by hand
+        return Health("not needed yet" if nothing_to_run else "not started", "cronhpc start")
+    if chain["resting"]:
+        return Health("resting", "cronhpc start")
+    if chain["by_links"] and answers and not (chain["next"] or chain["spare"] or chain["running"]):
+        return Health("broken", "cronhpc start")
+    if last is not None and _overdue(chain, last, now):
+        return Health("silent", "cronhpc start")
+    return Health("fine") if answers else Health("unknown")
+
+
+def _overdue(chain: Mapping[str, Any], last: int, now: int) -> bool:
+    return now - last > _OUTAGE * int(chain["interval"]) + _SLACK
+
+
+def words(chain: Mapping[str, Any], state: str, batch: str, style: Style) -> str:
+    """The chain in a line, without its mend."""
+    last = epoch(chain["last_tick"])
+    ticked = f"last tick {style.clock(last, seconds=True)} ({style.distance(last)})" if last else "no tick yet"
+    jobs = [ticked, *_jobs(chain, style)]
+    match state:
+        case "fine":
+            return "fine: " + ", ".join([ticked.partition(" (")[0], *_jobs(chain, style)])
+        case "not started" | "not needed yet":
+            return "not started" + (f"; {ticked}" if last else "")
+        case "stopped":
+            return f"stopped by cronhpc stop; {ticked}"
+        case "resting":
+            return f"resting: {text.one_line(chain['resting'])}; {ticked}"
+        case "broken":
+            return f"broken: no scheduler job is in the queue; {ticked}"
+        case "silent":
+            since = f"silent since {style.said(last)} ({style.distance(last)})" if last else "silent"
+            return "; ".join([since, *_jobs(chain, style)])
+        case _:
+            return f"unknown: {batch} does not answer; " + ", ".join(jobs)
+
+
+def _jobs(chain: Mapping[str, Any], style: Style) -> list[str]:
+    said = [f"running now (job {chain['running']})"] if chain["running"] else []
+    for key in ("next", "spare"):
+        link = chain[key]
+        if link:
+            at = epoch(link["at"])
+            late = at is not None and at < style.now
+            waits = (
+                f", waits: {text.one_line(link['reason'])}"
+                if late and link["reason"] not in {"", "None", "BeginTime"}
+                else ""
+            )
+            said.append(f"{key} {style.clock(at) if at else 'soon'} (job {link['job']}{waits})")
+    if chain["no_spare"] and not chain["spare"] and chain["wanted"]:
+        said.append(f"no spare: {text.one_line(chain['no_spare'])}")
+    return said

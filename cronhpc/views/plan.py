@@ -1,0 +1,335 @@
+"""The dry run: the very decisions that a tick executes, each with its reason."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.core.model import (
+    Adopt,
+    Cancel,
+    CancelLink,
+    Free,
+    Hold,
+    KeepLink,
+    MoveLink,
+    Reason,
+    Release,
+    Rest,
+    Settle,
+    Stop,
+    Submit,
+    SubmitLink,
+    UseUp,
+    Wait,
+    slot_text,
+)
+from cronhpc.views import text
+from cronhpc.views.style import Cell, Column, table
+from cronhpc.views.times import epoch, iso
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from cronhpc.core.model import Decision, Plan, Problem, World
+    from cronhpc.views.style import Style
+
+Facts = dict[str, Any]
+
+
+def facts(world: World, plan: Plan, problems: Iterable[Problem] = ()) -> Facts:
+    """The plan, JSON-ready."""
+    names = {claim.key: claim.name for claim in world.claims}
+    rows = [decision_facts(decision, names) for decision in plan.decisions]
+    due = {row["entry"] for row in rows if row["decision"] in {"submit", "use up"} or _is_due(row, world.now)}
+    return {
+        "now": iso(world.now),
+        "entries": len(world.entries),
+        "due": len(due),
+        "wake": iso(plan.wake),
+        "batch": {"answers": world.queue is not None, "error": world.queue_error},
+        "chain_wanted": world.chain.wanted,
+        "decisions": rows,
+        "problems": [
+            {"code": p.code, "file": p.file, "line": p.line, "what": p.what, "mend": p.mend} for p in problems
+        ],
+    }
+
+
+def _is_due(row: Mapping[str, Any], now: int) -> bool:
+    slot = epoch(row.get("slot"))
+    return row["decision"] == "wait" and slot is not None and slot <= now
+
+
+def decision_facts(decision: Decision, names: Mapping[Any, str]) -> Facts:
+    """One decision; `decision` says its kind, the other keys depend on it. `names`: keys of claims to entries."""
+    return _FACTS[type(decision)](decision, names)
+
+
+def _submit(d: Submit, _: Mapping[Any, str]) -> Facts:
+    return {
+        "decision": "submit",
+        "entry": d.entry.name,
+        "reason": str(d.reason),
+        "detail": d.detail,
+        "slot": iso(d.key.slot),
+        "attempt": d.key.attempt,
+        "by_hand": d.key.by_hand,
+        "begin": iso(d.begin),
+        "job_name": d.entry.job_name,
+        "options": list(d.entry.options),
+        "output": _output(d),
+        "replaces": list(d.replaces),
+    }
+
+
+def _output(d: Submit) -> str:
+    """Where the run will print; "" where its script says so itself."""
+    number = "%A_%a" if d.entry.array else "%j"
+    return f"log/{d.key.entry}/{slot_text(d.key.slot)}-{number}.out" if d.entry.output else ""
+
+
+def _use_up(d: UseUp, _: Mapping[Any, str]) -> Facts:
+    return {
+        "decision": "use up",
+        "entry": d.entry.name,
+        "reason": str(d.reason),
+        "detail": d.detail,
+        "slot": iso(d.slot),
+        "result": str(d.result),
+        "count": d.count,
+    }
+
+
+def _wait(d: Wait, _: Mapping[Any, str]) -> Facts:
+    return {"decision": "wait", "entry": d.entry.name, "reason": str(d.reason), "detail": d.detail, "slot": iso(d.slot)}
+
+
+def _of_key(verb: str) -> Callable[[Any, Mapping[Any, str]], Facts]:
+    def row(d: Adopt | Release, names: Mapping[Any, str]) -> Facts:
+        marked = {"marked": d.marked} if isinstance(d, Release) else {}
+        entry = names.get(d.key) or d.key.entry
+        return {
+            "decision": verb,
+            "entry": entry,
+            "slot": iso(d.key.slot),
+            "attempt": d.key.attempt,
+            "job": d.job_id,
+            **marked,
+        }
+
+    return row
+
+
+def _cancel(d: Cancel, names: Mapping[Any, str]) -> Facts:
+    entry = (names.get(d.key) or d.key.entry) if d.key else None
+    return {"decision": "cancel", "entry": entry, "job": d.job_id, "why": d.why}
+
+
+def _settle(d: Settle, _: Mapping[Any, str]) -> Facts:
+    return {
+        "decision": "settle",
+        "entry": d.name,
+        "slot": iso(d.key.slot),
+        "attempt": d.key.attempt,
+        "result": str(d.ending.result),
+        "exit_code": d.ending.exit_code,
+        "signal": d.ending.signal,
+        "detail": d.ending.detail,
+        "retry_at": iso(d.retry_at),
+    }
+
+
+def _link(verb: str) -> Callable[[Any, Mapping[Any, str]], Facts]:
+    def row(d: Any, _: Mapping[Any, str]) -> Facts:
+        return {
+            "decision": verb,
+            "link": d.kind,
+            "job": getattr(d, "job_id", None),
+            "at": iso(getattr(d, "at", None)),
+            "why": getattr(d, "why", "") or getattr(d, "detail", ""),
+        }
+
+    return row
+
+
+def _stop(d: Stop, _: Mapping[Any, str]) -> Facts:
+    return {
+        "decision": "stop",
+        "switch": d.switch.name,
+        "by": d.switch.by,
+        "since": iso(d.switch.since),
+        "pending": list(d.pending),
+        "running": list(d.running),
+        "warn_signal": d.warn_signal,
+        "grace": d.grace,
+        "left_alone": list(d.left_alone),
+    }
+
+
+def _hold(d: Hold, _: Mapping[Any, str]) -> Facts:
+    return {"decision": "hold", "switch": d.switch.name, "by": d.switch.by, "jobs": [j.shown for j in d.jobs]}
+
+
+_FACTS: dict[type, Callable[[Any, Mapping[Any, str]], Facts]] = {
+    Submit: _submit,
+    UseUp: _use_up,
+    Wait: _wait,
+    Adopt: _of_key("adopt"),
+    Release: _of_key("release"),
+    Cancel: _cancel,
+    Settle: _settle,
+    KeepLink: _link("keep link"),
+    SubmitLink: _link("submit link"),
+    MoveLink: _link("move link"),
+    CancelLink: _link("cancel link"),
+    Rest: lambda d, _: {"decision": "rest", "why": d.why},
+    Stop: _stop,
+    Hold: _hold,
+    Free: lambda d, _: {"decision": "free", "jobs": [j.shown for j in d.jobs]},
+}
+
+# --- the screen ----------------------------------------------------------------------------------------------------
+
+_COLUMNS = (Column("", least=12), Column(""), Column("", least=20))
+
+
+def render(known: Mapping[str, Any], style: Style) -> str:
+    """One line a decision: for whom, what, and why or with what."""
+    due = f", {known['due']} due" if known["due"] else ", none due"
+    head = f"now {style.clock(epoch(known['now']) or style.now, seconds=True)}, {_entries(known)}{due}"
+    rows = [_row(row, style) for row in known["decisions"]]
+    if known["chain_wanted"]:
+        wake = epoch(known["wake"])
+        if wake:
+            rows.append(["next tick", "wanted", f"{style.clock(wake)} ({style.distance(wake)})"])
+    elif known["entries"]:
+        rows.append([("chain", "yellow"), ("none", "yellow"), "the scheduler is not started: cronhpc start"])
+    if not known["batch"]["answers"]:
+        error = text.one_line(known["batch"]["error"])
+        rows.append([("batch", "red"), ("unknown", "red"), f"it does not answer, so nothing is submitted: {error}"])
+    for problem in known["problems"]:
+        place = problem["file"] + (f":{problem['line']}" if problem["line"] else "")
+        rows.append(
+            [
+                (text.name(place), "yellow"),
+                (problem["code"], "yellow"),
+                text.one_line(f"{problem['what']} {problem['mend']}"),
+            ]
+        )
+    return "\n".join([head, *table(_COLUMNS, rows, style)])
+
+
+def _entries(known: Mapping[str, Any]) -> str:
+    return text.count(known["entries"], "entry", "entries")
+
+
+def _row(row: Mapping[str, Any], style: Style) -> list[Cell]:
+    kind = row["decision"]
+    who = text.name(row["entry"]) if row.get("entry") else _WHO.get(kind, "chain" if "link" in kind else kind)
+    verb, colour, words = _SAID[kind](row, style)
+    return [who, (verb, colour), words]
+
+
+_WHO = {"rest": "chain", "stop": "kill switch", "hold": "pause switch", "free": "pause switch", "cancel": "a twin"}
+Said = tuple[str, str, str]
+
+
+def _said_submit(row: Mapping[str, Any], style: Style) -> Said:
+    parts = [f"slot {_at(row['slot'], style)}"]
+    if row["begin"]:
+        parts.append(f"begins {_at(row['begin'], style)}")
+    if row["attempt"] > 1:
+        parts.append(f"attempt {row['attempt']}")
+    parts.append(f"job {text.name(row['job_name'] or row['entry'])}")
+    parts += [text.one_line(option.removeprefix("--").replace("=", " ", 1)) for option in row["options"]]
+    if row["output"]:
+        parts.append(text.clean(row["output"]))
+    if row["detail"]:
+        parts.append(text.one_line(row["detail"]))
+    return row["reason"], "green", ", ".join(parts)
+
+
+def _said_use_up(row: Mapping[str, Any], style: Style) -> Said:
+    slots = (
+        f"slot {_at(row['slot'], style)}"
+        if row["count"] == 1
+        else f"{row['count']} slots up to {_at(row['slot'], style)}"
+    )
+    if row["result"] in row["detail"]:
+        return row["reason"], "yellow", f"up to slot {_at(row['slot'], style)}: {text.one_line(row['detail'])}"
+    words = f"{slots} recorded as {row['result']}"
+    return row["reason"], "yellow", f"{words}: {text.one_line(row['detail'])}" if row["detail"] else words
+
+
+def _said_wait(row: Mapping[str, Any], style: Style) -> Said:
+    slot = epoch(row["slot"])
+    word = (
+        ""
+        if slot is None
+        else f"next {_at(row['slot'], style)}"
+        if slot > style.now
+        else f"due since {_at(row['slot'], style)}"
+    )
+    detail = text.one_line(row["detail"])
+    colour = "" if row["reason"] == Reason.NOT_DUE else "yellow"
+    if row["reason"] == Reason.NOT_DUE and slot is not None:
+        word += f" ({style.distance(slot)})"
+    return row["reason"], colour, "; ".join(part for part in (detail, word) if part)
+
+
+def _said_settle(row: Mapping[str, Any], style: Style) -> Said:
+    parts = [f"slot {_at(row['slot'], style)}: {row['result']}"]
+    if row["exit_code"]:
+        parts.append(f"exit {row['exit_code']}")
+    if row["detail"]:
+        parts.append(text.one_line(row["detail"]))
+    if row["retry_at"]:
+        parts.append(f"again at {_at(row['retry_at'], style)}")
+    return "settle", "", ", ".join(parts)
+
+
+def _said_key(row: Mapping[str, Any], style: Style) -> Said:
+    return row["decision"], "green", f"slot {_at(row['slot'], style)}, job {row['job']}"
+
+
+def _said_link(row: Mapping[str, Any], style: Style) -> Said:
+    verb = row["decision"].removesuffix(" link")
+    job = f" job {row['job']}" if row["job"] else ""
+    at = f" at {_at(row['at'], style)}" if row["at"] else ""
+    words = f"{row['link']}{job}{' to' if verb == 'move' else ''}{at.removeprefix(' at') if verb == 'move' else at}"
+    return verb, "", f"{words}: {text.one_line(row['why'])}" if row["why"] else words
+
+
+def _said_stop(row: Mapping[str, Any], style: Style) -> Said:
+    jobs = [*(f"{j} pending" for j in row["pending"]), *(f"{j} running" for j in row["running"])]
+    alone = f"; left alone (scrontab's own): {', '.join(row['left_alone'])}" if row["left_alone"] else ""
+    by = f"{text.name(row['switch'])}, by {text.one_line(row['by'])} since {_at(row['since'], style)}"
+    return "cancel", "red", f"{by}: {', '.join(jobs) or 'no job'}{alone}"
+
+
+def _said_hold(row: Mapping[str, Any], _: Style) -> Said:
+    return "hold", "yellow", f"{text.name(row['switch'])}, by {text.one_line(row['by'])}: {', '.join(row['jobs'])}"
+
+
+def _at(at: str | None, style: Style) -> str:
+    moment = epoch(at)
+    return style.clock(moment) if moment is not None else "-"
+
+
+_SAID: dict[str, Callable[[Mapping[str, Any], Style], Said]] = {
+    "submit": _said_submit,
+    "use up": _said_use_up,
+    "wait": _said_wait,
+    "adopt": _said_key,
+    "release": _said_key,
+    "cancel": lambda row, _: ("cancel", "yellow", f"job {row['job']}: {text.one_line(row['why'])}"),
+    "settle": _said_settle,
+    "keep link": _said_link,
+    "submit link": _said_link,
+    "move link": _said_link,
+    "cancel link": _said_link,
+    "rest": lambda row, _: ("rest", "yellow", text.one_line(row["why"])),
+    "stop": _said_stop,
+    "hold": _said_hold,
+    "free": lambda row, _: ("release", "green", f"jobs {', '.join(row['jobs'])}"),
+}

@@ -1,0 +1,121 @@
+"""History rows and live attempts as facts: JSON-ready, times in ISO 8601, the same keys everywhere."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.core.model import FAILURES, Key, Result
+from cronhpc.views.times import epoch, iso
+
+if TYPE_CHECKING:
+    from cronhpc.core.model import Claim, Ending, Job, World
+
+Facts = dict[str, Any]
+
+_FAILED = frozenset(map(str, FAILURES))
+_ISO_KEYS = ("submitted", "started", "ended")
+
+
+def run_facts(row: Mapping[str, Any]) -> Facts:
+    """One row of history, whichever of its facts are known. Times in a row are epoch seconds."""
+    key = Key.of(str(row.get("key", "")))
+    slot = _whole(row.get("slot")) or (key.slot if key else None)
+    times = {name: _whole(row.get(name)) for name in _ISO_KEYS}
+    began, ended, submitted = times["started"], times["ended"], times["submitted"]
+    ready = max(submitted, slot) if submitted and slot else submitted  # one submitted ahead waits from its slot on
+    return {
+        "entry": str(row.get("name") or (key.entry if key else "")),
+        "slot": iso(slot),
+        "attempt": key.attempt if key else _whole(row.get("attempt")) or 1,
+        "by_hand": key.by_hand if key else bool(row.get("by_hand")),
+        "result": str(row.get("result") or Result.UNKNOWN),
+        "exit_code": row.get("exit_code"),
+        "signal": row.get("signal"),
+        "job": str(row.get("job_id") or "") or None,
+        **{name: iso(at) for name, at in times.items()},
+        "waited": max(began - ready, 0) if began and ready else None,
+        "took": max(ended - began, 0) if began and ended else None,
+        "node": str(row.get("node") or ""),
+        "detail": str(row.get("detail") or ""),
+        "count": _whole(row.get("count")) or 1,
+        "log": str(row.get("log") or ""),
+    }
+
+
+def _whole(value: object) -> int | None:
+    return int(value) if isinstance(value, int | float) else None
+
+
+def ended_facts(name: str, key: Key, ending: Ending, job_id: str | None) -> Facts:
+    """The same of an attempt that has ended and is not in history yet."""
+    row = {field: getattr(ending, field) for field in ending.__slots__}
+    return run_facts({**row, "name": name, "key": str(key), "job_id": job_id, "result": str(ending.result)})
+
+
+def live_facts(claim: Claim, job: Job | None, now: int) -> Facts:
+    """An attempt that has not ended, as far as the queue tells."""
+    started = job.start if job and job.state not in {"PENDING", "CONFIGURING"} else None
+    return {
+        "job": claim.job_id,
+        "slot": iso(claim.key.slot),
+        "attempt": claim.key.attempt,
+        "by_hand": claim.key.by_hand,
+        "state": job.state if job else "SUBMITTED",
+        "reason": job.reason if job and job.state == "PENDING" else "",
+        "held": bool(job and job.held),
+        "started": iso(started),
+        "since": iso(started or claim.released or claim.at or None),
+        "ahead": claim.key.slot > now,
+        "node": job.nodes if job else "",
+    }
+
+
+def jobs_by_id(world: World) -> dict[str, Job]:
+    """The row that speaks for each job of the queue: of an array's the one that has come furthest."""
+    found: dict[str, Job] = {}
+    for job in world.queue.jobs if world.queue else ():
+        if job.id not in found or found[job.id].state == "PENDING":
+            found[job.id] = job
+    return found
+
+
+def failed(run: Mapping[str, Any] | None) -> bool:
+    """Whether a run's end counts as a failure."""
+    return run is not None and str(run.get("result")) in _FAILED
+
+
+def result_words(run: Mapping[str, Any]) -> str:
+    """`ok`, `failed (1)`, `failed (signal 9)`, `missed (3)`."""
+    words = str(run.get("result", ""))
+    if run.get("signal"):
+        return f"{words} (signal {run['signal']})"
+    if words == Result.FAILED and run.get("exit_code"):
+        return f"{words} ({run['exit_code']})"
+    return f"{words} ({run['count']})" if run.get("count", 1) > 1 else words
+
+
+def when(run: Mapping[str, Any]) -> int:
+    """The instant that a run is told by: its slot."""
+    return epoch(run.get("slot")) or epoch(run.get("ended")) or 0
+
+
+RESULT_COLOURS = {
+    Result.OK: "green",
+    Result.MISSED: "yellow",
+    Result.SKIPPED: "yellow",
+    Result.STOPPED: "yellow",
+    Result.SUSPENDED: "yellow",
+    Result.CANCELLED: "yellow",
+    Result.KILLED: "yellow",
+    Result.LOST: "yellow",
+    **dict.fromkeys(FAILURES, "red"),
+}
+
+
+def result_colour(run: Mapping[str, Any]) -> str:
+    """The colour of a result's words."""
+    try:
+        return RESULT_COLOURS.get(Result(run.get("result", "")), "")
+    except ValueError:
+        return ""

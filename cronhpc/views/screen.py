@@ -1,0 +1,241 @@
+"""The status screen: most important first, on one screen."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.core.model import Reason
+from cronhpc.views import chain, runs, text, times
+from cronhpc.views.style import Cell, Column, Style, table, wrap
+from cronhpc.views.times import epoch
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+Facts = dict[str, Any]
+
+_HEADER = 80  # columns that the first line fills where there is no terminal
+_FEW = 3  # hints shown one by one
+_LEAST_ROWS = 5
+_NAME = 24
+_CHAIN = 8  # columns of the label before the chain's words
+_AHEAD = 100 * times.HOUR  # a next slot this near gets its distance, too
+
+COLUMNS = (
+    Column("ENTRY", least=12),
+    Column("NEXT"),
+    Column("LAST"),
+    Column("RESULT"),
+    Column("TOOK", optional=2),
+    Column("WAITED", optional=3),
+    Column("STREAK", optional=1),
+)
+
+
+def render(known: Mapping[str, Any], style: Style, *, everything: bool = False) -> str:
+    """`known` is what `status.facts` gives. On a terminal only as much as fits, unless `everything`."""
+    top = [_header(known, style), _chain(known, style)]
+    if known.get("from_file"):
+        top.append(_pale(known, style))
+    attention = _attention(known["attention"], style, everything=everything)
+    hints = _hints(known, style)
+    room = _room(style, len(top) + len(attention) + len(hints), everything=everything)
+    return "\n".join([*top, *attention, *_entries(known["entries"], style, room), *hints])
+
+
+def _room(style: Style, taken: int, *, everything: bool) -> int:
+    """Rows of the table that fit; 0: all."""
+    if not style.height or everything:
+        return 0
+    return max(style.height - taken - 4, _LEAST_ROWS)  # its blank line and titles, "and 3 more", the prompt
+
+
+def _header(known: Mapping[str, Any], style: Style) -> str:
+    cluster = f" on cluster {text.clean(known['cluster'])}" if known["cluster"] else ""
+    owner = f"{text.clean(known['owner'])}'s " if known.get("from_file") and known["owner"] else ""
+    left = f"{owner}{style.path(known['directory'])}{cluster} ({known['batch']['name']})"
+    right = style.whole(style.now)
+    gap = (min(style.width, 120) or _HEADER) - text.width(left) - len(right)
+    return style.paint(left, "bold") + " " * max(gap, 2) + style.paint(right, "dim")
+
+
+def _pale(known: Mapping[str, Any], style: Style) -> str:
+    at = epoch(known["now"])
+    when = f"{style.said(at)} ({style.distance(at)})" if at else "an unknown time"
+    return f"seen    as the owner's scheduler saw it {when}"
+
+
+_CHAIN_COLOURS = {"fine": "green", "not needed yet": "", "silent": "red", "broken": "red"}
+
+
+def _chain(known: Mapping[str, Any], style: Style) -> str:
+    facts = known["chain"]
+    words = chain.words(facts, facts["state"], known["batch"]["name"], style)
+    state = facts["state"] if words.startswith(facts["state"]) else ""
+    lines = wrap(words, max(style.width - _CHAIN, 0))
+    if facts["mend"]:
+        if style.width and _CHAIN + text.width(lines[-1]) + 2 + len(facts["mend"]) > style.width:
+            lines.append(style.paint(facts["mend"], "bold"))
+        else:
+            lines[-1] += f"  {style.paint(facts['mend'], 'bold')}"
+    lines[0] = style.paint(state, _CHAIN_COLOURS.get(state, "yellow")) + lines[0].removeprefix(state)
+    return "chain   " + ("\n" + " " * _CHAIN).join(lines)
+
+
+# --- needs attention -----------------------------------------------------------------------------------------------
+
+
+def _attention(rows: Sequence[Mapping[str, Any]], style: Style, *, everything: bool) -> list[str]:
+    if not rows:
+        return []
+    most = max(style.height // 3, _LEAST_ROWS) if style.height and not everything else len(rows)
+    shown = rows[:most]
+    names = min(max(text.width(text.name(row["name"])) for row in shown), _NAME)
+    lines = ["", style.paint("needs attention", "bold")]
+    whats = [_what(row, style) for row in shown]
+    wide = _what_width(shown, whats, names, style)
+    for row, what in zip(shown, whats, strict=True):
+        lines += _attention_row(row, what, names, wide, style)
+    left = len(rows) - len(shown)
+    return [*lines, f"  and {left} more: cronhpc status --all"] if left else lines
+
+
+def _what(row: Mapping[str, Any], style: Style) -> str:
+    at = epoch(row["at"])
+    return f"{row['what']}, {row['when']} {style.said(at)}" if at is not None else str(row["what"])
+
+
+def _what_width(rows: Sequence[Mapping[str, Any]], whats: Sequence[str], names: int, style: Style) -> int:
+    """How wide the middle column is: as the widest of those that leave room for their mend."""
+    room = style.width - names - 4 if style.width else 0
+    mends = [text.width(row["mend"]) for row in rows]
+    fitting = [text.width(w) for w, m in zip(whats, mends, strict=True) if not room or text.width(w) + 2 + m <= room]
+    return min(max(fitting, default=0), 60)
+
+
+def _attention_row(row: Mapping[str, Any], what: str, names: int, wide: int, style: Style) -> list[str]:
+    name, mend = text.name(row["name"]), row["mend"]
+    first = f"  {style.paint(name, _colour(row))}{' ' * (names - text.width(name))}  "
+    room = style.width - names - 4 if style.width else 0
+    lead = " " * (names + 4)
+    if not room or max(wide, text.width(what)) + 2 + text.width(mend) <= room:
+        return [f"{first}{text.pad(what, wide)}  {style.paint(mend, 'bold')}".rstrip()]
+    whats, mends = wrap(what, room), wrap(mend, room)
+    return [
+        first + whats[0],
+        *(lead + line for line in whats[1:]),
+        *(lead + style.paint(m, "bold") for m in mends if m),
+    ]
+
+
+def _colour(row: Mapping[str, Any]) -> str:
+    return "yellow" if row["kind"] in {"warning", "note", "expired", "switch", "missed"} else "red"
+
+
+# --- entries -------------------------------------------------------------------------------------------------------
+
+
+def _entries(entries: Sequence[Mapping[str, Any]], style: Style, room: int) -> list[str]:
+    if not entries:
+        return []
+    ordered = sorted(entries, key=_order)
+    shown = ordered[:room] if room and len(ordered) > room else ordered
+    rows = [_row(entry, style) for entry in shown]
+    left = len(ordered) - len(shown)
+    more = [style.paint(f"and {left} more, later: cronhpc status --all", "dim")] if left else []
+    return ["", *table(COLUMNS, rows, style), *more]
+
+
+def _order(entry: Mapping[str, Any]) -> tuple[bool, str, str]:
+    return blocked(entry) != "", str(entry["next"] or "~"), entry["name"]
+
+
+def blocked(entry: Mapping[str, Any]) -> str:
+    """Why nothing is to come, in a word or two; "" where a slot is."""
+    if entry["switch"]:
+        return "stopped" if entry["switch"]["kind"] == "kill" else "paused"
+    reason = entry["reason"]
+    if reason in {Reason.STOPPED, Reason.SUSPENDED, Reason.INVALID, Reason.NOT_TRUSTED, Reason.NEVER}:
+        return str(reason)
+    return "" if entry["next"] else "-"
+
+
+def _row(entry: Mapping[str, Any], style: Style) -> list[Cell]:
+    run = next((each for each in entry["runs"] if not each["ahead"]), None)
+    last = entry["last"]
+    name = text.name(entry["name"])
+    if run:
+        return [name, _next(entry, style), _clock(run["slot"], style), *_running(run, style), _streak(entry)]
+    if not last:
+        return [name, _next(entry, style), "-", ("not yet", "dim"), "-", "-", _streak(entry)]
+    result = (runs.result_words(last), runs.result_colour(last))
+    took, waited = times.took(last["took"]), times.took(last["waited"])
+    return [name, _next(entry, style), _clock(last["slot"], style), result, took, waited, _streak(entry)]
+
+
+def _running(run: Mapping[str, Any], style: Style) -> list[Cell]:
+    """RESULT, TOOK, WAITED of a run that has not ended."""
+    started, slot = epoch(run["started"]), epoch(run["slot"])
+    if started is None:
+        waits = times.took(style.now - slot) if slot is not None else "-"
+        return [("held" if run["held"] else "pending", "yellow"), "-", waits]
+    waited = times.took(started - slot) if slot is not None else "-"
+    return [(run["state"].lower(), "blue"), times.took(style.now - started), waited]
+
+
+def _clock(at: str | None, style: Style) -> str:
+    moment = epoch(at)
+    return style.clock(moment) if moment is not None else "-"
+
+
+def _next(entry: Mapping[str, Any], style: Style) -> Cell:
+    word = blocked(entry)
+    if word:
+        return word, "" if word == "-" else "yellow"
+    at = epoch(entry["next"]) or style.now
+    if at <= style.now:
+        return "due now", "blue"
+    near = f" ({times.span(at - style.now)})" if at - style.now < _AHEAD else ""
+    return style.clock(at) + near
+
+
+def _streak(entry: Mapping[str, Any]) -> Cell:
+    if entry["failures"]:
+        return f"{entry['failures']} failed", "red"
+    return f"{entry['successes']} ok" if entry["successes"] else "-"
+
+
+# --- hints ---------------------------------------------------------------------------------------------------------
+
+
+def _hints(known: Mapping[str, Any], style: Style) -> list[str]:
+    """What to do next, for those who have just begun."""
+    if not known["entries"]:
+        return ["", *_first_steps(known, style)]
+    new = [e for e in known["entries"] if not (e["last"] or e["runs"] or blocked(e))]
+    lines = [_new(entry, style) for entry in sorted(new, key=_order)[:_FEW]]
+    if len(new) > _FEW:
+        lines.append(f"and {len(new) - _FEW} more have not run yet")
+    ahead = [e for e in known["entries"] if e["overlap"] == "skip" and len(e["runs"]) > 1 and e["runs"][-1]["ahead"]]
+    lines += [
+        f"{text.name(e['name'])}: its next run is queued ahead, so overlap: skip cannot hold it back"
+        for e in ahead[:_FEW]
+    ]
+    return ["", *lines] if lines else []
+
+
+def _new(entry: Mapping[str, Any], style: Style) -> str:
+    at = epoch(entry["next"])
+    due = f"next {style.clock(at)} ({style.distance(at)})" if at and at > style.now else "due now"
+    return f"{text.name(entry['name'])} has not run yet: {due}; now: {text.command('run', entry['name'])}"
+
+
+def _first_steps(known: Mapping[str, Any], style: Style) -> list[str]:
+    root = style.path(known["directory"])
+    start = [] if known["chain"]["wanted"] else ["  cronhpc start                      then it runs by itself"]
+    return [
+        "There are no entries yet. Put a batch script into a folder:",
+        f"  cp job.slurm {root}/cron.daily/    or cron.hourly/, cron.weekly/, cron.monthly/",
+        f"  {root}/cron.d/                     for scripts with a schedule of their own: #CRON 30 7 * * mon-fri",
+        *start,
+    ]

@@ -1,0 +1,211 @@
+"""How everything is, as facts: `cronhpc status` draws them, each tick writes them to status.json.
+
+So whoever can read status.json, and nothing else of a cron directory, sees what its owner sees.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cronhpc import __version__
+from cronhpc.core import stop
+from cronhpc.core.model import (
+    ClaimState,
+    Done,
+    EntryState,
+    Reason,
+    Settle,
+    Submit,
+    UseUp,
+    Wait,
+    entry_id,
+)
+from cronhpc.views import attention, chain, runs
+from cronhpc.views.times import iso
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from cronhpc.core.model import Entry, Outcome, Plan, Problem, Switch, World
+
+Facts = dict[str, Any]
+VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """Whose cron directory it is."""
+
+    directory: str
+    backend: str
+    owner: str = ""
+    host: str = ""
+    cluster: str = ""
+    stopped: bool = False  # `cronhpc stop` was called
+
+
+def facts(
+    world: World,
+    plan: Plan,
+    states: Mapping[str, EntryState],
+    about: About,
+    *,
+    problems: Iterable[Problem] = (),
+    outcomes: Iterable[Outcome] = (),
+) -> Facts:
+    """Everything that `status` shows, JSON-ready. `outcomes`: what the tick has done already, where one did."""
+    outcomes = tuple(outcomes)
+    found = _Found(world, plan, states, outcomes)
+    found_entries = [found.entry(entry) for entry in world.entries]
+    result = {
+        "version": VERSION,
+        "cronhpc": __version__,
+        "now": iso(world.now),
+        "directory": about.directory,
+        "owner": about.owner,
+        "host": about.host,
+        "cluster": about.cluster or world.settings.cluster,
+        "timezone": world.settings.timezone,
+        "batch": {"name": about.backend, "answers": world.queue is not None, "error": world.queue_error},
+        "chain": chain.facts(world, plan, outcomes, stopped=about.stopped),
+        "entries": found_entries,
+        "switches": [_switch(switch, world.now) for switch in world.switches],
+    }
+    result["attention"] = attention.rows(result, _problems(world, problems))
+    return seen_at(result, world.now)
+
+
+def _problems(world: World, problems: Iterable[Problem]) -> list[Problem]:
+    return list(dict.fromkeys((*problems, *world.skipped)))
+
+
+def seen_at(known: Mapping[str, Any], now: int) -> Facts:
+    """The same facts looked at later: whether the chain is silent is for the reader's clock to say."""
+    how = chain.health(known["chain"], answers=known["batch"]["answers"], entries=len(known["entries"]), now=now)
+    return {
+        **known,
+        "seen": iso(now),
+        "chain": {**known["chain"], "state": how.state, "mend": how.mend},
+        "needs_attention": bool(known["attention"]) or not how.fine,
+    }
+
+
+def _switch(switch: Switch, now: int) -> Facts:
+    return {
+        "kind": switch.kind,
+        "name": switch.name,
+        "path": switch.path,
+        "by": switch.by,
+        "since": iso(switch.since),
+        "reason": switch.reason,
+        "expires": iso(switch.expires),
+        "expired": stop.expired(switch, now),
+    }
+
+
+class _Found:
+    """What the plan, the claims and the memory say of each entry, indexed once."""
+
+    def __init__(self, world: World, plan: Plan, states: Mapping[str, EntryState], outcomes: Sequence[Outcome]) -> None:
+        self.world, self.plan, self.states = world, plan, states
+        self.jobs = runs.jobs_by_id(world)
+        self.decided: dict[str, list[Submit | UseUp | Wait]] = {}
+        self.ended: dict[str, list[Settle]] = {}
+        for decision in plan.decisions:
+            if isinstance(decision, Submit | UseUp | Wait):
+                self.decided.setdefault(decision.entry.name, []).append(decision)
+            elif isinstance(decision, Settle):
+                self.ended.setdefault(decision.key.entry, []).append(decision)
+        self.submitted = {
+            outcome.decision.key: outcome.job_id
+            for outcome in outcomes
+            if outcome.done is Done.OK and isinstance(outcome.decision, Submit)
+        }
+        self.acted = bool(outcomes)
+
+    def entry(self, entry: Entry) -> Facts:
+        state = self.states.get(entry.name, EntryState())
+        reason, detail = self._reason(entry, state)
+        switch = stop.switch_on(self.world, entry)
+        return {
+            "name": entry.name,
+            "id": entry_id(entry.name),
+            "source": entry.source,
+            "schedule": entry.schedule,
+            "timezone": entry.timezone,
+            "hash_key": entry.hash_key if "H" in entry.schedule else "",
+            "reason": str(reason),
+            "detail": detail,
+            "problem": _problem(entry.problem),
+            "switch": _switch(switch, self.world.now) if switch else None,
+            "next": iso(self._next(entry, state)),
+            "runs": self._live(entry),
+            "last": self._last(entry, state),
+            "successes": state.successes,
+            "failures": state.failures,
+            "suspended": iso(state.suspended),
+            "suspend_after": entry.policies.suspend_after,
+            "overlap": entry.policies.overlap,
+            "previous_success": iso(state.previous_success),
+            "notes": [_problem(note) for note in entry.notes],
+        }
+
+    def _reason(self, entry: Entry, state: EntryState) -> tuple[Reason, str]:
+        """The rung that holds for what comes next."""
+        for decision in reversed(self.decided.get(entry.name, ())):
+            if isinstance(decision, Submit) and decision.key in self.submitted:
+                return Reason.NOT_DUE, ""
+            if isinstance(decision, UseUp) and decision.reason in {Reason.MISSED, Reason.RUNNING}:
+                return Reason.NOT_DUE, decision.detail
+            return decision.reason, decision.detail
+        return (Reason.SUSPENDED, "") if state.suspended else (Reason.NOT_DUE, "")
+
+    def _next(self, entry: Entry, state: EntryState) -> int | None:
+        """The earliest slot that is still to run: submitted ahead, due, or to come."""
+        now, decided = self.world.now, self.decided.get(entry.name, ())
+        waiting = [c.key.slot for c in self.world.claims if c.key.entry == entry_id(entry.name) and c.job_id]
+        ahead = [slot for slot in waiting if slot > now]
+        ahead += [d.key.slot for d in decided if isinstance(d, Submit) and (d.begin or d.key not in self.submitted)]
+        ahead += [d.slot for d in decided if isinstance(d, Wait) and d.slot is not None]
+        computed = self.plan.next_slots.get(entry.name)
+        later = computed[1] if computed else state.next_slot
+        if later is not None and later > now:
+            ahead.append(later)
+        return min(ahead, default=None)
+
+    def _live(self, entry: Entry) -> list[Facts]:
+        """Attempts that have not ended, oldest first."""
+        name, now = entry_id(entry.name), self.world.now
+        ended = {settle.key for settle in self.ended.get(name, ())}
+        found = [
+            runs.live_facts(claim, self.jobs.get(claim.job_id or ""), now)
+            for claim in self.world.claims
+            if claim.key.entry == name and claim.job_id and claim.state is not ClaimState.SETTLED
+            if claim.key not in ended
+        ]
+        found += [
+            {
+                "job": job, "slot": iso(key.slot), "attempt": key.attempt, "by_hand": key.by_hand, "state": "PENDING",
+                "reason": "", "held": False, "started": None, "since": iso(now), "ahead": key.slot > now, "node": "",
+            }
+            for key, job in self.submitted.items()
+            if key.entry == name
+        ]  # fmt: skip
+        return sorted(found, key=lambda run: str(run["slot"]))
+
+    def _last(self, entry: Entry, state: EntryState) -> Facts | None:
+        """The newest run that has ended: by the queue just now, else by history."""
+        jobs = {claim.key: claim.job_id for claim in self.world.claims}
+        known = [runs.run_facts(state.last)] if state.last else []
+        known += [
+            runs.ended_facts(entry.name, settle.key, settle.ending, jobs.get(settle.key))
+            for settle in self.ended.get(entry_id(entry.name), ())
+        ]
+        return max(known, key=runs.when, default=None)
+
+
+def _problem(problem: Problem | None) -> Facts | None:
+    if problem is None:
+        return None
+    return {name: getattr(problem, name) for name in problem.__slots__} | {"severity": problem.severity}

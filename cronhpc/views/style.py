@@ -1,0 +1,129 @@
+"""How a screen is drawn: the moment and zone it is seen from, its width, and whether it may have colour."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, tzinfo
+
+from cronhpc.views import text, times
+
+_CODES = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "dim": "2", "bold": "1"}
+_GAP = "  "
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """`width` and `height` are the terminal's; 0: no limit (a pipe, a file)."""
+
+    now: int
+    zone: tzinfo = UTC
+    width: int = 0
+    height: int = 0
+    colour: bool = False
+    home: str = ""
+
+    def paint(self, words: str, colour: str) -> str:
+        """`words` in a colour, on a terminal that may show it."""
+        return f"\x1b[{_CODES[colour]}m{words}\x1b[0m" if self.colour and colour and words else words
+
+    def clock(self, at: int, *, seconds: bool = False) -> str:
+        """See `times.clock`."""
+        return times.clock(at, self.now, self.zone, seconds=seconds)
+
+    def said(self, at: int) -> str:
+        """See `times.said`."""
+        return times.said(at, self.now, self.zone)
+
+    def whole(self, at: int) -> str:
+        """See `times.whole`."""
+        return times.whole(at, self.now, self.zone)
+
+    def distance(self, at: int) -> str:
+        """See `times.distance`."""
+        return times.distance(at, self.now)
+
+    def path(self, path: str) -> str:
+        """A path with the user's home as ~."""
+        home = self.home.rstrip("/")
+        shown = "~" + path[len(home) :] if home and (path == home or path.startswith(home + "/")) else path
+        return text.clean(shown)
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table; of the optional ones those with the highest `optional` go first where room is short."""
+
+    title: str
+    right: bool = False
+    optional: int = 0
+    least: int = 0  # columns below which it is not cut; 0: never cut
+
+
+Cell = str | tuple[str, str]  # text, or text and its colour
+
+
+def _words(cell: Cell) -> str:
+    return cell if isinstance(cell, str) else cell[0]
+
+
+def table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], style: Style) -> list[str]:
+    """Lines of a table, its title line first; the last column is not filled up."""
+    used, widths = _fit(columns, rows, style.width)
+    titles = [columns[i].title for i in used]
+    lines = (
+        [style.paint(_line([columns[i] for i in used], titles, [widths[i] for i in used]), "dim")]
+        if any(titles)
+        else []
+    )
+    return lines + [
+        _painted([columns[i] for i in used], [row[i] for i in used], [widths[i] for i in used], style) for row in rows
+    ]
+
+
+def _fit(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], room: int) -> tuple[list[int], list[int]]:
+    """Which columns are shown, and how wide each is: optional ones go, then those that may be cut are."""
+    widths = [max([text.width(c.title), *(text.width(_words(row[i])) for row in rows)]) for i, c in enumerate(columns)]
+    used = list(range(len(columns)))
+    for index in sorted(used, key=lambda i: -columns[i].optional):
+        if not room or _total(used, widths) <= room or not columns[index].optional:
+            break
+        used.remove(index)
+    for index in used:
+        excess = _total(used, widths) - room
+        if room and excess > 0 and columns[index].least:
+            widths[index] = max(widths[index] - excess, columns[index].least)
+    return used, widths
+
+
+def _total(used: list[int], widths: list[int]) -> int:
+    return sum(widths[i] for i in used) + len(_GAP) * (len(used) - 1)
+
+
+def _line(columns: Sequence[Column], cells: Sequence[str], widths: Sequence[int]) -> str:
+    parts = [text.pad(c, w, right=col.right) for col, c, w in zip(columns, cells, widths, strict=True)]
+    return _GAP.join(parts).rstrip()
+
+
+def _painted(columns: Sequence[Column], cells: Sequence[Cell], widths: Sequence[int], style: Style) -> str:
+    parts = []
+    for column, cell, columns_wide in zip(columns, cells, widths, strict=True):
+        words = text.cut(_words(cell), columns_wide)
+        filled = text.pad(words, columns_wide, right=column.right)
+        colour = "" if isinstance(cell, str) else cell[1]
+        parts.append(filled.replace(words, style.paint(words, colour), 1) if colour else filled)
+    return _GAP.join(parts).rstrip()
+
+
+def wrap(words: str, columns: int) -> list[str]:
+    """`words` in lines of at most `columns` display columns, broken at blanks; 0: one line."""
+    if not columns or text.width(words) <= columns:
+        return [words]
+    lines, line = [], ""
+    for part in words.split(" "):
+        joined = f"{line} {part}" if line else part
+        if line and text.width(joined) > columns:
+            lines.append(line)
+            joined = part
+        line = joined
+    return [*lines, line]

@@ -1,0 +1,125 @@
+"""Text for terminals: how wide it is, what of it may be shown, and names that no one can mistake."""
+
+from __future__ import annotations
+
+import unicodedata
+
+_SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\x1b": "\\e"}
+_PLAIN_WORD = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789@%+=:,./-_")
+_JAMO = range(0x1160, 0x1200)  # Hangul vowels and finals join the syllable before them
+
+
+def char_width(char: str) -> int:
+    """Columns that a printable character takes on a terminal: 0 (combining), 1 or 2."""
+    if char < "\u0300":
+        return 1
+    if unicodedata.category(char) in {"Mn", "Me"} or ord(char) in _JAMO:
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in {"W", "F"} else 1
+
+
+def width(text: str) -> int:
+    """Columns that cleaned text takes on a terminal."""
+    return len(text) if text.isascii() else sum(map(char_width, text))
+
+
+def pad(text: str, columns: int, *, right: bool = False) -> str:
+    """`text` filled with blanks to `columns`; at its right end where `right`."""
+    blanks = " " * (columns - width(text))
+    return blanks + text if right else text + blanks
+
+
+def cut(text: str, columns: int) -> str:
+    """`text` in at most `columns` columns, its end replaced by "..." where it is longer."""
+    if width(text) <= columns:
+        return text
+    room, kept = max(columns - 3, 0), ""
+    for char in text:
+        room -= char_width(char)
+        if room < 0:
+            break
+        kept += char
+    return (kept + "...")[: max(columns, 0)] if columns < 4 else kept + "..."  # noqa: PLR2004 - the dots and a letter
+
+
+def escape(char: str) -> str:
+    """A character that may not be printed, as bash would write it in $'…'."""
+    code = ord(char)
+    if char in _SHORT:
+        return _SHORT[char]
+    if 0xDC80 <= code <= 0xDCFF:  # noqa: PLR2004 - surrogateescape: a byte of a file name that is not UTF-8
+        return f"\\x{code - 0xDC00:02x}"
+    if code < 0x80:  # noqa: PLR2004 - ASCII
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"  # noqa: PLR2004 - four hex digits
+
+
+def clean(text: str) -> str:
+    """`text` on one line and harmless to a terminal: control, bidirectional and invisible characters are spelt out."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() else escape(char) for char in text)
+
+
+def one_line(text: str) -> str:
+    """`clean`, with runs of white space (newlines too) as one blank."""
+    return clean(" ".join(text.split()))
+
+
+def lines(text: str) -> str:
+    """`clean` for what is meant to have lines and tabs: a log. A lone return begins a line."""
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    return "\n".join("\t".join(clean(part) for part in line.split("\t")) for line in text.split("\n"))
+
+
+def _dollar(text: str) -> str:
+    """`text` in bash's $'…', which can spell everything."""
+    body = "".join(
+        "\\" + char if char in "\\'" else char if char.isprintable() else escape(char) for char in text
+    )  # a combining character first would sit on the quote: bash reads it all the same
+    return f"$'{body}'"
+
+
+def name(text: str) -> str:
+    """A name as its user wrote it; quoted as bash would where that could be mistaken on a line."""
+    if not text.isprintable() or text.startswith(("$'", "'")) or (text and char_width(text[0]) == 0):
+        return _dollar(text)
+    if not text or text != " ".join(text.split()):
+        return f"'{text}'" if "'" not in text else _dollar(text)
+    return text
+
+
+def word(text: str) -> str:
+    """`text` as one word that can be pasted into a shell."""
+    if text and _PLAIN_WORD.issuperset(text):
+        return text
+    if not text.isprintable() or "'" in text:
+        return _dollar(text)
+    return f"'{text}'"
+
+
+def command(verb: str, text: str, options: str = "") -> str:
+    """The command to type: `cronhpc VERB NAME`, also for a name that begins with a dash."""
+    return " ".join(
+        part for part in ("cronhpc", verb, options, "--" if text.startswith("-") else "", word(text)) if part
+    )
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
+    """`1 file`, `1,904 files`."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def size(count_of_bytes: int) -> str:
+    """Bytes as people say them: 512 B, 1.1 MB (1 kB is 1,024 B, as in the settings)."""
+    value = float(count_of_bytes)
+    for unit in ("B", "kB", "MB", "GB", "TB"):
+        if value < 1024 or unit == "TB":  # noqa: PLR2004 - the next unit
+            break
+        value /= 1024
+    return f"{value:.0f} {unit}" if unit == "B" or value >= 100 else f"{value:.1f} {unit}"  # noqa: PLR2004 - three digits tell enough
+
+
+def listed(parts: list[str], last: str = "and") -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    return f" {last} ".join(", ".join(parts).rsplit(", ", 1)) if len(parts) > 1 else "".join(parts)
