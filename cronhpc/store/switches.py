@@ -66,17 +66,13 @@ def scan(folders: Sequence[tuple[str, Path]], files: Sequence[tuple[str, Path]],
                 what = f"{clean(name)}: an editor's backup, no switch."
                 problems.append(Problem("W501", what, "Remove it, or rename it.", f"{kind}/{clean(name)}"))
                 continue
-            switch = _look(kind, name, folder / name, problems, now, read=count < _MOST_READ)
-            if switch is not None:
-                switches.append(switch)
+            switches.append(_look(kind, name, folder / name, problems, now, read=count < _MOST_READ))
     for name, path in files:
         seen = _exists(path)
         if seen is None:
             unknown.append(str(path))
         elif seen:
-            switch = _look("kill", name, path, problems, now)
-            if switch is not None:
-                switches.append(switch)
+            switches.append(_look("kill", name, path, problems, now))
     return Listing(tuple(switches), tuple(unknown), tuple(problems))
 
 
@@ -119,7 +115,7 @@ def _is_backup(name: str) -> bool:
     return len(name) > 1 and (name.endswith("~") or (name.startswith("#") and name.endswith("#")))
 
 
-def _look(kind: str, name: str, path: Path, problems: list[Problem], now: int, *, read: bool = True) -> Switch | None:
+def _look(kind: str, name: str, path: Path, problems: list[Problem], now: int, *, read: bool = True) -> Switch:
     try:
         status = os.lstat(path)
     except FileNotFoundError:
