@@ -239,3 +239,16 @@ def test_time_limits(text: str, seconds: int | None) -> None:
 def test_what_is_no_time_limit(text: str) -> None:
     with pytest.raises(ValueError):
         time_limit(text)
+
+
+def test_an_option_does_not_take_the_component_separator_as_its_value() -> None:
+    read = header("#SBATCH --job-name hetjob -t 5")
+    assert [(p.code, p.line) for p in read.problems] == [("E203", 2)]
+    assert read.time is None
+
+
+def test_two_dashes_end_the_options() -> None:
+    assert header("#SBATCH -t 5 --").problems == ()
+    read = header("#SBATCH -t 5 --\n#SBATCH -J a")
+    assert [(p.code, p.line) for p in read.problems] == [("E205", 3), ("E205", 3)]
+    assert read.job_name == "backup.slurm"

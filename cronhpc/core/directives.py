@@ -83,9 +83,23 @@ def sbatch_options_of(lines: tuple[tuple[int, str], ...]) -> tuple[tuple[Option,
     for number, line in lines:
         if line.startswith("#SBATCH"):
             found += split_directive(line, "#SBATCH", number, problems)
-    reader = _OptionReader(found, problems)
-    reader.read()
-    return tuple(reader.options), tuple(problems)
+    options: list[Option] = []
+    for component, its_words in enumerate(_components(found)):
+        reader = _OptionReader(its_words, problems, component)
+        reader.read()
+        options += reader.options
+    return tuple(options), tuple(problems)
+
+
+def _components(found: list[tuple[str, int]]) -> list[list[tuple[str, int]]]:
+    """The words of each component of a heterogeneous job: the separator is a word like any other, and comes first."""
+    components: list[list[tuple[str, int]]] = [[]]
+    for word, line in found:
+        if word in {"hetjob", "packjob"}:
+            components.append([])
+        else:
+            components[-1].append((word, line))
+    return components
 
 
 def split_directive(line: str, directive: str, number: int, problems: list[Problem]) -> list[tuple[str, int]]:
@@ -101,26 +115,30 @@ def split_directive(line: str, directive: str, number: int, problems: list[Probl
 class _OptionReader:
     """getopt_long over the words of all #SBATCH lines at once, as sbatch does: a value may even be on the next line."""
 
-    def __init__(self, found: list[tuple[str, int]], problems: list[Problem]) -> None:
+    def __init__(self, found: list[tuple[str, int]], problems: list[Problem], component: int) -> None:
         self.words = found
         self.problems = problems
         self.options: list[Option] = []
         self.at = 0
-        self.component = 0
-        self.last_line = 0
+        self.component = component
 
     def read(self) -> None:
         while self.at < len(self.words):
             word, line = self.words[self.at]
             self.at += 1
-            if word.startswith("--") and word != "--":
+            if word == "--":
+                self._after_the_end()
+            elif word.startswith("--"):
                 self._long(word, line)
-            elif word.startswith("-") and word not in {"-", "--"}:
+            elif word.startswith("-") and word != "-":
                 self._short(word, line)
-            elif word in {"hetjob", "packjob"}:
-                self.component += 1
             else:
                 self._stray(word, line)
+
+    def _after_the_end(self) -> None:
+        for word, line in self.words[self.at :]:
+            self._problem("E205", line, word, 'nothing may follow "--".', 'Remove the "--".', key=word)
+        self.at = len(self.words)
 
     def _add(self, name: str, value: str | None, line: int, written: str) -> None:
         self.options.append(Option(name, value, line, written, component=self.component))
