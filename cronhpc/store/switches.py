@@ -118,12 +118,8 @@ def _is_backup(name: str) -> bool:
 def _look(kind: str, name: str, path: Path, problems: list[Problem], now: int, *, read: bool = True) -> Switch:
     try:
         status = os.lstat(path)
-    except FileNotFoundError:
-        return None  # removed since it was listed
-    except OSError:
-        return Switch(
-            kind, name, str(path), by="unknown", since=now
-        )  # its name was listed, and its name is what counts
+    except OSError:  # listed, and on NFS not yet to be seen by a stat: its name is what counts
+        return Switch(kind, name, str(path), by="unknown", since=now)
     text = _text(path) if read and stat.S_ISREG(status.st_mode) else ""
     since = min(max(int(status.st_mtime), 0), _LAST)
     where = f"{path.parent.name}/{clean(name)}"
