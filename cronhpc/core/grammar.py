@@ -49,23 +49,23 @@ def parse_fields(text: str, hash_key: str = "") -> Fields:
         raise ScheduleError(text, odd.start(), *mends.odd_blank(odd.group()))
     words = [(match.start(), match.group()) for match in re.finditer(r"\S+", text)]
     if len(words) != len(UNITS):
-        raise _wrong_count(text, [word for _, word in words])
+        raise _wrong_count(text, words)
     fields = Fields(*(_Reader(text, unit, hash_key).read(*word) for unit, word in zip(UNITS, words, strict=True)))
     if not fields.can_fire:
         raise ScheduleError(text, words[2][0], *mends.never_fires(fields))
     return fields
 
 
-def _wrong_count(text: str, words: list[str]) -> ScheduleError:
+def _wrong_count(text: str, places: list[tuple[int, str]]) -> ScheduleError:
     """The error for other than five fields; its mend is tried before it is offered."""
-    usable = []
+    words, usable = [word for _, word in places], []
     for candidate in mends.five_of(words):
         try:
             parse_fields(candidate)
         except ScheduleError:
             continue
         usable.append(candidate)
-    position = text.find(words[5], sum(map(len, words[:5]))) if len(words) > len(UNITS) else len(text)
+    position = places[len(UNITS)][0] if len(places) > len(UNITS) else len(text)
     return ScheduleError(text, position, *mends.wrong_count(words, usable))
 
 

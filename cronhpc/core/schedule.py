@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from cronhpc.core import clock, mends
+from cronhpc.core import mends, zones
 from cronhpc.core.duration import DurationError, format_duration, parse_duration
 from cronhpc.core.fields import ALIASES, Fields
 from cronhpc.core.grammar import ScheduleError, parse_fields
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 __all__ = ["Schedule", "ScheduleError", "parse"]
 
 _MINUTE = 60
-_SHORTEST, _LONGEST = _MINUTE, 36_500 * clock.DAY  # of @every
-_NAIVE_EPOCH = clock.EPOCH.replace(tzinfo=None)
+_SHORTEST, _LONGEST = _MINUTE, 36_500 * zones.DAY  # of @every
+_NAIVE_EPOCH = zones.EPOCH.replace(tzinfo=None)
 
 # cron.c: forward by less than five minutes every minute is made up for, by less than three hours the fixed times are;
 # a clock that goes back by up to three hours and a minute is waited for. Beyond, the new time simply holds.
 _MADE_UP_WHOLLY, _MADE_UP, _WAITED_FOR = 5 * _MINUTE, 180 * _MINUTE, 181 * _MINUTE
 
 # A slot farther off than _AHEAD is found by wall clock, then approached to _NEAR: no zone's day is longer than two.
-_AHEAD, _NEAR = 4 * clock.DAY, 3 * clock.DAY
+_AHEAD, _NEAR = 4 * zones.DAY, 3 * zones.DAY
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,19 +59,23 @@ class Schedule:
         """
         if instant.utcoffset() is None:
             raise ScheduleError(self.text, 0, "an instant without a zone is no instant.", "Pass an aware datetime.")
-        return clock.instant(self.next_epoch((instant - clock.EPOCH) // timedelta(seconds=1)))
+        return zones.instant(self.next_epoch((instant - zones.EPOCH) // timedelta(seconds=1)))
 
     def next_epoch(self, after: int) -> int:
         """The first slot strictly later than `after`, both in epoch seconds. Raises ScheduleError as `next_after`."""
         return _next_slot(self, after)
 
     def latest_before(self, instant: int, not_before: int) -> int | None:
-        """The latest slot in (not_before, instant], epoch seconds, or None; cheap however many were missed."""
-        return _latest_slot(self, instant, not_before)
+        """The latest slot in (not_before, instant], epoch seconds, or None; cheap however many were missed.
+
+        Raises ScheduleError as `next_after`.
+        """
+        latest = _latest_slot(self, instant)
+        return latest if latest > not_before else None
 
     def changes(self, after: int, until: int) -> Iterator[tuple[int, int, int]]:
         """The zone's clock changes in (after, until]: epoch, offset before, offset after, all in seconds."""
-        return clock.changes(self.zone, after, until)
+        return zones.changes(self.zone, after, until)
 
     def in_words(self) -> str:
         """The schedule in an English phrase, in its own zone: `At 04:00, only on Sunday`."""
@@ -85,7 +89,7 @@ def parse(text: str, zone: ZoneInfo, *, hash_key: str | None = None) -> Schedule
 
     Raises ScheduleError, and nothing else, for everything that cron would refuse or would never run.
     """
-    return _parse(text, zone, hash_key or "")
+    return _parse(text, zone, hash_key or "" if "H" in text else "")
 
 
 @lru_cache(maxsize=16_384)
@@ -126,13 +130,13 @@ def _every(text: str, plain: str) -> int:
 
 @lru_cache(maxsize=16_384)
 def _next_slot(schedule: Schedule, after: int) -> int:
-    if not clock.FIRST <= after <= clock.LAST - _AHEAD:
+    if not zones.FIRST <= after <= zones.LAST - _AHEAD:
         raise _out_of_time(schedule)
     if schedule.fields is None:
         slot = (after // schedule.every + 1) * schedule.every
     else:
         slot = _first_from(schedule, after + 1)
-    if slot > clock.LAST:
+    if slot > zones.LAST:
         raise _out_of_time(schedule)
     return slot
 
@@ -145,10 +149,10 @@ def _first_from(schedule: Schedule, at: int) -> int:
     """The first slot at or after the instant `at`: looked for by wall clock, from one clock change to the next."""
     zone, made_up = schedule.zone, _MADE_UP_WHOLLY if schedule.wildcard else _MADE_UP
     while True:
-        ahead = clock.offset(zone, at)
+        ahead = zones.offset(zone, at)
         wall = at + ahead if schedule.wildcard else max(at + ahead, _waited_for(zone, at))
         slot = _first_wall(schedule, wall) - ahead
-        change = next(clock.changes(zone, at, min(slot, at + _AHEAD)), None)
+        change = next(zones.changes(zone, at, min(slot, at + _AHEAD)), None)
         if change is None:
             if slot <= at + _AHEAD:
                 return slot
@@ -159,15 +163,15 @@ def _first_from(schedule: Schedule, at: int) -> int:
             at = change.epoch
 
 
-def _skips(schedule: Schedule, change: clock.Change) -> bool:
+def _skips(schedule: Schedule, change: zones.Change) -> bool:
     """Whether a time of the schedule is among those that the clock leaves out."""
     return _first_wall(schedule, change.epoch + change.before) < change.epoch + change.after
 
 
 def _waited_for(zone: ZoneInfo, at: int) -> int:
     """The wall clock before which fixed times have run already, where the clock has just gone back."""
-    recent = clock.changes(zone, at - _WAITED_FOR, at)
-    return max((one.epoch + one.before for one in recent if -_WAITED_FOR <= one.jump < 0), default=clock.FIRST)
+    recent = zones.changes(zone, at - _WAITED_FOR, at)
+    return max((one.epoch + one.before for one in recent if -_WAITED_FOR <= one.jump < 0), default=zones.FIRST)
 
 
 def _first_wall(schedule: Schedule, wall: int) -> int:
@@ -201,19 +205,19 @@ def _listed(values: tuple[int, ...]) -> str:
 
 
 @lru_cache(maxsize=16_384)
-def _latest_slot(schedule: Schedule, instant: int, not_before: int) -> int | None:
-    """Gallop back until a slot lies ahead, then halve: some fifty looks, whatever the outage."""
-    low, high = instant, instant  # no slot in (high, instant]
-    distance = _MINUTE
-    while low == high or _next_slot(schedule, low) > instant:
-        if low <= not_before:
-            return None
-        high, low = low, instant - distance
-        distance *= 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        if _next_slot(schedule, middle) > instant:
-            high = middle
+def _latest_slot(schedule: Schedule, instant: int) -> int:
+    """The latest slot up to `instant`: leap back until one lies ahead, then halve; a dozen looks, not a walk."""
+    upcoming = _next_slot(schedule, instant)
+    distance = max(_MINUTE, _next_slot(schedule, upcoming) - upcoming)
+    while (latest := _next_slot(schedule, instant - distance)) > instant:
+        distance *= 4
+    end = instant  # no slot in (end, instant]
+    while (following := _next_slot(schedule, latest)) <= instant:
+        latest = following
+        middle = (latest + end) // 2
+        beyond = _next_slot(schedule, middle)
+        if beyond <= instant:
+            latest = beyond
         else:
-            low = middle
-    return high if high > not_before else None
+            end = middle
+    return latest
