@@ -119,7 +119,23 @@ def _machine() -> config.Machine:
     except (OSError, subprocess.SubprocessError) as error:
         raise LabError(f"slurmctld -V: {error}. On Debian: apt-get install -y slurm-wlm munge") from error
     host = socket.gethostname().partition(".")[0]
-    return config.Machine(host=host, user=getpass.getuser(), version=config.parse_version(said))
+    address = _address(host)
+    return config.Machine(
+        host=host,
+        user=getpass.getuser(),
+        version=config.parse_version(said),
+        loopback_only=address is not None,
+        address=address or "127.0.0.1",
+    )
+
+
+def _address(host: str) -> str | None:
+    """The loopback address that this machine's own name has, as on most laptops; None when it has another or none."""
+    try:
+        address = socket.gethostbyname(host)
+    except OSError:
+        return None
+    return address if address.startswith("127.") else None
 
 
 def _lay_out(root: Path, names: tuple[str, ...]) -> None:
@@ -167,9 +183,8 @@ def _wait_idle(facts: Facts) -> None:
         states = _node_states(facts)
         if states.split() == ["idle"] * len(names):
             return
-        dead = [name for name, pid in keeper.order(facts, do="list")["daemons"].items() if pid is None]
-        if dead:
-            _fail(f"{dead[0]} ended at its start:\n{keeper.tail(facts.layout, dead[0])}")
+        for name, code in keeper.order(facts, do="list")["ended"].items():
+            _fail(f"{name} ended with exit code {code} at its start:\n{keeper.tail(facts.layout, name)}")
         time.sleep(0.03)
     raise LabError(f"the nodes are not idle after {READY_WITHIN} s, but: {states or 'no answer'}")
 

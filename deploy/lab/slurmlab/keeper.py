@@ -28,10 +28,13 @@ from .programs import clean_environment, find
 
 PR_SET_PDEATHSIG = 1
 PR_SET_CHILD_SUBREAPER = 36
+LISTEN = "0A"  # in /proc/net/tcp
 LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-def _die_with_keeper() -> None:
+def _as_daemon() -> None:
+    """In the child, before it becomes the daemon."""
+    signal.signal(signal.SIGPIPE, signal.SIG_IGN)  # slurmd does so itself, but a moment too late on a fast clock
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
@@ -91,7 +94,7 @@ class Keeper:
                 env={**environment, "SLURM_CONF": str(self.layout.conf)},
                 cwd="/",
                 start_new_session=True,
-                preexec_fn=_die_with_keeper,
+                preexec_fn=_as_daemon,
             )
 
     def _argv(self, name: str) -> list[str]:
@@ -133,7 +136,9 @@ class Keeper:
                 self._signal(what, signal.Signals[request["signal"]])
         except (LabError, OSError, KeyError) as error:
             return {"error": str(error)}
-        return {"daemons": {name: None if p.poll() is not None else p.pid for name, p in self.daemons.items()}}
+        ended = {name: code for name, process in self.daemons.items() if (code := process.poll()) is not None}
+        running = {name: process.pid for name, process in self.daemons.items() if name not in ended}
+        return {"daemons": {name: running.get(name) for name in self.daemons}, "ended": ended}
 
     def _signal(self, name: str, number: signal.Signals) -> None:
         daemon = self.daemons.get(name)
@@ -176,10 +181,9 @@ def reap(spare: set[int]) -> None:
 
 
 def listening(port: int) -> bool:
-    """Whether anything answers on that port of the loopback address."""
-    with socket.socket() as probe:
-        probe.settimeout(0.5)
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+    """Whether anything listens on that TCP port of this machine. Looks only: a connection would be a complaint in logs."""
+    rows = [row.split() for row in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]]
+    return any(row[3] == LISTEN and int(row[1].partition(":")[2], 16) == port for row in rows)
 
 
 def tail(layout: Layout, name: str, lines: int = 15) -> str:
