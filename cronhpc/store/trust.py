@@ -9,18 +9,18 @@ import errno
 import os
 import shlex
 import stat
-import struct
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cronhpc.core.model import Problem
+from cronhpc.store.acl import writers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_ACL = "system.posix_acl_access"
-_USER, _GROUP_OBJ, _GROUP, _MASK = 0x02, 0x04, 0x08, 0x10  # tags of <linux/posix_acl.h>
-_WRITE = 2
+    from cronhpc.store.acl import Writer
+
+_SPACE, _DELETE = 32, 127  # ASCII's printable ones are from the first to before the second
 _MOST_LINKS = 40  # the kernel's own limit
 
 
@@ -67,6 +67,20 @@ class Trust:
         except OSError as error:
             what = f"{_shown(error.filename or path)} cannot be looked at: {error.strerror}."
             return Problem("E401", what, "Mend the link, or make the way to it readable to you.", self._file(path))
+
+    def folder_refusal(self, folder: Path) -> Problem | None:
+        """Why nothing in `folder`, below the cron directory, is trusted; None: it may be."""
+        try:
+            at, problem = self.root, self._folder(self.root)
+            for step in folder.relative_to(self._as_given).parts:
+                at /= step
+                problem = problem or self._folder(at)
+        except FileNotFoundError:
+            return None  # no folder, nothing in it
+        except OSError as error:
+            what = f"{_shown(folder)} cannot be looked at: {error.strerror}."
+            return Problem("E401", what, "Make the way to it readable to you.", self._file(folder))
+        return problem
 
     def _walk(self, path: Path) -> Problem | None:
         """Every folder, link and file on the way, each by its real place."""
@@ -134,22 +148,26 @@ class Trust:
 
     def _modes(self, path: Path, status: os.stat_result) -> Problem | None:
         if status.st_mode & stat.S_IWOTH:
-            return self._writable(path, "everyone", f"chmod o-w {_q(path)}")
-        acl = _acl(path)
-        if acl is None:
+            whose = "go" if status.st_mode & stat.S_IWGRP and status.st_gid != self.gid else "o"
+            return self._writable(path, "everyone", f"chmod {whose}-w {_q(path)}")
+        listed = writers(path)
+        if listed is None:
             return self._by_group(path, status.st_gid) if status.st_mode & stat.S_IWGRP else None
-        return next(filter(None, (self._by_acl(path, status, *row) for row in acl)), None)
+        return next(filter(None, (self._by_list(path, status, writer) for writer in listed)), None)
 
-    def _by_acl(self, path: Path, status: os.stat_result, tag: int, number: int) -> Problem | None:
-        if tag == _GROUP_OBJ:
+    def _by_list(self, path: Path, status: os.stat_result, writer: Writer) -> Problem | None:
+        if writer.kind == "owning group":
             return self._by_group(path, status.st_gid)
-        if tag == _GROUP and number != self.gid:
-            name = _group(number)
-            return self._writable(path, f"the group {name} (by an ACL)", f"setfacl -x g:{name} {_q(path)}")
-        if tag == _USER and number not in self.owners:
-            name = _user(number)
-            return self._writable(path, f"{name} (by an ACL)", f"setfacl -x u:{name} {_q(path)}")
-        return None
+        if writer.kind == "everyone":
+            return self._writable(path, "everyone (by an ACL)", f"chmod o-w {_q(path)}")
+        is_user = writer.kind == "user"
+        if writer.id in self.owners if is_user else writer.id is not None and writer.id == self.gid:
+            return None
+        name = _shown(writer.name or (_user if is_user else _group)(writer.id or 0))
+        by = f"{'' if is_user else 'the group '}{name} (by an ACL)"
+        if writer.name:
+            return self._writable(path, by, f"nfs4_editfacl {_q(path)}  (take w, a, D, C and o from {name})")
+        return self._writable(path, by, f"setfacl -x {writer.kind[0]}:{name} {_q(path)}")
 
     def _by_group(self, path: Path, gid: int) -> Problem | None:
         if gid == self.gid:
@@ -166,20 +184,6 @@ class Trust:
             return str(Path(path).relative_to(self.root))
         except ValueError:
             return str(path)
-
-
-def _acl(path: Path) -> tuple[tuple[int, int], ...] | None:
-    """(tag, id) of the ACL entries that may write, mask applied; None where there is no ACL."""
-    try:
-        raw = os.getxattr(path, _ACL, follow_symlinks=False)
-    except OSError as error:
-        if error.errno in (errno.ENODATA, errno.ENOTSUP, errno.ENOSYS):
-            return None
-        raise
-    rows = list(struct.iter_unpack("<HHI", raw[4:]))  # after a version number
-    mask = next((permissions for tag, permissions, _ in rows if tag == _MASK), 7)
-    limited = {_USER, _GROUP, _GROUP_OBJ}
-    return tuple((tag, number) for tag, permissions, number in rows if tag in limited and permissions & mask & _WRITE)
 
 
 def _user(uid: int) -> str:
@@ -216,9 +220,8 @@ def _q(path: Path) -> str:
     text = str(path)
     if text.isprintable():
         return shlex.quote(text)
-    return (
-        "$'" + "".join(chr(b) if 32 <= b < 127 and b not in b"'\\" else f"\\x{b:02x}" for b in os.fsencode(path)) + "'"
-    )
+    plain = (chr(b) if _SPACE <= b < _DELETE and b not in b"'\\" else f"\\x{b:02x}" for b in os.fsencode(path))
+    return f"$'{''.join(plain)}'"
 
 
 def _shown(path: Path | str) -> str:
