@@ -172,6 +172,8 @@ REFUSED = {
     "@xyzzy": (0, "no schedule", "@hourly"),
     "0 4 * *\n* *": (7, "no blank", "one line"),
     "0\N{NO-BREAK SPACE}4 * * *": (1, "no blank", "plain spaces"),
+    "0 4 * * *\N{NO-BREAK SPACE}": (9, "no blank", "plain spaces"),
+    "@every\N{NO-BREAK SPACE}5m": (0, "@every needs", "@every 90m"),
     "\N{ARABIC-INDIC DIGIT FIVE} * * * *": (0, "minute", "0-59"),
     "\N{SUPERSCRIPT TWO} * * * *": (0, "minute", "0-59"),
     "9" * 900 + " * * * *": (0, "out of range", "0-59"),

@@ -368,3 +368,11 @@ def test_datetimes_and_epochs_agree(expression: str, zone: ZoneInfo, after: int)
     schedule = parse(expression, zone)
     local = datetime.fromtimestamp(after, zone)
     assert schedule.next_after(local) == zones.instant(schedule.next_epoch(after))
+
+
+@given(expressions, some_zones, st.integers(min_value=-(10**11), max_value=10**12))
+def test_any_instant_has_a_later_slot_or_a_schedule_error(expression: str, zone: ZoneInfo, after: int) -> None:
+    try:
+        assert parse(expression, zone).next_epoch(after) > after
+    except ScheduleError as error:
+        assert not zones.FIRST <= after <= zones.LAST - YEAR, error  # noqa: PT017  # the ends of the calendar only

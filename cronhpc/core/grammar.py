@@ -44,7 +44,7 @@ def parse_fields(text: str, hash_key: str = "") -> Fields:
     """Read five cron fields; `hash_key` seeds the `H` ones. Raises ScheduleError."""
     if len(text) > MAX_LENGTH:
         raise ScheduleError(text, MAX_LENGTH, f"{len(text)} characters are no schedule.", "Write five short fields.")
-    odd = re.search(r"[^\S \t]", text.rstrip())
+    odd = re.search(r"[^\S \t]", text.rstrip(" \t\r\n"))
     if odd:
         raise ScheduleError(text, odd.start(), *mends.odd_blank(odd.group()))
     words = [(match.start(), match.group()) for match in re.finditer(r"\S+", text)]

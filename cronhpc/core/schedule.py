@@ -94,7 +94,7 @@ def parse(text: str, zone: ZoneInfo, *, hash_key: str | None = None) -> Schedule
 
 @lru_cache(maxsize=16_384)
 def _parse(text: str, zone: ZoneInfo, hash_key: str) -> Schedule:
-    plain = text.strip()
+    plain = text.strip(" \t\r\n")
     if plain.startswith("@every"):
         every = _every(text, plain)
         return Schedule(text, f"@every {format_duration(every)}", zone, None, every)
@@ -178,7 +178,6 @@ def _first_wall(schedule: Schedule, wall: int) -> int:
     """The first wall-clock time at or after `wall` that the fields match; both as seconds since 1970 on that clock."""
     from copy import copy
 
-    assert schedule.fields is not None  # noqa: S101  # for the type
     stepper = copy(_stepper(schedule.canonical))  # it keeps its place in itself
     try:
         found = stepper.get_next(datetime, start_time=_NAIVE_EPOCH + timedelta(seconds=wall - 1), update_current=False)

@@ -13,10 +13,8 @@ def cron_in_words(fields: Fields) -> str:
     """The fields in an English phrase on a 24-hour clock."""
     from cron_descriptor import ExpressionDescriptor, Options
 
-    options = Options()
-    options.use_24hour_time_format = True
-    options.locale_code = "en_US"  # else the environment's: the same schedule reads the same everywhere
-
+    # The locale is given, else the library asks the environment for it, and warns where there is none.
+    options = Options(locale_code="en_US", use_24hour_time_format=True)
     minute, hour, day, month, weekday = (_plain(*pair) for pair in zip(UNITS, fields, strict=True))
     if fields.every_day:
         day = weekday = "*"
