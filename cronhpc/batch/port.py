@@ -48,6 +48,7 @@ class Submission:
     begin: int | None = None  # epoch seconds
     held: bool = True
     export: Mapping[str, str] | None = None  # variables added to the run's environment
+    own_export: str | None = None  # the script's own --export, which would keep `export` out
     no_requeue: bool = False
     append: bool = False  # --open-mode=append
 

@@ -1,0 +1,298 @@
+"""The local backend: scripts as background processes of this user, and a queue on disk that outlives us."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import signal
+import sys
+from typing import TYPE_CHECKING
+
+from cronhpc.batch import local_rows as rows
+from cronhpc.batch import local_supervisor as sv
+from cronhpc.batch.environment import scrub
+from cronhpc.batch.port import BatchError, Refused, Unreachable
+from cronhpc.batch.process import start
+from cronhpc.batch.site import Site
+from cronhpc.core.model import Queue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from cronhpc.batch.port import Submission
+    from cronhpc.core.model import Ending, Job
+
+NOTE = (
+    "The local backend runs scripts on this machine only, as your own processes: no limits of time, memory or CPUs, "
+    "no partitions, accounts, arrays, dependencies or job steps, and all that is due starts at once. Running jobs "
+    "end when the machine goes down (NODE_FAIL); waiting ones start again when cronhpc next looks at the queue."
+)
+REMEMBERED = 86400  # seconds that an ended job stays in the queue
+
+
+class Local:
+    """The batch system kept in `folder`. Jobs get `environ`, scrubbed as for Slurm.
+
+    `script_options`: a script's bytes to its own #SBATCH options by long name; without it only the Submission counts.
+    """
+
+    name = "local"
+
+    def __init__(
+        self,
+        folder: Path,
+        environ: Mapping[str, str],
+        *,
+        names: Sequence[str] | None = None,
+        script_options: Callable[[bytes], Mapping[str, str | None]] | None = None,
+    ) -> None:
+        self._jobs = f"{folder}/jobs"
+        self._environment = scrub(environ, names)
+        self._base = scrub(environ)
+        self._script_options = script_options or (lambda _: {})
+
+    # --- the port --------------------------------------------------------------------------------------------------
+
+    def queue(self) -> Queue:
+        """All jobs, ended ones for a day. Waiting jobs whose supervisor is gone (reboot) get a new one."""
+        ids = sorted(self._ids())
+        jobs = []
+        for number in ids:
+            job = self._row(number)
+            if job is None:
+                continue
+            if job.ended is not None and job.ended < sv.now() - REMEMBERED and number != ids[-1]:
+                self._forget(number)  # but for the highest: its number must not be given again
+                continue
+            jobs.append(job)
+        return Queue(tuple(jobs))
+
+    def submit(self, job: Submission) -> str:
+        """The new job's id. Raises Refused, Unreachable."""
+        script = rows.read_script(job.script)
+        asked = {**self._script_options(script), **rows.long_options(job.options)}
+        if "array" in asked:
+            raise Refused(f"{job.script}: the local backend has no arrays. Loop in the script, or use Slurm.")
+        facts = self._facts(job, asked)
+        plan = {"begin": job.begin, "held": job.held or "hold" in asked, "comment": job.comment}
+        try:
+            number = self._place(facts, plan, script)
+        except OSError as error:
+            raise Unreachable(f"{self._jobs}: the job cannot be written down: {error.strerror}") from None
+        if not plan["held"]:
+            self._supervise(number)
+        return str(number)
+
+    def release(self, job_ids: Sequence[str]) -> None:
+        """Release held jobs; ids that are gone or running are fine."""
+        for number in self._known(job_ids):
+            self._replan(number, held=False)
+            if self._waits_alone(number):
+                self._supervise(number)
+
+    def cancel(self, job_ids: Sequence[str], *, pending_only: bool = False) -> None:
+        """Cancel jobs: waiting ones at once, running ones by TERM and, 5 s later, KILL; not waited for."""
+        for number in self._known(job_ids):
+            folder = self._folder(number)
+            if sv.write_once(folder, "fate", {"fate": "cancelled"}):
+                sv.write(folder, "end.json", {"state": "CANCELLED", "ended": sv.now(), "by": os.getuid()})
+            elif not pending_only:
+                sv.write_once(folder, "cancel", {"by": os.getuid()})
+            self._wake(number)
+
+    def signal(self, job_ids: Sequence[str], name: str) -> None:
+        """Send a signal to all processes of running jobs. Raises BatchError for a name that is none."""
+        try:
+            number = signal.Signals[f"SIG{name.upper().removeprefix('SIG')}"]
+        except KeyError:
+            raise BatchError(f"{name}: there is no such signal. Write TERM, USR1 and the like.") from None
+        for job in self._known(job_ids):
+            ran = sv.read(self._folder(job), "run.json")
+            if ran and sv.lives({key: ran[key] for key in ("pid", "since", "boot", "host")}):
+                sv.send(sv.session(ran["pid"]), number)
+
+    def move(self, job_id: str, at: int, comment: str | None = None) -> None:
+        """Let a pending job start at `at`. Raises BatchError where it is not pending any more."""
+        for number in self._known([job_id]):
+            if not os.path.lexists(f"{self._folder(number)}/fate"):
+                self._replan(number, begin=at, **({} if comment is None else {"comment": comment}))
+                return
+        raise BatchError(f"job {job_id} is no longer pending")
+
+    def hold(self, job_ids: Sequence[str], comment: str) -> None:
+        """Hold pending jobs and set their comment."""
+        for number in self._known(job_ids):
+            self._replan(number, held=True, comment=comment)
+
+    def free(self, job_ids: Sequence[str], comment: str) -> None:
+        """Release jobs and set their comment."""
+        for number in self._known(job_ids):
+            self._replan(number, comment=comment)
+        self.release(job_ids)
+
+    def endings(self, job_ids: Sequence[str], since: int) -> Mapping[str, Ending]:
+        """How jobs submitted at `since` or later ended."""
+        jobs = [self._row(number) for number in self._known(job_ids)]
+        return {job.id: rows.ending(job) for job in jobs if job and not job.live and (job.submitted or 0) >= since}
+
+    def cancelled_by(self, job_id: str, since: int) -> int | None:
+        """The user id that cancelled a job."""
+        for number in self._known([job_id]):
+            for name in ("cancel", "end.json"):
+                facts = sv.read(self._folder(number), name) or {}
+                job = sv.read(self._folder(number), "job.json") or {"submitted": 0}
+                if "by" in facts and job["submitted"] >= since:
+                    return int(facts["by"])
+        return None
+
+    # --- beyond the port -------------------------------------------------------------------------------------------
+
+    def of_scrontab(self, job_ids: Sequence[str]) -> frozenset[str]:  # noqa: ARG002 - there is none here
+        """As Slurm's: those that a scrontab submitted."""
+        return frozenset()
+
+    def site(self) -> Site:
+        """What `init` wants to know: this machine."""
+        return Site(cluster=os.uname().nodename, accounting=False, min_job_age=REMEMBERED)
+
+    # --- submitting ------------------------------------------------------------------------------------------------
+
+    def _facts(self, job: Submission, asked: Mapping[str, str | None]) -> sv.Facts:
+        submit_dir = self._environment.get("HOME", "/")
+        chdir = job.chdir or asked.get("chdir") or submit_dir
+        return {
+            "script": job.script,
+            "arguments": list(job.arguments),
+            "job_name": job.job_name or asked.get("job-name") or job.script.rpartition("/")[2],
+            "output": job.output or asked.get("output") or "slurm-%j.out",
+            "error": job.error or asked.get("error"),
+            "chdir": os.path.join(submit_dir, chdir),
+            "append": job.append or asked.get("open-mode") == "append",
+            "environment": {**self._environment, **(job.export or {})},
+            "submit_dir": submit_dir,
+            "submitted": sv.now(),
+            "user": pwd.getpwuid(os.getuid()).pw_name,
+            "umask": _umask(),
+        }
+
+    def _place(self, facts: sv.Facts, plan: sv.Facts, script: bytes) -> int:
+        """Make the job's folder under the next free number, whole or not at all: renaming onto a full one fails."""
+        os.makedirs(self._jobs, mode=0o700, exist_ok=True)
+        number = max(self._ids(), default=0)
+        while True:
+            number += 1
+            fresh = f"{self._jobs}/.{os.getpid()}-{os.urandom(4).hex()}"
+            os.mkdir(fresh, 0o700)
+            sv.write(fresh, "job.json", {**facts, "id": number})
+            sv.write(fresh, "plan.json", plan)
+            with open(f"{fresh}/script", "wb") as file:
+                file.write(script)
+            try:
+                os.rename(fresh, self._folder(number))
+            except OSError:
+                _remove(fresh)
+                if not os.path.isdir(self._folder(number)):
+                    raise
+            else:
+                return number
+
+    def _supervise(self, number: int) -> None:
+        argv = [sys.executable, "-I", "-S", os.path.abspath(sv.__file__), self._folder(number)]
+        start(argv, env=self._base)
+
+    # --- looking ---------------------------------------------------------------------------------------------------
+
+    def _ids(self) -> Iterator[int]:
+        try:
+            names = os.listdir(self._jobs)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise Unreachable(f"{self._jobs}: the local queue cannot be read: {error.strerror}") from None
+        yield from (int(name) for name in names if name.isdecimal())
+
+    def _known(self, job_ids: Sequence[str]) -> list[int]:
+        return [int(one) for one in job_ids if one.isdecimal() and os.path.isdir(self._folder(int(one)))]
+
+    def _folder(self, number: int) -> str:
+        return f"{self._jobs}/{number}"
+
+    def _row(self, number: int) -> Job | None:
+        """One job as the queue shows it; None: it has just been forgotten."""
+        folder = self._folder(number)
+        try:
+            facts, plan = sv.read(folder, "job.json"), sv.read(folder, "plan.json")
+            end = sv.read(folder, "end.json") or self._unwritten_end(folder)
+        except (OSError, ValueError) as error:
+            raise Unreachable(f"{folder}: cannot be read: {error}") from None
+        if facts is None or plan is None:
+            return None
+        if end:
+            return rows.ended(facts, plan, end)
+        if os.path.lexists(f"{folder}/fate"):
+            return rows.running(facts, plan, sv.read(folder, "run.json"))
+        if not plan["held"] and self._waits_alone(number):
+            self._supervise(number)
+        return rows.waiting(facts, plan)
+
+    def _unwritten_end(self, folder: str) -> sv.Facts | None:
+        """The end of a job that nobody could write down: its supervisor was killed, or the machine went down."""
+        fate = sv.read(folder, "fate")
+        if fate is None:
+            return None
+        if fate.pop("fate") == "cancelled":
+            return {"state": "CANCELLED", "ended": sv.now()}
+        if sv.lives(fate) is not False:
+            return None
+        ran = sv.read(folder, "run.json")
+        end = sv.read(folder, "end.json")  # it may have ended while we looked
+        if end is None:
+            end = {"state": "NODE_FAIL", "ended": sv.now(), "detail": "its supervisor died"}
+            end["started"] = ran["started"] if ran else None
+            if ran and ran["boot"] == sv.identity(os.getpid())["boot"]:
+                sv.send(sv.session(ran["pid"]), signal.SIGKILL)  # as a failed node takes its processes along
+            sv.write(folder, "end.json", end)
+        return end
+
+    def _waits_alone(self, number: int) -> bool:
+        """Whether a job waits with no supervisor that would start it."""
+        folder = self._folder(number)
+        if os.path.lexists(f"{folder}/fate"):
+            return False
+        who = sv.read(folder, "supervisor.json")
+        return who is None or sv.lives(who) is False
+
+    # --- changing --------------------------------------------------------------------------------------------------
+
+    def _replan(self, number: int, **changes: object) -> None:
+        folder = self._folder(number)
+        plan = sv.read(folder, "plan.json")
+        if plan is not None:
+            sv.write(folder, "plan.json", {**plan, **changes})
+            self._wake(number)
+
+    def _wake(self, number: int) -> None:
+        who = sv.read(self._folder(number), "supervisor.json")
+        if who and sv.lives(who):
+            sv.send([who["pid"]], signal.SIGUSR1)
+
+    def _forget(self, number: int) -> None:
+        _remove(self._folder(number))
+
+
+def _umask() -> int:
+    """Ours, without changing it for a moment, which other threads would see."""
+    with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+        text = next((line for line in file if line.startswith("Umask:")), "Umask: 0022")
+    return int(text.split()[1], 8)
+
+
+def _remove(folder: str) -> None:
+    """Remove a job's folder; it holds plain files of ours only."""
+    try:
+        for name in os.listdir(folder):
+            os.unlink(f"{folder}/{name}")
+        os.rmdir(folder)
+    except FileNotFoundError:
+        return  # somebody else forgets it too

@@ -1,0 +1,245 @@
+"""The one door to other programs: argument lists, absolute paths, a given environment, a time-out."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess  # noqa: TID251 - this is the one door
+import threading
+from dataclasses import dataclass
+from selectors import EVENT_READ, DefaultSelector
+from typing import TYPE_CHECKING, TypeVar
+
+from cronhpc.core.model import CronhpcError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+T = TypeVar("T")
+
+USUAL_PATH = "/usr/local/bin:/usr/bin:/bin"
+_GRACE = 0.3  # seconds: for what a child still prints after its end, or for its end after it said enough
+_LOOK = 0.05  # seconds between looks at a child that keeps its pipes open
+_CHUNK = 65536
+
+
+class Missing(CronhpcError):
+    """A program that is not there, or may not be executed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """How a program ended. `code` as the shell's, but -N for signal N; bytes that are no UTF-8 are kept as surrogates.
+
+    `timed_out`: it did not end in time, and was killed with all that it started.
+    """
+
+    code: int
+    out: str
+    err: str
+    timed_out: bool = False
+
+    @property
+    def said(self) -> str:
+        """What it printed, errors first, for a message."""
+        return "\n".join(part for part in (self.err.strip(), self.out.strip()) if part)
+
+
+def which(program: str, env: Mapping[str, str]) -> str | None:
+    """The absolute path of `program` on the PATH of `env`, or None. Relative folders of a PATH do not count."""
+    if "/" in program:
+        return program if program.startswith("/") and _executable(program) else None
+    for folder in env.get("PATH", USUAL_PATH).split(":"):
+        path = f"{folder}/{program}"
+        if folder.startswith("/") and _executable(path):
+            return path
+    return None
+
+
+def _executable(path: str) -> bool:
+    return os.access(path, os.X_OK) and os.path.isfile(path)  # noqa: PTH113 - pathlib would double the start-up
+
+
+def run(
+    argv: Sequence[str],
+    *,
+    timeout: float,
+    env: Mapping[str, str],
+    input: str | None = None,  # noqa: A002 - subprocess's own word
+    cwd: str | None = None,
+    enough: Callable[[str], bool] | None = None,
+) -> Finished:
+    """Run `argv` and wait at most `timeout` seconds; then it and its process group are killed.
+
+    `enough` is asked about the output so far: once it says yes, a child that does not end by itself is ended, and
+    that counts as exit 0. Raises Missing.
+    """
+    program = which(argv[0], env)
+    if program is None:
+        raise Missing(f"{argv[0]}: no such program on PATH={env.get('PATH', USUAL_PATH)}")
+    try:
+        # a session of its own: a time-out can kill all of it, and a terminal's ^C does not reach it half-way
+        child = subprocess.Popen(
+            [os.fsencode(part) for part in (program, *argv[1:])],
+            stdin=subprocess.DEVNULL if input is None else (source := _readable(input)),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={os.fsencode(name): os.fsencode(value) for name, value in env.items()},
+            cwd=cwd,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise Missing(f"{program}: cannot be started: {error.strerror} ({error.filename or cwd})") from None
+    finally:
+        if input is not None:
+            os.close(source)
+    try:
+        return _Watch(child, timeout, enough).until_ended()
+    finally:
+        _end(child)
+
+
+def _readable(text: str) -> int:
+    """A file descriptor that gives `text`: no pipe that could fill up, no disk that could be full."""
+    handle = os.memfd_create("input")
+    os.write(handle, os.fsencode(text))
+    os.lseek(handle, 0, os.SEEK_SET)
+    return handle
+
+
+def _elapsed() -> float:
+    """Seconds since some moment, by times(2): neither a step of the clock nor a compressed test clock moves it."""
+    return os.times().elapsed
+
+
+class _Watch:
+    """One child, its two pipes, and the time it has."""
+
+    def __init__(self, child: subprocess.Popen[bytes], timeout: float, enough: Callable[[str], bool] | None) -> None:
+        self.child = child
+        self.deadline = _elapsed() + timeout
+        self.enough = enough
+        self.satisfied = False
+        self.parts: dict[int, list[bytes]] = {}
+        self.selector = DefaultSelector()
+        for pipe in (child.stdout, child.stderr):
+            if pipe is not None:
+                os.set_blocking(pipe.fileno(), False)
+                self.selector.register(pipe, EVENT_READ)
+                self.parts[pipe.fileno()] = []
+        self.out, self.err = self.parts.values()
+
+    def until_ended(self) -> Finished:
+        with self.selector:
+            while self._more():
+                pass
+        timed_out = self.child.poll() is None and not self.satisfied
+        _end(self.child)
+        code = self.child.wait()
+        return Finished(0 if self.satisfied and code < 0 else code, _text(self.out), _text(self.err), timed_out)
+
+    def _more(self) -> bool:
+        """Read what there is; whether to go on."""
+        left = self.deadline - _elapsed()
+        if left <= 0:
+            return False
+        open_pipes = bool(self.selector.get_map())
+        ended = self.child.poll() is not None
+        if not open_pipes:
+            return not ended and self._ends_within(left)
+        ready = self.selector.select(min(left, _LOOK))
+        for key, _ in ready:
+            self._read(key.fd)
+        if ready and self.enough and not self.satisfied and self.enough(_text(self.out)):
+            self._say_enough()
+        return bool(ready) or not ended  # a grandchild may keep the pipes of a child that ended
+
+    def _ends_within(self, seconds: float) -> bool:
+        try:
+            self.child.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return True  # by a clock that may be compressed: the deadline decides
+        return False
+
+    def _say_enough(self) -> None:
+        self.satisfied = True
+        self.deadline = min(self.deadline, _elapsed() + _GRACE)
+
+    def _read(self, handle: int) -> None:
+        chunk = os.read(handle, _CHUNK)
+        if chunk:
+            self.parts[handle].append(chunk)
+        else:
+            self.selector.unregister(handle)
+
+
+def _text(parts: list[bytes]) -> str:
+    return b"".join(parts).decode("utf-8", "surrogateescape")
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Kill a child that still runs, with its process group, and let go of its pipes."""
+    if child.poll() is None:
+        kill_group(child.pid, signal.SIGKILL)
+        child.wait()
+    for pipe in (child.stdout, child.stderr):
+        if pipe is not None:
+            pipe.close()
+
+
+def kill_group(group: int, number: int) -> bool:
+    """Signal a process group; False: there is none (any more), or it is not ours."""
+    try:
+        os.killpg(group, number)
+    except (ProcessLookupError, PermissionError):
+        return False
+    return True
+
+
+def start(argv: Sequence[str], *, env: Mapping[str, str], cwd: str = "/") -> int:
+    """Start a program that outlives us: own session, no terminal, no pipes. Its process id. Raises Missing."""
+    try:
+        child = subprocess.Popen(
+            list(argv),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            env=dict(env),
+            cwd=cwd,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise Missing(f"{argv[0]}: cannot be started: {error.strerror}") from None
+    # Nobody waits for it here: that is init's, once we have ended.
+    child.returncode = 0
+    return child.pid
+
+
+def run_many(tasks: Sequence[Callable[[], T]], parallel: int) -> list[T | CronhpcError]:
+    """Do the tasks, at most `parallel` at once; their results in order, a CronhpcError in the place of what failed."""
+    results: list[T | CronhpcError | None] = [None] * len(tasks)
+    todo = iter(range(len(tasks)))
+    lock = threading.Lock()
+    broken: list[BaseException] = []
+
+    def work() -> None:
+        while not broken:
+            with lock:
+                index = next(todo, None)
+            if index is None:
+                return
+            try:
+                results[index] = tasks[index]()
+            except CronhpcError as error:
+                results[index] = error
+            except BaseException as error:  # noqa: BLE001 - carried to the caller's thread, and raised there
+                broken.append(error)
+
+    workers = [threading.Thread(target=work) for _ in range(min(parallel, len(tasks)))]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    if broken:
+        raise broken[0]
+    return [result for result in results if result is not None]

@@ -1,0 +1,182 @@
+"""What Slurm's commands are told and what their errors mean. Pure; tried on 22.05, meant for 20.11 to 26.05."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from cronhpc.batch.port import BatchError, Limited, Refused, Unreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from cronhpc.batch.port import Submission
+    from cronhpc.batch.process import Finished
+
+LIST_LIMIT = 500  # job ids in one command line
+
+
+def chunks(job_ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    """`job_ids` in lists that fit one command line."""
+    for start in range(0, len(job_ids), LIST_LIMIT):
+        yield job_ids[start : start + LIST_LIMIT]
+
+
+# --- what is asked -------------------------------------------------------------------------------------------------
+
+
+def command(program: str, cluster: str = "") -> list[str]:
+    """The program, for the cluster that settings name."""
+    return [program, *([f"--clusters={cluster}"] if cluster else [])]
+
+
+def submit_argv(job: Submission, cluster: str = "") -> list[str]:
+    """The sbatch call. Ours come after the options: of two the last counts, and both beat the script's own lines."""
+    ours = {
+        "job-name": job.job_name,
+        "comment": job.comment or None,
+        "output": job.output,
+        "error": job.error,
+        "chdir": job.chdir,
+        "begin": None if job.begin is None else f"uts{job.begin}",  # absolute, in no zone
+        "export": _export(job),
+    }
+    flags = {"--hold": job.held, "--no-requeue": job.no_requeue, "--open-mode=append": job.append}
+    return [
+        *command("sbatch", cluster),
+        "--parsable",
+        *job.options,
+        *(flag for flag, on in flags.items() if on),
+        *(f"--{name}={value}" for name, value in ours.items() if value is not None),
+        "--",
+        job.script,
+        *job.arguments,
+    ]
+
+
+def _export(job: Submission) -> str | None:
+    """The --export that lets the run's variables in; None where sbatch's own default, ALL, does.
+
+    Only names: the values come from sbatch's environment, where they may hold commas and newlines.
+    """
+    given = [option.removeprefix("--export=") for option in job.options if option.startswith("--export=")]
+    asked = given[-1] if given else job.own_export
+    names = list(job.export or ())
+    if asked is None or not names or "ALL" in asked.upper().split(","):
+        return None
+    return ",".join([*([] if asked.upper() in {"NONE", "NIL", ""} else [asked]), *names])
+
+
+def release_argv(job_ids: Sequence[str], cluster: str = "") -> list[str]:
+    """Release held jobs."""
+    return [*command("scontrol", cluster), "release", ",".join(job_ids)]
+
+
+def update_argv(job_ids: Sequence[str], cluster: str = "", **changes: str | None) -> list[str]:
+    """Change jobs: `StartTime="uts1795791600"`, `Comment=…`; None leaves a thing as it is."""
+    pairs = [f"{name}={value}" for name, value in changes.items() if value is not None]
+    return [*command("scontrol", cluster), "update", f"JobId={','.join(job_ids)}", *pairs]
+
+
+def cancel_argv(job_ids: Sequence[str], cluster: str = "", *, pending_only: bool = False) -> list[str]:
+    """Cancel jobs."""
+    return [*command("scancel", cluster), *(["--state=PENDING"] if pending_only else []), *job_ids]
+
+
+def signal_argv(job_ids: Sequence[str], name: str, cluster: str = "") -> list[str]:
+    """Signal the batch shell, its children and all steps."""
+    return [*command("scancel", cluster), "--full", f"--signal={name}", *job_ids]
+
+
+def accounting_argv(
+    job_ids: Sequence[str], since: int, mark: str, fields: Sequence[str], cluster: str = ""
+) -> list[str]:
+    """The sacct call, in UTC: jobs that were there at `since` or later, a row for each start of a requeued one."""
+    start = datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    flags = ("--allocations", "--duplicates", "--noheader", "--parsable2", f"--delimiter={mark}")
+    window = (f"--starttime={start}", f"--jobs={','.join(job_ids)}")
+    return [*command("sacct", cluster), *flags, *window, f"--format={','.join(fields)}"]
+
+
+# --- what is answered ----------------------------------------------------------------------------------------------
+
+_ID = re.compile(r"^(\d+)(?:;[^\s;]+)?$", re.MULTILINE)
+_ID_LINE = re.compile(r"^\d+(?:;[^\s;]+)?\n", re.MULTILINE)
+
+_SUBMIT_LIMIT = re.compile(
+    r"(?:Assoc|QOS)\w*Submit\w*Limit|Resource temporarily unavailable"
+    r"|job submit limit|too many jobs|maximum number of jobs",
+    re.IGNORECASE,
+)
+_OTHER_LIMIT = re.compile(r"\b(?:Assoc|QOS)(?!\w*Submit)\w*Limit|\bQOS\w*Not\w*Allowed", re.IGNORECASE)
+_PERMANENT = re.compile(
+    r"""invalid\ account | invalid\ partition | invalid\ qos | invalid\ wckey
+    | requested\ node\ configuration\ is\ not\ available | can\ ?not\ be\ satisfied
+    | invalid\ generic\ resource | job\ dependency\ problem | invalid\ job\ array | invalid\ feature
+    | requested\ reservation\ is\ invalid | invalid\ license | invalid\ node\ name | node\ count\ specification\ invalid
+    | requested\ time\ limit\ is\ invalid | more\ processors\ requested\ than\ permitted
+    | parameter\ too\ long | not\ permitted\ to\ use\ this | burst\ buffer\ request\ invalid
+    | invalid\ [^\n]*specification | invalid\ numeric\ value | invalid\ argument | mutually\ exclusive
+    | unrecognized\ (?:option|argument) | invalid\ option | unknown\ option | requires\ an\ argument
+    | doesn't\ allow\ an\ argument | option\ [^\n]*ambiguous
+    | does\ not\ look\ like\ a\ batch\ script | batch\ script\ is\ empty | dos\ line\ breaks
+    | batch\ script\ contains | size\ of\ script | script\ exceeds""",
+    re.IGNORECASE | re.VERBOSE,
+)
+_USAGE = 255  # what sbatch exits with where it does not understand its command line
+
+# Said about one id of several, and no reason to think that the rest was not done.
+_GONE = re.compile(
+    r"invalid job id|already finished|already complet|no longer pending|slurm_suspend error: no error",
+    re.IGNORECASE,
+)
+
+
+def has_id(out: str) -> bool:
+    """Whether sbatch has said the new job's id: then all is done, also where `--wait` makes it stay."""
+    return _ID_LINE.search(out) is not None
+
+
+def submitted(ended: Finished) -> str:
+    """The new job's id. Raises Unreachable, Refused, Limited.
+
+    The id on stdout counts, whatever the exit code and the warnings. Unknown words never count as a no for good.
+    """
+    ids = _ID.findall(ended.out)
+    if ids:
+        return str(ids[-1])
+    text = told("sbatch", ended)
+    if ended.timed_out or ended.code == 0:
+        raise Unreachable(text)
+    if _OTHER_LIMIT.search(ended.err):
+        raise Refused(text)
+    if _SUBMIT_LIMIT.search(ended.err):
+        raise Limited(text)
+    if ended.code == _USAGE or _PERMANENT.search(ended.err):
+        raise Refused(text)
+    raise Unreachable(text)
+
+
+def told(program: str, ended: Finished) -> str:
+    """What a program said, as one line."""
+    words = " / ".join(line.strip() for line in ended.said.splitlines() if line.strip())
+    if ended.timed_out:
+        return f"{program} gave no answer in time" + (f": {words}" if words else "")
+    return words or f"{program} exited {ended.code} and said nothing"
+
+
+def changed(program: str, ended: Finished, *, gone_is_fine: bool) -> None:
+    """Judge a scontrol or scancel call. Raises Unreachable; BatchError where the job is gone and that is not fine."""
+    if ended.code == 0 and not ended.timed_out:
+        return
+    lines = [line for line in ended.said.splitlines() if line.strip()]
+    gone = not ended.timed_out and bool(lines) and all(_about_one(line) for line in lines)
+    if not gone:
+        raise Unreachable(told(program, ended))
+    if not gone_is_fine:
+        raise BatchError(told(program, ended))
+
+
+def _about_one(line: str) -> bool:
+    return _GONE.search(line) is not None
