@@ -113,7 +113,7 @@ class Lab:
         return subprocess.CompletedProcess(list(argv), process.returncode, out, err)
 
     def squeue(self, user: str | None = None, states: str | None = None) -> list[dict[str, str]]:
-        """The queue (all users', or one's), array tasks apart, as rows with id, name, state, reason, user, partition, comment."""
+        """The queue (of all, or of one user), array tasks apart: id, name, state, reason, user, partition, comment."""
         form = "%i\x1f%j\x1f%T\x1f%r\x1f%u\x1f%P\x1f%k"
         argv = ["squeue", "-h", "-r", "-o", form, *(["-u", user] if user else []), *(["-t", states] if states else [])]
         keys = ("id", "name", "state", "reason", "user", "partition", "comment")
@@ -144,7 +144,7 @@ class Lab:
     def start_controller(self, *, clean: bool = False) -> None:
         """Start it again, with its queue, or `clean`: with none; returns when it answers."""
         self._lab("ctld", "start", *(["--clean-state"] if clean else []))
-        self.wait_for(lambda: self._up(), timeout=20)
+        self.wait_for(self._up, timeout=20)
 
     def _up(self) -> bool:
         return " is UP" in self.run(["scontrol", "ping"], check=False).stdout
@@ -177,7 +177,7 @@ class Lab:
         self.wait_for(empty, timeout)
 
     def wait_for(self, predicate: Callable[[], Any], timeout: float = 20, every: float = 0.05) -> Any:
-        """What `predicate` returns once it is true; fails the test when that takes longer than `timeout` real seconds."""
+        """What `predicate` returns once it is true; fails the test after `timeout` real seconds."""
         deadline = time.monotonic() + timeout
         while True:
             value = predicate()

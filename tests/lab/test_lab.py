@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from tests.lab.conftest import Lab
 
 pytestmark = pytest.mark.lab
@@ -43,4 +43,3 @@ def test_draining_cancels_every_users_jobs(lab: Lab) -> None:
     assert len(lab.squeue()) == 4
     lab.drain_queue()
     assert lab.squeue() == []
-    assert os.path.isdir(lab.root)

@@ -43,7 +43,9 @@ def prepare(layout: Layout) -> None:
     (layout.sql / "mysql").mkdir(mode=0o700, parents=True)
     tables = [Path(share, name) for share in SHARES for name in SYSTEM_TABLES if Path(share, name).exists()]
     if not tables:
-        raise LabError("MariaDB's system tables are not installed. On Debian: apt-get install -y mariadb-server slurmdbd")
+        raise LabError(
+            "MariaDB's system tables are not installed. On Debian: apt-get install -y mariadb-server slurmdbd"
+        )
     done = subprocess.run(
         [*_common(layout), "--bootstrap", "--skip-grant-tables"],
         input="use mysql;\n" + tables[0].read_text(encoding="utf-8"),
@@ -67,7 +69,9 @@ def fill(facts: Facts) -> None:
     _sacctmgr(facts, "add", "account", options.account, "Description=lab", "Organization=lab", f"Cluster={CLUSTER}")
     users = options.users or (getpass.getuser(),)
     if users != ("root",):  # root has its association from the start, and needs none
-        _sacctmgr(facts, "add", "user", ",".join(users), f"Account={options.account}", f"DefaultAccount={options.account}")
+        _sacctmgr(
+            facts, "add", "user", ",".join(users), f"Account={options.account}", f"DefaultAccount={options.account}"
+        )
     if options.max_submit is not None:
         _sacctmgr(facts, "modify", "qos", "normal", "set", f"MaxSubmitJobsPerUser={options.max_submit}")
 

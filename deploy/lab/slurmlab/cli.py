@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import datetime
+import datetime as dt
 import json
 import os
 import pwd
@@ -117,7 +117,7 @@ def _instant(text: str) -> float:
     try:
         if text.startswith("@"):
             return float(text[1:])
-        return datetime.datetime.fromisoformat(text).timestamp()
+        return dt.datetime.fromisoformat(text).timestamp()
     except ValueError as error:
         raise argparse.ArgumentTypeError(f'{text!r}: write "2026-11-27 00:00:00" or @EPOCH') from error
 
@@ -194,7 +194,7 @@ def _exec(asked: argparse.Namespace) -> int:
     if asked.user:
         environment |= become(asked.user)
     try:
-        os.execvpe(asked.command[0], asked.command, environment)
+        os.execvpe(asked.command[0], asked.command, environment)  # noqa: S606 -- the very purpose of exec
     except OSError as error:
         raise LabError(f"{asked.command[0]}: {error.strerror}") from error
 
@@ -240,7 +240,7 @@ def _node(asked: argparse.Namespace) -> None:
             state,
             *(["reason=lab"] if asked.action == "down" else []),
         ]
-        os.execvpe(argv[0], argv, {**os.environ, **facts.environment})
+        os.execvpe(argv[0], argv, {**os.environ, **facts.environment})  # noqa: S606 -- becomes scontrol
     _fault(asked, asked.node)
 
 

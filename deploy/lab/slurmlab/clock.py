@@ -13,6 +13,7 @@ from pathlib import Path
 from . import processes
 from .options import LabError, Options
 
+SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 -- where the system keeps it
 NAMES = ("LD_PRELOAD", "FAKETIME", "FAKETIME_SHARED", "FAKETIME_DONT_RESET")
 
 
@@ -46,7 +47,7 @@ class Clock:
             start_new_session=True,
         )
         self.environment = self._wait()
-        for path in self._files():
+        for path in files(self.environment):
             path.chmod(0o666)  # the lab's other users share this clock
 
     def processes(self) -> tuple[int, ...]:
@@ -59,7 +60,7 @@ class Clock:
             self._holder.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._holder.wait(2)
-        for path in self._files():
+        for path in files(self.environment):
             path.unlink(missing_ok=True)
 
     def _wait(self) -> dict[str, str]:
@@ -72,10 +73,12 @@ class Clock:
         self._holder.kill()
         raise LabError("faketime did not start within 5 s. Try: faketime -f '+0 x2' date")
 
-    def _files(self) -> list[Path]:
-        names = re.findall(r"/(\S+)", self.environment.get("FAKETIME_SHARED", ""))
-        paths = [Path("/dev/shm", name) for name in names] + [Path("/dev/shm", f"sem.{name}") for name in names]
-        return [path for path in paths if path.exists()]
+
+def files(environment: dict[str, str]) -> list[Path]:
+    """The shared clock's own files, as far as they exist."""
+    names = re.findall(r"/(\S+)", environment.get("FAKETIME_SHARED", ""))
+    paths = [SHARED_MEMORY / f"{prefix}{name}" for name in names for prefix in ("", "sem.")]
+    return [path for path in paths if path.exists()]
 
 
 def _clock_environment(wrapper: int) -> dict[str, str]:

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from . import accounting, config, keeper, ports, processes, users
+from . import accounting, clock, config, keeper, ports, processes, users
 from .options import Facts, LabError, Layout, Options, PortClash, node_names, read_facts
 from .programs import clean_environment, find
 
@@ -40,7 +40,8 @@ def up(root: Path, options: Options, until: int | None = None) -> Facts:
 
     Raises LabError, and leaves nothing, when it does not come up.
     """
-    _check(root)
+    os.umask(0o022)
+    _check(root, options)
     with _interruptible():
         try:
             return _up(root, options, until)
@@ -94,7 +95,7 @@ def _fail(text: str) -> None:
     raise LabError(text)
 
 
-def _check(root: Path) -> None:
+def _check(root: Path, options: Options) -> None:
     with contextlib.suppress(LabError):
         facts = read_facts(root)
         if processes.alive(facts.keeper_pid, facts.keeper_start):
@@ -102,20 +103,27 @@ def _check(root: Path) -> None:
         down(root)
     if root.exists() and any(root.iterdir()):
         raise LabError(f"{root} is not empty. Name a new folder")
+    _check_reach(root, options)
     longest = len(os.fsencode(Layout(root).keeper_socket))
     if longest > LONGEST_SOCKET:
         raise LabError(f"{root}: {longest - LONGEST_SOCKET} bytes too long for a socket's path. Name a shorter folder")
 
 
-class LabUp(Exception):  # noqa: N818 -- not an error of the lab
+def _check_reach(root: Path, options: Options) -> None:
+    closed = [parent for parent in root.parents if parent.exists() and not parent.stat().st_mode & 0o001]
+    if options.users and closed:
+        raise LabError(
+            f"{root}: {options.users[0]} cannot pass through {closed[0]}. Name a folder under /tmp or /var/tmp"
+        )
+
+
+class LabUp(Exception):
     """It runs already."""
 
 
 def _machine() -> config.Machine:
     try:
-        said = subprocess.run(
-            [find("slurmctld"), "-V"], capture_output=True, text=True, check=True, timeout=20
-        ).stdout
+        said = subprocess.run([find("slurmctld"), "-V"], capture_output=True, text=True, check=True, timeout=20).stdout
     except (OSError, subprocess.SubprocessError) as error:
         raise LabError(f"slurmctld -V: {error}. On Debian: apt-get install -y slurm-wlm munge") from error
     host = socket.gethostname().partition(".")[0]
@@ -152,6 +160,7 @@ def _lay_out(root: Path, names: tuple[str, ...]) -> None:
 
 def _write(facts: Facts, machine: config.Machine) -> None:
     layout, options = facts.layout, facts.options
+    facts.write()  # first, so that `down` knows the folder for a lab's whatever happens next
     texts = {
         layout.conf: config.slurm_conf(options, layout, facts.ports, machine),
         layout.conf.with_name("gres.conf"): config.gres_conf(options),
@@ -165,7 +174,6 @@ def _write(facts: Facts, machine: config.Machine) -> None:
     if options.accounting:
         text = config.slurmdbd_conf(layout, facts.ports, machine, machine.user)
         secret(layout.conf.with_name("slurmdbd.conf"), text.encode())
-    facts.write()
 
 
 def secret(path: Path, content: bytes) -> None:
@@ -191,7 +199,9 @@ def _wait_idle(facts: Facts) -> None:
 
 def _node_states(facts: Facts) -> str:
     environment = {**clean_environment(), **facts.environment}
-    asked = subprocess.run(["sinfo", "-hN", "-o", "%T"], capture_output=True, text=True, env=environment, check=False)
+    asked = subprocess.run(
+        [find("sinfo"), "-hN", "-o", "%T"], capture_output=True, text=True, env=environment, check=False
+    )
     return asked.stdout
 
 
@@ -226,18 +236,20 @@ def _tear(root: Path) -> None:
             processes.wait_gone(facts.keeper_pid, facts.keeper_start, 20)
         for pid in processes.strays(root):
             processes.send(pid, signal.SIGKILL)
+        for path in clock.files(facts.clock):
+            path.unlink(missing_ok=True)
     keeper.remove(root)
     users.release(root)
 
 
 @contextlib.contextmanager
 def _interruptible() -> Iterator[None]:
-    """SIGTERM and SIGHUP raise as SIGINT does, so that an interrupted `up` cleans up."""
+    """SIGINT, SIGTERM and SIGHUP raise, so that an interrupted `up` cleans up."""
 
     def stop(number: int, _: Any) -> None:
         raise KeyboardInterrupt(number)
 
-    before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGHUP)}
+    before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     try:
         yield
     finally:

@@ -35,7 +35,7 @@ def slurm_conf(options: Options, layout: Layout, ports: Ports, machine: Machine)
 
 
 def merge(lines: list[str], extra: tuple[str, ...]) -> list[str]:
-    """`lines` with `extra` over them: same key replaced (also `PartitionName=cpu` by its like), new ones before the nodes.
+    """`lines` with `extra` over them: same key replaced (a node or partition by its like), new ones before the nodes.
 
     Raises LabError for a line that is not Key=Value.
     """

@@ -94,7 +94,7 @@ class Keeper:
                 env={**environment, "SLURM_CONF": str(self.layout.conf)},
                 cwd="/",
                 start_new_session=True,
-                preexec_fn=_as_daemon,
+                preexec_fn=_as_daemon,  # noqa: PLW1509 -- the keeper has one thread
             )
 
     def _argv(self, name: str) -> list[str]:
@@ -102,10 +102,15 @@ class Keeper:
         conf = str(layout.conf)
         if name == "munged":
             return [
-                find("munged"), "--foreground", "--force", f"--key-file={layout.key}", f"--socket={layout.munge_socket}",
-                f"--pid-file={layout.root}/run/munged.pid", f"--log-file={layout.log}/munged.log",
+                find("munged"),
+                "--foreground",
+                "--force",
+                f"--key-file={layout.key}",
+                f"--socket={layout.munge_socket}",
+                f"--pid-file={layout.root}/run/munged.pid",
+                f"--log-file={layout.log}/munged.log",
                 f"--seed-file={layout.root}/run/munged.seed",
-            ]  # fmt: skip
+            ]
         if name == "ctld":
             return [find("slurmctld"), "-D", "-f", conf]
         if name == "dbd":
@@ -157,8 +162,8 @@ class Keeper:
             self._sweep(number)
         if self.clock is not None:
             self.clock.stop()
-        users.release(self.layout.root)
         remove(self.layout.root)
+        users.release(self.layout.root)
 
     def _sweep(self, number: signal.Signals) -> None:
         deadline = time.monotonic() + 10
@@ -181,7 +186,7 @@ def reap(spare: set[int]) -> None:
 
 
 def listening(port: int) -> bool:
-    """Whether anything listens on that TCP port of this machine. Looks only: a connection would be a complaint in logs."""
+    """Whether anything listens on that TCP port. Looks only: a connection would be a complaint in its log."""
     rows = [row.split() for row in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:]]
     return any(row[3] == LISTEN and int(row[1].partition(":")[2], 16) == port for row in rows)
 
@@ -206,10 +211,10 @@ def remove(root: Path) -> None:
 
 
 def main(root: Path, link: socket.socket, until: int | None) -> int:
-    """Start the lab, tell `up` over `link`, and serve until SIGTERM, or until `up` dies early, or process `until` ends."""
+    """Start the lab, tell `up` over `link`, and serve until a signal, or `up` dies early, or process `until` ends."""
     LIBC.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     wake, woken = socket.socketpair()
-    wake.setblocking(False)
+    wake.settimeout(0)
     signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD):
         signal.signal(number, lambda *_: None)

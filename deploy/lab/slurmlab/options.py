@@ -13,7 +13,7 @@ class LabError(Exception):
     """What went wrong, where, and the mend."""
 
 
-class PortClash(LabError):  # noqa: N818 -- a situation to retry, named as such
+class PortClash(LabError):
     """A daemon ended because somebody else took its port in between."""
 
 
@@ -148,13 +148,15 @@ def read_facts(root: Path) -> Facts:
         raw: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise LabError(f"{root}: no lab here. Start one: lab up --dir {root}") from None
-    options = {key: tuple(value) if isinstance(value, list) else value for key, value in raw.pop("options").items()}
+    options: dict[str, Any] = {
+        key: tuple(value) if isinstance(value, list) else value for key, value in raw.pop("options").items()
+    }
     ports = raw.pop("ports")
     ports["nodes"] = tuple(ports["nodes"])
     return Facts(options=Options(**options), ports=Ports(**ports), **raw)
 
 
 def node_names(options: Options) -> tuple[str, ...]:
-    """cpu1 … then gpu1 …"""
+    """cpu1 and on, then gpu1 and on."""
     cpu = [f"cpu{n}" for n in range(1, options.nodes + 1)]
     return (*cpu, *(f"gpu{n}" for n in range(1, options.gpu_nodes + 1)))

@@ -51,7 +51,7 @@ def steps_of(log: Path, among: list[int]) -> list[int]:
 
 
 def strays(root: Path) -> list[int]:
-    """What a lab left whose keeper was itself killed: daemons that name the folder, its job steps, and all below them."""
+    """What a lab left whose keeper was killed: daemons that name its folder, job steps, and all below them."""
     inside = os.fsencode(f"{root}/")
     me = os.getpid()
     roots = [
@@ -71,9 +71,9 @@ def _works_in(pid: int, folder: Path) -> bool:
 def _open_files(pid: int) -> list[str]:
     names: list[str] = []
     with contextlib.suppress(OSError):
-        for fd in os.listdir(f"/proc/{pid}/fd"):
+        for link in Path(f"/proc/{pid}/fd").iterdir():
             with contextlib.suppress(OSError):
-                names.append(os.readlink(f"/proc/{pid}/fd/{fd}"))
+                names.append(str(link.readlink()))
     return names
 
 
@@ -103,11 +103,11 @@ def wait_gone(pid: int, start: str, seconds: float) -> bool:
 
 
 def _all() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    return [int(path.name) for path in Path("/proc").iterdir() if path.name.isdigit()]
 
 
 def _stat(pid: int) -> list[str] | None:
-    """The fields of /proc/PID/stat after the name (which may hold blanks and brackets): state, parent, …"""
+    """The fields of /proc/PID/stat after the name (which may hold blanks and brackets): state, parent and so on."""
     try:
         text = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace")
     except OSError:

@@ -8,6 +8,7 @@ import grp
 import os
 import pwd
 import shutil
+import stat
 import subprocess
 import tempfile
 from collections.abc import Iterator
@@ -15,35 +16,51 @@ from pathlib import Path
 
 from .options import LabError, Options
 
+MADE, LOCK = ".made", ".lock"
 COMMENT = "slurm lab"  # in passwd: this user was made by a lab
 
 
+def base_path() -> Path:
+    """The folder of all of this user's labs."""
+    return Path(os.environ.get("SLURMLAB_BASE") or Path(tempfile.gettempdir()) / f"slurmlab-{os.getuid()}")
+
+
 def base() -> Path:
-    """The folder of all of this user's labs, made when missing.
+    """The same, made when missing.
 
     Raises LabError when somebody else made it first.
     """
-    path = Path(os.environ.get("SLURMLAB_BASE") or Path(tempfile.gettempdir()) / f"slurmlab-{os.getuid()}")
+    path = base_path()
     with contextlib.suppress(FileExistsError):
         path.mkdir(mode=0o755)
-        path.chmod(0o755)
     found = path.lstat()
-    if not path.is_dir() or path.is_symlink() or found.st_uid != os.getuid() or found.st_mode & 0o022:
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o022:
         raise LabError(f"{path} is not a folder of yours alone. Name another: SLURMLAB_BASE=/var/tmp/my-labs")
     return path
 
 
 def _marks() -> Path:
-    return base() / ".users"
+    return base_path() / ".users"
 
 
 @contextlib.contextmanager
 def _locked() -> Iterator[None]:
     """One lab at a time makes or removes users (a lock on this machine's own disk)."""
-    _marks().mkdir(mode=0o700, exist_ok=True)
-    with (_marks() / ".lock").open("w") as lock:
-        fcntl.lockf(lock, fcntl.LOCK_EX)
-        yield
+    base()
+    while True:
+        _marks().mkdir(mode=0o700, exist_ok=True)
+        with (_marks() / LOCK).open("w") as lock:
+            fcntl.lockf(lock, fcntl.LOCK_EX)
+            if _is(lock.fileno(), _marks() / LOCK):  # else the one before us tidied up meanwhile
+                yield
+                return
+
+
+def _is(fd: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(fd), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def ensure(options: Options, root: Path) -> None:
@@ -64,20 +81,30 @@ def ensure(options: Options, root: Path) -> None:
             if not _exists(name):
                 _add(name, options.group)
             _mark(name, root)
+            _join(name, options.group)
         _mark(f"group:{options.group}", root)
 
 
 def release(root: Path) -> None:
     """Take this lab's marks away, and remove users, home folders and groups that a lab made and no lab uses."""
-    if os.getuid() != 0 or not _marks().is_dir():
-        return
-    with _locked():
-        for folder in sorted(_marks().iterdir()):
-            if not folder.is_dir():
-                continue
-            (folder / _key(root)).unlink(missing_ok=True)
-            if not any(_in_use(mark) for mark in folder.iterdir() if mark.name != ".made"):
-                _remove(folder)
+    if _marks().is_dir():
+        with _locked():
+            for folder in sorted(path for path in _marks().iterdir() if path.is_dir()):
+                (folder / _key(root)).unlink(missing_ok=True)
+                if not any(_in_use(mark) for mark in folder.iterdir() if mark.name != MADE):
+                    _remove(folder)
+            _tidy()
+    with contextlib.suppress(OSError):
+        base_path().rmdir()
+
+
+def _tidy() -> None:
+    """Remove the last lab's leftovers; folders that hold anything stay."""
+    if [path.name for path in _marks().iterdir()] == [LOCK]:
+        (_marks() / LOCK).unlink()
+        _marks().rmdir()
+        with contextlib.suppress(OSError):
+            (base_path() / "home").rmdir()
 
 
 def _in_use(mark: Path) -> bool:
@@ -97,7 +124,7 @@ def _mark(name: str, root: Path) -> None:
 def _made(name: str) -> None:
     folder = _marks() / name
     folder.mkdir(exist_ok=True)
-    (folder / ".made").touch()
+    (folder / MADE).touch()
 
 
 def _exists(name: str) -> bool:
@@ -125,9 +152,18 @@ def _add(name: str, group: str) -> None:
     home.chmod(0o755)
 
 
+def _join(name: str, group: str) -> None:
+    """Put a user that was here before into the lab's group; the group takes the membership with it when it goes."""
+    if name in grp.getgrnam(group).gr_mem:
+        return
+    if not any((_marks() / made / MADE).exists() for made in (name, f"group:{group}")):
+        raise LabError(f"user {name} is not in group {group}, and neither is the lab's. Name another: --group labgroup")
+    _call(["usermod", "--append", "--groups", group, name])
+
+
 def _remove(folder: Path) -> None:
     kind, _, group = folder.name.rpartition(":")
-    if (folder / ".made").exists():
+    if (folder / MADE).exists():
         if kind:
             _call(["groupdel", group], check=False)
         elif _exists(folder.name) and pwd.getpwnam(folder.name).pw_gecos.startswith(COMMENT):
