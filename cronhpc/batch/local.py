@@ -54,6 +54,10 @@ class Local:
 
     # --- the port --------------------------------------------------------------------------------------------------
 
+    def tools(self) -> str:
+        """It has no commands."""
+        return ""
+
     def queue(self) -> Queue:
         """All jobs, ended ones for a day. Waiting jobs whose supervisor is gone (reboot) get a new one."""
         ids = sorted(self._ids())

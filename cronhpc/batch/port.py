@@ -58,6 +58,10 @@ class Batch(Protocol):
 
     name: str  # "slurm" | "local"
 
+    def tools(self) -> str:
+        """The folder of the batch system's commands, for the link's PATH; "" where it has none."""
+        ...
+
     def queue(self) -> Queue:
         """All of this user's jobs in one query, ended ones as long as they are remembered. Raises Unreachable."""
         ...

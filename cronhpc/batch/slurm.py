@@ -9,7 +9,7 @@ from cronhpc.batch import slurm_rows as rows
 from cronhpc.batch import slurm_text as text
 from cronhpc.batch.environment import for_commands, scrub
 from cronhpc.batch.port import BatchError, Unreachable
-from cronhpc.batch.process import Finished, Missing, run, run_many
+from cronhpc.batch.process import Finished, Missing, run, run_many, which
 from cronhpc.core.model import CronhpcError, Queue
 
 if TYPE_CHECKING:
@@ -52,6 +52,11 @@ class Slurm:
         self._query_timeout = query_timeout
 
     # --- the port --------------------------------------------------------------------------------------------------
+
+    def tools(self) -> str:
+        """The folder that sbatch lies in."""
+        found = which("sbatch", self._commands)
+        return found.rpartition("/")[0] if found else ""
 
     def queue(self) -> Queue:
         """All of this user's jobs in one query. Raises Unreachable."""

@@ -172,6 +172,7 @@ class Key:
             return None
 
 
+PAUSED = "cronhpc-paused/"  # prepended to the comment of a task that we hold, the directory's id behind it
 TOKEN = "cronhpc="  # noqa: S105 - the mark in a job's comment, no secret
 _COMMENT_ROOM = 1000  # Slurm refuses comments over 1,024 bytes
 
@@ -323,7 +324,13 @@ class Job:
     def token_of(self, directory_id: str) -> str | None:
         """What the comment says after this directory's mark, without the script's own comment; None: not ours."""
         mark = f"{TOKEN}{directory_id}/"
-        return self.comment.removeprefix(mark) if self.comment.startswith(mark) else None
+        comment = self.own_comment
+        return comment.removeprefix(mark) if comment.startswith(mark) else None
+
+    @property
+    def own_comment(self) -> str:
+        """The comment without the mark of a pause."""
+        return self.comment.partition(" ")[2] if self.comment.startswith(PAUSED) else self.comment
 
     def key(self, directory_id: str) -> Key | None:
         """The attempt that this job was submitted for, or None."""
@@ -406,6 +413,7 @@ class Settings:
     interval: int = 3600
     min_interval: int = 300
     link_sbatch: tuple[tuple[str, str], ...] = (("time", "10"),)
+    timeout: int = 30  # seconds, for one command of the batch system
     parallel: int = 4  # sbatch calls at once; more does not help: the controller is the limit
     budget_tick: int = 1000
     budget_hour: int = 2000
@@ -475,6 +483,7 @@ class World:
     chain: ChainFacts = ChainFacts(wanted=False)
     last_tick: int | None = None
     recent: tuple[tuple[int, str, int], ...] = ()  # (minute, entry id, submissions); entry "": all of them
+    warned: Mapping[str, int] = field(default_factory=dict)  # job id -> when a kill switch's warning was sent
     resident: bool = False  # a daemon wakes itself for each slot: nothing is submitted ahead
     only: str = ""  # `run NAME`: the entry id that a slot is made for now, whatever its schedule
 
@@ -625,6 +634,8 @@ class Stop:
     running: tuple[str, ...]
     warn_signal: str = ""
     grace: int = 0
+    warn: tuple[str, ...] = ()  # these get `warn_signal` now, and the end `grace` later
+    completing: tuple[str, ...] = ()  # cancelled before, not gone yet, with their nodes
     left_alone: tuple[str, ...] = ()  # a scrontab's own jobs
 
 

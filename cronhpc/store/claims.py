@@ -87,15 +87,36 @@ class Claims:
         return create_once(self.folder / str(key), _dump(body))
 
     def record(self, key: Key, job_id: str, now: int) -> bool:
-        """Record `job_id` as the one job of `key`; False: the attempt has another, or is settled. Then cancel yours."""
-        path = self.folder / f"{key}.id"
-        if not create_once(path, _dump({"version": VERSION, "id": job_id, "at": now}), whole=True):
-            return False
-        steps = self.names().get(key, set())
-        if {".go", ".run"} & steps or "" not in steps or _ending(self._body(key, "").get("ending")) is not None:
-            self._unlink(f"{key}.id")  # a stalled scheduler came back after the attempt had gone its way
-            return False
-        return True
+        """Record `job_id` as the one job of `key`; False: the attempt has another. Then cancel yours.
+
+        Before its release ask `gone_their_way`: the attempt may have been settled and forgotten meanwhile.
+        """
+        return create_once(self.folder / f"{key}.id", _dump({"version": VERSION, "id": job_id, "at": now}), whole=True)
+
+    def gone_their_way(self, keys: Iterable[Key]) -> set[Key]:
+        """Those of `keys` whose recorded job must not be released: a stalled scheduler came back after their end."""
+        self.sync()
+        found = self.names()
+        gone = set()
+        for key in keys:
+            steps = found.get(key, set())
+            if {".go", ".run"} & steps or "" not in steps or _ending(self._body(key, "").get("ending")) is not None:
+                self._unlink(f"{key}.id")
+                gone.add(key)
+        return gone
+
+    def late(self, keys: Iterable[Key], believed: int) -> set[Key]:
+        """Those of `keys`, just claimed, that are older than a scheduled claim made by someone else.
+
+        The newest claim of an entry stays on disk, so this tells even where the watermark was lost. Slots later than
+        `believed` (epoch) come from a wrong clock.
+        """
+        mine = set(keys)
+        newest: dict[str, int] = {}
+        for key in self.names():
+            if not key.by_hand and key not in mine and key.slot <= believed:
+                newest[key.entry] = max(key.slot, newest.get(key.entry, 0))
+        return {key for key in mine if not key.by_hand and key.attempt == 1 and key.slot < newest.get(key.entry, 0)}
 
     def step(self, key: Key, state: ClaimState) -> bool:
         """Go from submitted to releasing, or from releasing to released; False: another did, or it is settled."""

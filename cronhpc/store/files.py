@@ -59,7 +59,8 @@ def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
 def create_once(path: Path, data: bytes, *, whole: bool = False) -> bool:
     """Create `path` with `data` if nothing of that name exists; False: another was first. Raises OSError.
 
-    `whole`: nobody ever sees it half written, and it is durable (link(2) of a finished temporary file).
+    `whole`: nobody ever sees it half written, and its content is durable (link(2) of a finished temporary file); its
+    name is once the folder is synced.
     """
     if whole:
         return _create_linked(path, data)
@@ -82,7 +83,6 @@ def _create_linked(path: Path, data: bytes) -> bool:
             os.link(temporary, path)
         except FileExistsError:
             return os.stat(temporary).st_nlink == 2 or _is_mine(path, data)  # noqa: PLR2004 - two names: ours came through
-        sync_folder(path.parent)
         return True
     finally:
         _forget(temporary)

@@ -1,0 +1,178 @@
+"""Act: decisions to outcomes. It may refuse a decision, never add one.
+
+The order is that of what must not be lost: jobs that must stop, the chain, ends, and last the submissions: claimed,
+submitted held, recorded, and released all at once.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+from cronhpc import launch
+from cronhpc.batch.port import BatchError, Submission
+from cronhpc.core import model
+from cronhpc.core.chain import SPARE, comment_words
+from cronhpc.core.model import PAUSED, Done, Outcome, token
+from cronhpc.store.claims import Claims
+from cronhpc.store.scheduler import link_options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from cronhpc.core.model import Decision, Job, Key, Plan, World
+    from cronhpc.read import Site
+
+_PATIENCE = 45.0  # seconds: a tick under a controller that does not answer ends within a minute
+
+
+class Actor:
+    """Carries out one plan."""
+
+    def __init__(self, site: Site, world: World) -> None:
+        self.site = site
+        self.world = world
+        self.claims = Claims(site.paths.claims)
+        self.by = f"{site.host}:{os.getpid()}:{os.urandom(4).hex()}"
+        self.outcomes: list[Outcome] = []
+        self.away = ""  # what the batch system last failed with: nothing more is tried in this tick
+        self.not_cancelled: set[Key] = set()
+        self.recorded: list[launch.Recorded] = []  # held jobs that wait for the one release
+        self.until = time.monotonic() + _PATIENCE
+
+    def carry_out(self, plan: Plan) -> tuple[Outcome, ...]:
+        """Every decision has one outcome. Raises OSError only where state/ itself cannot be written."""
+        steps: tuple[tuple[type | tuple[type, ...], Callable[[Sequence[object]], None]], ...] = (
+            (model.Stop, self._each(self._stop)),
+            (model.Cancel, self._each(self._cancel)),
+            ((model.CancelLink, model.MoveLink, model.SubmitLink), self._each(self._link)),
+            (model.Adopt, self._each(self._adopt)),
+            (model.Settle, self._each(self._settle)),
+            (model.Submit, lambda rows: launch.submit_all(self, [r for r in rows if isinstance(r, model.Submit)])),
+            (model.Release, lambda rows: launch.release_all(self, [r for r in rows if isinstance(r, model.Release)])),
+            (model.Hold, self._each(self._hold)),
+            (model.Free, self._each(self._free)),
+        )
+        for kind, step in steps:
+            rows = [d for d in plan.decisions if isinstance(d, kind)]
+            if rows:
+                step(rows)
+        launch.release_recorded(self)
+        done = {id(outcome.decision) for outcome in self.outcomes}
+        self.outcomes += [Outcome(d, Done.OK) for d in plan.decisions if id(d) not in done]
+        return tuple(self.outcomes)
+
+    @property
+    def spent(self) -> bool:
+        """Whether this tick has no time left to try more."""
+        return time.monotonic() > self.until
+
+    def note(self, decision: Decision, done: Done, detail: str = "", job_id: str | None = None) -> None:
+        """One decision's outcome."""
+        self.outcomes.append(Outcome(decision, done, detail, job_id))
+
+    def _each(self, step: Callable[..., str | None]) -> Callable[[Sequence[object]], None]:
+        """Run `step` for each decision; an error of the batch system or the disk is that decision's outcome."""
+
+        def run(rows: Sequence[object]) -> None:
+            for row in rows:
+                try:
+                    refused = step(row)
+                except BatchError as error:
+                    self.away = error.text
+                    self.note(row, Done.PASSING, error.text)  # type: ignore[arg-type]  # rows are decisions
+                except OSError as error:
+                    self.note(row, Done.PASSING, f"{error.strerror}: {error.filename}")  # type: ignore[arg-type]  # as above
+                else:
+                    self.note(row, Done.REFUSED if refused else Done.OK, refused or "")  # type: ignore[arg-type]  # as above
+
+        return run
+
+    # --- what must stop
+
+    def _stop(self, stop: model.Stop) -> str | None:
+        if stop.pending:
+            self.site.batch.cancel(stop.pending, pending_only=True)
+        if stop.warn:
+            self.site.batch.signal(stop.warn, stop.warn_signal)
+        if stop.running:
+            self.site.batch.cancel(stop.running)
+        return None
+
+    def _cancel(self, cancel: model.Cancel) -> str | None:
+        """A late twin is only cancelled while the disk still says that it is none of the recorded jobs."""
+        if cancel.only_if_held and cancel.key is not None and self.claims.exists(cancel.key):
+            recorded = self.claims.job_id(cancel.key)
+            if recorded == cancel.job_id:
+                return "it is the recorded job by now"
+        try:
+            self.site.batch.cancel([cancel.job_id])
+        except BatchError:
+            if cancel.key is not None:
+                self.not_cancelled.add(cancel.key)
+            raise
+        return None
+
+    # --- the chain
+
+    def _link(self, link: model.CancelLink | model.MoveLink | model.SubmitLink) -> str | None:
+        if isinstance(link, model.CancelLink):
+            self.site.batch.cancel([link.job_id])
+            return None
+        comment = token(self.world.directory_id, comment_words(link.kind, link.at, self.world.chain.fingerprint))
+        if isinstance(link, model.MoveLink):
+            self.site.batch.move(link.job_id, link.at, comment)
+            return None
+        job_id = self.site.batch.submit(self._link_submission(link, comment))
+        self.note(link, Done.OK, job_id=job_id)
+        return None
+
+    def _link_submission(self, link: model.SubmitLink, comment: str) -> Submission:
+        chain, paths = self.world.chain, self.site.paths
+        spare = link.kind == SPARE
+        return Submission(
+            script=str(paths.script),
+            arguments=(str(link.at), "spare" if spare else "link"),
+            options=link_options(self.site.settings),
+            job_name=chain.spare_name if spare else chain.link_name,
+            comment=comment,
+            output=str(paths.scheduler / "scheduler.log").replace("%", "%%"),
+            chdir="/",
+            begin=link.at,
+            held=False,
+            no_requeue=True,
+            append=True,
+        )
+
+    # --- attempts
+
+    def _adopt(self, adopt: model.Adopt) -> str | None:
+        if not self.claims.record(adopt.key, adopt.job_id, self.world.now):
+            return "another id was recorded meanwhile"
+        return None
+
+    def _settle(self, settle: model.Settle) -> str | None:
+        if settle.key in self.not_cancelled:
+            return "its job could not be cancelled: looked at again"
+        if not self.claims.exists(settle.key):
+            return "it was settled meanwhile"
+        job_id = self.claims.job_id(settle.key)
+        ending = launch.with_log(self, settle.key, settle.ending, job_id)
+        self.claims.settle(settle.key, settle.name, ending, job_id, settle.retry_at, self.world.now)
+        return None
+
+    # --- pause
+
+    def _hold(self, hold: model.Hold) -> str | None:
+        for job in hold.jobs:
+            self.site.batch.hold([job.shown], self._mark(job))
+        return None
+
+    def _mark(self, job: Job) -> str:
+        return f"{PAUSED}{self.world.directory_id} {job.own_comment}"
+
+    def _free(self, free: model.Free) -> str | None:
+        for job in free.jobs:
+            self.site.batch.free([job.shown], job.own_comment)
+        return None

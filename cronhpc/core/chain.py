@@ -1,0 +1,116 @@
+"""Which links must exist, which must go: one startable successor, one spare, and an administrator's word obeyed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cronhpc.core.model import NEVER_STARTS, CancelLink, KeepLink, MoveLink, Rest, SubmitLink
+from cronhpc.core.slots import boundary
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cronhpc.core.model import Decision, Job, World
+
+SUCCESSOR, SPARE = "successor", "spare"
+_WORDS = {SUCCESSOR: "link", SPARE: "spare"}  # as their comments say it
+_CLOSE = 30  # seconds: a start this near is left as it is
+
+
+@dataclass(frozen=True, slots=True)
+class Links:
+    """The chain's jobs in the queue, lowest id first."""
+
+    successors: tuple[Job, ...]  # pending
+    spares: tuple[Job, ...]  # pending
+    running: tuple[Job, ...]
+
+    @classmethod
+    def of(cls, world: World) -> Links:
+        """Found by their tokens, so that no other job of that name is taken for one."""
+        jobs = sorted(world.queue.jobs if world.queue else (), key=lambda job: int(job.id))
+        mine = [(job, word(job, world.directory_id)) for job in jobs if job.live]
+        pending = [(job, kind) for job, kind in mine if job.state == "PENDING" and job.id != world.chain.self_id]
+        return cls(
+            tuple(job for job, kind in pending if kind == "link"),
+            tuple(job for job, kind in pending if kind == "spare"),
+            tuple(job for job, kind in mine if kind and job.state != "PENDING"),
+        )
+
+
+def word(job: Job, directory_id: str) -> str:
+    """`link`, `spare`, or "" for a job that is none of the chain's."""
+    first = (job.token_of(directory_id) or "").split(" ", 1)[0]
+    return first if first in {"link", "spare"} else ""
+
+
+def comment_words(kind: str, at: int, fingerprint: str) -> str:
+    """What the comment of a link says after the directory's mark: its kind, its slot, the text it holds."""
+    return f"{_WORDS[kind]} {at} {fingerprint}"
+
+
+def decide(world: World, wake: int) -> Iterator[Decision]:
+    """Keep, move, submit and cancel links, so that the next tick comes at `wake` and a spare stands behind it."""
+    if world.queue is None:
+        return
+    links = Links.of(world)
+    if not world.chain.wanted:
+        for job in (*links.successors, *links.spares):
+            yield CancelLink(SUCCESSOR if job in links.successors else SPARE, job.id, "the scheduler is stopped")
+        return
+    if not world.chain.link_name:
+        return  # another driver (a daemon, crontab) calls the ticks
+    held = next((job for job in (*links.successors, *links.spares) if job.held_by_admin), None)
+    if held is not None:
+        yield Rest(f"job {held.id} is held by an administrator; when that is settled: cronhpc start")
+        return
+    if world.chain.resting:
+        yield Rest(world.chain.resting)
+        return
+    if not links.successors and _another_is_at_work(world, links):
+        yield Rest(f"link {links.running[0].id} is running; it queues its own successor")
+        return
+    yield from _reconcile(world, SUCCESSOR, links.successors, wake)
+    yield from _spare(world, links.spares)
+
+
+def _another_is_at_work(world: World, links: Links) -> bool:
+    """A link that runs beside us deals with its successor itself, and before its tick."""
+    return any(job.id != world.chain.self_id for job in links.running) and (
+        not world.chain.self_id or int(links.running[0].id) < int(world.chain.self_id)
+    )
+
+
+def _spare(world: World, spares: tuple[Job, ...]) -> Iterator[Decision]:
+    interval = world.settings.interval
+    if world.chain.no_spare and not spares:
+        return
+    yield from _reconcile(world, SPARE, spares, boundary(world.now, interval) + interval // 2)
+
+
+def _reconcile(world: World, kind: str, jobs: tuple[Job, ...], at: int) -> Iterator[Decision]:
+    """Of those that can serve the lowest id stays; the others go first, so that there are never two."""
+    good = [job for job in jobs if not unfit(world, job)]
+    kept = good[0] if good else None
+    for job in jobs:
+        if job is not kept:
+            yield CancelLink(kind, job.id, unfit(world, job) or f"one {kind} too many beside job {good[0].id}")
+    if kept is None:
+        yield SubmitLink(kind, at, f"there is no {kind}" if not jobs else f"instead of job {jobs[0].id}")
+    elif kept.start is None or abs(kept.start - at) > _CLOSE:
+        yield MoveLink(kind, kept.id, at)
+    else:
+        yield KeepLink(kind, kept.id, kept.start)
+
+
+def unfit(world: World, job: Job) -> str:
+    """Why a pending link cannot serve; "" if it can. A partition that is down is waited for."""
+    if job.held:
+        return f"it is held ({job.reason})"
+    if job.reason in NEVER_STARTS:
+        return f"it can never start ({job.reason})"
+    text = (job.token_of(world.directory_id) or "").split(" ")
+    if world.chain.fingerprint and world.chain.fingerprint not in text:
+        return "it holds an older scheduler.slurm or other settings"
+    return ""

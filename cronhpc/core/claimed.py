@@ -1,0 +1,216 @@
+"""What is to be done about attempts that are claimed and not settled: adopt, release, cancel, settle, try again.
+
+Whatever died between two steps left at worst a held job with a token. It cannot run and cannot vanish by itself, so the
+next tick finds it: adopts it (claim without id), releases it (id recorded), or cancels it (another id is recorded).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cronhpc.core import slots, stop
+from cronhpc.core.model import (
+    FAILURES,
+    Adopt,
+    Cancel,
+    ClaimState,
+    Ending,
+    Key,
+    Reason,
+    Release,
+    Result,
+    Settle,
+    Submit,
+    Wait,
+    entry_id,
+)
+from cronhpc.core.outcome import ending_of, retry_at
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from cronhpc.core.model import Claim, Decision, Entry, Job, World
+    from cronhpc.core.plan import Budget
+
+_LOST_TRIES = 3  # a held job that vanishes is submitted again this often
+
+
+def decide(world: World, budget: Budget) -> Iterator[Decision]:
+    """One look at every unsettled attempt, and at jobs of ours that none knows. Nothing where the queue is unknown."""
+    if world.queue is None:
+        return
+    entries = {entry_id(e.name): e for e in world.entries}
+    by_key = _by_key(world)
+    by_id: dict[str, list[Job]] = {}
+    for job in world.queue.jobs:
+        by_id.setdefault(job.id, []).append(job)
+    for claim in world.claims:
+        entry = entries.get(claim.key.entry)
+        if claim.state is ClaimState.SETTLED:
+            yield from _retry(world, claim, entry, budget)
+        elif claim.state is ClaimState.CLAIMED:
+            yield from _without_id(world, claim, entry, by_key.get(claim.key, []), budget)
+        else:
+            yield from _with_id(world, claim, entry, by_id.get(claim.job_id or "", []))
+        yield from _twins(claim, by_key.pop(claim.key, []))
+    for key, jobs in by_key.items():
+        yield from (_late(job, key) for job in jobs if job.held)
+
+
+def _by_key(world: World) -> dict[Key, list[Job]]:
+    found: dict[Key, list[Job]] = {}
+    for job in world.queue.jobs if world.queue else ():
+        key = job.key(world.directory_id)
+        if key is not None:
+            found.setdefault(key, []).append(job)
+    return found
+
+
+def _late(job: Job, key: Key) -> Cancel:
+    return Cancel(job.id, "its slot has gone its way; this one came late, still held", key=key)
+
+
+def _twins(claim: Claim, jobs: list[Job]) -> Iterator[Decision]:
+    """Held jobs with this attempt's token beside the recorded one."""
+    if claim.state is ClaimState.CLAIMED:
+        return  # _without_id has dealt with them
+    for job in jobs:
+        if job.held and job.id != claim.job_id:
+            yield Cancel(job.id, f"a twin of job {claim.job_id or 'that has ended'}", key=claim.key)
+
+
+def _without_id(world: World, claim: Claim, entry: Entry | None, jobs: list[Job], budget: Budget) -> Iterator[Decision]:
+    """Claimed, and no id was recorded: what is in the queue with its token is its job; of several the lowest id."""
+    live = sorted({job.id for job in jobs if job.live}, key=int)
+    if live:
+        yield Adopt(claim.key, live[0])
+        yield from (Cancel(each, f"a twin of job {live[0]}", key=claim.key) for each in live[1:])
+        yield from _let_go(world, claim, entry, live[0])
+    elif jobs:  # cancelled while it was held: somebody did not want it
+        yield Settle(claim.key, claim.name, ending_of(jobs[0], None))
+    elif not claim.fresh:
+        yield from _once_more(world, claim, entry, budget)
+
+
+def _once_more(world: World, claim: Claim, entry: Entry | None, budget: Budget) -> Iterator[Decision]:
+    """No job was ever seen for it: it is ours to submit, while that still makes sense."""
+    over = _too_late(world, claim, entry)
+    if over is not None:
+        yield Settle(claim.key, claim.name, over)
+    elif entry is not None and (entry.problem is not None or entry.fresh):
+        yield Wait(entry, claim.key.slot, Reason.INVALID, "its earlier submission did not come through")
+    elif entry is not None:
+        refused = budget.spend(claim.key.entry, beyond_schedule=True)
+        if refused:
+            yield Wait(entry, claim.key.slot, Reason.BUDGET, refused)
+        else:
+            begin = claim.key.slot if claim.key.slot > world.now else None
+            yield Submit(entry, claim.key, Reason.AGAIN, begin=begin, detail="an earlier try was cut off or refused")
+
+
+def _too_late(world: World, claim: Claim, entry: Entry | None) -> Ending | None:
+    if entry is None:
+        return Ending(Result.MISSED, detail="its entry is gone")
+    switch = stop.switch_on(world, entry)
+    if switch is not None:
+        return Ending(Result.STOPPED, detail=f"{switch.kind}/{switch.name}, by {switch.by}")
+    deadline = deadline_of(entry, claim.key.slot)
+    if deadline is not None and world.now > deadline:
+        return Ending(Result.MISSED, detail="it could not be submitted before its deadline")
+    return None
+
+
+def deadline_of(entry: Entry, slot: int) -> int | None:
+    """The instant until which `slot` may still be submitted: its own deadline, else the next slot; None: for ever."""
+    if entry.policies.deadline is not None:
+        return slot + entry.policies.deadline
+    if entry.policies.catch_up == "all" or not entry.schedule:
+        return None
+    return slots.schedule_of(entry).next_epoch(slot)
+
+
+def _with_id(world: World, claim: Claim, entry: Entry | None, rows: list[Job]) -> Iterator[Decision]:
+    job_id = claim.job_id or ""
+    live = [job for job in rows if job.live]
+    if not live:
+        if claim.fresh and not rows:
+            return
+        yield from _ended(world, claim, entry, _worst(rows))
+        return
+    held = any(job.held_by_user for job in live)
+    if claim.state is ClaimState.SUBMITTED:
+        yield from _let_go(world, claim, entry, job_id, held=held)
+    elif claim.state is ClaimState.RELEASING:
+        yield Release(claim.key, job_id, marked=not held)
+    elif claim.key.slot > world.now and all(job.state == "PENDING" for job in live):
+        yield from _submitted_ahead(world, claim, entry, job_id)
+
+
+def _let_go(world: World, claim: Claim, entry: Entry | None, job_id: str, *, held: bool = True) -> Iterator[Decision]:
+    switch = stop.switch_on(world, entry) if entry is not None else None
+    if switch is not None and held:
+        yield Cancel(job_id, f"{switch.kind}/{switch.name} stands", key=claim.key)
+        yield Settle(
+            claim.key, claim.name, Ending(Result.STOPPED, detail=f"{switch.kind}/{switch.name}, by {switch.by}")
+        )
+        return
+    yield Release(claim.key, job_id, marked=not held)
+
+
+def _submitted_ahead(world: World, claim: Claim, entry: Entry | None, job_id: str) -> Iterator[Decision]:
+    """A job that waits for a slot to come goes when its entry does, is stopped, or has another text by now."""
+    if entry is None:
+        why, result = "its entry is gone", Result.CANCELLED
+    elif (switch := stop.switch_on(world, entry)) is not None:
+        why, result = f"{switch.kind}/{switch.name}, by {switch.by}", Result.STOPPED
+    elif entry.born > claim.at and entry.born <= world.now:
+        why, result = "its entry was changed after it was submitted ahead", Result.LOST
+    else:
+        return
+    yield Cancel(job_id, why, key=claim.key, only_if_held=False)
+    again = world.now if result is Result.LOST and entry is not None and _is_slot(entry, claim.key.slot) else None
+    yield Settle(claim.key, claim.name, Ending(result, detail=why), retry_at=again)
+
+
+def _is_slot(entry: Entry, slot: int) -> bool:
+    return bool(entry.schedule) and slots.schedule_of(entry).next_epoch(slot - 1) == slot
+
+
+def _worst(rows: list[Job]) -> Job | None:
+    """The row that speaks for an array: a failed task before a good one."""
+    return max(rows, key=lambda job: (ending_of(job, None).result in FAILURES, job.ended or 0), default=None)
+
+
+def _ended(world: World, claim: Claim, entry: Entry | None, job: Job | None) -> Iterator[Decision]:
+    accounted: Mapping[str, Ending] = world.endings
+    known = accounted.get(claim.job_id or "")
+    if claim.state is ClaimState.SUBMITTED and job is None and known is None:
+        # A held job does not end by itself: the controller lost it. It never ran, so it may be tried again.
+        tries = claim.key.attempt <= (entry.policies.retries if entry else 0) + _LOST_TRIES
+        late = _too_late(world, claim, entry)
+        ending = late or Ending(Result.LOST, detail="the held job vanished from the queue before its release")
+        yield Settle(claim.key, claim.name, ending, retry_at=world.now if tries and late is None else None)
+        return
+    ending = ending_of(job, known)
+    deadline = deadline_of(entry, claim.key.slot) if entry is not None and ending.result in FAILURES else None
+    yield Settle(claim.key, claim.name, ending, retry_at=retry_at(entry, claim, ending, deadline, world.now))
+
+
+def _retry(world: World, claim: Claim, entry: Entry | None, budget: Budget) -> Iterator[Decision]:
+    """A further attempt of a failed slot, when its delay is over."""
+    if claim.retry_at is None:
+        return
+    key = Key(claim.key.entry, claim.key.slot, claim.key.attempt + 1, claim.key.by_hand)
+    if any(other.key == key for other in world.claims):
+        return
+    if entry is None or _too_late(world, claim, entry) is not None:
+        yield Settle(claim.key, claim.name, claim.ending or Ending(Result.UNKNOWN))  # no further attempt
+        return
+    if claim.retry_at > world.now or entry.problem is not None or entry.fresh:
+        return
+    refused = budget.spend(claim.key.entry, beyond_schedule=True)
+    if refused:
+        yield Wait(entry, claim.key.slot, Reason.BUDGET, refused)
+        return
+    begin = claim.key.slot if claim.key.slot > world.now else None
+    yield Submit(entry, key, Reason.RETRY, begin=begin, detail=f"attempt {key.attempt}")

@@ -1,0 +1,108 @@
+"""What a job's end means: results, streaks, retries, suspension."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from cronhpc.core.model import ENDED, FAILURES, Ending, EntryState, Result
+
+if TYPE_CHECKING:
+    from cronhpc.core.model import Claim, Entry, Job, World
+
+_RESULTS = {
+    "COMPLETED": Result.OK,
+    "TIMEOUT": Result.TIMEOUT,
+    "DEADLINE": Result.TIMEOUT,
+    "OUT_OF_MEMORY": Result.OUT_OF_MEMORY,
+    "NODE_FAIL": Result.NODE_FAIL,
+    "BOOT_FAIL": Result.NODE_FAIL,
+    "CANCELLED": Result.CANCELLED,
+    "PREEMPTED": Result.CANCELLED,
+    "REVOKED": Result.CANCELLED,
+    "FAILED": Result.FAILED,
+}
+_LAUNCH_FAILED = 53  # slurmd could not start the script: its log folder or working folder is missing
+_LONGEST_BACKOFF = 2**10
+
+
+def ending_of(job: Job | None, accounted: Ending | None) -> Ending:
+    """The best that is known of an ended job: accounting first, then the queue, then nothing."""
+    seen = _from_queue(job) if job is not None else None
+    if accounted is None:
+        return seen or Ending(Result.UNKNOWN, detail="it is in no queue any more, and there is no accounting to ask")
+    if seen is None:
+        return accounted
+    return replace(
+        accounted,
+        submitted=accounted.submitted or seen.submitted,
+        started=accounted.started or seen.started,
+        ended=accounted.ended or seen.ended,
+        node=accounted.node or seen.node,
+        detail=accounted.detail or seen.detail,
+    )
+
+
+def _from_queue(job: Job) -> Ending:
+    result = _RESULTS.get(job.state, Result.UNKNOWN)
+    detail = ""
+    if result is Result.FAILED and (job.exit_code == _LAUNCH_FAILED or job.reason == "JobLaunchFailure"):
+        detail = "it could not be launched: no log was produced (its output or working folder may be missing there)"
+    elif job.reason not in {"", "None", "NonZeroExitCode", "TimeLimit"}:
+        detail = job.reason
+    never_ran = result is Result.CANCELLED and not job.nodes
+    return Ending(
+        result,
+        exit_code=job.exit_code,
+        signal=job.signal,
+        submitted=job.submitted,
+        started=None if never_ran else job.start,
+        ended=job.ended,
+        node=job.nodes,
+        detail=detail,
+    )
+
+
+def has_ended(job: Job) -> bool:
+    """Whether the batch system says so."""
+    return job.state in ENDED
+
+
+def retry_at(entry: Entry | None, claim: Claim, ending: Ending, deadline: int | None, now: int) -> int | None:
+    """When a further attempt of a failed run is due; None: there is none. Each delay is twice the one before."""
+    if entry is None or ending.result not in FAILURES or claim.key.by_hand or ending.result is Result.REFUSED:
+        return None
+    if claim.key.attempt > entry.policies.retries:
+        return None
+    delay = entry.policies.retry_delay * min(2 ** (claim.key.attempt - 1), _LONGEST_BACKOFF)
+    at = (ending.ended or now) + delay
+    return None if deadline is not None and at > deadline else max(at, now)
+
+
+def counted(state: EntryState, entry: Entry | None, ending: Ending, slot: int, now: int, *, final: bool) -> EntryState:
+    """The streaks after one more run; a killed or cancelled one counts neither way, an attempt to be retried not yet."""
+    if ending.result is Result.OK:
+        return replace(
+            state, failures=0, successes=state.successes + 1, previous_success=max(slot, state.previous_success or 0)
+        )
+    if ending.result not in FAILURES or not final:
+        return state
+    failures = state.failures + 1
+    limit = entry.policies.suspend_after if entry else None
+    suspended = state.suspended or (now if limit and failures >= limit else None)
+    return replace(state, failures=failures, successes=0, suspended=suspended)
+
+
+def live_runs(world: World, entry: str) -> tuple[Claim, ...]:
+    """Attempts of the entry (by id) that are not known to have ended."""
+    if world.queue is None:
+        return tuple(c for c in world.claims if c.key.entry == entry and c.ending is None and c.job_id)
+    return tuple(c for c in world.claims if c.key.entry == entry and _lives(world, c))
+
+
+def _lives(world: World, claim: Claim) -> bool:
+    from cronhpc.core.model import ClaimState
+
+    if claim.state in {ClaimState.SETTLED, ClaimState.CLAIMED} or world.queue is None:
+        return False
+    return claim.fresh or any(job.id == claim.job_id and job.live for job in world.queue.jobs)

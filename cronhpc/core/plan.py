@@ -1,0 +1,209 @@
+"""World to decisions: the ladder.
+
+For one entry and one slot the first rung that applies decides, and its name is the reason shown everywhere:
+
+    stopped, suspended  ->  used up, recorded
+    invalid, not trusted  ->  stays due until its deadline
+    not due
+    already claimed
+    past deadline  ->  used up, recorded as missed
+    still running  ->  as `overlap` says
+    over budget  ->  stays due
+    submit
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from cronhpc.core import chain, claimed, slots, stop
+from cronhpc.core.model import EntryState, Key, Plan, Reason, Result, Submit, UseUp, Wait, entry_id
+from cronhpc.core.outcome import live_runs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cronhpc.core.model import Decision, Entry, World
+
+
+def plan(world: World) -> Plan:
+    """Everything that a tick will do at `world.now`, in order, each with its reason."""
+    budget = Budget.of(world)
+    seen = slots.Seen.of(world)
+    decided: list[Decision] = []
+    if world.only:
+        by_hand = (e for e in world.entries if entry_id(e.name) == world.only)
+        decided.extend(d for e in by_hand for d in _by_hand(world, e, budget))
+        return Plan(tuple(decided), world.now)
+    decided.extend(stop.decide(world))
+    decided.extend(claimed.decide(world, budget))
+    for entry in world.entries:
+        decided.extend(_entry(world, entry, seen, budget))
+    wake = slots.wake(world, seen, decided)
+    decided.extend(chain.decide(world, wake))
+    return Plan(tuple(decided), wake, seen.computed)
+
+
+@dataclass(slots=True)
+class Budget:
+    """How many submissions are left, counted down while planning: runaways end here."""
+
+    tick: int
+    hour: int
+    entry: int  # an hour and entry, beyond its schedule
+    extra: dict[str, int] = field(default_factory=dict)
+    now: int = 0
+
+    @classmethod
+    def of(cls, world: World) -> Budget:
+        """What the settings allow, less what the last hour has used."""
+        since = (world.now - 3600) // 60
+        used, extra = 0, dict[str, int]()
+        for minute, name, count in world.recent:
+            if minute < since:
+                continue
+            if name:
+                extra[name] = extra.get(name, 0) + count
+            else:
+                used += count
+        s = world.settings
+        return cls(s.budget_tick, s.budget_hour - used, s.budget_entry, extra, world.now)
+
+    def spend(self, entry: str, *, beyond_schedule: bool = False) -> str:
+        """Take one submission; otherwise why not, in words."""
+        if self.tick <= 0:
+            return "this tick has submitted as many jobs as scheduler.budget.tick allows"
+        if self.hour <= 0:
+            return "the last hour has submitted as many jobs as scheduler.budget.hour allows"
+        if beyond_schedule and self.extra.get(entry, 0) >= self.entry:
+            return f"{self.entry} submissions beyond its schedule in the last hour (scheduler.budget.entry)"
+        self.tick -= 1
+        self.hour -= 1
+        if beyond_schedule:
+            self.extra[entry] = self.extra.get(entry, 0) + 1
+        return ""
+
+
+def _by_hand(world: World, entry: Entry, budget: Budget) -> Iterator[Decision]:
+    """`cronhpc run`: a slot at the instant asked, whatever the schedule and overlap say; switches and trust hold."""
+    key = Key(entry_id(entry.name), world.now, by_hand=True)
+    if (refusal := _barred(world, entry)) is not None:
+        yield Wait(entry, world.now, *refusal)
+    elif world.queue is None:
+        yield Wait(entry, world.now, Reason.UNKNOWN, world.queue_error)
+    elif over := budget.spend(key.entry, beyond_schedule=True):
+        yield Wait(entry, world.now, Reason.BUDGET, over)
+    else:
+        yield Submit(entry, key, Reason.SUBMIT)
+
+
+def _barred(world: World, entry: Entry) -> tuple[Reason, str] | None:
+    """The rungs that do not depend on a slot."""
+    switch = stop.switch_on(world, entry)
+    if switch is not None:
+        why = f": {switch.reason}" if switch.reason else ""
+        return Reason.STOPPED, f"{switch.kind}/{switch.name}, by {switch.by}{why}"
+    if world.switches_unknown:
+        return Reason.STOPPED, f"{world.switches_unknown[0]} cannot be read, so nobody knows what it stops"
+    if entry.problem is not None:
+        reason = Reason.NOT_TRUSTED if entry.problem.code.startswith("E40") else Reason.INVALID
+        return reason, f"{entry.problem.what} {entry.problem.mend}".strip()
+    if entry.fresh:
+        return Reason.JUST_CHANGED, "changed in the last seconds; it is looked at again"
+    return None
+
+
+def _entry(world: World, entry: Entry, seen: slots.Seen, budget: Budget) -> Iterator[Decision]:
+    state = world.states.get(entry.name, EntryState())
+    if entry.problem is not None and not entry.schedule:
+        yield Wait(entry, None, *(_barred(world, entry) or (Reason.INVALID, "")))
+        return
+    due = seen.due(world, entry, state)
+    refusal = _barred(world, entry)
+    if refusal is None and state.suspended is not None:
+        refusal = (
+            Reason.SUSPENDED,
+            f"after {state.failures} failures in a row; lift it with: cronhpc resume {entry.name}",
+        )
+    if refusal is not None:
+        yield from _refused(entry, due, *refusal, readable=not world.switches_unknown)
+        return
+    if not due.slots:
+        yield from _ahead(world, entry, due, seen, budget)
+        return
+    if due.missed is not None:
+        yield due.missed
+    live = live_runs(world, entry_id(entry.name))
+    for slot in due.slots:
+        decision = _slot(world, entry, slot, budget, overlapping=[c.job_id or "" for c in live])
+        yield decision
+        if isinstance(decision, Wait):
+            return  # later slots wait behind an earlier one that stays due
+        if isinstance(decision, Submit) and entry.policies.overlap in {"queue", "skip"}:
+            rest = [s for s in due.slots if s > slot]
+            yield from _behind(entry, rest)
+            return
+    yield from _ahead(world, entry, due, seen, budget)
+
+
+def _behind(entry: Entry, rest: list[int]) -> Iterator[Decision]:
+    """Slots that came due together with one that was just submitted, as `overlap` has it."""
+    if not rest:
+        return
+    if entry.policies.catch_up == "all" or entry.policies.overlap == "queue":
+        yield Wait(entry, rest[0], Reason.QUEUED, "one run at a time; it stays due until the one before has ended")
+        return
+    yield UseUp(entry, rest[-1], Result.SKIPPED, Reason.RUNNING, "the run before it was just submitted", len(rest))
+
+
+def _refused(entry: Entry, due: slots.Due, reason: Reason, detail: str, *, readable: bool) -> Iterator[Decision]:
+    """A switch or a suspension uses its slots up; anything that can be mended leaves them due."""
+    uses_up = reason is Reason.SUSPENDED or (reason is Reason.STOPPED and readable)
+    if not uses_up or not due.slots:
+        if due.missed is not None:
+            yield due.missed
+        yield Wait(entry, due.slots[0] if due.slots else due.next, reason, detail)
+        return
+    result = Result.STOPPED if reason is Reason.STOPPED else Result.SUSPENDED
+    count = len(due.slots) + (due.missed.count if due.missed else 0)
+    yield UseUp(entry, due.slots[-1], result, reason, detail, count)
+
+
+def _slot(world: World, entry: Entry, slot: int, budget: Budget, *, overlapping: list[str]) -> Decision:
+    """The lower rungs, for a slot that is due."""
+    key = Key(entry_id(entry.name), slot)
+    limit = entry.policies.deadline
+    if limit is not None and world.now - slot > limit:
+        return UseUp(entry, slot, Result.MISSED, Reason.MISSED, f"{world.now - slot} s late, deadline {limit} s")
+    if world.queue is None:
+        return Wait(entry, slot, Reason.UNKNOWN, world.queue_error)
+    replaces: tuple[str, ...] = ()
+    if overlapping and entry.policies.overlap != "allow":
+        jobs = ", ".join(overlapping)
+        if entry.policies.overlap == "queue":
+            return Wait(entry, slot, Reason.QUEUED, f"job {jobs} has not ended")
+        if entry.policies.overlap == "skip":
+            return UseUp(entry, slot, Result.SKIPPED, Reason.RUNNING, f"job {jobs} has not ended")
+        replaces = tuple(overlapping)
+    over = budget.spend(key.entry)
+    if over:
+        return Wait(entry, slot, Reason.BUDGET, over)
+    detail = f"job {', '.join(replaces)} is cancelled for it" if replaces else ""
+    return Submit(entry, key, Reason.SUBMIT, detail=detail, replaces=replaces)
+
+
+def _ahead(world: World, entry: Entry, due: slots.Due, seen: slots.Seen, budget: Budget) -> Iterator[Decision]:
+    """Slots nearer than the next possible tick are submitted now, to begin at their time."""
+    near, following = due.near(world)
+    if not near or world.queue is None or entry.policies.overlap == "queue":
+        seen.want(due.next)
+        yield Wait(entry, due.next, Reason.NOT_DUE)
+        return
+    for slot in near:
+        over = budget.spend(entry_id(entry.name))
+        if over:
+            yield Wait(entry, slot, Reason.BUDGET, over)
+            return
+        yield Submit(entry, Key(entry_id(entry.name), slot), Reason.AHEAD, begin=slot)
+    seen.want(following)

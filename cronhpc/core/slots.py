@@ -1,0 +1,170 @@
+"""Which slots of an entry are due, which were missed, which is next, and when the next tick is wanted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+from cronhpc.core.model import ClaimState, Reason, Result, Stop, UseUp, Wait, entry_id
+from cronhpc.core.stop import reachable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from cronhpc.core.model import Decision, Entry, EntryState, World
+    from cronhpc.core.schedule import Schedule
+
+FUTURE = 86400  # a stamp further ahead than this comes from a wrong clock, and is not believed
+_UNSETTLED_WAKE = 120
+_COUNTED = 1000  # missed slots are counted up to here
+_OUTAGE = 1.5  # intervals without a tick
+
+
+def schedule_key(entry: Entry) -> str:
+    """What a stored next slot was computed with."""
+    return f"{entry.schedule}|{entry.timezone}|{entry.hash_key if 'H' in entry.schedule else ''}"
+
+
+def schedule_of(entry: Entry) -> Schedule:
+    """Raises ScheduleError; croniter is loaded only here, when a slot has to be computed."""
+    from cronhpc.core.schedule import parse
+
+    return parse(entry.schedule, ZoneInfo(entry.timezone), hash_key=entry.hash_key)
+
+
+@dataclass(slots=True)
+class Due:
+    """`slots` are due now, oldest first; `missed` collapses those that will not run; `next` is the first one later."""
+
+    slots: tuple[int, ...]
+    next: int | None
+    entry: Entry
+    missed: UseUp | None = None
+
+    def near(self, world: World) -> tuple[list[int], int | None]:
+        """Slots before the next possible tick, which would come too late if they waited for it; and the one after."""
+        until = world.now + world.settings.min_interval
+        if world.resident or not world.chain.wanted or self.next is None or self.next >= until:
+            return [], self.next
+        found, slot, schedule = [], self.next, schedule_of(self.entry)
+        while slot < until:
+            found.append(slot)
+            slot = schedule.next_epoch(slot)
+        return found, slot
+
+
+@dataclass(slots=True)
+class Seen:
+    """What planning computed on the way: next slots to keep, so that an idle tick only compares numbers."""
+
+    newest: dict[str, int]  # entry id -> newest scheduled slot that has a claim
+    computed: dict[str, tuple[str, int | None, int]] = field(default_factory=dict)
+    nexts: list[int] = field(default_factory=list)  # slots that a tick must come for
+
+    @classmethod
+    def of(cls, world: World) -> Seen:
+        """Claims from a clock that was far ahead do not count."""
+        newest: dict[str, int] = {}
+        for claim in world.claims:
+            key = claim.key
+            if not key.by_hand and key.slot <= world.now + FUTURE:
+                newest[key.entry] = max(key.slot, newest.get(key.entry, 0))
+        return cls(newest)
+
+    def want(self, slot: int | None) -> None:
+        """A tick must come for `slot`."""
+        if slot is not None:
+            self.nexts.append(slot)
+
+    def used_up_to(self, world: World, entry: Entry, state: EntryState) -> int:
+        """Every slot up to here is none of ours any more."""
+        used = state.watermark
+        if used > world.now + FUTURE:  # stamped by a wrong clock
+            used = world.now
+        born = min(entry.born, world.now)
+        if not state.watermark or (state.schedule_key and state.schedule_key != schedule_key(entry)):
+            used = max(used, born)  # a new entry, or a changed schedule, starts when the file was put there
+        return max(used, self.newest.get(entry_id(entry.name), 0))
+
+    def due(self, world: World, entry: Entry, state: EntryState) -> Due:
+        """Compare the stored next slot with now; compute only where it has come, or does not fit any more."""
+        used = self.used_up_to(world, entry, state)
+        key = schedule_key(entry)
+        first = state.next_slot
+        if state.schedule_key != key or first is None or first <= used or state.watermark > world.now + FUTURE:
+            first = schedule_of(entry).next_epoch(used)
+            self.computed[entry.name] = (key, first, used)
+        if first > world.now:
+            return Due((), first, entry)
+        return self._came(world, entry, used, first)
+
+    def _came(self, world: World, entry: Entry, used: int, first: int) -> Due:
+        schedule = schedule_of(entry)
+        following = schedule.next_epoch(world.now)
+        self.computed[entry.name] = (schedule_key(entry), following, used)
+        runs, missed = _caught_up(world, entry, schedule, first)
+        return Due(runs, following, entry, missed)
+
+
+def _caught_up(world: World, entry: Entry, schedule: Schedule, first: int) -> tuple[tuple[int, ...], UseUp | None]:
+    policy = entry.policies
+    latest = schedule.latest_before(world.now, first - 1)
+    if latest is None:
+        return (), None
+    if policy.catch_up == "all":
+        runs = [first]
+        while runs[-1] < latest and len(runs) < policy.catch_up_limit:
+            runs.append(schedule.next_epoch(runs[-1]))
+        return tuple(runs), None
+    if policy.catch_up == "none" and _after_outage(world) and world.now - latest > world.settings.min_interval:
+        return (), _missed(entry, schedule, first, latest, "nothing ran then (catch-up: none)")
+    if latest == first:
+        return (latest,), None
+    before = schedule.latest_before(latest - 1, first - 1) or first
+    return (latest,), _missed(entry, schedule, first, before, f"only the latest runs (catch-up: {policy.catch_up})")
+
+
+def _after_outage(world: World) -> bool:
+    last = world.last_tick
+    return last is None or last > world.now or world.now - last > _OUTAGE * world.settings.interval
+
+
+def _missed(entry: Entry, schedule: Schedule, first: int, last: int, why: str) -> UseUp:
+    count, slot = 1, first
+    while slot < last and count < _COUNTED:
+        slot = schedule.next_epoch(slot)
+        count += 1
+    how_many = f"{count} slots" if count < _COUNTED else f"{_COUNTED} slots or more"
+    return UseUp(
+        entry, last, Result.MISSED, Reason.MISSED, f"{how_many if count > 1 else 'the slot'} missed: {why}", count
+    )
+
+
+def boundary(now: int, interval: int) -> int:
+    """The first aligned instant after `now`: whole intervals since the epoch."""
+    return (now // interval + 1) * interval
+
+
+def wake(world: World, seen: Seen, decided: Iterable[Decision]) -> int:
+    """When the next tick is wanted: the next interval, or the first slot that nothing is submitted for, if sooner.
+
+    Never nearer than `min-interval`, but for an unsettled claim: two minutes.
+    """
+    s = world.settings
+    earliest = world.now + s.min_interval
+    at = boundary(world.now, s.interval)
+    at = min([at, *(max(slot, earliest) for slot in seen.nexts)])
+    if reachable(world):
+        at = min(at, max(world.now + s.kill_within, earliest))
+    for each in decided:
+        if isinstance(each, Stop) and each.grace:
+            at = min(at, max(world.now + min(each.grace, _UNSETTLED_WAKE), world.now + 1))
+    for claim in world.claims:
+        if claim.retry_at is not None:
+            at = min(at, max(claim.retry_at, earliest))
+        if claim.state in {ClaimState.CLAIMED, ClaimState.SUBMITTED, ClaimState.RELEASING}:
+            at = min(at, world.now + _UNSETTLED_WAKE)
+    if any(isinstance(d, Wait) and d.reason is Reason.JUST_CHANGED for d in decided):
+        at = min(at, earliest)
+    return at

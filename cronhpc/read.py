@@ -1,0 +1,276 @@
+"""Read: folders, settings, state, switches and one queue query become a World."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.core.model import ChainFacts, ClaimState, Problem, StateError, World
+from cronhpc.store import memory as store_memory
+from cronhpc.store.claims import Claims
+from cronhpc.store.entries import fingerprint
+from cronhpc.store.paths import Paths, existing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cronhpc.batch.port import Batch
+    from cronhpc.core.model import Claim, Ending, Queue, Settings, Switch
+    from cronhpc.store.memory import Memory
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One cron directory as one process works on it."""
+
+    paths: Paths
+    settings: Settings
+    batch: Batch
+    environment: Mapping[str, str]  # what commands and runs get: scrubbed
+    host: str
+    user: str
+    uid: int
+    timezone: str  # IANA key: the settings', else the machine's
+    cache: dict[str, Any] = field(default_factory=dict)  # what was parsed from files; written back by the tick
+    parsed: list[str] = field(default_factory=list)  # what had to be parsed anew: then the cache is written
+
+
+@dataclass(slots=True)
+class Reading:
+    """The world, and what else was learnt on the way."""
+
+    world: World
+    memory: Memory
+    problems: tuple[Problem, ...] = ()
+    claims_before: dict[Any, set[str]] = field(default_factory=dict)
+
+
+def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str, str]) -> Site:
+    """Raises DirectoryError, SettingsError, BatchError (the backend asked for is not here), StateError, OSError."""
+    from cronhpc.batch import connect
+    from cronhpc.batch.environment import scrub
+
+    paths = existing(dir_option, environ)
+    cache = _load_cache(paths)
+    settings = _settings(paths, cache)
+    environment = scrub(_saved_environment(paths) or environ, settings.environment)
+    batch = connect(backend or "", settings, environment, paths.state, script_options=_script_options)
+    uid = os.getuid()
+    zone = settings.timezone or machine_zone(environ)
+    if cache.get("zone", zone) != zone:
+        cache.clear()
+    parsed: list[str] = []
+    if cache.get("zone") != zone or "settings" not in cache:
+        cache["zone"] = zone
+        cache["settings"] = [_print_of(paths.settings), _settings_json(settings)]
+        parsed.append("settings")
+    return Site(paths, settings, batch, environment, os.uname().nodename, user_name(uid), uid, zone, cache, parsed)
+
+
+def _script_options(data: bytes) -> dict[str, str]:
+    from cronhpc.core.header import read_header
+
+    return {option.name: option.value or "" for option in read_header(data, "").options}
+
+
+def _settings_json(settings: Settings) -> dict[str, Any]:
+    from cronhpc.store.settings import to_json
+
+    return to_json(settings)
+
+
+def _load_cache(paths: Paths) -> dict[str, Any]:
+    try:
+        return store_memory.load_cache(paths.state / "cache.json")
+    except OSError:
+        return {}
+
+
+def _print_of(path: Path) -> list[int]:
+    return fingerprint(os.stat(path))  # noqa: PTH116 - beside the other stat calls
+
+
+def _settings(paths: Paths, cache: dict[str, Any]) -> Settings:
+    """Parsed anew only when the file has changed: then everything that was read with it is forgotten, too."""
+    from cronhpc.store.settings import from_json, read_settings
+
+    known = cache.get("settings")
+    if known and known[0] == _print_of(paths.settings):
+        return from_json(known[1])
+    settings = read_settings(paths.settings)
+    cache.clear()
+    return settings
+
+
+def _saved_environment(paths: Paths) -> dict[str, str] | None:
+    """What `start` was called in."""
+    from cronhpc.store.files import read_json
+
+    try:
+        saved = read_json(paths.state / "environment.json", 1)
+    except OSError:
+        return None
+    return saved.get("environment") if saved else None
+
+
+def user_name(uid: int) -> str:
+    """The account's name, or its number where it has none."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def machine_zone(environ: Mapping[str, str]) -> str:
+    """The machine's time zone as an IANA key: $TZ, /etc/localtime's name, /etc/timezone; UTC where none tells."""
+    from zoneinfo import ZoneInfo
+
+    candidates = [environ.get("TZ", "").lstrip(":")]
+    target = os.path.realpath("/etc/localtime")
+    candidates.append(target.partition("/zoneinfo/")[2])
+    try:
+        candidates.append(Path("/etc/timezone").read_text(encoding="ascii").strip())
+    except (OSError, ValueError):
+        candidates.append("")
+    for key in candidates:
+        if key and not key.startswith(("/", "posix/", "right/")):
+            try:
+                ZoneInfo(key)
+            except (KeyError, ValueError, OSError):
+                continue
+            return key
+    return "UTC"
+
+
+# --- the world -----------------------------------------------------------------------------------------------------
+
+
+def read_world(site: Site, now: int, *, link: str = "", resident: bool = False, only: str = "") -> Reading:
+    """Everything that a tick decides on. What cannot be read is unknown, and is named; it is never taken for absent.
+
+    The claims are listed before the queue is asked, and read after: what changed in between belongs to another tick at
+    work, and its job may be missing from the answer. Raises StateError for state of a newer version, OSError.
+    """
+    from cronhpc.read_entries import read_entries
+
+    problems: list[Problem] = []
+    memory = store_memory.load(site.paths.entries)
+    claims = Claims(site.paths.claims)
+    before = claims.names()
+    entries = read_entries(site, now, problems)
+    queue, error = _queue(site)
+    switches, unknown = _switches(site, now, problems)
+    settled = {state.settled for state in memory.entries.values()}
+    found = tuple(_freshened(claim, before) for claim in claims.read(settled))
+    world = World(
+        now=now,
+        directory_id=directory_id(site.paths),
+        settings=site.settings,
+        entries=entries,
+        states=memory.entries,
+        claims=found,
+        queue=queue,
+        queue_error=error,
+        switches=switches,
+        switches_unknown=unknown,
+        skipped=tuple(problems),
+        chain=chain_facts(site, memory, link),
+        last_tick=memory.meta.get("last_tick"),
+        recent=tuple((int(m), str(n), int(c)) for m, n, c in memory.meta.get("recent", ())),
+        warned=memory.meta.get("warned", {}),
+        resident=resident,
+        only=only,
+    )
+    world = replace(world, endings=_endings(site, world))
+    return Reading(world, memory, tuple(problems), before)
+
+
+def _freshened(claim: Claim, before: Mapping[Any, set[str]]) -> Claim:
+    step = {ClaimState.SUBMITTED: ".id", ClaimState.RELEASING: ".go", ClaimState.RELEASED: ".run"}.get(claim.state, "")
+    seen = before.get(claim.key)
+    if seen is not None and step in seen:
+        return claim
+    return replace(claim, fresh=True)
+
+
+def _queue(site: Site) -> tuple[Queue | None, str]:
+    from cronhpc.batch.port import BatchError
+
+    try:
+        return site.batch.queue(), ""
+    except BatchError as error:
+        return None, error.text
+
+
+def _switches(site: Site, now: int, problems: list[Problem]) -> tuple[tuple[Switch, ...], tuple[str, ...]]:
+    from cronhpc.store import switches
+
+    folders = [("kill", site.paths.kill), ("pause", site.paths.pause)]
+    folders += [("kill", Path(each).expanduser()) for each in site.settings.kill_also]
+    files = [(row.name, Path(row.file).expanduser()) for row in site.settings.switches if row.file]
+    found = switches.scan(folders, files, now)
+    problems.extend(found.problems)
+    for each in found.unknown:
+        what = f"{each} cannot be listed: nobody knows what it stops, so nothing is submitted."
+        problems.append(Problem("E320", what, "Mount it or make it readable, or take it out of kill.also."))
+    return found.switches, found.unknown
+
+
+def switches_now(site: Site, now: int) -> dict[str, Any]:
+    """The switches once more, as World has them."""
+    found, unknown = _switches(site, now, [])
+    return {"switches": found, "switches_unknown": unknown}
+
+
+def _endings(site: Site, world: World) -> Mapping[str, Ending]:
+    """What accounting knows of runs that the queue shows as ended, or not at all; one query for all of them."""
+    from cronhpc.batch.port import BatchError
+
+    if world.queue is None:
+        return {}
+    live = {job.id for job in world.queue.jobs if job.live}
+    ids = [c.job_id for c in world.claims if c.job_id and c.state is not ClaimState.SETTLED and c.job_id not in live]
+    if not ids:
+        return {}
+    since = min((c.at for c in world.claims if c.job_id in ids and c.at), default=world.now - 86400)
+    try:
+        return site.batch.endings(ids, since - 600)
+    except BatchError:
+        return {}
+
+
+def directory_id(paths: Paths) -> str:
+    """What marks this cron directory's jobs. Raises StateError where `init` has not been here."""
+    from cronhpc.store.files import read_bytes
+
+    for path in (paths.state / "id", paths.scheduler / "id"):  # kept twice: a lost one would orphan what is queued
+        data = read_bytes(path)
+        if data and data.strip().isalnum():
+            return data.strip().decode("ascii")
+    raise StateError(f"{paths.state / 'id'} is missing. Make it with: cronhpc init --dir {paths.root}")
+
+
+def chain_facts(site: Site, memory: Memory, link: str) -> ChainFacts:
+    """How ticks are driven here, as `start` and `stop` left it."""
+    from cronhpc.store.scheduler import link_names, resting, started
+
+    how = started(site.paths)
+    meta = memory.meta
+    if how is None:
+        return ChainFacts(wanted=False, self_id=link)
+    link_name, spare_name = link_names(directory_id(site.paths)) if how.get("via", "chain") == "chain" else ("", "")
+    return ChainFacts(
+        wanted=True,
+        self_id=link,
+        fingerprint=str(how.get("fingerprint", "")),
+        link_name=link_name,
+        spare_name=spare_name,
+        resting=resting(site.paths),
+        no_spare=str(meta.get("no_spare", "")),
+        successor_seen=str(meta.get("successor", "")),
+        prequeue=int(how.get("prequeue", 1)),
+    )

@@ -1,0 +1,283 @@
+"""Folders and rows to entries. A file is opened only when its fingerprint has changed."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.core.model import Entry, Problem
+from cronhpc.store.entries import FRESH, read_script, scan
+from cronhpc.store.memory import entry_of, entry_row
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cronhpc.core.header import Header
+    from cronhpc.core.model import EntryRow, Policies
+    from cronhpc.read import Site
+    from cronhpc.store.entries import Found
+    from cronhpc.store.trust import Trust
+
+CRON_D = "cron.d"
+_SCANS = 2  # looks in a row that must miss a file before its entry is dropped
+
+
+def read_entries(site: Site, now: int, problems: list[Problem]) -> tuple[Entry, ...]:
+    """All entries by name; `problems` gets what was passed over, unreadable or refused. Updates `site.cache`."""
+    reader = _Reader(site, now, problems)
+    for name, schedule in site.settings.folders:
+        reader.folder(f"cron.{name}", schedule)
+    reader.folder(CRON_D, "")
+    reader.rows(site.settings.entries)
+    if reader.known.keys() != reader.kept.keys() or any(row[2] for row in reader.kept.values()):
+        site.parsed.append("folders")
+    site.cache["files"] = reader.kept
+    return tuple(sorted(reader.entries.values(), key=lambda entry: entry.name))
+
+
+class _Reader:
+    """One look at everything; `entries` by name, `kept` is the cache for the next time."""
+
+    def __init__(self, site: Site, now: int, problems: list[Problem]) -> None:
+        self.site = site
+        self.now = now
+        self.problems = problems
+        self.entries: dict[str, Entry] = {}
+        self.known: Mapping[str, list[Any]] = site.cache.get("files") or {}
+        self.kept: dict[str, list[Any]] = {}
+        self.base: Policies | None = None
+        self.trust: Trust | None = None
+
+    def folder(self, folder: str, schedule: str) -> None:
+        try:
+            found = scan(self.site.paths.root, folder, self.problems)
+        except OSError as error:
+            mend = f"Make it readable: chmod u+rx {self.site.paths.root / folder}"
+            self.problems.append(Problem("E310", f"cannot be read ({error.strerror}): its entries wait.", mend, folder))
+            self._unseen(folder, f"{folder} cannot be read ({error.strerror}).", mend, drop=False)
+            return
+        for each in found:
+            self._add(self._script(each, schedule))
+        self._unseen(folder, "its file was not seen just now;", "it is looked for again.", drop=True)
+
+    def _unseen(self, folder: str, what: str, mend: str, *, drop: bool) -> None:
+        """Files that were there: a listing on a shared file system may miss one once."""
+        for source, (prints, row, missed) in self.known.items():
+            if source.rpartition("/")[0] != folder or source in self.kept:
+                continue
+            if drop and missed + 1 >= _SCANS:
+                continue
+            self.kept[source] = [prints, row, missed + 1 if drop else missed]
+            self._add(replace(entry_of(row), problem=Problem("E311", what, mend, source)))
+
+    def _add(self, entry: Entry) -> None:
+        first = self.entries.get(entry.name)
+        if first is None:
+            self.entries[entry.name] = entry
+            return
+        what = f"a second entry called {entry.name!r}: the first one is {first.source}."
+        self.problems.append(Problem("E301", what, "Rename one of them; this one does not run.", entry.source))
+
+    def _script(self, found: Found, schedule: str) -> Entry:
+        known = self.known.get(found.source)
+        if known is not None and known[0] == found.fingerprint:
+            entry, row = entry_of(known[1]), known[1]
+        else:
+            entry = self._parse(found, schedule)
+            row = entry_row(entry)
+            self.site.parsed.append(found.source)
+        self.kept[found.source] = [found.fingerprint, row, 0]
+        if entry.problem is None and (found.is_link or known is None or known[0] != found.fingerprint):
+            entry = self._trusted(entry, found)
+            if not found.is_link:  # what a link points through may change without the link's knowing
+                self.kept[found.source][1] = entry_row(entry)
+        # The folders, once a tick: their modes change without the files' knowing.
+        refused = self._trust().folder_refusal(self.site.paths.root / found.source.rpartition("/")[0])
+        if refused is not None and entry.problem is None:
+            entry = replace(entry, problem=refused)
+        if abs(self.now - found.changed) < FRESH:
+            entry = replace(entry, fresh=True)
+        return entry
+
+    def _trusted(self, entry: Entry, found: Found) -> Entry:
+        refused = self._trust().refusal(Path(found.path))
+        return entry if refused is None else replace(entry, problem=replace(refused, file=found.source))
+
+    def _trust(self) -> Trust:
+        from cronhpc.store.trust import Trust, owner_ids
+
+        if self.trust is None:
+            owners, unknown = owner_ids(self.site.settings.trust_owners, self.site.uid)
+            for name in unknown:
+                mend = "Correct trust.owners in cronhpc.yaml."
+                self.problems.append(Problem("W410", f"trust.owners: there is no user {name}.", mend, "cronhpc.yaml"))
+            self.trust = Trust(self.site.paths.root, owners, self.site.settings.trust_group)
+        return self.trust
+
+    def _policies(self) -> Policies:
+        from cronhpc.core.policy import DEFAULTS, parse_policies
+
+        if self.base is None:
+            self.base, wrong = parse_policies(self.site.settings.defaults, DEFAULTS)
+            self.problems.extend(replace(each, file="cronhpc.yaml") for each in wrong)
+        return self.base
+
+    # --- what a file or a row says
+
+    def _parse(self, found: Found, schedule: str) -> Entry:
+        from cronhpc.core.header import read_header
+        from cronhpc.core.policy import parse_policies
+
+        blank = Entry(found.name, found.source, found.path, "", self.site.timezone, "", born=found.born)
+        try:
+            data = read_script(found.path)
+        except OSError as error:
+            mend = f"Make it readable: chmod u+r {found.path}"
+            return replace(blank, problem=Problem("E312", f"cannot be read ({error.strerror}).", mend, found.source))
+        header = read_header(data, os.path.basename(found.path))  # noqa: PTH119 - a text, no path
+        policies, wrong = parse_policies(header.cron.policies if header.cron else (), self._policies())
+        problems = [replace(each, file=found.source) for each in (*header.problems, *wrong)]
+        in_folder = header.cron is None
+        text = schedule if header.cron is None else header.cron.schedule
+        entry = replace(
+            blank,
+            schedule=text,
+            policies=policies,
+            timezone=policies.timezone or self.site.timezone,
+            hash_key=self._hash_key(found.source.rpartition("/")[0] if in_folder else found.name),
+            **self._asked(header),
+        )
+        return self._checked(entry, data, problems, header)
+
+    def _hash_key(self, what: str) -> str:
+        return f"{self.site.user}:{self.site.paths.root}:{what}"
+
+    def _checked(self, entry: Entry, data: bytes, problems: list[Problem], header: Header) -> Entry:
+        from cronhpc.core.lint_directives import first_lines
+
+        # Only what is certain bars a run: of options that this version does not know, sbatch is the judge.
+        certain = [replace(each, file=entry.source) for each in first_lines(data)]
+        certain += [each for each in problems if each.code.startswith("E10")]
+        notes = tuple(each for each in problems if each not in certain)
+        line = header.cron.line if header.cron else 0
+        certain += self._schedule_problem(entry, line)
+        bad_schedule = any(each.code.startswith("E10") for each in certain)
+        return replace(
+            entry,
+            schedule="" if bad_schedule else entry.schedule,
+            problem=certain[0] if certain else None,
+            notes=(*notes, *certain[1:]),
+        )
+
+    def _schedule_problem(self, entry: Entry, line: int) -> list[Problem]:
+        from cronhpc.core.schedule import ScheduleError
+        from cronhpc.core.slots import schedule_of
+
+        if not entry.schedule:
+            mend = "Write one beside the #SBATCH lines: #CRON */30 8-18 * * mon-fri"
+            return [Problem("E104", "no #CRON line: nothing says when it runs.", mend, entry.source)]
+        try:
+            schedule_of(entry)
+        except ScheduleError as error:
+            return [Problem("E101", f'"{error.text}": {error.what}', error.mend, entry.source, line)]
+        return []
+
+    def _asked(self, header: Header) -> dict[str, Any]:
+        """What the script asks of sbatch, and what is added to it."""
+        output = header.output
+        chdir = header.chdir
+        home = self.site.environment.get("HOME", "/")
+        return {
+            "options": self._added({o.name for o in header.options}, wants_gpu=header.wants_gpu),
+            "job_name": header.job_name,
+            "output": not (output and output.startswith("/")),
+            "chdir": home if chdir is None else os.path.join(home, chdir),  # noqa: PTH118 - texts
+            "comment": header.comment or "",
+            "array": header.array is not None,
+            "holds_itself": header.hold,
+            "own_begin": header.begin is not None,
+        }
+
+    def _added(self, own: set[str], *, wants_gpu: bool) -> tuple[str, ...]:
+        """The settings' `sbatch:` for what the script does not say itself; no CPU partition for who wants a GPU."""
+        return tuple(
+            f"--{name}={value}" if value else f"--{name}"
+            for name, value in self.site.settings.sbatch
+            if name not in own and not (name == "partition" and wants_gpu)
+        )
+
+    # --- rows of cronhpc.yaml
+
+    def rows(self, rows: tuple[EntryRow, ...]) -> None:
+        if not rows:
+            return
+        found = os.stat(self.site.paths.settings)  # noqa: PTH116 - beside the other stat calls
+        for row in rows:
+            source = f"cronhpc.yaml:{row.line}"
+            known = self.known.get(source)
+            if known is not None and not row.script:
+                entry, kept = entry_of(known[1]), known
+            else:
+                entry = self._row(row, source, found.st_ctime_ns // 10**9)
+                kept = [[], entry_row(entry), 0]
+                self.site.parsed.append(source)
+            self.kept[source] = kept
+            refused = self._trust().folder_refusal(self.site.paths.root)
+            if refused is not None and entry.problem is None:
+                entry = replace(entry, problem=refused)
+            self._add(entry)
+
+    def _row(self, row: EntryRow, source: str, born: int) -> Entry:
+        from cronhpc.core.policy import parse_policies
+
+        policies, wrong = parse_policies(row.policies, self._policies())
+        entry = Entry(row.name, source, "", row.schedule, "", "", policies, born)
+        entry = replace(
+            entry,
+            timezone=policies.timezone or self.site.timezone,
+            hash_key=self._hash_key(row.name),
+            job_name=row.name,
+        )
+        own = dict(row.sbatch)
+        home = self.site.environment.get("HOME", "/")
+        problems = [replace(each, file="cronhpc.yaml") for each in wrong]
+        if row.script:
+            entry, more = self._row_script(entry, row)
+            problems += more
+        else:
+            gpu = bool({"gres", "gpus", "gpus-per-node", "gpus-per-task"} & set(own))
+            entry = replace(entry, command=_command_text(row), chdir=home, options=self._added(set(own), wants_gpu=gpu))
+        given = tuple(f"--{name}={value}" if value else f"--{name}" for name, value in row.sbatch)
+        entry = replace(
+            entry,
+            options=(*entry.options, *given),
+            job_name=own.get("job-name", entry.job_name),
+            output=entry.output and not own.get("output", "").startswith("/"),
+            chdir=os.path.join(home, own["chdir"]) if "chdir" in own else entry.chdir,  # noqa: PTH118 - texts
+        )
+        problems += [replace(p, file="cronhpc.yaml", line=row.line) for p in self._schedule_problem(entry, row.line)]
+        errors = [each for each in problems if each.severity == "error"]
+        return replace(entry, problem=errors[0] if errors else None, schedule="" if errors else entry.schedule)
+
+    def _row_script(self, entry: Entry, row: EntryRow) -> tuple[Entry, list[Problem]]:
+        from cronhpc.core.header import read_header
+
+        path = os.path.join(self.site.paths.root, os.path.expanduser(row.script))  # noqa: PTH111, PTH118 - texts
+        try:
+            data = read_script(path)
+        except OSError as error:
+            what = f"script: {row.script} cannot be read ({error.strerror})."
+            return entry, [Problem("E312", what, "Correct the path.", "cronhpc.yaml", row.line)]
+        refused = self._trust().refusal(Path(path))
+        header = read_header(data, os.path.basename(path))  # noqa: PTH119 - a text
+        return replace(entry, script=path, **self._asked(header)), [refused] if refused else []
+
+
+def _command_text(row: EntryRow) -> str:
+    """The script that runs a row's command."""
+    import shlex
+
+    exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in row.environment)
+    return f"#!/bin/bash\n# made by cronhpc from cronhpc.yaml:{row.line}; edit it there\n{exports}{row.command}\n"

@@ -1,0 +1,272 @@
+"""Record: outcomes to files, so that the next tick finds them. Nothing else flows back.
+
+Order matters where a process may die in between: history first (a row written twice counts once), then the state with
+its watermarks, then the claims that both have outlived.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.core import model
+from cronhpc.core.model import ClaimState, Done, EntryState, Key, Problem, Reason, Result, entry_id
+from cronhpc.core.outcome import counted
+from cronhpc.core.slots import FUTURE
+from cronhpc.store import history
+from cronhpc.store import memory as store_memory
+from cronhpc.store.claims import Claims
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from cronhpc.core.model import Claim, Outcome, Plan, World
+    from cronhpc.read import Reading, Site
+
+Row = dict[str, Any]
+_HOUR = 60  # minutes
+_OLD_TEMPORARY = 3600
+
+
+def record(site: Site, reading: Reading, plan: Plan, outcomes: Sequence[Outcome]) -> tuple[Problem, ...]:
+    """Write down what came of the plan. What the disk refuses is a problem, and no reason to lose the rest."""
+    keeper = _Keeper(site, reading, plan, outcomes)
+    problems: list[Problem] = []
+    for step in (keeper.write_history, keeper.write_memory, keeper.forget_claims, keeper.write_cache):
+        try:
+            step()
+        except OSError as error:
+            what = f"{error.filename or site.paths.state} cannot be written: {error.strerror}."
+            mend = "Make room or mend the quota; nothing that was submitted is forgotten (state/claims)."
+            problems.append(Problem("E330", what, mend))
+            break
+    return tuple(problems)
+
+
+class _Keeper:
+    """One tick's bookkeeping."""
+
+    def __init__(self, site: Site, reading: Reading, plan: Plan, outcomes: Sequence[Outcome]) -> None:
+        self.site = site
+        self.world: World = reading.world
+        self.memory = reading.memory
+        self.plan = plan
+        self.outcomes = outcomes
+        self.states: dict[str, EntryState] = dict(reading.memory.entries)
+        self.names = {entry_id(entry.name): entry.name for entry in self.world.entries}
+        self.entries = {entry.name: entry for entry in self.world.entries}
+        self.rows: list[Row] = []
+        self.settled: list[Claim] = [
+            claim for claim in self.world.claims if claim.state is ClaimState.SETTLED and claim.ending is not None
+        ]
+        self._look_again()
+        self._note_slots()
+        for outcome in outcomes:
+            self._note(outcome)
+
+    # --- slots
+
+    def _note_slots(self) -> None:
+        """The next slots that planning computed."""
+        for name, (key, following, used) in self.plan.next_slots.items():
+            state = self.states.get(name, EntryState())
+            believed = state.watermark if state.watermark <= self.world.now + FUTURE else 0
+            self.states[name] = replace(
+                state, schedule_key=key, next_slot=following, watermark=max(used, believed), missing=0
+            )
+
+    def _used(self, name: str, slot: int) -> None:
+        state = self.states.get(name, EntryState())
+        if slot > state.watermark:
+            following = state.next_slot if state.next_slot is not None and state.next_slot > slot else None
+            self.states[name] = replace(state, watermark=slot, next_slot=following)
+
+    def _due_still(self, name: str) -> None:
+        """A slot stays due: the next one is computed from the watermark again."""
+        self.states[name] = replace(self.states.get(name, EntryState()), next_slot=None)
+
+    # --- outcomes
+
+    def _look_again(self) -> None:
+        """Settled by a tick that died before it wrote history: the row is written (once more)."""
+        for claim in self.settled:
+            name = claim.name or self.names.get(claim.key.entry, claim.key.entry)
+            if claim.ending is not None:
+                self._ended(claim.key, name, claim.ending, claim.job_id, claim.retry_at)
+
+    def _note(self, outcome: Outcome) -> None:
+        decision = outcome.decision
+        if isinstance(decision, model.Submit):
+            self._submitted(decision, outcome)
+        elif isinstance(decision, model.UseUp):
+            self._used_up(decision)
+        elif isinstance(decision, model.Wait):
+            due = decision.slot is not None and decision.slot <= self.world.now
+            if due and decision.reason not in {Reason.NOT_DUE, Reason.NEVER}:
+                self._due_still(decision.entry.name)
+        elif isinstance(decision, model.Settle) and outcome.done is Done.OK:
+            claim = next((c for c in self.world.claims if c.key == decision.key), None)
+            job_id = claim.job_id if claim else None
+            self.settled.append(
+                model.Claim(
+                    decision.key,
+                    ClaimState.SETTLED,
+                    decision.name,
+                    job_id,
+                    ending=decision.ending,
+                    retry_at=decision.retry_at,
+                )
+            )
+            self._ended(decision.key, decision.name, decision.ending, job_id, decision.retry_at)
+        elif isinstance(decision, model.Stop):
+            self._stopped(decision, outcome)
+
+    def _submitted(self, decision: model.Submit, outcome: Outcome) -> None:
+        name, key = decision.entry.name, decision.key
+        if outcome.done in {Done.OK, Done.FAILED} or outcome.job_id:
+            if not key.by_hand:
+                self._used(name, key.slot)
+            self._count_submission(key, beyond=decision.reason in {Reason.RETRY, Reason.AGAIN} or key.by_hand)
+        elif not key.by_hand:
+            self._due_still(name)
+        if outcome.done is Done.FAILED:
+            ending = model.Ending(Result.REFUSED, detail=outcome.detail)
+            self.settled.append(model.Claim(key, ClaimState.SETTLED, name, ending=ending))
+            self._ended(key, name, ending, None, None)
+
+    def _used_up(self, decision: model.UseUp) -> None:
+        name = decision.entry.name
+        self._used(name, decision.slot)
+        key = Key(entry_id(name), decision.slot)
+        row = {
+            "what": "slot",
+            "key": str(key),
+            "entry": name,
+            "slot": decision.slot,
+            "result": str(decision.result),
+            "detail": decision.detail,
+            "count": decision.count,
+            "at": self.world.now,
+        }
+        self.rows.append(row)
+        state = self.states[name]
+        if state.last.get("slot", 0) < decision.slot:  # type: ignore[operator]  # slots are numbers
+            self.states[name] = replace(state, last=row)
+
+    def _ended(self, key: Key, name: str, ending: model.Ending, job_id: str | None, retry_at: int | None) -> None:
+        state = self.states.get(name, EntryState())
+        row = {k: v for k, v in _ending_row(ending).items() if v not in (None, "")}
+        row |= {"what": "run", "key": str(key), "entry": name, "slot": key.slot, "attempt": key.attempt}
+        row |= {"job": job_id, "by_hand": key.by_hand, "at": self.world.now}
+        self.rows.append(row)
+        known = Key.of(state.settled) if state.settled else None
+        if not key.by_hand and (known is None or (known.slot, known.attempt) < (key.slot, key.attempt)):
+            state = counted(state, self.entries.get(name), ending, key.slot, self.world.now, final=retry_at is None)
+        if state.last.get("slot", 0) <= key.slot:  # type: ignore[operator]  # slots are numbers
+            state = replace(state, last=row)
+        self.states[name] = state
+
+    def _stopped(self, stop: model.Stop, outcome: Outcome) -> None:
+        jobs = [*stop.pending, *stop.running]
+        if not jobs and not stop.warn:
+            return
+        row = {"what": "switch", "switch": stop.switch.name, "by": stop.switch.by, "since": stop.switch.since}
+        row |= {"reason": stop.switch.reason, "jobs": jobs, "warned": list(stop.warn), "at": self.world.now}
+        row |= {"done": str(outcome.done), "detail": outcome.detail}
+        self.rows.append(row)
+
+    # --- the scheduler's own
+
+    def _count_submission(self, key: Key, *, beyond: bool) -> None:
+        minute = self.world.now // 60
+        recent = self.memory.meta.setdefault("recent", [])
+        for name in ("", key.entry) if beyond else ("",):
+            if recent and recent[-1][:2] == [minute, name]:
+                recent[-1][2] += 1
+            else:
+                recent.append([minute, name, 1])
+
+    def _meta(self) -> dict[str, Any]:
+        now = self.world.now
+        meta = self.memory.meta
+        meta["last_tick"] = now
+        meta["recent"] = [row for row in meta.get("recent", []) if row[0] >= now // 60 - _HOUR]
+        meta["wake"] = self.plan.wake
+        warned = {job: at for job, at in meta.get("warned", {}).items() if self._lives(job)}
+        for outcome in self.outcomes:
+            decision = outcome.decision
+            if isinstance(decision, model.Stop) and outcome.done is Done.OK:
+                warned |= dict.fromkeys(decision.warn, now)
+            elif isinstance(decision, model.SubmitLink):
+                self._note_link(meta, decision, outcome)
+            elif isinstance(decision, model.KeepLink | model.MoveLink):
+                meta[decision.kind] = decision.job_id
+        meta["warned"] = warned
+        return meta
+
+    def _note_link(self, meta: dict[str, Any], decision: model.SubmitLink, outcome: Outcome) -> None:
+        if outcome.job_id:
+            meta[decision.kind] = outcome.job_id
+        if decision.kind == "spare":
+            meta["no_spare"] = outcome.detail if outcome.done is Done.PASSING else ""
+
+    def _lives(self, job_id: str) -> bool:
+        queue = self.world.queue
+        return queue is None or any(job.id == job_id and job.live for job in queue.jobs)
+
+    # --- to disk
+
+    def write_history(self) -> None:
+        history.append(self.site.paths.history, self.rows, host=self.site.host, now=self.world.now)
+
+    def write_memory(self) -> None:
+        self.forgettable, marks = _outlived(self.settled, self.world.claims, self.names)
+        for name, mark in marks.items():
+            self.states[name] = replace(self.states.get(name, EntryState()), settled=mark)
+        if not self.world.only:
+            self.memory.meta = self._meta()
+        self.memory.entries = self.states
+        store_memory.save(self.site.paths.entries, self.memory)
+
+    def forget_claims(self) -> None:
+        claims = Claims(self.site.paths.claims)
+        claims.forget(self.forgettable)
+        if not self.world.only:
+            claims.sweep(self.world.now - _OLD_TEMPORARY)
+
+    def write_cache(self) -> None:
+        if self.site.parsed:
+            store_memory.save_cache(self.site.paths.state / "cache.json", self.site.cache)
+
+
+def _outlived(
+    settled: Iterable[Claim], claims: Sequence[Claim], names: Mapping[str, str]
+) -> tuple[list[Key], dict[str, str]]:
+    """Claims to forget, and for each entry's name the newest settled one, which stays and need not be opened again."""
+    present = {claim.key for claim in claims}
+    newest: dict[str, Key] = {}
+    for key in present | {claim.key for claim in settled}:
+        if not key.by_hand and (key.entry not in newest or newest[key.entry] < key):
+            newest[key.entry] = key
+    forget: list[Key] = []
+    marks: dict[str, str] = {}
+    finished = {claim.key: claim for claim in settled}
+    known = {claim.key for claim in claims if claim.state is ClaimState.SETTLED and claim.ending is None}
+    for key in sorted(known | set(finished)):
+        claim = finished.get(key)
+        waits = (
+            claim is not None and claim.retry_at is not None and replace(key, attempt=key.attempt + 1) not in present
+        )
+        if waits:
+            continue
+        if key.by_hand or key != newest.get(key.entry) or key.entry not in names:
+            forget.append(key)
+        else:
+            marks[names[key.entry]] = str(key)
+    return forget, marks
+
+
+def _ending_row(ending: model.Ending) -> Row:
+    row = {name: getattr(ending, name) for name in ending.__slots__}
+    row["result"] = str(ending.result)
+    return row

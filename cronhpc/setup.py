@@ -1,0 +1,292 @@
+"""Set up: `init` makes a cron directory, `start` sets its chain going, `stop` ends it."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from cronhpc.act import Actor
+from cronhpc.batch.port import BatchError
+from cronhpc.core import chain
+from cronhpc.core.model import CancelLink, CronhpcError, Done, KeepLink, MoveLink, Plan, Rest, SubmitLink
+from cronhpc.core.slots import boundary
+from cronhpc.read import read_world, switches_now
+from cronhpc.store import lease, scheduler
+from cronhpc.store.files import replace_file, write_json
+from cronhpc.store.paths import MARKER, DirectoryError, Paths
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from pathlib import Path
+
+    from cronhpc.core.model import Decision, Job, Outcome, World
+    from cronhpc.read import Site
+
+FOLDERS = ("cron.hourly", "cron.daily", "cron.weekly", "cron.monthly", "cron.d", "log", "scheduler")
+_OURS = frozenset({*FOLDERS, "kill", "pause", "state", MARKER, "status.json"})
+_PATIENCE = 30.0  # seconds that `start` and `stop` wait for a tick at work
+_LOOKS = 5
+
+
+# --- init ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What `init` did, in lines for a person."""
+
+    root: Path
+    adopted: bool
+    lines: tuple[str, ...]
+
+
+def init(root: Path, found: Mapping[str, str], *, group: str = "", adopt: bool = False) -> Made:
+    """Make `root` a cron directory; what is in it stays as it is. `found`: settings by dotted key, to be filled in.
+
+    Raises DirectoryError for a folder that holds something else, OSError.
+    """
+    adopted = _may_take(root, adopt=adopt)
+    lines = []
+    root.mkdir(parents=True, exist_ok=True)
+    made = [name for name in FOLDERS if _folder(root / name, 0o755)]
+    if made:
+        lines.append(f"made {', '.join(made)}")
+    for name in ("kill", "pause"):
+        _shared(root / name, group, lines)
+    state = Paths(root).state
+    _folder(state, 0o700)
+    _folder(state / "claims", 0o700)
+    _identity(Paths(root))
+    settings = root / MARKER
+    if settings.exists():
+        lines.append(f"kept {MARKER}")
+    else:
+        from cronhpc.store.settings_text import default_text
+
+        replace_file(settings, default_text({**found, **({"kill.group": group} if group else {})}).encode(), 0o644)
+        lines.append(f"wrote {MARKER}" + (f" with {', '.join(f'{k}: {v}' for k, v in found.items())}" if found else ""))
+    return Made(root, adopted, tuple(lines))
+
+
+def _may_take(root: Path, *, adopt: bool) -> bool:
+    """Whether hand-made scripts are adopted; no folder that serves another purpose is taken."""
+    try:
+        names = {each.name for each in root.iterdir()}
+    except FileNotFoundError:
+        return False
+    except NotADirectoryError:
+        raise DirectoryError(f"{root} is no folder. Choose another with --dir.") from None
+    known = names & _OURS
+    if names and not known and not adopt:
+        raise DirectoryError(
+            f"{root} holds other things ({', '.join(sorted(names)[:3])} …). Nothing was changed. "
+            f"Choose a folder of its own: cronhpc init --dir {root}/cron; or take this one all the same: --adopt"
+        )
+    return bool(names) and MARKER not in names
+
+
+def _folder(path: Path, mode: int) -> bool:
+    try:
+        path.mkdir(mode)
+    except FileExistsError:
+        if not path.is_dir():
+            raise DirectoryError(f"{path} is in the way: it is no folder. Move it, then call init again.") from None
+        return False
+    return True
+
+
+def _shared(path: Path, group: str, lines: list[str]) -> None:
+    """Switch folders: a group may write there where one is named, whatever the umask; and files there get the group."""
+    made = _folder(path, 0o755)
+    if not group or not (made or path.owner()):
+        return
+    import grp
+
+    try:
+        gid = grp.getgrnam(group).gr_gid
+        os.chown(path, -1, gid)
+        path.chmod(0o2775)
+    except KeyError:
+        raise DirectoryError(f"there is no group {group}. Name one of yours: {_groups()}.") from None
+    except PermissionError:
+        raise DirectoryError(f"{path} cannot be given to group {group}. Name one of yours: {_groups()}.") from None
+    lines.append(f"{path.name}/ may be written by group {group}")
+
+
+def _groups() -> str:
+    import grp
+
+    names = []
+    for gid in os.getgroups():
+        try:
+            names.append(grp.getgrgid(gid).gr_name)
+        except KeyError:
+            names.append(str(gid))
+    return ", ".join(names)
+
+
+def _identity(paths: Paths) -> None:
+    """A short random word that marks this directory's jobs; it outlives state/."""
+    from cronhpc.store.files import create_once, read_bytes
+
+    known = read_bytes(paths.state / "id") or read_bytes(paths.scheduler / "id") or os.urandom(3).hex().encode() + b"\n"
+    for path in (paths.scheduler / "id", paths.state / "id"):
+        create_once(path, known, whole=True)
+        path.chmod(0o644)
+
+
+def old_chain(site: Site) -> tuple[Job, ...]:
+    """Jobs of the hand-made scripts that resubmit themselves: those that work in this folder and are not ours."""
+    try:
+        queue = site.batch.queue()
+    except BatchError:
+        return ()
+    below = str(site.paths.root)
+    return tuple(
+        job
+        for job in queue.jobs
+        if job.live and not job.own_comment.startswith("cronhpc=") and (job.workdir + "/").startswith(below + "/")
+    )
+
+
+# --- start and stop ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The chain as it stands after `start` or `stop`."""
+
+    world: World
+    outcomes: tuple[Outcome, ...]
+    lines: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether a link is there."""
+        return all(outcome.done is Done.OK for outcome in self.outcomes)
+
+
+def start(site: Site, environ: Mapping[str, str], now: Callable[[], int], *, via: str = "chain") -> Started:
+    """Set the chain going, or mend it; safe to call twice, and from two nodes at once.
+
+    Raises CronhpcError when another process is at it and does not end, StateError, OSError.
+    """
+    lines: list[str] = []
+    with _Lease(site, "start"):
+        _keep_environment(site, environ)
+        site = _keep_options(site, environ, lines)
+        fingerprint = write_link(site, lines)
+        scheduler.mark_started(site.paths, {"via": via, "fingerprint": fingerprint, "at": now(), "by": site.user})
+        world, outcomes = _reconcile(site, now, first=True)
+    return Started(world, outcomes, tuple(lines))
+
+
+def stop(site: Site, now: Callable[[], int]) -> Started:
+    """End the chain, and remember it. Runs go on."""
+    scheduler.mark_stopped(site.paths, site.user)
+    with _Lease(site, "stop"):
+        world, outcomes = _reconcile(site, now, first=False)
+    return Started(world, outcomes)
+
+
+class _Lease:
+    """The lease for the length of a `with`."""
+
+    def __init__(self, site: Site, what: str) -> None:
+        self.path = site.paths.state / "lease"
+        self.site = site
+        self.what = what
+        self.me = lease.myself(site.host, os.environ.get("SLURM_JOB_ID", ""), os.environ.get("SLURM_RESTART_COUNT", ""))
+
+    def __enter__(self) -> None:
+        from cronhpc.tick import job_gone
+
+        until = time.monotonic() + _PATIENCE
+        while True:
+            holder = lease.take(self.path, self.me, lambda job_id: job_gone(self.site, job_id))
+            if holder is None:
+                return
+            if time.monotonic() > until:
+                raise CronhpcError(f"{holder} is at work on {self.site.paths.root}. Try {self.what} again in a minute.")
+            time.sleep(0.1)
+
+    def __exit__(self, *_: object) -> None:
+        lease.give_back(self.path, self.me)
+
+
+def _keep_environment(site: Site, environ: Mapping[str, str]) -> None:
+    """Runs get the environment that `start` was called in, less what belongs to the batch system and the login."""
+    from cronhpc.batch.environment import scrub
+
+    write_json(site.paths.state / "environment.json", {"environment": scrub(environ)}, 1)
+
+
+def _keep_options(site: Site, environ: Mapping[str, str], lines: list[str]) -> Site:
+    """What people keep in SBATCH_ACCOUNT and the like goes into the settings: the scrubbing would lose it."""
+    from cronhpc.batch.environment import options_kept
+
+    has = {name for name, _ in site.settings.sbatch}
+    wanted = {f"sbatch.{name}": value for name, value in options_kept(environ).items() if name not in has}
+    if not wanted:
+        return site
+    from cronhpc.store.settings_text import edited
+
+    text = site.paths.settings.read_text(encoding="utf-8")
+    replace_file(site.paths.settings, edited(text, wanted).encode(), 0o644)
+    lines.append(f"kept from your SBATCH_ variables, in {MARKER}: {', '.join(f'{k}: {v}' for k, v in wanted.items())}")
+    added = tuple((key.removeprefix("sbatch."), value) for key, value in wanted.items())
+    return replace(site, settings=replace(site.settings, sbatch=(*site.settings.sbatch, *added)))
+
+
+def write_link(site: Site, lines: list[str] | None = None) -> str:
+    """Generate `scheduler/scheduler.slurm` from the settings; a hand-made one is kept beside it. The fingerprint."""
+    from cronhpc.read import directory_id
+
+    text, fingerprint = scheduler.render(site.paths, site.settings, directory_id(site.paths), site.batch.tools())
+    path = site.paths.script
+    if path.exists() and b"cronhpc" not in path.read_bytes():
+        kept = path.with_name("scheduler.slurm.before-cronhpc")
+        os.link(path, kept)
+        if lines is not None:
+            lines.append(f"kept your scheduler.slurm as scheduler/{kept.name}")
+    scheduler.write_script(site.paths, text)
+    return fingerprint
+
+
+def _reconcile(site: Site, now: Callable[[], int], *, first: bool) -> tuple[World, tuple[Outcome, ...]]:
+    """The chain's part of a tick; looked at again while a link that just started has not queued its successor yet."""
+    for look in range(_LOOKS):
+        world = read_world(site, now()).world
+        if world.queue is None:
+            raise CronhpcError(
+                f"the batch system does not answer: {world.queue_error}. Nothing was submitted. Try again."
+            )
+        decisions = tuple(_first_now(world, chain.decide(world, _wake(site, world)), first=first))
+        resting = next((d for d in decisions if isinstance(d, Rest)), None)
+        if resting is None or "its own successor" not in resting.why or look == _LOOKS - 1:
+            break
+        time.sleep(2)
+    outcomes = Actor(site, replace(world, **switches_now(site, world.now))).carry_out(Plan(decisions, world.now))
+    return world, outcomes
+
+
+def _wake(site: Site, world: World) -> int:
+    """A link that waits already stays where it is."""
+    links = chain.Links.of(world)
+    starts = [job.start for job in links.successors if job.start is not None and job.start > world.now]
+    return min(starts, default=boundary(world.now, site.settings.interval))
+
+
+def _first_now(world: World, decisions: Iterable[Decision], *, first: bool) -> list[Decision]:
+    """A new chain's first link begins at once: it looks at what is due, and shows that all works."""
+    kinds = CancelLink | SubmitLink | MoveLink | KeepLink | Rest
+    rows: list[Decision] = [d for d in decisions if isinstance(d, kinds)]
+    running = chain.Links.of(world).running
+    return [
+        replace(d, at=world.now)
+        if first and not running and isinstance(d, SubmitLink) and d.kind == chain.SUCCESSOR
+        else d
+        for d in rows
+    ]

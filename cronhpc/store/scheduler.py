@@ -1,0 +1,104 @@
+"""The generated link (`scheduler/scheduler.slurm`) and the marks that `start` and `stop` leave."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.store.files import read_bytes, read_json, replace_file, write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cronhpc.core.model import Settings
+    from cronhpc.store.paths import Paths
+
+VERSION = 1
+
+
+def link_names(directory_id: str) -> tuple[str, str]:
+    """Job names of a directory's links and of its spare."""
+    return f"cronhpc-{directory_id}", f"cronhpc-{directory_id}-spare"
+
+
+def link_options(settings: Settings) -> tuple[str, ...]:
+    """Options for sbatch of links: their own, then partition and account as entries have them."""
+    own = dict(settings.link_sbatch)
+    for name, value in settings.sbatch:
+        if name in {"partition", "account", "qos"}:
+            own.setdefault(name, value)
+    return tuple(f"--{name}={value}" if value else f"--{name}" for name, value in own.items())
+
+
+def template() -> str:
+    """The link's text before it is filled in; it lies in deploy/, or in the package where it is installed."""
+    here = Path(__file__).resolve().parent.parent
+    for folder in (here / "_deploy", here.parent / "deploy"):
+        data = read_bytes(folder / "scheduler.slurm.in")
+        if data is not None:
+            return data.decode("utf-8")
+    raise FileNotFoundError("deploy/scheduler.slurm.in is missing from this installation: install cronhpc again")
+
+
+def command() -> tuple[str, ...]:
+    """How this very cronhpc is called, by absolute paths, wherever PATH points on a node."""
+    return sys.executable, "-m", "cronhpc"
+
+
+def render(paths: Paths, settings: Settings, directory_id: str, tools: str) -> tuple[str, str]:
+    """The link's text and its fingerprint; `tools` is the folder of the batch system's commands."""
+    link, spare = link_names(directory_id)
+    values = {
+        "DIR": shlex.quote(str(paths.root)),
+        "ID": directory_id,
+        "INTERVAL": str(settings.interval),
+        "TIMEOUT": str(settings.timeout),
+        "OPTIONS": shlex.join(link_options(settings)),
+        "LINK": link,
+        "SPARE": spare,
+        "PATH": shlex.quote(tools),
+        "TICK": shlex.join(command()),
+        "COMMAND": "cronhpc",
+    }
+    text = template()
+    for name, value in values.items():
+        text = text.replace(f"@{name}@", value)
+    mark = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    return text.replace("@FINGERPRINT@", mark), mark
+
+
+def write_script(paths: Paths, text: str) -> None:
+    """Raises OSError."""
+    paths.scheduler.mkdir(exist_ok=True)
+    data = text.encode("utf-8", "surrogateescape")
+    if read_bytes(paths.script) != data:
+        replace_file(paths.script, data, 0o755)
+
+
+def started(paths: Paths) -> Mapping[str, Any] | None:
+    """How ticks are driven here: what `start` wrote; None where it was never called, or `stop` was since."""
+    if os.path.lexists(paths.stop):
+        return None
+    return read_json(paths.scheduler / "started", VERSION)
+
+
+def mark_started(paths: Paths, how: Mapping[str, Any]) -> None:
+    """Remember how; forget `stop` and an administrator's word. Raises OSError."""
+    write_json(paths.scheduler / "started", dict(how), VERSION, 0o644)
+    for mark in (paths.stop, paths.scheduler / "rest"):
+        mark.unlink(missing_ok=True)
+
+
+def mark_stopped(paths: Paths, who: str) -> None:
+    """Links that run from now on submit no successor. Raises OSError."""
+    replace_file(paths.stop, f"stopped by {who}; cronhpc start goes on\n".encode(), 0o644)
+
+
+def resting(paths: Paths) -> str:
+    """An administrator's word about the chain, in words; "" where there is none."""
+    data = read_bytes(paths.scheduler / "rest")
+    return data.decode("utf-8", "replace").strip() if data else ""

@@ -1,0 +1,90 @@
+"""One pass of the scheduler: read, plan, act, record. Everything that runs is this.
+
+    files + queue  --read-->  World  --plan-->  Decisions  --act-->  Outcomes  --record-->  files
+
+The scheduler's job calls it once and ends; the daemon calls it whenever something happens; `cronhpc plan` stops after
+the second step and prints the very value that the third one would carry out.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cronhpc.act import Actor
+from cronhpc.core.model import Done
+from cronhpc.core.plan import plan
+from cronhpc.read import read_world
+from cronhpc.record import record
+from cronhpc.store import lease
+
+if TYPE_CHECKING:
+    from cronhpc.core.model import Outcome, Plan, Problem, World
+    from cronhpc.read import Site
+
+_BY_HAND_WAITS = 20.0  # seconds that `run` waits for a tick at work, then goes on beside it: claims make that safe
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a tick saw, decided and did."""
+
+    world: World
+    plan: Plan
+    outcomes: tuple[Outcome, ...]
+    problems: tuple[Problem, ...] = ()
+    beside: str = ""  # another tick's lease stood, and this one went on without it
+
+    @property
+    def attention(self) -> bool:
+        """Whether a person should look: exit 1."""
+        trouble = any(outcome.done in {Done.FAILED, Done.PASSING} for outcome in self.outcomes)
+        invalid = any(entry.problem is not None for entry in self.world.entries)
+        return trouble or invalid or self.world.queue is None or any(p.severity == "error" for p in self.problems)
+
+
+@dataclass(frozen=True, slots=True)
+class AtWork:
+    """Another tick is at work: this one did nothing."""
+
+    holder: str
+
+
+def tick(site: Site, now: int, *, link: str = "", resident: bool = False, only: str = "") -> Report | AtWork:
+    """One pass at `now`. Raises StateError, and OSError where state/ can be neither read nor written."""
+    me = lease.myself(site.host, link or os.environ.get("SLURM_JOB_ID", ""), os.environ.get("SLURM_RESTART_COUNT", ""))
+    holder = _take(site, me, patience=_BY_HAND_WAITS if only else 0.0)
+    if holder is not None and not only and not lease.is_stalled(holder, site.host):
+        return AtWork(str(holder))
+    try:
+        reading = read_world(site, now, link=link, resident=resident, only=only)
+        planned = plan(reading.world)
+        outcomes = Actor(site, reading.world).carry_out(planned)
+        problems = record(site, reading, planned, outcomes)
+    finally:
+        if holder is None:
+            lease.give_back(site.paths.state / "lease", me)
+    beside = f"the lease of {holder} stood" if holder is not None else ""
+    return Report(reading.world, planned, outcomes, (*reading.problems, *problems), beside)
+
+
+def _take(site: Site, me: lease.Holder, patience: float) -> lease.Holder | None:
+    until = time.monotonic() + patience
+    while True:
+        holder = lease.take(site.paths.state / "lease", me, lambda job_id: job_gone(site, job_id))
+        if holder is None or time.monotonic() >= until or lease.is_stalled(holder, site.host):
+            return holder
+        time.sleep(0.1)
+
+
+def job_gone(site: Site, job_id: str) -> bool:
+    """Only the batch system's word counts; no answer is none."""
+    from cronhpc.batch.port import BatchError
+
+    try:
+        queue = site.batch.queue()
+    except BatchError:
+        return False
+    return not any(job.id == job_id and job.live for job in queue.jobs)
