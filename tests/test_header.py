@@ -98,6 +98,7 @@ REFUSED = {
     "a word of something else": ("#SBATCH_FOO=1", "E205", "Quote"),
     "blanks around =": ("#SBATCH --time = 5", "E205", "Quote"),
     "a dash that is no minus sign": ("#SBATCH –time=5", "E205", "--time=5"),  # noqa: RUF001 - the situation
+    "dashes that are no minus signs": ("#SBATCH -—mem=16G", "E201", "--mem=16G"),
     "an optional value without =": ("#SBATCH --exclusive user", "E205", "Quote"),
     "an unclosed quote": ('#SBATCH --comment="a b', "E206", "Close"),
     "a single quote cannot be escaped away": (r"#SBATCH --comment='a\'b", "E206", "Close"),

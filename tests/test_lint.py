@@ -56,7 +56,11 @@ SITUATIONS: dict[str, tuple[str, str, int, str]] = {
     "a count in words": ("#SBATCH --ntasks=two\n", "E207", 2, "whole number"),
     "no CPU at all": ("#SBATCH -c 0\n", "E207", 2, "whole number"),
     "an array that is none": ("#SBATCH --array=a-b\n", "E207", 2, "0-15"),
-    "a mail type that is none": ("#SBATCH --mail-type=END,FAILED\n", "E207", 2, "FAIL"),
+    "an array that runs backwards": ("#SBATCH --array=5-1\n", "E207", 2, "0-15"),
+    "nodes by name": ("#SBATCH --nodes=cpu1\n", "E207", 2, "number"),
+    "a mail type that is none": ("#SBATCH --mail-type=FAILED\n", "E207", 2, "FAIL"),
+    "a mail type among others that is none": ("#SBATCH --mail-type=END,FAILED\n", "W222", 2, "FAIL"),
+    "a signal that sbatch does not know": ("#SBATCH --signal=PIPE@60\n", "E207", 2, "B:USR1@300"),
     "an open mode that is none": ("#SBATCH --open-mode=overwrite\n", "E207", 2, "append"),
     "a signal that is none": ("#SBATCH --signal=FOO@60\n", "E207", 2, "B:USR1@300"),
     "memory twice": ("#SBATCH --mem=4G\n#SBATCH --mem-per-cpu=1G\n", "E208", 3, "Keep one"),
@@ -85,6 +89,7 @@ SITUATIONS: dict[str, tuple[str, str, int, str]] = {
     "--hold": ("#SBATCH --hold\n", "W218", 2, "scontrol release"),
     "--test-only": ("#SBATCH --test-only\n", "W219", 2, "Remove"),
     "an option twice": ("#SBATCH -t 5\n#SBATCH --time=10\n", "W220", 3, "Remove one"),
+    "--begin": ("#SBATCH --begin=now+8hours\n", "W221", 2, "schedule"),
     "a token in a URL": ("git pull https://me:$TOKEN@git.example/x.git\n", "W301", 2, "0600"),
     "a password on a command line": ("tool --password=hunter2\n", "W301", 2, "0600"),
     "a password from a variable": ('tool --password "$PW" run\n', "W301", 2, "0600"),
@@ -99,6 +104,19 @@ SITUATIONS: dict[str, tuple[str, str, int, str]] = {
     "sbatch with options and $0": ('sbatch --begin=now+1hour "$0" a b\n', "W302", 2, "cronhpc again"),
     "sbatch and BASH_SOURCE": ('if true; then\n  sbatch "${BASH_SOURCE[0]}"\nfi\n', "W302", 3, "cronhpc again"),
     "sbatch of its own file": ("sbatch --begin=now+1day ~/cron/cron.daily/backup.slurm\n", "W302", 2, "cronhpc again"),
+    "sbatch of its own path, asked from the queue": (
+        "me=$(scontrol show job $SLURM_JOBID | awk -F= '/Command=/{print $2}')\nsbatch $me\n",
+        "W302",
+        3,
+        "cronhpc again",
+    ),
+    "sbatch of its own real path": ("me=$(realpath x)/$0\nsbatch -t 5 $me\n", "W302", 3, "cronhpc again"),
+    "sbatch of itself through ssh": (
+        'ssh login "cd /x; sbatch --export=N=1 backup.slurm"\n',
+        "W302",
+        2,
+        "cronhpc again",
+    ),
     "a relative cd": ("cd data\n", "W303", 2, "--chdir"),
     "a relative cd in a list": ("true && cd ./data && ls\n", "W303", 2, "--chdir"),
     "cd to a parent": ("cd ..\n", "W303", 2, "--chdir"),
@@ -222,11 +240,22 @@ GOOD = {
     ),
     "another script": "sbatch /jobs/other.slurm\nsbatch backup.slurm.d/x.slurm\n",
     "the script's name": 'echo "$0 starts"\nusage() { echo "usage: $0"; }\n',
+    "a job that asks for its own path": (
+        "base=$(scontrol show job $SLURM_JOB_ID | awk -F= '/Command=/{print $2}' | xargs dirname)\n"
+        '[ -n "$base" ] || base=$(dirname "$0")\n'
+    ),
+    "a hint that is only printed": 'echo "to start again: sbatch $0"\n',
+    "conda's own set-up": "source /opt/miniconda3/bin/activate\nconda activate x\n",
+    "conda's set-up in quotes": """s="$('/opt/conda/bin/conda' 'shell.bash' 'hook')"\neval "$s"\nconda activate x\n""",
+    "more than one of its name": "[ $(squeue -h -n backup | wc -l) -gt 1 ] && exit 0\ntrue\n",
     "a watcher of others": "#SBATCH -J watch\nsqueue -h -n train\nsqueue --me | grep -v watch\n",
     "a watcher that leaves itself out": (
         '#SBATCH -J train-watch\nsqueue -h --me -o "%i %j" | grep train | grep -v "$SLURM_JOB_ID"\n'
     ),
     "options that add up": "#SBATCH --mail-type=END\n#SBATCH --mail-type=FAIL\n",
+    "values in unusual forms": (
+        '#SBATCH -n +2 -N 1-2 --mem=4gb --mail-type=all --signal=BR:usr1 --time=0-2 --array=" 1,,3-7:2,"\n'
+    ),
     "an option twice alike": "#SBATCH -t 5\n#SBATCH --time=5\n",
     "a heterogeneous job": "#SBATCH -n 1\n#SBATCH hetjob\n#SBATCH -n 2\n",
     "PBS without a quarrel": "#SBATCH -t 5\n#PBS -N x\n",

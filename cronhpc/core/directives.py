@@ -9,6 +9,13 @@ from cronhpc.core.model import Problem
 from cronhpc.core.sbatch_options import Option
 
 _SPACE = " \t\n\r\v\f"
+_DASHES = "\u2010\u2011\u2012\u2013\u2014\u2212"  # what word processors make of a minus sign
+
+
+def _with_minus_signs(word: str) -> str:
+    bare = word.lstrip("-" + _DASHES)
+    dashes = "-" if bare[:1] in sbatch_options.SHORT and bare[1:2] in {"", "="} else "--"
+    return f"A word processor has changed its minus signs: write {dashes}{bare}."
 
 
 def text_lines(data: bytes) -> Iterator[tuple[int, str]]:
@@ -147,11 +154,9 @@ class _OptionReader:
         self.problems.append(Problem(code, f'"#SBATCH {written}": {why}', mend, line=line, key=key))
 
     def _stray(self, word: str, line: int) -> None:
-        mend = "Quote a value that holds blanks, or remove the word."
-        if word[0] in "\u2010\u2011\u2012\u2013\u2014\u2212":
-            mend = f"Its dash is not a minus sign: write --{word.lstrip('-‐‑‒–—−')}."  # noqa: RUF001 - the dashes that word processors make
-        elif word == "=":
-            mend = "No blanks around =."
+        mend = "No blanks around =." if word == "=" else "Quote a value that holds blanks, or remove the word."
+        if word[0] in _DASHES:
+            mend = _with_minus_signs(word)
         self._problem("E205", line, word, "sbatch expects an option here.", mend, key=word)
 
     def _long(self, word: str, line: int) -> None:
@@ -194,6 +199,9 @@ class _OptionReader:
                 return
 
     def _unknown_letter(self, word: str, letter: str, line: int) -> None:
+        if letter in _DASHES:
+            self._problem("E201", line, word, "sbatch cannot read its dashes.", _with_minus_signs(word), key=word)
+            return
         name = word[1:].partition("=")[0]
         long = name in sbatch_options.LONG or (len(name) > 2 and sbatch_options.nearest(name))  # noqa: PLR2004 - short clusters are no names
         mend = f"A long option has two dashes: -{word}." if long else "See sbatch --help for what there is."

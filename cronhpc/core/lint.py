@@ -63,6 +63,8 @@ CODES: dict[str, str] = {
     "W218": "--hold: each run waits until someone releases it",
     "W219": "--test-only: nothing is submitted",
     "W220": "an option given twice: the last one counts",
+    "W221": "--begin: each run waits beyond its slot",
+    "W222": "a mail type that sbatch ignores",
     "W301": "a secret on a command line or in the text",
     "W302": "the script submits itself",
     "W303": "a relative cd: runs start in the home folder",

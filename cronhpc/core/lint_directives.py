@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-import signal
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from cronhpc.core import sbatch_options
+from cronhpc.core import sbatch_options, sbatch_values
 from cronhpc.core.cron_line import looks_meant
 from cronhpc.core.directives import text_lines
-from cronhpc.core.header import Header, time_limit
+from cronhpc.core.header import Header
 from cronhpc.core.model import Problem
 from cronhpc.core.sbatch_options import Option
 
@@ -21,11 +20,6 @@ _MISSPELT = re.compile(r"(?:\s+#|##|#\s+)SBATCH(?=\s|-)(?P<rest>.*)", re.IGNOREC
 _OTHER_CASE = re.compile(r"#SBATCH(?=\s+-|-)", re.IGNORECASE)
 _TYPO = re.compile(r"#([A-Za-z_]{4,9})\s+-{1,2}[A-Za-z]")
 _CRON_MISSPELT = re.compile(r"\s*#+\s*CRON(?=\s)(?P<rest>.*)", re.IGNORECASE)
-
-_SIGNALS = frozenset(s.name.removeprefix("SIG") for s in signal.Signals)
-_SIZE = re.compile(r"\d+(?:[KMGT]B?)?", re.IGNORECASE)
-_ARRAY = re.compile(r"\d+(?:-\d+(?::\d+)?)?(?:,\d+(?:-\d+(?::\d+)?)?)*(?:%\d+)?")
-_SIGNAL = re.compile(r"(?:[RB]+:)?(?:SIG)?(?P<name>\w+)(?:@\d+)?", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,58 +90,21 @@ def _value(option: Option) -> Iterator[Problem]:
         mend = "Use %x, %j, or a fixed path." if option.name in _PATHS else "Write the value itself."
         what = f"{_shown(option)}: sbatch does not expand {word}."
         yield Problem("W210", what, mend, line=option.line, key=option.name)
-    elif why := _bad_value(option.name, value):
+    elif why := sbatch_values.fault(option.name, value):
         what, mend = why
         yield Problem("E207", f"{_shown(option)}: {what}", mend, line=option.line, key=option.name)
+    elif option.name == "mail-type":
+        yield from _ignored_mail_types(option)
 
 
-def _bad_value(name: str, value: str) -> tuple[str, str] | None:
-    """(what, mend) where sbatch would refuse `value` for option `name`; only what is certain."""
-    if name in {"time", "time-min"}:
-        return _bad_time(value)
-    if name in {"mem", "mem-per-cpu", "mem-per-gpu", "tmp"} and not _SIZE.fullmatch(value):
-        return "not a size.", "Write a whole number of megabytes, or one with K, M, G or T: 4G."
-    if name in sbatch_options.COUNTS and not (value.isascii() and value.isdecimal() and int(value) > 0):
-        return "not a number above zero.", "Write a whole number."
-    if name == "array" and not _ARRAY.fullmatch(value):
-        return "not a list of indexes.", "Write it like 0-15, 1,3,5-7 or 0-99%10."
-    if name == "open-mode" and value[:1].lower() not in {"a", "t"}:
-        return "no such mode.", "Write append or truncate."
-    if name == "mail-type":
-        return _bad_mail_type(value)
-    if name == "signal":
-        match = _SIGNAL.fullmatch(value)
-        if not match or not (match["name"].isdecimal() or match["name"].upper().removeprefix("SIG") in _SIGNALS):
-            return "no such signal.", "Write it like B:USR1@300."
-    return None
-
-
-def _bad_time(value: str) -> tuple[str, str] | None:
-    try:
-        time_limit(value)
-    except ValueError:
-        pass
-    else:
-        return None
-    from cronhpc.core.duration import DurationError, parse_duration
-
-    mend = "Write minutes, hours:minutes:seconds or days-hours: 30, 2:00:00, 1-0."
-    try:
-        seconds = parse_duration(value)
-    except DurationError:
-        return "not a time limit.", mend
-    hours, rest = divmod(seconds, 3600)
-    return "not a time limit to sbatch.", f"Write {hours}:{rest // 60:02}:{rest % 60:02}."
-
-
-def _bad_mail_type(value: str) -> tuple[str, str] | None:
-    import difflib
-
-    for word in value.lower().split(","):
-        if word not in sbatch_options.MAIL_TYPES:
-            near = difflib.get_close_matches(word, sbatch_options.MAIL_TYPES, n=1)
-            return f"{word.upper()} is no mail type.", f"Write {near[0].upper() if near else 'END or FAIL'}."
-    return None
+def _ignored_mail_types(option: Option) -> Iterator[Problem]:
+    """Of several types sbatch drops those that it does not know, without a word."""
+    unknown = [w for w in (option.value or "").split(",") if w.lower() not in sbatch_options.MAIL_TYPES]
+    for word in unknown:
+        what = f'{_shown(option)}: sbatch ignores "{word}".'
+        yield Problem(
+            "W222", what, f"Write {sbatch_values.nearest_mail_type(word)}.", line=option.line, key="mail-type"
+        )
 
 
 def _flags(header: Header) -> Iterator[Problem]:
@@ -158,6 +115,7 @@ def _flags(header: Header) -> Iterator[Problem]:
             "each run stays held until you release it.",
             "Remove it, or release them: scontrol release ID.",
         ),
+        "begin": ("W221", "each run waits until then, whatever its slot.", "Remove it: the schedule says when."),
         "test-only": ("W219", "sbatch submits nothing.", "Remove it."),
     }
     for name, (code, what, mend) in said.items():

@@ -10,12 +10,16 @@ from cronhpc.core.model import Problem
 from cronhpc.core.shell_text import Interpreter, Piece, bare, commands, interpreter, lex
 
 _SELF = r"[\"']?\$(?:0\b|\{0\b|\{?BASH_SOURCE\b)"
+_SELF_ANYWHERE = re.compile(_SELF)
+_SBATCH = re.compile(r"(?:^|[\s\"'`(;&|/])sbatch\s+([^|;&\n]*)")
+_SAYS = re.compile(r"(?:echo|printf|cat|log|info|alias|which|type|hash|command\s+-v|:)\b")
 _SELF_WORD = re.compile(r"(?:^|\s)" + _SELF)
 _SELF_FOLDER = re.compile(r"(?:\bdirname\s+(?:--\s+)?|\brealpath\s+(?:-\S+\s+)*|\breadlink\s+(?:-\S+\s+)*)" + _SELF)
 _SELF_CUT = re.compile(r"\$\{(?:0|BASH_SOURCE(?:\[0\])?)%/\*\}")
 _SETS_UP = re.compile(
-    r"(?:^|[\s;&])(?:source|\.)\s+\S*(?:/etc/profile|/etc/bashrc|modules?\.sh|lmod|/init/\w+|bashrc|profile|conda\.sh)"
-    r"|\b(?:conda|mamba|micromamba)\S*\s+(?:shell\b|shell\.)|modulecmd"
+    r"(?:^|[\s;&])(?:source|\.)\s+\S*"
+    r"(?:/etc/profile|/etc/bashrc|modules?\.sh|lmod|/init/\w+|bashrc|profile|conda\.sh|bin/activate)"
+    r"|(?:conda|mamba)\S*\s+[\"']?shell\b|modulecmd"
     r"|(?:command\s+-v|type|hash|declare\s+-f|which)\s+(?:-\w+\s+)?(?:module|ml|conda)\b|\bmodule\s*\(\)",
     re.IGNORECASE,
 )
@@ -45,6 +49,7 @@ _SET_SECRET = re.compile(
 _SQUEUE = re.compile(r"\b(?:squeue|sacct)\b")
 _BY_NAME = re.compile(r"\s(?:-n|--name|--jobname)(?:=|\s*)(\"[^\"]*\"|'[^']*'|\S+)")
 _GREP = re.compile(r"^(?:[ef]?grep|rg)\s+(?P<flags>(?:-\w+\s+)*)(?P<pattern>\"[^\"]*\"|'[^']*'|\S+)")
+_ASSIGNS = re.compile(r"(?:export\s+|local\s+|readonly\s+)?([A-Za-z_]\w*)=")
 _ASSIGNED = re.compile(r"^(?:export\s+|local\s+|readonly\s+)?([A-Za-z_]\w*)=(\"[^\"$`]*\"|'[^']*'|[^\s;\"'$`]*)")
 _VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
 _OWN_ID = re.compile(r"SLURM_JOB_?ID")
@@ -109,23 +114,35 @@ def _secret_in(command: str) -> str:
 
 
 def _submits_itself(code: tuple[Piece, ...], header: Header) -> Iterator[Problem]:
-    own_file = re.compile(rf"(?:^|[\s/\"']){re.escape(header.default_name)}(?=$|[\s\"'])")
+    own_file = re.compile(rf"(?:^|[\s/\"'=]){re.escape(header.default_name)}(?=$|[\s\"'])")
+    own_variables: set[str] = set()
+    mend = 'Remove it: the schedule starts it again. For work that goes on by itself use "cronhpc again".'
     for piece in code:
-        for _, command in commands(piece.text):
-            words = bare(command)
-            if not re.match(r"(?:\S+=\S*\s+)*(?:\S*/)?sbatch\s", words):
-                continue
-            if _SELF_WORD.search(words):
-                what = '"sbatch $0": inside a job $0 is a copy in the node\'s spool folder.'
-                mend = 'Remove it: the schedule starts it again. For work that goes on by itself use "cronhpc again".'
-                yield Problem("W302", what, mend, line=piece.line, key="sbatch")
-            elif own_file.search(words):
+        assigned = _ASSIGNS.match(piece.text)
+        if assigned and (_SELF_ANYWHERE.search(piece.text) or "Command=" in piece.text):
+            own_variables.add(assigned[1])
+        for args in _sbatch_arguments(piece.text):
+            if _SELF_WORD.search(args):
+                what = (
+                    '"sbatch $0": submits itself, and that from a copy: inside a job $0 is in the node\'s spool folder.'
+                )
+            elif own_file.search(args) or own_variables & set(_VARIABLE.findall(args)):
                 what = f"submits itself ({header.default_name}): with the schedule that makes two chains of it."
-                mend = 'Remove it: the schedule starts it again. For work that goes on by itself use "cronhpc again".'
-                yield Problem("W302", what, mend, line=piece.line, key="sbatch")
+            else:
+                continue
+            yield Problem("W302", what, mend, line=piece.line, key="sbatch")
+
+
+def _sbatch_arguments(text: str) -> Iterator[str]:
+    """What follows each sbatch of a command line, those sent through ssh or eval included."""
+    for _, command in commands(text):
+        if not _SAYS.match(bare(command)):
+            yield from (match[1] for match in _SBATCH.finditer(command))
 
 
 def _own_folder(code: tuple[Piece, ...]) -> Iterator[Problem]:
+    if any("Command=" in piece.text for piece in code):  # it asks the queue for its own path
+        return
     for piece in code:
         if _SELF_FOLDER.search(piece.text) or _SELF_CUT.search(piece.text):
             what = "the script looks for its own folder by $0, which inside a job is a copy in the node's spool folder."
@@ -182,7 +199,7 @@ def _lost_exit_code(code: tuple[Piece, ...], by: Interpreter) -> Iterator[Proble
     names = [(bare(stage).split() or [""])[0] for stage in stages]
     if len(stages) < 2 or names[-1] in _SINKS or all(name in _HARMLESS for name in names[:-1]):  # noqa: PLR2004 - a pipe
         return
-    what = f'"{names[0]} … | {names[-1]}": the last command is a pipe, so the job counts as fine when {names[0]} fails.'
+    what = f"the last command is a pipe into {names[-1]}: the job counts as fine even when what feeds it fails."
     mend = 'Put "set -o pipefail" above it' + (', and "#!/bin/bash" first.' if by.name in {"sh", "dash"} else ".")
     yield Problem("W305", what, mend, line=last.line, key="pipe")
 
@@ -194,6 +211,7 @@ def _watches_itself(code: tuple[Piece, ...], header: Header) -> Iterator[Problem
     names = {header.job_name, header.job_name.removesuffix(".slurm")} - {""}
     known = {"SLURM_JOB_NAME": header.job_name}
     excluded = any(_OWN_ID.search(p.text) and re.search(r"\bgrep\b.*-\w*v|!=|!~", p.text) for p in code)
+    excluded = excluded or any(re.search(r"-gt\s+1\b|-ge\s+2\b|>\s*1\b", p.text) for p in code)
     for piece in code:
         assigned = _ASSIGNED.match(piece.text)
         if assigned:

@@ -60,6 +60,7 @@ COUNTS = _set(
     "cores-per-socket cpus-per-gpu cpus-per-task mincpus ntasks ntasks-per-core ntasks-per-gpu ntasks-per-node "
     "ntasks-per-socket sockets-per-node threads-per-core"
 )
+SIGNALS = _set("HUP INT QUIT ABRT KILL ALRM TERM USR1 USR2 URG CONT STOP TSTP TTIN TTOU XCPU")  # it knows no others
 MAIL_TYPES = _set(
     "all array_tasks begin end fail invalid_depend none requeue stage_out time_limit time_limit_50 time_limit_80 "
     "time_limit_90"

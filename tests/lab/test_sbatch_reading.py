@@ -1,0 +1,63 @@
+"""The tables of test_header.py and test_lint.py put to the real sbatch: it reads and refuses as we say."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from cronhpc.core.header import read_header
+from tests.lab.conftest import Lab
+from tests.test_header import FOREIGN, READ, REFUSED
+from tests.test_lint import FIRST_LINES, SITUATIONS, TOP
+
+pytestmark = pytest.mark.lab
+
+NOT_IN_EVERY_SLURM = {"options of newer versions are options", "a plugin's option is left alone"}
+SHOWN = ("job-name", "comment", "partition", "error", "output", "account")
+# The first is misspelt, but to sbatch a value like any other; of the second it prints half a character.
+NOT_ASKED = {"a value is missing and taken from the next line", "dashes that are no minus signs"}
+
+
+def ask(lab: Lab, folder: Path, data: bytes) -> tuple[bool, dict[str, str], str]:
+    """Whether sbatch takes the script, what it read, and what it said."""
+    script = folder / "backup.slurm"
+    script.write_bytes(data)
+    done = lab.run(["sbatch", "-v", "--test-only", str(script)], check=False, cwd="/")
+    read = dict(re.findall(r"^sbatch: ([a-z-]+) +: (.*)$", done.stderr, re.MULTILINE))
+    return done.returncode == 0, read, done.stderr
+
+
+@pytest.mark.parametrize("name", sorted((READ.keys() | FOREIGN.keys()) - NOT_IN_EVERY_SLURM))
+def test_sbatch_reads_what_we_read(lab: Lab, tmp_path: Path, name: str) -> None:
+    text = (READ.get(name) or FOREIGN[name])[0]
+    data = f"{TOP}{text}\n".encode()
+    header = read_header(data, "backup.slurm")
+    _, read, said = ask(lab, tmp_path, data)
+    assert "defined options" in said, said
+    for option in SHOWN:
+        mine = header.value(option)
+        theirs = read.get(option)
+        if mine and option in {"output", "error"}:  # sbatch shows whole paths
+            theirs = (theirs or "")[-len(mine) :]
+        assert theirs == mine, said
+    assert ("hold" in read) == header.hold
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED.keys() - NOT_ASKED))
+def test_sbatch_refuses_what_we_say_it_refuses(lab: Lab, tmp_path: Path, name: str) -> None:
+    taken, _, said = ask(lab, tmp_path, f"{TOP}{REFUSED[name][0]}\n".encode())
+    assert not taken, said
+
+
+@pytest.mark.parametrize("name", sorted(FIRST_LINES))
+def test_sbatch_refuses_such_first_lines(lab: Lab, tmp_path: Path, name: str) -> None:
+    taken, _, said = ask(lab, tmp_path, FIRST_LINES[name][0])
+    assert not taken, said
+
+
+@pytest.mark.parametrize("name", sorted(n for n, (_, code, *_) in SITUATIONS.items() if code.startswith("E2")))
+def test_check_calls_an_error_what_sbatch_refuses(lab: Lab, tmp_path: Path, name: str) -> None:
+    taken, _, said = ask(lab, tmp_path, f"{TOP}{SITUATIONS[name][0]}".encode())
+    assert not taken, said
