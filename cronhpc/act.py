@@ -85,6 +85,8 @@ class Actor:
                 except OSError as error:
                     self.note(row, Done.PASSING, f"{error.strerror}: {error.filename}")  # type: ignore[arg-type]  # as above
                 else:
+                    if self.outcomes and self.outcomes[-1].decision is row:
+                        continue  # it has noted more than its success
                     self.note(row, Done.REFUSED if refused else Done.OK, refused or "")  # type: ignore[arg-type]  # as above
 
         return run
