@@ -1,0 +1,151 @@
+# shellcheck shell=bash
+# What demo, test and install share: to find a Python, and to make an environment on a machine where nothing is
+# prepared: no venv module, no pip, no root. Packages are asked for by name, as pip and apt are set up here.
+
+top=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd -P)
+
+say() { printf '%s\n' "$*"; }
+warn() { printf '%s\n' "$*" >&2; }
+fail() {
+  warn "${0##*/}: $*"
+  exit 1
+}
+
+is_root() { [ "$(id -u)" = 0 ]; }
+has() { command -v "$1" >/dev/null 2>&1; }
+
+# Modules, conda and people's profiles set these; any of them would take pip or Python elsewhere.
+unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PIP_TARGET PIP_PREFIX PIP_ROOT PIP_REQUIRE_VIRTUALENV __PYVENV_LAUNCHER__
+export PIP_USER=0 PIP_NO_INPUT=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_WARN_SCRIPT_LOCATION=1
+
+# A quiet command: what it prints is shown only if it fails.
+quietly() {
+  local answer code
+  answer=$("$@" 2>&1 </dev/null)
+  code=$?
+  [ "$code" -eq 0 ] || warn "$answer" "" "failed (exit $code): $*"
+  return "$code"
+}
+
+# --- Python
+
+# The absolute path of a Python that is new enough; CRONHPC_PYTHON names one to be used.
+find_python() {
+  local name path found seen=''
+  local PATH=$PATH:/usr/local/bin:/usr/bin
+  for name in ${CRONHPC_PYTHON:+"$CRONHPC_PYTHON"} python3 python3.14 python3.13 python3.12 python3.11 /usr/bin/python3; do
+    path=$(command -v "$name") || continue
+    # A name on PATH may be a wrapper that has nothing behind it: only one that answers counts.
+    found=$("$path" -c 'import sys; print(sys.executable); print("%d.%d.%d" % sys.version_info[:3])
+sys.exit(sys.version_info < (3, 11))' 2>/dev/null </dev/null) && say "${found%%$'\n'*}" && return
+    [ -z "$found" ] || seen+="${seen:+, }$path is ${found##*$'\n'}"
+    [ "$name" != "${CRONHPC_PYTHON-}" ] || break
+  done
+  warn "No Python of 3.11 or newer was found${seen:+ ($seen)}."
+  if type module >/dev/null 2>&1; then
+    warn "A module brings one here: module avail python; then, for example: module load python/3.12; and call this again."
+  else
+    warn "On a cluster a module brings one (module avail python); on Debian 12 or newer the package python3 does."
+  fi
+  warn "One that lies elsewhere: CRONHPC_PYTHON=/path/to/python3 $0"
+  return 1
+}
+
+# --- Debian's packages, where nothing is installed and nobody is root
+
+# Unpack a Debian package into a folder of its own; nothing on the machine is changed. Fails without Debian.
+unpacked_package() { # PACKAGE FOLDER
+  has apt-get && has dpkg-deb || return 1
+  local store=$2.apt deb
+  mkdir -p "$store/lists/partial" "$store/archives/partial" "$2"
+  if ! (cd "$store" && apt-get -qq download "$1") >/dev/null 2>&1 </dev/null; then
+    # No package lists on this machine: some of our own.
+    local apt=(apt-get -qq -o "Dir::State::lists=$store/lists" -o "Dir::Cache=$store" -o "APT::Sandbox::User=$(id -un)")
+    if ! (cd "$store" && "${apt[@]}" update && "${apt[@]}" download "$1") >"$store/log" 2>&1 </dev/null; then
+      warn "$(tail -n 3 "$store/log")"
+      rm -rf "$store"
+      return 1
+    fi
+  fi
+  for deb in "$store"/*.deb; do dpkg-deb -x "$deb" "$2" || return 1; done
+  rm -rf "$store"
+}
+
+# pip trusts the machine's certificates; where there are none, Debian's own are used.
+bring_certificates() { # FOLDER
+  [ -e /etc/ssl/certs/ca-certificates.crt ] || [ -e /etc/pki/tls/certs/ca-bundle.crt ] && return
+  [ -z "${PIP_CERT-}${SSL_CERT_FILE-}${REQUESTS_CA_BUNDLE-}" ] || return 0
+  unpacked_package ca-certificates "$1/certificates" || return 0
+  cat "$1"/certificates/usr/share/ca-certificates/*/*.crt >"$1/certificates.pem"
+  rm -rf "$1/certificates"
+  export PIP_CERT=$1/certificates.pem
+}
+
+# --- an environment
+
+# Make an environment in FOLDER and install the words that follow there, as pip reads them. One that is complete, of
+# the same Python and for the same words and pyproject.toml is left as it is, and needs no network.
+make_environment() { # FOLDER PYTHON WORD...
+  local folder=$1 python=$2 wanted
+  shift 2
+  wanted="$("$python" -c 'import sys; print(sys.version, sys.executable)') $* $(cksum <"$top/pyproject.toml")"
+  if [ "$(cat "$folder/complete" 2>/dev/null)" = "$wanted" ] && "$folder/bin/python" -c '' 2>/dev/null; then return; fi
+  say "making an environment in $folder ($("$python" --version))"
+  rm -rf "$folder"
+  mkdir -p "$folder" || return
+  bare_environment "$folder" "$python" || return
+  bring_certificates "$folder"
+  bring_pip "$folder" "$python" || return
+  (cd "$top" && quietly "$folder/bin/python" -m pip install --quiet "$@") || return
+  say "$wanted" >"$folder/complete"
+}
+
+# Debian has the venv module without what it needs to bring pip, or has no venv module: an environment is a link to
+# Python beside a file that says so (PEP 405).
+bare_environment() { # FOLDER PYTHON
+  "$2" -m venv --without-pip "$1" >/dev/null 2>&1 </dev/null && return
+  rm -rf "$1"
+  "$2" - "$1" <<'PYTHON'
+import os, sys
+folder = sys.argv[1]
+real = os.path.realpath(getattr(sys, "_base_executable", "") or sys.executable)
+major, minor = sys.version_info[:2]
+os.makedirs(f"{folder}/bin", exist_ok=True)
+os.makedirs(f"{folder}/lib/python{major}.{minor}/site-packages", exist_ok=True)
+for name in ("python", "python3", f"python{major}.{minor}"):
+    os.symlink(real, f"{folder}/bin/{name}")
+with open(f"{folder}/pyvenv.cfg", "w", encoding="utf-8") as file:
+    file.write(f"home = {os.path.dirname(real)}\ninclude-system-site-packages = false\nversion = {major}.{minor}\n")
+PYTHON
+}
+
+# pip comes from Python itself, from a pip that is here, or from Debian's package.
+bring_pip() { # FOLDER PYTHON
+  local own=$1/bin/python wheel place
+  "$own" -m ensurepip --default-pip >/dev/null 2>&1 </dev/null && return
+  place=$("$own" -c 'import sysconfig; print(sysconfig.get_path("purelib"))') || return
+  if "$2" -m pip --version >/dev/null 2>&1; then
+    quietly "$2" -m pip install --quiet --target "$place" pip && return
+  fi
+  for wheel in /usr/share/python-wheels/pip-*.whl; do pip_from_wheel "$own" "$wheel" && return; done
+  unpacked_package python3-pip-whl "$1/wheels" &&
+    for wheel in "$1"/wheels/usr/share/python-wheels/pip-*.whl; do
+      pip_from_wheel "$own" "$wheel" && rm -rf "$1/wheels" && return
+    done
+  warn "There is no pip for $2, and none could be fetched." "On Debian or Ubuntu, as root: apt-get install -y python3-venv" \
+    "Elsewhere: the distribution's python3-pip, or a Python from a module (module avail python)."
+  return 1
+}
+
+pip_from_wheel() { # PYTHON WHEEL
+  [ -e "$2" ] && quietly "$1" "$2/pip" install --quiet --no-index --no-deps "$2"
+}
+
+# Where environments of this checkout lie; elsewhere if the checkout is not ours to write to.
+environments() {
+  case ${CRONHPC_ENV-} in
+    /*) say "$CRONHPC_ENV" ;;
+    ?*) say "$PWD/$CRONHPC_ENV" ;;
+    *) if [ -w "$top" ]; then say "$top/.env"; else say "${XDG_CACHE_HOME:-$HOME/.cache}/cronhpc/env"; fi ;;
+  esac
+}
