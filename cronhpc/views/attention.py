@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core.model import NEVER_STARTS, Reason, Result
+from cronhpc.core.model import NEVER_STARTS, Done, Reason, Result
 from cronhpc.views import runs, text
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ def rows(known: Mapping[str, Any], problems: Iterable[Problem]) -> list[Facts]:
     found = [*_batch(known), *_switches(known)]
     for entry in known["entries"]:
         found.extend(_entry(entry))
+    found.extend(_trouble(row) for row in known["trouble"])
     found.extend(_problem(problem) for problem in problems)
     return found
 
@@ -74,7 +75,8 @@ def _entry(entry: Mapping[str, Any]) -> Iterator[Facts]:
             mend = f"scontrol release {run['job']}" if run["held"] else f"scancel {run['job']}"
             yield _row("held", name, what, mend, when="since", at=run["since"])
     for note in entry["notes"]:
-        yield _noted(name, note)
+        if note["severity"] == "error":  # warnings are for `check`, and for `status NAME`
+            yield _noted(name, note)
 
 
 def _failed(entry: Mapping[str, Any], last: Mapping[str, Any]) -> Facts:
@@ -86,6 +88,25 @@ def _failed(entry: Mapping[str, Any], last: Mapping[str, Any]) -> Facts:
     detail = f" ({text.one_line(last['detail'])})" if last["detail"] else ""
     mend = text.command("logs", entry["name"]) if last["job"] else text.command("status", entry["name"])
     return _row("failed", entry["name"], f"{result}{streak}{code}{signal}{detail}", mend, when="last", at=last["slot"])
+
+
+def _trouble(row: Mapping[str, Any]) -> Facts:
+    verb = _COULD_NOT.get(row["decision"], row["decision"])
+    who = row["entry"] or ("chain" if row["link"] else row["switch"] or f"job {row['job']}")
+    detail = text.one_line(row["detail"]).rstrip(".")
+    again = (
+        "it is tried again at each tick" if row["done"] == Done.PASSING else text.command("status", row["entry"] or "")
+    )
+    return _row("trouble", who, f"{verb}: {detail}", again, when="at", at=row["at"])
+
+
+_COULD_NOT = {
+    "submit": "could not be submitted",
+    "submit link": "no scheduler job could be submitted",
+    "move link": "the scheduler job could not be moved",
+    "stop": "its jobs could not be cancelled",
+    "release": "its job could not be released",
+}
 
 
 def _noted(name: str, note: Mapping[str, Any]) -> Facts:

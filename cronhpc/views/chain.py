@@ -19,7 +19,7 @@ _SLACK = 120  # seconds that a queue may take to start a link that is due
 _OUTAGE = 1.5  # intervals
 
 
-def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, stopped: bool) -> dict[str, Any]:
+def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, stopped: bool, ticked: bool) -> dict[str, Any]:
     """What is known of the chain, the tick's own doings included."""
     found = links.Links.of(world)
     chain = world.chain
@@ -36,7 +36,7 @@ def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, stopped: boo
         "stopped": stopped,
         "by_links": bool(chain.link_name),
         "interval": world.settings.interval,
-        "last_tick": iso(world.last_tick),
+        "last_tick": iso(world.now if ticked else world.last_tick),
         "running": running[0] if running else None,
         **known,
         "resting": resting if chain.wanted and not running else "",

@@ -25,14 +25,14 @@ def run_facts(row: Mapping[str, Any]) -> Facts:
     began, ended, submitted = times["started"], times["ended"], times["submitted"]
     ready = max(submitted, slot) if submitted and slot else submitted  # one submitted ahead waits from its slot on
     return {
-        "entry": str(row.get("name") or (key.entry if key else "")),
+        "entry": str(row.get("entry") or (key.entry if key else "")),
         "slot": iso(slot),
         "attempt": key.attempt if key else _whole(row.get("attempt")) or 1,
         "by_hand": key.by_hand if key else bool(row.get("by_hand")),
         "result": str(row.get("result") or Result.UNKNOWN),
         "exit_code": row.get("exit_code"),
         "signal": row.get("signal"),
-        "job": str(row.get("job_id") or "") or None,
+        "job": str(row.get("job") or "") or None,
         **{name: iso(at) for name, at in times.items()},
         "waited": max(began - ready, 0) if began and ready else None,
         "took": max(ended - began, 0) if began and ended else None,
@@ -50,7 +50,7 @@ def _whole(value: object) -> int | None:
 def ended_facts(name: str, key: Key, ending: Ending, job_id: str | None) -> Facts:
     """The same of an attempt that has ended and is not in history yet."""
     row = {field: getattr(ending, field) for field in ending.__slots__}
-    return run_facts({**row, "name": name, "key": str(key), "job_id": job_id, "result": str(ending.result)})
+    return run_facts({**row, "entry": name, "key": str(key), "job": job_id, "result": str(ending.result)})
 
 
 def live_facts(claim: Claim, job: Job | None, now: int) -> Facts:

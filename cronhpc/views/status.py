@@ -22,6 +22,7 @@ from cronhpc.core.model import (
     entry_id,
 )
 from cronhpc.views import attention, chain, runs
+from cronhpc.views.plan import decision_facts
 from cronhpc.views.times import iso
 
 if TYPE_CHECKING:
@@ -52,10 +53,16 @@ def facts(
     about: About,
     *,
     problems: Iterable[Problem] = (),
-    outcomes: Iterable[Outcome] = (),
+    outcomes: Sequence[Outcome] | None = None,
+    before: Mapping[str, Any] | None = None,
 ) -> Facts:
-    """Everything that `status` shows, JSON-ready. `outcomes`: what the tick has done already, where one did."""
-    outcomes = tuple(outcomes)
+    """Everything that `status` shows, JSON-ready.
+
+    `outcomes`: what came of the plan, where this is a tick's last act; `states` are then those after it. Otherwise
+    `before` is what the last tick wrote: what it could not do is still to be said.
+    """
+    ticked, outcomes = outcomes is not None, outcomes or ()
+    trouble = [_trouble(outcome, world.now) for outcome in outcomes if outcome.done in _TROUBLE]
     found = _Found(world, plan, states, outcomes)
     found_entries = [found.entry(entry) for entry in world.entries]
     result = {
@@ -68,12 +75,31 @@ def facts(
         "cluster": about.cluster or world.settings.cluster,
         "timezone": world.settings.timezone,
         "batch": {"name": about.backend, "answers": world.queue is not None, "error": world.queue_error},
-        "chain": chain.facts(world, plan, outcomes, stopped=about.stopped),
+        "chain": chain.facts(world, plan, outcomes, stopped=about.stopped, ticked=ticked),
         "entries": found_entries,
+        "trouble": trouble if ticked else _still(before, plan),
         "switches": [_switch(switch, world.now) for switch in world.switches],
     }
     result["attention"] = attention.rows(result, _problems(world, problems))
     return seen_at(result, world.now)
+
+
+_TROUBLE = frozenset({Done.FAILED, Done.PASSING})
+
+
+def _trouble(outcome: Outcome, now: int) -> Facts:
+    """What a tick could not do, and why."""
+    row = decision_facts(outcome.decision, {})
+    known = {name: row.get(name) for name in ("decision", "entry", "link", "slot", "job", "switch")}
+    return {**known, "done": str(outcome.done), "detail": outcome.detail, "at": iso(now)}
+
+
+def _still(before: Mapping[str, Any] | None, plan: Plan) -> list[Facts]:
+    """Of what the last tick could not do: what the next one would try again."""
+    wanted = [decision_facts(decision, {}) for decision in plan.decisions]
+    asked = {(row["decision"], row.get("entry"), row.get("link"), row.get("slot")) for row in wanted}
+    rows = before.get("trouble", ()) if before else ()
+    return [row for row in rows if (row["decision"], row["entry"], row["link"], row["slot"]) in asked]
 
 
 def _problems(world: World, problems: Iterable[Problem]) -> list[Problem]:
@@ -120,9 +146,8 @@ class _Found:
         self.submitted = {
             outcome.decision.key: outcome.job_id
             for outcome in outcomes
-            if outcome.done is Done.OK and isinstance(outcome.decision, Submit)
+            if outcome.job_id and isinstance(outcome.decision, Submit)
         }
-        self.acted = bool(outcomes)
 
     def entry(self, entry: Entry) -> Facts:
         state = self.states.get(entry.name, EntryState())

@@ -1,0 +1,140 @@
+"""`cronhpc check [FILE|NAME …]`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+from cronhpc.cli import ATTENTION, BROKEN, FINE
+from cronhpc.cli.common import no_such, paths_of, site_of
+from cronhpc.core.model import SettingsError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from cronhpc.cli.door import Door
+    from cronhpc.core.lint import Facts
+    from cronhpc.core.model import EntryRow, Problem, Settings
+    from cronhpc.store.paths import Paths
+
+HELP = "Look for mistakes in scripts and settings: whatever sbatch or cron would stumble over or silently ignore."
+EXAMPLE = """
+cronhpc check
+cronhpc check backup ~/new-job.slurm
+cronhpc check --format github
+"""
+_ANY_SCHEDULE = "0 4 * * *"  # for a file that lies in no folder of ours yet
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Its own options."""
+    parser.add_argument("names", nargs="*", metavar="NAME|FILE", help="only these entries, or scripts anywhere")
+    parser.add_argument("--format", choices=("text", "json", "github"), default="text", help="how to print it")
+
+
+def run(args: argparse.Namespace, door: Door) -> int:
+    """Exit code 1 if there is anything to mend, 2 if the settings cannot be used."""
+    from cronhpc.views import check
+
+    files = [name for name in args.names if "/" in name or (name.endswith(".slurm") and Path(name).is_file())]
+    names = [name for name in args.names if name not in files]
+    found = [problem for file in files for problem in _file(Path(file))]
+    broken = False
+    if names or not files:
+        more, broken = _directory(args, door, names)
+        found += more
+    found = sorted(set(found), key=lambda p: (p.file, p.line, p.code))
+    door.say(check.render(found, fmt="json" if args.json else args.format))
+    return BROKEN if broken else ATTENTION if found else FINE
+
+
+def _file(path: Path) -> tuple[Problem, ...]:
+    from cronhpc.core.lint import lint_script
+    from cronhpc.store.entries import read_script
+
+    return lint_script(str(path), read_script(str(path)), folder_schedule=_ANY_SCHEDULE, facts=_disk())
+
+
+def _disk() -> Facts:
+    from cronhpc.core.lint import Facts
+
+    return Facts(is_folder=os.path.isdir)
+
+
+def _directory(args: argparse.Namespace, door: Door, names: list[str]) -> tuple[list[Problem], bool]:
+    """What is to be said of a cron directory, and whether its settings are unusable."""
+    from cronhpc.core.model import Settings
+    from cronhpc.read_entries import read_entries
+
+    paths = paths_of(args, door)
+    try:
+        site = site_of(args, door)
+    except SettingsError as error:  # the scripts are looked at all the same, under the default settings
+        looked = _Look(paths, Settings(), ZoneInfo("UTC"), "", names)
+        return [*error.problems, *looked.scripts()], True
+    problems: list[Problem] = []
+    entries = read_entries(site, door.now, problems)
+    looked = _Look(paths, site.settings, ZoneInfo(site.timezone), site.user, names)
+    found = list(looked.scripts())
+    for entry in entries:
+        if names and entry.name not in names:
+            continue
+        from_row = entry.source.startswith("cronhpc.yaml")
+        own = [each for each in (entry.problem, *entry.notes) if each is not None]
+        found += [each for each in own if from_row or each.code >= "E3"]  # the rest is what lint says of the script
+    known = {entry.name for entry in entries}
+    for name in names:
+        if name not in known:
+            raise no_such("entry", name, known)
+    return [*found, *([] if names else problems)], False
+
+
+class _Look:
+    """The scripts of one cron directory, linted one by one."""
+
+    def __init__(self, paths: Paths, settings: Settings, zone: ZoneInfo, user: str, names: list[str]) -> None:
+        self.paths, self.settings, self.zone, self.user, self.names = paths, settings, zone, user, names
+
+    def scripts(self) -> Iterator[Problem]:
+        """All that lint says of them."""
+        from cronhpc.store.entries import scan
+
+        for folder, schedule in (*((f"cron.{name}", text) for name, text in self.settings.folders), ("cron.d", None)):
+            passed_over: list[Problem] = []
+            try:
+                found = scan(self.paths.root, folder, passed_over)
+            except OSError:
+                continue  # named by read_entries
+            for each in found:
+                if not self.names or each.name in self.names:
+                    yield from self._lint(each.source, each.path, schedule, folder if schedule else each.name)
+        for row in self.settings.entries:
+            if row.script and (not self.names or row.name in self.names):
+                yield from self._row(row)
+
+    def _row(self, row: EntryRow) -> Iterator[Problem]:
+        path = str(self.paths.root / Path(row.script).expanduser())
+        yield from self._lint(row.script, path, row.schedule, row.name, in_folder=False)
+
+    def _lint(
+        self, shown: str, path: str, schedule: str | None, hashed: str, *, in_folder: bool = True
+    ) -> tuple[Problem, ...]:
+        from cronhpc.core.lint import lint_script
+        from cronhpc.store.entries import read_script
+
+        try:
+            data = read_script(path)
+        except OSError:
+            return ()  # named by read_entries
+        return lint_script(
+            shown,
+            data,
+            folder_schedule=schedule,
+            zone=self.zone,
+            hash_key=f"{self.user}:{self.paths.root}:{hashed}",
+            facts=_disk(),
+            in_folder=in_folder,
+        )

@@ -1,0 +1,108 @@
+"""What several commands share: opening a cron directory, names and times from the command line."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.cli.commands import UsageError
+from cronhpc.core.model import CronhpcError, SettingsError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterable, Mapping
+
+    from cronhpc.cli.door import Door
+    from cronhpc.core.model import Settings
+    from cronhpc.read import Site
+    from cronhpc.store.paths import Paths
+
+
+class NoSuchError(CronhpcError):
+    """A name that nothing has."""
+
+
+def site_of(args: argparse.Namespace, door: Door) -> Site:
+    """The cron directory meant, opened. Raises DirectoryError, SettingsError, StateError, BatchError, OSError."""
+    from cronhpc.read import open_site
+
+    return open_site(args.dir, args.backend, door.environ)
+
+
+def paths_of(args: argparse.Namespace, door: Door) -> Paths:
+    """The cron directory meant. Raises DirectoryError."""
+    from cronhpc.store.paths import existing
+
+    return existing(args.dir, door.environ)
+
+
+def settings_or_default(paths: Paths) -> Settings:
+    """The settings where they can be used, else the defaults: for commands that must work all the same."""
+    from cronhpc.core.model import Settings
+    from cronhpc.store.settings import read_settings
+
+    try:
+        return read_settings(paths.settings)
+    except (SettingsError, OSError):
+        return Settings()
+
+
+def is_mine(paths: Paths) -> bool:
+    """Whether this user is the one whose scheduler works here; another sees its status.json only."""
+    for path in (paths.state, paths.root):
+        try:
+            return path.lstat().st_uid == os.getuid()
+        except FileNotFoundError:
+            continue
+    return False
+
+
+def written_status(paths: Paths) -> Mapping[str, Any] | None:
+    """What the last tick wrote to status.json; None where there is none yet. Raises StateError, OSError."""
+    from cronhpc.store.files import read_json
+    from cronhpc.views.status import VERSION
+
+    return read_json(paths.status, VERSION)
+
+
+def no_such(what: str, name: str, known: Iterable[str], see: str = "cronhpc status") -> NoSuchError:
+    """The error for a name that no entry has, with the nearest one."""
+    import difflib
+
+    from cronhpc.views.text import name as shown
+    from cronhpc.views.text import word
+
+    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
+    mend = f"Did you mean {word(near[0])}?" if near else f"See: {see}"
+    return NoSuchError(f"There is no {what} called {shown(name)}. {mend}")
+
+
+def count_of(text: str) -> int:
+    """A whole number from 1, for argparse. Raises UsageError."""
+    if text.isascii() and text.isdecimal() and int(text) > 0:
+        return int(text)
+    raise UsageError(f"{text!r} is no number. Write a whole number from 1.")
+
+
+def instant_of(text: str, door: Door, zone_key: str = "", *, past: bool = False) -> int:
+    """An instant as people write it: 2026-11-27, 2026-11-27T14:30, with or without a zone, or 2d (from now).
+
+    `past`: a duration counts back. Raises UsageError.
+    """
+    from datetime import datetime
+
+    from cronhpc.core.duration import DurationError, parse_duration
+
+    try:
+        seconds = parse_duration(text)
+    except DurationError:
+        pass
+    else:
+        return door.now - seconds if past else door.now + seconds
+    try:
+        moment = datetime.fromisoformat(text)
+        if moment.tzinfo is None:
+            moment = moment.replace(tzinfo=door.zone(zone_key))
+        return int(moment.timestamp())
+    except (ValueError, OverflowError):
+        raise UsageError(f"{text!r} is no time. Write it like 2026-11-27T14:30, 2026-11-27 or 2d.") from None

@@ -1,0 +1,114 @@
+"""`cronhpc history [NAME]`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.cli import ATTENTION, FINE
+from cronhpc.cli.commands import UsageError
+from cronhpc.cli.common import count_of, instant_of, paths_of, settings_or_default
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Mapping
+
+    from cronhpc.cli.door import Door
+    from cronhpc.store.paths import Paths
+
+HELP = "What ran and how it ended, newest first."
+EXAMPLE = """
+cronhpc history
+cronhpc history backup --since 7d
+cronhpc history --state failed,missed -n 50
+"""
+_MONTH = 32 * 86400
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Its own options."""
+    parser.add_argument("name", nargs="?", metavar="NAME", help="an entry (else all)")
+    parser.add_argument(
+        "--state", metavar="STATES", help="only these results: ok, failed, missed, killed … with commas"
+    )
+    parser.add_argument("--since", metavar="TIME", help="slots from then on: 7d, 2026-11-01, 2026-11-27T04:00")
+    parser.add_argument("-n", dest="number", type=count_of, metavar="N", help="how many (else 20, or all with --since)")
+
+
+def run(args: argparse.Namespace, door: Door) -> int:
+    """Exit code 1 if nothing was found."""
+    paths = paths_of(args, door)
+    zone_key = settings_or_default(paths).timezone
+    since = 0 if args.since is None else instant_of(args.since, door, zone_key, past=True)
+    number = args.number or (20 if args.since is None else None)
+    found = _newest(_wanted(args, paths, since), number)
+    if args.json:
+        door.json({"since": args.since and since, "runs": found})
+    elif found:
+        from cronhpc.views.history import render
+
+        door.say(render(found, door.style(zone_key)))
+    else:
+        door.say(_nothing(args))
+    return FINE if found or not args.name else ATTENTION
+
+
+def _wanted(args: argparse.Namespace, paths: Paths, since: int) -> Iterator[Mapping[str, Any]]:
+    """Rows as facts, filtered; rows of other kinds (a switch, the chain) are passed over."""
+    from cronhpc.store import history
+    from cronhpc.views.runs import run_facts, when
+
+    states = _states(args.state)
+    for row in history.rows(paths.history):
+        if "result" not in row:
+            continue
+        known = run_facts(row)
+        if args.name not in {None, known["entry"]} or (states and known["result"] not in states):
+            continue
+        if when(known) >= since:
+            yield known
+        elif when(known) < since - _MONTH:
+            return  # files are by month, newest first
+
+
+def _newest(rows: Iterator[Mapping[str, Any]], number: int | None) -> list[Mapping[str, Any]]:
+    """The newest by slot. Files of several machines lie side by side, so one month more than needed is looked at."""
+    from cronhpc.views.runs import when
+
+    found: list[Mapping[str, Any]] = []
+    for row in rows:
+        found.append(row)
+        if number is not None and len(found) >= number and when(found[number - 1]) - when(row) > _MONTH:
+            break
+    found.sort(key=when, reverse=True)
+    return found[:number]
+
+
+def _states(text: str | None) -> frozenset[str]:
+    """The results meant; `failed` means every kind of failure. Raises UsageError."""
+    from cronhpc.core.model import FAILURES, Result
+
+    if text is None:
+        return frozenset()
+    wanted: set[str] = set()
+    for word in (part.strip().lower().replace("-", " ").replace("_", " ") for part in text.split(",")):
+        if word == "failed":
+            wanted.update(map(str, FAILURES))
+        elif word == "unknown":
+            wanted.add(str(Result.UNKNOWN))
+        elif word in set(map(str, Result)):
+            wanted.add(word)
+        else:
+            raise UsageError(f"cronhpc history: no result is called {word!r}. There are: {', '.join(map(str, Result))}")
+    return frozenset(wanted)
+
+
+def _nothing(args: argparse.Namespace) -> str:
+    from cronhpc.views.text import command, name
+
+    asked = [f"--state {args.state}"] if args.state else []
+    asked += [f"--since {args.since}"] if args.since else []
+    if asked:
+        return f"nothing ran{' of ' + name(args.name) if args.name else ''} with {' '.join(asked)}"
+    if args.name:
+        return f"nothing of {name(args.name)} has run yet; now: {command('run', args.name)}"
+    return "nothing has run yet; what comes: cronhpc next"

@@ -1,0 +1,93 @@
+"""`cronhpc run NAME`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.cli import ATTENTION, FINE
+from cronhpc.cli.common import no_such, site_of
+
+if TYPE_CHECKING:
+    import argparse
+
+    from cronhpc.cli.door import Door
+    from cronhpc.core.model import Entry, Outcome
+    from cronhpc.tick import Report
+
+HELP = "Run an entry now, whatever its schedule says; its next slots stay as they are. Switches and trust hold."
+EXAMPLE = "cronhpc run backup"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Its own options."""
+    parser.add_argument("name", metavar="NAME", help="an entry")
+
+
+def run(args: argparse.Namespace, door: Door) -> int:
+    """Exit code 1 if it was not submitted."""
+    from cronhpc.core.model import entry_id
+    from cronhpc.tick import AtWork, tick
+
+    site = site_of(args, door)
+    report = tick(site, door.now, only=entry_id(args.name))
+    if isinstance(report, AtWork):  # never with `only`; the type allows it
+        door.complain(f"another tick is at work ({report.holder}); try again")
+        return ATTENTION
+    entry = next((each for each in report.world.entries if each.name == args.name), None)
+    if entry is None:
+        raise no_such("entry", args.name, (each.name for each in report.world.entries))
+    return _tell(args, door, site.batch.name, report, entry)
+
+
+def _tell(args: argparse.Namespace, door: Door, backend: str, report: Report, entry: Entry) -> int:
+    outcome = report.outcomes[0]
+    facts = _facts(outcome, entry, backend)
+    if args.json:
+        door.json(facts)
+    elif facts["job"] and facts["released"]:
+        door.say(_submitted(facts))
+    else:
+        door.complain(_not_submitted(facts))
+    return FINE if facts["job"] and facts["released"] else ATTENTION
+
+
+def _facts(outcome: Outcome, entry: Entry, backend: str) -> dict[str, Any]:
+    from cronhpc.core.model import Done, Submit, slot_text
+    from cronhpc.views.times import iso
+
+    decision = outcome.decision
+    slot = decision.key.slot if isinstance(decision, Submit) else None
+    log = ""
+    if outcome.job_id and slot is not None and entry.output:
+        number = f"{outcome.job_id}_*" if entry.array else outcome.job_id
+        log = f"log/{decision.key.entry}/{slot_text(slot)}-{number}.out" if isinstance(decision, Submit) else ""
+    return {
+        "entry": entry.name,
+        "job": outcome.job_id,
+        "released": outcome.done is Done.OK,
+        "slot": iso(slot),
+        "log": log,
+        "reason": str(getattr(decision, "reason", "")),
+        "detail": outcome.detail or getattr(decision, "detail", ""),
+        "undo": _undo(outcome.job_id, backend) if outcome.job_id else None,
+        "held": entry.holds_itself,
+    }
+
+
+def _undo(job_id: str, backend: str) -> str:
+    return f"scancel {job_id}" if backend == "slurm" else f"cronhpc kill {job_id} && cronhpc tick"
+
+
+def _submitted(facts: dict[str, Any]) -> str:
+    from cronhpc.views import text
+
+    held = " (its script asks to be held: scontrol release it)" if facts["held"] else ""
+    log = f"\nits log: {text.clean(facts['log'])}, or: {text.command('logs', facts['entry'])}" if facts["log"] else ""
+    return f"submitted {text.name(facts['entry'])} as job {facts['job']}{held}{log}\nundo: {facts['undo']}"
+
+
+def _not_submitted(facts: dict[str, Any]) -> str:
+    from cronhpc.views import text
+
+    why = ": ".join(part for part in (facts["reason"], text.one_line(facts["detail"])) if part)
+    return f"{text.name(facts['entry'])} was not submitted: {why}\nmore: {text.command('status', facts['entry'])}"

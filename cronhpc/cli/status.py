@@ -1,0 +1,119 @@
+"""`cronhpc status [NAME]`."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.cli import ATTENTION, FINE
+from cronhpc.cli.common import is_mine, no_such, paths_of, site_of, written_status
+from cronhpc.core.model import StateError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+
+    from cronhpc.cli.door import Door
+    from cronhpc.store.paths import Paths
+
+HELP = "How everything is, on one screen. With a NAME: that entry in sentences, and why it does not run now."
+EXAMPLE = """
+cronhpc status
+cronhpc status backup
+cronhpc status --watch
+cronhpc status --dir /home/alice/cron     # a colleague's, from her status.json
+"""
+_EVERY = 30
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Its own options."""
+    parser.add_argument("name", nargs="?", metavar="NAME", help="an entry")
+    parser.add_argument("--all", action="store_true", help="everything, also what does not fit on one screen")
+    parser.add_argument("--watch", action="store_true", help=f"look again every {_EVERY} s, until Ctrl-C")
+
+
+def run(args: argparse.Namespace, door: Door) -> int:
+    """Exit code 1 if anything needs attention."""
+    if not args.watch:
+        return _once(args, door)
+    while True:
+        if door.is_terminal:
+            door.out.write("\x1b[H\x1b[2J")
+        _once(args, door)
+        door.out.flush()
+        door.wait(_EVERY)
+        door = door.again()
+
+
+def _once(args: argparse.Namespace, door: Door) -> int:
+    known = facts(args, door)
+    if args.name is not None:
+        return _explain(args, door, known)
+    if args.json:
+        door.json(known)
+    else:
+        from cronhpc.views.screen import render
+
+        door.say(render(known, door.style(known["timezone"]), everything=args.all))
+    return ATTENTION if known["needs_attention"] else FINE
+
+
+def facts(args: argparse.Namespace, door: Door) -> Mapping[str, Any]:
+    """Read now by its owner; by anyone else as the owner's last tick wrote it."""
+    paths = paths_of(args, door)
+    if not is_mine(paths):
+        return _written(paths, door)
+    from cronhpc.core.plan import plan
+    from cronhpc.read import read_world
+    from cronhpc.views import status
+
+    site = site_of(args, door)
+    reading = read_world(site, door.now)
+    about = status.About(
+        directory=str(paths.root),
+        backend=site.batch.name,
+        owner=site.user,
+        host=site.host,
+        stopped=os.path.lexists(paths.stop),
+    )
+    decided = plan(reading.world)
+    return status.facts(
+        reading.world,
+        decided,
+        reading.memory.entries,
+        about,
+        problems=reading.problems,
+        before=_before(paths),
+    )
+
+
+def _before(paths: Paths) -> Mapping[str, Any] | None:
+    try:
+        return written_status(paths)
+    except (OSError, StateError):
+        return None  # only the last tick's troubles would stand there
+
+
+def _written(paths: Paths, door: Door) -> Mapping[str, Any]:
+    from cronhpc.views.status import seen_at
+
+    known = written_status(paths)
+    if known is None:
+        raise StateError(f"{paths.status} is not there yet: its owner's scheduler has not run. Ask for: cronhpc start")
+    return {**seen_at(known, door.now), "from_file": True}
+
+
+def _explain(args: argparse.Namespace, door: Door, known: Mapping[str, Any]) -> int:
+    from cronhpc.views import explain
+
+    entry = next((each for each in known["entries"] if each["name"] == args.name), None)
+    if entry is None:
+        raise no_such("entry", args.name, (each["name"] for each in known["entries"]))
+    rows = [row for row in known["attention"] if row["name"] in {entry["name"], entry["source"]}]
+    schedule = explain.schedule_of(entry)
+    if args.json:
+        door.json({**entry, **explain.facts(entry, schedule, door.now), "attention": rows})
+    else:
+        door.say(explain.render(entry, known, schedule, door.style(known["timezone"])))
+    return ATTENTION if rows or entry["switch"] else FINE

@@ -1,0 +1,163 @@
+"""What kill, unkill, pause and resume share: they only write files, so any teammate may use them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.cli import FINE
+from cronhpc.cli.common import instant_of, is_mine, paths_of, settings_or_default, written_status
+from cronhpc.core.model import StateError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+
+    from cronhpc.cli.door import Door
+    from cronhpc.core.model import Settings
+    from cronhpc.store.paths import Paths
+
+_UNDO = {"kill": "unkill", "pause": "resume"}
+
+
+def add_set_arguments(parser: argparse.ArgumentParser) -> None:
+    """Those of kill and pause."""
+    parser.add_argument("name", metavar="NAME", help="an entry, job id, job name, configured switch, or ALL")
+    parser.add_argument("--reason", default="", metavar="TEXT", help="why; shown wherever the switch is")
+    parser.add_argument("--expires", metavar="TIME", help="it stands until then: 2h, or 2026-11-27T18:00")
+
+
+def set_one(args: argparse.Namespace, door: Door, kind: str) -> int:
+    """Make the switch; say when it acts and how to undo it."""
+    from cronhpc.store.switches import set_switch
+
+    paths = paths_of(args, door)
+    settings = settings_or_default(paths)
+    folder = _folder(paths, kind)
+    expires = instant_of(args.expires, door, settings.timezone) if args.expires else None
+    made = set_switch(folder, args.name, args.reason, expires, settings.kill_group)
+    known = _written(paths, door)
+    facts = {
+        "switch": args.name,
+        "kind": kind,
+        "path": str(folder / args.name),
+        "made": made,
+        **_effect(known, paths),
+        "undo": _command(_UNDO[kind], args.name, args),
+        "note": _unknown_name(args.name, known, settings),
+    }
+    if args.json:
+        door.json(facts)
+    else:
+        door.say(_said(facts, door, settings.timezone))
+    return FINE
+
+
+def _folder(paths: Paths, kind: str) -> Path:
+    return paths.kill if kind == "kill" else paths.pause
+
+
+def _command(verb: str, name: str, args: argparse.Namespace) -> str:
+    from cronhpc.views.text import command, word
+
+    return command(verb, name, f"--dir {word(args.dir)}" if args.dir else "")
+
+
+def _written(paths: Paths, door: Door) -> Mapping[str, Any] | None:
+    from cronhpc.views.status import seen_at
+
+    try:
+        known = written_status(paths)
+    except (OSError, StateError):
+        return None
+    return seen_at(known, door.now) if known else None
+
+
+def _effect(known: Mapping[str, Any] | None, paths: Paths) -> dict[str, Any]:
+    """When the next look at the switches is, by what the last tick wrote."""
+    if known is None:
+        return {"acts": "not yet", "at": None, "mend": "cronhpc start" if is_mine(paths) else None}
+    chain = known["chain"]
+    if chain["state"] not in {"fine", "unknown"}:
+        return {"acts": f"not yet: the scheduler is {chain['state']}", "at": None, "mend": chain["mend"] or None}
+    if chain["wanted"] and chain["by_links"]:
+        after = chain["next"] or chain["spare"]
+        now = "cronhpc tick" if is_mine(paths) else None
+        return {"acts": "at the next tick", "at": after["at"] if after else None, "mend": now}
+    return {"acts": "within seconds where the daemon runs, else at its next tick", "at": None, "mend": None}
+
+
+def _unknown_name(name: str, known: Mapping[str, Any] | None, settings: Settings) -> str:
+    """A remark where no entry or configured switch has the name: a job may, and nobody asks the queue here."""
+    import difflib
+
+    from cronhpc.views.text import word
+
+    if name == "ALL" or name.partition("_")[0].isdecimal() or known is None:
+        return ""
+    names = [*(entry["name"] for entry in known["entries"]), *(row.name for row in settings.switches)]
+    if name in names:
+        return ""
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    nearest = f" (nearest: {word(near[0])})" if near else ""
+    return f"no entry is called that{nearest}: it reaches the jobs that are, now or later"
+
+
+def _said(facts: Mapping[str, Any], door: Door, zone: str) -> str:
+    from cronhpc.views import text
+    from cronhpc.views.times import epoch
+
+    style = door.style(zone)
+    name, kill = text.name(facts["switch"]), facts["kind"] == "kill"
+    done = (
+        "set" if facts["made"] else "it stands already:"
+    ) + f" {facts['kind']} switch {name} ({style.path(facts['path'])})"
+    at = epoch(facts["at"])
+    when = f"{facts['acts']}: {style.clock(at)} ({style.distance(at)})" if at else facts["acts"]
+    what = "everything" if facts["switch"] == "ALL" else name
+    lines = [
+        done,
+        f"{'stops' if kill else 'holds'} {what} {when}" + (f"; at once: {facts['mend']}" if facts["mend"] else ""),
+    ]
+    lines += [f"note: {facts['note']}"] if facts["note"] else []
+    return "\n".join([*lines, f"undo: {facts['undo']}"])
+
+
+# --- removing ------------------------------------------------------------------------------------------------------
+
+
+def unset_one(args: argparse.Namespace, door: Door, kind: str) -> tuple[list[str], list[str]]:
+    """Remove the switch wherever this directory has it: paths removed, and the team's that still stand."""
+    from cronhpc.store.switches import unset_switch
+
+    paths = paths_of(args, door)
+    settings = settings_or_default(paths)
+    folder = _folder(paths, kind)
+    removed = [str(folder / args.name)] if unset_switch(folder, args.name) else []
+    left = []
+    if kind == "kill":
+        for row in settings.switches:
+            file = Path(row.file).expanduser()
+            if row.file and row.name == args.name and unset_switch(file.parent, file.name):
+                removed.append(str(file))
+        team = [Path(each).expanduser() / args.name for each in settings.kill_also]
+        left = [str(path) for path in team if os.path.lexists(path)]
+    return removed, left
+
+
+def lifted(
+    args: argparse.Namespace, door: Door, kind: str, *, removed: list[str], left: list[str], more: list[str]
+) -> str:
+    """What was done, to what, and how to undo it."""
+    from cronhpc.views import text
+
+    style = door.style()
+    lines = [f"removed {style.path(path)}" for path in removed] + more
+    lines += [f"it still stands for the whole team: rm {text.word(path)}" for path in left]
+    if not lines:
+        return f"no {kind} switch {text.name(args.name)} stands. See: cronhpc status"
+    if removed:
+        again = "its next slots run as usual" if kind == "kill" else "what it held is released at the next tick"
+        lines.append(f"{again}; undo: {_command(kind, args.name, args)}")
+    return "\n".join(lines)

@@ -1,0 +1,35 @@
+"""`cronhpc tick`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cronhpc.cli import ATTENTION, FINE
+from cronhpc.cli.common import site_of
+
+if TYPE_CHECKING:
+    import argparse
+
+    from cronhpc.cli.door import Door
+
+HELP = "One pass of the scheduler: read, plan, act, record. Its log is JSON lines, unless it is read on a terminal."
+EXAMPLE = "cronhpc tick"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Its own options."""
+    parser.add_argument("--link", metavar="JOB", default="", help="the scheduler job that this runs in")
+
+
+def run(args: argparse.Namespace, door: Door) -> int:
+    """Exit code 1 if a person should look; where another tick is at work there is nothing to do."""
+    from cronhpc.cli import log
+    from cronhpc.tick import AtWork, tick
+
+    site = site_of(args, door)
+    report = tick(site, door.now, link=args.link)
+    if isinstance(report, AtWork):
+        log.at_work(report, args, door)
+        return FINE
+    log.report(report, args, door, site.settings.timezone)
+    return ATTENTION if report.attention else FINE

@@ -1,0 +1,227 @@
+"""One entry in sentences: when it runs, how it went, and why it does not run now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.core.model import Reason, Result
+from cronhpc.views import runs, text, times
+from cronhpc.views.next import change_words, lowered
+from cronhpc.views.times import epoch, iso
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from cronhpc.core.schedule import Schedule
+    from cronhpc.views.style import Style
+
+Facts = dict[str, Any]
+
+_LOOK = 60 * times.DAY  # how far ahead a clock change is worth a sentence
+
+
+def schedule_of(entry: Mapping[str, Any]) -> Schedule | None:
+    """The entry's schedule by its facts; None where it has none that can be used."""
+    from zoneinfo import ZoneInfo
+
+    from cronhpc.core.schedule import ScheduleError, parse
+
+    try:
+        return parse(entry["schedule"], ZoneInfo(entry["timezone"]), hash_key=entry["hash_key"])
+    except (ScheduleError, KeyError, ValueError, OSError):  # no schedule; a zone that this machine does not know
+        return None
+
+
+def facts(entry: Mapping[str, Any], schedule: Schedule | None, now: int) -> Facts:
+    """What the sentences need beyond the entry's own facts."""
+    change = next(iter(schedule.changes(now, now + _LOOK)), None) if schedule else None
+    return {
+        "words": schedule.in_words() if schedule else "",
+        "clock_change": {"at": iso(change[0]), "timezone": entry["timezone"], "before": change[1], "after": change[2]}
+        if change
+        else None,
+    }
+
+
+def render(entry: Mapping[str, Any], known: Mapping[str, Any], schedule: Schedule | None, style: Style) -> str:
+    """The sentences, the most important first."""
+    more = facts(entry, schedule, style.now)
+    lines = [_title(entry, more, style), *_now(entry, known, style)]
+    lines += [_live(run, style) for run in entry["runs"]]
+    lines += _last(entry, style)
+    if more["clock_change"] and schedule:
+        lines.append(_clock_change(more["clock_change"], schedule, style))
+    lines += [f"Note: {_noted(note)}" for note in entry["notes"]]
+    return "\n".join(lines)
+
+
+def _title(entry: Mapping[str, Any], more: Mapping[str, Any], style: Style) -> str:
+    head = f"{text.name(entry['name'])} ({text.name(entry['source'])})"
+    words = (
+        f": {lowered(more['words'])} ({text.one_line(entry['schedule'])}), {entry['timezone']}" if more["words"] else ""
+    )
+    at = epoch(entry["next"])
+    if at is None:
+        return f"{head}{words}."
+    if at <= style.now:
+        return f"{head}{words}; due since {style.said(at)}."
+    return f"{head}{words}; next {style.whole(at)} ({style.distance(at)})."
+
+
+# --- why not now ---------------------------------------------------------------------------------------------------
+
+
+def _now(entry: Mapping[str, Any], known: Mapping[str, Any], style: Style) -> Iterator[str]:
+    """What holds it back at present, each with its mend."""
+    name, switch, problem = entry["name"], entry["switch"], entry["problem"]
+    if switch:
+        yield _switch(switch, style)
+    if problem:
+        kind = "not trusted" if entry["reason"] == Reason.NOT_TRUSTED else "not run as it is"
+        yield f"It is {kind}: {_noted(problem)}"
+    if entry["suspended"]:
+        since = epoch(entry["suspended"])
+        when = f" since {style.said(since)}" if since else ""
+        failures = text.count(entry["failures"], "failure")
+        yield f"It is suspended{when}, after {failures} in a row. Lift it: {text.command('resume', name)}"
+    if entry["reason"] in {Reason.BUDGET, Reason.UNKNOWN, Reason.QUEUED, Reason.JUST_CHANGED} and not problem:
+        detail = f": {text.one_line(entry['detail'])}" if entry["detail"] else ""
+        yield f"It waits ({entry['reason']}){detail}."
+    chain = known["chain"]
+    if chain["state"] != "fine" and chain["mend"]:
+        yield f"The scheduler is {chain['state']}, so nothing starts by itself. Mend it: {chain['mend']}"
+
+
+def _switch(switch: Mapping[str, Any], style: Style) -> str:
+    kill = switch["kind"] == "kill"
+    since = epoch(switch["since"])
+    reason = f' ("{text.one_line(switch["reason"])}")' if switch["reason"] else ""
+    until = epoch(switch["expires"])
+    when = f", until {style.said(until)}" if until else ""
+    undo = text.command("unkill" if kill else "resume", switch["name"])
+    done = "stopped" if kill else "paused"
+    by = f"{switch['kind']}/{text.name(switch['name'])}, by {text.one_line(switch['by'])}"
+    return f"It is {done} by {by} since {style.said(since) if since else '-'}{reason}{when}. Lift it: {undo}"
+
+
+def _noted(problem: Mapping[str, Any]) -> str:
+    place = problem["file"] + (f":{problem['line']}" if problem["line"] else "")
+    where = f"{text.name(place)}: " if place else ""
+    return f"{where}{problem['code']} {text.one_line(problem['what'])} {text.one_line(problem['mend'])}".rstrip()
+
+
+# --- runs ----------------------------------------------------------------------------------------------------------
+
+
+def _live(run: Mapping[str, Any], style: Style) -> str:
+    slot, started = epoch(run["slot"]), epoch(run["started"])
+    which = "asked for by hand" if run["by_hand"] else f"slot {style.clock(slot)}" if slot else "an unknown slot"
+    head = f"Job {run['job']} ({which})"
+    if started is not None:
+        where = f" on {text.clean(run['node'])}" if run["node"] else ""
+        return f"{head} is running{where} since {style.clock(started)}, for {times.took(style.now - started)} by now."
+    if run["ahead"]:
+        return f"{head} is queued ahead, to begin at its time."
+    why = f": {text.one_line(run['reason'])}" if run["reason"] not in {"", "None"} else ""
+    mend = f" Let it go: scontrol release {run['job']}" if run["held"] else ""
+    return f"{head} is {'held' if run['held'] else 'waiting in the queue'}{why}.{mend}"
+
+
+def _last(entry: Mapping[str, Any], style: Style) -> Iterator[str]:
+    last = entry["last"]
+    if not last:
+        if not entry["runs"]:
+            yield f"It has not run yet. Now: {text.command('run', entry['name'])}"
+        return
+    yield _last_sentence(last, style)
+    streak = _streak(entry)
+    log = f"Its log: {text.clean(last['log'])} ({text.command('logs', entry['name'])})" if last["log"] else ""
+    if streak or log:
+        yield " ".join(part for part in (streak, log) if part)
+
+
+def _last_sentence(last: Mapping[str, Any], style: Style) -> str:
+    slot = epoch(last["slot"])
+    when = style.said(slot) if slot else "an unknown slot"
+    subject = f"The run by hand at {when}" if last["by_hand"] else f"The slot {when}"
+    if not last["job"]:
+        more = f": {text.one_line(last['detail'])}" if last["detail"] else ""
+        return f"{subject} was {_NEVER.get(last['result'], 'recorded as ' + last['result'])}{more}."
+    parts = [f"{subject} was submitted{_at(last['submitted'], style)} as job {last['job']}"]
+    if last["waited"] is not None:
+        parts.append(f"waited {times.took(last['waited'])}")
+    if last["took"] is not None:
+        where = f" on {text.clean(last['node'])}" if last["node"] else ""
+        parts.append(f"ran {times.took(last['took'])}{where}")
+    detail = f" ({text.one_line(last['detail'])})" if last["detail"] else ""
+    attempt = f", in its attempt {last['attempt']}" if last["attempt"] > 1 else ""
+    return f"{', '.join(parts)}, and {_end(last)}{attempt}{detail}."
+
+
+_NEVER = {
+    Result.MISSED: "missed",
+    Result.SKIPPED: "skipped",
+    Result.STOPPED: "stopped by a switch",
+    Result.SUSPENDED: "passed over, as it is suspended",
+    Result.REFUSED: "refused by the batch system",
+}
+_ENDS = {
+    Result.OK: "ended well",
+    Result.TIMEOUT: "hit its time limit",
+    Result.OUT_OF_MEMORY: "ran out of memory",
+    Result.NODE_FAIL: "was lost with its node",
+    Result.CANCELLED: "was cancelled",
+    Result.KILLED: "was stopped by a switch",
+    Result.LOST: "was lost before it started",
+    Result.UNKNOWN: "ended, nobody knows how",
+    Result.REFUSED: "was refused by the batch system",
+}
+
+
+def _end(last: Mapping[str, Any]) -> str:
+    if last["result"] == Result.FAILED:
+        code = f" with exit code {last['exit_code']}" if last["exit_code"] else ""
+        signal = f" by signal {last['signal']}" if last["signal"] else ""
+        return f"failed{code}{signal}"
+    return _ENDS.get(last["result"], f"is recorded as {last['result']}")
+
+
+def _at(at: str | None, style: Style) -> str:
+    moment = epoch(at)
+    return f" at {style.clock(moment, seconds=True)}" if moment is not None else ""
+
+
+def _streak(entry: Mapping[str, Any]) -> str:
+    if entry["failures"] > 1:
+        limit = entry["suspend_after"]
+        after = f"suspend-after is {limit}" if limit else "suspend-after is off"
+        return f"It has failed {entry['failures']} times in a row ({after})."
+    if entry["successes"] > 1 and runs.when(entry["last"]) and entry["last"]["result"] == Result.OK:
+        return f"It has gone well {entry['successes']} times in a row."
+    return ""
+
+
+# --- clocks --------------------------------------------------------------------------------------------------------
+
+
+def _clock_change(change: Mapping[str, Any], schedule: Schedule, style: Style) -> str:
+    words = change_words(change, style).removeprefix("-- ")
+    return f"On {words.replace(': ', ' ', 1)}: {_effect(change, schedule)}."
+
+
+def _effect(change: Mapping[str, Any], schedule: Schedule) -> str:
+    """What the change does to the schedule: a fixed time that is skipped runs at the change, one that repeats once."""
+    from cronhpc.core.schedule import parse
+
+    if schedule.fields is None or schedule.wildcard:
+        return "it follows real time"
+    from zoneinfo import ZoneInfo
+
+    naive = parse(schedule.canonical, ZoneInfo("UTC"))
+    at = epoch(change["at"]) or 0
+    low, high = sorted((at + change["before"], at + change["after"]))
+    if naive.next_epoch(low - 1) >= high:
+        return "its times are not touched"
+    if change["after"] > change["before"]:
+        return "what falls into the hour left out runs once, at the change"
+    return "what falls into the hour that comes twice runs once, the first time"
