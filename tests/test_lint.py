@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import time
 from zoneinfo import ZoneInfo
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from cronhpc.core.lint import CODES, Facts, lint_name, lint_script
 from cronhpc.core.model import Problem
@@ -297,6 +300,73 @@ def test_what_is_not_known_is_not_said() -> None:
     assert lint_script("a.slurm", text, folder_schedule="@daily") == ()
     unknown = Facts(is_folder=lambda _: None)
     assert lint_script("a.slurm", text, folder_schedule="@daily", facts=unknown) == ()
+
+
+ATOMS = [
+    *(
+        "#SBATCH ",
+        "#CRON ",
+        "#PBS ",
+        "--",
+        "-J",
+        "\n",
+        '"',
+        "'",
+        "$(",
+        "(",
+        ")",
+        "`",
+        "<<EOF\n",
+        "EOF\n",
+        "<<-A",
+        "<<<",
+        "|",
+    ),
+    *("||", "&&", "&", ";", "#", " ", "\t", "cd x", "sbatch $0", "squeue -n a", "module load", "a", "=", "*/5 * * * *"),
+    *(
+        "# cronhpc: ignore=W301",
+        "\r\n",
+        "\0",
+        "\xe9",
+        "case x in",
+        "{",
+        "}",
+        "$((1<<2))",
+        "grep -q '[a'",
+        "\\\n",
+        "set -e",
+    ),
+]
+
+
+@given(st.lists(st.sampled_from(ATOMS), max_size=40), st.booleans())
+@settings(max_examples=300, deadline=200, derandomize=True)
+def test_whatever_a_script_holds_it_is_read_and_each_complaint_is_whole(atoms: list[str], with_top: bool) -> None:  # noqa: FBT001 - drawn
+    data = ((TOP if with_top else "") + "".join(atoms)).encode("latin-1")
+    for problem in lint(data):
+        assert problem.code in CODES
+        assert problem.what
+        assert problem.mend
+        assert 0 <= problem.line <= data.count(b"\n") + 1
+
+
+HOSTILE = [
+    "<<A\n" * 5000,
+    "<<" * 20000,
+    "$(" * 20000,
+    "(\n" * 20000,
+    '"' * 9999,
+    "a|" * 20000,
+    "a\\\n" * 20000,
+    "# x\n" * 20000,
+]
+
+
+@pytest.mark.parametrize("body", HOSTILE, ids=lambda body: repr(body[:4]))
+def test_no_script_takes_long(body: str) -> None:
+    started = time.perf_counter()
+    lint(TOP + body)
+    assert time.perf_counter() - started < 2
 
 
 # --- ignore --------------------------------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ The rules of reading are sbatch's own, each tried on 22.05.8 (see tests/test_hea
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from cronhpc.core import cron_line, directives, pbs
@@ -104,13 +105,15 @@ class Header:
     @property
     def wants_gpu(self) -> bool:
         """Whether any component asks for a GPU or a part of one."""
-        return any(self._component_wants_gpu(n) for n in {o.component for o in self.options})
+        components = {o.component for o in self.options}
+        return any(asks_for_gpu({o.name: o.value or "" for o in self.options if o.component == n}) for n in components)
 
-    def _component_wants_gpu(self, number: int) -> bool:
-        last = {o.name: o.value or "" for o in self.options if o.component == number}
-        if any(_asked(last.get(name, "0")) for name in _GPU_COUNTS):
-            return True
-        return any(_names_gpu(item) for name in ("gres", "tres-per-task") for item in last.get(name, "").split(","))
+
+def asks_for_gpu(options: Mapping[str, str]) -> bool:
+    """Whether sbatch options (long names without dashes) ask for a GPU or a part of one."""
+    if any(_asked(options.get(name, "0")) for name in _GPU_COUNTS):
+        return True
+    return any(_names_gpu(item) for name in ("gres", "tres-per-task") for item in options.get(name, "").split(","))
 
 
 def _asked(count: str) -> bool:

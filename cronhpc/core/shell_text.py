@@ -10,6 +10,7 @@ _SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "ksh93", "mksh", "zsh"}
 _SPECIAL = re.compile(r"[\\'\"#\n]|<<")
 _HEREDOC = re.compile(r"<<(-?)[ \t]*(?:'([^'\n]+)'|\"([^\"\n]+)\"|\\?([A-Za-z_][\w.+-]*))")
 _IN_DOUBLE = re.compile(r'\\.|[^"\\]+', re.DOTALL)
+_UNCLOSED = 20  # more here-documents without an end than this are something else
 _SEPARATORS = re.compile(r"\|\||&&|(?<![<>&])&(?![>&\d])|(?<!>)\|&?|;+|\n")
 _LEADING = re.compile(r"\s*(?:(?:if|then|else|elif|while|until|do|time|exec|!|\{|\()\s+|\()*")
 
@@ -65,6 +66,7 @@ class _Lexer:
         self.start = 0
         self.heredocs: list[tuple[str, bool]] = []
         self.comments: list[Piece] = []
+        self.unclosed = 0
 
     def pieces(self) -> Iterator[Piece]:
         while self.at < len(self.text):
@@ -111,7 +113,8 @@ class _Lexer:
             self.at += 1
             return
         for delimiter, tabs in self.heredocs:
-            self._skip_heredoc(delimiter, tabs=tabs)
+            if self.unclosed < _UNCLOSED:
+                self._skip_heredoc(delimiter, tabs=tabs)
         self.heredocs = []
         yield from self._flush()
         self.at += 1
@@ -126,6 +129,7 @@ class _Lexer:
                 self.at = end if end >= 0 else len(self.text)
                 return
             at = end
+        self.unclosed += 1
 
     def _comment(self) -> None:
         before = self.text[self.at - 1] if self.at else "\n"
@@ -139,14 +143,17 @@ class _Lexer:
         self.at = end
 
     def _heredoc(self) -> None:
-        match = _HEREDOC.match(self.text, self.at)
-        joined = "".join(self.parts)
-        arithmetic = joined.count("((") > joined.count("))")
-        if match and not arithmetic and not self.text.startswith("<<<", self.at):
+        here_string = self.text.startswith("<<<", self.at)
+        match = None if here_string else _HEREDOC.match(self.text, self.at)
+        if match and not self._in_arithmetic():
             self.heredocs.append((match[2] or match[3] or match[4], bool(match[1])))
             self._take(match.end())
         else:
-            self._take(self.at + (3 if self.text.startswith("<<<", self.at) else 2))
+            self._take(self.at + (3 if here_string else 2))
+
+    def _in_arithmetic(self) -> bool:
+        joined = "".join(self.parts)
+        return joined.count("((") > joined.count("))")
 
     def _escape(self) -> None:
         if self.text.startswith("\\\n", self.at):
