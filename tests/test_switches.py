@@ -16,11 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cronhpc.core.model import Switch
+from cronhpc.inside.switch_file import clean, expiry
 from cronhpc.store.switches import (
     SwitchError,
     check_name,
-    clean,
-    expiry,
     list_switches,
     scan,
     set_switch,

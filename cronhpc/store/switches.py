@@ -1,34 +1,26 @@
 """Switches on disk: files in kill/ and pause/ (and configured places) whose *names* stop or hold jobs.
 
-Teammates may write there, so whatever lies there is only ever named, never followed, executed or expanded: a link,
-fifo, device or folder is a switch by its name alone, and only a regular file is read, for at most 4 KiB.
+Teammates may write there, so whatever lies there is only ever named, never followed, executed or expanded.
 """
 
 from __future__ import annotations
 
 import errno
-import functools
 import os
-import re
 import stat
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from cronhpc.core.duration import DurationError, parse_duration
 from cronhpc.core.model import CronhpcError, Problem, Switch
+from cronhpc.inside.switch_file import LAST, clean, content, owner, text_of
 from cronhpc.store.paths import MARKER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-_READ = 4096  # bytes of a switch that are looked at
 _MOST_READ = 500  # files of a folder whose content is looked at; all names count
-_REASON = 200  # characters shown
 _SKEW = 60  # seconds by which clocks of file servers differ harmlessly
-_LAST = 253402300799  # the end of the year 9999: what a calendar can still write
-_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x9b[0-?]*[ -/]*[@-~]|\x1b.?")
-_EXPIRES = re.compile(r"\s*expires\s*:(.*)", re.IGNORECASE)
 
 
 class SwitchError(CronhpcError):
@@ -120,73 +112,16 @@ def _look(kind: str, name: str, path: Path, problems: list[Problem], now: int, *
         status = os.lstat(path)
     except OSError:  # listed, and on NFS not yet to be seen by a stat: its name is what counts
         return Switch(kind, name, str(path), by="unknown", since=now)
-    text = _text(path) if read and stat.S_ISREG(status.st_mode) else ""
-    since = min(max(int(status.st_mtime), 0), _LAST)
+    since = min(max(int(status.st_mtime), 0), LAST)
     where = f"{path.parent.name}/{clean(name)}"
     if since > now + _SKEW:
         what = f"dated {_iso(since)}, which is in the future."
         problems.append(Problem("W502", what, "Touch it, or mend the clock of the machine that made it.", where))
-    reason, expires = _content(text, since, where, problems)
-    return Switch(kind, name, str(path), _owner(status.st_uid), since, reason, expires)
-
-
-def _text(path: Path) -> str:
-    try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    except OSError:
-        return ""
-    try:
-        return os.read(fd, _READ).decode("utf-8", "replace") if stat.S_ISREG(os.fstat(fd).st_mode) else ""
-    except OSError:
-        return ""
-    finally:
-        os.close(fd)
-
-
-def _content(text: str, since: int, where: str, problems: list[Problem]) -> tuple[str, int | None]:
-    reason: list[str] = []
-    expires: int | None = None
-    for line in text.splitlines():
-        match = _EXPIRES.fullmatch(line)
-        if match is None:
-            reason.append(line)
-            continue
-        try:
-            expires = expiry(match[1], since)
-        except ValueError:
-            what = f"expires: {clean(match[1])!r} is neither a duration nor a time; it stands until it is removed."
-            problems.append(Problem("W503", what, "Write expires: 2h, or expires: 2026-11-27T18:00.", where))
-    return clean(" ".join(reason)), expires
-
-
-def expiry(text: str, since: int) -> int:
-    """The instant meant by `2h` (after `since`) or an ISO time (without a zone: this machine's). Raises ValueError."""
-    text = text.strip()
-    try:
-        return min(since + parse_duration(text), _LAST)
-    except DurationError:
-        pass
-    try:
-        return int(datetime.fromisoformat(text).astimezone().timestamp())
-    except OverflowError:
-        raise ValueError(f"{text} is too far away") from None
-
-
-def clean(text: str, most: int = _REASON) -> str:
-    """`text` as one printable line of at most `most` characters: no escapes, controls or direction marks."""
-    plain = _ESCAPES.sub("", text)
-    line = " ".join("".join(c if c.isprintable() else " " for c in plain).split())
-    return line if len(line) <= most else line[: most - 1] + "…"
-
-
-@functools.lru_cache(maxsize=256)
-def _owner(uid: int) -> str:
-    import pwd
-
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
+    reason, expires, odd = content(text_of(str(path), status) if read else "", since)
+    if odd:
+        what = f"expires: {odd!r} is neither a duration nor a time; it stands until it is removed."
+        problems.append(Problem("W503", what, "Write expires: 2h, or expires: 2026-11-27T18:00.", where))
+    return Switch(kind, name, str(path), owner(status.st_uid), since, reason, expires)
 
 
 def _iso(instant: int) -> str:
@@ -289,7 +224,7 @@ def _refused(folder: Path, name: str, error: OSError, done: str) -> SwitchError:
             status = os.stat(folder)
         except OSError:
             return SwitchError(f"{what} Ask the owner of {where} to let you in.")
-        mend = f"Ask {_owner(status.st_uid)} for: chgrp GROUP {where} && chmod 2775 {where}"
+        mend = f"Ask {owner(status.st_uid)} for: chgrp GROUP {where} && chmod 2775 {where}"
         return SwitchError(f"{what} {mend}")
     if error.errno == errno.ENOTEMPTY:
         return SwitchError(

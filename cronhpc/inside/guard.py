@@ -1,0 +1,334 @@
+"""`cronhpc guard [options] -- COMMAND…`: run a command, and end it when a kill switch is set.
+
+    cronhpc guard --kill-switch /proj/team/kill/training17 --grace 5m -- python train.py
+    cronhpc guard --warn-before-end 10m --signal USR1 -- python train.py
+
+The command runs in a process group of its own. A signal that reaches the guard is passed to that group, and the
+command's exit code is the guard's (128 + n where signal n ended it). When a switch is set the group gets `--signal`;
+what is left of it after `--grace` gets KILL, and the guard exits with STOPPED_EXIT, whatever the command's own code.
+If the switch is set already, nothing is started.
+
+With `--warn-before-end`, `--signal` is sent that long before the job's time limit. Slurm says the same with TERM when
+it preempts a job: then, too, the command gets `--signal`, and the TERM itself only after the grace.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import sys
+import time
+from typing import TYPE_CHECKING
+
+from cronhpc.inside import job_end, switch_file
+from cronhpc.inside.kill_switch import standing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+STOPPED_EXIT = 113  # a kill switch ended the command, or kept it from starting
+USAGE_EXIT, NOT_EXECUTABLE, NOT_FOUND, BY_SIGNAL = 2, 126, 127, 128  # as shells have them
+
+_PASSED_ON = frozenset(
+    {signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2}
+    | {signal.SIGALRM, signal.SIGCONT, signal.SIGWINCH}
+)
+_WATCHED = _PASSED_ON | {signal.SIGCHLD}
+_LINGER = 10.0  # seconds after KILL for what the kernel is slow to give up
+_WHILE_ENDING = 0.25  # seconds between looks at what is left of the group
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `guard`."""
+    parser.add_argument(
+        "--kill-switch",
+        action="append",
+        default=[],
+        metavar="PATH|NAME",
+        help="a file, or the name of a switch in the cron directory's kill/ (default there: ALL, and this job's "
+        "entry, name and id); may be given several times",
+    )
+    parser.add_argument("--grace", type=_duration, default=300.0, metavar="TIME", help="from signal to KILL (5m)")
+    parser.add_argument("--signal", type=_signal, default=signal.SIGTERM, metavar="NAME", help="sent first (TERM)")
+    parser.add_argument("--every", type=_duration, default=5.0, metavar="TIME", help="how often to look (5s)")
+    parser.add_argument(
+        "--warn-before-end", type=_duration, metavar="TIME", help="send --signal this long before the job's time limit"
+    )
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="what to run")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Parse `argv` and run; the exit code."""
+    parser = argparse.ArgumentParser(
+        prog="cronhpc guard",
+        description="Run a command, and end it when a kill switch is set.",
+        epilog=f"Exit code: the command's; {STOPPED_EXIT} where a kill switch ended it, or kept it from starting.",
+    )
+    add_arguments(parser)
+    return run(parser.parse_args(argv))
+
+
+def run(args: argparse.Namespace) -> int:
+    """Guard `args.command`; the exit code."""
+    command = args.command[1:] if args.command[:1] == ["--"] else args.command
+    if not command:
+        _say("there is no command. Write: cronhpc guard [options] -- COMMAND")
+        return USAGE_EXIT
+    try:
+        paths = switch_paths(args.kill_switch, getattr(args, "dir", None), os.environ)
+    except ValueError as error:
+        _say(str(error))
+        return USAGE_EXIT
+    guard = Guard(
+        paths,
+        command,
+        first=args.signal,
+        grace=args.grace,
+        every=args.every,
+        warn_before_end=args.warn_before_end,
+    )
+    return guard.run()
+
+
+def switch_paths(asked: Sequence[str], directory: str | None, environ: Mapping[str, str]) -> list[str]:
+    """Where the switches lie: paths as they are, names in the cron directory's kill/. Raises ValueError."""
+    folder = os.path.join(directory or _cron_directory(environ), "kill")
+    if not asked:
+        names = ["ALL", *(environ.get(name, "") for name in ("CRONHPC_ENTRY", "SLURM_JOB_NAME", "SLURM_JOB_ID"))]
+        if "SLURM_ARRAY_JOB_ID" in environ:
+            names.append(environ["SLURM_ARRAY_JOB_ID"])
+            names.append(f"{environ['SLURM_ARRAY_JOB_ID']}_{environ.get('SLURM_ARRAY_TASK_ID', '')}")
+        in_use = os.path.isdir(folder)
+        return [os.path.join(folder, name) for name in dict.fromkeys(names) if name and "/" not in name and in_use]
+    if any("/" not in each for each in asked) and not os.path.lexists(os.path.join(folder, "..", "cronhpc.yaml")):
+        raise ValueError(f"{os.path.dirname(folder)} is no cron directory to look for a name in. Give a path with a /.")
+    return [os.path.abspath(each) if "/" in each else os.path.join(folder, each) for each in asked]
+
+
+def _cron_directory(environ: Mapping[str, str]) -> str:
+    if environ.get("CRONHPC_DIR"):
+        return environ["CRONHPC_DIR"]
+    return os.path.join(environ["WORK"], "cron") if environ.get("WORK") else os.path.expanduser("~/cron")
+
+
+class Guard:
+    """One command under watch. All waiting is in `sigtimedwait`: between looks nothing runs."""
+
+    def __init__(
+        self,
+        paths: Sequence[str],
+        command: Sequence[str],
+        *,
+        first: signal.Signals = signal.SIGTERM,
+        grace: float = 300.0,
+        every: float = 5.0,
+        warn_before_end: float | None = None,
+    ) -> None:
+        self.paths = list(paths)
+        self.command = list(command)
+        self.first = first
+        self.grace = grace
+        self.every = max(every, 0.01)
+        self.warn_before_end = warn_before_end
+        self.end = job_end.known(os.environ) if warn_before_end is not None else None
+        if warn_before_end is not None and self.end is None:
+            _say("Slurm does not say when this job ends: no warning before its limit.")
+        self.warned = False
+        self.kill_at: float | None = None  # monotonic; TERM that was held back, or KILL after a switch
+        self.pid = 0
+        self.code: int | None = None
+        self._unknown: set[str] = set()
+
+    def run(self) -> int:
+        """Start the command and see it through; the exit code."""
+        found = self.switch()
+        if found is not None:
+            _say(f"not started: {_who(found)}")
+            return STOPPED_EXIT
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would lose the exit code
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
+        try:
+            code = self._start(before)
+            return self._watch() if code is None else code
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+    def _start(self, mask: set[signal.Signals] | set[int]) -> int | None:
+        """Fork; an exit code where there is no such command."""
+        defaults = [signal.SIGPIPE, signal.SIGXFSZ]  # which Python ignores, and a command must not
+        try:
+            self.pid = os.posix_spawnp(
+                self.command[0], self.command, os.environ, setpgroup=0, setsigmask=mask, setsigdef=defaults
+            )
+        except FileNotFoundError:
+            _say(f"{switch_file.clean(self.command[0])}: command not found")
+            return NOT_FOUND
+        except OSError as error:
+            _say(f"{switch_file.clean(self.command[0])}: {error.strerror}")
+            return NOT_EXECUTABLE
+        return None
+
+    # --- watching
+
+    def _watch(self) -> int:
+        look_at = time.monotonic() + self.every
+        while self.code is None:
+            wake = min(filter(None, (look_at, self.kill_at, self._warning_at())))
+            self._wait(wake - time.monotonic())
+            now = time.monotonic()
+            if self.kill_at is not None and now >= self.kill_at:
+                self.kill_at = None
+                self._send(signal.SIGTERM)
+            if now >= (self._warning_at() or now + 1):
+                self._warn_of_the_end()
+            if self.code is None and now >= look_at:
+                look_at = now + self.every
+                found = self.switch()
+                if found is not None:
+                    return self._stop(found)
+        return self.code
+
+    def _wait(self, timeout: float) -> None:
+        """Until a signal or the time comes."""
+        got = signal.sigtimedwait(_WATCHED, max(timeout, 0.0))
+        if got is None:
+            return
+        if got.si_signo == signal.SIGCHLD:
+            self._reap()
+        elif got.si_signo == signal.SIGTERM and self.warn_before_end is not None and not self.warned:
+            self._warn("the job was told to end")
+            self.kill_at = time.monotonic() + self.grace
+        else:
+            if got.si_signo == signal.SIGCONT and self.warn_before_end is not None:
+                self.end = job_end.asked(os.environ) or self.end  # preemption begins with CONT and a nearer end
+            self._send(signal.Signals(got.si_signo))
+
+    def _reap(self) -> None:
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        if pid:
+            code = os.waitstatus_to_exitcode(status)
+            self.code = code if code >= 0 else BY_SIGNAL - code
+
+    def _send(self, number: signal.Signals) -> None:
+        try:
+            os.killpg(self.pid, number)
+        except (ProcessLookupError, PermissionError):
+            return  # all gone; or what is left runs as somebody else
+
+    def switch(self) -> switch_file.Found | None:
+        """The first switch that stands; one that cannot be looked at is said once, and neither stands nor is gone."""
+        for path in self.paths:
+            try:
+                found = standing(path)
+            except OSError as error:
+                if path not in self._unknown:
+                    self._unknown.add(path)
+                    _say(f"cannot tell whether {switch_file.clean(path)} is set: {error.strerror}. Going on.")
+                continue
+            self._unknown.discard(path)
+            if found is not None:
+                return found
+        return None
+
+    # --- ending
+
+    def _stop(self, found: switch_file.Found) -> int:
+        began = time.monotonic()
+        _say(f"{_who(found)}: sending {self.first.name.removeprefix('SIG')}, KILL in {self.grace:g} s")
+        self._send(self.first)
+        how = f"ended after {self._until_gone(began + self.grace) - began:.1f} s"
+        if self._alive():
+            self._send(signal.SIGKILL)
+            self._until_gone(time.monotonic() + _LINGER)
+            how = f"did not end within {self.grace:g} s, killed"
+            if self._alive():
+                how += "; some of it is stuck in the kernel"
+        _say(f"{_who(found)}: {how}")
+        return STOPPED_EXIT
+
+    def _until_gone(self, limit: float) -> float:
+        while self._alive() and time.monotonic() < limit:
+            self._wait(min(_WHILE_ENDING, limit - time.monotonic()))
+        return time.monotonic()
+
+    def _alive(self) -> bool:
+        """Whether anything of the group still runs (the dead that nobody has reaped do not count)."""
+        if self.code is None:
+            return True
+        try:
+            os.killpg(self.pid, 0)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            return True
+        return _any_running(self.pid)
+
+    # --- the job's own end
+
+    def _warning_at(self) -> float | None:
+        """The monotonic instant to warn at."""
+        if self.warned or self.warn_before_end is None or self.end is None:
+            return None
+        return time.monotonic() + self.end - self.warn_before_end - _now()
+
+    def _warn_of_the_end(self) -> None:
+        """The limit may have been moved since: ask before a warning that cannot be taken back."""
+        end = job_end.asked(os.environ)
+        if end is not None and self.warn_before_end is not None and end - self.warn_before_end > _now():
+            self.end = end
+            return
+        self._warn("the job's time limit is near")
+
+    def _warn(self, why: str) -> None:
+        self.warned = True
+        _say(f"{why}: sending {self.first.name.removeprefix('SIG')}")
+        self._send(self.first)
+
+
+def _any_running(group: int) -> bool:
+    for name in os.listdir("/proc"):
+        if name.isdecimal():
+            try:
+                with open(f"/proc/{name}/stat", "rb") as file:
+                    state, _, pgrp = file.read().rpartition(b")")[2].split()[:3]
+            except (OSError, ValueError):
+                continue
+            if int(pgrp) == group and state not in (b"Z", b"X"):
+                return True
+    return False
+
+
+def _who(found: switch_file.Found) -> str:
+    since = ""
+    if found.since is not None:
+        since = time.strftime(" since %a %d %b %H:%M:%S", time.localtime(found.since))
+    reason = f': "{found.reason}"' if found.reason else ""
+    return f"stopped by {found.by}{since} ({switch_file.clean(found.path)}{reason})"
+
+
+def _now() -> float:
+    return time.time()  # noqa: TID251 - inside a job there is nobody to pass now
+
+
+def _say(text: str) -> None:
+    print(f"cronhpc guard: {text}", file=sys.stderr, flush=True)
+
+
+def _duration(text: str) -> float:
+    found = switch_file.seconds(f"{text}s" if text.replace(".", "", 1).isdecimal() else text)
+    if found is None:
+        raise argparse.ArgumentTypeError(f"{text!r} is no time. Write it as 90s, 10m or 1h30m.")
+    return found
+
+
+def _signal(text: str) -> signal.Signals:
+    name = text.upper().removeprefix("SIG")
+    try:
+        return signal.Signals(int(text)) if text.isdecimal() else signal.Signals[f"SIG{name}"]
+    except (KeyError, ValueError):
+        raise argparse.ArgumentTypeError(f"{text!r} is no signal. Write TERM, USR1, INT or HUP.") from None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

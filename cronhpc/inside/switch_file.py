@@ -1,0 +1,121 @@
+"""One switch file, read with care: the standard library only, as jobs read it too.
+
+Teammates may write there, so a link, fifo, device or folder counts by its name alone, and of a regular file at most
+4 KiB are read. What it says is only ever shown, cleaned.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import stat
+from typing import NamedTuple
+
+_READ = 4096  # bytes
+_REASON = 200  # characters
+LAST = 253402300799  # the end of the year 9999: what a calendar can still write
+_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x9b[0-?]*[ -/]*[@-~]|\x1b.?")
+_EXPIRES = re.compile(r"\s*expires\s*:(.*)", re.IGNORECASE)
+_UNITS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
+_DURATION = re.compile("".join(rf"(?:([0-9]{{1,9}}(?:\.[0-9]{{1,6}})?){unit})?" for unit in _UNITS))
+
+
+class Found(NamedTuple):
+    """A switch that is there."""
+
+    path: str
+    by: str  # the file's owner; "unknown" where a stat does not tell yet
+    since: int | None
+    reason: str  # one printable line
+    expires: int | None
+
+
+def look(path: str) -> Found | None:
+    """The switch at `path`; None: there is none. Raises OSError where that cannot be known, as for a missing mount.
+
+    Where a stat sees nothing the folder is listed: on NFS a stat may be a minute old, and a listing is not.
+    """
+    try:
+        status = os.lstat(path)
+    except FileNotFoundError:
+        folder, name = os.path.split(path)
+        with os.scandir(folder or ".") as rows:
+            listed = any(row.name == name for row in rows)
+        return Found(path, "unknown", None, "", None) if listed else None
+    since = min(max(int(status.st_mtime), 0), LAST)
+    reason, expires, _ = content(text_of(path, status), since)
+    return Found(path, owner(status.st_uid), since, reason, expires)
+
+
+def text_of(path: str, status: os.stat_result) -> str:
+    """The start of a regular file; of anything else, and of what cannot be read, nothing."""
+    if not stat.S_ISREG(status.st_mode):
+        return ""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return ""
+    try:
+        return os.read(fd, _READ).decode("utf-8", "replace") if stat.S_ISREG(os.fstat(fd).st_mode) else ""
+    except OSError:
+        return ""
+    finally:
+        os.close(fd)
+
+
+def content(text: str, since: int) -> tuple[str, int | None, str]:
+    """(reason, the instant it expires, what stands behind `expires:` and cannot be read)."""
+    reason: list[str] = []
+    expires: int | None = None
+    odd = ""
+    for line in text.splitlines():
+        match = _EXPIRES.fullmatch(line)
+        if match is None:
+            reason.append(line)
+            continue
+        try:
+            expires = expiry(match[1], since)
+        except ValueError:
+            odd = clean(match[1]) or "nothing"
+    return clean(" ".join(reason)), expires, odd
+
+
+def expiry(text: str, since: int) -> int:
+    """The instant meant by `2h` (after `since`) or an ISO time (without a zone: this machine's). Raises ValueError."""
+    text = text.strip()
+    after = seconds(text)
+    if after is not None:
+        return min(since + int(after), LAST)
+    from datetime import datetime
+
+    try:
+        return int(datetime.fromisoformat(text).astimezone().timestamp())
+    except OverflowError:
+        raise ValueError(f"{text} is too far away") from None
+
+
+def seconds(text: str) -> float | None:
+    """What `90s`, `1h30m` or `0.5s` says; None where it says no duration."""
+    match = _DURATION.fullmatch(text)
+    if not text or match is None:
+        return None
+    return sum(float(n) * unit for n, unit in zip(match.groups(), _UNITS.values(), strict=True) if n)
+
+
+def clean(text: str, most: int = _REASON) -> str:
+    """`text` as one printable line of at most `most` characters: no escapes, controls or direction marks."""
+    plain = _ESCAPES.sub("", text)
+    line = " ".join("".join(c if c.isprintable() else " " for c in plain).split())
+    return line if len(line) <= most else line[: most - 1] + "…"
+
+
+@functools.lru_cache(maxsize=256)
+def owner(uid: int) -> str:
+    """The user's name, or the number where there is none."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
