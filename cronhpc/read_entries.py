@@ -139,14 +139,13 @@ class _Reader:
         header = read_header(data, os.path.basename(found.path))  # noqa: PTH119 - a text, no path
         policies, wrong = parse_policies(header.cron.policies if header.cron else (), self._policies())
         problems = [replace(each, file=found.source) for each in (*header.problems, *wrong)]
-        in_folder = header.cron is None
-        text = schedule if header.cron is None else header.cron.schedule
+        own = header.cron.schedule if header.cron else ""  # a line may hold policies only
         entry = replace(
             blank,
-            schedule=text,
+            schedule=own or schedule,
             policies=policies,
             timezone=policies.timezone or self.site.timezone,
-            hash_key=self._hash_key(found.source.rpartition("/")[0] if in_folder else found.name),
+            hash_key=self._hash_key(found.name if own else found.source.rpartition("/")[0]),
             **self._asked(header),
         )
         return self._checked(entry, data, problems, header)
@@ -177,7 +176,7 @@ class _Reader:
 
         if not entry.schedule:
             mend = "Write one beside the #SBATCH lines: #CRON */30 8-18 * * mon-fri"
-            return [Problem("E104", "no #CRON line: nothing says when it runs.", mend, entry.source)]
+            return [Problem("E107", "no #CRON line: nothing says when it runs.", mend, entry.source)]
         try:
             schedule_of(entry)
         except ScheduleError as error:
