@@ -135,7 +135,12 @@ class Local:
             self._replan(number, comment=comment)
         self.release(job_ids)
 
-    def endings(self, job_ids: Sequence[str], since: int) -> Mapping[str, Ending]:
+    def endings(
+        self,
+        job_ids: Sequence[str],
+        since: int,
+        tokens: Mapping[str, str] | None = None,  # noqa: ARG002 - ids are never used again here
+    ) -> Mapping[str, Ending]:
         """How jobs submitted at `since` or later ended."""
         jobs = [self._row(number) for number in self._known(job_ids)]
         return {job.id: rows.ending(job) for job in jobs if job and not job.live and (job.submitted or 0) >= since}

@@ -10,11 +10,15 @@ from cronhpc.core.model import CronhpcError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from cronhpc.batch.site import Site
     from cronhpc.core.model import Ending, Queue
 
 
 class BatchError(CronhpcError):
-    """A command of the batch system failed. `text` is what it printed."""
+    """A command of the batch system failed. `text` is what it printed.
+
+    Itself, and none of its leaves: there was an answer, a no to this one thing, and it may be a yes another time.
+    """
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
@@ -67,7 +71,7 @@ class Batch(Protocol):
         ...
 
     def submit(self, job: Submission) -> str:
-        """The new job's id. Raises Unreachable (the job may exist all the same), Refused, Limited."""
+        """The new job's id. Raises Unreachable (the job may exist all the same), Refused, Limited, BatchError."""
         ...
 
     def release(self, job_ids: Sequence[str]) -> None:
@@ -94,10 +98,24 @@ class Batch(Protocol):
         """Release tasks and set their comment. Raises BatchError."""
         ...
 
-    def endings(self, job_ids: Sequence[str], since: int) -> Mapping[str, Ending]:
-        """What accounting knows of ended jobs submitted after `since`; empty where there is none."""
+    def endings(
+        self, job_ids: Sequence[str], since: int, tokens: Mapping[str, str] | None = None
+    ) -> Mapping[str, Ending]:
+        """What accounting, and else the batch system's memory, knows of ended jobs submitted after `since`.
+
+        `tokens`: by id a text in the job's comment, so that a reused id is not mistaken. A job that nobody knows (yet)
+        to have ended is left out. Raises Unreachable.
+        """
         ...
 
     def cancelled_by(self, job_id: str, since: int) -> int | None:
         """The user id that cancelled a job, where accounting tells; None: unknown."""
+        ...
+
+    def of_scrontab(self, job_ids: Sequence[str]) -> frozenset[str]:
+        """Those of `job_ids` that a scrontab submitted: cancelling one disables its entry. Raises Unreachable."""
+        ...
+
+    def site(self) -> Site:
+        """What `init` and `doctor` want to know: cluster, version, account, partitions. Raises Unreachable."""
         ...

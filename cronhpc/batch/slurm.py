@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
+from cronhpc.batch import slurm_endings as ends
 from cronhpc.batch import slurm_rows as rows
 from cronhpc.batch import slurm_text as text
 from cronhpc.batch.environment import for_commands, scrub
@@ -110,25 +111,20 @@ class Slurm:
     def endings(
         self, job_ids: Sequence[str], since: int, tokens: Mapping[str, str] | None = None
     ) -> Mapping[str, Ending]:
-        """How jobs submitted after `since` ended: from sacct, and from the controller what sacct does not know (yet).
+        """How jobs submitted after `since` ended: as the controller remembers, and from sacct what it cannot tell.
 
-        `tokens`: by id a text in the job's comment, so that a reused id is not mistaken. Raises Unreachable when
-        neither source answers; where sacct alone fails, `accounting_trouble` says why.
+        sacct is late by seconds, and shows half of things meanwhile. `tokens`: by id a text in the job's comment, so
+        that a reused id is not mistaken. Raises Unreachable; where sacct alone fails, `accounting_trouble` says why.
         """
         if not job_ids:
             return {}
-        known = dict(tokens or {})
-        accounted = self._accounted(job_ids, since)
-        found = rows.endings_of(accounted, since - _SLACK, known)
-        done = found.keys() | rows.mistaken(accounted, since - _SLACK, known)
-        rest = [job_id for job_id in job_ids if job_id not in done]
-        if rest:
-            found |= rows.endings_of(self._remembered(rest), since - _SLACK, {})
-        return found
+        remembered = self._remembered(frozenset(job_ids))
+        accounted = self._accounted(ends.for_accounting(job_ids, remembered), since)
+        return ends.endings_of([*remembered, *accounted], since - _SLACK, tokens or {})
 
     def cancelled_by(self, job_id: str, since: int) -> int | None:
         """The user id that cancelled a job, where accounting tells; None: unknown."""
-        return rows.canceller(row for row in self._accounted([job_id], since) if (row.submitted or 0) >= since - _SLACK)
+        return ends.canceller(row for row in self._accounted([job_id], since) if (row.submitted or 0) >= since - _SLACK)
 
     # --- beyond the port -------------------------------------------------------------------------------------------
 
@@ -177,16 +173,15 @@ class Slurm:
     def _change(self, argv: Sequence[str], *, gone_is_fine: bool = True) -> None:
         text.changed(argv[0], _run(argv, self._timeout, self._commands), gone_is_fine=gone_is_fine)
 
-    def _remembered(self, job_ids: Sequence[str]) -> list[rows.Row]:
+    def _remembered(self, job_ids: frozenset[str]) -> list[ends.Row]:
         """What the controller still knows (MinJobAge seconds), exit codes included."""
-        arguments = ["--me", "--states=all", "--array", "--noheader", f"--Format={rows.exits_format()}"]
-        wanted = frozenset(job_ids)
-        return [row for row in rows.exits_rows(self._ask("squeue", arguments).out) if row.id in wanted]
+        arguments = ["--me", "--states=all", "--array", "--noheader", f"--Format={ends.exits_format()}"]
+        return [row for row in ends.exits_rows(self._ask("squeue", arguments).out) if row.id in job_ids]
 
-    def _accounted(self, job_ids: Sequence[str], since: int) -> list[rows.Row]:
+    def _accounted(self, job_ids: Sequence[str], since: int) -> list[ends.Row]:
         """What sacct knows; nothing where there is no accounting, or where it fails (accounting_trouble says why)."""
         self.accounting_trouble = ""
-        if self.accounting is False:
+        if self.accounting is False or not job_ids:
             return []
         try:
             return [row for some in text.chunks(job_ids) for row in self._sacct(some, since)]
@@ -197,7 +192,7 @@ class Slurm:
                 self.accounting_trouble = error.text
             return []
 
-    def _sacct(self, job_ids: Sequence[str], since: int) -> list[rows.Row]:
+    def _sacct(self, job_ids: Sequence[str], since: int) -> list[ends.Row]:
         try:
             found = self._sacct_rows(job_ids, since, submit_line=True)
         except Unreachable as error:
@@ -207,16 +202,16 @@ class Slurm:
         self.accounting = True
         return found
 
-    def _sacct_rows(self, job_ids: Sequence[str], since: int, *, submit_line: bool) -> list[rows.Row]:
+    def _sacct_rows(self, job_ids: Sequence[str], since: int, *, submit_line: bool) -> list[ends.Row]:
         mark = _mark()
         argv = text.accounting_argv(
-            job_ids, since - _SLACK, mark, rows.accounting_fields(submit_line=submit_line), self.cluster
+            job_ids, since - _SLACK, mark, ends.accounting_fields(submit_line=submit_line), self.cluster
         )
         # sacct reads its window's start in the caller's zone, and takes no epoch seconds
         ended = _run(argv, self._query_timeout, {**self._commands, "TZ": "UTC0"})
         if ended.code != 0 or ended.timed_out:
             raise Unreachable(text.told("sacct", ended))
-        return rows.accounting_rows(ended.out, mark, submit_line=submit_line)
+        return ends.accounting_rows(ended.out, mark, submit_line=submit_line)
 
 
 def _run(

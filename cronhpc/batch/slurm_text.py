@@ -124,6 +124,13 @@ _PERMANENT = re.compile(
     | batch\ script\ contains | size\ of\ script | script\ exceeds""",
     re.IGNORECASE | re.VERBOSE,
 )
+_NO_ANSWER = re.compile(
+    r"""socket\ timed\ out | unable\ to\ contact | connect\ failure | connection\ (?:refused|timed\ out|reset)
+    | communication\ connection | zero\ bytes | unexpected\ message | message\ (?:receive|send)\ failure
+    | transport\ endpoint | standby\ mode | credential | munge | authentication | configuration\ source
+    | resolve | no\ route\ to\ host | in\ progress""",
+    re.IGNORECASE | re.VERBOSE,
+)
 _USAGE = 255  # what sbatch exits with where it does not understand its command line
 
 # Said about one id of several, and no reason to think that the rest was not done.
@@ -139,15 +146,16 @@ def has_id(out: str) -> bool:
 
 
 def submitted(ended: Finished) -> str:
-    """The new job's id. Raises Unreachable, Refused, Limited.
+    """The new job's id. Raises Unreachable, Refused, Limited, and BatchError for a no that may be none tomorrow.
 
-    The id on stdout counts, whatever the exit code and the warnings. Unknown words never count as a no for good.
+    The id on stdout counts, whatever the exit code and the warnings. Words that we do not know are never a no for
+    good: sites add their own.
     """
     ids = _ID.findall(ended.out)
     if ids:
         return str(ids[-1])
     text = told("sbatch", ended)
-    if ended.timed_out or ended.code == 0:
+    if ended.timed_out or ended.code <= 0 or not ended.err.strip() or _NO_ANSWER.search(ended.err):
         raise Unreachable(text)
     if _OTHER_LIMIT.search(ended.err):
         raise Refused(text)
@@ -155,7 +163,7 @@ def submitted(ended: Finished) -> str:
         raise Limited(text)
     if ended.code == _USAGE or _PERMANENT.search(ended.err):
         raise Refused(text)
-    raise Unreachable(text)
+    raise BatchError(text)
 
 
 def told(program: str, ended: Finished) -> str:
