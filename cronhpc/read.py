@@ -178,7 +178,7 @@ def read_world(site: Site, now: int, *, link: str = "", resident: bool = False, 
         switches=switches,
         switches_unknown=unknown,
         skipped=tuple(problems),
-        chain=chain_facts(site, memory, link),
+        chain=chain_facts(site, memory, link, now),
         last_tick=memory.meta.get("last_tick"),
         recent=tuple((int(m), str(n), int(c)) for m, n, c in memory.meta.get("recent", ())),
         warned=memory.meta.get("warned", {}),
@@ -254,7 +254,10 @@ def directory_id(paths: Paths) -> str:
     raise StateError(f"{paths.state / 'id'} is missing. Make it with: cronhpc init --dir {paths.root}")
 
 
-def chain_facts(site: Site, memory: Memory, link: str) -> ChainFacts:
+_SPARE_AGAIN = 86400  # seconds after which a spare that a limit forbade is tried again
+
+
+def chain_facts(site: Site, memory: Memory, link: str, now: int) -> ChainFacts:
     """How ticks are driven here, as `start` and `stop` left it."""
     from cronhpc.store.scheduler import link_names, resting, started
 
@@ -270,7 +273,7 @@ def chain_facts(site: Site, memory: Memory, link: str) -> ChainFacts:
         link_name=link_name,
         spare_name=spare_name,
         resting=resting(site.paths),
-        no_spare=str(meta.get("no_spare", "")),
+        no_spare=str(meta.get("no_spare", "")) if now - int(meta.get("no_spare_at", 0)) < _SPARE_AGAIN else "",
         successor_seen=str(meta.get("successor", "")),
         prequeue=int(how.get("prequeue", 1)),
     )

@@ -209,6 +209,7 @@ class _Keeper:
             meta[decision.kind] = outcome.job_id
         if decision.kind == "spare":
             meta["no_spare"] = outcome.detail if outcome.done is Done.PASSING else ""
+            meta["no_spare_at"] = self.world.now
 
     def _lives(self, job_id: str) -> bool:
         queue = self.world.queue

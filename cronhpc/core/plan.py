@@ -129,32 +129,23 @@ def _entry(world: World, entry: Entry, seen: slots.Seen, budget: Budget) -> Iter
     if refusal is not None:
         yield from _refused(entry, due, *refusal, readable=not world.switches_unknown)
         return
-    if not due.slots:
-        yield from _ahead(world, entry, due, seen, budget)
-        return
     if due.missed is not None:
         yield due.missed
-    live = live_runs(world, entry_id(entry.name))
+    live = [claim.job_id or "" for claim in live_runs(world, entry_id(entry.name))] if due.slots else []
     for slot in due.slots:
-        decision = _slot(world, entry, slot, budget, overlapping=[c.job_id or "" for c in live])
+        decision = _slot(world, entry, slot, budget, overlapping=live)
         yield decision
         if isinstance(decision, Wait):
             return  # later slots wait behind an earlier one that stays due
-        if isinstance(decision, Submit) and entry.policies.overlap in {"queue", "skip"}:
-            rest = [s for s in due.slots if s > slot]
-            yield from _behind(entry, rest)
-            return
+        if isinstance(decision, Submit):
+            if entry.policies.overlap == "queue" and slot != due.slots[-1]:
+                following = due.slots[due.slots.index(slot) + 1]
+                yield Wait(
+                    entry, following, Reason.QUEUED, "one run at a time: it stays due until the one before has ended"
+                )
+                return
+            live = []  # of slots caught up together none is the other's previous run
     yield from _ahead(world, entry, due, seen, budget)
-
-
-def _behind(entry: Entry, rest: list[int]) -> Iterator[Decision]:
-    """Slots that came due together with one that was just submitted, as `overlap` has it."""
-    if not rest:
-        return
-    if entry.policies.catch_up == "all" or entry.policies.overlap == "queue":
-        yield Wait(entry, rest[0], Reason.QUEUED, "one run at a time; it stays due until the one before has ended")
-        return
-    yield UseUp(entry, rest[-1], Result.SKIPPED, Reason.RUNNING, "the run before it was just submitted", len(rest))
 
 
 def _refused(entry: Entry, due: slots.Due, reason: Reason, detail: str, *, readable: bool) -> Iterator[Decision]:

@@ -113,16 +113,28 @@ def _caught_up(world: World, entry: Entry, schedule: Schedule, first: int) -> tu
     if latest is None:
         return (), None
     if policy.catch_up == "all":
-        runs = [first]
-        while runs[-1] < latest and len(runs) < policy.catch_up_limit:
-            runs.append(schedule.next_epoch(runs[-1]))
-        return tuple(runs), None
+        return _all_of(entry, schedule, first, latest)
     if policy.catch_up == "none" and _after_outage(world) and world.now - latest > world.settings.min_interval:
         return (), _missed(entry, schedule, first, latest, "nothing ran then (catch-up: none)")
     if latest == first:
         return (latest,), None
     before = schedule.latest_before(latest - 1, first - 1) or first
     return (latest,), _missed(entry, schedule, first, before, f"only the latest runs (catch-up: {policy.catch_up})")
+
+
+def _all_of(entry: Entry, schedule: Schedule, first: int, latest: int) -> tuple[tuple[int, ...], UseUp | None]:
+    """The newest `catch-up-limit` slots; what is older is missed, and said."""
+    runs = [latest]
+    while runs[0] > first and len(runs) < entry.policies.catch_up_limit:
+        before = schedule.latest_before(runs[0] - 1, first - 1)
+        if before is None:
+            break
+        runs.insert(0, before)
+    older = schedule.latest_before(runs[0] - 1, first - 1) if runs[0] > first else None
+    if older is None:
+        return tuple(runs), None
+    why = f"no more than {entry.policies.catch_up_limit} are caught up with (catch-up-limit)"
+    return tuple(runs), _missed(entry, schedule, first, older, why)
 
 
 def _after_outage(world: World) -> bool:

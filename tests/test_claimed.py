@@ -1,0 +1,261 @@
+"""What is done about attempts that are claimed and not settled, and about links: tables of queues."""
+
+from __future__ import annotations
+
+import pytest
+from worlds import ID, at, chain, claim, entry, held, job, key, link, state, switch, world
+
+from cronhpc.core.model import (
+    Adopt,
+    Cancel,
+    CancelLink,
+    ClaimState,
+    Decision,
+    Ending,
+    KeepLink,
+    MoveLink,
+    Release,
+    Rest,
+    Result,
+    Settle,
+    Submit,
+    SubmitLink,
+    World,
+)
+from cronhpc.core.plan import plan
+
+E = entry(deadline=3600)
+USED = {"e": state("14:00")}
+K = key("e", "14:00")
+
+
+def unsettled(step: ClaimState, *jobs: object, job_id: str | None = None, now: str = "14:05", **more: object) -> World:
+    entries = more.pop("entries", (E,))
+    mine = claim("e", "14:00", step, job_id, **more.pop("of", {}))  # type: ignore[arg-type]  # rows of a table
+    return world(now, *entries, jobs=jobs, states=USED, claims=(mine,), **more)  # type: ignore[misc, arg-type]  # as above
+
+
+def said(decision: Decision) -> str:
+    if isinstance(decision, Adopt):
+        return f"adopt {decision.job_id}"
+    if isinstance(decision, Release):
+        return f"{'mark' if decision.marked else 'release'} {decision.job_id}"
+    if isinstance(decision, Cancel):
+        return f"cancel {decision.job_id}"
+    if isinstance(decision, Settle):
+        return f"settle {decision.ending.result}" + (" retry" if decision.retry_at is not None else "")
+    if isinstance(decision, Submit):
+        return f"{decision.reason} #{decision.key.attempt}"
+    if isinstance(decision, SubmitLink):
+        return f"submit {decision.kind}"
+    if isinstance(decision, MoveLink):
+        return f"move {decision.kind} {decision.job_id}"
+    if isinstance(decision, KeepLink):
+        return f"keep {decision.kind} {decision.job_id}"
+    if isinstance(decision, CancelLink):
+        return f"cancel {decision.kind} {decision.job_id}"
+    return "rest" if isinstance(decision, Rest) else ""
+
+
+def decided(w: World) -> list[str]:
+    return [text for text in map(said, plan(w).decisions) if text]
+
+
+CLAIMED, SUBMITTED = ClaimState.CLAIMED, ClaimState.SUBMITTED
+RELEASING, RELEASED, SETTLED = ClaimState.RELEASING, ClaimState.RELEASED, ClaimState.SETTLED
+
+ATTEMPTS: dict[str, tuple[World, list[str]]] = {
+    "claimed, and its held job is in the queue: adopted and released": (
+        unsettled(CLAIMED, held(7, K)),
+        ["adopt 7", "release 7"],
+    ),
+    "claimed, and two held jobs came of it: the lowest id is adopted": (
+        unsettled(CLAIMED, held(12, K), held(9, K)),
+        ["adopt 9", "cancel 12", "release 9"],
+    ),
+    "claimed, and no job anywhere: submitted again": (unsettled(CLAIMED), ["again #1"]),
+    "claimed while the queue was being asked: another tick is at work": (unsettled(CLAIMED, of={"fresh": True}), []),
+    "claimed, no job, past its deadline: missed": (unsettled(CLAIMED, now="15:05"), ["settle missed", "submit #1"]),
+    "claimed, no job, the entry is gone: missed": (unsettled(CLAIMED, entries=()), ["settle missed"]),
+    "claimed, no job, a kill switch stands: stopped": (
+        unsettled(CLAIMED, switches=(switch("e"),)),
+        ["settle stopped"],
+    ),
+    "claimed, the held job was cancelled by someone: settled": (
+        unsettled(CLAIMED, job(7, "CANCELLED", of=K)),
+        ["settle cancelled"],
+    ),
+    "recorded and held: released": (unsettled(SUBMITTED, held(7, K), job_id="7"), ["release 7"]),
+    "recorded, and a late twin is held: the twin goes": (
+        unsettled(SUBMITTED, held(7, K), held(9, K), job_id="7"),
+        ["release 7", "cancel 9"],
+    ),
+    "recorded and held, a kill switch stands: cancelled": (
+        unsettled(SUBMITTED, held(7, K), job_id="7", switches=(switch("e"),)),
+        ["cancel 7", "settle stopped"],
+    ),
+    "recorded, and somebody released it by hand: marked": (
+        unsettled(SUBMITTED, job(7, "RUNNING", of=K), job_id="7"),
+        ["mark 7"],
+    ),
+    "recorded, never released, and gone: it never ran, so once more": (
+        unsettled(SUBMITTED, job_id="7"),
+        ["settle lost retry"],
+    ),
+    "recorded by another tick while the queue was being asked: left alone": (
+        unsettled(SUBMITTED, job_id="7", of={"fresh": True}),
+        [],
+    ),
+    "the release may have been sent, and it is held still: released": (
+        unsettled(RELEASING, held(7, K), job_id="7"),
+        ["release 7"],
+    ),
+    "the release was sent: marked": (unsettled(RELEASING, job(7, of=K), job_id="7"), ["mark 7"]),
+    "the release may have been sent, and it is gone: it may have run, never again": (
+        unsettled(RELEASING, job_id="7"),
+        ["settle ended, outcome unknown"],
+    ),
+    "released and running: nothing": (unsettled(RELEASED, job(7, of=K), job_id="7"), []),
+    "released, then held by its user: that is the user's word": (unsettled(RELEASED, held(7, K), job_id="7"), []),
+    "released and completed: ok": (unsettled(RELEASED, job(7, "COMPLETED", of=K), job_id="7"), ["settle ok"]),
+    "released and failed: failed": (unsettled(RELEASED, job(7, "FAILED", of=K), job_id="7"), ["settle failed"]),
+    "released and failed, retries left: a further attempt": (
+        unsettled(RELEASED, job(7, "FAILED", of=K), job_id="7", entries=(entry(retries=2, deadline=3600),)),
+        ["settle failed retry"],
+    ),
+    "released and cancelled, retries left: a killed run is not retried": (
+        unsettled(RELEASED, job(7, "CANCELLED", of=K), job_id="7", entries=(entry(retries=2, deadline=3600),)),
+        ["settle cancelled"],
+    ),
+    "released and gone, accounting knows: its word": (
+        unsettled(RELEASED, job_id="7", endings={"7": Ending(Result.OUT_OF_MEMORY)}),
+        ["settle out of memory"],
+    ),
+    "an array with one failed task has failed": (
+        unsettled(RELEASED, job(7, "COMPLETED", of=K, tasks="1"), job(7, "FAILED", of=K, tasks="2"), job_id="7"),
+        ["settle failed"],
+    ),
+    "an array with a task left has not ended": (
+        unsettled(RELEASED, job(7, "FAILED", of=K, tasks="1"), job(7, "PENDING", of=K, tasks="[2]"), job_id="7"),
+        [],
+    ),
+    "settled, and a job of it turns up late, held: cancelled": (unsettled(SETTLED, held(9, K)), ["cancel 9"]),
+    "settled, its retry is due: attempt 2": (
+        unsettled(SETTLED, of={"ending": Ending(Result.FAILED), "retry_at": at("14:04")}),
+        ["retry #2"],
+    ),
+    "settled, its retry is not due yet: nothing": (
+        unsettled(SETTLED, of={"ending": Ending(Result.FAILED), "retry_at": at("14:30")}),
+        [],
+    ),
+    "submitted ahead, and its entry is gone: cancelled": (
+        unsettled(RELEASED, job(7, "PENDING", of=K), job_id="7", now="13:58", entries=()),
+        ["cancel 7", "settle cancelled"],
+    ),
+    "submitted ahead, and stopped since: cancelled": (
+        unsettled(RELEASED, job(7, "PENDING", of=K), job_id="7", now="13:58", switches=(switch("e"),)),
+        ["cancel 7", "settle stopped"],
+    ),
+    "a held job with the token of another cron directory is not ours": (
+        world(
+            "14:05", E, jobs=(job(9, "PENDING", comment="cronhpc=ffffff/" + str(K), reason="JobHeldUser"),), states=USED
+        ),
+        [],
+    ),
+    "a held job of a slot that was archived long ago came late: cancelled": (
+        world("14:05", E, jobs=(held(9, key("e", "12:00")),), states=USED),
+        ["cancel 9"],
+    ),
+    "the batch system does not answer: nothing": (
+        world("14:05", E, jobs=None, states=USED, claims=(claim("e", "14:00", SUBMITTED, "7"),)),
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize(("situation", "expected"), ATTEMPTS.values(), ids=ATTEMPTS.keys())
+def test_an_unsettled_attempt_goes_on_from_where_it_was_left(situation: World, expected: list[str]) -> None:
+    assert sorted(decided(situation)) == sorted(expected)
+
+
+def linked(*jobs: object, self_id: str = "10", now: str = "15:00:05", **more: object) -> World:
+    own = (link(10, "15:00", status="RUNNING"),) if self_id == "10" else ()
+    facts = more.pop("facts", {})
+    idle = entry(schedule="30 22 * * *")
+    return world(now, idle, jobs=(*own, *jobs), chain=chain(self_id, **facts), states={"e": state("14:00")}, **more)  # type: ignore[arg-type]  # rows of a table
+
+
+NEXT, SPARE = link(11, "16:00"), link(12, "16:30", "spare")
+
+CHAINS: dict[str, tuple[World, list[str]]] = {
+    "all is well: both are kept": (linked(NEXT, SPARE), ["keep successor 11", "keep spare 12"]),
+    "both are missing: both are submitted": (linked(), ["submit successor", "submit spare"]),
+    "the spare stands where the last interval left it: pushed": (
+        linked(NEXT, link(12, "15:30", "spare")),
+        ["keep successor 11", "move spare 12"],
+    ),
+    "two successors: the lowest id stays": (
+        linked(NEXT, link(14, "16:00"), SPARE),
+        ["cancel successor 14", "keep successor 11", "keep spare 12"],
+    ),
+    "a held successor is replaced": (
+        linked(link(11, "16:00", reason="JobHeldUser"), SPARE),
+        ["cancel successor 11", "submit successor", "keep spare 12"],
+    ),
+    "a successor that was put back held after a failed launch is replaced": (
+        linked(link(11, "16:00", reason="launch failed requeued held"), SPARE),
+        ["cancel successor 11", "submit successor", "keep spare 12"],
+    ),
+    "a successor whose dependency can never be satisfied is replaced": (
+        linked(link(11, "16:00", reason="DependencyNeverSatisfied"), SPARE),
+        ["cancel successor 11", "submit successor", "keep spare 12"],
+    ),
+    "a successor that waits for a partition that is down is waited for": (
+        linked(link(11, "16:00", reason="PartitionDown"), SPARE),
+        ["keep successor 11", "keep spare 12"],
+    ),
+    "a successor that holds an older text is replaced": (
+        linked(link(11, "16:00", fingerprint="0ld"), SPARE),
+        ["cancel successor 11", "submit successor", "keep spare 12"],
+    ),
+    "a link held by an administrator: the chain rests": (
+        linked(link(11, "16:00", reason="JobHeldAdmin"), SPARE),
+        ["rest"],
+    ),
+    "an administrator's word stands: the chain rests": (linked(SPARE, facts={"resting": "uid 0 cancelled"}), ["rest"]),
+    "stopped: what waits is cancelled": (
+        world("15:00:05", jobs=(NEXT, SPARE)),
+        ["cancel successor 11", "cancel spare 12"],
+    ),
+    "by hand while a link runs that has not queued its successor yet: left to it": (
+        linked(link(10, "15:00", status="RUNNING"), SPARE, self_id=""),
+        ["rest"],
+    ),
+    "a lower link runs beside this one: left to it": (
+        linked(link(8, "15:00", status="RUNNING"), SPARE),
+        ["rest"],
+    ),
+    "a higher link runs beside this one: ours to mend": (
+        linked(link(18, "15:00", status="RUNNING"), SPARE),
+        ["submit successor", "keep spare 12"],
+    ),
+    "there can be no spare here": (linked(NEXT, facts={"no_spare": "submit limit"}), ["keep successor 11"]),
+    "another directory's links are not ours": (
+        linked(
+            job(20, "PENDING", name="cronhpc-ffffff", comment="cronhpc=ffffff/link 1 x", reason="BeginTime"),
+            NEXT,
+            SPARE,
+        ),
+        ["keep successor 11", "keep spare 12"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("situation", "expected"), CHAINS.values(), ids=CHAINS.keys())
+def test_the_chain_has_one_successor_and_one_spare(situation: World, expected: list[str]) -> None:
+    assert decided(situation) == expected
+
+
+def test_the_marks_are_this_directorys() -> None:
+    assert job(1, of=K).key(ID) == K
+    assert job(1, of=K).key("ffffff") is None

@@ -1,0 +1,227 @@
+"""The ladder: which slots are submitted, used up, or stay due, and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from worlds import at, chain, claim, entry, job, key, planned, state, switch, world
+
+from cronhpc.core.model import ClaimState, Entry, EntryState, Problem, World
+from cronhpc.core.plan import plan
+
+HOURLY = "0 * * * *"
+
+
+def one(now: str, e: Entry, s: EntryState | None = None, **more: Any) -> World:
+    return world(now, e, states={e.name: s} if s else {}, **more)
+
+
+SITUATIONS: dict[str, tuple[World, list[str]]] = {
+    "an entry dropped at 14:20 is not due before 15:00": (
+        one("14:30", entry(born="14:20")),
+        ["wait 15:00 not due"],
+    ),
+    "an entry dropped at 14:20 runs at 15:00": (one("15:00:04", entry(born="14:20")), ["submit 15:00"]),
+    "a file dated from the future counts from now": (
+        one("15:00", entry(born="2030-01-01 00:00")),
+        ["wait 16:00 not due"],
+    ),
+    "a slot just used up is not due again": (one("15:00:04", entry(), state("15:00")), ["wait 16:00 not due"]),
+    "five hours' outage, latest: one run": (
+        one("12:30", entry(), state("07:00"), last_tick=at("07:00")),
+        ["used up 11:00 missed (4)", "submit 12:00"],
+    ),
+    "five hours' outage, all, one at a time: the first of five": (
+        one("12:30", entry(catch_up="all", overlap="queue"), state("07:00"), last_tick=at("07:00")),
+        ["submit 08:00", "wait 09:00 waits for the previous run"],
+    ),
+    "five hours' outage, all: five runs": (
+        one("12:30", entry(catch_up="all"), state("07:00"), last_tick=at("07:00")),
+        ["submit 08:00", "submit 09:00", "submit 10:00", "submit 11:00", "submit 12:00", "wait 13:00 not due"],
+    ),
+    "five hours' outage, none: none": (
+        one("12:30", entry(catch_up="none"), state("07:00"), last_tick=at("07:00")),
+        ["used up 12:00 missed (5)", "wait 13:00 not due"],
+    ),
+    "catch-up none: a slot that a tick comes for in time is no missed one": (
+        one("12:20", entry(catch_up="none"), state("11:00"), last_tick=at("11:00")),
+        ["submit 12:00"],
+    ),
+    "catch-up all is bounded": (
+        one("12:30", entry(catch_up="all", overlap="allow", catch_up_limit=2), state("07:00")),
+        ["used up 10:00 missed (3)", "submit 11:00", "submit 12:00", "wait 13:00 not due"],
+    ),
+    "a deadline one minute short: missed": (
+        one("12:31", entry(deadline=1800), state("11:00")),
+        ["used up 12:00 missed (1)", "wait 13:00 not due"],
+    ),
+    "a deadline just kept: submitted": (one("12:30", entry(deadline=1800), state("11:00")), ["submit 12:00"]),
+    "a kill switch uses the slot up": (
+        one("12:00:10", entry(), state("11:00"), switches=(switch("e"),)),
+        ["used up 12:00 stopped (1)"],
+    ),
+    "a kill switch over three slots uses all of them up": (
+        one("12:30", entry(), state("09:00"), switches=(switch("e"),)),
+        ["used up 12:00 stopped (3)"],
+    ),
+    "a switch lifted after three slots: nothing until the next one": (
+        one("12:30", entry(), state("12:00")),
+        ["wait 13:00 not due"],
+    ),
+    "a pause switch uses the slot up as well": (
+        one("12:00:10", entry(), state("11:00"), switches=(switch("ALL", "pause"),)),
+        ["used up 12:00 stopped (1)"],
+    ),
+    "an expired switch does nothing": (
+        one("12:00:10", entry(), state("11:00"), switches=(switch("e", expires=at("11:30")),)),
+        ["submit 12:00"],
+    ),
+    "a switch for another entry does nothing": (
+        one("12:00:10", entry(), state("11:00"), switches=(switch("other"),)),
+        ["submit 12:00"],
+    ),
+    "a switch of the job's name stops its entry": (
+        one("12:00:10", entry(job_name="train"), state("11:00"), switches=(switch("train"),)),
+        ["used up 12:00 stopped (1)"],
+    ),
+    "a switch folder that cannot be listed leaves the slot due": (
+        one("12:00:10", entry(), state("11:00"), switches_unknown=("/proj/kill",)),
+        ["wait 12:00 stopped"],
+    ),
+    "suspended: used up": (
+        one("12:00:10", entry(), state("11:00", suspended=at("10:00"))),
+        ["used up 12:00 suspended (1)"],
+    ),
+    "not trusted: stays due": (
+        one("12:00:10", entry(problem=Problem("E401", "x", "y")), state("11:00")),
+        ["wait 12:00 not trusted"],
+    ),
+    "invalid: stays due": (
+        one("12:00:10", entry(problem=Problem("E224", "x", "y")), state("11:00")),
+        ["wait 12:00 invalid"],
+    ),
+    "no schedule to be had: nothing to wait for": (
+        one("12:00:10", entry(schedule="", problem=Problem("E101", "x", "y"))),
+        ["wait - invalid"],
+    ),
+    "a file changed in the last seconds loses no slot": (
+        one("12:00:01", entry(fresh=True), state("11:00")),
+        ["wait 12:00 just changed"],
+    ),
+    "the previous run is running, skip: used up": (
+        one(
+            "12:00:10",
+            entry(),
+            state("11:00"),
+            claims=(claim("e", "11:00", ClaimState.RELEASED, "7"),),
+            jobs=(job(7, of=key("e", "11:00")),),
+        ),
+        ["used up 12:00 skipped (1)", "wait 13:00 not due"],
+    ),
+    "the previous run is running, queue: stays due": (
+        one(
+            "12:00:10",
+            entry(overlap="queue"),
+            state("11:00"),
+            claims=(claim("e", "11:00", ClaimState.RELEASED, "7"),),
+            jobs=(job(7, of=key("e", "11:00")),),
+        ),
+        ["wait 12:00 waits for the previous run"],
+    ),
+    "the previous run is running, allow: submitted": (
+        one(
+            "12:00:10",
+            entry(overlap="allow"),
+            state("11:00"),
+            claims=(claim("e", "11:00", ClaimState.RELEASED, "7"),),
+            jobs=(job(7, of=key("e", "11:00")),),
+        ),
+        ["submit 12:00", "wait 13:00 not due"],
+    ),
+    "the batch system does not answer: stays due": (
+        one("12:00:10", entry(), state("11:00"), jobs=None),
+        ["wait 12:00 batch system does not answer"],
+    ),
+    "a changed schedule runs no old slots": (
+        one("12:30", entry(schedule="*/10 * * * *", born="12:25"), state("11:00", schedule_key="0 * * * *|UTC|")),
+        ["submit 12:30"],
+    ),
+    "an unchanged schedule in a touched file still catches up": (
+        one("12:30", entry(born="12:25"), state("11:00", schedule_key="0 * * * *|UTC|")),
+        ["submit 12:00"],
+    ),
+    "a clock that went back an hour runs nothing twice": (
+        one("11:10", entry(), state("12:00")),
+        ["wait 13:00 not due"],
+    ),
+    "a watermark from 2030 is not believed": (
+        one("11:10", entry(), state("2030-01-01 00:00")),
+        ["wait 12:00 not due"],
+    ),
+    "state was lost: the newest claim still counts": (
+        one("12:10", entry(), claims=(claim("e", "12:00", ClaimState.SETTLED),)),
+        ["wait 13:00 not due"],
+    ),
+    "no budget left: stays due": (
+        one("12:00:10", entry(), state("11:00"), settings={"budget_tick": 0}),
+        ["wait 12:00 over budget"],
+    ),
+    "the hour's budget is used up: stays due": (
+        one("12:00:10", entry(), state("11:00"), recent=((at("11:50") // 60, "", 2000),)),
+        ["wait 12:00 over budget"],
+    ),
+    "yesterday's submissions do not count": (
+        one("12:00:10", entry(), state("11:00"), recent=((at("2026-11-26 12:00") // 60, "", 2000),)),
+        ["submit 12:00"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("situation", "expected"), SITUATIONS.values(), ids=SITUATIONS.keys())
+def test_the_first_rung_that_applies_decides(situation: World, expected: list[str]) -> None:
+    got = planned(situation)
+    assert got[: len(expected)] == expected
+    assert not [row for row in got[len(expected) :] if not row.startswith("wait")]
+
+
+def test_slots_nearer_than_the_next_tick_are_submitted_ahead() -> None:
+    w = one("15:00:04", entry(schedule="*/2 * * * *"), state("14:58"), chain=chain("9"))
+    assert planned(w)[:3] == ["submit 15:00", "ahead 15:02 begin 15:02", "ahead 15:04 begin 15:04"]
+    assert plan(w).wake == at("15:06")
+
+
+def test_a_resident_daemon_submits_nothing_ahead() -> None:
+    w = one("15:00:04", entry(schedule="*/2 * * * *"), state("14:58"), chain=chain("9"), resident=True)
+    assert planned(w)[0] == "submit 15:00"
+    assert not [row for row in planned(w) if row.startswith("ahead")]
+
+
+def test_the_wake_up_moves_to_the_next_due_slot() -> None:
+    w = one("15:00:04", entry(schedule="*/10 * * * *"), state("14:50"), chain=chain("9"))
+    assert plan(w).wake == at("15:10")
+
+
+def test_with_nothing_due_the_wake_up_is_the_next_whole_interval() -> None:
+    w = one("15:00:04", entry(schedule="30 22 * * *"), state("14:00"), chain=chain("9"))
+    assert plan(w).wake == at("16:00")
+
+
+def test_live_jobs_that_a_switch_could_reach_pull_the_wake_up() -> None:
+    w = one("15:00:00", entry(schedule="30 22 * * *"), state("14:00"), chain=chain("9"), jobs=(job(3, name="train"),))
+    assert plan(w).wake == at("15:10")
+
+
+def test_by_hand_a_slot_is_made_at_the_instant_asked_whatever_the_schedule() -> None:
+    w = one("15:17", entry(schedule="30 22 * * *"), only="e")
+    assert planned(w) == ["submit 15:17"]
+
+
+def test_by_hand_a_switch_still_stops() -> None:
+    w = one("15:17", entry(), only="e", switches=(switch("e"),))
+    assert planned(w) == ["wait 15:17 stopped"]
+
+
+def test_an_idle_tick_computes_no_schedule() -> None:
+    known = state("15:00", schedule_key="0 * * * *|UTC|", next_slot=at("16:00"))
+    assert plan(one("15:20", entry(), known)).next_slots == {}

@@ -1,0 +1,131 @@
+"""Small worlds for tables of situations. Times are written as a person would: "14:20" on one Friday, in UTC."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+from cronhpc.core.model import (
+    ChainFacts,
+    Claim,
+    ClaimState,
+    Decision,
+    Entry,
+    EntryState,
+    Job,
+    Key,
+    Policies,
+    Queue,
+    Settings,
+    Submit,
+    Switch,
+    UseUp,
+    Wait,
+    World,
+    entry_id,
+    slot_text,
+    token,
+)
+from cronhpc.core.plan import plan
+
+DAY = "2026-11-27"
+ID = "ab12cd"
+PRINT = "f00dfeed0000"
+
+
+def at(clock: str, day: str = DAY) -> int:
+    """ "14:20" or "14:20:05" (or "2026-11-26 14:20") as epoch seconds, UTC."""
+    if " " in clock:
+        day, clock = clock.split(" ")
+    text = clock if clock.count(":") == 2 else f"{clock}:00"
+    return int(datetime.fromisoformat(f"{day}T{text}").replace(tzinfo=UTC).timestamp())
+
+
+def entry(name: str = "e", schedule: str = "0 * * * *", *, born: str = "2026-01-01 00:00", **more: Any) -> Entry:
+    policies = Policies(**{k: more.pop(k) for k in list(more) if k in Policies.__slots__})
+    return Entry(
+        name,
+        f"cron.d/{name}.slurm",
+        f"/cron/cron.d/{name}.slurm",
+        schedule,
+        more.pop("timezone", "UTC"),
+        f"u:/cron:{name}",
+        policies,
+        at(born),
+        job_name=more.pop("job_name", name),
+        **more,
+    )
+
+
+def state(watermark: str | None = None, **more: Any) -> EntryState:
+    return EntryState(watermark=at(watermark) if watermark else 0, **more)
+
+
+def key(name: str, clock: str, attempt: int = 1, *, by_hand: bool = False) -> Key:
+    return Key(entry_id(name), at(clock), attempt, by_hand)
+
+
+def claim(name: str, clock: str, step: ClaimState, job_id: str | None = None, attempt: int = 1, **more: Any) -> Claim:
+    return Claim(key(name, clock, attempt), step, name, job_id, at=at(clock), **more)
+
+
+def job(number: int, status: str = "RUNNING", *, of: Key | None = None, **more: Any) -> Job:
+    comment = token(ID, str(of)) if of else more.pop("comment", "")
+    return Job(str(number), status, comment=comment, **more)
+
+
+def held(number: int, of: Key) -> Job:
+    return job(number, "PENDING", of=of, reason="JobHeldUser")
+
+
+def link(number: int, start: str, kind: str = "link", status: str = "PENDING", **more: Any) -> Job:
+    more.setdefault("reason", "BeginTime" if status == "PENDING" else "None")
+    comment = token(ID, f"{kind} {at(start)} {more.pop('fingerprint', PRINT)}")
+    return Job(str(number), status, name=f"cronhpc-{ID}", comment=comment, start=at(start), **more)
+
+
+def chain(self_id: str = "", **more: Any) -> ChainFacts:
+    return ChainFacts(True, self_id, PRINT, f"cronhpc-{ID}", f"cronhpc-{ID}-spare", **more)
+
+
+def world(now: str, *entries: Entry, jobs: tuple[Job, ...] | None = (), **more: Any) -> World:
+    more.setdefault("last_tick", at(now) - 60)
+    states = more.pop("states", {})
+    settings = replace(Settings(), **more.pop("settings", {}))
+    return World(
+        at(now),
+        ID,
+        settings,
+        tuple(sorted(entries, key=lambda e: e.name)),
+        states,
+        queue=None if jobs is None else Queue(jobs),
+        **more,
+    )
+
+
+def switch(name: str, kind: str = "kill", **more: Any) -> Switch:
+    return Switch(kind, name, f"/cron/{kind}/{name}", "bob", at("13:00"), **more)
+
+
+def said(decision: Decision) -> str:
+    """A decision in one short line: "submit 14:00", "used up 13:00 missed", "wait 15:00 not due"."""
+    if isinstance(decision, Submit):
+        begin = f" begin {clock(decision.begin)}" if decision.begin else ""
+        number = f" #{decision.key.attempt}" if decision.key.attempt > 1 else ""
+        return f"{decision.reason} {clock(decision.key.slot)}{number}{begin}"
+    if isinstance(decision, UseUp):
+        return f"used up {clock(decision.slot)} {decision.result} ({decision.count})"
+    if isinstance(decision, Wait):
+        return f"wait {clock(decision.slot) if decision.slot else '-'} {decision.reason}"
+    return type(decision).__name__
+
+
+def clock(instant: int) -> str:
+    text = slot_text(instant)
+    day = "" if text[:8] == DAY.replace("-", "") else f"{text[6:8]}th "
+    return f"{day}{text[9:11]}:{text[11:13]}"
+
+
+def planned(w: World) -> list[str]:
+    return [said(d) for d in plan(w).decisions]
