@@ -6,7 +6,7 @@ import getpass
 import subprocess
 from pathlib import Path
 
-from .options import Facts, LabError, Layout, Ports
+from .options import Facts, LabError, Layout, Options, Ports
 from .programs import clean_environment, find
 
 CLUSTER = "lab"
@@ -17,14 +17,17 @@ SHARES = ("/usr/share/mysql", "/usr/share/mariadb", "/usr/local/share/mysql")
 QUICK = ("--innodb-flush-method=nosync", "--innodb-log-file-size=8M", "--innodb-buffer-pool-size=64M")
 
 
-def _common(layout: Layout) -> list[str]:
-    return [find("mariadbd"), "--no-defaults", f"--user={getpass.getuser()}", f"--datadir={layout.sql}", *QUICK]
-
-
 def server_argv(layout: Layout, ports: Ports) -> list[str]:
-    """The command line of mariadbd: on the loopback address, without passwords, for the lab alone."""
+    """The command line of mariadbd: on the loopback address, without passwords, for the lab alone.
+
+    It makes its own tables at its first start, in a third of the time of mariadb-install-db.
+    """
     return [
-        *_common(layout),
+        find("mariadbd"),
+        "--no-defaults",
+        f"--user={getpass.getuser()}",
+        f"--datadir={layout.sql}",
+        f"--init-file={layout.tables}",
         f"--socket={layout.sql_socket}",
         f"--pid-file={layout.root}/run/sql.pid",
         f"--port={ports.sql}",
@@ -32,54 +35,50 @@ def server_argv(layout: Layout, ports: Ports) -> list[str]:
         "--skip-grant-tables",
         "--skip-name-resolve",
         "--innodb-lock-wait-timeout=900",
+        *QUICK,
     ]
 
 
 def prepare(layout: Layout) -> None:
-    """Make the database's own tables (0.3 s; mariadb-install-db takes five times as long).
+    """Lay out what mariadbd starts from.
 
-    Raises LabError when MariaDB or its table definitions are missing, or it fails.
+    Raises LabError when its table definitions are not installed.
     """
-    (layout.sql / "mysql").mkdir(mode=0o700, parents=True)
     tables = [Path(share, name) for share in SHARES for name in SYSTEM_TABLES if Path(share, name).exists()]
     if not tables:
         raise LabError(
             "MariaDB's system tables are not installed. On Debian: apt-get install -y mariadb-server slurmdbd"
         )
-    done = subprocess.run(
-        [*_common(layout), "--bootstrap", "--skip-grant-tables"],
-        input="use mysql;\n" + tables[0].read_text(encoding="utf-8"),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-        env=clean_environment(),
-    )
-    if done.returncode:
-        raise LabError(f"mariadbd --bootstrap: exit {done.returncode}\n{done.stderr[-2000:]}")
+    (layout.sql / "mysql").mkdir(mode=0o700, parents=True)
+    layout.tables.write_text("use mysql;\n" + tables[0].read_text(encoding="utf-8"), encoding="utf-8")
 
 
 def fill(facts: Facts) -> None:
     """Add the cluster, the account, its users, and their limit, before the controller starts.
 
-    Raises LabError when sacctmgr refuses.
+    In one call: most of sacctmgr's time is waiting for small packets. Raises LabError when it refuses.
     """
-    options = facts.options
-    _sacctmgr(facts, "add", "cluster", CLUSTER)
-    _sacctmgr(facts, "add", "account", options.account, "Description=lab", "Organization=lab", f"Cluster={CLUSTER}")
-    users = options.users or (getpass.getuser(),)
-    if users != ("root",):  # root has its association from the start, and needs none
-        _sacctmgr(
-            facts, "add", "user", ",".join(users), f"Account={options.account}", f"DefaultAccount={options.account}"
-        )
-    if options.max_submit is not None:
-        _sacctmgr(facts, "modify", "qos", "normal", "set", f"MaxSubmitJobsPerUser={options.max_submit}")
-
-
-def _sacctmgr(facts: Facts, *words: str) -> None:
-    environment = {**clean_environment(), **facts.environment}
     done = subprocess.run(
-        [find("sacctmgr"), "-i", *words], capture_output=True, text=True, check=False, timeout=30, env=environment
+        [find("sacctmgr"), "-i"],
+        input="\n".join(sacctmgr_orders(facts.options, getpass.getuser())) + "\n",
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        env={**clean_environment(), **facts.environment},
     )
-    if done.returncode and "Nothing" not in done.stdout:  # "Nothing new added": it is there already
-        raise LabError(f"sacctmgr {' '.join(words)}: {(done.stdout + done.stderr).strip()}")
+    if done.returncode:
+        raise LabError(f"sacctmgr: exit {done.returncode}\n{(done.stdout + done.stderr).strip()}")
+
+
+def sacctmgr_orders(options: Options, owner: str) -> list[str]:
+    """What sacctmgr is to do, a line each. Root has its association from the start."""
+    account = options.account
+    users = ",".join(name for name in options.users or (owner,) if name != "root")
+    limit = f"modify qos normal set MaxSubmitJobsPerUser={options.max_submit}"
+    return [
+        f"add cluster {CLUSTER}",
+        f"add account {account} Cluster={CLUSTER} Description=lab Organization=lab",
+        *([f"add user {users} Account={account} DefaultAccount={account}"] if users else []),
+        *([limit] if options.max_submit is not None else []),
+    ]

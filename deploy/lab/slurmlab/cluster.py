@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from . import accounting, clock, config, keeper, ports, processes, users
+from .daemons import tail
 from .options import Facts, LabError, Layout, Options, PortClash, node_names, read_facts
 from .programs import clean_environment, find
 
@@ -66,7 +67,7 @@ def _up(root: Path, options: Options, until: int | None) -> Facts:
 def _attempt(root: Path, options: Options, machine: config.Machine, until: int | None) -> Facts:
     chosen = ports.pick(options.nodes + options.gpu_nodes, accounting=options.accounting)
     facts = Facts(root=str(root), options=options, ports=chosen, keeper_pid=0, keeper_start="",
-                  version=".".join(map(str, machine.version)))  # fmt: skip
+                  version=machine.release)  # fmt: skip
     _write(facts, machine)
     users.ensure(options, root)
     if options.accounting:
@@ -131,7 +132,7 @@ def _machine() -> config.Machine:
     return config.Machine(
         host=host,
         user=getpass.getuser(),
-        version=config.parse_version(said),
+        release=config.release(said),
         loopback_only=address is not None,
         address=address or "127.0.0.1",
     )
@@ -164,7 +165,7 @@ def _write(facts: Facts, machine: config.Machine) -> None:
     texts = {
         layout.conf: config.slurm_conf(options, layout, facts.ports, machine),
         layout.conf.with_name("gres.conf"): config.gres_conf(options),
-        layout.conf.with_name("cgroup.conf"): config.cgroup_conf(machine.version),
+        layout.conf.with_name("cgroup.conf"): config.cgroup_conf(machine.release),
     }
     for path, text in texts.items():
         if text:
@@ -192,7 +193,7 @@ def _wait_idle(facts: Facts) -> None:
         if states.split() == ["idle"] * len(names):
             return
         for name, code in keeper.order(facts, do="list")["ended"].items():
-            _fail(f"{name} ended with exit code {code} at its start:\n{keeper.tail(facts.layout, name)}")
+            _fail(f"{name} ended with exit code {code} at its start:\n{tail(facts.layout, name)}")
         time.sleep(0.03)
     raise LabError(f"the nodes are not idle after {READY_WITHIN} s, but: {states or 'no answer'}")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from .options import LabError, Layout, Options, Ports, node_names
@@ -13,11 +14,11 @@ MANY = ("NodeName", "PartitionName", "DownNodes", "NodeSet", "FrontendName")  # 
 
 @dataclass(frozen=True)
 class Machine:
-    """Where the lab runs: `host` is `hostname -s`, `user` the owner of the daemons, `version` as (22, 5)."""
+    """Where the lab runs: `host` is `hostname -s`, `user` the owner of the daemons, `release` as "22.05.8"."""
 
     host: str
     user: str
-    version: tuple[int, ...]
+    release: str
     loopback_only: bool = False  # the host's name resolves to a loopback address, so daemons may bind to just that
     address: str = "127.0.0.1"
 
@@ -149,9 +150,10 @@ def gres_conf(options: Options) -> str:
     return "".join(f"NodeName=gpu[1-{options.gpu_nodes}] Name=gpu File={device}\n" for device in STAND_INS)
 
 
-def cgroup_conf(version: tuple[int, ...]) -> str:
+def cgroup_conf(release: str) -> str:
     """The text of cgroup.conf, empty where none is needed."""
-    return "CgroupPlugin=disabled\n" if version >= CGROUP_SINCE else ""
+    year, month = release.split(".")[:2]
+    return "CgroupPlugin=disabled\n" if (int(year), int(month)) >= CGROUP_SINCE else ""
 
 
 def slurmdbd_conf(layout: Layout, ports: Ports, machine: Machine, sql_user: str) -> str:
@@ -176,12 +178,12 @@ def slurmdbd_conf(layout: Layout, ports: Ports, machine: Machine, sql_user: str)
     )
 
 
-def parse_version(text: str) -> tuple[int, ...]:
-    """The version that `slurmctld -V` prints ("slurm 22.05.8", "slurm-wlm 24.11.5") as numbers.
+def release(text: str) -> str:
+    """The release that `slurmctld -V` prints ("slurm 22.05.8", "slurm-wlm 24.11.5").
 
     Raises LabError when there is none.
     """
-    words = [word for word in text.split() if word[:1].isdigit()]
-    if not words:
-        raise LabError(f"slurmctld -V said {text.strip()!r}: no version in it")
-    return tuple(int(part) for part in words[0].replace("-", ".").split(".")[:3] if part.isdigit())
+    found = re.search(r"\b\d+\.\d+(\.\d+)?", text)
+    if found is None:
+        raise LabError(f"slurmctld -V said {text.strip()!r}: no release in it")
+    return found.group()

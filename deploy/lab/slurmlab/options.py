@@ -83,6 +83,11 @@ class Layout:
         return self.root / "sql"
 
     @property
+    def tables(self) -> Path:
+        """The statements that the database starts with."""
+        return self.root / "etc" / "tables.sql"
+
+    @property
     def sql_socket(self) -> Path:
         """Where mariadbd listens."""
         return self.root / "run" / "sql.sock"
