@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
-from worlds import ID, at, chain, claim, entry, held, job, key, link, state, switch, world
 
 from cronhpc.core.model import (
     Adopt,
@@ -12,6 +13,7 @@ from cronhpc.core.model import (
     ClaimState,
     Decision,
     Ending,
+    Job,
     KeepLink,
     MoveLink,
     Release,
@@ -23,16 +25,17 @@ from cronhpc.core.model import (
     World,
 )
 from cronhpc.core.plan import plan
+from tests.worlds import ID, at, chain, claim, entry, held, job, key, link, state, switch, world
 
 E = entry(deadline=3600)
 USED = {"e": state("14:00")}
 K = key("e", "14:00")
 
 
-def unsettled(step: ClaimState, *jobs: object, job_id: str | None = None, now: str = "14:05", **more: object) -> World:
+def unsettled(step: ClaimState, *jobs: Job, job_id: str | None = None, now: str = "14:05", **more: Any) -> World:
     entries = more.pop("entries", (E,))
-    mine = claim("e", "14:00", step, job_id, **more.pop("of", {}))  # type: ignore[arg-type]  # rows of a table
-    return world(now, *entries, jobs=jobs, states=USED, claims=(mine,), **more)  # type: ignore[misc, arg-type]  # as above
+    mine = claim("e", "14:00", step, job_id, **more.pop("of", {}))
+    return world(now, *entries, jobs=jobs, states=USED, claims=(mine,), **more)
 
 
 def said(decision: Decision) -> str:
@@ -178,11 +181,11 @@ def test_an_unsettled_attempt_goes_on_from_where_it_was_left(situation: World, e
     assert sorted(decided(situation)) == sorted(expected)
 
 
-def linked(*jobs: object, self_id: str = "10", now: str = "15:00:05", **more: object) -> World:
+def linked(*jobs: Job, self_id: str = "10", now: str = "15:00:05", **more: Any) -> World:
     own = (link(10, "15:00", status="RUNNING"),) if self_id == "10" else ()
     facts = more.pop("facts", {})
     idle = entry(schedule="30 22 * * *")
-    return world(now, idle, jobs=(*own, *jobs), chain=chain(self_id, **facts), states={"e": state("14:00")}, **more)  # type: ignore[arg-type]  # rows of a table
+    return world(now, idle, jobs=(*own, *jobs), chain=chain(self_id, **facts), states={"e": state("14:00")}, **more)
 
 
 NEXT, SPARE = link(11, "16:00"), link(12, "16:30", "spare")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from worlds import at, chain, claim, entry, job, key, planned, state, switch, world
 
 from cronhpc.core.model import ClaimState, Entry, EntryState, Problem, World
 from cronhpc.core.plan import plan
+from tests.worlds import at, chain, claim, entry, job, key, planned, state, switch, world
 
 HOURLY = "0 * * * *"
 

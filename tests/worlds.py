@@ -86,7 +86,14 @@ def link(number: int, start: str, kind: str = "link", status: str = "PENDING", *
 
 
 def chain(self_id: str = "", **more: Any) -> ChainFacts:
-    return ChainFacts(True, self_id, PRINT, f"cronhpc-{ID}", f"cronhpc-{ID}-spare", **more)
+    return ChainFacts(
+        wanted=True,
+        self_id=self_id,
+        fingerprint=PRINT,
+        link_name=f"cronhpc-{ID}",
+        spare_name=f"cronhpc-{ID}-spare",
+        **more,
+    )
 
 
 def world(now: str, *entries: Entry, jobs: tuple[Job, ...] | None = (), **more: Any) -> World:

@@ -1,7 +1,7 @@
 """Which entries and jobs a switch reaches. A switch's name says it; its content is never consulted for that.
 
-`ALL` reaches whatever cronhpc runs from this directory (entries, pieces), an entry's name its runs, a job id that job, a
-job name every job of the owner so called, and a configured switch whatever its row under `kill.switches` describes.
+`ALL` reaches whatever cronhpc runs from this directory, an entry's name its runs, a job id that job, a job name every
+job of the owner so called, and a configured switch whatever its row under `kill.switches` describes.
 The chain's own links are reached by their job id alone: without them nobody would see the switch go.
 """
 
