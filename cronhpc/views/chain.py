@@ -63,7 +63,7 @@ class Health(NamedTuple):
     @property
     def fine(self) -> bool:
         """Whether nobody has to do anything."""
-        return self.state in {"fine", "not needed yet"}
+        return self.state in {"fine", "driven otherwise", "not needed yet"}
 
 
 def health(chain: Mapping[str, Any], *, answers: bool, entries: int, now: int) -> Health:
@@ -73,7 +73,7 @@ def health(chain: Mapping[str, Any], *, answers: bool, entries: int, now: int) -
         if chain["stopped"]:
             return Health("stopped", "cronhpc start")
         if last is not None and not _overdue(chain, last, now):
-            return Health("fine")  # ticks come by other means: a daemon, crontab, by hand
+            return Health("driven otherwise", "cronhpc start")  # a daemon, crontab, by hand
         return Health("not needed yet" if nothing_to_run else "not started", "cronhpc start")
     if chain["resting"]:
         return Health("resting", "cronhpc start")
@@ -98,6 +98,8 @@ def words(chain: Mapping[str, Any], state: str, batch: str, style: Style) -> str
             return "fine: " + ", ".join([ticked.partition(" (")[0], *_jobs(chain, style)])
         case "not started" | "not needed yet":
             return "not started" + (f"; {ticked}" if last else "")
+        case "driven otherwise":
+            return f"not started; {ticked} came otherwise (a daemon, crontab, by hand)"
         case "stopped":
             return f"stopped by cronhpc stop; {ticked}"
         case "resting":

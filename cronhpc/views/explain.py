@@ -142,8 +142,8 @@ def _last(entry: Mapping[str, Any], style: Style) -> Iterator[str]:
 
 def _last_sentence(last: Mapping[str, Any], style: Style) -> str:
     slot = epoch(last["slot"])
-    when = style.said(slot) if slot else "an unknown slot"
-    subject = f"The run by hand at {when}" if last["by_hand"] else f"The slot {when}"
+    when = style.said(slot) if slot else "at an unknown time"
+    subject = f"The run by hand, {when}," if last["by_hand"] else _possessive(when)
     if not last["job"]:
         more = f": {text.one_line(last['detail'])}" if last["detail"] else ""
         return f"{subject} was {_NEVER.get(last['result'], 'recorded as ' + last['result'])}{more}."
@@ -156,6 +156,12 @@ def _last_sentence(last: Mapping[str, Any], style: Style) -> str:
     detail = f" ({text.one_line(last['detail'])})" if last["detail"] else ""
     attempt = f", in its attempt {last['attempt']}" if last["attempt"] > 1 else ""
     return f"{', '.join(parts)}, and {_end(last)}{attempt}{detail}."
+
+
+def _possessive(when: str) -> str:
+    """`Today's 04:00`, `The slot Sat 28 Nov 04:00`."""
+    day, _, clock = when.partition(" ")
+    return f"{day.capitalize()}'s {clock}" if day in {"today", "yesterday"} else f"The slot {when}"
 
 
 _NEVER = {

@@ -65,7 +65,7 @@ def _pale(known: Mapping[str, Any], style: Style) -> str:
     return f"seen    as the owner's scheduler saw it {when}"
 
 
-_CHAIN_COLOURS = {"fine": "green", "not needed yet": "", "silent": "red", "broken": "red"}
+_CHAIN_COLOURS = {"fine": "green", "driven otherwise": "", "not needed yet": "", "silent": "red", "broken": "red"}
 
 
 def _chain(known: Mapping[str, Any], style: Style) -> str:

@@ -1,0 +1,59 @@
+"""`cronhpc start`."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from cronhpc.cli import ATTENTION, FINE
+from cronhpc.cli.common import paths_of, settings_or_default, site_of, written_status
+
+if TYPE_CHECKING:
+    import argparse
+
+    from cronhpc.cli.door import Door
+    from cronhpc.store.paths import Paths
+
+HELP = "Start the scheduler, or mend it: one job that waits for its time, and a spare behind it. Safe to repeat."
+EXAMPLE = """
+cronhpc start
+cronhpc start --if-stale     # in ~/.bashrc: mends the chain if it was lost, else costs one stat
+"""
+_SURELY = 92 * 60  # seconds: one and a half of the usual intervals, and two minutes
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Its own options."""
+    parser.add_argument("--if-stale", action="store_true", help="only if it was started and has fallen silent; quiet")
+
+
+def run(args: argparse.Namespace, door: Door) -> int:
+    """Exit code 1 if the chain does not stand."""
+    from cronhpc.cli.chain_words import report
+    from cronhpc.setup import start
+
+    if args.if_stale and not _is_stale(paths_of(args, door), door):
+        return FINE
+    site = site_of(args, door)
+    started = start(site, door.environ, lambda: door.again().now)
+    report(started, args, door, site.settings.timezone, undo="cronhpc stop")
+    return FINE if started.ok else ATTENTION
+
+
+def _is_stale(paths: Paths, door: Door) -> bool:
+    """Whether ticks have stopped that should come. A recent status.json is all that is looked at."""
+    from cronhpc.store.scheduler import started
+    from cronhpc.views.chain import health
+
+    try:
+        if door.now - paths.status.stat().st_mtime < _SURELY:
+            return False
+    except FileNotFoundError:
+        return started(paths) is not None
+    if os.path.lexists(paths.stop) or started(paths) is None:
+        return False
+    known = written_status(paths)
+    if known is None:
+        return True
+    chain = {**known["chain"], "wanted": True, "interval": settings_or_default(paths).interval}
+    return health(chain, answers=True, entries=1, now=door.now).state in {"silent", "broken"}
