@@ -40,6 +40,9 @@ def main(argv: Sequence[str] | None = None, door: Door | None = None) -> int:
         code = INTERRUPTED
     except BrokenPipeError:
         code = door.reader_left()
+    except OSError as error:  # a disk, a permission: it says which
+        where = f"{error.filename}: " if error.filename else ""
+        code = _failed(f"{where}{error.strerror or error}", arguments, door)
     return code
 
 

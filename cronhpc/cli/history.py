@@ -53,15 +53,13 @@ def run(args: argparse.Namespace, door: Door) -> int:
 
 
 def _wanted(args: argparse.Namespace, paths: Paths, since: int) -> Iterator[Mapping[str, Any]]:
-    """Rows as facts, filtered; rows of other kinds (a switch, the chain) are passed over."""
+    """Rows as facts, filtered; what a switch stopped is among them."""
     from cronhpc.store import history
-    from cronhpc.views.runs import run_facts, when
+    from cronhpc.views.runs import run_facts, switch_facts, when
 
     states = _states(args.state)
     for row in history.rows(paths.history):
-        if "result" not in row:
-            continue
-        known = run_facts(row)
+        known = switch_facts(row) if row.get("what") == "switch" else run_facts(row)
         if args.name not in {None, known["entry"]} or (states and known["result"] not in states):
             continue
         if when(known) >= since:

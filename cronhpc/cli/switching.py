@@ -77,10 +77,14 @@ def _written(paths: Paths, door: Door) -> Mapping[str, Any] | None:
 def _effect(known: Mapping[str, Any] | None, paths: Paths) -> dict[str, Any]:
     """When the next look at the switches is, by what the last tick wrote."""
     if known is None:
-        return {"acts": "not yet", "at": None, "mend": "cronhpc start" if is_mine(paths) else None}
+        return {"acts": "as soon as the scheduler runs", "at": None, "mend": "cronhpc tick" if is_mine(paths) else None}
     chain = known["chain"]
-    if chain["state"] not in {"fine", "unknown"}:
-        return {"acts": f"not yet: the scheduler is {chain['state']}", "at": None, "mend": chain["mend"] or None}
+    if chain["state"] not in {"fine", "unknown", "driven otherwise"}:
+        return {
+            "acts": f"when the scheduler is mended, which is {chain['state']}",
+            "at": None,
+            "mend": chain["mend"] or None,
+        }
     if chain["wanted"] and chain["by_links"]:
         after = chain["next"] or chain["spare"]
         now = "cronhpc tick" if is_mine(paths) else None

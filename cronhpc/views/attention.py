@@ -43,7 +43,7 @@ def _switches(known: Mapping[str, Any]) -> Iterator[Facts]:
         undo = "unkill" if switch["kind"] == "kill" else "resume"
         done = "stopped" if switch["kind"] == "kill" else "paused"
         reason = f': "{text.one_line(switch["reason"])}"' if switch["reason"] else ""
-        mend = text.command(undo, switch["name"])
+        mend = text.command(undo, switch["name"]) if switch["ours"] else f"rm {text.word(switch['path'])}"
         name, by = switch["name"], text.one_line(switch["by"])
         if switch["expired"]:
             what = f"a {switch['kind']} switch by {by} that is over"

@@ -98,7 +98,8 @@ def _switch(switch: Mapping[str, Any], style: Style) -> str:
     reason = f' ("{text.one_line(switch["reason"])}")' if switch["reason"] else ""
     until = epoch(switch["expires"])
     when = f", until {style.said(until)}" if until else ""
-    undo = text.command("unkill" if kill else "resume", switch["name"])
+    verb = "unkill" if kill else "resume"
+    undo = text.command(verb, switch["name"]) if switch["ours"] else f"rm {text.word(switch['path'])}"
     done = "stopped" if kill else "paused"
     by = f"{switch['kind']}/{text.name(switch['name'])}, by {text.one_line(switch['by'])}"
     return f"It is {done} by {by} since {style.said(since) if since else '-'}{reason}{when}. Lift it: {undo}"

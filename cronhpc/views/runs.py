@@ -43,6 +43,16 @@ def run_facts(row: Mapping[str, Any]) -> Facts:
     }
 
 
+def switch_facts(row: Mapping[str, Any]) -> Facts:
+    """What a switch stopped, in the shape of a run."""
+    reason = f': "{row["reason"]}"' if row.get("reason") else ""
+    jobs = ", ".join(map(str, row.get("jobs", ())))
+    did = f"cancelled {jobs}" if jobs else "warned " + ", ".join(map(str, row.get("warned", ())))
+    late = f" ({row['done']}: {row['detail']})" if row.get("detail") else ""
+    known = run_facts({"slot": row.get("at"), "result": "switch", "detail": f"by {row.get('by')}{reason}; {did}{late}"})
+    return {**known, "entry": str(row.get("switch", "")), "switch": True}
+
+
 def _whole(value: object) -> int | None:
     return int(value) if isinstance(value, int | float) else None
 

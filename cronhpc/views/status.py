@@ -63,7 +63,7 @@ def facts(
     """
     ticked, outcomes = outcomes is not None, outcomes or ()
     trouble = [_trouble(outcome, world.now) for outcome in outcomes if outcome.done in _TROUBLE]
-    found = _Found(world, plan, states, outcomes)
+    found = _Found(world, plan, states, outcomes, directory=about.directory)
     found_entries = [found.entry(entry) for entry in world.entries]
     result = {
         "version": VERSION,
@@ -78,7 +78,7 @@ def facts(
         "chain": chain.facts(world, plan, outcomes, stopped=about.stopped, ticked=ticked),
         "entries": found_entries,
         "trouble": trouble if ticked else _still(before, plan),
-        "switches": [_switch(switch, world.now) for switch in world.switches],
+        "switches": [_switch(switch, world, about.directory) for switch in world.switches],
     }
     result["attention"] = attention.rows(result, _problems(world, problems))
     return seen_at(result, world.now)
@@ -117,7 +117,9 @@ def seen_at(known: Mapping[str, Any], now: int) -> Facts:
     }
 
 
-def _switch(switch: Switch, now: int) -> Facts:
+def _switch(switch: Switch, world: World, directory: str) -> Facts:
+    """`ours`: `cronhpc unkill` or `resume` removes it; else it lies in a team's folder."""
+    polled = any(row.name == switch.name and row.file for row in world.settings.switches)
     return {
         "kind": switch.kind,
         "name": switch.name,
@@ -126,14 +128,24 @@ def _switch(switch: Switch, now: int) -> Facts:
         "since": iso(switch.since),
         "reason": switch.reason,
         "expires": iso(switch.expires),
-        "expired": stop.expired(switch, now),
+        "expired": stop.expired(switch, world.now),
+        "ours": polled or switch.path.startswith(f"{directory}/{switch.kind}/"),
     }
 
 
 class _Found:
     """What the plan, the claims and the memory say of each entry, indexed once."""
 
-    def __init__(self, world: World, plan: Plan, states: Mapping[str, EntryState], outcomes: Sequence[Outcome]) -> None:
+    def __init__(
+        self,
+        world: World,
+        plan: Plan,
+        states: Mapping[str, EntryState],
+        outcomes: Sequence[Outcome],
+        *,
+        directory: str,
+    ) -> None:
+        self.directory = directory
         self.world, self.plan, self.states = world, plan, states
         self.jobs = runs.jobs_by_id(world)
         self.decided: dict[str, list[Submit | UseUp | Wait]] = {}
@@ -163,7 +175,7 @@ class _Found:
             "reason": str(reason),
             "detail": detail,
             "problem": _problem(entry.problem),
-            "switch": _switch(switch, self.world.now) if switch else None,
+            "switch": _switch(switch, self.world, self.directory) if switch else None,
             "next": iso(self._next(entry, state)),
             "runs": self._live(entry),
             "last": self._last(entry, state),
