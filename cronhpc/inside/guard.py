@@ -80,6 +80,8 @@ def run(args: argparse.Namespace) -> int:
     except ValueError as error:
         _say(str(error))
         return USAGE_EXIT
+    if not paths and args.warn_before_end is None:
+        _say("watches nothing: no cron directory here, and no --kill-switch given.")
     guard = Guard(
         paths,
         command,
@@ -147,12 +149,9 @@ class Guard:
             _say(f"not started: {_who(found)}")
             return STOPPED_EXIT
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would lose the exit code
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
-        try:
-            code = self._start(before)
-            return self._watch() if code is None else code
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        mask = signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)  # for good: a late signal must not change the code
+        code = self._start(mask)
+        return self._watch() if code is None else code
 
     def _start(self, mask: set[signal.Signals] | set[int]) -> int | None:
         """Fork; an exit code where there is no such command."""

@@ -33,7 +33,7 @@ class KillSwitch:
     """
 
     def __init__(self, path: str | os.PathLike[str], every: float = 10.0) -> None:
-        self.path = os.path.abspath(os.fspath(path))  # noqa: PTH100 - pathlib costs more than all else here
+        self.path = os.path.abspath(os.fspath(path))
         self.every = every
         self.found: switch_file.Found | None = None
         self._set = False
