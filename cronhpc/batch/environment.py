@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def _stays(name: str) -> bool:
 def _leave_the_job(kept: dict[str, str], job_id: str) -> None:
     """Forget scratch folders that a site makes for each job, and removes with it."""
     for name in ("TMPDIR", "TMP", "TEMP", "TEMPDIR"):
-        if job_id in kept.get(name, ""):
+        if re.search(rf"(?<!\d){re.escape(job_id)}(?!\d)", kept.get(name, "")):
             del kept[name]
 
 

@@ -217,7 +217,7 @@ def start(argv: Sequence[str], *, env: Mapping[str, str], cwd: str = "/") -> int
 
 def run_many(tasks: Sequence[Callable[[], T]], parallel: int) -> list[T | CronhpcError]:
     """Do the tasks, at most `parallel` at once; their results in order, a CronhpcError in the place of what failed."""
-    results: list[T | CronhpcError | None] = [None] * len(tasks)
+    results: dict[int, T | CronhpcError] = {}
     todo = iter(range(len(tasks)))
     lock = threading.Lock()
     broken: list[BaseException] = []
@@ -242,4 +242,4 @@ def run_many(tasks: Sequence[Callable[[], T]], parallel: int) -> list[T | Cronhp
         worker.join()
     if broken:
         raise broken[0]
-    return [result for result in results if result is not None]
+    return [results[index] for index in range(len(tasks))]
