@@ -263,9 +263,18 @@ def cron(tmp_path: Path) -> Path:
 
 def test_a_name_lies_in_the_cron_directory_and_a_path_where_it_says(cron: Path) -> None:
     found = switch_paths(["training17", "/proj/x", "*"], None, {"CRONHPC_DIR": str(cron)})
-    assert found == [f"{cron}/kill/training17", "/proj/x", f"{cron}/kill/*"]
+    assert found == ["/proj/x", f"{cron}/kill/training17", f"{cron}/kill/*"]
     assert switch_paths(["a"], str(cron), {}) == [f"{cron}/kill/a"]
     assert switch_paths(["a"], None, {"WORK": str(cron.parent)}) == [f"{cron}/kill/a"]
+
+
+def test_a_name_lies_also_where_the_settings_say(cron: Path) -> None:
+    found = switch_paths(["a", "b"], str(cron), {}, ["/team/kill"], {"a": "/proj/a-switch", "c": "/proj/c"})
+    assert found == [f"{cron}/kill/a", f"{cron}/kill/b", "/team/kill/a", "/team/kill/b", "/proj/a-switch"]
+
+
+def test_without_a_name_and_a_cron_directory_nothing_is_watched(tmp_path: Path) -> None:
+    assert switch_paths([], str(tmp_path), {"SLURM_JOB_ID": "1"}) == []
 
 
 def test_without_a_name_it_is_what_the_job_is_called(cron: Path) -> None:
@@ -282,7 +291,7 @@ def test_without_a_name_it_is_what_the_job_is_called(cron: Path) -> None:
 
 
 def test_a_name_without_a_cron_directory_is_a_mistake(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"no cron directory to look for a name in\. Give a path with a /"):
+    with pytest.raises(ValueError, match=r"no cron directory to look for 'training17' in\. Give a path with a /"):
         switch_paths(["training17"], str(tmp_path), {})
 
 

@@ -69,14 +69,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     return run(parser.parse_args(argv))
 
 
-def run(args: argparse.Namespace) -> int:
-    """Guard `args.command`; the exit code."""
+def run(args: argparse.Namespace, also: Sequence[str] = (), files: Mapping[str, str] | None = None) -> int:
+    """Guard `args.command`; the exit code. `also` and `files` as for `switch_paths`."""
     command = args.command[1:] if args.command[:1] == ["--"] else args.command
     if not command:
         _say("there is no command. Write: cronhpc guard [options] -- COMMAND")
         return USAGE_EXIT
     try:
-        paths = switch_paths(args.kill_switch, getattr(args, "dir", None), os.environ)
+        paths = switch_paths(args.kill_switch, getattr(args, "dir", None), os.environ, also, files or {})
     except ValueError as error:
         _say(str(error))
         return USAGE_EXIT
@@ -93,19 +93,38 @@ def run(args: argparse.Namespace) -> int:
     return guard.run()
 
 
-def switch_paths(asked: Sequence[str], directory: str | None, environ: Mapping[str, str]) -> list[str]:
-    """Where the switches lie: paths as they are, names in the cron directory's kill/. Raises ValueError."""
-    folder = os.path.join(directory or _cron_directory(environ), "kill")
-    if not asked:
-        names = ["ALL", *(environ.get(name, "") for name in ("CRONHPC_ENTRY", "SLURM_JOB_NAME", "SLURM_JOB_ID"))]
-        if "SLURM_ARRAY_JOB_ID" in environ:
-            names.append(environ["SLURM_ARRAY_JOB_ID"])
-            names.append(f"{environ['SLURM_ARRAY_JOB_ID']}_{environ.get('SLURM_ARRAY_TASK_ID', '')}")
-        in_use = os.path.isdir(folder)
-        return [os.path.join(folder, name) for name in dict.fromkeys(names) if name and "/" not in name and in_use]
-    if any("/" not in each for each in asked) and not os.path.lexists(os.path.join(folder, "..", "cronhpc.yaml")):
-        raise ValueError(f"{os.path.dirname(folder)} is no cron directory to look for a name in. Give a path with a /.")
-    return [os.path.abspath(each) if "/" in each else os.path.join(folder, each) for each in asked]
+def switch_paths(
+    asked: Sequence[str],
+    directory: str | None,
+    environ: Mapping[str, str],
+    also: Sequence[str] = (),
+    files: Mapping[str, str] | None = None,
+) -> list[str]:
+    """Where the switches lie: paths as they are, names in the cron directory's kill/. Raises ValueError.
+
+    `also` are more folders for names, `files` paths that names stand for: what the settings say, where they were read.
+    """
+    root = directory or _cron_directory(environ)
+    known = os.path.lexists(os.path.join(root, "cronhpc.yaml"))
+    names = [each for each in asked if "/" not in each]
+    if names and not known:
+        raise ValueError(f"{root} is no cron directory to look for {names[0]!r} in. Give a path with a /.")
+    if not asked and known:
+        names = _own_names(environ)
+    folders = [os.path.join(root, "kill"), *also]
+    paths = [os.path.abspath(each) for each in asked if "/" in each]
+    paths += [os.path.join(folder, name) for folder in folders for name in names]
+    paths += [files[name] for name in names if files and files.get(name)]
+    return list(dict.fromkeys(paths))
+
+
+def _own_names(environ: Mapping[str, str]) -> list[str]:
+    """What this job can be called by."""
+    names = ["ALL", *(environ.get(each, "") for each in ("CRONHPC_ENTRY", "SLURM_JOB_NAME", "SLURM_JOB_ID"))]
+    array = environ.get("SLURM_ARRAY_JOB_ID", "")
+    if array:
+        names += [array, f"{array}_{environ.get('SLURM_ARRAY_TASK_ID', '')}"]
+    return [name for name in dict.fromkeys(names) if name and "/" not in name]
 
 
 def _cron_directory(environ: Mapping[str, str]) -> str:
