@@ -6,6 +6,7 @@ its watermarks, then the claims that both have outlived.
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from cronhpc.core.slots import FUTURE
 from cronhpc.store import history
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
+from cronhpc.store.files import write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -32,7 +34,8 @@ def record(site: Site, reading: Reading, plan: Plan, outcomes: Sequence[Outcome]
     """Write down what came of the plan. What the disk refuses is a problem, and no reason to lose the rest."""
     keeper = _Keeper(site, reading, plan, outcomes)
     problems: list[Problem] = []
-    for step in (keeper.write_history, keeper.write_memory, keeper.forget_claims, keeper.write_cache):
+    steps = (keeper.write_history, keeper.write_memory, keeper.forget_claims, keeper.write_cache, keeper.write_status)
+    for step in steps:
         try:
             step()
         except OSError as error:
@@ -50,6 +53,7 @@ class _Keeper:
         self.site = site
         self.world: World = reading.world
         self.memory = reading.memory
+        self.problems = reading.problems
         self.plan = plan
         self.outcomes = outcomes
         self.states: dict[str, EntryState] = dict(reading.memory.entries)
@@ -238,6 +242,22 @@ class _Keeper:
     def write_cache(self) -> None:
         if self.site.parsed:
             store_memory.save_cache(self.site.paths.state / "cache.json", self.site.cache)
+
+    def write_status(self) -> None:
+        """What everybody may read; also the heartbeat."""
+        from cronhpc.views import status
+
+        if self.world.only:
+            return
+        about = status.About(
+            directory=str(self.site.paths.root),
+            backend=self.site.batch.name,
+            owner=self.site.user,
+            host=self.site.host,
+            stopped=os.path.lexists(self.site.paths.stop),
+        )
+        facts = status.facts(self.world, self.plan, self.states, about, problems=self.problems, outcomes=self.outcomes)
+        write_json(self.site.paths.status, facts, status.VERSION, 0o644)
 
 
 def _outlived(

@@ -30,6 +30,11 @@ def report(report: Report, args: argparse.Namespace, door: Door, zone: str) -> N
         _write(door, _lines(report))
 
 
+def worth_telling(report: Report) -> bool:
+    """Whether a tick did or found anything that a log should keep."""
+    return next(_lines(report), None) is not None
+
+
 def at_work(report: AtWork, args: argparse.Namespace, door: Door) -> None:
     """Another tick holds the lease."""
     if args.json:

@@ -31,6 +31,8 @@ def sync_folder(folder: Path) -> None:
 def _write_new(path: str, data: bytes, mode: int, *, durable: bool) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
+        if mode & 0o077:
+            os.fchmod(fd, mode)  # what others are to read, they can, whatever the umask
         view = memoryview(data)
         while view:
             view = view[os.write(fd, view) :]

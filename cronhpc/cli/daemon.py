@@ -1,0 +1,56 @@
+"""`cronhpc daemon`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cronhpc.cli import FINE
+from cronhpc.cli.common import site_of
+
+if TYPE_CHECKING:
+    import argparse
+
+    from cronhpc.cli.door import Door
+    from cronhpc.tick import AtWork, Report
+
+HELP = (
+    "Tick whenever a file changes, a slot is due or the interval is over: for tmux, a systemd user unit, a long job. "
+    "SIGTERM ends it, SIGHUP makes it look again, and so does `cronhpc stop`."
+)
+EXAMPLE = """
+cronhpc daemon                     # in tmux
+cronhpc daemon --poll              # where events do not reach and the file system is not known for it
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Its own options."""
+    parser.add_argument("--poll", action="store_true", help="look at folders every few seconds instead of file events")
+    parser.add_argument("--for", dest="seconds", type=float, metavar="SECONDS", help="end after this long")
+    parser.add_argument("--link", metavar="JOB", default="", help="the scheduler job that this runs in")
+
+
+def run(args: argparse.Namespace, door: Door) -> int:
+    """Exit code 0 when it was told to end."""
+    from cronhpc.cli import log
+    from cronhpc.daemon import Daemon
+    from cronhpc.tick import AtWork
+
+    def tell(said: Report | AtWork | Exception) -> None:
+        if isinstance(said, Exception):
+            door.complain(str(said))
+        elif isinstance(said, AtWork):
+            log.at_work(said, args, door)
+        elif log.worth_telling(said):
+            log.report(said, args, door, said.world.settings.timezone)
+
+    daemon = Daemon(
+        lambda: site_of(args, door),
+        lambda: door.again().now,
+        tell,
+        link=args.link,
+        seconds=args.seconds,
+        poll=args.poll,
+    )
+    daemon.run()
+    return FINE
