@@ -154,8 +154,9 @@ class Lab:
         self._lab("node", "kill", name)
 
     def start_node(self, name: str) -> None:
-        """Start a node's slurmd again."""
+        """Start a node's slurmd again; returns when the node is idle, which it becomes by itself."""
         self._lab("node", "start", name)
+        self.wait_for(lambda: self.run(["sinfo", "-h", "-n", name, "-o", "%T"]).stdout.split() == ["idle"])
 
     def down_node(self, name: str) -> None:
         """Mark a node down, as Slurm does when it stops answering."""
@@ -259,7 +260,8 @@ def make_lab() -> Iterator[MakeLab]:
 
     yield make
     for one in made:
-        stop(one)
+        if one.root.exists():
+            stop(one)
 
 
 @pytest.fixture

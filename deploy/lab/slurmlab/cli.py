@@ -26,7 +26,7 @@ def main(argv: list[str]) -> int:
     asked.command = command
     try:
         return int(asked.run(asked) or 0)
-    except (LabError, cluster.LabUp) as error:
+    except (LabError, cluster.LabUp, OSError) as error:
         print(f"lab: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

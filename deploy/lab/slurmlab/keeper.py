@@ -103,7 +103,7 @@ def remove(root: Path) -> None:
     """Remove the lab's folder. A file that a dying process writes meanwhile is met by a second pass."""
     for _ in range(20):
         shutil.rmtree(root, ignore_errors=True)
-        if not root.exists():
+        if not root.exists() or not any(root.iterdir()):  # an empty one in a folder that is not ours to change
             return
         time.sleep(0.05)
 
