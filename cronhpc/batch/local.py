@@ -6,6 +6,7 @@ import os
 import pwd
 import signal
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from cronhpc.batch import local_rows as rows
@@ -35,6 +36,7 @@ class Local:
     """The batch system kept in `folder`. Jobs get `environ`, scrubbed as for Slurm.
 
     `script_options`: a script's bytes to its own #SBATCH options by long name; without it only the Submission counts.
+    `patience`: seconds from TERM to KILL.
     """
 
     name = "local"
@@ -46,10 +48,12 @@ class Local:
         *,
         names: Sequence[str] | None = None,
         script_options: Callable[[bytes], Mapping[str, str | None]] | None = None,
+        patience: float = 5,
     ) -> None:
         self._jobs = f"{folder}/jobs"
         self._environment = scrub(environ, names)
         self._base = scrub(environ)
+        self._patience = patience
         self._script_options = script_options or (lambda _: {})
 
     # --- the port --------------------------------------------------------------------------------------------------
@@ -80,10 +84,8 @@ class Local:
             raise Refused(f"{job.script}: the local backend has no arrays. Loop in the script, or use Slurm.")
         facts = self._facts(job, asked)
         plan = {"begin": job.begin, "held": job.held or "hold" in asked, "comment": job.comment}
-        try:
+        with self._disk():
             number = self._place(facts, plan, script)
-        except OSError as error:
-            raise Unreachable(f"{self._jobs}: the job cannot be written down: {error.strerror}") from None
         if not plan["held"]:
             self._supervise(number)
         return str(number)
@@ -99,10 +101,11 @@ class Local:
         """Cancel jobs: waiting ones at once, running ones by TERM and, 5 s later, KILL; not waited for."""
         for number in self._known(job_ids):
             folder = self._folder(number)
-            if sv.write_once(folder, "fate", {"fate": "cancelled"}):
-                sv.write(folder, "end.json", {"state": "CANCELLED", "ended": sv.now(), "by": os.getuid()})
-            elif not pending_only:
-                sv.write_once(folder, "cancel", {"by": os.getuid()})
+            with self._disk():
+                if sv.write_once(folder, "fate", {"fate": "cancelled"}):
+                    sv.write(folder, "end.json", {"state": "CANCELLED", "ended": sv.now(), "by": os.getuid()})
+                elif not pending_only:
+                    sv.write_once(folder, "cancel", {"by": os.getuid()})
             self._wake(number)
 
     def signal(self, job_ids: Sequence[str], name: str) -> None:
@@ -142,8 +145,12 @@ class Local:
         tokens: Mapping[str, str] | None = None,  # noqa: ARG002 - ids are never used again here
     ) -> Mapping[str, Ending]:
         """How jobs submitted at `since` or later ended."""
-        jobs = [self._row(number) for number in self._known(job_ids)]
-        return {job.id: rows.ending(job) for job in jobs if job and not job.live and (job.submitted or 0) >= since}
+        found = {}
+        for number in self._known(job_ids):
+            job = self._row(number)
+            if job and not job.live and (job.submitted or 0) >= since:
+                found[job.id] = rows.ending(job, sv.read(self._folder(number), "end.json") or {})
+        return found
 
     def cancelled_by(self, job_id: str, since: int) -> int | None:
         """The user id that cancelled a job."""
@@ -183,6 +190,7 @@ class Local:
             "submitted": sv.now(),
             "user": pwd.getpwuid(os.getuid()).pw_name,
             "umask": _umask(),
+            "patience": self._patience,
         }
 
     def _place(self, facts: sv.Facts, plan: sv.Facts, script: bytes) -> int:
@@ -278,8 +286,17 @@ class Local:
         folder = self._folder(number)
         plan = sv.read(folder, "plan.json")
         if plan is not None:
-            sv.write(folder, "plan.json", {**plan, **changes})
+            with self._disk():
+                sv.write(folder, "plan.json", {**plan, **changes})
             self._wake(number)
+
+    @contextmanager
+    def _disk(self) -> Iterator[None]:
+        """What the disk does not take has not happened: to callers it is as a controller that does not answer."""
+        try:
+            yield
+        except OSError as error:
+            raise Unreachable(f"{self._jobs}: cannot be written: {error.strerror}") from None
 
     def _wake(self, number: int) -> None:
         who = sv.read(self._folder(number), "supervisor.json")
@@ -303,5 +320,5 @@ def _remove(folder: str) -> None:
         for name in os.listdir(folder):
             os.unlink(f"{folder}/{name}")
         os.rmdir(folder)
-    except FileNotFoundError:
-        return  # somebody else forgets it too
+    except OSError:
+        return  # somebody else forgets it too, or the next one will

@@ -53,7 +53,7 @@ def _job(facts: sv.Facts, plan: sv.Facts, state: str) -> Job:
     )
 
 
-def ending(job: Job) -> Ending:
+def ending(job: Job, end: sv.Facts) -> Ending:
     """How a job that is over ended."""
     return Ending(
         result=_RESULTS.get(job.state, Result.CANCELLED),
@@ -63,6 +63,7 @@ def ending(job: Job) -> Ending:
         started=job.start,
         ended=job.ended,
         node=job.nodes,
+        detail=end.get("detail", ""),
     )
 
 

@@ -26,7 +26,6 @@ from typing import Any
 
 Facts = dict[str, Any]  # a decoded JSON object
 
-TERM_TO_KILL = 5.0  # seconds
 LAUNCH_FAILURE = 53  # the "signal" that Slurm reports when the script could not even be started
 _LOOK = 1.0  # seconds between looks at the folder, where no signal says that something changed
 _STATE, _SESSION, _START_TIME = 0, 3, 19  # fields of /proc/PID/stat after the command's name
@@ -42,15 +41,13 @@ def now() -> int:
 
 def write(folder: str, name: str, facts: Facts) -> None:
     """Put a file in place, whole or not at all."""
-    fresh = f"{folder}/.{name}.{os.getpid()}"
-    _write_fresh(fresh, facts)
+    fresh = _fresh(folder, name, facts)
     os.rename(fresh, f"{folder}/{name}")
 
 
 def write_once(folder: str, name: str, facts: Facts) -> bool:
     """Make a file that nobody has made yet; False: somebody has."""
-    fresh = f"{folder}/.{name}.{os.getpid()}"
-    _write_fresh(fresh, facts)
+    fresh = _fresh(folder, name, facts)
     try:
         os.link(fresh, f"{folder}/{name}")
     except FileExistsError:
@@ -60,13 +57,18 @@ def write_once(folder: str, name: str, facts: Facts) -> bool:
     return True
 
 
-def _write_fresh(path: str, facts: Facts) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+def _fresh(folder: str, name: str, facts: Facts) -> str:
+    path = f"{folder}/.{name}.{os.getpid()}.{os.urandom(4).hex()}"
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         os.write(handle, json.dumps(facts).encode())
         os.fsync(handle)
+    except OSError:
+        os.unlink(path)
+        raise
     finally:
         os.close(handle)
+    return path
 
 
 def read(folder: str, name: str) -> Facts | None:
@@ -184,7 +186,7 @@ def run(folder: str, job: Facts, alarm: Alarm) -> Facts:
     write(folder, "run.json", {**identity(child), "started": started})
     os.write(go, b"1")
     os.close(go)
-    status, why = _watch(folder, child, alarm)
+    status, why = _watch(folder, job, child, alarm)
     send(session(child), signal.SIGKILL)  # what the script left behind goes with it
     code = os.waitstatus_to_exitcode(status)
     state = why or ("COMPLETED" if code == 0 else "FAILED")
@@ -199,7 +201,7 @@ def run(folder: str, job: Facts, alarm: Alarm) -> Facts:
     }
 
 
-def _watch(folder: str, child: int, alarm: Alarm) -> tuple[int, str]:
+def _watch(folder: str, job: Facts, child: int, alarm: Alarm) -> tuple[int, str]:
     """The script's wait status, and why it was ended ("" where it ended by itself)."""
     why, kill_at = "", 0.0
     while True:
@@ -208,7 +210,7 @@ def _watch(folder: str, child: int, alarm: Alarm) -> tuple[int, str]:
             return status, why
         if not why and (alarm.shut_down or os.path.lexists(f"{folder}/cancel")):
             why = "NODE_FAIL" if alarm.shut_down else "CANCELLED"
-            kill_at = os.times().elapsed + TERM_TO_KILL
+            kill_at = os.times().elapsed + job["patience"]
             send(session(child), signal.SIGCONT)
             send(session(child), signal.SIGTERM)
         elif why and os.times().elapsed >= kill_at:
