@@ -115,16 +115,17 @@ def save_cache(path: Path, cache: dict[str, Any]) -> None:
 def entry_row(entry: Entry) -> dict[str, Any]:
     """`entry` as JSON values, defaults left out."""
     row: dict[str, Any] = {}
-    for name in entry.__slots__:
+    for name, declared in entry.__dataclass_fields__.items():
         value = getattr(entry, name)
+        if value == declared.default:  # what has no default is always there
+            continue
         if name == "policies":
             value = [getattr(value, each) for each in Policies.__slots__]
-        elif name == "problem" and value is not None:
+        elif name == "problem":
             value = _problem_row(value)
         elif name == "notes":
             value = [_problem_row(each) for each in value]
-        if value not in (None, 0, "", (), []):
-            row[name] = value
+        row[name] = value
     return row
 
 
@@ -134,7 +135,7 @@ def entry_of(row: Mapping[str, Any]) -> Entry:
 
     values = dict(row)
     values["policies"] = Policies(*row["policies"]) if "policies" in row else Policies()
-    values["options"] = tuple(row.get("options", ()))
+    values |= {each: tuple(row[each]) for each in ("options", "arguments") if each in row}
     values["notes"] = _problems(row.get("notes", ()))
     if "problem" in row:
         values["problem"] = Problem(*row["problem"])
