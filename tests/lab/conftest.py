@@ -137,9 +137,9 @@ class Lab:
         """Let a frozen controller go on."""
         self._lab("ctld", "cont")
 
-    def kill_controller(self) -> None:
-        """End the controller at once: clients are refused."""
-        self._lab("ctld", "kill")
+    def kill_controller(self, *, crash: bool = False) -> None:
+        """End the controller: clients are refused. A `crash` also loses what it has not saved yet, up to 5 s."""
+        self._lab("ctld", "kill" if crash else "end")
 
     def start_controller(self, *, clean: bool = False) -> None:
         """Start it again, with its queue, or `clean`: with none; returns when it answers."""

@@ -16,6 +16,8 @@ from pathlib import Path
 from . import cluster, keeper, processes
 from .options import Facts, LabError, Options, node_names, read_facts
 
+SIGNALS = {"stop": "SIGSTOP", "cont": "SIGCONT", "end": "SIGTERM", "kill": "SIGKILL"}
+
 
 def main(argv: list[str]) -> int:
     """Run one command; the exit code: 0 fine, 1 it failed, 2 wrong usage, `exec`: the command's own."""
@@ -47,8 +49,8 @@ def _parser() -> argparse.ArgumentParser:
         ("status", _status, "what runs, where, on which ports"),
         ("exec", _exec, "run a command in it: lab exec [--user alice] -- sbatch job.slurm"),
         ("env", _env, 'lines for a shell: eval "$(lab env)"'),
-        ("ctld", _ctld, "make the controller fail: stop (frozen), cont, kill, start"),
-        ("node", _node, "make a node fail: kill, start, down, resume"),
+        ("ctld", _ctld, "make the controller fail: stop (frozen), cont, end (saves its queue), kill (does not), start"),
+        ("node", _node, "make a node fail: stop, cont, end, kill (with its jobs), start, down, resume"),
     ):
         sub = commands.add_parser(name, help=text, description=text)
         _add_place(sub)
@@ -65,7 +67,7 @@ def _add_own(sub: argparse.ArgumentParser, name: str) -> None:
     if name == "ctld":
         sub.add_argument("--clean-state", action="store_true", help="with start: forget every job")
     if name in ("ctld", "node"):
-        actions = ["stop", "cont", "kill", "start"] + (["down", "resume"] if name == "node" else [])
+        actions = ["stop", "cont", "end", "kill", "start"] + (["down", "resume"] if name == "node" else [])
         sub.add_argument("action", choices=actions)
     if name == "node":
         sub.add_argument("node")
@@ -249,4 +251,4 @@ def _fault(asked: argparse.Namespace, what: str) -> None:
     if asked.action == "start":
         keeper.order(facts, do="start", what=what, clean=getattr(asked, "clean_state", False))
     else:
-        keeper.order(facts, do="signal", what=what, signal=f"SIG{asked.action.upper()}")
+        keeper.order(facts, do="signal", what=what, signal=SIGNALS[asked.action])

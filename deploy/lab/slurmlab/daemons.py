@@ -116,7 +116,7 @@ class Daemons:
             time.sleep(0.005)
 
     def send(self, name: str, number: signal.Signals, keeper: int) -> None:
-        """Send a signal to one; SIGKILL of a node ends its job steps first. Returns when a killed one is gone.
+        """Send a signal to one; SIGKILL of a node ends its job steps first. Returns when one that is to end is gone.
 
         Raises LabError when it does not run.
         """
@@ -127,8 +127,9 @@ class Daemons:
             for pid in processes.steps_of(self.layout.log / f"{name}.log", processes.descendants(keeper)):
                 processes.send(pid, number)
         daemon.send_signal(number)
-        if number is signal.SIGKILL:
-            daemon.wait(10)
+        if number in (signal.SIGKILL, signal.SIGTERM):
+            daemon.send_signal(signal.SIGCONT)
+            daemon.wait(20)
 
     def ended(self) -> dict[str, int]:
         """The exit codes of those that do not run."""

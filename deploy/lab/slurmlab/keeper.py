@@ -60,7 +60,7 @@ class Keeper:
                 self.daemons.start(what, clean=request.get("clean", False))
             elif request["do"] == "signal":
                 self.daemons.send(what, signal.Signals[request["signal"]], os.getpid())
-        except (LabError, OSError, KeyError) as error:
+        except (LabError, OSError, subprocess.TimeoutExpired, KeyError) as error:
             return {"error": str(error)}
         ended = self.daemons.ended()
         pids = {name: None if name in ended else process.pid for name, process in self.daemons.running.items()}
