@@ -149,3 +149,34 @@ environments() {
     *) if [ -w "$top" ]; then say "$top/.env"; else say "${XDG_CACHE_HOME:-$HOME/.cache}/cronhpc/env"; fi ;;
   esac
 }
+
+# --- what is left behind
+
+# Everything started from now on carries this word, whatever session or group it makes for itself.
+mark_descendants() { export CRONHPC_STARTED_BY=$$-$RANDOM-$RANDOM; }
+
+descendants() {
+  local file pid
+  for file in /proc/[0-9]*/environ; do
+    pid=${file#/proc/} pid=${pid%/environ}
+    [ "$pid" != $$ ] && [ "$pid" != "$BASHPID" ] && grep -qsz "^CRONHPC_STARTED_BY=$CRONHPC_STARTED_BY\$" "$file" && say "$pid"
+  done
+}
+
+left_behind() {
+  local pid
+  for pid in $(descendants); do
+    { tr '\0' ' ' <"/proc/$pid/cmdline"; } 2>/dev/null | sed "s/^/  $pid /; s/\$/\n/"
+  done
+}
+
+end_descendants() {
+  local pid try
+  for try in TERM TERM KILL; do
+    for pid in $(descendants); do kill "-$try" "$pid" 2>/dev/null; done
+    for ((i = 0; i < 30; i++)); do
+      [ -n "$(descendants)" ] || return 0
+      sleep 0.1
+    done
+  done
+}
