@@ -46,7 +46,8 @@ def facts(entry: Mapping[str, Any], schedule: Schedule | None, now: int) -> Fact
 def render(entry: Mapping[str, Any], known: Mapping[str, Any], schedule: Schedule | None, style: Style) -> str:
     """The sentences, the most important first."""
     more = facts(entry, schedule, style.now)
-    lines = [_title(entry, more, style), *_now(entry, known, style)]
+    title = _train(entry, style) if entry["train"] else _title(entry, more, style)
+    lines = [title, *_now(entry, known, style)]
     lines += [_live(run, style) for run in entry["runs"]]
     lines += _last(entry, style)
     if more["clock_change"] and schedule:
@@ -66,6 +67,16 @@ def _title(entry: Mapping[str, Any], more: Mapping[str, Any], style: Style) -> s
     if at <= style.now:
         return f"{head}{words}; due since {style.said(at)}."
     return f"{head}{words}; next {style.whole(at)} ({style.distance(at)})."
+
+
+def _train(entry: Mapping[str, Any], style: Style) -> str:
+    train, at = entry["train"], epoch(entry["next"])
+    following = f"; next {style.whole(at)} ({style.distance(at)})" if at is not None and at > style.now else ""
+    ends = f" It ends {text.listed([text.one_line(each) for each in train['ends']], 'or')}." if train["ends"] else ""
+    rests = f" It rests: {text.one_line(train['resting'])}." if train["resting"] else ""
+    head = f"{text.name(entry['name'])} ({text.name(entry['source'])}) keeps itself going"
+    pieces = text.count(train["runs"], "piece")
+    return f"{head}, {text.one_line(train['when'])}: {pieces} so far{following}.{rests}{ends}"
 
 
 # --- why not now ---------------------------------------------------------------------------------------------------

@@ -130,12 +130,17 @@ def _table(known: Mapping[str, Any], style: Style, zone: tzinfo) -> list[str]:
         row: list[Cell] = [times.whole(at, style.now, zone), style.distance(at)]
         row += [style.whole(at)] if foreign else []
         row += [] if single else [text.name(event["entry"])]
-        row += [(f"held back: {text.one_line(event['held_back'])}", "yellow")] if len(columns) > len(row) else []
+        if len(columns) > len(row):
+            row.append((_held(event["held_back"]), "yellow"))
         rows.append(row)
     lines = table(columns, rows, style)
     for place, words in reversed(marks):
         lines.insert(place + 1, style.paint(words, "yellow"))
     return lines
+
+
+def _held(why: str) -> str:
+    return f"held back: {text.one_line(why)}" if why else ""
 
 
 def change_words(change: Mapping[str, Any], style: Style) -> str:

@@ -211,7 +211,7 @@ def render(known: Mapping[str, Any], style: Style) -> str:
         place = problem["file"] + (f":{problem['line']}" if problem["line"] else "")
         rows.append(
             [
-                (text.name(place), "yellow"),
+                (text.name(place or "settings"), "yellow"),
                 (problem["code"], "yellow"),
                 text.one_line(f"{problem['what']} {problem['mend']}"),
             ]

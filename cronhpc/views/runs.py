@@ -19,16 +19,15 @@ _ISO_KEYS = ("submitted", "started", "ended")
 
 def run_facts(row: Mapping[str, Any]) -> Facts:
     """One row of history, whichever of its facts are known. Times in a row are epoch seconds."""
-    key = Key.of(str(row.get("key", "")))
-    slot = _whole(row.get("slot")) or (key.slot if key else None)
+    slot, attempt, by_hand = _which(row)
     times = {name: _whole(row.get(name)) for name in _ISO_KEYS}
     began, ended, submitted = times["started"], times["ended"], times["submitted"]
     ready = max(submitted, slot) if submitted and slot else submitted  # one submitted ahead waits from its slot on
     return {
-        "entry": str(row.get("entry") or (key.entry if key else "")),
+        "entry": str(row.get("entry", "")),
         "slot": iso(slot),
-        "attempt": key.attempt if key else _whole(row.get("attempt")) or 1,
-        "by_hand": key.by_hand if key else bool(row.get("by_hand")),
+        "attempt": attempt,
+        "by_hand": by_hand,
         "result": str(row.get("result") or Result.UNKNOWN),
         "exit_code": row.get("exit_code"),
         "signal": row.get("signal"),
@@ -41,6 +40,14 @@ def run_facts(row: Mapping[str, Any]) -> Facts:
         "count": _whole(row.get("count")) or 1,
         "log": str(row.get("log") or ""),
     }
+
+
+def _which(row: Mapping[str, Any]) -> tuple[int | None, int, bool]:
+    """Slot, attempt, by hand: as the row has them, else from its key."""
+    slot = _whole(row.get("slot"))
+    if slot is None and (key := Key.of(str(row.get("key", "")))) is not None:
+        return key.slot, key.attempt, key.by_hand
+    return slot, _whole(row.get("attempt")) or 1, bool(row.get("by_hand"))
 
 
 def switch_facts(row: Mapping[str, Any]) -> Facts:
@@ -60,7 +67,8 @@ def _whole(value: object) -> int | None:
 def ended_facts(name: str, key: Key, ending: Ending, job_id: str | None) -> Facts:
     """The same of an attempt that has ended and is not in history yet."""
     row = {field: getattr(ending, field) for field in ending.__slots__}
-    return run_facts({**row, "entry": name, "key": str(key), "job": job_id, "result": str(ending.result)})
+    row |= {"entry": name, "slot": key.slot, "attempt": key.attempt, "by_hand": key.by_hand, "job": job_id}
+    return run_facts({**row, "result": str(ending.result)})
 
 
 def live_facts(claim: Claim, job: Job | None, now: int) -> Facts:

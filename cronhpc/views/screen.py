@@ -154,10 +154,12 @@ def blocked(entry: Mapping[str, Any]) -> str:
     """Why nothing is to come, in a word or two; "" where a slot is."""
     if entry["switch"]:
         return "stopped" if entry["switch"]["kind"] == "kill" else "paused"
-    reason = entry["reason"]
+    reason, train = entry["reason"], entry["train"]
+    if train and train["resting"]:
+        return "resting"
     if reason in {Reason.STOPPED, Reason.SUSPENDED, Reason.INVALID, Reason.NOT_TRUSTED, Reason.NEVER}:
         return str(reason)
-    return "" if entry["next"] else "-"
+    return "" if entry["next"] or train else "-"
 
 
 def _row(entry: Mapping[str, Any], style: Style) -> list[Cell]:
@@ -192,7 +194,9 @@ def _next(entry: Mapping[str, Any], style: Style) -> Cell:
     word = blocked(entry)
     if word:
         return word, "" if word == "-" else "yellow"
-    at = epoch(entry["next"]) or style.now
+    at = epoch(entry["next"])
+    if at is None:
+        return text.one_line(entry["train"]["when"])
     if at <= style.now:
         return "due now", "blue"
     near = f" ({times.span(at - style.now)})" if at - style.now < _AHEAD else ""

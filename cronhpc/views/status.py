@@ -22,13 +22,12 @@ from cronhpc.core.model import (
     entry_id,
 )
 from cronhpc.views import attention, chain, runs
-from cronhpc.views.plan import decision_facts
 from cronhpc.views.times import iso
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from cronhpc.core.model import Entry, Outcome, Plan, Problem, Switch, World
+    from cronhpc.core.model import Claim, Entry, Outcome, Plan, Problem, Switch, Train, World
 
 Facts = dict[str, Any]
 VERSION = 1
@@ -65,6 +64,7 @@ def facts(
     trouble = [_trouble(outcome, world.now) for outcome in outcomes if outcome.done in _TROUBLE]
     found = _Found(world, plan, states, outcomes, directory=about.directory)
     found_entries = [found.entry(entry) for entry in world.entries]
+    found_entries += [{**found.entry(train.entry), "train": _train(train)} for train in world.trains]
     result = {
         "version": VERSION,
         "cronhpc": __version__,
@@ -89,6 +89,8 @@ _TROUBLE = frozenset({Done.FAILED, Done.PASSING})
 
 def _trouble(outcome: Outcome, now: int) -> Facts:
     """What a tick could not do, and why."""
+    from cronhpc.views.plan import decision_facts
+
     row = decision_facts(outcome.decision, {})
     known = {name: row.get(name) for name in ("decision", "entry", "link", "slot", "job", "switch")}
     return {**known, "done": str(outcome.done), "detail": outcome.detail, "at": iso(now)}
@@ -96,9 +98,13 @@ def _trouble(outcome: Outcome, now: int) -> Facts:
 
 def _still(before: Mapping[str, Any] | None, plan: Plan) -> list[Facts]:
     """Of what the last tick could not do: what the next one would try again."""
+    rows = before.get("trouble") if before else None
+    if not rows:
+        return []
+    from cronhpc.views.plan import decision_facts
+
     wanted = [decision_facts(decision, {}) for decision in plan.decisions]
     asked = {(row["decision"], row.get("entry"), row.get("link"), row.get("slot")) for row in wanted}
-    rows = before.get("trouble", ()) if before else ()
     return [row for row in rows if (row["decision"], row["entry"], row["link"], row["slot"]) in asked]
 
 
@@ -115,6 +121,10 @@ def seen_at(known: Mapping[str, Any], now: int) -> Facts:
         "chain": {**known["chain"], "state": how.state, "mend": how.mend},
         "needs_attention": bool(known["attention"]) or not how.fine,
     }
+
+
+def _train(train: Train) -> Facts:
+    return {"when": train.when, "runs": train.runs, "ends": list(train.ends), "resting": train.resting}
 
 
 def _switch(switch: Switch, world: World, directory: str) -> Facts:
@@ -148,6 +158,9 @@ class _Found:
         self.directory = directory
         self.world, self.plan, self.states = world, plan, states
         self.jobs = runs.jobs_by_id(world)
+        self.claims: dict[str, list[Claim]] = {}
+        for claim in world.claims:
+            self.claims.setdefault(claim.key.entry, []).append(claim)
         self.decided: dict[str, list[Submit | UseUp | Wait]] = {}
         self.ended: dict[str, list[Settle]] = {}
         for decision in plan.decisions:
@@ -162,12 +175,12 @@ class _Found:
         }
 
     def entry(self, entry: Entry) -> Facts:
-        state = self.states.get(entry.name, EntryState())
+        name, state = entry_id(entry.name), self.states.get(entry.name, EntryState())
         reason, detail = self._reason(entry, state)
         switch = stop.switch_on(self.world, entry)
         return {
             "name": entry.name,
-            "id": entry_id(entry.name),
+            "id": name,
             "source": entry.source,
             "schedule": entry.schedule,
             "timezone": entry.timezone,
@@ -176,9 +189,9 @@ class _Found:
             "detail": detail,
             "problem": _problem(entry.problem),
             "switch": _switch(switch, self.world, self.directory) if switch else None,
-            "next": iso(self._next(entry, state)),
-            "runs": self._live(entry),
-            "last": self._last(entry, state),
+            "next": iso(self._next(entry, name, state)),
+            "runs": self._live(name),
+            "last": self._last(entry, name, state),
             "successes": state.successes,
             "failures": state.failures,
             "suspended": iso(state.suspended),
@@ -186,6 +199,7 @@ class _Found:
             "overlap": entry.policies.overlap,
             "previous_success": iso(state.previous_success),
             "notes": [_problem(note) for note in entry.notes],
+            "train": None,
         }
 
     def _reason(self, entry: Entry, state: EntryState) -> tuple[Reason, str]:
@@ -198,10 +212,10 @@ class _Found:
             return decision.reason, decision.detail
         return (Reason.SUSPENDED, "") if state.suspended else (Reason.NOT_DUE, "")
 
-    def _next(self, entry: Entry, state: EntryState) -> int | None:
+    def _next(self, entry: Entry, name: str, state: EntryState) -> int | None:
         """The earliest slot that is still to run: submitted ahead, due, or to come."""
         now, decided = self.world.now, self.decided.get(entry.name, ())
-        waiting = [c.key.slot for c in self.world.claims if c.key.entry == entry_id(entry.name) and c.job_id]
+        waiting = [claim.key.slot for claim in self.claims.get(name, ()) if claim.job_id]
         ahead = [slot for slot in waiting if slot > now]
         ahead += [d.key.slot for d in decided if isinstance(d, Submit) and (d.begin or d.key not in self.submitted)]
         ahead += [d.slot for d in decided if isinstance(d, Wait) and d.slot is not None]
@@ -211,15 +225,14 @@ class _Found:
             ahead.append(later)
         return min(ahead, default=None)
 
-    def _live(self, entry: Entry) -> list[Facts]:
+    def _live(self, name: str) -> list[Facts]:
         """Attempts that have not ended, oldest first."""
-        name, now = entry_id(entry.name), self.world.now
+        now = self.world.now
         ended = {settle.key for settle in self.ended.get(name, ())}
         found = [
             runs.live_facts(claim, self.jobs.get(claim.job_id or ""), now)
-            for claim in self.world.claims
-            if claim.key.entry == name and claim.job_id and claim.state is not ClaimState.SETTLED
-            if claim.key not in ended
+            for claim in self.claims.get(name, ())
+            if claim.job_id and claim.state is not ClaimState.SETTLED and claim.key not in ended
         ]
         found += [
             {
@@ -231,13 +244,13 @@ class _Found:
         ]  # fmt: skip
         return sorted(found, key=lambda run: str(run["slot"]))
 
-    def _last(self, entry: Entry, state: EntryState) -> Facts | None:
+    def _last(self, entry: Entry, name: str, state: EntryState) -> Facts | None:
         """The newest run that has ended: by the queue just now, else by history."""
-        jobs = {claim.key: claim.job_id for claim in self.world.claims}
+        jobs = {claim.key: claim.job_id for claim in self.claims.get(name, ())}
         known = [runs.run_facts(state.last)] if state.last else []
         known += [
             runs.ended_facts(entry.name, settle.key, settle.ending, jobs.get(settle.key))
-            for settle in self.ended.get(entry_id(entry.name), ())
+            for settle in self.ended.get(name, ())
         ]
         return max(known, key=runs.when, default=None)
 

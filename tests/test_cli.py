@@ -1,0 +1,479 @@
+"""Commands, run in this process as a user runs them, on the local backend."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cronhpc import cli
+from cronhpc.cli import commands
+from cronhpc.cli.door import Door
+
+NOW = 1795784840  # Friday 27 November 2026, 14:07:20 in Paris
+HOUR = 3600
+
+
+@dataclass
+class Said:
+    """What one command printed, and its exit code."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+class Shell:
+    """A user's shell with a cron directory of their own; the clock is given with each command."""
+
+    def __init__(self, home: Path) -> None:
+        self.home = home
+        self.cron = home / "cron"
+        self.environ = {
+            "HOME": str(home),
+            "PATH": os.environ["PATH"],
+            "TZ": "Europe/Paris",
+            "CRONHPC_DIR": str(self.cron),
+        }
+
+    def __call__(self, *arguments: str, now: int = NOW, terminal: bool = False, width: int = 0, **more: str) -> Said:
+        out, err = io.StringIO(), io.StringIO()
+        door = Door(now, {**self.environ, **more}, out, err, terminal, width, 40 if terminal else 0)
+        code = cli.main(arguments, door)
+        return Said(code, out.getvalue(), err.getvalue())
+
+    def drop(self, path: str, text: str = "echo hello", *, born: int = NOW - 60) -> Path:
+        """Put a script there; what counts as its birth is its ctime, which only the clock of this machine sets."""
+        file = self.cron / path
+        file.write_text(f"#!/bin/bash\n{text}\n", encoding="utf-8")
+        os.utime(file, (born, born))
+        return file
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> Iterator[Shell]:
+    one = Shell(tmp_path)
+    made = one("init", "--backend", "local")
+    assert made.code == 0, made.err
+    yield one
+
+
+def later() -> int:
+    """After what this test has put on disk: past the seconds for which a file counts as just changed."""
+    return int(time.time()) + 10  # noqa: TID251 - files get their ctime from this machine's clock
+
+
+# --- the command line itself ---------------------------------------------------------------------------------------
+
+
+def test_help_names_every_command_without_importing_it(shell: Shell) -> None:
+    said = shell("--help")
+    assert said.code == 0
+    assert all(f"  {name} " in said.out for name in commands.present())
+
+
+def test_without_a_command_the_help_is_shown_and_it_is_a_usage_error(shell: Shell) -> None:
+    assert shell().code == 2
+
+
+USAGE = {
+    "an unknown command": (["statsu"], "there is no command statsu. Did you mean: cronhpc status"),
+    "an unknown option": (["status", "--colour"], "unrecognized arguments: --colour"),
+    "a missing name": (["run"], "the following arguments are required: NAME"),
+    "an option without a command": (["--json"], "without a command"),
+    "a bad number": (["next", "-n", "0"], "Write a whole number from 1"),
+    "a bad time": (["next", "--schedule", "@daily", "--after", "soon"], "Write it like 2026-11-27T14:30"),
+    "a bad schedule": (["next", "--schedule", "0/15 * * * *"], "Write */15."),
+    "a bad zone": (["next", "--schedule", "@daily", "--timezone", "Europe/Pari"], "Europe/Paris"),
+    "a bad result": (["history", "--state", "fine"], "no result is called 'fine'"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "words"), USAGE.values(), ids=USAGE)
+def test_what_cannot_be_understood_is_said_with_its_mend(shell: Shell, arguments: list[str], words: str) -> None:
+    said = shell(*arguments)
+    assert (said.code, said.out) == (2, "")
+    assert words in said.err
+
+
+def test_an_error_is_json_where_json_was_asked_for(shell: Shell) -> None:
+    said = shell("run", "nobody", "--json")
+    assert said.code == 2
+    assert said.json == {"error": "There is no entry called nobody. See: cronhpc status"}
+
+
+@pytest.mark.parametrize("name", commands.present())
+def test_every_command_has_help_with_an_example_and_the_common_options(shell: Shell, name: str) -> None:
+    said = shell(name, "--help")
+    assert said.code == 0
+    assert "example:" in said.out
+    assert f"cronhpc {name}" in said.out.partition("example:")[2]
+    if name != "guard":
+        assert all(option in said.out for option in ("--dir", "--backend", "--json", "--version"))
+
+
+def test_common_options_may_stand_before_the_command(shell: Shell, tmp_path: Path) -> None:
+    other = Shell(tmp_path / "other")
+    assert shell("--dir", str(other.cron), "init").code == 0
+    assert shell("--dir", str(other.cron), "--json", "status").json["directory"] == str(other.cron)
+
+
+def test_parsers_are_there_for_the_docs() -> None:
+    assert set(cli.parsers()) == set(commands.present())
+
+
+def test_the_version_is_said_everywhere(shell: Shell) -> None:
+    assert shell("--version").out == shell("status", "--version").out
+
+
+def test_a_reader_who_left_is_no_error(shell: Shell) -> None:
+    class Gone(io.StringIO):
+        def write(self, text: str) -> int:
+            raise BrokenPipeError
+
+    door = Door(NOW, shell.environ, Gone(), io.StringIO(), is_terminal=False)
+    assert cli.main(["status"], door) == 0
+
+
+# --- directories ---------------------------------------------------------------------------------------------------
+
+NOWHERE = {
+    "no such folder": ({"CRONHPC_DIR": "/nonexistent/cron"}, "There is no folder /nonexistent/cron"),
+    "WORK is unset to nothing": ({"WORK": ""}, "which is no folder here"),
+    "WORK is not mounted": ({"WORK": "/nonexistent"}, "not mounted?"),
+}
+
+
+@pytest.mark.parametrize(("environ", "words"), NOWHERE.values(), ids=NOWHERE)
+@pytest.mark.parametrize("command", ["status", "plan", "next", "tick", "check"])
+def test_without_a_cron_directory_nothing_is_done(
+    tmp_path: Path, command: str, environ: dict[str, str], words: str
+) -> None:
+    one = Shell(tmp_path)
+    one.environ.pop("CRONHPC_DIR")
+    said = one(command, **environ)
+    assert said.code == 2
+    assert words in said.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_without_the_marker_is_not_taken(tmp_path: Path) -> None:
+    (tmp_path / "cron").mkdir()
+    said = Shell(tmp_path)("tick")
+    assert said.code == 2
+    assert "it has no cronhpc.yaml" in said.err
+
+
+BROKEN = {
+    "status": 2,
+    "plan": 2,
+    "next": 2,
+    "tick": 2,
+    "check": 2,
+}
+
+
+@pytest.mark.parametrize(("command", "code"), BROKEN.items())
+def test_a_mistake_in_the_settings_is_named_with_its_line_and_the_nearest_key(
+    shell: Shell, command: str, code: int
+) -> None:
+    (shell.cron / "cronhpc.yaml").write_text("timezone: Europe/Paris\nfoldrs: {}\n", encoding="utf-8")
+    said = shell(command)
+    assert said.code == code
+    assert "cronhpc.yaml:2" in said.out + said.err
+    assert "folders" in said.out + said.err
+
+
+def test_init_twice_keeps_everything(shell: Shell) -> None:
+    (shell.cron / "cronhpc.yaml").write_text("timezone: Asia/Tokyo\n", encoding="utf-8")
+    said = shell("init")
+    assert said.code == 0
+    assert (shell.cron / "cronhpc.yaml").read_text(encoding="utf-8") == "timezone: Asia/Tokyo\n"
+
+
+# --- the empty directory -------------------------------------------------------------------------------------------
+
+
+def test_the_first_screen_tells_what_to_do(shell: Shell) -> None:
+    said = shell("status")
+    assert said.code == 0
+    assert said.out.splitlines()[:2] == [
+        "~/cron (local)                                              Fri 27 Nov 14:07 CET",
+        "chain   not started  cronhpc start",
+    ]
+    assert "There are no entries yet." in said.out
+
+
+EMPTY = {
+    "plan": "now 14:07:20, 0 entries, none due\n",
+    "next": "nothing is to come\n",
+    "check": "nothing to mend\n",
+    "history": "nothing has run yet; what comes: cronhpc next\n",
+}
+
+
+@pytest.mark.parametrize(("command", "out"), EMPTY.items())
+def test_an_empty_directory_is_no_trouble(shell: Shell, command: str, out: str) -> None:
+    said = shell(command)
+    assert (said.code, said.out, said.err) == (0, out, "")
+
+
+# --- a run, from the drop to its log -------------------------------------------------------------------------------
+
+
+def wait_for(shell: Shell, name: str, result: str) -> Any:
+    """The entry's facts once its last run has that result: the local backend's processes take a moment."""
+    for _ in range(100):
+        known = shell("status", name, "--json", now=later()).json
+        if known["last"] and known["last"]["result"] == result and not known["runs"]:
+            return known
+        time.sleep(0.05)
+    raise AssertionError(known)
+
+
+def test_a_dropped_script_runs_by_hand_and_is_seen_everywhere(shell: Shell) -> None:
+    shell.drop("cron.daily/backup.slurm", "echo hello from $CRONHPC_ENTRY")
+    assert "now: cronhpc run backup" in shell("status", now=later()).out
+
+    said = shell("run", "backup", now=later())
+    assert said.code == 0, said.err
+    assert said.out.splitlines()[0] == "submitted backup as job 1"
+    assert said.out.splitlines()[-1] == "undo: cronhpc kill 1 && cronhpc tick"
+    wait_for(shell, "backup", "ok")
+
+    assert shell("tick", now=later()).code == 0
+    assert "backup" in shell("history", now=later()).out
+    assert shell("logs", "backup").out == "hello from backup\n"
+    assert shell("history", "--json", now=later()).json["runs"][0]["job"] == "1"
+    assert "as job 1" in shell("status", "backup", now=later()).out
+
+
+def test_a_failure_needs_attention_until_it_is_well_again(shell: Shell) -> None:
+    script = shell.drop("cron.daily/backup.slurm", "exit 3")
+    shell("run", "backup", now=later())
+    wait_for(shell, "backup", "failed")
+    shell("tick", now=later())
+    said = shell("status", now=later())
+    assert said.code == 1
+    assert "backup  failed, exit 3, last " in said.out
+    assert "cronhpc logs backup" in said.out
+    script.write_text("#!/bin/bash\ntrue\n", encoding="utf-8")
+    shell("run", "backup", now=later() + 1)
+    wait_for(shell, "backup", "ok")
+    assert "failed" not in shell("status", now=later()).out
+
+
+def test_a_tick_writes_json_lines_and_leaves_what_is_not_due_out(shell: Shell) -> None:
+    shell.drop("cron.daily/backup.slurm")
+    shell("run", "backup", now=later())
+    wait_for(shell, "backup", "ok")
+    rows = [json.loads(line) for line in shell("tick", now=later()).out.splitlines()]
+    assert [(row["event"], row["entry"], row["result"]) for row in rows] == [("settle", "backup", "ok")]
+    assert {"timestamp", "level", "slot", "done"} <= set(rows[0])
+    assert shell("tick", now=later()).out == ""
+
+
+def test_a_tick_on_a_terminal_is_a_table(shell: Shell) -> None:
+    shell.drop("cron.daily/backup.slurm")
+    assert "backup  not due" in shell("tick", now=later(), terminal=True, width=80).out
+
+
+def test_a_broken_entry_does_not_keep_the_others(shell: Shell) -> None:
+    shell.drop("cron.d/good.slurm", "#CRON * * * * *\necho good")
+    shell.drop("cron.d/bad.slurm", "#CRON 0/15 * * * *\necho bad")
+    said = shell("tick", now=later() + 60)
+    assert said.code == 1
+    assert [row["entry"] for row in map(json.loads, said.out.splitlines()) if row["event"] == "submit"] == ["good"]
+    assert "cron.d/bad.slurm:2" in shell("status", now=later()).out
+
+
+def test_a_colleague_sees_what_the_last_tick_wrote(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    shell.drop("cron.daily/backup.slurm")
+    shell("tick", now=later())
+    mine = shell("status", now=later()).out
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    seen = shell("status", now=later())
+    assert [line for line in mine.splitlines() if line.startswith("backup")] == [
+        line for line in seen.out.splitlines() if line.startswith("backup")
+    ]
+    assert "as the owner's scheduler saw it" in seen.out
+
+
+def test_a_colleague_before_the_first_tick_is_told_so(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: 12345)
+    said = shell("status")
+    assert said.code == 2
+    assert "its owner's scheduler has not run" in said.err
+
+
+def test_no_slurm_on_path_is_said(shell: Shell) -> None:
+    shell.drop("cron.daily/backup.slurm")
+    said = shell("status", "--backend", "slurm", now=later(), PATH="/nonexistent")
+    assert said.code == 1
+    assert "slurm" in said.out
+    assert "does not answer" in said.out
+
+
+# --- switches ------------------------------------------------------------------------------------------------------
+
+
+def test_kill_says_what_it_did_and_how_to_undo_it(shell: Shell) -> None:
+    shell.drop("cron.daily/backup.slurm")
+    said = shell("kill", "backup", "--reason", "disk full", "--expires", "2h", now=later())
+    assert said.code == 0
+    assert said.out.splitlines()[0] == "set kill switch backup (~/cron/kill/backup)"
+    assert said.out.splitlines()[-1] == "undo: cronhpc unkill backup"
+    seen = shell("status", now=later())
+    assert seen.code == 1
+    assert '"disk full"' in seen.out
+    assert shell("run", "backup", now=later()).code == 1
+    assert "kill/backup" in shell("plan", now=later()).out
+    assert shell("unkill", "backup").out.splitlines()[0] == "removed ~/cron/kill/backup"
+    assert shell("unkill", "backup").code == 1
+    assert shell("status", now=later()).code == 1  # not started yet
+    assert "needs attention" not in shell("status", now=later()).out
+
+
+def test_pause_and_resume(shell: Shell) -> None:
+    shell.drop("cron.daily/backup.slurm")
+    assert shell("pause", "backup", now=later()).out.endswith("undo: cronhpc resume backup\n")
+    assert "paused" in shell("status", now=later()).out
+    assert shell("resume", "backup").code == 0
+    assert "no pause switch backup stands" in shell("resume", "backup").out
+
+
+def test_a_misspelt_switch_is_set_and_the_nearest_name_said(shell: Shell) -> None:
+    shell.drop("cron.daily/backup.slurm")
+    shell("tick", now=later())
+    said = shell("kill", "bakcup", now=later())
+    assert said.code == 0
+    assert "no entry is called that (nearest: backup)" in said.out
+
+
+def test_resume_lifts_a_suspension(shell: Shell) -> None:
+    from cronhpc.core.model import EntryState
+    from cronhpc.store import memory
+
+    shell.drop("cron.daily/backup.slurm")
+    place = shell.cron / "state" / "entries.json"
+    known = memory.load(place)
+    known.entries["backup"] = EntryState(watermark=later() - 5, failures=4, suspended=later() - 5)
+    memory.save(place, known)
+    assert "suspended after 4 failures in a row" in shell("status", now=later()).out
+    assert shell("resume", "backup").out.splitlines()[0].startswith("its suspension is lifted")
+    assert "suspended" not in shell("status", now=later()).out
+
+
+# --- logs, next, check ---------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def logs(shell: Shell) -> Shell:
+    folder = shell.cron / "log" / "backup"
+    folder.mkdir(parents=True)
+    (folder / "20261126T0300Z-7.out").write_text("the day before\n", encoding="utf-8")
+    (folder / "20261127T0300Z-9.out").write_text(
+        "a\rb\x1b[31m\n" + "".join(f"{n}\n" for n in range(300)), encoding="utf-8"
+    )
+    shell.drop("cron.daily/backup.slurm")
+    return shell
+
+
+def test_the_newest_log_goes_to_a_pipe_as_it_is(logs: Shell) -> None:
+    assert logs("logs", "backup").out.startswith("a\rb\x1b[31m\n0\n")
+
+
+def test_a_terminal_gets_the_last_lines_and_no_escapes(logs: Shell) -> None:
+    said = logs("logs", "backup", terminal=True, width=80).out
+    assert said.endswith("298\n299\n")
+    assert "the last 100 lines; all of it: cat " in said
+    assert "b\\e[31m" in logs("logs", "backup", "-n", "301", terminal=True, width=80).out
+
+
+@pytest.mark.parametrize("which", [("--run", "2"), ("--job", "7")])
+def test_an_older_run_by_count_or_job(logs: Shell, which: tuple[str, str]) -> None:
+    assert logs("logs", "backup", *which).out == "the day before\n"
+
+
+NO_LOG = {
+    "a job that has none": (("backup", "--job", "8"), "and none of job 8"),
+    "too far back": (("backup", "--run", "3"), "and none number 3"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "words"), NO_LOG.values(), ids=NO_LOG)
+def test_a_log_that_is_not_there(logs: Shell, arguments: tuple[str, ...], words: str) -> None:
+    said = logs("logs", *arguments)
+    assert said.code == 1
+    assert words in said.err
+
+
+def test_logs_of_an_entry_that_never_ran_names_the_command(shell: Shell) -> None:
+    shell.drop("cron.daily/backup.slurm")
+    assert shell("logs", "backup").err == "backup has no log yet. Now: cronhpc run backup\n"
+    assert "Did you mean backup?" in shell("logs", "bakup").err
+
+
+def test_next_of_an_entry_and_what_holds_it_back(shell: Shell) -> None:
+    shell.drop("cron.d/sync.slurm", "#CRON 30 2 * * * --timezone=America/New_York\ntrue")
+    shell("kill", "sync")
+    said = shell("next", "sync", "-n", "1", now=later())
+    assert said.out.splitlines()[0] == "sync: 30 2 * * * (America/New_York): at 02:30"
+    assert said.out.splitlines()[1].startswith("held back: kill/sync, by ")
+
+
+def test_next_needs_no_cron_directory_for_a_schedule(tmp_path: Path) -> None:
+    said = Shell(tmp_path)("next", "--schedule", "0 12 * * *", "-n", "1")
+    assert said.code == 0
+    assert said.out.splitlines()[-1] == "Sat 28 Nov 12:00 CET  in 22 h"
+
+
+CHECKED = {
+    "Windows line ends": (b"#!/bin/bash\r\necho\r\n", "cron.d/x.slurm:1: E224"),
+    "no shebang": (b"echo\n", "cron.d/x.slurm:1: E221"),
+    "a bad #CRON option": (b"#!/bin/bash\n#CRON @daily --retires=2\n", "cron.d/x.slurm:2: E102"),
+}
+
+
+@pytest.mark.parametrize(("data", "words"), CHECKED.values(), ids=CHECKED)
+def test_check_names_file_line_and_mend(shell: Shell, data: bytes, words: str) -> None:
+    (shell.cron / "cron.d" / "x.slurm").write_bytes(data)
+    said = shell("check", now=later())
+    assert said.code == 1
+    assert words in said.out
+
+
+def test_check_says_each_thing_once(shell: Shell) -> None:
+    (shell.cron / "cron.d" / "x.slurm").write_bytes(b"echo\n")
+    (shell.cron / "cron.d" / "y~").write_bytes(b"")
+    lines = shell("check", now=later()).out.splitlines()
+    places = [line.split(" ")[0] + line.split(" ")[1] for line in lines[:-1]]
+    assert len(places) == len(set(places))
+
+
+def test_check_of_one_file_anywhere(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "job.slurm").write_text("#!/bin/bash\n#SBATCH --wait\n", encoding="utf-8")
+    said = shell("check", str(tmp_path / "job.slurm"))
+    assert said.code == 1
+    assert "W213" in said.out
+
+
+def test_names_with_newlines_and_dashes_work_everywhere(shell: Shell) -> None:
+    for name in ("-n", "a\nb", "50%|x", "größe", "two  blanks"):
+        shell.drop(f"cron.daily/{name}.slurm")
+        said = shell("run", "--", name, now=later())
+        assert said.code == 0, said.err
+    shown = shell("status", now=later()).out
+    assert [line.split("  ")[0] for line in shown.splitlines() if line.startswith(("-n", "$'a", "50", "gr", "'two"))]
+    assert "$'a\\nb'" in shown

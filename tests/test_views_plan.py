@@ -1,0 +1,153 @@
+"""The dry run, word for word: each decision is one line that says why."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from cronhpc.core import model
+from cronhpc.core.model import Key, Plan, Problem, Queue, Reason, Result
+from cronhpc.core.plan import plan
+from cronhpc.views import plan as view
+from tests.view_situations import BOBS, DIRECTORY_ID, WORLD, at, entry, job, style
+
+
+def screen(world: model.World, width: int = 0) -> str:
+    return view.render(view.facts(world, plan(world), world.skipped), style(width))
+
+
+FULL = """\
+now 14:07:20, 4 entries, none due
+hub-sync           not due  next 14:30 (in 23 min)
+backup             not due  next Sat 04:00 (in 14 h)
+gpu-health         not due  next Sat 05:20 (in 15 h)
+train-watch        stopped  kill/train-watch, by bob: loss spikes; next 22:00
+chain              move     successor job 4711 to 14:30
+chain              keep     spare job 4712 at 15:30
+next tick          wanted   14:30 (in 23 min)
+cron.hourly/sync~  W002     skipped: an editor's backup file. Remove it."""
+
+
+def test_the_whole_screen_reads_as_drawn() -> None:
+    assert screen(WORLD) == FULL
+
+
+def test_a_due_slot_says_what_is_submitted() -> None:
+    known = {"backup": model.EntryState(watermark=at("14:00", 26))}
+    world = replace(WORLD, entries=(entry("backup", "0 14 * * *"),), states=known, switches=(), skipped=())
+    lines = screen(world).splitlines()
+    assert lines[0] == "now 14:07:20, 1 entry, 1 due"
+    assert "backup     submit   slot 14:00, job backup, partition cpu, log/backup/20261127T1300Z-%j.out" in lines
+
+
+def test_an_array_s_log_has_a_name_for_each_task() -> None:
+    world = replace(WORLD, entries=(entry("backup", "0 14 * * *", array=True),), states={}, switches=())
+    assert "log/backup/20261127T1300Z-%A_%a.out" in screen(world)
+
+
+def test_a_script_s_own_output_is_not_ours_to_name() -> None:
+    world = replace(WORLD, entries=(entry("backup", "0 14 * * *", output=False),), states={}, switches=())
+    assert "log/" not in screen(world)
+
+
+def test_without_an_answer_it_says_that_nothing_is_submitted() -> None:
+    world = replace(WORLD, queue=None, queue_error="slurm_load_jobs error:\nUnable to contact slurm controller")
+    assert screen(world).splitlines()[-2].split(None, 2) == [
+        "batch",
+        "unknown",
+        "it does not answer, so nothing is submitted: slurm_load_jobs error: Unable to contact slurm controller",
+    ]
+
+
+def test_a_stopped_scheduler_is_named() -> None:
+    world = replace(WORLD, chain=model.ChainFacts(wanted=False), queue=Queue(()))
+    assert "chain              none     the scheduler is not started: cronhpc start" in screen(world).splitlines()
+
+
+BACKUP = entry("backup")
+KEY = Key("backup", at("04:00"))
+RUN = job("4720", str(KEY), at("04:00"))
+DECISIONS: dict[str, tuple[model.Decision, str]] = {
+    "a retry": (
+        model.Submit(BACKUP, replace(KEY, attempt=2), Reason.RETRY, detail="attempt 2"),
+        "backup|retry|slot 04:00, attempt 2, job backup, partition cpu, log/backup/20261127T0300Z-%j.out, attempt 2",
+    ),
+    "ahead": (
+        model.Submit(BACKUP, Key("backup", at("14:10")), Reason.AHEAD, begin=at("14:10")),
+        "backup|ahead|slot 14:10, begins 14:10, job backup, partition cpu, log/backup/20261127T1310Z-%j.out",
+    ),
+    "one slot stopped": (
+        model.UseUp(BACKUP, at("04:00"), Result.STOPPED, Reason.STOPPED, "kill/backup, by bob"),
+        "backup|stopped|slot 04:00 recorded as stopped: kill/backup, by bob",
+    ),
+    "several slots missed": (
+        model.UseUp(BACKUP, at("04:00"), Result.MISSED, Reason.MISSED, "5 slots missed: nothing ran then", 5),
+        "backup|missed|up to slot 04:00: 5 slots missed: nothing ran then",
+    ),
+    "several slots suspended": (
+        model.UseUp(BACKUP, at("04:00"), Result.SUSPENDED, Reason.SUSPENDED, "", 3),
+        "backup|suspended|3 slots up to 04:00 recorded as suspended",
+    ),
+    "waits behind another": (
+        model.Wait(BACKUP, at("04:00"), Reason.QUEUED, "job 4720 has not ended"),
+        "backup|waits for the previous run|job 4720 has not ended; due since 04:00",
+    ),
+    "invalid": (
+        model.Wait(BACKUP, None, Reason.INVALID, "cron has no 0/15. Write */15."),
+        "backup|invalid|cron has no 0/15. Write */15.",
+    ),
+    "adopted": (model.Adopt(KEY, "4720"), "backup|adopt|slot 04:00, job 4720"),
+    "released": (model.Release(KEY, "4720"), "backup|release|slot 04:00, job 4720"),
+    "a twin": (model.Cancel("4721", "a twin of job 4720", KEY), "backup|cancel|job 4721: a twin of job 4720"),
+    "a late one": (model.Cancel("4721", "came late"), "a twin|cancel|job 4721: came late"),
+    "settled": (
+        model.Settle(KEY, "backup", model.Ending(Result.FAILED, exit_code=1), retry_at=at("14:10")),
+        "backup|settle|slot 04:00: failed, exit 1, again at 14:10",
+    ),
+    "a new successor": (
+        model.SubmitLink("successor", at("15:00"), "there is no successor"),
+        "chain|submit|successor at 15:00: there is no successor",
+    ),
+    "one link too many": (
+        model.CancelLink("spare", "4713", "one spare too many beside job 4712"),
+        "chain|cancel|spare job 4713: one spare too many beside job 4712",
+    ),
+    "rest": (model.Rest("job 4711 is held by an administrator"), "chain|rest|job 4711 is held by an administrator"),
+    "a kill": (
+        model.Stop(BOBS, ("4502",), ("4501",), left_alone=("77",)),
+        (
+            "kill switch|cancel|train-watch, by bob since Thu 22:14: 4502 pending, 4501 running; "
+            "left alone (scrontab's own): 77"
+        ),
+    ),
+    "a pause": (model.Hold(replace(BOBS, kind="pause"), (RUN,)), "pause switch|hold|train-watch, by bob: 4720"),
+    "a pause is over": (model.Free((RUN,)), "pause switch|release|jobs 4720"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("decision", "line"), DECISIONS.values(), ids=DECISIONS)
+def test_each_kind_of_decision_has_its_line(decision: model.Decision, line: str) -> None:
+    world = replace(WORLD, entries=(BACKUP,), skipped=())
+    known = view.facts(world, Plan((decision,), at("15:00")))
+    assert json.loads(json.dumps(known)) == known
+    shown = view.render(known, style()).splitlines()[1]
+    who, verb, words = line.split("|")
+    assert shown.split() == f"{who} {verb} {words}".split()
+
+
+def test_every_kind_of_decision_is_known_to_the_view() -> None:
+    kinds = set(model.Decision.__args__)
+    assert kinds == set(view._FACTS)
+
+
+def test_odd_names_stay_on_their_line() -> None:
+    world = replace(WORLD, entries=(entry("a\nb|c  d"),), states={}, switches=())
+    assert "$'a\\nb|c  d'" in screen(world)
+    assert DIRECTORY_ID not in screen(world)
+
+
+def test_a_problem_without_a_file_is_a_line_too() -> None:
+    world = replace(WORLD, skipped=(Problem("E320", "/proj/kill cannot be listed.", "Mount it."),))
+    assert screen(world).splitlines()[-1] == "settings     E320     /proj/kill cannot be listed. Mount it."

@@ -1,0 +1,473 @@
+"""The status screen, word for word, in every situation that a user may meet it."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import pytest
+
+from cronhpc.core.model import (
+    ChainFacts,
+    Done,
+    Entry,
+    EntryState,
+    Job,
+    Outcome,
+    Problem,
+    Queue,
+    Submit,
+    SubmitLink,
+    Switch,
+    Train,
+    World,
+)
+from cronhpc.core.plan import plan
+from cronhpc.views import explain, status, text
+from cronhpc.views.screen import render
+from tests.view_situations import (
+    ABOUT,
+    BACKUP_FILE,
+    BOBS,
+    CHAIN,
+    ENTRIES,
+    LINK,
+    NOW,
+    SPARE,
+    STATES,
+    WORLD,
+    at,
+    entry,
+    facts_of,
+    running,
+    style,
+)
+
+
+def screen(world: World, width: int = 0, height: int = 0, *, colour: bool = False) -> str:
+    return render(facts_of(world), style(width, height, colour=colour))
+
+
+FULL = """\
+~/cron on cluster lab (slurm)                               Fri 27 Nov 14:07 CET
+chain   fine: last tick 14:00:04, next 15:00 (job 4711), spare 15:30 (job 4712)
+
+needs attention
+  train-watch        stopped by bob: "loss spikes", since yesterday 22:14  cronhpc unkill train-watch
+  backup             failed 3 times in a row, exit 1, last today 04:00     cronhpc logs backup
+  cron.hourly/sync~  skipped: an editor's backup file                      Remove it.
+
+ENTRY        NEXT              LAST       RESULT      TOOK   WAITED  STREAK
+hub-sync     14:30 (23 min)    14:00      ok          1m12s  3s      41 ok
+backup       Sat 04:00 (14 h)  04:00      failed (1)  12s    2m      3 failed
+gpu-health   Sat 05:20 (15 h)  05:20      ok          41s    18m     9 ok
+train-watch  stopped           Thu 22:00  ok          2s     1s      -"""
+
+
+def test_the_whole_screen_reads_as_drawn() -> None:
+    assert screen(WORLD) == FULL
+
+
+def test_on_80_columns_nothing_is_wider_and_a_mend_goes_below() -> None:
+    shown = screen(WORLD, 80)
+    assert max(map(text.width, shown.splitlines())) <= 80
+    assert (
+        '  train-watch        stopped by bob: "loss spikes", since yesterday 22:14\n'
+        "                     cronhpc unkill train-watch\n"
+    ) in shown
+
+
+def test_colour_is_only_added() -> None:
+    painted = screen(WORLD, 120, colour=True)
+    assert "\x1b[31mfailed (1)\x1b[0m" in painted
+    assert re.sub(r"\x1b\[\d+m", "", painted) == screen(WORLD, 120)
+
+
+QUIET = replace(WORLD, switches=(), skipped=(), states={**STATES, "backup": STATES["gpu-health"]})
+NOT_STARTED = replace(QUIET, chain=ChainFacts(wanted=False), queue=Queue(()), last_tick=None)
+CHAINS = {
+    "all is well": (QUIET, "fine: last tick 14:00:04, next 15:00 (job 4711), spare 15:30 (job 4712)"),
+    "a link runs": (
+        replace(QUIET, queue=Queue((replace(LINK, id="4700", state="RUNNING", reason="None"), LINK, SPARE))),
+        "fine: last tick 14:00:04, running now (job 4700), next 15:00 (job 4711), spare 15:30 (job 4712)",
+    ),
+    "ticks have stopped coming": (
+        replace(QUIET, last_tick=at("11:00")),
+        "silent since today 11:00 (3 h ago); next 15:00 (job 4711); spare 15:30 (job 4712)  cronhpc start",
+    ),
+    "the link waits for a node": (
+        replace(
+            QUIET,
+            last_tick=at("11:00"),
+            queue=Queue((replace(LINK, start=at("12:00"), reason="Resources"), replace(SPARE, start=at("12:30")))),
+        ),
+        (
+            "silent since today 11:00 (3 h ago); next 12:00 (job 4711, waits: Resources); "
+            "spare 12:30 (job 4712)  cronhpc start"
+        ),
+    ),
+    "everything was cancelled": (
+        replace(QUIET, queue=Queue(())),
+        "broken: no scheduler job is in the queue; last tick 14:00:04 (7 min ago)  cronhpc start",
+    ),
+    "never started": (NOT_STARTED, "not started  cronhpc start"),
+    "not started, and nothing to run": (replace(NOT_STARTED, entries=()), "not started  cronhpc start"),
+    "ticks come from crontab": (
+        replace(NOT_STARTED, last_tick=at("14:00:04")),
+        "not started; last tick 14:00:04 (7 min ago) came otherwise (a daemon, crontab, by hand)  cronhpc start",
+    ),
+    "an administrator holds a link": (
+        replace(QUIET, queue=Queue((replace(LINK, reason="JobHeldAdmin"),))),
+        (
+            "resting: job 4711 is held by an administrator; when that is settled: cronhpc start; "
+            "last tick 14:00:04 (7 min ago)  cronhpc start"
+        ),
+    ),
+    "no third submit slot": (
+        replace(QUIET, queue=Queue((LINK,)), chain=replace(CHAIN, no_spare="only two jobs may be queued")),
+        "fine: last tick 14:00:04, next 15:00 (job 4711), no spare: only two jobs may be queued",
+    ),
+    "the batch system does not answer": (
+        replace(QUIET, queue=None, queue_error="connect failure"),
+        "unknown: slurm does not answer; last tick 14:00:04 (7 min ago)  ",
+    ),
+}
+
+
+@pytest.mark.parametrize(("world", "line"), CHAINS.values(), ids=CHAINS)
+def test_the_chain_in_a_line(world: World, line: str) -> None:
+    assert screen(world).splitlines()[1] == f"chain   {line}".rstrip()
+
+
+def test_stopped_on_purpose_is_said() -> None:
+    about = replace(ABOUT, stopped=True)
+    known = status.facts(NOT_STARTED, plan(NOT_STARTED), STATES, about)
+    assert render(known, style()).splitlines()[1] == "chain   stopped by cronhpc stop; no tick yet  cronhpc start"
+
+
+FINE = {
+    "all is well",
+    "a link runs",
+    "not started, and nothing to run",
+    "ticks come from crontab",
+    "no third submit slot",
+}
+
+
+@pytest.mark.parametrize(("name", "world"), [(name, each[0]) for name, each in CHAINS.items()], ids=CHAINS)
+def test_what_is_fine_needs_no_attention(name: str, world: World) -> None:
+    assert facts_of(world)["needs_attention"] is (name not in FINE)
+
+
+def with_entry(one: Entry, state: EntryState | None = None, **facts: object) -> World:
+    states = {one.name: state} if state else {}
+    return replace(WORLD, entries=(one,), states=states, switches=(), skipped=(), **facts)  # type: ignore[arg-type]  # by name
+
+
+def with_switch(switch: Switch) -> World:
+    return replace(with_entry(entry("backup")), switches=(switch,))
+
+
+def ended(failures: int, **facts: object) -> EntryState:
+    return replace(STATES["backup"], failures=failures, last={**STATES["backup"].last, **facts})
+
+
+def used_up(**facts: object) -> EntryState:
+    return EntryState(watermark=at("04:00"), last={"entry": "backup", "slot": at("04:00"), **facts})
+
+
+RUNS = running("backup", at("14:00"), "4720")
+HELD = replace(RUNS[1], state="PENDING", reason="launch failed requeued held", start=None)
+OVER = replace(RUNS[1], state="COMPLETED", submitted=at("14:00"), ended=at("14:05:03"))
+UNREADABLE = Problem(
+    "E310", "cannot be read (Permission denied): its entries wait.", "Make it readable: chmod u+rx /c/cron.d", "cron.d"
+)
+BAD = Problem("E101", '"0/15 * * * *": cron has no 0/15.', "Write */15.", "cron.d/sync.slurm", 3)
+ATTENTION = {
+    "a pause switch": (
+        with_switch(Switch("pause", "ALL", "/home/alice/cron/pause/ALL", "bob", at("12:00"))),
+        "ALL  paused by bob, since today 12:00  cronhpc resume ALL",
+    ),
+    "a switch in a team's folder": (
+        with_switch(Switch("kill", "ALL", "/proj/kill/ALL", "bob", at("12:00"))),
+        "ALL  stopped by bob, since today 12:00  rm /proj/kill/ALL",
+    ),
+    "a switch that is over": (
+        with_switch(replace(BOBS, expires=at("13:00"))),
+        "train-watch  a kill switch by bob that is over, expired today 13:00  cronhpc unkill train-watch",
+    ),
+    "a suspended entry": (
+        with_entry(entry("backup"), replace(STATES["backup"], suspended=at("04:02:18"))),
+        "backup  suspended after 3 failures in a row, since today 04:02  cronhpc resume backup",
+    ),
+    "an entry that cannot be": (
+        with_entry(entry("sync", problem=BAD)),
+        'sync  cron.d/sync.slurm:3: "0/15 * * * *": cron has no 0/15  Write */15.',
+    ),
+    "one that timed out": (
+        with_entry(entry("backup"), ended(1, result="timed out")),
+        "backup  timed out, exit 1, last today 04:00  cronhpc logs backup",
+    ),
+    "one that was missed": (
+        with_entry(entry("backup"), used_up(result="missed", detail="600 s late, deadline 300 s")),
+        "backup  missed: 600 s late, deadline 300 s, slot today 04:00  cronhpc run backup",
+    ),
+    "a job that is held": (
+        with_entry(entry("backup"), claims=(RUNS[0],), queue=Queue((LINK, SPARE, HELD))),
+        "backup  job 4720 cannot start: launch failed requeued held, since today 14:00  scontrol release 4720",
+    ),
+    "no answer": (
+        with_entry(entry("backup"), queue=None, queue_error="Unable to contact slurm controller"),
+        ("slurm  does not answer (Unable to contact slurm controller); this is what was known, as of today 14:00  "
+        "wait, or ask: cronhpc doctor"),
+    ),
+    "a folder that cannot be read": (
+        replace(with_entry(entry("backup")), skipped=(UNREADABLE,)),
+        "cron.d  cannot be read (Permission denied): its entries wait  Make it readable: chmod u+rx /c/cron.d",
+    ),
+    "a reason that plays with the terminal": (
+        with_switch(replace(BOBS, reason="\x1b[2J\u202egone\nnow")),
+        'train-watch  stopped by bob: "\\e[2J\\u202egone now", since yesterday 22:14  cronhpc unkill train-watch',
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("world", "line"), ATTENTION.values(), ids=ATTENTION)
+def test_each_complaint_says_what_and_ends_with_its_mend(world: World, line: str) -> None:
+    shown = screen(world).splitlines()
+    block = shown[shown.index("needs attention") + 1 :]
+    assert block[: block.index("")] == [f"  {line}"]
+
+
+ROWS = {
+    "never ran": (with_entry(entry("backup")), "backup  due now  -  not yet  -  -  -"),
+    "runs now": (
+        with_entry(entry("backup", "0 * * * *"), claims=(RUNS[0],), queue=Queue((LINK, SPARE, RUNS[1]))),
+        "backup  15:00 (53 min)  14:00  running  7m17s  3s  -",
+    ),
+    "waits in the queue": (
+        with_entry(
+            entry("backup", "0 * * * *"),
+            claims=(RUNS[0],),
+            queue=Queue((LINK, SPARE, replace(RUNS[1], state="PENDING", reason="Priority"))),
+        ),
+        "backup  15:00 (53 min)  14:00  pending  -  7m20s  -",
+    ),
+    "ended since the last tick": (
+        with_entry(
+            entry("backup", "0 * * * *"),
+            claims=(RUNS[0],),
+            queue=Queue((LINK, SPARE, OVER)),
+        ),
+        "backup  15:00 (53 min)  14:00  ok  5m  3s  -",
+    ),
+    "killed by a signal": (
+        with_entry(entry("backup"), ended(1, exit_code=None, signal=9)),
+        "backup  Sat 04:00 (14 h)  04:00  failed (signal 9)  12s  2m  1 failed",
+    ),
+    "several slots were skipped": (
+        with_entry(entry("backup"), used_up(result="skipped", count=3)),
+        "backup  Sat 04:00 (14 h)  04:00  skipped (3)  -  -  -",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("world", "row"), ROWS.values(), ids=ROWS)
+def test_an_entry_in_a_row(world: World, row: str) -> None:
+    shown = screen(world).splitlines()
+    title = next(n for n, line in enumerate(shown) if line.startswith("ENTRY"))
+    assert re.split(r" {2,}", shown[title + 1]) == row.split("  ")
+
+
+def test_after_a_drop_the_next_time_and_the_command_for_now_are_said() -> None:
+    fresh = entry("new", born=NOW - 10)
+    shown = screen(with_entry(fresh))
+    assert shown.endswith("\n\nnew has not run yet: next Sat 04:00 (in 14 h); now: cronhpc run new")
+
+
+def test_an_empty_directory_tells_the_first_steps() -> None:
+    shown = screen(replace(NOT_STARTED, entries=(), states={}))
+    assert "There are no entries yet." in shown
+    assert "cp job.slurm ~/cron/cron.daily/" in shown
+    assert "cronhpc start" in shown
+
+
+def many(count: int) -> World:
+    entries = tuple(entry(f"entry-{number:03}", "0 * * * *") for number in range(count))
+    skipped = tuple(replace(BACKUP_FILE, file=f"cron.d/{number}~") for number in range(count))
+    return replace(WORLD, entries=entries, states={}, switches=(), skipped=skipped)
+
+
+def test_a_hundred_entries_fit_one_screen_and_all_of_them_a_pipe() -> None:
+    shown = screen(many(100), 100, 40)
+    assert len(shown.splitlines()) < 40
+    assert "more, later: cronhpc status --all" in shown
+    assert screen(many(100)).count("\nentry-") == 100 + 3  # and three hints
+
+
+def test_facts_are_json_and_come_back() -> None:
+    known = facts_of(WORLD)
+    assert json.loads(json.dumps(known)) == known
+    assert known["now"] == "2026-11-27T13:07:20Z"
+
+
+def test_a_name_that_is_not_utf8_is_json_all_the_same() -> None:
+    known = facts_of(with_entry(entry("a\udcff")))
+    assert json.loads(json.dumps(known)) == known
+    assert "$'a\\xff'" in render(known, style())
+
+
+def test_a_colleague_sees_the_silence_by_her_own_clock() -> None:
+    written = json.loads(json.dumps(facts_of(QUIET)))
+    later = NOW + 3 * 3600
+    seen = {**status.seen_at(written, later), "from_file": True}
+    assert seen["needs_attention"]
+    shown = render(seen, style(now=later)).splitlines()
+    assert shown[0].startswith("alice's ~/cron")
+    assert shown[1].startswith("chain   silent since today 14:00 (3 h ago)")
+    assert shown[2] == "seen    as the owner's scheduler saw it today 14:07 (3 h ago)"
+
+
+def outcomes(world: World, **done: object) -> list[Outcome]:
+    decided = plan(world)
+    return [Outcome(d, **done) if isinstance(d, Submit) else Outcome(d, Done.OK) for d in decided.decisions]  # type: ignore[arg-type]  # by name
+
+
+DUE = with_entry(entry("backup", "0 14 * * *"))
+
+
+def test_a_tick_writes_what_it_has_just_submitted() -> None:
+    known = status.facts(DUE, plan(DUE), {}, ABOUT, outcomes=outcomes(DUE, done=Done.OK, job_id="4800"))
+    backup = known["entries"][0]
+    assert [run["job"] for run in backup["runs"]] == ["4800"]
+    assert backup["next"] == "2026-11-28T13:00:00Z"
+    assert known["chain"]["last_tick"] == "2026-11-27T13:07:20Z"
+
+
+def test_what_a_tick_could_not_do_is_said_until_it_is_no_longer_wanted() -> None:
+    failed = outcomes(DUE, done=Done.PASSING, detail="Socket timed out on send/recv operation")
+    written = status.facts(DUE, plan(DUE), {}, ABOUT, outcomes=failed)
+    line = (
+        "  backup  could not be submitted: Socket timed out on send/recv operation, at today 14:07  it is tried again"
+    )
+    assert line in render(written, style())
+    assert line in render(status.facts(DUE, plan(DUE), {}, ABOUT, before=written), style())
+    assert line not in render(facts_of(QUIET, before=written), style())
+
+
+def test_the_successor_that_a_tick_submitted_is_shown() -> None:
+    world = replace(
+        QUIET, queue=Queue((replace(LINK, id="4700", state="RUNNING"),)), chain=replace(CHAIN, self_id="4700")
+    )
+    done = [
+        Outcome(d, Done.OK, job_id="9001") if isinstance(d, SubmitLink) else Outcome(d, Done.OK)
+        for d in plan(world).decisions
+    ]
+    known = status.facts(world, plan(world), STATES, ABOUT, outcomes=done)
+    assert known["chain"]["next"]["job"] == "9001"
+
+
+# --- status NAME ---------------------------------------------------------------------------------------------------
+
+
+def explained(world: World, name: str) -> str:
+    known = facts_of(world)
+    one = next(each for each in known["entries"] if each["name"] == name)
+    return explain.render(one, known, explain.schedule_of(one), style())
+
+
+LOG = "Its log: log/backup/20261127T0300Z-4655.out (cronhpc logs backup)"
+BACKUP = f"""\
+backup (cron.d/backup.slurm): at 04:00 (0 4 * * *), Europe/Paris; next Sat 28 Nov 04:00 CET (in 14 h).
+Today's 04:00 was submitted at 04:00:06 as job 4655, waited 2m, ran 12s on cpu2, and failed with exit code 1.
+It has failed 3 times in a row (suspend-after is off). {LOG}"""
+
+
+def test_an_entry_in_sentences() -> None:
+    assert explained(WORLD, "backup") == BACKUP
+
+
+SENTENCES = {
+    "stopped": (
+        WORLD,
+        "train-watch",
+        (
+            'It is stopped by kill/train-watch, by bob since yesterday 22:14 ("loss spikes"). '
+            "Lift it: cronhpc unkill train-watch"
+        ),
+    ),
+    "never ran": (with_entry(entry("backup")), "backup", "It has not run yet. Now: cronhpc run backup"),
+    "runs": (
+        with_entry(entry("backup"), claims=(RUNS[0],), queue=Queue((LINK, SPARE, RUNS[1]))),
+        "backup",
+        "Job 4720 (slot 14:00) is running on cpu1 since 14:00, for 7m17s by now.",
+    ),
+    "suspended": (
+        with_entry(entry("backup"), replace(STATES["backup"], suspended=at("04:02:18"))),
+        "backup",
+        "It is suspended since today 04:02, after 3 failures in a row. Lift it: cronhpc resume backup",
+    ),
+    "cannot be": (
+        with_entry(entry("sync", problem=BAD)),
+        "sync",
+        'It is not run as it is: cron.d/sync.slurm:3: E101 "0/15 * * * *": cron has no 0/15. Write */15.',
+    ),
+    "the chain is gone": (
+        replace(QUIET, queue=Queue(())),
+        "backup",
+        "The scheduler is broken, so nothing starts by itself. Mend it: cronhpc start",
+    ),
+}
+
+
+@pytest.mark.parametrize(("world", "name", "sentence"), SENTENCES.values(), ids=SENTENCES)
+def test_why_it_does_not_run_now(world: World, name: str, sentence: str) -> None:
+    assert sentence in explained(world, name).splitlines()
+
+
+CHANGES = {
+    "a time outside is not touched": ("0 4 * * *", "its times are not touched"),
+    "a time in the hour left out": ("30 2 * * *", "what falls into the hour left out runs once, at the change"),
+    "real time": ("*/10 * * * *", "it follows real time"),
+}
+
+
+@pytest.mark.parametrize(("schedule", "words"), CHANGES.values(), ids=CHANGES)
+def test_a_clock_change_ahead_is_told(schedule: str, words: str) -> None:
+    one = {"schedule": schedule, "timezone": "Europe/Paris", "hash_key": ""}
+    parsed = explain.schedule_of(one)
+    change = explain.facts(one, parsed, 1774000000)["clock_change"]  # 20 March 2026
+    assert parsed is not None
+    assert explain._clock_change(change, parsed, style(now=1774000000)) == (
+        f"On Sun 29 Mar the clocks go forward 1h, 02:00 CET to 03:00 CEST (Europe/Paris): {words}."
+    )
+
+
+def test_jobs_of_arrays_are_one_run() -> None:
+    tasks = tuple(Job("4720", s, tasks=t, start=at("14:00:03")) for s, t in (("RUNNING", "1"), ("PENDING", "[2-9]")))
+    world = with_entry(entry("backup"), claims=(RUNS[0],), queue=Queue((LINK, SPARE, *tasks)))
+    assert [run["state"] for run in facts_of(world)["entries"][0]["runs"]] == ["RUNNING"]
+
+
+def test_the_entries_are_ordered_by_what_comes_first() -> None:
+    shown = screen(replace(WORLD, entries=tuple(reversed(ENTRIES)))).splitlines()
+    assert [line.split()[0] for line in shown[-4:]] == ["hub-sync", "backup", "gpu-health", "train-watch"]
+
+
+TRAIN = Train(entry("train17", ""), "every 1h", 12, ("when done.txt exists", "after 20 pieces"))
+
+
+def test_a_job_that_keeps_itself_going_is_a_row_beside_the_entries() -> None:
+    world = replace(QUIET, entries=(), trains=(TRAIN,), states={})
+    assert "train17  every 1h  -     not yet" in screen(world)
+    assert explained(world, "train17").splitlines()[0] == (
+        "train17 (cron.d/train17.slurm) keeps itself going, every 1h: 12 pieces so far. "
+        "It ends when done.txt exists or after 20 pieces."
+    )
+
+
+def test_one_that_rests_says_why() -> None:
+    world = replace(QUIET, entries=(), trains=(replace(TRAIN, resting="3 pieces in a row failed at once"),), states={})
+    assert "train17  resting" in screen(world)
+    assert "It rests: 3 pieces in a row failed at once." in explained(world, "train17")
