@@ -6,7 +6,6 @@ import io
 import json
 import os
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -62,11 +61,11 @@ class Shell:
 
 
 @pytest.fixture
-def shell(tmp_path: Path) -> Iterator[Shell]:
+def shell(tmp_path: Path) -> Shell:
     one = Shell(tmp_path)
     made = one("init", "--backend", "local")
     assert made.code == 0, made.err
-    yield one
+    return one
 
 
 def later() -> int:
@@ -91,7 +90,7 @@ USAGE = {
     "an unknown command": (["statsu"], "there is no command statsu. Did you mean: cronhpc status"),
     "an unknown option": (["status", "--colour"], "unrecognized arguments: --colour"),
     "a missing name": (["run"], "the following arguments are required: NAME"),
-    "an option without a command": (["--json"], "without a command"),
+    "an option without a command": (["--colour"], "without a command"),
     "a bad number": (["next", "-n", "0"], "Write a whole number from 1"),
     "a bad time": (["next", "--schedule", "@daily", "--after", "soon"], "Write it like 2026-11-27T14:30"),
     "a bad schedule": (["next", "--schedule", "0/15 * * * *"], "Write */15."),
@@ -139,7 +138,7 @@ def test_the_version_is_said_everywhere(shell: Shell) -> None:
 
 def test_a_reader_who_left_is_no_error(shell: Shell) -> None:
     class Gone(io.StringIO):
-        def write(self, text: str) -> int:
+        def write(self, _: str) -> int:
             raise BrokenPipeError
 
     door = Door(NOW, shell.environ, Gone(), io.StringIO(), is_terminal=False)
@@ -162,7 +161,8 @@ def test_without_a_cron_directory_nothing_is_done(
 ) -> None:
     one = Shell(tmp_path)
     one.environ.pop("CRONHPC_DIR")
-    said = one(command, **environ)
+    one.environ |= environ
+    said = one(command)
     assert said.code == 2
     assert words in said.err
     assert list(tmp_path.iterdir()) == []
