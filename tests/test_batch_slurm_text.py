@@ -206,3 +206,16 @@ def test_moving_a_job_that_is_gone_is_said() -> None:
     with pytest.raises(BatchError) as caught:
         text.changed("scontrol", Finished(1, "", "Job has already finished for job 7"), gone_is_fine=False)
     assert type(caught.value) is BatchError
+
+
+@pytest.mark.parametrize(
+    ("shown", "answer"),
+    [
+        pytest.param('JobId=7 JobName=x\n   UserId=a(1)\n   CronJob=Yes CrontabSpec="* * * * *"\n', True, id="24.11"),
+        pytest.param('JobId=7 JobName=x\n   CrontabSpec="@daily"\n', True, id="a spec alone"),
+        pytest.param("JobId=7 JobName=x CronJob=Yes\n   Comment=a\nCronJob=Yes\n", False, id="just words"),
+        pytest.param("", False, id="gone"),
+    ],
+)
+def test_a_scrontabs_own_job(shown: str, *, answer: bool) -> None:
+    assert text.of_scrontab(shown) is answer

@@ -152,6 +152,14 @@ class Local:
                 found[job.id] = rows.ending(job, sv.read(self._folder(number), "end.json") or {})
         return found
 
+    def describe(self, job_id: str) -> Mapping[str, str]:
+        """What is known of a job, by Slurm's names. Raises BatchError for one that is not known."""
+        for number in self._known([job_id]):
+            job = sv.read(self._folder(number), "job.json")
+            if job is not None:
+                return {"Command": str(job["script"]), "WorkDir": str(job["chdir"]), "JobName": str(job["job_name"])}
+        raise BatchError(f"there is no job {job_id} here")
+
     def cancelled_by(self, job_id: str, since: int) -> int | None:
         """The user id that cancelled a job."""
         for number in self._known([job_id]):

@@ -119,3 +119,7 @@ class Batch(Protocol):
     def site(self) -> Site:
         """What `init` and `doctor` want to know: cluster, version, account, partitions. Raises Unreachable."""
         ...
+
+    def describe(self, job_id: str) -> Mapping[str, str]:
+        """A job's own facts, by Slurm's names: Command, WorkDir, JobName, Partition, TimeLimit … Raises BatchError."""
+        ...

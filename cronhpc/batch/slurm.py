@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cronhpc.batch import slurm_endings as ends
@@ -14,7 +15,7 @@ from cronhpc.batch.process import Finished, Missing, run, run_many, which
 from cronhpc.core.model import CronhpcError, Queue
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from cronhpc.batch.port import Submission
     from cronhpc.batch.site import Site
@@ -69,10 +70,9 @@ class Slurm:
 
     def submit(self, job: Submission) -> str:
         """The new job's id. Raises Unreachable (the job may exist all the same), Refused, Limited."""
-        argv = text.submit_argv(job, self.cluster)
         env = {**self._runs, **(job.export or {})}
-        home = env.get("HOME", "")  # what a relative --chdir in the script starts from
-        return text.submitted(_run(argv, self._timeout, env, enough=True, cwd=home if os.path.isdir(home) else "/"))  # noqa: PTH112
+        argv = text.submit_argv(job, self.cluster)
+        return text.submitted(_run(argv, self._timeout, env, enough=text.has_id, cwd=_home(env)))
 
     def release(self, job_ids: Sequence[str]) -> None:
         """Release held jobs in one call (500 at a time). Raises Unreachable."""
@@ -126,6 +126,10 @@ class Slurm:
         """The user id that cancelled a job, where accounting tells; None: unknown."""
         return ends.canceller(row for row in self._accounted([job_id], since) if (row.submitted or 0) >= since - _SLACK)
 
+    def describe(self, job_id: str) -> Mapping[str, str]:
+        """The fields of `scontrol show job`. Raises Unreachable."""
+        return text.fields(self._ask("scontrol", ["show", "job", job_id]).out)
+
     # --- beyond the port -------------------------------------------------------------------------------------------
 
     def of_scrontab(self, job_ids: Sequence[str]) -> frozenset[str]:
@@ -133,23 +137,17 @@ class Slurm:
 
         Raises Unreachable.
         """
-
-        def asked(job_id: str) -> str:
-            ended = _run(
-                [*text.command("scontrol", self.cluster), "-o", "show", "job", job_id],
-                self._query_timeout,
-                self._commands,
-            )
-            text.changed("scontrol", ended, gone_is_fine=True)
-            return ended.out
-
-        answers = run_many([lambda job_id=job_id: asked(job_id) for job_id in job_ids], 4)  # type: ignore[misc] # mypy cannot infer a lambda's default
+        answers = run_many([partial(self._shown, job_id) for job_id in job_ids], 4)
         for answer in answers:
             if isinstance(answer, CronhpcError):
                 raise answer
-        return frozenset(
-            job_id for job_id, answer in zip(job_ids, answers, strict=True) if " CronJob=Yes" in str(answer)
-        )
+        return frozenset(one for one, answer in zip(job_ids, answers, strict=True) if text.of_scrontab(str(answer)))
+
+    def _shown(self, job_id: str) -> str:
+        argv = [*text.command("scontrol", self.cluster), "show", "job", job_id]
+        ended = _run(argv, self._query_timeout, self._commands)
+        text.changed("scontrol", ended, gone_is_fine=True)
+        return ended.out
 
     def site(self) -> Site:
         """What `init` and `doctor` want to know of this cluster. Raises Unreachable."""
@@ -215,13 +213,23 @@ class Slurm:
 
 
 def _run(
-    argv: Sequence[str], timeout: float, env: Mapping[str, str], *, enough: bool = False, cwd: str = "/"
+    argv: Sequence[str],
+    timeout: float,
+    env: Mapping[str, str],
+    *,
+    enough: Callable[[str], bool] | None = None,
+    cwd: str = "/",  # a working folder that is gone is no reason to fail
 ) -> Finished:
-    # from /: a working folder that is gone or hangs is no reason to fail
     try:
-        return run(argv, timeout=timeout, env=env, cwd=cwd, enough=text.has_id if enough else None)
+        return run(argv, timeout=timeout, env=env, cwd=cwd, enough=enough)
     except Missing as error:
         raise Unreachable(f"{error}. Load Slurm's commands, or say `backend: local` in cronhpc.yaml.") from None
+
+
+def _home(env: Mapping[str, str]) -> str:
+    """Where sbatch is called, so where a relative --chdir in a script starts: as cron does."""
+    home = env.get("HOME", "/")
+    return home if os.path.isdir(home) else "/"  # noqa: PTH112 - pathlib is not worth its start-up here
 
 
 def _mark() -> str:

@@ -188,3 +188,32 @@ def changed(program: str, ended: Finished, *, gone_is_fine: bool) -> None:
 
 def _about_one(line: str) -> bool:
     return _GONE.search(line) is not None
+
+
+def of_scrontab(shown: str) -> bool:
+    """Whether `scontrol show job` shows a scrontab's job: it says so on a line of its own."""
+    return re.search(r"^ {3}(?:CronJob=Yes|CrontabSpec=)", shown, re.MULTILINE) is not None
+
+
+_FREE = ("Command", "WorkDir", "Comment", "StdErr", "StdIn", "StdOut", "JobName", "AdminComment", "SystemComment")
+
+
+def fields(shown: str) -> dict[str, str]:
+    """The fields of the first job that `scontrol show job` prints; free text stands last on its line."""
+    found: dict[str, str] = {}
+    for line in shown.strip().partition("\n\n")[0].splitlines():
+        words = line.strip()
+        while words:
+            name, equals, rest = words.partition("=")
+            if not equals:
+                break
+            end = len(rest) if name in _FREE else _value_end(rest)
+            found.setdefault(name, rest[:end].rstrip())
+            words = rest[end:].lstrip()
+    return found
+
+
+def _value_end(rest: str) -> int:
+    """Where a value without free text ends: at a blank."""
+    blank = rest.find(" ")
+    return len(rest) if blank < 0 else blank
