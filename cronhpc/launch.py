@@ -205,8 +205,9 @@ def _submission(actor: Actor, row: Submit) -> Submission:
     }
     return Submission(
         script=str(_script(actor, entry)),
+        arguments=entry.arguments,
         options=entry.options,
-        job_name=entry.job_name if entry.command else None,
+        job_name=entry.job_name if entry.command or not entry.schedule else None,
         comment=token(world.directory_id, str(key), entry.comment),
         output=log_pattern(actor, entry, key) if entry.output else None,
         chdir=entry.chdir,
@@ -297,7 +298,7 @@ def release_recorded(actor: Actor) -> None:
 
 
 def _send(actor: Actor, sending: list[Recorded]) -> None:
-    held_on_purpose = {e.name for e in actor.world.entries if e.holds_itself}
+    held_on_purpose = {e.name for e in actor.world.known().values() if e.holds_itself}
     names = {claim.key: claim.name for claim in actor.world.claims}
     ids = []
     for each in sending:
@@ -326,7 +327,7 @@ def _not_stopped(actor: Actor, recorded: list[Recorded]) -> list[Recorded]:
     if not recorded:
         return []
     world = replace(actor.world, **switches_now(actor.site, actor.world.now))
-    entries = {entry_id(entry.name): entry for entry in world.entries}
+    entries = world.known()
     ready = []
     for each in recorded:
         entry = entries.get(each.key.entry)
@@ -350,7 +351,7 @@ def with_log(actor: Actor, key: Key, ending: Ending, job_id: str | None) -> Endi
     """`ending` with its log's path, relative to the cron directory, where cronhpc named the log."""
     if not job_id or ending.log:
         return ending
-    entry = next((e for e in actor.world.entries if entry_id(e.name) == key.entry), None)
+    entry = actor.world.known().get(key.entry)
     if entry is not None and not entry.output:
         return ending
     tail = f"{job_id}_*" if entry is not None and entry.array else job_id

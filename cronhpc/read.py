@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core.model import ChainFacts, ClaimState, Problem, StateError, World
+from cronhpc.core.model import ChainFacts, ClaimState, Entry, Problem, StateError, Train, World
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
 from cronhpc.store.entries import fingerprint
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cronhpc.batch.port import Batch
     from cronhpc.core.model import Claim, Ending, Queue, Settings, Switch
     from cronhpc.store.memory import Memory
+    from cronhpc.store.trains import Record
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +172,7 @@ def read_world(site: Site, now: int, *, link: str = "", resident: bool = False, 
         directory_id=directory_id(site.paths),
         settings=site.settings,
         entries=entries,
+        trains=_trains(site, problems),
         states=memory.entries,
         claims=found,
         queue=queue,
@@ -277,3 +279,50 @@ def chain_facts(site: Site, memory: Memory, link: str, now: int) -> ChainFacts:
         successor_seen=str(meta.get("successor", "")),
         prequeue=int(how.get("prequeue", 1)),
     )
+
+
+# --- trains
+
+
+def train_of(site: Site, known: Record) -> Train:
+    """A record as the engine takes it: an entry without a schedule whose script is the stub."""
+    from cronhpc.core.pieces import Rules
+    from cronhpc.store.trains import stub
+
+    rules = Rules(**known.rules)
+    options = [*known.submitted, *(["--no-requeue"] if "--requeue" not in known.submitted else [])]
+    if rules.after and known.seen:
+        options.append(f"--dependency=afterany:{known.seen}")
+    options += [f"--error={known.error}"] if known.error else []
+    options += [f"--output={known.output}"] if known.output else []
+    entry = Entry(
+        known.name,
+        known.script,
+        str(stub(site.paths.state)),
+        "",
+        rules.timezone,
+        "",
+        options=tuple(options),
+        arguments=(known.script, *known.arguments),
+        job_name=known.job_name,
+        output=False,
+        chdir=known.workdir,
+        comment=known.comment,
+    )
+    return Train(entry, rules.words(), known.runs, rules.endings(), known.resting)
+
+
+def _trains(site: Site, problems: list[Problem]) -> tuple[Train, ...]:
+    """Every train that `again` has left a record of. One bad record harms only itself."""
+    if not os.path.isdir(site.paths.state / "trains"):  # noqa: PTH112 - one stat
+        return ()
+    from cronhpc.store import trains
+
+    found = []
+    for known in trains.every(site.paths.state):
+        try:
+            found.append(train_of(site, known))
+        except TypeError:
+            what = f"the record of train {known.name} is of another version."
+            problems.append(Problem("W340", what, "Start its script again.", "state/trains"))
+    return tuple(found)

@@ -17,7 +17,7 @@ from cronhpc.core.slots import FUTURE
 from cronhpc.store import history
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
-from cronhpc.store.files import write_json
+from cronhpc.store.files import sweep, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -57,8 +57,9 @@ class _Keeper:
         self.plan = plan
         self.outcomes = outcomes
         self.states: dict[str, EntryState] = dict(reading.memory.entries)
-        self.names = {entry_id(entry.name): entry.name for entry in self.world.entries}
-        self.entries = {entry.name: entry for entry in self.world.entries}
+        known = self.world.known()
+        self.names = {each: entry.name for each, entry in known.items()}
+        self.entries = {entry.name: entry for entry in known.values()}
         self.rows: list[Row] = []
         self.settled: list[Claim] = [
             claim for claim in self.world.claims if claim.state is ClaimState.SETTLED and claim.ending is not None
@@ -237,7 +238,9 @@ class _Keeper:
         claims = Claims(self.site.paths.claims)
         claims.forget(self.forgettable)
         if not self.world.only:
-            claims.sweep(self.world.now - _OLD_TEMPORARY)
+            paths = self.site.paths
+            for folder in (paths.claims, paths.state, paths.scheduler, paths.root):
+                sweep(folder, self.world.now - _OLD_TEMPORARY)
 
     def write_cache(self) -> None:
         if self.site.parsed:

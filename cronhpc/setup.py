@@ -58,7 +58,7 @@ def init(root: Path, found: Mapping[str, str], *, group: str = "", adopt: bool =
     state = Paths(root).state
     _folder(state, 0o700)
     _folder(state / "claims", 0o700)
-    _identity(Paths(root))
+    identity(Paths(root))
     settings = root / MARKER
     if settings.exists():
         lines.append(f"kept {MARKER}")
@@ -127,7 +127,7 @@ def _groups() -> str:
     return ", ".join(names)
 
 
-def _identity(paths: Paths) -> None:
+def identity(paths: Paths) -> None:
     """A short random word that marks this directory's jobs; it outlives state/."""
     from cronhpc.store.files import create_once, read_bytes
 

@@ -6,7 +6,6 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING
 
-from cronhpc.batch import slurm_endings as ends
 from cronhpc.batch import slurm_rows as rows
 from cronhpc.batch import slurm_text as text
 from cronhpc.batch.environment import for_commands, scrub
@@ -17,6 +16,7 @@ from cronhpc.core.model import CronhpcError, Queue
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from cronhpc.batch import slurm_endings as ends
     from cronhpc.batch.port import Submission
     from cronhpc.batch.site import Site
     from cronhpc.core.model import Ending

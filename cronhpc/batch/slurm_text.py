@@ -110,26 +110,23 @@ _SUBMIT_LIMIT = re.compile(
     re.IGNORECASE,
 )
 _OTHER_LIMIT = re.compile(r"\b(?:Assoc|QOS)(?!\w*Submit)\w*Limit|\bQOS\w*Not\w*Allowed", re.IGNORECASE)
-_PERMANENT = re.compile(
-    r"""invalid\ account | invalid\ partition | invalid\ qos | invalid\ wckey
-    | requested\ node\ configuration\ is\ not\ available | can\ ?not\ be\ satisfied
-    | invalid\ generic\ resource | job\ dependency\ problem | invalid\ job\ array | invalid\ feature
-    | requested\ reservation\ is\ invalid | invalid\ license | invalid\ node\ name | node\ count\ specification\ invalid
-    | requested\ time\ limit\ is\ invalid | more\ processors\ requested\ than\ permitted
-    | parameter\ too\ long | not\ permitted\ to\ use\ this | burst\ buffer\ request\ invalid
-    | invalid\ [^\n]*specification | invalid\ numeric\ value | invalid\ argument | mutually\ exclusive
-    | unrecognized\ (?:option|argument) | invalid\ option | unknown\ option | requires\ an\ argument
-    | doesn't\ allow\ an\ argument | option\ [^\n]*ambiguous
-    | does\ not\ look\ like\ a\ batch\ script | batch\ script\ is\ empty | dos\ line\ breaks
-    | batch\ script\ contains | size\ of\ script | script\ exceeds""",
-    re.IGNORECASE | re.VERBOSE,
+# Words, not patterns: compiling them would cost every start, and few calls fail.
+_PERMANENT = (
+    *("invalid account", "invalid partition", "invalid qos", "invalid wckey", "invalid generic resource"),
+    *("requested node configuration is not available", "can not be satisfied", "cannot be satisfied"),
+    *("job dependency problem", "invalid job array", "invalid feature", "requested reservation is invalid"),
+    *("invalid license", "invalid node name", "node count specification invalid", "requested time limit is invalid"),
+    *("more processors requested than permitted", "parameter too long", "not permitted to use this"),
+    *("burst buffer request invalid", "invalid numeric value", "invalid argument", "mutually exclusive"),
+    *("unrecognized option", "unrecognized argument", "invalid option", "unknown option", "requires an argument"),
+    *("doesn't allow an argument", "is ambiguous", "does not look like a batch script", "batch script is empty"),
+    *("dos line breaks", "batch script contains", "size of script", "script exceeds"),
 )
-_NO_ANSWER = re.compile(
-    r"""socket\ timed\ out | unable\ to\ contact | connect\ failure | connection\ (?:refused|timed\ out|reset)
-    | communication\ connection | zero\ bytes | unexpected\ message | message\ (?:receive|send)\ failure
-    | transport\ endpoint | standby\ mode | credential | munge | authentication | configuration\ source
-    | resolve | no\ route\ to\ host | in\ progress""",
-    re.IGNORECASE | re.VERBOSE,
+_NO_ANSWER = (
+    *("socket timed out", "unable to contact", "connect failure", "connection refused", "connection timed out"),
+    *("connection reset", "communication connection", "zero bytes", "unexpected message", "message receive failure"),
+    *("message send failure", "transport endpoint", "standby mode", "credential", "munge", "authentication"),
+    *("configuration source", "resolve", "no route to host", "in progress"),
 )
 _USAGE = 255  # what sbatch exits with where it does not understand its command line
 
@@ -155,15 +152,21 @@ def submitted(ended: Finished) -> str:
     if ids:
         return str(ids[-1])
     text = told("sbatch", ended)
-    if ended.timed_out or ended.code <= 0 or not ended.err.strip() or _NO_ANSWER.search(ended.err):
+    if ended.timed_out or ended.code <= 0 or not ended.err.strip() or _holds(ended.err, _NO_ANSWER):
         raise Unreachable(text)
     if _OTHER_LIMIT.search(ended.err):
         raise Refused(text)
     if _SUBMIT_LIMIT.search(ended.err):
         raise Limited(text)
-    if ended.code == _USAGE or _PERMANENT.search(ended.err):
+    bad_option = re.search(r"invalid [^\n]*specification", ended.err, re.IGNORECASE)
+    if ended.code == _USAGE or bad_option or _holds(ended.err, _PERMANENT):
         raise Refused(text)
     raise BatchError(text)
+
+
+def _holds(text: str, phrases: Sequence[str]) -> bool:
+    lowered = text.lower()
+    return any(phrase in lowered for phrase in phrases)
 
 
 def told(program: str, ended: Finished) -> str:

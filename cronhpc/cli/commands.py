@@ -118,10 +118,24 @@ def parse(arguments: list[str], door: Door) -> tuple[argparse.Namespace, Callabl
         return _without_command(leading, door)
     if not any(name in group for group in GROUPS.values()) or not exists(name):
         raise UsageError(_unknown(name))
+    parser, words = parser_of(name), [*leading, *rest]
     with door.redirected():
-        args = parser_of(name).parse_args([*leading, *rest])
+        if getattr(_module(name), "TAKES_REST", False):  # options of sbatch, and behind -- those of a script
+            own, behind = _behind(words)
+            args, unknown = parser.parse_known_args(own)
+            args.rest, args.behind = unknown, behind
+        else:
+            args = parser.parse_args(words)
     run: Callable[[Any, Door], int] = _module(name).run
     return args, run
+
+
+def _behind(words: list[str]) -> tuple[list[str], list[str] | None]:
+    """What stands before `--`, and what behind it; None where there is none."""
+    if "--" not in words:
+        return words, None
+    at = words.index("--")
+    return words[:at], words[at + 1 :]
 
 
 def _split(arguments: list[str]) -> tuple[list[str], str | None, list[str]]:

@@ -6,6 +6,7 @@ next tick finds it: adopts it (claim without id), releases it (id recorded), or 
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cronhpc.core import slots, stop
@@ -22,7 +23,6 @@ from cronhpc.core.model import (
     Settle,
     Submit,
     Wait,
-    entry_id,
 )
 from cronhpc.core.outcome import ending_of, retry_at
 
@@ -39,13 +39,14 @@ def decide(world: World, budget: Budget) -> Iterator[Decision]:
     """One look at every unsettled attempt, and at jobs of ours that none knows. Nothing where the queue is unknown."""
     if world.queue is None:
         return
-    entries = {entry_id(e.name): e for e in world.entries}
+    entries = world.known()
     by_key = _by_key(world)
     by_id: dict[str, list[Job]] = {}
     for job in world.queue.jobs:
         by_id.setdefault(job.id, []).append(job)
-    for claim in world.claims:
-        entry = entries.get(claim.key.entry)
+    for each in world.claims:
+        entry = entries.get(each.key.entry)
+        claim = _named(each, entry)
         if claim.state is ClaimState.SETTLED:
             yield from _retry(world, claim, entry, budget)
         elif claim.state is ClaimState.CLAIMED:
@@ -55,6 +56,11 @@ def decide(world: World, budget: Budget) -> Iterator[Decision]:
         yield from _twins(claim, by_key.pop(claim.key, []))
     for key, jobs in by_key.items():
         yield from (_late(job, key) for job in jobs if job.held)
+
+
+def _named(claim: Claim, entry: Entry | None) -> Claim:
+    """A scheduler killed while it claimed leaves an empty file: what it claims for is in the file's own name."""
+    return claim if claim.name else replace(claim, name=entry.name if entry else claim.key.entry)
 
 
 def _by_key(world: World) -> dict[Key, list[Job]]:

@@ -100,19 +100,23 @@ class Entry:
     holds_itself: bool = False  # the script asks for --hold: its runs are left held
     own_begin: bool = False  # the script asks for --begin
     command: str = ""  # a row's command: the text that its script is generated with
+    arguments: tuple[str, ...] = ()  # of the script
     fresh: bool = False  # changed in the last seconds: left for the next look
     problem: Problem | None = None
     notes: tuple[Problem, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
-    """A long work that keeps itself going by `cronhpc again`; its pieces are claimed like an entry's slots."""
+class Train:
+    """A long work that keeps itself going by `cronhpc again`; its pieces are claimed like an entry's slots.
 
-    name: str
-    script: str
-    runs: int = 0
-    ends: str = ""  # what would end it, in words
+    `entry` has no schedule: what is submitted is a stub that runs the script as it is when the piece starts.
+    """
+
+    entry: Entry
+    when: str = ""  # "every 1h", "after each piece", in words
+    runs: int = 0  # pieces that have started
+    ends: tuple[str, ...] = ()  # what would end it, in words
     resting: str = ""  # why nothing is queued; "" while it goes on
 
 
@@ -472,6 +476,7 @@ class World:
     directory_id: str
     settings: Settings
     entries: tuple[Entry, ...] = ()
+    trains: tuple[Train, ...] = ()
     states: Mapping[str, EntryState] = field(default_factory=dict)  # by entry name
     claims: tuple[Claim, ...] = ()
     queue: Queue | None = None
@@ -486,6 +491,10 @@ class World:
     warned: Mapping[str, int] = field(default_factory=dict)  # job id -> when a kill switch's warning was sent
     resident: bool = False  # a daemon wakes itself for each slot: nothing is submitted ahead
     only: str = ""  # `run NAME`: the entry id that a slot is made for now, whatever its schedule
+
+    def known(self) -> dict[str, Entry]:
+        """Entries and trains by the id that claims carry."""
+        return {entry_id(e.name): e for e in (*self.entries, *(train.entry for train in self.trains))}
 
 
 class Reason(StrEnum):

@@ -21,7 +21,12 @@ ALL = "ALL"
 
 
 def switch_on(world: World, entry: Entry, kinds: Iterable[str] = ("kill", "pause")) -> Switch | None:
-    """The first standing switch that covers `entry`, kill switches first; None where none does."""
+    """The first standing switch that covers `entry`, kill switches first; None where none does.
+
+    A train (no schedule) is not stopped by a pause: its piece is queued, and held.
+    """
+    if not entry.schedule:
+        kinds = ("kill",)
     for kind in kinds:
         for switch in world.switches:
             if switch.kind == kind and not expired(switch, world.now) and _covers(world, switch, entry):
@@ -32,6 +37,11 @@ def switch_on(world: World, entry: Entry, kinds: Iterable[str] = ("kill", "pause
 def expired(switch: Switch, now: int) -> bool:
     """Whether its `expires:` has passed."""
     return switch.expires is not None and switch.expires <= now
+
+
+def names(switch: Switch, name: str) -> bool:
+    """Whether it covers the entry or train of that name by its own."""
+    return switch.name in {ALL, name}
 
 
 def _covers(world: World, switch: Switch, entry: Entry) -> bool:

@@ -1,0 +1,347 @@
+"""`cronhpc again`: queue the next piece of the job that this runs in, exactly once, whatever happens.
+
+It is a tick over a world of one train: the same claims, the same two phases, the same record (tick.py). Without a cron
+directory that world lies under `$XDG_STATE_HOME/cronhpc`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cronhpc.act import Actor
+from cronhpc.batch.port import BatchError
+from cronhpc.core import claimed, pieces, stop
+from cronhpc.core.model import (
+    PAUSED,
+    ClaimState,
+    CronhpcError,
+    Done,
+    Key,
+    Plan,
+    Reason,
+    Result,
+    Settle,
+    Submit,
+    World,
+    entry_id,
+    token,
+)
+from cronhpc.core.plan import Budget
+from cronhpc.read import Reading, Site, directory_id, switches_now, train_of
+from cronhpc.record import record
+from cronhpc.store import lease, trains
+from cronhpc.store import memory as store_memory
+from cronhpc.store.claims import Claims
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from cronhpc.core.header import Header
+    from cronhpc.core.model import Decision, Outcome
+
+ENDED = 113  # as `cronhpc guard`: a switch or a rule of its own has ended this work
+_PATIENCE = 20.0
+_KEPT_ENDS = 10
+_HEADER = 1 << 20
+_LONGEST = 40 * 86400  # seconds that a piece may have run
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The command line of `again`. `rules` with what ends it; `options` for sbatch; `arguments` of the script."""
+
+    rules: pieces.Rules
+    name: str = ""
+    options: tuple[str, ...] = ()
+    arguments: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`code`: 0 go on, ENDED: this piece should end. `lines` for the job's log."""
+
+    code: int
+    lines: tuple[str, ...]
+    job_id: str = ""
+
+
+class NoTrain(CronhpcError):
+    """This job cannot queue another piece; its payload goes on all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Me:
+    """The piece that this runs in."""
+
+    job_id: str
+    details: Mapping[str, str]
+    key: Key | None  # None for one that was not queued by us
+
+
+def again(site: Site, asked: Asked, now: int, job_id: str) -> Answer:
+    """Queue the next piece, or say why there is none. Raises NoTrain, BatchError, StateError, OSError."""
+    details = site.batch.describe(job_id)
+    holder = _take(site, job_id)
+    try:
+        return _Again(site, asked, now, job_id, details).run()
+    finally:
+        if holder is not None:
+            lease.give_back(site.paths.state / "lease", holder)
+
+
+def _take(site: Site, job_id: str) -> lease.Holder | None:
+    """The lease, waited for a while; then we go on beside its holder, which the claims make safe."""
+    me = lease.myself(site.host, job_id, "")
+    until = time.monotonic() + _PATIENCE
+    while lease.take(site.paths.state / "lease", me, lambda _: False) is not None:
+        if time.monotonic() > until:
+            return None
+        time.sleep(0.05)
+    return me
+
+
+class _Again:
+    """One call."""
+
+    def __init__(self, site: Site, asked: Asked, now: int, job_id: str, details: Mapping[str, str]) -> None:
+        self.site = site
+        self.asked = asked
+        self.now = now
+        self.lines: list[str] = []
+        self.directory = directory_id(site.paths)
+        self.queue = site.batch.queue()
+        own = next((job for job in self.queue.jobs if job.id == job_id), None)
+        self.me = Me(job_id, details, own.key(self.directory) if own is not None else None)
+        self.name = asked.name or details.get("JobName", "")
+        self.record = self._record()
+        self.claims = Claims(site.paths.claims)
+
+    def run(self) -> Answer:
+        """Settle what has ended, then end, or queue the next piece."""
+        if self.me.key is None and self.record.seen != self.me.job_id and self._going():
+            return Answer(0, (f"train {self.name} is going on already: this start of it queues nothing",))
+        self._refresh()
+        world = self._world()
+        key = self._next_key()
+        reason = self._ended(world)
+        if reason:
+            return self._rest(world, reason)
+        last = pieces.last(self.asked.rules, next_at=key.slot, runs=self.record.runs)
+        self.record.resting = last and f"last piece: {last}"
+        decisions = list(claimed.decide(world, Budget.of(world)))
+        if not last:
+            decisions += self._submit(world, key)
+        trains.save(self.site.paths.state, self.record)
+        outcomes = self._carry_out(world, decisions)
+        self._remember_ends(outcomes)
+        return self._told(outcomes, key, last)
+
+    # --- what is known of this train
+
+    def _record(self) -> trains.Record:
+        known = trains.load(self.site.paths.state, self.name)
+        script, workdir = _script_of(self.me, known)
+        if known is not None and known.script != script and self._going():
+            raise NoTrain(
+                f"another train called {self.name!r} is going on ({known.script}). Give this one a name: --name NAME"
+            )
+        if known is None or known.script != script:
+            return trains.Record(self.name, script, workdir)
+        return known
+
+    def _refresh(self) -> None:
+        """What this piece, the script as it is now and the command line say."""
+        known, details = self.record, self.me.details
+        header = self._header(known.script)
+        if known.seen != self.me.job_id:  # a requeued piece is no further run
+            if self.me.key is None:
+                self._begin(header)
+            known.runs += 1
+            known.seen = self.me.job_id
+            known.next_slot = 0
+        if self.asked.arguments is not None:
+            known.arguments = list(self.asked.arguments)
+        known.given = list(self.asked.options)
+        known.rules = asdict(self.asked.rules)
+        known.workdir, known.job_name = details.get("WorkDir", known.workdir), details.get("JobName", self.name)
+        known.output, known.error = header.output or "", header.error or ""
+        known.comment = header.comment or ""
+        own = [(o.name, o.value) for o in header.options if o.name not in _OURS]
+        known.submitted = list(pieces.merged(own, known.options, known.given))
+
+    def _begin(self, header: Header) -> None:
+        """Started by hand: a new train, which keeps what its command line asked for."""
+        if header.array is not None or self.me.details.get("ArrayJobId"):
+            raise NoTrain("an array cannot queue itself: write --array=1-10%1, whose tasks follow each other")
+        known = self.record
+        known.runs, known.ran, known.first, known.arguments = 0, [], self.me.job_id, []
+        known.options = list(pieces.told_by_slurm(self.me.details, [o.name for o in header.options]))
+        self.lines.append(
+            f"kept of the command line: {' '.join(known.options) or 'nothing that the script does not say itself'}; "
+            f"not to be had from Slurm: --{', --'.join(pieces.NOT_KEPT)}"
+        )
+
+    def _header(self, script: str) -> Header:
+        from cronhpc.core.header import read_header
+        from cronhpc.store.entries import read_script
+
+        return read_header(read_script(script, _HEADER), os.path.basename(script))  # noqa: PTH119 - a text
+
+    def _going(self) -> bool:
+        """Whether another piece of this train is in the queue."""
+        mine = entry_id(self.name)
+        return any(
+            job.live and job.id != self.me.job_id and (key := job.key(self.directory)) is not None and key.entry == mine
+            for job in self.queue.jobs
+        )
+
+    def _world(self) -> World:
+        memory = store_memory.load(self.site.paths.entries)
+        train = train_of(self.site, self.record)
+        mine = entry_id(self.name)
+        before = self.claims.names()
+        settled = {state.settled for state in memory.entries.values()}
+        claims = tuple(c for c in self.claims.read(settled) if c.key.entry == mine)
+        world = World(
+            now=self.now,
+            directory_id=self.directory,
+            settings=self.site.settings,
+            trains=(train,),
+            states=memory.entries,
+            claims=claims,
+            queue=self.queue,
+            recent=tuple((int(m), str(n), int(c)) for m, n, c in memory.meta.get("recent", ())),
+            only=mine,
+            **switches_now(self.site, self.now),
+        )
+        self.reading = Reading(world, memory, (), before)
+        ids = [
+            c.job_id for c in claims if c.job_id and c.state is not ClaimState.SETTLED and c.job_id != self.me.job_id
+        ]
+        try:
+            endings = self.site.batch.endings(ids, min((c.at for c in claims if c.at), default=self.now) - 600)
+        except BatchError:
+            endings = {}
+        self.reading.world = replace(world, endings=endings)
+        return self.reading.world
+
+    # --- whether, and when
+
+    def _next_key(self) -> Key:
+        """The same however often this piece asks: a requeue, or a second copy of it, finds the claim."""
+        if not self.record.next_slot:
+            own = self.me.key.slot if self.me.key is not None else 0
+            self.record.next_slot = pieces.next_slot(self.asked.rules, own, self.now)
+        return Key(entry_id(self.name), self.record.next_slot)
+
+    def _ended(self, world: World) -> str:
+        switch = stop.switch_on(world, world.trains[0].entry)
+        if switch is not None:
+            return f"kill switch {switch.name} (by {switch.by}{': ' + switch.reason if switch.reason else ''})"
+        until = bool(self.asked.rules.until) and os.path.lexists(self.asked.rules.until)
+        return pieces.ended(self.asked.rules, until_exists=until, now=self.now, ran=self._ran(world))
+
+    def _ran(self, world: World) -> list[pieces.Ran]:
+        """How earlier pieces ended, oldest first, those included that nobody has settled yet."""
+        self._remember_first(world)
+        ran = [pieces.Ran(str(job), Result(result), begun, end) for job, result, begun, end in self.record.ran]
+        jobs = {claim.key: claim.job_id or "" for claim in world.claims}
+        settles = [d for d in claimed.decide(world, Budget.of(world)) if isinstance(d, Settle)]
+        return ran + [pieces.Ran.of(jobs.get(d.key, ""), d.ending) for d in settles]
+
+    def _remember_first(self, world: World) -> None:
+        first = world.endings.get(self.record.first)
+        if first is not None and not any(row[0] == self.record.first for row in self.record.ran):
+            self.record.ran.insert(0, [self.record.first, str(first.result), first.started, first.ended])
+
+    def _submit(self, world: World, key: Key) -> list[Submit]:
+        """The next piece, unless one waits already: of two started copies only one queues it."""
+        waiting = {job.id for job in self.queue.jobs if job.state == "PENDING"}
+        for claim in world.claims:
+            if claim.key == key or (claim.state is not ClaimState.SETTLED and claim.job_id in waiting):
+                what = f"job {claim.job_id}" if claim.job_id else str(key)
+                self.lines.append(f"the next piece of {self.name} is queued already: {what}")
+                return []
+        begin = None if self.asked.rules.after else key.slot
+        return [Submit(world.trains[0].entry, key, Reason.SUBMIT, begin=begin)]
+
+    # --- doing it
+
+    def _carry_out(self, world: World, decisions: Sequence[Decision]) -> tuple[Outcome, ...]:
+        plan = Plan(tuple(decisions), self.now)
+        outcomes = Actor(self.site, world).carry_out(plan)
+        for problem in record(self.site, self.reading, plan, outcomes):
+            self.lines.append(str(problem))
+        return outcomes
+
+    def _remember_ends(self, outcomes: Sequence[Outcome]) -> None:
+        jobs = {claim.key: claim.job_id or "" for claim in self.reading.world.claims}
+        for outcome in outcomes:
+            decision = outcome.decision
+            if isinstance(decision, Settle) and outcome.done is Done.OK:
+                ending = decision.ending
+                row = [jobs.get(decision.key, ""), str(ending.result), ending.started, ending.ended]
+                self.record.ran = [*self.record.ran, row][-_KEPT_ENDS:]
+        trains.save(self.site.paths.state, self.record)
+
+    def _rest(self, world: World, reason: str) -> Answer:
+        """It ends here: nothing is queued, and a piece that was is cancelled."""
+        self.record.resting = reason
+        waiting = [
+            job.id
+            for job in self.queue.jobs
+            if job.state == "PENDING"
+            and (key := job.key(self.directory)) is not None
+            and key.entry == entry_id(self.name)
+        ]
+        outcomes = self._carry_out(world, [d for d in claimed.decide(world, Budget.of(world)) if isinstance(d, Settle)])
+        self._remember_ends(outcomes)
+        if waiting:
+            self.site.batch.cancel(waiting, pending_only=True)
+        return Answer(ENDED, (*self.lines, f"train {self.name} ends: {reason}; nothing is queued"))
+
+    def _told(self, outcomes: Sequence[Outcome], key: Key, last: str) -> Answer:
+        if last:
+            return Answer(0, (*self.lines, f"this is the last piece of {self.name}: {last}"))
+        for outcome in outcomes:
+            if isinstance(outcome.decision, Submit) and outcome.decision.key == key:
+                if outcome.done is Done.OK:
+                    self._pause(outcome.job_id or "")
+                    said = f"next piece of {self.name}: job {outcome.job_id} ({self.asked.rules.words()})"
+                    return Answer(0, (*self.lines, said), outcome.job_id or "")
+                raise NoTrain(f"the next piece of {self.name} is not queued: {outcome.detail}")
+        return Answer(0, tuple(self.lines))
+
+    def _pause(self, job_id: str) -> None:
+        """A pause switch holds the piece that was just queued; its place in the queue stays."""
+        world = self.reading.world
+        for switch in world.switches:
+            if switch.kind == "pause" and not stop.expired(switch, self.now) and stop.names(switch, self.name):
+                comment = token(self.directory, str(self._next_key()), self.record.comment)
+                self.site.batch.hold([job_id], f"{PAUSED}{self.directory} {comment}")
+                self.lines.append(f"pause switch {switch.name} (by {switch.by}): job {job_id} is held")
+                return
+
+
+_OURS = frozenset({"job-name", "output", "error", "chdir", "comment", "hold", "wait", "array", "begin", "dependency"})
+
+
+def _script_of(me: Me, known: trains.Record | None) -> tuple[str, str]:
+    """The script's real path and its working folder. Raises NoTrain for a job that has none."""
+    workdir = me.details.get("WorkDir", "/")
+    if me.key is not None and known is not None:
+        return known.script, workdir
+    command = me.details.get("Command", "")
+    if not command or command == "(null)":
+        raise NoTrain("this job was submitted from --wrap or stdin: there is no script to run again. Put it in a file.")
+    path = Path(workdir, command)
+    words = str(path).split(" ")
+    while words:  # Slurm prints the arguments behind the path, unquoted
+        if os.path.isfile(" ".join(words)):  # noqa: PTH113 - a text
+            return " ".join(words), workdir
+        words.pop()
+    raise NoTrain(f"{command} is not there any more. Put the script back, then submit it once more.")

@@ -1,0 +1,100 @@
+"""`cronhpc again`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cronhpc.cli import FINE
+from cronhpc.cli.commands import UsageError
+from cronhpc.core.pieces import Rules
+
+if TYPE_CHECKING:
+    import argparse
+
+    from cronhpc.cli.door import Door
+    from cronhpc.read import Site
+
+TAKES_REST = True
+HELP = """Queue the next piece of the job that this runs in, before the script goes on. One line at the top of any batch
+script; the next piece reads the script when it starts. Exit code 113: the work has ended (a switch, --until …), and
+this piece should end as well. Anything else that is not 0: cronhpc is broken, and the payload should go on."""
+EXAMPLE = """
+cronhpc again --every 1h || [ $? -ne 113 ] || exit 0
+cronhpc again --after --until done.txt --max-runs 20 -- "$@" || [ $? -ne 113 ] || exit 0
+cronhpc again --after --time=20:00:00 --nodes=4 -- "$@"      # sbatch options for the next piece
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Its own options; what it does not know is for sbatch, what stands behind `--` for the script."""
+    when = parser.add_mutually_exclusive_group()
+    when.add_argument("--every", metavar="DURATION", help="at whole multiples of it: 1h, 90m; no drift")
+    when.add_argument("--cron", metavar="SCHEDULE", help='as a crontab line has it: "0 3 * * *"')
+    when.add_argument("--after", action="store_true", help="as soon as this piece has ended, however it ends")
+    parser.add_argument("--until", metavar="FILE", help="ends when this file exists")
+    parser.add_argument("--until-time", metavar="TIME", help='ends at this time: "2026-12-24 18:00"')
+    parser.add_argument("--max-runs", type=int, metavar="N", help="ends with the N-th piece")
+    parser.add_argument(
+        "--max-fast-failures", type=int, metavar="N", default=3, help="rests after so many (3; 0: never)"
+    )
+    parser.add_argument("--fast", metavar="DURATION", default="2m", help="what counts as a fast failure (2m)")
+    parser.add_argument("--name", default="", help="the train's name, instead of the job's")
+    parser.add_argument("--timezone", default="", help="of --cron")
+
+
+def run(args: argparse.Namespace, door: Door) -> int:
+    """0, or 113 where the work has ended. Raises CronhpcError (exit 2) for a cronhpc that cannot do its part."""
+    from cronhpc.again import Asked, again
+    from cronhpc.again_site import open_train_site
+
+    job_id = door.environ.get("SLURM_JOB_ID", "")
+    if not job_id:
+        raise UsageError("cronhpc again: this is no batch job (SLURM_JOB_ID is not set). Put it into a batch script.")
+    site = open_train_site(args.dir, args.backend, door.environ)
+    arguments = None if args.behind is None else tuple(args.behind)
+    asked = Asked(_rules(args, door, site), args.name, _options(args.rest), arguments)
+    answer = again(site, asked, door.now, job_id)
+    if args.json:
+        door.json({"code": answer.code, "job": answer.job_id or None, "said": list(answer.lines)})
+    else:
+        for line in answer.lines:
+            door.say(f"cronhpc: {line}")
+    return answer.code or FINE
+
+
+def _options(rest: list[str]) -> tuple[str, ...]:
+    """Options for sbatch, read as sbatch reads them. Raises UsageError for what is none."""
+    import shlex
+
+    from cronhpc.core.header import read_header
+
+    header = read_header(f"#!/bin/sh\n#SBATCH {shlex.join(rest)}\n".encode("utf-8", "surrogateescape"), "")
+    if header.problems:
+        raise UsageError(
+            f"cronhpc again: {header.problems[0].what} {header.problems[0].mend}\nSee: cronhpc again --help"
+        )
+    return tuple(f"--{o.name}" if o.value is None else f"--{o.name}={o.value}" for o in header.options)
+
+
+def _rules(args: argparse.Namespace, door: Door, site: Site) -> Rules:
+    from cronhpc.core.duration import parse_duration
+
+    if not (args.every or args.cron or args.after):
+        raise UsageError("cronhpc again: say when: --every 1h, --cron '0 3 * * *', or --after.")
+    until_time = None
+    if args.until_time:
+        from cronhpc.cli.common import instant_of
+
+        until_time = instant_of(args.until_time, door, args.timezone or site.timezone)
+    return Rules(
+        every=parse_duration(args.every) if args.every else 0,
+        cron=args.cron or "",
+        timezone=args.timezone or site.timezone,
+        after=bool(args.after),
+        until=str(Path(args.until).absolute()) if args.until else "",
+        until_time=until_time,
+        max_runs=args.max_runs,
+        max_fast_failures=args.max_fast_failures or None,
+        fast=parse_duration(args.fast),
+    )

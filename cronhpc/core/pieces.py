@@ -1,0 +1,154 @@
+"""`cronhpc again`, decided: which options the next piece gets, when it is due, and whether there is one at all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from zoneinfo import ZoneInfo
+
+from cronhpc.core.model import FAILURES
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from cronhpc.core.model import Ending, Result
+
+NOT_KEPT = ("signal", "export", "open-mode", "array", "dependency")  # Slurm does not tell them of a running job
+_FROM_SLURM = (  # sbatch option, the field of `scontrol show job`, values that mean nothing was asked
+    ("partition", "Partition", {"", "(null)"}),
+    ("account", "Account", {"", "(null)"}),
+    ("qos", "QOS", {"", "(null)", "normal"}),
+    ("time", "TimeLimit", {"", "UNLIMITED", "Partition_Limit"}),
+    ("nodes", "NumNodes", {"", "1"}),
+    ("ntasks", "NumTasks", {"", "1", "N/A"}),
+    ("cpus-per-task", "CPUs/Task", {"", "1", "N/A"}),
+    ("mem", "MinMemoryNode", {"", "0"}),
+    ("mem-per-cpu", "MinMemoryCPU", {"", "0"}),
+    ("nice", "Nice", {"", "0"}),
+    ("mail-user", "MailUser", {"", "(null)"}),
+    ("mail-type", "MailType", {"", "(null)", "NONE"}),
+)
+_MEMORY = {"mem", "mem-per-cpu", "mem-per-gpu"}
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """When the next piece is due, and what ends the train. Exactly one of `every`, `cron`, `after` is set."""
+
+    every: int = 0  # seconds
+    cron: str = ""
+    timezone: str = "UTC"
+    after: bool = False
+    until: str = ""  # a file, absolute
+    until_time: int | None = None
+    max_runs: int | None = None
+    max_fast_failures: int | None = 3
+    fast: int = 120
+
+    def words(self) -> str:
+        """When pieces come, for people."""
+        if self.after:
+            return "each as soon as the one before has ended"
+        return f"@every {self.every}s" if self.every else f"{self.cron} ({self.timezone})"
+
+    def endings(self) -> tuple[str, ...]:
+        """What would end the train, for people."""
+        from cronhpc.core.duration import format_duration
+
+        found = []
+        if self.until:
+            found.append(f"the file {self.until}")
+        if self.until_time is not None:
+            found.append("its --until-time")
+        if self.max_runs is not None:
+            found.append(f"{self.max_runs} runs")
+        if self.max_fast_failures is not None:
+            found.append(f"{self.max_fast_failures} failures in a row within {format_duration(self.fast)}")
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """How an earlier piece ended, as far as anyone knows."""
+
+    job_id: str
+    result: Result
+    started: int | None
+    ended: int | None
+
+    @classmethod
+    def of(cls, job_id: str, ending: Ending) -> Ran:
+        """From what the engine has settled."""
+        return cls(job_id, ending.result, ending.started, ending.ended)
+
+
+def told_by_slurm(job: Mapping[str, str], own: Sequence[str]) -> tuple[str, ...]:
+    """Options of the first command line, as far as `scontrol show job` tells: those that the script (`own`) has not."""
+    has = set(own)
+    found = []
+    for option, field, nothing in _FROM_SLURM:
+        value = job.get(field, "")
+        memory = option in _MEMORY and bool(_MEMORY & has)
+        if option in has or memory or value in nothing:
+            continue
+        if option == "nodes":
+            value = value.partition("-")[0]
+        found.append(f"--{option}={value}")
+    return tuple(found)
+
+
+def merged(script: Sequence[tuple[str, str | None]], kept: Sequence[str], given: Sequence[str]) -> tuple[str, ...]:
+    """The next piece's options: the script's over those kept of the first, under those given to `again`."""
+    own = [f"--{name}={value}" if value is not None else f"--{name}" for name, value in script]
+    over = {option.partition("=")[0] for option in (*own, *given)}
+    memory = {f"--{name}" for name in _MEMORY}
+    if memory & over:
+        over |= memory
+    stays = [option for option in kept if option.partition("=")[0] not in over]
+    return (*stays, *own, *given)
+
+
+def next_slot(rules: Rules, own: int, now: int) -> int:
+    """The slot of the next piece, later than this one's own and than the clock.
+
+    A slow clock must not make a piece queue its own slot again. `--after` has no times: the instant serves as its name.
+    """
+    if rules.after:
+        return max(now, own + 1)
+    from cronhpc.core.schedule import parse
+
+    schedule = parse(f"@every {rules.every}s" if rules.every else rules.cron, ZoneInfo(rules.timezone))
+    return schedule.next_epoch(max(now, own))
+
+
+def ended(rules: Rules, *, until_exists: bool, now: int, ran: Sequence[Ran]) -> str:
+    """Why this piece should not run, and none after it; "" while it goes on. `ran`: earlier pieces, oldest first."""
+    if until_exists:
+        return f"{rules.until} exists"
+    if rules.until_time is not None and now >= rules.until_time:
+        return "its --until-time has come"
+    if rules.max_fast_failures is not None and _fast_failures(rules, ran) >= rules.max_fast_failures:
+        from cronhpc.core.duration import format_duration
+
+        return f"the last {rules.max_fast_failures} pieces failed within {format_duration(rules.fast)} each"
+    return ""
+
+
+def last(rules: Rules, *, next_at: int, runs: int) -> str:
+    """Why this piece is the last one, though it runs; "" if another follows."""
+    if rules.max_runs is not None and runs >= rules.max_runs:
+        return f"run {runs} of --max-runs {rules.max_runs}"
+    if rules.until_time is not None and not rules.after and next_at > rules.until_time:
+        return "the next one would start after --until-time"
+    return ""
+
+
+def _fast_failures(rules: Rules, ran: Sequence[Ran]) -> int:
+    """How many of the newest pieces, in a row, failed soon after their start."""
+    count = 0
+    for piece in reversed(ran):
+        quick = piece.started is not None and piece.ended is not None and piece.ended - piece.started <= rules.fast
+        if piece.result not in FAILURES or not quick:
+            return count
+        count += 1
+    return count
