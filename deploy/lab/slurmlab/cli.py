@@ -62,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
 def _add_own(sub: argparse.ArgumentParser, name: str) -> None:
     if name == "status":
         sub.add_argument("--json", action="store_true")
-    if name in ("exec", "env"):
+    if name == "exec":
         sub.add_argument("--user", help="as this user (root only)")
     if name == "ctld":
         sub.add_argument("--clean-state", action="store_true", help="with start: forget every job")
@@ -136,18 +136,15 @@ def _up(asked: argparse.Namespace) -> None:
     if asked.json:
         print(json.dumps({**_facts(facts), "took": round(took, 3)}))
         return
-    print(f"{facts.root}: Slurm {facts.version}, {len(node_names(facts.options))} nodes idle after {took:.1f} s")
+    nodes, me, place = len(node_names(facts.options)), shlex.quote(sys.argv[0]), _place(asked)
     print(
-        f'try: {_self()} exec {_place(asked)}-- sinfo; or: eval "$({_self()} env {_place(asked)})"'.replace(" )", ")")
+        f"{facts.root}: Slurm {facts.version}, {nodes} nodes idle after {took:.1f} s\n"
+        f'try: {me} exec{place} -- sinfo; or: eval "$({me} env{place})"; end it: {me} down{place}'
     )
 
 
-def _self() -> str:
-    return shlex.quote(sys.argv[0])
-
-
 def _place(asked: argparse.Namespace) -> str:
-    return f"--dir {shlex.quote(asked.dir)} " if asked.dir else f"{asked.name} " if asked.name else ""
+    return f" --dir {shlex.quote(asked.dir)}" if asked.dir else f" {asked.name}" if asked.name else ""
 
 
 def _down(asked: argparse.Namespace) -> None:

@@ -116,7 +116,7 @@ class Daemons:
             time.sleep(0.005)
 
     def send(self, name: str, number: signal.Signals, keeper: int) -> None:
-        """Send a signal to one; SIGKILL of a node ends its job steps first. Returns when one that is to end is gone.
+        """Send a signal to one; SIGKILL of a node ends its jobs with it. Returns when one that is to end is gone.
 
         Raises LabError when it does not run.
         """
@@ -124,8 +124,9 @@ class Daemons:
         if daemon is None or daemon.poll() is not None:
             raise LabError(f"{name} does not run")
         if number is signal.SIGKILL and name in node_names(self.facts.options):
-            for pid in processes.steps_of(self.layout.log / f"{name}.log", processes.descendants(keeper)):
-                processes.send(pid, number)
+            for step in processes.steps_of(self.layout.log / f"{name}.log", processes.descendants(keeper)):
+                for pid in (step, *processes.descendants(step)):
+                    processes.send(pid, number)
         daemon.send_signal(number)
         if number in (signal.SIGKILL, signal.SIGTERM):
             daemon.send_signal(signal.SIGCONT)
