@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from cronhpc.inside import job_end
 from cronhpc.inside.guard import STOPPED_EXIT, switch_paths
 
 GUARD = [sys.executable, "-m", "cronhpc.inside.guard"]
@@ -314,23 +315,26 @@ def test_a_mistake_is_said_and_starts_nothing(place: Place, words: list[str], sa
 # --- before the job's own end
 
 
-def fake_squeue(place: Place, *ends: str) -> None:
-    """Answers `squeue -h -j 77 -o %e` with one end after the other, the last one for ever; refuses all else."""
-    answers = place.folder / "ends"
-    answers.write_text("".join(f"{end}\n" for end in ends))
-    tool = place.folder / "bin" / "squeue"
-    tool.parent.mkdir()
-    tool.write_text(
-        "#!/bin/bash\n"
-        '[[ "$*" == "-h -j 77 -o %e" && $SLURM_TIME_FORMAT == %s && -z $SQUEUE_FORMAT ]] || exit 9\n'
-        f"cd {shlex.quote(str(place.folder))} || exit 9\n"
-        "echo asked >> asked\n"
-        "head -n 1 ends\n"
-        "[[ $(wc -l < ends) -gt 1 ]] && sed -i 1d ends\n"
-        "exit 0\n"
+def fake_slurm(place: Place, *ends: str, partition: str = "PreemptMode=OFF") -> None:
+    """Answers what the guard asks of job 77 with one end after the other, the last one for ever; refuses all else."""
+    (place.folder / "ends").write_text("".join(f"{end}\n" for end in ends))
+    (place.folder / "bin").mkdir()
+    head = f"#!/bin/bash\n[[ $SLURM_TIME_FORMAT == %s && -z $SQUEUE_FORMAT ]] || exit 9\ncd {place.folder} || exit 9\n"
+    squeue = (
+        '[[ "$*" == "-h -j 77 -o %e" ]] || exit 9\necho asked >> asked\nhead -n 1 ends\n'
+        "[[ $(wc -l < ends) -gt 1 ]] && sed -i 1d ends\nexit 0\n"
     )
-    tool.chmod(0o755)
-    place.environ |= {"PATH": f"{tool.parent}:{place.environ['PATH']}", "SLURM_JOB_ID": "77", "SQUEUE_FORMAT": "%i"}
+    scontrol = f'[[ "$*" == "-o show partition cpu" ]] || exit 9\necho "PartitionName=cpu {partition}"\n'
+    for name, text in (("squeue", squeue), ("scontrol", scontrol)):
+        tool = place.folder / "bin" / name
+        tool.write_text(head + text)
+        tool.chmod(0o755)
+    place.environ |= {
+        "PATH": f"{place.folder / 'bin'}:{place.environ['PATH']}",
+        "SLURM_JOB_ID": "77",
+        "SLURM_JOB_PARTITION": "cpu",
+        "SQUEUE_FORMAT": "%i",
+    }
 
 
 WARNED = "trap 'echo warned; exit 6' USR1; touch ready; while :; do sleep 0.02; done"
@@ -343,32 +347,39 @@ def asked(place: Place) -> int:
 
 
 def test_the_command_is_warned_before_the_end_that_squeue_tells(place: Place) -> None:
-    fake_squeue(place, str(int(time.time()) + 601))  # noqa: TID251 - an end that is near
+    fake_slurm(place, str(int(time.time()) + 602))  # noqa: TID251 - an end that is near
     code, out, err = ended(place.bash(BEFORE, WARNED))
     assert (code, out) == (6, "warned\n")
-    assert "the job's time limit is near: sending USR1" in err
+    assert "the job's end is near: sending USR1" in err
     assert asked(place) == 2
 
 
 def test_an_end_that_the_environment_tells_is_asked_for_only_when_it_comes(place: Place) -> None:
     now = int(time.time())  # noqa: TID251 - an end that is near
-    fake_squeue(place, str(now + 601))
-    place.environ["SLURM_JOB_END_TIME"] = str(now + 601)
+    fake_slurm(place, str(now + 602))
+    place.environ["SLURM_JOB_END_TIME"] = str(now + 602)
     assert ended(place.bash(BEFORE, WARNED))[0] == 6
     assert asked(place) == 1
 
 
+def test_a_job_shorter_than_the_warning_is_warned_in_the_middle(place: Place) -> None:
+    fake_slurm(place, str(int(time.time()) + 4))  # noqa: TID251 - an end that is near
+    code, _, err = ended(place.bash(BEFORE, WARNED))
+    assert code == 6
+    assert "this job ends in" in err
+
+
 def test_an_end_that_was_moved_is_heeded(place: Place) -> None:
     now = int(time.time())  # noqa: TID251 - an end that is near
-    fake_squeue(place, str(now + 600), str(now + 7200))
-    process = place.bash(BEFORE, "trap 'exit 6' USR1; touch ready; sleep 0.6; exit 0")
+    fake_slurm(place, str(now + 602), str(now + 7200))
+    process = place.bash(BEFORE, "trap 'exit 6' USR1; touch ready; for i in {1..30}; do sleep 0.1; done; exit 0")
     assert ended(process)[0] == 0
     assert asked(place) == 2
 
 
 @pytest.mark.parametrize("answer", ["", "NONE", "N/A", "Unlimited"])
 def test_an_end_that_nobody_knows_is_said(place: Place, answer: str) -> None:
-    fake_squeue(place, answer)
+    fake_slurm(place, answer)
     code, _, err = place.run(BEFORE, ["true"])
     assert code == 0
     assert "Slurm does not say when this job ends" in err
@@ -383,7 +394,7 @@ def test_without_slurm_it_is_said_and_the_command_runs(place: Place) -> None:
 
 
 def test_preemptions_term_becomes_the_warning_and_comes_itself_after_the_grace(place: Place) -> None:
-    fake_squeue(place, str(int(time.time()) + 7200))  # noqa: TID251 - an end that is far
+    fake_slurm(place, str(int(time.time()) + 7200))  # noqa: TID251 - an end that is far
     script = "trap 'echo warned' USR1; trap 'echo term; exit 5' TERM; touch ready; while :; do sleep 0.02; done"
     process = place.bash([*BEFORE, "--grace", "0.4"], script)
     process.send_signal(signal.SIGTERM)
@@ -392,12 +403,50 @@ def test_preemptions_term_becomes_the_warning_and_comes_itself_after_the_grace(p
     assert "the job was told to end: sending USR1" in err
 
 
-def test_preemptions_nearer_end_is_asked_for(place: Place) -> None:
+def test_preemptions_nearer_end_is_asked_for_when_cont_comes(place: Place) -> None:
     now = int(time.time())  # noqa: TID251 - an end that is near
-    fake_squeue(place, str(now + 7200), str(now + 600))
+    fake_slurm(place, str(now + 7200), str(now + 600), partition="PreemptMode=CANCEL GraceTime=30")
     process = place.bash(BEFORE, WARNED)
     process.send_signal(signal.SIGCONT)
     assert ended(process)[:2] == (6, "warned\n")
+
+
+def test_of_many_ranks_only_the_first_asks_again(place: Place) -> None:
+    now = int(time.time())  # noqa: TID251 - an end that is near
+    fake_slurm(place, str(now + 602), partition="PreemptMode=CANCEL GraceTime=30")
+    place.environ |= {"SLURM_PROCID": "3", "SLURM_JOB_END_TIME": str(now + 602)}
+    assert ended(place.bash(BEFORE, WARNED))[0] == 6
+    assert asked(place) == 0
+
+
+ASKING = {
+    "no preemption here": ("PreemptMode=OFF GraceTime=30", None),
+    "preemption without a warning": ("GraceTime=0 PreemptMode=CANCEL", None),
+    "a grace of 3 minutes": ("GraceTime=180 PreemptMode=REQUEUE", 60.0),
+    "a grace of a minute": ("GraceTime=60 PreemptMode=REQUEUE", 20.0),
+    "a grace of an hour": ("GraceTime=3600 PreemptMode=REQUEUE", 60.0),
+    "hardly any grace": ("GraceTime=5 PreemptMode=REQUEUE", 10.0),
+    "no answer": ("", None),
+}
+
+
+@pytest.mark.parametrize(("shown", "every"), ASKING.values(), ids=ASKING)
+def test_how_often_the_end_is_asked_for_depends_on_the_partition(
+    place: Place, shown: str, every: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fake_slurm(place, "1", partition=shown)
+    monkeypatch.setenv("PATH", place.environ["PATH"])
+    assert job_end.ask_every(place.environ) == every
+
+
+def test_the_grace_of_a_qos_counts_where_the_partition_has_none(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_slurm(place, "1", partition="GraceTime=0 PreemptMode=CANCEL")
+    tool = place.folder / "bin" / "sacctmgr"
+    tool.write_text('#!/bin/bash\n[[ "$*" == "-nP show qos name=low format=GraceTime" ]] && echo 00:01:30\n')
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", place.environ["PATH"])
+    environ = {**place.environ, "SLURM_JOB_QOS": "low"}
+    assert job_end.ask_every(environ) == 30.0
 
 
 # --- for jobs without Python

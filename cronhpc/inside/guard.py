@@ -8,13 +8,15 @@ command's exit code is the guard's (128 + n where signal n ended it). When a swi
 what is left of it after `--grace` gets KILL, and the guard exits with STOPPED_EXIT, whatever the command's own code.
 If the switch is set already, nothing is started.
 
-With `--warn-before-end`, `--signal` is sent that long before the job's time limit. Slurm says the same with TERM when
-it preempts a job: then, too, the command gets `--signal`, and the TERM itself only after the grace.
+With `--warn-before-end`, `--signal` is sent that long before the job's end, which a preemption moves nearer. Of that
+Slurm tells steps by TERM: then, too, the command gets `--signal`, and what is passed on of the TERM comes after the
+grace. (In a step Slurm sends that TERM to every process itself, so the command should expect it.)
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import signal
 import sys
@@ -41,6 +43,7 @@ _WHILE_ENDING = 0.25  # seconds between looks at what is left of the group
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The options of `guard`."""
+    parser.usage = f"{parser.prog} [options] -- COMMAND…"
     parser.add_argument(
         "--kill-switch",
         action="append",
@@ -55,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--warn-before-end", type=_duration, metavar="TIME", help="send --signal this long before the job's time limit"
     )
-    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="-- COMMAND", help="what to run")
+    parser.add_argument("command", nargs=argparse.REMAINDER, metavar="COMMAND", help="what to run")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -152,11 +155,11 @@ class Guard:
         self.grace = grace
         self.every = max(every, 0.01)
         self.warn_before_end = warn_before_end
-        self.end = job_end.known(os.environ) if warn_before_end is not None else None
-        if warn_before_end is not None and self.end is None:
-            _say("Slurm does not say when this job ends: no warning before its limit.")
+        self.end: int | None = None  # of the job, in seconds since 1970
+        self.ask_at: float | None = None  # monotonic; when to ask for the end again
+        self.ask_every: float | None = None
         self.warned = False
-        self.kill_at: float | None = None  # monotonic; TERM that was held back, or KILL after a switch
+        self.term_at: float | None = None  # monotonic; when a TERM that was held back is passed on
         self.pid = 0
         self.code: int | None = None
         self._unknown: set[str] = set()
@@ -167,6 +170,8 @@ class Guard:
         if found is not None:
             _say(f"not started: {_who(found)}")
             return STOPPED_EXIT
+        if self.warn_before_end is not None:
+            self._learn_the_end()
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # ignored, it would lose the exit code
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)  # for good: a late signal must not change the code
         code = self._start(mask)
@@ -192,14 +197,13 @@ class Guard:
     def _watch(self) -> int:
         look_at = time.monotonic() + self.every
         while self.code is None:
-            wake = min(filter(None, (look_at, self.kill_at, self._warning_at())))
-            self._wait(wake - time.monotonic())
+            self._wait(min(filter(None, (look_at, self.term_at, self.ask_at, self._warning_at()))) - time.monotonic())
             now = time.monotonic()
-            if self.kill_at is not None and now >= self.kill_at:
-                self.kill_at = None
+            if self.term_at is not None and now >= self.term_at:
+                self.term_at = None
                 self._send(signal.SIGTERM)
-            if now >= (self._warning_at() or now + 1):
-                self._warn_of_the_end()
+            if self.warn_before_end is not None and not self.warned:
+                self._mind_the_end(now)
             if self.code is None and now >= look_at:
                 look_at = now + self.every
                 found = self.switch()
@@ -216,10 +220,10 @@ class Guard:
             self._reap()
         elif got.si_signo == signal.SIGTERM and self.warn_before_end is not None and not self.warned:
             self._warn("the job was told to end")
-            self.kill_at = time.monotonic() + self.grace
+            self.term_at = time.monotonic() + self.grace
         else:
-            if got.si_signo == signal.SIGCONT and self.warn_before_end is not None:
-                self.end = job_end.asked(os.environ) or self.end  # preemption begins with CONT and a nearer end
+            if got.si_signo == signal.SIGCONT and self.ask_every is not None:
+                self.ask_at = time.monotonic()  # preemption begins with CONT and a nearer end
             self._send(signal.Signals(got.si_signo))
 
     def _reap(self) -> None:
@@ -290,13 +294,28 @@ class Guard:
             return None
         return time.monotonic() + self.end - self.warn_before_end - _now()
 
-    def _warn_of_the_end(self) -> None:
-        """The limit may have been moved since: ask before a warning that cannot be taken back."""
-        end = job_end.asked(os.environ)
-        if end is not None and self.warn_before_end is not None and end - self.warn_before_end > _now():
-            self.end = end
+    def _learn_the_end(self) -> None:
+        self.end = job_end.known(os.environ)
+        if self.end is None:
+            _say("Slurm does not say when this job ends: no warning before its limit.")
             return
-        self._warn("the job's time limit is near")
+        left = self.end - _now()
+        if self.warn_before_end is not None and left <= self.warn_before_end:
+            self.warn_before_end = left / 2  # at once, it would meet a command that is not ready for it
+            _say(f"this job ends in {left:.0f} s already: the warning comes {left / 2:.0f} s before")
+        if job_end.asks_for_others(os.environ):
+            self.ask_every = job_end.ask_every(os.environ)
+            self.ask_at = time.monotonic() + self.ask_every if self.ask_every else None
+
+    def _mind_the_end(self, now: float) -> None:
+        """The limit may be moved, so it is asked for once more before a warning that cannot be taken back."""
+        near = now >= (self._warning_at() or math.inf)
+        if near or (self.ask_at is not None and now >= self.ask_at):
+            self.ask_at = now + self.ask_every if self.ask_every else None
+            if job_end.asks_for_others(os.environ):
+                self.end = job_end.asked(os.environ) or self.end
+            if time.monotonic() >= (self._warning_at() or math.inf):
+                self._warn("the job's end is near")
 
     def _warn(self, why: str) -> None:
         self.warned = True
