@@ -158,24 +158,14 @@ class Claims:
         self._unlink(str(key))
 
     def forget(self, keys: Iterable[Key]) -> None:
-        """Drop settled claims that history holds and the watermark has passed."""
+        """Drop settled claims that history holds and the watermark has passed; last the name that says "settled"."""
         for key in keys:
-            self._unlink(str(key))
+            for suffix in (*_STEPS, ""):  # steps are there where a scheduler was killed while it settled
+                self._unlink(f"{key}{suffix}")
 
     def sync(self) -> None:
         """Make claims durable before what they guard happens."""
         sync_folder(self.folder)
-
-    def sweep(self, older_than: float) -> None:
-        """Remove temporary files that a killed scheduler left, once nobody can still be writing them."""
-        for name in os.listdir(self.folder):
-            if name.endswith(".tmp"):
-                path = self.folder / name
-                try:
-                    if path.lstat().st_mtime < older_than:
-                        path.unlink()
-                except FileNotFoundError:
-                    continue
 
     def _unlink(self, name: str) -> None:
         (self.folder / name).unlink(missing_ok=True)

@@ -105,6 +105,26 @@ def _forget(path: str, *, only_if_empty: bool = False) -> None:
         return  # gone already, or the disk is: nothing depends on it
 
 
+def _is_temporary(name: str) -> bool:
+    """Named by `_temporary`, or the grave of a broken lease."""
+    first, pid, word, last = ["", "", "", *name.rsplit(".", 3)][-4:]
+    ours = first.startswith(".") and last == "tmp" and pid.isdecimal() and len(word) == 8  # noqa: PLR2004 - four bytes
+    return ours or name.startswith("lease.dead.")
+
+
+def sweep(folder: Path, older_than: float) -> None:
+    """Remove what killed writers left, once nobody can still be writing it. Raises OSError."""
+    for name in os.listdir(folder):
+        if not _is_temporary(name):
+            continue
+        path = folder / name
+        try:
+            if path.lstat().st_mtime < older_than:
+                path.unlink()
+        except FileNotFoundError:
+            continue
+
+
 def read_bytes(path: Path) -> bytes | None:
     """The content; None where there is no such file. A stale handle is opened again once. Raises OSError."""
     for last in (False, True):
