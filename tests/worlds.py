@@ -105,7 +105,7 @@ def world(now: str, *entries: Entry, jobs: tuple[Job, ...] | None = (), **more: 
         ID,
         settings,
         tuple(sorted(entries, key=lambda e: e.name)),
-        states,
+        states=states,
         queue=None if jobs is None else Queue(jobs),
         **more,
     )
