@@ -7,6 +7,7 @@ import pytest
 from cronhpc.batch import slurm_text as text
 from cronhpc.batch.port import BatchError, Limited, Refused, Submission, Unreachable
 from cronhpc.batch.process import Finished
+from cronhpc.batch.slurm_past import accounting_arguments
 
 FAILED = "sbatch: error: Batch job submission failed: "
 POLICY = FAILED + "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
@@ -46,7 +47,6 @@ def test_the_cluster_is_named_to_each_command() -> None:
         text.cancel_argv(["1"], "lab"),
         text.signal_argv(["1"], "USR1", "lab"),
         text.update_argv(["1"], "lab", Comment="c"),
-        text.accounting_argv(["1"], 0, "|", ["JobID"], "lab"),
     ]
     assert all("--clusters=lab" in call for call in calls)
 
@@ -87,7 +87,7 @@ def test_long_lists_are_cut() -> None:
 
 
 def test_the_window_of_accounting_is_in_utc() -> None:
-    assert "--starttime=2026-11-27T03:00:00" in text.accounting_argv(["1"], 1795748400, "|", ["JobID"])
+    assert "--starttime=2026-11-27T03:00:00" in accounting_arguments(["1"], 1795748400, "|", ["JobID"])
 
 
 @pytest.mark.parametrize(

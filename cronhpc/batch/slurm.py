@@ -9,20 +9,17 @@ from typing import TYPE_CHECKING
 from cronhpc.batch import slurm_rows as rows
 from cronhpc.batch import slurm_text as text
 from cronhpc.batch.environment import for_commands, scrub
-from cronhpc.batch.port import BatchError, Unreachable
+from cronhpc.batch.port import Unreachable
 from cronhpc.batch.process import Finished, Missing, run, run_many, which
 from cronhpc.core.model import CronhpcError, Queue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from cronhpc.batch import slurm_endings as ends
     from cronhpc.batch.port import Submission
     from cronhpc.batch.site import Site
     from cronhpc.core.model import Ending
 
-_NO_ACCOUNTING = "accounting storage is disabled"
-_SLACK = 120  # seconds that the clock of the controller may be behind ours
 _SIGNAL_MAY_HAVE_COME = frozenset({124, 228, 229})  # scancel's exits after which the signal may have been delivered
 
 
@@ -62,11 +59,11 @@ class Slurm:
 
     def queue(self) -> Queue:
         """All of this user's jobs in one query. Raises Unreachable."""
-        mark = _mark()
+        mark = text.new_mark()
         # one row a task (-r): a row for several hides that some of them are held
         asked = ["--me", "--states=all", "--array", "--noheader", f"--format={rows.queue_format(mark)}"]
-        ended = self._ask("squeue", asked)
-        return Queue(rows.queue_rows(ended.out, mark))
+        answer = self.ask("squeue", asked)
+        return Queue(rows.queue_rows(answer, mark))
 
     def submit(self, job: Submission) -> str:
         """The new job's id. Raises Unreachable (the job may exist all the same), Refused, Limited."""
@@ -113,22 +110,22 @@ class Slurm:
     ) -> Mapping[str, Ending]:
         """How jobs submitted after `since` ended: as the controller remembers, and from sacct what it cannot tell.
 
-        sacct is late by seconds, and shows half of things meanwhile. `tokens`: by id a text in the job's comment, so
-        that a reused id is not mistaken. Raises Unreachable; where sacct alone fails, `accounting_trouble` says why.
+        `tokens`: by id a text in the job's comment, so that a reused id is not mistaken. Raises Unreachable; where
+        sacct alone fails, `accounting_trouble` says why.
         """
-        if not job_ids:
-            return {}
-        remembered = self._remembered(frozenset(job_ids))
-        accounted = self._accounted(ends.for_accounting(job_ids, remembered), since)
-        return ends.endings_of([*remembered, *accounted], since - _SLACK, tokens or {})
+        from cronhpc.batch.slurm_past import Past
+
+        return Past(self).endings(job_ids, since, tokens or {}) if job_ids else {}
 
     def cancelled_by(self, job_id: str, since: int) -> int | None:
         """The user id that cancelled a job, where accounting tells; None: unknown."""
-        return ends.canceller(row for row in self._accounted([job_id], since) if (row.submitted or 0) >= since - _SLACK)
+        from cronhpc.batch.slurm_past import Past
+
+        return Past(self).cancelled_by(job_id, since)
 
     def describe(self, job_id: str) -> Mapping[str, str]:
         """The fields of `scontrol show job`. Raises Unreachable."""
-        return text.fields(self._ask("scontrol", ["show", "job", job_id]).out)
+        return text.fields(self.ask("scontrol", ["show", "job", job_id]))
 
     # --- beyond the port -------------------------------------------------------------------------------------------
 
@@ -156,60 +153,21 @@ class Slurm:
         from cronhpc.batch.site import slurm_site
 
         user = pwd.getpwuid(os.getuid()).pw_name
-        return slurm_site(lambda program, arguments: self._ask(program, arguments).out, user)
+        return slurm_site(self.ask, user)
 
     # --- the runner ------------------------------------------------------------------------------------------------
 
-    def _ask(self, program: str, arguments: Sequence[str]) -> Finished:
-        """A query; what it printed is right. Raises Unreachable."""
+    def ask(self, program: str, arguments: Sequence[str], **more: str) -> str:
+        """What a query printed, which is right. `more`: variables for it. Raises Unreachable."""
         cluster = "" if program == "sacctmgr" else self.cluster  # it takes no such option
-        ended = _run([*text.command(program, cluster), *arguments], self._query_timeout, self._commands)
+        argv = [*text.command(program, cluster), *arguments]
+        ended = _run(argv, self._query_timeout, {**self._commands, **more})
         if ended.code != 0 or ended.timed_out:
             raise Unreachable(text.told(program, ended))
-        return ended
+        return ended.out
 
     def _change(self, argv: Sequence[str], *, gone_is_fine: bool = True) -> None:
         text.changed(argv[0], _run(argv, self._timeout, self._commands), gone_is_fine=gone_is_fine)
-
-    def _remembered(self, job_ids: frozenset[str]) -> list[ends.Row]:
-        """What the controller still knows (MinJobAge seconds), exit codes included."""
-        arguments = ["--me", "--states=all", "--array", "--noheader", f"--Format={ends.exits_format()}"]
-        return [row for row in ends.exits_rows(self._ask("squeue", arguments).out) if row.id in job_ids]
-
-    def _accounted(self, job_ids: Sequence[str], since: int) -> list[ends.Row]:
-        """What sacct knows; nothing where there is no accounting, or where it fails (accounting_trouble says why)."""
-        self.accounting_trouble = ""
-        if self.accounting is False or not job_ids:
-            return []
-        try:
-            return [row for some in text.chunks(job_ids) for row in self._sacct(some, since)]
-        except BatchError as error:
-            if _NO_ACCOUNTING in error.text:
-                self.accounting = False
-            else:
-                self.accounting_trouble = error.text
-            return []
-
-    def _sacct(self, job_ids: Sequence[str], since: int) -> list[ends.Row]:
-        try:
-            found = self._sacct_rows(job_ids, since, submit_line=True)
-        except Unreachable as error:
-            if "Invalid field" not in error.text:
-                raise
-            found = self._sacct_rows(job_ids, since, submit_line=False)
-        self.accounting = True
-        return found
-
-    def _sacct_rows(self, job_ids: Sequence[str], since: int, *, submit_line: bool) -> list[ends.Row]:
-        mark = _mark()
-        argv = text.accounting_argv(
-            job_ids, since - _SLACK, mark, ends.accounting_fields(submit_line=submit_line), self.cluster
-        )
-        # sacct reads its window's start in the caller's zone, and takes no epoch seconds
-        ended = _run(argv, self._query_timeout, {**self._commands, "TZ": "UTC0"})
-        if ended.code != 0 or ended.timed_out:
-            raise Unreachable(text.told("sacct", ended))
-        return ends.accounting_rows(ended.out, mark, submit_line=submit_line)
 
 
 def _run(
@@ -230,8 +188,3 @@ def _home(env: Mapping[str, str]) -> str:
     """Where sbatch is called, so where a relative --chdir in a script starts: as cron does."""
     home = env.get("HOME", "/")
     return home if os.path.isdir(home) else "/"  # noqa: PTH112 - pathlib is not worth its start-up here
-
-
-def _mark() -> str:
-    """A text that no name or comment holds: two control characters around a number that nobody could know."""
-    return f"\x1e{os.urandom(4).hex()}\x1f"

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import os
 import re
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from cronhpc.batch.port import BatchError, Limited, Refused, Unreachable
@@ -89,14 +89,9 @@ def signal_argv(job_ids: Sequence[str], name: str, cluster: str = "") -> list[st
     return [*command("scancel", cluster), "--full", f"--signal={name}", *job_ids]
 
 
-def accounting_argv(
-    job_ids: Sequence[str], since: int, mark: str, fields: Sequence[str], cluster: str = ""
-) -> list[str]:
-    """The sacct call, in UTC: jobs that were there at `since` or later, a row for each start of a requeued one."""
-    start = datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    flags = ("--allocations", "--duplicates", "--noheader", "--parsable2", f"--delimiter={mark}")
-    window = (f"--starttime={start}", f"--jobs={','.join(job_ids)}")
-    return [*command("sacct", cluster), *flags, *window, f"--format={','.join(fields)}"]
+def new_mark() -> str:
+    """A text that no name or comment holds: two control characters around a number that nobody could know."""
+    return f"\x1e{os.urandom(4).hex()}\x1f"
 
 
 # --- what is answered ----------------------------------------------------------------------------------------------

@@ -1,0 +1,84 @@
+"""Asking Slurm how jobs ended. Read by few ticks, so imported by those only."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+from cronhpc.batch import slurm_endings as ends
+from cronhpc.batch import slurm_text as text
+from cronhpc.batch.port import Unreachable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from cronhpc.batch.slurm import Slurm
+    from cronhpc.core.model import Ending
+
+_NO_ACCOUNTING = "accounting storage is disabled"
+_SLACK = 120  # seconds that the clock of the controller may be behind ours
+
+
+class Past:
+    """The controller's memory and accounting, through `slurm`."""
+
+    def __init__(self, slurm: Slurm) -> None:
+        self._slurm = slurm
+
+    def endings(self, job_ids: Sequence[str], since: int, tokens: Mapping[str, str]) -> dict[str, Ending]:
+        """The controller first: sacct takes fifteen times as long, is late by seconds, and shows half of things then.
+
+        Raises Unreachable.
+        """
+        remembered = self._remembered(frozenset(job_ids))
+        accounted = self._accounted(ends.for_accounting(job_ids, remembered), since)
+        return ends.endings_of([*remembered, *accounted], since - _SLACK, tokens)
+
+    def cancelled_by(self, job_id: str, since: int) -> int | None:
+        """The user id that cancelled a job; None: unknown."""
+        return ends.canceller(row for row in self._accounted([job_id], since) if (row.submitted or 0) >= since - _SLACK)
+
+    def _remembered(self, job_ids: frozenset[str]) -> list[ends.Row]:
+        """What the controller still knows (MinJobAge seconds), exit codes included."""
+        arguments = ["--me", "--states=all", "--array", "--noheader", f"--Format={ends.exits_format()}"]
+        return [row for row in ends.exits_rows(self._slurm.ask("squeue", arguments)) if row.id in job_ids]
+
+    def _accounted(self, job_ids: Sequence[str], since: int) -> list[ends.Row]:
+        """What sacct knows; nothing where there is no accounting, or where it fails (accounting_trouble says why)."""
+        slurm = self._slurm
+        slurm.accounting_trouble = ""
+        if slurm.accounting is False:
+            return []
+        try:
+            return [row for some in text.chunks(job_ids) for row in self._sacct(some, since)]
+        except Unreachable as error:
+            if _NO_ACCOUNTING in error.text:
+                slurm.accounting = False
+            else:
+                slurm.accounting_trouble = error.text
+            return []
+
+    def _sacct(self, job_ids: Sequence[str], since: int) -> list[ends.Row]:
+        try:
+            found = self._rows(job_ids, since, submit_line=True)
+        except Unreachable as error:
+            if "Invalid field" not in error.text:
+                raise
+            found = self._rows(job_ids, since, submit_line=False)
+        self._slurm.accounting = True
+        return found
+
+    def _rows(self, job_ids: Sequence[str], since: int, *, submit_line: bool) -> list[ends.Row]:
+        mark = text.new_mark()
+        fields = ends.accounting_fields(submit_line=submit_line)
+        arguments = accounting_arguments(job_ids, since - _SLACK, mark, fields)
+        # sacct reads its window's start in the caller's zone, and takes no epoch seconds
+        answer = self._slurm.ask("sacct", arguments, TZ="UTC0")
+        return ends.accounting_rows(answer, mark, submit_line=submit_line)
+
+
+def accounting_arguments(job_ids: Sequence[str], since: int, mark: str, fields: Sequence[str]) -> list[str]:
+    """Of sacct, in UTC: jobs that were there at `since` or later, a row for each start of a requeued one."""
+    start = datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+    flags = ("--allocations", "--duplicates", "--noheader", "--parsable2", f"--delimiter={mark}")
+    return [*flags, f"--starttime={start}", f"--jobs={','.join(job_ids)}", f"--format={','.join(fields)}"]
