@@ -471,3 +471,9 @@ def test_one_that_rests_says_why() -> None:
     world = replace(QUIET, entries=(), trains=(replace(TRAIN, resting="3 pieces in a row failed at once"),), states={})
     assert "train17  resting" in screen(world)
     assert "It rests: 3 pieces in a row failed at once." in explained(world, "train17")
+
+
+def test_a_run_whose_queue_does_not_answer_is_unknown_and_not_pending() -> None:
+    world = with_entry(entry("backup", "0 * * * *"), claims=(RUNS[0],), queue=None, queue_error="no answer")
+    assert "backup  15:00 (53 min)  14:00  unknown" in screen(world)
+    assert "Job 4720 (slot 14:00) has not ended as far as is known." in explained(world, "backup")

@@ -54,7 +54,8 @@ def _words(outcome: Outcome, style: Style) -> str:
         return f"{facts['decision']} {facts.get('link', '')}: {outcome.done}: {one_line(outcome.detail)}"
     match decision:
         case SubmitLink():
-            at = "now" if decision.at <= style.now else f"at {style.clock(decision.at)} ({style.distance(decision.at)})"
+            clock = f"at {style.clock(decision.at)} ({style.distance(decision.at)})"
+            at = "now" if decision.at <= style.now + _SOON else clock
             return f"submitted the {_NAMES[decision.kind]}: job {outcome.job_id}, begins {at}"
         case KeepLink():
             return f"the {_NAMES[decision.kind]} stands: job {decision.job_id} at {style.clock(decision.at)}"
@@ -68,4 +69,5 @@ def _words(outcome: Outcome, style: Style) -> str:
             return ""
 
 
+_SOON = 60  # seconds
 _NAMES = {"successor": "scheduler", "spare": "spare"}

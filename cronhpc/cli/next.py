@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
     from cronhpc.cli.door import Door
+    from cronhpc.core.model import World
+    from cronhpc.read import Site
     from cronhpc.views.next import Preview
 
 HELP = "When entries run next, or when any schedule would; with the clock changes on the way."
@@ -88,14 +90,24 @@ def _zone(key: str, door: Door) -> ZoneInfo:
     return ZoneInfo(key)
 
 
+def _world(site: Site, now: int) -> World:
+    """What decides about slots: entries, their state, switches. The queue is not asked: it may not answer."""
+    from cronhpc.core.model import World
+    from cronhpc.read import switches_now
+    from cronhpc.read_entries import read_entries
+    from cronhpc.store import memory
+
+    entries, states = read_entries(site, now, []), memory.load(site.paths.entries).entries
+    return World(now, "", site.settings, entries, states=states, **switches_now(site, now))
+
+
 def _entries(args: argparse.Namespace, door: Door) -> tuple[list[Preview], str]:
     from cronhpc.core import slots, stop
     from cronhpc.core.model import EntryState
-    from cronhpc.read import read_world
     from cronhpc.views.next import Preview
 
     site = site_of(args, door)
-    world = read_world(site, door.now).world
+    world = _world(site, door.now)
     chosen = [entry for entry in world.entries if args.name in {None, entry.name}]
     if args.name is not None and not chosen:
         raise no_such("entry", args.name, (entry.name for entry in world.entries))

@@ -132,6 +132,8 @@ def _live(run: Mapping[str, Any], style: Style) -> str:
     if started is not None:
         where = f" on {text.clean(run['node'])}" if run["node"] else ""
         return f"{head} is running{where} since {style.clock(started)}, for {times.took(style.now - started)} by now."
+    if run["state"] == "UNKNOWN":
+        return f"{head} has not ended as far as is known."
     if run["ahead"]:
         return f"{head} is queued ahead, to begin at its time."
     why = f": {text.one_line(run['reason'])}" if run["reason"] not in {"", "None"} else ""

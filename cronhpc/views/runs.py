@@ -71,15 +71,15 @@ def ended_facts(name: str, key: Key, ending: Ending, job_id: str | None) -> Fact
     return run_facts({**row, "result": str(ending.result)})
 
 
-def live_facts(claim: Claim, job: Job | None, now: int) -> Facts:
-    """An attempt that has not ended, as far as the queue tells."""
+def live_facts(claim: Claim, job: Job | None, now: int, *, answers: bool) -> Facts:
+    """An attempt that has not ended, as far as the queue tells; UNKNOWN where it does not answer."""
     started = job.start if job and job.state not in {"PENDING", "CONFIGURING"} else None
     return {
         "job": claim.job_id,
         "slot": iso(claim.key.slot),
         "attempt": claim.key.attempt,
         "by_hand": claim.key.by_hand,
-        "state": job.state if job else "SUBMITTED",
+        "state": job.state if job else "SUBMITTED" if answers else "UNKNOWN",
         "reason": job.reason if job and job.state == "PENDING" else "",
         "held": bool(job and job.held),
         "started": iso(started),
@@ -106,7 +106,7 @@ def failed(run: Mapping[str, Any] | None) -> bool:
 def result_words(run: Mapping[str, Any]) -> str:
     """`ok`, `failed (1)`, `failed (signal 9)`, `missed (3)`."""
     words = str(run.get("result", ""))
-    if run.get("signal"):
+    if run.get("signal") and words == Result.FAILED:  # of one that was cancelled it says nothing
         return f"{words} (signal {run['signal']})"
     if words == Result.FAILED and run.get("exit_code"):
         return f"{words} ({run['exit_code']})"

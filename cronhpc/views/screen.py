@@ -178,6 +178,8 @@ def _row(entry: Mapping[str, Any], style: Style) -> list[Cell]:
 def _running(run: Mapping[str, Any], style: Style) -> list[Cell]:
     """RESULT, TOOK, WAITED of a run that has not ended."""
     started, slot = epoch(run["started"]), epoch(run["slot"])
+    if run["state"] == "UNKNOWN":
+        return [("unknown", "yellow"), "-", "-"]
     if started is None:
         waits = times.took(style.now - slot) if slot is not None else "-"
         return [("held" if run["held"] else "pending", "yellow"), "-", waits]

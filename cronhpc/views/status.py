@@ -230,7 +230,7 @@ class _Found:
         now = self.world.now
         ended = {settle.key for settle in self.ended.get(name, ())}
         found = [
-            runs.live_facts(claim, self.jobs.get(claim.job_id or ""), now)
+            runs.live_facts(claim, self.jobs.get(claim.job_id or ""), now, answers=self.world.queue is not None)
             for claim in self.claims.get(name, ())
             if claim.job_id and claim.state is not ClaimState.SETTLED and claim.key not in ended
         ]
