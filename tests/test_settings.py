@@ -174,22 +174,22 @@ def test_a_mapping_that_merges_itself_ends() -> None:
 
 
 WRONG = {
-    "a misspelt key": ("timezon: x", "cronhpc.yaml:1: E302 unknown key 'timezon'. Did you mean timezone?"),
+    "a misspelt key": ("timezon: x", "cronhpc.yaml:1: E602 unknown key 'timezon'. Did you mean timezone?"),
     "a misspelt key further in": (
         "kill:\n  group: a\n  wihtin: 5m",
-        "cronhpc.yaml:3: E302 unknown key 'wihtin' under kill. Did you mean within?",
+        "cronhpc.yaml:3: E602 unknown key 'wihtin' under kill. Did you mean within?",
     ),
     "an underscore for a dash": ("scheduler: {min_interval: 5m}", "Did you mean min-interval?"),
-    "a key of another section": ("interval: 5m", "E302 unknown key 'interval'. It belongs under scheduler."),
+    "a key of another section": ("interval: 5m", "E602 unknown key 'interval'. It belongs under scheduler."),
     "a key like no other": ("zzz: 1", "Known here: timezone, sbatch,"),
     "a policy misspelt in an entry": (
         "entries:\n  a:\n    schedule: '@daily'\n    command: x\n    retires: 2",
-        "cronhpc.yaml:5: E302 unknown key 'retires' under entries.a. Did you mean retries?",
+        "cronhpc.yaml:5: E602 unknown key 'retires' under entries.a. Did you mean retries?",
     ),
     "a folder misspelt": ("folders: {dayly: x}", "unknown key 'dayly' under folders. Did you mean daily?"),
     "an sbatch option misspelt": (
         "sbatch: {partion: cpu}",
-        "E302 sbatch has no option 'partion'. Did you mean partition?",
+        "E602 sbatch has no option 'partion'. Did you mean partition?",
     ),
     "a short sbatch option": ("sbatch: {p: cpu}", "-p is a short option. Write partition."),
     "an sbatch option with dashes": (
@@ -197,33 +197,33 @@ WRONG = {
         "'--partition' is written with dashes. Write partition.",
     ),
     "an sbatch option that cannot be": ("sbatch: {wrap: x}", "wrap cannot be set here. Use command: in an entry."),
-    "a key twice": ("timezone: a\n\ntimezone: b", "cronhpc.yaml:3: E304 timezone stands here twice, first in line 1."),
+    "a key twice": ("timezone: a\n\ntimezone: b", "cronhpc.yaml:3: E604 timezone stands here twice, first in line 1."),
     "an entry twice": (
         "entries:\n  a: {schedule: '@daily', command: x}\n  a: {schedule: '@daily', command: y}",
-        "cronhpc.yaml:3: E304 a stands here twice, first in line 2.",
+        "cronhpc.yaml:3: E604 a stands here twice, first in line 2.",
     ),
-    "a number without its unit": ("logs: {keep: 7}", 'E303 logs.keep: "7" has no unit. Write 7s, 7m, 7h or 7d.'),
+    "a number without its unit": ("logs: {keep: 7}", 'E603 logs.keep: "7" has no unit. Write 7s, 7m, 7h or 7d.'),
     "no duration": ("scheduler: {interval: often}", '"often" is not a duration.'),
     "an interval of nothing": ("scheduler: {interval: 0}", "scheduler.interval: '0' is too short. Write at least 1s."),
     "intervals that contradict": (
         "scheduler:\n  interval: 1m\n  min-interval: 5m",
-        "cronhpc.yaml:3: E303 min-interval (300 s) is longer than interval (60 s).",
+        "cronhpc.yaml:3: E603 min-interval (300 s) is longer than interval (60 s).",
     ),
     "no size": ("logs: {total: lots}", "logs.total: 'lots' is no size."),
     "no number": ("logs: {files: many}", "logs.files: 'many' will not do. Write a whole number from 1 on."),
     "less than nothing": ("scheduler: {parallel: -1}", "Write a whole number from 1 on."),
     "a list where a text belongs": ("timezone: [a]", "timezone: a list where Europe/Paris belongs."),
-    "a text where a section belongs": ("kill: now", "cronhpc.yaml:1: E303 'now' where keys and values belong."),
+    "a text where a section belongs": ("kill: now", "cronhpc.yaml:1: E603 'now' where keys and values belong."),
     "a list at the top": ("- timezone: x", "a list where keys and values belong."),
     "entries as a list": ("entries:\n- name: a", "a list where keys and values belong."),
     "a choice misspelt": ("backend: slurn", "backend: 'slurn' is not known. Did you mean slurm?"),
     "a relative folder": ("kill: {also: [kill]}", "kill.also: 'kill' is no absolute path. Write it from / or ~/ on."),
     "a variable in a path": ("kill: {also: [$WORK/kill]}", "variables are not expanded here."),
     "no variable name": ("environment: [A-B]", "environment: 'A-B' is no variable name."),
-    "an entry without schedule": ("entries: {a: {command: x}}", "E305 entries.a: no schedule."),
-    "an entry without command": ("entries: {a: {schedule: '@daily'}}", "E305 entries.a: nothing to run."),
+    "an entry without schedule": ("entries: {a: {command: x}}", "E605 entries.a: no schedule."),
+    "an entry without command": ("entries: {a: {schedule: '@daily'}}", "E605 entries.a: nothing to run."),
     "an entry with both": ("entries: {a: {schedule: x, command: y, script: z}}", "both command and script."),
-    "an empty entry": ("entries:\n  a:", "E305 entries.a: no schedule."),
+    "an empty entry": ("entries:\n  a:", "E605 entries.a: no schedule."),
     "a switch that reaches nothing": ("kill: {switches: {a: {file: /x}}}", "kill.switches.a: reaches no jobs."),
     "a warning without its time": (
         "kill: {switches: {a: {jobs: {name: x}, warn: USR1}}}",
@@ -233,7 +233,7 @@ WRONG = {
     "a pattern with a folder in it": ("logs: {extra: {/a: '../*'}}", "pattern '../*' holds a /."),
     "a page that is a truth": ("page: yes", "page: 'yes' is no path. Write page: page.html."),
     "a NUL": ('timezone: "a\\0b"', "timezone: holds a NUL character."),
-    "a tab": ("entries:\n\ta: 1", "cronhpc.yaml:2: E301 not YAML: found character that cannot start any token"),
+    "a tab": ("entries:\n\ta: 1", "cronhpc.yaml:2: E601 not YAML: found character that cannot start any token"),
     "a schedule without quotes": (
         "entries:\n  a:\n    schedule: */5 * * * *\n",
         'Put the value in quotes: schedule: "*/5 * * * *".',
@@ -246,11 +246,11 @@ WRONG = {
         "entries:\n  a:\n    command: echo a: b\n",
         "A value that holds ': ' needs quotes: command: 'echo a: b'.",
     ),
-    "a bracket left open": ("kill: {also: [/a\n", "E301 not YAML: "),
-    "an alias of nothing": ("timezone: *zone\n", "cronhpc.yaml:1: E301 not YAML: found undefined alias"),
+    "a bracket left open": ("kill: {also: [/a\n", "E601 not YAML: "),
+    "an alias of nothing": ("timezone: *zone\n", "cronhpc.yaml:1: E601 not YAML: found undefined alias"),
     "two documents": ("timezone: a\n---\ntimezone: b\n", "Keep one document: remove the line ---."),
-    "a control character": ("timezone: a\n\x07", "cronhpc.yaml:2: E301 a control character"),
-    "too deep a nest": ("a: " + "[" * 5000, "E301 not YAML: "),
+    "a control character": ("timezone: a\n\x07", "cronhpc.yaml:2: E601 a control character"),
+    "too deep a nest": ("a: " + "[" * 5000, "E601 not YAML: "),
 }
 
 
@@ -260,7 +260,7 @@ def test_a_complaint_says_where_what_and_the_mend(text: str, said: str) -> None:
 
 
 def test_text_that_is_not_utf8_is_named_with_its_line() -> None:
-    with pytest.raises(SettingsError, match=r"cronhpc.yaml:2: E301 not UTF-8 text\."):
+    with pytest.raises(SettingsError, match=r"cronhpc.yaml:2: E601 not UTF-8 text\."):
         parse_settings(b"timezone: a\npage: \xff\n")
 
 
@@ -286,10 +286,10 @@ def test_nothing_can_be_used_where_more_than_a_row_is_wrong() -> None:
 
 
 def test_a_missing_and_an_unreadable_file_are_named(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"cronhpc.yaml: E300 is missing\. Make it with: cronhpc init"):
+    with pytest.raises(SettingsError, match=r"cronhpc.yaml: E600 is missing\. Make it with: cronhpc init"):
         read_settings(tmp_path / "cronhpc.yaml")
     (tmp_path / "cronhpc.yaml").mkdir()
-    with pytest.raises(SettingsError, match=r"cronhpc.yaml: E300 cannot be read: Is a directory"):
+    with pytest.raises(SettingsError, match=r"cronhpc.yaml: E600 cannot be read: Is a directory"):
         read_settings(tmp_path / "cronhpc.yaml")
 
 

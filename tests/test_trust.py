@@ -283,6 +283,18 @@ def test_a_linked_folder_of_scripts_is_followed(cron: Path, outside: Path) -> No
     assert "chmod go-w" in refused(cron, cron / "cron.weekly" / "y.slurm")
 
 
+def test_folders_can_be_looked_at_alone(cron: Path, outside: Path) -> None:
+    trust = Trust(cron, OWNERS, None)
+    (cron / "cron.weekly").symlink_to(outside.parent)
+    for name in ("cron.daily", "cron.weekly", "cron.hourly"):
+        assert trust.folder_refusal(cron / name) is None, name
+    (cron / "cron.daily").chmod(0o775)
+    outside.parent.chmod(0o777)
+    trust = Trust(cron, OWNERS, None)
+    assert "chmod g-w" in str(trust.folder_refusal(cron / "cron.daily"))
+    assert "chmod go-w" in str(trust.folder_refusal(cron / "cron.weekly"))
+
+
 # --- access control lists
 
 

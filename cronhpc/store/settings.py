@@ -23,10 +23,10 @@ def read_settings(path: Path) -> Settings:
     except OSError as error:
         what = f"cannot be read: {error.strerror}."
         raise SettingsError(
-            (Problem("E300", what, f"Make it readable: chmod u+r {shlex.quote(str(path))}", name),)
+            (Problem("E600", what, f"Make it readable: chmod u+r {shlex.quote(str(path))}", name),)
         ) from None
     if data is None:
-        raise SettingsError((Problem("E300", "is missing.", "Make it with: cronhpc init", name),))
+        raise SettingsError((Problem("E600", "is missing.", "Make it with: cronhpc init", name),))
     return parse_settings(data, name)
 
 
@@ -58,7 +58,7 @@ def _fit_intervals(reader: Reader, found: dict[str, Any]) -> None:
         what = f"min-interval ({least} s) is longer than interval ({interval} s)."
         reader.problems.append(
             Problem(
-                "E303",
+                "E603",
                 what,
                 "Make interval longer or min-interval shorter.",
                 reader.file,

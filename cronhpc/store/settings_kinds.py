@@ -130,15 +130,15 @@ def _option(reader: Reader, key: Node, name: str, where: str) -> str | None:
     long = known.ALIASES.get(bare, bare)
     at = join(where, name)
     if name in known.SHORT:
-        reader.bad(key, at, f"-{name} is a short option.", f"Write {known.SHORT[name]}.", "E302")
+        reader.bad(key, at, f"-{name} is a short option.", f"Write {known.SHORT[name]}.", "E602")
     elif name != bare:
-        reader.bad(key, at, f"{name!r} is written with dashes.", f"Write {bare}.", "E302")
+        reader.bad(key, at, f"{name!r} is written with dashes.", f"Write {bare}.", "E602")
     elif long in _NOT_IN_SETTINGS:
         reader.bad(key, at, f"{name} cannot be set here.", _NOT_IN_SETTINGS[long])
     elif long not in known.LONG and not known.is_plugin_option(long):
         near = known.nearest(name)
         mend = f"Did you mean {near}?" if near else "Write it as sbatch --help has it, without dashes."
-        reader.bad(key, at, f"sbatch has no option {name!r}.", mend, "E302")
+        reader.bad(key, at, f"sbatch has no option {name!r}.", mend, "E602")
     else:
         return long
     return None
@@ -226,11 +226,11 @@ def _entry(reader: Reader, key: Node, name: str, node: Node) -> EntryRow | None:
 
 def _complete(reader: Reader, key: Node, row: EntryRow, where: str) -> None:
     if not row.schedule:
-        reader.bad(key, where, f"{where}: no schedule.", f'Add schedule: "H 4 * * *" under {row.name}.', "E305")
+        reader.bad(key, where, f"{where}: no schedule.", f'Add schedule: "H 4 * * *" under {row.name}.', "E605")
     if not row.command and not row.script:
-        reader.bad(key, where, f"{where}: nothing to run.", f"Add command: or script: under {row.name}.", "E305")
+        reader.bad(key, where, f"{where}: nothing to run.", f"Add command: or script: under {row.name}.", "E605")
     if row.command and row.script:
-        reader.bad(key, where, f"{where}: both command and script.", "Keep one of them.", "E305")
+        reader.bad(key, where, f"{where}: both command and script.", "Keep one of them.", "E605")
 
 
 def _field(reader: Reader, fields: Fields, where: str, name: str) -> str:
@@ -274,7 +274,7 @@ def _switch(reader: Reader, key: Node, name: str, node: Node) -> SwitchSetting |
     signal, before = _warn(reader, fields, where)
     jobs = _reached(reader, fields, where)
     if not any(jobs.values()):
-        reader.bad(key, where, f"{where}: reaches no jobs.", 'Add jobs: {name: "tr17-*"}.', "E305")
+        reader.bad(key, where, f"{where}: reaches no jobs.", 'Add jobs: {name: "tr17-*"}.', "E605")
     return SwitchSetting(
         name=name,
         jobs=jobs.get("name", ""),

@@ -64,7 +64,7 @@ class Reader:
             elif name in fields:
                 first = line_of(fields[name][0])
                 what = f"{name} stands here twice, first in line {first}."
-                self.bad(key, join(where, name), what, "Keep one of them.", "E304")
+                self.bad(key, join(where, name), what, "Keep one of them.", "E604")
             else:
                 fields[name] = (key, value)
         return fields
@@ -81,9 +81,9 @@ class Reader:
             mend = f"It belongs under {elsewhere[0].rpartition('.')[0] or 'no other key'}."
         else:
             mend = f"Known here: {', '.join(allowed)}."
-        self.bad(key, join(where, name), f"unknown key {name!r}{place}.", mend, "E302")
+        self.bad(key, join(where, name), f"unknown key {name!r}{place}.", mend, "E602")
 
-    def bad(self, node: Node, key: str, what: str, mend: str, code: str = "E303") -> None:
+    def bad(self, node: Node, key: str, what: str, mend: str, code: str = "E603") -> None:
         """Note what is wrong at `node`."""
         self.problems.append(Problem(code, what, mend, self.file, line_of(node), key))
 

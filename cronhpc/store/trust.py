@@ -16,7 +16,7 @@ from cronhpc.core.model import Problem
 from cronhpc.store.acl import writers
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from cronhpc.store.acl import Writer
 
@@ -58,32 +58,28 @@ class Trust:
         self.owners = owners
         self.group = group or None
         self.gid = _gid(self.group)
-        self._folders: dict[Path, Problem | None] = {}
+        self._folders: dict[Path, Problem | None] = {}  # by real place
+        self._asked: dict[Path, Problem | None] = {}  # by the name asked for
 
     def refusal(self, path: Path) -> Problem | None:
         """Why the script `path` is not trusted; None: it is. What cannot be looked at is not trusted."""
+        return self._looked_at(path, self._script)
+
+    def folder_refusal(self, folder: Path) -> Problem | None:
+        """Why nothing in `folder`, below the cron directory, is trusted; None: it may be, or there is none."""
+        if folder not in self._asked:
+            self._asked[folder] = self._looked_at(folder, self._folder) if os.path.lexists(folder) else None
+        return self._asked[folder]
+
+    def _looked_at(self, path: Path, check: Callable[[Path, os.stat_result], Problem | None]) -> Problem | None:
         try:
-            return self._walk(Path(os.path.abspath(path)))
+            return self._walk(Path(os.path.abspath(path)), check)
         except OSError as error:
             what = f"{_shown(error.filename or path)} cannot be looked at: {error.strerror}."
             return Problem("E401", what, "Mend the link, or make the way to it readable to you.", self._file(path))
 
-    def folder_refusal(self, folder: Path) -> Problem | None:
-        """Why nothing in `folder`, below the cron directory, is trusted; None: it may be."""
-        try:
-            at, problem = self.root, self._folder(self.root)
-            for step in folder.relative_to(self._as_given).parts:
-                at /= step
-                problem = problem or self._folder(at)
-        except FileNotFoundError:
-            return None  # no folder, nothing in it
-        except OSError as error:
-            what = f"{_shown(folder)} cannot be looked at: {error.strerror}."
-            return Problem("E401", what, "Make the way to it readable to you.", self._file(folder))
-        return problem
-
-    def _walk(self, path: Path) -> Problem | None:
-        """Every folder, link and file on the way, each by its real place."""
+    def _walk(self, path: Path, check: Callable[[Path, os.stat_result], Problem | None]) -> Problem | None:
+        """Every folder and link on the way, each by its real place; what is at its end is for `check`."""
         at, rest = self._start(path)
         links = 0
         problem = self._folder(at)
@@ -95,21 +91,21 @@ class Trust:
                 problem = self._folder(at)
                 continue
             status = os.lstat(at / step)
-            if stat.S_ISLNK(status.st_mode):
-                links += 1
-                if links > _MOST_LINKS:
-                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(at / step))
-                problem = self._owned(at / step, status)
-                target = Path(os.readlink(at / step))
-                if target.is_absolute():
-                    at, further = self._start(target)
-                    rest += further
-                    problem = problem or self._folder(at)
-                else:
-                    rest += target.parts[::-1]
+            if not stat.S_ISLNK(status.st_mode):
+                at /= step
+                problem = self._folder(at, status) if rest else check(at, status)
                 continue
-            at /= step
-            problem = self._folder(at) if rest else self._script(at, status)
+            links += 1
+            if links > _MOST_LINKS:
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), str(at / step))
+            problem = self._owned(at / step, status)
+            target = Path(os.readlink(at / step))
+            if target.is_absolute():
+                at, further = self._start(target)
+                rest += further
+                problem = problem or self._folder(at)
+            else:
+                rest += target.parts[::-1]
         return problem
 
     def _start(self, path: Path) -> tuple[Path, list[str]]:
@@ -119,10 +115,10 @@ class Trust:
                 return self.root, list(path.relative_to(root).parts[::-1])
         return Path("/"), list(path.parts[:0:-1])
 
-    def _folder(self, folder: Path) -> Problem | None:
+    def _folder(self, folder: Path, status: os.stat_result | None = None) -> Problem | None:
         """A sticky one outside (/tmp) may be written by all: what trusted users own there, others cannot replace."""
         if folder not in self._folders:
-            status = os.lstat(folder)
+            status = status or os.lstat(folder)
             sticky = bool(status.st_mode & stat.S_ISVTX) and not folder.is_relative_to(self.root)
             problem = self._owned(folder, status)
             self._folders[folder] = problem if problem or sticky else self._modes(folder, status)

@@ -33,14 +33,14 @@ def compose(data: bytes, file: str) -> Node | None:
         text = data.decode("utf-8-sig")
         root: Any = yaml.compose(text, Loader=loader)
     except UnicodeDecodeError as error:
-        problem = Problem("E301", "not UTF-8 text.", "Save it as UTF-8.", file, data.count(b"\n", 0, error.start) + 1)
+        problem = Problem("E601", "not UTF-8 text.", "Save it as UTF-8.", file, data.count(b"\n", 0, error.start) + 1)
     except yaml.MarkedYAMLError as error:
         problem = _syntax(error, text, file)
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        problem = Problem("E301", f"a control character ({error.character!r}).", "Remove it.", file, line)
+        problem = Problem("E601", f"a control character ({error.character!r}).", "Remove it.", file, line)
     except RecursionError:  # the Python loader; the C one has a limit of its own
-        problem = Problem("E301", "nested too deeply.", "Flatten it.", file, 1)
+        problem = Problem("E601", "nested too deeply.", "Flatten it.", file, 1)
     else:
         return root  # type: ignore[no-any-return] # a Node or None
     raise SettingsError((problem,))
@@ -55,7 +55,7 @@ def _syntax(error: Any, text: str, file: str) -> Problem:
     started = error.context_mark.line + 1 if error.context_mark else line
     if started != line:
         said += f" ({error.context}, from line {started})"
-    return Problem("E301", f"not YAML: {said}, at {here.strip()[:60]!r}.", _mend(here, said), file, line)
+    return Problem("E601", f"not YAML: {said}, at {here.strip()[:60]!r}.", _mend(here, said), file, line)
 
 
 def _mend(here: str, said: str) -> str:
