@@ -175,6 +175,7 @@ def test_a_time_out_is_no_answer_whatever_was_printed() -> None:
         ),
         pytest.param(1, "Job has already finished for job 7\nslurm_suspend error: No error", True, id="finished"),
         pytest.param(1, "Job is no longer pending execution for job 1", True, id="runs"),
+        pytest.param(1, "7_0-2: Job has already finished\n7_3-5: No error", True, id="a part of an array is gone"),
         pytest.param(
             1, "scancel: error: Kill job error on job id 7: Job/step already completing or completed", True, id="ends"
         ),

@@ -127,7 +127,7 @@ _USAGE = 255  # what sbatch exits with where it does not understand its command 
 
 # Said about one id of several, and no reason to think that the rest was not done.
 _GONE = re.compile(
-    r"invalid job id|already finished|already complet|no longer pending|slurm_suspend error: no error",
+    r"invalid job id|already finished|already complet|no longer pending|: no error$",
     re.IGNORECASE,
 )
 

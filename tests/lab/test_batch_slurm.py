@@ -119,6 +119,18 @@ def test_a_part_of_an_array_is_held_marked_and_freed(bench: Bench) -> None:
     assert all((job.comment, job.held) == ("own", False) for job in bench.jobs(job_id))
 
 
+def test_an_array_of_which_a_part_has_ended_is_held_freed_and_cancelled_as_a_whole(bench: Bench) -> None:
+    job_id = bench.submit(options=("--array=0-9",), begin=FAR, comment="own", held=False)
+    bench.slurm.cancel([f"{job_id}_[0-2,6]"])
+    assert {job.tasks for job in bench.jobs(job_id) if job.live} == {"[3-5,7-9]"}
+    bench.slurm.hold([job_id], "mark own")
+    assert [(job.comment, job.held) for job in bench.jobs(job_id) if job.live] == [("mark own", True)]
+    bench.slurm.free([job_id], "own")
+    assert {(job.comment, job.held) for job in bench.jobs(job_id) if job.live} == {("own", False)}
+    bench.slurm.cancel([job_id])
+    assert not any(job.live for job in bench.jobs(job_id))
+
+
 def test_long_task_lists_are_not_cut(bench: Bench) -> None:
     tasks = ",".join(str(n) for n in (*range(0, 200, 2), *range(300, 400, 3)))
     (job,) = bench.jobs(bench.submit(options=(f"--array={tasks}",)))
