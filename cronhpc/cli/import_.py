@@ -1,0 +1,289 @@
+"""`cronhpc import crontab|scrontab FILE|-`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.cli import ATTENTION, FINE
+from cronhpc.cli.commands import UsageError
+from cronhpc.cli.common import is_mine, paths_of
+from cronhpc.core.model import CronhpcError
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from cronhpc.cli.door import Door
+    from cronhpc.convert.entries import Imported
+    from cronhpc.convert.table import Surroundings, Table
+    from cronhpc.core.model import Settings
+    from cronhpc.store.paths import Paths
+
+HELP = (
+    "Take over a crontab or a scrontab: each entry becomes a script in cron.d/. The table itself is not changed. "
+    "What has no counterpart is reported line by line. Safe to repeat."
+)
+EXAMPLE = """
+crontab -l | cronhpc import crontab -
+scrontab -l > table && cronhpc import scrontab table --dry-run
+"""
+_MOST = 4 * 1024 * 1024  # bytes; more is no table
+_EDITORS = {"crontab": "crontab -e", "scrontab": "scrontab -e"}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Its own options."""
+    parser.add_argument("kind", choices=tuple(_EDITORS), help="what the table is")
+    parser.add_argument("file", metavar="FILE", help="the table; - for standard input")
+    parser.add_argument("--dry-run", action="store_true", help="print the scripts, write nothing")
+    parser.add_argument("--system", action="store_true", help="a user's name stands before each command (/etc/crontab)")
+    parser.add_argument("--timezone", metavar="ZONE", help="the clock that the table ran by (else this machine's)")
+
+
+def run(args: argparse.Namespace, door: Door) -> int:
+    """Exit code 1 if something is left for a person to decide."""
+    from cronhpc.convert import crontab, scrontab
+    from cronhpc.convert.entries import named
+
+    data = _input(args.file)
+    target = _target(args, door)
+    reader = crontab if args.kind == "crontab" else scrontab
+    table = reader.read(data, _around(args, target.settings, door))
+    rows = named(table, target.names, target.marks)
+    if not args.dry_run and target.paths is not None:
+        _write(target.paths, target.settings, rows)
+    if args.json:
+        door.json(_facts(args, target, table, rows))
+    else:
+        door.say("\n".join(_told(args, door, target, table, rows)))
+    return ATTENTION if any(remark.look for remark in table.remarks) else FINE
+
+
+# --- what goes in --------------------------------------------------------------------------------------------------
+
+
+def _input(file: str) -> bytes:
+    """The table's bytes. Raises CronhpcError."""
+    try:
+        if file == "-":
+            data = sys.stdin.buffer.read(_MOST + 1)
+        else:
+            with Path(file).expanduser().open("rb") as stream:
+                data = stream.read(_MOST + 1)
+    except OSError as error:
+        raise CronhpcError(f"{file} cannot be read: {error.strerror}. Nothing was done.") from None
+    if len(data) > _MOST:
+        raise CronhpcError(f"{file} holds more than {_MOST // 1024**2} MB, which is no table. Nothing was done.")
+    return data
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    """The cron directory that gets the scripts; `paths` None: there is none yet (a dry run)."""
+
+    paths: Paths | None
+    settings: Settings
+    names: frozenset[str] = frozenset()
+    marks: dict[str, str] = field(default_factory=dict)  # mark of an earlier import -> source
+
+
+def _target(args: argparse.Namespace, door: Door) -> _Target:
+    """Raises DirectoryError, SettingsError, CronhpcError."""
+    from cronhpc.core.model import Settings
+    from cronhpc.store.paths import DirectoryError
+    from cronhpc.store.settings import read_settings
+
+    try:
+        paths = paths_of(args, door)
+    except DirectoryError:
+        if args.dry_run:
+            return _Target(None, Settings())
+        raise
+    if not args.dry_run and not is_mine(paths):
+        raise CronhpcError(
+            f"{paths.root} is another user's: jobs run as its owner. Make your own: cronhpc init --dir …"
+        )
+    settings = read_settings(paths.settings)
+    names = {row.name for row in settings.entries}
+    marks: dict[str, str] = {}
+    try:
+        for name, mark, source in _scripts(paths, settings):
+            names.add(name)
+            if mark:
+                marks.setdefault(mark, source)
+    except OSError as error:
+        raise CronhpcError(f"{error.filename} cannot be read: {error.strerror}. Nothing was done.") from None
+    return _Target(paths, settings, frozenset(names), marks)
+
+
+def _scripts(paths: Paths, settings: Settings) -> Iterator[tuple[str, str, str]]:
+    """(name, mark, source) of every file that has, or would take, an entry's name. Raises OSError."""
+    from cronhpc.convert.script import MARK
+    from cronhpc.store.entries import read_script, scan
+
+    for folder in (*(f"cron.{name}" for name, _ in settings.folders), "cron.d"):
+        for each in scan(paths.root, folder, []):
+            match = MARK.search(read_script(each.path))
+            yield each.name, match[1].decode() if match else "", each.source
+        if (paths.root / folder).is_dir():
+            for path in (paths.root / folder).iterdir():
+                yield path.name.removesuffix(".slurm"), "", ""
+
+
+def _around(args: argparse.Namespace, settings: Settings, door: Door) -> Surroundings:
+    from cronhpc.convert.table import Surroundings
+    from cronhpc.convert.zone import is_zone
+    from cronhpc.read import user_name
+
+    if args.system and args.kind != "crontab":
+        raise UsageError("--system is about system crontabs; a scrontab names no users.")
+    if args.timezone and not is_zone(args.timezone):
+        raise UsageError(f"--timezone={args.timezone}: there is no such time zone. Write one like Europe/Paris.")
+    return Surroundings(
+        user=user_name(os.getuid()),
+        timezone=args.timezone or _zone(settings, door),
+        alerts=bool(settings.alerts_command or settings.alerts_apprise),
+        system=args.system,
+    )
+
+
+def _zone(settings: Settings, door: Door) -> str:
+    """The machine's, which tables run by, where entries that name none run by another; else ""."""
+    from cronhpc.cli.door import machine_zone_key
+    from cronhpc.read import machine_zone
+
+    machine = machine_zone_key()
+    return machine if machine not in {"", settings.timezone or machine_zone(door.environ)} else ""
+
+
+# --- what is written -----------------------------------------------------------------------------------------------
+
+
+def _write(paths: Paths, settings: Settings, rows: tuple[Imported, ...]) -> None:
+    """The scripts that are not there yet; a paused one's switch first, so that it never runs in between."""
+    from cronhpc.store.files import create_once
+    from cronhpc.store.switches import set_switch
+
+    for row in rows:
+        if row.there:
+            continue
+        path = paths.root / row.path
+        try:
+            if row.job.paused:
+                set_switch(
+                    paths.pause, row.name, "imported: it was disabled in the scrontab", None, settings.kill_group
+                )
+            path.parent.mkdir(mode=0o755, exist_ok=True)
+            if not create_once(path, row.script, whole=True):
+                raise CronhpcError(f"{path} was made by someone else just now. Import again: what is done is kept.")
+            path.chmod(0o700)  # as private as the table was
+        except OSError as error:
+            what = f"{path} cannot be written: {error.strerror}."
+            raise CronhpcError(f"{what} Import again when that is mended: what is done is kept.") from None
+
+
+# --- what is said --------------------------------------------------------------------------------------------------
+
+
+def _facts(args: argparse.Namespace, target: _Target, table: Table, rows: tuple[Imported, ...]) -> dict[str, Any]:
+    from cronhpc.views.text import clean
+
+    return {
+        "source": table.source,
+        "dry_run": args.dry_run,
+        "directory": str(target.paths.root) if target.paths else None,
+        "entries": [
+            {
+                "name": row.name,
+                "path": row.path,
+                "line": row.job.line,
+                "cron": row.cron,
+                "state": "there" if row.there else "planned" if args.dry_run else "written",
+                "paused": row.job.paused,
+                "script": clean(row.script.decode("utf-8", "surrogateescape")) if args.dry_run else None,
+            }
+            for row in rows
+        ],
+        "remarks": [
+            {"line": r.line, "what": clean(r.what), "mend": clean(r.mend), "look": r.look} for r in table.remarks
+        ],
+        "lines": [{"line": each.number, "kind": each.kind, "entry": each.entry or None} for each in table.lines],
+    }
+
+
+def _told(
+    args: argparse.Namespace, door: Door, target: _Target, table: Table, rows: tuple[Imported, ...]
+) -> Iterator[str]:
+    from cronhpc.views import text
+
+    if not rows and not table.remarks:
+        yield _nothing(args, table)
+        return
+    new = [row for row in rows if not row.there]
+    if args.dry_run:
+        for row in new:
+            yield f"--- {row.path}"
+            yield text.lines(row.script.decode("utf-8", "surrogateescape")).rstrip("\n")
+            yield ""
+    yield from _list(args, door, target, new)
+    for row in rows:
+        if row.there:
+            yield f"already there: {text.name(row.name)} ({text.clean(row.there)}), from line {row.job.line}"
+    yield from _remarks("needs a person", [str(each) for each in table.remarks if each.look])
+    yield from _remarks("notes", [str(each) for each in table.remarks if not each.look])
+    if new:
+        yield ""
+        yield from _next(args, target, new)
+
+
+def _nothing(args: argparse.Namespace, table: Table) -> str:
+    if table.absent:
+        return f"there is no {args.kind}: nothing to import"
+    if not table.lines:
+        return f"nothing to import: the input is empty. If there should be entries, look what `{args.kind} -l` says"
+    return f"nothing to import: there is no entry among {len(table.lines)} lines"
+
+
+def _list(args: argparse.Namespace, door: Door, target: _Target, new: list[Imported]) -> Iterator[str]:
+    from cronhpc.views.style import Column, table
+    from cronhpc.views.text import count, name
+
+    where = door.style().path(str(target.paths.root / "cron.d")) if target.paths else "cron.d"
+    if args.dry_run:
+        yield f"{count(len(new), 'script')} for {where}; nothing was written (--dry-run)"
+    elif new:
+        yield f"imported {count(len(new), 'entry', 'entries')} into {where}"
+    else:
+        yield f"nothing new for {where}"
+    columns = [Column("ENTRY"), Column("LINE", right=True), Column("#CRON"), Column("")]
+    rows = [[name(row.name), str(row.job.line), row.cron, "paused" if row.job.paused else ""] for row in new]
+    if rows:
+        yield from table(columns, rows, door.style())
+
+
+def _remarks(title: str, remarks: list[str]) -> Iterator[str]:
+    from cronhpc.views.text import clean
+
+    if remarks:
+        yield ""
+        yield title
+        yield from (f"  {clean(each)}" for each in remarks)
+
+
+def _next(args: argparse.Namespace, target: _Target, new: list[Imported]) -> Iterator[str]:
+    from cronhpc.views.text import command, word
+
+    edit = _EDITORS[args.kind]
+    yield f"the {args.kind} is as it was and still runs them: when all is well here, remove them there ({edit})"
+    if args.dry_run or target.paths is None:
+        return
+    paused = [row for row in new if row.job.paused]
+    yield from (f"to go on with a paused one: {command('resume', row.name)}" for row in paused[:1])
+    yield "look at them: cronhpc check; when they run: cronhpc next"
+    root = target.paths.root
+    files = [root / row.path for row in new] + [root / "pause" / row.name for row in paused]
+    yield f"undo: rm {' '.join(word(str(path)) for path in files)}"

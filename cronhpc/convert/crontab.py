@@ -1,0 +1,231 @@
+"""A crontab as cronie reads it (entry.c, env.c, do_command.c, crontab.5), line by line."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from cronhpc.convert import cron_fields
+from cronhpc.convert.percent import split_percent
+from cronhpc.convert.table import Builder, Job, Kind, Surroundings, Table, says_none, source_lines
+from cronhpc.convert.variables import cron_variable, is_shell_name
+from cronhpc.convert.zone import zone_of
+from cronhpc.core.grammar import ScheduleError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_ENTRY = re.compile(r"(?P<quiet>-?)(?P<when>@\S+|(?:[^\s@]\S*[ \t]+){4}\S+)(?:[ \t]+(?P<rest>.*))?")
+_USER = re.compile(r"(?P<user>\S+)(?:[ \t]+(?P<command>.*))?")
+_WHOSE = frozenset({"root", "nobody", "daemon", "www-data", "apache", "nginx", "postgres", "mysql", "munge", "slurm"})
+_SET_BY_CRON = frozenset({"LOGNAME", "USER"})
+_ONLY_MAIL = frozenset({"MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING"})
+
+
+def read(data: bytes, around: Surroundings) -> Table:
+    """The table in `data`. Never raises: what cannot be read is a remark on its line."""
+    lines, windows = source_lines(data)
+    if says_none(lines):
+        return Table("crontab", (), (), (), absent=True)
+    reader = _Reader(around)
+    for number, line in enumerate(lines, 1):
+        reader.line(number, line)
+    if windows:
+        reader.builder.note(1, "Windows line ends, at which cron's commands fail: taken off.")
+    if data and not data.endswith(b"\n") and reader.builder.kinds[len(lines)] is Kind.ENTRY:
+        reader.builder.note(len(lines), "the last line has no line end, so that cron passes it over: taken as meant.")
+    return reader.builder.table(lines)
+
+
+class _Reader:
+    """The lines in order: a variable holds for the entries below it."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self.around = around
+        self.builder = Builder("crontab")
+        self.variables: dict[str, str] = {}
+
+    def line(self, number: int, text: str) -> None:
+        bare = text.lstrip(" \t")
+        if not bare.strip():
+            self.builder.kinds[number] = Kind.BLANK
+        elif bare.startswith("#"):
+            self._comment(number, bare)
+        elif "\0" in bare:
+            self.builder.report(number, "a NUL byte is in it.", "Remove it.")
+        else:
+            setting = cron_variable(bare)
+            if setting is None:
+                self._entry(number, bare)
+            else:
+                self._variable(number, *setting)
+
+    def _comment(self, number: int, text: str) -> None:
+        self.builder.comment(number, text.rstrip())
+        if text.startswith("#SCRON"):
+            what = "#SCRON is scrontab's word; cron takes it for a comment, and so it is kept."
+            self.builder.note(number, what, "If this is a scrontab: cronhpc import scrontab", look=True)
+
+    # --- variables
+
+    def _variable(self, number: int, name: str, value: str) -> None:
+        if name in _SET_BY_CRON:
+            self.builder.kinds[number] = Kind.VARIABLE
+            self.builder.note(number, f"{name}: cron sets it itself, whatever the table says; so does cronhpc.")
+        elif name == "RANDOM_DELAY":
+            mend = "Write H for a minute or an hour (#CRON H 4 * * *): a fixed one, chosen by the entry's name."
+            self._no_counterpart(number, f"RANDOM_DELAY={value}: nothing is delayed by chance here.", mend)
+        elif name != "CRON_TZ" and not is_shell_name(name):
+            what = f'"{name}": no shell can set a variable of that name.'
+            self._no_counterpart(number, what, "Rename it, or set it with env in the command.")
+        else:
+            self.builder.kinds[number] = Kind.VARIABLE
+            self.variables[name] = value
+            self._remark(number, name, value)
+
+    def _no_counterpart(self, number: int, what: str, mend: str) -> None:
+        """As `report`, but the comments above may be about what follows."""
+        self.builder.kinds[number] = Kind.REPORTED
+        self.builder.note(number, what, mend, look=True)
+
+    def _remark(self, number: int, name: str, value: str) -> None:
+        special = _REMARKS.get(name)
+        said = special(value, self.around) if special else ("", "", False)
+        if said[0]:
+            self.builder.note(number, said[0], said[1], look=said[2])
+        elif name in _ONLY_MAIL:
+            self.builder.note(number, f"{name} is about cron's mail, which is not sent; the commands still see it.")
+        elif "$" in value or value.startswith("~"):
+            what = f"{name}: cron expands nothing in a value; the script holds it as cron passed it on."
+            self.builder.note(number, what)
+        elif " #" in value:
+            self.builder.note(number, f"{name}: cron has no comments behind a value: the # and what follows are in it.")
+
+    # --- entries
+
+    def _entry(self, number: int, text: str) -> None:
+        match = _ENTRY.fullmatch(text)
+        if match is None:
+            self.builder.report(number, _unreadable(text), "Five fields are needed, then a command.")
+            return
+        when = " ".join(match["when"].split())
+        try:
+            schedule = cron_fields.as_cron(when)
+        except ScheduleError as error:
+            self.builder.report(number, f'"{error.text}": {error.what}', f"{error.mend} It is not imported.")
+            return
+        command = self._command(number, match["rest"] or "")
+        zone = self._zone(number)
+        if command is None or zone is None:
+            return
+        if match["quiet"]:
+            self.builder.note(number, "the - in front keeps cron from logging the command: left out.")
+        if schedule != when:
+            self.builder.note(number, f"cron draws ~ anew at each load: written as {schedule}, chosen once by name.")
+        self._add(number, schedule, zone, command)
+
+    def _command(self, number: int, rest: str) -> str | None:
+        """What is run, without the user before it; None where there is none, or none of ours."""
+        if self.around.system:
+            return self._as_user(number, rest)
+        word, behind = (*rest.split(None, 1), "", "")[:2]
+        if (word in _WHOSE or word == self.around.user) and behind and not behind.startswith("-"):
+            what = f'"{word}" in front of the command is the user of a system crontab.'
+            self.builder.report(number, what, "Read such a table with --system. It is not imported.")
+            return None
+        return self._some(number, rest)
+
+    def _as_user(self, number: int, rest: str) -> str | None:
+        match = _USER.fullmatch(rest)
+        if match is None or not match["command"]:
+            self.builder.report(number, "no user and command behind the schedule.", "Is this a user's own crontab?")
+            return None
+        if match["user"] != self.around.user:
+            what = f"it runs as {match['user']}; a cron directory's jobs run as its owner, here {self.around.user}."
+            self.builder.report(number, what, f"Let {match['user']} import it.")
+            return None
+        return self._some(number, match["command"])
+
+    def _some(self, number: int, command: str) -> str | None:
+        if not command or command.startswith("*"):
+            what = "no command behind the schedule." if not command else "six fields of time: cron has five."
+            self.builder.report(number, what, "Correct the line. It is not imported.")
+            return None
+        return command
+
+    def _zone(self, number: int) -> str | None:
+        if "CRON_TZ" not in self.variables:
+            return self.around.timezone
+        zone = zone_of(self.variables["CRON_TZ"])
+        if zone is None:
+            what = f"CRON_TZ={self.variables['CRON_TZ']} is no name of a time zone."
+            self.builder.report(number, what, "Write one like Europe/Paris in the table. It is not imported.")
+        return zone
+
+    def _add(self, number: int, schedule: str, zone: str, command: str) -> None:
+        run, stdin = split_percent(command)
+        if not run.strip():
+            self.builder.report(number, "no command before the %.", r"Write \% for the character.")
+            return
+        variables = dict(self.variables)
+        shell = variables.get("SHELL", "/bin/sh")
+        if not shell.startswith("/") or " " in shell:
+            what = f"SHELL={shell}: cron needs the whole path of a program, so this command never ran."
+            self.builder.report(number, what, "Write SHELL=/bin/bash in the table. It is not imported.")
+            return
+        comments = self.builder.take_comments(number)
+        pairs = tuple(variables.items())
+        self.builder.add(Job(number, schedule, run, zone, stdin, shell, pairs, comments=comments))
+        if re.match(r"(?:\S*/)?sbatch\s", run):
+            mend = "Simpler: put that script into cron.d/ itself, with the #CRON line."
+            self.builder.note(number, "its command is sbatch: the imported job would only submit another.", mend)
+
+
+def _unreadable(text: str) -> str:
+    if re.match(r"[A-Za-z_]\w*\s*=", text):
+        return "neither a setting nor an entry: something follows the closed quote, or one is open."
+    return "neither a comment, a setting nor an entry; cron has no continued lines."
+
+
+# --- what is to be said of variables -------------------------------------------------------------------------------
+
+_Said = tuple[str, str, bool]
+
+
+def _mailto(value: str, around: Surroundings) -> _Said:
+    if not value:
+        return 'MAILTO="": cron mailed nothing; what a run prints is in log/.', "", False
+    what = f"MAILTO={value}: cron mailed what runs print; here it is kept in log/NAME/."
+    if around.alerts:
+        return what, "The alerts in cronhpc.yaml tell of failures.", False
+    command = f"alerts: {{command: mail -s cronhpc {value.replace(',', ' ')}}}"
+    return what, f"To be told of failures, write in cronhpc.yaml: {command}", False
+
+
+def _tz(value: str, _: Surroundings) -> _Said:
+    return f"TZ={value} is the commands' clock, not the schedule's: cron has CRON_TZ for that.", "", False
+
+
+def _cron_tz(value: str, _: Surroundings) -> _Said:
+    zone = zone_of(value)
+    if zone == "UTC" and value.removeprefix(":") not in {"UTC", "GMT", "Etc/UTC"}:
+        what = f'CRON_TZ="{value}" is no time zone that cron knows, so it took UTC: written as --timezone=UTC.'
+        return what, "Correct --timezone in the scripts if another was meant.", True
+    return "", "", False
+
+
+def _home(value: str, _: Surroundings) -> _Said:
+    return f"HOME={value}: cron runs commands in there, and so do the scripts.", "", False
+
+
+def _bash_env(_value: str, _: Surroundings) -> _Said:
+    return "BASH_ENV: bash reads it before a command, as under cron; /bin/sh (cron's SHELL) does not.", "", False
+
+
+_REMARKS: dict[str, Callable[[str, Surroundings], _Said]] = {
+    "MAILTO": _mailto,
+    "TZ": _tz,
+    "CRON_TZ": _cron_tz,
+    "HOME": _home,
+    "BASH_ENV": _bash_env,
+}

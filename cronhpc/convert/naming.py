@@ -1,0 +1,96 @@
+"""An entry's name, from the program that its command runs."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator
+
+_SKIPPED = frozenset(
+    {"cd", "test", "[", "[[", "sleep", "source", ".", "export", "set", "unset", "umask", "ulimit", "module", "conda"}
+    | {"mkdir", ":", "true", "eval", "if", "then", "trap"}
+)
+_WRAPPERS = frozenset(
+    {"nice", "ionice", "nohup", "time", "timeout", "flock", "env", "sudo", "exec", "command", "builtin", "setsid"}
+    | {"stdbuf", "taskset", "unbuffer", "systemd-run", "chronic", "cronic", "srun", "sbatch"}
+)
+_INTERPRETERS = re.compile(r"(?:python|pypy|perl|ruby|node|Rscript|julia|bash|sh|dash|zsh|ksh|php|uv|poetry)[\d.]*")
+_ENDINGS = re.compile(r"\.(?:sh|bash|zsh|ksh|csh|py|pl|rb|R|r|jl|js|php|slurm|sbatch|job|exe|bin)$")
+_LONGEST = 60
+
+
+def name_of(command: str, job_name: str = "") -> str:
+    """A name for what `command` runs, fit for a file; "job" where nothing in it gives one."""
+    if job_name:
+        return _fit(_stem(job_name))
+    for words in _commands(command):
+        found = _program(words)
+        if found:
+            return _fit(_stem(found))
+    return "job"
+
+
+def _commands(command: str) -> Iterator[list[str]]:
+    """The simple commands of a line, roughly: nothing depends on it but a name."""
+    for part in re.split(r"&&|\|\||[;|\n]", command):
+        try:
+            words = shlex.split(part, comments=True)
+        except ValueError:  # an open quote: the split was too rough
+            words = part.split()
+        if words:
+            yield words
+
+
+def _program(words: list[str]) -> str:
+    """The program of one command, behind settings and wrappers; "" for what is only in its way."""
+    rest = [word for word in words if word not in {"(", "{", "!"}]
+    while rest:
+        word = rest.pop(0)
+        bare = word.lstrip("({").rpartition("/")[2]
+        if re.match(r"[A-Za-z_]\w*=", word):
+            continue
+        if bare in _SKIPPED:
+            return ""
+        if bare in _WRAPPERS:
+            rest = _behind(bare, rest)
+        elif _INTERPRETERS.fullmatch(bare):
+            return _argument(rest) or bare
+        else:
+            return word
+    return ""
+
+
+def _behind(wrapper: str, words: list[str]) -> list[str]:
+    """The words that a wrapper runs: without its options, and the one argument that some take first."""
+    at = 0
+    while at < len(words) and (words[at].startswith("-") or "=" in words[at]):
+        takes = words[at] in {"-n", "-c", "-w", "-k", "-u", "-p", "-t", "-s", "-E"} and wrapper != "srun"
+        at += 2 if takes else 1
+    if wrapper in {"timeout", "flock", "taskset"}:
+        at += 1
+    return words[at:]
+
+
+def _argument(words: list[str]) -> str:
+    """The script, or the module, that an interpreter is given."""
+    for at, word in enumerate(words):
+        if word == "-m" and at + 1 < len(words):
+            return words[at + 1]
+        if re.fullmatch(r"-[a-z]*c", word) and at + 1 < len(words):
+            return next((found for part in _commands(words[at + 1]) if (found := _program(part))), "")
+        if word == "run" or word.startswith("-"):
+            continue
+        return word
+    return ""
+
+
+def _stem(program: str) -> str:
+    return _ENDINGS.sub("", program.rstrip("/").rpartition("/")[2])
+
+
+def _fit(name: str) -> str:
+    """Fit for a file, a switch and a command line: no dot or dash first, no job id, not ALL."""
+    plain = re.sub(r"[^A-Za-z0-9._+-]+", "-", name).strip("-.")[:_LONGEST].rstrip("-.")
+    if not plain:
+        return "job"
+    return f"job-{plain}" if plain.upper() == "ALL" or re.fullmatch(r"[0-9]+(?:_.*)?", plain) else plain
