@@ -274,7 +274,7 @@ class _Again:
     def _carry_out(self, world: World, decisions: Sequence[Decision]) -> tuple[Outcome, ...]:
         plan = Plan(tuple(decisions), self.now)
         outcomes = Actor(self.site, world).carry_out(plan)
-        for problem in record(self.site, self.reading, plan, outcomes):
+        for problem in record(self.site, self.reading, plan, outcomes).problems:
             self.lines.append(str(problem))
         return outcomes
 

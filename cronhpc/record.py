@@ -7,11 +7,12 @@ its watermarks, then the claims that both have outlived.
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core import model
-from cronhpc.core.model import ClaimState, Done, EntryState, Key, Problem, Reason, Result, entry_id
+from cronhpc.core import alerts, model
+from cronhpc.core.alerts import Alert
+from cronhpc.core.model import FAILURES, ClaimState, Done, EntryState, Key, Problem, Reason, Result, entry_id
 from cronhpc.core.outcome import counted
 from cronhpc.core.slots import FUTURE
 from cronhpc.store import history
@@ -30,7 +31,16 @@ _HOUR = 60  # minutes
 _OLD_TEMPORARY = 3600
 
 
-def record(site: Site, reading: Reading, plan: Plan, outcomes: Sequence[Outcome]) -> tuple[Problem, ...]:
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What the disk refused, and what is to be told to people."""
+
+    problems: tuple[Problem, ...]
+    alerts: tuple[Alert, ...] = ()
+    pings: tuple[tuple[str, str, str], ...] = ()  # (address as written, start | success | fail, entry)
+
+
+def record(site: Site, reading: Reading, plan: Plan, outcomes: Sequence[Outcome]) -> Recorded:
     """Write down what came of the plan. What the disk refuses is a problem, and no reason to lose the rest."""
     keeper = _Keeper(site, reading, plan, outcomes)
     problems: list[Problem] = []
@@ -43,7 +53,8 @@ def record(site: Site, reading: Reading, plan: Plan, outcomes: Sequence[Outcome]
             mend = "Make room or mend the quota; nothing that was submitted is forgotten (state/claims)."
             problems.append(Problem("E330", what, mend))
             break
-    return tuple(problems)
+    full = [Alert("once", "disk", problem.what) for problem in problems]
+    return Recorded(tuple(problems), (*keeper.alerts, *full), tuple(keeper.pings))
 
 
 class _Keeper:
@@ -64,6 +75,8 @@ class _Keeper:
         self.settled: list[Claim] = [
             claim for claim in self.world.claims if claim.state is ClaimState.SETTLED and claim.ending is not None
         ]
+        self.alerts: list[Alert] = []
+        self.pings: list[tuple[str, str, str]] = []
         self._look_again()
         self._note_slots()
         for outcome in outcomes:
@@ -134,6 +147,8 @@ class _Keeper:
             self._count_submission(key, beyond=decision.reason in {Reason.RETRY, Reason.AGAIN} or key.by_hand)
         elif not key.by_hand:
             self._due_still(name)
+        if outcome.done is Done.OK:
+            self._ping(name, "start")
         if outcome.done is Done.FAILED:
             ending = model.Ending(Result.REFUSED, detail=outcome.detail)
             self.settled.append(model.Claim(key, ClaimState.SETTLED, name, ending=ending))
@@ -167,9 +182,16 @@ class _Keeper:
         known = Key.of(state.settled) if state.settled else None
         if not key.by_hand and (known is None or (known.slot, known.attempt) < (key.slot, key.attempt)):
             state = counted(state, self.entries.get(name), ending, key.slot, self.world.now, final=retry_at is None)
+        if ending.result is Result.OK or ending.result in FAILURES:
+            self._ping(name, "success" if ending.result is Result.OK else "fail")
         if state.last.get("slot", 0) <= key.slot:  # type: ignore[operator]  # slots are numbers
             state = replace(state, last=row)
         self.states[name] = state
+
+    def _ping(self, name: str, what: str) -> None:
+        entry = self.entries.get(name)
+        if entry is not None and entry.policies.ping:
+            self.pings.append((entry.policies.ping, what, name))
 
     def _stopped(self, stop: model.Stop, outcome: Outcome) -> None:
         jobs = [*stop.pending, *stop.running]
@@ -207,6 +229,11 @@ class _Keeper:
             elif isinstance(decision, model.KeepLink | model.MoveLink):
                 meta[decision.kind] = decision.job_id
         meta["warned"] = warned
+        standing = alerts.conditions(self.world, self.states, self.outcomes)
+        self.alerts, meta["alerts"] = alerts.told(standing, meta.get("alerts", {}), now)
+        self.alerts += alerts.events(self.world, self.outcomes)
+        if self.site.settings.alerts_ping:
+            self.pings.append((self.site.settings.alerts_ping, "success", "the chain"))
         return meta
 
     def _note_link(self, meta: dict[str, Any], decision: model.SubmitLink, outcome: Outcome) -> None:
@@ -238,6 +265,7 @@ class _Keeper:
         claims = Claims(self.site.paths.claims)
         claims.forget(self.forgettable)
         if not self.world.only:
+            claims.drop_orphans()
             paths = self.site.paths
             for folder in (paths.claims, paths.state, paths.scheduler, paths.root):
                 sweep(folder, self.world.now - _OLD_TEMPORARY)

@@ -23,6 +23,7 @@ from cronhpc.store import lease
 if TYPE_CHECKING:
     from cronhpc.core.model import Outcome, Plan, Problem, World
     from cronhpc.read import Site
+    from cronhpc.record import Recorded
 
 _BY_HAND_WAITS = 20.0  # seconds that `run` waits for a tick at work, then goes on beside it: claims make that safe
 
@@ -62,18 +63,33 @@ def tick(site: Site, now: int, *, link: str = "", resident: bool = False, only: 
         reading = read_world(site, now, link=link, resident=resident, only=only)
         planned = plan(reading.world)
         outcomes = Actor(site, reading.world).carry_out(planned)
-        problems = record(site, reading, planned, outcomes)
+        recorded = record(site, reading, planned, outcomes)
     finally:
         if holder is None:
             lease.give_back(site.paths.state / "lease", me)
     beside = f"the lease of {holder} stood" if holder is not None else ""
-    return Report(reading.world, planned, outcomes, (*reading.problems, *problems), beside)
+    problems = (*reading.problems, *recorded.problems, *_told(site, recorded))
+    return Report(reading.world, planned, outcomes, problems, beside)
+
+
+def _told(site: Site, recorded: Recorded) -> tuple[Problem, ...]:
+    """Alerts go out last, without the lease: a mail server that hangs holds up nobody."""
+    if not recorded.alerts and not recorded.pings:
+        return ()
+    from cronhpc.notify import Ping, send
+
+    about = {"directory": str(site.paths.root), "owner": site.user, "host": site.host}
+    return send(site.settings, recorded.alerts, [Ping(*row) for row in recorded.pings], site.environment, about)
 
 
 def _take(site: Site, me: lease.Holder, patience: float) -> lease.Holder | None:
+    """None: ours, or the disk refuses one. It only saves work: claims are what makes two ticks safe."""
     until = time.monotonic() + patience
     while True:
-        holder = lease.take(site.paths.state / "lease", me, lambda job_id: job_gone(site, job_id))
+        try:
+            holder = lease.take(site.paths.state / "lease", me, lambda job_id: job_gone(site, job_id))
+        except OSError:
+            return None
         if holder is None or time.monotonic() >= until or lease.is_stalled(holder, site.host):
             return holder
         time.sleep(0.1)

@@ -104,8 +104,8 @@ def _flag(value: str | None) -> bool:
 
 def _ping(value: str | None) -> str:
     url = (value or "").strip()
-    if not url.startswith(("https://", "http://")) or len(url.split()) != 1:
-        raise _BadValueError("Write an address that begins with https://.")
+    if not url.startswith(("https://", "http://", "file:", "env:")) or len(url.split()) != 1:
+        raise _BadValueError("Write an address that begins with https://, or file:PATH or env:NAME where it is secret.")
     return url
 
 
