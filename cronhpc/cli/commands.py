@@ -53,8 +53,7 @@ GROUPS = {
 }
 
 _COMMON_WITH_VALUE = ("--dir", "--backend")
-_COMMON = ("--json",)
-_ROOM = 78
+_WIDEST = 100
 
 
 class UsageError(CronhpcError):
@@ -93,7 +92,7 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     prog = f"cronhpc {name}"
     parser = Parser(
         prog=prog,
-        description=module.HELP,
+        description=_wrapped(module.HELP),
         epilog=f"example:\n{_indented(module.EXAMPLE)}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -105,6 +104,13 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     common.add_argument("--json", action="store_true", help="the same facts as JSON, times in ISO 8601")
     common.add_argument("--version", action="version", version=f"cronhpc {__version__}", help="print the version")
     return parser
+
+
+def _wrapped(text: str) -> str:
+    import shutil
+    import textwrap
+
+    return textwrap.fill(text, min(shutil.get_terminal_size().columns, _WIDEST) - 2)
 
 
 def _indented(text: str) -> str:
@@ -182,10 +188,12 @@ def overview() -> str:
         rows = [f"  {name:<{width}}  {words}" for name, words in group.items() if exists(name)]
         lines += [title, *rows, ""] if rows else []
     lines += [
-        "Every command takes --dir DIR, --backend slurm|local, --json, --version, and --help with an example.",
+        "Every command takes --dir DIR, --backend slurm|local, --json, --version,",
+        "and --help, which has an example.",
         "Exit codes: 0 fine, 1 something needs attention, 2 usage or broken.",
         "",
         "example:",
-        "  cronhpc init && cp backup.slurm ~/cron/cron.daily/ && cronhpc start && cronhpc status",
+        "  cronhpc init && cp backup.slurm ~/cron/cron.daily/ && cronhpc start",
+        "  cronhpc status",
     ]
     return "\n".join(lines)

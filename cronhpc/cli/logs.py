@@ -144,7 +144,7 @@ def _print(log: Log, paths: Paths, args: argparse.Namespace, door: Door) -> None
     number = args.lines or (_ON_TERMINAL if door.is_terminal else None)
     if door.is_terminal:
         style = door.style()
-        facts = f"{size(log.size)}, {style.clock(log.modified)} ({style.distance(log.modified)})"
+        facts = f"{size(log.size)}, written {style.distance(log.modified)}"
         door.say(style.paint(f"==> {clean(paths.shown(log.path))} ({facts})", "dim"))
     with log.path.open("rb") as file:
         if number is None and not door.is_terminal:

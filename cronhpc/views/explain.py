@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from cronhpc.core.model import Reason, Result
 from cronhpc.views import runs, text, times
 from cronhpc.views.next import change_words, lowered
+from cronhpc.views.style import wrap
 from cronhpc.views.times import epoch, iso
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ def render(entry: Mapping[str, Any], known: Mapping[str, Any], schedule: Schedul
     if more["clock_change"] and schedule:
         lines.append(_clock_change(more["clock_change"], schedule, style))
     lines += [f"Note: {_noted(note)}" for note in entry["notes"]]
-    return "\n".join(lines)
+    return "\n".join(part for line in lines for part in wrap(line, style.width))
 
 
 def _title(entry: Mapping[str, Any], more: Mapping[str, Any], style: Style) -> str:

@@ -19,7 +19,7 @@ _COLUMNS = (
     Column("WAITED", optional=3),
     Column("JOB", optional=1),
     Column("NODE", optional=4, least=4),
-    Column("DETAIL", optional=5, least=10),
+    Column("DETAIL", least=20),
 )
 
 
