@@ -10,6 +10,7 @@ import pytest
 from cronhpc.core import model
 from cronhpc.core.model import Key, Plan, Problem, Queue, Reason, Result
 from cronhpc.core.plan import plan
+from cronhpc.views import decisions
 from cronhpc.views import plan as view
 from tests.view_situations import BOBS, DIRECTORY_ID, WORLD, at, entry, job, style
 
@@ -139,7 +140,7 @@ def test_each_kind_of_decision_has_its_line(decision: model.Decision, line: str)
 
 def test_every_kind_of_decision_is_known_to_the_view() -> None:
     kinds = set(model.Decision.__args__)
-    assert kinds == set(view._FACTS)
+    assert kinds == set(decisions._FACTS)
 
 
 def test_odd_names_stay_on_their_line() -> None:

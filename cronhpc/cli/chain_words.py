@@ -39,7 +39,7 @@ def report(started: Started, args: argparse.Namespace, door: Door, zone: str, *,
 
 
 def _facts(outcome: Outcome) -> dict[str, Any]:
-    from cronhpc.views.plan import decision_facts
+    from cronhpc.views.decisions import decision_facts
 
     facts = decision_facts(outcome.decision, {})
     return {**facts, "job": outcome.job_id or facts.get("job"), "done": str(outcome.done), "outcome": outcome.detail}

@@ -78,7 +78,7 @@ def _line(outcome: Outcome, report: Report) -> Line:
 
 
 def _outcome(outcome: Outcome, names: dict[Any, str]) -> dict[str, Any]:
-    from cronhpc.views.plan import decision_facts
+    from cronhpc.views.decisions import decision_facts
 
     facts = decision_facts(outcome.decision, names)
     facts["done"] = str(outcome.done)

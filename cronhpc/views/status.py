@@ -89,7 +89,7 @@ _TROUBLE = frozenset({Done.FAILED, Done.PASSING})
 
 def _trouble(outcome: Outcome, now: int) -> Facts:
     """What a tick could not do, and why."""
-    from cronhpc.views.plan import decision_facts
+    from cronhpc.views.decisions import decision_facts
 
     row = decision_facts(outcome.decision, {})
     known = {name: row.get(name) for name in ("decision", "entry", "link", "slot", "job", "switch")}
@@ -101,7 +101,7 @@ def _still(before: Mapping[str, Any] | None, plan: Plan) -> list[Facts]:
     rows = before.get("trouble") if before else None
     if not rows:
         return []
-    from cronhpc.views.plan import decision_facts
+    from cronhpc.views.decisions import decision_facts
 
     wanted = [decision_facts(decision, {}) for decision in plan.decisions]
     asked = {(row["decision"], row.get("entry"), row.get("link"), row.get("slot")) for row in wanted}
