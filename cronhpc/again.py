@@ -254,7 +254,7 @@ class _Again:
         return ran + [pieces.Ran.of(jobs.get(d.key, ""), d.ending) for d in settles]
 
     def _remember_first(self, world: World) -> None:
-        first = world.endings.get(self.record.first)
+        first = (world.endings or {}).get(self.record.first)
         if first is not None and not any(row[0] == self.record.first for row in self.record.ran):
             self.record.ran.insert(0, [self.record.first, str(first.result), first.started, first.ended])
 

@@ -56,8 +56,17 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
     paths = existing(dir_option, environ)
     cache = _load_cache(paths)
     settings = _settings(paths, cache)
-    environment = scrub(_saved_environment(paths) or environ, settings.environment)
-    batch = connect(backend or "", settings, environment, paths.state, script_options=_script_options)
+    known = cache.get("accounting")  # whether there is any; what asking taught an earlier tick
+    saved = {**(_saved_environment(paths) or environ), **{n: environ[n] for n in _THE_CALLERS if n in environ}}
+    batch = connect(
+        backend or "",
+        settings,
+        saved,
+        paths.state,
+        accounting=known[0] if known else None,
+        script_options=_script_options,
+    )
+    environment = scrub(saved, settings.environment)
     uid = os.getuid()
     zone = settings.timezone or machine_zone(environ)
     if cache.get("zone", zone) != zone:
@@ -68,6 +77,9 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
         cache["settings"] = [_print_of(paths.settings), _settings_json(settings)]
         parsed.append("settings")
     return Site(paths, settings, batch, environment, os.uname().nodename, user_name(uid), uid, zone, cache, parsed)
+
+
+_THE_CALLERS = ("SLURM_CONF", "SLURM_JWT")  # which cluster, and as whom: of this very call
 
 
 def _script_options(data: bytes) -> dict[str, str]:
@@ -228,21 +240,23 @@ def switches_now(site: Site, now: int) -> dict[str, Any]:
     return {"switches": found, "switches_unknown": unknown}
 
 
-def _endings(site: Site, world: World) -> Mapping[str, Ending]:
-    """What accounting knows of runs that the queue shows as ended, or not at all; one query for all of them."""
+def _endings(site: Site, world: World) -> Mapping[str, Ending] | None:
+    """What is known of runs that the queue shows as ended, or not at all; one query for all. None: no answer."""
     from cronhpc.batch.port import BatchError
 
     if world.queue is None:
         return {}
     live = {job.id for job in world.queue.jobs if job.live}
-    ids = [c.job_id for c in world.claims if c.job_id and c.state is not ClaimState.SETTLED and c.job_id not in live]
-    if not ids:
+    gone = [c for c in world.claims if c.job_id and c.state is not ClaimState.SETTLED and c.job_id not in live]
+    if not gone:
         return {}
-    since = min((c.at for c in world.claims if c.job_id in ids and c.at), default=world.now - 86400)
+    ids = [claim.job_id for claim in gone if claim.job_id]
+    tokens = {claim.job_id: f"{world.directory_id}/{claim.key}" for claim in gone if claim.job_id}
+    since = min((claim.at for claim in gone if claim.at), default=world.now - 86400)
     try:
-        return site.batch.endings(ids, since - 600)
+        return site.batch.endings(ids, since - 600, tokens)
     except BatchError:
-        return {}
+        return None
 
 
 def directory_id(paths: Paths) -> str:

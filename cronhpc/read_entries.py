@@ -195,6 +195,7 @@ class _Reader:
             "chdir": home if chdir is None else os.path.join(home, chdir),  # noqa: PTH118 - texts
             "comment": header.comment or "",
             "array": header.array is not None,
+            "own_export": header.value("export") or "",
             "holds_itself": header.hold,
             "own_begin": header.begin is not None,
         }
@@ -246,8 +247,10 @@ class _Reader:
             entry, more = self._row_script(entry, row)
             problems += more
         else:
-            gpu = bool({"gres", "gpus", "gpus-per-node", "gpus-per-task"} & set(own))
-            entry = replace(entry, command=_command_text(row), chdir=home, options=self._added(set(own), wants_gpu=gpu))
+            from cronhpc.core.header import asks_for_gpu
+
+            options = self._added(set(own), wants_gpu=asks_for_gpu(own))
+            entry = replace(entry, command=_command_text(row), chdir=home, options=options)
         given = tuple(f"--{name}={value}" if value else f"--{name}" for name, value in row.sbatch)
         entry = replace(
             entry,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 Row = dict[str, Any]
 _HOUR = 60  # minutes
 _OLD_TEMPORARY = 3600
+_ACCOUNTING_AGAIN = 86400
 
 
 @dataclass(frozen=True, slots=True)
@@ -271,8 +272,17 @@ class _Keeper:
                 sweep(folder, self.world.now - _OLD_TEMPORARY)
 
     def write_cache(self) -> None:
+        self._note_accounting()
         if self.site.parsed:
             store_memory.save_cache(self.site.paths.state / "cache.json", self.site.cache)
+
+    def _note_accounting(self) -> None:
+        """Where there is no accounting it is asked for once a day, not at every end of a run."""
+        found, known = getattr(self.site.batch, "accounting", None), self.site.cache.get("accounting")
+        old = known is not None and abs(self.world.now - known[1]) > _ACCOUNTING_AGAIN
+        if (known is None and found is not None) or old:
+            self.site.cache["accounting"] = None if old else [found, self.world.now]
+            self.site.parsed.append("accounting")
 
     def write_status(self) -> None:
         """What everybody may read; also the heartbeat."""

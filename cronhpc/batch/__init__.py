@@ -51,7 +51,14 @@ def connect(
     if backend_name(name, settings, environment) == "slurm":
         from cronhpc.batch.slurm import Slurm
 
-        return Slurm(environment, cluster=settings.cluster, names=settings.environment, accounting=accounting)
+        return Slurm(
+            environment,
+            cluster=settings.cluster,
+            names=settings.environment,
+            accounting=accounting,
+            timeout=settings.timeout,
+            query_timeout=max(1.0, settings.timeout * 2 / 3),
+        )
     from cronhpc.batch.local import Local
 
     return Local(state_dir / "local", environment, names=settings.environment, script_options=script_options)

@@ -27,7 +27,7 @@ from cronhpc.core.model import (
 from cronhpc.core.outcome import ending_of, retry_at
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from cronhpc.core.model import Claim, Decision, Entry, Job, World
     from cronhpc.core.plan import Budget
@@ -188,8 +188,9 @@ def _worst(rows: list[Job]) -> Job | None:
 
 
 def _ended(world: World, claim: Claim, entry: Entry | None, job: Job | None) -> Iterator[Decision]:
-    accounted: Mapping[str, Ending] = world.endings
-    known = accounted.get(claim.job_id or "")
+    if world.endings is None:
+        return  # nobody could be asked how it ended: unknown is not gone
+    known = world.endings.get(claim.job_id or "")
     if claim.state is ClaimState.SUBMITTED and job is None and known is None:
         # A held job does not end by itself: the controller lost it. It never ran, so it may be tried again.
         tries = claim.key.attempt <= (entry.policies.retries if entry else 0) + _LOST_TRIES

@@ -97,6 +97,7 @@ class Entry:
     chdir: str = ""
     comment: str = ""  # the script's own
     array: bool = False
+    own_export: str = ""  # the script's own --export: it would keep the run's variables out
     holds_itself: bool = False  # the script asks for --hold: its runs are left held
     own_begin: bool = False  # the script asks for --begin
     command: str = ""  # a row's command: the text that its script is generated with
@@ -461,11 +462,15 @@ class ChainFacts:
 
 @dataclass(frozen=True, slots=True)
 class LogFile:
-    """A file below log/: path relative to it, and what retention needs."""
+    """A file below log/: path relative to it, and what retention needs.
+
+    `own` false: another user's, or one with a second name elsewhere. It is cleaned by age alone, and its size is 0.
+    """
 
     path: str
     size: int
     modified: int
+    own: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -481,7 +486,7 @@ class World:
     claims: tuple[Claim, ...] = ()
     queue: Queue | None = None
     queue_error: str = ""
-    endings: Mapping[str, Ending] = field(default_factory=dict)  # by job id: what accounting knows
+    endings: Mapping[str, Ending] | None = field(default_factory=dict)  # by job id; None: nobody answered
     switches: tuple[Switch, ...] = ()
     switches_unknown: tuple[str, ...] = ()  # folders of switches that could not be listed
     skipped: tuple[Problem, ...] = ()  # files that are no entries, and why
