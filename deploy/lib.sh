@@ -153,30 +153,39 @@ environments() {
 # --- what is left behind
 
 # Everything started from now on carries this word, whatever session or group it makes for itself.
-mark_descendants() { export CRONHPC_STARTED_BY=$$-$RANDOM-$RANDOM; }
-
-descendants() {
-  local file pid
-  for file in /proc/[0-9]*/environ; do
-    pid=${file#/proc/} pid=${pid%/environ}
-    [ "$pid" != $$ ] && [ "$pid" != "$BASHPID" ] && grep -qsz "^CRONHPC_STARTED_BY=$CRONHPC_STARTED_BY\$" "$file" && say "$pid"
-  done
+mark_descendants() {
+  mark=$$-$RANDOM-$RANDOM
+  export CRONHPC_STARTED_BY=${CRONHPC_STARTED_BY-}:$mark
 }
 
-left_behind() {
+# Their process ids. (What is only a subshell of a script has the environment that the script itself was started in.)
+descendants() {
+  local all=(/proc/[0-9]*/environ) # before grep is there to find itself
+  grep -lsz "^CRONHPC_STARTED_BY=.*:$mark" "${all[@]}" | grep -o '[0-9]*'
+}
+
+# Whether all of them have ended, or do within so many tenths of a second.
+all_ended() { # TENTHS
+  local i
+  for ((i = 0; i < $1; i++)); do
+    [ -n "$(descendants)" ] || return 0
+    sleep 0.1
+  done
+  return 1
+}
+
+# What still runs, a line each: process id and command. What is about to end is given the time.
+left_behind() { # TENTHS
   local pid
-  for pid in $(descendants); do
-    { tr '\0' ' ' <"/proc/$pid/cmdline"; } 2>/dev/null | sed "s/^/  $pid /; s/\$/\n/"
+  all_ended "$1" || for pid in $(descendants); do
+    printf '  %s %s\n' "$pid" "$(tr '\0' ' ' 2>/dev/null <"/proc/$pid/cmdline")"
   done
 }
 
 end_descendants() {
-  local pid try
-  for try in TERM TERM KILL; do
-    for pid in $(descendants); do kill "-$try" "$pid" 2>/dev/null; done
-    for ((i = 0; i < 30; i++)); do
-      [ -n "$(descendants)" ] || return 0
-      sleep 0.1
-    done
+  local pid signal
+  for signal in TERM TERM KILL; do
+    for pid in $(descendants); do kill "-$signal" "$pid" 2>/dev/null; done
+    ! all_ended 30 || return 0
   done
 }

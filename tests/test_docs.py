@@ -1,0 +1,154 @@
+"""The docs against the program: each command, option, setting and schedule they show is one that exists."""
+
+from __future__ import annotations
+
+import io
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from cronhpc.cli import commands, parsers
+from cronhpc.cli.commands import UsageError
+from cronhpc.cli.door import Door
+from cronhpc.core import cron_line, policy
+from cronhpc.store.settings import parse_settings
+
+TOP = Path(__file__).resolve().parent.parent
+DOCS = sorted({TOP / "README.md", *TOP.glob("docs/**/*.md"), *TOP.glob("jobs/**/*.md"), *TOP.glob("deploy/**/*.md")})
+PARSERS = parsers()
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+SPAN = re.compile(r"`([^`\n]+)`")
+NOT_ACTED_UPON_YET = {"record", "ping"}
+OPERATORS = frozenset(";|&<>()")
+OTHER_PROGRAMS = ("deploy/test", "deploy/demo", "deploy/install")
+
+
+def blocks(text: str, *languages: str) -> list[str]:
+    return [body for language, body in FENCE.findall(text) if language in languages]
+
+
+def typed(text: str) -> list[str]:
+    """The command lines in `text`: after a prompt in blocks, and whole in spans of code."""
+    lines = [line[2:] for block in blocks(text, "console") for line in block.splitlines() if line.startswith("$ ")]
+    return lines + SPAN.findall(FENCE.sub("", text))
+
+
+def calls(line: str, program: str) -> list[list[str]]:
+    """The words of each call of `program` in one line of shell; none where it is no shell but prose."""
+    lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
+    commands: list[list[str]] = [[]]
+    try:
+        for word in lexer:
+            if set(word) <= OPERATORS:
+                commands.append([])
+            else:
+                commands[-1].append(word)
+    except ValueError:  # a lone quote
+        return []
+    return [words[1:] for words in commands if words[:1] == [program]]
+
+
+def shown(program: str) -> list[tuple[str, list[str]]]:
+    """(where, words) of each call of `program` in the docs."""
+    rows = []
+    for path in DOCS:
+        for line in typed(path.read_text(encoding="utf-8")):
+            rows += [(f"{path.relative_to(TOP)}: {line}", words) for words in calls(line, program)]
+    return rows
+
+
+COMMANDS = shown("cronhpc")
+
+
+def test_the_docs_show_commands() -> None:
+    """Else the search is broken, and every test below proves nothing."""
+    assert {"init", "start", "status", "run", "plan"} <= {words[0] for _, words in COMMANDS if words}
+
+
+@pytest.mark.parametrize(("where", "words"), COMMANDS, ids=[where for where, _ in COMMANDS])
+def test_a_command_in_the_docs_is_understood(where: str, words: list[str]) -> None:
+    complaint = refused(words)
+    in_prose = len(words) <= 1 and (not words or words[0] in PARSERS)  # named without its NAME
+    assert in_prose or not complaint, f"{where}: {complaint}"
+
+
+def refused(words: list[str]) -> str:
+    """Why the command line does not take these words; "" where it does."""
+    quiet = io.StringIO()
+    try:
+        commands.parse(words, Door(now=0, environ={}, out=quiet, err=quiet, is_terminal=False))
+    except SystemExit as end:  # --help and --version have printed what they should
+        return str(end.code or "")
+    except UsageError as error:
+        return str(error)
+    return ""
+
+
+def options() -> set[str]:
+    """Every option there is: of the commands, of `#CRON` lines, and of the programs in deploy/."""
+    known = {word for parser in PARSERS.values() for action in parser._actions for word in action.option_strings}
+    known |= {f"--{name}" for name in policy.NAMES}
+    for program in OTHER_PROGRAMS:
+        known |= set(re.findall(r"--[a-z][a-z-]+", (TOP / program).read_text(encoding="utf-8")))
+    lab = "".join(path.read_text(encoding="utf-8") for path in (TOP / "deploy/lab/slurmlab").glob("*.py"))
+    return known | set(re.findall(r"--[a-z][a-z-]+", lab)) | {"--hold", "--begin", "--comment"}
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda path: str(path.relative_to(TOP)))
+def test_an_option_in_the_docs_exists(path: Path) -> None:
+    spans = SPAN.findall(FENCE.sub("", path.read_text(encoding="utf-8")))
+    named = {match[0] for span in spans if (match := re.match(r"--[a-z][a-z-]+", span))}
+    assert named <= options()
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda path: str(path.relative_to(TOP)))
+def test_settings_in_the_docs_are_accepted(path: Path) -> None:
+    for block in blocks(path.read_text(encoding="utf-8"), "yaml"):
+        parse_settings(block.encode())
+
+
+@pytest.mark.parametrize("path", DOCS, ids=lambda path: str(path.relative_to(TOP)))
+def test_schedules_in_the_docs_are_accepted(path: Path) -> None:
+    for block in blocks(path.read_text(encoding="utf-8"), "bash", "console"):
+        lines = tuple((n, line) for n, line in enumerate(block.splitlines(), 1) if line.startswith("#CRON"))
+        for line in lines:
+            found, problems = cron_line.read((line,))
+            assert found, line
+            assert not problems, problems
+
+
+def test_the_docs_name_every_policy_that_does_something() -> None:
+    readme = (TOP / "README.md").read_text(encoding="utf-8")
+    assert {name for name in policy.NAMES if f"--{name}" not in readme} == NOT_ACTED_UPON_YET
+
+
+def links() -> list[tuple[Path, str]]:
+    found = []
+    for path in DOCS:
+        text = FENCE.sub("", path.read_text(encoding="utf-8"))
+        found += [(path, target) for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text)]
+    return found
+
+
+@pytest.mark.parametrize(("path", "target"), links(), ids=[f"{p.relative_to(TOP)}: {t}" for p, t in links()])
+def test_a_link_in_the_docs_leads_somewhere(path: Path, target: str) -> None:
+    assert (path.parent / target).exists()
+
+
+@pytest.mark.parametrize("name", sorted(PARSERS))
+def test_the_example_in_a_commands_help_is_understood(name: str) -> None:
+    text = PARSERS[name].format_help().partition("example:")[2]
+    examples = [words for line in text.splitlines() for words in calls(line, "cronhpc")]
+    assert examples, f"cronhpc {name} --help has no example"
+    assert [complaint for words in examples if (complaint := refused(words))] == []
+
+
+def test_python_that_is_asked_for_is_the_same_everywhere() -> None:
+    readme, project = ((TOP / name).read_text(encoding="utf-8") for name in ("README.md", "pyproject.toml"))
+    assert "3.11 or newer" in readme
+    assert 'requires-python = ">=3.11"' in project
+    assert sys.version_info >= (3, 11)
