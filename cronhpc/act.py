@@ -11,7 +11,7 @@ import time
 from typing import TYPE_CHECKING
 
 from cronhpc import launch
-from cronhpc.batch.port import BatchError, Submission
+from cronhpc.batch.port import BatchError, Limited, Submission, Unreachable
 from cronhpc.core import model
 from cronhpc.core.chain import SPARE, comment_words
 from cronhpc.core.model import PAUSED, Done, Outcome, token
@@ -36,7 +36,8 @@ class Actor:
         self.claims = Claims(site.paths.claims)
         self.by = f"{site.host}:{os.getpid()}:{os.urandom(4).hex()}"
         self.outcomes: list[Outcome] = []
-        self.away = ""  # what the batch system last failed with: nothing more is tried in this tick
+        self.away = ""  # what the batch system gave no answer with: nothing more is asked of it in this tick
+        self.limited = ""  # the site's limit that was met: nothing more is submitted in this tick
         self.not_cancelled: set[Key] = set()
         self.recorded: list[launch.Recorded] = []  # held jobs that wait for the one release
         self.until = time.monotonic() + _PATIENCE
@@ -47,8 +48,8 @@ class Actor:
             (model.Stop, self._each(self._stop)),
             (model.Cancel, self._each(self._cancel)),
             ((model.CancelLink, model.MoveLink, model.SubmitLink), self._each(self._link)),
-            (model.Adopt, self._each(self._adopt)),
-            (model.Settle, self._each(self._settle)),
+            (model.Adopt, self._each(self._adopt, asks=False)),
+            (model.Settle, self._each(self._settle, asks=False)),
             (model.Submit, lambda rows: launch.submit_all(self, [r for r in rows if isinstance(r, model.Submit)])),
             (model.Release, lambda rows: launch.release_all(self, [r for r in rows if isinstance(r, model.Release)])),
             (model.Hold, self._each(self._hold)),
@@ -68,19 +69,37 @@ class Actor:
         """Whether this tick has no time left to try more."""
         return time.monotonic() > self.until
 
+    @property
+    def has_time_for_one(self) -> bool:
+        """Whether one more command may run into its time-out."""
+        return time.monotonic() + self.site.settings.timeout <= self.until
+
+    def failed(self, error: BatchError) -> None:
+        """What an error means for the rest of this tick; a plain no to one thing means nothing."""
+        if isinstance(error, Unreachable):
+            self.away = error.text
+        elif isinstance(error, Limited):
+            self.limited = error.text
+
     def note(self, decision: Decision, done: Done, detail: str = "", job_id: str | None = None) -> None:
         """One decision's outcome."""
         self.outcomes.append(Outcome(decision, done, detail, job_id))
 
-    def _each(self, step: Callable[..., str | None]) -> Callable[[Sequence[object]], None]:
-        """Run `step` for each decision; an error of the batch system or the disk is that decision's outcome."""
+    def _each(self, step: Callable[..., str | None], *, asks: bool = True) -> Callable[[Sequence[object]], None]:
+        """Run `step` for each decision; an error of the batch system or the disk is that decision's outcome.
+
+        `asks` the batch system: not tried any more once that gave no answer.
+        """
 
         def run(rows: Sequence[object]) -> None:
             for row in rows:
+                if asks and self.away:
+                    self._not_tried(row)
+                    continue
                 try:
                     refused = step(row)
                 except BatchError as error:
-                    self.away = error.text
+                    self.failed(error)
                     self.note(row, Done.PASSING, error.text)  # type: ignore[arg-type]  # rows are decisions
                 except OSError as error:
                     self.note(row, Done.PASSING, f"{error.strerror}: {error.filename}")  # type: ignore[arg-type]  # as above
@@ -90,6 +109,11 @@ class Actor:
                     self.note(row, Done.REFUSED if refused else Done.OK, refused or "")  # type: ignore[arg-type]  # as above
 
         return run
+
+    def _not_tried(self, row: object) -> None:
+        if isinstance(row, model.Cancel) and row.key is not None:
+            self.not_cancelled.add(row.key)
+        self.note(row, Done.PASSING, f"not tried: {self.away}")  # type: ignore[arg-type]  # rows are decisions
 
     # --- what must stop
 

@@ -7,6 +7,7 @@ worst a held job with a token, and the next tick knows what to do with it (core/
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -30,6 +31,7 @@ from cronhpc.core.slots import FUTURE
 from cronhpc.core.stop import switch_on
 from cronhpc.store import memory as store_memory
 from cronhpc.store.files import read_bytes, replace_file
+from cronhpc.store.stubs import end_file, recorded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -52,8 +54,8 @@ def submit_all(actor: Actor, rows: Sequence[Submit]) -> None:
     """Claim and submit; what was recorded is released later, by `release_recorded`."""
     ready = _claimed(actor, [row for row in rows if _prepared(actor, row)])
     for chunk in _chunks(ready, max(1, actor.site.settings.parallel)):
-        if actor.away or actor.spent:
-            why = actor.away or "this tick has no time left"
+        if actor.away or actor.limited or actor.spent:
+            why = actor.away or actor.limited or "this tick has no time left"
             for row in chunk:
                 actor.note(row, Done.PASSING, f"not tried: {why}")
             continue
@@ -121,18 +123,42 @@ def _claimed(actor: Actor, rows: list[Submit]) -> list[Submit]:
                 mine.append(row)
             else:
                 actor.note(row, Done.REFUSED, "it was settled meanwhile")
-        elif actor.claims.make(row.key, row.entry.name, actor.by, actor.world.now):
+        elif (made := _made(actor, row)) is True:
             mine.append(row)
-        else:
+        elif made is False:
             actor.note(row, Done.REFUSED, "another tick has claimed it")
+    try:
+        return _in_time(actor, mine)
+    except OSError as error:  # the claims stand, and the next tick goes on from there
+        for row in mine:
+            actor.note(row, Done.PASSING, f"claimed, and not submitted: {_disk(error)}")
+        return []
+
+
+def _made(actor: Actor, row: Submit) -> bool | None:
+    """Whether the claim is ours; None: the disk took none."""
+    try:
+        return actor.claims.make(row.key, row.entry.name, actor.by, actor.world.now)
+    except OSError as error:
+        actor.note(row, Done.PASSING, f"it could not be claimed: {_disk(error)}")
+        return None
+
+
+def _disk(error: OSError) -> str:
+    return f"{error.filename or 'state/claims'}: {error.strerror}"
+
+
+def _in_time(actor: Actor, mine: list[Submit]) -> list[Submit]:
+    """Those of our claims that do not come too late, durable."""
+    if not mine:
+        return []
     fresh = [row for row in mine if row.reason is not Reason.AGAIN]
     late = _late(actor, fresh)
+    actor.claims.sync()
     for row in fresh:
         if row.key in late:
             actor.claims.give_up(row.key)
             actor.note(row, Done.REFUSED, "its slot was used up meanwhile")
-    if mine:
-        actor.claims.sync()
     return [row for row in mine if row.key not in late]
 
 
@@ -169,8 +195,8 @@ def _submitted(actor: Actor, rows: Sequence[Submit]) -> list[str | BatchError]:
 
 def _submit(actor: Actor, row: Submit) -> str | BatchError:
     """Submit held, and record the id at once."""
-    if actor.away or actor.spent:
-        return Unreachable(f"not tried: {actor.away or 'this tick has no time left'}")
+    if actor.away or actor.limited or actor.spent:
+        return Unreachable(f"not tried: {actor.away or actor.limited or 'this tick has no time left'}")
     try:
         if row.replaces:
             actor.site.batch.cancel(row.replaces)
@@ -178,11 +204,11 @@ def _submit(actor: Actor, row: Submit) -> str | BatchError:
     except Refused as error:
         return error
     except BatchError as error:
-        actor.away = error.text
+        actor.failed(error)
         return error
     try:
-        if not actor.claims.record(row.key, job_id, actor.world.now):
-            return Twin(job_id)
+        if not actor.claims.record(row.key, job_id, actor.world.now) and actor.claims.job_id(row.key) != job_id:
+            return Twin(job_id)  # unless another tick has found this very job and adopted it
     except OSError as error:  # a full disk: the job stays held, and is found by its token
         return Unreachable(f"job {job_id} is held, its id could not be recorded ({error.strerror}); the next tick will")
     return job_id
@@ -203,16 +229,22 @@ def _submission(actor: Actor, row: Submit) -> Submission:
         "CRONHPC_PREVIOUS_SUCCESS": "" if previous is None else _iso(previous),
         "CRONHPC_DIR": str(actor.site.paths.root),
     }
+    script, arguments = str(_script(actor, entry)), entry.arguments
+    if entry.policies.record:
+        end = end_file(actor.site.paths.state, key)
+        end.parent.mkdir(mode=0o700, exist_ok=True)
+        script, arguments = str(recorded(actor.site.paths.state)), (script, str(end), *arguments)
     return Submission(
-        script=str(_script(actor, entry)),
-        arguments=entry.arguments,
-        options=entry.options,
-        job_name=entry.job_name if entry.command or not entry.schedule else None,
+        script=script,
+        arguments=arguments,
+        options=(*entry.own_options, *entry.options),
+        job_name=entry.job_name if entry.command or entry.policies.record or not entry.schedule else None,
         comment=token(world.directory_id, str(key), entry.comment),
         output=log_pattern(actor, entry, key) if entry.output else None,
         chdir=entry.chdir,
         begin=row.begin,
         export=variables,
+        own_export=entry.own_export or None,
     )
 
 
@@ -221,13 +253,12 @@ def _iso(instant: int) -> str:
 
 
 def _note_answer(actor: Actor, row: Submit, answer: str | BatchError) -> None:
-    now = actor.world.now
     if isinstance(answer, str):
         actor.recorded.append(Recorded(row, row.key, answer, ClaimState.SUBMITTED))
         _replaced(actor, row)
     elif isinstance(answer, Refused):
         ending = Ending(Result.REFUSED, detail=answer.text)
-        actor.claims.settle(row.key, row.entry.name, ending, None, None, now)
+        _settle(actor, row.key, row.entry.name, ending)
         actor.note(row, Done.FAILED, answer.text)
     elif isinstance(answer, Twin):
         _cancel_twin(actor, answer.text)
@@ -242,7 +273,13 @@ def _cancel_twin(actor: Actor, job_id: str) -> None:
     try:
         actor.site.batch.cancel([job_id])
     except BatchError as error:
-        actor.away = error.text  # still held: the next tick cancels it
+        actor.failed(error)  # still held: the next tick cancels it
+
+
+def _settle(actor: Actor, key: Key, name: str, ending: Ending, job_id: str | None = None) -> None:
+    """Write an end down; where the disk refuses, the next tick finds out by itself."""
+    with suppress(OSError):
+        actor.claims.settle(key, name, ending, job_id, None, actor.world.now)
 
 
 def _replaced(actor: Actor, row: Submit) -> None:
@@ -251,7 +288,7 @@ def _replaced(actor: Actor, row: Submit) -> None:
         if claim.job_id in row.replaces and claim.ending is None:
             ending = Ending(Result.KILLED, detail=f"replaced by the slot {slot_text(row.key.slot)}")
             ending = with_log(actor, claim.key, ending, claim.job_id)
-            actor.claims.settle(claim.key, claim.name, ending, claim.job_id, None, actor.world.now)
+            _settle(actor, claim.key, claim.name, ending, claim.job_id)
 
 
 # --- the release ---------------------------------------------------------------------------------------------------
@@ -267,34 +304,50 @@ def release_all(actor: Actor, rows: Sequence[Release]) -> None:
         if not row.marked:
             actor.recorded.append(Recorded(row, row.key, row.job_id, state))
             continue
-        if state is ClaimState.SUBMITTED:
-            actor.claims.step(row.key, ClaimState.RELEASING)
-        actor.claims.step(row.key, ClaimState.RELEASED)
-        actor.note(row, Done.OK, "it was released already", row.job_id)
+        try:
+            if state is ClaimState.SUBMITTED:
+                actor.claims.step(row.key, ClaimState.RELEASING)
+            actor.claims.step(row.key, ClaimState.RELEASED)
+        except OSError as error:
+            actor.note(row, Done.PASSING, f"it was released already; {_disk(error)}", row.job_id)
+        else:
+            actor.note(row, Done.OK, "it was released already", row.job_id)
 
 
 def release_recorded(actor: Actor) -> None:
     """One release for all whose ids are on disk, after a last look at the switches and at the disk."""
     ready = _not_stopped(actor, actor.recorded)
-    gone = (
-        actor.claims.gone_their_way(each.key for each in ready if each.state is ClaimState.SUBMITTED) if ready else ()
-    )
-    sending: list[Recorded] = []
-    for each in ready:
-        if each.key in gone:
-            _cancel_twin(actor, each.job_id)
-            actor.note(
-                each.decision, Done.REFUSED, f"it was settled meanwhile; job {each.job_id} is cancelled, still held"
-            )
-        elif each.state is ClaimState.SUBMITTED and not actor.claims.step(each.key, ClaimState.RELEASING):
-            actor.note(each.decision, Done.REFUSED, "another tick has released it")
-        elif actor.claims.job_id(each.key) == each.job_id:
-            sending.append(each)
-        else:
-            actor.note(each.decision, Done.REFUSED, f"another job than {each.job_id} is recorded for it")
-    if sending:
-        actor.claims.sync()
+    try:
+        gone = actor.claims.gone_their_way(each.key for each in ready if each.state is ClaimState.SUBMITTED)
+        sending = [each for each in ready if _releasing(actor, each, gone)]
+        if sending:
+            actor.claims.sync()
+    except OSError as error:
+        _unreleased(actor, ready, f"is held: {_disk(error)}")
+    else:
         _send(actor, sending)
+
+
+def _releasing(actor: Actor, each: Recorded, gone: set[Key]) -> bool:
+    """Note that the release may be sent; False where another has gone further. Raises OSError."""
+    if each.key in gone:
+        _cancel_twin(actor, each.job_id)
+        why = f"it was settled meanwhile; job {each.job_id} is cancelled, still held"
+    elif each.state is ClaimState.SUBMITTED and not actor.claims.step(each.key, ClaimState.RELEASING):
+        why = "another tick has released it"
+    elif actor.claims.job_id(each.key) != each.job_id:
+        why = f"another job than {each.job_id} is recorded for it"
+    else:
+        return True
+    actor.note(each.decision, Done.REFUSED, why)
+    return False
+
+
+def _unreleased(actor: Actor, rows: Sequence[Recorded], why: str) -> None:
+    noted = {id(outcome.decision) for outcome in actor.outcomes}
+    for each in rows:
+        if id(each.decision) not in noted:
+            actor.note(each.decision, Done.PASSING, f"job {each.job_id} {why}", each.job_id)
 
 
 def _send(actor: Actor, sending: list[Recorded]) -> None:
@@ -305,18 +358,19 @@ def _send(actor: Actor, sending: list[Recorded]) -> None:
         name = each.decision.entry.name if isinstance(each.decision, Submit) else names.get(each.key, "")
         if name not in held_on_purpose:
             ids.append(each.job_id)
+    if ids and actor.away and not actor.has_time_for_one:
+        _unreleased(actor, sending, f"is held: {actor.away}")
+        return
     try:
         if ids:
             actor.site.batch.release(ids)
     except BatchError as error:
-        actor.away = error.text
-        for each in sending:
-            actor.note(
-                each.decision, Done.PASSING, f"job {each.job_id} is held; its release failed: {error.text}", each.job_id
-            )
+        actor.failed(error)
+        _unreleased(actor, sending, f"is held; its release failed: {error.text}")
         return
     for each in sending:
-        actor.claims.step(each.key, ClaimState.RELEASED)
+        with suppress(OSError):  # the next tick sees that it is released, and marks it
+            actor.claims.step(each.key, ClaimState.RELEASED)
         actor.note(each.decision, Done.OK, job_id=each.job_id)
 
 
@@ -342,7 +396,7 @@ def _not_stopped(actor: Actor, recorded: list[Recorded]) -> list[Recorded]:
             _cancel_twin(actor, each.job_id)
             name = entry.name if entry else ""
             ending = Ending(Result.STOPPED, detail=why)
-            actor.claims.settle(each.key, name, ending, each.job_id, None, actor.world.now)
+            _settle(actor, each.key, name, ending, each.job_id)
         actor.note(each.decision, Done.REFUSED, f"{why}: job {each.job_id} stays unreleased", each.job_id)
     return ready
 

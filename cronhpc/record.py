@@ -19,6 +19,7 @@ from cronhpc.store import history
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
 from cronhpc.store.files import sweep, write_json
+from cronhpc.store.stubs import end_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -265,6 +266,9 @@ class _Keeper:
     def forget_claims(self) -> None:
         claims = Claims(self.site.paths.claims)
         claims.forget(self.forgettable)
+        if os.path.isdir(self.site.paths.state / "ends"):  # noqa: PTH112 - one stat
+            for claim in self.settled:
+                end_file(self.site.paths.state, claim.key).unlink(missing_ok=True)
         if not self.world.only:
             claims.drop_orphans()
             paths = self.site.paths

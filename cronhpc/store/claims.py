@@ -47,8 +47,11 @@ class Claims:
         return found
 
     def read(self, settled: Container[str]) -> tuple[Claim, ...]:
-        """Every claim; those whose key's text is in `settled` are known to be, and are not opened."""
-        found = self.names()
+        """Every claim; those whose key's text is in `settled` are known to be, and are not opened.
+
+        A step without its claim is none: a scheduler that had been stopped for long wrote it, and was killed.
+        """
+        found = {key: suffixes for key, suffixes in self.names().items() if "" in suffixes}
         return tuple(
             Claim(key, ClaimState.SETTLED) if suffixes == {""} and str(key) in settled else self._read(key, suffixes)
             for key, suffixes in sorted(found.items())
@@ -161,6 +164,14 @@ class Claims:
         """Drop settled claims that history holds and the watermark has passed; last the name that says "settled"."""
         for key in keys:
             for suffix in (*_STEPS, ""):  # steps are there where a scheduler was killed while it settled
+                self._unlink(f"{key}{suffix}")
+
+    def drop_orphans(self) -> None:
+        """Remove steps without their claim (`read`)."""
+        for key, suffixes in self.names().items():
+            if "" in suffixes or self.exists(key):
+                continue
+            for suffix in suffixes:
                 self._unlink(f"{key}{suffix}")
 
     def sync(self) -> None:

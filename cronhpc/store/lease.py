@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
@@ -107,7 +108,8 @@ def _break(path: Path, holder: Holder) -> None:
 
 
 def give_back(path: Path, me: Holder) -> None:
-    """Let go of the lease, if it is still mine."""
-    found = read(path)
-    if found is not None and found.token == me.token:
-        path.unlink(missing_ok=True)
+    """Let go of the lease, if it is still mine. Where the disk refuses, the next one sees that we have ended."""
+    with suppress(OSError):
+        found = read(path)
+        if found is not None and found.token == me.token:
+            path.unlink(missing_ok=True)
