@@ -1,0 +1,309 @@
+"""Logs that clean themselves: what core/retention decides, carried out through store/logs, folder by folder.
+
+A folder's logs are judged and removed before the next one is listed, so that 100,000 of them need little memory, and a
+tick ends after its share with the work done so far.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+from collections import Counter
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.core import retention
+from cronhpc.core.model import Problem
+from cronhpc.core.retention import Why
+from cronhpc.store import history, logs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from cronhpc.core.model import LogFile, Settings, World
+    from cronhpc.core.retention import Judged, Rules, Use
+    from cronhpc.store.logs import Folder, Listing
+    from cronhpc.store.paths import Paths
+
+MOST = 5000  # files that one tick removes
+VERSION = 1
+_EVERY = 55 * 60  # seconds between two listings of all logs: on a shared file system they cost
+_SOON = 10 * 60  # ... while the disk is nearly full
+_MONTHS = 24  # of history that are kept
+_LOOK_BACK = 40 * 86400  # files of history are by month
+_NAMED = 3  # of many links or folders
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """What went, what stayed, and why. `reasons` and `stays` count files by reason (core.retention.Why)."""
+
+    removed: int = 0
+    bytes: int = 0  # of the removed files whose size was looked at
+    kept: int = 0
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    problems: tuple[Problem, ...] = ()
+    stays: Mapping[str, int] = field(default_factory=dict)
+    unmeasured: int = 0  # removed by the age in their names, without a look at their size
+    left: bool = False  # there is more to do than `most` files
+    scarce: str = ""  # why the limits are halved, in words
+    folders: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # removed ones by folder and reason
+    files: tuple[tuple[str, str], ...] = ()  # a dry run: each file (log/…, or absolute), and why it goes
+
+
+def clean_logs(
+    paths: Paths,
+    settings: Settings,
+    now: int,
+    *,
+    live: frozenset[str] | None,
+    newest_failed: Mapping[str, str],
+    most: int = MOST,
+    dry_run: bool = False,
+) -> Cleaned:
+    """Remove at most `most` logs that are over a limit (`logs:` in the settings); a dry run only says which.
+
+    `live`: ids of jobs whose files stay; None where they are unknown: then nothing goes. `newest_failed`: by entry id
+    the path, relative to the cron directory, of the log that stays whatever its age. What the disk refuses is a
+    problem, and harms nothing else.
+    """
+    work = _Work(most, dry_run=dry_run)
+    if live is None:
+        what = "The batch system does not answer, so no one knows which runs still write their logs: none was removed."
+        work.problems.append(Problem("W610", what, "The next tick tries again."))
+        return work.done()
+    rules = retention.rules_of(settings, now, live, newest_failed)
+    try:
+        with logs.opened(paths, settings) as log:
+            work.clean(log, rules)
+    except logs.LogsError as error:
+        work.note(error)
+    for path, pattern in settings.logs_extra:
+        try:
+            with logs.outside(path, paths, settings) as folder:
+                work.clean_outside(folder, pattern, rules)
+        except logs.LogsError as error:
+            work.note(error)
+    return work.done()
+
+
+class _Work:
+    """One pass over the logs."""
+
+    def __init__(self, most: int, *, dry_run: bool) -> None:
+        self.room = most
+        self.dry_run = dry_run
+        self.left = False
+        self.scarce = ""
+        self.bytes = self.unmeasured = 0
+        self.stays: Counter[Why] = Counter()
+        self.folders: dict[str, Counter[Why]] = {}
+        self.files: list[tuple[str, str]] = []
+        self.problems: list[Problem] = []
+
+    def note(self, error: logs.LogsError) -> None:
+        """What is absent needs no cleaning."""
+        if not error.absent:
+            self.problems.append(error.problem)
+
+    def done(self) -> Cleaned:
+        """All of it."""
+        reasons = sum(self.folders.values(), Counter())
+        return Cleaned(
+            removed=sum(reasons.values()),
+            bytes=self.bytes,
+            kept=sum(self.stays.values()),
+            reasons=_ordered(reasons),
+            problems=tuple(self.problems),
+            stays=_ordered(self.stays),
+            unmeasured=self.unmeasured,
+            left=self.left,
+            scarce=self.scarce,
+            folders={name: _ordered(gone) for name, gone in self.folders.items() if gone},
+            files=tuple(self.files),
+        )
+
+    # --- log/
+
+    def clean(self, log: Folder, rules: Rules) -> None:
+        """Each folder by age and count; then, where all together are too large, those that take most."""
+        self.scarce = retention.scarce(retention.Space(*logs.space(log.fd)), rules.total)
+        if self.scarce:
+            rules = rules.halved()
+        top = logs.listing(log)
+        uses: dict[str, Use] = {"": self._judged(log, top, rules)}
+        for name in sorted(top.folders):
+            if self.room <= 0:
+                self.left = True
+                return
+            use = self._entry(log, name, rules)
+            if use is not None:
+                uses[name] = use
+        most = retention.share(uses.values(), rules.total)
+        if most is not None:
+            self._cut([name for name, use in uses.items() if use.size > most], log, most, rules)
+
+    def _entry(self, log: Folder, name: str, rules: Rules) -> Use | None:
+        try:
+            with logs.entered(log, name) as folder:
+                found = logs.listing(folder)
+                self._name_left(folder, found.folders, "folders", "W614", "What is in them is yours to clean.")
+                return self._judged(folder, found, rules)
+        except logs.LogsError as error:
+            self.note(error)
+            return None
+
+    def _judged(self, folder: Folder, found: Listing, rules: Rules) -> Use:
+        self._name_left(folder, found.links, "links", "W613", "Remove them if they are not yours.")
+        old, others = retention.old_by_name(folder.name, found.files, rules)
+        keep, remove = retention.judge(folder.name, logs.measured(folder, others), rules)
+        self.stays.update(why for _, why in keep)
+        self._remove_old(folder, old)
+        self._remove(folder, remove)
+        return retention.use_of(keep)
+
+    def _cut(self, names: Iterable[str], log: Folder, most: int, rules: Rules) -> None:
+        """The folders that take more than their share are looked at again, so that none need be remembered."""
+        for name in names:
+            try:
+                with ExitStack() as stack:
+                    folder = stack.enter_context(logs.entered(log, name)) if name else log
+                    _, others = retention.old_by_name(name, logs.listing(folder).files, rules)
+                    keep, _ = retention.judge(name, logs.measured(folder, others), rules)
+                    _, large = retention.cut(keep, most, rules.now)
+                    self.stays[Why.WITHIN] -= self._remove(folder, large)
+            except logs.LogsError as error:
+                self.note(error)
+
+    # --- logs.extra
+
+    def clean_outside(self, folder: Folder, pattern: str, rules: Rules) -> None:
+        """The user's own regular files that match, by age alone."""
+        names = [name for name in logs.listing(folder).files if fnmatch.fnmatchcase(name, pattern)]
+        mine = [file for file in logs.measured(folder, names) if file.own]
+        keep, remove = retention.judge("", mine, rules)
+        self.stays.update(why for _, why in keep)
+        self._remove(folder, remove)
+
+    # --- removing
+
+    def _remove_old(self, folder: Folder, names: list[str]) -> None:
+        if len(names) > self.room:
+            names = sorted(names)[: self.room]
+            self.left = True
+        if self.dry_run:
+            self.bytes += sum(file.size for file in logs.measured(folder, names))
+            self.files += ((_shown(folder, name), str(Why.OLD)) for name in names)
+            self._count(folder, Why.OLD, len(names))
+            return
+        gone = self._unlinked(folder, names)
+        self.unmeasured += gone
+        self._count(folder, Why.OLD, gone)
+
+    def _remove(self, folder: Folder, rows: Sequence[Judged]) -> int:
+        """How many went. What was written to since it was looked at stays."""
+        if len(rows) > self.room:
+            rows = rows[: max(self.room, 0)]
+            self.left = True
+        total = 0
+        for why in (Why.OLD, Why.MANY, Why.LARGE):
+            files = [file for file, each in rows if each is why]
+            if files:
+                total += self._remove_for(folder, why, files)
+        return total
+
+    def _remove_for(self, folder: Folder, why: Why, files: list[LogFile]) -> int:
+        if self.dry_run:
+            gone = len(files)
+            self.files += ((_shown(folder, file.path.rpartition("/")[2]), str(why)) for file in files)
+        else:
+            gone = self._unlinked(folder, logs.unchanged(folder, files))
+        if gone == len(files):
+            self.bytes += sum(file.size for file in files)
+        else:
+            self.unmeasured += gone
+        self._count(folder, why, gone)
+        return gone
+
+    def _unlinked(self, folder: Folder, names: Sequence[str]) -> int:
+        removal = logs.removed(folder, names)
+        if removal.errors:
+            error = removal.errors[0]
+            what = f"{folder.shown}: {error.filename} cannot be removed: {error.strerror}."
+            self.problems.append(Problem("W615", what, "Look at its owner and at the folder's modes.", folder.shown))
+        return removal.count
+
+    def _count(self, folder: Folder, why: Why, number: int) -> None:
+        self.room -= number
+        if number:
+            self.folders.setdefault(folder.shown, Counter())[why] += number
+
+    def _name_left(self, folder: Folder, names: list[str], kind: str, code: str, mend: str) -> None:
+        if names:
+            named = ", ".join(sorted(names)[:_NAMED]) + (", …" if len(names) > _NAMED else "")
+            what = f"{folder.shown} holds {len(names)} {kind if len(names) > 1 else kind[:-1]} ({named}), left alone."
+            self.problems.append(Problem(code, what, mend, folder.shown))
+
+
+def _shown(folder: Folder, name: str) -> str:
+    return f"{folder.shown}/{name}"
+
+
+def _ordered(whys: Mapping[Why, int]) -> dict[str, int]:
+    return {str(why): whys[why] for why in Why if whys.get(why)}
+
+
+# --- for a tick ----------------------------------------------------------------------------------------------------
+
+
+def tend(
+    paths: Paths, settings: Settings, world: World, *, most: int = MOST, always: bool = False, dry_run: bool = False
+) -> Cleaned | None:
+    """Clean where it is time to (`always`: now), and rotate the scheduler's log and history; None: it is not time.
+
+    Where it is not, this costs one small read and one look at how full the disk is. Raises OSError, StateError.
+    """
+    from cronhpc.store.files import read_json, write_json
+
+    file = paths.state / "logs.json"
+    known = read_json(file, VERSION) or {}
+    if not (always or _is_due(paths, settings, known, world.now)):
+        return None
+    known = retention.remember(known, _rows_since(paths, known), world.now, settings.logs_keep)
+    live = retention.live_of(world)
+    cleaned = clean_logs(
+        paths,
+        settings,
+        world.now,
+        live=None if live is None else live | known["late"].keys(),
+        newest_failed=retention.newest_failed(known),
+        most=most,
+        dry_run=dry_run,
+    )
+    if not dry_run:
+        known |= {"at": world.now, "left": cleaned.left}
+        write_json(file, {name: known[name] for name in ("at", "left", "failed", "late")}, VERSION)
+        logs.rotate(paths)
+        history.rotate(paths.history, keep_months=_MONTHS, now=world.now)
+    return cleaned
+
+
+def _is_due(paths: Paths, settings: Settings, known: Mapping[str, Any], now: int) -> bool:
+    since = now - int(known.get("at", 0))
+    if known.get("left") or not 0 <= since < _EVERY:
+        return True
+    if since < _SOON:
+        return False
+    try:
+        return bool(retention.scarce(retention.Space(*logs.space(paths.log)), settings.logs_total))
+    except FileNotFoundError:
+        return False
+
+
+def _rows_since(paths: Paths, known: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """History since the last look, and some before it."""
+    until = int(known.get("at", 0)) - _LOOK_BACK
+    for row in history.rows(paths.history):
+        if int(row.get("at", 0)) < until:
+            return
+        yield row

@@ -1,0 +1,328 @@
+"""Which logs go, which stay, and why, as data: keep and remove together are all, and each has its reason.
+
+A log is any regular file in `log/` or in an entry's folder below it: that is what the folder is for. One that bears the
+name cronhpc gives (`<slot>-<job>.out`) is as old as its slot, so that nobody need look at the file; any other as old
+as its last change.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.core.model import FAILURES, Key
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from cronhpc.core.model import LogFile, Settings, World
+
+_NAME = re.compile(
+    r"(?P<run>(?P<minute>[0-9]{8}T[0-9]{4})(?P<second>[0-9]{2})?Z-(?P<job>[0-9]+))(?:_(?:[0-9]+|\*))?\.out"
+)
+_NUMBERS = re.compile(r"[0-9]+")
+_STAMP = "%Y%m%dT%H%M%S"
+_LAST = 253402300799  # the end of the year 9999
+_AHEAD = 86400  # a slot later than this from now is no slot: the file's own time counts
+_SCARCE = 50  # one part in this many is left: 2 %
+_SCARCE_BYTES = 4  # ... and less than so many times `logs.total`: 2 % of a large file system is plenty
+_SCARCE_INODES = 100_000
+_LATE = 7  # a run that ended later than such a part of the age limit after its slot
+
+
+class Why(StrEnum):
+    """What decided about a log."""
+
+    OLD = "too old"
+    MANY = "too many"
+    LARGE = "too much in all"
+    RUN = "its run is live, or ended lately"
+    FAILED = "the newest failed run's"
+    WITHIN = "within the limits"
+
+
+Judged = tuple["LogFile", Why]
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The limits at one moment, and what they do not reach.
+
+    `live`: job ids whose files stay. `failed`: for each entry's id the path of its newest failed log, relative to the
+    cron directory, as history has it.
+    """
+
+    now: int
+    keep: int  # seconds
+    files: int  # of one entry
+    total: int  # bytes in all
+    live: frozenset[str] = frozenset()
+    failed: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def oldest(self) -> str:
+        """The stamp of the oldest log that stays."""
+        return _stamp_at(self.now - self.keep)
+
+    def halved(self) -> Rules:
+        """What counts while the disk is nearly full."""
+        return replace(self, keep=self.keep // 2, files=max(self.files // 2, 1), total=self.total // 2)
+
+
+@dataclass(frozen=True, slots=True)
+class Retention:
+    """All logs that were asked about, each with its reason."""
+
+    keep: tuple[Judged, ...]
+    remove: tuple[Judged, ...]
+
+
+def rules_of(settings: Settings, now: int, live: frozenset[str], failed: Mapping[str, str]) -> Rules:
+    """The limits of the settings."""
+    return Rules(now, settings.logs_keep, settings.logs_files, settings.logs_total, live, failed)
+
+
+# --- one folder ----------------------------------------------------------------------------------------------------
+
+
+def old_by_name(entry: str, names: Iterable[str], rules: Rules) -> tuple[list[str], list[str]]:
+    """Those of `names` in the folder `entry` that go for the age in their names alone, and the others.
+
+    The others have to be looked at (size, last change) and then judged.
+    """
+    oldest, live, match = rules.oldest, rules.live, _NAME.fullmatch
+    failed = _failed_run(entry, rules)
+    old: list[str] = []
+    others: list[str] = []
+    for name in names:
+        found = match(name) if name < oldest else None  # names that begin with a slot sort by it
+        if found is not None and found["job"] not in live and found["run"] != failed:
+            old.append(name)
+        else:
+            others.append(name)
+    return old, others
+
+
+def judge(entry: str, files: Sequence[LogFile], rules: Rules) -> tuple[list[Judged], list[Judged]]:
+    """`files` of one folder (`entry` "": those in log/ itself) by age and count: what stays, what goes."""
+    keep: list[Judged] = []
+    remove: list[Judged] = []
+    within: list[tuple[str, LogFile]] = []
+    oldest, newest = rules.oldest, _stamp_at(rules.now + _AHEAD)
+    failed = _failed_run(entry, rules)
+    for file in files:
+        name = _base(file)
+        found = _NAME.fullmatch(name)
+        held = _held(name, found, rules.live, failed)
+        stamp = _stamp(file, found, newest)
+        if held is not None:
+            keep.append((file, held))
+        elif stamp < oldest:
+            remove.append((file, Why.OLD))
+        else:
+            within.append((stamp, file))
+    spent = sum(file.own for file, _ in keep)
+    many = _too_many(within, rules.files - spent) if entry else frozenset()
+    for _, file in within:
+        if file.path in many:
+            remove.append((file, Why.MANY))
+        else:
+            keep.append((file, Why.WITHIN))
+    return keep, remove
+
+
+def _base(file: LogFile) -> str:
+    return file.path.rpartition("/")[2]
+
+
+def _failed_run(entry: str, rules: Rules) -> str:
+    """What tells the files of the entry's newest failed run: the run's part of their names, or the whole name."""
+    name = rules.failed.get(entry, "").rpartition("/")[2]
+    found = _NAME.fullmatch(name)
+    return found["run"] if found else name
+
+
+def _held(name: str, found: re.Match[str] | None, live: frozenset[str], failed: str) -> Why | None:
+    if found is not None:
+        if found["job"] in live:
+            return Why.RUN
+        return Why.FAILED if found["run"] == failed else None
+    if not live.isdisjoint(_NUMBERS.findall(name)):  # slurm-4711.out, train.4711.err: any number may be the job's
+        return Why.RUN
+    return Why.FAILED if name == failed else None
+
+
+def _stamp(file: LogFile, found: re.Match[str] | None, newest: str) -> str:
+    """When the log is from, to the second, as a text that sorts; a slot that is still to come is not believed."""
+    if found is not None:
+        stamp = found["minute"] + (found["second"] or "00")
+        if stamp <= newest:
+            return stamp
+    return _stamp_at(file.modified)
+
+
+def _stamp_at(instant: int) -> str:
+    return datetime.fromtimestamp(min(max(instant, 0), _LAST), UTC).strftime(_STAMP)
+
+
+def _too_many(within: Sequence[tuple[str, LogFile]], room: int) -> frozenset[str]:
+    """Paths of what has no room, oldest runs first. The newest run stays.
+
+    A run goes as a whole: an array has many files, and half of them explain nothing. Only the owner's own files with no
+    second name count: what others put there pushes nothing out.
+    """
+    counted = [(stamp, file) for stamp, file in within if file.own]
+    if len(counted) <= room:
+        return frozenset()
+    runs: dict[tuple[str, int, str], list[LogFile]] = {}
+    for stamp, file in counted:
+        found = _NAME.fullmatch(_base(file))
+        run = (stamp, int(found["job"]), "") if found else (stamp, 0, file.path)
+        runs.setdefault(run, []).append(file)
+    gone: list[str] = []
+    used = 0
+    for number, run in enumerate(sorted(runs, reverse=True)):
+        used += len(runs[run])
+        if used > room and number:
+            gone += (file.path for file in runs[run])
+    return frozenset(gone)
+
+
+# --- all folders ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What the kept logs of one folder take: in all, and of that what nothing may remove. Bytes."""
+
+    size: int
+    held: int
+
+
+def use_of(keep: Iterable[Judged]) -> Use:
+    """What kept logs take."""
+    size = held = 0
+    for file, why in keep:
+        size += file.size
+        held += file.size if why is not Why.WITHIN else 0
+    return Use(size, held)
+
+
+def share(uses: Iterable[Use], total: int) -> int | None:
+    """The most that one folder may take where all together take more than `total`; None where they do not.
+
+    So the folders that take most give first, and an entry that prints without end pushes no other's logs out.
+    """
+    uses = list(uses)
+    if sum(use.size for use in uses) <= total:
+        return None
+    low, high = 0, max(use.size for use in uses)  # `low` fits, or nothing does; `high` does not
+    while high - low > 1:
+        middle = (low + high) // 2
+        if sum(max(use.held, min(use.size, middle)) for use in uses) <= total:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def cut(keep: Sequence[Judged], most: int, now: int) -> tuple[list[Judged], list[Judged]]:
+    """Kept logs of one folder that take more than `most` bytes: what stays of them, and what goes, oldest first."""
+    newest = _stamp_at(now + _AHEAD)
+    by_age = sorted(keep, key=lambda row: _stamp(row[0], _NAME.fullmatch(_base(row[0])), newest))
+    excess = sum(file.size for file, _ in keep) - most
+    stays: list[Judged] = []
+    goes: list[Judged] = []
+    for file, why in by_age:
+        if excess > 0 and why is Why.WITHIN and file.size:
+            goes.append((file, Why.LARGE))
+            excess -= file.size
+        else:
+            stays.append((file, why))
+    return stays, goes
+
+
+def retain(files: Iterable[LogFile], rules: Rules) -> Retention:
+    """All of it at once, for `files` of any folders (paths relative to log/)."""
+    folders: dict[str, list[LogFile]] = {}
+    for file in files:
+        folders.setdefault(file.path.rpartition("/")[0], []).append(file)
+    judged = {entry: judge(entry, each, rules) for entry, each in folders.items()}
+    most = share((use_of(keep) for keep, _ in judged.values()), rules.total)
+    stays: list[Judged] = []
+    goes: list[Judged] = []
+    for keep, remove in judged.values():
+        kept, large = (keep, []) if most is None else cut(keep, most, rules.now)
+        stays += kept
+        goes += [*remove, *large]
+    return Retention(tuple(stays), tuple(goes))
+
+
+# --- a full disk ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """What a file system has and has left; `inodes` 0: it does not count them."""
+
+    bytes_free: int
+    bytes: int
+    inodes_free: int
+    inodes: int
+
+
+def scarce(space: Space, total: int) -> str:
+    """What is nearly used up, in words; "" where nothing is. `total`: the most bytes of logs."""
+    said = []
+    if space.bytes_free * _SCARCE < space.bytes and space.bytes_free < max(_SCARCE_BYTES * total, 1):
+        said.append(f"{space.bytes_free * 100 / space.bytes:.1f} % of its bytes")
+    if space.inodes_free * _SCARCE < space.inodes and space.inodes_free < _SCARCE_INODES:
+        said.append(f"{space.inodes_free * 100 / space.inodes:.1f} % of its inodes")
+    return f"the file system has {' and '.join(said)} left" if said else ""
+
+
+# --- what is remembered between ticks ------------------------------------------------------------------------------
+
+
+def live_of(world: World) -> frozenset[str] | None:
+    """Jobs whose files may still be written; None where the batch system gave no answer: then nothing may go."""
+    if world.queue is None:
+        return None
+    queued = {job.id for job in world.queue.jobs if job.live}
+    return frozenset(queued | {claim.job_id for claim in world.claims if claim.job_id and claim.ending is None})
+
+
+def remember(known: Mapping[str, Any], rows: Iterable[Mapping[str, Any]], now: int, keep: int) -> dict[str, Any]:
+    """What history rows tell about logs, added to what is `known`; plain JSON values, for the memory between ticks.
+
+    `failed`: by entry id the newest failed run's [slot, attempt, log]; `late`: job ids of runs that ended long after
+    their slot (they waited in the queue, or caught up), and when: such a log is not as old as its name says.
+    """
+    failed = {entry: list(row) for entry, row in known.get("failed", {}).items()}
+    late = {job: ended for job, ended in known.get("late", {}).items() if ended > now - keep}
+    for row in rows:
+        key = Key.of(str(row.get("key", "")))
+        if key is None or row.get("what") != "run":
+            continue
+        if row.get("result") in FAILURES and row.get("log"):
+            found = [key.slot, key.attempt, row["log"]]
+            failed[key.entry] = max(failed.get(key.entry, found), found)
+        ended = row.get("ended") or row.get("at") or 0
+        if row.get("job") and ended - key.slot > keep // _LATE and ended > now - keep:
+            late[str(row["job"])] = ended
+    return {**known, "failed": failed, "late": late}
+
+
+def newest_failed(known: Mapping[str, Any]) -> dict[str, str]:
+    """By entry id the path of its newest failed log, relative to the cron directory."""
+    return {entry: str(row[2]) for entry, row in known.get("failed", {}).items()}
+
+
+def counted(whys: Iterable[Why]) -> dict[str, int]:
+    """How many of each reason, in the order of the reasons."""
+    found = Counter(whys)
+    return {str(why): found[why] for why in Why if found[why]}

@@ -1,0 +1,282 @@
+"""The log folder on disk. Everything goes through descriptors of folders that were opened without following a link.
+
+`unlinkat` follows no link and takes a name out of the very folder that was listed, wherever that has been moved since.
+So a link loses at most itself (we leave it), a hard link one of its names, and a folder put in another's place is
+refused or holds what is in it. The folders below an entry's are not entered: what a teammate may move into `log/` he
+may write to, but not what lies deeper.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import re
+import stat
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from cronhpc.core.model import CronhpcError, LogFile, Problem
+from cronhpc.store.paths import MARKER
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from cronhpc.core.model import Settings
+    from cronhpc.store.paths import Paths
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_OURS = re.compile(r"[0-9]{8}T[0-9]{4}(?:[0-9]{2})?Z-[0-9]+(?:_[0-9]+)?\.out")
+_MOST_ERRORS = 20  # files of one folder that cannot be removed, before it is given up
+_ROTATED = 2  # older ones kept of the scheduler's own log
+
+
+class LogsError(CronhpcError):
+    """Nothing may be removed here; `problem` says why, and the mend. `absent`: there is nothing."""
+
+    def __init__(self, problem: Problem, *, absent: bool = False) -> None:
+        super().__init__(str(problem))
+        self.problem = problem
+        self.absent = absent
+
+
+@dataclass(frozen=True, slots=True)
+class Folder:
+    """An open folder of logs: `log/` itself (name ""), or an entry's."""
+
+    fd: int
+    name: str
+    shown: str  # as its owner knows it
+    owner: int
+    strict: bool = False  # others may write to it and not rename what is there: only names of ours are touched
+
+    def path(self, name: str) -> str:
+        """Relative to log/."""
+        return f"{self.name}/{name}" if self.name else name
+
+
+@dataclass(slots=True)
+class Listing:
+    """What lies in a folder, by kind. Dot files are left out: NFS keeps removed files that are still open as such."""
+
+    files: list[str] = field(default_factory=list)
+    folders: list[str] = field(default_factory=list)
+    links: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """How many files went, and what the disk refused."""
+
+    count: int
+    errors: tuple[OSError, ...] = ()
+
+
+@contextlib.contextmanager
+def opened(paths: Paths, settings: Settings) -> Iterator[Folder]:
+    """`log/` of a cron directory. Raises LogsError where there is none, or where others could put another there."""
+    with _folder(None, str(paths.root), str(paths.root), links=True) as root:
+        _must_be_cron_directory(root, paths, settings)
+        with _folder(root, "log", paths.shown(paths.log)) as fd:
+            status = os.fstat(fd)
+            if os.geteuid() not in (status.st_uid, 0):
+                what = f"log/ belongs to {_user(status.st_uid)}, and so do the logs in it."
+                raise LogsError(Problem("E610", what, f"{_user(status.st_uid)} can run: cronhpc clean", "log"))
+            yield Folder(fd, "", "log", status.st_uid)
+
+
+def _must_be_cron_directory(root: int, paths: Paths, settings: Settings) -> None:
+    from cronhpc.store.trust import Trust, owner_ids
+
+    try:
+        os.stat(MARKER, dir_fd=root, follow_symlinks=False)
+    except OSError as error:
+        what = f"{paths.root} has no {MARKER} ({error.strerror}): it is no cron directory, so nothing was removed."
+        raise LogsError(Problem("E611", what, f"Make it one with: cronhpc init --dir {paths.root}")) from None
+    owners, _ = owner_ids(settings.trust_owners, os.fstat(root).st_uid)
+    problem = Trust(paths.root, owners, settings.trust_group).folder_refusal(paths.root)
+    if problem is not None:
+        what = f"{problem.what} Any folder could be put in log/'s place, so nothing was removed."
+        raise LogsError(Problem("E612", what, problem.mend, problem.file))
+
+
+@contextlib.contextmanager
+def _folder(parent: int | None, name: str, shown: str, *, links: bool = False) -> Iterator[int]:
+    """A descriptor of the folder `name`. Raises LogsError."""
+    try:
+        fd = os.open(name, _FOLDER & ~os.O_NOFOLLOW if links else _FOLDER, dir_fd=parent)
+    except OSError as error:
+        raise LogsError(_not_opened(shown, error), absent=error.errno == errno.ENOENT) from None
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _not_opened(shown: str, error: OSError) -> Problem:
+    if error.errno in (errno.ELOOP, errno.ENOTDIR):
+        what = f"{shown} is a link, or no folder: nothing is removed through it."
+        return Problem("E613", what, "Put a real folder there; others can be named under logs.extra.", shown)
+    what = f"{shown} cannot be opened: {error.strerror}. Nothing in it was removed."
+    mend = f"Make it with: mkdir {shown}" if error.errno == errno.ENOENT else "Make it readable and writable to you."
+    return Problem("E614", what, mend, shown)
+
+
+def space(folder: int | Path) -> tuple[int, int, int, int]:
+    """Bytes free to users and in all, inodes free and in all, of the folder's file system. Raises OSError."""
+    found = os.statvfs(folder)
+    return found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize, found.f_favail, found.f_files
+
+
+@contextlib.contextmanager
+def entered(log: Folder, name: str) -> Iterator[Folder]:
+    """An entry's folder. Raises LogsError for a link, another user's folder, another file system."""
+    shown = f"log/{name}"
+    with _folder(log.fd, name, shown) as fd:
+        status = os.fstat(fd)
+        if status.st_uid != log.owner:
+            what = f"{shown} belongs to {_user(status.st_uid)}: what is in it was left."
+            raise LogsError(Problem("W611", what, "Remove it, or move it elsewhere.", shown))
+        if status.st_dev != os.fstat(log.fd).st_dev:
+            what = f"{shown} is another file system: what is in it was left."
+            raise LogsError(Problem("W612", what, "Name it under logs.extra to clean it.", shown))
+        sticky = bool(status.st_mode & stat.S_ISVTX and status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
+        yield Folder(fd, name, shown, log.owner, strict=sticky)
+
+
+def listing(folder: Folder) -> Listing:
+    """What lies in it. Raises LogsError: a folder that cannot be listed to its end is unknown."""
+    found = Listing()
+    files, strict = found.files, folder.strict
+    try:
+        with os.scandir(folder.fd) as rows:
+            for row in rows:
+                name = row.name
+                if name.startswith("."):
+                    continue
+                if row.is_file(follow_symlinks=False):
+                    if not strict or _OURS.fullmatch(name):
+                        files.append(name)
+                elif row.is_symlink():
+                    found.links.append(name)
+                elif row.is_dir(follow_symlinks=False):
+                    found.folders.append(name)
+    except OSError as error:
+        raise LogsError(_not_opened(folder.shown, error)) from None
+    return found
+
+
+def measured(folder: Folder, names: Sequence[str]) -> list[LogFile]:
+    """Size and last change of `names`; what is gone or no regular file meanwhile is left out."""
+    found = []
+    for name in names:
+        try:
+            status = os.stat(name, dir_fd=folder.fd, follow_symlinks=False)
+        except OSError:
+            continue
+        if stat.S_ISREG(status.st_mode):
+            own = status.st_uid == folder.owner and status.st_nlink == 1
+            found.append(LogFile(folder.path(name), status.st_size if own else 0, int(status.st_mtime), own))
+    return found
+
+
+def removed(folder: Folder, names: Sequence[str]) -> Removal:
+    """Take `names` out of the folder. One that is gone already is not counted."""
+    count = 0
+    errors: list[OSError] = []
+    unlink, fd = os.unlink, folder.fd
+    for name in names:
+        try:
+            unlink(name, dir_fd=fd)
+        except FileNotFoundError:
+            continue
+        except OSError as error:
+            errors.append(error)
+            if len(errors) >= _MOST_ERRORS or error.errno == errno.EROFS:
+                break
+        else:
+            count += 1
+    return Removal(count, tuple(errors))
+
+
+def unchanged(folder: Folder, files: Sequence[LogFile]) -> list[str]:
+    """Names of those `files` that are still as they were looked at: one written to since is not old any more."""
+    again = {file.path: file for file in measured(folder, [_base(file) for file in files])}
+    return [_base(file) for file in files if again.get(file.path) == file]
+
+
+def _base(file: LogFile) -> str:
+    return file.path.rpartition("/")[2]
+
+
+def _user(uid: int) -> str:
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+# --- other folders, as the settings name them ----------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def outside(path: str, paths: Paths, settings: Settings) -> Iterator[Folder]:
+    """A folder of `logs.extra`. Raises LogsError unless it is the user's, and nobody else may change the way to it."""
+    from pathlib import Path
+
+    from cronhpc.store.trust import Trust, owner_ids
+
+    folder = Path(os.path.expanduser(path))
+    me = os.geteuid()
+    if not folder.is_absolute() or _is_room(folder, paths):
+        what = f"logs.extra: {path} is the home folder, /, or the cron directory's own."
+        raise LogsError(Problem("E615", what, "Name a folder that holds nothing but logs.", MARKER, 0, "logs.extra"))
+    with _folder(None, str(folder), str(folder)) as fd:
+        owners, _ = owner_ids(settings.trust_owners, me)
+        problem = Trust(paths.root, owners, settings.trust_group).refusal(folder)
+        if (
+            problem is not None and problem.code != "E402"
+        ):  # E402: "no regular file", and all folders before it are fine
+            raise LogsError(Problem("E616", f"logs.extra: {problem.what}", problem.mend, MARKER, 0, "logs.extra"))
+        status = os.fstat(fd)
+        if status.st_uid != me:
+            what = f"logs.extra: {path} belongs to {_user(status.st_uid)}."
+            raise LogsError(Problem("E617", what, "Name folders of your own.", MARKER, 0, "logs.extra"))
+        yield Folder(fd, "", str(folder), me)
+
+
+def _is_room(folder: Path, paths: Paths) -> bool:
+    real = os.path.realpath(folder)
+    root = os.path.realpath(paths.root)
+    return real in {"/", os.path.realpath(os.path.expanduser("~"))} or f"{real}/".startswith(f"{root}/")
+
+
+# --- the scheduler's own log ---------------------------------------------------------------------------------------
+
+
+def rotate(paths: Paths, most: int = 10 << 20) -> bool:
+    """Rename scheduler.log to .1 (and .1 to .2) once it has more than `most` bytes; whether it did.
+
+    Links have it open to append: they go on writing to the renamed file, and nothing is lost. Raises OSError.
+    """
+    try:
+        fd = os.open(paths.scheduler, _FOLDER)
+    except FileNotFoundError:
+        return False
+    try:
+        name = "scheduler.log"
+        status = os.stat(name, dir_fd=fd, follow_symlinks=False)
+        if not stat.S_ISREG(status.st_mode) or status.st_size <= most:
+            return False
+        for number in range(_ROTATED, 0, -1):
+            older = f"{name}.{number - 1}" if number > 1 else name
+            with contextlib.suppress(FileNotFoundError):
+                os.rename(older, f"{name}.{number}", src_dir_fd=fd, dst_dir_fd=fd)
+    except FileNotFoundError:  # none yet, or another tick was first
+        return False
+    finally:
+        os.close(fd)
+    return True
