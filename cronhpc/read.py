@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core.model import ChainFacts, ClaimState, Entry, Problem, StateError, Train, World
+from cronhpc.core.model import ChainFacts, ClaimState, Entry, Problem, Result, SettingsError, StateError, Train, World
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
 from cronhpc.store.entries import fingerprint
@@ -36,6 +36,7 @@ class Site:
     timezone: str  # IANA key: the settings', else the machine's
     cache: dict[str, Any] = field(default_factory=dict)  # what was parsed from files; written back by the tick
     parsed: list[str] = field(default_factory=list)  # what had to be parsed anew: then the cache is written
+    problems: list[Problem] = field(default_factory=list)  # rows of the settings that cannot be used
 
 
 @dataclass(slots=True)
@@ -55,7 +56,8 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
 
     paths = existing(dir_option, environ)
     cache = _load_cache(paths)
-    settings = _settings(paths, cache)
+    problems: list[Problem] = []
+    settings = _settings(paths, cache, problems)
     known = cache.get("accounting")  # whether there is any; what asking taught an earlier tick
     saved = {**(_saved_environment(paths) or environ), **{n: environ[n] for n in _THE_CALLERS if n in environ}}
     batch = connect(
@@ -72,11 +74,13 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
     if cache.get("zone", zone) != zone:
         cache.clear()
     parsed: list[str] = []
-    if cache.get("zone") != zone or "settings" not in cache:
+    if not problems and (cache.get("zone") != zone or "settings" not in cache):
         cache["zone"] = zone
         cache["settings"] = [_print_of(paths.settings), _settings_json(settings)]
         parsed.append("settings")
-    return Site(paths, settings, batch, environment, os.uname().nodename, user_name(uid), uid, zone, cache, parsed)
+    return Site(
+        paths, settings, batch, environment, os.uname().nodename, user_name(uid), uid, zone, cache, parsed, problems
+    )
 
 
 _THE_CALLERS = ("SLURM_CONF", "SLURM_JWT")  # which cluster, and as whom: of this very call
@@ -105,16 +109,37 @@ def _print_of(path: Path) -> list[int]:
     return fingerprint(os.stat(path))  # noqa: PTH116 - beside the other stat calls
 
 
-def _settings(paths: Paths, cache: dict[str, Any]) -> Settings:
-    """Parsed anew only when the file has changed: then everything that was read with it is forgotten, too."""
+def _settings(paths: Paths, cache: dict[str, Any], problems: list[Problem]) -> Settings:
+    """Parsed anew only when the file has changed: then everything that was read with it is forgotten, too.
+
+    Rows under `entries:` that are wrong harm only themselves, and are not cached: they are named at every look.
+    """
     from cronhpc.store.settings import from_json, read_settings
 
+    _settings_trusted(paths)
     known = cache.get("settings")
-    if known and known[0] == _print_of(paths.settings):
-        return from_json(known[1])
-    settings = read_settings(paths.settings)
+    try:
+        if known and known[0] == _print_of(paths.settings):
+            return from_json(known[1])
+    except ValueError:
+        known = None  # another version's
     cache.clear()
-    return settings
+    try:
+        return read_settings(paths.settings)
+    except SettingsError as error:
+        if error.rest is None:
+            raise
+        problems.extend(error.problems)
+        return error.rest
+
+
+def _settings_trusted(paths: Paths) -> None:
+    """The settings may name commands: whoever may write them may run anything as their reader. Raises SettingsError."""
+    from cronhpc.store.trust import Trust
+
+    refused = Trust(paths.root, frozenset({0, os.getuid()}), None).refusal(paths.settings)
+    if refused is not None:
+        raise SettingsError((replace(refused, file="cronhpc.yaml"),))
 
 
 def _saved_environment(paths: Paths) -> dict[str, str] | None:
@@ -170,7 +195,7 @@ def read_world(site: Site, now: int, *, link: str = "", resident: bool = False, 
     """
     from cronhpc.read_entries import read_entries
 
-    problems: list[Problem] = []
+    problems: list[Problem] = list(site.problems)
     memory = store_memory.load(site.paths.entries)
     claims = Claims(site.paths.claims)
     before = claims.names()
@@ -254,9 +279,24 @@ def _endings(site: Site, world: World) -> Mapping[str, Ending] | None:
     tokens = {claim.job_id: f"{world.directory_id}/{claim.key}" for claim in gone if claim.job_id}
     since = min((claim.at for claim in gone if claim.at), default=world.now - 86400)
     try:
-        return site.batch.endings(ids, since - 600, tokens)
+        known = dict(site.batch.endings(ids, since - 600, tokens))
     except BatchError:
         return None
+    return _recorded_ends(site, gone, known)
+
+
+def _recorded_ends(site: Site, gone: list[Claim], known: dict[str, Ending]) -> Mapping[str, Ending]:
+    """What runs wrote themselves (record: true), where nobody else knows how they ended."""
+    if not os.path.isdir(site.paths.state / "ends"):  # noqa: PTH112 - one stat
+        return known
+    from cronhpc.store.stubs import end_of
+
+    for claim in gone:
+        told = known.get(claim.job_id or "")
+        own = end_of(site.paths.state, claim.key) if told is None or told.result is Result.UNKNOWN else None
+        if own is not None and claim.job_id:
+            known[claim.job_id] = own
+    return known
 
 
 def directory_id(paths: Paths) -> str:
@@ -301,7 +341,7 @@ def chain_facts(site: Site, memory: Memory, link: str, now: int) -> ChainFacts:
 def train_of(site: Site, known: Record) -> Train:
     """A record as the engine takes it: an entry without a schedule whose script is the stub."""
     from cronhpc.core.pieces import Rules
-    from cronhpc.store.trains import stub
+    from cronhpc.store.stubs import piece
 
     rules = Rules(**known.rules)
     options = [*known.submitted, *(["--no-requeue"] if "--requeue" not in known.submitted else [])]
@@ -312,7 +352,7 @@ def train_of(site: Site, known: Record) -> Train:
     entry = Entry(
         known.name,
         known.script,
-        str(stub(site.paths.state)),
+        str(piece(site.paths.state)),
         "",
         rules.timezone,
         "",

@@ -148,6 +148,8 @@ class _Reader:
             hash_key=self._hash_key(found.name if own else found.source.rpartition("/")[0]),
             **self._asked(header),
         )
+        if policies.record:
+            entry = replace(entry, own_options=_spelt(header))
         return self._checked(entry, data, problems, header)
 
     def _hash_key(self, what: str) -> str:
@@ -260,7 +262,8 @@ class _Reader:
             chdir=os.path.join(home, own["chdir"]) if "chdir" in own else entry.chdir,  # noqa: PTH118 - texts
         )
         problems += [replace(p, file="cronhpc.yaml", line=row.line) for p in self._schedule_problem(entry, row.line)]
-        errors = [each for each in problems if each.severity == "error"]
+        errors = [row.problem] if row.problem else []
+        errors += [each for each in problems if each.severity == "error"]
         return replace(entry, problem=errors[0] if errors else None, schedule="" if errors else entry.schedule)
 
     def _row_script(self, entry: Entry, row: EntryRow) -> tuple[Entry, list[Problem]]:
@@ -275,6 +278,11 @@ class _Reader:
         refused = self._trust().refusal(Path(path))
         header = read_header(data, os.path.basename(path))  # noqa: PTH119 - a text
         return replace(entry, script=path, **self._asked(header)), [refused] if refused else []
+
+
+def _spelt(header: Header) -> tuple[str, ...]:
+    """The script's own options, as a command line has them."""
+    return tuple(f"--{o.name}" if o.value is None else f"--{o.name}={o.value}" for o in header.options)
 
 
 def _command_text(row: EntryRow) -> str:

@@ -92,6 +92,7 @@ class Entry:
     policies: Policies = Policies()
     born: int = 0  # ctime of the file: slots before it are not its own
     options: tuple[str, ...] = ()
+    own_options: tuple[str, ...] = ()  # what the script says itself, where a stub is submitted in its place
     job_name: str = ""
     output: bool = True  # cronhpc names the log; False where the script names an absolute one
     chdir: str = ""

@@ -80,7 +80,7 @@ def retry_at(entry: Entry | None, claim: Claim, ending: Ending, deadline: int | 
 
 
 def counted(state: EntryState, entry: Entry | None, ending: Ending, slot: int, now: int, *, final: bool) -> EntryState:
-    """The streaks after one more run; a killed or cancelled one counts neither way, an attempt to be retried not yet."""
+    """The streaks after one more run; a killed or cancelled one counts neither way, one to be retried not yet."""
     if ending.result is Result.OK:
         newest = max(slot, state.previous_success or 0)
         return replace(state, failures=0, successes=state.successes + 1, previous_success=newest)

@@ -135,7 +135,7 @@ def entry_of(row: Mapping[str, Any]) -> Entry:
 
     values = dict(row)
     values["policies"] = Policies(*row["policies"]) if "policies" in row else Policies()
-    values |= {each: tuple(row[each]) for each in ("options", "arguments") if each in row}
+    values |= {each: tuple(row[each]) for each in ("options", "arguments", "own_options") if each in row}
     values["notes"] = _problems(row.get("notes", ()))
     if "problem" in row:
         values["problem"] = Problem(*row["problem"])

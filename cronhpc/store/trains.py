@@ -1,4 +1,4 @@
-"""What is kept of trains (`cronhpc again`): one JSON file each, and the stub that pieces are submitted as."""
+"""What is kept of trains (`cronhpc again`): one JSON file each."""
 
 from __future__ import annotations
 
@@ -7,27 +7,13 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import entry_id
-from cronhpc.store.files import read_bytes, read_json, replace_file, write_json
+from cronhpc.store.files import read_bytes, read_json, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
 VERSION = 1
-
-# The script is read when the piece starts, not when it was queued. sbatch does not ask for the execute bit, so neither
-# is it asked for here: the first line names the interpreter.
-STUB = """#!/bin/bash
-# made by cronhpc: a piece of a work that keeps itself going; it runs the script named first, as it is now
-script=$1
-shift
-if ! IFS= read -r first <"$script"; then
-  printf 'cronhpc: %s cannot be read: this piece does nothing\\n' "$script" >&2
-  exit 127
-fi
-read -r -a interpreter <<<"${first#\\#!}"
-exec "${interpreter[@]}" "$script" "$@"
-"""
 
 
 @dataclass(slots=True)
@@ -84,15 +70,6 @@ def save(state: Path, record: Record) -> None:
     """Raises OSError."""
     folder(state).mkdir(mode=0o700, parents=True, exist_ok=True)
     write_json(folder(state) / f"{entry_id(record.name)}.json", asdict(record), VERSION)
-
-
-def stub(state: Path) -> Path:
-    """The stub's path; written if it is not there as it should be. Raises OSError."""
-    path = folder(state) / "piece.slurm"
-    if read_bytes(path) != STUB.encode():
-        folder(state).mkdir(mode=0o700, parents=True, exist_ok=True)
-        replace_file(path, STUB.encode(), 0o700)
-    return path
 
 
 def _record(value: Mapping[str, Any] | None) -> Record | None:
