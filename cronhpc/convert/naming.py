@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterator
+from itertools import groupby
 
 _SKIPPED = frozenset(
     {"cd", "test", "[", "[[", "sleep", "source", ".", "export", "set", "unset", "umask", "ulimit", "module", "conda"}
@@ -14,6 +15,18 @@ _WRAPPERS = frozenset(
     {"nice", "ionice", "nohup", "time", "timeout", "flock", "env", "sudo", "exec", "command", "builtin", "setsid"}
     | {"stdbuf", "taskset", "unbuffer", "systemd-run", "chronic", "cronic", "srun", "sbatch"}
 )
+_SBATCH = ("-A", "-c", "-D", "-J", "-n", "-N", "-o", "-e", "-p", "-q", "-t")
+_VALUE_FOLLOWS = {
+    "nice": ("-n",),
+    "ionice": ("-c", "-n"),
+    "timeout": ("-k", "-s"),
+    "env": ("-u", "-C"),
+    "sudo": ("-u", "-g"),
+    "flock": ("-w", "-E"),
+    "stdbuf": ("-i", "-o", "-e"),
+    "srun": _SBATCH,
+    "sbatch": _SBATCH,
+}
 _INTERPRETERS = re.compile(r"(?:python|pypy|perl|ruby|node|Rscript|julia|bash|sh|dash|zsh|ksh|php|uv|poetry)[\d.]*")
 _ENDINGS = re.compile(r"\.(?:sh|bash|zsh|ksh|csh|py|pl|rb|R|r|jl|js|php|slurm|sbatch|job|exe|bin)$")
 _LONGEST = 60
@@ -32,21 +45,23 @@ def name_of(command: str, job_name: str = "") -> str:
 
 def _commands(command: str) -> Iterator[list[str]]:
     """The simple commands of a line, roughly: nothing depends on it but a name."""
-    for part in re.split(r"&&|\|\||[;|\n]", command):
-        try:
-            words = shlex.split(part, comments=True)
-        except ValueError:  # an open quote: the split was too rough
-            words = part.split()
-        if words:
-            yield words
+    lexer = shlex.shlex(command, posix=True, punctuation_chars="&|;()")
+    lexer.whitespace_split = True
+    try:
+        found = list(lexer)
+    except ValueError:  # an open quote
+        found = command.split()
+    for is_operator, words in groupby(found, lambda word: bool(word) and set(word) <= set("&|;()")):
+        if not is_operator:
+            yield list(words)
 
 
 def _program(words: list[str]) -> str:
     """The program of one command, behind settings and wrappers; "" for what is only in its way."""
-    rest = [word for word in words if word not in {"(", "{", "!"}]
+    rest = [word for word in words if word not in {"{", "!"}]
     while rest:
         word = rest.pop(0)
-        bare = word.lstrip("({").rpartition("/")[2]
+        bare = word.rpartition("/")[2]
         if re.match(r"[A-Za-z_]\w*=", word):
             continue
         if bare in _SKIPPED:
@@ -64,8 +79,7 @@ def _behind(wrapper: str, words: list[str]) -> list[str]:
     """The words that a wrapper runs: without its options, and the one argument that some take first."""
     at = 0
     while at < len(words) and (words[at].startswith("-") or "=" in words[at]):
-        takes = words[at] in {"-n", "-c", "-w", "-k", "-u", "-p", "-t", "-s", "-E"} and wrapper != "srun"
-        at += 2 if takes else 1
+        at += 2 if words[at] in _VALUE_FOLLOWS.get(wrapper, ()) else 1
     if wrapper in {"timeout", "flock", "taskset"}:
         at += 1
     return words[at:]
