@@ -70,8 +70,8 @@ def test_every_file_lies_in_the_labs_folder() -> None:
             {
                 "MinJobAge": "3600",
                 "KillWait": "30",
-                "MessageTimeout": "100",
-                "TCPTimeout": "60",
+                "MessageTimeout": "1200",
+                "TCPTimeout": "600",
                 "SlurmdTimeout": "0",
                 "BatchStartTimeout": "3600",
             },

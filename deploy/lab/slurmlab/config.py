@@ -100,14 +100,15 @@ def _times(options: Options) -> list[str]:
     age = options.min_job_age
     if options.speed is None or options.speed <= 1:
         return [f"MinJobAge={300 if age is None else age}", "KillWait=2"]
-    # all count on the compressed clock, where the defaults would be milliseconds
+    # all count on the compressed clock, where the defaults would be milliseconds; a busy machine needs real seconds
     return [
         f"MinJobAge={3600 if age is None else age}",
         "KillWait=30",
-        "MessageTimeout=100",
-        "TCPTimeout=60",
+        f"MessageTimeout={max(100, round(2 * options.speed))}",
+        f"TCPTimeout={max(60, round(options.speed))}",
         "SlurmdTimeout=0",
         "BatchStartTimeout=3600",
+        "UnkillableStepTimeout=3600",  # else a step that ends slowly drains its node
     ]
 
 
