@@ -150,7 +150,13 @@ class Actor:
         if isinstance(link, model.MoveLink):
             self.site.batch.move(link.job_id, link.at, comment)
             return None
-        job_id = self.site.batch.submit(self._link_submission(link, comment))
+        try:
+            job_id = self.site.batch.submit(self._link_submission(link, comment))
+        except Limited as error:
+            if link.kind != SPARE:
+                raise
+            self.failed(error)
+            return error.text  # a site that takes two jobs at a time: it goes on without a spare
         self.note(link, Done.OK, job_id=job_id)
         return None
 

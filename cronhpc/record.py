@@ -241,8 +241,8 @@ class _Keeper:
     def _note_link(self, meta: dict[str, Any], decision: model.SubmitLink, outcome: Outcome) -> None:
         if outcome.job_id:
             meta[decision.kind] = outcome.job_id
-        if decision.kind == "spare":
-            meta["no_spare"] = outcome.detail if outcome.done is Done.PASSING else ""
+        if decision.kind == "spare" and outcome.done in {Done.OK, Done.REFUSED}:  # refused: a limit of the site
+            meta["no_spare"] = outcome.detail
             meta["no_spare_at"] = self.world.now
 
     def _lives(self, job_id: str) -> bool:
