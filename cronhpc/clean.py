@@ -71,6 +71,7 @@ def clean_logs(
     if live is None:
         what = "The batch system does not answer, so no one knows which runs still write their logs: none was removed."
         work.problems.append(Problem("W610", what, "The next tick tries again."))
+        work.left = True
         return work.done()
     rules = retention.rules_of(settings, now, live, newest_failed)
     try:
@@ -193,7 +194,7 @@ class _Work:
             self.left = True
         if self.dry_run:
             self.bytes += sum(file.size for file in logs.measured(folder, names))
-            self.files += ((_shown(folder, name), str(Why.OLD)) for name in names)
+            self.files += ((_shown(folder, name), str(Why.OLD)) for name in sorted(names))
             self._count(folder, Why.OLD, len(names))
             return
         gone = self._unlinked(folder, names)

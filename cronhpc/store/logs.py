@@ -107,7 +107,8 @@ def _folder(parent: int | None, name: str, shown: str, *, links: bool = False) -
     try:
         fd = os.open(name, _FOLDER & ~os.O_NOFOLLOW if links else _FOLDER, dir_fd=parent)
     except OSError as error:
-        raise LogsError(_not_opened(shown, error), absent=error.errno == errno.ENOENT) from None
+        absent = parent is not None and error.errno == errno.ENOENT  # else: not mounted, perhaps
+        raise LogsError(_not_opened(shown, error), absent=absent) from None
     try:
         yield fd
     finally:
@@ -119,7 +120,7 @@ def _not_opened(shown: str, error: OSError) -> Problem:
         what = f"{shown} is a link, or no folder: nothing is removed through it."
         return Problem("E613", what, "Put a real folder there; others can be named under logs.extra.", shown)
     what = f"{shown} cannot be opened: {error.strerror}. Nothing in it was removed."
-    mend = f"Make it with: mkdir {shown}" if error.errno == errno.ENOENT else "Make it readable and writable to you."
+    mend = "Mount it, or make it." if error.errno == errno.ENOENT else "Make it readable and writable to you."
     return Problem("E614", what, mend, shown)
 
 
