@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
 import subprocess  # noqa: TID251 - what the scripts do is tried with the shells that would run them
 from collections.abc import Iterator
 from itertools import groupby, islice
@@ -193,7 +195,8 @@ REMARKS: dict[str, tuple[str, int, str, bool, int]] = {
     "a continued line": ("0 4 * * * x \\\n  --more\n", 2, "no continued lines", True, 1),
     "words behind a closed quote": ('A="b" c\n@daily x\n', 1, "follows the closed quote", True, 1),
     "a quote left open": ('A="b\n@daily x\n', 1, "one is open", True, 1),
-    "a name that no shell exports": ("a.b=c\n@daily x\n", 1, "no shell can set", True, 1),
+    "a name that no shell exports": ("a.b=c\n@daily x\n", 1, "cannot pass on", True, 1),
+    "a variable that is the shell's own": ("IFS=:\n@daily x\n", 1, "cannot pass on", True, 1),
     "RANDOM_DELAY": ("RANDOM_DELAY=30\n@daily x\n", 1, "RANDOM_DELAY=30", True, 1),
     "a user field": ("17 * * * * root cd / && x\n", 1, "--system", True, 0),
     "one's own name in front": ("17 * * * * alice /x\n", 1, "--system", True, 0),
@@ -605,6 +608,27 @@ def test_json_has_the_same_facts(cron: Path, capsys: pytest.CaptureFixture[str])
     ]
     assert [each["kind"] for each in facts["lines"]] == ["comment", "reported", "entry"]
     assert [each["line"] for each in facts["remarks"] if each["look"]] == [2]
+
+
+def test_a_table_may_come_through_a_pipe(
+    cron: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b"0 4 * * * echo \xe9\n"), encoding="ascii"))
+    assert command(cron, capsys, "crontab", "-")[0] == 0
+    assert (cron / "cron.d" / "echo.slurm").read_bytes().endswith(b"\necho \xe9\n")
+
+
+def test_a_script_that_cannot_be_read_keeps_its_name(cron: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    os.mkfifo(cron / "cron.d" / "y.slurm")
+    command(cron, capsys, "crontab", table_file(cron, "0 4 * * * y\n"))
+    assert names(cron / "cron.d") == ["y-2.slurm", "y.slurm"]
+
+
+def test_a_dry_run_as_json_holds_the_scripts(cron: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, said = command(cron, capsys, "crontab", table_file(cron, "0 4 * * * y\n"), "--dry-run", "--json")
+    (entry,) = json.loads(said)["entries"]
+    assert entry["state"] == "planned"
+    assert entry["script"].startswith("#!/bin/sh\n#CRON 0 4 * * *\n")
 
 
 def test_a_file_that_is_not_there_is_said(cron: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sys
 from dataclasses import dataclass, field
@@ -127,7 +128,9 @@ def _scripts(paths: Paths, settings: Settings) -> Iterator[tuple[str, str, str]]
 
     for folder in (*(f"cron.{name}" for name, _ in settings.folders), "cron.d"):
         for each in scan(paths.root, folder, []):
-            match = MARK.search(read_script(each.path))
+            match = None
+            with contextlib.suppress(OSError):  # one that cannot be read keeps its name all the same
+                match = MARK.search(read_script(each.path))
             yield each.name, match[1].decode() if match else "", each.source
         if (paths.root / folder).is_dir():
             for path in (paths.root / folder).iterdir():
@@ -204,7 +207,7 @@ def _facts(args: argparse.Namespace, target: _Target, table: Table, rows: tuple[
                 "cron": row.cron,
                 "state": "there" if row.there else "planned" if args.dry_run else "written",
                 "paused": row.job.paused,
-                "script": clean(row.script.decode("utf-8", "surrogateescape")) if args.dry_run else None,
+                "script": row.script.decode("utf-8", "replace") if args.dry_run else None,
             }
             for row in rows
         ],

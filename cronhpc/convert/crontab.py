@@ -76,8 +76,8 @@ class _Reader:
             mend = "Write H for a minute or an hour (#CRON H 4 * * *): a fixed one, chosen by the entry's name."
             self._no_counterpart(number, f"RANDOM_DELAY={value}: nothing is delayed by chance here.", mend)
         elif name != "CRON_TZ" and not is_shell_name(name):
-            what = f'"{name}": no shell can set a variable of that name.'
-            self._no_counterpart(number, what, "Rename it, or set it with env in the command.")
+            what = f'"{name}": a shell script cannot pass on a variable of that name.'
+            self._no_counterpart(number, what, "Rename it, or set it with env in the command. It is left out.")
         else:
             self.builder.kinds[number] = Kind.VARIABLE
             self.variables[name] = value
@@ -119,7 +119,7 @@ class _Reader:
         if command is None or zone is None:
             return
         if match["quiet"]:
-            self.builder.note(number, "the - in front keeps cron from logging the command: left out.")
+            self.builder.note(number, "the - in front (root's alone) keeps cron from logging the command: left out.")
         if schedule != when:
             self.builder.note(number, f"cron draws ~ anew at each load: written as {schedule}, chosen once by name.")
         self._add(number, schedule, zone, command)

@@ -14,6 +14,8 @@ _SCRON = re.compile(
     r"""[ \t]*(?P<name>[A-Za-z0-9_]*)[ \t]*=[ \t]*"""
     r"""(?:'(?P<value1>[^']*)'[ \t]*|"(?P<value2>[^"]*)"[ \t]*|(?P<value>(?!['"]).*))"""
 )
+# A shell does not take these from outside, or not as they are: IFS would split words anew.
+_SHELLS_OWN = frozenset({"IFS", "UID", "EUID", "PPID", "SHELLOPTS", "BASHOPTS", "PWD", "OLDPWD", "OPTIND", "_"})
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -37,8 +39,8 @@ def scron_variable(line: str) -> tuple[str, str] | None:
 
 
 def is_shell_name(name: str) -> bool:
-    """Whether a shell can export a variable of this name."""
-    return bool(_PLAIN.fullmatch(name))
+    """Whether a script can pass on a variable of this name."""
+    return bool(_PLAIN.fullmatch(name)) and name not in _SHELLS_OWN
 
 
 def substituted(command: str, variables: tuple[tuple[str, str], ...]) -> str:
