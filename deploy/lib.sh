@@ -75,6 +75,7 @@ unpacked_package() { # PACKAGE FOLDER
 bring_certificates() { # FOLDER
   [ -e /etc/ssl/certs/ca-certificates.crt ] || [ -e /etc/pki/tls/certs/ca-bundle.crt ] && return
   [ -z "${PIP_CERT-}${SSL_CERT_FILE-}${REQUESTS_CA_BUNDLE-}" ] || return 0
+  ! grep -qsE '^ *cert *=' /etc/pip.conf "$HOME"/.pip/pip.conf "${XDG_CONFIG_HOME:-$HOME/.config}/pip/pip.conf" || return 0
   unpacked_package ca-certificates "$1/certificates" || return 0
   cat "$1"/certificates/usr/share/ca-certificates/*/*.crt >"$1/certificates.pem"
   rm -rf "$1/certificates"

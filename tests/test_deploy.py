@@ -262,8 +262,8 @@ class Installed:
         self.launcher = self.home / ".local" / "bin" / "cronhpc"
 
     def __call__(self, *argv: str, check: bool = True, **env: str) -> subprocess.CompletedProcess[str]:
-        own = {"HOME": str(self.home), "CRONHPC_PYTHON": sys.executable, "XDG_DATA_HOME": "", **env}
-        return run(self.install, *argv, env=own, check=check)
+        own = {"HOME": str(self.home), "PATH": "/usr/bin:/bin", "CRONHPC_PYTHON": sys.executable, "XDG_DATA_HOME": ""}
+        return run(self.install, *argv, env={**own, **env}, check=check)
 
     def versions(self) -> list[str]:
         return sorted(path.name for path in self.share.glob("venv-*"))
