@@ -477,3 +477,12 @@ def test_names_with_newlines_and_dashes_work_everywhere(shell: Shell) -> None:
     shown = shell("status", now=later()).out
     assert [line.split("  ")[0] for line in shown.splitlines() if line.startswith(("-n", "$'a", "50", "gr", "'two"))]
     assert "$'a\\nb'" in shown
+
+
+def test_plan_counts_the_logs_that_would_go(shell: Shell) -> None:
+    folder = shell.cron / "log" / "backup"
+    folder.mkdir(parents=True)
+    for day in range(10, 13):
+        (folder / f"202611{day}T0300Z-{day}.out").write_text("old", encoding="utf-8")
+    assert "logs  remove  3 of 3 files (3 too old)" in shell("plan").out
+    assert len(list(folder.iterdir())) == 3

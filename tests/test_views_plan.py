@@ -152,3 +152,13 @@ def test_odd_names_stay_on_their_line() -> None:
 def test_a_problem_without_a_file_is_a_line_too() -> None:
     world = replace(WORLD, skipped=(Problem("E320", "/proj/kill cannot be listed.", "Mount it."),))
     assert screen(world).splitlines()[-1] == "settings     E320     /proj/kill cannot be listed. Mount it."
+
+
+def test_the_logs_that_would_go_are_counted_by_reason() -> None:
+    logs = {"remove": 212, "keep": 1692, "bytes": 1153434, "reasons": {"too old": 200, "too many": 12}}
+    shown = view.render(view.facts(WORLD, plan(WORLD), (), logs), style())
+    assert shown.splitlines()[-1].split(None, 2) == [
+        "logs",
+        "remove",
+        "212 of 1,904 files (200 too old, 12 too many), 1.1 MB",
+    ]

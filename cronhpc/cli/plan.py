@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.common import site_of
@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     import argparse
 
     from cronhpc.cli.door import Door
+    from cronhpc.core.model import World
+    from cronhpc.read import Site
 
 HELP = "What the next tick would do, and why. Nothing is changed: these are the very decisions that a tick executes."
 EXAMPLE = "cronhpc plan"
@@ -28,10 +30,25 @@ def run(args: argparse.Namespace, door: Door) -> int:
 
     site = site_of(args, door)
     world = read_world(site, door.now).world
-    known = view.facts(world, plan(world), world.skipped)
+    known = view.facts(world, plan(world), world.skipped, _logs(site, world))
     if args.json:
         door.json(known)
     else:
         door.say(view.render(known, door.style(site.settings.timezone)))
     wrong = world.queue is None or world.skipped or any(entry.problem for entry in world.entries)
     return ATTENTION if wrong else FINE
+
+
+def _logs(site: Site, world: World) -> dict[str, Any] | None:
+    """What the tick's clean-up would do; None where it is not time for it, or nothing would go."""
+    from cronhpc.clean import tend
+
+    cleaned = tend(site.paths, site.settings, world, dry_run=True)
+    if cleaned is None or not cleaned.removed:
+        return None
+    return {
+        "remove": cleaned.removed,
+        "keep": cleaned.kept,
+        "bytes": cleaned.bytes,
+        "reasons": dict(cleaned.reasons),
+    }

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 Facts = dict[str, Any]
 
 
-def facts(world: World, plan: Plan, problems: Iterable[Problem] = ()) -> Facts:
-    """The plan, JSON-ready."""
+def facts(world: World, plan: Plan, problems: Iterable[Problem] = (), logs: Facts | None = None) -> Facts:
+    """The plan, JSON-ready. `logs`: what the clean-up would remove (count, bytes, reasons) and keep; None: nothing."""
     names = {claim.key: claim.name for claim in world.claims}
     rows = [decision_facts(decision, names) for decision in plan.decisions]
     due = {row["entry"] for row in rows if row["decision"] in {"submit", "use up"} or _is_due(row, world.now)}
@@ -32,6 +32,7 @@ def facts(world: World, plan: Plan, problems: Iterable[Problem] = ()) -> Facts:
         "batch": {"answers": world.queue is not None, "error": world.queue_error},
         "chain_wanted": world.chain.wanted,
         "decisions": rows,
+        "logs": logs,
         "problems": [
             {"code": p.code, "file": p.file, "line": p.line, "what": p.what, "mend": p.mend} for p in problems
         ],
@@ -59,6 +60,8 @@ def render(known: Mapping[str, Any], style: Style) -> str:
             rows.append(["next tick", "wanted", f"{style.clock(wake)} ({style.distance(wake)})"])
     elif known["entries"]:
         rows.append([("chain", "yellow"), ("none", "yellow"), "the scheduler is not started: cronhpc start"])
+    if known["logs"]:
+        rows.append(["logs", "remove", _logs(known["logs"])])
     if not known["batch"]["answers"]:
         error = text.one_line(known["batch"]["error"])
         rows.append([("batch", "red"), ("unknown", "red"), f"it does not answer, so nothing is submitted: {error}"])
@@ -72,6 +75,13 @@ def render(known: Mapping[str, Any], style: Style) -> str:
             ]
         )
     return "\n".join([head, *table(_COLUMNS, rows, style)])
+
+
+def _logs(logs: Mapping[str, Any]) -> str:
+    """`212 of 1,904 files (200 too old, 12 too many), 1.1 MB`."""
+    why = ", ".join(f"{number:,} {reason}" for reason, number in logs["reasons"].items())
+    size = f", {text.size(logs['bytes'])}" if logs["bytes"] else ""
+    return f"{logs['remove']:,} of {text.count(logs['remove'] + logs['keep'], 'file')} ({why}){size}"
 
 
 def _entries(known: Mapping[str, Any]) -> str:
