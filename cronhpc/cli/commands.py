@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import importlib.util
+import os
 from typing import TYPE_CHECKING, Any, NoReturn
 
 from cronhpc import __version__
@@ -53,7 +53,7 @@ GROUPS = {
 }
 
 _COMMON_WITH_VALUE = ("--dir", "--backend")
-_WIDEST = 100
+_WIDEST, _USUAL = 100, 80  # columns of help
 
 
 class UsageError(CronhpcError):
@@ -67,6 +67,13 @@ class Parser(argparse.ArgumentParser):
         """Raise UsageError with the mend."""
         raise UsageError(f"{self.prog}: {message}\nSee: {self.prog} --help")
 
+    def format_help(self) -> str:
+        """The description wrapped, the example as it stands."""
+        import textwrap
+
+        self.description = textwrap.fill(self.description or "", _columns() - 2)
+        return super().format_help()
+
 
 def _module_name(name: str) -> str:
     return f"cronhpc.cli.{name}_" if name == "import" else f"cronhpc.cli.{name}"
@@ -74,6 +81,8 @@ def _module_name(name: str) -> str:
 
 def exists(name: str) -> bool:
     """Whether this installation has the command."""
+    import importlib.util
+
     return importlib.util.find_spec(_module_name(name)) is not None
 
 
@@ -92,9 +101,9 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     prog = f"cronhpc {name}"
     parser = Parser(
         prog=prog,
-        description=_wrapped(module.HELP),
+        description=module.HELP,
         epilog=f"example:\n{_indented(module.EXAMPLE)}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=_formatter,
         allow_abbrev=False,
     )
     module.add_arguments(parser)
@@ -106,11 +115,16 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     return parser
 
 
-def _wrapped(text: str) -> str:
-    import shutil
-    import textwrap
+def _formatter(prog: str) -> argparse.HelpFormatter:
+    """With the width given: argparse would load shutil to ask for it, in every tick."""
+    return argparse.RawDescriptionHelpFormatter(prog, width=_columns() - 2)
 
-    return textwrap.fill(text, min(shutil.get_terminal_size().columns, _WIDEST) - 2)
+
+def _columns() -> int:
+    try:
+        return min(os.get_terminal_size(1).columns, _WIDEST)
+    except OSError:
+        return _USUAL
 
 
 def _indented(text: str) -> str:
@@ -122,8 +136,14 @@ def parse(arguments: list[str], door: Door) -> tuple[argparse.Namespace, Callabl
     leading, name, rest = _split(arguments)
     if name is None:
         return _without_command(leading, door)
-    if not any(name in group for group in GROUPS.values()) or not exists(name):
+    if not any(name in group for group in GROUPS.values()):
         raise UsageError(_unknown(name))
+    try:
+        module = _module(name)
+    except ModuleNotFoundError as error:
+        if error.name != _module_name(name):
+            raise
+        raise UsageError(_unknown(name)) from None
     parser, words = parser_of(name), [*leading, *rest]
     with door.redirected():
         if getattr(_module(name), "TAKES_REST", False):  # options of sbatch, and behind -- those of a script
@@ -132,7 +152,7 @@ def parse(arguments: list[str], door: Door) -> tuple[argparse.Namespace, Callabl
             args.rest, args.behind = unknown, behind
         else:
             args = parser.parse_args(words)
-    run: Callable[[Any, Door], int] = _module(name).run
+    run: Callable[[Any, Door], int] = module.run
     return args, run
 
 
