@@ -220,7 +220,7 @@ ATTENTION = {
     "no answer": (
         with_entry(entry("backup"), queue=None, queue_error="Unable to contact slurm controller"),
         ("slurm  does not answer (Unable to contact slurm controller); this is what was known, as of today 14:00  "
-        "wait, or ask: cronhpc doctor"),
+        "wait, or look: squeue --me"),
     ),
     "a folder that cannot be read": (
         replace(with_entry(entry("backup")), skipped=(UNREADABLE,)),

@@ -35,7 +35,7 @@ def _batch(known: Mapping[str, Any]) -> Iterator[Facts]:
     if not batch["answers"]:
         why = text.one_line(batch["error"]).rstrip(".")
         what = f"does not answer{f' ({why})' if why else ''}; this is what was known"
-        yield _row("batch", batch["name"], what, "wait, or ask: cronhpc doctor", when="as of", at=last)
+        yield _row("batch", batch["name"], what, "wait, or look: squeue --me", when="as of", at=last)
 
 
 def _switches(known: Mapping[str, Any]) -> Iterator[Facts]:
