@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -168,9 +169,12 @@ class Started:
         return all(outcome.done is Done.OK for outcome in self.outcomes)
 
 
-def start(site: Site, environ: Mapping[str, str], now: Callable[[], int], *, via: str = "chain") -> Started:
+def start(
+    site: Site, environ: Mapping[str, str], now: Callable[[], int], *, via: str = "chain", prequeue: int = 1
+) -> Started:
     """Set the chain going, or mend it; safe to call twice, and from two nodes at once.
 
+    `via` scrontab: one entry of the user's scrontab calls the ticks. `prequeue`: so many links wait ahead.
     Raises CronhpcError when another process is at it and does not end, StateError, OSError.
     """
     lines: list[str] = []
@@ -178,17 +182,57 @@ def start(site: Site, environ: Mapping[str, str], now: Callable[[], int], *, via
         _keep_environment(site, environ)
         site = _keep_options(site, environ, lines)
         fingerprint = write_link(site, lines)
-        scheduler.mark_started(site.paths, {"via": via, "fingerprint": fingerprint, "at": now(), "by": site.user})
+        how = {"via": via, "fingerprint": fingerprint, "prequeue": prequeue, "at": now(), "by": site.user}
+        before = (scheduler.started(site.paths) or {}).get("via", via)
+        if via == "scrontab":
+            _into_scrontab(site, environ, lines)
+        elif before == "scrontab":
+            _out_of_scrontab(site, environ, lines)
+        scheduler.mark_started(site.paths, how)
         world, outcomes = _reconcile(site, now, first=True)
     return Started(world, outcomes, tuple(lines))
 
 
-def stop(site: Site, now: Callable[[], int]) -> Started:
-    """End the chain, and remember it. Runs go on."""
+def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Started:
+    """End the chain, and remember it: what `start` has added goes, and nothing else. Runs go on."""
+    lines: list[str] = []
+    how = scheduler.started(site.paths) or {}
     scheduler.mark_stopped(site.paths, site.user)
     with _Lease(site, "stop"):
+        if how.get("via") == "scrontab":
+            _out_of_scrontab(site, environ, lines)
         world, outcomes = _reconcile(site, now, first=False)
-    return Started(world, outcomes)
+    return Started(world, outcomes, tuple(lines))
+
+
+def _into_scrontab(site: Site, environ: Mapping[str, str], lines: list[str]) -> None:
+    """One entry beside the user's own, which stay byte for byte. Raises ScrontabError."""
+    from cronhpc.batch import scrontab
+    from cronhpc.read import directory_id
+
+    mark = directory_id(site.paths)
+    command = shlex.join([*scheduler.command(), "tick", "--dir", str(site.paths.root)])
+    options = [*scheduler.link_options(site.settings), f"--job-name={scheduler.link_names(mark)[0]}"]
+    ours = scrontab.block(mark, scrontab.fields_of(site.settings.interval), options, command)
+    table = scrontab.read(environ)
+    if scrontab.with_block(table, mark, ours) == table:
+        return
+    scrontab.write(environ, scrontab.with_block(table, mark, ours))
+    lines.append("added one entry to your scrontab; scancel of its job disables it for good: cronhpc stop removes it")
+    if scrontab.has_entries(scrontab.without_block(table, mark)):
+        lines.append("your other entries got new job ids by that: one that was running just now may run a second time")
+
+
+def _out_of_scrontab(site: Site, environ: Mapping[str, str], lines: list[str]) -> None:
+    """Our entry alone. Raises ScrontabError."""
+    from cronhpc.batch import scrontab
+    from cronhpc.read import directory_id
+
+    table = scrontab.read(environ)
+    rest = scrontab.without_block(table, directory_id(site.paths))
+    if rest != table:
+        scrontab.write(environ, rest)
+        lines.append("removed its entry from your scrontab; the others stand as they were, with new job ids")
 
 
 class _Lease:

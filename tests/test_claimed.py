@@ -230,6 +230,18 @@ CHAINS: dict[str, tuple[World, list[str]]] = {
         world("15:00:05", jobs=(NEXT, SPARE)),
         ["cancel successor 11", "cancel spare 12"],
     ),
+    "ticks come from a scrontab: links that a chain left are cancelled": (
+        linked(NEXT, SPARE, facts={"link_name": "", "spare_name": ""}),
+        ["cancel successor 11", "cancel spare 12"],
+    ),
+    "three links ahead are wanted: two more are submitted": (
+        linked(NEXT, SPARE, facts={"prequeue": 3}),
+        ["keep successor 11", "submit successor", "submit successor", "keep spare 12"],
+    ),
+    "three links ahead are there: kept": (
+        linked(NEXT, link(14, "17:00"), link(13, "18:00"), SPARE, facts={"prequeue": 3}),
+        ["keep successor 11", "keep successor 14", "keep successor 13", "keep spare 12"],
+    ),
     "by hand while a link runs that has not queued its successor yet: left to it": (
         linked(link(10, "15:00", status="RUNNING"), SPARE, self_id=""),
         ["rest"],

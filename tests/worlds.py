@@ -86,14 +86,8 @@ def link(number: int, start: str, kind: str = "link", status: str = "PENDING", *
 
 
 def chain(self_id: str = "", **more: Any) -> ChainFacts:
-    return ChainFacts(
-        wanted=True,
-        self_id=self_id,
-        fingerprint=PRINT,
-        link_name=f"cronhpc-{ID}",
-        spare_name=f"cronhpc-{ID}-spare",
-        **more,
-    )
+    names = {"link_name": f"cronhpc-{ID}", "spare_name": f"cronhpc-{ID}-spare"}
+    return ChainFacts(wanted=True, self_id=self_id, fingerprint=PRINT, **{**names, **more})
 
 
 def world(now: str, *entries: Entry, jobs: tuple[Job, ...] | None = (), **more: Any) -> World:

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
-from cronhpc.cli.common import paths_of, settings_or_default, site_of, written_status
+from cronhpc.cli.common import count_of, paths_of, settings_or_default, site_of, written_status
 
 if TYPE_CHECKING:
     import argparse
@@ -25,6 +25,12 @@ _SURELY = 92 * 60  # seconds: one and a half of the usual intervals, and two min
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Its own options."""
     parser.add_argument("--if-stale", action="store_true", help="only if it was started and has fallen silent; quiet")
+    parser.add_argument(
+        "--via", choices=("chain", "scrontab"), default="chain", help="who calls the ticks (chain: jobs of its own)"
+    )
+    parser.add_argument(
+        "--prequeue", type=count_of, metavar="N", default=1, help="links that wait ahead, where jobs may not submit"
+    )
 
 
 def run(args: argparse.Namespace, door: Door) -> int:
@@ -35,7 +41,7 @@ def run(args: argparse.Namespace, door: Door) -> int:
     if args.if_stale and not _is_stale(paths_of(args, door), door):
         return FINE
     site = site_of(args, door)
-    started = start(site, door.environ, lambda: door.again().now)
+    started = start(site, door.environ, lambda: door.again().now, via=args.via, prequeue=args.prequeue)
     report(started, args, door, site.settings.timezone, undo="cronhpc stop")
     return FINE if started.ok else ATTENTION
 

@@ -26,6 +26,6 @@ def run(args: argparse.Namespace, door: Door) -> int:
     from cronhpc.setup import stop
 
     site = site_of(args, door)
-    stopped = stop(site, lambda: door.again().now)
+    stopped = stop(site, door.environ, lambda: door.again().now)
     report(stopped, args, door, site.settings.timezone, undo="cronhpc start")
     return FINE if stopped.ok else ATTENTION

@@ -55,12 +55,11 @@ def decide(world: World, wake: int) -> Iterator[Decision]:
     if world.queue is None:
         return
     links = Links.of(world)
-    if not world.chain.wanted:
+    if not world.chain.wanted or not world.chain.link_name:
+        why = "ticks come from elsewhere" if world.chain.wanted else "the scheduler is stopped"
         for job in (*links.successors, *links.spares):
-            yield CancelLink(SUCCESSOR if job in links.successors else SPARE, job.id, "the scheduler is stopped")
+            yield CancelLink(SUCCESSOR if job in links.successors else SPARE, job.id, why)
         return
-    if not world.chain.link_name:
-        return  # another driver (a daemon, crontab) calls the ticks
     held = next((job for job in (*links.successors, *links.spares) if job.held_by_admin), None)
     if held is not None:
         yield Rest(f"job {held.id} is held by an administrator; when that is settled: cronhpc start")
@@ -71,7 +70,9 @@ def decide(world: World, wake: int) -> Iterator[Decision]:
     if not links.successors and _another_is_at_work(world, links):
         yield Rest(f"link {links.running[0].id} is running; it queues its own successor")
         return
-    yield from _reconcile(world, SUCCESSOR, links.successors, wake)
+    interval = world.settings.interval
+    ahead = [boundary(world.now, interval) + n * interval for n in range(1, world.chain.prequeue)]
+    yield from _reconcile(world, SUCCESSOR, links.successors, [wake, *ahead])
     yield from _spare(world, links.spares)
 
 
@@ -86,22 +87,24 @@ def _spare(world: World, spares: tuple[Job, ...]) -> Iterator[Decision]:
     interval = world.settings.interval
     if world.chain.no_spare and not spares:
         return
-    yield from _reconcile(world, SPARE, spares, boundary(world.now, interval) + interval // 2)
+    yield from _reconcile(world, SPARE, spares, [boundary(world.now, interval) + interval // 2])
 
 
-def _reconcile(world: World, kind: str, jobs: tuple[Job, ...], at: int) -> Iterator[Decision]:
-    """Of those that can serve the lowest id stays; the others go first, so that there are never two."""
+def _reconcile(world: World, kind: str, jobs: tuple[Job, ...], wanted: list[int]) -> Iterator[Decision]:
+    """Of those that can serve the lowest ids stay, one for each instant wanted; the others go first: never too many."""
     good = [job for job in jobs if not unfit(world, job)]
-    kept = good[0] if good else None
+    kept = good[: len(wanted)]
     for job in jobs:
-        if job is not kept:
-            yield CancelLink(kind, job.id, unfit(world, job) or f"one {kind} too many beside job {good[0].id}")
-    if kept is None:
+        if job not in kept:
+            beside = kept[0].id if kept else ""
+            yield CancelLink(kind, job.id, unfit(world, job) or f"one {kind} too many beside job {beside}")
+    for job, at in zip(sorted(kept, key=lambda job: job.start or 0), wanted, strict=False):
+        if job.start is None or abs(job.start - at) > _CLOSE:
+            yield MoveLink(kind, job.id, at)
+        else:
+            yield KeepLink(kind, job.id, job.start)
+    for at in wanted[len(kept) :]:
         yield SubmitLink(kind, at, f"there is no {kind}" if not jobs else f"instead of job {jobs[0].id}")
-    elif kept.start is None or abs(kept.start - at) > _CLOSE:
-        yield MoveLink(kind, kept.id, at)
-    else:
-        yield KeepLink(kind, kept.id, kept.start)
 
 
 def unfit(world: World, job: Job) -> str:
