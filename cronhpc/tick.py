@@ -64,12 +64,25 @@ def tick(site: Site, now: int, *, link: str = "", resident: bool = False, only: 
         planned = plan(reading.world)
         outcomes = Actor(site, reading.world).carry_out(planned)
         recorded = record(site, reading, planned, outcomes)
+        tended = () if only else _tended(site, reading.world)
     finally:
         if holder is None:
             lease.give_back(site.paths.state / "lease", me)
     beside = f"the lease of {holder} stood" if holder is not None else ""
-    problems = (*reading.problems, *recorded.problems, *_told(site, recorded))
+    problems = (*reading.problems, *recorded.problems, *tended, *_told(site, recorded))
     return Report(reading.world, planned, outcomes, problems, beside)
+
+
+def _tended(site: Site, world: World) -> tuple[Problem, ...]:
+    """Old logs go last: whatever is wrong with them, the work is done."""
+    from cronhpc.clean import tend
+    from cronhpc.core.model import Problem, StateError
+
+    try:
+        cleaned = tend(site.paths, site.settings, world)
+    except (OSError, StateError) as error:
+        return (Problem("W360", f"old logs were not looked at: {error}", "Try: cronhpc clean --dry-run"),)
+    return cleaned.problems if cleaned is not None else ()
 
 
 def _told(site: Site, recorded: Recorded) -> tuple[Problem, ...]:
