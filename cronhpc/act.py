@@ -7,11 +7,11 @@ submitted held, recorded, and released all at once.
 from __future__ import annotations
 
 import os
-import time
 from typing import TYPE_CHECKING
 
 from cronhpc import launch
 from cronhpc.batch.port import BatchError, Limited, Submission, Unreachable
+from cronhpc.batch.process import elapsed
 from cronhpc.core import model
 from cronhpc.core.chain import SPARE, comment_words
 from cronhpc.core.model import PAUSED, Done, Outcome, token
@@ -40,7 +40,7 @@ class Actor:
         self.limited = ""  # the site's limit that was met: nothing more is submitted in this tick
         self.not_cancelled: set[Key] = set()
         self.recorded: list[launch.Recorded] = []  # held jobs that wait for the one release
-        self.until = time.monotonic() + _PATIENCE
+        self.until = elapsed() + _PATIENCE
 
     def carry_out(self, plan: Plan) -> tuple[Outcome, ...]:
         """Every decision has one outcome. Raises OSError only where state/ itself cannot be written."""
@@ -67,12 +67,12 @@ class Actor:
     @property
     def spent(self) -> bool:
         """Whether this tick has no time left to try more."""
-        return time.monotonic() > self.until
+        return elapsed() > self.until
 
     @property
     def has_time_for_one(self) -> bool:
         """Whether one more command may run into its time-out."""
-        return time.monotonic() + self.site.settings.timeout <= self.until
+        return elapsed() + self.site.settings.timeout <= self.until
 
     def failed(self, error: BatchError) -> None:
         """What an error means for the rest of this tick; a plain no to one thing means nothing."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.act import Actor
 from cronhpc.batch.port import BatchError
+from cronhpc.batch.process import elapsed
 from cronhpc.core import claimed, pieces, stop
 from cronhpc.core.model import (
     PAUSED,
@@ -96,9 +97,9 @@ def again(site: Site, asked: Asked, now: int, job_id: str) -> Answer:
 def _take(site: Site, job_id: str) -> lease.Holder | None:
     """The lease, waited for a while; then we go on beside its holder, which the claims make safe."""
     me = lease.myself(site.host, job_id, "")
-    until = time.monotonic() + _PATIENCE
+    until = elapsed() + _PATIENCE
     while lease.take(site.paths.state / "lease", me, lambda _: False) is not None:
-        if time.monotonic() > until:
+        if elapsed() > until:
             return None
         time.sleep(0.05)
     return me

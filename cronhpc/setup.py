@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.act import Actor
 from cronhpc.batch.port import BatchError
+from cronhpc.batch.process import elapsed
 from cronhpc.core import chain
 from cronhpc.core.model import CancelLink, CronhpcError, Done, KeepLink, MoveLink, Plan, Rest, SubmitLink
 from cronhpc.core.slots import boundary
@@ -247,12 +248,12 @@ class _Lease:
     def __enter__(self) -> None:
         from cronhpc.tick import job_gone
 
-        until = time.monotonic() + _PATIENCE
+        until = elapsed() + _PATIENCE
         while True:
             holder = lease.take(self.path, self.me, lambda job_id: job_gone(self.site, job_id))
             if holder is None:
                 return
-            if time.monotonic() > until:
+            if elapsed() > until:
                 raise CronhpcError(f"{holder} is at work on {self.site.paths.root}. Try {self.what} again in a minute.")
             time.sleep(0.1)
 

@@ -107,7 +107,7 @@ def _readable(text: str) -> int:
     return handle
 
 
-def _elapsed() -> float:
+def elapsed() -> float:
     """Seconds since some moment, by times(2): neither a step of the clock nor a compressed test clock moves it."""
     return os.times().elapsed
 
@@ -117,7 +117,7 @@ class _Watch:
 
     def __init__(self, child: subprocess.Popen[bytes], timeout: float, enough: Callable[[str], bool] | None) -> None:
         self.child = child
-        self.deadline = _elapsed() + timeout
+        self.deadline = elapsed() + timeout
         self.enough = enough
         self.satisfied = False
         self.parts: dict[int, list[bytes]] = {}
@@ -140,7 +140,7 @@ class _Watch:
 
     def _more(self) -> bool:
         """Read what there is; whether to go on."""
-        left = self.deadline - _elapsed()
+        left = self.deadline - elapsed()
         if left <= 0:
             return False
         open_pipes = bool(self.selector.get_map())
@@ -163,7 +163,7 @@ class _Watch:
 
     def _say_enough(self) -> None:
         self.satisfied = True
-        self.deadline = min(self.deadline, _elapsed() + _GRACE)
+        self.deadline = min(self.deadline, elapsed() + _GRACE)
 
     def _read(self, handle: int) -> None:
         chunk = os.read(handle, _CHUNK)
