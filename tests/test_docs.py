@@ -13,7 +13,7 @@ import pytest
 from cronhpc.cli import commands, parsers
 from cronhpc.cli.commands import UsageError
 from cronhpc.cli.door import Door
-from cronhpc.core import cron_line, policy
+from cronhpc.core import cron_line, policy, sbatch_options
 from cronhpc.store.settings import parse_settings
 
 TOP = Path(__file__).resolve().parent.parent
@@ -71,9 +71,9 @@ def test_the_docs_show_commands() -> None:
 
 @pytest.mark.parametrize(("where", "words"), COMMANDS, ids=[where for where, _ in COMMANDS])
 def test_a_command_in_the_docs_is_understood(where: str, words: list[str]) -> None:
-    complaint = refused(words)
-    in_prose = len(words) <= 1 and (not words or words[0] in PARSERS)  # named without its NAME
-    assert in_prose or not complaint, f"{where}: {complaint}"
+    # In prose a command may be named without its NAME, and an option without its value.
+    complaint = refused(words) and refused([*words, "NAME"])
+    assert not (words and complaint), f"{where}: {complaint}"
 
 
 def refused(words: list[str]) -> str:
@@ -89,13 +89,13 @@ def refused(words: list[str]) -> str:
 
 
 def options() -> set[str]:
-    """Every option there is: of the commands, of `#CRON` lines, and of the programs in deploy/."""
+    """Every option there is: of the commands, of `#CRON` lines, of sbatch, and of the programs in deploy/."""
     known = {word for parser in PARSERS.values() for action in parser._actions for word in action.option_strings}
     known |= {f"--{name}" for name in policy.NAMES}
     for program in OTHER_PROGRAMS:
         known |= set(re.findall(r"--[a-z][a-z-]+", (TOP / program).read_text(encoding="utf-8")))
     lab = "".join(path.read_text(encoding="utf-8") for path in (TOP / "deploy/lab/slurmlab").glob("*.py"))
-    return known | set(re.findall(r"--[a-z][a-z-]+", lab)) | {"--hold", "--begin", "--comment"}
+    return known | set(re.findall(r"--[a-z][a-z-]+", lab)) | {f"--{name}" for name in sbatch_options.LONG}
 
 
 @pytest.mark.parametrize("path", DOCS, ids=lambda path: str(path.relative_to(TOP)))
