@@ -9,7 +9,7 @@ from __future__ import annotations
 import fnmatch
 from collections import Counter
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core import retention
@@ -20,7 +20,7 @@ from cronhpc.store import history, logs
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from cronhpc.core.model import LogFile, Settings, World
+    from cronhpc.core.model import LogFile, Settings
     from cronhpc.core.retention import Judged, Rules, Use
     from cronhpc.store.logs import Folder, Listing
     from cronhpc.store.paths import Paths
@@ -156,12 +156,17 @@ class _Work:
 
     def _judged(self, folder: Folder, found: Listing, rules: Rules) -> Use:
         self._name_left(folder, found.links, "links", "W613", "Remove them if they are not yours.")
-        old, others = retention.old_by_name(folder.name, found.files, rules)
+        sorted_out = retention.by_name(folder.name, found.files, rules)
+        others, young = sorted_out.others, sorted_out.young
+        if folder.name and len(young) + len(others) > rules.files:
+            others, young = [*young, *others], []
         keep, remove = retention.judge(folder.name, logs.measured(folder, others), rules)
         self.stays.update(why for _, why in keep)
-        self._remove_old(folder, old)
+        self.stays[Why.WITHIN] += len(young)
+        self._remove_old(folder, sorted_out.old)
         self._remove(folder, remove)
-        return retention.use_of(keep)
+        use = retention.use_of(keep)
+        return replace(use, size=use.size + logs.size_of(folder, young))
 
     def _cut(self, names: Iterable[str], log: Folder, most: int, rules: Rules) -> None:
         """The folders that take more than their share are looked at again, so that none need be remembered."""
@@ -169,8 +174,9 @@ class _Work:
             try:
                 with ExitStack() as stack:
                     folder = stack.enter_context(logs.entered(log, name)) if name else log
-                    _, others = retention.old_by_name(name, logs.listing(folder).files, rules)
-                    keep, _ = retention.judge(name, logs.measured(folder, others), rules)
+                    sorted_out = retention.by_name(name, logs.listing(folder).files, rules)
+                    files = logs.measured(folder, [*sorted_out.young, *sorted_out.others])
+                    keep, _ = retention.judge(name, files, rules)
                     _, large = retention.cut(keep, most, rules.now)
                     self.stays[Why.WITHIN] -= self._remove(folder, large)
             except logs.LogsError as error:
@@ -258,34 +264,41 @@ def _ordered(whys: Mapping[Why, int]) -> dict[str, int]:
 
 
 def tend(
-    paths: Paths, settings: Settings, world: World, *, most: int = MOST, always: bool = False, dry_run: bool = False
+    paths: Paths,
+    settings: Settings,
+    now: int,
+    live: frozenset[str] | None,
+    *,
+    most: int = MOST,
+    always: bool = False,
+    dry_run: bool = False,
 ) -> Cleaned | None:
     """Clean where it is time to (`always`: now), and rotate the scheduler's log and history; None: it is not time.
 
+    `live`: as retention.live_of tells; runs that ended long after their slot are added from history.
     Where it is not, this costs one small read and one look at how full the disk is. Raises OSError, StateError.
     """
     from cronhpc.store.files import read_json, write_json
 
     file = paths.state / "logs.json"
     known = read_json(file, VERSION) or {}
-    if not (always or _is_due(paths, settings, known, world.now)):
+    if not (always or _is_due(paths, settings, known, now)):
         return None
-    known = retention.remember(known, _rows_since(paths, known), world.now, settings.logs_keep)
-    live = retention.live_of(world)
+    known = retention.remember(known, _rows_since(paths, known), now, settings.logs_keep)
     cleaned = clean_logs(
         paths,
         settings,
-        world.now,
+        now,
         live=None if live is None else live | known["late"].keys(),
         newest_failed=retention.newest_failed(known),
         most=most,
         dry_run=dry_run,
     )
     if not dry_run:
-        known |= {"at": world.now, "left": cleaned.left}
+        known |= {"at": now, "left": cleaned.left}
         write_json(file, {name: known[name] for name in ("at", "left", "failed", "late")}, VERSION)
         logs.rotate(paths)
-        history.rotate(paths.history, keep_months=_MONTHS, now=world.now)
+        history.rotate(paths.history, keep_months=_MONTHS, now=now)
     return cleaned
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cronhpc.clean import Cleaned, clean_logs, tend
-from cronhpc.core.model import LogFile, Queue, Result, Settings, World, slot_text
+from cronhpc.core.model import LogFile, Result, Settings, slot_text
 from cronhpc.store import history, logs
 from cronhpc.store.paths import Paths
 
@@ -603,52 +603,51 @@ def test_these_are_never_cleaned(
 # --- for a tick ----------------------------------------------------------------------------------------------------
 
 
-def world(now: int, *, answers: bool = True) -> World:
-    return World(now, "id", SETTINGS, queue=Queue(()) if answers else None)
+NONE_LIVE: frozenset[str] = frozenset()
 
 
 def test_it_lists_once_an_hour_or_while_work_is_left(cron: Path) -> None:
     paths = Paths(cron)
     for age in range(10, 15):
         run_log(cron, age * DAY, age)
-    first = tend(paths, SETTINGS, world(NOW), most=3)
+    first = tend(paths, SETTINGS, NOW, NONE_LIVE, most=3)
     assert first is not None
     assert (first.removed, first.left) == (3, True)
-    second = tend(paths, SETTINGS, world(NOW + 60), most=3)
+    second = tend(paths, SETTINGS, NOW + 60, NONE_LIVE, most=3)
     assert second is not None
     assert (second.removed, second.left) == (2, False)
-    assert tend(paths, SETTINGS, world(NOW + 120)) is None
-    assert tend(paths, SETTINGS, world(NOW + HOUR)) is not None
+    assert tend(paths, SETTINGS, NOW + 120, NONE_LIVE) is None
+    assert tend(paths, SETTINGS, NOW + HOUR, NONE_LIVE) is not None
 
 
 def test_a_last_time_in_the_future_does_not_stop_it(cron: Path) -> None:
-    assert tend(Paths(cron), SETTINGS, world(NOW + 9 * DAY)) is not None
-    assert tend(Paths(cron), SETTINGS, world(NOW)) is not None
+    assert tend(Paths(cron), SETTINGS, NOW + 9 * DAY, NONE_LIVE) is not None
+    assert tend(Paths(cron), SETTINGS, NOW, NONE_LIVE) is not None
 
 
 def test_a_nearly_full_disk_is_looked_at_sooner(cron: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert tend(Paths(cron), SETTINGS, world(NOW)) is not None
+    assert tend(Paths(cron), SETTINGS, NOW, NONE_LIVE) is not None
     monkeypatch.setattr(logs, "space", lambda _: (1 << 40, 1 << 41, 9, 1000))
-    assert tend(Paths(cron), SETTINGS, world(NOW + 60)) is None
-    assert tend(Paths(cron), SETTINGS, world(NOW + 700)) is not None
+    assert tend(Paths(cron), SETTINGS, NOW + 60, NONE_LIVE) is None
+    assert tend(Paths(cron), SETTINGS, NOW + 700, NONE_LIVE) is not None
 
 
 def test_a_dry_run_does_not_count_as_the_last_time(cron: Path) -> None:
     run_log(cron, 8 * DAY)
-    dry = tend(Paths(cron), SETTINGS, world(NOW), dry_run=True)
+    dry = tend(Paths(cron), SETTINGS, NOW, NONE_LIVE, dry_run=True)
     assert dry is not None
     assert dry.removed == 1
-    real = tend(Paths(cron), SETTINGS, world(NOW))
+    real = tend(Paths(cron), SETTINGS, NOW, NONE_LIVE)
     assert real is not None
     assert real.removed == 1
 
 
 def test_where_the_queue_does_not_answer_the_next_tick_tries_again(cron: Path) -> None:
     run_log(cron, 8 * DAY)
-    unknown = tend(Paths(cron), SETTINGS, world(NOW, answers=False))
+    unknown = tend(Paths(cron), SETTINGS, NOW, None)
     assert unknown is not None
     assert unknown.removed == 0
-    known = tend(Paths(cron), SETTINGS, world(NOW + 60))
+    known = tend(Paths(cron), SETTINGS, NOW + 60, NONE_LIVE)
     assert known is not None
     assert known.removed == 1
 
@@ -660,12 +659,12 @@ def test_the_newest_failed_log_is_known_from_history_and_stays_known_when_that_i
         row = {"what": "run", "key": f"backup@{slot}.1", "result": str(Result.FAILED), "job": job, "at": NOW - 60 * DAY}
         row["log"] = f"log/backup/{log.name}"
         history.append(Paths(cron).history, [row], host="h", now=NOW - 60 * DAY)
-    first = tend(Paths(cron), SETTINGS, world(NOW))
+    first = tend(Paths(cron), SETTINGS, NOW, NONE_LIVE)
     assert first is not None
     assert (failed.exists(), older.exists(), first.removed) == (True, False, 1)
     for path in Paths(cron).history.iterdir():
         path.unlink()
-    again = tend(Paths(cron), SETTINGS, world(NOW + HOUR))
+    again = tend(Paths(cron), SETTINGS, NOW + HOUR, NONE_LIVE)
     assert again is not None
     assert failed.exists()
 
@@ -674,7 +673,7 @@ def test_a_run_that_waited_for_nine_days_keeps_its_log(cron: Path) -> None:
     log = run_log(cron, 9 * DAY, 7)
     row = {"what": "run", "key": f"backup@{log.name.partition('-')[0]}.1", "result": "ok", "job": "7"}
     history.append(Paths(cron).history, [{**row, "ended": NOW - HOUR, "at": NOW - HOUR}], host="h", now=NOW)
-    tend(Paths(cron), SETTINGS, world(NOW))
+    tend(Paths(cron), SETTINGS, NOW, NONE_LIVE)
     assert log.exists()
 
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,17 +13,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpc.core.model import Claim, ClaimState, Ending, Job, Key, LogFile, Queue, Result, Settings, World, slot_text
+from cronhpc.core.model import Claim, ClaimState, Ending, Job, Key, LogFile, Queue, Result, Settings, slot_text
 from cronhpc.core.retention import (
     Rules,
     Space,
     Use,
     Why,
+    by_name,
     cut,
     judge,
     live_of,
     newest_failed,
-    old_by_name,
     remember,
     retain,
     rules_of,
@@ -290,18 +292,21 @@ def moment(file: LogFile) -> str:
 
 @given(many_files, rules_for())
 def test_names_alone_tell_the_same_as_looking_at_the_files(files: list[LogFile], rules: Rules) -> None:
-    """The short way (old by name, no stat) and the whole way agree on each folder."""
+    """What by_name calls old goes for its age, and what it calls young does not."""
     for entry in ENTRIES:
-        mine = [file for file in files if file.path.rpartition("/")[0] == entry]
-        old, others = old_by_name(entry, [file.path.rpartition("/")[2] for file in mine], rules)
-        assert len(old) + len(others) == len(mine)
-        rest = [file for file in mine if file.path.rpartition("/")[2] in set(others)]
-        keep, remove = judge(entry, mine, rules)
-        keep_rest, remove_rest = judge(entry, rest, rules)
-        assert {f.path for f, _ in keep} == {f.path for f, _ in keep_rest}
-        assert {f.path for f, _ in remove} == {f.path for f, _ in remove_rest} | {
-            f"{entry}/{n}" if entry else n for n in old
-        }
+        mine = {file.path.rpartition("/")[2]: file for file in files if file.path.rpartition("/")[0] == entry}
+        sorted_out = by_name(entry, mine, rules)
+        assert sorted(itertools.chain(*sorted_out)) == sorted(mine)
+        keep, remove = judge(entry, list(mine.values()), replace(rules, files=1000))
+        kept, gone = {file for file, why in keep if why is Why.WITHIN}, {file for file, _ in remove}
+        assert {mine[name] for name in sorted_out.old} <= gone
+        assert {mine[name] for name in sorted_out.young} <= kept
+
+
+def test_in_the_minute_that_the_limit_falls_into_names_alone_do_not_tell() -> None:
+    rules = Rules(NOW + 30, DAY, 200, GB)
+    names = [f"{slot_text(NOW - DAY + second)}-1.out" for second in (-60, -1, 0, 29, 30, 60)]
+    assert by_name("a", names, rules) == (names[:2] + names[3:4], names[5:], [names[2], names[4]])
 
 
 @given(many_files, rules_for(), st.integers(0, 100))
@@ -393,9 +398,6 @@ def test_a_run_that_ended_days_after_its_slot_keeps_its_log_until_the_limit_afte
     assert remember(known, [], NOW + 7 * DAY, 7 * DAY)["late"] == {}
 
 
-WORLD = World(NOW, "id", Settings())
-
-
 def test_live_are_jobs_in_the_queue_and_claims_without_an_end() -> None:
     jobs = (Job("1", "RUNNING"), Job("2", "PENDING"), Job("3", "COMPLETED"), Job("4", "COMPLETING"))
     claims = (
@@ -403,9 +405,8 @@ def test_live_are_jobs_in_the_queue_and_claims_without_an_end() -> None:
         Claim(Key("a", NOW - 60), ClaimState.SETTLED, job_id="6", ending=Ending(Result.OK)),
         Claim(Key("a", NOW - 120), ClaimState.CLAIMED),
     )
-    world = World(NOW, "id", Settings(), queue=Queue(jobs), claims=claims)
-    assert live_of(world) == frozenset({"1", "2", "4", "5"})
+    assert live_of(Queue(jobs), claims) == frozenset({"1", "2", "4", "5"})
 
 
 def test_no_answer_of_the_queue_is_not_an_empty_queue() -> None:
-    assert live_of(WORLD) is None
+    assert live_of(None, ()) is None

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from cronhpc.clean import Cleaned
     from cronhpc.cli.door import Door
     from cronhpc.core.model import Settings
+    from cronhpc.read import Site
 
 HELP = (
     "Remove old logs, as each tick does: those over a limit of `logs:` in the settings. Live runs' files and each "
@@ -39,15 +40,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, door: Door) -> int:
     """Exit code 1 if something could not be looked at or removed."""
     from cronhpc.clean import tend
-    from cronhpc.read import read_world
     from cronhpc.views import clean as view
 
     paths = paths_of(args, door)
     if not is_mine(paths):
         raise NotMineError(f"{paths.root} belongs to someone else: only its owner cleans its logs.")
     site = site_of(args, door)
-    world = read_world(site, door.now).world
-    cleaned = tend(paths, site.settings, world, most=sys.maxsize, always=True, dry_run=args.dry_run)
+    cleaned = tend(paths, site.settings, door.now, _live(site), most=sys.maxsize, always=True, dry_run=args.dry_run)
     if cleaned is None:  # never with `always`
         return FINE
     known = _facts(cleaned, site.settings, dry_run=args.dry_run)
@@ -56,6 +55,18 @@ def run(args: argparse.Namespace, door: Door) -> int:
     else:
         door.say(view.render(known, door.style(site.settings.timezone), everything=args.all))
     return ATTENTION if cleaned.problems else FINE
+
+
+def _live(site: Site) -> frozenset[str] | None:
+    from cronhpc.batch.port import BatchError
+    from cronhpc.core.retention import live_of
+    from cronhpc.store.claims import Claims
+
+    try:
+        queue = site.batch.queue()
+    except BatchError:
+        return None
+    return live_of(queue, Claims(site.paths.claims).read(frozenset()))
 
 
 def _facts(cleaned: Cleaned, settings: Settings, *, dry_run: bool) -> dict[str, object]:

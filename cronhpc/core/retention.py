@@ -12,14 +12,14 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cronhpc.core.model import FAILURES, Key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from cronhpc.core.model import LogFile, Settings, World
+    from cronhpc.core.model import Claim, LogFile, Queue, Settings
 
 _NAME = re.compile(
     r"(?P<run>(?P<minute>[0-9]{8}T[0-9]{4})(?P<second>[0-9]{2})?Z-(?P<job>[0-9]+))(?:_(?:[0-9]+|\*))?\.out"
@@ -89,22 +89,32 @@ def rules_of(settings: Settings, now: int, live: frozenset[str], failed: Mapping
 # --- one folder ----------------------------------------------------------------------------------------------------
 
 
-def old_by_name(entry: str, names: Iterable[str], rules: Rules) -> tuple[list[str], list[str]]:
-    """Those of `names` in the folder `entry` that go for the age in their names alone, and the others.
+class ByName(NamedTuple):
+    """What names alone tell. `old` go; `young` are within the age limit; `others` have to be looked at."""
 
-    The others have to be looked at (size, last change) and then judged.
-    """
-    oldest, live, match = rules.oldest, rules.live, _NAME.fullmatch
-    failed = _failed_run(entry, rules)
-    old: list[str] = []
-    others: list[str] = []
-    for name in names:
-        found = match(name) if name < oldest else None  # names that begin with a slot sort by it
-        if found is not None and found["job"] not in live and found["run"] != failed:
-            old.append(name)
+    old: list[str]
+    young: list[str]
+    others: list[str]
+
+
+def by_name(entry: str, names: Iterable[str], rules: Rules) -> ByName:
+    """`names` in the folder `entry` by the slots in them; what is held, and what bears no slot, is among the others."""
+    sorted_out = ByName([], [], [])
+    add_old, add_young, add_other = sorted_out.old.append, sorted_out.young.append, sorted_out.others.append
+    live, match, failed = rules.live, _NAME.fullmatch, _failed_run(entry, rules)
+    oldest, newest = rules.oldest, _stamp_at(rules.now + _AHEAD)
+    next_minute = _stamp_at(rules.now - rules.keep + 60)[: -len("00")]
+    for name in names:  # names that begin with a slot sort by it, but for the minute that the limit falls into
+        found = match(name)
+        if found is None or found["job"] in live or found["run"] == failed:
+            add_other(name)
+        elif name < oldest:
+            add_old(name)
+        elif next_minute <= name < newest:
+            add_young(name)
         else:
-            others.append(name)
-    return old, others
+            add_other(name)
+    return sorted_out
 
 
 def judge(entry: str, files: Sequence[LogFile], rules: Rules) -> tuple[list[Judged], list[Judged]]:
@@ -288,12 +298,12 @@ def scarce(space: Space, total: int) -> str:
 # --- what is remembered between ticks ------------------------------------------------------------------------------
 
 
-def live_of(world: World) -> frozenset[str] | None:
+def live_of(queue: Queue | None, claims: Iterable[Claim]) -> frozenset[str] | None:
     """Jobs whose files may still be written; None where the batch system gave no answer: then nothing may go."""
-    if world.queue is None:
+    if queue is None:
         return None
-    queued = {job.id for job in world.queue.jobs if job.live}
-    return frozenset(queued | {claim.job_id for claim in world.claims if claim.job_id and claim.ending is None})
+    queued = {job.id for job in queue.jobs if job.live}
+    return frozenset(queued | {claim.job_id for claim in claims if claim.job_id and claim.ending is None})
 
 
 def remember(known: Mapping[str, Any], rows: Iterable[Mapping[str, Any]], now: int, keep: int) -> dict[str, Any]:
