@@ -39,6 +39,7 @@ class Actor:
         self.away = ""  # what the batch system gave no answer with: nothing more is asked of it in this tick
         self.limited = ""  # the site's limit that was met: nothing more is submitted in this tick
         self.not_cancelled: set[Key] = set()
+        self.emptied: set[str] = set()  # arrays whose pending tasks were cancelled in this tick
         self.recorded: list[launch.Recorded] = []  # held jobs that wait for the one release
         self.until = elapsed() + _PATIENCE
 
@@ -118,12 +119,18 @@ class Actor:
     # --- what must stop
 
     def _stop(self, stop: model.Stop) -> str | None:
+        """Pending tasks first: with some of them left a signal to an array blocks for 95 s, and is sent ten times."""
         if stop.pending:
             self.site.batch.cancel(stop.pending, pending_only=True)
-        if stop.warn:
-            self.site.batch.signal(stop.warn, stop.warn_signal)
+            self.emptied.update(stop.pending)
         if stop.running:
             self.site.batch.cancel(stop.running)
+        if stop.warn:
+            if self.emptied.intersection(stop.warn):
+                jobs = self.site.batch.queue().jobs
+                if still := sorted({job.shown for job in jobs if job.id in stop.warn and job.state == "PENDING"}):
+                    return f"{', '.join(still)} is still pending: warned at the next look"
+            self.site.batch.signal(stop.warn, stop.warn_signal)
         return None
 
     def _cancel(self, cancel: model.Cancel) -> str | None:
@@ -197,14 +204,23 @@ class Actor:
     # --- pause
 
     def _hold(self, hold: model.Hold) -> str | None:
-        for job in hold.jobs:
-            self.site.batch.hold([job.shown], self._mark(job))
+        """Held and marked in one update: a mark without its hold, or the reverse, would be read as the user's own."""
+        for comment, ids in _alike(hold.jobs, self._mark).items():
+            self.site.batch.hold(ids, comment)
         return None
 
     def _mark(self, job: Job) -> str:
         return f"{PAUSED}{self.world.directory_id} {job.own_comment}"
 
     def _free(self, free: model.Free) -> str | None:
-        for job in free.jobs:
-            self.site.batch.free([job.shown], job.own_comment)
+        for comment, ids in _alike(free.jobs, lambda job: job.own_comment).items():
+            self.site.batch.free(ids, comment)
         return None
+
+
+def _alike(jobs: Sequence[Job], comment: Callable[[Job], str]) -> dict[str, list[str]]:
+    """The comment that each job is to get, and the jobs that share it: one call for those."""
+    found: dict[str, list[str]] = {}
+    for job in jobs:
+        found.setdefault(comment(job), []).append(job.shown)
+    return found

@@ -389,9 +389,7 @@ def _not_stopped(actor: Actor, recorded: list[Recorded]) -> list[Recorded]:
         if switch is None and not world.switches_unknown:
             ready.append(each)
             continue
-        why = (
-            f"{switch.kind}/{switch.name}, by {switch.by}" if switch else f"{world.switches_unknown[0]} cannot be read"
-        )
+        why = switch.said if switch else f"{world.switches_unknown[0]} cannot be read"
         if switch is not None and each.state is ClaimState.SUBMITTED:
             _cancel_twin(actor, each.job_id)
             name = entry.name if entry else ""

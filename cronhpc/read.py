@@ -7,7 +7,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core.model import ChainFacts, ClaimState, Entry, Problem, Result, SettingsError, StateError, Train, World
+from cronhpc.core import stop, struck
+from cronhpc.core.model import (
+    ChainFacts,
+    ClaimState,
+    Entry,
+    Problem,
+    Queue,
+    Result,
+    SettingsError,
+    StateError,
+    Train,
+    World,
+)
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
 from cronhpc.store.entries import fingerprint
@@ -17,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from cronhpc.batch.port import Batch
-    from cronhpc.core.model import Claim, Ending, Queue, Settings, Switch
+    from cronhpc.core.model import Claim, Ending, Settings, Switch
     from cronhpc.store.memory import Memory
     from cronhpc.store.trains import Record
 
@@ -221,10 +233,12 @@ def read_world(site: Site, now: int, *, link: str = "", resident: bool = False, 
         last_tick=memory.meta.get("last_tick"),
         recent=tuple((int(m), str(n), int(c)) for m, n, c in memory.meta.get("recent", ())),
         warned=memory.meta.get("warned", {}),
+        struck=struck.from_rows(memory.meta.get("struck", {})),
         resident=resident,
         only=only,
     )
-    world = replace(world, endings=_endings(site, world))
+    world = replace(_asked_about_strangers(site, world), endings=_endings(site, world))
+    problems.extend(stop.unheard(world))
     return Reading(world, memory, tuple(problems), before)
 
 
@@ -243,6 +257,23 @@ def _queue(site: Site) -> tuple[Queue | None, str]:
         return site.batch.queue(), ""
     except BatchError as error:
         return None, error.text
+
+
+def _asked_about_strangers(site: Site, world: World) -> World:
+    """A scrontab's own jobs are told apart before a switch touches any job that is not ours; one question a job."""
+    from cronhpc.batch.port import BatchError
+
+    ids = stop.strangers(world) if world.switches and not world.only else ()
+    if not ids or world.queue is None:
+        return world
+    marks: dict[str, bool | None]
+    try:
+        known = site.batch.of_scrontab(ids)
+        marks = {each: each in known for each in ids}
+    except BatchError:
+        marks = dict.fromkeys(ids)  # unknown: they wait for the next tick
+    jobs = tuple(replace(j, from_scrontab=marks[j.id]) if j.id in marks else j for j in world.queue.jobs)
+    return replace(world, queue=Queue(jobs))
 
 
 def _switches(site: Site, now: int, problems: list[Problem]) -> tuple[tuple[Switch, ...], tuple[str, ...]]:

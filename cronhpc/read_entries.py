@@ -194,6 +194,8 @@ class _Reader:
             "options": self._added({o.name for o in header.options}, wants_gpu=header.wants_gpu),
             "job_name": header.job_name,
             "output": not (output and output.startswith("/")),
+            "partition": header.value("partition") or "",
+            "account": header.value("account") or "",
             "chdir": home if chdir is None else os.path.join(home, chdir),  # noqa: PTH118 - texts
             "comment": header.comment or "",
             "array": header.array is not None,

@@ -7,7 +7,7 @@ its watermarks, then the claims that both have outlived.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core import alerts, model
@@ -15,6 +15,7 @@ from cronhpc.core.alerts import Alert
 from cronhpc.core.model import FAILURES, ClaimState, Done, EntryState, Key, Problem, Reason, Result, entry_id
 from cronhpc.core.outcome import counted
 from cronhpc.core.slots import FUTURE
+from cronhpc.core.struck import Strikes
 from cronhpc.store import history
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
@@ -83,6 +84,8 @@ class _Keeper:
         self._note_slots()
         for outcome in outcomes:
             self._note(outcome)
+        self.strikes = self._struck() if not self.world.only else Strikes()
+        self.rows.extend(self.strikes.rows)
 
     # --- slots
 
@@ -138,8 +141,6 @@ class _Keeper:
                 )
             )
             self._ended(decision.key, decision.name, decision.ending, job_id, decision.retry_at)
-        elif isinstance(decision, model.Stop):
-            self._stopped(decision, outcome)
 
     def _submitted(self, decision: model.Submit, outcome: Outcome) -> None:
         name, key = decision.entry.name, decision.key
@@ -195,14 +196,11 @@ class _Keeper:
         if entry is not None and entry.policies.ping:
             self.pings.append((entry.policies.ping, what, name))
 
-    def _stopped(self, stop: model.Stop, outcome: Outcome) -> None:
-        jobs = [*stop.pending, *stop.running]
-        if not jobs and not stop.warn:
-            return
-        row = {"what": "switch", "switch": stop.switch.name, "by": stop.switch.by, "since": stop.switch.since}
-        row |= {"reason": stop.switch.reason, "jobs": jobs, "warned": list(stop.warn), "at": self.world.now}
-        row |= {"done": str(outcome.done), "detail": outcome.detail}
-        self.rows.append(row)
+    def _struck(self) -> Strikes:
+        """What switches did, and whether it is gone by now."""
+        ended = {claim.job_id for claim in self.settled}
+        unsettled = {c.job_id for c in self.world.claims if c.job_id and c.state is not ClaimState.SETTLED} - ended
+        return Strikes.of(self.world, self.outcomes, {job for job in unsettled if job})
 
     # --- the scheduler's own
 
@@ -221,7 +219,9 @@ class _Keeper:
         meta["last_tick"] = now
         meta["recent"] = [row for row in meta.get("recent", []) if row[0] >= now // 60 - _HOUR]
         meta["wake"] = self.plan.wake
-        warned = {job: at for job, at in meta.get("warned", {}).items() if self._lives(job)}
+        reached = {job for d in self.plan.decisions if isinstance(d, model.Stop) for job in (*d.waiting, *d.running)}
+        still = reached if self.world.queue is not None and not self.world.switches_unknown else set(self.world.warned)
+        warned = {job: at for job, at in self.world.warned.items() if job in still}
         for outcome in self.outcomes:
             decision = outcome.decision
             if isinstance(decision, model.Stop) and outcome.done is Done.OK:
@@ -231,9 +231,11 @@ class _Keeper:
             elif isinstance(decision, model.KeepLink | model.MoveLink):
                 meta[decision.kind] = decision.job_id
         meta["warned"] = warned
-        standing = alerts.conditions(self.world, self.states, self.outcomes)
-        self.alerts, meta["alerts"] = alerts.told(standing, meta.get("alerts", {}), now)
-        self.alerts += alerts.events(self.world, self.outcomes)
+        meta["struck"] = {job: asdict(known) for job, known in self.strikes.struck.items()}
+        standing = alerts.conditions(self.world, self.states, self.outcomes, self.strikes.said)
+        before = meta.get("alerts", {})
+        self.alerts, meta["alerts"] = alerts.told(standing, before, now)
+        self.alerts += alerts.events(self.world, self.outcomes, self.strikes.said, before)
         if self.site.settings.alerts_ping:
             self.pings.append((self.site.settings.alerts_ping, "success", "the chain"))
         return meta
@@ -244,10 +246,6 @@ class _Keeper:
         if decision.kind == "spare" and outcome.done in {Done.OK, Done.REFUSED}:  # refused: a limit of the site
             meta["no_spare"] = outcome.detail
             meta["no_spare_at"] = self.world.now
-
-    def _lives(self, job_id: str) -> bool:
-        queue = self.world.queue
-        return queue is None or any(job.id == job_id and job.live for job in queue.jobs)
 
     # --- to disk
 

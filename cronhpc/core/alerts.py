@@ -11,9 +11,10 @@ from cronhpc.core.model import FAILURES, Done, Reason, Result
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from cronhpc.core.model import EntryState, Outcome, World
+    from cronhpc.core.model import EntryState, Outcome, Switch, World
 
 REMIND = 86400  # seconds
+_NAMED = 20  # jobs in one message
 Known = dict[str, dict[str, object]]  # subject -> {"kind", "text", "since", "told"}
 
 
@@ -38,18 +39,41 @@ class Alert:
     since: int | None = None
 
 
-def conditions(world: World, states: Mapping[str, EntryState], outcomes: Sequence[Outcome]) -> list[Condition]:
-    """What stands now, worst first within an entry: suspended before failed before missed."""
+def conditions(
+    world: World,
+    states: Mapping[str, EntryState],
+    outcomes: Sequence[Outcome],
+    stopped: Mapping[str, Sequence[str]],
+) -> list[Condition]:
+    """What stands now, worst first within an entry: suspended before failed before missed.
+
+    `stopped`: by a switch's path what it stopped in this tick, in words.
+    """
     found = [each for entry in world.entries if (each := _of_entry(entry.name, states.get(entry.name))) is not None]
     for switch in world.switches:
         if switch.expires is None or switch.expires > world.now:
-            why = f': "{switch.reason}"' if switch.reason else ""
-            text = f"{switch.kind} switch {switch.name} was set by {switch.by}{why}"
-            found.append(Condition(f"switch {switch.kind}/{switch.name}", "stopped", text))
+            text = f"{_set(switch)}{_what(stopped.get(switch.path, ()))}"
+            found.append(Condition(_subject(switch), "stopped", text))
     over = next((o.decision for o in outcomes if _is_over_budget(o)), None)
     if isinstance(over, model.Wait):
         found.append(Condition("budget", "budget", f"nothing more is submitted: {over.detail}"))
     return found
+
+
+def _subject(switch: Switch) -> str:
+    return f"switch {switch.title}"
+
+
+def _set(switch: Switch) -> str:
+    why = f': "{switch.reason}"' if switch.reason else ""
+    return f"{switch.title} was set by {switch.by}{why}"
+
+
+def _what(jobs: Sequence[str]) -> str:
+    if not jobs:
+        return ""
+    more = f" and {len(jobs) - _NAMED} more" if len(jobs) > _NAMED else ""
+    return f"; it stopped {', '.join(jobs[:_NAMED])}{more}"
 
 
 def _of_entry(name: str, state: EntryState | None) -> Condition | None:
@@ -72,9 +96,19 @@ def _is_over_budget(outcome: Outcome) -> bool:
     return isinstance(outcome.decision, model.Wait) and outcome.decision.reason is Reason.BUDGET
 
 
-def events(world: World, outcomes: Iterable[Outcome]) -> list[Alert]:
-    """What happened once: a link that a tick had to submit was lost before, for links submit their own successors."""
-    return [
+def events(
+    world: World, outcomes: Iterable[Outcome], stopped: Mapping[str, Sequence[str]], known: Known
+) -> list[Alert]:
+    """What happened once: a link that a tick had to submit was lost before, for links submit their own successors.
+
+    And what a switch stopped that people have been told of already (`known`).
+    """
+    later = [
+        Alert("once", "stopped", f"{_set(switch)}{_what(stopped[switch.path])}")
+        for switch in world.switches
+        if switch.path in stopped and _subject(switch) in known
+    ]
+    return later + [
         Alert("once", "chain", f"the chain was mended: {o.decision.why}; job {o.job_id} was submitted")
         for o in outcomes
         if isinstance(o.decision, model.SubmitLink)

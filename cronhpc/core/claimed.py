@@ -25,6 +25,7 @@ from cronhpc.core.model import (
     Wait,
 )
 from cronhpc.core.outcome import ending_of, retry_at
+from cronhpc.core.struck import verdict
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -93,7 +94,7 @@ def _without_id(world: World, claim: Claim, entry: Entry | None, jobs: list[Job]
         yield from (Cancel(each, f"a twin of job {live[0]}", key=claim.key) for each in live[1:])
         yield from _let_go(world, claim, entry, live[0])
     elif jobs:  # cancelled while it was held: somebody did not want it
-        yield Settle(claim.key, claim.name, ending_of(jobs[0], None))
+        yield Settle(claim.key, claim.name, verdict(world, claim, entry, ending_of(jobs[0], None)))
     elif not claim.fresh:
         yield from _once_more(world, claim, entry, budget)
 
@@ -119,7 +120,7 @@ def _too_late(world: World, claim: Claim, entry: Entry | None) -> Ending | None:
         return Ending(Result.MISSED, detail="its entry is gone")
     switch = stop.switch_on(world, entry)
     if switch is not None:
-        return Ending(Result.STOPPED, detail=f"{switch.kind}/{switch.name}, by {switch.by}")
+        return Ending(Result.STOPPED, detail=switch.said)
     deadline = deadline_of(entry, claim.key.slot)
     if deadline is not None and world.now > deadline:
         return Ending(Result.MISSED, detail="it could not be submitted before its deadline")
@@ -155,10 +156,8 @@ def _with_id(world: World, claim: Claim, entry: Entry | None, rows: list[Job]) -
 def _let_go(world: World, claim: Claim, entry: Entry | None, job_id: str, *, held: bool = True) -> Iterator[Decision]:
     switch = stop.switch_on(world, entry) if entry is not None else None
     if switch is not None and held:
-        yield Cancel(job_id, f"{switch.kind}/{switch.name} stands", key=claim.key)
-        yield Settle(
-            claim.key, claim.name, Ending(Result.STOPPED, detail=f"{switch.kind}/{switch.name}, by {switch.by}")
-        )
+        yield Cancel(job_id, f"{switch.title} stands", key=claim.key)
+        yield Settle(claim.key, claim.name, Ending(Result.STOPPED, detail=switch.said))
         return
     yield Release(claim.key, job_id, marked=not held)
 
@@ -168,7 +167,7 @@ def _submitted_ahead(world: World, claim: Claim, entry: Entry | None, job_id: st
     if entry is None:
         why, result = "its entry is gone", Result.CANCELLED
     elif (switch := stop.switch_on(world, entry)) is not None:
-        why, result = f"{switch.kind}/{switch.name}, by {switch.by}", Result.STOPPED
+        why, result = switch.said, Result.STOPPED
     elif entry.born > claim.at and entry.born <= world.now:
         why, result = "its entry was changed after it was submitted ahead", Result.LOST
     else:
@@ -198,7 +197,7 @@ def _ended(world: World, claim: Claim, entry: Entry | None, job: Job | None) -> 
         ending = late or Ending(Result.LOST, detail="the held job vanished from the queue before its release")
         yield Settle(claim.key, claim.name, ending, retry_at=world.now if tries and late is None else None)
         return
-    ending = ending_of(job, known)
+    ending = verdict(world, claim, entry, ending_of(job, known))
     deadline = deadline_of(entry, claim.key.slot) if entry is not None and ending.result in FAILURES else None
     yield Settle(claim.key, claim.name, ending, retry_at=retry_at(entry, claim, ending, deadline, world.now))
 

@@ -96,6 +96,8 @@ class Entry:
     job_name: str = ""
     output: bool = True  # cronhpc names the log; False where the script names an absolute one
     chdir: str = ""
+    partition: str = ""  # as the script says; `options` are over it
+    account: str = ""
     comment: str = ""  # the script's own
     array: bool = False
     own_export: str = ""  # the script's own --export: it would keep the run's variables out
@@ -298,7 +300,7 @@ class Job:
     nodes: str = ""
     exit_code: int | None = None
     signal: int | None = None
-    from_scrontab: bool = False
+    from_scrontab: bool | None = False  # None: nobody could be asked
 
     @property
     def shown(self) -> str:
@@ -365,6 +367,39 @@ class Switch:
     since: int  # mtime
     reason: str = ""  # cleaned: one line, printable
     expires: int | None = None
+
+    @property
+    def title(self) -> str:
+        """`kill/NAME` on one printable line: whoever may write there chooses the name."""
+        name = " ".join("".join(c if c.isprintable() else " " for c in self.name).split())
+        return f"{self.kind}/{name if len(name) <= _LONGEST_TITLE else name[:_LONGEST_TITLE] + '…'}"
+
+    @property
+    def said(self) -> str:
+        """Which, by whom and why."""
+        return f"{self.title}, by {self.by}" + (f": {self.reason}" if self.reason else "")
+
+
+_LONGEST_TITLE = 80  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class Struck:
+    """What a kill switch has done to a job; kept until the job is gone and its end is recorded."""
+
+    at: int  # first warned or cancelled
+    name: str  # the switch's, and so on
+    by: str
+    reason: str
+    path: str
+    warned: bool = False
+    cancelled: bool = False
+    gone: bool = False
+
+    @property
+    def said(self) -> str:
+        """By which switch, by whom and why."""
+        return Switch("kill", self.name, self.path, self.by, 0, self.reason).said
 
 
 @dataclass(frozen=True, slots=True)
@@ -456,6 +491,7 @@ class ChainFacts:
     no_spare: str = ""  # why there can be none (two submit slots), in words
     successor_seen: str = ""  # job id that the last tick left as successor
     prequeue: int = 1  # successors wanted at once
+    resident: bool = False  # links run the daemon until their successor starts (`start --daemon`)
 
 
 # --- the world and what is decided ---------------------------------------------------------------------------------
@@ -495,6 +531,7 @@ class World:
     last_tick: int | None = None
     recent: tuple[tuple[int, str, int], ...] = ()  # (minute, entry id, submissions); entry "": all of them
     warned: Mapping[str, int] = field(default_factory=dict)  # job id -> when a kill switch's warning was sent
+    struck: Mapping[str, Struck] = field(default_factory=dict)  # job or task id -> what a kill switch did to it
     resident: bool = False  # a daemon wakes itself for each slot: nothing is submitted ahead
     only: str = ""  # `run NAME`: the entry id that a slot is made for now, whatever its schedule
 
@@ -642,16 +679,23 @@ class Rest:
 
 @dataclass(frozen=True, slots=True)
 class Stop:
-    """A kill switch reaches these jobs: pending tasks go first, then the warning, then the end."""
+    """A kill switch reaches these jobs: pending tasks go first, then the warning, then the end.
+
+    All but `jobs` are ids as the batch system takes them: of a job, or of an array's task where the switch names one.
+    """
 
     switch: Switch
-    pending: tuple[str, ...]  # job ids with pending tasks
-    running: tuple[str, ...]
+    pending: tuple[str, ...]  # with pending tasks
+    running: tuple[str, ...]  # these end now
     warn_signal: str = ""
     grace: int = 0
     warn: tuple[str, ...] = ()  # these get `warn_signal` now, and the end `grace` later
     completing: tuple[str, ...] = ()  # cancelled before, not gone yet, with their nodes
     left_alone: tuple[str, ...] = ()  # a scrontab's own jobs
+    waiting: tuple[str, ...] = ()  # warned before, and their grace is not over
+    end_at: int | None = None  # when the first grace is over
+    unasked: tuple[str, ...] = ()  # nobody could say whether a scrontab's own: left for the next tick
+    jobs: tuple[Job, ...] = ()  # what it stops or warns now, for people
 
 
 @dataclass(frozen=True, slots=True)

@@ -102,8 +102,7 @@ def _barred(world: World, entry: Entry) -> tuple[Reason, str] | None:
     """The rungs that do not depend on a slot."""
     switch = stop.switch_on(world, entry)
     if switch is not None:
-        why = f": {switch.reason}" if switch.reason else ""
-        return Reason.STOPPED, f"{switch.kind}/{switch.name}, by {switch.by}{why}"
+        return Reason.STOPPED, switch.said
     if world.switches_unknown:
         return Reason.STOPPED, f"{world.switches_unknown[0]} cannot be read, so nobody knows what it stops"
     if entry.problem is not None:

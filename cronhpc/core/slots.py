@@ -158,6 +158,15 @@ def boundary(now: int, interval: int) -> int:
     return (now // interval + 1) * interval
 
 
+def _after_stop(world: World, stop: Stop) -> list[int]:
+    """When a warning's grace is over, and when to look whether what was cancelled is gone."""
+    at = [world.now + stop.grace] if stop.warn else []
+    at += [stop.end_at] if stop.end_at is not None else []
+    if stop.pending or stop.running or stop.completing or stop.unasked:
+        at.append(world.now + _UNSETTLED_WAKE)
+    return [max(each, world.now + 1) for each in at] or [world.now + world.settings.interval]
+
+
 def wake(world: World, seen: Seen, decided: Iterable[Decision]) -> int:
     """When the next tick is wanted: the next interval, or the first slot that nothing is submitted for, if sooner.
 
@@ -170,8 +179,8 @@ def wake(world: World, seen: Seen, decided: Iterable[Decision]) -> int:
     if reachable(world):
         at = min(at, max(world.now + s.kill_within, earliest))
     for each in decided:
-        if isinstance(each, Stop) and each.grace:
-            at = min(at, max(world.now + min(each.grace, _UNSETTLED_WAKE), world.now + 1))
+        if isinstance(each, Stop):
+            at = min(at, *_after_stop(world, each))
     for claim in world.claims:
         if claim.retry_at is not None:
             at = min(at, max(claim.retry_at, earliest))

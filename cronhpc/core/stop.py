@@ -1,23 +1,31 @@
 """Which entries and jobs a switch reaches. A switch's name says it; its content is never consulted for that.
 
-`ALL` reaches whatever cronhpc runs from this directory, an entry's name its runs, a job id that job, a job name every
-job of the owner so called, and a configured switch whatever its row under `kill.switches` describes.
-The chain's own links are reached by their job id alone: without them nobody would see the switch go.
+`ALL` reaches whatever cronhpc runs from this directory, an entry's name its runs, a job id that job (`57_3` that task
+of it), a job name every job of the owner so called, and a configured switch whatever its row under `kill.switches`
+describes. The chain's own links are reached by their job id alone: without them nobody would see the switch go.
 """
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import PAUSED, TOKEN, Free, Hold, Stop, entry_id
+from cronhpc.core.model import PAUSED, TOKEN, Free, Hold, Problem, Stop, entry_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from cronhpc.core.model import Claim, Decision, Entry, Job, Switch, SwitchSetting, World
+    from cronhpc.core.model import Decision, Entry, Job, Switch, SwitchSetting, World
 
 ALL = "ALL"
+_HEARS = frozenset({"RUNNING", "SUSPENDED", "RESIZING", "SIGNALING"})  # states in which a program is there to warn
+_NEAREST = 20  # unknown names for which a nearest one is looked for, among so many …
+_CANDIDATES = 2000  # … names
+
+
+# --- entries -------------------------------------------------------------------------------------------------------
 
 
 def switch_on(world: World, entry: Entry, kinds: Iterable[str] = ("kill", "pause")) -> Switch | None:
@@ -48,16 +56,16 @@ def _covers(world: World, switch: Switch, entry: Entry) -> bool:
     if switch.name in {ALL, entry.name, entry.job_name}:
         return True
     row = _row(world, switch)
-    return row is not None and _matches(
-        row, entry.job_name, _option(entry, "partition"), _option(entry, "account"), entry.chdir
-    )
+    if row is None:
+        return False
+    partition, account = (_option(entry, each) or getattr(entry, each) for each in ("partition", "account"))
+    return _matches(row, entry.job_name, partition, account, entry.chdir)
 
 
 def _option(entry: Entry, name: str) -> str:
-    for option in entry.options:
-        if option.startswith(f"--{name}="):
-            return option.partition("=")[2]
-    return ""
+    """As sbatch would take it: the last one counts."""
+    given = [option for option in (*entry.own_options, *entry.options) if option.startswith(f"--{name}=")]
+    return given[-1].partition("=")[2] if given else ""
 
 
 def _row(world: World, switch: Switch) -> SwitchSetting | None:
@@ -67,12 +75,12 @@ def _row(world: World, switch: Switch) -> SwitchSetting | None:
 def _matches(row: SwitchSetting, name: str, partition: str, account: str, workdir: str) -> bool:
     """All that the row names must fit; a row that names nothing fits nothing."""
     asked = [
-        (row.jobs, name, fnmatchcase(name, row.jobs)),
-        (row.partition, partition, partition == row.partition),
-        (row.account, account, account == row.account),
-        (row.workdir, workdir, _below(workdir, row.workdir)),
+        (row.jobs, fnmatchcase(name, row.jobs)),
+        (row.partition, row.partition in partition.split(",")),  # a pending job may ask for several
+        (row.account, account == row.account),
+        (row.workdir, _below(workdir, row.workdir)),
     ]
-    given = [fits for pattern, _, fits in asked if pattern]
+    given = [fits for pattern, fits in asked if pattern]
     return bool(given) and all(given)
 
 
@@ -81,85 +89,246 @@ def _below(path: str, folder: str) -> bool:
     return path == folder or path.startswith(folder + "/")
 
 
-def reaches(world: World, switch: Switch, job: Job) -> bool:
-    """Whether a standing switch covers a job of the queue."""
-    if switch.name == job.id or (job.tasks and switch.name == job.shown):
-        return True
-    what = job.token_of(world.directory_id)
-    if what is not None and what.startswith(("link ", "spare ")):
-        return False
-    if job.comment.startswith(TOKEN) and what is None and _is_link(job):
-        return False  # the chain of another cron directory of this user
-    if switch.name == job.name:
-        return True
-    key = job.key(world.directory_id)
-    if key is not None and (switch.name == ALL or key.entry == entry_id(switch.name)):
-        return True
-    row = _row(world, switch)
-    return row is not None and _matches(row, job.name, job.partition, job.account, job.workdir)
+# --- jobs ----------------------------------------------------------------------------------------------------------
 
 
-def _is_link(job: Job) -> bool:
-    return job.comment.partition("/")[2].startswith(("link ", "spare "))
+@dataclass(slots=True)
+class Index:
+    """The live jobs of the queue by all that a switch may call them."""
+
+    world: World
+    by_id: dict[str, list[Job]] = field(default_factory=dict)
+    by_name: dict[str, list[Job]] = field(default_factory=dict)  # links of any chain are not among these
+    by_entry: dict[str, list[Job]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, world: World) -> Index:
+        """Empty where the queue is unknown."""
+        index = cls(world)
+        for job in world.queue.jobs if world.queue is not None else ():
+            if job.live:
+                index.by_id.setdefault(job.id, []).append(job)
+                if not is_link(job):
+                    index.by_name.setdefault(job.name, []).append(job)
+                    key = job.key(world.directory_id)
+                    if key is not None:
+                        index.by_entry.setdefault(key.entry, []).append(job)
+        return index
+
+    def reached(self, switch: Switch) -> tuple[Job, ...]:
+        """The jobs that `switch` covers now; of an array of which it names tasks just those."""
+        number, _, tasks = switch.name.partition("_")
+        found = [part for job in self.by_id.get(number, ()) if (part := _part(job, tasks)) is not None]
+        found += self.by_name.get(switch.name, ())
+        if switch.name == ALL:
+            found += (job for jobs in self.by_entry.values() for job in jobs)
+        else:
+            found += self.by_entry.get(entry_id(switch.name), ())
+        row = _row(self.world, switch)
+        if row is not None:
+            found += (job for jobs in self.by_name.values() for job in jobs if _fits(row, job))
+        return tuple({job.shown: job for job in found}.values())
 
 
-def reached(world: World, switch: Switch) -> tuple[Job, ...]:
-    """The live jobs that `switch` covers now."""
-    if world.queue is None:
-        return ()
-    return tuple(job for job in world.queue.jobs if job.live and reaches(world, switch, job))
+def _fits(row: SwitchSetting, job: Job) -> bool:
+    return _matches(row, job.name, job.partition, job.account, job.workdir)
+
+
+def is_link(job: Job) -> bool:
+    """Whether it belongs to a chain, of this cron directory or another of the user's."""
+    comment = job.own_comment
+    return comment.startswith(TOKEN) and comment.partition("/")[2].startswith(("link ", "spare "))
+
+
+def _part(job: Job, tasks: str) -> Job | None:
+    """The job itself, or those of its tasks that a switch names: "3", "[5-9]" as squeue prints them."""
+    if not tasks:
+        return job
+    asked, has = _spans(tasks), _spans(job.tasks)
+    common = [(max(a, c), min(b, d)) for a, b in asked for c, d in has if max(a, c) <= min(b, d)]
+    return replace(job, tasks=_tasks(common)) if common else None
+
+
+def _tasks(spans: Iterable[tuple[int, int]]) -> str:
+    """As squeue prints them."""
+    text = ",".join(str(low) if low == high else f"{low}-{high}" for low, high in sorted(spans))
+    return text if text.isdecimal() else f"[{text}]"
+
+
+def _spans(tasks: str) -> list[tuple[int, int]]:
+    """Array tasks as first and last numbers; none for what is no list of tasks."""
+    match = re.fullmatch(r"\[?([0-9,-]+)(?:%[0-9]+)?\]?", tasks, re.ASCII)
+    spans = []
+    for part in match[1].split(",") if match else ():
+        low, _, high = part.partition("-")
+        if not low or (part.count("-") and not high) or part.count("-") > 1:
+            return []
+        spans.append((int(low), int(high or low)))
+    return spans
 
 
 def reachable(world: World) -> bool:
     """Whether any job lives that a switch could reach: then a tick must not be far."""
-    return world.queue is not None and any(
-        job.live and not (job.token_of(world.directory_id) or "").startswith(("link ", "spare ")) and not _is_link(job)
-        for job in world.queue.jobs
-    )
+    return world.queue is not None and any(job.live and not is_link(job) for job in world.queue.jobs)
+
+
+def strangers(world: World) -> tuple[str, ...]:
+    """Ids of jobs that switches reach and cronhpc did not submit: a scrontab's own may be among them."""
+    index = Index.of(world)
+    found: dict[str, None] = {}
+    for kind in ("kill", "pause"):
+        for _, jobs in _assigned(world, index, kind):
+            found.update((j.id, None) for j in jobs if TOKEN not in j.comment and j.state != "COMPLETING")
+    return tuple(found)
+
+
+# --- what is decided -----------------------------------------------------------------------------------------------
 
 
 def decide(world: World) -> Iterator[Decision]:
     """What standing switches, and those that went, do to the jobs in the queue."""
-    for switch in world.switches:
-        if expired(switch, world.now):
-            continue
-        jobs = reached(world, switch)
-        if switch.kind == "kill" and jobs:
-            yield _stop(world, switch, jobs)
-        elif switch.kind == "pause":
-            loose = tuple(j for j in jobs if j.state == "PENDING" and not j.held and not j.from_scrontab)
-            if loose:
-                yield Hold(switch, loose)
-    if world.queue is not None and not world.switches_unknown:
-        marked = tuple(j for j in world.queue.jobs if j.live and PAUSED in j.comment and not _still_paused(world, j))
-        if marked:
-            yield Free(marked)
+    if world.queue is None:
+        return
+    index = Index.of(world)
+    ending: set[str] = set()
+    for switch, jobs in _assigned(world, index, "kill"):
+        yield from _stop(world, switch, jobs)
+        ending.update(job.shown for job in jobs)
+    for switch, jobs in _assigned(world, index, "pause"):
+        loose = [j for j in jobs if j.state == "PENDING" and not j.held and j.from_scrontab is False]
+        loose = [j for j in loose if j.shown not in ending]
+        if loose:
+            yield Hold(switch, tuple(loose))
+    if not world.switches_unknown:
+        yield from _free(world, index, ending)
 
 
-def _stop(world: World, switch: Switch, jobs: tuple[Job, ...]) -> Stop:
+def _assigned(world: World, index: Index, kind: str) -> Iterator[tuple[Switch, list[Job]]]:
+    """Each reached job under one switch: of several the one with the shortest grace, then the first."""
+    standing = [s for s in world.switches if s.kind == kind and not expired(s, world.now)]
+    taken: set[str] = set()
+    for switch in sorted(standing, key=lambda each: _grace(_row(world, each))):
+        jobs = [job for job in index.reached(switch) if job.shown not in taken]
+        taken.update(job.shown for job in jobs)
+        if jobs:
+            yield switch, jobs
+
+
+def _grace(row: SwitchSetting | None) -> int:
+    return row.warn_before if row is not None and row.warn_signal else 0
+
+
+def _stop(world: World, switch: Switch, jobs: list[Job]) -> Iterator[Stop]:
+    """Ends first; warnings are a decision of their own, as they must wait until no task of theirs is pending."""
     row = _row(world, switch)
-    mine = [j for j in jobs if not j.from_scrontab]
-    running = tuple(dict.fromkeys(j.id for j in mine if j.state not in {"PENDING", "COMPLETING"}))
-    grace = row.warn_before if row and row.warn_signal else 0
-    warn = tuple(each for each in running if grace and each not in world.warned)
-    due = tuple(each for each in running if not grace or world.now >= world.warned.get(each, world.now) + grace)
-    return Stop(
-        switch,
-        pending=tuple(dict.fromkeys(j.id for j in mine if j.state == "PENDING")),
-        running=tuple(each for each in due if each not in warn),
-        warn_signal=row.warn_signal if row else "",
-        grace=grace,
-        warn=warn,
-        completing=tuple(f"{j.shown} on {j.nodes}" for j in mine if j.state == "COMPLETING"),
-        left_alone=tuple(j.shown for j in jobs if j.from_scrontab),
-    )
+    grace = _grace(row)
+    by_task = "_" in switch.name and any(switch.name.startswith(f"{job.id}_") for job in jobs)
+    sorted_out: dict[str, list[Job]] = {}
+    for job in jobs:
+        sorted_out.setdefault(_stage(world, job, job.shown if by_task else job.id, grace), []).append(job)
+
+    def ids(stage: str) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(j.shown if by_task else j.id for j in sorted_out.get(stage, ())))
+
+    def which(*stages: str) -> tuple[Job, ...]:
+        return tuple(job for stage in stages for job in sorted_out.get(stage, ()))
+
+    warn_signal, waiting = row.warn_signal if row else "", ids("waiting")
+    if sorted_out.keys() != {"warn"}:
+        yield Stop(
+            switch,
+            pending=ids("pending"),
+            running=ids("running"),
+            warn_signal=warn_signal,
+            grace=grace,
+            completing=tuple(f"{j.shown} on {j.nodes}" for j in which("completing")),
+            left_alone=tuple(j.shown for j in which("scrontab")),
+            waiting=waiting,
+            end_at=min((world.warned[each] + grace for each in waiting), default=None),
+            unasked=tuple(j.shown for j in which("unasked")),
+            jobs=which("running", "pending"),
+        )
+    if "warn" in sorted_out:
+        yield Stop(switch, (), (), warn_signal, grace, warn=ids("warn"), jobs=which("warn"))
 
 
-def _still_paused(world: World, job: Job) -> bool:
-    return any(s.kind == "pause" and not expired(s, world.now) and reaches(world, s, job) for s in world.switches)
+def _stage(world: World, job: Job, target: str, grace: int) -> str:
+    """How far the end of a reached job has come."""
+    if job.state == "COMPLETING":
+        return "completing"
+    if job.from_scrontab is not False:
+        return "scrontab" if job.from_scrontab else "unasked"
+    if job.state == "PENDING":
+        return "pending"
+    if not grace or job.state not in _HEARS:
+        return "running"
+    warned = world.warned.get(target)
+    if warned is None or warned > world.now:  # by a clock that was ahead
+        return "warn"
+    return "waiting" if world.now < warned + grace else "running"
 
 
-def claim_of(world: World, job: Job) -> Claim | None:
-    """The attempt that a job belongs to, if it is one of ours."""
-    key = job.key(world.directory_id)
-    return next((c for c in world.claims if c.key == key), None) if key else None
+def _free(world: World, index: Index, ending: set[str]) -> Iterator[Free]:
+    """Those that we marked, and that no pause covers any more. Another cron directory's marks are its own."""
+    mark = f"{PAUSED}{world.directory_id}"
+    marked = [j for jobs in index.by_id.values() for j in jobs if j.comment.partition(" ")[0] == mark]
+    if not marked:
+        return
+    paused: dict[str, list[Job]] = {}
+    for _, jobs in _assigned(world, index, "pause"):
+        for job in jobs:
+            paused.setdefault(job.id, []).append(job)
+    gone = [_without(job, paused.get(job.id, [])) for job in marked if job.shown not in ending]
+    loose = tuple(job for job in gone if job is not None)
+    if loose:
+        yield Free(loose)
+
+
+def _without(job: Job, parts: list[Job]) -> Job | None:
+    """`job` less `parts` of it; None where nothing is left."""
+    if any(part.shown == job.shown for part in parts):
+        return None
+    asked = [span for part in parts for span in _spans(part.tasks)]
+    if not asked:
+        return job
+    left = [
+        task
+        for low, high in _spans(job.tasks)
+        for task in range(low, high + 1)
+        if not any(a <= task <= b for a, b in asked)
+    ]
+    return replace(job, tasks=_tasks((task, task) for task in left)) if left else None
+
+
+# --- names that nothing has ----------------------------------------------------------------------------------------
+
+
+def unheard(world: World) -> list[Problem]:
+    """Standing switches whose names nothing has: a slip of the pen, or a job that is still to come."""
+    if world.queue is None:
+        return []
+    index = Index.of(world)
+    known = {ALL, *(row.name for row in world.settings.switches)}
+    for entry in world.known().values():
+        known |= {entry.name, entry.job_name}
+    done = {struck.path for struck in world.struck.values()}
+    lost = [
+        s
+        for s in world.switches
+        if not expired(s, world.now) and s.name not in known and s.path not in done and not index.reached(s)
+    ]
+    called = sorted((known | index.by_name.keys()) - {""})[:_CANDIDATES] if lost else []
+    return [_nameless(switch, called if place < _NEAREST else []) for place, switch in enumerate(lost)]
+
+
+def _nameless(switch: Switch, known: list[str]) -> Problem:
+    import difflib
+
+    shown = switch.title.partition("/")[2]
+    near = difflib.get_close_matches(switch.name, known, n=1, cutoff=0.5)
+    nearest = f"; nearest: {near[0]}" if near else ""
+    what = f"nothing is called {shown}{nearest}."
+    if switch.name.partition("_")[0].isdecimal():
+        what = f"no job {shown} is in the queue."
+    verb = "unkill" if switch.kind == "kill" else "resume"
+    return Problem("W504", what, f"It acts as soon as there is one. To remove it: cronhpc {verb}", switch.title)

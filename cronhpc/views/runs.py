@@ -53,11 +53,16 @@ def _which(row: Mapping[str, Any]) -> tuple[int | None, int, bool]:
 def switch_facts(row: Mapping[str, Any]) -> Facts:
     """What a switch stopped, in the shape of a run."""
     reason = f': "{row["reason"]}"' if row.get("reason") else ""
-    jobs = ", ".join(map(str, row.get("jobs", ())))
-    did = f"cancelled {jobs}" if jobs else "warned " + ", ".join(map(str, row.get("warned", ())))
-    late = f" ({row['done']}: {row['detail']})" if row.get("detail") else ""
-    known = run_facts({"slot": row.get("at"), "result": "switch", "detail": f"by {row.get('by')}{reason}; {did}{late}"})
+    known = run_facts({"slot": row.get("at"), "result": "switch", "detail": f"by {row.get('by')}{reason}; {_did(row)}"})
     return {**known, "entry": str(row.get("switch", "")), "switch": True}
+
+
+def _did(row: Mapping[str, Any]) -> str:
+    """`cancelled 4501 running 9h12m on cpu2, 4502_[3-10] pending`, `warned 4501`, `gone: 4501 after 32 s`."""
+    if row.get("gone"):
+        return "gone: " + ", ".join(f"{job} after {seconds} s" for job, seconds in row["gone"].items())
+    were = ", ".join(map(str, row.get("were") or row.get("jobs") or row.get("warned") or ()))
+    return f"{'cancelled' if row.get('jobs') else 'warned'} {were}"
 
 
 def _whole(value: object) -> int | None:

@@ -1,0 +1,131 @@
+"""What kill switches did to jobs: said once for each job, seen through until it is gone, and told from a failure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.core.duration import format_duration
+from cronhpc.core.model import Done, Result, Stop, Struck
+from cronhpc.core.stop import expired, switch_on
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping
+
+    from cronhpc.core.model import Claim, Ending, Entry, Job, Outcome, Switch, World
+
+STOPPED_EXIT = 113  # what `cronhpc guard` exits with where a switch ended its command
+Row = dict[str, Any]
+
+
+@dataclass(slots=True)
+class Strikes:
+    """One tick's part of it. `rows` are for history; `said`: by a switch's path, what it stopped now."""
+
+    struck: dict[str, Struck] = field(default_factory=dict)
+    rows: list[Row] = field(default_factory=list)
+    said: dict[str, list[str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, world: World, outcomes: Iterable[Outcome], unsettled: Collection[str]) -> Strikes:
+        """`unsettled`: job ids of runs whose end is not recorded yet, with this tick's records."""
+        found = cls(dict(world.struck))
+        for outcome in outcomes:
+            if isinstance(outcome.decision, Stop) and outcome.done is Done.OK:
+                found._strike(outcome.decision, world.now)
+        found._see_through(world, unsettled)
+        return found
+
+    def _strike(self, stop: Stop, now: int) -> None:
+        """What a switch did to which job is a row once, however often it has to be done."""
+        cancelled, warned = (*stop.pending, *stop.running), stop.warn
+        fresh = set()
+        for each in dict.fromkeys((*cancelled, *warned)):
+            known = self.struck.get(each) or _struck(stop.switch, now)
+            after = replace(
+                known, warned=known.warned or each in warned, cancelled=known.cancelled or each in cancelled
+            )
+            if self.struck.get(each) != after:
+                fresh.add(each)
+            self.struck[each] = after
+        if not fresh:
+            return
+        words = [job_words(job, now) for job in stop.jobs if job.id in fresh or job.shown in fresh]
+        self.rows.append(
+            _row(stop.switch.name, stop.switch.by, stop.switch.reason, now)
+            | {
+                "since": stop.switch.since,
+                "jobs": [each for each in dict.fromkeys(cancelled) if each in fresh],
+                "warned": [each for each in warned if each in fresh],
+                "were": words,
+            }
+        )
+        self.said.setdefault(stop.switch.path, []).extend(words)
+
+    def _see_through(self, world: World, unsettled: Collection[str]) -> None:
+        """Whether what was struck is gone; forgotten when its run's end is recorded, too."""
+        if world.queue is None:
+            return
+        live = {name for job in world.queue.jobs if job.live for name in (job.id, job.shown)}
+        rows: dict[str, Row] = {}
+        for each, known in world.struck.items():
+            if each in live:
+                continue
+            if not known.gone:
+                row = _row(known.name, known.by, known.reason, world.now) | {"gone": {}}
+                rows.setdefault(known.path, row)["gone"][each] = world.now - known.at
+            if each in unsettled:
+                self.struck[each] = replace(self.struck[each], gone=True)
+            else:
+                del self.struck[each]
+        self.rows.extend(rows.values())
+
+
+def _struck(switch: Switch, now: int) -> Struck:
+    return Struck(now, switch.name, switch.by, switch.reason, switch.path)
+
+
+def _row(name: str, by: str, reason: str, now: int) -> Row:
+    return {"what": "switch", "switch": name, "by": by, "reason": reason, "at": now}
+
+
+def job_words(job: Job, now: int) -> str:
+    """`4501 running 9h12m on cpu2`, `4502_[3-10] pending`."""
+    words = f"{job.shown} {job.state.lower()}"
+    if job.state != "PENDING" and job.start is not None and job.start < now:
+        seconds = now - job.start
+        words += f" {format_duration(seconds - seconds % 60 if seconds >= 3600 else seconds)}"  # noqa: PLR2004 - an hour
+    return f"{words} on {job.nodes}" if job.nodes and job.state != "PENDING" else words
+
+
+def verdict(world: World, claim: Claim, entry: Entry | None, ending: Ending) -> Ending:
+    """`ending`, as killed where a switch ended the run: no failure, and not tried again."""
+    struck = world.struck.get(claim.job_id or "")
+    if struck is not None and (struck.warned or ending.result in {Result.CANCELLED, Result.UNKNOWN}):
+        late = ending.ended is not None and ending.ended < struck.at
+        return ending if late else replace(ending, result=Result.KILLED, detail=struck.said)
+    if ending.result is Result.FAILED and ending.exit_code == STOPPED_EXIT:
+        return replace(ending, result=Result.KILLED, detail=f"cronhpc guard ended it (exit {STOPPED_EXIT})")
+    if ending.result is not Result.CANCELLED:
+        return ending
+    switch = _killer(world, claim, entry)  # the tick that cancelled it may have died before it wrote that down
+    if switch is None or (ending.ended is not None and ending.ended < switch.since):
+        return ending
+    return replace(ending, result=Result.KILLED, detail=switch.said)
+
+
+def _killer(world: World, claim: Claim, entry: Entry | None) -> Switch | None:
+    for switch in world.switches:
+        if switch.kind == "kill" and not expired(switch, world.now) and switch.name == claim.job_id:
+            return switch
+    return switch_on(world, entry, ("kill",)) if entry is not None else None
+
+
+def from_rows(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Struck]:
+    """As the state file has them; what another version wrote is left out."""
+    known = Struck.__dataclass_fields__
+    return {
+        job: Struck(**{name: value for name, value in row.items() if name in known})
+        for job, row in rows.items()
+        if {"at", "name", "by", "reason", "path"} <= row.keys()
+    }
