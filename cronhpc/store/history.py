@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 Row = dict[str, Any]
+_BLOCK = 1 << 16  # bytes
 
 
 def append(folder: Path, rows: Iterable[Mapping[str, Any]], *, host: str, now: int) -> None:
@@ -40,18 +41,53 @@ def append(folder: Path, rows: Iterable[Mapping[str, Any]], *, host: str, now: i
 
 
 def rows(folder: Path) -> Iterator[Row]:
-    """All rows, newest month first and newest first within a file; each key and kind once. Raises OSError."""
+    """All rows, newest first over all machines' files, read only as far as they are asked for; each key and kind once.
+
+    Newest is by "at", the instant that a row was written; a machine's file is taken to be in order. Raises OSError.
+    """
+    from heapq import merge
+    from itertools import groupby
+
     seen: set[tuple[object, object]] = set()
-    for path in _files(folder):
-        for line in reversed(path.read_bytes().splitlines()):
-            row = _row(line)
-            if row is None:
-                continue
+    for _, files in groupby(_files(folder), key=_month):
+        for row in merge(*map(_newest_first, files), key=_written, reverse=True):
             mark = (row.get("key"), row.get("what"))
             if row.get("key") and mark in seen:
                 continue
             seen.add(mark)
             yield row
+
+
+def _month(path: Path) -> str:
+    return path.name.partition(".")[0]
+
+
+def _written(row: Row) -> int:
+    at = row.get("at")
+    return at if isinstance(at, int) else 0
+
+
+def _newest_first(path: Path) -> Iterator[Row]:
+    return (row for line in _lines_backwards(path) if (row := _row(line)) is not None)
+
+
+def _lines_backwards(path: Path) -> Iterator[bytes]:
+    """The lines of a file from its last one on, a block at a time: who wants the newest twenty reads no more."""
+    try:
+        file = path.open("rb")
+    except FileNotFoundError:  # rotated meanwhile
+        return
+    with file:
+        end = file.seek(0, os.SEEK_END)
+        rest = b""
+        while end:
+            size = min(_BLOCK, end)
+            end -= size
+            file.seek(end)
+            first, *lines = (file.read(size) + rest).split(b"\n")
+            yield from reversed(lines)
+            rest = first
+        yield rest
 
 
 def _files(folder: Path) -> list[Path]:
