@@ -1,0 +1,189 @@
+"""backup: a copy of folders with rsync or rclone, compared with its source afterwards. A copy, not a mirror."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import shelf
+from shelf import Alert, Broken
+
+JOB = "backup"
+_PARTIAL = {23: "some files could not be copied", 24: "some files vanished while they were copied"}
+_SHOWN = 20
+_HOURS = 4
+
+# rsync: [sender] send_files failed to open "/a/b": …; file has vanished: "/a/b"; link_stat "…" failed; opendir "…"
+_NAMED = re.compile(r'(?:failed to open|has vanished:|link_stat|opendir|readlink_stat\(|readlink) ?"([^"\n]+)"')
+_REMOTE = re.compile(r"[^/]+:")
+
+
+@dataclass(frozen=True)
+class Copy:
+    """One folder and where it goes, by `program` with `options`; `target` gets a folder of its name."""
+
+    source: Path
+    target: str
+    tool: str
+    program: str
+    options: tuple[str, ...] = ()
+
+    @property
+    def remote(self) -> bool:
+        """Whether the target is not a folder here."""
+        return bool(_REMOTE.match(self.target))
+
+    def copying(self) -> list[str]:
+        """The command that copies. It deletes nothing: neither tool is told to."""
+        if self.tool == "rclone":
+            return [self.program, "copy", *_RCLONE, *self.options, *self._ends()]
+        return [self.program, "-a", "--partial", *self.options, *self._ends()]
+
+    def comparing(self, *, whole: bool) -> list[str]:
+        """The command that lists what differs; `whole`: by content, else by size (and time)."""
+        if self.tool == "rclone":
+            how = "--download" if whole else "--size-only"
+            return [self.program, "check", "--one-way", "--combined=-", how, *_RCLONE, *self.options, *self._ends()]
+        sums = ["--checksum"] if whole else []
+        said = ["--dry-run", "--itemize-changes", "--out-format=%i %n"]
+        return [self.program, "-a", *said, *sums, *self.options, *self._ends()]
+
+    def _ends(self) -> list[str]:
+        if self.tool == "rclone":
+            return [str(self.source), f"{self.target.rstrip('/')}/{self.source.name}"]
+        return ["--", str(self.source), self.target]
+
+
+_RCLONE = ("--links",)
+
+
+def compared(text: str, tool: str) -> list[str]:
+    """The files that differ, of what the comparing command prints; folders' times and the like do not count."""
+    if tool == "rclone":  # "= path", "+ path" missing there, "* path" differs, "! path" could not be read
+        return [line[2:] for line in text.splitlines() if line[:2] in {"+ ", "* ", "! "}]
+    rows = [line.partition(" ") for line in text.split("\n")]
+    return [_unescaped(name) for flags, _, name in rows if name and re.match(r"[<>ch][fL]", flags)]
+
+
+def named_in(errors: str) -> set[str]:
+    """The paths that rsync complained of."""
+    return {_unescaped(name) for name in _NAMED.findall(errors)}
+
+
+def _unescaped(name: str) -> str:
+    r"""A name as it is: rsync prints what is not plain ASCII as \#303."""
+    data = re.sub(rb"\\#([0-3][0-7]{2})", lambda match: bytes([int(match[1], 8)]), os.fsencode(name))
+    return os.fsdecode(data)
+
+
+def excused(copy: Copy, names: Iterable[str], complained: set[str], since: float) -> Iterator[str]:
+    """Of files that differ, those that are known not to be copied, or have changed since the copy began."""
+    for name in names:
+        path = copy.source.parent / name if copy.tool == "rsync" else copy.source / name
+        if any(str(path) == each or str(path).startswith(each + "/") for each in complained):
+            yield name
+            continue
+        try:
+            found = os.lstat(path)
+        except OSError:  # it is gone, or its folder is closed to us
+            yield name
+            continue
+        if max(found.st_mtime, found.st_ctime) >= since or not _readable(path, found.st_mode):
+            yield name
+
+
+def _readable(path: Path, mode: int) -> bool:
+    return stat.S_ISLNK(mode) or os.access(path, os.R_OK)
+
+
+# --- the job -------------------------------------------------------------------------------------------------------
+
+
+def check(copy: Copy) -> None:
+    """Look at source and target before anything is copied. Raises Broken."""
+    source, target = copy.source, copy.target
+    with os.scandir(source) as rows:
+        if next(rows, None) is None:
+            raise Broken(f"{source} is empty: not mounted? Nothing was copied")
+    if not copy.remote:
+        place = Path(os.path.realpath(shelf.folder(target, "TARGET")))
+        real = Path(os.path.realpath(source))
+        if place == real or real in place.parents:
+            raise Broken(f"TARGET={target} lies in {source}, which is to be copied: choose another")
+
+
+def back_up(copy: Copy, verify: str) -> list[str]:
+    """Copy and compare; what is wrong, in lines. Raises Broken where a tool failed altogether."""
+    began = shelf.seconds_now() - 2  # clocks of file servers differ a little
+    answer = shelf.ask(copy.copying(), timeout=_HOURS * 3600)
+    complained = named_in(answer.err)
+    if copy.tool == "rsync" and answer.code in _PARTIAL:
+        print(f"{copy.source}: {_PARTIAL[answer.code]}, which is no failure:")
+        print("\n".join(f"  {line}" for line in answer.err.splitlines()[:_SHOWN]))
+    elif answer.code:
+        raise Broken(f"{copy.source}: {copy.tool} exited {answer.code}: {answer.said}")
+    if verify == "no":
+        print(f"{copy.source}: copied to {copy.target}, not compared (VERIFY=no)")
+        return []
+    return _differences(copy, verify, complained, began)
+
+
+def _differences(copy: Copy, verify: str, complained: set[str], began: float) -> list[str]:
+    answer = shelf.ask(copy.comparing(whole=verify == "content"), timeout=_HOURS * 3600)
+    different = compared(answer.out, copy.tool)
+    if answer.code not in {0, *_PARTIAL} and not (copy.tool == "rclone" and different):
+        raise Broken(f"{copy.source}: copied, but comparing failed: {copy.tool} exited {answer.code}: {answer.said}")
+    known = set(excused(copy, different, complained | named_in(answer.err), began))
+    wrong = [name for name in different if name not in known]
+    but = f"; {shelf.plural(len(known), 'file')} changed meanwhile, or cannot be read" if known else ""
+    print(f"{copy.source}: copied to {copy.target} and compared by {verify}{but}")
+    return [f"{copy.source}: {shelf.shown(name)} is not in the copy as it is here" for name in wrong]
+
+
+def main(argv: Sequence[str]) -> int:
+    """Each source in turn; one that fails does not keep the others from being copied."""
+    parser = argparse.ArgumentParser(prog=JOB)
+    parser.add_argument("--tool", choices=("rsync", "rclone"), default="rsync")
+    parser.add_argument("--target", default="")
+    parser.add_argument("--verify", choices=("size", "content", "no"), default="size")
+    parser.add_argument("--notify", default="")
+    parser.add_argument("--source", action="append", default=[])
+    parser.add_argument("options", nargs="*")
+    args = parser.parse_args(argv)
+    if not args.target or not any(args.source):
+        raise Broken("SOURCES or TARGET is empty: write what is to be copied, and where to, at the top of the script")
+    if any(option.startswith(("--del", "--remove-source")) for option in args.options):
+        raise Broken("OPTIONS: this job deletes nothing, neither here nor there; leave --delete out")
+    program = shelf.find(args.tool, package=f"the package {args.tool}")
+    folders = [Path(os.path.normpath(shelf.folder(text, "SOURCES"))) for text in args.source]
+    copies = [Copy(folder, args.target, args.tool, program, tuple(args.options)) for folder in folders]
+    alerts, broken = [], []
+    for copy in copies:
+        try:
+            check(copy)
+            wrong = back_up(copy, args.verify)
+        except Broken as error:
+            broken.append(str(error))
+            continue
+        if wrong:
+            print("\n".join(wrong[:_SHOWN]))
+            alerts.append(
+                Alert(
+                    str(copy.source),
+                    f"{copy.source}: the copy at {copy.target} differs in {shelf.plural(len(wrong), 'file')}",
+                )
+            )
+    unknown = frozenset(map(str, (copy.source for copy in copies))) if broken else frozenset()
+    code = shelf.tell(JOB, alerts, unknown, now=shelf.seconds_now(), notify=args.notify)
+    if broken:
+        raise Broken("; ".join(broken))
+    return code
+
+
+if __name__ == "__main__":
+    shelf.door(main)

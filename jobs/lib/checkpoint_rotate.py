@@ -1,0 +1,284 @@
+"""checkpoint-rotate: remove old checkpoints. What stays, and why, is decided before anything goes.
+
+Never removed: the last two complete ones, anything without the marker, anything that is a link or lies behind one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fnmatch
+import os
+import re
+import stat
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import shelf
+from shelf import Broken
+
+JOB = "checkpoint-rotate"
+LEAST = 2  # complete ones that stay, whatever is asked
+_LATEST = ("latest", "latest_checkpointed_iteration.txt")  # where DeepSpeed and Megatron name the one to resume from
+_PIN = "keep"  # a file of this name in a checkpoint keeps it
+_REMOVING = re.compile(r"\.(.+)\.removing")  # on its way out; a run that was cut off is finished by the next
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """What is known of one entry of the folder. `at`: when its marker was written; None where there is none."""
+
+    name: str
+    step: int | None
+    is_folder: bool = True
+    at: float | None = None
+    pinned: bool = False
+
+    @property
+    def complete(self) -> bool:
+        """A real folder with a step in its name and the marker in it."""
+        return self.is_folder and self.step is not None and self.at is not None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What becomes of it, and why."""
+
+    checkpoint: Checkpoint
+    remove: bool
+    why: str
+
+
+def step_of(name: str) -> int | None:
+    """The last number in a name: global_step300, checkpoint-300, iter_0000300, step=300-v2 is 2 (so name a pattern)."""
+    numbers = re.findall(r"[0-9]{1,18}", name)
+    return int(numbers[-1]) if numbers else None
+
+
+def plan(found: Sequence[Checkpoint], *, last: int, every: int, latest: frozenset[str] = frozenset()) -> list[Verdict]:
+    """A verdict for each, in the order of steps. `latest`: names or steps that are to be resumed from."""
+    complete = [each for each in found if each.complete]
+    last = max(last, LEAST)
+    by_step = sorted({each.step for each in complete if each.step is not None})[-last:]
+    by_time = sorted(complete, key=lambda each: each.at or 0)[-last:]  # after a restart from an older step
+
+    def why(each: Checkpoint) -> tuple[bool, str]:
+        reasons = (
+            (not each.is_folder, "it is a link, or no folder"),
+            (each.step is None, "there is no step in its name"),
+            (each.at is None, "it has no marker: not complete, or not a checkpoint"),
+            (each.step in by_step, f"one of the last {last}"),
+            (each in by_time, f"one of the last {last} written"),
+            (each.name in latest or str(each.step) in latest, "the one to resume from"),
+            (each.pinned, f"it holds a file {_PIN}"),
+            (every > 0 and each.step is not None and each.step % every == 0, f"a multiple of {every:,} steps"),
+        )
+        first = next((words for applies, words in reasons if applies), "")
+        return not first, first or "complete, and newer ones are there"
+
+    ordered = sorted(found, key=lambda each: (each.step is None, each.step or 0, each.name))
+    return [Verdict(each, *why(each)) for each in ordered]
+
+
+# --- the folder ----------------------------------------------------------------------------------------------------
+
+
+def look(folder: int, patterns: Sequence[str], marker: str) -> list[Checkpoint]:
+    """What lies in an open folder and matches one of the patterns. Raises OSError."""
+    return [
+        _checkpoint(folder, name, marker)
+        for name in sorted(os.listdir(folder))
+        if any(fnmatch.fnmatchcase(name, pattern) for pattern in patterns) and not _REMOVING.fullmatch(name)
+    ]
+
+
+def _checkpoint(folder: int, name: str, marker: str) -> Checkpoint:
+    if not stat.S_ISDIR(os.lstat(name, dir_fd=folder).st_mode):
+        return Checkpoint(name, step_of(name), is_folder=False)
+    inside = os.open(name, _FOLDER, dir_fd=folder)
+    try:
+        return Checkpoint(
+            name, step_of(name), at=_file_time(inside, marker), pinned=_file_time(inside, _PIN) is not None
+        )
+    finally:
+        os.close(inside)
+
+
+def _file_time(folder: int, name: str) -> float | None:
+    """When a file (no link) was written; None where there is none."""
+    try:
+        found = os.lstat(name, dir_fd=folder)
+    except FileNotFoundError:
+        return None
+    return found.st_mtime if stat.S_ISREG(found.st_mode) else None
+
+
+def latest(folder: int) -> frozenset[str]:
+    """What the files say that name the checkpoint to resume from."""
+    words: set[str] = set()
+    for name in _LATEST:
+        try:
+            handle = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        except FileNotFoundError:
+            continue
+        with open(handle, "rb") as file:
+            words.update(file.read(4096).decode("utf-8", "replace").split())
+    return frozenset(words)
+
+
+# --- removing ------------------------------------------------------------------------------------------------------
+
+
+def remove(folder: int, name: str, marker: str) -> int:
+    """Remove a checkpoint; the bytes it had. Raises Broken where it has changed since it was looked at, OSError.
+
+    It gets another name first, so that nobody resumes from half of it; its marker goes last, so that what was cut off
+    still shows what it is.
+    """
+    again = _checkpoint(folder, name, marker)
+    if not again.complete:
+        raise Broken(f"{shelf.shown(name)} is not complete any more: left alone")
+    weigh(folder, name)  # what it cannot enter is found before anything is changed
+    going = f".{name}.removing"
+    os.rename(name, going, src_dir_fd=folder, dst_dir_fd=folder)
+    return _remove_named(folder, going, marker)
+
+
+def finish(folder: int, marker: str) -> list[str]:
+    """Remove what an earlier run was cut off from removing; the names. Raises OSError."""
+    done = []
+    for name in sorted(os.listdir(folder)):
+        if _REMOVING.fullmatch(name) and _checkpoint(folder, name, marker).at is not None:
+            _remove_named(folder, name, marker)
+            done.append(name)
+    return done
+
+
+def _remove_named(folder: int, name: str, marker: str) -> int:
+    inside = os.open(name, _FOLDER, dir_fd=folder)
+    try:
+        device = os.fstat(inside).st_dev
+        count = _walk(inside, device, _unlink, _rmdir, without=marker)
+        os.unlink(marker, dir_fd=inside)
+    finally:
+        os.close(inside)
+    os.rmdir(name, dir_fd=folder)
+    return count
+
+
+def weigh(folder: int, name: str) -> int:
+    """The bytes of a checkpoint's files. Raises OSError."""
+    inside = os.open(name, _FOLDER, dir_fd=folder)
+    try:
+        return _walk(inside, os.fstat(inside).st_dev, _nothing, _nothing)
+    finally:
+        os.close(inside)
+
+
+def _walk(
+    folder: int,
+    device: int,
+    on_file: Callable[[int, str], None],
+    on_folder: Callable[[int, str], None],
+    without: str = "",
+) -> int:
+    """Do `on_file`, `on_folder` (once empty) for all below an open folder; the bytes of its files.
+
+    Through handles and never through a link: whatever is moved about meanwhile, nothing outside is reached.
+    """
+    count = 0
+    for name in os.listdir(folder):
+        if name == without:
+            continue
+        found = os.lstat(name, dir_fd=folder)
+        if stat.S_ISDIR(found.st_mode):
+            if found.st_dev != device:
+                raise Broken(f"{shelf.shown(name)} is another file system: left alone")
+            inside = os.open(name, _FOLDER, dir_fd=folder)
+            try:
+                count += _walk(inside, device, on_file, on_folder)
+            finally:
+                os.close(inside)
+            on_folder(folder, name)
+        else:
+            count += found.st_size
+            on_file(folder, name)
+    return count
+
+
+def _unlink(folder: int, name: str) -> None:
+    os.unlink(name, dir_fd=folder)
+
+
+def _rmdir(folder: int, name: str) -> None:
+    os.rmdir(name, dir_fd=folder)
+
+
+def _nothing(folder: int, name: str) -> None:
+    """Only count."""
+
+
+# --- the job -------------------------------------------------------------------------------------------------------
+
+
+def rotate(place: Path, patterns: Sequence[str], marker: str, *, last: int, every: int, delete: bool) -> int:
+    """One folder: say what stays and goes, and with `delete` remove it; how many could not be removed."""
+    folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for name in finish(folder, marker) if delete else ():
+            print(f"{place}: finished removing {shelf.shown(name)}")
+        verdicts = plan(look(folder, patterns, marker), last=last, every=every, latest=latest(folder))
+        if not any(each.checkpoint.complete for each in verdicts):
+            print(f"{place}: no complete checkpoint here: no folder {' or '.join(patterns)} holds a file {marker}")
+        return sum(not _carry_out(place, folder, verdict, marker, delete=delete) for verdict in verdicts)
+    finally:
+        os.close(folder)
+
+
+def _carry_out(place: Path, folder: int, verdict: Verdict, marker: str, *, delete: bool) -> bool:
+    name = verdict.checkpoint.name
+    path = shelf.shown(place / name)
+    if not verdict.remove:
+        print(f"keep    {path}: {verdict.why}")
+        return True
+    try:
+        if delete:
+            print(f"removed {path}: {shelf.size(remove(folder, name, marker))}")
+        else:
+            print(f"would remove {path}: {shelf.size(weigh(folder, name))} ({verdict.why})")
+    except (OSError, Broken) as error:
+        print(f"not removed: {path}: {error}")
+        return False
+    return True
+
+
+def main(argv: Sequence[str]) -> int:
+    """Each folder in turn."""
+    parser = argparse.ArgumentParser(prog=JOB)
+    parser.add_argument("--patterns", default="")
+    parser.add_argument("--marker", default="")
+    parser.add_argument("--last", type=int, default=LEAST)
+    parser.add_argument("--every", type=int, default=0)
+    parser.add_argument("--delete", default="no")
+    parser.add_argument("folders", nargs="*")
+    args = parser.parse_args(argv)
+    delete = shelf.yes(args.delete, "DELETE")
+    if not args.marker or "/" in args.marker or args.marker in {".", ".."}:
+        raise Broken("MARKER: write the name of a file that your training puts into a checkpoint last")
+    if args.last < LEAST:
+        raise Broken(f"LAST={args.last}: the last {LEAST} complete ones always stay; write {LEAST} or more")
+    if args.every < 0 or not args.patterns.split():
+        raise Broken("EVERY must be 0 or more, and PATTERNS must name something, as 'checkpoint-*'")
+    if not args.folders:
+        raise Broken("FOLDERS is empty: name the folders with checkpoints at the top of the script")
+    places = [shelf.folder(text, "FOLDERS") for text in args.folders]
+    options = {"last": args.last, "every": args.every}
+    failed = sum(rotate(place, args.patterns.split(), args.marker, **options, delete=delete) for place in places)
+    if not delete:
+        print("nothing was removed: with DELETE=yes at the top of the script it is")
+    return shelf.ALERT if failed else shelf.FINE
+
+
+if __name__ == "__main__":
+    shelf.door(main)

@@ -1,0 +1,175 @@
+"""quota-watch: how full folders are, in space and in inodes, by the quota tools or by df. Nothing is walked."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import shelf
+from shelf import Alert, Broken
+
+JOB = "quota-watch"
+_SLACK = 1800  # a run comes some minutes early or late
+_CALM = 2  # points below a threshold before its level is left, so that a value on the edge is told once
+_KIB = 1024
+
+
+@dataclass(frozen=True)
+class Usage:
+    """How much of one thing is used: `what` is "space" (bytes) or "inodes"; `limit` as for `used`, above 0."""
+
+    place: str
+    what: str
+    used: int
+    limit: int
+    by: str
+
+    @property
+    def percent(self) -> float:
+        """Of the limit."""
+        return 100 * self.used / self.limit
+
+    def __str__(self) -> str:
+        numbers = (self.used, self.limit)
+        used, limit = map(shelf.size, numbers) if self.what == "space" else (f"{n:,}" for n in numbers)
+        return f"{self.place}: {self.what} {self.percent:.0f} % full ({used} of {limit}, {self.by})"
+
+
+# --- what the tools print ------------------------------------------------------------------------------------------
+
+
+def parse_df(text: str) -> list[Usage]:
+    """Of `df -B1 --output=target,used,avail,iused,iavail`: percent as df reckons it, what is reserved left out."""
+    rows = []
+    for line in text.splitlines()[1:]:
+        place, *numbers = line.rsplit(None, 4)
+        counts = [int(n) if n.isdecimal() else 0 for n in numbers]
+        if len(counts) == 4:  # noqa: PLR2004 - the columns asked for
+            used, free, inodes, inodes_free = counts
+            rows += [Usage(place.strip(), "space", used, used + free, "df")] if used + free else []
+            rows += [Usage(place.strip(), "inodes", inodes, inodes + inodes_free, "df")] if inodes_free else []
+    return rows
+
+
+def parse_quota(text: str) -> list[Usage]:
+    """Of `quota -w -p` (mount point, 1 KiB blocks, soft, hard, grace, files, soft, hard, grace) and `lfs quota -q`."""
+    rows = []
+    for line in text.splitlines():
+        words = line.split()
+        numbers = [word.rstrip("*") for word in words]
+        if not words or not words[0].startswith("/"):
+            continue
+        if len(words) == 9:  # noqa: PLR2004 - the columns of both tools
+            space, files = numbers[1:4], numbers[5:8]
+            rows += _limited(words[0], "space", space, _KIB) + _limited(words[0], "inodes", files, 1)
+    return rows
+
+
+def _limited(place: str, what: str, numbers: Sequence[str], unit: int) -> list[Usage]:
+    """Past the soft limit the days are counted, so that is the one that matters where there is one."""
+    if not all(number.isdecimal() for number in numbers):
+        return []
+    used, soft, hard = (int(number) * unit for number in numbers)
+    limit = soft or hard
+    return [Usage(place, what, used, limit, "quota")] if limit else []
+
+
+# --- asking them ---------------------------------------------------------------------------------------------------
+
+
+def usage_of(path: str, tool: str) -> list[Usage]:
+    """What the tools say of the file system that `path` is on. Raises Broken."""
+    seen = _df(path)
+    mount = seen[0].place if seen else path
+    if tool != "df":
+        limits = list(_quotas(mount, tool))
+        if limits:
+            return limits
+        if tool == "quota":
+            raise Broken(f"{path}: there is no quota on {mount}. Write TOOL=df")
+    if not seen:
+        raise Broken(f"{path}: its file system has no limits that df knows")
+    return seen
+
+
+def _df(path: str) -> list[Usage]:
+    df = shelf.find("df", package="the package coreutils")
+    answer = shelf.ask([df, "-B1", "--output=target,used,avail,iused,iavail", "--", path], timeout=60)
+    if answer.code:
+        raise Broken(f"{path}: {answer.said}")
+    return parse_df(answer.out)
+
+
+def _quotas(mount: str, tool: str) -> Iterator[Usage]:
+    """Of user and groups on one mount point; it exits 1 where a quota is exceeded, so its words count."""
+    if tool == "auto" and shelf.has("lfs"):
+        answer = shelf.ask(["lfs", "quota", "-q", "-u", getpass.getuser(), mount])
+        yield from (row for row in parse_quota(_unfolded(answer.out)) if row.place == mount)
+    if tool == "quota" or shelf.has("quota"):
+        quota = shelf.find("quota", package="the package quota")
+        answer = shelf.ask([quota, "-w", "-p", "-u", "-g", "--show-mntpoint", "--hide-device"])
+        yield from (row for row in parse_quota(answer.out) if row.place == mount)
+
+
+def _unfolded(text: str) -> str:
+    """`lfs quota` puts a long mount point on a line of its own."""
+    lines = text.splitlines()
+    return " ".join(lines) if lines and len(lines[0].split()) == 1 else text
+
+
+# --- what it means -------------------------------------------------------------------------------------------------
+
+
+def judge(rows: Iterable[Usage], warn: float, alert: float, before: dict[str, str]) -> list[Alert]:
+    """The rows that are too full. `before` has the level that stands of a key: it is left `_CALM` points lower."""
+    found = []
+    for row in rows:
+        key = f"{row.place} {row.what}"
+        eased = {level: _CALM if before.get(key) in stands else 0 for level, stands in _STANDS.items()}
+        if row.percent >= alert - eased["alert"]:
+            found.append(Alert(key, str(row), "alert"))
+        elif row.percent >= warn - eased["warn"]:
+            found.append(Alert(key, str(row), "warn"))
+    return found
+
+
+_STANDS = {"alert": {"alert"}, "warn": {"alert", "warn"}}
+
+
+def _look(paths: Sequence[str], tool: str) -> tuple[list[Usage], list[str]]:
+    """(each file system's rows once, what could not be asked)."""
+    rows: dict[tuple[str, str, str], Usage] = {}
+    problems = []
+    for path in paths:
+        try:
+            rows.update({(row.place, row.what, row.by): row for row in usage_of(path, tool)})
+        except Broken as error:
+            problems.append(str(error))
+    return list(rows.values()), problems
+
+
+def main(argv: Sequence[str]) -> int:
+    """Ask, judge, tell."""
+    parser = argparse.ArgumentParser(prog=JOB)
+    parser.add_argument("--warn", type=float, default=85)
+    parser.add_argument("--alert", type=float, default=95)
+    parser.add_argument("--tool", choices=("auto", "quota", "df"), default="auto")
+    parser.add_argument("--notify", default="")
+    parser.add_argument("paths", nargs="+")
+    args = parser.parse_args(argv)
+    if not 0 < args.warn <= args.alert:
+        raise Broken(f"WARN={args.warn:g} is above ALERT={args.alert:g}: swap them")
+    rows, problems = _look(args.paths, args.tool)
+    for line in (*rows, *(f"unknown: {problem}" for problem in problems)):
+        print(line)
+    told = shelf.remembered(JOB)
+    alerts = judge(rows, args.warn, args.alert, {key: row.level for key, row in told.items()})
+    unknown = frozenset(told) if problems else frozenset()
+    code = shelf.tell(JOB, alerts, unknown, now=shelf.seconds_now(), notify=args.notify, again=shelf.DAY - _SLACK)
+    return shelf.BROKEN if problems and code == shelf.FINE else code
+
+
+if __name__ == "__main__":
+    shelf.door(main)

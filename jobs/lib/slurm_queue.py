@@ -1,0 +1,138 @@
+"""The queue as the ready-made jobs read it: whole names, whole reasons, and a failed question is never "no jobs"."""
+
+from __future__ import annotations
+
+import fnmatch
+import grp
+import os
+import pwd
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import shelf
+from shelf import Broken
+
+_COLUMNS = ("%A", "%i", "%T", "%r", "%u", "%V", "%k", "%o", "%j")  # no widths: a width cuts names
+_FIELD, _ROW = "\x1f", "\x1e"
+
+_HELD = ("JobHeldUser", "JobHeldAdmin", "JobHoldMaxRequeue")
+_NEVER = frozenset(
+    {"PartitionTimeLimit", "PartitionNodeLimit", "BadConstraints", "AccountNotAllowed", "InvalidAccount", "InvalidQOS"}
+    | {"QOSNotAllowed", "AssocMaxWallDurationPerJobLimit", "QOSMaxWallDurationPerJobLimit"}
+)
+_WAITS = frozenset({"PENDING"})
+_ENDED = frozenset(
+    {"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY"}
+    | {"REVOKED"}
+)
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job, or a part of an array, in the queue. `number` is its id without the array's task."""
+
+    number: str
+    id: str
+    state: str
+    reason: str
+    user: str
+    submitted: str
+    comment: str
+    command: str
+    name: str
+
+    @property
+    def held(self) -> bool:
+        """Somebody, or a failed start, holds it: it does not start by itself."""
+        return self.state in {"REQUEUE_HOLD", "SPECIAL_EXIT"} or (
+            self.state in _WAITS and (self.reason in _HELD or self.reason.endswith("requeued held"))
+        )
+
+    @property
+    def dependency_lost(self) -> bool:
+        """What it waits for can never come."""
+        return self.state in _WAITS and self.reason == "DependencyNeverSatisfied"
+
+    @property
+    def never_starts(self) -> bool:
+        """What it asks for is not to be had as things are."""
+        return self.state in _WAITS and self.reason in _NEVER
+
+    @property
+    def waits(self) -> bool:
+        """Pending, and able to start."""
+        return self.state in _WAITS and not (self.held or self.dependency_lost or self.never_starts)
+
+    @property
+    def runs(self) -> bool:
+        """Running, or on its way in or out."""
+        return not (self.state in _WAITS or self.state in _ENDED or self.held)
+
+    def __str__(self) -> str:
+        reason = "" if self.reason in {"None", ""} or self.runs else f", {self.reason}"
+        return f"job {self.id} {shelf.shown(self.name)} ({self.state.lower()}{reason})"
+
+
+def jobs(users: Sequence[str] = ()) -> list[Job]:
+    """All jobs of these users, or of this one, in the queue. Raises Broken: then nothing is known about them."""
+    squeue = shelf.find("squeue", package="the package slurm-client")
+    whose = ["-u", ",".join(users)] if users else ["-u", str(os.getuid())]
+    answer = shelf.ask([squeue, "-h", "-o", _ROW + _FIELD.join(_COLUMNS), *whose], timeout=120)
+    if answer.code:
+        raise Broken(f"the queue is unknown: {answer.said}")
+    return parse(answer.out)
+
+
+def parse(text: str) -> list[Job]:
+    """The rows of squeue; a name may hold anything, a line end included."""
+    rows = []
+    for row in text.split(_ROW)[1:]:
+        cells = row.rstrip("\n").split(_FIELD, len(_COLUMNS) - 1)
+        if len(cells) == len(_COLUMNS):
+            rows.append(Job(*cells))
+    return rows
+
+
+def without_own(rows: Sequence[Job], environ: Mapping[str, str]) -> list[Job]:
+    """The queue less the job that asks, and less other copies of it: a watcher must not find itself.
+
+    Copies are jobs of the same script, or runs of the same cronhpc entry (its token in the comment).
+    """
+    number = environ.get("SLURM_ARRAY_JOB_ID") or environ.get("SLURM_JOB_ID", "")
+    mine = [row for row in rows if number in {row.number, row.id}]
+    commands = {row.command for row in mine} - {"", "(null)"}
+    tokens = {_entry(row.comment) for row in mine} - {""}
+    return [
+        row for row in rows if row not in mine and row.command not in commands and _entry(row.comment) not in tokens
+    ]
+
+
+def _entry(comment: str) -> str:
+    """`cronhpc=<directory>/<entry>` of a run's comment, without the slot."""
+    words = [word for word in comment.split(" ") if word.startswith("cronhpc=")]
+    return words[0].rpartition("@")[0] if words else ""
+
+
+def of_name(rows: Sequence[Job], pattern: str) -> list[Job]:
+    """The jobs whose whole name matches a shell pattern."""
+    return [row for row in rows if fnmatch.fnmatchcase(row.name, pattern)]
+
+
+def people(words: str) -> list[str]:
+    """User names of `alice,bob`, or of `@group` (its members). Raises Broken for a group that is not there."""
+    found: list[str] = []
+    for word in filter(None, words.replace(",", " ").split()):
+        found += _members(word[1:]) if word.startswith("@") else [word]
+    return list(dict.fromkeys(found))
+
+
+def _members(group: str) -> list[str]:
+    try:
+        entry = grp.getgrnam(group)
+    except KeyError:
+        raise Broken(f"there is no group {group}: see `groups`") from None
+    first = [user.pw_name for user in pwd.getpwall() if user.pw_gid == entry.gr_gid]
+    members = [*entry.gr_mem, *first]
+    if not members:
+        raise Broken(f"group {group} has no members that this node knows: name the users instead")
+    return members

@@ -1,0 +1,116 @@
+"""training-watch: jobs, by name, that are neither running nor able to start."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import shelf
+import slurm_queue
+from shelf import Alert, Broken
+from slurm_queue import Job
+
+JOB = "training-watch"
+RUNNING, PENDING, HELD, DEPENDENCY, NEVER, GONE = (
+    "running",
+    "pending",
+    "held",
+    "dependency never satisfied",
+    "can never start",
+    "gone",
+)
+_ALIVE = {RUNNING, PENDING}
+
+
+@dataclass(frozen=True)
+class Seen:
+    """How the jobs of one name stand: the best of them counts."""
+
+    pattern: str
+    state: str
+    jobs: tuple[Job, ...]
+
+    @property
+    def alive(self) -> bool:
+        """Whether one of them runs, or can start."""
+        return self.state in _ALIVE
+
+    def __str__(self) -> str:
+        which = f": {', '.join(map(str, self.jobs[:5]))}" if self.jobs else ""
+        more = f" and {len(self.jobs) - 5} more" if len(self.jobs) > 5 else ""  # noqa: PLR2004 - as above
+        return f"{shelf.shown(self.pattern)} is {self.state}{which}{more}"
+
+
+def judge(pattern: str, rows: Sequence[Job]) -> Seen:
+    """How the jobs of a name (or shell pattern) stand, the watcher itself left out of `rows`."""
+    found = tuple(slurm_queue.of_name(rows, pattern))
+    ladder = (
+        (RUNNING, [job for job in found if job.runs]),
+        (PENDING, [job for job in found if job.waits]),
+        (HELD, [job for job in found if job.held]),
+        (DEPENDENCY, [job for job in found if job.dependency_lost]),
+        (NEVER, [job for job in found if job.never_starts]),
+    )
+    state = next((name for name, jobs in ladder if jobs), GONE)
+    return Seen(pattern, state, found if state != GONE else ())
+
+
+def mend(seen: Seen) -> str:
+    """What a person can do about it."""
+    ids = " ".join(job.id for job in seen.jobs)
+    return {
+        HELD: f"scontrol release {ids}",
+        DEPENDENCY: f"scancel {ids}, then submit it again",
+        NEVER: f"scontrol show job {ids.partition(' ')[0]}",
+        GONE: "submit it again",
+    }.get(seen.state, "")
+
+
+def resubmit(script: str, seen: Seen, most: int) -> str:
+    """Submit `script` for jobs that are gone, at most `most` times in a row; what was done, in words."""
+    path = shelf.state_file(JOB, "resubmitted.json")
+    counts = shelf.read_state(path).get("counts", {})
+    count = int(str(counts.get(seen.pattern, 0)))
+    if seen.alive and count:
+        shelf.write_state(path, {"counts": {**counts, seen.pattern: 0}}, quiet=True)
+    if seen.state != GONE:
+        return ""
+    if count >= most:
+        return f"not resubmitted: {shelf.plural(count, 'time')} already since it last ran (MOST={most})"
+    shelf.write_state(path, {"counts": {**counts, seen.pattern: count + 1}})
+    if int(str(shelf.read_state(path).get("counts", {}).get(seen.pattern, 0))) != count + 1:
+        return "not resubmitted: it could not be written down that it was"
+    sbatch = shelf.find("sbatch", package="the package slurm-client")
+    answer = shelf.ask([sbatch, "--parsable", os.path.expanduser(script)], timeout=120)
+    return f"resubmitted as job {answer.out.strip()}" if answer.code == 0 else f"not resubmitted: {answer.said}"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Ask once, judge each name, tell."""
+    parser = argparse.ArgumentParser(prog=JOB)
+    parser.add_argument("--users", default="")
+    parser.add_argument("--resubmit", default="")
+    parser.add_argument("--most", type=int, default=3)
+    parser.add_argument("--notify", default="")
+    parser.add_argument("patterns", nargs="*")
+    args = parser.parse_args(argv)
+    patterns = [pattern for pattern in args.patterns if pattern]
+    if not patterns:
+        raise Broken("WATCH is empty: name the jobs to watch at the top of the script")
+    if args.resubmit and len(patterns) > 1:
+        raise Broken("RESUBMIT is one script: with it, WATCH must be one name")
+    rows = slurm_queue.without_own(slurm_queue.jobs(slurm_queue.people(args.users)), os.environ)
+    alerts = []
+    for pattern in patterns:
+        seen = judge(pattern, rows)
+        done = resubmit(args.resubmit, seen, args.most) if args.resubmit else ""
+        print(seen)
+        if not seen.alive:
+            alerts.append(Alert(pattern, f"{seen}. {done or f'Mend: {mend(seen)}'}", seen.state))
+    return shelf.tell(JOB, alerts, now=shelf.seconds_now(), notify=args.notify)
+
+
+if __name__ == "__main__":
+    shelf.door(main)

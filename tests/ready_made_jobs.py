@@ -1,0 +1,72 @@
+"""Ready-made jobs at work: copies with their settings filled in, run as a batch system would run them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess  # noqa: TID251 - these scripts are for a shell, and are tried in one
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+JOBS = Path(__file__).resolve().parents[1] / "jobs"
+LIB = JOBS / "lib"
+SCRIPTS = sorted(JOBS.glob("*.slurm"))
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a job ended, and what it printed."""
+
+    code: int
+    out: str
+
+    @property
+    def last(self) -> str:
+        return self.out.rstrip("\n").rpartition("\n")[2]
+
+
+def filled_in(job: str, place: Path, **settings: str) -> Path:
+    """A copy of a job's script in `place`, with settings as one edits them: NAME="bash text"."""
+    text = (JOBS / f"{job}.slurm").read_text(encoding="utf-8")
+    for name, value in settings.items():
+        found = re.search(rf"^{name}=.*$", text, re.MULTILINE)
+        assert found, f"{job} has no setting {name}"
+        text = f"{text[: found.start()]}{name}={value}{text[found.end() :]}"
+    path = place / f"{job}.slurm"
+    path.write_text(text, encoding="utf-8")
+    path.chmod(0o755)
+    return path
+
+
+def stand_in(place: Path, name: str, text: str) -> Path:
+    """A program on PATH that stands for the real one; the folder to put there."""
+    folder = place / "bin"
+    folder.mkdir(exist_ok=True)
+    path = folder / name
+    path.write_text(text if text.startswith("#!") else f"#!/bin/bash\n{text}\n", encoding="utf-8")
+    path.chmod(0o755)
+    return folder
+
+
+def environment(place: Path, **more: str) -> dict[str, str]:
+    """A user's, with a home of their own, and the stand-ins of `place` before all else."""
+    path = f"{place / 'bin'}:{os.environ['PATH']}"
+    return {"HOME": str(place), "PATH": path, "LANG": "C.UTF-8", "CRONHPC_JOBS_LIB": str(LIB), **more}
+
+
+def run(script: Path, environ: Mapping[str, str], *, timeout: float = 60) -> Ended:
+    """Run a script with bash, as outside of any batch system; both outputs together, as in a job's log."""
+    done = subprocess.run(
+        ["bash", str(script)],
+        env=dict(environ),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        stdin=subprocess.DEVNULL,
+        text=True,
+        errors="surrogateescape",
+        timeout=timeout,
+        check=False,
+        cwd="/",
+    )
+    return Ended(done.returncode, done.stdout)
