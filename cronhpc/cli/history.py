@@ -21,7 +21,7 @@ cronhpc history
 cronhpc history backup --since 7d
 cronhpc history --state failed,missed -n 50
 """
-_MONTH = 32 * 86400
+_AHEAD = 3600  # seconds: what was queued ahead of its slot may end before it
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -52,31 +52,38 @@ def run(args: argparse.Namespace, door: Door) -> int:
     return FINE if found or not args.name else ATTENTION
 
 
-def _wanted(args: argparse.Namespace, paths: Paths, since: int) -> Iterator[Mapping[str, Any]]:
-    """Rows as facts, filtered; what a switch stopped is among them."""
+def _wanted(args: argparse.Namespace, paths: Paths, since: int) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Rows as facts, filtered, each with the instant it was written; what a switch stopped is among them."""
     from cronhpc.store import history
     from cronhpc.views.runs import run_facts, switch_facts, when
 
     states = _states(args.state)
     for row in history.rows(paths.history):
-        known = switch_facts(row) if row.get("what") == "switch" else run_facts(row)
-        if args.name not in {None, known["entry"]} or (states and known["result"] not in states):
+        written = int(row.get("at") or 0)
+        if written < since - _AHEAD:
+            return
+        if args.name is not None and args.name not in {row.get("entry"), row.get("switch")}:
             continue
-        if when(known) >= since:
-            yield known
-        elif when(known) < since - _MONTH:
-            return  # files are by month, newest first
+        known = switch_facts(row) if row.get("what") == "switch" else run_facts(row)
+        if (not states or known["result"] in states) and when(known) >= since:
+            yield written, known
 
 
-def _newest(rows: Iterator[Mapping[str, Any]], number: int | None) -> list[Mapping[str, Any]]:
-    """The newest by slot. Files of several machines lie side by side, so one month more than needed is looked at."""
+def _newest(rows: Iterator[tuple[int, Mapping[str, Any]]], number: int | None) -> list[Mapping[str, Any]]:
+    """The newest by slot. Rows come by when they were written, which is after their slot: so the end is soon known."""
+    import heapq
+
     from cronhpc.views.runs import when
 
     found: list[Mapping[str, Any]] = []
-    for row in rows:
-        found.append(row)
-        if number is not None and len(found) >= number and when(found[number - 1]) - when(row) > _MONTH:
+    newest: list[int] = []
+    for written, row in rows:
+        if number is not None and len(newest) == number and newest[0] >= written + _AHEAD:
             break
+        found.append(row)
+        if number is not None:
+            keep = heapq.heappush if len(newest) < number else heapq.heappushpop
+            keep(newest, when(row))
     found.sort(key=when, reverse=True)
     return found[:number]
 
