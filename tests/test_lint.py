@@ -302,6 +302,14 @@ def test_what_is_not_known_is_not_said() -> None:
     assert lint_script("a.slurm", text, folder_schedule="@daily", facts=unknown) == ()
 
 
+def test_what_sbatch_says_is_passed_on_and_can_be_ignored() -> None:
+    facts = Facts(refused="Invalid account")
+    (problem,) = lint_script("a.slurm", b"#!/bin/sh\ntrue\n", folder_schedule="@daily", facts=facts)
+    assert (problem.code, problem.what) == ("E228", "sbatch would refuse it: Invalid account.")
+    ignored = b"#!/bin/sh\n# cronhpc: ignore=E228\ntrue\n"
+    assert lint_script("a.slurm", ignored, folder_schedule="@daily", facts=facts) == ()
+
+
 ATOMS = [
     *(
         "#SBATCH ",
@@ -430,7 +438,7 @@ def test_a_rows_script_may_have_any_name() -> None:
 
 def test_every_code_has_a_situation_and_a_line_in_the_table() -> None:
     shown = {code for _, code, *_ in SITUATIONS.values()} | {code for _, code, _ in FIRST_LINES.values()}
-    assert shown | {"W001", "W002", "W003", "E107"} == set(CODES)
+    assert shown | {"W001", "W002", "W003", "E107", "E228", "W229"} == set(CODES)
 
 
 PROBLEMS = [

@@ -146,6 +146,15 @@ class Slurm:
         text.changed("scontrol", ended, gone_is_fine=True)
         return ended.out
 
+    def refusal(self, job: Submission, text_of_script: str | None = None) -> str:
+        """Why sbatch would not take `job` (its script, or the text given); "" if it would. Raises Unreachable."""
+        env = {**self._runs, **(job.export or {})}
+        argv = text.submit_argv(job, self.cluster)
+        argv.insert(argv.index("--parsable"), "--test-only")
+        if text_of_script is not None:
+            argv = argv[: argv.index("--")]
+        return text.tested(_run(argv, self._query_timeout, env, cwd=_home(env), given=text_of_script))
+
     def site(self) -> Site:
         """What `init` and `doctor` want to know of this cluster. Raises Unreachable."""
         import pwd
@@ -177,9 +186,10 @@ def _run(
     *,
     enough: Callable[[str], bool] | None = None,
     cwd: str = "/",  # a working folder that is gone is no reason to fail
+    given: str | None = None,
 ) -> Finished:
     try:
-        return run(argv, timeout=timeout, env=env, cwd=cwd, enough=enough)
+        return run(argv, timeout=timeout, env=env, cwd=cwd, enough=enough, input=given)
     except Missing as error:
         raise Unreachable(f"{error}. Load Slurm's commands, or say `backend: local` in cronhpc.yaml.") from None
 

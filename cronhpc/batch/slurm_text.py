@@ -159,6 +159,15 @@ def submitted(ended: Finished) -> str:
     raise BatchError(text)
 
 
+def tested(ended: Finished) -> str:
+    """Why `sbatch --test-only` would refuse a job; "" where it would take it. Raises Unreachable."""
+    if ended.timed_out or ended.code < 0 or (ended.code and _holds(ended.err, _NO_ANSWER)):
+        raise Unreachable(told("sbatch", ended))
+    lines = (line.strip().removeprefix("sbatch: error: ") for line in ended.err.splitlines())
+    said = dict.fromkeys(line.removeprefix("allocation failure: ") for line in lines if line)
+    return " / ".join(said) or told("sbatch", ended) if ended.code else ""
+
+
 def _holds(text: str, phrases: Sequence[str]) -> bool:
     lowered = text.lower()
     return any(phrase in lowered for phrase in phrases)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from cronhpc.cli import ATTENTION, BROKEN, FINE
@@ -13,17 +14,18 @@ from cronhpc.core.model import SettingsError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
+    from cronhpc.cli.check_online import Online
     from cronhpc.cli.door import Door
-    from cronhpc.core.lint import Facts
-    from cronhpc.core.model import EntryRow, Problem, Settings
+    from cronhpc.core.model import Entry, EntryRow, Problem, Settings
     from cronhpc.store.paths import Paths
 
 HELP = "Look for mistakes in scripts and settings: whatever sbatch or cron would stumble over or silently ignore."
 EXAMPLE = """
 cronhpc check
 cronhpc check backup ~/new-job.slurm
+cronhpc check --online          # also asks the cluster, for each script, whether sbatch takes it
 cronhpc check --format github
 """
 _ANY_SCHEDULE = "0 4 * * *"  # for a file that lies in no folder of ours yet
@@ -32,6 +34,7 @@ _ANY_SCHEDULE = "0 4 * * *"  # for a file that lies in no folder of ours yet
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Its own options."""
     parser.add_argument("names", nargs="*", metavar="NAME|FILE", help="only these entries, or scripts anywhere")
+    parser.add_argument("--online", action="store_true", help="also ask sbatch --test-only; nothing is submitted")
     parser.add_argument("--format", choices=("text", "json", "github"), default="text", help="how to print it")
 
 
@@ -41,30 +44,60 @@ def run(args: argparse.Namespace, door: Door) -> int:
 
     files = [name for name in args.names if "/" in name or (name.endswith(".slurm") and Path(name).is_file())]
     names = [name for name in args.names if name not in files]
-    found = [problem for file in files for problem in _file(Path(file))]
+    online = _online(args, door) if args.online else None
+    found = [problem for file in files for problem in _file(Path(file), online)]
     broken = False
     if names or not files:
-        more, broken = _directory(args, door, names)
+        more, broken = _directory(args, door, names, online)
         found += more
+    found += online.problems if online is not None else []
     found = sorted(set(found), key=lambda p: (p.file, p.line, p.code))
     door.say(check.render(found, fmt="json" if args.json else args.format))
     return BROKEN if broken else ATTENTION if found else FINE
 
 
-def _file(path: Path) -> tuple[Problem, ...]:
-    from cronhpc.core.lint import lint_script
+def _online(args: argparse.Namespace, door: Door) -> Online:
+    """The cluster of the cron directory, or, where there is none that can be used, of this environment."""
+    from cronhpc.batch import connect
+    from cronhpc.cli.check_online import Online
+    from cronhpc.core.model import Settings
+    from cronhpc.store.paths import DirectoryError
+
+    try:
+        return Online(site_of(args, door).batch)
+    except (DirectoryError, SettingsError):
+        return Online(connect(args.backend or "", Settings(), door.environ, Path("/nonexistent")))
+
+
+def _file(path: Path, online: Online | None) -> tuple[Problem, ...]:
     from cronhpc.store.entries import read_script
 
-    return lint_script(str(path), read_script(str(path)), folder_schedule=_ANY_SCHEDULE, facts=_disk())
+    look = partial(_linted, str(path), read_script(str(path)), folder_schedule=_ANY_SCHEDULE)
+    return _with_cluster(look, online, str(path), None)
 
 
-def _disk() -> Facts:
-    from cronhpc.core.lint import Facts
+def _linted(shown: str, data: bytes, **more: Any) -> tuple[Problem, ...]:
+    from cronhpc.core.lint import Facts, lint_script
 
-    return Facts(is_folder=os.path.isdir)
+    facts = Facts(more.pop("partitions", None), os.path.isdir, more.pop("refused", ""))
+    return lint_script(shown, data, facts=facts, **more)
 
 
-def _directory(args: argparse.Namespace, door: Door, names: list[str]) -> tuple[list[Problem], bool]:
+def _with_cluster(
+    look: Callable[..., tuple[Problem, ...]], online: Online | None, path: str, entry: Entry | None
+) -> tuple[Problem, ...]:
+    """Where nothing else is wrong with a script, sbatch has its say."""
+    if online is None:
+        return look()
+    found = look(partitions=online.partitions)
+    if any(each.severity == "error" for each in found):
+        return found
+    return look(partitions=online.partitions, refused=online.refusal(path, entry))
+
+
+def _directory(
+    args: argparse.Namespace, door: Door, names: list[str], online: Online | None
+) -> tuple[list[Problem], bool]:
     """What is to be said of a cron directory, and whether its settings are unusable."""
     from cronhpc.core.model import Settings
     from cronhpc.read_entries import read_entries
@@ -74,10 +107,13 @@ def _directory(args: argparse.Namespace, door: Door, names: list[str]) -> tuple[
         site = site_of(args, door)
     except SettingsError as error:  # the scripts are looked at all the same, under the default settings
         looked = _Look(paths, Settings(), ZoneInfo("UTC"), "", names)
+        looked.online = online
         return [*error.problems, *looked.scripts()], True
     problems: list[Problem] = []
     entries = read_entries(site, door.now, problems)
     looked = _Look(paths, site.settings, ZoneInfo(site.timezone), site.user, names)
+    looked.online = online
+    looked.entries = {entry.name: entry for entry in entries}
     found = list(looked.scripts())
     for entry in entries:
         if names and entry.name not in names:
@@ -85,6 +121,8 @@ def _directory(args: argparse.Namespace, door: Door, names: list[str]) -> tuple[
         from_row = entry.source.startswith("cronhpc.yaml")
         own = [each for each in (entry.problem, *entry.notes) if each is not None]
         found += [each for each in own if from_row or each.code >= "E3"]  # the rest is what lint says of the script
+        if online is not None and entry.command and entry.problem is None:
+            found += online.of_command(entry)
     known = {entry.name for entry in entries}
     for name in names:
         if name not in known:
@@ -97,6 +135,8 @@ class _Look:
 
     def __init__(self, paths: Paths, settings: Settings, zone: ZoneInfo, user: str, names: list[str]) -> None:
         self.paths, self.settings, self.zone, self.user, self.names = paths, settings, zone, user, names
+        self.online: Online | None = None
+        self.entries: dict[str, Entry] = {}
 
     def scripts(self) -> Iterator[Problem]:
         """All that lint says of them."""
@@ -110,31 +150,33 @@ class _Look:
                 continue  # named by read_entries
             for each in found:
                 if not self.names or each.name in self.names:
-                    yield from self._lint(each.source, each.path, schedule, folder if schedule else each.name)
+                    hashed = folder if schedule else each.name
+                    yield from self._lint(each.source, each.path, schedule, hashed, self.entries.get(each.name))
         for row in self.settings.entries:
             if row.script and (not self.names or row.name in self.names):
                 yield from self._row(row)
 
     def _row(self, row: EntryRow) -> Iterator[Problem]:
         path = str(self.paths.root / Path(row.script).expanduser())
-        yield from self._lint(row.script, path, row.schedule, row.name, in_folder=False)
+        entry = self.entries.get(row.name)
+        yield from self._lint(row.script, path, row.schedule, row.name, entry, in_folder=False)
 
     def _lint(
-        self, shown: str, path: str, schedule: str | None, hashed: str, *, in_folder: bool = True
+        self, shown: str, path: str, schedule: str | None, hashed: str, entry: Entry | None, *, in_folder: bool = True
     ) -> tuple[Problem, ...]:
-        from cronhpc.core.lint import lint_script
         from cronhpc.store.entries import read_script
 
         try:
             data = read_script(path)
         except OSError:
             return ()  # named by read_entries
-        return lint_script(
+        look = partial(
+            _linted,
             shown,
             data,
             folder_schedule=schedule,
             zone=self.zone,
             hash_key=f"{self.user}:{self.paths.root}:{hashed}",
-            facts=_disk(),
             in_folder=in_folder,
         )
+        return _with_cluster(look, self.online, path, entry)

@@ -52,6 +52,8 @@ CODES: dict[str, str] = {
     "E225": "a NUL byte",
     "E226": "nothing in it",
     "E227": "a partition that the cluster does not have",
+    "E228": "sbatch would refuse it (--online)",
+    "W229": "the cluster gave no answer (--online)",
     "W210": "a variable in a directive: sbatch does not expand it",
     "W211": "#SBATCH after the first command: sbatch does not read it",
     "W212": "a misspelt #SBATCH: a comment to sbatch",
@@ -126,11 +128,18 @@ def lint_script(
         *lint_directives.unread(data),
         *lint_shell.habits(data, header),
         *_schedule(header, folder_schedule, zone, hash_key),
+        *_refused(facts),
     ]
     if b"\0" in data or not data.strip():
         found = [*lint_directives.first_lines(data)]  # the rest is noise
     kept = [*_unknown_ignores(data), *_without_ignored(found, data)]
     return tuple(replace(p, file=path_shown) for p in sorted(set(kept), key=lambda p: (p.line, p.code)))
+
+
+def _refused(facts: Facts) -> Iterable[Problem]:
+    if facts.refused:
+        what = f"sbatch would refuse it: {facts.refused}."
+        yield Problem("E228", what, "Correct the #SBATCH lines, or sbatch: in cronhpc.yaml.", key="sbatch")
 
 
 # --- the schedule --------------------------------------------------------------------------------------------------

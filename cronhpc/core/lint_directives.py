@@ -28,6 +28,7 @@ class Facts:
 
     partitions: frozenset[str] | None = None
     is_folder: Callable[[str], bool | None] | None = None
+    refused: str = ""  # why sbatch would not take the script, in its own words
 
 
 # --- the first line ------------------------------------------------------------------------------------------------
