@@ -198,7 +198,7 @@ class Actor:
             return "it was settled meanwhile"
         job_id = self.claims.job_id(settle.key)
         ending = launch.with_log(self, settle.key, settle.ending, job_id)
-        self.claims.settle(settle.key, settle.name, ending, job_id, settle.retry_at, self.world.now)
+        self.claims.settle(settle.key, settle.name, ending, job_id, now=self.world.now, retry_at=settle.retry_at)
         return None
 
     # --- pause

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import ClaimState, CronhpcError, Reason, Wait
+from cronhpc.core import chain
+from cronhpc.core.model import ClaimState, CronhpcError, Reason, SettingsError, Stop, Wait
+from cronhpc.store.paths import MARKER
 from cronhpc.tick import AtWork, Report, tick
-from cronhpc.watch import FOLDER_POLL, SWITCH_POLL, Watch
+from cronhpc.watch import SWITCH_POLL, Bell, Place, Watch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,14 +25,21 @@ if TYPE_CHECKING:
 
 _QUIET = 0.3  # seconds without an event before a tick: an editor saves in several steps
 _BURST = 1.0  # but no longer than this after the first one
+_URGENT = 0.1  # a switch waits for its reason to be written, and for nothing else
+_REST = 4  # between ticks that events call for: so many times what the last one took …
+_REST_URGENT = 1  # … or where a switch calls
 _LOOK = 5.0  # seconds between looks at the watch itself and at the stop mark
 _QUEUE = 30  # seconds between looks at the queue while runs live
+_ENDING = 5  # … while something that was stopped is still there
 _LAST_WORK = 0.8  # seconds that a tick at work gets to end after SIGTERM; what it leaves is claimed
 _AGAIN = 60  # seconds after a tick that could not work
 
 
 class Daemon:
-    """One cron directory's resident. `clock` gives epoch seconds; `tell` gets each report or error."""
+    """One cron directory's resident. `clock` gives epoch seconds; `tell` gets each report or error.
+
+    `link`: the job of a chain that this runs in; it makes way for its successor. `seconds`: it ends after these.
+    """
 
     def __init__(
         self,
@@ -46,121 +57,191 @@ class Daemon:
         self.link = link
         self.until = None if seconds is None else time.monotonic() + seconds
         self.poll = poll
-        self.event = threading.Event()
-        self.ended = threading.Event()
-        self.busy = False
+        self.bell = Bell()
+        self.ended = False
+        self.relieved = False  # the successor runs
         self.watch: Watch | None = None
+        self.last_resort: threading.Timer | None = None
         self.stop_mark: Path | None = None
         self.stopped_before = False
+        self.took = 0.0  # seconds, the last tick
+        self.said = ""  # the error told last
 
     def run(self) -> None:
         """Tick until SIGTERM, SIGINT, `cronhpc stop`, or the time given is over. Raises CronhpcError at the start."""
         site = self.open_site()
         self.stop_mark = site.paths.stop
         self.stopped_before = self.stop_mark.exists()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, self._end)
-        signal.signal(signal.SIGHUP, self._reread)
+        handlers = {number: signal.signal(number, self._end) for number in (signal.SIGTERM, signal.SIGINT)}
+        handlers[signal.SIGHUP] = signal.signal(signal.SIGHUP, self._reread)
         try:
             while not self._over():
-                self.event.clear()
+                self.bell.still()
                 self._watch_over(site)
-                wait = self._tick()
-                site = self._reopened(site)
+                wait = self._tick(site)
                 self._sleep(wait)
+                site = self._reopened(site)
         finally:
             if self.watch is not None:
                 self.watch.stop()
+            if self.last_resort is not None:
+                self.last_resort.cancel()
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+            self.bell.close()
 
     # --- signals
 
     def _end(self, _number: int, _frame: FrameType | None) -> None:
-        self.ended.set()
-        self.event.set()
-        if self.busy:  # a controller that does not answer may hold a tick for a minute: do not wait for it
-            last = threading.Timer(_LAST_WORK, os._exit, [0])
-            last.daemon = True
-            last.start()
+        """A controller that does not answer may hold a tick for a minute: it is not waited for."""
+        self.ended = True
+        self.bell.ring()
+        if self.last_resort is None:
+            self.last_resort = threading.Timer(_LAST_WORK, _leave)
+            self.last_resort.daemon = True
+            self.last_resort.start()
 
     def _reread(self, _number: int, _frame: FrameType | None) -> None:
-        self.event.set()
+        self.bell.ring(urgent=True)
 
     def _over(self) -> bool:
         stopped = self.stop_mark is not None and self.stop_mark.exists()
         self.stopped_before = self.stopped_before and stopped
         late = self.until is not None and time.monotonic() >= self.until
-        return self.ended.is_set() or late or (stopped and not self.stopped_before)
+        return self.ended or self.relieved or late or (stopped and not self.stopped_before)
 
     # --- one round
 
-    def _tick(self) -> float:
+    def _tick(self, site: Site) -> float:
         """Seconds until the next tick is wanted whatever happens."""
-        self.busy = True
+        began = time.monotonic()
         try:
-            report = tick(self.open_site(), int(self.clock()), link=self.link, resident=True)
-        except (CronhpcError, OSError) as error:  # bad settings, a full disk, a folder not mounted: it may be mended
-            self.tell(error)
+            report = tick(site, int(self.clock()), link=self.link, resident=True)
+        except (CronhpcError, OSError) as error:  # a full disk, a folder not mounted: it may be mended
+            self._complain(error)
             return _AGAIN
         finally:
-            self.busy = False
+            self.took = time.monotonic() - began
         self.tell(report)
-        return 1.0 if isinstance(report, AtWork) else self._wanted(report)
+        if isinstance(report, AtWork):
+            return 1.0
+        self.said = ""
+        self.relieved = bool(self.link) and self._relieved(report)
+        return self._wanted(report)
+
+    def _complain(self, error: Exception) -> None:
+        """Once, until it is another one."""
+        if str(error) != self.said:
+            self.said = str(error)
+            self.tell(error)
+
+    def _relieved(self, report: Report) -> bool:
+        """Whether the successor runs: it has a higher id."""
+        running = chain.Links.of(report.world).running
+        return any(int(job.id) > int(self.link) for job in running)
 
     def _wanted(self, report: Report) -> float:
         """The next slot of any entry, a look at live runs, or the interval: the rescan that is the truth."""
         now = self.clock()
-        world = report.world
+        world, decisions = report.world, report.plan.decisions
         at = [now + world.settings.interval, float(report.plan.wake)]
-        at += [d.slot for d in report.plan.decisions if isinstance(d, Wait) and d.slot is not None and d.slot > now]
-        just_changed = any(isinstance(d, Wait) and d.reason is Reason.JUST_CHANGED for d in report.plan.decisions)
-        if just_changed:
+        at += [d.slot for d in decisions if isinstance(d, Wait) and d.slot is not None and d.slot > now]
+        if any(isinstance(d, Wait) and d.reason is Reason.JUST_CHANGED for d in decisions):
             at.append(now + 3)
+        if any(isinstance(d, Stop) and (d.pending or d.running or d.warn) for d in decisions):
+            at.append(now + _ENDING)
         open_attempts = [c for c in world.claims if c.state is not ClaimState.SETTLED]
-        if open_attempts or any(o.job_id for o in report.outcomes) or report.world.queue is None or world.warned:
+        if open_attempts or any(o.job_id for o in report.outcomes) or world.queue is None or world.struck:
             at.append(now + _QUEUE)
+        if self.link:
+            at += [_look_for(job.start, now) for job in chain.Links.of(world).successors]
         return max(0.05, min(at) - now)
 
     def _sleep(self, seconds: float) -> None:
         """Until then, or until something happens and it has been quiet for a moment."""
-        until = time.monotonic() + seconds
-        if self.until is not None:
-            until = min(until, self.until)
+        began = time.monotonic()
+        until = began + seconds if self.until is None else min(began + seconds, self.until)
         while not self._over() and (left := until - time.monotonic()) > 0:
-            if self.event.wait(min(left, _LOOK)):
+            if self.bell.wait(min(left, _LOOK)):
                 self._settle_down()
+                self._rest(began)
                 return
             if self.watch is not None and not self.watch.healthy():
                 return  # the round begins with a new watch, and a rescan
 
     def _settle_down(self) -> None:
         first = time.monotonic()
-        while not self.ended.is_set() and time.monotonic() - first < _BURST:
-            self.event.clear()
-            if not self.event.wait(_QUIET):
+        while not self._over() and time.monotonic() - first < (_URGENT if self.bell.urgent else _BURST):
+            urgent = self.bell.urgent
+            self.bell.still()
+            self.bell.urgent = urgent
+            if not self.bell.wait(_URGENT if urgent else _QUIET):
                 return
 
+    def _rest(self, since: float) -> None:
+        """Events without end must not keep a core busy, nor the controller."""
+        while not self._over():
+            times = _REST_URGENT if self.bell.urgent else _REST
+            left = since + times * self.took - time.monotonic()
+            if left <= 0:
+                return
+            urgent = self.bell.urgent
+            self.bell.still()
+            self.bell.urgent = urgent
+            self.bell.wait(left)
+
     def _watch_over(self, site: Site) -> None:
-        folders = watched(site)
-        if self.watch is not None and self.watch.folders == folders and self.watch.healthy():
+        places = watched(site)
+        if self.watch is not None and self.watch.places == places and self.watch.healthy():
             return
         if self.watch is not None:
             self.watch.stop()
-        self.watch = Watch(folders, self.event, poll=self.poll)
+        self.watch = Watch(places, self.bell, poll=self.poll)
         self.watch.start()
 
     def _reopened(self, site: Site) -> Site:
-        """Settings may name other folders by now."""
-        try:
-            return self.open_site()
-        except (CronhpcError, OSError):
-            return site
+        """Settings may have changed. While they cannot be used the daemon goes on with those it had."""
+        while not self._over():
+            try:
+                return self.open_site()
+            except SettingsError as error:
+                self._complain(error)
+                return site
+            except (CronhpcError, OSError) as error:
+                self._complain(error)
+                self._sleep(_AGAIN)
+        return site
 
 
-def watched(site: Site) -> tuple[tuple[Path, float], ...]:
-    """The folders whose changes matter, and how often they are polled where events do not reach."""
+def _look_for(start: int | None, now: float) -> float:
+    """When to see whether the successor, which is to start then, runs."""
+    if start is None or start < now - _QUEUE:
+        return now + _QUEUE  # it waits for its turn
+    return max(start, now + _ENDING)
+
+
+def _leave() -> None:
+    """End now; what a tick at work leaves is claimed."""
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+    os._exit(0)
+
+
+def watched(site: Site) -> tuple[Place, ...]:
+    """The folders whose changes matter."""
     paths, settings = site.paths, site.settings
     switches = [paths.kill, paths.pause, *(Path(each).expanduser() for each in settings.kill_also)]
-    switches += [Path(row.file).expanduser().parent for row in settings.switches if row.file]
-    folders = [paths.root / f"cron.{name}" for name, _ in settings.folders] + [paths.root / "cron.d"]
-    rows = [(path, SWITCH_POLL) for path in switches] + [(path, FOLDER_POLL) for path in (*folders, paths.root)]
-    return tuple(dict(rows).items())
+    files: dict[Path, set[str]] = {}
+    for row in settings.switches:
+        if row.file:
+            path = Path(row.file).expanduser()
+            files.setdefault(path.parent, set()).add(path.name)
+    entries = [paths.root / f"cron.{name}" for name, _ in settings.folders] + [paths.root / "cron.d"]
+    own = frozenset({MARKER, "kill", "pause", *(path.name for path in entries)})  # status.json is our own doing
+    return (
+        *(Place(path, SWITCH_POLL, urgent=True) for path in dict.fromkeys(switches)),
+        *(Place(path, SWITCH_POLL, urgent=True, names=frozenset(names)) for path, names in files.items()),
+        *(Place(path) for path in entries),
+        Place(paths.root, names=own),
+        Place(paths.scheduler, names=frozenset({paths.stop.name})),
+    )

@@ -1,4 +1,4 @@
-"""File events, as hints: they only set a flag, and a tick looks at everything itself.
+"""File events, as hints: they only ring a bell, and a tick looks at everything itself.
 
 inotify sees no change made on another node, so it is used on local disks alone; elsewhere, and on file systems that
 nobody here knows, folders are polled. An observer that died, or whose folder was swapped for another, is built anew.
@@ -7,14 +7,16 @@ nobody here knows, folders are polled. An observer that died, or whose folder wa
 from __future__ import annotations
 
 import os
+import select
+from contextlib import suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Iterable
     from pathlib import Path
 
-    from watchdog.events import FileSystemEventHandler
+    from watchdog.events import FileSystemEvent, FileSystemEventHandler
     from watchdog.observers.api import BaseObserver
 
 LOCAL = frozenset(
@@ -26,6 +28,50 @@ FOLDER_POLL = 30.0  # at 1 s, 10,000 files would cost a tenth of a core
 Identity = tuple[int, int]
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A folder whose changes matter. `names`: only these in it; none: all. `urgent`: something may have to stop."""
+
+    path: Path
+    every: float = FOLDER_POLL  # seconds, where it is polled
+    urgent: bool = False
+    names: frozenset[str] = frozenset()
+
+
+class Bell:
+    """Rung by threads and signal handlers, waited for by one.
+
+    A pipe and `select` instead of threading.Event: its time-outs follow a test's compressed clock, too.
+    """
+
+    def __init__(self) -> None:
+        self.urgent = False
+        self._out, self._in = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+
+    def ring(self, *, urgent: bool = False) -> None:
+        """Never blocks: where the pipe is full it has been rung."""
+        self.urgent = self.urgent or urgent
+        with suppress(OSError):
+            os.write(self._in, b"!")
+
+    def wait(self, seconds: float) -> bool:
+        """Whether it was rung within that time."""
+        ready, _, _ = select.select([self._out], [], [], max(seconds, 0.0))
+        return bool(ready)
+
+    def still(self) -> None:
+        """Forget that it was rung."""
+        self.urgent = False
+        with suppress(BlockingIOError):
+            while len(os.read(self._out, 65536)) == 65536:  # noqa: PLR2004 - what one read takes
+                pass
+
+    def close(self) -> None:
+        """Let go of the pipe; nobody may ring after that."""
+        os.close(self._out)
+        os.close(self._in)
+
+
 def file_system(path: str, mounts: str) -> str:
     """The type of the file system that `path` (absolute, real) lies on, by /proc/self/mountinfo's text; "": unknown."""
     best, kind = "", ""
@@ -34,10 +80,16 @@ def file_system(path: str, mounts: str) -> str:
         fields = before.split()
         if len(fields) < 5 or not after:  # noqa: PLR2004 - id, parent, device, root, mount point
             continue
-        point = fields[4].encode("ascii", "surrogateescape").decode("unicode_escape")
+        point = _unescaped(fields[4])
         if _below(path, point) and len(point) >= len(best):
             best, kind = point, after.split()[0]
     return kind
+
+
+def _unescaped(point: str) -> str:
+    """Blanks and the like are written as three octal digits there."""
+    raw = point.encode("utf-8", "surrogateescape").decode("latin-1").encode("latin-1").decode("unicode_escape")
+    return raw.encode("latin-1").decode("utf-8", "surrogateescape")
 
 
 def _below(path: str, point: str) -> bool:
@@ -64,49 +116,58 @@ def identity(path: Path) -> Identity | None:
 
 
 class Watch:
-    """Sets `flag` when something in one of `folders` (path, seconds between polls) may have changed."""
+    """Rings `bell` when something in one of `places` may have changed."""
 
-    def __init__(self, folders: Iterable[tuple[Path, float]], flag: threading.Event, *, poll: bool = False) -> None:
-        self.folders = tuple(folders)
-        self.flag = flag
+    def __init__(self, places: Iterable[Place], bell: Bell, *, poll: bool = False) -> None:
+        self.places = tuple(places)
+        self.bell = bell
         self.poll = poll
         self._observers: list[BaseObserver] = []
         self._seen: dict[Path, Identity | None] = {}
+        self._files: dict[Path, bool | None] = {}  # single files of polled folders: looked at by `healthy`
 
     def start(self) -> None:
         """Begin, or begin again. What cannot be watched is left to the rescans."""
         self.stop()
-        groups: dict[float, list[Path]] = {}
-        for path, every in self.folders:
-            self._seen[path] = identity(path)
-            if self._seen[path] is not None:
-                groups.setdefault(every if self.poll or not is_local(path) else 0.0, []).append(path)
-        for every, paths in groups.items():
-            self._observe(every, paths)
+        groups: dict[float, list[Place]] = {}
+        for place in self.places:
+            self._seen[place.path] = identity(place.path)
+            if self._seen[place.path] is None:
+                continue
+            polled = self.poll or not is_local(place.path)
+            if polled and place.names:  # a whole folder is not listed again and again for a file or two
+                self._files |= {path: _there(path) for path in _files(place)}
+            else:
+                groups.setdefault(place.every if polled else 0.0, []).append(place)
+        for every, places in groups.items():
+            self._observe(every, places)
 
-    def _observe(self, every: float, paths: list[Path]) -> None:
+    def _observe(self, every: float, places: list[Place]) -> None:
+        """`every` 0: by events. Those that cannot be had (no more inotify watches) are polled for."""
         from watchdog.observers import Observer
         from watchdog.observers.polling import PollingObserver
 
         observer: BaseObserver = PollingObserver(timeout=every) if every else Observer()
-        handler = _handler(self.flag)
-        for path in paths:
-            try:
-                observer.schedule(handler, str(path))
-            except OSError:  # no more inotify watches, or gone since: polled then, or seen by the rescan
-                if every == 0.0:
-                    self._observe(FOLDER_POLL, [path])
-        try:
-            observer.start()
-        except OSError:
-            if every == 0.0:
-                self._observe(FOLDER_POLL, paths)
-            return
+        observer.start()
         self._observers.append(observer)
+        left: dict[float, list[Place]] = {}
+        for place in places:
+            try:
+                observer.schedule(_handler(self.bell, place), str(place.path), event_filter=_kinds())
+            except OSError:
+                left.setdefault(place.every, []).append(place)
+        if every == 0.0:
+            for slower, rest in left.items():
+                self._observe(slower, rest)
 
     def healthy(self) -> bool:
         """Whether every observer lives and still looks at the folder that the path names."""
-        return all(observer.is_alive() for observer in self._observers) and all(
+        for path, before in self._files.items():
+            now = _there(path)
+            if now != before:
+                self._files[path] = now
+                self.bell.ring(urgent=True)
+        return all(_alive(observer) for observer in self._observers) and all(
             identity(path) == seen for path, seen in self._seen.items()
         )
 
@@ -118,16 +179,46 @@ class Watch:
             observer.join()
         self._observers = []
         self._seen = {}
+        self._files = {}
 
 
-def _handler(flag: threading.Event) -> FileSystemEventHandler:
-    from watchdog.events import FileSystemEvent, FileSystemEventHandler
+def _files(place: Place) -> list[Path]:
+    return [place.path / name for name in sorted(place.names)]
+
+
+def _there(path: Path) -> bool | None:
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return None
+    return True
+
+
+def _alive(observer: BaseObserver) -> bool:
+    return observer.is_alive() and all(emitter.is_alive() for emitter in observer.emitters)
+
+
+def _kinds() -> list[type[FileSystemEvent]]:
+    """What rings: reading a file does not, or each tick would be the cause of the next."""
+    from watchdog import events
+
+    return [
+        *(events.FileCreatedEvent, events.FileMovedEvent, events.FileModifiedEvent, events.FileClosedEvent),
+        *(events.FileDeletedEvent, events.DirCreatedEvent, events.DirMovedEvent, events.DirDeletedEvent),
+    ]
+
+
+def _handler(bell: Bell, place: Place) -> FileSystemEventHandler:
+    from watchdog.events import FileSystemEventHandler
 
     class Handler(FileSystemEventHandler):
         """Does nothing that could raise: a handler that does ends the dispatcher in silence."""
 
         def on_any_event(self, event: FileSystemEvent) -> None:
-            if event.event_type not in {"opened", "closed_no_write"}:
-                flag.set()
+            paths = (os.fsdecode(event.src_path), os.fsdecode(event.dest_path or ""))
+            if not place.names or any(path.rpartition("/")[2] in place.names for path in paths):
+                bell.ring(urgent=place.urgent)
 
     return Handler()

@@ -43,6 +43,7 @@ def run(args: argparse.Namespace, door: Door) -> int:
             log.at_work(said, args, door)
         elif log.worth_telling(said):
             log.report(said, args, door, said.world.settings.timezone)
+        door.out.flush()  # whoever follows the log sees it when it happens
 
     daemon = Daemon(
         lambda: site_of(args, door),
