@@ -238,7 +238,7 @@ def read_world(site: Site, now: int, *, link: str = "", resident: bool = False, 
         only=only,
     )
     world = replace(_asked_about_strangers(site, world), endings=_endings(site, world))
-    problems.extend(stop.unheard(world))
+    problems.extend(_unheard(world))
     return Reading(world, memory, tuple(problems), before)
 
 
@@ -274,6 +274,15 @@ def _asked_about_strangers(site: Site, world: World) -> World:
         marks = dict.fromkeys(ids)  # unknown: they wait for the next tick
     jobs = tuple(replace(j, from_scrontab=marks[j.id]) if j.id in marks else j for j in world.queue.jobs)
     return replace(world, queue=Queue(jobs))
+
+
+def _unheard(world: World) -> list[Problem]:
+    """Imported where there is a switch at all."""
+    if not world.switches or world.only:
+        return []
+    from cronhpc.core.unheard import unheard
+
+    return unheard(world)
 
 
 def _switches(site: Site, now: int, problems: list[Problem]) -> tuple[tuple[Switch, ...], tuple[str, ...]]:

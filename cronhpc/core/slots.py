@@ -178,6 +178,9 @@ def wake(world: World, seen: Seen, decided: Iterable[Decision]) -> int:
     at = min([at, *(max(slot, earliest) for slot in seen.nexts)])
     if reachable(world):
         at = min(at, max(world.now + s.kill_within, earliest))
+    for switch in world.switches:
+        if switch.expires is not None and switch.expires > world.now:
+            at = min(at, max(switch.expires, earliest))  # what it holds is released then
     for each in decided:
         if isinstance(each, Stop):
             at = min(at, *_after_stop(world, each))

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import PAUSED, TOKEN, Free, Hold, Problem, Stop, entry_id
+from cronhpc.core.model import PAUSED, TOKEN, Free, Hold, Stop, entry_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
 
 ALL = "ALL"
 _HEARS = frozenset({"RUNNING", "SUSPENDED", "RESIZING", "SIGNALING"})  # states in which a program is there to warn
-_NEAREST = 20  # unknown names for which a nearest one is looked for, among so many …
-_CANDIDATES = 2000  # … names
 
 
 # --- entries -------------------------------------------------------------------------------------------------------
@@ -117,8 +115,9 @@ class Index:
 
     def reached(self, switch: Switch) -> tuple[Job, ...]:
         """The jobs that `switch` covers now; of an array of which it names tasks just those."""
-        number, _, tasks = switch.name.partition("_")
-        found = [part for job in self.by_id.get(number, ()) if (part := _part(job, tasks)) is not None]
+        number, of_array, tasks = switch.name.partition("_")
+        asked = _spans(tasks) if of_array else None
+        found = [part for job in self.by_id.get(number, ()) if (part := _part(job, asked)) is not None]
         found += self.by_name.get(switch.name, ())
         if switch.name == ALL:
             found += (job for jobs in self.by_entry.values() for job in jobs)
@@ -140,23 +139,28 @@ def is_link(job: Job) -> bool:
     return comment.startswith(TOKEN) and comment.partition("/")[2].startswith(("link ", "spare "))
 
 
-def _part(job: Job, tasks: str) -> Job | None:
-    """The job itself, or those of its tasks that a switch names: "3", "[5-9]" as squeue prints them."""
-    if not tasks:
+def _part(job: Job, asked: list[tuple[int, int]] | None) -> Job | None:
+    """The job itself, or those of its tasks that a switch names."""
+    if asked is None:
         return job
-    asked, has = _spans(tasks), _spans(job.tasks)
-    common = [(max(a, c), min(b, d)) for a, b in asked for c, d in has if max(a, c) <= min(b, d)]
+    common = [(max(a, c), min(b, d)) for a, b in asked for c, d in _spans(job.tasks) if max(a, c) <= min(b, d)]
     return replace(job, tasks=_tasks(common)) if common else None
 
 
 def _tasks(spans: Iterable[tuple[int, int]]) -> str:
     """As squeue prints them."""
-    text = ",".join(str(low) if low == high else f"{low}-{high}" for low, high in sorted(spans))
+    joined: list[list[int]] = []
+    for low, high in sorted(spans):
+        if joined and low <= joined[-1][1] + 1:
+            joined[-1][1] = max(joined[-1][1], high)
+        else:
+            joined.append([low, high])
+    text = ",".join(str(low) if low == high else f"{low}-{high}" for low, high in joined)
     return text if text.isdecimal() else f"[{text}]"
 
 
 def _spans(tasks: str) -> list[tuple[int, int]]:
-    """Array tasks as first and last numbers; none for what is no list of tasks."""
+    """Array tasks ("3", "[5-9,12%2]" as squeue prints them) as first and last; none for what is no list of tasks."""
     match = re.fullmatch(r"\[?([0-9,-]+)(?:%[0-9]+)?\]?", tasks, re.ASCII)
     spans = []
     for part in match[1].split(",") if match else ():
@@ -298,37 +302,3 @@ def _without(job: Job, parts: list[Job]) -> Job | None:
         if not any(a <= task <= b for a, b in asked)
     ]
     return replace(job, tasks=_tasks((task, task) for task in left)) if left else None
-
-
-# --- names that nothing has ----------------------------------------------------------------------------------------
-
-
-def unheard(world: World) -> list[Problem]:
-    """Standing switches whose names nothing has: a slip of the pen, or a job that is still to come."""
-    if world.queue is None:
-        return []
-    index = Index.of(world)
-    known = {ALL, *(row.name for row in world.settings.switches)}
-    for entry in world.known().values():
-        known |= {entry.name, entry.job_name}
-    done = {struck.path for struck in world.struck.values()}
-    lost = [
-        s
-        for s in world.switches
-        if not expired(s, world.now) and s.name not in known and s.path not in done and not index.reached(s)
-    ]
-    called = sorted((known | index.by_name.keys()) - {""})[:_CANDIDATES] if lost else []
-    return [_nameless(switch, called if place < _NEAREST else []) for place, switch in enumerate(lost)]
-
-
-def _nameless(switch: Switch, known: list[str]) -> Problem:
-    import difflib
-
-    shown = switch.title.partition("/")[2]
-    near = difflib.get_close_matches(switch.name, known, n=1, cutoff=0.5)
-    nearest = f"; nearest: {near[0]}" if near else ""
-    what = f"nothing is called {shown}{nearest}."
-    if switch.name.partition("_")[0].isdecimal():
-        what = f"no job {shown} is in the queue."
-    verb = "unkill" if switch.kind == "kill" else "resume"
-    return Problem("W504", what, f"It acts as soon as there is one. To remove it: cronhpc {verb}", switch.title)
