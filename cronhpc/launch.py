@@ -279,7 +279,7 @@ def _cancel_twin(actor: Actor, job_id: str) -> None:
 def _settle(actor: Actor, key: Key, name: str, ending: Ending, job_id: str | None = None) -> None:
     """Write an end down; where the disk refuses, the next tick finds out by itself."""
     with suppress(OSError):
-        actor.claims.settle(key, name, ending, job_id, None, actor.world.now)
+        actor.claims.settle(key, name, ending, job_id, now=actor.world.now)
 
 
 def _replaced(actor: Actor, row: Submit) -> None:

@@ -142,7 +142,9 @@ class Claims:
         """Whether anybody has claimed `key` and it is not archived."""
         return (self.folder / str(key)).exists()
 
-    def settle(self, key: Key, name: str, ending: Ending, job_id: str | None, retry_at: int | None, now: int) -> None:
+    def settle(
+        self, key: Key, name: str, ending: Ending, job_id: str | None, *, now: int, retry_at: int | None = None
+    ) -> None:
         """Write the attempt's end into its claim; its steps are forgotten after that."""
         body = {
             "version": VERSION,

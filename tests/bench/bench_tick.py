@@ -111,7 +111,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=7)
     args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="cronhpc-bench-", dir="/var/tmp") as folder:
-        Path(folder).chmod(0o755)  # noqa: S103 - munged refuses a closed one
+        Path(folder).chmod(0o755)
         lab = Path(folder, "lab")
         up = [str(LAB), "up", "--dir", str(lab), "--conf", "MaxJobCount=20000"]
         subprocess.run(up, check=True, capture_output=True)
