@@ -1,0 +1,87 @@
+"""The page as a file: history, the tails of failed runs' logs and the slots to come, drawn by views/page."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.core.model import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from cronhpc.read import Site
+    from cronhpc.store.paths import Paths
+    from cronhpc.views.style import Style
+
+_EVERY = 60  # seconds: a daemon ticks at every event, and a page takes a second to draw
+
+
+def drawn(paths: Paths, known: Mapping[str, Any], style: Style) -> str:
+    """The page as `style.now` and `style.zone` see it; `known` is what `status` knows. Raises OSError."""
+    from cronhpc.store import history, tails
+    from cronhpc.views import page, past
+
+    pasts = past.digest(history.rows(paths.history), style.now)
+    logs = {str(row.get("log") or "") for row in past.failures(pasts)} - {""}
+    read = {log: past.tail(text) for log in logs if (text := tails.tail_of(paths.root, log))}
+    return page.render(known, pasts, _slots(known, style.now), read, style)
+
+
+def _slots(known: Mapping[str, Any], now: int) -> dict[str, Sequence[int]]:
+    """The slots of the next day, by entry."""
+    from cronhpc.core.upcoming import between
+    from cronhpc.views.explain import schedule_of
+    from cronhpc.views.timeline import DAY
+
+    found: dict[str, Sequence[int]] = {}
+    for entry in known["entries"]:
+        schedule = schedule_of(entry)
+        if schedule is not None:
+            found[entry["name"]] = between(schedule, now, now + DAY)
+    return found
+
+
+def place(paths: Paths, wanted: str) -> Path:
+    """Where a page goes: a relative path lies in the cron directory."""
+    return paths.root / os.path.expanduser(wanted)  # noqa: PTH111 - a text
+
+
+def write(path: Path, text: str) -> None:
+    """Put the page there, whole or not at all, readable as the umask says. Raises OSError."""
+    from cronhpc.store.files import replace_file
+
+    mask = os.umask(0o077)
+    os.umask(mask)
+    replace_file(path, text.encode("utf-8", "replace"), 0o644 & ~mask)
+
+
+def tend(site: Site, now: int) -> tuple[Problem, ...]:
+    """After a tick, where `page:` is set. What goes wrong is a problem, and no reason to lose the tick."""
+    from zoneinfo import ZoneInfo
+
+    from cronhpc.core.model import StateError
+    from cronhpc.store.files import read_json
+    from cronhpc.views.status import VERSION
+    from cronhpc.views.style import Style
+
+    path = place(site.paths, site.settings.page)
+    try:
+        if _is_new(path, now):
+            return ()
+        known = read_json(site.paths.status, VERSION)
+        if known is not None:
+            write(path, drawn(site.paths, known, Style(now, ZoneInfo(site.timezone))))
+    except (OSError, StateError) as error:
+        return (Problem("W370", f"the page was not written: {error}", "Mend `page:` in cronhpc.yaml.", "", 0, "page"),)
+    except ImportError as error:
+        return (Problem("W371", f"the page needs {error.name}.", "Install cronhpc again, with what it needs."),)
+    return ()
+
+
+def _is_new(path: Path, now: int) -> bool:
+    try:
+        return 0 <= now - path.stat().st_mtime < _EVERY
+    except FileNotFoundError:
+        return False
