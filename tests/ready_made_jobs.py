@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess  # noqa: TID251 - these scripts are for a shell, and are tried in one
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -52,7 +54,23 @@ def stand_in(place: Path, name: str, text: str) -> Path:
 def environment(place: Path, **more: str) -> dict[str, str]:
     """A user's, with a home of their own, and the stand-ins of `place` before all else."""
     path = f"{place / 'bin'}:{os.environ['PATH']}"
-    return {"HOME": str(place), "PATH": path, "LANG": "C.UTF-8", "CRONHPC_JOBS_LIB": str(LIB), **more}
+    own = {"CRONHPC_JOBS_LIB": str(LIB), "CRONHPC_PYTHON": sys.executable}
+    return {"HOME": str(place), "PATH": path, "LANG": "C.UTF-8", **own, **more}
+
+
+_PLAIN = "bash sh sed dirname readlink uname cat mktemp rm mv stat date hostname grep sort df env chmod tr sleep"
+
+
+def bare_environment(place: Path) -> dict[str, str]:
+    """As `environment`, where nothing is installed but Python and what every machine has."""
+    for name in _PLAIN.split():
+        found = shutil.which(name)
+        path = place / "bin" / name
+        if found and not path.exists():
+            path.parent.mkdir(exist_ok=True)
+            path.symlink_to(found)
+    stand_in(place, "python3", f'exec {sys.executable} "$@"')
+    return {**environment(place), "PATH": str(place / "bin"), "CRONHPC_PYTHON": "python3"}
 
 
 def run(script: Path, environ: Mapping[str, str], *, timeout: float = 60) -> Ended:

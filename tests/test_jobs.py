@@ -14,7 +14,7 @@ import pytest
 from cronhpc import ready_made
 from cronhpc.core.header import read_header, time_limit
 from cronhpc.core.lint import lint_script
-from tests.ready_made_jobs import JOBS, LIB, SCRIPTS, environment, run, stand_in
+from tests.ready_made_jobs import JOBS, LIB, SCRIPTS, bare_environment, environment, filled_in, run, stand_in
 from tests.test_cli import NOW, Shell, later
 
 NAMES = [path.stem for path in SCRIPTS]
@@ -92,22 +92,50 @@ PAYLOAD = {("nccl_allreduce", "torch")}  # what it measures
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=NAMES)
-def test_without_python_or_its_tools_it_ends_with_2_and_a_word(path: Path, tmp_path: Path) -> None:
-    bare = tmp_path / "bin"
-    bare.mkdir()
-    for name in ("bash", "sed", "dirname", "readlink", "uname", "cat", "mktemp", "rm", "stat", "date", "hostname"):
-        (bare / name).symlink_to(shutil.which(name) or "/nowhere")
-    copy = tmp_path / path.name
-    copy.write_text(
-        path.read_text(encoding="utf-8").replace("PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin", ""), encoding="utf-8"
-    )
+def test_without_python_or_its_tool_it_ends_with_2_and_a_word(path: Path, tmp_path: Path) -> None:
+    environ = bare_environment(tmp_path)
+    (tmp_path / "bin/python3").unlink()
     lib = tmp_path / "lib"
     shutil.copytree(LIB, lib)
     start = lib / "start.sh"
     start.write_text(start.read_text(encoding="utf-8").replace("/usr/bin/python3", ""), encoding="utf-8")
-    ended = run(copy, {"HOME": str(tmp_path), "PATH": str(bare), "CRONHPC_JOBS_LIB": str(lib)})
+    script = tmp_path / path.name
+    script.write_text(without_sbin(path.read_text(encoding="utf-8")), encoding="utf-8")
+    ended = run(script, {**environ, "CRONHPC_JOBS_LIB": str(lib)})
     assert ended.code == 2, ended.out
-    assert "broken: " in ended.out
+    assert re.match(r"broken: \S+ .*it comes with .*(package|pip)", ended.last)
+
+
+def without_sbin(text: str) -> str:
+    return text.replace("PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin", "")
+
+
+MISSING = {
+    "quota": ("quota-watch", {"TOOL": "quota"}, "the package quota"),
+    "squeue": ("training-watch", {"WATCH": "(x)"}, "the package slurm-client"),
+    "rsync": ("backup", {"SOURCES": "($HOME)", "TARGET": "$HOME/bin"}, "the package rsync"),
+    "rclone": ("backup", {"SOURCES": "($HOME)", "TARGET": "remote:x", "TOOL": "rclone"}, "the package rclone"),
+}
+
+
+@pytest.mark.parametrize(("job", "settings", "package"), MISSING.values(), ids=MISSING)
+def test_a_missing_tool_is_exit_2_with_the_package_that_brings_it(
+    tmp_path: Path, job: str, settings: dict[str, str], package: str
+) -> None:
+    ended = run(filled_in(job, tmp_path, **settings), bare_environment(tmp_path))
+    assert ended.code == 2, ended.out
+    assert package in ended.out
+    assert "Traceback" not in ended.out
+
+
+@pytest.mark.parametrize("path", SCRIPTS, ids=NAMES)
+def test_as_it_is_it_ends_in_a_word_and_never_in_a_stack_trace(path: Path, tmp_path: Path) -> None:
+    ended = run(path, environment(tmp_path))
+    assert ended.code in {0, 1, 2}
+    assert ended.out
+    assert "Traceback" not in ended.out
+    if ended.code == 2:
+        assert ended.last.startswith("broken: ")
 
 
 def test_without_its_lib_a_job_says_how_to_get_it(tmp_path: Path) -> None:

@@ -27,6 +27,11 @@ class Usage:
     by: str
 
     @property
+    def key(self) -> str:
+        """What it is remembered by."""
+        return f"{self.place} {self.what}"
+
+    @property
     def percent(self) -> float:
         """Of the limit."""
         return 100 * self.used / self.limit
@@ -126,7 +131,7 @@ def judge(rows: Iterable[Usage], warn: float, alert: float, before: dict[str, st
     """The rows that are too full. `before` has the level that stands of a key: it is left `_CALM` points lower."""
     found = []
     for row in rows:
-        key = f"{row.place} {row.what}"
+        key = row.key
         eased = {level: _CALM if before.get(key) in stands else 0 for level, stands in _STANDS.items()}
         if row.percent >= alert - eased["alert"]:
             found.append(Alert(key, str(row), "alert"))
@@ -167,7 +172,9 @@ def main(argv: Sequence[str]) -> int:
     told = shelf.remembered(JOB)
     alerts = judge(rows, args.warn, args.alert, {key: row.level for key, row in told.items()})
     unknown = frozenset(told) if problems else frozenset()
-    code = shelf.tell(JOB, alerts, unknown, now=shelf.seconds_now(), notify=args.notify, again=shelf.DAY - _SLACK)
+    fine = {row.key: str(row) for row in rows}
+    again = shelf.DAY - _SLACK
+    code = shelf.tell(JOB, alerts, unknown, now=shelf.seconds_now(), notify=args.notify, again=again, fine=fine)
     return shelf.BROKEN if problems and code == shelf.FINE else code
 
 

@@ -5,6 +5,7 @@ Standard library only, Python 3.9: it runs with whatever python3 a compute node 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shlex
@@ -20,7 +21,7 @@ from pathlib import Path
 FINE, ALERT, BROKEN = 0, 1, 2
 DAY = 86400
 _NOTIFY_TIME = 60
-_SYSTEM_FOLDERS = "/usr/local/sbin:/usr/sbin:/sbin:/usr/local/bin:/usr/bin:/bin"
+_SYSTEM_FOLDERS = "/usr/local/sbin:/usr/sbin:/sbin"  # not on every user's PATH
 
 # A running job's variables change what the commands of the batch system do (SQUEUE_STATES hides jobs, exit 0).
 _BATCH = (
@@ -129,7 +130,7 @@ def ask(
                 out, err = process.communicate(text.encode("utf-8", "surrogateescape"), timeout)
             except subprocess.TimeoutExpired:
                 _end(process)
-                raise Broken(f"{shlex.join(argv)[:200]} did not end within {timeout:.0f} s") from None
+                raise Broken(f"{shlex.join(argv)[:200]} did not end within {timeout:g} s") from None
     except OSError as error:
         raise Broken(f"{argv[0]} cannot be started: {error.strerror}") from None
     return Answer(process.returncode, _decoded(out), _decoded(err))
@@ -179,10 +180,12 @@ def news(
     *,
     now: float,
     again: float = 0,
+    fine: Mapping[str, str] | None = None,
 ) -> tuple[list[str], dict[str, Told]]:
     """(what to send, what was told after that). The same alert is sent again after `again` seconds (0: never).
 
-    An alert that stands no more is sent once as "fine again"; of an `unknown` key nothing is said, nothing forgotten.
+    An alert that stands no more is sent once as "fine again", in the words that `fine` has for its key, else its own;
+    of an `unknown` key nothing is said, and nothing forgotten.
     """
     lines: list[str] = []
     after: dict[str, Told] = {}
@@ -191,7 +194,7 @@ def news(
         before = told.get(key)
         stale = before is not None and again > 0 and not 0 <= now - before.at < again  # the future is distrusted
         if before is None or before.level != alert.level or stale:
-            lines.append(f"{alert.level.upper()}: {alert.text}")
+            lines.append(f"{'WARN' if alert.level == 'warn' else 'ALERT'}: {alert.text}")
             after[key] = Told(alert.level, alert.text, now)
         else:
             after[key] = before
@@ -201,7 +204,7 @@ def news(
         if key in unknown:
             after[key] = before
         else:
-            lines.append(f"fine again: {before.text}")
+            lines.append(f"fine again: {(fine or {}).get(key, before.text)}")
     return lines, after
 
 
@@ -213,13 +216,14 @@ def tell(
     now: float,
     notify: str = "",
     again: float = 0,
+    fine: Mapping[str, str] | None = None,
 ) -> int:
     """Send what is new, remember it, and print what stands; the job's exit code.
 
     `notify` is a command that gets the message on its standard input; "": the job's log is all.
     """
     path, told = state_file(job), remembered(job)
-    lines, after = news(told, alerts, unknown, now=now, again=again)
+    lines, after = news(told, alerts, unknown, now=now, again=again, fine=fine)
     for alert in alerts:
         same = told.get(alert.key) is not None and after[alert.key] == told[alert.key]
         if same:
@@ -269,7 +273,7 @@ def read_state(path: Path) -> dict[str, dict[str, dict[str, object]]]:
     """What was remembered; {} where there is nothing, or nothing that can be read."""
     try:
         value = json.loads(path.read_bytes())
-    except (FileNotFoundError, ValueError):
+    except (OSError, ValueError):  # at worst something is told twice
         return {}
     return value if isinstance(value, dict) else {}
 
@@ -287,7 +291,8 @@ def write_state(path: Path, value: Mapping[str, object], *, quiet: bool = False)
     except OSError as error:
         if not quiet:
             print(f"{path} cannot be written ({error.strerror}): the same may be told again", file=sys.stderr)
-        temporary.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
 
 
 # --- words ---------------------------------------------------------------------------------------------------------
@@ -321,7 +326,7 @@ def size(count: float) -> str:
 def duration(text: str) -> int:
     """Seconds of 90m, 2h, 7d. Raises Broken."""
     number, unit = text[:-1], text[-1:]
-    if number.isdecimal() and unit in _UNITS:
+    if number.isascii() and number.isdecimal() and unit in _UNITS:
         return int(number) * _UNITS[unit]
     raise Broken(f"{text!r} is no duration: write it like 30m, 2h or 7d")
 
@@ -329,7 +334,7 @@ def duration(text: str) -> int:
 def byte_count(text: str) -> int:
     """Bytes of 500M, 5G, 0. Raises Broken."""
     number, unit = (text[:-1], text[-1:].upper()) if text[-1:].upper() in _SIZES else (text, "")
-    if number.isdecimal():
+    if number.isascii() and number.isdecimal():
         return int(number) * _SIZES.get(unit, 1)
     raise Broken(f"{text!r} is no size: write it like 500M or 5G")
 

@@ -102,14 +102,16 @@ def main(argv: Sequence[str]) -> int:
     if args.resubmit and len(patterns) > 1:
         raise Broken("RESUBMIT is one script: with it, WATCH must be one name")
     rows = slurm_queue.without_own(slurm_queue.jobs(slurm_queue.people(args.users)), os.environ)
-    alerts = []
+    alerts, fine = [], {}
     for pattern in patterns:
         seen = judge(pattern, rows)
         done = resubmit(args.resubmit, seen, args.most) if args.resubmit else ""
         print(seen)
-        if not seen.alive:
+        if seen.alive:
+            fine[pattern] = str(seen)
+        else:
             alerts.append(Alert(pattern, f"{seen}. {done or f'Mend: {mend(seen)}'}", seen.state))
-    return shelf.tell(JOB, alerts, now=shelf.seconds_now(), notify=args.notify)
+    return shelf.tell(JOB, alerts, now=shelf.seconds_now(), notify=args.notify, fine=fine)
 
 
 if __name__ == "__main__":
