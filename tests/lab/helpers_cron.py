@@ -1,0 +1,198 @@
+"""Cron directories for the lab's proofs: made in a moment, driven at any instant, and looked through at the end."""
+
+from __future__ import annotations
+
+import datetime as dt
+import shutil
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from cronhpc import setup
+from cronhpc.core.model import ClaimState, Ending, Key, Result
+from cronhpc.read import open_site
+from cronhpc.store import history, scheduler
+from cronhpc.store.claims import Claims
+from tests.lab.conftest import Lab
+
+DRIVE = Path(__file__).with_name("helpers_drive.py")
+DAY = 86400
+OK = frozenset({"ok"})
+SCRIPT = """#!/bin/bash
+#SBATCH --time=1
+#CRON {minute} {hour} * * * {policies}
+printf '%s %s\\n' "$CRONHPC_SLOT" "$SLURM_JOB_ID" >>"$CRONHPC_DIR/ran/$CRONHPC_ENTRY"
+{more}
+"""
+
+
+@dataclass
+class Cron:
+    """A cron directory whose entries have one slot, at `slot` (epoch seconds, about two hours ahead)."""
+
+    lab: Lab
+    root: Path
+    slot: int
+    user: str | None = None
+
+    @property
+    def id(self) -> str:
+        """The word that marks its jobs."""
+        return (self.root / "scheduler" / "id").read_text(encoding="ascii").strip()
+
+    def argv(self, what: str, now: int, *more: str) -> list[str]:
+        """The command that drives one pass at `now`."""
+        return [sys.executable, str(DRIVE), what, str(self.root), str(now), *more]
+
+    def drive(self, what: str, now: int, *more: str, check: bool = True, **options: object) -> str:
+        """Run one pass at `now`; what it printed."""
+        done = self.lab.run(self.argv(what, now, *more), self.user, check=False, **options)  # type: ignore[arg-type]  # passed through
+        if check and done.returncode not in {0, 3}:
+            pytest.fail(f"{what} at {now} in {self.root}: exit {done.returncode}\n{done.stdout}{done.stderr}")
+        return done.stdout + done.stderr
+
+    def tick(self, after: int = 10, *more: str, **options: object) -> str:
+        """A tick, `after` seconds after the slot."""
+        return self.drive("tick", self.slot + after, *more, **options)  # type: ignore[arg-type]  # passed through
+
+    def jobs(self) -> list[dict[str, str]]:
+        """Its jobs in the queue that have not ended: links, spares, runs."""
+        return self.jobs_in(self.lab.squeue())
+
+    def jobs_in(self, queue: list[dict[str, str]]) -> list[dict[str, str]]:
+        """Those of `queue` that are its."""
+        mark = f"cronhpc={self.id}/"
+        return [job for job in queue if job["comment"].startswith(mark)]
+
+    def links(self, kind: str = "link") -> list[dict[str, str]]:
+        """Its pending links, or spares."""
+        mark = f"cronhpc={self.id}/{kind} "
+        return [job for job in self.jobs() if job["comment"].startswith(mark) and job["state"] == "PENDING"]
+
+    def runs(self) -> list[dict[str, str]]:
+        """Its entries' jobs that have not ended."""
+        return [job for job in self.jobs() if "@" in job["comment"].split(" ")[0]]
+
+    def wait_quiet(self, timeout: float = 30) -> None:
+        """Until no run of its entries waits or runs."""
+        self.lab.wait_for(lambda: not self.runs(), timeout, every=0.2)
+
+    def ran(self) -> dict[str, list[str]]:
+        """Entry to the slots its jobs wrote down, one a run."""
+        folder = self.root / "ran"
+        return {p.name: [line.split()[0] for line in p.read_text().splitlines()] for p in sorted(folder.iterdir())}
+
+    def rows(self) -> list[dict[str, object]]:
+        """What history tells."""
+        return list(history.rows(self.root / "state" / "history"))
+
+    def claim_files(self) -> list[str]:
+        """The names in state/claims."""
+        return sorted(path.name for path in (self.root / "state" / "claims").iterdir())
+
+
+def make(
+    lab: Lab,
+    root: Path,
+    *,
+    names: Iterable[str] = "abc",
+    slot: int | None = None,
+    settings: str = "",
+    policies: str = "",
+    more: str = "",
+    started: bool = True,
+    user: str | None = None,
+    directives: str = "",
+) -> Cron:
+    """A cron directory with one script for each of `names`; `started`: its chain is wanted, and no link is there."""
+    slot = slot or (int(time.time()) // 60 + 120) * 60
+    setup.init(root, {})
+    (root / "cronhpc.yaml").write_text(f"timezone: UTC\n{settings}", encoding="utf-8")
+    (root / "ran").mkdir()
+    at = dt.datetime.fromtimestamp(slot, dt.UTC)
+    for name in names:
+        path = root / "cron.d" / f"{name}.slurm"
+        text = SCRIPT.format(minute=at.minute, hour=at.hour, policies=policies, more=more)
+        path.write_text(text.replace("#CRON", f"{directives}\n#CRON" if directives else "#CRON", 1), encoding="utf-8")
+        path.chmod(0o755)
+    if started:
+        mark_started(lab, root)
+    if user is not None:
+        for path in (root, *root.rglob("*")):
+            shutil.chown(path, user, user)
+    return Cron(lab, root, slot, user)
+
+
+def mark_started(lab: Lab, root: Path) -> None:
+    """What `start` leaves on the disk, without its jobs."""
+    site = open_site(str(root), None, lab.env)
+    fingerprint = setup.write_link(site)
+    how = {"via": "chain", "fingerprint": fingerprint, "at": int(time.time()), "by": site.user}
+    scheduler.mark_started(site.paths, how)
+
+
+def give_a_past(cron: Cron) -> None:
+    """Yesterday's runs of a (released, its job gone from the queue) and of b (settled): the tick has them to settle."""
+    claims = Claims(cron.root / "state" / "claims")
+    day = cron.slot - DAY
+    first, second = Key("a", day), Key("b", day)
+    for key in (first, second):
+        claims.make(key, key.entry, "yesterday", day)
+    claims.record(first, "4000000", day)
+    claims.step(first, ClaimState.RELEASING)
+    claims.step(first, ClaimState.RELEASED)
+    claims.settle(second, "b", Ending(Result.OK, 0), "4000001", now=day)
+
+
+def judge(
+    cron: Cron, queue: list[dict[str, str]], times: Mapping[str, int] | None = None, results: frozenset[str] = OK
+) -> list[str]:
+    """What is wrong with a directory after its faults and its clean ticks; [] if nothing is.
+
+    Every slot has run exactly once (`times`: how often by entry), and history says so; one successor, one spare; no
+    held job of ours, no claim but the newest settled, nothing else left in state/.
+    """
+    times = times or dict.fromkeys("abc", 1)
+    return [*_judge_runs(cron, times, results), *_judge_queue(cron, queue), *_judge_state(cron)]
+
+
+def _judge_runs(cron: Cron, times: Mapping[str, int], results: frozenset[str]) -> Iterable[str]:
+    ran = {name: len(slots) for name, slots in cron.ran().items()}
+    if ran != dict(times):
+        yield f"runs: {ran}"
+    told = [row for row in cron.rows() if row["slot"] == cron.slot and row.get("what") == "run"]
+    told = [row for row in told if row["result"] != "lost"]
+    found = Counter(str(row["entry"]) for row in told if row["result"] in results)
+    if found != dict.fromkeys(times, 1) or len(told) != len(times):
+        yield f"history: {[(row['entry'], row['result'], row.get('detail')) for row in told]}"
+
+
+def _judge_queue(cron: Cron, queue: list[dict[str, str]]) -> Iterable[str]:
+    mark = f"cronhpc={cron.id}/"
+    found = sorted(
+        " ".join([job["comment"].removeprefix(mark).split(" ")[0], job["state"]]) for job in cron.jobs_in(queue)
+    )
+    if found != ["link PENDING", "spare PENDING"]:
+        yield f"the queue holds {found}"
+
+
+def _judge_state(cron: Cron) -> Iterable[str]:
+    names = cron.claim_files()
+    entries = Counter(name.partition("@")[0] for name in names)
+    if any(name.count(".") != 1 for name in names) or any(count > 1 for count in entries.values()):
+        yield f"claims: {names}"
+    left = [path.name for path in cron.root.rglob("*.tmp")]
+    if left or (cron.root / "state" / "lease").exists():
+        yield f"left behind: {left or 'the lease'}"
+
+
+def finish(cron: Cron, offsets: Iterable[int] = (200, 320)) -> None:
+    """Clean ticks, each after the runs of the one before have ended."""
+    for after in offsets:
+        cron.wait_quiet()
+        cron.tick(after)
