@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from cronhpc.core.model import Settings
     from cronhpc.store.paths import Paths
 
+_COST = (
+    "what it holds keeps its id and submit time; the waiting time that its priority counts may begin anew when it is "
+    "released (Slurm's rule; your site's limits decide)"
+)
 _UNDO = {"kill": "unkill", "pause": "resume"}
 
 
@@ -79,6 +83,8 @@ def _effect(known: Mapping[str, Any] | None, paths: Paths) -> dict[str, Any]:
     if known is None:
         return {"acts": "as soon as the scheduler runs", "at": None, "mend": "cronhpc tick" if is_mine(paths) else None}
     chain = known["chain"]
+    if chain.get("resident") and chain["state"] in {"fine", "driven otherwise"}:
+        return {"acts": "within seconds: the daemon runs", "at": None, "mend": None}
     if chain["state"] not in {"fine", "unknown", "driven otherwise"}:
         return {
             "acts": f"when the scheduler is mended, which is {chain['state']}",
@@ -89,7 +95,7 @@ def _effect(known: Mapping[str, Any] | None, paths: Paths) -> dict[str, Any]:
         after = chain["next"] or chain["spare"]
         now = "cronhpc tick" if is_mine(paths) else None
         return {"acts": "at the next tick", "at": after["at"] if after else None, "mend": now}
-    return {"acts": "within seconds where the daemon runs, else at its next tick", "at": None, "mend": None}
+    return {"acts": "at the next tick", "at": None, "mend": "cronhpc tick" if is_mine(paths) else None}
 
 
 def _unknown_name(name: str, known: Mapping[str, Any] | None, settings: Settings) -> str:
@@ -124,6 +130,7 @@ def _said(facts: Mapping[str, Any], door: Door, zone: str) -> str:
         done,
         f"{'stops' if kill else 'holds'} {what} {when}" + (f"; at once: {facts['mend']}" if facts["mend"] else ""),
     ]
+    lines += [] if kill else [_COST]
     lines += [f"note: {facts['note']}"] if facts["note"] else []
     return "\n".join([*lines, f"undo: {facts['undo']}"])
 
@@ -141,11 +148,12 @@ def unset_one(args: argparse.Namespace, door: Door, kind: str) -> tuple[list[str
     removed = [str(folder / args.name)] if unset_switch(folder, args.name) else []
     left = []
     if kind == "kill":
-        for row in settings.switches:
-            file = Path(row.file).expanduser()
-            if row.file and row.name == args.name and unset_switch(file.parent, file.name):
-                removed.append(str(file))
+        polled = [Path(row.file).expanduser() for row in settings.switches if row.file and row.name == args.name]
         team = [Path(each).expanduser() / args.name for each in settings.kill_also]
+        if is_mine(paths):
+            removed += [str(file) for file in polled if unset_switch(file.parent, file.name)]
+        else:  # somebody else's settings must not choose which file of mine goes
+            team += polled
         left = [str(path) for path in team if os.path.lexists(path)]
     return removed, left
 

@@ -392,8 +392,9 @@ class Struck:
     by: str
     reason: str
     path: str
+    emptied: bool = False  # what was pending of it is cancelled
     warned: bool = False
-    cancelled: bool = False
+    cancelled: bool = False  # what ran of it
     gone: bool = False
 
     @property

@@ -43,7 +43,10 @@ class Strikes:
         for each in dict.fromkeys((*cancelled, *warned)):
             known = self.struck.get(each) or _struck(stop.switch, now)
             after = replace(
-                known, warned=known.warned or each in warned, cancelled=known.cancelled or each in cancelled
+                known,
+                emptied=known.emptied or each in stop.pending,
+                warned=known.warned or each in warned,
+                cancelled=known.cancelled or each in stop.running,
             )
             if self.struck.get(each) != after:
                 fresh.add(each)

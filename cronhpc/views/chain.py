@@ -35,6 +35,7 @@ def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, stopped: boo
         "wanted": chain.wanted,
         "stopped": stopped,
         "by_links": bool(chain.link_name),
+        "resident": world.resident,  # a daemon's tick
         "interval": world.settings.interval,
         "last_tick": iso(world.now if ticked else world.last_tick),
         "running": running[0] if running else None,
