@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     from cronhpc.read import Site
     from cronhpc.record import Recorded
 
-_BY_HAND_WAITS = 20.0  # seconds that `run` waits for a tick at work, then goes on beside it: claims make that safe
+# Seconds that a tick waits for another at work. `run` then goes on beside it: claims make that safe. A link's would
+# come again in an hour only, so it does not leave because a `run` was at work for a moment.
+_WAITS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ class AtWork:
 def tick(site: Site, now: int, *, link: str = "", resident: bool = False, only: str = "") -> Report | AtWork:
     """One pass at `now`. Raises StateError, and OSError where state/ can be neither read nor written."""
     me = lease.myself(site.host, link or os.environ.get("SLURM_JOB_ID", ""), os.environ.get("SLURM_RESTART_COUNT", ""))
-    holder = _take(site, me, patience=_BY_HAND_WAITS if only else 0.0)
+    holder = _take(site, me, patience=_WAITS)
     if holder is not None and not only and not lease.is_stalled(holder, site.host):
         return AtWork(str(holder))
     try:
@@ -80,7 +82,7 @@ def _tended(site: Site, world: World) -> tuple[Problem, ...]:
     from cronhpc.core.retention import live_of
 
     try:
-        cleaned = tend(site.paths, site.settings, world.now, live_of(world))
+        cleaned = tend(site.paths, site.settings, world.now, live_of(world.queue, world.claims))
     except (OSError, StateError) as error:
         return (Problem("W360", f"old logs were not looked at: {error}", "Try: cronhpc clean --dry-run"),)
     return cleaned.problems if cleaned is not None else ()

@@ -87,7 +87,7 @@ def _old_chain(args: argparse.Namespace, door: Door, made: Made) -> tuple[tuple[
     from cronhpc.read import open_site
     from cronhpc.setup import old_chain
 
-    if not made.adopted:
+    if not (made.adopted or args.cancel_old):  # the folder is adopted once; its old chain may be cancelled later
         return (), False
     site = open_site(str(made.root), args.backend, door.environ)
     jobs = old_chain(site)

@@ -44,7 +44,7 @@ def _logs(site: Site, world: World) -> dict[str, Any] | None:
     from cronhpc.clean import tend
     from cronhpc.core.retention import live_of
 
-    cleaned = tend(site.paths, site.settings, world.now, live_of(world), dry_run=True)
+    cleaned = tend(site.paths, site.settings, world.now, live_of(world.queue, world.claims), dry_run=True)
     if cleaned is None or not cleaned.removed:
         return None
     return {
