@@ -10,27 +10,21 @@ import fnmatch
 from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cronhpc.core import retention
 from cronhpc.core.model import Problem
 from cronhpc.core.retention import Why
-from cronhpc.store import history, logs
+from cronhpc.store import logs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from cronhpc.core.model import LogFile, Settings
     from cronhpc.core.retention import Judged, Rules, Use
     from cronhpc.store.logs import Folder, Listing
     from cronhpc.store.paths import Paths
 
-MOST = 5000  # files that one tick removes
-VERSION = 1
-_EVERY = 55 * 60  # seconds between two listings of all logs: on a shared file system they cost
-_SOON = 10 * 60  # ... while the disk is nearly full
-_MONTHS = 24  # of history that are kept
-_LOOK_BACK = 40 * 86400  # files of history are by month
 _NAMED = 3  # of many links or folders
 
 
@@ -58,7 +52,7 @@ def clean_logs(
     *,
     live: frozenset[str] | None,
     newest_failed: Mapping[str, str],
-    most: int = MOST,
+    most: int = 5000,
     dry_run: bool = False,
 ) -> Cleaned:
     """Remove at most `most` logs that are over a limit (`logs:` in the settings); a dry run only says which.
@@ -258,66 +252,3 @@ def _shown(folder: Folder, name: str) -> str:
 
 def _ordered(whys: Mapping[Why, int]) -> dict[str, int]:
     return {str(why): whys[why] for why in Why if whys.get(why)}
-
-
-# --- for a tick ----------------------------------------------------------------------------------------------------
-
-
-def tend(
-    paths: Paths,
-    settings: Settings,
-    now: int,
-    live: frozenset[str] | None,
-    *,
-    most: int = MOST,
-    always: bool = False,
-    dry_run: bool = False,
-) -> Cleaned | None:
-    """Clean where it is time to (`always`: now), and rotate the scheduler's log and history; None: it is not time.
-
-    `live`: as retention.live_of tells; runs that ended long after their slot are added from history.
-    Where it is not, this costs one small read and one look at how full the disk is. Raises OSError, StateError.
-    """
-    from cronhpc.store.files import read_json, write_json
-
-    file = paths.state / "logs.json"
-    known = read_json(file, VERSION) or {}
-    if not (always or _is_due(paths, settings, known, now)):
-        return None
-    known = retention.remember(known, _rows_since(paths, known), now, settings.logs_keep)
-    cleaned = clean_logs(
-        paths,
-        settings,
-        now,
-        live=None if live is None else live | known["late"].keys(),
-        newest_failed=retention.newest_failed(known),
-        most=most,
-        dry_run=dry_run,
-    )
-    if not dry_run:
-        known |= {"at": now, "left": cleaned.left}
-        write_json(file, {name: known[name] for name in ("at", "left", "failed", "late")}, VERSION)
-        logs.rotate(paths)
-        history.rotate(paths.history, keep_months=_MONTHS, now=now)
-    return cleaned
-
-
-def _is_due(paths: Paths, settings: Settings, known: Mapping[str, Any], now: int) -> bool:
-    since = now - int(known.get("at", 0))
-    if known.get("left") or not 0 <= since < _EVERY:
-        return True
-    if since < _SOON:
-        return False
-    try:
-        return bool(retention.scarce(retention.Space(*logs.space(paths.log)), settings.logs_total))
-    except FileNotFoundError:
-        return False
-
-
-def _rows_since(paths: Paths, known: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """History since the last look, and some before it."""
-    until = int(known.get("at", 0)) - _LOOK_BACK
-    for row in history.rows(paths.history):
-        if int(row.get("at", 0)) < until:
-            return
-        yield row

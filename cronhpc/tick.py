@@ -77,14 +77,10 @@ def tick(site: Site, now: int, *, link: str = "", resident: bool = False, only: 
 
 def _tended(site: Site, world: World) -> tuple[Problem, ...]:
     """Old logs go last: whatever is wrong with them, the work is done."""
-    from cronhpc.clean import tend
-    from cronhpc.core.model import Problem, StateError
-    from cronhpc.core.retention import live_of
+    from cronhpc.core.held_logs import live_of
+    from cronhpc.tend import tend
 
-    try:
-        cleaned = tend(site.paths, site.settings, world.now, live_of(world.queue, world.claims))
-    except (OSError, StateError) as error:
-        return (Problem("W360", f"old logs were not looked at: {error}", "Try: cronhpc clean --dry-run"),)
+    cleaned = tend(site.paths, site.settings, world.now, live_of(world.queue, world.claims))
     return cleaned.problems if cleaned is not None else ()
 
 

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from cronhpc.clean import Cleaned, clean_logs, tend
+from cronhpc.clean import Cleaned, clean_logs
 from cronhpc.core.model import LogFile, Result, Settings, slot_text
 from cronhpc.store import history, logs
 from cronhpc.store.paths import Paths
+from cronhpc.tend import tend
 
 NOW = 1_795_800_000  # 2026-11-27T17:20:00Z
 HOUR, DAY = 3600, 86400
@@ -667,6 +668,30 @@ def test_the_newest_failed_log_is_known_from_history_and_stays_known_when_that_i
     again = tend(Paths(cron), SETTINGS, NOW + HOUR, NONE_LIVE)
     assert again is not None
     assert failed.exists()
+
+
+def test_a_state_that_cannot_be_read_is_said_and_nothing_goes(cron: Path) -> None:
+    log = run_log(cron, 8 * DAY)
+    put(cron / "state/logs.json", '{"version": 99}')
+    cleaned = tend(Paths(cron), SETTINGS, NOW, NONE_LIVE)
+    assert cleaned is not None
+    assert "written by a newer cronhpc" in said(cleaned)
+    assert log.exists()
+
+
+def test_a_state_that_cannot_be_written_is_said_and_the_logs_go(cron: Path) -> None:
+    """A disk that is full is when logs must go."""
+    log = run_log(cron, 8 * DAY)
+    (cron / "state").rmdir()
+    cleaned = tend(Paths(cron), SETTINGS, NOW, NONE_LIVE)
+    assert cleaned is not None
+    assert "cannot be read or kept" in said(cleaned)
+    assert not log.exists()
+
+
+def test_a_torn_state_is_as_none(cron: Path) -> None:
+    put(cron / "state/logs.json", '{"version": 1, "at"')
+    assert tend(Paths(cron), SETTINGS, NOW, NONE_LIVE) is not None
 
 
 def test_a_run_that_waited_for_nine_days_keeps_its_log(cron: Path) -> None:

@@ -39,7 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, door: Door) -> int:
     """Exit code 1 if something could not be looked at or removed."""
-    from cronhpc.clean import tend
+    from cronhpc.tend import tend
     from cronhpc.views import clean as view
 
     paths = paths_of(args, door)
@@ -59,7 +59,7 @@ def run(args: argparse.Namespace, door: Door) -> int:
 
 def _live(site: Site) -> frozenset[str] | None:
     from cronhpc.batch.port import BatchError
-    from cronhpc.core.retention import live_of
+    from cronhpc.core.held_logs import live_of
     from cronhpc.store.claims import Claims
 
     try:

@@ -8,18 +8,15 @@ as its last change.
 from __future__ import annotations
 
 import re
-from collections import Counter
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, NamedTuple
-
-from cronhpc.core.model import FAILURES, Key
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from cronhpc.core.model import Claim, LogFile, Queue, Settings
+    from cronhpc.core.model import LogFile, Settings
 
 _NAME = re.compile(
     r"(?P<run>(?P<minute>[0-9]{8}T[0-9]{4})(?P<second>[0-9]{2})?Z-(?P<job>[0-9]+))(?:_(?:[0-9]+|\*))?\.out"
@@ -31,7 +28,6 @@ _AHEAD = 86400  # a slot later than this from now is no slot: the file's own tim
 _SCARCE = 50  # one part in this many is left: 2 %
 _SCARCE_BYTES = 4  # ... and less than so many times `logs.total`: 2 % of a large file system is plenty
 _SCARCE_INODES = 100_000
-_LATE = 7  # a run that ended later than such a part of the age limit after its slot
 
 
 class Why(StrEnum):
@@ -293,46 +289,3 @@ def scarce(space: Space, total: int) -> str:
     if space.inodes_free * _SCARCE < space.inodes and space.inodes_free < _SCARCE_INODES:
         said.append(f"{space.inodes_free * 100 / space.inodes:.1f} % of its inodes")
     return f"the file system has {' and '.join(said)} left" if said else ""
-
-
-# --- what is remembered between ticks ------------------------------------------------------------------------------
-
-
-def live_of(queue: Queue | None, claims: Iterable[Claim]) -> frozenset[str] | None:
-    """Jobs whose files may still be written; None where the batch system gave no answer: then nothing may go."""
-    if queue is None:
-        return None
-    queued = {job.id for job in queue.jobs if job.live}
-    return frozenset(queued | {claim.job_id for claim in claims if claim.job_id and claim.ending is None})
-
-
-def remember(known: Mapping[str, Any], rows: Iterable[Mapping[str, Any]], now: int, keep: int) -> dict[str, Any]:
-    """What history rows tell about logs, added to what is `known`; plain JSON values, for the memory between ticks.
-
-    `failed`: by entry id the newest failed run's [slot, attempt, log]; `late`: job ids of runs that ended long after
-    their slot (they waited in the queue, or caught up), and when: such a log is not as old as its name says.
-    """
-    failed = {entry: list(row) for entry, row in known.get("failed", {}).items()}
-    late = {job: ended for job, ended in known.get("late", {}).items() if ended > now - keep}
-    for row in rows:
-        key = Key.of(str(row.get("key", "")))
-        if key is None or row.get("what") != "run":
-            continue
-        if row.get("result") in FAILURES and row.get("log"):
-            found = [key.slot, key.attempt, row["log"]]
-            failed[key.entry] = max(failed.get(key.entry, found), found)
-        ended = row.get("ended") or row.get("at") or 0
-        if row.get("job") and ended - key.slot > keep // _LATE and ended > now - keep:
-            late[str(row["job"])] = ended
-    return {**known, "failed": failed, "late": late}
-
-
-def newest_failed(known: Mapping[str, Any]) -> dict[str, str]:
-    """By entry id the path of its newest failed log, relative to the cron directory."""
-    return {entry: str(row[2]) for entry, row in known.get("failed", {}).items()}
-
-
-def counted(whys: Iterable[Why]) -> dict[str, int]:
-    """How many of each reason, in the order of the reasons."""
-    found = Counter(whys)
-    return {str(why): found[why] for why in Why if found[why]}
