@@ -41,8 +41,8 @@ def run(args: argparse.Namespace, door: Door) -> int:
 
 def _logs(site: Site, world: World) -> dict[str, Any] | None:
     """What the tick's clean-up would do; None where it is not time for it, or nothing would go."""
-    from cronhpc.clean import tend
-    from cronhpc.core.retention import live_of
+    from cronhpc.core.held_logs import live_of
+    from cronhpc.tend import tend
 
     cleaned = tend(site.paths, site.settings, world.now, live_of(world.queue, world.claims), dry_run=True)
     if cleaned is None or not cleaned.removed:
