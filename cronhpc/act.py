@@ -7,6 +7,7 @@ submitted held, recorded, and released all at once.
 from __future__ import annotations
 
 import os
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from cronhpc import launch
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 
     from cronhpc.core.model import Decision, Job, Key, Plan, World
     from cronhpc.read import Site
+    from cronhpc.store.trust import Trust
 
 _PATIENCE = 45.0  # seconds: a tick under a controller that does not answer ends within a minute
 
@@ -41,6 +43,7 @@ class Actor:
         self.not_cancelled: set[Key] = set()
         self.emptied: set[str] = set()  # arrays whose pending tasks were cancelled in this tick
         self.recorded: list[launch.Recorded] = []  # held jobs that wait for the one release
+        self.link_refused = ""
         self.until = elapsed() + _PATIENCE
 
     def carry_out(self, plan: Plan) -> tuple[Outcome, ...]:
@@ -56,6 +59,7 @@ class Actor:
             (model.Hold, self._each(self._hold)),
             (model.Free, self._each(self._free)),
         )
+        self.link_refused = self._refused_link(plan)
         for kind, step in steps:
             rows = [d for d in plan.decisions if isinstance(d, kind)]
             if rows:
@@ -64,6 +68,13 @@ class Actor:
         done = {id(outcome.decision) for outcome in self.outcomes}
         self.outcomes += [Outcome(d, Done.OK) for d in plan.decisions if id(d) not in done]
         return tuple(self.outcomes)
+
+    @cached_property
+    def trust(self) -> Trust:
+        """Who may write what."""
+        from cronhpc.store.rooms import trust_of
+
+        return trust_of(self.site.paths, self.site.settings, self.site.uid)
 
     @property
     def spent(self) -> bool:
@@ -153,6 +164,9 @@ class Actor:
         if isinstance(link, model.CancelLink):
             self.site.batch.cancel([link.job_id])
             return None
+        if self.link_refused and not isinstance(link, model.MoveLink):  # a link that waits holds the text of before
+            self.note(link, Done.FAILED, self.link_refused)
+            return None
         comment = token(self.world.directory_id, comment_words(link.kind, link.at, self.world.chain.fingerprint))
         if isinstance(link, model.MoveLink):
             self.site.batch.move(link.job_id, link.at, comment)
@@ -166,6 +180,15 @@ class Actor:
             return error.text  # a site that takes two jobs at a time: it goes on without a spare
         self.note(link, Done.OK, job_id=job_id)
         return None
+
+    def _refused_link(self, plan: Plan) -> str:
+        """Why the link's text is not to be submitted, where that is planned: it may be another's by now."""
+        if not any(isinstance(decision, model.SubmitLink) for decision in plan.decisions):
+            return ""
+        from cronhpc.store import rooms
+
+        refused = rooms.link_refusal(self.site.paths, self.site.settings, self.site.uid)
+        return f"{refused.what} {refused.mend}" if refused else ""
 
     def _link_submission(self, link: model.SubmitLink, comment: str) -> Submission:
         chain, paths = self.world.chain, self.site.paths

@@ -34,7 +34,7 @@ from cronhpc.core.model import (
 from cronhpc.core.plan import Budget
 from cronhpc.read import Reading, Site, directory_id, switches_now, train_of
 from cronhpc.record import record
-from cronhpc.store import lease, trains
+from cronhpc.store import lease, rooms, trains
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
 
@@ -146,6 +146,9 @@ class _Again:
     def _record(self) -> trains.Record:
         known = trains.load(self.site.paths.state, self.name)
         script, workdir = _script_of(self.me, known)
+        refused = rooms.trust_of(self.site.paths, self.site.settings, self.site.uid).refusal(Path(script))
+        if refused is not None:
+            raise NoTrain(f"the next piece would read a script that is not trusted: {refused.what} {refused.mend}")
         if known is not None and known.script != script and self._going():
             raise NoTrain(
                 f"another train called {self.name!r} is going on ({known.script}). Give this one a name: --name NAME"

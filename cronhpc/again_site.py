@@ -23,10 +23,11 @@ def open_train_site(dir_option: str | None, backend: str | None, environ: Mappin
     """
     from cronhpc.batch import connect
     from cronhpc.batch.environment import scrub
-    from cronhpc.read import Site, machine_zone, user_name
+    from cronhpc.read import Site, machine_zone, must_be_safe, user_name
     from cronhpc.store.settings import read_settings
 
     paths = _paths(dir_option, environ)
+    must_be_safe(paths)
     settings = read_settings(paths.settings) if os.path.lexists(paths.settings) else Settings()
     environment = scrub(environ, settings.environment)
     batch = connect(backend or "", settings, environment, paths.state)

@@ -67,6 +67,7 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
     from cronhpc.batch.environment import scrub
 
     paths = existing(dir_option, environ)
+    must_be_safe(paths)
     cache = _load_cache(paths)
     problems: list[Problem] = []
     settings = _settings(paths, cache, problems)
@@ -128,7 +129,6 @@ def _settings(paths: Paths, cache: dict[str, Any], problems: list[Problem]) -> S
     """
     from cronhpc.store.settings import from_json, read_settings
 
-    _settings_trusted(paths)
     known = cache.get("settings")
     try:
         if known and known[0] == _print_of(paths.settings):
@@ -145,13 +145,13 @@ def _settings(paths: Paths, cache: dict[str, Any], problems: list[Problem]) -> S
         return error.rest
 
 
-def _settings_trusted(paths: Paths) -> None:
-    """The settings may name commands: whoever may write them may run anything as their reader. Raises SettingsError."""
-    from cronhpc.store.trust import Trust
+def must_be_safe(paths: Paths) -> None:
+    """Others cannot have written the settings, or what lies in state/. Raises SettingsError."""
+    from cronhpc.store import rooms
 
-    refused = Trust(paths.root, frozenset({0, os.getuid()}), None).refusal(paths.settings)
+    refused = rooms.refusal(paths, os.getuid())
     if refused is not None:
-        raise SettingsError((replace(refused, file="cronhpc.yaml"),))
+        raise SettingsError((refused if refused.file == "state" else replace(refused, file="cronhpc.yaml"),))
 
 
 def _saved_environment(paths: Paths) -> dict[str, str] | None:

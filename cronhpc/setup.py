@@ -101,20 +101,31 @@ def _folder(path: Path, mode: int) -> bool:
 
 def _shared(path: Path, group: str, lines: list[str]) -> None:
     """Switch folders: a group may write there where one is named, whatever the umask; and files there get the group."""
-    made = _folder(path, 0o755)
-    if not group or not (made or path.owner()):
+    _folder(path, 0o755)
+    if not group:
         return
     import grp
 
     try:
-        gid = grp.getgrnam(group).gr_gid
-        os.chown(path, -1, gid)
-        path.chmod(0o2775)
+        _give(path, grp.getgrnam(group).gr_gid)
     except KeyError:
         raise DirectoryError(f"there is no group {group}. Name one of yours: {_groups()}.") from None
     except PermissionError:
         raise DirectoryError(f"{path} cannot be given to group {group}. Name one of yours: {_groups()}.") from None
     lines.append(f"{path.name}/ may be written by group {group}")
+
+
+def _give(folder: Path, gid: int) -> None:
+    """To a group; never through a link, which could lead to a folder that is nobody else's business."""
+    try:
+        fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except NotADirectoryError:
+        raise DirectoryError(f"{folder} is a link. Put a real folder there, then call init again.") from None
+    try:
+        os.fchown(fd, -1, gid)
+        os.fchmod(fd, 0o2775)
+    finally:
+        os.close(fd)
 
 
 def _groups() -> str:
@@ -135,8 +146,7 @@ def identity(paths: Paths) -> None:
 
     known = read_bytes(paths.state / "id") or read_bytes(paths.scheduler / "id") or os.urandom(3).hex().encode() + b"\n"
     for path in (paths.scheduler / "id", paths.state / "id"):
-        create_once(path, known, whole=True)
-        path.chmod(0o644)
+        create_once(path, known, mode=0o644, whole=True)
 
 
 def old_chain(site: Site) -> tuple[Job, ...]:
@@ -178,7 +188,12 @@ def start(
     `via` scrontab: one entry of the user's scrontab calls the ticks. `prequeue`: so many links wait ahead.
     Raises CronhpcError when another process is at it and does not end, StateError, OSError.
     """
-    lines: list[str] = []
+    from cronhpc.store import rooms
+
+    refused = rooms.link_refusal(site.paths, site.settings, site.uid)
+    if refused is not None:
+        raise CronhpcError(f"{refused.what} A link could be another's, so none was submitted. {refused.mend}")
+    lines = _way_words(site)
     with _Lease(site, "start"):
         _keep_environment(site, environ)
         site = _keep_options(site, environ, lines)
@@ -192,6 +207,14 @@ def start(
         scheduler.mark_started(site.paths, how)
         world, outcomes = _reconcile(site, now, first=True)
     return Started(world, outcomes, tuple(lines))
+
+
+def _way_words(site: Site) -> list[str]:
+    """Trust begins at the cron directory; what can happen above it is said."""
+    from cronhpc.store import rooms
+
+    refused = rooms.way_refusal(site.paths, site.settings, site.uid)
+    return [f"{refused.what} So another folder could be put in this one's place. {refused.mend}"] if refused else []
 
 
 def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Started:

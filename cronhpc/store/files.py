@@ -58,16 +58,16 @@ def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
     sync_folder(path.parent)
 
 
-def create_once(path: Path, data: bytes, *, whole: bool = False) -> bool:
+def create_once(path: Path, data: bytes, *, mode: int = 0o600, whole: bool = False) -> bool:
     """Create `path` with `data` if nothing of that name exists; False: another was first. Raises OSError.
 
     `whole`: nobody ever sees it half written, and its content is durable (link(2) of a finished temporary file); its
     name is once the folder is synced.
     """
     if whole:
-        return _create_linked(path, data)
+        return _create_linked(path, data, mode)
     try:
-        _write_new(str(path), data, 0o600, durable=False)
+        _write_new(str(path), data, mode, durable=False)
     except FileExistsError:
         return _is_mine(path, data)
     except OSError:
@@ -77,10 +77,10 @@ def create_once(path: Path, data: bytes, *, whole: bool = False) -> bool:
     return True
 
 
-def _create_linked(path: Path, data: bytes) -> bool:
+def _create_linked(path: Path, data: bytes, mode: int) -> bool:
     temporary = _temporary(path)
     try:
-        _write_new(temporary, data, 0o600, durable=True)
+        _write_new(temporary, data, mode, durable=True)
         try:
             os.link(temporary, path)
         except FileExistsError:

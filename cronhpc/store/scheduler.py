@@ -60,6 +60,7 @@ def render(paths: Paths, settings: Settings, directory_id: str, tools: str) -> t
         "OPTIONS": shlex.join(link_options(settings)),
         "LINK": link,
         "SPARE": spare,
+        "GROUP": shlex.quote(settings.trust_group),
         "PATH": shlex.quote(tools),
         "TICK": shlex.join(command()),
         "COMMAND": "cronhpc",

@@ -50,11 +50,15 @@ def fingerprint(status: os.stat_result) -> tuple[int, int, int, int]:
 
 
 class Trust:
-    """One tick's look at who may write what: each folder is looked at once."""
+    """One tick's look at who may write what: each folder is looked at once.
 
-    def __init__(self, root: Path, owners: frozenset[int], group: str | None) -> None:
+    `whole`: from `/` down, also to what lies in the cron directory.
+    """
+
+    def __init__(self, root: Path, owners: frozenset[int], group: str | None, *, whole: bool = False) -> None:
         self._as_given = Path(os.path.abspath(root))
         self.root = Path(os.path.realpath(root))
+        self._roots = () if whole else (self.root, self._as_given)
         self.owners = owners
         self.group = group or None
         self.gid = _gid(self.group)
@@ -71,12 +75,28 @@ class Trust:
             self._asked[folder] = self._looked_at(folder, self._folder) if os.path.lexists(folder) else None
         return self._asked[folder]
 
+    def way_refusal(self, folder: Path) -> Problem | None:
+        """Why `folder` may be another one tomorrow: somebody can put one in its place. Who may write in it is open."""
+        return self._looked_at(folder, self._replaceable)
+
+    def sealed(self, path: Path) -> Problem | None:
+        """Why `path` itself, where it really lies, is not for its owner alone to write; the way to it is not asked."""
+        try:
+            real = Path(os.path.realpath(path))
+            status = os.lstat(real)
+            return self._owned(real, status) or self._modes(real, status)
+        except OSError as error:
+            return self._unseen(path, error)
+
     def _looked_at(self, path: Path, check: Callable[[Path, os.stat_result], Problem | None]) -> Problem | None:
         try:
             return self._walk(Path(os.path.abspath(path)), check)
         except OSError as error:
-            what = f"{_shown(error.filename or path)} cannot be looked at: {error.strerror}."
-            return Problem("E401", what, "Mend the link, or make the way to it readable to you.", self._file(path))
+            return self._unseen(path, error)
+
+    def _unseen(self, path: Path, error: OSError) -> Problem:
+        what = f"{_shown(error.filename or path)} cannot be looked at: {error.strerror}."
+        return Problem("E401", what, "Mend the link, or make the way to it readable to you.", self._file(path))
 
     def _walk(self, path: Path, check: Callable[[Path, os.stat_result], Problem | None]) -> Problem | None:
         """Every folder and link on the way, each by its real place; what is at its end is for `check`."""
@@ -110,7 +130,7 @@ class Trust:
 
     def _start(self, path: Path) -> tuple[Path, list[str]]:
         """Where the walk to the absolute `path` begins, and its steps, the last one first."""
-        for root in (self.root, self._as_given):
+        for root in self._roots:
             if path.is_relative_to(root):
                 return self.root, list(path.relative_to(root).parts[::-1])
         return Path("/"), list(path.parts[:0:-1])
@@ -123,6 +143,10 @@ class Trust:
             problem = self._owned(folder, status)
             self._folders[folder] = problem if problem or sticky else self._modes(folder, status)
         return self._folders[folder]
+
+    def _replaceable(self, folder: Path, status: os.stat_result) -> Problem | None:
+        """The folder above has passed. Where it is a sticky one, only what is a trusted user's cannot be replaced."""
+        return self._owned(folder, status) if os.lstat(folder.parent).st_mode & stat.S_ISVTX else None
 
     def _script(self, path: Path, status: os.stat_result) -> Problem | None:
         if not stat.S_ISREG(status.st_mode):

@@ -1,0 +1,87 @@
+"""Whether others can reach what cronhpc itself reads and writes: settings, state/, scheduler/, a page's folder."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from cronhpc.core.model import Problem
+from cronhpc.store.trust import Trust, owner_ids
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from cronhpc.core.model import Settings
+    from cronhpc.store.paths import Paths
+
+
+def trust_of(paths: Paths, settings: Settings, me: int, *, whole: bool = False) -> Trust:
+    """As the settings have it; names that no user has count for nobody."""
+    return Trust(paths.root, owner_ids(settings.trust_owners, me)[0], settings.trust_group, whole=whole)
+
+
+def refusal(paths: Paths, me: int) -> Problem | None:
+    """Why this cron directory is not to be opened: its settings may name commands, and state/ holds scripts and ids.
+
+    Both are mine or root's, and nobody else's to write, whatever the settings say; these say who else may write the
+    folders on the way.
+    """
+    strict = Trust(paths.root, frozenset({0, me}), None)
+    if not os.path.lexists(paths.settings):  # trains need none
+        return _of_state(strict, paths)
+    refused = strict.refusal(paths.settings) or _of_state(strict, paths)
+    if refused is None or strict.sealed(paths.settings) is not None or not (settings := _read(paths)):
+        return refused
+    asked = trust_of(paths, settings, me)
+    return asked.refusal(paths.settings) or asked.folder_refusal(paths.state) or _sealed_state(strict, paths)
+
+
+def _of_state(strict: Trust, paths: Paths) -> Problem | None:
+    refused = strict.folder_refusal(paths.state)
+    return refused and (_sealed_state(strict, paths) or refused)
+
+
+def _sealed_state(strict: Trust, paths: Paths) -> Problem | None:
+    if not os.path.lexists(paths.state):
+        return None
+    refused = strict.sealed(paths.state)
+    if refused is None:
+        return None
+    what = f"{refused.what} What lies in it is run as you, so nothing was done."
+    mend = f"{refused.mend} Then look for what is not yours: find {paths.root}/state ! -user {os.getuid()}"
+    return Problem(refused.code, what, mend, "state")
+
+
+def _read(paths: Paths) -> Settings | None:
+    from cronhpc.core.model import SettingsError
+    from cronhpc.store.settings import read_settings
+
+    try:
+        return read_settings(paths.settings)
+    except SettingsError as error:
+        return error.rest
+
+
+def link_refusal(paths: Paths, settings: Settings, me: int) -> Problem | None:
+    """Why no link may be submitted: its text, or the log that it writes, could be another's."""
+    trust = trust_of(paths, settings, me)
+    if refused := trust.folder_refusal(paths.scheduler):
+        return refused
+    if os.path.lexists(paths.script) and (refused := trust.refusal(paths.script)):
+        return refused
+    log = paths.scheduler / "scheduler.log"
+    refused = trust.refusal(log) if os.path.lexists(log) else None
+    return refused if refused is not None and refused.code != "E402" else None  # E402: a link of mine to /dev/null
+
+
+def place_refusal(path: Path, paths: Paths, settings: Settings, me: int) -> Problem | None:
+    """Why no file is put at `path`: others could put another folder in the place of the one it lies in.
+
+    They may write in that very folder: what is put there replaces a link, and follows none.
+    """
+    return trust_of(paths, settings, me).way_refusal(path.parent)
+
+
+def way_refusal(paths: Paths, settings: Settings, me: int) -> Problem | None:
+    """Who could put another folder in the place of the cron directory. Trust begins at that, so it is only said."""
+    return trust_of(paths, settings, me, whole=True).way_refusal(paths.root)
