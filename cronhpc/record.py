@@ -16,7 +16,7 @@ from cronhpc.core.model import FAILURES, ClaimState, Done, EntryState, Key, Prob
 from cronhpc.core.outcome import counted
 from cronhpc.core.slots import FUTURE
 from cronhpc.core.struck import Strikes
-from cronhpc.store import history
+from cronhpc.store import full_disk, history
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
 from cronhpc.store.files import sweep, write_json
@@ -56,8 +56,17 @@ def record(site: Site, reading: Reading, plan: Plan, outcomes: Sequence[Outcome]
             mend = "Make room or mend the quota; nothing that was submitted is forgotten (state/claims)."
             problems.append(Problem("E330", what, mend))
             break
-    full = [Alert("once", "disk", problem.what) for problem in problems]
-    return Recorded(tuple(problems), (*keeper.alerts, *full), tuple(keeper.pings))
+    remembered = keeper.alerts if keeper.saved else []  # what is not, is told by the tick that can
+    found = alerts.gathered([*remembered, *_of_disk(site, reading.world.now, problems)])
+    return Recorded(tuple(problems), tuple(found), tuple(keeper.pings))
+
+
+def _of_disk(site: Site, now: int, problems: Sequence[Problem]) -> list[Alert]:
+    """What a full disk can still remember is in a file's name and time."""
+    phase = full_disk.told(site.paths.state, now, full=bool(problems), again=alerts.REMIND)
+    if not phase:
+        return []
+    return [Alert(phase, "disk", problems[0].what if problems else "fine again: the disk", since=now)]
 
 
 class _Keeper:
@@ -78,6 +87,7 @@ class _Keeper:
         self.settled: list[Claim] = [
             claim for claim in self.world.claims if claim.state is ClaimState.SETTLED and claim.ending is not None
         ]
+        self.saved = False
         self.alerts: list[Alert] = []
         self.pings: list[tuple[str, str, str]] = []
         self._look_again()
@@ -237,7 +247,8 @@ class _Keeper:
         self.alerts, meta["alerts"] = alerts.told(standing, before, now)
         self.alerts += alerts.events(self.world, self.outcomes, self.strikes.said, before)
         if self.site.settings.alerts_ping:
-            self.pings.append((self.site.settings.alerts_ping, "success", "the chain"))
+            how = "fail" if self.world.queue is None else "success"
+            self.pings.append((self.site.settings.alerts_ping, how, "the chain"))
         return meta
 
     def _note_link(self, meta: dict[str, Any], decision: model.SubmitLink, outcome: Outcome) -> None:
@@ -260,6 +271,7 @@ class _Keeper:
             self.memory.meta = self._meta()
         self.memory.entries = self.states
         store_memory.save(self.site.paths.entries, self.memory)
+        self.saved = True
 
     def forget_claims(self) -> None:
         claims = Claims(self.site.paths.claims)

@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cronhpc.core import model
+from cronhpc.core.chain import SUCCESSOR
 from cronhpc.core.model import FAILURES, Done, Reason, Result
+from cronhpc.core.outcome import shared_node
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -37,6 +39,10 @@ class Alert:
     text: str
     entry: str = ""
     since: int | None = None
+    entries: tuple[str, ...] = ()  # where one message tells of many
+
+
+_APART, _LISTED = 10, 30  # messages of a kind that are told one by one; those that a message of many lists
 
 
 def conditions(
@@ -54,10 +60,20 @@ def conditions(
         if switch.expires is None or switch.expires > world.now:
             text = f"{_set(switch)}{_what(stopped.get(switch.path, ()))}"
             found.append(Condition(_subject(switch), "stopped", text))
+    rests = next(
+        (o.decision for o in outcomes if isinstance(o.decision, model.Rest) and not _at_work(o.decision)), None
+    )
+    if rests is not None:
+        found.append(Condition("chain rests", "chain", f"the chain rests, nothing runs by itself: {rests.why}"))
     over = next((o.decision for o in outcomes if _is_over_budget(o)), None)
     if isinstance(over, model.Wait):
         found.append(Condition("budget", "budget", f"nothing more is submitted: {over.detail}"))
     return found
+
+
+def _at_work(rest: model.Rest) -> bool:
+    """A link beside us that deals with its successor itself: nothing that anybody has to know."""
+    return rest.why.startswith("link ")
 
 
 def _subject(switch: Switch) -> str:
@@ -85,11 +101,20 @@ def _of_entry(name: str, state: EntryState | None) -> Condition | None:
     result = str(state.last.get("result", ""))
     if state.failures and result in FAILURES:
         times = f"{state.failures} times in a row" if state.failures > 1 else "once"
-        detail = f" ({state.last['detail']})" if state.last.get("detail") else ""
-        return Condition(f"failed {name}", "failed", f"{name} failed {times}: {result}{detail}", name)
+        return Condition(f"failed {name}", "failed", f"{name} failed {times}: {result}{_how(state)}", name)
     if result == Result.MISSED:
         return Condition(f"missed {name}", "missed", f"{name} missed a slot: {state.last.get('detail', '')}", name)
     return None
+
+
+def _how(state: EntryState) -> str:
+    """Exit code and detail of the newest failure, and the node that the last ones share."""
+    last, node = state.last, shared_node(state.nodes)
+    known = [f"exit {last['exit_code']}"] if last.get("exit_code") else []
+    known += [f"signal {last['signal']}"] if last.get("signal") else []
+    known += [str(last["detail"])] if last.get("detail") else []
+    said = f" ({', '.join(known)})" if known else ""
+    return said + (f"; each time on {node}: if it is at fault, add #SBATCH --exclude={node}" if node else "")
 
 
 def _is_over_budget(outcome: Outcome) -> bool:
@@ -97,9 +122,9 @@ def _is_over_budget(outcome: Outcome) -> bool:
 
 
 def events(
-    world: World, outcomes: Iterable[Outcome], stopped: Mapping[str, Sequence[str]], known: Known
+    world: World, outcomes: Sequence[Outcome], stopped: Mapping[str, Sequence[str]], known: Known
 ) -> list[Alert]:
-    """What happened once: a link that a tick had to submit was lost before, for links submit their own successors.
+    """What happened once: a lost link that was replaced; slots that were missed though the entry ran on.
 
     And what a switch stopped that people have been told of already (`known`).
     """
@@ -108,13 +133,36 @@ def events(
         for switch in world.switches
         if switch.path in stopped and _subject(switch) in known
     ]
-    return later + [
-        Alert("once", "chain", f"the chain was mended: {o.decision.why}; job {o.job_id} was submitted")
-        for o in outcomes
-        if isinstance(o.decision, model.SubmitLink)
-        and o.done is Done.OK
-        and o.decision.kind == "successor"
-        and world.chain.self_id
+    return [*later, *_mended(world, outcomes), *_missed(outcomes)]
+
+
+def _mended(world: World, outcomes: Sequence[Outcome]) -> list[Alert]:
+    """Links submit their own successors: where a tick had to, or the spare had to go on, one was lost."""
+    for each in outcomes:
+        decision = each.decision
+        if isinstance(decision, model.SubmitLink) and each.done is Done.OK and _was_lost(decision):
+            text = f"the chain was mended: {decision.why}; job {each.job_id} was submitted"
+            return [Alert("once", "chain", text, since=world.now)]
+    chain, live = world.chain, {job.id for job in world.queue.jobs if job.live} if world.queue else set()
+    lost = chain.successor_seen
+    if world.queue and chain.self_id and chain.self_id == chain.spare_seen and lost not in {"", *live}:
+        text = f"the chain was mended: job {lost} did not come, and its spare, job {chain.self_id}, went on"
+        return [Alert("once", "chain", text, since=world.now)]
+    return []
+
+
+def _was_lost(link: model.SubmitLink) -> bool:
+    """Not one more that waits ahead, nor one with a new text in an old one's place."""
+    return link.kind == SUCCESSOR and link.why.startswith("there is no")
+
+
+def _missed(outcomes: Sequence[Outcome]) -> list[Alert]:
+    """Of entries that run on in the same tick: the condition of those that do not says it already."""
+    runs_on = {o.decision.entry.name for o in outcomes if isinstance(o.decision, model.Submit)}
+    return [
+        Alert("once", "missed", f"{d.entry.name}: {d.detail}", d.entry.name, d.slot)
+        for d in (outcome.decision for outcome in outcomes)
+        if isinstance(d, model.UseUp) and d.result is Result.MISSED and d.entry.name in runs_on
     ]
 
 
@@ -138,6 +186,25 @@ def told(standing: Iterable[Condition], known: Known, now: int) -> tuple[list[Al
             text = f"fine again: {subject}"
             alerts.append(Alert("over", str(row.get("kind", "")), text, str(row.get("entry", "")), now))
     return alerts, kept
+
+
+def gathered(alerts: Sequence[Alert]) -> list[Alert]:
+    """A night on which everything fails is told in a few messages: many of one kind and phase become one."""
+    found: list[Alert] = []
+    kinds: dict[tuple[str, str], list[Alert]] = {}
+    for each in alerts:
+        kinds.setdefault((each.phase, each.kind), []).append(each)
+    for (phase, kind), some in kinds.items():
+        if len(some) <= _APART:
+            found += some
+            continue
+        named = "\n".join(each.text for each in some[:_LISTED])
+        more = f"\nand {len(some) - _LISTED} more" if len(some) > _LISTED else ""
+        entries = tuple(each.entry for each in some if each.entry)
+        known = [each.since for each in some if each.since is not None]
+        text = f"{len(some)} at once ({kind}):\n{named}{more}"
+        found.append(Alert(phase, kind, text, since=min(known, default=None), entries=entries))
+    return found
 
 
 def _number(value: object, default: int) -> int:

@@ -266,6 +266,7 @@ class EntryState:
     settled: str = ""  # the newest claim known to be settled: not opened again
     failures: int = 0  # in a row
     successes: int = 0  # in a row
+    nodes: tuple[str, ...] = ()  # that the last failures in a row ran on, the newest last
     suspended: int | None = None  # since
     previous_success: int | None = None  # slot
     last: Mapping[str, object] = field(default_factory=dict)  # the newest history row, for status
@@ -491,6 +492,7 @@ class ChainFacts:
     resting: str = ""  # an administrator's word, in words; "" while it goes on
     no_spare: str = ""  # why there can be none (two submit slots), in words
     successor_seen: str = ""  # job id that the last tick left as successor
+    spare_seen: str = ""
     prequeue: int = 1  # successors wanted at once
     resident: bool = False  # links run the daemon until their successor starts (`start --daemon`)
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cronhpc.core.model import ENDED, FAILURES, Ending, EntryState, Result
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from cronhpc.core.model import Claim, Entry, Job, World
 
 _RESULTS = {
@@ -24,6 +27,8 @@ _RESULTS = {
 }
 _LAUNCH_FAILED = 53  # slurmd could not start the script: its log folder or working folder is missing
 _LONGEST_BACKOFF = 2**10
+_MOST_NODES = 10_000  # of one range
+_LAST_NODES, _FEW = 5, 2  # failures whose nodes are remembered; fewer than a few tell nothing
 
 
 def ending_of(job: Job | None, accounted: Ending | None) -> Ending:
@@ -83,13 +88,51 @@ def counted(state: EntryState, entry: Entry | None, ending: Ending, slot: int, n
     """The streaks after one more run; a killed or cancelled one counts neither way, one to be retried not yet."""
     if ending.result is Result.OK:
         newest = max(slot, state.previous_success or 0)
-        return replace(state, failures=0, successes=state.successes + 1, previous_success=newest)
-    if ending.result not in FAILURES or not final:
+        return replace(state, failures=0, nodes=(), successes=state.successes + 1, previous_success=newest)
+    if ending.result not in FAILURES:
+        return state
+    if ending.node:
+        state = replace(state, nodes=(*state.nodes, ending.node)[-_LAST_NODES:])
+    if not final:
         return state
     failures = state.failures + 1
     limit = entry.policies.suspend_after if entry else None
     suspended = state.suspended or (now if limit and failures >= limit else None)
     return replace(state, failures=failures, successes=0, suspended=suspended)
+
+
+def shared_node(nodes: Sequence[str]) -> str:
+    """The one node that every one of the last failures ran on; "" where there are none such, or several.
+
+    `nodes`: as Slurm writes lists of nodes, "cpu2" or "cpu[1-3,7]", one a failure.
+    """
+    if len(nodes) < _FEW:
+        return ""
+    common = set.intersection(*(set(hosts(each)) for each in nodes))
+    return common.pop() if len(common) == 1 else ""
+
+
+def hosts(text: str) -> list[str]:
+    """The nodes in a list as Slurm writes it: "cpu[08-10],gpu1" is cpu08, cpu09, cpu10 and gpu1.
+
+    What cannot be read as such stands for itself.
+    """
+    found: list[str] = []
+    for word in re.findall(r"(?:\[[^\]]*\]?|[^,\[])+", text):
+        start, bracket, rest = word.partition("[")
+        numbers, closed, end = rest.partition("]")
+        if not bracket or not closed or "[" in end:
+            found.append(word)
+            continue
+        found += [f"{start}{number}{end}" for part in numbers.split(",") for number in _numbers(part)]
+    return found
+
+
+def _numbers(part: str) -> list[str]:
+    first, dash, last = part.partition("-")
+    if not (dash and first.isdecimal() and last.isdecimal()) or int(last) - int(first) > _MOST_NODES:
+        return [part]
+    return [f"{number:0{len(first)}d}" for number in range(int(first), int(last) + 1)]
 
 
 def live_runs(world: World, entry: str) -> tuple[Claim, ...]:

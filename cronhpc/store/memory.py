@@ -83,6 +83,8 @@ def watermarks(path: Path) -> Mapping[str, int]:
 def _state(row: object) -> EntryState:
     if not isinstance(row, dict):
         return _EMPTY
+    if "nodes" in row:
+        row = {**row, "nodes": tuple(row["nodes"])}
     try:
         return EntryState(**row)
     except TypeError:  # a field that this version does not know, in a format that it should: leave it
@@ -91,7 +93,9 @@ def _state(row: object) -> EntryState:
 
 
 def _row(state: EntryState) -> dict[str, Any]:
-    return {name: value for name in EntryState.__slots__ if (value := getattr(state, name)) not in (None, 0, "", {})}
+    return {
+        name: value for name in EntryState.__slots__ if (value := getattr(state, name)) not in (None, 0, "", {}, ())
+    }
 
 
 # --- the cache of parsed files -------------------------------------------------------------------------------------

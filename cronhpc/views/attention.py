@@ -86,6 +86,7 @@ def _failed(entry: Mapping[str, Any], last: Mapping[str, Any]) -> Facts:
     code = f", exit {last['exit_code']}" if last["exit_code"] else ""
     signal = f", signal {last['signal']}" if last["signal"] else ""
     detail = f" ({text.one_line(last['detail'])})" if last["detail"] else ""
+    detail += f", each time on {text.clean(entry['bad_node'])}" if entry.get("bad_node") else ""
     mend = text.command("logs", entry["name"]) if last["job"] else text.command("status", entry["name"])
     return _row("failed", entry["name"], f"{result}{streak}{code}{signal}{detail}", mend, when="last", at=last["slot"])
 

@@ -149,6 +149,9 @@ def _last(entry: Mapping[str, Any], style: Style) -> Iterator[str]:
             yield f"It has not run yet. Now: {text.command('run', entry['name'])}"
         return
     yield _last_sentence(last, style)
+    if entry.get("bad_node") and entry["failures"]:
+        node = text.clean(entry["bad_node"])
+        yield f"Its last failures all ran on {node}. If that node is at fault, add: #SBATCH --exclude={node}"
     streak = _streak(entry)
     log = f"Its log: {text.clean(last['log'])} ({text.command('logs', entry['name'])})" if last["log"] else ""
     if streak or log:

@@ -21,6 +21,7 @@ from cronhpc.core.model import (
     Wait,
     entry_id,
 )
+from cronhpc.core.outcome import shared_node
 from cronhpc.views import attention, chain, runs
 from cronhpc.views.times import iso
 
@@ -194,6 +195,7 @@ class _Found:
             "last": self._last(entry, name, state),
             "successes": state.successes,
             "failures": state.failures,
+            "bad_node": shared_node(state.nodes),
             "suspended": iso(state.suspended),
             "suspend_after": entry.policies.suspend_after,
             "overlap": entry.policies.overlap,

@@ -1,0 +1,218 @@
+"""What an end means: results, streaks, retries, suspension, and the node that failures share."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cronhpc.core.model import FAILURES, ClaimState, Ending, EntryState, Result
+from cronhpc.core.outcome import counted, ending_of, hosts, retry_at, shared_node
+from tests.worlds import at, claim, entry, job
+
+NOW = at("14:00")
+
+# --- what is known of an end ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("state", "more", "result", "detail"),
+    [
+        pytest.param("COMPLETED", {}, Result.OK, "", id="it went well"),
+        pytest.param("FAILED", {"exit_code": 3, "reason": "NonZeroExitCode"}, Result.FAILED, "", id="an exit code"),
+        pytest.param("FAILED", {"signal": 9}, Result.FAILED, "", id="a signal"),
+        pytest.param("TIMEOUT", {"reason": "TimeLimit"}, Result.TIMEOUT, "", id="its time limit"),
+        pytest.param("DEADLINE", {}, Result.TIMEOUT, "", id="its deadline"),
+        pytest.param("OUT_OF_MEMORY", {}, Result.OUT_OF_MEMORY, "", id="its memory"),
+        pytest.param("NODE_FAIL", {}, Result.NODE_FAIL, "", id="its node"),
+        pytest.param("BOOT_FAIL", {}, Result.NODE_FAIL, "", id="a node that did not boot"),
+        pytest.param("CANCELLED", {}, Result.CANCELLED, "", id="cancelled"),
+        pytest.param("PREEMPTED", {}, Result.CANCELLED, "", id="preempted"),
+        pytest.param("SPECIAL_EXIT", {}, Result.UNKNOWN, "", id="a state that nobody has heard of"),
+        pytest.param("FAILED", {"reason": "JobLaunchFailure"}, Result.FAILED, "no log was produced", id="no launch"),
+        pytest.param("FAILED", {"exit_code": 53}, Result.FAILED, "no log was produced", id="no launch, by its code"),
+        pytest.param("TIMEOUT", {"reason": "Odd"}, Result.TIMEOUT, "Odd", id="a reason worth telling"),
+    ],
+)
+def test_an_end_as_the_queue_remembers_it(state: str, more: dict[str, Any], result: Result, detail: str) -> None:
+    ending = ending_of(job(7, state, nodes="cpu1", **more), None)
+    assert ending.result is result
+    assert detail in ending.detail
+    assert bool(ending.detail) == bool(detail)
+
+
+def test_nobody_knows_is_said() -> None:
+    assert ending_of(None, None).result is Result.UNKNOWN
+
+
+def test_accounting_beats_the_queue_which_fills_its_gaps() -> None:
+    seen = job(7, "CANCELLED", submitted=1, start=2, ended=3, nodes="cpu1")
+    ending = ending_of(seen, Ending(Result.FAILED, 2, detail="cancelled by 0"))
+    assert ending == Ending(Result.FAILED, 2, submitted=1, started=2, ended=3, node="cpu1", detail="cancelled by 0")
+
+
+def test_a_job_that_never_ran_has_no_start() -> None:
+    assert ending_of(job(7, "CANCELLED", start=5, ended=5), None).started is None
+
+
+# --- retries -------------------------------------------------------------------------------------------------------
+
+
+def retried(
+    result: Result, attempt: int = 1, *, by_hand: bool = False, deadline: int | None = None, **more: int
+) -> int:
+    """Seconds until a further attempt is due, by an entry with two retries; -1: there is none."""
+    policies = {"retries": 2, "retry_delay": 60, **more}
+    one = claim("e", "13:00", ClaimState.RELEASED, "7", attempt)
+    one = replace(one, key=replace(one.key, by_hand=by_hand))
+    due = retry_at(entry("e", **policies), one, Ending(result, ended=NOW), deadline, NOW)
+    return -1 if due is None else due - NOW
+
+
+@pytest.mark.parametrize("result", list(Result))
+def test_only_failures_are_tried_again(result: Result) -> None:
+    """A killed run is not a failed one; what sbatch refused for good would be refused again."""
+    again = result in FAILURES and result is not Result.REFUSED
+    assert retried(result) == (60 if again else -1)
+
+
+@pytest.mark.parametrize(
+    ("attempt", "more", "seconds"),
+    [
+        pytest.param(1, {}, 60, id="the delay"),
+        pytest.param(2, {}, 120, id="twice as long after the second"),
+        pytest.param(3, {}, -1, id="two retries are three attempts"),
+        pytest.param(3, {"retries": 9}, 240, id="it doubles on"),
+        pytest.param(1, {"retries": 0}, -1, id="none by default"),
+        pytest.param(1, {"retry_delay": 0}, 0, id="at once"),
+        pytest.param(40, {"retries": 99}, 60 * 1024, id="not for ever longer"),
+    ],
+)
+def test_the_delay(attempt: int, more: dict[str, int], seconds: int) -> None:
+    assert retried(Result.FAILED, attempt, **more) == seconds
+
+
+@pytest.mark.parametrize(
+    ("deadline", "seconds"),
+    [(NOW + 60, 60), (NOW + 59, -1), (None, 60)],
+    ids=["just in time", "too late", "no deadline"],
+)
+def test_a_retry_beyond_the_deadline_is_none(deadline: int | None, seconds: int) -> None:
+    assert retried(Result.FAILED, deadline=deadline) == seconds
+
+
+def test_a_run_by_hand_is_not_tried_again() -> None:
+    assert retried(Result.FAILED, by_hand=True) == -1
+
+
+def test_an_entry_that_is_gone_is_not_tried_again() -> None:
+    one = claim("e", "13:00", ClaimState.RELEASED, "7")
+    assert retry_at(None, one, Ending(Result.FAILED), None, NOW) is None
+
+
+def test_an_end_long_ago_is_tried_again_now() -> None:
+    one = claim("e", "13:00", ClaimState.RELEASED, "7")
+    assert (
+        retry_at(entry("e", retries=1, retry_delay=60), one, Ending(Result.FAILED, ended=NOW - 999), None, NOW) == NOW
+    )
+
+
+# --- streaks and suspension ----------------------------------------------------------------------------------------
+
+
+def after(results: str, suspend_after: int | None = None) -> EntryState:
+    """The state after ends: F failed, K killed, C cancelled, U unknown, R a failure that is tried again, . went well."""
+    kinds = {"F": Result.FAILED, "R": Result.FAILED, "K": Result.KILLED, "C": Result.CANCELLED, "U": Result.UNKNOWN}
+    state = EntryState()
+    for n, letter in enumerate(results):
+        ending = Ending(kinds.get(letter, Result.OK), node=f"cpu{n}")
+        state = counted(state, entry("e", suspend_after=suspend_after), ending, NOW + n, NOW + n, final=letter != "R")
+    return state
+
+
+@pytest.mark.parametrize(
+    ("results", "failures", "successes"),
+    [
+        ("", 0, 0),
+        ("...", 0, 3),
+        ("..F", 1, 0),
+        ("FF.", 0, 1),
+        ("FKF", 2, 0),
+        (".K.", 0, 2),
+        (".C.", 0, 2),
+        ("FUF", 2, 0),
+        (".R.", 0, 2),
+        ("RRF", 1, 0),
+    ],
+)
+def test_a_streak_counts_what_tells_something(results: str, failures: int, successes: int) -> None:
+    state = after(results)
+    assert (state.failures, state.successes) == (failures, successes)
+
+
+@pytest.mark.parametrize(
+    ("results", "limit", "suspended"),
+    [
+        pytest.param("F" * 50, None, None, id="off by default: a watcher whose exit 1 means alert stays for ever"),
+        pytest.param("FF", 3, None, id="not yet"),
+        pytest.param("FFF", 3, NOW + 2, id="the third in a row"),
+        pytest.param("FF.FF", 3, None, id="a success between"),
+        pytest.param("FKFKF", 3, NOW + 4, id="killed ones count neither way"),
+        pytest.param("RRRF", 3, None, id="attempts of one slot are one failure"),
+        pytest.param("FFFFF", 3, NOW + 2, id="since the third, not since the last"),
+    ],
+)
+def test_suspension(results: str, limit: int | None, suspended: int | None) -> None:
+    assert after(results, limit).suspended == suspended
+
+
+# --- a node that failures share ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("nodes", "shared"),
+    [
+        pytest.param((), "", id="no failure"),
+        pytest.param(("cpu2",), "", id="one failure blames no node"),
+        pytest.param(("cpu2", "cpu2"), "cpu2", id="two on one node"),
+        pytest.param(("cpu2", "cpu1"), "", id="two nodes"),
+        pytest.param(("cpu[1-4]", "cpu[4-8]"), "cpu4", id="two jobs of many nodes that share one"),
+        pytest.param(("cpu[1-4]", "cpu[3-8]"), "", id="they share two: neither is named"),
+        pytest.param(("gpu1", "cpu1,gpu1", "gpu1"), "gpu1", id="a list without brackets"),
+    ],
+)
+def test_the_node_that_the_last_failures_share(nodes: tuple[str, ...], shared: str) -> None:
+    assert shared_node(nodes) == shared
+
+
+def test_nodes_are_remembered_while_it_fails_and_only_the_last_ones() -> None:
+    assert after("F" * 8).nodes == ("cpu3", "cpu4", "cpu5", "cpu6", "cpu7")
+    assert after("FR").nodes == ("cpu0", "cpu1"), "an attempt that is tried again tells of its node as well"
+    assert after("FF.").nodes == ()
+    assert after("FK").nodes == ("cpu0",)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("", []),
+        ("cpu1", ["cpu1"]),
+        ("cpu1,gpu2", ["cpu1", "gpu2"]),
+        ("cpu[1-3]", ["cpu1", "cpu2", "cpu3"]),
+        ("cpu[08-10,12],gpu1", ["cpu08", "cpu09", "cpu10", "cpu12", "gpu1"]),
+        ("r[1-2]n1", ["r1n1", "r2n1"]),
+        ("cpu[1-99999999]", ["cpu1-99999999"]),
+        ("cpu[1-", ["cpu[1-"]),
+        ("r[1-2]n[3-4]", ["r[1-2]n[3-4]"]),
+    ],
+)
+def test_a_list_of_nodes(text: str, names: list[str]) -> None:
+    assert hosts(text) == names
+
+
+@given(st.text(st.sampled_from("cpu[]-,019"), max_size=30))
+def test_any_text_is_taken_as_a_list(text: str) -> None:
+    assert all(hosts(text)) or not text.strip(",")
