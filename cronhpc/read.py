@@ -371,6 +371,7 @@ def chain_facts(site: Site, memory: Memory, link: str, now: int) -> ChainFacts:
         resting=resting(site.paths),
         no_spare=str(meta.get("no_spare", "")) if now - int(meta.get("no_spare_at", 0)) < _SPARE_AGAIN else "",
         successor_seen=str(meta.get("successor", "")),
+        spare_seen=str(meta.get("spare", "")),
         prequeue=int(how.get("prequeue", 1)),
     )
 
