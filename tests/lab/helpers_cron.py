@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import getpass
 import shutil
 import sys
 import time
@@ -19,6 +20,7 @@ from cronhpc.read import open_site
 from cronhpc.store import history, scheduler
 from cronhpc.store.claims import Claims
 from tests.lab.conftest import Lab
+from tests.lab.helpers_team import LIBRARIES, PYTHON
 
 DRIVE = Path(__file__).with_name("helpers_drive.py")
 DAY = 86400
@@ -47,7 +49,8 @@ class Cron:
 
     def argv(self, what: str, now: int, *more: str) -> list[str]:
         """The command that drives one pass at `now`."""
-        return [sys.executable, str(DRIVE), what, str(self.root), str(now), *more]
+        python = sys.executable if self.user in {None, getpass.getuser()} else PYTHON
+        return ["env", f"PYTHONPATH={LIBRARIES}", python, str(DRIVE), what, str(self.root), str(now), *more]
 
     def drive(self, what: str, now: int, *more: str, check: bool = True, **options: object) -> str:
         """Run one pass at `now`; what it printed."""
@@ -159,6 +162,11 @@ def judge(
     """
     times = times or dict.fromkeys("abc", 1)
     return [*_judge_runs(cron, times, results), *_judge_queue(cron, queue), *_judge_state(cron)]
+
+
+def judge_after(cron: Cron) -> list[str]:
+    """The same without the runs: those the caller counts."""
+    return [*_judge_queue(cron, cron.lab.squeue()), *_judge_state(cron)]
 
 
 def _judge_runs(cron: Cron, times: Mapping[str, int], results: frozenset[str]) -> Iterable[str]:

@@ -7,16 +7,21 @@ those, a program stands in front of Slurm's on PATH that runs the k-th call of i
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import signal
 import stat
 import subprocess
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+
+import pytest
 
 from tests.lab.conftest import Lab
 from tests.lab.helpers_cron import Cron, finish, judge
@@ -160,6 +165,29 @@ def points_of_a_command(cron: Cron, program: str, nth: int, after: int = 10) -> 
             counts[found[1]] += 1
             points.append(Point(found[1], "signal=KILL", counts[found[1]], program, nth))
     return points
+
+
+@contextmanager
+def stopped(cron: Cron, point: Point, after: int = 10) -> Iterator[None]:
+    """A tick that is stopped (SIGSTOP) at `point` for the length of a `with`, and then goes on to its end."""
+    log = cron.root.parent / "strace.log"
+    argv = [*_strace(point, log), *cron.argv("tick", cron.slot + after)]
+    with subprocess.Popen(argv, env=cron.lab.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as tick:
+        pid = cron.lab.wait_for(lambda: _stopped(log) or (tick.poll() is not None and -1))
+        try:
+            yield
+        finally:
+            if pid > 0:
+                os.kill(pid, signal.SIGCONT)
+            said, _ = tick.communicate(timeout=90)
+    if "Traceback" in said:
+        pytest.fail(f"{point}: {said}")
+
+
+def _stopped(log: Path) -> int:
+    """The process that strace has seen stopping."""
+    lines = log.read_text(encoding="utf-8", errors="replace").splitlines() if log.exists() else []
+    return next((int(line.split()[0]) for line in lines if "stopped by SIGSTOP" in line), 0)
 
 
 @dataclass

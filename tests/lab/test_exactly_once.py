@@ -10,15 +10,19 @@ from __future__ import annotations
 import os
 import random
 import sys
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from cronhpc.core.model import ClaimState, Key
+from cronhpc.store.claims import Claims
 from tests.lab.conftest import Lab, start, stop
-from tests.lab.helpers_cron import Cron, give_a_past, make
+from tests.lab.helpers_cron import DAY, Cron, finish, give_a_past, judge, judge_after, make
 from tests.lab.helpers_points import (
     PROCESS,
     STATE,
@@ -27,6 +31,7 @@ from tests.lab.helpers_points import (
     Walked,
     points_of_a_command,
     points_of_a_tick,
+    stopped,
     walk,
 )
 
@@ -141,3 +146,142 @@ def test_the_tick_that_mends_is_killed_as_well_and_ended_jobs_vanish_at_once(
     walked = walk(forgetful, rows, fresh, frozenset({"ok", "ended, outcome unknown"}))
     tell(f"killed twice, seed {seed}", walked)
     assert walked.wrong == []
+
+
+# --- each step of the two phases, by hand ---------------------------------------------------------------------------
+
+
+def claimed(cron: Cron) -> Key:
+    key = Key("a", cron.slot)
+    assert Claims(cron.root / "state" / "claims").make(key, "a", "a scheduler that died", cron.slot + 5)
+    return key
+
+
+def submitted(cron: Cron, *options: str) -> str:
+    """A held job as sbatch leaves it: with the token, and nothing of it on the disk."""
+    token = f"cronhpc={cron.id}/{Key('a', cron.slot)}"
+    variables = f"CRONHPC_SLOT=x,CRONHPC_DIR={cron.root},CRONHPC_ENTRY=a"
+    script = str(cron.root / "cron.d" / "a.slurm")
+    log = f"--output={cron.root}/log/%j.out"
+    return cron.lab.submit("--hold", f"--comment={token}", f"--export=ALL,{variables}", log, *options, script)
+
+
+def died_after(cron: Cron, step: str) -> None:
+    claims = Claims(cron.root / "state" / "claims")
+    key = claimed(cron)
+    jobs = []
+    if step != "the claim was made":
+        jobs = [submitted(cron) for _ in range(3 if "three" in step else 1)]
+    if step.startswith(("the id", "the release", "a twin")):
+        assert claims.record(key, jobs[0], cron.slot + 6)
+    if step == "a twin came late":
+        submitted(cron)
+    if step.startswith("the release"):
+        assert claims.step(key, ClaimState.RELEASING)
+    if step == "the release was sent":
+        cron.lab.run(["scontrol", "release", jobs[0]])
+    if step == "the release was sent, and the run has ended":
+        cron.lab.run(["scontrol", "release", jobs[0]])
+        cron.wait_quiet()
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        "the claim was made",
+        "sbatch had returned",
+        "sbatch had submitted three times",
+        "the id was recorded",
+        "a twin came late",
+        "the release was announced",
+        "the release was sent",
+        "the release was sent, and the run has ended",
+    ],
+)
+def test_a_scheduler_died_when(cluster: Lab, tmp_path: Path, step: str) -> None:
+    cron = make(cluster, tmp_path / "cron")
+    died_after(cron, step)
+    for after in (20, 60, 120, 180):
+        cron.tick(after)
+        cron.wait_quiet()
+    assert judge(cron, cluster.squeue()) == []
+
+
+SCRIPTS = {
+    "its own comment with a bar": ("#SBATCH --comment='mine | and yours'", 1),
+    "arrays": ("#SBATCH --array=1-3", 3),
+    "its own begin": ("#SBATCH --begin=now+1", 1),
+    "wait": ("#SBATCH --wait", 1),
+}
+
+
+@pytest.mark.parametrize(("directive", "runs"), SCRIPTS.values(), ids=SCRIPTS)
+def test_a_script_with(cluster: Lab, tmp_path: Path, directive: str, runs: int) -> None:
+    cron = make(cluster, tmp_path / "cron", names="a", directives=directive)
+    cron.tick()
+    finish(cron)
+    assert judge(cron, cluster.squeue(), {"a": runs}) == []
+
+
+def test_a_script_that_holds_itself_is_left_held_until_its_owner_releases_it(cluster: Lab, tmp_path: Path) -> None:
+    cron = make(cluster, tmp_path / "cron", names="a", directives="#SBATCH --hold")
+    for after in (10, 130, 250):
+        cron.tick(after)
+    (held,) = cron.runs()
+    assert held["reason"] == "JobHeldUser"
+    cluster.run(["scontrol", "release", held["id"]])
+    finish(cron, (370, 490))
+    assert judge(cron, cluster.squeue(), {"a": 1}) == []
+
+
+# --- several at once ------------------------------------------------------------------------------------------------
+
+
+def test_a_tick_stopped_at_any_of_its_calls_while_others_finish_the_slot_and_archive_it(
+    cluster: Lab, tmp_path: Path, tell: Callable[[str, Walked], None]
+) -> None:
+    fresh = maker(cluster, tmp_path)
+    points = points_of_a_tick(fresh("recorded"), "signal=STOP", f"{STATE},{PROCESS}")
+    began = time.monotonic()
+    rows = sample(points, 3)
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(lambda each: overtaken(fresh(f"point{each[0]}"), each[1][0]), enumerate(rows)))
+    wrong = [each for row in found for each in row]
+    tell("a tick overtaken", Walked(len(rows), len(rows), wrong, time.monotonic() - began))
+    assert wrong == []
+
+
+def overtaken(cron: Cron, point: Point) -> list[str]:
+    """A tick is stopped at `point`; others come, also on the next day; then it goes on."""
+    with stopped(cron, point):
+        for after in (20, 200, DAY + 10, DAY + 200, DAY + 320):
+            cron.tick(after)
+            cron.wait_quiet()
+    cron.wait_quiet()
+    for after in (DAY + 440, DAY + 560):
+        cron.tick(after)
+        cron.wait_quiet()
+    ran = cron.ran()
+    wrong = [] if all(len(slots) == len(set(slots)) == 2 for slots in ran.values()) and len(ran) == 3 else [str(ran)]
+    return [f"{point}: {each}" for each in (*wrong, *judge_after(cron))]
+
+
+@pytest.mark.parametrize("lease", [True, False], ids=["with a lease", "where the disk gives no lease"])
+def test_four_ticks_and_a_run_at_once_make_one_job_a_slot(cluster: Lab, tmp_path: Path, lease: bool) -> None:  # noqa: FBT001 - a situation
+    for turn in range(10 if EVERY else 4):
+        cron = make(cluster, tmp_path / f"turn{turn}" / "cron")
+        if not lease:
+            (cron.root / "state" / "lease").mkdir()
+        commands = [cron.argv("tick", cron.slot + 10 + n) for n in range(4)]
+        commands.append(cron.argv("run", cron.slot + 12, "a"))
+        processes = [cluster.popen(argv) for argv in commands]
+        said = [process.communicate(timeout=90) for process in processes]
+        assert {process.returncode for process in processes} <= {0, 3}, said
+        if not lease:
+            (cron.root / "state" / "lease").rmdir()
+        cron.tick(30)
+        finish(cron)
+        ran = cron.ran()
+        assert {name: len(slots) for name, slots in ran.items()} == {"a": 2, "b": 1, "c": 1}
+        assert len(set(ran["a"])) == 2  # the slot, and the instant that `run` was asked at
+        assert judge_after(cron) == []
