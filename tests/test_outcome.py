@@ -62,10 +62,10 @@ def test_a_job_that_never_ran_has_no_start() -> None:
 
 
 def retried(
-    result: Result, attempt: int = 1, *, by_hand: bool = False, deadline: int | None = None, **more: int
+    result: Result, attempt: int = 1, *, by_hand: bool = False, deadline: int | None = None, **more: Any
 ) -> int:
     """Seconds until a further attempt is due, by an entry with two retries; -1: there is none."""
-    policies = {"retries": 2, "retry_delay": 60, **more}
+    policies: dict[str, Any] = {"retries": 2, "retry_delay": 60, **more}
     one = claim("e", "13:00", ClaimState.RELEASED, "7", attempt)
     one = replace(one, key=replace(one.key, by_hand=by_hand))
     due = retry_at(entry("e", **policies), one, Ending(result, ended=NOW), deadline, NOW)
@@ -91,7 +91,7 @@ def test_only_failures_are_tried_again(result: Result) -> None:
         pytest.param(40, {"retries": 99}, 60 * 1024, id="not for ever longer"),
     ],
 )
-def test_the_delay(attempt: int, more: dict[str, int], seconds: int) -> None:
+def test_the_delay(attempt: int, more: dict[str, Any], seconds: int) -> None:
     assert retried(Result.FAILED, attempt, **more) == seconds
 
 
@@ -124,7 +124,7 @@ def test_an_end_long_ago_is_tried_again_now() -> None:
 
 
 def after(results: str, suspend_after: int | None = None) -> EntryState:
-    """The state after ends: F failed, K killed, C cancelled, U unknown, R a failure that is tried again, . went well."""
+    """The state after ends: Failed, Killed, Cancelled, Unknown, R a failure that is tried again, . went well."""
     kinds = {"F": Result.FAILED, "R": Result.FAILED, "K": Result.KILLED, "C": Result.CANCELLED, "U": Result.UNKNOWN}
     state = EntryState()
     for n, letter in enumerate(results):
@@ -213,6 +213,8 @@ def test_a_list_of_nodes(text: str, names: list[str]) -> None:
     assert hosts(text) == names
 
 
-@given(st.text(st.sampled_from("cpu[]-,019"), max_size=30))
-def test_any_text_is_taken_as_a_list(text: str) -> None:
-    assert all(hosts(text)) or not text.strip(",")
+@given(st.lists(st.tuples(st.integers(1, 200), st.integers(0, 20)), min_size=1, max_size=5))
+def test_ranges_are_every_node_in_them(ranges: list[tuple[int, int]]) -> None:
+    text = ",".join(f"{first}-{first + more}" if more else f"{first}" for first, more in ranges)
+    names = [f"n{number}" for first, more in ranges for number in range(first, first + more + 1)]
+    assert hosts(f"n[{text}]") == names
