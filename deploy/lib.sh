@@ -73,12 +73,17 @@ unpacked_package() { # PACKAGE FOLDER
 
 # pip trusts the machine's certificates; where there are none, Debian's own are used.
 bring_certificates() { # FOLDER
-  [ -e /etc/ssl/certs/ca-certificates.crt ] || [ -e /etc/pki/tls/certs/ca-bundle.crt ] && return
+  local settings
+  for settings in /etc/pip.conf "$HOME"/.pip/pip.conf "${XDG_CONFIG_HOME:-$HOME/.config}"/pip/pip.conf; do
+    if grep -qs '^ *cert *=' "$settings"; then return; fi
+  done
   [ -z "${PIP_CERT-}${SSL_CERT_FILE-}${REQUESTS_CA_BUNDLE-}" ] || return 0
-  ! grep -qsE '^ *cert *=' /etc/pip.conf "$HOME"/.pip/pip.conf "${XDG_CONFIG_HOME:-$HOME/.config}/pip/pip.conf" || return 0
-  unpacked_package ca-certificates "$1/certificates" || return 0
-  cat "$1"/certificates/usr/share/ca-certificates/*/*.crt >"$1/certificates.pem"
-  rm -rf "$1/certificates"
+  [ ! -e /etc/ssl/certs/ca-certificates.crt ] && [ ! -e /etc/pki/tls/certs/ca-bundle.crt ] || return 0
+  if [ ! -s "$1/certificates.pem" ]; then
+    unpacked_package ca-certificates "$1/certificates" || return 0
+    cat "$1"/certificates/usr/share/ca-certificates/*/*.crt >"$1/certificates.pem"
+    rm -rf "$1/certificates"
+  fi
   export PIP_CERT=$1/certificates.pem
 }
 
