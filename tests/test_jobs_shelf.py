@@ -9,8 +9,11 @@ from pathlib import Path
 
 import pytest
 
+import alerts
+import memory
 import shelf
-from shelf import Alert, Broken, Told
+from alerts import Alert, Told
+from shelf import Broken
 
 NOW = 1795784840.0
 HOUR = 3600
@@ -46,12 +49,12 @@ NEWS = {
 }
 
 
-@pytest.mark.parametrize(("told", "alerts", "unknown", "again", "expected"), NEWS.values(), ids=NEWS)
-def test_news(told: dict[str, Told], alerts: list[Alert], unknown: list[str], again: int, expected: list[str]) -> None:
-    lines, after = shelf.news(told, alerts, frozenset(unknown), now=NOW, again=again)
+@pytest.mark.parametrize(("told", "wrong", "unknown", "again", "expected"), NEWS.values(), ids=NEWS)
+def test_news(told: dict[str, Told], wrong: list[Alert], unknown: list[str], again: int, expected: list[str]) -> None:
+    lines, after = alerts.news(told, wrong, frozenset(unknown), now=NOW, again=again)
     assert lines == expected
-    assert set(after) == {alert.key for alert in alerts} | set(unknown)
-    assert shelf.news(after, alerts, frozenset(unknown), now=NOW + 1)[0] == [], "and never twice"
+    assert set(after) == {alert.key for alert in wrong} | set(unknown)
+    assert alerts.news(after, wrong, frozenset(unknown), now=NOW + 1)[0] == [], "and never twice"
 
 
 @pytest.fixture
@@ -65,37 +68,37 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_the_exit_code_says_how_it_stands_however_often_it_was_told(
     home: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert shelf.tell("job", [FULL], now=NOW) == shelf.ALERT
+    assert alerts.tell("job", [FULL], now=NOW) == shelf.ALERT
     assert capsys.readouterr().out == "ALERT: / is 96 % full\n"
-    assert shelf.tell("job", [FULL], now=NOW + 2 * HOUR) == shelf.ALERT
+    assert alerts.tell("job", [FULL], now=NOW + 2 * HOUR) == shelf.ALERT
     assert capsys.readouterr().out == "still: / is 96 % full (told 2h ago)\n"
-    assert shelf.tell("job", [], now=NOW + 3 * HOUR, fine={"/ space": "/ is 50 % full"}) == shelf.FINE
+    assert alerts.tell("job", [], now=NOW + 3 * HOUR, fine={"/ space": "/ is 50 % full"}) == shelf.FINE
     assert capsys.readouterr().out == "fine again: / is 50 % full\n"
-    assert shelf.tell("job", [Alert("a", "b", "warn")], now=NOW + 4 * HOUR) == shelf.FINE
+    assert alerts.tell("job", [Alert("a", "b", "warn")], now=NOW + 4 * HOUR) == shelf.FINE
 
 
 def test_what_could_not_be_sent_is_sent_next_time(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sent = home / "sent"
-    assert shelf.tell("job", [FULL], now=NOW, notify="/nowhere/mail") == shelf.ALERT
-    assert shelf.tell("job", [FULL], now=NOW, notify="sh -c 'echo no >&2; exit 3'") == shelf.ALERT
+    assert alerts.tell("job", [FULL], now=NOW, notify="/nowhere/mail") == shelf.ALERT
+    assert alerts.tell("job", [FULL], now=NOW, notify="sh -c 'echo no >&2; exit 3'") == shelf.ALERT
     assert "exited 3: no; it will be sent next time" in capsys.readouterr().err
     for _ in range(2):
-        shelf.tell("job", [FULL], now=NOW, notify=f"sh -c 'cat >> {sent}'")
+        alerts.tell("job", [FULL], now=NOW, notify=f"sh -c 'cat >> {sent}'")
     assert sent.read_text(encoding="utf-8") == "job\nALERT: / is 96 % full\n"
 
 
 def test_two_entries_of_one_job_do_not_share_what_they_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CRONHPC_ENTRY", "one/../of them")
-    shelf.tell("job", [FULL], now=NOW)
-    assert shelf.state_file("job").parent == home / "state/cronhpc-jobs"
-    assert shelf.remembered("job")
+    alerts.tell("job", [FULL], now=NOW)
+    assert memory.state_file("job").parent == home / "state/cronhpc-jobs"
+    assert alerts.remembered("job")
     monkeypatch.setenv("CRONHPC_ENTRY", "two")
-    assert shelf.remembered("job") == {}
+    assert alerts.remembered("job") == {}
 
 
 def test_on_a_full_disk_the_alert_is_still_said(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (home / "state").write_text("in the way", encoding="utf-8")
-    assert shelf.tell("job", [FULL], now=NOW) == shelf.ALERT
+    assert alerts.tell("job", [FULL], now=NOW) == shelf.ALERT
     said = capsys.readouterr()
     assert "ALERT: / is 96 % full" in said.out
     assert "cannot be written" in said.err
@@ -103,10 +106,10 @@ def test_on_a_full_disk_the_alert_is_still_said(home: Path, capsys: pytest.Captu
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"told": {}'], ids=["empty", "torn", "a list", "cut off"])
 def test_a_torn_memory_is_forgotten(home: Path, content: str) -> None:
-    path = shelf.state_file("job")
+    path = memory.state_file("job")
     path.parent.mkdir(parents=True)
     path.write_text(content, encoding="utf-8")
-    assert shelf.tell("job", [FULL], now=NOW) == shelf.ALERT
+    assert alerts.tell("job", [FULL], now=NOW) == shelf.ALERT
     assert json.loads(path.read_bytes())["told"]
 
 

@@ -10,8 +10,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import alerts
 import shelf
-from shelf import Alert, Broken
+from alerts import Alert
+from shelf import Broken
 
 JOB = "backup"
 _PARTIAL = {23: "some files could not be copied", 24: "some files vanished while they were copied"}
@@ -162,7 +164,7 @@ def main(argv: Sequence[str]) -> int:
     program = shelf.find(args.tool, package=f"the package {args.tool}")
     folders = [Path(os.path.normpath(shelf.folder(text, "SOURCES"))) for text in args.source]
     copies = [Copy(folder, args.target, args.tool, program, tuple(args.options)) for folder in folders]
-    alerts, broken = [], []
+    standing, broken = [], []
     for copy in copies:
         try:
             check(copy)
@@ -172,14 +174,14 @@ def main(argv: Sequence[str]) -> int:
             continue
         if wrong:
             print("\n".join(wrong[:_SHOWN]))
-            alerts.append(
+            standing.append(
                 Alert(
                     str(copy.source),
                     f"{copy.source}: the copy at {copy.target} differs in {shelf.plural(len(wrong), 'file')}",
                 )
             )
     unknown = frozenset(map(str, (copy.source for copy in copies))) if broken else frozenset()
-    code = shelf.tell(JOB, alerts, unknown, now=shelf.seconds_now(), notify=args.notify)
+    code = alerts.tell(JOB, standing, unknown, now=shelf.seconds_now(), notify=args.notify)
     if broken:
         raise Broken("; ".join(broken))
     return code

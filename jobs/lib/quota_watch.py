@@ -7,8 +7,10 @@ import getpass
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+import alerts
 import shelf
-from shelf import Alert, Broken
+from alerts import Alert
+from shelf import Broken
 
 JOB = "quota-watch"
 _SLACK = 1800  # a run comes some minutes early or late
@@ -169,12 +171,12 @@ def main(argv: Sequence[str]) -> int:
     rows, problems = _look(args.paths, args.tool)
     for line in (*rows, *(f"unknown: {problem}" for problem in problems)):
         print(line)
-    told = shelf.remembered(JOB)
-    alerts = judge(rows, args.warn, args.alert, {key: row.level for key, row in told.items()})
+    told = alerts.remembered(JOB)
+    wrong = judge(rows, args.warn, args.alert, {key: row.level for key, row in told.items()})
     unknown = frozenset(told) if problems else frozenset()
     fine = {row.key: str(row) for row in rows}
     again = shelf.DAY - _SLACK
-    code = shelf.tell(JOB, alerts, unknown, now=shelf.seconds_now(), notify=args.notify, again=again, fine=fine)
+    code = alerts.tell(JOB, wrong, unknown, now=shelf.seconds_now(), notify=args.notify, again=again, fine=fine)
     return shelf.BROKEN if problems and code == shelf.FINE else code
 
 

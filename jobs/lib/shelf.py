@@ -1,12 +1,10 @@
-"""What the ready-made jobs share: exit codes, other programs, and alerts that are sent once.
+"""What the ready-made jobs share: exit codes, other programs, settings and words.
 
 Standard library only, Python 3.9: it runs with whatever python3 a compute node has.
 """
 
 from __future__ import annotations
 
-import contextlib
-import json
 import os
 import shlex
 import shutil
@@ -20,7 +18,6 @@ from pathlib import Path
 
 FINE, ALERT, BROKEN = 0, 1, 2
 DAY = 86400
-_NOTIFY_TIME = 60
 _SYSTEM_FOLDERS = "/usr/local/sbin:/usr/sbin:/sbin"  # not on every user's PATH
 
 # A running job's variables change what the commands of the batch system do (SQUEUE_STATES hides jobs, exit 0).
@@ -152,149 +149,6 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         return
 
 
-# --- alerts: each once ---------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Alert:
-    """Something that is wrong. `key` says which thing, `level` how much ("warn" is less): another is told anew."""
-
-    key: str
-    text: str
-    level: str = "alert"
-
-
-@dataclass(frozen=True)
-class Told:
-    """What was sent last about a key, and when (seconds since 1970)."""
-
-    level: str
-    text: str
-    at: float
-
-
-def news(
-    told: Mapping[str, Told],
-    alerts: Sequence[Alert],
-    unknown: frozenset[str] = frozenset(),
-    *,
-    now: float,
-    again: float = 0,
-    fine: Mapping[str, str] | None = None,
-) -> tuple[list[str], dict[str, Told]]:
-    """(what to send, what was told after that). The same alert is sent again after `again` seconds (0: never).
-
-    An alert that stands no more is sent once as "fine again", in the words that `fine` has for its key, else its own;
-    of an `unknown` key nothing is said, and nothing forgotten.
-    """
-    lines: list[str] = []
-    after: dict[str, Told] = {}
-    standing = {alert.key: alert for alert in alerts}
-    for key, alert in standing.items():
-        before = told.get(key)
-        stale = before is not None and again > 0 and not 0 <= now - before.at < again  # the future is distrusted
-        if before is None or before.level != alert.level or stale:
-            lines.append(f"{'WARN' if alert.level == 'warn' else 'ALERT'}: {alert.text}")
-            after[key] = Told(alert.level, alert.text, now)
-        else:
-            after[key] = before
-    for key, before in told.items():
-        if key in standing:
-            continue
-        if key in unknown:
-            after[key] = before
-        else:
-            lines.append(f"fine again: {(fine or {}).get(key, before.text)}")
-    return lines, after
-
-
-def tell(
-    job: str,
-    alerts: Sequence[Alert],
-    unknown: frozenset[str] = frozenset(),
-    *,
-    now: float,
-    notify: str = "",
-    again: float = 0,
-    fine: Mapping[str, str] | None = None,
-) -> int:
-    """Send what is new, remember it, and print what stands; the job's exit code.
-
-    `notify` is a command that gets the message on its standard input; "": the job's log is all.
-    """
-    path, told = state_file(job), remembered(job)
-    lines, after = news(told, alerts, unknown, now=now, again=again, fine=fine)
-    for alert in alerts:
-        same = told.get(alert.key) is not None and after[alert.key] == told[alert.key]
-        if same:
-            print(f"still: {alert.text} (told {ago(now - told[alert.key].at)} ago)")
-    for line in lines:
-        print(line)
-    if lines and notify and not _sent(notify, f"{job}\n" + "\n".join(lines) + "\n"):
-        after = told  # tried again next time
-    write_state(path, {"told": {key: vars(row) for key, row in after.items()}}, quiet=after == told)
-    return ALERT if any(alert.level != "warn" for alert in alerts) else FINE
-
-
-def remembered(job: str) -> dict[str, Told]:
-    """What was told of each key, and stands."""
-    rows = read_state(state_file(job)).get("told", {})
-    return {key: Told(str(row["level"]), str(row["text"]), float(str(row["at"]))) for key, row in rows.items()}
-
-
-def _sent(notify: str, text: str) -> bool:
-    try:
-        words = [os.path.expanduser(word) for word in shlex.split(notify)]
-        answer = ask(words, text=text, timeout=_NOTIFY_TIME, environ=os.environ)
-    except (Broken, ValueError) as error:
-        print(f"NOTIFY: {error}; it will be sent next time", file=sys.stderr)
-        return False
-    if answer.code:
-        print(f"NOTIFY: {words[0]} exited {answer.code}: {answer.said}; it will be sent next time", file=sys.stderr)
-    return answer.code == 0
-
-
-# --- what a job remembers between its runs -------------------------------------------------------------------------
-
-
-def own_name(job: str) -> str:
-    """What this job's state goes by: two entries made of one job do not share it."""
-    name = os.environ.get("CRONHPC_ENTRY") or os.environ.get("SLURM_JOB_NAME") or job
-    return "".join(c if c.isalnum() or c in "-_." else "_" for c in name).lstrip(".")[:100] or job
-
-
-def state_file(job: str, suffix: str = "json") -> Path:
-    """Where a job remembers: `$XDG_STATE_HOME/cronhpc-jobs/<name>.json`."""
-    home = os.environ.get("XDG_STATE_HOME") or os.path.expanduser("~/.local/state")
-    return Path(home) / "cronhpc-jobs" / f"{own_name(job)}.{suffix}"
-
-
-def read_state(path: Path) -> dict[str, dict[str, dict[str, object]]]:
-    """What was remembered; {} where there is nothing, or nothing that can be read."""
-    try:
-        value = json.loads(path.read_bytes())
-    except (OSError, ValueError):  # at worst something is told twice
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def write_state(path: Path, value: Mapping[str, object], *, quiet: bool = False) -> None:
-    """Remember `value`, wholly or not at all. On a full disk the job goes on: it may only repeat itself."""
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with open(temporary, "w", encoding="ascii") as file:
-            json.dump({**read_state(path), **value}, file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except OSError as error:
-        if not quiet:
-            print(f"{path} cannot be written ({error.strerror}): the same may be told again", file=sys.stderr)
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-
-
 # --- words ---------------------------------------------------------------------------------------------------------
 
 _UNITS = {"w": 604800, "d": 86400, "h": 3600, "m": 60, "s": 1}
@@ -349,6 +203,11 @@ def shown(name: str | os.PathLike[str]) -> str:
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in os.fspath(name))
 
 
+def shown_lines(text: str) -> str:
+    """Text of several lines, each printable."""
+    return "\n".join(map(shown, text.splitlines()))
+
+
 def folder(text: str, variable: str) -> Path:
     """A folder that a variable of the script names. Raises Broken with the mend."""
     if not text:
@@ -358,6 +217,20 @@ def folder(text: str, variable: str) -> Path:
         raise Broken(f"{variable}={text}: write the whole path, at the top of the script")
     if not path.is_dir():
         raise Broken(f"{variable}={text}: there is no such folder on {os.uname().nodename} (not mounted?)")
+    return path
+
+
+def private(text: str, variable: str) -> Path:
+    """A file with a secret, which only its owner may read. Raises Broken with the mend."""
+    path = Path(os.path.expanduser(text))
+    try:
+        found = path.stat()
+    except OSError as error:
+        raise Broken(f"{variable}={text}: {error.strerror}") from None
+    if found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        raise Broken(
+            f"{variable}={text} may be read by others: chmod 600 {shlex.quote(str(path))}, and change the secret"
+        )
     return path
 
 

@@ -98,8 +98,8 @@ def without_own(rows: Sequence[Job], environ: Mapping[str, str]) -> list[Job]:
 
     Copies are jobs of the same script, or runs of the same cronhpc entry (its token in the comment).
     """
-    number = environ.get("SLURM_ARRAY_JOB_ID") or environ.get("SLURM_JOB_ID", "")
-    mine = [row for row in rows if number in {row.number, row.id}]
+    numbers = {environ.get(name, "") for name in ("SLURM_JOB_ID", "SLURM_ARRAY_JOB_ID")} - {""}
+    mine = [row for row in rows if numbers & {row.number, row.id.partition("_")[0]}]
     commands = {row.command for row in mine} - {"", "(null)"}
     tokens = {_entry(row.comment) for row in mine} - {""}
     return [

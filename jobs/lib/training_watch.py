@@ -7,9 +7,12 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import alerts
+import memory
 import shelf
 import slurm_queue
-from shelf import Alert, Broken
+from alerts import Alert
+from shelf import Broken
 from slurm_queue import Job
 
 JOB = "training-watch"
@@ -70,17 +73,17 @@ def mend(seen: Seen) -> str:
 
 def resubmit(script: str, seen: Seen, most: int) -> str:
     """Submit `script` for jobs that are gone, at most `most` times in a row; what was done, in words."""
-    path = shelf.state_file(JOB, "resubmitted.json")
-    counts = shelf.read_state(path).get("counts", {})
+    path = memory.state_file(JOB, "resubmitted.json")
+    counts = memory.read_state(path).get("counts", {})
     count = int(str(counts.get(seen.pattern, 0)))
     if seen.alive and count:
-        shelf.write_state(path, {"counts": {**counts, seen.pattern: 0}}, quiet=True)
+        memory.write_state(path, {"counts": {**counts, seen.pattern: 0}}, quiet=True)
     if seen.state != GONE:
         return ""
     if count >= most:
         return f"not resubmitted: {shelf.plural(count, 'time')} already since it last ran (MOST={most})"
-    shelf.write_state(path, {"counts": {**counts, seen.pattern: count + 1}})
-    if int(str(shelf.read_state(path).get("counts", {}).get(seen.pattern, 0))) != count + 1:
+    memory.write_state(path, {"counts": {**counts, seen.pattern: count + 1}})
+    if int(str(memory.read_state(path).get("counts", {}).get(seen.pattern, 0))) != count + 1:
         return "not resubmitted: it could not be written down that it was"
     sbatch = shelf.find("sbatch", package="the package slurm-client")
     answer = shelf.ask([sbatch, "--parsable", os.path.expanduser(script)], timeout=120)
@@ -102,7 +105,7 @@ def main(argv: Sequence[str]) -> int:
     if args.resubmit and len(patterns) > 1:
         raise Broken("RESUBMIT is one script: with it, WATCH must be one name")
     rows = slurm_queue.without_own(slurm_queue.jobs(slurm_queue.people(args.users)), os.environ)
-    alerts, fine = [], {}
+    wrong, fine = [], {}
     for pattern in patterns:
         seen = judge(pattern, rows)
         done = resubmit(args.resubmit, seen, args.most) if args.resubmit else ""
@@ -110,8 +113,8 @@ def main(argv: Sequence[str]) -> int:
         if seen.alive:
             fine[pattern] = str(seen)
         else:
-            alerts.append(Alert(pattern, f"{seen}. {done or f'Mend: {mend(seen)}'}", seen.state))
-    return shelf.tell(JOB, alerts, now=shelf.seconds_now(), notify=args.notify, fine=fine)
+            wrong.append(Alert(pattern, f"{seen}. {done or f'Mend: {mend(seen)}'}", seen.state))
+    return alerts.tell(JOB, wrong, now=shelf.seconds_now(), notify=args.notify, fine=fine)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,168 @@
+"""efficiency-report: how much of what one's own jobs asked for they used, from the accounting."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import shelf
+from shelf import Broken
+
+JOB = "efficiency-report"
+_FIELDS = (
+    *("JobID", "State", "ElapsedRaw", "TimelimitRaw", "AllocCPUS", "TotalCPU", "MaxRSS", "ReqMem", "NNodes", "NTasks"),
+    "JobName",  # last: it may hold anything
+)
+_TIME = re.compile(r"(?:(?P<d>\d+)-)?(?:(?P<h>\d+):)?(?P<m>\d+):(?P<s>\d+)(?:\.\d+)?")
+_SIZES = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_SHORT = 60  # seconds: shorter jobs say nothing about what they need
+
+
+@dataclass(frozen=True)
+class Use:
+    """What one job asked for and used; None for what was not measured."""
+
+    job: str
+    name: str
+    state: str
+    elapsed: int  # seconds
+    limit: int | None  # seconds
+    cpus: int
+    cpu_time: float  # seconds over all CPUs
+    memory: int | None  # bytes, the largest task's times the tasks
+    memory_asked: int | None  # bytes on all nodes
+
+    @property
+    def cpu_percent(self) -> float | None:
+        """Of the CPU time that it had."""
+        had = self.elapsed * self.cpus
+        return 100 * self.cpu_time / had if had else None
+
+    @property
+    def memory_percent(self) -> float | None:
+        """Of the memory that it asked for."""
+        return 100 * self.memory / self.memory_asked if self.memory and self.memory_asked else None
+
+    @property
+    def time_percent(self) -> float | None:
+        """Of its time limit."""
+        return 100 * self.elapsed / self.limit if self.limit else None
+
+
+def seconds(text: str) -> float:
+    """Of `1-02:03:04`, `02:03.456`; 0 for what is no time."""
+    match = _TIME.fullmatch(text)
+    if not match:
+        return 0.0
+    days, hours, minutes, rest = (int(match[unit] or 0) for unit in "dhms")
+    return days * 86400 + hours * 3600 + minutes * 60 + rest
+
+
+def memory_of(text: str) -> int:
+    """Bytes of `1234K`, `4G`, `512`; 0 for what is no size."""
+    match = re.fullmatch(r"([0-9.]+)([KMGT]?)", text)
+    return int(float(match[1]) * _SIZES[match[2]]) if match else 0
+
+
+def asked_of(text: str, nodes: int, cpus: int) -> int | None:
+    """Bytes over all nodes of `4Gn` (a node), `2Gc` (a CPU) as older versions write it, or `4G` (in all)."""
+    count = memory_of(text.rstrip("nc"))
+    times = nodes if text.endswith("n") else cpus if text.endswith("c") else 1
+    return count * times or None
+
+
+def parse(text: str) -> list[Use]:
+    """Of `sacct -P`: a row a job, and rows of its steps, which have the memory."""
+    rows = [dict(zip(_FIELDS, line.split("|", len(_FIELDS) - 1))) for line in text.splitlines()]
+    whole = [row for row in rows if len(row) == len(_FIELDS)]
+    peak: dict[str, int] = {}
+    for row in whole:
+        job, dot, _ = row["JobID"].partition(".")
+        if dot and row["MaxRSS"]:
+            peak[job] = max(peak.get(job, 0), memory_of(row["MaxRSS"]) * int(row["NTasks"] or 1))
+    return [_use(row, peak.get(row["JobID"])) for row in whole if "." not in row["JobID"]]
+
+
+def _use(row: dict[str, str], peak: int | None) -> Use:
+    cpus, nodes = int(row["AllocCPUS"] or 0), int(row["NNodes"] or 1)
+    limit = row["TimelimitRaw"]
+    return Use(
+        job=row["JobID"],
+        name=row["JobName"],
+        state=row["State"].partition(" ")[0],
+        elapsed=int(row["ElapsedRaw"] or 0),
+        limit=int(limit) * 60 if limit.isdecimal() else None,
+        cpus=cpus,
+        cpu_time=seconds(row["TotalCPU"]),
+        memory=peak,
+        memory_asked=asked_of(row["ReqMem"], nodes, cpus),
+    )
+
+
+def grouped(uses: Sequence[Use]) -> dict[str, list[Use]]:
+    """By name: the same script again and again is one line."""
+    groups: dict[str, list[Use]] = {}
+    for use in uses:
+        groups.setdefault(use.name, []).append(use)
+    return groups
+
+
+def report(uses: Sequence[Use]) -> Iterator[str]:
+    """A table, the largest consumer first, and what could be asked for instead."""
+    rows = []
+    for name, jobs in grouped(uses).items():
+        hours = sum(job.elapsed * job.cpus for job in jobs) / 3600
+        rows.append((hours, name, jobs))
+    yield f"{'JOBS':>5} {'CPU-HOURS':>9} {'CPU':>5} {'MEMORY':>6} {'TIME':>5}  NAME"
+    for hours, name, jobs in sorted(rows, key=lambda row: (-row[0], row[1]))[:40]:
+        cells = [_mean([getattr(job, f"{what}_percent") for job in jobs]) for what in ("cpu", "memory", "time")]
+        shown = [f"{cell:.0f} %" if cell is not None else "-" for cell in cells]
+        yield f"{len(jobs):>5} {hours:>9.1f} {shown[0]:>5} {shown[1]:>6} {shown[2]:>5}  {shelf.shown(name)}"
+        yield from (f"{'':>36}{hint}" for hint in hints(jobs))
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
+
+
+def hints(jobs: Sequence[Use]) -> Iterator[str]:
+    """What jobs of one name could ask for instead, by the largest of them that ended well."""
+    ended = [job for job in jobs if job.state == "COMPLETED" and job.elapsed >= _SHORT]
+    if not ended:
+        return
+    if max(job.time_percent or 100 for job in ended) < 30:  # noqa: PLR2004 - a third, with room
+        longest = max(job.elapsed for job in ended)
+        yield f"--time={max(round(longest * 1.5 / 60), 1)} would do: a shorter limit starts sooner"
+    if max(job.memory_percent or 100 for job in ended) < 40:  # noqa: PLR2004 - as above
+        most = max(job.memory or 0 for job in ended)
+        yield f"{shelf.size(most * 1.3)} of memory would do"
+    if max(job.cpu_percent or 100 for job in ended) < 30 and any(job.cpus > 1 for job in ended):  # noqa: PLR2004
+        yield "fewer CPUs would do, or it does not use those it has"
+
+
+def main(argv: Sequence[str]) -> int:
+    """Ask the accounting about one's own jobs, and print."""
+    parser = argparse.ArgumentParser(prog=JOB)
+    parser.add_argument("--days", type=int, default=7)
+    args = parser.parse_args(argv)
+    if args.days < 1:
+        raise Broken(f"DAYS={args.days}: write 1 or more")
+    sacct = shelf.find("sacct", package="the package slurm-client")
+    since = f"--starttime=now-{args.days}days"
+    who = f"--uid={os.getuid()}"
+    answer = shelf.ask([sacct, "-P", "-n", who, since, f"--format={','.join(_FIELDS)}"], timeout=300)
+    if answer.code or "storage is disabled" in answer.err + answer.out:
+        raise Broken(f"the accounting does not answer: {answer.said}")
+    uses = [use for use in parse(answer.out) if use.elapsed]
+    print(f"your jobs of the last {shelf.plural(args.days, 'day')}: {len(uses):,} that ran")
+    for line in report(uses) if uses else ():
+        print(line)
+    return shelf.FINE
+
+
+if __name__ == "__main__":
+    shelf.door(main)

@@ -1,0 +1,174 @@
+"""log-cleanup: age, count and size limits on run logs, inside one folder and nowhere else."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import shelf
+import slurm_queue
+from shelf import Broken
+
+JOB = "log-cleanup"
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_DEEPEST = 8
+
+
+@dataclass(frozen=True)
+class Log:
+    """A file below the log folder: `path` relative to it, times in seconds since 1970, `size` in bytes."""
+
+    path: str
+    at: float
+    size: int
+    live: bool = False
+
+    @property
+    def group(self) -> str:
+        """The folder it lies in: the count limit is for each."""
+        return os.path.dirname(self.path)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """`age` in seconds, `count` a folder, `total` in bytes over all; 0: no limit."""
+
+    age: int
+    count: int
+    total: int
+
+
+def plan(logs: Sequence[Log], limits: Limits, now: float) -> dict[Log, str]:
+    """The logs to remove, and why. The newest of each folder stays, and every live one."""
+    newest_first = sorted(logs, key=lambda log: (-log.at, log.path))
+    going: dict[Log, str] = {}
+    seen: dict[str, int] = {}
+    kept = 0
+    for log in newest_first:
+        seen[log.group] = seen.get(log.group, 0) + 1
+        first = seen[log.group] == 1
+        why = "" if log.live or first else _why(log, limits, now, seen[log.group], kept)
+        if why:
+            going[log] = why
+        else:
+            kept += log.size
+    return going
+
+
+def _why(log: Log, limits: Limits, now: float, place: int, kept: int) -> str:
+    if limits.age and now - log.at > limits.age:
+        return f"older than {shelf.ago(limits.age)}"
+    if limits.count and place > limits.count:
+        return f"more than {shelf.plural(limits.count, 'file')} in its folder"
+    if limits.total and kept + log.size > limits.total:
+        return f"more than {shelf.size(limits.total)} in all"
+    return ""
+
+
+# --- the folder ----------------------------------------------------------------------------------------------------
+
+
+def listed(root: int, endings: Sequence[str], live: frozenset[str]) -> Iterator[Log]:
+    """One's own logs below an open folder, which is entered through handles, and links never. Raises OSError."""
+    yield from _below(root, "", endings, live, _DEEPEST)
+
+
+def _below(folder: int, prefix: str, endings: Sequence[str], live: frozenset[str], depth: int) -> Iterator[Log]:
+    for name in sorted(os.listdir(folder)):
+        try:
+            found = os.lstat(name, dir_fd=folder)
+        except FileNotFoundError:
+            continue
+        if stat.S_ISDIR(found.st_mode) and depth:
+            try:
+                inside = os.open(name, _FOLDER, dir_fd=folder)
+            except PermissionError:
+                print(f"not looked into: {shelf.shown(prefix + name)} (Permission denied)")
+                continue
+            try:
+                yield from _below(inside, f"{prefix}{name}/", endings, live, depth - 1)
+            finally:
+                os.close(inside)
+        elif stat.S_ISREG(found.st_mode) and name.endswith(tuple(endings)) and found.st_uid == os.geteuid():
+            ids = set(re.findall(r"[0-9]+", name))
+            yield Log(prefix + name, found.st_mtime, found.st_size, live=bool(ids & live))
+
+
+def remove(root: int, path: str) -> None:
+    """Remove a file below an open folder, reached through handles. Raises Broken for what is no file, OSError."""
+    *folders, name = path.split("/")
+    handles = []
+    place = root
+    try:
+        for folder in folders:
+            place = os.open(folder, _FOLDER, dir_fd=place)
+            handles.append(place)
+        if not stat.S_ISREG(os.lstat(name, dir_fd=place).st_mode):
+            raise Broken(f"{shelf.shown(path)} is no file any more: left alone")
+        os.unlink(name, dir_fd=place)
+    except FileNotFoundError:
+        return  # somebody was faster
+    finally:
+        for handle in reversed(handles):
+            os.close(handle)
+
+
+# --- the job -------------------------------------------------------------------------------------------------------
+
+
+def live_ids() -> frozenset[str]:
+    """The numbers of jobs in the queue: their logs may still be written to. Raises Broken: then nothing may go."""
+    if not shelf.has("squeue"):
+        return frozenset()
+    rows = slurm_queue.jobs()
+    return frozenset(number for row in rows for number in (row.number, row.id.partition("_")[0]))
+
+
+def main(argv: Sequence[str]) -> int:
+    """List, plan, and with `--delete yes` remove."""
+    parser = argparse.ArgumentParser(prog=JOB)
+    parser.add_argument("--folder", default="")
+    parser.add_argument("--endings", default="")
+    parser.add_argument("--age", default="0")
+    parser.add_argument("--count", type=int, default=0)
+    parser.add_argument("--total", default="0")
+    parser.add_argument("--delete", default="no")
+    args = parser.parse_args(argv)
+    delete = shelf.yes(args.delete, "DELETE")
+    limits = Limits(0 if args.age == "0" else shelf.duration(args.age), args.count, shelf.byte_count(args.total))
+    if not args.endings.split():
+        raise Broken("ENDINGS is empty: write what logs end in, as '.out .err .log'")
+    folder = shelf.folder(args.folder, "FOLDER")
+    live = live_ids()
+    root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        logs = list(listed(root, args.endings.split(), live))
+        going = plan(logs, limits, shelf.seconds_now())
+        failed = sum(not _carry_out(root, log, why, delete=delete) for log, why in going.items())
+    finally:
+        os.close(root)
+    said = "removed" if delete else "would remove"
+    freed = shelf.size(sum(log.size for log in going))
+    print(f"{said} {len(going):,} of {shelf.plural(len(logs), 'log')} in {folder}, {freed}")
+    if going and not delete:
+        print("nothing was removed: with DELETE=yes at the top of the script it is")
+    return shelf.ALERT if failed else shelf.FINE
+
+
+def _carry_out(root: int, log: Log, why: str, *, delete: bool) -> bool:
+    try:
+        if delete:
+            remove(root, log.path)
+    except (OSError, Broken) as error:
+        print(f"not removed: {shelf.shown(log.path)}: {error}")
+        return False
+    print(f"{'removed' if delete else 'would remove'} {shelf.shown(log.path)}: {why}")
+    return True
+
+
+if __name__ == "__main__":
+    shelf.door(main)

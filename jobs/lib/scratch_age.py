@@ -1,0 +1,154 @@
+"""scratch-age: files that a site's purge will soon remove, by folder. It reads times only, unless told to touch."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import alerts
+import memory
+import shelf
+from alerts import Alert
+from shelf import Broken
+
+JOB = "scratch-age"
+_SHOWN = 15
+_FIELDS = {"atime": ("st_atime",), "mtime": ("st_mtime",), "any": ("st_atime", "st_mtime", "st_ctime")}
+
+
+@dataclass(frozen=True)
+class Old:
+    """A file and the time that the purge counts from, in seconds since 1970."""
+
+    path: str
+    at: float
+    size: int
+
+
+@dataclass
+class Group:
+    """The files near their purge below one folder."""
+
+    count: int = 0
+    size: int = 0
+    oldest: float = field(default=float("inf"))
+
+    def add(self, old: Old) -> None:
+        """Count one more."""
+        self.count += 1
+        self.size += old.size
+        self.oldest = min(self.oldest, old.at)
+
+
+def walk(top: str, by: str, before: float) -> Iterator[Old]:
+    """Files last used before `before`, on the file system of `top`; links are neither followed nor counted."""
+    fields = _FIELDS[by]
+    device = os.stat(top).st_dev
+    waiting = [top]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            rows = list(os.scandir(folder))
+        except OSError as error:
+            print(f"not looked into: {shelf.shown(folder)} ({error.strerror})")
+            continue
+        for row in rows:
+            try:
+                found = row.stat(follow_symlinks=False)
+            except OSError:
+                continue
+            if stat.S_ISDIR(found.st_mode):
+                if found.st_dev == device:
+                    waiting.append(row.path)
+                continue
+            at = max(getattr(found, name) for name in fields)
+            if stat.S_ISREG(found.st_mode) and at < before:
+                yield Old(row.path, at, found.st_size)
+
+
+def grouped(top: str, files: Iterable[Old]) -> dict[str, Group]:
+    """By the folder directly below `top`; files that lie in `top` itself under "."."""
+    groups: dict[str, Group] = {}
+    for old in files:
+        first, slash, _ = os.path.relpath(old.path, top).partition("/")
+        groups.setdefault(first if slash else ".", Group()).add(old)
+    return groups
+
+
+def report(groups: dict[str, Group], days: int, now: float) -> Iterator[str]:
+    """A line a folder, the nearest purge first."""
+    for name, group in sorted(groups.items(), key=lambda item: item[1].oldest)[:_SHOWN]:
+        left = days * shelf.DAY - (now - group.oldest)
+        when = f"in {shelf.ago(left)}" if left > 0 else "any time now"
+        yield f"{shelf.shown(name)}: {shelf.plural(group.count, 'file')}, {shelf.size(group.size)}, the first {when}"
+    if len(groups) > _SHOWN:
+        yield f"and {len(groups) - _SHOWN} more folders"
+
+
+def touch(files: Iterable[Old], now: float) -> tuple[int, int]:
+    """Give each file the time of now, both times; (done, failed)."""
+    done = failed = 0
+    for old in files:
+        try:
+            os.utime(old.path, (now, now), follow_symlinks=False)
+            done += 1
+        except OSError as error:
+            failed += 1
+            print(f"not touched: {shelf.shown(old.path)} ({error.strerror})")
+    return done, failed
+
+
+def main(argv: Sequence[str]) -> int:
+    """Walk, report, keep the list; touch only where told to."""
+    parser = argparse.ArgumentParser(prog=JOB)
+    parser.add_argument("--folder", default="")
+    parser.add_argument("--by", choices=tuple(_FIELDS), default="any")
+    parser.add_argument("--purge-days", type=int, default=30)
+    parser.add_argument("--warn-days", type=int, default=7)
+    parser.add_argument("--touch", default="no")
+    parser.add_argument("--notify", default="")
+    args = parser.parse_args(argv)
+    wanted = shelf.yes(args.touch, "TOUCH")
+    if not 0 < args.warn_days <= args.purge_days:
+        raise Broken(f"WARN_DAYS={args.warn_days} must be between 1 and PURGE_DAYS={args.purge_days}")
+    folder, now = shelf.folder(args.folder, "FOLDER"), shelf.seconds_now()
+    found = list(walk(str(folder), args.by, now - (args.purge_days - args.warn_days) * shelf.DAY))
+    if wanted:
+        print("touching: many sites forbid this, and some close accounts for it. Ask yours first.")
+        done, failed = touch(found, now)
+        print(f"touched {shelf.plural(done, 'file')}")
+        return shelf.ALERT if failed else shelf.FINE
+    for line in report(grouped(str(folder), found), args.purge_days, now):
+        print(line)
+    text = _summary(folder, found, args.warn_days)
+    print(text)
+    standing = [Alert(str(folder), text)] if found else []
+    return alerts.tell(JOB, standing, now=now, notify=args.notify, again=6 * shelf.DAY, fine={str(folder): text})
+
+
+def _summary(folder: Path, found: Sequence[Old], warn_days: int) -> str:
+    if not found:
+        return f"{folder}: nothing will be purged within {warn_days} days"
+    kept = memory.state_file(JOB, "list")
+    _write_list(kept, found)
+    size = shelf.size(sum(old.size for old in found))
+    files = shelf.plural(len(found), "file")
+    return f"{folder}: {files} ({size}) will be purged within {warn_days} days; all of them: {kept}"
+
+
+def _write_list(path: Path, found: Sequence[Old]) -> None:
+    """Every file, ended by NUL as `xargs -0`, `rsync --from0` and `tar --null` read them; the oldest first."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        data = b"".join(os.fsencode(old.path) + b"\0" for old in sorted(found, key=lambda old: old.at))
+        path.write_bytes(data)
+    except OSError as error:
+        print(f"{path} could not be written: {error.strerror}")
+
+
+if __name__ == "__main__":
+    shelf.door(main)
