@@ -8,22 +8,39 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import stat
+import threading
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cronhpc.core.model import CronhpcError, Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from cronhpc.core.alerts import Alert
     from cronhpc.core.model import Settings
 
-_COMMAND_TIME = 30.0
-_PING_TIME = 5.0
+Facts = Mapping[str, Any]
 _MOST_PINGS = 50  # a tick must end: what is more than this is dropped, and said
+_ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
+_SHOWN = 200  # characters of what a command said
+
+
+class Patience(NamedTuple):
+    """How long a tick waits, in seconds: for one run of the command, for all of them, for Apprise, for all pings."""
+
+    command: float = 30.0
+    commands: float = 60.0
+    apprise: float = 30.0
+    pings: float = 8.0
+
+
+PATIENCE = Patience()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +64,21 @@ def address(where: str, environ: Mapping[str, str]) -> str:
         if not value:
             raise SecretError(f"the variable {rest} is not set where the scheduler runs: set it, then cronhpc start")
         return value
-    if kind == "file":
-        path = Path(rest).expanduser()
-        try:
-            mode = path.stat().st_mode
-            if stat.S_IMODE(mode) & 0o077:
-                raise SecretError(f"{path} can be read by others: chmod 600 {path}")
-            return path.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeError) as error:
-            raise SecretError(f"{path} cannot be read: {error}") from None
+    if kind == "file" or where.startswith(("/", "~")):
+        return _kept_in(Path(rest if kind == "file" else where).expanduser())
     return where
+
+
+def _kept_in(path: Path) -> str:
+    try:
+        with path.open(encoding="utf-8") as file:
+            if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
+                raise SecretError(f"{path} can be read by others: chmod 600 {path}")
+            return file.read().strip()
+    except UnicodeError:
+        raise SecretError(f"{path} is no text") from None
+    except OSError as error:
+        raise SecretError(f"{path} cannot be read: {error.strerror}") from None
 
 
 def send(
@@ -65,79 +87,187 @@ def send(
     pings: Iterable[Ping],
     environ: Mapping[str, str],
     about: Mapping[str, str],
+    *,
+    outbox: Path | None = None,
+    now: int = 0,
+    patience: Patience = PATIENCE,
 ) -> tuple[Problem, ...]:
-    """Tell everybody. `about`: whose cron directory it is. What failed is returned, with the mend."""
+    """Tell everybody. `about`: whose cron directory it is. What failed is returned, with the mend.
+
+    What an earlier tick could not send, it left in `outbox`; so does this one.
+    """
+    from cronhpc.store.outbox import Unsent, keep, waiting
+
+    before = waiting(outbox, now) if outbox else []
+    left: list[Unsent] = []
     problems = []
-    for alert in alerts:
-        for way in (_by_command, _by_apprise):
-            said = way(settings, alert, environ, about)
-            if said:
-                problems.append(Problem("W350", f"an alert was not sent: {said}", "Try: cronhpc doctor --alerts."))
-    rows = list(pings)
-    for ping in rows[:_MOST_PINGS]:
-        said = _ping(ping, environ)
+    for name, way in _ways(settings, environ, about, patience).items():
+        rows = [row for row in before if row.way == name] + [Unsent(name, now, asdict(alert)) for alert in alerts]
+        sent, said = way([row.alert for row in rows]) if rows else (0, "")
+        left += rows[sent:]
         if said:
-            problems.append(
-                Problem("W351", f"the ping of {ping.entry} failed: {said}", "Its run is not touched by that.")
-            )
-    if len(rows) > _MOST_PINGS:
-        problems.append(Problem("W351", f"{len(rows) - _MOST_PINGS} pings were dropped: too many for one tick.", ""))
-    return tuple(problems)
+            what = f"{len(rows) - sent} alerts were not sent: {said}."
+            problems.append(Problem("W350", what, "The next tick tries again; you can: cronhpc doctor --alerts."))
+    if outbox and (left or before):
+        try:
+            keep(outbox, left)
+        except OSError as error:
+            problems.append(Problem("W350", f"{outbox} cannot be written: {error.strerror}.", "Make room."))
+    return (*problems, *_pinged(list(pings), environ, patience.pings))
 
 
-def _by_command(settings: Settings, alert: Alert, environ: Mapping[str, str], about: Mapping[str, str]) -> str:
-    if not settings.alerts_command:
-        return ""
+def _ways(
+    settings: Settings, environ: Mapping[str, str], about: Mapping[str, str], patience: Patience
+) -> dict[str, Callable[[Sequence[Facts]], tuple[int, str]]]:
+    """Each takes alerts, in order, and says how many of them it has sent, and why not the rest."""
+    found: dict[str, Callable[[Sequence[Facts]], tuple[int, str]]] = {}
+    if settings.alerts_command:
+        found["command"] = partial(_by_command, settings.alerts_command, environ, about, patience)
+    if settings.alerts_apprise:
+        found["apprise"] = partial(_by_apprise, settings.alerts_apprise, environ, about, patience)
+    return found
+
+
+# --- a command -----------------------------------------------------------------------------------------------------
+
+
+def _by_command(
+    command: str, environ: Mapping[str, str], about: Mapping[str, str], patience: Patience, alerts: Sequence[Facts]
+) -> tuple[int, str]:
     import shlex
 
     from cronhpc.batch import process
 
+    until = process.elapsed() + patience.commands
     try:
-        argv = [os.path.expanduser(word) for word in shlex.split(settings.alerts_command)]  # noqa: PTH111 - a text
-        body = json.dumps({**about, **asdict(alert)})
-        ended = process.run(argv, timeout=_COMMAND_TIME, env=environ, input=body)
-    except (ValueError, CronhpcError, OSError) as error:
-        return f"alerts.command: {error}"
-    if ended.timed_out:
-        return f"alerts.command took longer than {_COMMAND_TIME:.0f} s"
-    return f"alerts.command exited {ended.code}: {ended.err.strip()[:200]}" if ended.code else ""
+        argv = [os.path.expanduser(word) for word in shlex.split(command)]  # noqa: PTH111 - a text
+        for number, alert in enumerate(alerts):
+            left = min(patience.command, until - process.elapsed())
+            if left <= 0:
+                return number, "alerts.command takes too long"
+            body = json.dumps({**about, **alert})
+            ended = process.run(argv, timeout=left, env=environ, input=body)
+            if ended.timed_out:
+                return number, f"alerts.command did not end within {left:.0f} s"
+            if ended.code:
+                return number, f"alerts.command exited {ended.code}: {_harmless(ended.err)}"
+    except (ValueError, IndexError, CronhpcError) as error:
+        return 0, f"alerts.command: {_harmless(str(error))}"
+    return len(alerts), ""
 
 
-def _by_apprise(settings: Settings, alert: Alert, environ: Mapping[str, str], about: Mapping[str, str]) -> str:
-    """Mail, Slack, Matrix … by the Apprise library, an optional extra."""
-    if not settings.alerts_apprise:
-        return ""
+def _harmless(text: str) -> str:
+    """What a program said, on one line, not long, and without any address: it may hold a secret."""
+    return " ".join(_ADDRESS.sub("(an address)", text).split())[-_SHOWN:]
+
+
+# --- Apprise -------------------------------------------------------------------------------------------------------
+
+
+def _by_apprise(
+    addresses: Sequence[str],
+    environ: Mapping[str, str],
+    about: Mapping[str, str],
+    patience: Patience,
+    alerts: Sequence[Facts],
+) -> tuple[int, str]:
+    """Mail, Slack, Matrix … by the Apprise library, an optional extra; one message a tick."""
+    import logging
+
     try:
         import apprise
     except ImportError:
-        return "alerts.apprise needs the package: pip install 'cronhpc[alerts]'"
+        return 0, "alerts.apprise needs a package: pip install 'cronhpc[alerts]'"
+    logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)  # its complaints quote addresses
     sender = apprise.Apprise()
-    for number, where in enumerate(settings.alerts_apprise, 1):
+    for number, where in enumerate(addresses, 1):
         try:
-            added = sender.add(address(where, environ))
+            lines = address(where, environ).splitlines()
         except SecretError as error:
-            return str(error)
-        if not added:
-            return f"alerts.apprise: address {number} is none that Apprise knows"
-    title = f"cronhpc {about.get('owner', '')}: {alert.kind} ({alert.phase})"
-    return "" if sender.notify(title=title, body=alert.text) else "Apprise could not deliver it"
+            return 0, str(error)
+        if not lines or not all(sender.add(line) for line in lines):
+            return 0, f"alerts.apprise: address {number} is none that Apprise knows"
+    title, body = _message(alerts, about)
+    (said,) = _at_once([lambda: "" if _notified(sender, title, body) else "could not deliver it"], patience.apprise)
+    return (0, f"Apprise {said}") if said else (len(alerts), "")
 
 
-def _ping(ping: Ping, environ: Mapping[str, str]) -> str:
+def _notified(sender: object, title: str, body: str) -> bool:
+    return bool(sender.notify(title=title, body=body))  # type: ignore[attr-defined]  # Apprise has no types
+
+
+def _message(alerts: Sequence[Facts], about: Mapping[str, str]) -> tuple[str, str]:
+    """Title and body for people."""
+    owner = about.get("owner", "")
+    lines = [f"{_PHASES.get(each['phase'], '')}{each['text']}" for each in alerts]
+    what = f"{alerts[0]['kind']} ({alerts[0]['phase']})" if len(alerts) == 1 else f"{len(alerts)} alerts"
+    return f"cronhpc {owner}: {what}", "\n".join(
+        [*lines, "", f"{about.get('directory', '')} on {about.get('host', '')}"]
+    )
+
+
+_PHASES = {"still": "still: "}
+
+
+# --- pings ---------------------------------------------------------------------------------------------------------
+
+
+def _pinged(pings: Sequence[Ping], environ: Mapping[str, str], seconds: float) -> list[Problem]:
+    """All at once: a server that does not answer costs a tick no more than another."""
+    said = _at_once([partial(_ping, ping, environ, seconds) for ping in pings[:_MOST_PINGS]], seconds)
+    mend = "Its run is not touched by that."
+    problems = [
+        Problem("W351", f"the ping of {ping.entry} failed: {why}.", mend)
+        for ping, why in zip(pings, said, strict=False)
+        if why
+    ]
+    if len(pings) > _MOST_PINGS:
+        more = f"{len(pings) - _MOST_PINGS} pings were dropped: too many for one tick."
+        problems.append(Problem("W351", more, "Ping the chain (alerts.ping) rather than each entry."))
+    return problems
+
+
+def _at_once(tasks: Sequence[Callable[[], str]], seconds: float) -> list[str]:
+    """What each task says, or that it gave no answer: it is left behind then, and ends with the process."""
+    from http.client import HTTPException
+
+    from cronhpc.batch import process
+
+    said = [f"had no answer within {seconds:g} s"] * len(tasks)
+
+    def work(index: int) -> None:
+        try:
+            said[index] = tasks[index]()
+        except (OSError, ValueError, TypeError, LookupError, HTTPException, RuntimeError) as error:
+            said[index] = type(error).__name__  # its words may hold an address
+
+    until = process.elapsed() + seconds
+    threads = [threading.Thread(target=work, args=(n,), daemon=True) for n in range(len(tasks))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(max(until - process.elapsed(), 0))
+    return list(said)
+
+
+def _ping(ping: Ping, environ: Mapping[str, str], seconds: float) -> str:
     """One GET; the address is never in a message."""
     import urllib.error
     import urllib.request
 
     try:
-        base = address(ping.where, environ).rstrip("/")
-        if not base.startswith(("https://", "http://")):
+        url = _suffixed(address(ping.where, environ), {"start": "/start", "fail": "/fail"}.get(ping.what, ""))
+        if not url.startswith(("https://", "http://")):
             return "its address does not begin with https://"
-        suffix = {"start": "/start", "fail": "/fail"}.get(ping.what, "")
-        with urllib.request.urlopen(base + suffix, timeout=_PING_TIME):  # noqa: S310 - http(s) alone, as just checked
+        with urllib.request.urlopen(url, timeout=seconds):  # noqa: S310 - http(s) alone, as just checked
             return ""
     except SecretError as error:
         return str(error)
     except urllib.error.HTTPError as error:
-        return f"the server said {error.code}"
-    except (OSError, ValueError) as error:
-        return type(error).__name__
+        with error:
+            return f"the server said {error.code}"
+
+
+def _suffixed(url: str, suffix: str) -> str:
+    base, mark, query = url.partition("?")
+    return f"{base.rstrip('/')}{suffix}{mark}{query}"

@@ -71,7 +71,8 @@ def tick(site: Site, now: int, *, link: str = "", resident: bool = False, only: 
         if holder is None:
             lease.give_back(site.paths.state / "lease", me)
     beside = f"the lease of {holder} stood" if holder is not None else ""
-    problems = (*reading.problems, *recorded.problems, *tended, *_told(site, recorded))
+    shown = () if only else _shown(site, now)
+    problems = (*reading.problems, *recorded.problems, *tended, *shown, *_told(site, recorded, now))
     return Report(reading.world, planned, outcomes, problems, beside)
 
 
@@ -84,14 +85,25 @@ def _tended(site: Site, world: World) -> tuple[Problem, ...]:
     return cleaned.problems if cleaned is not None else ()
 
 
-def _told(site: Site, recorded: Recorded) -> tuple[Problem, ...]:
+def _shown(site: Site, now: int) -> tuple[Problem, ...]:
+    """The page, where one is wanted."""
+    if not site.settings.page:
+        return ()
+    from cronhpc.page import tend
+
+    return tend(site, now)
+
+
+def _told(site: Site, recorded: Recorded, now: int) -> tuple[Problem, ...]:
     """Alerts go out last, without the lease: a mail server that hangs holds up nobody."""
-    if not recorded.alerts and not recorded.pings:
+    outbox = site.paths.state / "outbox.json"
+    if not recorded.alerts and not recorded.pings and not os.path.exists(outbox):  # noqa: PTH110 - one stat
         return ()
     from cronhpc.notify import Ping, send
 
     about = {"directory": str(site.paths.root), "owner": site.user, "host": site.host}
-    return send(site.settings, recorded.alerts, [Ping(*row) for row in recorded.pings], site.environment, about)
+    pings = [Ping(*row) for row in recorded.pings]
+    return send(site.settings, recorded.alerts, pings, site.environment, about, outbox=outbox, now=now)
 
 
 def _take(site: Site, me: lease.Holder, patience: float) -> lease.Holder | None:
