@@ -31,7 +31,7 @@ _REST_URGENT = 1  # … or where a switch calls
 _LOOK = 5.0  # seconds between looks at the watch itself and at the stop mark
 _QUEUE = 30  # seconds between looks at the queue while runs live
 _ENDING = 5  # … while something that was stopped is still there
-_LAST_WORK = 0.8  # seconds that a tick at work gets to end after SIGTERM; what it leaves is claimed
+_LAST_WORK = 0.7  # seconds that a tick at work gets to end after SIGTERM; what it leaves is claimed
 _AGAIN = 60  # seconds after a tick that could not work
 
 

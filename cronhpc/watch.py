@@ -145,9 +145,11 @@ class Watch:
     def _observe(self, every: float, places: list[Place]) -> None:
         """`every` 0: by events. Those that cannot be had (no more inotify watches) are polled for."""
         from watchdog.observers import Observer
-        from watchdog.observers.polling import PollingObserver
+        from watchdog.observers.polling import PollingObserverVFS
 
-        observer: BaseObserver = PollingObserver(timeout=every) if every else Observer()
+        # lstat: a link that leads nowhere is a switch, too
+        polls = PollingObserverVFS(os.lstat, os.scandir, polling_interval=every) if every else None
+        observer: BaseObserver = polls or Observer()
         observer.start()
         self._observers.append(observer)
         left: dict[float, list[Place]] = {}
