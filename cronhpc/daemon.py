@@ -65,7 +65,7 @@ class Daemon:
         self.stop_mark: Path | None = None
         self.stopped_before = False
         self.took = 0.0  # seconds, the last tick
-        self.said = ""  # the error told last
+        self.said: dict[str, str] = {}  # the errors told last, of ticks and of settings
 
     def run(self) -> None:
         """Tick until SIGTERM, SIGINT, `cronhpc stop`, or the time given is over. Raises CronhpcError at the start."""
@@ -118,21 +118,21 @@ class Daemon:
         try:
             report = tick(site, int(self.clock()), link=self.link, resident=True)
         except (CronhpcError, OSError) as error:  # a full disk, a folder not mounted: it may be mended
-            self._complain(error)
+            self._complain("tick", error)
             return _AGAIN
         finally:
             self.took = time.monotonic() - began
         self.tell(report)
         if isinstance(report, AtWork):
             return 1.0
-        self.said = ""
+        self.said.pop("tick", None)
         self.relieved = bool(self.link) and self._relieved(report)
         return self._wanted(report)
 
-    def _complain(self, error: Exception) -> None:
+    def _complain(self, what: str, error: Exception) -> None:
         """Once, until it is another one."""
-        if str(error) != self.said:
-            self.said = str(error)
+        if str(error) != self.said.get(what):
+            self.said[what] = str(error)
             self.tell(error)
 
     def _relieved(self, report: Report) -> bool:
@@ -203,13 +203,16 @@ class Daemon:
         """Settings may have changed. While they cannot be used the daemon goes on with those it had."""
         while not self._over():
             try:
-                return self.open_site()
+                site = self.open_site()
             except SettingsError as error:
-                self._complain(error)
+                self._complain("settings", error)
                 return site
             except (CronhpcError, OSError) as error:
-                self._complain(error)
+                self._complain("settings", error)
                 self._sleep(_AGAIN)
+            else:
+                self.said.pop("settings", None)
+                return site
         return site
 
 

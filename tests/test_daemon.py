@@ -293,6 +293,7 @@ def root(tmp_path: Path) -> Iterator[Path]:
     setup.init(made, {})
     (made / "cronhpc.yaml").write_text(WORK)
     yield made
+    (made / "cronhpc.yaml").write_text(WORK)
     batch = opened(made).batch
     batch.cancel([job.id for job in batch.queue().jobs if job.live])
 
