@@ -16,7 +16,7 @@ from cronhpc.core.model import FAILURES, ClaimState, Done, EntryState, Key, Prob
 from cronhpc.core.outcome import counted
 from cronhpc.core.slots import FUTURE
 from cronhpc.core.struck import Strikes
-from cronhpc.store import full_disk, history
+from cronhpc.store import full_disk, history, scheduler
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
 from cronhpc.store.files import sweep, write_json
@@ -32,6 +32,7 @@ Row = dict[str, Any]
 _HOUR = 60  # minutes
 _OLD_TEMPORARY = 3600
 _ACCOUNTING_AGAIN = 86400
+_COST_AGAIN, _COST_OF = 86400, 30 * 86400
 
 
 @dataclass(frozen=True, slots=True)
@@ -264,6 +265,9 @@ class _Keeper:
         history.append(self.site.paths.history, self.rows, host=self.site.host, now=self.world.now)
 
     def write_memory(self) -> None:
+        resting = self.world.chain.resting
+        if resting and any(isinstance(d, model.Rest) and d.why == resting for d in self.plan.decisions):
+            scheduler.remember_rest(self.site.paths, resting)
         self.forgettable, marks = _outlived(self.settled, self.world.claims, self.names)
         for name, mark in marks.items():
             self.states[name] = replace(self.states.get(name, EntryState()), settled=mark)
@@ -286,6 +290,7 @@ class _Keeper:
                 sweep(folder, self.world.now - _OLD_TEMPORARY)
 
     def write_cache(self) -> None:
+        self._note_cost()
         self._note_accounting()
         if self.site.parsed:
             store_memory.save_cache(self.site.paths.state / "cache.json", self.site.cache)
@@ -297,6 +302,16 @@ class _Keeper:
         if (known is None and found is not None) or old:
             self.site.cache["accounting"] = None if old else [found, self.world.now]
             self.site.parsed.append("accounting")
+
+    def _note_cost(self) -> None:
+        """What the scheduler itself used is asked for once a day, where there is accounting; the cache keeps it."""
+        ask, links = getattr(self.site.batch, "used", None), self.world.chain
+        known = self.site.cache.get("used", [0, 0, 0])
+        if ask is None or not links.link_name or 0 <= self.world.now - known[2] < _COST_AGAIN:
+            return
+        found = ask((links.link_name, links.spare_name), self.world.now - _COST_OF)
+        self.site.cache["used"] = [*(found or known[:2]), self.world.now]  # no answer: another one tomorrow
+        self.site.parsed.append("used")
 
     def write_status(self) -> None:
         """What everybody may read; also the heartbeat."""
@@ -310,6 +325,7 @@ class _Keeper:
             owner=self.site.user,
             host=self.site.host,
             stopped=os.path.lexists(self.site.paths.stop),
+            used=status.used_of(self.site.cache),
         )
         facts = status.facts(self.world, self.plan, self.states, about, problems=self.problems, outcomes=self.outcomes)
         write_json(self.site.paths.status, facts, status.VERSION, 0o644)

@@ -16,6 +16,7 @@ from cronhpc.batch.slurm_endings import (
     exit_of,
     exits_rows,
     for_accounting,
+    used_of,
 )
 from cronhpc.batch.slurm_rows import moment, queue_format, queue_rows, task_list
 from cronhpc.core.model import Ending, Job, Result
@@ -293,3 +294,22 @@ def test_accounting_is_asked_only_for_what_the_controller_cannot_tell() -> None:
 )
 def test_who_cancelled(states: list[str], uid: int | None) -> None:
     assert canceller([a_row(state) for state in states]) == uid
+
+
+# --- what jobs used
+
+
+@pytest.mark.parametrize(
+    ("text", "used"),
+    [
+        pytest.param("", (0, 0), id="no job"),
+        pytest.param("12\n8\n0\n", (2, 20), id="one that has not run yet took nothing"),
+    ],
+)
+def test_what_jobs_used_is_added_up(text: str, used: tuple[int, int]) -> None:
+    assert used_of(text) == used
+
+
+def test_no_number_is_no_answer() -> None:
+    with pytest.raises(Unreachable, match="no number"):
+        used_of("12\nsacct: who knows\n")

@@ -477,3 +477,21 @@ def test_a_run_whose_queue_does_not_answer_is_unknown_and_not_pending() -> None:
     world = with_entry(entry("backup", "0 * * * *"), claims=(RUNS[0],), queue=None, queue_error="no answer")
     assert "backup  15:00 (53 min)  14:00  unknown" in screen(world)
     assert "Job 4720 (slot 14:00) has not ended as far as is known." in explained(world, "backup")
+
+
+def test_what_the_scheduler_itself_took_is_said_where_accounting_tells() -> None:
+    world, about = QUIET, replace(ABOUT, used=status.used_of({"used": [720, 1260, 5]}))
+    shown = render(status.facts(world, plan(world), world.states, about), style())
+    assert "cost    720 jobs, 21 min of CPU in 30 days" in shown
+    assert "cost" not in screen(world)
+    assert status.used_of({"used": [0, 0, 5]}) is None
+
+
+def test_a_node_that_the_last_failures_share_is_named_with_what_to_add() -> None:
+    state = replace(STATES["backup"], nodes=("cpu2", "cpu2", "cpu2"))
+    world = replace(WORLD, states={**STATES, "backup": state})
+    assert "Its last failures all ran on cpu2. If that node is at fault, add: #SBATCH --exclude=cpu2" in explained(
+        world, "backup"
+    )
+    assert "failed 3 times in a row, exit 1, each time on cpu2" in screen(world)
+    assert "exclude" not in explained(WORLD, "backup")

@@ -164,6 +164,12 @@ class Slurm:
         user = pwd.getpwuid(os.getuid()).pw_name
         return slurm_site(self.ask, user)
 
+    def used(self, names: Sequence[str], since: int) -> tuple[int, int] | None:
+        """Jobs of these names since then, and their CPU seconds; None where accounting does not tell."""
+        from cronhpc.batch.slurm_past import Past
+
+        return Past(self).used(names, since)
+
     # --- the runner ------------------------------------------------------------------------------------------------
 
     def ask(self, program: str, arguments: Sequence[str], **more: str) -> str:

@@ -246,6 +246,15 @@ def _accounted(fields: Sequence[str]) -> Row:
     )
 
 
+def used_of(text: str) -> tuple[int, int]:
+    """Jobs that used anything, and their CPU seconds, from one CPUTimeRAW a line. Raises Unreachable."""
+    words = [line.strip() for line in text.split("\n") if line.strip()]
+    if not all(word.isdecimal() for word in words):
+        raise Unreachable(f"sacct's answer is no number of seconds: {text[:200]!r}")
+    seconds = [int(word) for word in words]
+    return sum(1 for each in seconds if each), sum(seconds)
+
+
 def canceller(rows: Iterable[Row]) -> int | None:
     """The user id in "CANCELLED by 1000", of the newest row that has one."""
     for row in reversed(list(rows)):

@@ -38,6 +38,23 @@ class Past:
         """The user id that cancelled a job; None: unknown."""
         return ends.canceller(row for row in self._accounted([job_id], since) if (row.submitted or 0) >= since - _SLACK)
 
+    def used(self, names: Sequence[str], since: int) -> tuple[int, int] | None:
+        """How many jobs of these names started since then, and what was allocated to them (CPU seconds).
+
+        None where accounting does not tell.
+        """
+        if self._slurm.accounting is False:
+            return None
+        start = datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+        arguments = ["--allocations", "--noheader", "--parsable2", f"--starttime={start}", f"--name={','.join(names)}"]
+        try:
+            answer = self._slurm.ask("sacct", [*arguments, "--format=CPUTimeRAW"], TZ="UTC0")
+            return ends.used_of(answer)
+        except Unreachable as error:
+            if _NO_ACCOUNTING in error.text:
+                self._slurm.accounting = False
+            return None
+
     def _remembered(self, job_ids: frozenset[str]) -> list[ends.Row]:
         """What the controller still knows (MinJobAge seconds), exit codes included."""
         arguments = ["--me", "--states=all", "--array", "--noheader", f"--Format={ends.exits_format()}"]

@@ -76,6 +76,7 @@ def facts(args: argparse.Namespace, door: Door) -> Mapping[str, Any]:
         owner=site.user,
         host=site.host,
         stopped=os.path.lexists(paths.stop),
+        used=status.used_of(site.cache),
     )
     decided = plan(reading.world)
     return status.facts(

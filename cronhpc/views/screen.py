@@ -35,6 +35,8 @@ COLUMNS = (
 def render(known: Mapping[str, Any], style: Style, *, everything: bool = False) -> str:
     """`known` is what `status.facts` gives. On a terminal only as much as fits, unless `everything`."""
     top = [_header(known, style), _chain(known, style)]
+    if known.get("cost"):
+        top.append(_cost(known["cost"]))
     if known.get("from_file"):
         top.append(_pale(known, style))
     attention = _attention(known["attention"], style, everything=everything)
@@ -63,6 +65,11 @@ def _pale(known: Mapping[str, Any], style: Style) -> str:
     at = epoch(known["now"])
     when = f"{style.said(at)} ({style.distance(at)})" if at else "an unknown time"
     return f"seen    as the owner's scheduler saw it {when}"
+
+
+def _cost(cost: Mapping[str, Any]) -> str:
+    """What the scheduler itself took from the cluster."""
+    return f"cost    {text.count(cost['jobs'], 'job')}, {times.span(cost['cpu_seconds'])} of CPU in {cost['days']} days"
 
 
 _CHAIN_COLOURS = {"fine": "green", "driven otherwise": "", "not needed yet": "", "silent": "red", "broken": "red"}

@@ -44,6 +44,13 @@ class About:
     host: str = ""
     cluster: str = ""
     stopped: bool = False  # `cronhpc stop` was called
+    used: tuple[int, int] | None = None  # the scheduler's own jobs in 30 days, and their CPU seconds
+
+
+def used_of(cache: Mapping[str, Any]) -> tuple[int, int] | None:
+    """What a tick noted of the scheduler's own cost; None where nobody told."""
+    known = cache.get("used")
+    return (int(known[0]), int(known[1])) if isinstance(known, list) and known[0] else None
 
 
 def facts(
@@ -76,6 +83,7 @@ def facts(
         "cluster": about.cluster or world.settings.cluster,
         "timezone": world.settings.timezone,
         "batch": {"name": about.backend, "answers": world.queue is not None, "error": world.queue_error},
+        "cost": {"days": 30, "jobs": about.used[0], "cpu_seconds": about.used[1]} if about.used else None,
         "chain": chain.facts(world, plan, outcomes, stopped=about.stopped, ticked=ticked),
         "entries": found_entries,
         "trouble": trouble if ticked else _still(before, plan),
