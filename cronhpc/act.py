@@ -196,7 +196,7 @@ class Actor:
         return Submission(
             script=str(paths.script),
             arguments=(str(link.at), "spare" if spare else "link"),
-            options=link_options(self.site.settings),
+            options=link_options(self.site.settings, resident=chain.resident),
             job_name=chain.spare_name if spare else chain.link_name,
             comment=comment,
             output=str(paths.scheduler / "scheduler.log").replace("%", "%%"),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpc.core import stop, struck
 from cronhpc.core.model import (
+    TOKEN,
     ChainFacts,
     ClaimState,
     Entry,
@@ -238,6 +239,7 @@ def read_world(site: Site, now: int, *, link: str = "", resident: bool = False, 
         only=only,
     )
     world = replace(_asked_about_strangers(site, world), endings=_endings(site, world))
+    world = replace(world, chain=replace(world.chain, resting=world.chain.resting or _an_admins_word(site, world)))
     problems.extend(_unheard(world))
     return Reading(world, memory, tuple(problems), before)
 
@@ -257,6 +259,36 @@ def _queue(site: Site) -> tuple[Queue | None, str]:
         return site.batch.queue(), ""
     except BatchError as error:
         return None, error.text
+
+
+_ADMIN_SINCE = 2 * 86400  # seconds: links are not looked up further back than this
+
+
+def _an_admins_word(site: Site, world: World) -> str:
+    """The pending link that the last tick left is gone: did somebody else cancel it? "" where nothing says so.
+
+    One that was submitted before `start` was called is settled by that.
+    """
+    from cronhpc.batch.port import BatchError
+    from cronhpc.core.chain import Links
+    from cronhpc.store.scheduler import started
+
+    job_id = world.chain.successor_seen
+    if not world.chain.wanted or not job_id or world.queue is None or Links.of(world).successors:
+        return ""
+    if any(job.id == job_id and (job.live or job.state != "CANCELLED") for job in world.queue.jobs):
+        return ""
+    since = max(int((started(site.paths) or {}).get("at", 0)), world.now - _ADMIN_SINCE)
+    try:
+        ended = site.batch.endings([job_id], since, {job_id: f"{TOKEN}{world.directory_id}/link "}).get(job_id)
+        if ended is None or ended.result is not Result.CANCELLED or ended.started is not None:
+            return ""
+        by = site.batch.cancelled_by(job_id, since)
+    except BatchError:
+        return ""
+    if by is None or by == site.uid or (ended.submitted or 0) < since:
+        return ""
+    return f"the pending link {job_id} was cancelled by {user_name(by)}; when that is settled: cronhpc start"
 
 
 def _asked_about_strangers(site: Site, world: World) -> World:
@@ -361,7 +393,8 @@ def chain_facts(site: Site, memory: Memory, link: str, now: int) -> ChainFacts:
     meta = memory.meta
     if how is None:
         return ChainFacts(wanted=False, self_id=link)
-    link_name, spare_name = link_names(directory_id(site.paths)) if how.get("via", "chain") == "chain" else ("", "")
+    via = how.get("via", "chain")
+    link_name, spare_name = link_names(directory_id(site.paths)) if via in {"chain", "daemon"} else ("", "")
     return ChainFacts(
         wanted=True,
         self_id=link,
@@ -373,6 +406,7 @@ def chain_facts(site: Site, memory: Memory, link: str, now: int) -> ChainFacts:
         successor_seen=str(meta.get("successor", "")),
         spare_seen=str(meta.get("spare", "")),
         prequeue=int(how.get("prequeue", 1)),
+        resident=via == "daemon",
     )
 
 

@@ -185,7 +185,8 @@ def start(
 ) -> Started:
     """Set the chain going, or mend it; safe to call twice, and from two nodes at once.
 
-    `via` scrontab: one entry of the user's scrontab calls the ticks. `prequeue`: so many links wait ahead.
+    `via` scrontab: one entry of the user's scrontab calls the ticks; daemon: each link runs the daemon until its
+    successor starts. `prequeue`: so many links wait ahead.
     Raises CronhpcError when another process is at it and does not end, StateError, OSError.
     """
     from cronhpc.store import rooms
@@ -197,7 +198,7 @@ def start(
     with _Lease(site, "start"):
         _keep_environment(site, environ)
         site = _keep_options(site, environ, lines)
-        fingerprint = write_link(site, lines)
+        fingerprint = write_link(site, lines, resident=via == "daemon")
         how = {"via": via, "fingerprint": fingerprint, "prequeue": prequeue, "at": now(), "by": site.user}
         before = (scheduler.started(site.paths) or {}).get("via", via)
         if via == "scrontab":
@@ -308,11 +309,12 @@ def _keep_options(site: Site, environ: Mapping[str, str], lines: list[str]) -> S
     return replace(site, settings=replace(site.settings, sbatch=(*site.settings.sbatch, *added)))
 
 
-def write_link(site: Site, lines: list[str] | None = None) -> str:
+def write_link(site: Site, lines: list[str] | None = None, *, resident: bool = False) -> str:
     """Generate `scheduler/scheduler.slurm` from the settings; a hand-made one is kept beside it. The fingerprint."""
     from cronhpc.read import directory_id
 
-    text, fingerprint = scheduler.render(site.paths, site.settings, directory_id(site.paths), site.batch.tools())
+    mark, tools = directory_id(site.paths), site.batch.tools()
+    text, fingerprint = scheduler.render(site.paths, site.settings, mark, tools, resident=resident)
     path = site.paths.script
     if path.exists() and b"cronhpc" not in path.read_bytes():
         kept = path.with_name("scheduler.slurm.before-cronhpc")

@@ -242,6 +242,22 @@ CHAINS: dict[str, tuple[World, list[str]]] = {
         linked(NEXT, link(14, "17:00"), link(13, "18:00"), SPARE, facts={"prequeue": 3}),
         ["keep successor 11", "keep successor 14", "keep successor 13", "keep spare 12"],
     ),
+    "a daemon wakes itself for what a switch could reach: its successor stays at the interval": (
+        linked(NEXT, SPARE, job(50, name="ft"), resident=True),
+        ["keep successor 11", "keep spare 12"],
+    ),
+    "a daemon's successor is due and waits for nodes: left": (
+        linked(link(11, "15:00", reason="Resources"), SPARE, resident=True),
+        ["keep successor 11", "keep spare 12"],
+    ),
+    "a daemon's successor has just started, and has queued none yet: left to it": (
+        linked(link(11, "15:00", status="RUNNING"), SPARE, resident=True),
+        ["rest"],
+    ),
+    "without a daemon the successor comes sooner for it": (
+        linked(NEXT, SPARE, job(50, name="ft")),
+        ["move successor 11", "keep spare 12"],
+    ),
     "by hand while a link runs that has not queued its successor yet: left to it": (
         linked(link(10, "15:00", status="RUNNING"), SPARE, self_id=""),
         ["rest"],

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 HELP = "Start the scheduler, or mend it: one job that waits for its time, and a spare behind it. Safe to repeat."
 EXAMPLE = """
 cronhpc start
+cronhpc start --daemon       # a long job instead of a short one an interval: switches act within seconds
 cronhpc start --if-stale     # in ~/.bashrc: mends the chain if it was lost, else costs one stat
 """
 _SURELY = 92 * 60  # seconds: one and a half of the usual intervals, and two minutes
@@ -26,7 +27,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Its own options."""
     parser.add_argument("--if-stale", action="store_true", help="only if it was started and has fallen silent; quiet")
     parser.add_argument(
-        "--via", choices=("chain", "scrontab"), default="chain", help="who calls the ticks (chain: jobs of its own)"
+        "--via", choices=("chain", "scrontab"), help="who calls the ticks (else as before; chain: jobs of its own)"
+    )
+    parser.add_argument(
+        "--daemon",
+        action="store_true",
+        help="the scheduler's job stays until its successor starts, and acts on switches and files at once",
     )
     parser.add_argument(
         "--prequeue", type=count_of, metavar="N", default=1, help="links that wait ahead, where jobs may not submit"
@@ -41,9 +47,17 @@ def run(args: argparse.Namespace, door: Door) -> int:
     if args.if_stale and not _is_stale(paths_of(args, door), door):
         return FINE
     site = site_of(args, door)
-    started = start(site, door.environ, lambda: door.again().now, via=args.via, prequeue=args.prequeue)
+    via = "daemon" if args.daemon else args.via or _as_before(site.paths)
+    started = start(site, door.environ, lambda: door.again().now, via=via, prequeue=args.prequeue)
     report(started, args, door, site.settings.timezone, undo="cronhpc stop")
     return FINE if started.ok else ATTENTION
+
+
+def _as_before(paths: Paths) -> str:
+    """A repair changes nothing of how ticks are driven."""
+    from cronhpc.store.scheduler import started
+
+    return str((started(paths) or {}).get("via", "chain"))
 
 
 def _is_stale(paths: Paths, door: Door) -> bool:

@@ -45,6 +45,12 @@ def word(job: Job, directory_id: str) -> str:
     return first if first in {"link", "spare"} else ""
 
 
+def slot_of(world: World, job: Job) -> int:
+    """The instant that a link stands for, as its comment says; else its start, as far as that is known."""
+    words = (job.token_of(world.directory_id) or "").split(" ")
+    return int(words[1]) if len(words) > 1 and words[1].isdecimal() else job.start or 0
+
+
 def comment_words(kind: str, at: int, fingerprint: str) -> str:
     """What the comment of a link says after the directory's mark: its kind, its slot, the text it holds."""
     return f"{_WORDS[kind]} {at} {fingerprint}"
@@ -77,9 +83,12 @@ def decide(world: World, wake: int) -> Iterator[Decision]:
 
 
 def _another_is_at_work(world: World, links: Links) -> bool:
-    """A link that runs beside us deals with its successor itself, and before its tick."""
+    """A link that runs beside us deals with its successor itself, and before its tick.
+
+    Beside a daemon's link that is its successor, which has just started.
+    """
     return any(job.id != world.chain.self_id for job in links.running) and (
-        not world.chain.self_id or int(links.running[0].id) < int(world.chain.self_id)
+        not world.chain.self_id or world.resident or int(links.running[0].id) < int(world.chain.self_id)
     )
 
 
@@ -99,7 +108,9 @@ def _reconcile(world: World, kind: str, jobs: tuple[Job, ...], wanted: list[int]
             beside = kept[0].id if kept else ""
             yield CancelLink(kind, job.id, unfit(world, job) or f"one {kind} too many beside job {beside}")
     for job, at in zip(sorted(kept, key=lambda job: job.start or 0), wanted, strict=False):
-        if job.start is None or abs(job.start - at) > _CLOSE:
+        if kind == SUCCESSOR and world.resident and slot_of(world, job) <= world.now:
+            yield KeepLink(kind, job.id, slot_of(world, job), "it is due, and waits for its turn")
+        elif job.start is None or abs(job.start - at) > _CLOSE:
             yield MoveLink(kind, job.id, at)
         else:
             yield KeepLink(kind, job.id, job.start)

@@ -41,7 +41,9 @@ def plan(world: World) -> Plan:
     for entry in world.entries:
         decided.extend(_entry(world, entry, seen, budget))
     wake = slots.wake(world, seen, decided)
-    decided.extend(chain.decide(world, wake))
+    # A daemon wakes itself: its successor comes at the interval's end, to take over.
+    at = slots.boundary(world.now, world.settings.interval) if world.resident else wake
+    decided.extend(chain.decide(world, at))
     return Plan(tuple(decided), wake, seen.computed)
 
 

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from cronhpc.store.paths import Paths
 
 VERSION = 1
+_LONGER = 900  # seconds that a daemon's link may go on after its successor was to start
+_MARGIN = 120  # seconds before its time limit at which it ends by itself
 
 
 def link_names(directory_id: str) -> tuple[str, str]:
@@ -25,9 +27,14 @@ def link_names(directory_id: str) -> tuple[str, str]:
     return f"cronhpc-{directory_id}", f"cronhpc-{directory_id}-spare"
 
 
-def link_options(settings: Settings) -> tuple[str, ...]:
-    """Options for sbatch of links: their own, then partition and account as entries have them."""
+def link_options(settings: Settings, *, resident: bool = False) -> tuple[str, ...]:
+    """Options for sbatch of links: their own, then partition and account as entries have them.
+
+    `resident`: links run the daemon until their successor starts, and a while longer where that has to wait.
+    """
     own = dict(settings.link_sbatch)
+    if resident:
+        own["time"] = str((settings.interval + _LONGER) // 60)
     for name, value in settings.sbatch:
         if name in {"partition", "account", "qos"}:
             own.setdefault(name, value)
@@ -49,7 +56,9 @@ def command() -> tuple[str, ...]:
     return sys.executable, "-m", "cronhpc"
 
 
-def render(paths: Paths, settings: Settings, directory_id: str, tools: str) -> tuple[str, str]:
+def render(
+    paths: Paths, settings: Settings, directory_id: str, tools: str, *, resident: bool = False
+) -> tuple[str, str]:
     """The link's text and its fingerprint; `tools` is the folder of the batch system's commands."""
     link, spare = link_names(directory_id)
     values = {
@@ -57,12 +66,13 @@ def render(paths: Paths, settings: Settings, directory_id: str, tools: str) -> t
         "ID": directory_id,
         "INTERVAL": str(settings.interval),
         "TIMEOUT": str(settings.timeout),
-        "OPTIONS": shlex.join(link_options(settings)),
+        "OPTIONS": shlex.join(link_options(settings, resident=resident)),
         "LINK": link,
         "SPARE": spare,
         "GROUP": shlex.quote(settings.trust_group),
         "PATH": shlex.quote(tools),
         "TICK": shlex.join(command()),
+        "WORK": f"daemon --for {settings.interval + _LONGER - _MARGIN}" if resident else "tick",
         "COMMAND": "cronhpc",
     }
     text = template()
@@ -97,6 +107,13 @@ def mark_started(paths: Paths, how: Mapping[str, Any]) -> None:
 def mark_stopped(paths: Paths, who: str) -> None:
     """Links that run from now on submit no successor. Raises OSError."""
     replace_file(paths.stop, f"stopped by {who}; cronhpc start goes on\n".encode(), 0o644)
+
+
+def remember_rest(paths: Paths, why: str) -> None:
+    """Keep an administrator's word until `start`. Raises OSError."""
+    if resting(paths) == why:
+        return
+    replace_file(paths.scheduler / "rest", f"{why}\n".encode(), 0o644)
 
 
 def resting(paths: Paths) -> str:

@@ -1,0 +1,115 @@
+"""The daemon on a real Slurm: how fast a teammate's file stops a hung job, and a daemon that is a job itself."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.lab.conftest import Lab, MakeLab
+from tests.lab.helpers_team import HUNG, Team, kill_wait
+
+pytestmark = [
+    pytest.mark.lab,
+    pytest.mark.skipif(os.getuid() != 0, reason="a lab of an ordinary user has that user only"),
+]
+LATER = "--begin=now+1hour"
+SLACK = 2  # seconds: the clients of a busy machine
+
+
+@pytest.fixture
+def team(lab: Lab, cluster_user_dir: Callable[..., Path]) -> Team:
+    return Team.make(lab, cluster_user_dir("alice"))
+
+
+def test_a_teammates_file_ends_a_hung_job_in_two_seconds_and_kill_wait(team: Team) -> None:
+    """The running job that ignores SIGTERM, the pending array and the held pieces; bob's scancel is refused."""
+    name = "--job-name=nobody configured this"
+    hung, array, held = (
+        team.hung(name),
+        team.submit(HUNG, name, LATER, "--array=0-9"),
+        team.submit(HUNG, name, "--hold"),
+    )
+    with team.daemon():
+        assert "Access/permission denied" in team.lab.run(["scancel", hung], user="bob", check=False).stderr
+        began = time.monotonic()
+        team.touch("nobody configured this", text="loss spikes")
+        team.wait_gone(array, held)
+        assert time.monotonic() - began < 2 + SLACK
+        team.wait_gone(hung)
+        assert time.monotonic() - began < 2 + kill_wait(team.lab) + SLACK
+        team.lab.wait_for(lambda: any("gone" in row for row in team.rows("switch")))
+        assert "stopped by bob" in team.cronhpc("status", user="bob")
+
+
+def test_a_pause_and_its_end_act_at_once(team: Team) -> None:
+    job = team.submit(HUNG, LATER, "--job-name=ft", "--comment=mine")
+    with team.daemon():
+        path = team.touch("ft", "pause")
+        team.lab.wait_for(lambda: "JobHeldUser" in team.states(job)[job], timeout=2 + SLACK)
+        path.unlink()
+        team.lab.wait_for(lambda: "JobHeldUser" not in team.states(job)[job], timeout=2 + SLACK)
+    team.lab.run(["scancel", job])
+
+
+def test_two_daemons_beside_the_chain_stop_a_job_once(team: Team) -> None:
+    team.cronhpc("start")
+    hung = team.hung("--job-name=ft")
+    with team.daemon(), team.daemon():
+        team.touch("ft")
+        team.wait_gone(hung)
+        time.sleep(1)
+    assert [row["jobs"] for row in team.rows("switch") if "jobs" in row] == [[hung]]
+    links = [row for row in team.lab.squeue("alice") if "/link " in row["comment"] and row["state"] == "PENDING"]
+    assert len(links) == 1
+    team.cronhpc("stop")
+
+
+def test_sigterm_under_a_frozen_controller_and_what_is_left_is_claimed(
+    make_lab: MakeLab, cluster_user_dir: Callable[..., Path]
+) -> None:
+    lab = make_lab(users=["alice", "bob"], nodes=1, gpu_nodes=0)
+    team = Team.make(lab, cluster_user_dir("alice"))
+    with team.daemon() as process:
+        lab.freeze()
+        team.touch("whatever")
+        lab.wait_for((team.root / "state" / "lease").exists, timeout=5)
+        began = time.monotonic()
+        process.terminate()
+        process.wait(10)
+        assert time.monotonic() - began < 1 + SLACK
+        lab.thaw()
+
+
+def links(team: Team, state: str) -> list[str]:
+    rows = [row for row in team.lab.squeue("alice") if "/link " in row["comment"] and row["state"] == state]
+    return sorted((row["id"] for row in rows), key=int)
+
+
+def test_a_daemon_that_is_a_job_hands_over_to_its_successor(team: Team) -> None:
+    """`start --daemon`: one runs, one waits; a switch acts within seconds before, while and after they change."""
+    team.settings("scheduler: {interval: 1m, min-interval: 1m}\nkill: {group: labgroup}\n")
+    team.lab.run(["bash", "-c", f"{' '.join(team.argv('start', '--daemon'))}"], "alice", env=team.env)
+    try:
+        team.lab.wait_for(lambda: links(team, "RUNNING") and links(team, "PENDING"), timeout=30)
+        [first], [second] = links(team, "RUNNING"), links(team, "PENDING")
+        assert team.lab.job(first)["TimeLimit"] == "00:16:00"
+        seen: set[tuple[int, int]] = set()
+        until = time.monotonic() + 150
+        while links(team, "RUNNING") != [second]:
+            assert time.monotonic() < until, team.lab.squeue("alice")
+            seen.add((len(links(team, "RUNNING")), len(links(team, "PENDING"))))
+            time.sleep(0.1)
+        assert all(running in {1, 2} for running, _ in seen), seen
+        assert all(pending <= 1 for _, pending in seen), "never two pending successors"
+        team.lab.wait_for(lambda: links(team, "PENDING"), timeout=30)
+        hung = team.hung("--job-name=ft")
+        team.touch("ft")
+        assert team.wait_gone(hung) < 2 + kill_wait(team.lab) + 2 * SLACK + 3
+        assert "daemon runs" in team.cronhpc("kill", "ALL")
+    finally:
+        team.cronhpc("stop")
+    team.lab.wait_for(lambda: not links(team, "RUNNING") and not links(team, "PENDING"), timeout=20)
