@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.cli import ATTENTION, FINE
+from cronhpc.cli.commands import UsageError
 from cronhpc.cli.common import is_mine, no_such, paths_of, site_of, written_status
-from cronhpc.core.model import StateError
+from cronhpc.core.model import CronhpcError, StateError
 
 if TYPE_CHECKING:
     import argparse
@@ -21,6 +23,7 @@ EXAMPLE = """
 cronhpc status
 cronhpc status backup
 cronhpc status --watch
+cronhpc status --prometheus --out /var/lib/node_exporter/cronhpc.prom
 cronhpc status --dir /home/alice/cron     # a colleague's, from her status.json
 """
 _EVERY = 30
@@ -30,11 +33,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Its own options."""
     parser.add_argument("name", nargs="?", metavar="NAME", help="an entry")
     parser.add_argument("--all", action="store_true", help="everything, also what does not fit on one screen")
+    parser.add_argument("--prometheus", action="store_true", help="metrics for the node exporter's textfile folder")
+    parser.add_argument("--out", metavar="FILE", help="with --prometheus: put them there, whole or not at all")
+    parser.add_argument(
+        "--nagios", action="store_true", help="one line; exit code 0 OK, 1 warning, 2 critical, 3 unknown"
+    )
     parser.add_argument("--watch", action="store_true", help=f"look again every {_EVERY} s, until Ctrl-C")
 
 
 def run(args: argparse.Namespace, door: Door) -> int:
-    """Exit code 1 if anything needs attention."""
+    """Exit code 1 if anything needs attention; --nagios has its own codes."""
+    if args.out and not args.prometheus:
+        raise UsageError("cronhpc status: --out goes with --prometheus.")
+    if args.nagios:
+        return _nagios(args, door)
+    if args.prometheus:
+        return _prometheus(args, door)
     if not args.watch:
         return _once(args, door)
     while True:
@@ -57,6 +71,38 @@ def _once(args: argparse.Namespace, door: Door) -> int:
 
         door.say(render(known, door.style(known["timezone"]), everything=args.all))
     return ATTENTION if known["needs_attention"] else FINE
+
+
+def _nagios(args: argparse.Namespace, door: Door) -> int:
+    """What cannot be looked at is unknown: code 2 would mean that it is down."""
+    from cronhpc.views import metrics
+
+    try:
+        known = facts(args, door)
+        if args.name is not None and args.name not in {each["name"] for each in known["entries"]}:
+            raise no_such("entry", args.name, (each["name"] for each in known["entries"]))
+        code, line = metrics.nagios(known, args.name, door.now)
+    except (CronhpcError, OSError) as error:
+        code, line = metrics.UNKNOWN, metrics.one_line(metrics.UNKNOWN, str(error))
+    door.say(line)
+    return code
+
+
+def _prometheus(args: argparse.Namespace, door: Door) -> int:
+    from cronhpc.store import history
+    from cronhpc.views import metrics, past
+
+    paths = paths_of(args, door)
+    known = facts(args, door)
+    pasts = past.digest(history.rows(paths.history), door.now) if is_mine(paths) else None
+    text = metrics.prometheus(known, pasts, door.now)
+    if args.out:
+        from cronhpc.store.files import replace_file
+
+        replace_file(Path(args.out).expanduser().absolute(), text.encode("utf-8", "replace"), 0o644)
+    else:
+        door.out.write(text)
+    return FINE
 
 
 def facts(args: argparse.Namespace, door: Door) -> Mapping[str, Any]:

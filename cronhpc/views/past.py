@@ -24,6 +24,7 @@ class Past:
     drawn: list[Run] = field(default_factory=list)  # of the last 7 days
     week: dict[str, int] = field(default_factory=lambda: {"ok": 0, "bad": 0, "other": 0})
     month: dict[str, int] = field(default_factory=lambda: {"ok": 0, "bad": 0, "other": 0})
+    results: dict[str, int] = field(default_factory=dict)  # of the last 30 days
     days: list[str] = field(default_factory=lambda: [""] * MONTH)  # the worst kind of each day, today first
     waited: list[int] = field(default_factory=list)  # seconds, of the last 7 days
     took: list[int] = field(default_factory=list)
@@ -41,6 +42,8 @@ class Past:
         if not 0 <= day < MONTH:
             return
         self.month[run.kind] += 1
+        result = str(row.get("result"))
+        self.results[result] = self.results.get(result, 0) + 1
         self.days[day] = max(self.days[day], run.kind, key=_RANK.__getitem__)
         if day < PAST_DAYS:
             self._add_drawn(row, run)

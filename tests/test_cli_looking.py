@@ -1,0 +1,190 @@
+"""`page`, `status --prometheus` and `status --nagios`, as a user runs them on the local backend."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from cronhpc.store import history
+from tests.test_cli import HOUR, NOW, Shell, later
+from tests.test_cli import shell as shell  # noqa: PLC0414 - a fixture
+
+DAY = 86400
+
+
+def past(shell: Shell, name: str = "backup", result: str = "failed", log: str = "") -> None:
+    slot = NOW - 5 * HOUR
+    row = {"what": "run", "key": f"{name}@x.1", "entry": name, "slot": slot, "result": result, "exit_code": 1}
+    row |= {"submitted": slot, "started": slot + 5, "ended": slot + 65, "job": "7", "at": slot + 99, "log": log}
+    history.append(shell.cron / "state" / "history", [row], host="a", now=NOW)
+
+
+def write_log(shell: Shell, text: str = "it broke\n") -> Path:
+    path = shell.cron / "log" / "backup" / "20261127T0300Z-7.out"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    return path
+
+
+def settings(shell: Shell, text: str) -> None:
+    path = shell.cron / "cronhpc.yaml"
+    path.write_text(f"{path.read_text()}\n{text}\n")
+
+
+# --- page ----------------------------------------------------------------------------------------------------------
+
+
+def test_page_is_one_file_in_the_cron_directory(shell: Shell) -> None:
+    shell.drop("cron.daily/backup.slurm")
+    said = shell("page")
+    assert said.code == 0, said.err
+    assert "~/cron/page.html" in said.out
+    assert "backup" in (shell.cron / "page.html").read_text()
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o007, 0o640)])
+def test_who_may_read_it_is_for_the_umask_to_say(shell: Shell, mask: int, mode: int) -> None:
+    before = os.umask(mask)
+    try:
+        shell("page", "--out", str(shell.home / "p.html"))
+    finally:
+        os.umask(before)
+    assert (shell.home / "p.html").stat().st_mode & 0o777 == mode
+
+
+def test_page_goes_to_standard_output_too(shell: Shell) -> None:
+    assert shell("page", "--out", "-").out.startswith("<!DOCTYPE html>")
+    assert shell("page", "--json").json["bytes"] > 1000
+
+
+def test_the_end_of_a_failed_runs_log_is_on_it_as_text(shell: Shell) -> None:
+    write_log(shell, "early\n" * 500 + "<script>late</script>\n")
+    shell.drop("cron.daily/backup.slurm")
+    past(shell, log="log/backup/20261127T0300Z-7.out")
+    html = shell("page", "--out", "-").out
+    assert "&lt;script&gt;late&lt;/script&gt;" in html
+    assert "<script>" not in html
+    assert html.count("early") < 50
+
+
+@pytest.mark.parametrize("planted", ["a link", "a linked folder", "a hard link", "a pipe"])
+def test_a_link_planted_in_place_of_a_log_shows_nothing(shell: Shell, planted: str) -> None:
+    """Whoever may write to a log folder would else put any file of the owner's on the page."""
+    secret = shell.home / "secret"
+    secret.mkdir()
+    (secret / "20261127T0300Z-7.out").write_text("my private key")
+    log = write_log(shell)
+    log.unlink()
+    if planted == "a link":
+        log.symlink_to(secret / log.name)
+    elif planted == "a hard link":
+        log.hardlink_to(secret / log.name)
+    elif planted == "a pipe":
+        os.mkfifo(log)
+    else:
+        log.parent.rmdir()
+        log.parent.symlink_to(secret)
+    past(shell, log="log/backup/20261127T0300Z-7.out")
+    html = shell("page", "--out", "-").out
+    assert "private" not in html
+    assert "Its log is empty, or gone" in html
+
+
+@pytest.mark.parametrize("log", ["log/../state/id", "state/id", "/etc/passwd", "log/backup/../../state/id", "log"])
+def test_a_path_in_history_that_leads_elsewhere_is_not_read(shell: Shell, log: str) -> None:
+    write_log(shell)
+    past(shell, log=log)
+    assert "Its log is empty, or gone" in shell("page", "--out", "-").out
+
+
+def test_of_an_arrays_logs_the_newest_is_shown(shell: Shell) -> None:
+    folder = write_log(shell).parent
+    for task, at in ((1, NOW - 50), (2, NOW - 10), (3, NOW - 90)):
+        path = folder / f"20261127T0300Z-8_{task}.out"
+        path.write_text(f"task {task} says so")
+        os.utime(path, (at, at))
+    past(shell, log="log/backup/20261127T0300Z-8_*.out")
+    html = shell("page", "--out", "-").out
+    assert "task 2 says so" in html
+    assert "task 3 says so" not in html
+
+
+def test_a_colleagues_page_is_hers_to_make(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: 4711)
+    said = shell("page")
+    assert (said.code, "belongs to someone else" in said.err) == (2, True)
+
+
+def test_the_page_is_written_after_each_tick_where_the_settings_say_so(shell: Shell) -> None:
+    settings(shell, "page: page.html")
+    shell.drop("cron.daily/backup.slurm")
+    page = shell.cron / "page.html"
+    now = later()
+    assert shell("tick", now=now).code in {0, 1}
+    assert "cron.daily/backup.slurm" in page.read_text()
+    os.utime(page, (now - DAY, now - DAY))
+    page.write_text("old")
+    os.utime(page, (now - DAY, now - DAY))
+    shell("tick", now=now + 1)
+    assert page.read_text() != "old"
+
+
+def test_a_page_that_cannot_be_written_is_no_reason_to_lose_the_tick(shell: Shell) -> None:
+    settings(shell, "page: no/such/folder/page.html")
+    said = shell("tick", now=later())
+    assert "the page was not written" in said.out + said.err
+    assert (shell.cron / "status.json").exists()
+
+
+# --- metrics -------------------------------------------------------------------------------------------------------
+
+
+def test_metrics_are_put_in_place_whole_and_readable_by_the_exporter(shell: Shell) -> None:
+    shell.drop("cron.daily/backup.slurm")
+    past(shell)
+    place = shell.home / "cronhpc.prom"
+    before = os.umask(0o077)
+    try:
+        said = shell("status", "--prometheus", "--out", str(place))
+    finally:
+        os.umask(before)
+    assert (said.code, said.out, said.err) == (0, "", "")
+    assert place.stat().st_mode & 0o777 == 0o644
+    assert 'cronhpc_runs{directory="' in place.read_text()
+    assert [path.name for path in shell.home.iterdir() if "prom" in path.name] == ["cronhpc.prom"]
+
+
+def test_metrics_are_printed(shell: Shell) -> None:
+    assert "# TYPE cronhpc_chain_fine gauge" in shell("status", "--prometheus").out
+
+
+def test_out_belongs_to_metrics(shell: Shell) -> None:
+    said = shell("status", "--out", "x")
+    assert (said.code, "--out goes with --prometheus" in said.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "line"),
+    [
+        pytest.param([], 0, "CRONHPC OK - 1 entry fine | entries=1", id="all"),
+        pytest.param(["backup"], 0, "CRONHPC OK - 1 entry fine", id="an entry"),
+        pytest.param(["nosuch"], 3, "CRONHPC UNKNOWN - There is no entry called nosuch", id="no such entry"),
+    ],
+)
+def test_nagios(shell: Shell, words: list[str], code: int, line: str) -> None:
+    shell.drop("cron.daily/backup.slurm")
+    now = int(time.time())  # noqa: TID251 - the tick's heartbeat is of this clock
+    shell("tick", now=now)
+    said = shell("status", *words, "--nagios", now=now)
+    assert said.code == code, said.out
+    assert said.out.startswith(line)
+    assert said.err == ""
+
+
+def test_a_folder_that_is_none_is_unknown_and_not_critical(shell: Shell) -> None:
+    said = shell("status", "--nagios", "--dir", str(shell.home / "none"))
+    assert (said.code, said.err) == (3, "")
+    assert said.out.startswith("CRONHPC UNKNOWN - There is no folder")
