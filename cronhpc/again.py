@@ -223,11 +223,13 @@ class _Again:
             **switches_now(self.site, self.now),
         )
         self.reading = Reading(world, memory, (), before)
-        ids = [
-            c.job_id for c in claims if c.job_id and c.state is not ClaimState.SETTLED and c.job_id != self.me.job_id
-        ]
+        ids = [c.job_id or "" for c in claims if c.state is not ClaimState.SETTLED]
+        since = min((c.at for c in claims if c.at), default=self.now) - 600
+        if self.record.runs <= _KEPT_ENDS and not any(row[0] == self.record.first for row in self.record.ran):
+            ids.append(self.record.first)  # a person started it: no claim knows it
+            since = self.now - _LONGEST
         try:
-            endings = self.site.batch.endings(ids, min((c.at for c in claims if c.at), default=self.now) - 600)
+            endings = self.site.batch.endings([i for i in ids if i and i != self.me.job_id], since)
         except BatchError:
             endings = {}
         self.reading.world = replace(world, endings=endings)
