@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from cronhpc.core import retention
 from cronhpc.core.model import Problem
 from cronhpc.core.retention import Why
+from cronhpc.core.space import Space, scarce
 from cronhpc.store import logs
 
 if TYPE_CHECKING:
@@ -42,6 +43,7 @@ class Cleaned:
     left: bool = False  # there is more to do than `most` files
     scarce: str = ""  # why the limits are halved, in words
     folders: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # removed ones by folder and reason
+    seen: int = 0  # the newest change of a folder, after the cleaning: ns
     files: tuple[tuple[str, str], ...] = ()  # a dry run: each file (log/…, or absolute), and why it goes
 
 
@@ -54,12 +56,14 @@ def clean_logs(
     newest_failed: Mapping[str, str],
     most: int = 5000,
     dry_run: bool = False,
+    since: int | None = None,
 ) -> Cleaned:
     """Remove at most `most` logs that are over a limit (`logs:` in the settings); a dry run only says which.
 
     `live`: ids of jobs whose files stay; None where they are unknown: then nothing goes. `newest_failed`: by entry id
-    the path, relative to the cron directory, of the log that stays whatever its age. What the disk refuses is a
-    problem, and harms nothing else.
+    the path, relative to the cron directory, of the log that stays whatever its age. `since` (ns): only folders that a
+    name came into after it (see Cleaned.seen), by age and count alone. What the disk refuses is a problem, and harms
+    nothing else.
     """
     work = _Work(most, dry_run=dry_run)
     if live is None:
@@ -70,10 +74,10 @@ def clean_logs(
     rules = retention.rules_of(settings, now, live, newest_failed)
     try:
         with logs.opened(paths, settings) as log:
-            work.clean(log, rules)
+            work.clean(log, rules, since)
     except logs.LogsError as error:
         work.note(error)
-    for path, pattern in settings.logs_extra:
+    for path, pattern in settings.logs_extra if since is None else ():
         try:
             with logs.outside(path, paths, settings) as folder:
                 work.clean_outside(folder, pattern, rules)
@@ -90,6 +94,7 @@ class _Work:
         self.dry_run = dry_run
         self.left = False
         self.scarce = ""
+        self.seen = 0
         self.bytes = self.unmeasured = 0
         self.stays: Counter[Why] = Counter()
         self.folders: dict[str, Counter[Why]] = {}
@@ -114,27 +119,31 @@ class _Work:
             unmeasured=self.unmeasured,
             left=self.left,
             scarce=self.scarce,
+            seen=self.seen,
             folders={name: _ordered(gone) for name, gone in self.folders.items() if gone},
             files=tuple(self.files),
         )
 
     # --- log/
 
-    def clean(self, log: Folder, rules: Rules) -> None:
+    def clean(self, log: Folder, rules: Rules, since: int | None) -> None:
         """Each folder by age and count; then, where all together are too large, those that take most."""
-        self.scarce = retention.scarce(retention.Space(*logs.space(log.fd)), rules.total)
+        self.scarce = scarce(Space(*logs.space(log.fd)), rules.total)
         if self.scarce:
             rules = rules.halved()
         top = logs.listing(log)
+        names = sorted(top.folders)
+        if since is not None:
+            names = [name for name in names if logs.last_change(log, name) > since]
         uses: dict[str, Use] = {"": self._judged(log, top, rules)}
-        for name in sorted(top.folders):
+        for name in names:
             if self.room <= 0:
                 self.left = True
                 return
             use = self._entry(log, name, rules)
             if use is not None:
                 uses[name] = use
-        most = retention.share(uses.values(), rules.total)
+        most = retention.share(uses.values(), rules.total) if since is None else None
         if most is not None:
             self._cut([name for name, use in uses.items() if use.size > most], log, most, rules)
 
@@ -159,6 +168,7 @@ class _Work:
         self.stays[Why.WITHIN] += len(young)
         self._remove_old(folder, sorted_out.old)
         self._remove(folder, remove)
+        self.seen = max(self.seen, logs.last_change(folder))
         use = retention.use_of(keep)
         return replace(use, size=use.size + logs.size_of(folder, young))
 
@@ -173,6 +183,7 @@ class _Work:
                     keep, _ = retention.judge(name, files, rules)
                     _, large = retention.cut(keep, most, rules.now)
                     self.stays[Why.WITHIN] -= self._remove(folder, large)
+                    self.seen = max(self.seen, logs.last_change(folder))
             except logs.LogsError as error:
                 self.note(error)
 

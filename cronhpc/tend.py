@@ -1,31 +1,32 @@
 """When logs are cleaned, and what is remembered of them between ticks (`state/logs.json`).
 
-Listing every log costs on a shared file system, so a tick does it once an hour; sooner where the last one left work to
-do, or the disk is nearly full.
+Listing every log costs on a shared file system, so a tick does it four times a day; sooner where the last one left work
+to do, or the disk is nearly full. In between it looks into those folders alone that a new log came into: one listing,
+and a stat a folder.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.clean import Cleaned, clean_logs
-from cronhpc.core import held_logs, retention
+from cronhpc.core import held_logs
 from cronhpc.core.model import Problem, StateError
-from cronhpc.store import history, logs
 from cronhpc.store.files import read_json, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from cronhpc.clean import Cleaned
     from cronhpc.core.model import Settings
     from cronhpc.store.paths import Paths
 
 VERSION = 1
 MOST = 5000  # files that one tick removes
 _FILE = "logs.json"
-_EVERY = 55 * 60  # seconds between two listings of all logs
+_KEPT = ("at", "rows", "seen", "left", "failed", "late")
+_EVERY = 6 * 3600  # seconds between two listings of all logs
 _SOON = 10 * 60  # ... while the disk is nearly full
+_FEW = 1000  # folders, of which a stat each is cheap enough for every tick
 _MONTHS = 24  # of history that are kept
 _LOOK_BACK = 86400  # seconds by which clocks of machines, and rows of history, may be out of order
 
@@ -42,44 +43,68 @@ def tend(
 ) -> Cleaned | None:
     """Clean where it is time to (`always`: now), and rotate the scheduler's log and history; None: it is not time.
 
-    `live`: as held_logs.live_of tells; runs that ended long after their slot are added from history.
-    Where it is not, this costs one small read and one look at how full the disk is. What the disk refuses is a problem.
+    `live`: as held_logs.live_of tells; runs that ended long after their slot are added from history. What the disk
+    refuses is a problem.
     """
     try:
-        known = _known(paths, settings, now, always=always)
+        known = read_json(paths.state / _FILE, VERSION) or {}
+        whole = always or _is_due(paths, settings, known, now)
+        seen = _last(known, "seen")
+        if not whole and not _came(paths, seen):
+            return None
+        known = held_logs.remember(known, _rows_since(paths, known), now, settings.logs_keep)
     except (OSError, StateError) as error:
-        return Cleaned(problems=(_not_kept(paths, str(error)),), left=True)
-    if known is None:
-        return None
-    cleaned = clean_logs(
+        return _unknown(paths, str(error))
+    held = None if live is None else live | known["late"].keys()
+    failed = held_logs.newest_failed(known)
+    return _cleaned(
         paths,
         settings,
         now,
-        live=None if live is None else live | known["late"].keys(),
-        newest_failed=held_logs.newest_failed(known),
+        known,
+        live=held,
+        newest_failed=failed,
         most=most,
         dry_run=dry_run,
+        since=None if whole else seen,
     )
-    if dry_run:
+
+
+def _cleaned(paths: Paths, settings: Settings, now: int, known: Mapping[str, Any], **how: Any) -> Cleaned:
+    from dataclasses import replace
+
+    from cronhpc.clean import clean_logs
+
+    cleaned = clean_logs(paths, settings, now, **how)
+    if how["dry_run"]:
         return cleaned
+    whole = how["since"] is None
+    seen = max(cleaned.seen, 0 if whole else _last(known, "seen"))
+    at = now if whole else _last(known)
     try:
-        _keep(paths, {**known, "at": now, "left": cleaned.left}, now)
+        _keep(paths, {**known, "at": at, "rows": now, "seen": seen, "left": cleaned.left}, now)
     except OSError as error:
         return replace(cleaned, problems=(*cleaned.problems, _not_kept(paths, str(error))))
     return cleaned
 
 
-def _known(paths: Paths, settings: Settings, now: int, *, always: bool) -> dict[str, Any] | None:
-    """What earlier ticks and history tell; None where it is not time to clean. Raises OSError, StateError."""
-    known = read_json(paths.state / _FILE, VERSION) or {}
-    if not (always or _is_due(paths, settings, known, now)):
-        return None
-    return held_logs.remember(known, _rows_since(paths, known), now, settings.logs_keep)
+def _came(paths: Paths, seen: int) -> bool:
+    from cronhpc.store import logs
+
+    return logs.changed(paths, seen, _FEW)
+
+
+def _unknown(paths: Paths, error: str) -> Cleaned:
+    from cronhpc.clean import Cleaned
+
+    return Cleaned(problems=(_not_kept(paths, error),), left=True)
 
 
 def _keep(paths: Paths, known: Mapping[str, Any], now: int) -> None:
     """Raises OSError."""
-    write_json(paths.state / _FILE, {name: known[name] for name in ("at", "left", "failed", "late")}, VERSION)
+    from cronhpc.store import history, logs
+
+    write_json(paths.state / _FILE, {name: known[name] for name in _KEPT}, VERSION)
     logs.rotate(paths)
     history.rotate(paths.history, keep_months=_MONTHS, now=now)
 
@@ -97,20 +122,26 @@ def _is_due(paths: Paths, settings: Settings, known: Mapping[str, Any], now: int
         return True
     if since < _SOON:
         return False
+    from cronhpc.core.space import Space, scarce
+    from cronhpc.store import logs
+
     try:
-        return bool(retention.scarce(retention.Space(*logs.space(paths.log)), settings.logs_total))
+        return bool(scarce(Space(*logs.space(paths.log)), settings.logs_total))
     except FileNotFoundError:
         return False
 
 
-def _last(known: Mapping[str, Any]) -> int:
-    at = known.get("at")
+def _last(known: Mapping[str, Any], what: str = "at") -> int:
+    """When all logs were listed, or history was read (`rows`)."""
+    at = known.get(what)
     return at if isinstance(at, int) else 0
 
 
 def _rows_since(paths: Paths, known: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """History since the last time, and a little before it."""
-    until = _last(known) - _LOOK_BACK
+    from cronhpc.store import history
+
+    until = _last(known, "rows") - _LOOK_BACK
     for row in history.rows(paths.history):
         at = row.get("at")
         if isinstance(at, int) and at < until:

@@ -6,9 +6,11 @@ import contextlib
 import os
 import signal
 import socket
+import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -607,18 +609,47 @@ def test_these_are_never_cleaned(
 NONE_LIVE: frozenset[str] = frozenset()
 
 
-def test_it_lists_once_an_hour_or_while_work_is_left(cron: Path) -> None:
-    paths = Paths(cron)
+def tended(cron: Path, now: int, **how: Any) -> Cleaned:
+    cleaned = tend(Paths(cron), SETTINGS, now, NONE_LIVE, **how)
+    assert cleaned is not None
+    return cleaned
+
+
+def test_a_tick_goes_on_where_the_last_one_left_work(cron: Path) -> None:
     for age in range(10, 15):
         run_log(cron, age * DAY, age)
-    first = tend(paths, SETTINGS, NOW, NONE_LIVE, most=3)
-    assert first is not None
+    first, second = (tended(cron, NOW + number, most=3) for number in range(2))
     assert (first.removed, first.left) == (3, True)
-    second = tend(paths, SETTINGS, NOW + 60, NONE_LIVE, most=3)
-    assert second is not None
     assert (second.removed, second.left) == (2, False)
-    assert tend(paths, SETTINGS, NOW + 120, NONE_LIVE) is None
-    assert tend(paths, SETTINGS, NOW + HOUR, NONE_LIVE) is not None
+    assert tend(Paths(cron), SETTINGS, NOW + 60, NONE_LIVE) is None
+
+
+def test_nothing_new_and_the_age_of_what_is_there_is_looked_at_four_times_a_day(cron: Path) -> None:
+    log = run_log(cron, 7 * DAY - 60)
+    assert tended(cron, NOW).removed == 0
+    assert tend(Paths(cron), SETTINGS, NOW + HOUR, NONE_LIVE) is None
+    assert tended(cron, NOW + 6 * HOUR).removed == 1
+    assert not log.exists()
+
+
+def test_a_new_log_has_the_next_tick_look_into_its_folder_and_no_other(cron: Path) -> None:
+    run_log(cron, HOUR, entry="other")
+    tended(cron, NOW)
+    time.sleep(0.02)  # a file system counts in jiffies
+    for hour in range(3):
+        run_log(cron, hour * HOUR, hour + 1)
+    run_log(cron, 8 * DAY, 9)
+    cleaned = tended(cron, NOW + 60)
+    assert (cleaned.removed, cleaned.kept) == (1, 3)
+    assert tend(Paths(cron), SETTINGS, NOW + 120, NONE_LIVE) is None
+
+
+def test_a_new_folder_and_a_file_in_log_itself_are_seen_too(cron: Path) -> None:
+    tended(cron, NOW)
+    time.sleep(0.02)  # a file system counts in jiffies
+    run_log(cron, 8 * DAY, entry="new")
+    put(cron / "log/old.out")
+    assert tended(cron, NOW + 60).removed == 2
 
 
 def test_a_last_time_in_the_future_does_not_stop_it(cron: Path) -> None:
@@ -665,7 +696,7 @@ def test_the_newest_failed_log_is_known_from_history_and_stays_known_when_that_i
     assert (failed.exists(), older.exists(), first.removed) == (True, False, 1)
     for path in Paths(cron).history.iterdir():
         path.unlink()
-    again = tend(Paths(cron), SETTINGS, NOW + HOUR, NONE_LIVE)
+    again = tend(Paths(cron), SETTINGS, NOW + 7 * HOUR, NONE_LIVE)
     assert again is not None
     assert failed.exists()
 

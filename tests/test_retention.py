@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from cronhpc.core.model import LogFile, Settings, slot_text
 from cronhpc.core.retention import (
     Rules,
-    Space,
     Use,
     Why,
     by_name,
@@ -22,10 +21,10 @@ from cronhpc.core.retention import (
     judge,
     retain,
     rules_of,
-    scarce,
     share,
     use_of,
 )
+from cronhpc.core.space import Space, scarce
 
 NOW = 1_795_800_000  # 2026-11-27T17:20:00Z
 HOUR, DAY, GB = 3600, 86400, 1 << 30

@@ -25,9 +25,6 @@ _NUMBERS = re.compile(r"[0-9]+")
 _STAMP = "%Y%m%dT%H%M%S"
 _LAST = 253402300799  # the end of the year 9999
 _AHEAD = 86400  # a slot later than this from now is no slot: the file's own time counts
-_SCARCE = 50  # one part in this many is left: 2 %
-_SCARCE_BYTES = 4  # ... and less than so many times `logs.total`: 2 % of a large file system is plenty
-_SCARCE_INODES = 100_000
 
 
 class Why(StrEnum):
@@ -266,26 +263,3 @@ def retain(files: Iterable[LogFile], rules: Rules) -> Retention:
         stays += kept
         goes += [*remove, *large]
     return Retention(tuple(stays), tuple(goes))
-
-
-# --- a full disk ---------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Space:
-    """What a file system has and has left; `inodes` 0: it does not count them."""
-
-    bytes_free: int
-    bytes: int
-    inodes_free: int
-    inodes: int
-
-
-def scarce(space: Space, total: int) -> str:
-    """What is nearly used up, in words; "" where nothing is. `total`: the most bytes of logs."""
-    said = []
-    if space.bytes_free * _SCARCE < space.bytes and space.bytes_free < max(_SCARCE_BYTES * total, 1):
-        said.append(f"{space.bytes_free * 100 / space.bytes:.1f} % of its bytes")
-    if space.inodes_free * _SCARCE < space.inodes and space.inodes_free < _SCARCE_INODES:
-        said.append(f"{space.inodes_free * 100 / space.inodes:.1f} % of its inodes")
-    return f"the file system has {' and '.join(said)} left" if said else ""

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from cronhpc.store.paths import Paths
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_OURS = re.compile(r"[0-9]{8}T[0-9]{4}(?:[0-9]{2})?Z-[0-9]+(?:_[0-9]+)?\.out")
+_OURS = r"[0-9]{8}T[0-9]{4}(?:[0-9]{2})?Z-[0-9]+(?:_[0-9]+)?\.out"
 _MOST_ERRORS = 20  # files of one folder that cannot be removed, before it is given up
 _ROTATED = 2  # older ones kept of the scheduler's own log
 
@@ -130,6 +130,30 @@ def space(folder: int | Path) -> tuple[int, int, int, int]:
     return found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize, found.f_favail, found.f_files
 
 
+def last_change(folder: Folder, name: str = "") -> int:
+    """When a name came into the folder, or into the one called `name` in it, or left it: ns of the server's clock.
+
+    0 where that cannot be told.
+    """
+    try:
+        found = os.stat(name, dir_fd=folder.fd, follow_symlinks=False) if name else os.fstat(folder.fd)
+    except OSError:
+        return 0
+    return found.st_mtime_ns
+
+
+def changed(paths: Paths, since: int, most: int) -> bool:
+    """Whether a name came into log/ or one of its folders after `since` (ns); not looked into beyond `most` folders."""
+    try:
+        if os.stat(paths.log).st_mtime_ns > since:
+            return True
+        with os.scandir(paths.log) as rows:
+            folders = [row for row in rows if row.is_dir(follow_symlinks=False)]
+        return len(folders) <= most and any(row.stat(follow_symlinks=False).st_mtime_ns > since for row in folders)
+    except OSError:
+        return False
+
+
 @contextlib.contextmanager
 def entered(log: Folder, name: str) -> Iterator[Folder]:
     """An entry's folder. Raises LogsError for a link, another user's folder, another file system."""
@@ -157,7 +181,7 @@ def listing(folder: Folder) -> Listing:
                 if name.startswith("."):
                     continue
                 if row.is_file(follow_symlinks=False):
-                    if not strict or _OURS.fullmatch(name):
+                    if not strict or re.fullmatch(_OURS, name):
                         files.append(name)
                 elif row.is_symlink():
                     found.links.append(name)
