@@ -15,7 +15,8 @@ from cronhpc.batch.port import BatchError, Limited, Submission, Unreachable
 from cronhpc.batch.process import elapsed
 from cronhpc.core import model
 from cronhpc.core.chain import SPARE, comment_words
-from cronhpc.core.model import PAUSED, Done, Outcome, token
+from cronhpc.core.marks import marked, whole_comment
+from cronhpc.core.model import Done, Outcome, token
 from cronhpc.store.claims import Claims
 from cronhpc.store.scheduler import link_options
 
@@ -228,15 +229,12 @@ class Actor:
 
     def _hold(self, hold: model.Hold) -> str | None:
         """Held and marked in one update: a mark without its hold, or the reverse, would be read as the user's own."""
-        for comment, ids in _alike(hold.jobs, self._mark).items():
+        for comment, ids in _alike(hold.jobs, lambda job: marked(self.world, job)).items():
             self.site.batch.hold(ids, comment)
         return None
 
-    def _mark(self, job: Job) -> str:
-        return f"{PAUSED}{self.world.directory_id} {job.own_comment}"
-
     def _free(self, free: model.Free) -> str | None:
-        for comment, ids in _alike(free.jobs, lambda job: job.own_comment).items():
+        for comment, ids in _alike(free.jobs, lambda job: whole_comment(self.world, job)).items():
             self.site.batch.free(ids, comment)
         return None
 

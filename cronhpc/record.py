@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpc.core import alerts, model
 from cronhpc.core.alerts import Alert
+from cronhpc.core.marks import marked
 from cronhpc.core.model import FAILURES, ClaimState, Done, EntryState, Key, Problem, Reason, Result, entry_id
 from cronhpc.core.outcome import counted
 from cronhpc.core.slots import FUTURE
@@ -48,8 +49,12 @@ def record(site: Site, reading: Reading, plan: Plan, outcomes: Sequence[Outcome]
     """Write down what came of the plan. What the disk refuses is a problem, and no reason to lose the rest."""
     keeper = _Keeper(site, reading, plan, outcomes)
     problems: list[Problem] = []
-    steps = (keeper.write_history, keeper.write_memory, keeper.forget_claims, keeper.write_cache, keeper.write_status)
-    for step in steps:
+    vital = (
+        keeper.write_history,
+        keeper.write_memory,
+        keeper.forget_claims,
+    )  # in this order, each after the one before
+    for step in (*vital, keeper.write_chain, keeper.write_cache, keeper.write_status):
         try:
             step()
         except OSError as error:
@@ -242,6 +247,7 @@ class _Keeper:
             elif isinstance(decision, model.KeepLink | model.MoveLink):
                 meta[decision.kind] = decision.job_id
         meta["warned"] = warned
+        meta["comments"] = self._comments()
         meta["struck"] = {job: asdict(known) for job, known in self.strikes.struck.items()}
         standing = alerts.conditions(self.world, self.states, self.outcomes, self.strikes.said)
         before = meta.get("alerts", {})
@@ -251,6 +257,15 @@ class _Keeper:
             how = "fail" if self.world.queue is None else "success"
             self.pings.append((self.site.settings.alerts_ping, how, "the chain"))
         return meta
+
+    def _comments(self) -> dict[str, str]:
+        """Comments of held jobs that the mark of a pause left no room for; restored when it goes."""
+        if self.world.queue is None:
+            return dict(self.world.comments)
+        held = [job for d in self.plan.decisions if isinstance(d, model.Hold) for job in d.jobs]
+        paused = {job.id for job in self.world.queue.jobs if job.live and job.comment.startswith(model.PAUSED)}
+        long = {job.id: job.own_comment for job in held if not marked(self.world, job).endswith(job.own_comment)}
+        return {**{job: text for job, text in self.world.comments.items() if job in paused}, **long}
 
     def _note_link(self, meta: dict[str, Any], decision: model.SubmitLink, outcome: Outcome) -> None:
         if outcome.job_id:
@@ -265,9 +280,6 @@ class _Keeper:
         history.append(self.site.paths.history, self.rows, host=self.site.host, now=self.world.now)
 
     def write_memory(self) -> None:
-        resting = self.world.chain.resting
-        if resting and any(isinstance(d, model.Rest) and d.why == resting for d in self.plan.decisions):
-            scheduler.remember_rest(self.site.paths, resting)
         self.forgettable, marks = _outlived(self.settled, self.world.claims, self.names)
         for name, mark in marks.items():
             self.states[name] = replace(self.states.get(name, EntryState()), settled=mark)
@@ -276,6 +288,14 @@ class _Keeper:
         self.memory.entries = self.states
         store_memory.save(self.site.paths.entries, self.memory)
         self.saved = True
+
+    def write_chain(self) -> None:
+        """What the bash of a link wants to know."""
+        resting = self.world.chain.resting
+        if resting and any(isinstance(d, model.Rest) and d.why == resting for d in self.plan.decisions):
+            scheduler.remember_rest(self.site.paths, resting)
+        elif self.world.chain.link_name and not self.world.only:
+            scheduler.remember_successor(self.site.paths, str(self.memory.meta.get("successor", "")))
 
     def forget_claims(self) -> None:
         claims = Claims(self.site.paths.claims)

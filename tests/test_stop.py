@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cronhpc.core import alerts, stop
+from cronhpc.core.marks import marked, whole_comment
 from cronhpc.core.model import (
     PAUSED,
     ClaimState,
@@ -117,6 +118,10 @@ REACHED: dict[str, tuple[World, list[str]]] = {
     "some tasks, as squeue lists them": (
         on("57_[3-5,8%2]", jobs=(job(57, tasks="4"), pending(57, "[5-9]"))),
         ["57_[3-5,8%2]: pending 57_[5,8], end 57_4"],
+    ),
+    "a task by the number that it knows itself by": (
+        on("58", jobs=(job(57, tasks="0", raw_id="58"), job(57, tasks="1", raw_id="59"), pending(57, "[2-9]"))),
+        ["58: end 57_0"],
     ),
     "a task that is none": (on("57_", "57_x", "57_-1", "57_3-", "57_[0:2]", jobs=(job(57, tasks="0"),)), []),
     "a configured switch by job name pattern": (
@@ -382,6 +387,19 @@ def test_what_a_pause_holds_and_what_its_removal_releases(w: World, expected: li
 def test_the_users_own_comment_outlives_a_pause() -> None:
     assert paused(8, own="mine, and more").own_comment == "mine, and more"
     assert paused(8).own_comment == ""
+
+
+def test_a_comment_that_leaves_no_room_for_the_mark_comes_back_whole() -> None:
+    """Slurm refuses more than 1,024 bytes: what is cut off is kept."""
+    own = "é" * 510
+    w = on(jobs=(pending(8, comment=own),))
+    text = marked(w, pending(8, comment=own))
+    assert len(text.encode()) <= 1024
+    held = by_hand(8, comment=text)
+    assert held.own_comment != own
+    assert whole_comment(replace(w, comments={"8": own}), held) == own
+    assert whole_comment(replace(w, comments={"8": "another"}), held) == held.own_comment
+    assert whole_comment(w, pending(8, comment="short")) == "short"
 
 
 TRAIN = Train(entry("tr", schedule=""))

@@ -16,8 +16,9 @@ from cronhpc.core.model import ENDED, Job
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-# id, state, reason, start, submitted, end, partition, account, nodes; then what people may fill with anything
-_FORMAT = ("%i", "%T", "%r", "%S", "%V", "%e", "%P", "%a", "%N", "%j", "%Z", "%k")
+# id (a task's own number behind it), state, reason, start, submitted, end, partition, account, nodes; then what
+# people may fill with anything
+_FORMAT = ("%i %A", "%T", "%r", "%S", "%V", "%e", "%P", "%a", "%N", "%j", "%Z", "%k")
 _NOTHING = frozenset({"", "N/A", "NONE", "None", "Unknown", "(null)"})
 JOB_ID = re.compile(r"(\d+)(?:_(.+?))?(?:\+\d+)?")  # 57, 57_3, 57_[4-9%2], 57+1
 _HELD_STATES = frozenset({"REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"})  # pending, and held
@@ -58,6 +59,7 @@ def _check_between(text: str) -> None:
 
 def _job(fields: Sequence[str]) -> Job:
     id_, state, reason, start, submitted, end, partition, account, nodes, name, workdir, comment = fields
+    id_, _, raw = id_.partition(" ")
     found = JOB_ID.fullmatch(id_)
     if not found or not state:
         raise Unreachable(f"squeue's answer has a row without job id or state: {fields!r}")
@@ -67,6 +69,7 @@ def _job(fields: Sequence[str]) -> Job:
     return Job(
         id=found[1],
         tasks=found[2] or "",
+        raw_id=raw if found[2] and raw != found[1] else "",
         state=state,
         reason=word(reason),
         name=name,

@@ -182,7 +182,13 @@ class Key:
 
 PAUSED = "cronhpc-paused/"  # prepended to the comment of a task that we hold, the directory's id behind it
 TOKEN = "cronhpc="  # noqa: S105 - the mark in a job's comment, no secret
-_COMMENT_ROOM = 1000  # Slurm refuses comments over 1,024 bytes
+_LONGEST_COMMENT = 1024  # bytes; Slurm refuses a longer one
+_COMMENT_ROOM = 1000  # with a pause's mark before it, it still fits
+
+
+def cut_comment(text: str) -> str:
+    """`text` as far as Slurm takes it: 1,024 bytes, counted in UTF-8."""
+    return text.encode("utf-8", "surrogateescape")[:_LONGEST_COMMENT].decode("utf-8", "ignore")
 
 
 def token(directory_id: str, what: str, own: str = "") -> str:
@@ -302,6 +308,7 @@ class Job:
     exit_code: int | None = None
     signal: int | None = None
     from_scrontab: bool | None = False  # None: nobody could be asked
+    raw_id: str = ""  # of an array's task: the number that it knows itself by ($SLURM_JOB_ID)
 
     @property
     def shown(self) -> str:
@@ -535,6 +542,7 @@ class World:
     recent: tuple[tuple[int, str, int], ...] = ()  # (minute, entry id, submissions); entry "": all of them
     warned: Mapping[str, int] = field(default_factory=dict)  # job id -> when a kill switch's warning was sent
     struck: Mapping[str, Struck] = field(default_factory=dict)  # job or task id -> what a kill switch did to it
+    comments: Mapping[str, str] = field(default_factory=dict)  # job id -> its comment, where a mark had no room beside
     resident: bool = False  # a daemon wakes itself for each slot: nothing is submitted ahead
     only: str = ""  # `run NAME`: the entry id that a slot is made for now, whatever its schedule
 

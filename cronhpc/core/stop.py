@@ -1,8 +1,9 @@
 """Which entries and jobs a switch reaches. A switch's name says it; its content is never consulted for that.
 
-`ALL` reaches whatever cronhpc runs from this directory, an entry's name its runs, a job id that job (`57_3` that task
-of it), a job name every job of the owner so called, and a configured switch whatever its row under `kill.switches`
-describes. The chain's own links are reached by their job id alone: without them nobody would see the switch go.
+`ALL` reaches whatever cronhpc runs from this directory, an entry's name its runs, a job id that job (`57_3`, or the
+number that a task knows itself by, that task), a job name every job of the owner so called, and a configured switch
+whatever its row under `kill.switches` describes. The chain's own links are reached by their job id alone: without them
+nobody would see the switch go.
 """
 
 from __future__ import annotations
@@ -106,6 +107,8 @@ class Index:
         for job in world.queue.jobs if world.queue is not None else ():
             if job.live:
                 index.by_id.setdefault(job.id, []).append(job)
+                if job.raw_id:
+                    index.by_id.setdefault(job.raw_id, []).append(job)
                 if not is_link(job):
                     index.by_name.setdefault(job.name, []).append(job)
                     key = job.key(world.directory_id)
@@ -226,7 +229,7 @@ def _stop(world: World, switch: Switch, jobs: list[Job]) -> Iterator[Stop]:
     """Ends first; warnings are a decision of their own, as they must wait until no task of theirs is pending."""
     row = _row(world, switch)
     grace = _grace(row)
-    by_task = "_" in switch.name and any(switch.name.startswith(f"{job.id}_") for job in jobs)
+    by_task = any(switch.name.startswith(f"{job.id}_") or switch.name == job.raw_id for job in jobs)
     sorted_out: dict[str, list[Job]] = {}
     for job in jobs:
         sorted_out.setdefault(_stage(world, job, job.shown if by_task else job.id, grace), []).append(job)
@@ -275,7 +278,7 @@ def _stage(world: World, job: Job, target: str, grace: int) -> str:
 def _free(world: World, index: Index, ending: set[str]) -> Iterator[Free]:
     """Those that we marked, and that no pause covers any more. Another cron directory's marks are its own."""
     mark = f"{PAUSED}{world.directory_id}"
-    marked = [j for jobs in index.by_id.values() for j in jobs if j.comment.partition(" ")[0] == mark]
+    marked = [j for of, jobs in index.by_id.items() for j in jobs if j.comment.partition(" ")[0] == mark and j.id == of]
     if not marked:
         return
     paused: dict[str, list[Job]] = {}

@@ -76,6 +76,11 @@ def test_one_task_of_an_array_by_its_id(team: Team) -> None:
     team.touch(f"{array}_2")
     team.tick()
     team.lab.wait_for(lambda: sorted(team.states(array)) == [f"{array}_{n}" for n in (0, 1, 3)])
+    own = next(n for n in (0, 1) if team.lab.job(f"{array}_{n}")["JobId"] != array)
+    team.touch(team.lab.job(f"{array}_{own}")["JobId"])
+    team.tick()
+    team.lab.wait_for(lambda: f"{array}_{own}" not in team.states(array))
+    assert len(team.states(array)) == 2
     team.touch(array)
     team.tick()
     team.wait_gone(array)
@@ -210,6 +215,18 @@ def test_a_pause_holds_what_waits_and_its_removal_releases_just_that(team: Team)
     assert {job: team.lab.job(job)["SubmitTime"] for job in (f"{array}_0", single)} == before
     assert team.lab.job(single)["TimeLimit"] == "00:07:00"
     team.lab.run(["scancel", array, single, hung])
+
+
+def test_a_long_comment_outlives_a_pause(team: Team) -> None:
+    comment = "x" * 1023 + "y"
+    job = team.submit(HUNG, LATER, "--job-name=ft", f"--comment={comment}")
+    path = team.touch("ft", "pause")
+    team.tick()
+    assert "JobHeldUser" in team.states(job)[job]
+    path.unlink()
+    team.tick()
+    assert {r["comment"] for r in team.lab.squeue("alice") if r["id"] == job} == {comment}
+    team.lab.run(["scancel", job])
 
 
 def test_nothing_but_its_removal_releases_and_an_expired_one_is_as_removed(team: Team) -> None:
