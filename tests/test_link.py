@@ -1,0 +1,167 @@
+"""The link, deploy/scheduler.slurm.in: which successor it submits, by what the queue shows and what its clock says.
+
+Its commands are stand-ins on PATH: `squeue` prints the rows of the situation, `sbatch` writes down how it was called.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess  # noqa: TID251 -- the script is the thing under test
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from cronhpc.core.model import Settings
+from cronhpc.store import scheduler
+from cronhpc.store.paths import Paths
+
+HOUR = 3600
+NOON = 1_764_244_800  # 2025-11-27 12:00 UTC
+ID = "ab12cd"
+LINK, SPARE = f"cronhpc-{ID}", f"cronhpc-{ID}-spare"
+JOB = 70
+
+
+def row(job: int, at: int, state: str = "PENDING", reason: str = "BeginTime", kind: str = "link") -> str:
+    """A row of squeue, as the link asks for it."""
+    name = LINK if kind == "link" else SPARE
+    return f"{job}|{state}|{name}|{reason}|cronhpc={ID}/{kind} {at} f00d"
+
+
+ME = row(JOB, NOON, "RUNNING", "None")
+
+
+@dataclass
+class Situation:
+    """`now` on the node's clock; `slot` as the job's argument has it; `rows` of the queue, None: no answer."""
+
+    now: int
+    rows: list[str] | None = field(default_factory=lambda: [ME])
+    slot: int = NOON
+    kind: str = "link"
+
+
+@dataclass
+class Stand:
+    """A cron directory whose link can be run."""
+
+    root: Path
+
+    def run(self, situation: Situation) -> tuple[list[str], str]:
+        """The begins of the successors that it submitted ("12:00"), and what it said."""
+        bin_, calls = self.root / "bin", self.root / "calls"
+        calls.write_text("")
+        rows = "exit 1" if situation.rows is None else "cat <<'ROWS'\n" + "\n".join([*situation.rows, "ROWS"])
+        self._stand_in("squeue", rows)
+        self._stand_in("sbatch", f'echo "$*" >>{calls}\necho 71')
+        self._stand_in("sacct", "exit 1")
+        self._stand_in("sleep", "exit 0")
+        clock = f'printf() {{ if [ "$1" = -v ]; then now={situation.now}; else builtin printf "$@"; fi; }}\n'
+        text = (self.root / "cron" / "scheduler" / "scheduler.slurm").read_text()
+        script = self.root / "link"
+        script.write_text(text.replace("#!/bin/bash\n", f"#!/bin/bash\n{clock}", 1))
+        done = subprocess.run(
+            ["bash", str(script), str(situation.slot), situation.kind],
+            env={"PATH": f"{bin_}:{os.environ['PATH']}", "SLURM_JOB_ID": str(JOB)},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        begins = re.findall(r"--begin=uts(\d+)", calls.read_text())
+        return [_clock(int(at)) for at in begins], done.stdout + done.stderr
+
+    def _stand_in(self, name: str, text: str) -> None:
+        path = self.root / "bin" / name
+        path.write_text(f"#!/bin/bash\n{text}\n")
+        path.chmod(0o755)
+
+
+def _clock(at: int) -> str:
+    return f"{12 + (at - NOON) // HOUR:02}:{(at - NOON) % HOUR // 60:02}"
+
+
+@pytest.fixture
+def stand(tmp_path: Path) -> Stand:
+    """Made as `start` makes it; its tick does nothing."""
+    paths = Paths(tmp_path / "cron")
+    paths.scheduler.mkdir(parents=True)
+    (tmp_path / "bin").mkdir()
+    text, _ = scheduler.render(paths, Settings(), ID, str(tmp_path / "bin"))
+    text = re.sub(r"^.* tick --dir .*$", "true", text, flags=re.MULTILINE)
+    (paths.scheduler / "scheduler.slurm").write_text(text)
+    return Stand(tmp_path)
+
+
+MINUTE = 60
+
+
+@pytest.mark.parametrize(
+    ("situation", "begins"),
+    [
+        pytest.param(Situation(NOON + 5), ["13:00"], id="a few seconds past its hour: the next whole one"),
+        pytest.param(Situation(NOON), ["13:00"], id="on the second"),
+        pytest.param(Situation(NOON - 10 * MINUTE), ["13:00"], id="its clock is slow: not its own slot again"),
+        pytest.param(Situation(NOON + 10 * MINUTE), ["13:00"], id="its clock is fast: the same"),
+        pytest.param(Situation(NOON + 5 * HOUR), ["18:00"], id="it waited five hours for a node: none is made up"),
+        pytest.param(Situation(NOON + 5, [ME, row(71, NOON + HOUR)]), [], id="a successor waits already"),
+        pytest.param(
+            Situation(NOON - 30 * MINUTE, [row(JOB, NOON - 30 * MINUTE, "RUNNING", "None")]),
+            ["12:00"],
+            id="a tick had moved it half an hour ahead: the whole interval after that, not the one after its first",
+        ),
+        pytest.param(
+            Situation(NOON - 40 * MINUTE, [row(JOB, NOON - 30 * MINUTE, "RUNNING", "None")]),
+            ["12:00"],
+            id="moved, and its clock is slow",
+        ),
+        pytest.param(
+            Situation(NOON - 65 * MINUTE, [row(JOB, NOON - HOUR, "RUNNING", "None")]),
+            ["12:00"],
+            id="moved to a whole interval, and its clock is slow: not that one again",
+        ),
+        pytest.param(
+            Situation(NOON + 90 * MINUTE, [row(JOB, NOON + 90 * MINUTE, "RUNNING", "None", "spare")], kind="spare"),
+            ["14:00"],
+            id="a spare that ticks had pushed on and on",
+        ),
+        pytest.param(
+            Situation(NOON + 5, [ME, row(71, NOON + HOUR, reason="JobHeldUser")]), ["13:00"], id="a held one is none"
+        ),
+        pytest.param(
+            Situation(NOON + 5, [ME, row(71, NOON + HOUR, reason="DependencyNeverSatisfied")]),
+            ["13:00"],
+            id="nor is one that can never start",
+        ),
+        pytest.param(
+            Situation(NOON + 5, [ME, row(71, NOON + HOUR, reason="PartitionDown")]), [], id="a partition is waited for"
+        ),
+        pytest.param(
+            Situation(NOON + 5, [ME, row(71, NOON + HOUR, reason="JobHeldAdmin")]), [], id="an admin's hold is obeyed"
+        ),
+        pytest.param(Situation(NOON + 5, [ME, row(71, NOON + HOUR, kind="spare")]), ["13:00"], id="a spare is none"),
+    ],
+)
+def test_the_successor(situation: Situation, begins: list[str], stand: Stand) -> None:
+    assert stand.run(situation)[0] == begins
+
+
+def test_without_an_answer_one_is_submitted_and_no_second_one(stand: Stand) -> None:
+    begins, said = stand.run(Situation(NOON + 5, None))
+    assert begins == ["13:00"]
+    assert "successor 71" in said
+
+
+def test_a_link_with_a_lower_id_goes_first(stand: Stand) -> None:
+    """It would be another link's business; but that one never does it, so after a while it is ours."""
+    other = row(JOB - 1, NOON, "RUNNING", "None")
+    assert stand.run(Situation(NOON + 5, [other, ME]))[0] == ["13:00"]
+
+
+def test_where_stop_was_called_there_is_no_successor(stand: Stand) -> None:
+    (stand.root / "cron" / "scheduler" / "stop").touch()
+    begins, said = stand.run(Situation(NOON + 5))
+    assert begins == []
+    assert "stopped" in said

@@ -1,0 +1,179 @@
+"""`cronhpc again`, decided: options, times and ends of pieces, as tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cronhpc.core.model import Ending, Result
+from cronhpc.core.pieces import Ran, Rules, ended, last, merged, next_slot, told_by_slurm
+from tests.worlds import at, clock
+
+HOURLY = Rules(every=3600)
+
+
+@pytest.mark.parametrize(
+    ("rules", "own", "now", "slot"),
+    [
+        pytest.param(HOURLY, "", "14:20", "15:00", id="started by hand at 14:20: the next whole hour"),
+        pytest.param(HOURLY, "15:00", "15:00:07", "16:00", id="a piece that began a moment late does not drift"),
+        pytest.param(HOURLY, "15:00", "15:59:59", "16:00", id="nor one that begins at the last moment"),
+        pytest.param(HOURLY, "15:00", "18:30", "19:00", id="what was missed while the cluster was full is not made up"),
+        pytest.param(HOURLY, "15:00", "14:50", "16:00", id="a clock ten minutes slow queues no slot again"),
+        pytest.param(HOURLY, "15:00", "15:00", "16:00", id="on the second: strictly later"),
+        pytest.param(Rules(every=5400), "", "14:20", "15:00", id="every 90m: whole multiples since the epoch"),
+        pytest.param(Rules(cron="0 3 * * *"), "", "14:20", "28th 03:00", id="a crontab line"),
+        pytest.param(Rules(cron="0 3 * * *", timezone="Asia/Tokyo"), "", "14:20", "18:00", id="on another clock"),
+        pytest.param(Rules(after=True), "", "14:20", "14:20", id="--after: the instant is its name"),
+        pytest.param(
+            Rules(after=True), "14:20", "14:20", "14:20", id="--after, twice in one second: a name of its own"
+        ),
+    ],
+)
+def test_the_next_piece_is_due(rules: Rules, own: str, now: str, slot: str) -> None:
+    own_slot = at(own) if own else 0
+    found = next_slot(rules, own_slot, at(now))
+    assert clock(found) == slot
+    assert found > own_slot
+
+
+def ran(*pieces: tuple[Result, int | None]) -> list[Ran]:
+    """Pieces by their result and how long they took (None: nobody knows)."""
+    begun = at("12:00")
+    return [
+        Ran(str(n), result, begun, None if took is None else begun + took) for n, (result, took) in enumerate(pieces)
+    ]
+
+
+FAST, SLOW, GOOD = (Result.FAILED, 5), (Result.FAILED, 500), (Result.OK, 5)
+
+
+@pytest.mark.parametrize(
+    ("rules", "facts", "why"),
+    [
+        pytest.param({}, {}, "", id="nothing says so: it goes on"),
+        pytest.param({"until": "/d/done"}, {"until_exists": True}, "/d/done exists", id="its file is there"),
+        pytest.param({"until": "/d/done"}, {}, "", id="its file is not there yet"),
+        pytest.param({"until_time": at("14:00")}, {}, "its --until-time has come", id="its time has come"),
+        pytest.param({"until_time": at("14:01")}, {}, "", id="its time has not come"),
+        pytest.param({}, {"ran": ran(FAST, FAST, FAST)}, "the last 3 pieces failed within 2m each", id="three crashes"),
+        pytest.param({}, {"ran": ran(FAST, FAST)}, "", id="two crashes are not three"),
+        pytest.param({}, {"ran": ran(FAST, FAST, GOOD, FAST)}, "", id="a good one between starts the count anew"),
+        pytest.param({}, {"ran": ran(FAST, FAST, SLOW, FAST)}, "", id="so does one that failed after a while"),
+        pytest.param({}, {"ran": ran(FAST, (Result.CANCELLED, 5), FAST, FAST)}, "", id="so does a cancelled one"),
+        pytest.param({}, {"ran": ran(FAST, (Result.FAILED, None), FAST)}, "", id="how long it took must be known"),
+        pytest.param(
+            {}, {"ran": ran(*[(Result.NODE_FAIL, 5)] * 3)}, "the last 3 pieces failed within 2m each", id="nodes"
+        ),
+        pytest.param({"max_fast_failures": None}, {"ran": ran(*[FAST] * 9)}, "", id="0: it never rests by itself"),
+        pytest.param(
+            {"max_fast_failures": 1, "fast": 3600},
+            {"ran": ran(GOOD, SLOW)},
+            "the last 1 pieces failed within 1h each",
+            id="other limits",
+        ),
+    ],
+)
+def test_a_piece_ends_the_train(rules: dict[str, Any], facts: dict[str, Any], why: str) -> None:
+    asked = Rules(**{"every": 3600, **rules})
+    assert ended(asked, **{"until_exists": False, "now": at("14:00"), "ran": (), **facts}) == why
+
+
+@pytest.mark.parametrize(
+    ("rules", "runs", "why"),
+    [
+        pytest.param({}, 99, "", id="no limit"),
+        pytest.param({"max_runs": 3}, 2, "", id="the second of three queues the third"),
+        pytest.param({"max_runs": 3}, 3, "run 3 of --max-runs 3", id="the third of three runs, and queues none"),
+        pytest.param(
+            {"until_time": at("14:59")}, 1, "the next one would start after --until-time", id="too late by one"
+        ),
+        pytest.param({"until_time": at("15:00")}, 1, "", id="just in time"),
+        pytest.param({"until_time": at("14:59"), "every": 0, "after": True}, 1, "", id="--after starts when it can"),
+    ],
+)
+def test_a_piece_is_the_last_one(rules: dict[str, Any], runs: int, why: str) -> None:
+    assert last(Rules(**{"every": 3600, **rules}), next_at=at("15:00"), runs=runs) == why
+
+
+SHOWN = {
+    "Partition": "gpu",
+    "Account": "(null)",
+    "QOS": "normal",
+    "TimeLimit": "20:00:00",
+    "NumNodes": "2-2",
+    "NumTasks": "8",
+    "CPUs/Task": "1",
+    "MinMemoryNode": "0",
+    "MinMemoryCPU": "4000M",
+    "Nice": "100",
+}
+
+
+@pytest.mark.parametrize(
+    ("shown", "own", "kept"),
+    [
+        pytest.param({}, [], [], id="Slurm tells nothing"),
+        pytest.param(
+            SHOWN,
+            [],
+            ["--partition=gpu", "--time=20:00:00", "--nodes=2", "--ntasks=8", "--mem-per-cpu=4000M", "--nice=100"],
+            id="what was asked for, and no defaults",
+        ),
+        pytest.param(
+            SHOWN,
+            ["time", "nodes", "ntasks", "nice", "partition"],
+            ["--mem-per-cpu=4000M"],
+            id="what the script says itself is read from it each time",
+        ),
+        pytest.param({"MinMemoryCPU": "4000M"}, ["mem"], [], id="memory is one thing under three names"),
+        pytest.param({"TimeLimit": "UNLIMITED"}, [], [], id="no limit is none"),
+    ],
+)
+def test_what_slurm_tells_of_the_first_command_line(shown: dict[str, str], own: list[str], kept: list[str]) -> None:
+    assert list(told_by_slurm(shown, own)) == kept
+
+
+@pytest.mark.parametrize(
+    ("script", "kept", "given", "options"),
+    [
+        pytest.param([("time", "60")], [], [], ["--time=60"], id="the script's own"),
+        pytest.param([("exclusive", None)], [], [], ["--exclusive"], id="a flag"),
+        pytest.param([("time", "60")], ["--time=20"], [], ["--time=60"], id="an edit of the script beats the first"),
+        pytest.param(
+            [("time", "60")], [], ["--time=90"], ["--time=60", "--time=90"], id="what `again` is given comes last"
+        ),
+        pytest.param([("mem", "8G")], ["--mem-per-cpu=4G"], [], ["--mem=8G"], id="memory, once"),
+        pytest.param(
+            [],
+            ["--partition=gpu", "--mem=1G"],
+            ["--mem-per-cpu=2G"],
+            ["--partition=gpu", "--mem-per-cpu=2G"],
+            id="given memory",
+        ),
+    ],
+)
+def test_the_next_pieces_options(
+    script: list[tuple[str, str | None]], kept: list[str], given: list[str], options: list[str]
+) -> None:
+    assert list(merged(script, kept, given)) == options
+
+
+@pytest.mark.parametrize(
+    ("rules", "words", "endings"),
+    [
+        pytest.param(Rules(after=True), "each as soon as the one before has ended", 1, id="--after"),
+        pytest.param(HOURLY, "@every 3600s", 1, id="--every"),
+        pytest.param(Rules(cron="0 3 * * *", timezone="Europe/Paris"), "0 3 * * * (Europe/Paris)", 1, id="--cron"),
+        pytest.param(Rules(every=60, until="/d", until_time=1, max_runs=2), "@every 60s", 4, id="each end is named"),
+        pytest.param(Rules(every=60, max_fast_failures=None), "@every 60s", 0, id="nothing ends it"),
+    ],
+)
+def test_a_train_in_words(rules: Rules, words: str, endings: int) -> None:
+    assert rules.words() == words
+    assert len(rules.endings()) == endings
+
+
+def test_an_ending_is_remembered_with_its_times() -> None:
+    assert Ran.of("7", Ending(Result.TIMEOUT, started=1, ended=2)) == Ran("7", Result.TIMEOUT, 1, 2)
