@@ -1,0 +1,323 @@
+"""`cronhpc again` against a batch system that does as it is told: exactly one next piece, whatever happens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cronhpc.again import ENDED, Answer, Asked, NoTrain, again
+from cronhpc.batch.port import BatchError, Refused, Submission, Unreachable
+from cronhpc.core.model import Ending, Job, Queue, Result
+from cronhpc.core.pieces import Rules
+from cronhpc.read import Site
+from cronhpc.setup import init
+from cronhpc.store import trains
+from cronhpc.store.paths import Paths
+from cronhpc.store.settings import read_settings
+from tests.worlds import at, clock
+
+HOURLY = Rules(every=3600)
+AFTER = Rules(after=True)
+
+
+@dataclass
+class Batch:
+    """A queue in memory. What `again` has no business asking is not there."""
+
+    jobs: dict[str, Job] = field(default_factory=dict)
+    given: dict[str, Submission] = field(default_factory=dict)
+    details: dict[str, dict[str, str]] = field(default_factory=dict)
+    known: dict[str, Ending] = field(default_factory=dict)
+    fails: list[BatchError] = field(default_factory=list)  # of the next submissions; None of them is lost
+    accepts: bool = False  # a submission that fails is in the queue all the same
+    name: str = "slurm"
+
+    def queue(self) -> Queue:
+        return Queue(tuple(self.jobs.values()))
+
+    def describe(self, job_id: str) -> Mapping[str, str]:
+        return self.details[job_id]
+
+    def submit(self, job: Submission) -> str:
+        failure = self.fails.pop(0) if self.fails else None
+        if failure is not None and not self.accepts:
+            raise failure
+        number = str(max(map(int, self.jobs), default=100) + 1)
+        reason = "JobHeldUser" if job.held else "BeginTime"
+        self.jobs[number] = Job(number, "PENDING", job.job_name or "", job.comment, reason, start=job.begin)
+        self.given[number] = job
+        self.details[number] = {**self.details["100"], "Command": job.script}
+        if failure is not None:
+            raise failure
+        return number
+
+    def release(self, job_ids: Sequence[str]) -> None:
+        for each in job_ids:
+            self.jobs[each] = replace(self.jobs[each], reason="BeginTime")
+
+    def cancel(self, job_ids: Sequence[str], *, pending_only: bool = False) -> None:
+        for each in job_ids:
+            if self.jobs[each].state == "PENDING" or not pending_only:
+                self.jobs[each] = replace(self.jobs[each], state="CANCELLED", reason="None")
+
+    def hold(self, job_ids: Sequence[str], comment: str) -> None:
+        for each in job_ids:
+            self.jobs[each] = replace(self.jobs[each], reason="JobHeldUser", comment=comment)
+
+    def endings(self, job_ids: Sequence[str], since: int) -> Mapping[str, Ending]:
+        found = {each: self.known[each] for each in job_ids if each in self.known}
+        return {each: ending for each, ending in found.items() if (ending.submitted or since) >= since}
+
+
+@dataclass
+class Stage:
+    """A train of which the first piece, job 100, runs. `now` is what its clock says."""
+
+    site: Site
+    batch: Batch
+    place: Path
+    now: int = at("14:20")
+
+    def again(self, rules: Rules = HOURLY, job: str = "100", **more: Any) -> Answer:
+        """The line at the top of the script, in `job`."""
+        return again(self.site, Asked(rules, **more), self.now, job)
+
+    def starts(self, job: str, now: str) -> None:
+        """A piece begins to run."""
+        self.now = at(now)
+        self.batch.jobs[job] = replace(self.batch.jobs[job], state="RUNNING", reason="None")
+
+    def ends(self, job: str, result: Result, took: int) -> None:
+        """It ends; the first one had waited in the queue for a week."""
+        state = {Result.OK: "COMPLETED", Result.CANCELLED: "CANCELLED"}.get(result, "FAILED")
+        self.batch.jobs[job] = replace(self.batch.jobs[job], state=state)
+        waited = 7 * 86400 if job == "100" else 3600
+        self.batch.known[job] = Ending(result, None, None, self.now - waited, self.now, self.now + took)
+
+    def waiting(self) -> dict[str, str]:
+        """What waits to run, by job id: held, or the clock time of its begin."""
+        pending = {n: j for n, j in self.batch.jobs.items() if j.state == "PENDING"}
+        return {n: "held" if j.held else clock(j.start) if j.start else "at once" for n, j in pending.items()}
+
+    @property
+    def record(self) -> trains.Record:
+        known = trains.load(self.site.paths.state, "watch")
+        assert known is not None
+        return known
+
+
+def text_of(*directives: str) -> str:
+    return "\n".join(["#!/bin/bash", "#SBATCH --job-name=watch", *directives, "true", ""])
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Stage:
+    root = tmp_path / "cron"
+    init(root, {})
+    script = tmp_path / "watch.slurm"
+    script.write_text(text_of())
+    batch = Batch(jobs={"100": Job("100", "RUNNING", "watch")})
+    batch.details["100"] = {"JobName": "watch", "Command": str(script), "WorkDir": str(tmp_path), "Partition": "cpu"}
+    paths = Paths(root)
+    site = Site(paths, read_settings(paths.settings), batch, {}, "node", "alice", 1000, "UTC")  # type: ignore[arg-type]  # as far as it is asked
+    return Stage(site, batch, tmp_path)
+
+
+# --- exactly one next piece ----------------------------------------------------------------------------------------
+
+
+def test_the_first_piece_queues_the_second_at_the_next_whole_hour(stage: Stage) -> None:
+    answer = stage.again()
+    assert answer.code == 0
+    assert stage.waiting() == {"101": "15:00"}
+    assert answer.lines[0].startswith("kept of the command line: --partition=cpu; not to be had from Slurm: --signal")
+
+
+def test_what_is_queued_is_a_stub_that_runs_the_script_as_it_will_be_then(stage: Stage) -> None:
+    stage.again(arguments=("one", "two words"), options=("--time=90",))
+    given = stage.batch.given["101"]
+    assert Path(given.script).name == "piece.slurm"
+    assert given.arguments == (str(stage.place / "watch.slurm"), "one", "two words")
+    assert {"--partition=cpu", "--time=90", "--no-requeue"} <= set(given.options)
+
+
+def test_pieces_follow_each_other_on_the_hour(stage: Stage) -> None:
+    stage.again()
+    for job, now, following in (("101", "15:00:09", "16:00"), ("102", "16:00:50", "17:00"), ("103", "19:30", "20:00")):
+        stage.starts(job, now)
+        stage.again(job=job)
+        assert list(stage.waiting().values()) == [following]
+    assert stage.record.runs == 4
+
+
+def test_asked_twice_by_one_piece_there_is_one(stage: Stage) -> None:
+    """A requeue starts the script anew, hours later; or its author wrote the line twice."""
+    stage.again()
+    stage.now = at("16:40")
+    assert stage.again().lines == ("the next piece of watch is queued already: job 101",)
+    assert stage.waiting() == {"101": "15:00"}
+    assert stage.record.runs == 1
+
+
+def test_a_second_start_of_a_train_that_goes_on_queues_nothing(stage: Stage) -> None:
+    stage.again()
+    stage.batch.jobs["200"] = Job("200", "RUNNING", "watch")
+    stage.batch.details["200"] = stage.batch.details["100"]
+    assert stage.again(job="200").lines == ("train watch is going on already: this start of it queues nothing",)
+    assert stage.waiting() == {"101": "15:00"}
+
+
+def test_a_train_that_came_to_an_end_starts_afresh(stage: Stage) -> None:
+    stage.again(replace(HOURLY, max_runs=1))
+    assert stage.waiting() == {}
+    stage.batch.jobs["100"] = replace(stage.batch.jobs["100"], state="COMPLETED")
+    stage.batch.jobs["200"] = Job("200", "RUNNING", "watch")
+    stage.batch.details["200"] = stage.batch.details["100"]
+    stage.again(job="200")
+    assert stage.waiting() == {"201": "15:00"}
+    assert stage.record.runs == 1
+
+
+def test_sbatch_times_out_and_the_job_is_there_all_the_same(stage: Stage) -> None:
+    stage.batch.fails, stage.batch.accepts = [Unreachable("Socket timed out on send/recv operation")], True
+    with pytest.raises(NoTrain, match="Socket timed out"):
+        stage.again()
+    assert stage.waiting() == {"101": "held"}
+    stage.again()
+    assert stage.waiting() == {"101": "15:00"}
+
+
+def test_sbatch_times_out_and_there_is_no_job(stage: Stage) -> None:
+    stage.batch.fails = [Unreachable("Unable to contact slurm controller")]
+    with pytest.raises(NoTrain, match="the next piece of watch is not queued: Unable to contact"):
+        stage.again()
+    assert stage.waiting() == {}
+    stage.again()
+    assert stage.waiting() == {"101": "15:00"}
+
+
+def test_sbatch_says_no(stage: Stage) -> None:
+    stage.batch.fails = [Refused("Invalid account")]
+    with pytest.raises(NoTrain, match="Invalid account"):
+        stage.again()
+    assert stage.waiting() == {}
+
+
+# --- the end of a train --------------------------------------------------------------------------------------------
+
+
+def test_its_file_exists_and_what_was_queued_is_cancelled(stage: Stage) -> None:
+    rules = replace(HOURLY, until=str(stage.place / "done"))
+    stage.again(rules)
+    (stage.place / "done").touch()
+    answer = stage.again(rules)
+    assert answer.code == ENDED
+    assert answer.lines[-1] == f"train watch ends: {stage.place}/done exists; nothing is queued"
+    assert stage.waiting() == {}
+    assert stage.record.resting == f"{stage.place}/done exists"
+
+
+def test_the_last_of_three_runs_and_queues_nothing(stage: Stage) -> None:
+    rules = replace(HOURLY, max_runs=3)
+    stage.again(rules)
+    stage.starts("101", "15:00")
+    stage.again(rules, "101")
+    stage.starts("102", "16:00")
+    answer = stage.again(rules, "102")
+    assert answer == Answer(0, ("this is the last piece of watch: run 3 of --max-runs 3",))
+    assert stage.waiting() == {}
+
+
+def test_three_crashes_in_a_row_and_it_rests(stage: Stage) -> None:
+    stage.again()
+    for job, following, now in (("100", "101", "15:00"), ("101", "102", "16:00"), ("102", "103", "17:00")):
+        stage.ends(job, Result.FAILED, 3)
+        stage.starts(following, now)
+        answer = stage.again(job=following)
+    assert answer.code == ENDED
+    assert "the last 3 pieces failed within 2m each" in answer.lines[-1]
+    assert stage.waiting() == {}
+
+
+def test_a_cancelled_piece_between_is_no_crash(stage: Stage) -> None:
+    stage.again()
+    results = [Result.FAILED, Result.FAILED, Result.CANCELLED, Result.FAILED]
+    for n, result in enumerate(results):
+        stage.ends(str(100 + n), result, 3)
+        stage.starts(str(101 + n), f"{15 + n}:00")
+        assert stage.again(job=str(101 + n)).code == 0
+
+
+@pytest.mark.parametrize("name", ["watch", "ALL"])
+def test_a_kill_switch_ends_it(name: str, stage: Stage) -> None:
+    stage.again()
+    (stage.site.paths.kill / name).write_text("loss spikes\n")
+    answer = stage.again()
+    assert answer.code == ENDED
+    assert "loss spikes" in answer.lines[-1]
+    assert stage.waiting() == {}
+
+
+def test_a_pause_switch_holds_the_piece_in_its_place(stage: Stage) -> None:
+    (stage.site.paths.pause / "watch").touch()
+    answer = stage.again()
+    assert answer.code == 0
+    assert stage.waiting() == {"101": "held"}
+    assert stage.batch.jobs["101"].comment.startswith("cronhpc-paused/")
+
+
+# --- what cannot be a train ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("details", "said"),
+    [
+        pytest.param({"Command": ""}, "submitted from --wrap or stdin", id="no script"),
+        pytest.param({"Command": "(null)"}, "submitted from --wrap or stdin", id="nor for another Slurm"),
+        pytest.param({"Command": "/nowhere/x.slurm"}, "/nowhere/x.slurm is not there any more", id="a deleted one"),
+        pytest.param({"ArrayJobId": "100"}, "write --array=1-10%1", id="an array"),
+    ],
+)
+def test_a_job_that_cannot_queue_itself_is_told_why(details: dict[str, str], said: str, stage: Stage) -> None:
+    stage.batch.details["100"] |= details
+    with pytest.raises(NoTrain, match=said):
+        stage.again()
+    assert stage.waiting() == {}
+
+
+def test_arguments_behind_the_path_are_no_part_of_it(stage: Stage) -> None:
+    """Slurm prints both, unquoted, and a relative path as it was typed."""
+    stage.batch.details["100"]["Command"] = "./watch.slurm one two"
+    stage.again()
+    assert stage.batch.given["101"].arguments[0] == str(stage.place / "watch.slurm")
+
+
+def test_another_script_of_the_same_name_is_no_piece_of_it(stage: Stage) -> None:
+    stage.again()
+    (stage.place / "other.slurm").write_text(text_of())
+    stage.batch.jobs["200"] = Job("200", "RUNNING", "watch")
+    stage.batch.details["200"] = {**stage.batch.details["100"], "Command": str(stage.place / "other.slurm")}
+    with pytest.raises(NoTrain, match="another train called 'watch' is going on"):
+        stage.again(job="200")
+    assert stage.again(job="200", name="other").code == 0
+    assert len(stage.waiting()) == 2
+
+
+def test_edits_of_its_options_count_from_the_next_piece_on(stage: Stage) -> None:
+    stage.again()
+    (stage.place / "watch.slurm").write_text(text_of("#SBATCH --time=3", "#SBATCH --output=log/%j.txt"))
+    stage.starts("101", "15:00")
+    stage.again(job="101")
+    assert {"--time=3", "--output=log/%j.txt"} <= set(stage.batch.given["102"].options)
+
+
+def test_after_depends_on_the_piece_that_runs(stage: Stage) -> None:
+    stage.again(AFTER)
+    assert "--dependency=afterany:100" in stage.batch.given["101"].options
+    stage.starts("101", "14:21")
+    stage.again(AFTER, "101")
+    assert "--dependency=afterany:101" in stage.batch.given["102"].options
