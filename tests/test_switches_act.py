@@ -1,0 +1,238 @@
+"""What a tick asks of the batch system because of switches: what, in which order, and what it leaves alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cronhpc import setup
+from cronhpc.batch.port import BatchError, Submission, Unreachable
+from cronhpc.core.model import PAUSED, Ending, Job, Outcome, Queue, Result, Stop, Submit, Wait
+from cronhpc.read import Site, directory_id, open_site
+from cronhpc.store import history
+from cronhpc.store.memory import load
+from cronhpc.tick import Report, tick
+from tests.worlds import at, job
+
+NOW = at("14:00:30")
+
+
+class Fake:
+    """A batch system that notes what is asked; what no switch may ask it has not got."""
+
+    name = "fake"
+
+    def __init__(self, *queues: Sequence[Job]) -> None:
+        self.queues = list(queues)
+        self.asked: list[str] = []
+        self.scrontab: frozenset[str] | BatchError = frozenset()
+        self.fails: dict[str, BatchError] = {}
+        self.when_submitting: Callable[[], object] = lambda: None
+
+    def _note(self, verb: str, *words: str) -> None:
+        self.asked.append(" ".join((verb, *words)))
+        if verb in self.fails:
+            raise self.fails[verb]
+
+    def tools(self) -> str:
+        return ""
+
+    def queue(self) -> Queue:
+        return Queue(tuple(self.queues.pop(0) if len(self.queues) > 1 else self.queues[0]))
+
+    def endings(self, *_: object) -> Mapping[str, Ending]:
+        return {}
+
+    def of_scrontab(self, job_ids: Sequence[str]) -> frozenset[str]:
+        self._note("scrontab?", *job_ids)
+        if isinstance(self.scrontab, BatchError):
+            raise self.scrontab
+        return self.scrontab
+
+    def cancel(self, job_ids: Sequence[str], *, pending_only: bool = False) -> None:
+        self._note("cancel pending" if pending_only else "cancel", *job_ids)
+
+    def signal(self, job_ids: Sequence[str], name: str) -> None:
+        self._note("signal", name, *job_ids)
+
+    def hold(self, job_ids: Sequence[str], comment: str) -> None:
+        self._note("hold", *job_ids, repr(comment))
+
+    def free(self, job_ids: Sequence[str], comment: str) -> None:
+        self._note("free", *job_ids, repr(comment))
+
+    def submit(self, job: Submission) -> str:
+        assert job.held
+        self.when_submitting()
+        self._note("submit")
+        return "900"
+
+    def release(self, job_ids: Sequence[str]) -> None:
+        self._note("release", *job_ids)
+
+
+SETTINGS = """backend: local
+timezone: UTC
+kill: {switches: {tr: {jobs: {name: "tr-*"}, warn: USR1@5m}}}
+entries:
+  e: {schedule: "0 0 1 1 *", command: "true"}
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    setup.init(tmp_path / "cron", {})
+    (tmp_path / "cron" / "cronhpc.yaml").write_text(SETTINGS)
+    return tmp_path / "cron"
+
+
+def site_of(root: Path, fake: Fake) -> Site:
+    return replace(open_site(str(root), "local", {"HOME": str(root.parent)}), batch=fake)  # type: ignore[arg-type]  # as strict as is needed
+
+
+def ticked(root: Path, fake: Fake, now: int = NOW, only: str = "") -> Report:
+    report = tick(site_of(root, fake), now, only=only)
+    assert isinstance(report, Report)
+    return report
+
+
+def outcomes(report: Report, kind: type) -> list[Outcome]:
+    return [each for each in report.outcomes if isinstance(each.decision, kind)]
+
+
+TASK = job(57, name="tr-x", tasks="0")
+WAITING = job(57, "PENDING", name="tr-x", tasks="[1-9]", reason="Resources")
+
+
+def test_pending_tasks_go_first_and_the_signal_comes_when_none_is_left(root: Path) -> None:
+    (root / "kill" / "tr").touch()
+    fake = Fake([TASK, WAITING], [TASK])
+    ticked(root, fake)
+    assert fake.asked == ["scrontab? 57", "cancel pending 57", "signal USR1 57"]
+    assert load(root / "state" / "entries.json").meta["warned"] == {"57": NOW}
+
+
+def test_while_a_task_is_still_pending_nothing_is_signalled(root: Path) -> None:
+    """scancel would try for 95 s, and send the signal ten times."""
+    (root / "kill" / "tr").touch()
+    fake = Fake([TASK, WAITING])
+    report = ticked(root, fake)
+    assert fake.asked == ["scrontab? 57", "cancel pending 57"]
+    [_, warning] = outcomes(report, Stop)
+    assert (str(warning.done), "still pending" in warning.detail) == ("refused", True)
+    assert load(root / "state" / "entries.json").meta["warned"] == {}
+    fake = Fake([TASK])
+    ticked(root, fake, NOW + 120)
+    assert fake.asked == ["scrontab? 57", "signal USR1 57"]
+
+
+def test_after_the_grace_it_ends_and_a_switch_that_went_forgets_its_warning(root: Path) -> None:
+    (root / "kill" / "tr").touch()
+    ticked(root, Fake([TASK]))
+    fake = Fake([TASK])
+    ticked(root, fake, NOW + 299)
+    assert fake.asked == ["scrontab? 57"]
+    ticked(root, fake, NOW + 300)
+    assert fake.asked[-1] == "cancel 57"
+    (root / "kill" / "tr").unlink()
+    ticked(root, Fake([TASK]), NOW + 310)
+    (root / "kill" / "tr").touch()
+    fake = Fake([TASK])
+    ticked(root, fake, NOW + 400)
+    assert fake.asked == ["scrontab? 57", "signal USR1 57"]
+
+
+def test_a_scrontabs_own_job_is_left_and_said(root: Path) -> None:
+    (root / "kill" / "ft").touch()
+    fake = Fake([job(8, name="ft"), job(9, name="ft")])
+    fake.scrontab = frozenset({"8"})
+    report = ticked(root, fake)
+    assert fake.asked == ["scrontab? 8 9", "cancel 9"]
+    [stop] = [each.decision for each in outcomes(report, Stop)]
+    assert isinstance(stop, Stop)
+    assert stop.left_alone == ("8",)
+
+
+def test_where_nobody_can_say_whose_they_are_nothing_is_cancelled(root: Path) -> None:
+    (root / "kill" / "ft").touch()
+    fake = Fake([job(8, name="ft")])
+    fake.scrontab = Unreachable("no answer")
+    ticked(root, fake)
+    assert fake.asked == ["scrontab? 8"]
+    fake.scrontab = frozenset()
+    ticked(root, fake, NOW + 60)
+    assert fake.asked[1:] == ["scrontab? 8", "cancel 8"]
+
+
+def test_without_a_switch_nothing_is_asked_beyond_the_queue(root: Path) -> None:
+    fake = Fake([job(8, name="ft"), TASK, WAITING])
+    ticked(root, fake)
+    assert fake.asked == []
+
+
+def test_a_cancel_without_an_answer_is_tried_again_and_not_said_to_be_done(root: Path) -> None:
+    (root / "kill" / "ft").touch()
+    fake = Fake([job(8, name="ft")])
+    fake.fails["cancel"] = Unreachable("Socket timed out")
+    assert [str(each.done) for each in outcomes(ticked(root, fake), Stop)] == ["failed, stays due"]
+    assert list(history.rows(root / "state" / "history")) == []
+    fake.fails = {}
+    ticked(root, fake, NOW + 60)
+    [row] = history.rows(root / "state" / "history")
+    assert (row["jobs"], row["at"]) == (["8"], NOW + 60)
+
+
+def test_tasks_with_the_same_comment_are_held_and_freed_in_one_call(root: Path) -> None:
+    mark = PAUSED + directory_id(open_site(str(root), "local", {}).paths)
+    (root / "pause" / "ft").touch()
+    same = [job(n, "PENDING", name="ft", reason="Resources", comment="mine") for n in (8, 9)]
+    fake = Fake([*same, job(10, "PENDING", name="ft", reason="Priority")])
+    ticked(root, fake)
+    assert fake.asked == ["scrontab? 8 9 10", f"hold 8 9 '{mark} mine'", f"hold 10 '{mark} '"]
+    (root / "pause" / "ft").unlink()
+    fake = Fake([replace(each, reason="JobHeldUser", comment=f"{mark} mine") for each in same])
+    ticked(root, fake, NOW + 60)
+    assert fake.asked == ["free 8 9 'mine'"]
+
+
+def test_a_switch_set_while_we_submit_keeps_the_job_from_its_release(root: Path) -> None:
+    fake = Fake([])
+    fake.when_submitting = lambda: (root / "kill" / "e").write_text("not now")
+    report = ticked(root, fake, only="e")
+    assert fake.asked == ["submit", "cancel 900"]
+    [submitted] = outcomes(report, Submit)
+    assert (str(submitted.done), "not now" in submitted.detail) == ("refused", True)
+    fake = Fake([])
+    ticked(root, fake, NOW + 60)
+    assert fake.asked == [], "it is not submitted again"
+    [row] = [row for row in history.rows(root / "state" / "history") if row["what"] == "run"]
+    assert (row["result"], row["detail"]) == (Result.STOPPED, f"kill/e, by {row['detail'].split()[2]} not now")
+    assert load(root / "state" / "entries.json").entries["e"].failures == 0
+
+
+def test_a_switch_folder_that_went_while_we_submit_keeps_it_held_until_somebody_knows(root: Path) -> None:
+    team = root.parent / "team"
+    team.mkdir()
+    (root / "cronhpc.yaml").write_text(SETTINGS.replace("kill: {", f"kill: {{also: [{team}], "))
+    fake = Fake([])
+    fake.when_submitting = lambda: team.rename(root.parent / "away")
+    report = ticked(root, fake, only="e")
+    assert fake.asked == ["submit"]
+    [submitted] = outcomes(report, Submit)
+    assert "cannot be read" in submitted.detail
+    (root.parent / "away").rename(team)
+    token = f"cronhpc={directory_id(site_of(root, fake).paths)}/e@20261127T140030Z.r1"
+    fake = Fake([job(900, "PENDING", reason="JobHeldUser", comment=token)])
+    ticked(root, fake, NOW + 60)
+    assert fake.asked == ["release 900"]
+
+
+def test_an_unlisted_switch_folder_lets_nothing_be_submitted(root: Path) -> None:
+    (root / "cronhpc.yaml").write_text(SETTINGS.replace("kill: {", "kill: {also: [/nowhere/kill], "))
+    fake = Fake([])
+    report = ticked(root, fake, only="e")
+    assert fake.asked == []
+    assert outcomes(report, Wait)
