@@ -1,0 +1,264 @@
+"""Jobs that keep themselves going, on a real Slurm: one train, whatever happens to its pieces."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from cronhpc.setup import init
+from tests.lab.conftest import Lab
+from tests.lab.helpers_days import DAY, HOUR, Evidence, days, evidence_of, instant, simulated
+
+pytestmark = pytest.mark.lab
+
+AGAIN = f"{sys.executable} -m cronhpc again {{words}} || [ $? -ne 113 ] || exit 0"
+
+
+def script_text(name: str, words: str, *lines: str, place: Path, time: int = 5) -> str:
+    """A batch script with the one line at its top; it notes its piece, then does `lines`."""
+    head = f"#!/bin/bash\n#SBATCH --job-name={name} --time={time} --output={place}/{name}.log --open-mode=append\n"
+    note = f"cd {place}\necho $SLURM_JOB_ID >>{name}.pieces"
+    return "\n".join([head + AGAIN.format(words=words), note, *lines, ""])
+
+
+# --- a watchdog for two days ---------------------------------------------------------------------------------------
+
+MIDNIGHT = instant("2025-11-25 00:00")
+
+
+def watchdog() -> Evidence:
+    """Every hour for two days, and two hours before them: 300 s."""
+    with days("2025-11-24 22:10", "timezone: UTC\n") as day:
+        script = day.place / "watchdog.slurm"
+        script.write_text(script_text("watchdog", f"--every 1h --dir {day.root}", place=day.place, time=300))
+        day.lab.submit(str(script))
+        day.watch(MIDNIGHT + DAY)
+        day.noted["status"] = json.loads(day.cronhpc("status", "--json"))
+        day.watch(MIDNIGHT + 2 * DAY + HOUR // 3)
+        waiting = day.lab.run(["squeue", "-h", "-n", "watchdog", "-t", "PENDING", "-o", "%i"]).stdout.split()
+        day.noted["waiting"] = waiting
+        day.noted["pieces"] = (day.place / "watchdog.pieces").read_text().split()
+        day.lab.drain_queue()
+        return day.evidence()
+
+
+@simulated(watchdog)
+def test_a_watchdog_runs_48_times_in_two_days_without_drift(request: pytest.FixtureRequest) -> None:
+    day = evidence_of(watchdog, request)
+    jobs = {job.id: job for job in day.ended if job.name == "watchdog"}
+    due = [jobs[piece].due for piece in day.noted["pieces"] if piece in jobs]
+    assert [at for at in due if MIDNIGHT <= at < MIDNIGHT + 2 * DAY] == [MIDNIGHT + n * HOUR for n in range(48)]
+    assert len(set(day.noted["pieces"])) == len(day.noted["pieces"])
+    assert len(day.noted["waiting"]) == 1
+
+
+@simulated(watchdog)
+def test_status_lists_a_train_beside_the_entries(request: pytest.FixtureRequest) -> None:
+    shown = evidence_of(watchdog, request).noted["status"]
+    train = next(row for row in shown["entries"] if row["name"] == "watchdog")
+    assert train["train"]["runs"] >= 24
+    assert train["train"]["when"] == "@every 3600s"
+
+
+# --- a train whose pieces die --------------------------------------------------------------------------------------
+
+
+def train() -> Evidence:
+    """Five pieces: the time limit ends the first, its node's death the second, scancel the third; the fifth is done."""
+    with days("2025-11-24 12:00", "timezone: UTC\n", speed=30) as day:
+        work = "case $(wc -l <train.pieces) in 1 | 2 | 3) sleep 100000 ;; 5) touch done ;; esac"
+        script = day.place / "train.slurm"
+        words = f"--after --until {day.place}/done --dir {day.root}"
+        script.write_text(script_text("train", words, work, place=day.place))
+
+        def pieces() -> list[str]:
+            """the next piece"""
+            path = day.place / "train.pieces"
+            return path.read_text().split() if path.exists() else []
+
+        day.lab.submit(str(script))
+        day.lab.wait_for(lambda: len(pieces()) == 2, timeout=90)
+        node = day.lab.run(["squeue", "-h", "-j", pieces()[1], "-o", "%N"]).stdout.strip()
+        day.lab.kill_node(node)
+        day.lab.down_node(node)
+        day.lab.wait_for(lambda: len(pieces()) == 3, timeout=60)
+        day.lab.run(["scancel", pieces()[2]])
+        day.lab.wait_for((day.place / "done").exists, timeout=60)
+        day.lab.wait_for(lambda: not day.lab.run(["squeue", "-h"]).stdout, timeout=60)
+        day.noted["pieces"] = pieces()
+        day.noted["log"] = (day.place / "train.log").read_text()
+        day.noted["status"] = json.loads(day.cronhpc("status", "--json"))
+        return day.evidence()
+
+
+@simulated(train)
+def test_a_train_outlives_its_pieces_and_ends_at_its_done_file(request: pytest.FixtureRequest) -> None:
+    day = evidence_of(train, request)
+    states = {job.id: job.state for job in day.ended}
+    assert [states[piece] for piece in day.noted["pieces"]] == [
+        "TIMEOUT",
+        "NODE_FAIL",
+        "CANCELLED",
+        "COMPLETED",
+        "COMPLETED",
+    ]
+    assert len(states) == 6, "the sixth sees the file, and runs nothing"
+    assert "/done exists; nothing is queued" in day.noted["log"]
+    row = next(row for row in day.noted["status"]["entries"] if row["name"] == "train")
+    assert row["train"]["resting"].endswith("/done exists")
+
+
+# --- in real time --------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Train:
+    """A script that keeps itself going, with a cron directory of its own."""
+
+    lab: Lab
+    place: Path
+    name: str
+
+    @property
+    def script(self) -> Path:
+        return self.place / f"{self.name}.slurm"
+
+    @property
+    def log(self) -> str:
+        path = self.place / f"{self.name}.log"
+        return path.read_text(encoding="utf-8") if path.exists() else ""
+
+    def write(self, words: str, *lines: str) -> None:
+        """What its script says from now on."""
+        words = f"{words} --dir {self.place}/cron"
+        self.script.write_text(script_text(self.name, words, *lines, place=self.place), encoding="utf-8")
+
+    def pieces(self) -> list[str]:
+        """Job ids of the pieces that ran, in order."""
+        path = self.place / f"{self.name}.pieces"
+        return path.read_text(encoding="utf-8").split() if path.exists() else []
+
+    def jobs(self, state: str = "") -> list[str]:
+        """Its jobs in the queue."""
+        return [row["id"] for row in self.lab.squeue() if row["name"] == self.name and state in {"", row["state"]}]
+
+    def status(self) -> str:
+        """What people read of it."""
+        argv = [sys.executable, "-m", "cronhpc", "status", self.name, "--dir", str(self.place / "cron")]
+        return self.lab.run(argv, check=False).stdout
+
+
+@pytest.fixture
+def new_train(lab: Lab, cluster_user_dir: Callable[..., Path]) -> Callable[[str], Train]:
+    """A train with nothing in its script yet."""
+
+    def make(name: str) -> Train:
+        place = cluster_user_dir()
+        init(place / "cron", {})
+        return Train(lab, place, name)
+
+    return make
+
+
+def test_edited_while_it_waits_the_next_piece_runs_the_new_text(lab: Lab, new_train: Callable[[str], Train]) -> None:
+    mine = new_train("edited")
+    mine.write("--after", "echo old >>said", "while [ ! -e go ]; do sleep 0.2; done")
+    first = lab.submit(str(mine.script))
+    lab.wait_for(lambda: mine.pieces() and mine.jobs("PENDING"))
+    mine.script.write_text(f"#!/bin/bash\n#SBATCH --output={mine.place}/log2\ncd {mine.place}\necho new >>said\n")
+    (mine.place / "go").touch()
+    lab.wait_for(lambda: not mine.jobs())
+    assert (mine.place / "said").read_text().split() == ["old", "new"]
+    assert mine.pieces() == [first]
+
+
+def test_a_script_that_crashes_at_once_rests_after_three_pieces_and_says_why(
+    lab: Lab, new_train: Callable[[str], Train]
+) -> None:
+    mine = new_train("crashing")
+    mine.write("--after", "exit 1")
+    lab.submit(str(mine.script))
+    lab.wait_for(lambda: "nothing is queued" in mine.log, timeout=60)
+    lab.wait_for(lambda: not mine.jobs())
+    assert len(mine.pieces()) == 3
+    assert "train crashing ends: the last 3 pieces failed within 2m each; nothing is queued" in mine.log
+    assert "It rests: the last 3 pieces failed within 2m each." in mine.status()
+
+
+def test_started_twice_at_once_it_is_one_train(lab: Lab, new_train: Callable[[str], Train]) -> None:
+    mine = new_train("twice")
+    mine.write("--every 1h")
+    starts = [lab.popen(["sbatch", "-w", node, str(mine.script)]) for node in ("cpu1", "cpu2")]
+    for each in starts:
+        assert "Submitted" in each.communicate()[0]
+    lab.wait_for(lambda: len(mine.pieces()) == 2)
+    lab.wait_for(lambda: not mine.jobs("RUNNING"))
+    assert len(mine.jobs("PENDING")) == 1, mine.log
+    lab.submit(str(mine.script))
+    lab.wait_for(lambda: len(mine.pieces()) == 3)
+    lab.wait_for(lambda: not mine.jobs("RUNNING"))
+    assert len(mine.jobs("PENDING")) == 1, mine.log
+    assert "train twice is going on already: this start of it queues nothing" in mine.log
+    lab.run(["scancel", *mine.jobs()])
+
+
+def test_a_requeued_piece_queues_no_second_one(lab: Lab, new_train: Callable[[str], Train]) -> None:
+    mine = new_train("requeued")
+    mine.write("--every 1h", "while [ ! -e go ]; do sleep 0.2; done")
+    first = lab.submit("--requeue", str(mine.script))
+    lab.wait_for(lambda: mine.pieces() == [first] and mine.jobs("PENDING"))
+    lab.run(["scontrol", "requeue", first])
+    (mine.place / "go").touch()
+
+    def ran_again() -> bool:
+        lab.run(["scontrol", "update", f"jobid={first}", "StartTime=now"], check=False)  # else after two minutes
+        return mine.pieces() == [first, first]
+
+    lab.wait_for(ran_again, timeout=60, every=0.5)
+    lab.wait_for(lambda: first not in mine.jobs(), timeout=60)
+    assert len(mine.jobs()) == 1, mine.log
+    lab.run(["scancel", *mine.jobs()])
+
+
+def test_a_held_twin_does_not_stall_it(lab: Lab, new_train: Callable[[str], Train]) -> None:
+    """Two recipes that count jobs by their name stop for ever where a held job has that name."""
+    mine = new_train("twin")
+    held = lab.submit("--hold", "--job-name=twin", "-o", "/dev/null", "--wrap", "true")
+    mine.write("--after --max-runs 3")
+    lab.submit(str(mine.script))
+    lab.wait_for(lambda: len(mine.pieces()) == 3)
+    lab.wait_for(lambda: mine.jobs() == [held])
+    assert "this is the last piece of twin: run 3 of --max-runs 3" in mine.log
+    lab.run(["scancel", held])
+
+
+def test_a_kill_switch_ends_it(lab: Lab, new_train: Callable[[str], Train]) -> None:
+    mine = new_train("killed")
+    mine.write("--after", "while [ ! -e go ]; do sleep 0.2; done")
+    lab.submit(str(mine.script))
+    lab.wait_for(lambda: mine.pieces() and mine.jobs("PENDING"))
+    (mine.place / "cron" / "kill" / "killed").write_text("loss spikes\n")
+    (mine.place / "go").touch()
+    lab.wait_for(lambda: not mine.jobs())
+    assert len(mine.pieces()) == 1
+    assert "train killed ends: kill switch killed (by root: loss spikes)" in mine.log
+
+
+@pytest.mark.parametrize("way", ["wrap", "stdin"])
+def test_a_job_without_a_script_is_told_so_and_its_payload_goes_on(
+    way: str, lab: Lab, cluster_user_dir: Callable[..., Path]
+) -> None:
+    place = cluster_user_dir()
+    text = f"{AGAIN.format(words='--every 1h')}; touch {place}/went-on"
+    argv = ["--output", f"{place}/log", "--export", f"ALL,XDG_STATE_HOME={place}/state"]
+    if way == "wrap":
+        lab.submit(*argv, "--wrap", text)
+    else:
+        lab.submit(*argv, input=f"#!/bin/bash\n{text}\n")
+    lab.wait_for((place / "went-on").exists)
+    assert "there is no script to run again. Put it in a file." in (place / "log").read_text()
