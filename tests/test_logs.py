@@ -6,6 +6,7 @@ import contextlib
 import os
 import signal
 import socket
+import subprocess  # noqa: TID251 - mounts a small file system
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
@@ -15,6 +16,7 @@ from typing import Any
 import pytest
 
 from cronhpc.clean import Cleaned, clean_logs
+from cronhpc.core import retention
 from cronhpc.core.model import LogFile, Result, Settings, slot_text
 from cronhpc.store import history, logs
 from cronhpc.store.paths import Paths
@@ -164,6 +166,14 @@ def test_a_hard_link_s_size_is_not_the_folder_s(cron: Path) -> None:
     assert mine.exists()
 
 
+def test_a_hard_link_named_like_a_young_log_has_no_size_either(cron: Path) -> None:
+    large = put(cron.parent / "large", "x" * 1000, age=0)
+    mine = run_log(cron, HOUR, text="x" * 100)
+    os.link(large, cron / f"log/backup/{slot_text(NOW)}-2.out")
+    assert clean(cron, replace(SETTINGS, logs_total=200)).removed == 0
+    assert mine.exists()
+
+
 # --- bounded, and said before --------------------------------------------------------------------------------------
 
 
@@ -231,6 +241,20 @@ def test_a_file_that_is_written_to_meanwhile_stays(cron: Path) -> None:
         assert logs.unchanged(folder, files) == ["train.out"]
         path.write_text("it goes on", encoding="utf-8")
         assert logs.unchanged(folder, files) == []
+
+
+def test_a_file_that_is_written_to_while_it_is_judged_stays(cron: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = put(cron / "log/backup/train.out", age=8 * DAY)
+    judge = retention.judge
+
+    def slowly(entry: str, files: list[LogFile], rules: retention.Rules) -> Any:
+        if entry:
+            path.write_text("it goes on", encoding="utf-8")
+        return judge(entry, files, rules)
+
+    monkeypatch.setattr(retention, "judge", slowly)
+    assert clean(cron).removed == 0
+    assert path.exists()
 
 
 def test_while_the_disk_is_nearly_full_the_limits_are_halved_and_it_is_said(
@@ -404,6 +428,36 @@ def test_in_a_sticky_folder_of_all_only_names_of_ours_go(cron: Path) -> None:
     log, other = run_log(cron, 8 * DAY), put(cron / "log/backup/thesis.tex")
     clean(cron)
     assert (log.exists(), other.exists()) == (False, True)
+
+
+@contextlib.contextmanager
+def mounted(folder: Path, options: str) -> Iterator[None]:
+    """A small file system of its own at `folder`."""
+    made = subprocess.run(["mount", "-t", "tmpfs", "-o", options, "none", folder], capture_output=True, check=False)
+    if made.returncode:
+        pytest.skip("nothing may be mounted here")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", folder], check=True)
+
+
+@AS_ROOT
+def test_another_file_system_below_log_is_left(cron: Path) -> None:
+    with mounted(cron / "log/backup", "size=1m"):
+        log = run_log(cron, 8 * DAY)
+        assert "log/backup is another file system: what is in it was left" in said(clean(cron))
+        assert log.exists()
+
+
+@AS_ROOT
+def test_a_file_system_that_runs_out_of_inodes_halves_the_limits(cron: Path) -> None:
+    with mounted(cron / "log", "size=1m,nr_inodes=60"):
+        for job in range(57):
+            run_log(cron, 5 * DAY, job)
+        cleaned = clean(cron)
+        assert cleaned.scarce == "the file system has 1.7 % of its inodes left"
+        assert cleaned.removed == 57
 
 
 # --- two users -----------------------------------------------------------------------------------------------------
@@ -583,6 +637,19 @@ def state_as_runs(cron: Path) -> Path:
 def home_as_runs(cron: Path) -> Path:
     put(cron.parent / "a.out")
     return cron.parent
+
+
+@AS_ROOT
+def test_another_user_s_files_and_folders_named_there_are_left(cron: Path) -> None:
+    runs = cron.parent / "runs"
+    mine, bobs = put(runs / "mine.out"), put(runs / "bob.out")
+    os.chown(bobs, BOB, BOB)
+    assert clean(cron, with_extra(runs)).removed == 1
+    assert (mine.exists(), bobs.exists()) == (False, True)
+    put(runs / "mine.out")
+    os.chown(runs, BOB, BOB)
+    assert f"{runs} belongs to {BOB}" in said(clean(cron, with_extra(runs)))
+    assert len(names(runs)) == 2
 
 
 NEVER: list[tuple[str, Callable[[Path], Path], str]] = [
