@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from cronhpc.batch.port import Batch
-    from cronhpc.core.model import Claim, Ending, Settings, Switch
+    from cronhpc.core.model import Claim, Ending, Job, Settings, Switch
     from cronhpc.store.memory import Memory
     from cronhpc.store.trains import Record
 
@@ -341,11 +341,21 @@ def switches_now(site: Site, now: int) -> dict[str, Any]:
 def _endings(site: Site, world: World) -> Mapping[str, Ending] | None:
     """What is known of runs that the queue shows as ended, or not at all; one query for all. None: no answer."""
     from cronhpc.batch.port import BatchError
+    from cronhpc.core.outcome import id_used_again
 
     if world.queue is None:
         return {}
-    live = {job.id for job in world.queue.jobs if job.live}
-    gone = [c for c in world.claims if c.job_id and c.state is not ClaimState.SETTLED and c.job_id not in live]
+    live: dict[str, list[Job]] = {}
+    for job in world.queue.jobs:
+        if job.live:
+            live.setdefault(job.id, []).append(job)
+    gone = [
+        claim
+        for claim in world.claims
+        if claim.job_id
+        and claim.state is not ClaimState.SETTLED
+        and all(id_used_again(world, claim, job) for job in live.get(claim.job_id, ()))
+    ]
     if not gone:
         return {}
     ids = [claim.job_id for claim in gone if claim.job_id]

@@ -17,6 +17,7 @@ from cronhpc.core.model import FAILURES, ClaimState, Done, EntryState, Key, Prob
 from cronhpc.core.outcome import counted
 from cronhpc.core.slots import FUTURE
 from cronhpc.core.struck import Strikes
+from cronhpc.launch import with_log
 from cronhpc.store import full_disk, history, scheduler
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
@@ -146,17 +147,18 @@ class _Keeper:
         elif isinstance(decision, model.Settle) and outcome.done is Done.OK:
             claim = next((c for c in self.world.claims if c.key == decision.key), None)
             job_id = claim.job_id if claim else None
+            ending = with_log(self.world, decision.key, decision.ending, job_id)
             self.settled.append(
                 model.Claim(
                     decision.key,
                     ClaimState.SETTLED,
                     decision.name,
                     job_id,
-                    ending=decision.ending,
+                    ending=ending,
                     retry_at=decision.retry_at,
                 )
             )
-            self._ended(decision.key, decision.name, decision.ending, job_id, decision.retry_at)
+            self._ended(decision.key, decision.name, ending, job_id, decision.retry_at)
 
     def _submitted(self, decision: model.Submit, outcome: Outcome) -> None:
         name, key = decision.entry.name, decision.key

@@ -116,6 +116,13 @@ def remember_rest(paths: Paths, why: str) -> None:
     replace_file(paths.scheduler / "rest", f"{why}\n".encode(), 0o644)
 
 
+def remember_successor(paths: Paths, job_id: str) -> None:
+    """For the spare, which asks who cancelled it, should it be gone. Raises OSError."""
+    path = paths.scheduler / "successor"
+    if job_id and (read_bytes(path) or b"").strip() != job_id.encode():
+        replace_file(path, f"{job_id}\n".encode(), 0o644)
+
+
 def resting(paths: Paths) -> str:
     """An administrator's word about the chain, in words; "" where there is none."""
     data = read_bytes(paths.scheduler / "rest")

@@ -49,8 +49,10 @@ class Cron:
 
     def argv(self, what: str, now: int, *more: str) -> list[str]:
         """The command that drives one pass at `now`."""
-        python = sys.executable if self.user in {None, getpass.getuser()} else PYTHON
-        return ["env", f"PYTHONPATH={LIBRARIES}", python, str(DRIVE), what, str(self.root), str(now), *more]
+        words = [str(DRIVE), what, str(self.root), str(now), *more]
+        if self.user in {None, getpass.getuser()}:
+            return [sys.executable, *words]
+        return ["env", f"PYTHONPATH={LIBRARIES}", PYTHON, *words]
 
     def drive(self, what: str, now: int, *more: str, check: bool = True, **options: object) -> str:
         """Run one pass at `now`; what it printed."""

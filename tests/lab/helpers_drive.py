@@ -24,7 +24,7 @@ def main(what: str, folder: str, instant: str, *more: str) -> int:
     site = open_site(folder, None, os.environ)
     lines: list[object] = []
     if what in {"start", "stop"}:
-        done = start(site, os.environ, lambda: now) if what == "start" else stop(site, lambda: now)
+        done = start(site, os.environ, lambda: now) if what == "start" else stop(site, os.environ, lambda: now)
         outcomes = done.outcomes
     else:
         report = tick(site, now, link=more[0] if what == "tick" and more else "", only=more[0] if what == "run" else "")

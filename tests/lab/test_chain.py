@@ -1,0 +1,354 @@
+"""Promise 2 on a real Slurm: the chain neither dies nor forks, and an administrator's word stands."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cronhpc.store.scheduler import link_names
+from tests.lab.conftest import Lab, MakeLab
+from tests.lab.helpers_cron import Cron, finish, judge, make, mark_started
+
+pytestmark = pytest.mark.lab
+
+USER = "alice" if os.getuid() == 0 else None
+HOUR = 3600
+MINUTE = 60
+
+
+@pytest.fixture
+def cron(lab: Lab, cluster_user_dir: Callable[..., Path]) -> Cron:
+    """A chain that is wanted, and no job of it yet; no entries."""
+    return make(lab, cluster_user_dir() / "cron", names="")
+
+
+def now_in(lab: Lab) -> int:
+    """The lab's own clock."""
+    return int(lab.run(["date", "+%s"]).stdout)
+
+
+def counts(cron: Cron) -> tuple[int, int]:
+    """Pending links and spares."""
+    return len(cron.links()), len(cron.links("spare"))
+
+
+def quiet(cron: Cron) -> bool:
+    """No link runs, or is about to, and there are some."""
+    jobs = cron.jobs()
+    return bool(jobs) and all(job["state"] == "PENDING" and job["reason"] == "BeginTime" for job in jobs)
+
+
+def starts(cron: Cron) -> list[int]:
+    """When its pending links begin, epoch."""
+    asked = cron.lab.run(
+        ["squeue", "-h", "-n", link_names(cron.id)[0], "-t", "PENDING", "-o", "%S"], env={"SLURM_TIME_FORMAT": "%s"}
+    )
+    return [int(word) for word in asked.stdout.split()]
+
+
+def submit_link(cron: Cron, *options: str, slot: int = 0, kind: str = "link", script: Path | None = None) -> str:
+    """A link as its predecessor, or a tick, submits it."""
+    path = script or cron.root / "scheduler" / "scheduler.slurm"
+    mark = re.search(r"^fingerprint=(\w+)", path.read_text(encoding="utf-8"), re.MULTILINE)
+    assert mark
+    name = link_names(cron.id)[0 if kind == "link" else 1]
+    return cron.lab.submit(
+        f"--job-name={name}",
+        f"--comment=cronhpc={cron.id}/{kind} {slot} {mark[1]}",
+        f"--output={cron.root}/scheduler/scheduler.log",
+        "--open-mode=append",
+        "--no-requeue",
+        *options,
+        str(path),
+        str(slot),
+        kind,
+        user=cron.user,
+    )
+
+
+def with_tick(cron: Cron, command: str) -> None:
+    """The link's text with another command in the tick's place."""
+    path = cron.root / "scheduler" / "scheduler.slurm"
+    text, found = re.subn(
+        r"^.*-m cronhpc tick .*$", command.replace("\\", r"\\"), path.read_text("utf-8"), flags=re.MULTILINE
+    )
+    assert found == 1
+    path.write_text(text, encoding="utf-8")
+
+
+# --- start and stop -------------------------------------------------------------------------------------------------
+
+
+def test_start_twice_is_one_chain(cron: Cron) -> None:
+    cron.drive("start", now_in(cron.lab))
+    cron.lab.wait_for(lambda: quiet(cron))
+    before = sorted(job["id"] for job in cron.jobs())
+    cron.drive("start", now_in(cron.lab))
+    assert counts(cron) == (1, 1)
+    assert sorted(job["id"] for job in cron.jobs()) == before
+
+
+def test_two_starts_at_once_are_one_chain(cron: Cron) -> None:
+    processes = [cron.lab.popen(cron.argv("start", now_in(cron.lab))) for _ in range(3)]
+    said = [process.communicate(timeout=60) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0], said
+    cron.lab.wait_for(lambda: quiet(cron))
+    assert counts(cron) == (1, 1)
+
+
+def test_stop_stays_stopped_until_start(cron: Cron) -> None:
+    cron.drive("start", now_in(cron.lab))
+    cron.lab.wait_for(lambda: quiet(cron))
+    cron.drive("stop", now_in(cron.lab))
+    assert cron.jobs() == []
+    cron.drive("tick", now_in(cron.lab))
+    job = submit_link(cron)
+    cron.lab.wait_ended(job)
+    assert cron.jobs() == []
+    cron.drive("start", now_in(cron.lab))
+    cron.lab.wait_for(lambda: quiet(cron))
+    assert counts(cron) == (1, 1)
+
+
+def test_start_mends_what_scancel_of_everything_left(cron: Cron) -> None:
+    cron.drive("start", now_in(cron.lab))
+    cron.lab.wait_for(lambda: quiet(cron))
+    cron.lab.run(["scancel", *(job["id"] for job in cron.jobs())])
+    cron.lab.wait_for(lambda: cron.jobs() == [])
+    cron.drive("start", now_in(cron.lab))
+    cron.lab.wait_for(lambda: quiet(cron))
+    assert counts(cron) == (1, 1)
+
+
+def test_directories_of_one_user_and_of_two_do_not_cross_over(lab: Lab, cluster_user_dir: Callable[..., Path]) -> None:
+    users = ["alice", "alice", "bob", "bob"] if os.getuid() == 0 else [None, None]
+    crons = [make(lab, cluster_user_dir(user) / "cron", started=False, user=user) for user in users]
+    for what in ("start", "tick", "tick"):
+        at = [now_in(lab) if what == "start" else cron.slot + 10 for cron in crons]
+        processes = [lab.popen(cron.argv(what, now), cron.user) for cron, now in zip(crons, at, strict=True)]
+        said = [process.communicate(timeout=90) for process in processes]
+        assert {process.returncode for process in processes} == {0}, said
+        if what == "start":
+            lab.wait_for(lambda: all(quiet(cron) for cron in crons), timeout=40)
+    for cron in crons:
+        finish(cron)
+    queue = lab.squeue()
+    assert [judge(cron, queue) for cron in crons] == [[] for _ in crons]
+
+
+# --- a tick counts --------------------------------------------------------------------------------------------------
+
+
+def never_startable(cron: Cron) -> str:
+    failed = cron.lab.submit("--wrap=false", "--output=/dev/null")
+    return submit_link(cron, f"--dependency=afterok:{failed}", f"--begin=uts{now_in(cron.lab) + 5}", slot=1)
+
+
+def held(cron: Cron) -> str:
+    job = submit_link(cron, "--begin=now+1hour", slot=1)
+    cron.lab.run(["scontrol", "hold", job], cron.user)
+    return job
+
+
+def outdated(cron: Cron) -> str:
+    job = submit_link(cron, "--begin=now+1hour", slot=1)
+    cron.lab.run(["scontrol", "update", f"JobId={job}", f"Comment=cronhpc={cron.id}/link 1 0123456789ab"])
+    return job
+
+
+@pytest.mark.parametrize(
+    ("spoil", "reason"),
+    [(held, "JobHeldUser"), (never_startable, "DependencyNeverSatisfied"), (outdated, "BeginTime")],
+    ids=["held", "never to start", "outdated"],
+)
+def test_a_link_that_is_replaced(
+    lab: Lab, cluster_user_dir: Callable[..., Path], spoil: Callable[[Cron], str], reason: str
+) -> None:
+    """As alice where she is: what root holds is an administrator's word."""
+    cron = make(lab, cluster_user_dir(USER) / "cron", names="", user=USER)
+    job = spoil(cron)
+    lab.wait_for(lambda: lab.job(job).get("Reason") == reason)
+    cron.drive("tick", now_in(lab))
+    assert counts(cron) == (1, 1)
+    assert job not in {each["id"] for each in cron.links()}
+
+
+def test_a_link_whose_partition_is_down_is_waited_for(cron: Cron) -> None:
+    cron.lab.run(["scontrol", "update", "PartitionName=gpu", "State=DOWN"])
+    try:
+        job = submit_link(cron, "--partition=gpu", slot=1)
+        cron.drive("tick", now_in(cron.lab))
+        assert [each["id"] for each in cron.links()] == [job]
+    finally:
+        cron.lab.run(["scontrol", "update", "PartitionName=gpu", "State=UP"])
+
+
+def test_of_extra_links_and_spares_the_lowest_id_stays(cron: Cron) -> None:
+    links = [submit_link(cron, "--begin=now+1hour", slot=1) for _ in range(3)]
+    spares = [submit_link(cron, "--begin=now+2hours", slot=1, kind="spare") for _ in range(3)]
+    cron.drive("tick", now_in(cron.lab))
+    assert [job["id"] for job in cron.links()] == links[:1]
+    assert [job["id"] for job in cron.links("spare")] == spares[:1]
+
+
+def test_every_tick_pushes_the_spare(cron: Cron) -> None:
+    base = (now_in(cron.lab) // HOUR + 2) * HOUR
+    pushed = []
+    for at in (base + 10, base + HOUR + 10):
+        cron.drive("tick", at)
+        name = link_names(cron.id)[1]
+        answer = cron.lab.run(["squeue", "-h", "-n", name, "-o", "%i %S"], env={"SLURM_TIME_FORMAT": "%s"})
+        pushed.append(answer.stdout.split())
+    assert pushed[0][0] == pushed[1][0]
+    assert [int(when) for _, when in pushed] == [base + HOUR * 3 // 2, base + HOUR * 5 // 2]
+
+
+# --- a link by itself -----------------------------------------------------------------------------------------------
+
+
+def test_a_requeued_link_does_no_harm(cron: Cron) -> None:
+    with_tick(cron, "sleep 20")
+    job = submit_link(cron)
+    cron.lab.wait_for(lambda: [each["id"] for each in cron.links()] not in ([], [job]))
+    (successor,) = cron.links()
+    cron.lab.run(["scontrol", "update", f"JobId={job}", "requeue=1"])
+    cron.lab.run(["scontrol", "requeue", job])
+    cron.lab.wait_for(lambda: cron.lab.job(job).get("JobState") == "PENDING")
+    cron.lab.run(["scontrol", "update", f"JobId={job}", "StartTime=now"])
+    cron.lab.wait_for(lambda: cron.lab.job(job).get("JobState") == "RUNNING", timeout=60)
+    time.sleep(2)
+    assert [each["id"] for each in cron.links()] == [successor["id"]]
+    cron.lab.run(["scancel", job])
+
+
+def test_link_and_spare_that_start_together_submit_one_successor(cron: Cron) -> None:
+    with_tick(cron, "true")
+    jobs = [submit_link(cron), submit_link(cron, kind="spare"), submit_link(cron)]
+    cron.lab.wait_ended(*jobs, timeout=60)
+    assert counts(cron) == (1, 0)
+
+
+@pytest.mark.parametrize("off", [-600, 600], ids=["ten minutes slow", "ten minutes fast"])
+def test_on_nodes_whose_clocks_are(cron: Cron, off: int) -> None:
+    """One link an interval: each begins at the controller's time, and looks at its own node's clock."""
+    with_tick(cron, "true")
+    slot = (now_in(cron.lab) // HOUR + 2) * HOUR
+    seen = []
+    for _ in range(4):
+        clock = f"@{time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(slot + off + 3))}"
+        environment = {"SLURM_JOB_ID": "999999", "SLURM_CONF": str(cron.lab.conf)}
+        script = str(cron.root / "scheduler" / "scheduler.slurm")
+        cron.lab.run(["faketime", "-f", clock, "bash", script, str(slot), "link"], env=environment)
+        (link,) = cron.links()
+        (begin,) = starts(cron)
+        cron.lab.run(["scancel", link["id"]])
+        seen.append(begin - slot)
+        slot = begin
+    assert seen == [HOUR] * 4
+
+
+def test_a_broken_python_and_a_full_partition_for_six_intervals_leave_one_successor(
+    make_lab: MakeLab, cluster_user_dir: Callable[..., Path]
+) -> None:
+    lab = make_lab(speed=120)
+    cron = make(lab, cluster_user_dir() / "cron", names="", settings="scheduler: {interval: 10m}\n")
+    with_tick(cron, "/nonexistent/python -m cronhpc tick")
+    slot = (now_in(lab) // 600 + 1) * 600
+    submit_link(cron, f"--begin=uts{slot}", slot=slot)
+    most = 0
+    full = False
+    deadline = time.monotonic() + 60
+    while now_in(lab) < slot + 7 * 600 and time.monotonic() < deadline:
+        most = max(most, len(cron.links()))
+        if now_in(lab) > slot + 2 * 600 and not full:
+            full = True
+            lab.submit("--nodes=3", "--exclusive", "--time=40", "--output=/dev/null", "--wrap=sleep 1300")
+        time.sleep(0.3)
+    lab.wait_for(lambda: counts(cron) == (1, 0), timeout=30)
+    assert most == 1
+    log = (cron.root / "scheduler" / "scheduler.log").read_text(encoding="utf-8")
+    assert log.count("the tick could not work") >= 3
+    mark_started(lab, cron.root)
+    lab.wait_for(lambda: cron.drive("tick", now_in(lab)) and counts(cron) == (1, 1), every=0.5)
+
+
+# --- an administrator's word, and limits ----------------------------------------------------------------------------
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root is an administrator and a user at once")
+def test_a_link_held_by_an_administrator_is_obeyed_by_ticks_and_links(
+    lab: Lab, cluster_user_dir: Callable[..., Path]
+) -> None:
+    cron = make(lab, cluster_user_dir("alice") / "cron", names="", user="alice")
+    cron.drive("tick", now_in(lab))
+    (link,) = cron.links()
+    lab.run(["scontrol", "hold", link["id"]])
+    lab.wait_for(lambda: lab.job(link["id"])["Reason"] == "JobHeldAdmin")
+    said = cron.drive("tick", now_in(lab) + 2 * HOUR)
+    assert "held by an administrator" in said
+    job = submit_link(cron)
+    lab.wait_ended(job)
+    assert [each["id"] for each in cron.links()] == [link["id"]]
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root is an administrator and a user at once")
+def test_a_link_cancelled_by_an_administrator_is_obeyed_until_start(
+    make_lab: MakeLab, cluster_user_dir: Callable[..., Path]
+) -> None:
+    lab = make_lab(users=["alice", "bob"], accounting=True)
+    cron = make(lab, cluster_user_dir("alice") / "cron", names="", user="alice")
+    cron.drive("tick", now_in(lab))
+    (link,) = cron.links()
+    lab.run(["scancel", link["id"]])
+    lab.wait_for(
+        lambda: "CANCELLED by 0" in lab.run(["sacct", "-X", "-n", "-P", "-j", link["id"], "-o", "State"]).stdout
+    )
+    said = cron.drive("tick", now_in(lab) + MINUTE)
+    assert cron.links() == [], said
+    for remembered in (True, False):  # by the tick; where none came, the spare asks for itself
+        if not remembered:
+            (cron.root / "scheduler" / "rest").unlink()
+        job = submit_link(cron, kind="spare")
+        lab.wait_ended(job)
+        assert cron.links() == []
+    cron.drive("start", now_in(lab))
+    lab.wait_for(lambda: quiet(cron))
+    assert counts(cron) == (1, 1)
+
+
+def test_with_two_submit_slots_it_goes_on_without_a_spare_and_says_so(
+    make_lab: MakeLab, cluster_user_dir: Callable[..., Path]
+) -> None:
+    lab = make_lab(accounting=True, max_submit=2, users=["alice", "bob"] if USER else [])
+    cron = make(lab, cluster_user_dir(USER) / "cron", names="", user=USER)
+    other = lab.submit("--begin=now+2hours", "--wrap=true", user=USER)
+    for after in (0, HOUR):
+        said = cron.drive("tick", now_in(lab) + after)
+        assert counts(cron) == (1, 0)
+    assert "MaxSubmit" in (cron.root / "state" / "entries.json").read_text(encoding="utf-8"), said
+    lab.run(["scancel", other])
+
+
+def test_without_accounting_and_with_jobs_that_vanish_after_five_seconds(
+    make_lab: MakeLab, cluster_user_dir: Callable[..., Path]
+) -> None:
+    lab = make_lab(min_job_age=5)
+    cron = make(lab, cluster_user_dir() / "cron")
+    cron.tick()
+    cron.wait_quiet()
+    lab.wait_for(lambda: not [job for job in lab.squeue(states="all") if "@" in job["comment"]], timeout=90, every=1)
+    finish(cron)
+    results = frozenset({"ended, outcome unknown"})
+    assert judge(cron, lab.squeue(), results=results) == []
+
+
+def test_the_generated_link_is_clean_bash(cron: Cron) -> None:
+    if shutil.which("shellcheck") is None:
+        pytest.fail("shellcheck is missing: apt-get install -y shellcheck")
+    cron.lab.run(["shellcheck", "--shell=bash", str(cron.root / "scheduler" / "scheduler.slurm")])
