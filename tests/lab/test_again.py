@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +14,9 @@ import pytest
 
 from cronhpc.setup import init
 from tests.lab.conftest import Lab
+from tests.lab.helpers_cron import Cron
 from tests.lab.helpers_days import DAY, HOUR, Evidence, days, evidence_of, instant, simulated
+from tests.lab.helpers_points import PROCESS, STATE, WAIT, Point, points_of_a_tick, strike
 
 pytestmark = pytest.mark.lab
 
@@ -262,3 +266,62 @@ def test_a_job_without_a_script_is_told_so_and_its_payload_goes_on(
         lab.submit(*argv, input=f"#!/bin/bash\n{text}\n")
     lab.wait_for((place / "went-on").exists)
     assert "there is no script to run again. Put it in a file." in (place / "log").read_text()
+
+
+# --- killed at every call ------------------------------------------------------------------------------------------
+
+AS_PIECE = """
+import os, sys
+os.environ["SLURM_JOB_ID"] = sys.argv.pop(1)
+from cronhpc.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+@dataclass
+class Piece(Cron):
+    """The first piece of a train, a job that only sleeps: its `again` is called from here, under strace."""
+
+    job: str = ""
+    name: str = ""
+
+    def argv(self, *_: object) -> list[str]:
+        """The call; it reads its own clock."""
+        return [sys.executable, "-c", AS_PIECE, self.job, "again", "--every", "1h", "--dir", str(self.root)]
+
+    def queued(self) -> list[str]:
+        """The pieces that wait, and whether they are held."""
+        rows = [row for row in self.lab.squeue() if row["name"] == self.name and row["id"] != self.job]
+        return [f"{row['state']} {row['reason']}" for row in rows]
+
+
+def test_killed_at_any_of_its_calls_and_called_once_more_there_is_one_next_piece(
+    lab: Lab, cluster_user_dir: Callable[..., Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As when a node dies, and Slurm starts the piece anew."""
+
+    def begun(name: str) -> Piece:
+        place = cluster_user_dir()
+        init(place / "cron", {})
+        script = place / "piece.slurm"
+        script.write_text(f"#!/bin/bash\n#SBATCH --job-name={name} --output=/dev/null\nsleep 600\n")
+        return Piece(lab, place / "cron", 0, job=lab.submit(str(script)), name=name)
+
+    def struck(row: tuple[int, Point]) -> tuple[str, list[str]]:
+        piece = begun(f"walk{row[0]}")
+        hit = strike(piece, row[1])
+        for _ in range(2):
+            lab.run(piece.argv())
+        found = piece.queued()
+        lab.run(["scancel", "--quiet", "--name", piece.name])
+        return f"{row[1]} ({hit.call[:100]})" if hit.call else "", found
+
+    points = points_of_a_tick(begun("walk"), "signal=KILL", f"{STATE},{PROCESS},{WAIT}")
+    points = points if os.environ.get("CRONHPC_ALL_POINTS") else points[::2]
+    lab.run(["scancel", "--quiet", "--name", "walk"])
+    with ThreadPoolExecutor(3) as pool:
+        walked = list(pool.map(struck, enumerate(points)))
+    with capsys.disabled():
+        sys.stdout.write(f"\n  again killed: {sum(bool(call) for call, _ in walked)} of {len(points)} points struck\n")
+    assert sum(bool(call) for call, _ in walked) > 0.8 * len(points)
+    assert [row for row in walked if row[1] != ["PENDING BeginTime"]] == []
