@@ -100,22 +100,19 @@ class Evidence:
         """Slots of [first, end) that ran, once for each run, in order."""
         return sorted(slot for slot, _ in self.ran.get(entry, []) if first <= slot < end)
 
-    def reasons(self, entry: str) -> dict[int, str]:
-        """Slots of which history says that they did not run, or did not run well, and how it puts it.
+    def told(self, entry: str, slots: Iterable[int]) -> dict[int, str]:
+        """What history says of the entry's `slots` (all of them, in order): "ok", "missed: …".
 
-        A row about several slots stands for the newest of them; the others are found by `covered`.
+        A row about several slots that were missed together bears the newest of them, and their count.
         """
-        rows = [row for row in self.rows if row.get("entry") == entry and row.get("result") not in {None, "ok"}]
-        return {int(row["slot"]): f"{row['result']}: {row.get('detail', '')}" for row in rows}
-
-    def covered(self, entry: str, slots: Iterable[int]) -> set[int]:
-        """Those of the entry's `slots` (all it has, in order) that history accounts for: ran, or why not."""
         ordered = sorted(slots)
-        found: set[int] = set()
+        found: dict[int, str] = {}
         for row in self.rows:
-            if row.get("entry") == entry and "slot" in row and row.get("result"):
+            if row.get("entry") == entry and row.get("result") and "slot" in row:
                 upto = [slot for slot in ordered if slot <= int(row["slot"])]
-                found.update(upto[-int(row.get("count", 1)) :])
+                said_of_it = f"{row['result']}{': ' if row.get('detail') else ''}{row.get('detail') or ''}"
+                for slot in upto[-int(row.get("count") or 1) :]:
+                    found.setdefault(slot, said_of_it)
         return found
 
 

@@ -272,14 +272,14 @@ def judge(month: Month) -> Iterator[str]:
     for entry, (schedule, zone) in ENTRIES.items():
         wanted = list(_slots(schedule, zone, month.begin, month.end))
         ran = set(evidence.slots(entry, month.begin, month.end))
-        covered = evidence.covered(entry, wanted)
+        told = evidence.told(entry, wanted)
         for slot in wanted:
             if slot in ran:
                 continue
-            if slot not in covered:
+            if slot not in told:
                 yield f"{entry} {said(slot)}: it did not run, and history has no reason"
-            elif not _justified(month, entry, slot):
-                yield f"{entry} {said(slot)}: no fault justifies {_reason(evidence, entry, slot)!r}"
+            elif not _justified(month, entry, slot, told[slot]):
+                yield f"{entry} {said(slot)}: no fault justifies {told[slot]!r}"
         for slot in sorted(ran - set(wanted)):
             yield f"{entry} {said(slot)}: it ran, and is no slot"
 
@@ -292,14 +292,8 @@ def _slots(schedule: str, zone: str, first: int, end: int) -> Iterator[int]:
         at = parsed.next_after(at)
 
 
-def _reason(evidence: Evidence, entry: str, slot: int) -> str:
-    """History's word on a slot: that of its own row, or of the next one, which stands for it."""
-    reasons = evidence.reasons(entry)
-    return reasons[min(at for at in reasons if at >= slot)]
-
-
-def _justified(month: Month, entry: str, slot: int) -> bool:
-    result = _reason(month.evidence, entry, slot).partition(":")[0]
+def _justified(month: Month, entry: str, slot: int, told: str) -> bool:
+    result = told.partition(":")[0]
     if result == "missed" and entry in NEVER_MISSED:
         return False
     felt = [f for f in month.faults if f.at - HOUR <= slot <= f.over + AFTER]
