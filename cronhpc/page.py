@@ -62,11 +62,15 @@ def tend(site: Site, now: int) -> tuple[Problem, ...]:
     from zoneinfo import ZoneInfo
 
     from cronhpc.core.model import StateError
+    from cronhpc.store import rooms
     from cronhpc.store.files import read_json
     from cronhpc.views.status import VERSION
     from cronhpc.views.style import Style
 
     path = place(site.paths, site.settings.page)
+    if refused := rooms.place_refusal(path, site.paths, site.settings, site.uid):
+        what = f"the page was not written: {refused.what} So another folder could be put in the place of its own."
+        return (Problem("W372", what, refused.mend, "", 0, "page"),)
     try:
         if _is_new(path, now):
             return ()

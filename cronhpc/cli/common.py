@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.cli.commands import UsageError
-from cronhpc.core.model import CronhpcError, SettingsError
+from cronhpc.core.model import CronhpcError, SettingsError, StateError
 
 if TYPE_CHECKING:
     import argparse
@@ -62,7 +62,19 @@ def written_status(paths: Paths) -> Mapping[str, Any] | None:
     from cronhpc.store.files import read_json
     from cronhpc.views.status import VERSION
 
-    return read_json(paths.status, VERSION)
+    known = read_json(paths.status, VERSION)
+    if known is not None and not _is_whole(known):  # a colleague's may hold anything
+        raise StateError(f"{paths.status} is not what a tick of cronhpc writes. Its owner can mend it: cronhpc tick")
+    return known
+
+
+_PARTS = {"batch": {"answers"}, "chain": {"wanted", "stopped", "interval", "last_tick", "running", "next", "spare"}}
+
+
+def _is_whole(known: Mapping[str, Any]) -> bool:
+    parts = all(isinstance(known.get(part), dict) and known[part].keys() >= keys for part, keys in _PARTS.items())
+    rows = [known.get(name) for name in ("entries", "trouble", "switches", "attention")]
+    return parts and all(isinstance(each, list) and all(isinstance(row, dict) for row in each) for each in rows)
 
 
 def no_such(what: str, name: str, known: Iterable[str], see: str = "cronhpc status") -> NoSuchError:
