@@ -131,7 +131,7 @@ def watching(process: subprocess.Popen[str]) -> bool:
 
 
 def kill_wait(lab: Lab) -> int:
-    """Slurm's seconds from TERM to KILL."""
+    """Slurm's seconds from TERM to KILL: its KillWait, but a node's slurmd takes no less than 5."""
     match = re.search(r"KillWait\s*=\s*(\d+)", lab.run(["scontrol", "show", "config"]).stdout)
     assert match
-    return int(match[1])
+    return max(int(match[1]), 5)
