@@ -221,7 +221,7 @@ class Actor:
         if not self.claims.exists(settle.key):
             return "it was settled meanwhile"
         job_id = self.claims.job_id(settle.key)
-        ending = launch.with_log(self, settle.key, settle.ending, job_id)
+        ending = launch.with_log(self.world, settle.key, settle.ending, job_id)
         self.claims.settle(settle.key, settle.name, ending, job_id, now=self.world.now, retry_at=settle.retry_at)
         return None
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cronhpc.act import Actor
-    from cronhpc.core.model import Entry, Key
+    from cronhpc.core.model import Entry, Key, World
 
 
 @dataclass(slots=True)
@@ -309,7 +309,7 @@ def _replaced(actor: Actor, row: Submit) -> None:
     for claim in actor.world.claims:
         if claim.job_id in row.replaces and claim.ending is None:
             ending = Ending(Result.KILLED, detail=f"replaced by the slot {slot_text(row.key.slot)}")
-            ending = with_log(actor, claim.key, ending, claim.job_id)
+            ending = with_log(actor.world, claim.key, ending, claim.job_id)
             _settle(actor, claim.key, claim.name, ending, claim.job_id)
 
 
@@ -421,11 +421,11 @@ def _not_stopped(actor: Actor, recorded: list[Recorded]) -> list[Recorded]:
     return ready
 
 
-def with_log(actor: Actor, key: Key, ending: Ending, job_id: str | None) -> Ending:
+def with_log(world: World, key: Key, ending: Ending, job_id: str | None) -> Ending:
     """`ending` with its log's path, relative to the cron directory, where cronhpc named the log."""
     if not job_id or ending.log:
         return ending
-    entry = actor.world.known().get(key.entry)
+    entry = world.known().get(key.entry)
     if entry is not None and not entry.output:
         return ending
     tail = f"{job_id}_*" if entry is not None and entry.array else job_id

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -184,7 +185,7 @@ def test_both_sources_tell_the_same_ends(source: object) -> None:
 
 def test_multi_line_comments_do_not_break_the_rows_of_accounting() -> None:
     rows = {(row.id, row.task): row for row in accounting()}
-    assert rows["91", ""].marks.startswith("first\nsecond \x01 é\nsbatch --parsable --hold")
+    assert (rows["91", ""].marks or "").startswith("first\nsecond \x01 é\nsbatch --parsable --hold")
     assert len(accounting()) == 18
 
 
@@ -216,7 +217,9 @@ def test_an_answer_of_accounting_that_is_not_understood_is_no_answer(text: str) 
         accounting_rows(text, MARK, submit_line=True)
 
 
-def a_row(state: str = "COMPLETED", submitted: int = AT, task: str = "", marks: str = "", exit: str = "0:0") -> Row:  # noqa: A002 - the field's name
+def a_row(
+    state: str = "COMPLETED", submitted: int = AT, task: str = "", marks: str | None = None, exit: str = "0:0"
+) -> Row:  # noqa: A002 - the field's name
     return Row("7", state, exit, submitted, submitted + 1, submitted + 2, "cpu1", task, marks)
 
 
@@ -224,6 +227,8 @@ def test_a_reused_id_is_told_by_its_comment() -> None:
     ours, theirs = a_row("FAILED", marks="cronhpc=d1/a@x.1"), a_row(submitted=AT + 50, marks="something else")
     assert endings_of([ours, theirs], AT, {"7": "cronhpc=d1/a@x.1"})["7"].result is Result.FAILED
     assert endings_of([theirs], AT, {"7": "cronhpc=d1/a@x.1"}) == {}
+    assert endings_of([replace(theirs, marks="")], AT, {"7": "cronhpc=d1/a@x.1"}) == {}, "it has no comment at all"
+    assert endings_of([replace(theirs, marks=None)], AT, {"7": "cronhpc=d1/a@x.1"}), "comments are not stored there"
 
 
 def test_a_reused_id_is_told_by_its_submit_time() -> None:

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpc.core.model import FAILURES, ClaimState, Ending, EntryState, Result
-from cronhpc.core.outcome import counted, ending_of, hosts, retry_at, shared_node
-from tests.worlds import at, claim, entry, job
+from cronhpc.core.model import FAILURES, ClaimState, Ending, EntryState, Result, Settle
+from cronhpc.core.outcome import counted, ending_of, hosts, id_used_again, live_runs, retry_at, shared_node
+from cronhpc.core.plan import plan
+from tests.worlds import ID, at, claim, entry, job, key, world
 
 NOW = at("14:00")
 
@@ -218,3 +219,31 @@ def test_ranges_are_every_node_in_them(ranges: list[tuple[int, int]]) -> None:
     text = ",".join(f"{first}-{first + more}" if more else f"{first}" for first, more in ranges)
     names = [f"n{number}" for first, more in ranges for number in range(first, first + more + 1)]
     assert hosts(f"n[{text}]") == names
+
+
+# --- a job id that was used again ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("more", "again"),
+    [
+        pytest.param({"of": key("e", "13:00")}, False, id="its own token"),
+        pytest.param({"of": key("e", "13:00", 2)}, True, id="the token of another attempt"),
+        pytest.param({"comment": f"cronhpc={ID}/link 5 x"}, True, id="a link's"),
+        pytest.param({"comment": "cronhpc=other/e@20261127T1300Z.1"}, True, id="another directory's"),
+        pytest.param({"comment": f"cronhpc-paused/{ID} cronhpc={ID}/{key('e', '13:00')}"}, False, id="held by us"),
+        pytest.param({"name": "bash"}, True, id="no token, another name"),
+        pytest.param({"name": "e"}, False, id="no token, its name: its user changed the comment"),
+        pytest.param({"name": "e", "submitted": at("15:00")}, True, id="no token, its name, submitted hours later"),
+        pytest.param({"name": "e", "submitted": at("13:05")}, False, id="no token, its name, submitted then"),
+        pytest.param({}, False, id="nothing is known of it"),
+    ],
+)
+def test_an_id_that_was_used_again(more: dict[str, Any], again: bool) -> None:  # noqa: FBT001 - a table's column
+    mine = claim("e", "13:00", ClaimState.RELEASED, "7")
+    other = job(7, **more)
+    one = world("16:00", entry("e"), jobs=(other,), claims=(mine,))
+    assert id_used_again(one, mine, other) == again
+    assert bool(live_runs(one, "e")) != again
+    settled = [d for d in plan(one).decisions if isinstance(d, Settle)]
+    assert [d.ending.result for d in settled] == ([Result.UNKNOWN] if again else [])

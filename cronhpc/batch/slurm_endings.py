@@ -46,7 +46,7 @@ class Row:
     ended: int | None
     nodes: str = ""
     task: str = ""
-    marks: str = ""  # comment and submit line, to tell a reused id by
+    marks: str | None = None  # comment and submit line, to tell a reused id by; None where neither is stored
 
 
 def exit_of(text: str) -> tuple[int | None, int | None]:
@@ -109,7 +109,7 @@ def _which_tasks(ended: Sequence[tuple[str, Ending]]) -> str:
 
 def _foreign(row: Row, tokens: Mapping[str, str]) -> bool:
     token = tokens.get(row.id)
-    return bool(token and row.marks and token not in row.marks)
+    return bool(token and row.marks is not None and token not in row.marks)
 
 
 def endings_of(rows: Iterable[Row], since: int, tokens: Mapping[str, str]) -> dict[str, Ending]:
@@ -242,7 +242,7 @@ def _accounted(fields: Sequence[str]) -> Row:
         ended=moment(ended),
         nodes="" if nodes == "None assigned" else nodes,
         task=found[2] or "",
-        marks="\n".join(marks).strip(),
+        marks="\n".join(marks).strip() or None,
     )
 
 

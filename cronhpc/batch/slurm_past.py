@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from cronhpc.core.model import Ending
 
 _NO_ACCOUNTING = "accounting storage is disabled"
+_BY = re.compile(r"cancelled by (\d+)")
 _SLACK = 120  # seconds that the clock of the controller may be behind ours
 
 
@@ -32,7 +35,8 @@ class Past:
         """
         remembered = self._remembered(frozenset(job_ids))
         accounted = self._accounted(ends.for_accounting(job_ids, remembered), since)
-        return ends.endings_of([*remembered, *accounted], since - _SLACK, tokens)
+        found = ends.endings_of([*remembered, *accounted], since - _SLACK, tokens)
+        return {job_id: _with_names(ending) for job_id, ending in found.items()}
 
     def cancelled_by(self, job_id: str, since: int) -> int | None:
         """The user id that cancelled a job; None: unknown."""
@@ -92,6 +96,19 @@ class Past:
         # sacct reads its window's start in the caller's zone, and takes no epoch seconds
         answer = self._slurm.ask("sacct", arguments, TZ="UTC0")
         return ends.accounting_rows(answer, mark, submit_line=submit_line)
+
+
+def _with_names(ending: Ending) -> Ending:
+    """Who cancelled it by name: accounting knows the number."""
+    import pwd
+
+    found = _BY.fullmatch(ending.detail)
+    if not found:
+        return ending
+    try:
+        return replace(ending, detail=f"cancelled by {pwd.getpwuid(int(found[1])).pw_name}")
+    except (KeyError, OverflowError):  # nobody's on this machine
+        return ending
 
 
 def accounting_arguments(job_ids: Sequence[str], since: int, mark: str, fields: Sequence[str]) -> list[str]:

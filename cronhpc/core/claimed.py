@@ -24,7 +24,7 @@ from cronhpc.core.model import (
     Submit,
     Wait,
 )
-from cronhpc.core.outcome import ending_of, retry_at
+from cronhpc.core.outcome import ending_of, id_used_again, retry_at
 from cronhpc.core.struck import verdict
 
 if TYPE_CHECKING:
@@ -53,7 +53,8 @@ def decide(world: World, budget: Budget) -> Iterator[Decision]:
         elif claim.state is ClaimState.CLAIMED:
             yield from _without_id(world, claim, entry, by_key.get(claim.key, []), budget)
         else:
-            yield from _with_id(world, claim, entry, by_id.get(claim.job_id or "", []))
+            rows = [job for job in by_id.get(claim.job_id or "", ()) if not id_used_again(world, claim, job)]
+            yield from _with_id(world, claim, entry, rows)
         yield from _twins(claim, by_key.pop(claim.key, []))
     for key, jobs in by_key.items():
         yield from (_late(job, key) for job in jobs if job.held)

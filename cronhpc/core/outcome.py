@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import ENDED, FAILURES, Ending, EntryState, Result
+from cronhpc.core.model import ENDED, FAILURES, TOKEN, Ending, EntryState, Result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -27,6 +27,7 @@ _RESULTS = {
 }
 _LAUNCH_FAILED = 53  # slurmd could not start the script: its log folder or working folder is missing
 _LONGEST_BACKOFF = 2**10
+_SUBMITTED_LATER = 3600  # seconds after its claim that no submission takes
 _MOST_NODES = 10_000  # of one range
 _LAST_NODES, _FEW = 5, 2  # failures whose nodes are remembered; fewer than a few tell nothing
 
@@ -147,4 +148,22 @@ def _lives(world: World, claim: Claim) -> bool:
 
     if claim.state in {ClaimState.SETTLED, ClaimState.CLAIMED} or world.queue is None:
         return False
-    return claim.fresh or any(job.id == claim.job_id and job.live for job in world.queue.jobs)
+    if claim.fresh:
+        return True
+    rows = [job for job in world.queue.jobs if job.id == claim.job_id and job.live]
+    return any(not id_used_again(world, claim, job) for job in rows)
+
+
+def id_used_again(world: World, claim: Claim, job: Job) -> bool:
+    """Whether `job`, of the claim's id, is another one: a controller that lost its state counts from the beginning.
+
+    The mark in its comment tells. Its user may have changed that: then a job of the run's name, submitted about when
+    the run was, is the run.
+    """
+    if job.own_comment.startswith(TOKEN):
+        return job.key(world.directory_id) != claim.key
+    if job.submitted and claim.at and job.submitted > claim.at + _SUBMITTED_LATER:
+        return True
+    entry = world.known().get(claim.key.entry)
+    name = (entry.job_name or entry.script.rpartition("/")[2]) if entry else ""
+    return bool(job.name and name and job.name != name)

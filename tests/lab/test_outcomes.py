@@ -1,0 +1,352 @@
+"""How runs ended, on a real Slurm: with accounting, and with nothing but what the controller remembers.
+
+Both clusters run the same entries at the same time, so the minute of a time limit is waited for once.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cronhpc.core.model import EntryState
+from cronhpc.store import memory
+from tests.lab.conftest import Lab, MakeLab, start, stop
+from tests.lab.helpers_team import Team
+
+pytestmark = pytest.mark.lab
+USERS = ["alice", "bob"]
+_FRESH = 3.2  # a file that changed just now is left for the next look
+SLEEP = "touch $CRONHPC_DIR/up-$CRONHPC_ENTRY; sleep 300"
+_COUNTING = """#!/bin/sh
+echo {name} >>{log}
+exec {real} "$@"
+"""
+
+
+@dataclass
+class Night(Team):
+    """alice's cron directory, in which every entry has one slot: the minute that has just passed."""
+
+    calls: Path = field(default_factory=Path)  # what the last ticks called, one a line
+
+    @property
+    def env(self) -> dict[str, str]:
+        """Slurm's queries are counted on their way."""
+        return {**super().env, "PATH": f"{self.place}/bin:{os.environ['PATH']}"}
+
+    def count_queries(self) -> None:
+        folder, self.calls = self.place / "bin", self.place / "calls"
+        folder.mkdir()
+        self.calls.touch()
+        self.calls.chmod(0o666)
+        for name in ("squeue", "sacct"):
+            real = self.lab.run(["bash", "-c", f"command -v {name}"]).stdout.strip()
+            path = folder / name
+            path.write_text(_COUNTING.format(name=name, log=self.calls, real=real), encoding="utf-8")
+            path.chmod(0o755)
+
+    def entry(self, name: str, body: str, options: str = "", policies: str = "") -> None:
+        """One with its slot a minute ago: a new file has none before it was put there, so a tick is made to know it."""
+        slot = (int(time.time()) // 60 - 1) * 60
+        at = datetime.fromtimestamp(slot, UTC)
+        schedule = f"{at.minute} {at.hour} * * *"
+        lines = ["#!/bin/bash", f"#SBATCH {options}" if options else "", f"#CRON {schedule} {policies}", body]
+        path = self.root / "cron.d" / f"{name}.slurm"
+        path.write_text("\n".join([*filter(None, lines), ""]), encoding="utf-8")
+        os.utime(path, (slot, slot))
+        known = memory.load(self.root / "state" / "entries.json")
+        key = f"{schedule}|UTC|"
+        known.entries[name] = EntryState(watermark=slot - 60, schedule_key=key, next_slot=slot)
+        memory.save(self.root / "state" / "entries.json", known)
+        shutil.chown(self.root / "state" / "entries.json", "alice")
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        """Its runs, newest first."""
+        return [row for row in self.history() if row.get("entry") == name and row["what"] == "run"]
+
+    def history(self) -> list[dict[str, Any]]:
+        from cronhpc.store import history
+
+        return list(history.rows(self.root / "state" / "history"))
+
+    def job_of(self, name: str) -> str:
+        (job,) = (row["id"] for row in self.lab.squeue("alice") if f"/{name}@" in row["comment"])
+        return job
+
+    def is_up(self, name: str) -> bool:
+        return (self.root / f"up-{name}").exists()
+
+    def ended(self, *but: str) -> Callable[[], bool]:
+        """Whether none of its runs is in the queue any more, but those named."""
+
+        def check() -> bool:
+            left = [row["comment"] for row in self.lab.squeue("alice")]
+            return not [comment for comment in left if not any(f"/{name}@" in comment for name in but)]
+
+        return check
+
+
+def night(lab: Lab, folder: Path) -> Night:
+    made: Night = Night.make(lab, folder)  # type: ignore[assignment]  # `make` gives what it is called on
+    made.settings("timezone: UTC\nbackend: slurm\n")
+    return made
+
+
+# --- every way to end ----------------------------------------------------------------------------------------------
+
+ENDS = {
+    "fine": ("echo well", ""),
+    "code": ("exit 3", ""),
+    "crash": ("kill -9 $$", ""),
+    "long": (SLEEP, "--time=1"),
+    "node": (SLEEP, "-w cpu3 --no-requeue"),
+    "nolog": ("true", "--output=/nonexistent/folder/%j.out"),
+    "mine": (SLEEP, ""),
+    "roots": (SLEEP, ""),
+    "array": ("exit $((SLURM_ARRAY_TASK_ID == 2))", "--array=1-3"),
+}
+SLEEPERS = ("long", "node", "mine", "roots")
+
+
+@pytest.fixture(scope="module")
+def nights() -> Iterator[dict[bool, Night]]:
+    """Without and with accounting: all have ended, and one tick has looked at them."""
+    labs = {known: start(users=USERS, accounting=known) for known in (False, True)}
+    made = {}
+    try:
+        for known, lab in labs.items():
+            made[known] = night(lab, _place())
+            for name, (body, options) in ENDS.items():
+                made[known].entry(name, body, options)
+        time.sleep(_FRESH)
+        for one in made.values():
+            one.tick()
+        for one in made.values():
+            _end_them(one)
+        for one in made.values():
+            one.lab.wait_for(one.ended(), 150, every=0.5)
+            one.count_queries()
+        time.sleep(6)  # accounting is late by seconds
+        for one in made.values():
+            one.tick()
+        yield made
+    finally:
+        for lab in labs.values():
+            stop(lab)
+        for one in made.values():
+            shutil.rmtree(one.place)
+
+
+def _place() -> Path:
+    """A folder of alice's that every node reaches."""
+    folder = Path(tempfile.mkdtemp(prefix="lab-user-"))
+    folder.chmod(0o755)
+    shutil.chown(folder, "alice", "alice")
+    return folder
+
+
+def _end_them(one: Night) -> None:
+    lab = one.lab
+    lab.wait_for(lambda: all(one.is_up(name) for name in SLEEPERS), 40)
+    lab.run(["scancel", one.job_of("mine")], "alice")
+    lab.run(["scancel", one.job_of("roots")])
+    lab.kill_node("cpu3")
+    lab.down_node("cpu3")
+
+
+@pytest.mark.parametrize("accounting", [False, True], ids=["without accounting", "with accounting"])
+@pytest.mark.parametrize(
+    ("name", "result", "facts", "detail"),
+    [
+        pytest.param("fine", "ok", {"exit_code": 0}, "", id="it went well"),
+        pytest.param("code", "failed", {"exit_code": 3}, "", id="an exit code"),
+        pytest.param("crash", "failed", {"signal": 9}, "", id="a signal"),
+        pytest.param("long", "timed out", {}, "", id="its time limit"),
+        pytest.param("node", "node failed", {"node": "cpu3"}, "", id="its node died"),
+        pytest.param("nolog", "failed", {}, "no log was produced", id="it could not be launched"),
+        pytest.param("mine", "cancelled", {}, "by alice", id="cancelled by its user"),
+        pytest.param("roots", "cancelled", {}, "by root", id="cancelled by root"),
+        pytest.param("array", "failed", {"exit_code": 1}, "array tasks: 2 failed", id="one task of an array failed"),
+    ],
+)
+def test_an_end_is_told_from_the_others(
+    nights: dict[bool, Night], name: str, result: str, facts: dict[str, Any], detail: str, *, accounting: bool
+) -> None:
+    (row,) = nights[accounting].rows(name)
+    assert row["result"] == result, row
+    assert {key: row.get(key) for key in facts} == facts
+    if accounting or "by " not in detail:  # who cancelled a job is known to accounting alone
+        assert detail in row.get("detail", "")
+
+
+@pytest.mark.parametrize("accounting", [False, True], ids=["without accounting", "with accounting"])
+def test_times_and_node_are_known(nights: dict[bool, Night], *, accounting: bool) -> None:
+    for name in set(ENDS) - {"nolog"}:
+        (row,) = nights[accounting].rows(name)
+        assert row["slot"] <= row["submitted"] <= row["started"] <= row["ended"] <= time.time()
+        assert row["node"].startswith("cpu")
+        assert row["log"].startswith(f"log/{name}/")
+    (long,) = nights[accounting].rows("long")
+    assert 55 <= long["ended"] - long["started"] <= 120
+
+
+@pytest.mark.parametrize("accounting", [False, True], ids=["without accounting", "with accounting"])
+def test_each_source_was_asked_once_for_all_of_them(nights: dict[bool, Night], *, accounting: bool) -> None:
+    """Nine runs ended: the queue, their exits, and where there is accounting one sacct."""
+    calls = nights[accounting].calls.read_text().split()
+    assert calls.count("squeue") == 2
+    assert calls.count("sacct") == 1
+
+
+@pytest.mark.parametrize("accounting", [False, True], ids=["without accounting", "with accounting"])
+def test_a_further_tick_has_nothing_left_to_ask_and_records_nothing_twice(
+    nights: dict[bool, Night], *, accounting: bool
+) -> None:
+    one = nights[accounting]
+    before = len(one.history())
+    one.calls.write_text("")
+    one.tick()
+    assert one.calls.read_text().split() == ["squeue"]
+    assert len(one.history()) == before
+
+
+def test_history_and_status_say_it(nights: dict[bool, Night]) -> None:
+    shown = nights[True].cronhpc("history")
+    assert "cancelled by root" in shown
+    assert "no log was produced" in shown
+    said = nights[True].cronhpc("status", "crash")
+    assert "failed by signal 9" in said
+    assert json.loads(nights[True].cronhpc("history", "--state", "failed", "--json"))["runs"]
+
+
+# --- what is easily mistaken ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("accounting", [False, True], ids=["without accounting", "with accounting"])
+def test_a_job_id_that_was_used_again_is_not_mistaken(
+    make_lab: MakeLab, cluster_user_dir: Callable[..., Path], *, accounting: bool
+) -> None:
+    """A controller that lost its state counts from the beginning: another job has the id of our run, and fails."""
+    lab = make_lab(users=USERS, accounting=accounting)
+    one = night(lab, cluster_user_dir("alice"))
+    one.entry("work", SLEEP)
+    time.sleep(_FRESH)
+    one.tick()
+    lab.wait_for(lambda: one.is_up("work"), 30)
+    ours = one.job_of("work")
+    lab.kill_controller()
+    lab.start_controller(clean=True)
+    other = ""
+    while other != ours:
+        other = one.submit("exit 7")
+        assert int(other) <= int(ours), "the ids did not start anew"
+    lab.wait_ended(other)
+    time.sleep(6 if accounting else 0)
+    one.tick()
+    for row in one.rows("work"):
+        assert row.get("exit_code") != 7, row
+    if not accounting:
+        assert [row["result"] for row in one.rows("work")] == ["ended, outcome unknown"]
+
+
+def test_a_run_that_records_its_own_end_is_known_after_the_controller_forgot_it(
+    make_lab: MakeLab, cluster_user_dir: Callable[..., Path]
+) -> None:
+    lab = make_lab(users=USERS, min_job_age=5)
+    one = night(lab, cluster_user_dir("alice"))
+    one.entry("told", "echo printed; exit 4", policies="--record")
+    one.entry("well", "true", policies="--record")
+    one.entry("term", "kill -TERM $$", policies="--record")
+    one.entry("silent", "exit 4")
+    time.sleep(_FRESH)
+    one.tick()
+    lab.wait_for(one.ended(), 40)
+    lab.wait_for(lambda: not lab.squeue("alice", "all"), 90, every=0.5)
+    one.tick()
+    ends = {name: one.rows(name)[0] for name in ("told", "well", "term", "silent")}
+    assert {name: row["result"] for name, row in ends.items()} == {
+        "told": "failed",
+        "well": "ok",
+        "term": "failed",
+        "silent": "ended, outcome unknown",
+    }
+    assert (ends["told"]["exit_code"], ends["term"]["signal"]) == (4, 15)
+    assert ends["told"]["node"].startswith("cpu") or ends["told"]["node"]
+    assert (one.root / ends["told"]["log"]).read_text() == "printed\n"
+    assert not list((one.root / "state" / "ends").iterdir()), "what was read is swept"
+
+
+# --- held, retries, suspension -------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def alone(lab: Lab, cluster_user_dir: Callable[..., Path]) -> Iterator[Night]:
+    yield night(lab, cluster_user_dir("alice"))
+    lab.drain_queue()
+
+
+def test_held_runs_are_said_to_be_held_and_by_whom(alone: Night) -> None:
+    """By the script's own wish, and by an administrator."""
+    alone.entry("own", "true", "--hold")
+    alone.entry("later", "true", "--begin=now+1hour")
+    time.sleep(_FRESH)
+    alone.tick()
+    alone.lab.run(["scontrol", "hold", alone.job_of("later")])
+    own, later = alone.cronhpc("status", "own"), alone.cronhpc("status", "later")
+    assert f"is held: JobHeldUser. Let it go: scontrol release {alone.job_of('own')}" in own
+    assert "is held: JobHeldAdmin" in later
+    assert alone.rows("own") == []
+
+
+def test_a_failed_run_is_tried_again_and_counts_once(alone: Night) -> None:
+    alone.entry("again", "exit 1", policies="--retries=1 --retry-delay=1s --suspend-after=1")
+    time.sleep(_FRESH)
+    for _ in range(2):
+        alone.tick()
+        alone.lab.wait_for(alone.ended(), 30)
+    time.sleep(1.2)
+    alone.tick()
+    alone.lab.wait_for(alone.ended(), 30)
+    alone.tick()
+    rows = alone.rows("again")
+    assert [(row["attempt"], row["result"]) for row in rows] == [(2, "failed"), (1, "failed")]
+    (entry,) = alone.json("status")["entries"]
+    assert entry["failures"] == 1
+    assert entry["suspended"] is not None
+    assert "It is suspended" in alone.cronhpc("status", "again")
+    alone.cronhpc("resume", "again")
+    assert alone.json("status")["entries"][0]["suspended"] is None
+
+
+def test_a_killed_run_is_neither_a_failure_nor_tried_again(alone: Night) -> None:
+    alone.entry("victim", SLEEP, policies="--retries=3 --suspend-after=1")
+    time.sleep(_FRESH)
+    alone.tick()
+    alone.lab.wait_for(lambda: alone.is_up("victim"), 30)
+    (alone.root / "kill" / "victim").write_text("enough\n")
+    alone.tick()
+    alone.lab.wait_for(alone.ended(), 30)
+    alone.tick()
+    (row,) = alone.rows("victim")
+    assert row["result"] == "killed"
+    (entry,) = alone.json("status")["entries"]
+    assert (entry["failures"], entry["suspended"]) == (0, None)
+
+
+def test_the_node_that_failures_share_is_named(alone: Night) -> None:
+    alone.entry("picky", "exit 1", "-w cpu2", policies="--retries=1 --retry-delay=0")
+    time.sleep(_FRESH)
+    for _ in range(4):
+        alone.tick()
+        alone.lab.wait_for(alone.ended(), 30)
+    assert "add: #SBATCH --exclude=cpu2" in alone.cronhpc("status", "picky")
