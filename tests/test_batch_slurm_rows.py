@@ -218,8 +218,12 @@ def test_an_answer_of_accounting_that_is_not_understood_is_no_answer(text: str) 
 
 
 def a_row(
-    state: str = "COMPLETED", submitted: int = AT, task: str = "", marks: str | None = None, exit: str = "0:0"
-) -> Row:  # noqa: A002 - the field's name
+    state: str = "COMPLETED",
+    submitted: int = AT,
+    task: str = "",
+    marks: str | None = None,
+    exit: str = "0:0",  # noqa: A002 - the field's name
+) -> Row:
     return Row("7", state, exit, submitted, submitted + 1, submitted + 2, "cpu1", task, marks)
 
 
