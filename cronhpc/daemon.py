@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 _QUIET = 0.3  # seconds without an event before a tick: an editor saves in several steps
 _BURST = 1.0  # but no longer than this after the first one
 _URGENT = 0.1  # a switch waits for its reason to be written, and for nothing else
-_REST = 4  # between ticks that events call for: so many times what the last one took …
-_REST_URGENT = 1  # … or where a switch calls
+_GAP = 1.0  # between two ticks that events call for; twice as long each time, as long as they go on
 _LOOK = 5.0  # seconds between looks at the watch itself and at the stop mark
 _QUEUE = 30  # seconds between looks at the queue while runs live
 _ENDING = 5  # … while something that was stopped is still there
@@ -65,6 +64,7 @@ class Daemon:
         self.stop_mark: Path | None = None
         self.stopped_before = False
         self.took = 0.0  # seconds, the last tick
+        self.gap = _GAP
         self.said: dict[str, str] = {}  # the errors told last, of ticks and of settings
 
     def run(self) -> None:
@@ -164,7 +164,7 @@ class Daemon:
         while not self._over() and (left := until - time.monotonic()) > 0:
             if self.bell.wait(min(left, _LOOK)):
                 self._settle_down()
-                self._rest(began)
+                self._rest(began, until)
                 return
             if self.watch is not None and not self.watch.healthy():
                 return  # the round begins with a new watch, and a rescan
@@ -172,23 +172,21 @@ class Daemon:
     def _settle_down(self) -> None:
         first = time.monotonic()
         while not self._over() and time.monotonic() - first < (_URGENT if self.bell.urgent else _BURST):
-            urgent = self.bell.urgent
-            self.bell.still()
-            self.bell.urgent = urgent
-            if not self.bell.wait(_URGENT if urgent else _QUIET):
+            self.bell.drain()
+            if not self.bell.wait(_URGENT if self.bell.urgent else _QUIET):
                 return
 
-    def _rest(self, since: float) -> None:
-        """Events without end must not keep a core busy, nor the controller."""
+    def _rest(self, since: float, until: float) -> None:
+        """Events without end must keep neither a core busy nor the controller; a switch waits for none of that."""
         while not self._over():
-            times = _REST_URGENT if self.bell.urgent else _REST
-            left = since + times * self.took - time.monotonic()
+            gap = self.took if self.bell.urgent else self.gap
+            left = min(since + gap, until) - time.monotonic()
             if left <= 0:
-                return
-            urgent = self.bell.urgent
-            self.bell.still()
-            self.bell.urgent = urgent
+                break
+            self.bell.drain()
             self.bell.wait(left)
+        quiet = time.monotonic() - since > _QUEUE
+        self.gap = _GAP if quiet else min(2 * self.gap, _QUEUE)
 
     def _watch_over(self, site: Site) -> None:
         places = watched(site)

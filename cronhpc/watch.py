@@ -62,6 +62,10 @@ class Bell:
     def still(self) -> None:
         """Forget that it was rung."""
         self.urgent = False
+        self.drain()
+
+    def drain(self) -> None:
+        """Wait anew; whether it was urgent is remembered."""
         with suppress(BlockingIOError):
             while len(os.read(self._out, 65536)) == 65536:  # noqa: PLR2004 - what one read takes
                 pass

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
-from cronhpc.cli.common import is_mine, paths_of
+from cronhpc.cli.common import is_mine, paths_of, written_status
 from cronhpc.cli.switching import lifted, unset_one
 
 if TYPE_CHECKING:
@@ -35,9 +35,20 @@ def run(args: argparse.Namespace, door: Door) -> int:
     if args.json:
         door.json({"switch": args.name, "removed": removed, "suspension_lifted": suspended, "still_stands": left})
     else:
-        more = ["its suspension is lifted, and its failures are counted anew"] if suspended else []
+        more = (
+            ["its suspension is lifted, and its failures are counted anew"] if suspended else _owners(paths, args.name)
+        )
         door.say(lifted(args, door, "pause", removed=removed, left=left, more=more))
     return FINE if removed or suspended else ATTENTION
+
+
+def _owners(paths: Paths, name: str) -> list[str]:
+    """A suspension is its owner's to lift: whoever may write switches can stop jobs, and start none."""
+    known = None if is_mine(paths) else written_status(paths)
+    row = next((entry for entry in known["entries"] if entry["name"] == name), None) if known else None
+    if not known or not row or not row["suspended"]:
+        return []
+    return [f"it is suspended after failures, which {known['owner']} alone can lift, with the same command"]
 
 
 def _lift_suspension(paths: Paths, name: str) -> bool:

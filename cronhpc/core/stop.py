@@ -194,7 +194,7 @@ def strangers(world: World) -> tuple[str, ...]:
 
 def decide(world: World) -> Iterator[Decision]:
     """What standing switches, and those that went, do to the jobs in the queue."""
-    if world.queue is None:
+    if world.queue is None or not (world.switches or any(j.comment.startswith(PAUSED) for j in world.queue.jobs)):
         return
     index = Index.of(world)
     ending: set[str] = set()

@@ -49,7 +49,14 @@ def _switches(known: Mapping[str, Any]) -> Iterator[Facts]:
             what = f"a {switch['kind']} switch by {by} that is over"
             yield _row("expired", name, what, mend, when="expired", at=switch["expires"])
         else:
-            yield _row("switch", name, f"{done} by {by}{reason}", mend, when="since", at=switch["since"])
+            yield _row("switch", name, f"{done} by {by}{reason}{_left(switch)}", mend, when="since", at=switch["since"])
+
+
+def _left(switch: Mapping[str, Any]) -> str:
+    """Jobs that it reached and has not ended."""
+    parts = {"still ending": "ending", "warned": "warned", "a scrontab's own, left alone": "left_alone"}
+    found = [f"{words}: {', '.join(switch[key])}" for words, key in parts.items() if switch.get(key)]
+    return text.one_line("; " + "; ".join(found)) if found else ""
 
 
 def _entry(entry: Mapping[str, Any]) -> Iterator[Facts]:

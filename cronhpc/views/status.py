@@ -16,6 +16,7 @@ from cronhpc.core.model import (
     EntryState,
     Reason,
     Settle,
+    Stop,
     Submit,
     UseUp,
     Wait,
@@ -87,7 +88,7 @@ def facts(
         "chain": chain.facts(world, plan, outcomes, stopped=about.stopped, ticked=ticked),
         "entries": found_entries,
         "trouble": trouble if ticked else _still(before, plan),
-        "switches": [_switch(switch, world, about.directory) for switch in world.switches],
+        "switches": [_switch(switch, world, about.directory) | _left(switch, plan) for switch in world.switches],
     }
     result["attention"] = attention.rows(result, _problems(world, problems))
     return seen_at(result, world.now)
@@ -149,6 +150,18 @@ def _switch(switch: Switch, world: World, directory: str) -> Facts:
         "expires": iso(switch.expires),
         "expired": stop.expired(switch, world.now),
         "ours": polled or switch.path.startswith(f"{directory}/{switch.kind}/"),
+    }
+
+
+def _left(switch: Switch, plan: Plan) -> Facts:
+    """What a kill switch reached and has not ended: with their nodes, until when, or not at all."""
+    stops = [d for d in plan.decisions if isinstance(d, Stop) and d.switch.path == switch.path]
+    ends = [d.end_at for d in stops if d.end_at is not None]
+    return {
+        "ending": [job for d in stops for job in d.completing],
+        "warned": [job for d in stops for job in (*d.waiting, *d.warn)],
+        "ends": iso(min(ends, default=None)),
+        "left_alone": [job for d in stops for job in d.left_alone],
     }
 
 
