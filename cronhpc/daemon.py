@@ -148,7 +148,7 @@ class Daemon:
         at += [d.slot for d in decisions if isinstance(d, Wait) and d.slot is not None and d.slot > now]
         if any(isinstance(d, Wait) and d.reason is Reason.JUST_CHANGED for d in decisions):
             at.append(now + 3)
-        if any(isinstance(d, Stop) and (d.pending or d.running or d.warn) for d in decisions):
+        if any(isinstance(d, Stop) and (d.pending or d.running or d.warn or d.unasked) for d in decisions):
             at.append(now + _ENDING)
         open_attempts = [c for c in world.claims if c.state is not ClaimState.SETTLED]
         if open_attempts or any(o.job_id for o in report.outcomes) or world.queue is None or world.struck:

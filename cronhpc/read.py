@@ -292,6 +292,9 @@ def _an_admins_word(site: Site, world: World) -> str:
     return f"the pending link {job_id} was cancelled by {user_name(by)}; when that is settled: cronhpc start"
 
 
+_ASKED_AT_ONCE = 500  # jobs, a question each: some seconds
+
+
 def _asked_about_strangers(site: Site, world: World) -> World:
     """A scrontab's own jobs are told apart before a switch touches any job that is not ours; one question a job."""
     from cronhpc.batch.port import BatchError
@@ -299,12 +302,12 @@ def _asked_about_strangers(site: Site, world: World) -> World:
     ids = stop.strangers(world) if world.switches and not world.only else ()
     if not ids or world.queue is None:
         return world
-    marks: dict[str, bool | None]
+    marks: dict[str, bool | None] = dict.fromkeys(ids)  # unknown: they wait for the next tick
     try:
-        known = site.batch.of_scrontab(ids)
-        marks = {each: each in known for each in ids}
+        known = site.batch.of_scrontab(ids[:_ASKED_AT_ONCE])
+        marks |= {each: each in known for each in ids[:_ASKED_AT_ONCE]}
     except BatchError:
-        marks = dict.fromkeys(ids)  # unknown: they wait for the next tick
+        pass
     jobs = tuple(replace(j, from_scrontab=marks[j.id]) if j.id in marks else j for j in world.queue.jobs)
     return replace(world, queue=Queue(jobs))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -165,6 +166,36 @@ def test_where_nobody_can_say_whose_they_are_nothing_is_cancelled(root: Path) ->
     fake.scrontab = frozenset()
     ticked(root, fake, NOW + 60)
     assert fake.asked[1:] == ["scrontab? 8", "cancel 8"]
+
+
+def test_thousands_of_jobs_are_stopped_in_several_ticks(root: Path) -> None:
+    """A question for each that is not ours must not hold the tick up."""
+    (root / "kill" / "ft").touch()
+    jobs = [job(n, name="ft") for n in range(1, 1201)]
+    for now, left in ((NOW, 700), (NOW + 60, 200), (NOW + 120, 0)):
+        fake = Fake(jobs)
+        [stop] = [each.decision for each in outcomes(ticked(root, fake, now), Stop)]
+        assert isinstance(stop, Stop)
+        assert len(stop.unasked) == left
+        jobs = [each for each in jobs if each.id not in stop.running]
+
+
+def test_what_a_switch_has_not_ended_is_in_the_status(root: Path) -> None:
+    (root / "kill" / "ft").touch()
+    fake = Fake([job(8, "COMPLETING", name="ft", nodes="gpu1"), job(9, name="ft")])
+    fake.scrontab = frozenset({"9"})
+    ticked(root, fake)
+    known = json.loads((root / "status.json").read_text())
+    [row] = [row for row in known["attention"] if row["kind"] == "switch"]
+    assert row["what"].endswith("; still ending: 8 on gpu1; a scrontab's own, left alone: 9")
+    (root / "kill" / "ft").rename(root / "kill" / "tr")
+    ticked(root, Fake([TASK]), NOW + 60)
+    known = json.loads((root / "status.json").read_text())
+    [switch] = known["switches"]
+    assert (switch["warned"], switch["ends"]) == (["57"], None)
+    ticked(root, Fake([TASK]), NOW + 120)
+    [switch] = json.loads((root / "status.json").read_text())["switches"]
+    assert (switch["warned"], switch["ends"]) == (["57"], "2026-11-27T14:06:30Z")
 
 
 def test_without_a_switch_nothing_is_asked_beyond_the_queue(root: Path) -> None:
