@@ -67,7 +67,7 @@ def digest(rows: Iterable[Mapping[str, Any]], now: int) -> dict[str, Past]:
     found: dict[str, Past] = {}
     until = now - MONTH * DAY
     for row in rows:
-        if int(row.get("at") or now) < until:
+        if _written(row, now) < until:
             break
         if row.get("what") in {"run", "slot"}:
             name = str(row.get("entry"))
@@ -78,10 +78,15 @@ def digest(rows: Iterable[Mapping[str, Any]], now: int) -> dict[str, Past]:
     return found
 
 
+def _written(row: Mapping[str, Any], default: int = 0) -> int:
+    at = row.get("at")
+    return at if isinstance(at, int) else default
+
+
 def failures(pasts: Mapping[str, Past]) -> list[Mapping[str, Any]]:
     """The newest failure of each entry, as rows of history, newest first: their logs' tails are wanted."""
     found = [past.failure for past in pasts.values() if past.failure is not None]
-    return sorted(found, key=lambda row: int(row.get("at") or 0), reverse=True)[:_FAILURES]
+    return sorted(found, key=_written, reverse=True)[:_FAILURES]
 
 
 def tail(data: str) -> str:
