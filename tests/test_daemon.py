@@ -387,6 +387,19 @@ def test_an_idle_one_does_not_tick_and_sighup_makes_it(root: Path) -> None:
         daemon.wait(lambda: daemon.ticked() > before, 3)
 
 
+def test_events_without_end_call_for_fewer_and_fewer_ticks(root: Path) -> None:
+    """Each tick asks the batch system for its queue."""
+    ticks = set()
+    with resident(root) as daemon:
+        until = time.monotonic() + 5
+        while time.monotonic() < until:
+            (root / "cron.d" / "x~").touch()
+            (root / "cron.d" / "x~").unlink()
+            ticks.add(daemon.ticked())
+            time.sleep(0.01)
+    assert 2 <= len(ticks) <= 5
+
+
 def test_a_new_script_is_found_when_it_is_dropped(root: Path) -> None:
     with resident(root) as daemon:
         (root / "cron.daily" / "new.slurm").write_text("#!/bin/bash\ntrue\n")

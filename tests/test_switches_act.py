@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -9,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
-from cronhpc import setup
+from cronhpc import cli, setup
 from cronhpc.batch.port import BatchError, Submission, Unreachable
-from cronhpc.core.model import PAUSED, Ending, Job, Outcome, Queue, Result, Stop, Submit, Wait
+from cronhpc.cli.door import Door
+from cronhpc.core.model import PAUSED, Ending, EntryState, Job, Outcome, Queue, Result, Stop, Submit, Wait
 from cronhpc.read import Site, directory_id, open_site
 from cronhpc.store import history
-from cronhpc.store.memory import load
+from cronhpc.store.memory import load, save
 from cronhpc.tick import Report, tick
 from tests.worlds import at, job
 
@@ -196,6 +198,21 @@ def test_what_a_switch_has_not_ended_is_in_the_status(root: Path) -> None:
     ticked(root, Fake([TASK]), NOW + 120)
     [switch] = json.loads((root / "status.json").read_text())["switches"]
     assert (switch["warned"], switch["ends"]) == (["57"], "2026-11-27T14:06:30Z")
+
+
+def test_a_suspension_is_its_owners_to_lift(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever may write switches can stop jobs, and start none."""
+    memory = load(root / "state" / "entries.json")
+    memory.entries["e"] = EntryState(watermark=NOW - 60, failures=3, suspended=NOW - 60)
+    save(root / "state" / "entries.json", memory)
+    site = site_of(root, Fake([]))
+    ticked(root, Fake([]))
+    for mine, words in ((False, f"which {site.user} alone can lift"), (True, "its suspension is lifted")):
+        monkeypatch.setattr("cronhpc.cli.resume.is_mine", lambda _, mine=mine: mine)
+        out = io.StringIO()
+        cli.main(["--dir", str(root), "resume", "e"], Door(NOW, {}, out, out, is_terminal=False))
+        assert words in out.getvalue()
+        assert load(root / "state" / "entries.json").entries["e"].suspended == (None if mine else NOW - 60)
 
 
 def test_without_a_switch_nothing_is_asked_beyond_the_queue(root: Path) -> None:
