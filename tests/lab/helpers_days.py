@@ -252,7 +252,7 @@ def unhurried(speed: float) -> float:
     """`speed` as it is on a quiet machine; less by as much as the processors are asked for more than they can do."""
     asked = float(os.environ.get("CRONHPC_LAB_SPEED", "0"))
     load = max(os.getloadavg()[:2]) / (os.cpu_count() or 1)
-    return round(min(speed, asked) if asked else speed / min(max(1.0, load / 1.5), 6.0))
+    return round(min(speed, asked) if asked else speed / min(max(1.0, load / 3), 6.0))
 
 
 @contextmanager
