@@ -1,0 +1,286 @@
+"""Doctor: gather what can be known of this site, and hand it to core/findings and core/diagnosis, which judge it.
+
+Nothing is changed unless that is asked for. Every question has a time-out, and after one that the controller did not
+answer no other is put to it, so that even a frozen one is told of within half a minute.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.batch import process
+from cronhpc.batch.environment import for_commands
+from cronhpc.batch.port import BatchError, Submission, Unreachable
+from cronhpc.core import diagnosis, findings
+from cronhpc.core.diagnosis import Beat, Here, Node
+from cronhpc.core.findings import Finding
+from cronhpc.core.model import Settings, SettingsError
+from cronhpc.inside import probe
+from cronhpc.store import disk, rooms
+from cronhpc.store.paths import MARKER, Paths
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from cronhpc.batch.limits import Cluster
+    from cronhpc.batch.port import Batch
+
+_QUESTION = 8.0  # seconds for one question: three unanswered ones end within half a minute
+_LOCAL = 4.0  # for a program of this machine
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What to look at, and how. `root` may not be there yet; `url` as given on the command line."""
+
+    root: Path
+    environ: Mapping[str, str]
+    backend: str = ""
+    submit: bool = False
+    patience: float = 120.0  # seconds that the probe job may wait for its turn
+    url: str = ""
+
+
+def examine(asked: Asked, clock: Callable[[], int]) -> list[Finding]:
+    """All findings, the worst first. Raises CronhpcError where --submit needs a cron directory, and there is none."""
+    found: list[Finding] = []
+    settings = _settings(asked, found)
+    here = _here(asked, settings)
+    told = list(_batch(asked, settings, here, clock))
+    found += _directory(asked, settings, seen=any(each.topic == "files" and each.level == "fine" for each in told))
+    pings = bool(settings.alerts_ping) or any(name == "ping" for name, _, _ in settings.defaults)
+    found += diagnosis.of_machine(here, needs_network=pings and not asked.url)
+    if asked.url:
+        found.append(_url(asked.url))
+    found += told
+    return sorted(found, key=lambda each: findings.LEVELS.index(each.level))
+
+
+def _settings(asked: Asked, found: list[Finding]) -> Settings:
+    from cronhpc.store.settings import read_settings
+
+    if not os.path.lexists(asked.root / MARKER):
+        where = "is no cron directory" if asked.root.is_dir() else "is not there"
+        found.append(Finding("advice", "directory", f"{asked.root} {where} yet.", f"cronhpc init --dir {asked.root}"))
+        return Settings()
+    try:
+        return read_settings(asked.root / MARKER)
+    except SettingsError as error:
+        found += [
+            Finding("error", "settings", f"{each.file}:{each.line}: {each.what}", each.mend) for each in error.problems
+        ]
+        return error.rest or Settings()
+
+
+def _directory(asked: Asked, settings: Settings, *, seen: bool) -> Iterator[Finding]:
+    paths, me = Paths(asked.root), os.getuid()
+    try:
+        yield from diagnosis.of_disk(disk.look(asked.root, asked.environ), seen=seen)
+    except OSError as error:
+        yield Finding("error", "disk", f"{asked.root} cannot be looked at: {error.strerror}.", "Is it mounted?")
+        return
+    if os.path.lexists(paths.settings):
+        refused = rooms.refusal(paths, me) or rooms.link_refusal(paths, settings, me)
+        yield from diagnosis.of_trust(refused, rooms.way_refusal(paths, settings, me))
+
+
+def _here(asked: Asked, settings: Settings) -> Here:
+    from cronhpc.read import machine_zone, user_name
+
+    mask = os.umask(0o077)
+    os.umask(mask)
+    user = user_name(os.getuid())
+    group, private = _group(user)
+    return Here(
+        umask=mask,
+        user=user,
+        group=group,
+        group_is_private=private,
+        python=sys.executable,
+        tzdata=probe.tzdata(),
+        zone=settings.timezone or machine_zone(asked.environ),
+        beats=tuple(_beats(asked.environ, user)),
+    )
+
+
+def _group(user: str) -> tuple[str, bool]:
+    """The primary group, and whether the user is alone in it, as far as its own entry tells."""
+    import grp
+
+    try:
+        entry = grp.getgrgid(os.getgid())
+    except KeyError:
+        return str(os.getgid()), False
+    return entry.gr_name, entry.gr_name == user and set(entry.gr_mem) <= {user}
+
+
+def _url(url: str) -> Finding:
+    said = probe.reaches(url)
+    if said:
+        return Finding("warning", "network", f"the address given cannot be reached from here: {said}.", "")
+    return Finding("fine", "network", "the address given can be reached from here.")
+
+
+# --- what could call ticks from outside ----------------------------------------------------------------------------
+
+
+def _beats(environ: Mapping[str, str], user: str) -> Iterator[Beat]:
+    env = for_commands(environ)
+    yield _asked("crontab", ["crontab", "-l"], env, none="no crontab for")
+    if process.which("scrontab", env):
+        yield _asked("scrontab", ["scrontab", "-l"], env, none="no crontab for")
+    yield _timer(environ, env, user)
+
+
+def _asked(name: str, argv: Sequence[str], env: Mapping[str, str], none: str) -> Beat:
+    """A table that can be listed, or that is said to be empty, can be written."""
+    try:
+        ended = process.run(argv, timeout=_LOCAL, env=env)
+    except process.Missing:
+        return Beat(name, usable=False, detail="not installed")
+    if ended.timed_out:
+        return Beat(name, usable=None, detail="no answer")
+    said = " ".join(ended.said.split())
+    if ended.code == 0 or none in said:
+        return Beat(name, usable=True)
+    return Beat(name, usable=False, detail=said[:100] or f"exit {ended.code}")
+
+
+def _timer(environ: Mapping[str, str], env: Mapping[str, str], user: str) -> Beat:
+    """A systemd user timer; without lingering it ends with the last login."""
+    name = "a systemd user timer"
+    runtime = {n: environ[n] for n in ("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS") if n in environ}
+    try:
+        ended = process.run(["systemctl", "--user", "show-environment"], timeout=_LOCAL, env={**env, **runtime})
+    except process.Missing:
+        return Beat(name, usable=False, detail="no systemd here")
+    if ended.code != 0 or ended.timed_out:
+        return Beat(name, usable=False, detail="no user manager runs for you")
+    if os.path.exists(f"/var/lib/systemd/linger/{user}"):  # noqa: PTH110 - one stat
+        return Beat(name, usable=True)
+    return Beat(name, usable=False, detail="it ends with your login: loginctl enable-linger, where that is allowed")
+
+
+# --- the batch system ----------------------------------------------------------------------------------------------
+
+
+def _batch(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int]) -> Iterator[Finding]:
+    from cronhpc.batch import backend_name
+    from cronhpc.batch.slurm import Slurm
+
+    if backend_name(asked.backend, settings, asked.environ) != "slurm":
+        what = "no sbatch on PATH, or backend: local is set: runs are processes of this machine."
+        yield Finding(
+            "advice", "slurm", what, "On a cluster load Slurm's commands (module load slurm), then ask again."
+        )
+        return
+    slurm = Slurm(asked.environ, cluster=settings.cluster, timeout=_QUESTION, query_timeout=_QUESTION)
+    try:
+        cluster, times = _cluster(slurm, settings, here.user, clock)
+    except BatchError as error:
+        what = f"Slurm gives no answer: {error.text}."
+        yield Finding("error", "slurm", what, "Ask again later; a chain that runs outlives this.")
+        return
+    yield from findings.of_cluster(cluster, settings, asked=times[0], answered=times[1])
+    yield from _taken(slurm, settings)
+    if asked.submit:
+        yield from _nodes(asked, settings, here)
+    else:
+        what = "whether compute nodes may submit jobs, and have cronhpc and this folder, was not tried."
+        yield Finding("unknown", "submit", what, "cronhpc doctor --submit runs a job of a minute that tries it.")
+
+
+def _cluster(slurm: Any, settings: Settings, user: str, clock: Callable[[], int]) -> tuple[Cluster, tuple[int, int]]:
+    from cronhpc.batch.limits import cluster_of
+
+    times: list[int] = []
+
+    def ask(program: str, arguments: Sequence[str]) -> str:
+        times.append(clock())
+        answer: str = slurm.ask(program, arguments)
+        times.append(clock())
+        return answer
+
+    cluster = cluster_of(ask, user, dict(settings.sbatch).get("qos", ""))
+    return cluster, (times[0], times[1])
+
+
+def _taken(slurm: Any, settings: Settings) -> Iterator[Finding]:
+    """Whether sbatch would take a link, asked from here; nothing is submitted."""
+    from cronhpc.store.scheduler import link_options
+
+    job = Submission("", options=link_options(settings), job_name="cronhpc-doctor", held=False)
+    try:
+        said = slurm.refusal(job, "#!/bin/sh\n")
+    except Unreachable as error:
+        yield Finding("unknown", "sbatch", f"sbatch --test-only gave no answer: {error.text}.", "Ask again later.")
+        return
+    if said:
+        yield Finding(
+            "error", "sbatch", f"sbatch would not take the scheduler's job: {said}.", "See sbatch: in cronhpc.yaml."
+        )
+    else:
+        yield Finding("fine", "sbatch", "sbatch would take the scheduler's job from here.")
+
+
+def _nodes(asked: Asked, settings: Settings, here: Here) -> Iterator[Finding]:
+    """The probe job, on one or two nodes."""
+    from cronhpc.batch import connect
+    from cronhpc.batch.probe_job import ProbeJob
+    from cronhpc.store.paths import existing
+    from cronhpc.store.scheduler import link_options
+
+    paths = existing(str(asked.root), asked.environ)
+    batch: Batch = connect(asked.backend, settings, asked.environ, paths.state)
+    with ProbeJob(batch, paths.state, here.python, link_options(settings), asked.url) as job:
+        local = probe.look(str(job.folder), "here")
+        try:
+            job.submit()
+        except BatchError as error:
+            yield Finding(
+                "error", "submit", f"the probe job was not taken: {error.text}.", "See sbatch: in cronhpc.yaml."
+            )
+            return
+        ended = job.wait(asked.patience)
+        nodes = [_node(row) for row in job.rows()]
+    if not ended and not nodes:
+        what = f"the probe job {job.job_id} did not start within {asked.patience:.0f} s, and was cancelled."
+        yield Finding("unknown", "submit", what, "Give it longer: cronhpc doctor --submit --wait 1h")
+        return
+    yield from diagnosis.of_nodes(nodes, here)
+    if any(node.disk == "" for node in nodes):
+        this = Node(
+            "this machine", disk=str(local["disk"]), created=bool(local["created"]), linked=bool(local["linked"])
+        )
+        yield from diagnosis.of_files([this, *nodes])
+
+
+def _node(row: Mapping[str, Any]) -> Node:
+    known = {name: row[name] for name in Node.__slots__ if name in row}
+    return Node(**{"python": "", **known})
+
+
+# --- putting what was found ----------------------------------------------------------------------------------------
+
+
+def wanted(found: Iterable[Finding]) -> dict[str, str]:
+    """The settings that would mend what was found; of two for one key the worse finding's."""
+    values: dict[str, str] = {}
+    for each in found:
+        for key, value in each.settings:
+            values.setdefault(key, value)
+    return values
+
+
+def put(root: Path, values: Mapping[str, str]) -> None:
+    """Write settings into cronhpc.yaml; all else in it stays. Raises EditError, SettingsError, OSError."""
+    from cronhpc.store.files import replace_file
+    from cronhpc.store.settings_text import edited
+
+    path = root / MARKER
+    text = path.read_text(encoding="utf-8")
+    replace_file(path, edited(text, values).encode(), 0o644)

@@ -1,0 +1,98 @@
+"""What a folder lies on: the file system's kind, its mount and options, and the room left. Nothing is written."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+_SHARED = frozenset(
+    {"nfs", "nfs4", "lustre", "gpfs", "beegfs", "ceph", "cifs", "smb3", "afs", "panfs", "orangefs", "pvfs2", "9p"}
+    | {"fuse.glusterfs", "fuse.beegfs", "fuse.sshfs", "glusterfs", "virtiofs", "gfs2", "ocfs2", "wekafs", "dvs"}
+)
+_IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs"})
+_LOCAL = frozenset(
+    {"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "overlay", "f2fs", "squashfs", "fuse.fuse-overlayfs"}
+)
+_PURGED = re.compile(r"(?:^|[._-])(?:[a-z]?scratch\d*|tmp|temp|nobackup|short|purge)(?:$|[._-])", re.IGNORECASE)
+_PURGED_VARIABLES = ("SCRATCH", "TMPDIR", "JOBSCRATCH", "LOCALSCRATCH", "CSCRATCH", "PSCRATCH", "VSC_SCRATCH")
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """Of the folder `path` (the nearest one that exists)."""
+
+    path: str
+    kind: str  # "nfs4", "ext4" …; "" unknown
+    mount: str
+    options: tuple[str, ...]
+    reach: str  # shared | local | memory | unknown
+    bytes_free: int
+    bytes_total: int
+    inodes_free: int
+    inodes_total: int  # 0: the file system has no fixed number
+    purged: str = ""  # why what lies here may be removed by the site, in words
+
+
+def look(path: Path, environ: Mapping[str, str], mounts: str | None = None) -> Disk:
+    """Raises OSError. `mounts`: the text of /proc/self/mountinfo, if not this process's."""
+    real = Path(os.path.realpath(path))
+    while not real.exists() and real != real.parent:
+        real = real.parent
+    room = os.statvfs(real)
+    kind, mount, options = mount_of(str(real), _mountinfo() if mounts is None else mounts)
+    return Disk(
+        str(real),
+        kind,
+        mount,
+        options,
+        _reach(kind),
+        room.f_bavail * room.f_frsize,
+        room.f_blocks * room.f_frsize,
+        room.f_favail,
+        room.f_files,
+        purged(str(path), str(real), environ),
+    )
+
+
+def _mountinfo() -> str:
+    try:
+        return Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="surrogateescape")
+    except OSError:
+        return ""
+
+
+def mount_of(path: str, mountinfo: str) -> tuple[str, str, tuple[str, ...]]:
+    """Kind, place and options of the mount that holds `path`; of several at one place the last one is on top."""
+    found: tuple[str, str, tuple[str, ...]] = ("", "", ())
+    for line in mountinfo.splitlines():
+        before, dash, after = line.partition(" - ")
+        fields, rest = before.split(" "), after.split(" ")
+        if not dash or len(fields) < 6 or len(rest) < 3:  # noqa: PLR2004 - proc(5): six fields, and three behind the dash
+            continue
+        place = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), fields[4])
+        inside = path == place or path.startswith(place.rstrip("/") + "/")
+        if inside and len(place) >= len(found[1]):
+            found = (rest[0], place, tuple(dict.fromkeys([*fields[5].split(","), *rest[2].split(",")])))
+    return found
+
+
+def _reach(kind: str) -> str:
+    kinds = ((_SHARED, "shared"), (_IN_MEMORY, "memory"), (_LOCAL, "local"))
+    return next((reach for names, reach in kinds if kind in names), "unknown")
+
+
+def purged(path: str, real: str, environ: Mapping[str, str]) -> str:
+    """Why a site may remove what lies at `path`: by a name on the way, or a variable that says so."""
+    for name in _PURGED_VARIABLES:
+        place = environ.get(name, "").rstrip("/")
+        if place and any(f"{each}/".startswith(f"{place}/") for each in (path, real)):
+            return f"it lies under ${name}"
+    part = next((part for part in Path(path).parts + Path(real).parts if _PURGED.search(part)), "")
+    return f"its path has {part!r} in it" if part else ""
