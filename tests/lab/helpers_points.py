@@ -172,14 +172,18 @@ def stopped(cron: Cron, point: Point, after: int = 10) -> Iterator[None]:
     """A tick that is stopped (SIGSTOP) at `point` for the length of a `with`, and then goes on to its end."""
     log = cron.root.parent / "strace.log"
     argv = [*_strace(point, log), *cron.argv("tick", cron.slot + after)]
-    with subprocess.Popen(argv, env=cron.lab.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as tick:
-        pid = cron.lab.wait_for(lambda: _stopped(log) or (tick.poll() is not None and -1))
-        try:
-            yield
-        finally:
-            if pid > 0:
-                os.kill(pid, signal.SIGCONT)
-            said, _ = tick.communicate(timeout=90)
+    tick = subprocess.Popen(argv, env=cron.lab.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        pid = cron.lab.wait_for(lambda: _stopped(log) or tick.poll() is not None)
+        yield
+        if pid is not True:
+            os.kill(pid, signal.SIGCONT)
+        said, _ = tick.communicate(timeout=60)
+    finally:
+        for each in (_stopped(log), tick.pid):  # what strace traces goes on without it, or stays stopped for ever
+            if each and tick.poll() is None:
+                os.kill(each, signal.SIGKILL)
+        tick.wait(10)
     if "Traceback" in said:
         pytest.fail(f"{point}: {said}")
 

@@ -241,7 +241,7 @@ def test_a_tick_stopped_at_any_of_its_calls_while_others_finish_the_slot_and_arc
     cluster: Lab, tmp_path: Path, tell: Callable[[str, Walked], None]
 ) -> None:
     fresh = maker(cluster, tmp_path)
-    points = points_of_a_tick(fresh("recorded"), "signal=STOP", f"{STATE},{PROCESS}")
+    points = points_of_a_tick(fresh("recorded"), "signal=STOP", f"{STATE},wait4")
     began = time.monotonic()
     rows = sample(points, 3)
     with ThreadPoolExecutor(3) as pool:
