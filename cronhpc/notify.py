@@ -37,7 +37,7 @@ class Patience(NamedTuple):
     command: float = 30.0
     commands: float = 60.0
     apprise: float = 30.0
-    pings: float = 8.0
+    pings: float = 5.0
 
 
 PATIENCE = Patience()

@@ -30,8 +30,7 @@ def write_log(shell: Shell, text: str = "it broke\n") -> Path:
 
 
 def settings(shell: Shell, text: str) -> None:
-    path = shell.cron / "cronhpc.yaml"
-    path.write_text(f"{path.read_text()}\n{text}\n")
+    (shell.cron / "cronhpc.yaml").write_text(f"backend: local\n{text}\n")
 
 
 # --- page ----------------------------------------------------------------------------------------------------------

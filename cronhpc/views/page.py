@@ -34,14 +34,15 @@ def render(
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
+    files = PackageLoader("cronhpc", "views")
     environment = Environment(
-        loader=PackageLoader("cronhpc", "views"),
+        loader=files,
         autoescape=True,
         trim_blocks=True,
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    css = environment.get_template("page.css").render().strip()
+    css = files.get_source(environment, "page.css")[0].strip()
     context = {**_head(known, pasts, style), **_body(known, pasts, slots, tails, style)}
     digest_of_css = b64encode(sha256(css.encode()).digest()).decode()
     return environment.get_template("page.html.j2").render(
