@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cronhpc.core.duration import format_duration
+from cronhpc.core.header import time_limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,7 +21,6 @@ LEVELS = ("error", "warning", "unknown", "advice", "fine")  # the worst first
 _LINK_JOBS = 3  # the running link, its successor, the spare
 _ROOM = 2  # runs that there should be room for beside them
 _SKEW, _SKEW_BAD = 5, 120  # seconds; munge refuses messages that are 300 s old
-_LINK_TIME = 600
 _GRACE = 30
 
 
@@ -116,16 +116,23 @@ def _chosen(offer: Offer, settings: Settings) -> Iterator[Finding]:
         yield Finding("warning", "partition", f"partition {offer.name} is not up: jobs wait.", "Wait, or name another.")
     else:
         yield Finding("fine", "partition", f"small jobs go to {offer.name}: {_words(offer)}.")
-    if offer.time_limit is not None and offer.time_limit < _LINK_TIME and "time" not in dict(settings.link_sbatch):
+    link = _link_time(settings)
+    if offer.time_limit is not None and link is not None and offer.time_limit < link:
         put = (("scheduler.sbatch.time", str(max(1, offer.time_limit // 60))),)
-        what = (
-            f"partition {offer.name} takes jobs of at most {format_duration(offer.time_limit)}; a link asks for 10 min."
-        )
+        most = format_duration(offer.time_limit)
+        what = f"partition {offer.name} takes jobs of at most {most}; a link asks for {format_duration(link)}."
         yield Finding("error", "partition", what, "", put)
     if offer.submitters:
         what = f"only {offer.submitters} may submit to {offer.name}: links run on compute nodes, and could not go on."
         mend = "Try it for real: cronhpc doctor --submit."
         yield Finding("warning", "submit", what, mend)
+
+
+def _link_time(settings: Settings) -> int | None:
+    try:
+        return time_limit(dict(settings.link_sbatch).get("time", ""))
+    except ValueError:
+        return None
 
 
 def _account(cluster: Cluster, settings: Settings) -> Iterator[Finding]:

@@ -1,0 +1,121 @@
+"""doctor on a real Slurm: a site of limits, nodes that may and may not submit, a controller that hangs."""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.lab.conftest import Lab, MakeLab
+
+pytestmark = pytest.mark.lab
+
+
+def doctor(lab: Lab, root: Path, *words: str) -> dict[tuple[str, str], str]:
+    """By topic and level what was found, in words."""
+    done = lab.run(
+        [sys.executable, "-m", "cronhpc", "doctor", "--dir", str(root), "--json", *words], check=False, timeout=90
+    )
+    assert done.returncode in {0, 1}, done.stdout + done.stderr
+    rows: list[dict[str, Any]] = json.loads(done.stdout)["findings"]
+    found: dict[tuple[str, str], str] = {}
+    for row in rows:
+        key = (row["topic"], row["level"])
+        found[key] = f"{found.get(key, '')} {row['what']} {row['mend']}".strip()
+    return found
+
+
+def init(lab: Lab, root: Path) -> Path:
+    lab.run([sys.executable, "-m", "cronhpc", "init", "--dir", str(root)])
+    return root
+
+
+def test_two_nodes_try_what_a_link_has_to_do(lab: Lab, cluster_user_dir: Callable[..., Path]) -> None:
+    lab.drain_queue()
+    root = init(lab, cluster_user_dir() / "my cron")
+    before = sorted(path.name for path in (root / "state").iterdir())
+    found = doctor(lab, root, "--submit")
+    assert "may submit jobs and cancel them" in found["submit", "fine"]
+    assert "this machine" in found["files", "fine"]
+    assert found["files", "fine"].count("cpu") == 2
+    assert "agree about the time" in found["clock", "fine"]
+    assert ("disk", "warning") not in found  # nodes have seen it
+    assert "forgets an ended job" in found["ends", "warning"]
+    assert sorted(path.name for path in (root / "state").iterdir()) == before
+    assert lab.squeue() == []
+
+
+def test_what_keeps_a_chain_from_going_on_is_found(make_lab: MakeLab, cluster_user_dir: Callable[..., Path]) -> None:
+    lab = make_lab(nodes=2)
+    root = init(lab, cluster_user_dir() / "cron")
+    lab.run(["scontrol", "update", "PartitionName=cpu", "AllocNodes=login1"])
+    found = doctor(lab, root)
+    assert "only login1 may submit to cpu" in found["submit", "warning"]
+    assert ("sbatch", "error") in found
+    lab.run(["scontrol", "update", "PartitionName=cpu", "AllocNodes=ALL", "MaxTime=5"])
+    assert "at most 5m; a link asks for 10m" in doctor(lab, root, "--write")["partition", "error"]
+    assert ("partition", "error") not in doctor(lab, root)
+    lab.run(["scontrol", "update", "PartitionName=cpu", "State=DOWN"])
+    found = doctor(lab, root, "--submit", "--wait", "2s")
+    assert "did not start within 2 s, and was cancelled" in found["submit", "unknown"]
+    assert lab.squeue() == []
+
+
+def test_a_node_without_the_interpreter_is_named(lab: Lab, cluster_user_dir: Callable[..., Path]) -> None:
+    """What links would meet: the probe is asked to run one that is not there."""
+    from cronhpc.batch import connect
+    from cronhpc.batch.probe_job import ProbeJob
+    from cronhpc.core.model import Settings
+
+    state = cluster_user_dir()
+    batch = connect("slurm", Settings(), lab.env, state)
+    with ProbeJob(batch, state, "/nowhere/python", ["--partition=cpu"]) as job:
+        job.submit()
+        assert job.wait(40)
+        rows = list(job.rows())
+    assert rows
+    assert all("/nowhere/python: No such file or directory" in row["python"] for row in rows)
+    assert any(row.get("submit") == "" for row in rows)
+    assert list(state.iterdir()) == []
+
+
+def test_limits_and_accounts_are_told(make_lab: MakeLab, cluster_user_dir: Callable[..., Path]) -> None:
+    lab = make_lab(accounting=True, max_submit=2, account="abc", users="alice")
+    root = init(lab, cluster_user_dir() / "cron")
+    found = doctor(lab, root)
+    assert "lets you have 2 jobs in the queue" in found["limits", "warning"]
+    assert "sacct tells" in found["ends", "fine"]
+    blocker = [lab.submit("--hold", "--output=/dev/null", "--wrap", "true") for _ in range(1)]
+    assert "limit was met just now" in doctor(lab, root, "--submit")["submit", "unknown"]
+    assert [job["id"] for job in lab.squeue()] == blocker
+
+
+def test_under_a_frozen_controller_it_answers_within_half_a_minute(
+    make_lab: MakeLab, cluster_user_dir: Callable[..., Path]
+) -> None:
+    lab = make_lab(nodes=1)
+    root = init(lab, cluster_user_dir() / "cron")
+    lab.freeze()
+    began = time.monotonic()
+    found = doctor(lab, root, "--submit")
+    assert time.monotonic() - began < 30
+    lab.thaw()
+    assert "gives no answer" in found["slurm", "error"]
+
+
+def test_check_online_has_sbatch_look_at_each_script(lab: Lab, cluster_user_dir: Callable[..., Path]) -> None:
+    root = init(lab, cluster_user_dir() / "cron")
+    for name, line in (("a", "--partition=gpuu"), ("b", "--nodes=50"), ("c", "--time=5")):
+        (root / "cron.daily" / f"{name}.slurm").write_text(f"#!/bin/sh\n#SBATCH {line}\ntrue\n", encoding="utf-8")
+    argv = [sys.executable, "-m", "cronhpc", "check", "--online", "--dir", str(root)]
+    lines = lab.run(argv, check=False).stdout.splitlines()
+    assert "a.slurm:2: E227" in lines[0]
+    assert "Did you mean gpu?" in lines[0]
+    assert "b.slurm: E228 sbatch would refuse it: Requested node configuration is not available." in lines[1]
+    assert lines[2:] == ["2 errors"]
+    assert lab.squeue() == []
