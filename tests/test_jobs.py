@@ -18,6 +18,7 @@ from tests.ready_made_jobs import JOBS, LIB, SCRIPTS, bare_environment, environm
 from tests.test_cli import NOW, Shell, later
 
 NAMES = [path.stem for path in SCRIPTS]
+EXAMPLES = sorted(path for path in (JOBS / "examples").iterdir() if path.is_file())
 MODULES = sorted(LIB.glob("*.py"))
 FIRST_SETTING = re.compile(r"^[A-Z_]+=", re.MULTILINE)
 
@@ -114,6 +115,14 @@ MISSING = {
     "quota": ("quota-watch", {"TOOL": "quota"}, "the package quota"),
     "squeue": ("training-watch", {"WATCH": "(x)"}, "the package slurm-client"),
     "rsync": ("backup", {"SOURCES": "($HOME)", "TARGET": "$HOME/bin"}, "the package rsync"),
+    "nvidia-smi": ("gpu-health", {}, "NVIDIA's driver"),
+    "sinfo": ("node-report", {}, "the package slurm-client"),
+    "sacct": ("efficiency-report", {}, "the package slurm-client"),
+    "srun": ("nccl-check", {"ENABLED": "yes"}, "the package slurm-client"),
+    "hf": ("hub-sync", {"FOLDER": "$HOME", "REPO": "me/x"}, "pip install huggingface_hub"),
+    "wandb": ("wandb-sync", {"FOLDERS": "($HOME)"}, "pip install wandb"),
+    "updatedb": ("mlocate-update", {}, "the package plocate"),
+    "cronhpc": ("train-chain", {"TRAIN": "(true)"}, "pip install cronhpc"),
     "rclone": ("backup", {"SOURCES": "($HOME)", "TARGET": "remote:x", "TOOL": "rclone"}, "the package rclone"),
 }
 
@@ -122,7 +131,9 @@ MISSING = {
 def test_a_missing_tool_is_exit_2_with_the_package_that_brings_it(
     tmp_path: Path, job: str, settings: dict[str, str], package: str
 ) -> None:
-    ended = run(filled_in(job, tmp_path, **settings), bare_environment(tmp_path))
+    script = filled_in(job, tmp_path, **settings)
+    script.write_text(without_sbin(script.read_text(encoding="utf-8")), encoding="utf-8")
+    ended = run(script, bare_environment(tmp_path))
     assert ended.code == 2, ended.out
     assert package in ended.out
     assert "Traceback" not in ended.out
@@ -162,6 +173,11 @@ def test_inside_a_job_it_finds_its_lib_by_the_path_that_slurm_knows(tmp_path: Pa
     assert run(spooled, environ).code in {0, 1}
 
 
+@pytest.mark.parametrize("path", [path for path in EXAMPLES if path.suffix == ".slurm"], ids=lambda path: path.stem)
+def test_check_has_nothing_to_say_of_an_example(path: Path) -> None:
+    assert lint_script(path.name, path.read_bytes(), folder_schedule="17 4 * * *") == ()
+
+
 # --- the README ----------------------------------------------------------------------------------------------------
 
 
@@ -174,6 +190,11 @@ def readme_rows() -> dict[str, list[str]]:
 
 def test_the_readme_has_one_row_a_job() -> None:
     assert sorted(readme_rows()) == NAMES
+
+
+def test_the_readme_names_every_example_and_none_that_is_not_there() -> None:
+    text = (JOBS / "README.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"\]\(examples/([\w.-]+)\)", text)) == {path.name for path in EXAMPLES}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -193,7 +214,7 @@ def test_add_lists_every_job_with_its_cadence_and_one_line(shell: Shell) -> None
     said = shell("add")
     assert said.code == 0
     for job in ready_made.jobs():
-        assert any(line.split(None, 2) == [job.name, job.runs, job.what] for line in said.out.splitlines())
+        assert any(re.split("  +", line) == [job.name, job.runs, job.what] for line in said.out.splitlines())
     assert [row["name"] for row in shell("add", "--json").json["jobs"]] == NAMES
 
 

@@ -32,6 +32,8 @@ STATES = {
     "one held by an administrator": ([job("PENDING", "JobHeldAdmin")], "held"),
     "one that failed to launch": ([job("PENDING", "launch failed requeued held")], "held"),
     "one whose environment could not be had": ([job("PENDING", "user env retrieval failed requeued held")], "held"),
+    "one that was put back by hand": ([job("PENDING", "job requeued in held state")], "held"),
+    "one that was requeued too often": ([job("PENDING", "JobHoldMaxRequeue")], "held"),
     "one that was requeued and held": ([job("REQUEUE_HOLD")], "held"),
     "one that waits for what can never come": (
         [job("PENDING", "DependencyNeverSatisfied")],

@@ -6,6 +6,7 @@ import fnmatch
 import grp
 import os
 import pwd
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -15,7 +16,8 @@ from shelf import Broken
 _COLUMNS = ("%A", "%i", "%T", "%r", "%u", "%V", "%k", "%o", "%j")  # no widths: a width cuts names
 _FIELD, _ROW = "\x1f", "\x1e"
 
-_HELD = ("JobHeldUser", "JobHeldAdmin", "JobHoldMaxRequeue")
+# JobHeldUser, JobHeldAdmin, JobHoldMaxRequeue, launch failed requeued held, job requeued in held state, …
+_HELD = re.compile(r"JobHeld|JobHold|\bheld\b")
 _NEVER = frozenset(
     {"PartitionTimeLimit", "PartitionNodeLimit", "BadConstraints", "AccountNotAllowed", "InvalidAccount", "InvalidQOS"}
     | {"QOSNotAllowed", "AssocMaxWallDurationPerJobLimit", "QOSMaxWallDurationPerJobLimit"}
@@ -45,7 +47,7 @@ class Job:
     def held(self) -> bool:
         """Somebody, or a failed start, holds it: it does not start by itself."""
         return self.state in {"REQUEUE_HOLD", "SPECIAL_EXIT"} or (
-            self.state in _WAITS and (self.reason in _HELD or self.reason.endswith("requeued held"))
+            self.state in _WAITS and _HELD.search(self.reason) is not None
         )
 
     @property

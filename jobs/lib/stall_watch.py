@@ -148,6 +148,8 @@ def main(argv: Sequence[str]) -> int:
     if not patterns:
         raise Broken("WATCH is empty: name the jobs to watch at the top of the script")
     rows = list(watched(slurm_queue.without_own(slurm_queue.jobs(), os.environ), patterns))
+    if not rows:
+        print(f"no running job is called {' or '.join(map(shelf.shown, patterns))}")
     told = alerts.remembered(JOB)
     wrong, fine, unknown = [], {}, set()
     for job in rows:
