@@ -52,7 +52,7 @@ GROUPS = {
     },
 }
 
-_COMMON_WITH_VALUE = ("--dir", "--backend")
+_COMMON_WITH_VALUE = ("--dir", "--backend", "--completion")
 _WIDEST, _USUAL = 100, 80  # columns of help
 
 
@@ -178,6 +178,11 @@ def _without_command(leading: list[str], door: Door) -> NoReturn:
     if "--version" in leading:
         door.say(f"cronhpc {__version__}")
         raise SystemExit(0)
+    if leading and leading[0].partition("=")[0] == "--completion":
+        from cronhpc.cli.completion import script
+
+        door.say(script(" ".join(leading).removeprefix("--completion").lstrip("= ")))
+        raise SystemExit(0)
     stray = [each for each in leading if each not in {"--help", "-h"}]
     if stray:
         raise UsageError(f"cronhpc: {' '.join(stray)} without a command.\nSee: cronhpc --help")
@@ -209,7 +214,7 @@ def overview() -> str:
         lines += [title, *rows, ""] if rows else []
     lines += [
         "Every command takes --dir DIR, --backend slurm|local, --json, --version,",
-        "and --help, which has an example.",
+        "and --help, which has an example. cronhpc --completion bash|zsh prints what completes it.",
         "Exit codes: 0 fine, 1 something needs attention, 2 usage or broken.",
         "",
         "example:",

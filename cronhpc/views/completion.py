@@ -1,0 +1,151 @@
+"""Shell completion as text: a function that knows the commands and options of this version, and looks names up itself.
+
+It starts no Python: entries are the `.slurm` files of the cron directory, switches the files in kill/ and pause/. zsh
+runs the same function by its bashcompinit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+SHELLS = ("bash", "zsh")
+
+_ZSH = """\
+autoload -U +X compinit && compinit
+autoload -U +X bashcompinit && bashcompinit
+"""
+
+_BASH = """\
+# Completion of cronhpc @VERSION@ for @SHELL@, printed by: cronhpc --completion @SHELL@
+# Put it into your ~/.@SHELL@rc, or into a file that this reads.
+@PRELUDE@
+_cronhpc_dir() { # the cron directory that is meant
+  local i
+  for ((i = 1; i < ${#COMP_WORDS[@]} - 1; i++)); do
+    [ "${COMP_WORDS[i]}" != --dir ] || { printf '%s' "${COMP_WORDS[i + 1]}" && return; }
+  done
+  if [ -n "${CRONHPC_DIR-}" ]; then printf '%s' "$CRONHPC_DIR"
+  elif [ -n "${WORK-}" ]; then printf '%s' "$WORK/cron"
+  else printf '%s' "$HOME/cron"; fi
+}
+
+_cronhpc_reply() { # those of the words behind the first that begin with it
+  local word=$1 each
+  shift
+  for each in "$@"; do
+    case $each in "$word"*) COMPREPLY+=("$each") ;; esac
+  done
+}
+
+_cronhpc_found() { # names of what lies in folders of the cron directory: WORD SUFFIX FOLDER...
+  local word=$1 suffix=$2 dir each name
+  shift 2
+  dir=$(_cronhpc_dir)
+  dir=${dir/#\\~/$HOME}
+  while IFS= read -r each; do
+    name=${each##*/}
+    name=${name%"$suffix"}
+    case $name in "$word"*) COMPREPLY+=("$(printf '%q' "$name")") ;; esac
+  done < <(cd "$dir" 2>/dev/null && find $* -mindepth 1 -maxdepth 1 -name "*$suffix" ! -name '.*' 2>/dev/null | sort)
+}
+
+_cronhpc_files() { # WORD KIND: f for files, d for folders
+  local each
+  while IFS= read -r each; do COMPREPLY+=("$each"); done < <(compgen "-$2" -- "$1")
+}
+
+_cronhpc() {
+  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command='' i
+  COMPREPLY=()
+  for ((i = 1; i < COMP_CWORD; i++)); do
+    case ${COMP_WORDS[i]} in
+      --dir | --backend | --completion) ((i += 1)) ;;
+      -*) ;;
+      *) command=${COMP_WORDS[i]} && break ;;
+    esac
+  done
+  case $before in
+    --dir) _cronhpc_files "$word" d && return ;;
+    --backend) _cronhpc_reply "$word" slurm local && return ;;
+    --completion) _cronhpc_reply "$word" @SHELLS@ && return ;;
+  esac
+  case "$command $before" in
+@VALUES@
+  esac
+  case $command in
+    '')
+      case $word in
+        -*) _cronhpc_reply "$word" --help --version --completion @COMMON@ ;;
+        *) _cronhpc_reply "$word" @COMMANDS@ ;;
+      esac
+      ;;
+@OPTIONS@
+  esac
+}
+complete -F _cronhpc cronhpc
+"""
+_ENTRIES = "_cronhpc_found \"$word\" .slurm 'cron.*'"
+_KINDS = {
+    "entry": _ENTRIES,
+    "kill": "_cronhpc_found \"$word\" '' kill",
+    "pause": f"{_ENTRIES}; _cronhpc_found \"$word\" '' pause",
+    "file": '_cronhpc_files "$word" f',
+    "entry or file": f'{_ENTRIES}; _cronhpc_files "$word" f',
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What one command takes. A kind is "" (anything), "file", "entry", "entry or file", "kill", "pause"."""
+
+    options: Mapping[str, Sequence[str] | str | None]  # None: a flag; else its choices, or a kind
+    positional: str = ""
+    choices: Sequence[str] = ()
+
+
+def render(commands: Mapping[str, Words], common: Sequence[str], shell: str, version: str) -> str:
+    """The text to be read by `shell` (bash or zsh)."""
+    values = [f"    {pattern}) {do} && return ;;" for pattern, do in _values(commands)]
+    options = [line for name, words in commands.items() for line in _command(name, words, common)]
+    filled = {
+        "VERSION": version,
+        "SHELLS": " ".join(SHELLS),
+        "SHELL": shell,
+        "PRELUDE": _ZSH if shell == "zsh" else "",
+        "COMMON": " ".join(common),
+        "COMMANDS": " ".join(commands),
+        "VALUES": "\n".join(values),
+        "OPTIONS": "\n".join(options),
+    }
+    text = _BASH
+    for name, value in filled.items():
+        text = text.replace(f"@{name}@", value)
+    return text
+
+
+def _values(commands: Mapping[str, Words]) -> list[tuple[str, str]]:
+    """For each option with a value: the pattern of "command option", and what completes the value."""
+    rows = []
+    for name, words in commands.items():
+        free = [option for option, value in words.options.items() if value == ""]
+        for option, value in words.options.items():
+            if value and isinstance(value, str):
+                rows.append((f'"{name} {option}"', _KINDS[value]))
+            elif value:
+                rows.append((f'"{name} {option}"', f'_cronhpc_reply "$word" {" ".join(value)}'))
+        if free:
+            rows.append((" | ".join(f'"{name} {option}"' for option in free), "true"))
+    return rows
+
+
+def _command(name: str, words: Words, common: Sequence[str]) -> list[str]:
+    options = " ".join([*words.options, *common, "--help", "--version"])
+    do = _KINDS.get(words.positional, "true")
+    if words.choices:
+        do = f'_cronhpc_reply "$word" {" ".join(words.choices)}' + (f"; {do}" if do != "true" else "")
+    return [
+        f"    {name})",
+        f'      case $word in -*) _cronhpc_reply "$word" {options} ;; *) {do} ;; esac',
+        "      ;;",
+    ]

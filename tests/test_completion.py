@@ -1,0 +1,99 @@
+"""What a shell offers behind `cronhpc`: the printed function, run by a real bash; it knows all that the parsers do."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess  # noqa: TID251 - bash runs what is printed
+from pathlib import Path
+
+import pytest
+
+from cronhpc.cli import parsers
+from cronhpc.cli.commands import UsageError
+from cronhpc.cli.completion import script
+
+PARSERS = parsers()
+
+
+@pytest.fixture(scope="module")
+def printed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("completion") / "cronhpc.bash"
+    path.write_text(script("bash"), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def cron(tmp_path: Path) -> Path:
+    root = tmp_path / "my cron"
+    for name in ("cron.daily/backup.slurm", "cron.d/hub sync.slurm", "cron.d/$(x).slurm", "kill/backup", "kill/train"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch()
+    for name in ("cron.d/.hidden.slurm", "cron.d/README", "cron.d/x.slurm~", "pause/night"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).touch()
+    return root
+
+
+def offered(printed: Path, line: str, cron: Path | None = None, **environ: str) -> list[str]:
+    """What is offered for the last word of `line`, which may be empty."""
+    words = shlex.split(line) + ([""] if line.endswith(" ") else [])
+    code = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _cronhpc; printf "%s\\n" "${COMPREPLY[@]}"'
+    env = {"PATH": "/usr/bin:/bin", "HOME": "/nowhere", **({"CRONHPC_DIR": str(cron)} if cron else {}), **environ}
+    argv = ["bash", "--norc", "-uc", code, "bash", str(printed), *words]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, env=env, cwd=printed.parent)
+    assert done.stderr == ""
+    return done.stdout.split("\n")[:-1] if done.stdout.strip() else []
+
+
+def test_all_commands(printed: Path) -> None:
+    assert offered(printed, "cronhpc ") == list(PARSERS)
+
+
+@pytest.mark.parametrize("name", PARSERS)
+def test_all_options_of_a_command(printed: Path, name: str) -> None:
+    known = {word for action in PARSERS[name]._actions for word in action.option_strings}
+    assert set(offered(printed, f"cronhpc {name} -")) == known - {"-h"}
+
+
+LINES = {
+    "the beginning of a command": ("cronhpc un", ["unkill"]),
+    "no such beginning": ("cronhpc xyz", []),
+    "a command behind options": ("cronhpc --dir /x --json st", ["start", "stop", "status"]),
+    "before the command": ("cronhpc --v", ["--version"]),
+    "choices of an option": ("cronhpc check --format ", ["text", "json", "github"]),
+    "choices of a place": ("cronhpc import s", ["scrontab"]),
+    "a backend": ("cronhpc status --backend l", ["local"]),
+    "a shell": ("cronhpc --completion ", ["bash", "zsh"]),
+    "an option's free value": ("cronhpc kill --reason ", []),
+    "a file": ("cronhpc page --out cronhpc.b", ["cronhpc.bash"]),
+    "entries": ("cronhpc run ", ["\\$\\(x\\)", "backup", "hub\\ sync"]),
+    "the beginning of an entry": ("cronhpc status ba", ["backup"]),
+    "switches that stand": ("cronhpc unkill ", ["backup", "train"]),
+    "what may be resumed": ("cronhpc resume n", ["night"]),
+    "entries or files": ("cronhpc check cronhpc.b", ["cronhpc.bash"]),
+    "nothing": ("cronhpc stop ", []),
+}
+
+
+@pytest.mark.parametrize(("line", "words"), LINES.values(), ids=LINES)
+def test_a_line(printed: Path, cron: Path, line: str, words: list[str]) -> None:
+    assert sorted(offered(printed, line, cron)) == sorted(words)
+
+
+def test_the_cron_directory_is_the_one_that_the_command_would_take(printed: Path, cron: Path) -> None:
+    link = cron.parent / "cron"
+    link.symlink_to(cron)
+    assert offered(printed, f"cronhpc --dir '{cron}' run ba") == ["backup"]
+    assert offered(printed, "cronhpc run ba", WORK=str(cron.parent)) == ["backup"]
+    assert offered(printed, "cronhpc run ba", HOME=str(cron.parent)) == ["backup"]
+    assert offered(printed, "cronhpc run ba") == []
+
+
+def test_zsh_gets_the_same_function() -> None:
+    assert "bashcompinit" in script("zsh")
+    assert script("zsh").partition("_cronhpc_dir")[2] == script("bash").partition("_cronhpc_dir")[2]
+
+
+def test_other_shells_are_refused() -> None:
+    with pytest.raises(UsageError, match="bash and zsh, not 'fish'"):
+        script("fish")
