@@ -10,7 +10,7 @@ import os
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from cronhpc import launch
+from cronhpc import launch, release
 from cronhpc.batch.port import BatchError, Limited, Submission, Unreachable
 from cronhpc.batch.process import elapsed
 from cronhpc.core import model
@@ -43,7 +43,7 @@ class Actor:
         self.limited = ""  # the site's limit that was met: nothing more is submitted in this tick
         self.not_cancelled: set[Key] = set()
         self.emptied: set[str] = set()  # arrays whose pending tasks were cancelled in this tick
-        self.recorded: list[launch.Recorded] = []  # held jobs that wait for the one release
+        self.recorded: list[release.Recorded] = []  # held jobs that wait for the one release
         self.link_refused = ""
         self.until = elapsed() + _PATIENCE
 
@@ -56,7 +56,7 @@ class Actor:
             (model.Adopt, self._each(self._adopt, asks=False)),
             (model.Settle, self._each(self._settle, asks=False)),
             (model.Submit, lambda rows: launch.submit_all(self, [r for r in rows if isinstance(r, model.Submit)])),
-            (model.Release, lambda rows: launch.release_all(self, [r for r in rows if isinstance(r, model.Release)])),
+            (model.Release, lambda rows: release.release_all(self, [r for r in rows if isinstance(r, model.Release)])),
             (model.Hold, self._each(self._hold)),
             (model.Free, self._each(self._free)),
         )
@@ -65,7 +65,7 @@ class Actor:
             rows = [d for d in plan.decisions if isinstance(d, kind)]
             if rows:
                 step(rows)
-        launch.release_recorded(self)
+        release.release_recorded(self)
         done = {id(outcome.decision) for outcome in self.outcomes}
         self.outcomes += [Outcome(d, Done.OK) for d in plan.decisions if id(d) not in done]
         return tuple(self.outcomes)
@@ -221,7 +221,7 @@ class Actor:
         if not self.claims.exists(settle.key):
             return "it was settled meanwhile"
         job_id = self.claims.job_id(settle.key)
-        ending = launch.with_log(self.world, settle.key, settle.ending, job_id)
+        ending = release.with_log(self.world, settle.key, settle.ending, job_id)
         self.claims.settle(settle.key, settle.name, ending, job_id, now=self.world.now, retry_at=settle.retry_at)
         return None
 

@@ -7,8 +7,7 @@ worst a held job with a token, and the next tick knows what to do with it (core/
 from __future__ import annotations
 
 import os
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +19,6 @@ from cronhpc.core.model import (
     Ending,
     EntryState,
     Reason,
-    Release,
     Result,
     Submit,
     entry_id,
@@ -28,7 +26,7 @@ from cronhpc.core.model import (
     token,
 )
 from cronhpc.core.slots import FUTURE
-from cronhpc.core.stop import switch_on
+from cronhpc.release import Recorded, cancel_held, disk_words, settle, with_log
 from cronhpc.store import memory as store_memory
 from cronhpc.store.files import read_bytes, replace_file
 from cronhpc.store.stubs import end_file, recorded
@@ -37,17 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cronhpc.act import Actor
-    from cronhpc.core.model import Entry, Key, World
-
-
-@dataclass(slots=True)
-class Recorded:
-    """A held job whose id is on disk: it waits for the one release."""
-
-    decision: Submit | Release
-    key: Key
-    job_id: str
-    state: ClaimState
+    from cronhpc.core.model import Entry, Key
 
 
 def submit_all(actor: Actor, rows: Sequence[Submit]) -> None:
@@ -134,7 +122,7 @@ def _claimed(actor: Actor, rows: list[Submit]) -> list[Submit]:
         return _in_time(actor, mine)
     except OSError as error:  # the claims stand, and the next tick goes on from there
         for row in mine:
-            actor.note(row, Done.PASSING, f"claimed, and not submitted: {_disk(error)}")
+            actor.note(row, Done.PASSING, f"claimed, and not submitted: {disk_words(error)}")
         return []
 
 
@@ -143,12 +131,8 @@ def _made(actor: Actor, row: Submit) -> bool | None:
     try:
         return actor.claims.make(row.key, row.entry.name, actor.by, actor.world.now)
     except OSError as error:
-        actor.note(row, Done.PASSING, f"it could not be claimed: {_disk(error)}")
+        actor.note(row, Done.PASSING, f"it could not be claimed: {disk_words(error)}")
         return None
-
-
-def _disk(error: OSError) -> str:
-    return f"{error.filename or 'state/claims'}: {error.strerror}"
 
 
 def _in_time(actor: Actor, mine: list[Submit]) -> list[Submit]:
@@ -280,28 +264,15 @@ def _note_answer(actor: Actor, row: Submit, answer: str | BatchError) -> None:
         _replaced(actor, row)
     elif isinstance(answer, Refused):
         ending = Ending(Result.REFUSED, detail=answer.text)
-        _settle(actor, row.key, row.entry.name, ending)
+        settle(actor, row.key, row.entry.name, ending)
         actor.note(row, Done.FAILED, answer.text)
     elif isinstance(answer, Twin):
-        _cancel_twin(actor, answer.text)
+        cancel_held(actor, answer.text)
         actor.note(row, Done.REFUSED, f"another tick submitted it as well; job {answer.text} is cancelled, still held")
     elif isinstance(answer, Limited):
         actor.note(row, Done.PASSING, f"{answer.text} (no more tries in this tick)")
     else:
         actor.note(row, Done.PASSING, answer.text)
-
-
-def _cancel_twin(actor: Actor, job_id: str) -> None:
-    try:
-        actor.site.batch.cancel([job_id])
-    except BatchError as error:
-        actor.failed(error)  # still held: the next tick cancels it
-
-
-def _settle(actor: Actor, key: Key, name: str, ending: Ending, job_id: str | None = None) -> None:
-    """Write an end down; where the disk refuses, the next tick finds out by itself."""
-    with suppress(OSError):
-        actor.claims.settle(key, name, ending, job_id, now=actor.world.now)
 
 
 def _replaced(actor: Actor, row: Submit) -> None:
@@ -310,123 +281,4 @@ def _replaced(actor: Actor, row: Submit) -> None:
         if claim.job_id in row.replaces and claim.ending is None:
             ending = Ending(Result.KILLED, detail=f"replaced by the slot {slot_text(row.key.slot)}")
             ending = with_log(actor.world, claim.key, ending, claim.job_id)
-            _settle(actor, claim.key, claim.name, ending, claim.job_id)
-
-
-# --- the release ---------------------------------------------------------------------------------------------------
-
-
-def release_all(actor: Actor, rows: Sequence[Release]) -> None:
-    """Attempts that an earlier tick left recorded, or whose release it may have sent."""
-    states = {claim.key: claim.state for claim in actor.world.claims}
-    for row in rows:
-        state = states.get(row.key, ClaimState.SUBMITTED)
-        if state is ClaimState.CLAIMED:  # just adopted
-            state = ClaimState.SUBMITTED
-        if not row.marked:
-            actor.recorded.append(Recorded(row, row.key, row.job_id, state))
-            continue
-        try:
-            if state is ClaimState.SUBMITTED:
-                actor.claims.step(row.key, ClaimState.RELEASING)
-            actor.claims.step(row.key, ClaimState.RELEASED)
-        except OSError as error:
-            actor.note(row, Done.PASSING, f"it was released already; {_disk(error)}", row.job_id)
-        else:
-            actor.note(row, Done.OK, "it was released already", row.job_id)
-
-
-def release_recorded(actor: Actor) -> None:
-    """One release for all whose ids are on disk, after a last look at the switches and at the disk."""
-    ready = _not_stopped(actor, actor.recorded)
-    try:
-        gone = actor.claims.gone_their_way(each.key for each in ready if each.state is ClaimState.SUBMITTED)
-        sending = [each for each in ready if _releasing(actor, each, gone)]
-        if sending:
-            actor.claims.sync()
-    except OSError as error:
-        _unreleased(actor, ready, f"is held: {_disk(error)}")
-    else:
-        _send(actor, sending)
-
-
-def _releasing(actor: Actor, each: Recorded, gone: set[Key]) -> bool:
-    """Note that the release may be sent; False where another has gone further. Raises OSError."""
-    if each.key in gone:
-        _cancel_twin(actor, each.job_id)
-        why = f"it was settled meanwhile; job {each.job_id} is cancelled, still held"
-    elif each.state is ClaimState.SUBMITTED and not actor.claims.step(each.key, ClaimState.RELEASING):
-        why = "another tick has released it"
-    elif actor.claims.job_id(each.key) != each.job_id:
-        why = f"another job than {each.job_id} is recorded for it"
-    else:
-        return True
-    actor.note(each.decision, Done.REFUSED, why)
-    return False
-
-
-def _unreleased(actor: Actor, rows: Sequence[Recorded], why: str) -> None:
-    noted = {id(outcome.decision) for outcome in actor.outcomes}
-    for each in rows:
-        if id(each.decision) not in noted:
-            actor.note(each.decision, Done.PASSING, f"job {each.job_id} {why}", each.job_id)
-
-
-def _send(actor: Actor, sending: list[Recorded]) -> None:
-    held_on_purpose = {e.name for e in actor.world.known().values() if e.holds_itself}
-    names = {claim.key: claim.name for claim in actor.world.claims}
-    ids = []
-    for each in sending:
-        name = each.decision.entry.name if isinstance(each.decision, Submit) else names.get(each.key, "")
-        if name not in held_on_purpose:
-            ids.append(each.job_id)
-    if ids and actor.away and not actor.has_time_for_one:
-        _unreleased(actor, sending, f"is held: {actor.away}")
-        return
-    try:
-        if ids:
-            actor.site.batch.release(ids)
-    except BatchError as error:
-        actor.failed(error)
-        _unreleased(actor, sending, f"is held; its release failed: {error.text}")
-        return
-    for each in sending:
-        with suppress(OSError):  # the next tick sees that it is released, and marks it
-            actor.claims.step(each.key, ClaimState.RELEASED)
-        actor.note(each.decision, Done.OK, job_id=each.job_id)
-
-
-def _not_stopped(actor: Actor, recorded: list[Recorded]) -> list[Recorded]:
-    """A switch set while we submitted: what it covers is cancelled, still held."""
-    from cronhpc.read import switches_now
-
-    if not recorded:
-        return []
-    world = replace(actor.world, **switches_now(actor.site, actor.world.now))
-    entries = world.known()
-    ready = []
-    for each in recorded:
-        entry = entries.get(each.key.entry)
-        switch = switch_on(world, entry) if entry is not None else None
-        if switch is None and not world.switches_unknown:
-            ready.append(each)
-            continue
-        why = switch.said if switch else f"{world.switches_unknown[0]} cannot be read"
-        if switch is not None and each.state is ClaimState.SUBMITTED:
-            _cancel_twin(actor, each.job_id)
-            name = entry.name if entry else ""
-            ending = Ending(Result.STOPPED, detail=why)
-            _settle(actor, each.key, name, ending, each.job_id)
-        actor.note(each.decision, Done.REFUSED, f"{why}: job {each.job_id} stays unreleased", each.job_id)
-    return ready
-
-
-def with_log(world: World, key: Key, ending: Ending, job_id: str | None) -> Ending:
-    """`ending` with its log's path, relative to the cron directory, where cronhpc named the log."""
-    if not job_id or ending.log:
-        return ending
-    entry = world.known().get(key.entry)
-    if entry is not None and not entry.output:
-        return ending
-    tail = f"{job_id}_*" if entry is not None and entry.array else job_id
-    return replace(ending, log=f"log/{key.entry}/{slot_text(key.slot)}-{tail}.out")
+            settle(actor, claim.key, claim.name, ending, claim.job_id)

@@ -17,7 +17,7 @@ from cronhpc.core.model import FAILURES, ClaimState, Done, EntryState, Key, Prob
 from cronhpc.core.outcome import counted
 from cronhpc.core.slots import FUTURE
 from cronhpc.core.struck import Strikes
-from cronhpc.launch import with_log
+from cronhpc.release import with_log
 from cronhpc.store import full_disk, history, scheduler
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims

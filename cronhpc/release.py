@@ -1,0 +1,158 @@
+"""The second half of the two phases: one release for all whose ids are on disk, and what stands against it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from cronhpc.batch.port import BatchError
+from cronhpc.core.model import ClaimState, Done, Ending, Result, slot_text
+from cronhpc.core.stop import switch_on
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cronhpc.act import Actor
+    from cronhpc.core.model import Key, Release, Submit, World
+
+
+@dataclass(slots=True)
+class Recorded:
+    """A held job whose id is on disk: it waits for the one release."""
+
+    decision: Submit | Release
+    key: Key
+    job_id: str
+    state: ClaimState
+
+
+def release_all(actor: Actor, rows: Sequence[Release]) -> None:
+    """Attempts that an earlier tick left recorded, or whose release it may have sent."""
+    states = {claim.key: claim.state for claim in actor.world.claims}
+    for row in rows:
+        state = states.get(row.key, ClaimState.SUBMITTED)
+        if state is ClaimState.CLAIMED:  # just adopted
+            state = ClaimState.SUBMITTED
+        if not row.marked:
+            actor.recorded.append(Recorded(row, row.key, row.job_id, state))
+            continue
+        try:
+            if state is ClaimState.SUBMITTED:
+                actor.claims.step(row.key, ClaimState.RELEASING)
+            actor.claims.step(row.key, ClaimState.RELEASED)
+        except OSError as error:
+            actor.note(row, Done.PASSING, f"it was released already; {disk_words(error)}", row.job_id)
+        else:
+            actor.note(row, Done.OK, "it was released already", row.job_id)
+
+
+def release_recorded(actor: Actor) -> None:
+    """One release for all whose ids are on disk, after a last look at the switches and at the disk."""
+    ready = _not_stopped(actor, actor.recorded)
+    try:
+        gone = actor.claims.gone_their_way(each.key for each in ready if each.state is ClaimState.SUBMITTED)
+        sending = [each for each in ready if _releasing(actor, each, gone)]
+        if sending:
+            actor.claims.sync()
+    except OSError as error:
+        _unreleased(actor, ready, f"is held: {disk_words(error)}")
+    else:
+        _send(actor, sending)
+
+
+def _releasing(actor: Actor, each: Recorded, gone: set[Key]) -> bool:
+    """Note that the release may be sent; False where another has gone further. Raises OSError."""
+    if each.key in gone:
+        cancel_held(actor, each.job_id)
+        why = f"it was settled meanwhile; job {each.job_id} is cancelled, still held"
+    elif each.state is ClaimState.SUBMITTED and not actor.claims.step(each.key, ClaimState.RELEASING):
+        why = "another tick has released it"
+    elif actor.claims.job_id(each.key) != each.job_id:
+        why = f"another job than {each.job_id} is recorded for it"
+    else:
+        return True
+    actor.note(each.decision, Done.REFUSED, why)
+    return False
+
+
+def _unreleased(actor: Actor, rows: Sequence[Recorded], why: str) -> None:
+    noted = {id(outcome.decision) for outcome in actor.outcomes}
+    for each in rows:
+        if id(each.decision) not in noted:
+            actor.note(each.decision, Done.PASSING, f"job {each.job_id} {why}", each.job_id)
+
+
+def _send(actor: Actor, sending: list[Recorded]) -> None:
+    held_on_purpose = {name for name, entry in actor.world.known().items() if entry.holds_itself}
+    ids = [each.job_id for each in sending if each.key.entry not in held_on_purpose]
+    if ids and actor.away and not actor.has_time_for_one:
+        _unreleased(actor, sending, f"is held: {actor.away}")
+        return
+    try:
+        if ids:
+            actor.site.batch.release(ids)
+    except BatchError as error:
+        actor.failed(error)
+        _unreleased(actor, sending, f"is held; its release failed: {error.text}")
+        return
+    for each in sending:
+        with suppress(OSError):  # the next tick sees that it is released, and marks it
+            actor.claims.step(each.key, ClaimState.RELEASED)
+        actor.note(each.decision, Done.OK, job_id=each.job_id)
+
+
+def _not_stopped(actor: Actor, recorded: list[Recorded]) -> list[Recorded]:
+    """A switch set while we submitted: what it covers is cancelled, still held."""
+    from cronhpc.read import switches_now
+
+    if not recorded:
+        return []
+    world = replace(actor.world, **switches_now(actor.site, actor.world.now))
+    entries = world.known()
+    ready = []
+    for each in recorded:
+        entry = entries.get(each.key.entry)
+        switch = switch_on(world, entry) if entry is not None else None
+        if switch is None and not world.switches_unknown:
+            ready.append(each)
+            continue
+        why = switch.said if switch else f"{world.switches_unknown[0]} cannot be read"
+        if switch is not None and each.state is ClaimState.SUBMITTED and cancel_held(actor, each.job_id):
+            name = entry.name if entry else ""
+            ending = Ending(Result.STOPPED, detail=why)
+            settle(actor, each.key, name, ending, each.job_id)
+        actor.note(each.decision, Done.REFUSED, f"{why}: job {each.job_id} stays unreleased", each.job_id)
+    return ready
+
+
+def cancel_held(actor: Actor, job_id: str) -> bool:
+    """Cancel a job of ours that is held; False: it stays so, and the next tick cancels it."""
+    try:
+        actor.site.batch.cancel([job_id])
+    except BatchError as error:
+        actor.failed(error)
+        return False
+    return True
+
+
+def settle(actor: Actor, key: Key, name: str, ending: Ending, job_id: str | None = None) -> None:
+    """Write an end down; where the disk refuses, the next tick finds out by itself."""
+    with suppress(OSError):
+        actor.claims.settle(key, name, ending, job_id, now=actor.world.now)
+
+
+def disk_words(error: OSError) -> str:
+    """What the disk refused, and where."""
+    return f"{error.filename or 'state/claims'}: {error.strerror}"
+
+
+def with_log(world: World, key: Key, ending: Ending, job_id: str | None) -> Ending:
+    """`ending` with its log's path, relative to the cron directory, where cronhpc named the log."""
+    if not job_id or ending.log:
+        return ending
+    entry = world.known().get(key.entry)
+    if entry is not None and not entry.output:
+        return ending
+    tail = f"{job_id}_*" if entry is not None and entry.array else job_id
+    return replace(ending, log=f"log/{key.entry}/{slot_text(key.slot)}-{tail}.out")
