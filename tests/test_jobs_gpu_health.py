@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from tests.ready_made_jobs import Ended, environment, filled_in, run, stand_in
 
 # Answers as the real one: rows of the fields asked for, "[N/A]" for what a card has not, and a refusal of the whole
 # question, on stdout with exit code 2, where a field is unknown.
-NVIDIA_SMI = """#!/usr/bin/env python3
+NVIDIA_SMI = """#!{python} -ISs
 import json, sys
 says = json.load(open({says!r}))
 if says.get("fails"):
@@ -48,14 +50,12 @@ class Node:
 
     def __init__(self, place: Path) -> None:
         self.place = place
-        stand_in(place, "nvidia-smi", NVIDIA_SMI.format(says=str(place / "says.json")))
+        stand_in(place, "nvidia-smi", NVIDIA_SMI.format(python=sys.executable, says=str(place / "says.json")))
         stand_in(place, "scontrol", 'echo "[${*:3}]"')
         self.kernel("")
         self.cards(CARD)
 
     def cards(self, *cards: dict[str, str], apps: tuple[str, ...] = (), fails: str = "") -> None:
-        import json
-
         says = {"gpu": cards, "compute-apps": [{"gpu_uuid": uuid, "pid": "7"} for uuid in apps], "fails": fails}
         (self.place / "says.json").write_text(json.dumps(says), encoding="utf-8")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -16,7 +17,7 @@ NOW = 1795784840.0
 TOKEN = "hf_" + "a" * 30  # made up; split, so that no scanner takes it for one
 
 # hf upload REPO LOCAL_PATH PATH_IN_REPO --repo-type=T --commit-message=M; it follows links to files, as pathlib does.
-HF = """#!/usr/bin/env python3
+HF = """#!{python} -ISs
 import os, pathlib, shutil, sys
 verb, repo, local, inside, *options = sys.argv[1:]
 assert verb == "upload" and "/" in repo and "://" not in repo, sys.argv
@@ -44,7 +45,7 @@ def old(path: Path, minutes: float = 60) -> None:
 @pytest.fixture
 def place(tmp_path: Path) -> Path:
     (tmp_path / "hub").mkdir()
-    stand_in(tmp_path, "hf", HF.format(hub=str(tmp_path / "hub")))
+    stand_in(tmp_path, "hf", HF.format(python=sys.executable, hub=str(tmp_path / "hub")))
     logs = tmp_path / "logs"
     for name in ("a.jsonl", "deep/[b] é.jsonl", "c.bin"):
         path = logs / name
