@@ -1,0 +1,154 @@
+"""An upgrade keeps state/: each format that was ever written is read, as it lies in tests/data; a newer one is refused.
+
+A change of format adds a folder there, and a row to VERSIONS: it is never written anew.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cronhpc import setup
+from cronhpc.core.model import ClaimState, Job, Key, Queue, Result, StateError, Submit, UseUp
+from cronhpc.core.plan import plan
+from cronhpc.read import Site, open_site, read_world
+from cronhpc.store import history, trains
+from cronhpc.store.memory import load_cache
+from cronhpc.store.stubs import end_of
+
+DATA = Path(__file__).parent / "data"
+VERSIONS = [1]
+NOW = 1795831980  # 2026-11-28 02:13 UTC: its last tick was two minutes ago
+SCRIPT = "#!/bin/bash\n#CRON */5 * * * * --suspend-after=3\ntrue\n"
+RUNNING = Job("11", "RUNNING", "backup.slurm", "cronhpc=cc72a7/backup@20261128T0210Z.1")
+VERSIONED = ["entries.json", "environment.json", "logs.json", "trains/train.json"]
+
+
+class OneJob:
+    """The queue of that moment; anything else that is asked fails the test."""
+
+    name = "slurm"
+
+    def queue(self) -> Queue:
+        return Queue((RUNNING,))
+
+
+@pytest.fixture(params=VERSIONS)
+def root(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    made = tmp_path / "cron"
+    setup.init(made, {"backend": "local"})
+    shutil.rmtree(made / "state")
+    shutil.copytree(DATA / f"state-v{request.param}", made / "state", copy_function=shutil.copyfile)
+    for folder, _, _ in os.walk(made / "state"):
+        Path(folder).chmod(0o700)
+    shutil.copyfile(made / "state" / "id", made / "scheduler" / "id")
+    for name in ("backup", "sync"):
+        (made / "cron.d" / f"{name}.slurm").write_text(SCRIPT, encoding="utf-8")
+        (made / "cron.d" / f"{name}.slurm").chmod(0o644)
+    return made
+
+
+def opened(root: Path) -> Site:
+    site = open_site(str(root), None, {"PATH": "/usr/bin:/bin", "HOME": "/home/alice", "TZ": "UTC"})
+    return replace(site, batch=OneJob())  # type: ignore[arg-type]  # no more than is asked here
+
+
+def test_what_was_remembered_is_known(root: Path) -> None:
+    reading = read_world(opened(root), NOW)
+    world = reading.world
+    assert world.directory_id == "cc72a7"
+    assert {name: state.watermark for name, state in world.states.items()} == dict.fromkeys(
+        ("backup", "sync"), 1795831800
+    )
+    assert (world.states["sync"].suspended, world.states["sync"].failures) == (1795830962, 4)
+    assert (world.states["backup"].successes, world.last_tick) == (6, 1795831862)
+    assert reading.memory.meta["alerts"].keys() == {"suspended sync"}
+
+
+def test_no_slot_that_ran_runs_again(root: Path) -> None:
+    decisions = plan(read_world(opened(root), NOW).world).decisions
+    assert not [each for each in decisions if isinstance(each, Submit)]
+    assert not [each for each in decisions if isinstance(each, UseUp)]
+
+
+def test_attempts_stand_where_they_stood(root: Path) -> None:
+    claims = {claim.key: claim for claim in read_world(opened(root), NOW).world.claims}
+    assert {str(key): claim.state for key, claim in claims.items()} == {
+        "backup@20261128T0205Z.1": ClaimState.SETTLED,
+        "backup@20261128T0210Z.1": ClaimState.RELEASED,
+        "sync@20261128T0155Z.1": ClaimState.SETTLED,
+    }
+    assert claims[Key("backup", 1795831800)].job_id == "11"
+
+
+def test_trains_go_on(root: Path) -> None:
+    (train,) = read_world(opened(root), NOW).world.trains
+    assert (train.entry.name, train.runs, train.entry.arguments) == (
+        "train",
+        2,
+        ("/home/alice/train.slurm", "--seed", "1"),
+    )
+    known = trains.load(root / "state", "train")
+    assert known is not None
+    assert (known.next_slot, known.ran) == (1795831900, [["900", "ok", 1795820000, 1795825000]])
+
+
+def test_the_past_and_the_environment_are_kept(root: Path) -> None:
+    rows = list(history.rows(root / "state" / "history"))
+    assert [row["result"] for row in rows].count("failed") == 4
+    assert opened(root).environment == {"PATH": "/usr/bin:/bin", "HOME": "/home/alice", "LANG": "C.UTF-8"}
+    end = end_of(root / "state", Key("backup", 1795831200))
+    assert end is not None
+    assert (end.result, end.node) == (Result.OK, "cpu1")
+
+
+def test_settings_that_an_older_version_parsed_are_parsed_again(root: Path) -> None:
+    assert opened(root).parsed == ["settings"]
+
+
+def newer(path: Path) -> None:
+    value: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**value, "version": 99}), encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", ["entries.json", "environment.json"])
+def test_state_of_a_newer_cronhpc_is_refused_and_left_as_it_is(root: Path, name: str) -> None:
+    path = root / "state" / name
+    newer(path)
+    before = path.read_bytes()
+    with pytest.raises(StateError) as error:
+        read_world(opened(root), NOW)
+    assert str(error.value) == (
+        f"{path}: written by a newer cronhpc (format 99, this one knows 1). "
+        "Use that version, or move the state/ folder away to start afresh."
+    )
+    assert path.read_bytes() == before
+
+
+def test_a_newer_record_of_a_train_is_refused(root: Path) -> None:
+    newer(root / "state" / "trains" / "train.json")
+    with pytest.raises(StateError, match="format 99"):
+        trains.load(root / "state", "train")
+
+
+def test_a_newer_cache_is_made_anew(root: Path) -> None:
+    newer(root / "state" / "cache.json")
+    assert load_cache(root / "state" / "cache.json") == {}
+    assert read_world(opened(root), NOW).world.entries
+
+
+@pytest.mark.parametrize("name", VERSIONED)
+@pytest.mark.parametrize("left", [0, 20])
+def test_a_file_that_was_cut_off_is_as_none_and_nothing_runs_twice(root: Path, name: str, left: int) -> None:
+    path = root / "state" / name
+    path.write_bytes(path.read_bytes()[:left])
+    ran = {row["key"] for row in history.rows(root / "state" / "history") if row["what"] == "run"}
+    ran |= {path.name.removesuffix(".run") for path in (root / "state" / "claims").iterdir()}
+    decisions = plan(read_world(opened(root), NOW).world).decisions
+    assert not [each for each in decisions if isinstance(each, Submit) and str(each.key) in ran]
