@@ -2,7 +2,9 @@
 
 It is a file made by link(2) that names its holder. It is stale when its holder is known to be gone: its job by the
 batch system's word, its process where it can be looked at. No clock says so: a stopped process would be taken for dead,
-which the claims survive, and a slow one for dead as well, which helps nobody.
+which the claims survive, and a slow one for dead as well, which helps nobody. But for one case: of a process on another
+machine and outside of any job nobody can tell (that machine was started anew, say), and it must not be waited for
+for ever; it counts as gone once its lease is far older than any tick takes.
 """
 
 from __future__ import annotations
@@ -18,6 +20,9 @@ from cronhpc.store.files import create_once, read_bytes
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+
+_FORSAKEN = 900  # seconds; a tick ends within minutes
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +69,7 @@ def take(path: Path, me: Holder, job_gone: Callable[[str], bool]) -> Holder | No
         holder = read(path)
         if holder is None:
             continue  # gone again, or being made: look once more
-        if not is_gone(holder, me.host, job_gone):
+        if not is_gone(holder, me, job_gone) and not _forsaken(path, holder, me):
             return holder
         _break(path, holder)
     return read(path)
@@ -74,17 +79,32 @@ def read(path: Path) -> Holder | None:
     """Who holds it, or None."""
     data = read_bytes(path)
     try:
-        return Holder(**json.loads(data)) if data else None
+        return None if data is None else Holder(**json.loads(data))
     except (ValueError, TypeError):
         return Holder("an unknown machine", 0, "", "")
 
 
-def is_gone(holder: Holder, host: str, job_gone: Callable[[str], bool]) -> bool:
+def is_gone(holder: Holder, me: Holder, job_gone: Callable[[str], bool]) -> bool:
     """Whether the holder is known to have ended."""
-    if holder.host == host and holder.pid:
+    if holder.host == me.host and holder.pid:
         state, _, born = process_born(holder.pid).partition(" ")
         return born != holder.born or state in {"Z", "X"}
+    if holder.job_id and holder.job_id == me.job_id:
+        return holder.restarts != me.restarts  # the same job, requeued: we are its next life
     return bool(holder.job_id) and job_gone(holder.job_id)
+
+
+def _forsaken(path: Path, holder: Holder, me: Holder) -> bool:
+    """Whether nobody can tell of the holder, and its lease is old by the file system's own clock.
+
+    That clock has just stamped the folder: `create_once` made a temporary file in it.
+    """
+    if holder.job_id or holder.host == me.host:
+        return False
+    try:
+        return os.stat(path.parent).st_mtime - os.stat(path).st_mtime > _FORSAKEN
+    except FileNotFoundError:
+        return True
 
 
 def is_stalled(holder: Holder, host: str) -> bool:

@@ -1,0 +1,77 @@
+"""Who holds the lease, and when nobody does."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import pytest
+
+from cronhpc.store import lease
+from cronhpc.store.lease import Holder
+
+ME = lease.myself("here", "", "")
+EARLIER = Holder("here", ME.pid, ME.born, "t1")
+
+
+def held(folder: Path, holder: Holder, *, seconds_ago: int = 0) -> Path:
+    path = folder / "lease"
+    path.write_text(json.dumps(asdict(holder)), encoding="utf-8")
+    stamp = path.stat().st_mtime - seconds_ago
+    os.utime(path, (stamp, stamp))
+    return path
+
+
+def test_the_first_one_has_it_and_gives_it_back(tmp_path: Path) -> None:
+    path = tmp_path / "lease"
+    assert lease.take(path, ME, lambda _: False) is None
+    other = lease.myself("here", "", "")
+    found = lease.take(path, other, lambda _: True)
+    assert found == ME
+    lease.give_back(path, other)
+    assert path.exists()
+    lease.give_back(path, ME)
+    assert list(tmp_path.iterdir()) == []
+
+
+ELSEWHERE = Holder("there", 77, "1", "t1")
+IN_A_JOB = replace(ELSEWHERE, job_id="12", restarts="0")
+HOUR = 3600
+
+SITUATIONS: dict[str, tuple[Holder, Holder, bool, int, bool]] = {
+    # holder, me, what the batch system says of its job's end, seconds ago, whether it is mine now
+    "a process of this machine that has ended": (Holder("here", 2**22 + 1, "1", "t1"), ME, False, 0, True),
+    "a process of this machine whose number is another's by now": (
+        replace(EARLIER, born="1"),
+        ME,
+        False,
+        0,
+        True,
+    ),
+    "this very process": (EARLIER, ME, True, HOUR, False),
+    "a job that runs on another machine, however old": (IN_A_JOB, ME, False, HOUR, False),
+    "a job of another machine that has ended": (IN_A_JOB, ME, True, 0, True),
+    "our own job's life before it was requeued": (IN_A_JOB, replace(ME, job_id="12", restarts="1"), False, 0, True),
+    "our own job on another of its machines": (IN_A_JOB, replace(ME, job_id="12", restarts="0"), False, HOUR, False),
+    "a process of another machine, a minute ago": (ELSEWHERE, ME, True, 60, False),
+    "a process of another machine, an hour ago": (ELSEWHERE, ME, False, HOUR, True),
+}
+
+
+@pytest.mark.parametrize(("holder", "me", "gone", "ago", "mine"), SITUATIONS.values(), ids=SITUATIONS)
+def test_the_lease_is_held_by(tmp_path: Path, holder: Holder, me: Holder, gone: bool, ago: int, mine: bool) -> None:  # noqa: FBT001, PLR0917 - a table's columns
+    path = held(tmp_path, holder, seconds_ago=ago)
+    found = lease.take(path, me, lambda _: gone)
+    assert found == (None if mine else holder)
+    assert lease.read(path) == (me if mine else holder)
+    assert [each.name for each in tmp_path.iterdir()] == ["lease"]
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"host": 1}', "[]"], ids=["empty", "torn", "of another form", "a list"])
+def test_a_lease_that_cannot_be_read_stops_nobody_for_ever(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "lease"
+    path.write_text(text, encoding="utf-8")
+    os.utime(path, (1, 1))
+    assert lease.take(path, ME, lambda _: False) is None
