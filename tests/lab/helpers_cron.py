@@ -9,7 +9,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
@@ -41,6 +41,7 @@ class Cron:
     root: Path
     slot: int
     user: str | None = None
+    strike_at: int = 10  # seconds after the slot: when the tick comes that a fault strikes
 
     @property
     def id(self) -> str:
@@ -154,16 +155,22 @@ def give_a_past(cron: Cron) -> None:
     claims.settle(second, "b", Ending(Result.OK, 0), "4000001", now=day)
 
 
-def judge(
-    cron: Cron, queue: list[dict[str, str]], times: Mapping[str, int] | None = None, results: frozenset[str] = OK
-) -> list[str]:
+@dataclass(frozen=True)
+class Expected:
+    """What must have happened: how often each entry's script ran, how it ended, how many rows history has of it."""
+
+    runs: Mapping[str, int] = field(default_factory=lambda: dict.fromkeys("abc", 1))
+    results: frozenset[str] = OK
+    rows: int = 1
+
+
+def judge(cron: Cron, queue: list[dict[str, str]], expected: Expected | None = None) -> list[str]:
     """What is wrong with a directory after its faults and its clean ticks; [] if nothing is.
 
-    Every slot has run exactly once (`times`: how often by entry), and history says so; one successor, one spare; no
-    held job of ours, no claim but the newest settled, nothing else left in state/.
+    Every slot has run exactly once, and history says so; one successor, one spare; no held job of ours, no claim but
+    the newest settled, nothing else left in state/.
     """
-    times = times or dict.fromkeys("abc", 1)
-    return [*_judge_runs(cron, times, results), *_judge_queue(cron, queue), *_judge_state(cron)]
+    return [*_judge_runs(cron, expected or Expected()), *_judge_queue(cron, queue), *_judge_state(cron)]
 
 
 def judge_after(cron: Cron) -> list[str]:
@@ -171,15 +178,15 @@ def judge_after(cron: Cron) -> list[str]:
     return [*_judge_queue(cron, cron.lab.squeue()), *_judge_state(cron)]
 
 
-def _judge_runs(cron: Cron, times: Mapping[str, int], results: frozenset[str]) -> Iterable[str]:
+def _judge_runs(cron: Cron, expected: Expected) -> Iterable[str]:
     ran = {name: len(slots) for name, slots in cron.ran().items()}
-    if ran != dict(times):
+    if ran != dict(expected.runs):
         yield f"runs: {ran}"
     told = [row for row in cron.rows() if row["slot"] == cron.slot and row.get("what") == "run"]
     told = [row for row in told if row["result"] != "lost"]
-    found = Counter(str(row["entry"]) for row in told if row["result"] in results)
-    if found != dict.fromkeys(times, 1) or len(told) != len(times):
-        yield f"history: {[(row['entry'], row['result'], row.get('detail')) for row in told]}"
+    found = Counter(str(row["entry"]) for row in told if row["result"] in expected.results)
+    if found != dict.fromkeys(expected.runs, 1) or len(told) != len(expected.runs) * expected.rows:
+        yield f"history: {[(row['entry'], row['attempt'], row['result'], row.get('detail')) for row in told]}"
 
 
 def _judge_queue(cron: Cron, queue: list[dict[str, str]]) -> Iterable[str]:

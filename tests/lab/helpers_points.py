@@ -24,7 +24,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.conftest import Lab
-from tests.lab.helpers_cron import Cron, finish, judge
+from tests.lab.helpers_cron import Cron, Expected, finish, judge
 
 # What changes files or processes. Reads are no points: nothing differs on either side of them.
 STATE = "write,pwrite64,fsync,fdatasync,rename,renameat,renameat2,link,linkat,unlink,unlinkat,mkdir,mkdirat,rmdir,chmod"
@@ -70,7 +70,7 @@ class Hit:
     said: str
 
 
-def strike(cron: Cron, point: Point, after: int = 10) -> Hit:
+def strike(cron: Cron, point: Point, after: int) -> Hit:
     """Run one tick with the fault; never raises for what the fault does to it."""
     environment = {**cron.lab.env, "DRIVE_QUIET": "1"}
     argv = cron.argv("tick", cron.slot + after)
@@ -124,12 +124,12 @@ def _struck(log: Path, point: Point) -> str:
     return calls[-1] if calls else ""
 
 
-def points_of_a_tick(cron: Cron, fault: str, calls: str, after: int = 10) -> list[Point]:
+def points_of_a_tick(cron: Cron, fault: str, calls: str) -> list[Point]:
     """Every one of `calls` that an undisturbed tick makes, in order, as points; of openat those that create a file.
 
     Of several looks in a row at whether a child has ended the first is a point: nothing changes between them.
     """
-    lines = _calls_of_a_tick(cron, calls, after)
+    lines = _calls_of_a_tick(cron, calls)
     counts: Counter[str] = Counter()
     points: list[Point] = []
     before = ""
@@ -141,11 +141,11 @@ def points_of_a_tick(cron: Cron, fault: str, calls: str, after: int = 10) -> lis
     return points
 
 
-def _calls_of_a_tick(cron: Cron, calls: str, after: int) -> list[tuple[str, str]]:
+def _calls_of_a_tick(cron: Cron, calls: str) -> list[tuple[str, str]]:
     log = cron.root.parent / "strace.log"
     argv = ["strace", "-f", "-b", "execve", "-qq", "-o", str(log), "-e", f"trace={calls}"]
     environment = {**cron.lab.env, "DRIVE_QUIET": "1"}
-    argv += cron.argv("tick", cron.slot + after)
+    argv += cron.argv("tick", cron.slot + cron.strike_at)
     subprocess.run(argv, env=environment, capture_output=True, timeout=90, check=True)
     lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if "resumed>" not in line]
     found = [re.match(r"(\d+) +(\w+)\(", line) for line in lines]
@@ -153,9 +153,9 @@ def _calls_of_a_tick(cron: Cron, calls: str, after: int) -> list[tuple[str, str]
     return [(each[2], line) for each, line in zip(found, lines, strict=True) if each and each[1] == main]
 
 
-def points_of_a_command(cron: Cron, program: str, nth: int, after: int = 10) -> list[Point]:
+def points_of_a_command(cron: Cron, program: str, nth: int) -> list[Point]:
     """Every call of `COMMAND` that the `nth` call of `program` in an undisturbed tick makes."""
-    strike(cron, Point(COMMAND, "", 0, program, nth), after)
+    strike(cron, Point(COMMAND, "", 0, program, nth), cron.strike_at)
     log = cron.root.parent / "bin" / f"{program}.log"
     counts: Counter[str] = Counter()
     points = []
@@ -168,10 +168,10 @@ def points_of_a_command(cron: Cron, program: str, nth: int, after: int = 10) -> 
 
 
 @contextmanager
-def stopped(cron: Cron, point: Point, after: int = 10) -> Iterator[None]:
+def stopped(cron: Cron, point: Point) -> Iterator[None]:
     """A tick that is stopped (SIGSTOP) at `point` for the length of a `with`, and then goes on to its end."""
     log = cron.root.parent / "strace.log"
-    argv = [*_strace(point, log), *cron.argv("tick", cron.slot + after)]
+    argv = [*_strace(point, log), *cron.argv("tick", cron.slot + cron.strike_at)]
     tick = subprocess.Popen(argv, env=cron.lab.env, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     try:
         pid = cron.lab.wait_for(lambda: _stopped(log) or tick.poll() is not None)
@@ -211,7 +211,7 @@ def walk(
     lab: Lab,
     points: Sequence[Sequence[Point]],
     make: Callable[[str], Cron],
-    results: frozenset[str] = frozenset({"ok"}),
+    expected: Expected | None = None,
 ) -> Walked:
     """For each row of points a fresh directory: a tick with each fault in turn, then clean ticks, then judgement.
 
@@ -225,20 +225,20 @@ def walk(
             names = [f"point{first + n}" for n in range(len(wave))]
             crons = list(pool.map(make, names))
             hits = list(pool.map(_struck_in_turn, crons, wave))
-            for after in (200, 320):
-                list(pool.map(lambda cron, after=after: finish(cron, (after,)), crons))
+            for later in (190, 310, 430):
+                list(pool.map(lambda cron, later=later: finish(cron, (cron.strike_at + later,)), crons))
             queue = lab.squeue()
             for cron, row, hit in zip(crons, wave, hits, strict=True):
                 struck += any(each.call for each in hit)
-                found = [*judge(cron, queue, results=results), *(_crash(each) for each in hit if _crash(each))]
+                found = [*judge(cron, queue, expected), *(_crash(each) for each in hit if _crash(each))]
                 wrong += [f"{', then '.join(map(str, row))} ({hit[-1].call[:120]}): {each}" for each in found]
             lab.run(["scancel", "--quiet", *(job["id"] for cron in crons for job in cron.jobs_in(queue))], check=False)
     return Walked(len(points), struck, wrong, time.monotonic() - began)
 
 
 def _struck_in_turn(cron: Cron, row: Sequence[Point]) -> list[Hit]:
-    hits = [strike(cron, point, 10 + 5 * n) for n, point in enumerate(row)]
-    cron.tick(30)
+    hits = [strike(cron, point, cron.strike_at + 5 * n) for n, point in enumerate(row)]
+    cron.tick(cron.strike_at + 20)
     return hits
 
 

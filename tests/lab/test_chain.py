@@ -13,7 +13,7 @@ import pytest
 
 from cronhpc.store.scheduler import link_names
 from tests.lab.conftest import Lab, MakeLab
-from tests.lab.helpers_cron import Cron, finish, judge, make, mark_started
+from tests.lab.helpers_cron import Cron, Expected, finish, judge, make, mark_started
 
 pytestmark = pytest.mark.lab
 
@@ -344,8 +344,7 @@ def test_without_accounting_and_with_jobs_that_vanish_after_five_seconds(
     cron.wait_quiet()
     lab.wait_for(lambda: not [job for job in lab.squeue(states="all") if "@" in job["comment"]], timeout=90, every=1)
     finish(cron)
-    results = frozenset({"ended, outcome unknown"})
-    assert judge(cron, lab.squeue(), results=results) == []
+    assert judge(cron, lab.squeue(), Expected(results=frozenset({"ended, outcome unknown"}))) == []
 
 
 def test_the_generated_link_is_clean_bash(cron: Cron) -> None:
