@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import getpass
+import json
 import shutil
 import sys
 import time
@@ -101,6 +103,24 @@ def test_an_index_of_names_is_made_and_found_with_the_real_tools(shelf: Shelf) -
     code, said = shelf.run(script)
     assert (code, (root / ".locate.db").read_bytes()) == ("2:0", before), said
     assert sorted(path.name for path in root.iterdir()) == [".git", ".locate.db", "needle in a haystack"]
+
+
+def test_what_is_added_runs_as_an_entry_of_a_cron_directory(shelf: Shelf) -> None:
+    cron = shelf.place / "cron"
+    environ = {**shelf.env, "CRONHPC_JOBS_LIB": "", "PYTHONPATH": str(JOBS.parent), "CRONHPC_DIR": str(cron)}
+
+    def cronhpc(*words: str) -> str:
+        return shelf.lab.run([sys.executable, "-m", "cronhpc", *words], env=environ, cwd=shelf.place).stdout
+
+    cronhpc("init")
+    cronhpc("add", "quota-watch", "--as", "how-full", "--schedule", "@hourly")
+    assert "nothing to mend" in cronhpc("check")
+    time.sleep(3.5)  # a file that has just changed is left for the next look
+    job = json.loads(cronhpc("run", "how-full", "--json"))["job"]
+    shelf.lab.wait_ended(job)
+    said = cronhpc("logs", "how-full")
+    assert ": space " in said
+    assert shelf.lab.job(job)["ExitCode"] in {"0:0", "1:0"}, said
 
 
 # --- training-watch ------------------------------------------------------------------------------------------------
@@ -216,9 +236,9 @@ def test_drained_nodes_are_reported_by_reason_and_what_is_new_is_said(shelf: She
     finally:
         lab.run(["scontrol", "update", "nodename=cpu2,cpu3,gpu1", "state=resume"])
     assert code == "1:0"
-    assert "  cpu[2-3]: drained: bad disk | really (root)" in said
+    assert f"  cpu[2-3]: drained: bad disk | really ({getpass.getuser()})" in said
     assert "newly out since the last run: cpu[2-3],gpu1" in said
-    assert by_hand.startswith("cpu[2-3]: bad disk | really (root), since ")
+    assert by_hand.startswith(f"cpu[2-3]: bad disk | really ({getpass.getuser()}), since ")
     code, said = shelf.run(script)
     assert code == "0:0"
     assert "back again since the last run: cpu[2-3],gpu1" in said
