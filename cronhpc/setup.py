@@ -195,6 +195,8 @@ def start(
     if refused is not None:
         raise CronhpcError(f"{refused.what} A link could be another's, so none was submitted. {refused.mend}")
     lines = _way_words(site)
+    if site.batch.name == "local":
+        return _start_here(site, environ, now, lines)
     with _Lease(site, "start"):
         _keep_environment(site, environ)
         site = _keep_options(site, environ, lines)
@@ -208,6 +210,28 @@ def start(
         scheduler.mark_started(site.paths, how)
         world, outcomes = _reconcile(site, now, first=True)
     return Started(world, outcomes, tuple(lines))
+
+
+def _start_here(site: Site, environ: Mapping[str, str], now: Callable[[], int], lines: list[str]) -> Started:
+    """Without a batch system there is no queue to wait in: a daemon on this machine calls the ticks."""
+    from cronhpc.batch import process
+    from cronhpc.store.files import read_json
+
+    with _Lease(site, "start"):
+        _keep_environment(site, environ)
+        scheduler.mark_started(site.paths, {"via": "resident", "at": now(), "by": site.user})
+        known = read_json(site.paths.state / "daemon.json", 1) or {}
+        pid, born = int(known.get("pid", 0)), str(known.get("born", ""))
+        if not (pid and lease.process_born(pid).partition(" ")[2] == born):
+            log = str(site.paths.scheduler / "scheduler.log")
+            argv = [*scheduler.command(), "daemon", "--dir", str(site.paths.root)]
+            pid = process.start(["/bin/sh", "-c", 'exec "$@" >>"$0" 2>&1', log, *argv], env=site.environment)
+            born = lease.process_born(pid).partition(" ")[2]
+            write_json(site.paths.state / "daemon.json", {"pid": pid, "born": born}, 1)
+            lines.append(f"started the daemon: process {pid} of this machine; after a reboot: cronhpc start")
+        else:
+            lines.append(f"the daemon runs already: process {pid}")
+        return Started(read_world(site, now()).world, (), tuple(lines))
 
 
 def _way_words(site: Site) -> list[str]:

@@ -53,7 +53,7 @@ def template() -> str:
 
 def command() -> tuple[str, ...]:
     """How this very cronhpc is called, by absolute paths, wherever PATH points on a node."""
-    return sys.executable, "-m", "cronhpc"
+    return (sys.executable, *(["-I"] if sys.flags.isolated else []), "-m", "cronhpc")
 
 
 def render(
