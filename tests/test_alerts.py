@@ -43,7 +43,13 @@ def outcome(decision: model.Decision, done: Done = Done.OK, job_id: str | None =
         pytest.param(ended("ok", 0), [], id="one that went well is fine"),
         pytest.param(ended("skipped", 0), [], id="skipped is no failure"),
         pytest.param(ended("killed", 0), [], id="killed is no failure"),
-        pytest.param(ended("cancelled", 2), [], id="a cancelled run after failures is none"),
+        pytest.param(ended("cancelled", 0), [], id="cancelled is no failure"),
+        pytest.param(
+            ended("cancelled", 2),
+            [("failed", "backup failed 2 times in a row")],
+            id="a run that was cancelled after failures mends nothing",
+        ),
+        pytest.param(ended("skipped", 1), [("failed", "backup failed once")], id="nor does one that was skipped"),
         pytest.param(ended(exit_code=1), [("failed", "backup failed once: failed (exit 1)")], id="an exit code"),
         pytest.param(ended(signal=9), [("failed", "backup failed once: failed (signal 9)")], id="a signal"),
         pytest.param(

@@ -99,9 +99,10 @@ def _of_entry(name: str, state: EntryState | None) -> Condition | None:
         text = f"{name} is suspended after {state.failures} failures in a row; go on with: cronhpc resume {name}"
         return Condition(f"suspended {name}", "suspended", text, name)
     result = str(state.last.get("result", ""))
-    if state.failures and result in FAILURES:
+    if state.failures:  # until it goes well: a slot that was skipped, missed or cancelled mends nothing
         times = f"{state.failures} times in a row" if state.failures > 1 else "once"
-        return Condition(f"failed {name}", "failed", f"{name} failed {times}: {result}{_how(state)}", name)
+        how = f": {result}{_how(state)}" if result in FAILURES else ""
+        return Condition(f"failed {name}", "failed", f"{name} failed {times}{how}", name)
     if result == Result.MISSED:
         return Condition(f"missed {name}", "missed", f"{name} missed a slot: {state.last.get('detail', '')}", name)
     return None

@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 
+from cronhpc.batch.slurm import Slurm
 from cronhpc.core.model import EntryState
 from cronhpc.store import memory
 from tests.lab.conftest import Lab, MakeLab, start, stop
@@ -218,6 +219,16 @@ def test_a_further_tick_has_nothing_left_to_ask_and_records_nothing_twice(
     one.tick()
     assert one.calls.read_text().split() == ["squeue"]
     assert len(one.history()) == before
+
+
+def test_what_jobs_of_a_name_used_is_known_to_accounting(nights: dict[bool, Night]) -> None:
+    """How the scheduler's own cost is found: by its links' names."""
+    since = int(time.time()) - 3600
+    used = Slurm(nights[True].lab.env).used(("long.slurm", "no-such-name"), since)
+    assert used is not None
+    assert used[0] == 1
+    assert 55 <= used[1] <= 8 * 120
+    assert Slurm(nights[False].lab.env).used(("long.slurm",), since) is None
 
 
 def test_history_and_status_say_it(nights: dict[bool, Night]) -> None:
