@@ -65,7 +65,7 @@ def _prepared(actor: Actor, row: Submit) -> bool:
         return False
     try:
         if entry.output:
-            log_folder(actor, entry).mkdir(parents=True, exist_ok=True)
+            log_folder(actor, entry).mkdir(mode=0o755, parents=True, exist_ok=True)
             if refused := actor.trust.folder_refusal(log_folder(actor, entry)):
                 actor.note(row, Done.PASSING, f"its log could be led astray: {refused.what} {refused.mend}")
                 return False

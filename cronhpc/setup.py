@@ -51,7 +51,7 @@ def init(root: Path, found: Mapping[str, str], *, group: str = "", adopt: bool =
     """
     adopted = _may_take(root, adopt=adopt)
     lines = []
-    root.mkdir(parents=True, exist_ok=True)
+    root.mkdir(mode=0o755, parents=True, exist_ok=True)
     made = [name for name in FOLDERS if _folder(root / name, 0o755)]
     if made:
         lines.append(f"made {', '.join(made)}")

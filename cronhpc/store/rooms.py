@@ -27,29 +27,29 @@ def refusal(paths: Paths, me: int) -> Problem | None:
     folders on the way.
     """
     strict = Trust(paths.root, frozenset({0, me}), None)
-    if not os.path.lexists(paths.settings):  # trains need none
-        return _of_state(strict, paths)
-    refused = strict.refusal(paths.settings) or _of_state(strict, paths)
-    if refused is None or strict.sealed(paths.settings) is not None or not (settings := _read(paths)):
+    sealed = _sealed(strict, paths, me)
+    if sealed is not None:
+        return sealed
+    refused = strict.refusal(paths.settings) if os.path.lexists(paths.settings) else None  # trains need none
+    refused = refused or strict.folder_refusal(paths.state)
+    if refused is None or not (settings := _read(paths)):
         return refused
     asked = trust_of(paths, settings, me)
-    return asked.refusal(paths.settings) or asked.folder_refusal(paths.state) or _sealed_state(strict, paths)
+    return asked.refusal(paths.settings) or asked.folder_refusal(paths.state)
 
 
-def _of_state(strict: Trust, paths: Paths) -> Problem | None:
-    refused = strict.folder_refusal(paths.state)
-    return refused and (_sealed_state(strict, paths) or refused)
-
-
-def _sealed_state(strict: Trust, paths: Paths) -> Problem | None:
-    if not os.path.lexists(paths.state):
-        return None
-    refused = strict.sealed(paths.state)
-    if refused is None:
-        return None
-    what = f"{refused.what} What lies in it is run as you, so nothing was done."
-    mend = f"{refused.mend} Then look for what is not yours: find {paths.root}/state ! -user {os.getuid()}"
-    return Problem(refused.code, what, mend, "state")
+def _sealed(strict: Trust, paths: Paths, me: int) -> Problem | None:
+    """The two that no setting opens to anybody."""
+    for path in (paths.settings, paths.state):
+        refused = strict.sealed(path) if os.path.lexists(path) else None
+        if refused is not None:
+            mend = refused.mend.partition(" (or allow it")[0]
+            if path == paths.settings:
+                return Problem(refused.code, refused.what, mend, "cronhpc.yaml")
+            what = f"{refused.what} What lies in it is run as you, so nothing was done."
+            mend = f"{mend}; then look for what is not yours: find {path} ! -user {me}"
+            return Problem(refused.code, what, mend, "state")
+    return None
 
 
 def _read(paths: Paths) -> Settings | None:

@@ -84,7 +84,7 @@ def render(
 
 def write_script(paths: Paths, text: str) -> None:
     """Raises OSError."""
-    paths.scheduler.mkdir(exist_ok=True)
+    paths.scheduler.mkdir(mode=0o755, exist_ok=True)
     data = text.encode("utf-8", "surrogateescape")
     if read_bytes(paths.script) != data:
         replace_file(paths.script, data, 0o755)
