@@ -57,6 +57,10 @@ def test_news(told: dict[str, Told], wrong: list[Alert], unknown: list[str], aga
     assert alerts.news(after, wrong, frozenset(unknown), now=NOW + 1)[0] == [], "and never twice"
 
 
+def test_what_is_not_looked_at_any_more_is_forgotten_and_not_called_fine() -> None:
+    assert alerts.news(BEFORE, [], now=NOW, fine={"/home space": "/home is 1 % full"}) == ([], {})
+
+
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))

@@ -135,6 +135,21 @@ def test_a_token_that_others_may_read_is_not_used(place: Path) -> None:
     assert commits(place) == 0
 
 
+def test_what_is_hidden_is_never_sent_nor_a_token_that_lies_in_the_folder(place: Path) -> None:
+    for name in (".secret.jsonl", ".git/x.jsonl"):
+        path = place / "logs" / name
+        path.parent.mkdir(exist_ok=True)
+        path.touch()
+        old(path)
+    sync(place)
+    assert sent(place) == ["a.jsonl", "deep/[b] é.jsonl"]
+    token = place / "logs/token.jsonl"
+    (place / ".hub-token").rename(token)
+    ended = sync(place, TOKEN_FILE=f"'{token}'")
+    assert ended.code == 2
+    assert "lies in FOLDER, which is to be sent" in ended.last
+
+
 def test_a_url_is_no_repository(place: Path) -> None:
     assert "a token does not belong into one" in sync(place, REPO="https://user:x@hub/me/logs").last
 

@@ -43,8 +43,9 @@ def news(
 ) -> tuple[list[str], dict[str, Told]]:
     """(what to send, what was told after that). The same alert is sent again after `again` seconds (0: never).
 
-    An alert that stands no more is sent once as "fine again", in the words that `fine` has for its key, else its own;
-    of an `unknown` key nothing is said, and nothing forgotten.
+    An alert that stands no more is sent once as "fine again", in the words that `fine` has for its key; a key that it
+    has not is not looked at any more, and is forgotten (without a `fine`, all have been looked at). Of an `unknown` key
+    nothing is said, and nothing forgotten.
     """
     lines: list[str] = []
     after: dict[str, Told] = {}
@@ -62,8 +63,8 @@ def news(
             continue
         if key in unknown:
             after[key] = before
-        else:
-            lines.append(f"fine again: {(fine or {}).get(key, before.text)}")
+        elif fine is None or key in fine:
+            lines.append(f"fine again: {before.text if fine is None else fine[key]}")
     return lines, after
 
 

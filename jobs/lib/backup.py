@@ -164,8 +164,9 @@ def main(argv: Sequence[str]) -> int:
     program = shelf.find(args.tool, package=f"the package {args.tool}")
     folders = [Path(os.path.normpath(shelf.folder(text, "SOURCES"))) for text in args.source]
     copies = [Copy(folder, args.target, args.tool, program, tuple(args.options)) for folder in folders]
-    standing, broken = [], []
+    standing, fine, broken = [], {}, []
     for copy in copies:
+        key = str(copy.source)
         try:
             check(copy)
             wrong = back_up(copy, args.verify)
@@ -174,14 +175,12 @@ def main(argv: Sequence[str]) -> int:
             continue
         if wrong:
             print("\n".join(wrong[:_SHOWN]))
-            standing.append(
-                Alert(
-                    str(copy.source),
-                    f"{copy.source}: the copy at {copy.target} differs in {shelf.plural(len(wrong), 'file')}",
-                )
-            )
-    unknown = frozenset(map(str, (copy.source for copy in copies))) if broken else frozenset()
-    code = alerts.tell(JOB, standing, unknown, now=shelf.seconds_now(), notify=args.notify)
+            differs = f"differs in {shelf.plural(len(wrong), 'file')}"
+            standing.append(Alert(key, f"{key}: the copy at {copy.target} {differs}"))
+        else:
+            fine[key] = f"{key}: the copy at {copy.target} is as it is here"
+    unknown = frozenset(str(copy.source) for copy in copies) if broken else frozenset()
+    code = alerts.tell(JOB, standing, unknown, now=shelf.seconds_now(), notify=args.notify, fine=fine)
     if broken:
         raise Broken("; ".join(broken))
     return code

@@ -35,10 +35,13 @@ class File:
 
 
 def files(folder: str, include: Sequence[str]) -> Iterator[File]:
-    """The regular files below a folder that one of the patterns fits; links are left out: they may lead anywhere."""
+    """The regular files below a folder that one of the patterns fits.
+
+    Links are left out: they may lead anywhere; and so is what is hidden: keys and tokens are.
+    """
     for place, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(names):
+        for name in sorted(each for each in names if not each.startswith(".")):
             path = os.path.join(place, name)
             relative = os.path.relpath(path, folder)
             if not any(
@@ -139,7 +142,10 @@ def main(argv: Sequence[str]) -> int:
         raise Broken("REPO: write owner/name, not a URL: a token does not belong into one")
     folder = shelf.folder(args.folder, "FOLDER")
     hub = shelf.find("hf", "huggingface-cli", package="pip install huggingface_hub")
-    token = shelf.private(args.token_file, "TOKEN_FILE").read_text(encoding="ascii", errors="replace").strip()
+    secret = shelf.private(args.token_file, "TOKEN_FILE")
+    if os.path.realpath(folder) in map(str, Path(os.path.realpath(secret)).parents) and not secret.name.startswith("."):
+        raise Broken(f"TOKEN_FILE={args.token_file} lies in FOLDER, which is to be sent: move it elsewhere")
+    token = secret.read_text(encoding="ascii", errors="replace").strip()
     if not token:
         raise Broken(f"TOKEN_FILE={args.token_file} is empty")
     environ = {**shelf.clean_environment(os.environ), "HF_TOKEN": token, "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
