@@ -198,11 +198,11 @@ def test_the_readme_names_every_example_and_none_that_is_not_there() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_its_row_says_when_and_how_long_it_runs(name: str) -> None:
-    _, runs, limit, *_ = readme_rows()[name]
+def test_its_row_says_what_it_does_when_and_how_long(name: str) -> None:
+    what, runs, limit, *_ = readme_rows()[name]
     job = next(job for job in ready_made.jobs() if job.name == name)
     header = read_header(job.path.read_bytes(), job.path.name)
-    assert runs == job.runs
+    assert (what, runs) == (job.what, job.runs)
     number, unit = limit.split(" ")
     assert time_limit(header.time or "") == int(number) * {"h": 3600, "min": 60}[unit]
 
@@ -216,6 +216,12 @@ def test_add_lists_every_job_with_its_cadence_and_one_line(shell: Shell) -> None
     for job in ready_made.jobs():
         assert any(re.split("  +", line) == [job.name, job.runs, job.what] for line in said.out.splitlines())
     assert [row["name"] for row in shell("add", "--json").json["jobs"]] == NAMES
+
+
+def test_the_list_fits_a_terminal(shell: Shell) -> None:
+    said = shell("add", terminal=True, width=80)
+    assert all(len(line) <= 80 for line in said.out.splitlines() if not line.startswith("examples"))
+    assert "…" not in said.out
 
 
 @pytest.mark.parametrize("name", NAMES)
