@@ -19,7 +19,9 @@ world = pytest.fixture(new_world)
 
 
 def start(world: World) -> None:
-    """Her chain stands: a successor and a spare wait, and the first link has ended."""
+    """Her chain stands: a successor and a spare wait, long from now, and the first link has ended."""
+    (world.root / "cron.d" / "mine.slurm").unlink()
+    (world.root / "cronhpc.yaml").write_text("scheduler: {interval: 30d}\n", encoding="utf-8")
     told = world.cronhpc("start")
     assert "submitted the scheduler" in told, told
     world.lab.wait_for(lambda: [job["state"] for job in chain(world)] == ["PENDING", "PENDING"], timeout=40)
