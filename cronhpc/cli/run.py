@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from cronhpc.cli.door import Door
     from cronhpc.core.model import Entry, Outcome
-    from cronhpc.tick import Report
+    from cronhpc.tick import AtWork, Report
 
 HELP = "Run an entry now, whatever its schedule says; its next slots stay as they are. Switches and trust hold."
 EXAMPLE = "cronhpc run backup"
@@ -26,10 +26,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, door: Door) -> int:
     """Exit code 1 if it was not submitted."""
     from cronhpc.core.model import entry_id
+    from cronhpc.store.entries import FRESH
     from cronhpc.tick import AtWork, tick
 
     site = site_of(args, door)
     report = tick(site, door.now, only=entry_id(args.name))
+    if _just_changed(report):  # who asks for a run by hand has surely finished writing in a moment
+        door.wait(FRESH + 1)
+        report = tick(site_of(args, door), door.again().now, only=entry_id(args.name))
     if isinstance(report, AtWork):  # never with `only`; the type allows it
         door.complain(f"another tick is at work ({report.holder}); try again")
         return ATTENTION
@@ -37,6 +41,15 @@ def run(args: argparse.Namespace, door: Door) -> int:
     if entry is None:
         raise no_such("entry", args.name, (each.name for each in report.world.entries))
     return _tell(args, door, site.batch.name, report, entry)
+
+
+def _just_changed(report: Report | AtWork) -> bool:
+    from cronhpc.core.model import Reason, Wait
+    from cronhpc.tick import Report
+
+    return isinstance(report, Report) and any(
+        isinstance(o.decision, Wait) and o.decision.reason is Reason.JUST_CHANGED for o in report.outcomes
+    )
 
 
 def _tell(args: argparse.Namespace, door: Door, backend: str, report: Report, entry: Entry) -> int:
