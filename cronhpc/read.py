@@ -391,7 +391,7 @@ def directory_id(paths: Paths) -> str:
 
     for path in (paths.state / "id", paths.scheduler / "id"):  # kept twice: a lost one would orphan what is queued
         data = read_bytes(path)
-        if data and data.strip().isalnum():
+        if data and data.endswith(b"\n") and data.strip().isalnum():  # a torn one would be another directory's
             return data.strip().decode("ascii")
     raise StateError(f"{paths.state / 'id'} is missing. Make it with: cronhpc init --dir {paths.root}")
 
