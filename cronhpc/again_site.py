@@ -31,7 +31,7 @@ def open_train_site(dir_option: str | None, backend: str | None, environ: Mappin
     settings = read_settings(paths.settings) if os.path.lexists(paths.settings) else Settings()
     environment = scrub(environ, settings.environment)
     batch = connect(backend or "", settings, environment, paths.state)
-    zone = settings.timezone or machine_zone(environ)
+    zone = settings.timezone or machine_zone()
     uid = os.getuid()
     return Site(paths, settings, batch, environment, os.uname().nodename, user_name(uid), uid, zone)
 

@@ -102,7 +102,7 @@ def _here(asked: Asked, settings: Settings) -> Here:
         group_is_private=private,
         python=sys.executable,
         tzdata=probe.tzdata(),
-        zone=settings.timezone or machine_zone(asked.environ),
+        zone=settings.timezone or machine_zone(),
         beats=tuple(_beats(asked.environ, user)),
     )
 

@@ -68,6 +68,10 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
     from cronhpc.batch.environment import scrub
 
     paths = existing(dir_option, environ)
+    if not os.path.isdir(paths.claims):  # noqa: PTH112 - one stat
+        raise StateError(
+            f"{paths.claims} is missing: state/ was removed. Make it again: cronhpc init --dir {paths.root}"
+        )
     must_be_safe(paths)
     cache = _load_cache(paths)
     problems: list[Problem] = []
@@ -84,7 +88,7 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
     )
     environment = scrub(saved, settings.environment)
     uid = os.getuid()
-    zone = settings.timezone or machine_zone(environ)
+    zone = settings.timezone or machine_zone()
     if cache.get("zone", zone) != zone:
         cache.clear()
     parsed: list[str] = []
@@ -176,13 +180,14 @@ def user_name(uid: int) -> str:
         return str(uid)
 
 
-def machine_zone(environ: Mapping[str, str]) -> str:
-    """The machine's time zone as an IANA key: $TZ, /etc/localtime's name, /etc/timezone; UTC where none tells."""
+def machine_zone() -> str:
+    """The machine's time zone as an IANA key: /etc/localtime's name, /etc/timezone; UTC where none tells.
+
+    A shell's $TZ is its user's view of times: it must not move slots, which another shell would see elsewhere.
+    """
     from zoneinfo import ZoneInfo
 
-    candidates = [environ.get("TZ", "").lstrip(":")]
-    target = os.path.realpath("/etc/localtime")
-    candidates.append(target.partition("/zoneinfo/")[2])
+    candidates = [os.path.realpath("/etc/localtime").partition("/zoneinfo/")[2]]
     try:
         candidates.append(Path("/etc/timezone").read_text(encoding="ascii").strip())
     except (OSError, ValueError):
@@ -209,6 +214,7 @@ def read_world(site: Site, now: int, *, link: str = "", resident: bool = False, 
     from cronhpc.read_entries import read_entries
 
     problems: list[Problem] = list(site.problems)
+    problems += _full_disk(site)
     memory = store_memory.load(site.paths.entries)
     claims = Claims(site.paths.claims)
     before = claims.names()
@@ -243,6 +249,21 @@ def read_world(site: Site, now: int, *, link: str = "", resident: bool = False, 
     world = replace(world, chain=replace(world.chain, resting=world.chain.resting or _an_admins_word(site, world)))
     problems.extend(_unheard(world))
     return Reading(world, memory, tuple(problems), before)
+
+
+_LEAST_ROOM = 65536  # bytes
+
+
+def _full_disk(site: Site) -> list[Problem]:
+    """A disk that takes nothing more lets nobody submit or record: it must not look well until ticks grow old."""
+    try:
+        room = os.statvfs(site.paths.root)
+    except OSError:
+        return []  # what cannot be read is named where it is read
+    if room.f_bavail * room.f_frsize >= _LEAST_ROOM and (room.f_favail or not room.f_files):
+        return []
+    what = f"the disk of {site.paths.root} is full: nothing can be submitted or recorded."
+    return [Problem("E331", what, "Make room, or mend the quota; slots stay due until their deadlines.")]
 
 
 def _freshened(claim: Claim, before: Mapping[Any, set[str]]) -> Claim:

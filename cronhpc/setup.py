@@ -246,12 +246,29 @@ def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Star
     """End the chain, and remember it: what `start` has added goes, and nothing else. Runs go on."""
     lines: list[str] = []
     how = scheduler.started(site.paths) or {}
-    scheduler.mark_stopped(site.paths, site.user)
+    try:
+        scheduler.mark_stopped(site.paths, site.user)
+    except OSError as error:
+        raise _stopped_unmarked(site, error) from None
     with _Lease(site, "stop"):
         if how.get("via") == "scrontab":
             _out_of_scrontab(site, environ, lines)
         world, outcomes = _reconcile(site, now, first=False)
     return Started(world, outcomes, tuple(lines))
+
+
+def _stopped_unmarked(site: Site, error: OSError) -> CronhpcError:
+    """A disk that takes no mark must not keep the scheduler going: its waiting jobs are cancelled all the same."""
+    from cronhpc.read import directory_id
+
+    mark = directory_id(site.paths)
+    waiting = [j.id for j in site.batch.queue().jobs if j.state == "PENDING" and chain.word(j, mark)]
+    if waiting:
+        site.batch.cancel(waiting)
+    return CronhpcError(
+        f"cancelled {len(waiting)} waiting jobs of the scheduler, but {site.paths.stop} cannot be written "
+        f"({error.strerror}): a link that runs just now may go on. Make room, then: cronhpc stop"
+    )
 
 
 def _into_scrontab(site: Site, environ: Mapping[str, str], lines: list[str]) -> None:
@@ -341,12 +358,22 @@ def write_link(site: Site, lines: list[str] | None = None, *, resident: bool = F
     text, fingerprint = scheduler.render(site.paths, site.settings, mark, tools, resident=resident)
     path = site.paths.script
     if path.exists() and b"cronhpc" not in path.read_bytes():
-        kept = path.with_name("scheduler.slurm.before-cronhpc")
+        kept = _free_name(path.with_name("scheduler.slurm.before-cronhpc"))
         os.link(path, kept)
         if lines is not None:
             lines.append(f"kept your scheduler.slurm as scheduler/{kept.name}")
     scheduler.write_script(site.paths, text)
     return fingerprint
+
+
+def _free_name(path: Path) -> Path:
+    """`path`, or the first of path-2, path-3 … that nothing is called."""
+    number = 1
+    found = path
+    while os.path.lexists(found):
+        number += 1
+        found = path.with_name(f"{path.name}-{number}")
+    return found
 
 
 def _reconcile(site: Site, now: Callable[[], int], *, first: bool) -> tuple[World, tuple[Outcome, ...]]:

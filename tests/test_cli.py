@@ -219,7 +219,7 @@ EMPTY = {
     "plan": "now 14:07:20, 0 entries, none due\n",
     "next": "nothing is to come\n",
     "check": "nothing to mend\n",
-    "history": "nothing has run yet; what comes: cronhpc next\n",
+    "history": "nothing is recorded yet: the next tick does it (now: cronhpc tick); what comes: cronhpc next\n",
 }
 
 

@@ -181,6 +181,10 @@ WRONG = {
     ),
     "an underscore for a dash": ("scheduler: {min_interval: 5m}", "Did you mean min-interval?"),
     "a key of another section": ("interval: 5m", "E602 unknown key 'interval'. It belongs under scheduler."),
+    "a zone that is none": (
+        "timezone: Europe/Pariss\n",
+        "cronhpc.yaml:1: E603 'Europe/Pariss' is no time zone. Did you mean",
+    ),
     "a key like no other": ("zzz: 1", "Known here: timezone, sbatch,"),
     "a policy misspelt in an entry": (
         "entries:\n  a:\n    schedule: '@daily'\n    command: x\n    retires: 2",
@@ -270,13 +274,15 @@ def test_all_problems_are_said_at_once_and_by_line() -> None:
 
 
 def test_a_bad_row_harms_only_itself() -> None:
-    text = "entries:\n  good: {schedule: '@daily', command: x}\n  bad: {schedule: '@daily', comand: y}\ntimezone: Z\n"
+    text = (
+        "entries:\n  good: {schedule: '@daily', command: x}\n  bad: {schedule: '@daily', comand: y}\ntimezone: Zulu\n"
+    )
     with pytest.raises(SettingsError) as caught:
         parse(text)
     rest = caught.value.rest
     assert rest is not None
     assert [(row.name, row.problem is None) for row in rest.entries] == [("good", True), ("bad", False)]
-    assert rest.timezone == "Z"
+    assert rest.timezone == "Zulu"
 
 
 def test_nothing_can_be_used_where_more_than_a_row_is_wrong() -> None:
@@ -377,11 +383,11 @@ EDITS = {
     "into an empty file": ("", {"sbatch.account": "a"}, "sbatch:\n  account: a\n"),
     "into the text of init": (default_text({}), {"sbatch.account": "a"}, None),
     "a value replaced, its comment kept": (
-        "timezone: A  # mine\n",
-        {"timezone": "B"},
-        "timezone: B  # mine\n",
+        "timezone: UTC  # mine\n",
+        {"timezone": "GMT"},
+        "timezone: GMT  # mine\n",
     ),
-    "a value where none was": ("timezone:\n# c\n", {"timezone": "B"}, "timezone: B\n# c\n"),
+    "a value where none was": ("timezone:\n# c\n", {"timezone": "GMT"}, "timezone: GMT\n# c\n"),
     "into a section in brackets": (
         "kill: {group: g}  # c\n",
         {"kill.within": "5m"},
@@ -398,11 +404,11 @@ EDITS = {
         {"kill.within": "5m"},
         "kill:\n  group: g  # c\n  within: 5m\n\n# logs\nlogs:\n  keep: 1d\n",
     ),
-    "a new section": ("timezone: A", {"kill.group": "g"}, "timezone: A\nkill:\n  group: g\n"),
+    "a new section": ("timezone: UTC", {"kill.group": "g"}, "timezone: UTC\nkill:\n  group: g\n"),
     "after a block of text": (
         "entries:\n  a:\n    schedule: '@daily'\n    command: |\n      x\n      y\n",
-        {"timezone": "A"},
-        "entries:\n  a:\n    schedule: '@daily'\n    command: |\n      x\n      y\ntimezone: A\n",
+        {"timezone": "UTC"},
+        "entries:\n  a:\n    schedule: '@daily'\n    command: |\n      x\n      y\ntimezone: UTC\n",
     ),
     "a section that said null": ("kill: null\n", {"kill.group": "g"}, "kill:\n  group: g\n"),
     "a value that needs quotes": ("", {"sbatch.account": "yes"}, 'sbatch:\n  account: "yes"\n'),

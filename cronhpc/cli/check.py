@@ -109,7 +109,7 @@ def _directory(
         looked = _Look(paths, Settings(), ZoneInfo("UTC"), "", names)
         looked.online = online
         return [*error.problems, *looked.scripts()], True
-    problems: list[Problem] = []
+    problems: list[Problem] = list(site.problems)
     entries = read_entries(site, door.now, problems)
     looked = _Look(paths, site.settings, ZoneInfo(site.timezone), site.user, names)
     looked.online = online

@@ -116,4 +116,4 @@ def _nothing(args: argparse.Namespace) -> str:
         return f"nothing ran{' of ' + name(args.name) if args.name else ''} with {' '.join(asked)}"
     if args.name:
         return f"nothing of {name(args.name)} has run yet; now: {command('run', args.name)}"
-    return "nothing has run yet; what comes: cronhpc next"
+    return "nothing is recorded yet: the next tick does it (now: cronhpc tick); what comes: cronhpc next"

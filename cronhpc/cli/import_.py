@@ -148,19 +148,19 @@ def _around(args: argparse.Namespace, settings: Settings, door: Door) -> Surroun
         raise UsageError(f"--timezone={args.timezone}: there is no such time zone. Write one like Europe/Paris.")
     return Surroundings(
         user=user_name(os.getuid()),
-        timezone=args.timezone or _zone(settings, door),
+        timezone=args.timezone or _zone(settings),
         alerts=bool(settings.alerts_command or settings.alerts_apprise),
         system=args.system,
     )
 
 
-def _zone(settings: Settings, door: Door) -> str:
+def _zone(settings: Settings) -> str:
     """The machine's, which tables run by, where entries that name none run by another; else ""."""
     from cronhpc.cli.door import machine_zone_key
     from cronhpc.read import machine_zone
 
     machine = machine_zone_key()
-    return machine if machine not in {"", settings.timezone or machine_zone(door.environ)} else ""
+    return machine if machine not in {"", settings.timezone or machine_zone()} else ""
 
 
 # --- what is written -----------------------------------------------------------------------------------------------

@@ -70,6 +70,10 @@ class Seen:
             key = claim.key
             if not key.by_hand and key.slot <= world.now + FUTURE:
                 newest[key.entry] = max(key.slot, newest.get(key.entry, 0))
+        for job in world.queue.jobs if world.queue else ():  # should claims be lost, what ran is remembered there
+            seen = job.key(world.directory_id)
+            if seen is not None and not seen.by_hand and seen.slot <= world.now + FUTURE:
+                newest[seen.entry] = max(seen.slot, newest.get(seen.entry, 0))
         return cls(newest)
 
     def want(self, slot: int | None) -> None:

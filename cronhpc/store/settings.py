@@ -41,10 +41,29 @@ def parse_settings(data: bytes, file: str = "cronhpc.yaml") -> Settings:
     if root is not None:
         reader.section(root, "", found)
     _fit_intervals(reader, found)
+    _fit_zone(reader, found)
     if reader.problems:
         rest = Settings(**found) if len(reader.problems) == reader.in_rows else None
         raise SettingsError(tuple(sorted(reader.problems, key=lambda p: p.line)), rest)
     return Settings(**found)
+
+
+def _fit_zone(reader: Reader, found: dict[str, Any]) -> None:
+    """A zone that is none would stop every entry: it is named here, with its line."""
+    from zoneinfo import ZoneInfo
+
+    key = found.get("timezone", "")
+    try:
+        if key:
+            ZoneInfo(key)
+    except (KeyError, ValueError, OSError):
+        import difflib
+        from zoneinfo import available_timezones
+
+        near = difflib.get_close_matches(key, sorted(available_timezones()), n=1)
+        mend = f"Did you mean {near[0]}?" if near else "Write a name such as Europe/Paris or UTC."
+        line = reader.lines.get("timezone", 0)
+        reader.problems.append(Problem("E603", f"{key!r} is no time zone.", mend, reader.file, line, "timezone"))
 
 
 def _fit_intervals(reader: Reader, found: dict[str, Any]) -> None:

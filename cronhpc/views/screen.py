@@ -226,7 +226,7 @@ def _hints(known: Mapping[str, Any], style: Style) -> list[str]:
     if not known["entries"]:
         return ["", *_first_steps(known, style)]
     new = [e for e in known["entries"] if not (e["last"] or e["runs"] or blocked(e))]
-    lines = [_new(entry, style) for entry in sorted(new, key=_order)[:_FEW]]
+    lines = [_new(entry, known["chain"], style) for entry in sorted(new, key=_order)[:_FEW]]
     if len(new) > _FEW:
         lines.append(f"and {len(new) - _FEW} more have not run yet")
     ahead = [e for e in known["entries"] if e["overlap"] == "skip" and len(e["runs"]) > 1 and e["runs"][-1]["ahead"]]
@@ -237,9 +237,12 @@ def _hints(known: Mapping[str, Any], style: Style) -> list[str]:
     return ["", *lines] if lines else []
 
 
-def _new(entry: Mapping[str, Any], style: Style) -> str:
+def _new(entry: Mapping[str, Any], chain: Mapping[str, Any], style: Style) -> str:
     at = epoch(entry["next"])
     due = f"next {style.clock(at)} ({style.distance(at)})" if at and at > style.now else "due now"
+    look = epoch(chain["next"]["at"]) if chain["next"] and not chain.get("resident") else None
+    if at and look and at < look:
+        due += f", but the scheduler looks at {style.clock(look)} first (sooner: cronhpc tick)"
     return f"{text.name(entry['name'])} has not run yet: {due}; now: {text.command('run', entry['name'])}"
 
 

@@ -310,7 +310,7 @@ def test_killed_at_any_of_its_calls_and_called_once_more_there_is_one_next_piece
 
     def struck(row: tuple[int, Point]) -> tuple[str, list[str]]:
         piece = begun(f"walk{row[0]}")
-        hit = strike(piece, row[1])
+        hit = strike(piece, row[1], 0)
         for _ in range(2):
             lab.run(piece.argv())
         found = piece.queued()

@@ -224,15 +224,3 @@ def test_a_link_into_the_folder_enables_a_job(shell: Shell, cluster_user_dir: Ca
     shell("run", "linked")
     idle(shell.lab)
     assert [path.read_text(encoding="utf-8") for path in shell.root.glob("log/linked/*")] == ["linked\n"]
-
-
-def test_ten_minutes_apart_is_six_an_hour(shell: Shell) -> None:
-    shell.drop("cron.d/often.slurm", "#!/bin/bash\n#CRON */10 * * * *\n#SBATCH --time=1\ntrue\n")
-    shell("start")
-    shell.lab.wait_for(lambda: len(pending(shell)) >= 2, timeout=30)
-    shell.settled()
-    shell("tick", code=None)
-    shell("tick", code=None)
-    [successor] = [row for row in pending(shell) if row["name"].startswith("cronhpc-") and "spare" not in row["name"]]
-    starts = shell.lab.job(successor["id"])["StartTime"]
-    assert int(starts[14:16]) % 10 == 0 or starts[14:16] in {"00", "10", "20", "30", "40", "50"}
