@@ -39,6 +39,7 @@ class Situation:
 
     now: int
     rows: list[str] | None = field(default_factory=lambda: [ME])
+    then: list[str] | None = None  # what the queue shows once it has submitted one, if it looks
     slot: int = NOON
     kind: str = "link"
 
@@ -50,11 +51,15 @@ class Stand:
     root: Path
 
     def run(self, situation: Situation) -> tuple[list[str], str]:
-        """The begins of the successors that it submitted ("12:00"), and what it said."""
+        """The begins of the successors that it submitted ("12:00"), what it cancelled, and what it said."""
         bin_, calls = self.root / "bin", self.root / "calls"
         calls.write_text("")
-        rows = "exit 1" if situation.rows is None else "cat <<'ROWS'\n" + "\n".join([*situation.rows, "ROWS"])
-        self._stand_in("squeue", rows)
+        before, after = (
+            "exit 1" if rows is None else "cat <<'ROWS'\n" + "\n".join([*rows, "ROWS"])
+            for rows in (situation.rows, situation.then)
+        )
+        self._stand_in("squeue", f"if [ -s {calls} ]; then\n{after}\nelse\n{before}\nfi")
+        self._stand_in("scancel", f'echo "cancel $*" >>{calls}')
         self._stand_in("sbatch", f'echo "$*" >>{calls}\necho 71')
         self._stand_in("sacct", "exit 1")
         self._stand_in("sleep", "exit 0")
@@ -70,8 +75,8 @@ class Stand:
             timeout=60,
             check=False,
         )
-        begins = re.findall(r"--begin=uts(\d+)", calls.read_text())
-        return [_clock(int(at)) for at in begins], done.stdout + done.stderr
+        found = re.findall(r"--begin=uts(\d+)|(cancel \d+)", calls.read_text())
+        return [_clock(int(at)) if at else cancelled for at, cancelled in found], done.stdout + done.stderr
 
     def _stand_in(self, name: str, text: str) -> None:
         path = self.root / "bin" / name
@@ -158,6 +163,28 @@ def test_a_link_with_a_lower_id_goes_first(stand: Stand) -> None:
     """It would be another link's business; but that one never does it, so after a while it is ours."""
     other = row(JOB - 1, NOON, "RUNNING", "None")
     assert stand.run(Situation(NOON + 5, [other, ME]))[0] == ["13:00"]
+
+
+OTHER = row(JOB + 1, NOON, "RUNNING", "None", "spare")
+
+
+@pytest.mark.parametrize(
+    ("then", "done"),
+    [
+        pytest.param([ME, OTHER, row(71, NOON + HOUR)], ["13:00"], id="ours alone"),
+        pytest.param([ME, OTHER, row(71, NOON + HOUR), row(72, NOON + HOUR)], ["13:00"], id="the other's came later"),
+        pytest.param(
+            [ME, OTHER, row(71, NOON + HOUR), row(68, NOON + HOUR)], ["13:00", "cancel 71"], id="the other's came first"
+        ),
+        pytest.param([ME, OTHER, row(72, NOON + HOUR)], ["13:00"], id="ours is not shown yet"),
+        pytest.param(None, ["13:00"], id="no answer"),
+    ],
+)
+def test_a_link_and_a_spare_that_begin_in_the_same_second(
+    then: list[str] | None, done: list[str], stand: Stand
+) -> None:
+    """Each has found no successor, and has submitted one: ours is job 71."""
+    assert stand.run(Situation(NOON + 5, [ME, OTHER], then=then))[0] == done
 
 
 def test_where_stop_was_called_there_is_no_successor(stand: Stand) -> None:
