@@ -6,7 +6,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +20,15 @@ pytestmark = pytest.mark.lab
 USER = "alice" if os.getuid() == 0 else None
 HOUR = 3600
 MINUTE = 60
+
+
+@pytest.fixture(autouse=True)
+def tidy(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Nothing is left in the queue of the lab that other tests share."""
+    yield
+    if "lab" in request.fixturenames:
+        shared: Lab = request.getfixturevalue("lab")
+        shared.drain_queue()
 
 
 @pytest.fixture

@@ -113,3 +113,4 @@ def test_a_tick_under_a_controller_that_stays_frozen_ends_within_a_minute_and_th
     cron.tick(100)
     finish(cron)
     assert judge(cron, lab.squeue()) == []
+    lab.drain_queue()
