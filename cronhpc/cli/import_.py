@@ -137,7 +137,7 @@ def _scripts(paths: Paths, settings: Settings) -> Iterator[tuple[str, str, str]]
                 yield path.name.removesuffix(".slurm"), "", ""
 
 
-def _around(args: argparse.Namespace, settings: Settings, door: Door) -> Surroundings:
+def _around(args: argparse.Namespace, settings: Settings) -> Surroundings:
     from cronhpc.convert.table import Surroundings
     from cronhpc.convert.zone import is_zone
     from cronhpc.read import user_name
