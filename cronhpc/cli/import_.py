@@ -53,7 +53,7 @@ def run(args: argparse.Namespace, door: Door) -> int:
     data = _input(args.file)
     target = _target(args, door)
     reader = crontab if args.kind == "crontab" else scrontab
-    table = reader.read(data, _around(args, target.settings, door))
+    table = reader.read(data, _around(args, target.settings))
     rows = named(table, target.names, target.marks)
     if not args.dry_run and target.paths is not None:
         _write(target.paths, target.settings, rows)
