@@ -115,7 +115,7 @@ def test_a_part_of_an_array_is_held_marked_and_freed(bench: Bench) -> None:
     bench.slurm.hold([f"{job_id}_[3-5]"], "mark own")
     parts = {job.tasks: (job.comment, job.held) for job in bench.jobs(job_id)}
     rest = {"[0-2,6-9]": ("own", False)}
-    own_numbers = {task: ("mark own", True) for task in ("3", "4", "5")}  # Slurm parts them, and each is a job by now
+    own_numbers = dict.fromkeys(("3", "4", "5"), ("mark own", True))  # Slurm parts them, and each is a job by now
     assert parts in (rest | own_numbers, rest | {"[3-5]": ("mark own", True)})
     bench.slurm.free([f"{job_id}_[3-5]"], "own")
     assert all((job.comment, job.held) == ("own", False) for job in bench.jobs(job_id))
