@@ -268,7 +268,7 @@ class Resident:
         """The instant of its last tick, in nanoseconds."""
         return (self.root / "status.json").stat().st_mtime_ns
 
-    def wait(self, what: Callable[[], object], seconds: float = 15) -> float:
+    def wait(self, what: Callable[[], object], seconds: float = 60) -> float:
         """Seconds until it is so."""
         began = time.monotonic()
         while not what():

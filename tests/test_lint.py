@@ -372,9 +372,9 @@ HOSTILE = [
 
 @pytest.mark.parametrize("body", HOSTILE, ids=lambda body: repr(body[:4]))
 def test_no_script_takes_long(body: str) -> None:
-    started = time.perf_counter()
+    started = time.process_time()
     lint(TOP + body)
-    assert time.perf_counter() - started < 2
+    assert time.process_time() - started < 2
 
 
 # --- ignore --------------------------------------------------------------------------------------------------------
