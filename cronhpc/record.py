@@ -306,7 +306,7 @@ class _Keeper:
             for claim in self.settled:
                 end_file(self.site.paths.state, claim.key).unlink(missing_ok=True)
         if not self.world.only:
-            claims.drop_orphans()
+            claims.drop_steps({state.settled for state in self.states.values() if state.settled})
             paths = self.site.paths
             for folder in (paths.claims, paths.state, paths.scheduler, paths.root):
                 sweep(folder, self.world.now - _OLD_TEMPORARY)

@@ -168,12 +168,12 @@ class Claims:
             for suffix in (*_STEPS, ""):  # steps are there where a scheduler was killed while it settled
                 self._unlink(f"{key}{suffix}")
 
-    def drop_orphans(self) -> None:
-        """Remove steps without their claim (`read`)."""
+    def drop_steps(self, settled: Container[str]) -> None:
+        """Remove steps without their claim (`read`), and steps that a killed scheduler left of what is `settled`."""
         for key, suffixes in self.names().items():
-            if "" in suffixes or self.exists(key):
+            if str(key) not in settled and ("" in suffixes or self.exists(key)):
                 continue
-            for suffix in suffixes:
+            for suffix in suffixes - {""}:
                 self._unlink(f"{key}{suffix}")
 
     def sync(self) -> None:

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from cronhpc.core.model import ClaimState, Key
+from cronhpc.core.model import ClaimState, Ending, Key, Result
 from cronhpc.store.claims import Claims
 from tests.lab.conftest import Lab, start, stop
 from tests.lab.helpers_cron import DAY, Cron, Expected, finish, give_a_past, judge, judge_after, make
@@ -209,6 +209,13 @@ def died_after(cron: Cron, step: str) -> None:
     if step == "the release was sent, and the run has ended":
         cron.lab.run(["scontrol", "release", jobs[0]])
         cron.wait_quiet()
+    if step == "the release was sent, the run has ended, and that was half written":
+        cron.lab.run(["scontrol", "release", jobs[0]])
+        cron.wait_quiet()
+        steps = cron.root / "state" / "claims" / f"{key}.go"
+        kept = steps.read_bytes()
+        claims.settle(key, "a", Ending(Result.OK, 0), jobs[0], now=cron.slot + 9)
+        steps.write_bytes(kept)
 
 
 @pytest.mark.parametrize(
@@ -222,6 +229,7 @@ def died_after(cron: Cron, step: str) -> None:
         "the release was announced",
         "the release was sent",
         "the release was sent, and the run has ended",
+        "the release was sent, the run has ended, and that was half written",
     ],
 )
 def test_a_scheduler_died_when(cluster: Lab, tmp_path: Path, step: str) -> None:
