@@ -22,6 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -248,11 +249,17 @@ def _epoch(text: str) -> int:
         return 0
 
 
-def unhurried(speed: float) -> float:
-    """`speed` as it is on a quiet machine; less by as much as the processors are asked for more than they can do."""
-    asked = float(os.environ.get("CRONHPC_LAB_SPEED", "0"))
+@cache
+def slower() -> float:
+    """By how much the clocks go slower than asked, on a machine whose processors have too much to do already."""
     load = max(os.getloadavg()[:2]) / (os.cpu_count() or 1)
-    return round(min(speed, asked) if asked else speed / min(max(1.0, load / 3), 6.0))
+    return min(max(1.0, load / 3), 6.0)
+
+
+def unhurried(speed: float) -> float:
+    """`speed` on a quiet machine; CRONHPC_LAB_SPEED sets an upper limit for a slow one."""
+    asked = float(os.environ.get("CRONHPC_LAB_SPEED", "0"))
+    return round(min(speed, asked) if asked else speed / slower())
 
 
 @contextmanager
@@ -309,7 +316,7 @@ def twice(evidence: Evidence) -> dict[str, dict[str, int]]:
 
 # --- simulations side by side --------------------------------------------------------------------------------------
 
-_SIDE_BY_SIDE = 6
+_SIDE_BY_SIDE = 8
 _running: dict[Callable[[], Any], Future[Any]] = {}
 
 

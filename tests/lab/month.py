@@ -1,3 +1,4 @@
+#!/usr/bin/env python3
 """A month of faults: six entries on a real Slurm at 600 times the speed, and something breaks every few hours.
 
     python tests/lab/month.py [--days 30] [--seed N] [--speed 600]      # 30 days take 72 minutes
