@@ -68,11 +68,11 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
     from cronhpc.batch.environment import scrub
 
     paths = existing(dir_option, environ)
+    must_be_safe(paths)
     if not os.path.isdir(paths.claims):  # noqa: PTH112 - one stat
         raise StateError(
             f"{paths.claims} is missing: state/ was removed. Make it again: cronhpc init --dir {paths.root}"
         )
-    must_be_safe(paths)
     cache = _load_cache(paths)
     problems: list[Problem] = []
     settings = _settings(paths, cache, problems)
