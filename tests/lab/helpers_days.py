@@ -29,7 +29,7 @@ from typing import Any, TypeVar
 import pytest
 
 from cronhpc.store import history
-from tests.lab.conftest import Lab, start, stop
+from tests.lab.conftest import LAB, Lab, start, stop
 
 T = TypeVar("T")
 HOUR, DAY = 3600, 86400
@@ -211,6 +211,12 @@ class Days:
         link, spare, running, requeued = (tuple(jobs) for jobs in found.values())
         self.samples.append(Sample(self.now, link, spare, running, requeued))
         return self.samples[-1]
+
+    def start_node(self, name: str) -> None:
+        """Let a node come back; it may have work before anyone sees it idle."""
+        subprocess.run([sys.executable, str(LAB), "node", "--dir", str(self.lab.root), "start", name], check=True)
+        asked = ["sinfo", "-h", "-n", name, "-o", "%T"]
+        self.wait(lambda: set(self.lab.run(asked).stdout.split()) <= {"idle", "mixed", "allocated"})
 
     def tail(self) -> str:
         """The end of the scheduler's log, for messages."""

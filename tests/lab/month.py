@@ -135,7 +135,7 @@ def kill_node(day: Days, fault: Fault) -> str:
     day.lab.kill_node(node)
     day.lab.down_node(node)
     day.watch(fault.at + HOUR)
-    day.lab.start_node(node)
+    day.start_node(node)
     return f"{node}, under link {job}"
 
 
@@ -192,6 +192,7 @@ def fill_disk(day: Days, fault: Fault) -> str:
 def cancel_everything(day: Days, fault: Fault) -> str:
     """`scancel -u`; then its owner logs in once an hour, and the login hook looks."""
     day.lab.run(["scancel", "-u", str(os.getuid())])
+    day.wait(lambda: day.queue() == [])
     hours = 0
     while not ((look := day.sample()) and (look.successors or look.running)):
         hours += 1
