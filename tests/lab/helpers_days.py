@@ -33,7 +33,7 @@ from tests.lab.conftest import LAB, Lab, start, stop
 
 T = TypeVar("T")
 HOUR, DAY = 3600, 86400
-EVERY = 0.25  # real seconds between two samples of the queue
+EVERY = 0.5  # real seconds between two samples of the queue
 NOTE = 'printf "%s %s\\n" "$CRONHPC_SLOT" "$SLURM_JOB_ID" >>"{ran}/$CRONHPC_ENTRY"'  # how a run says that it ran
 
 
@@ -182,7 +182,7 @@ class Days:
             if time.monotonic() > deadline:
                 pytest.fail(f"waited {timeout:g} s for {predicate.__doc__ or predicate.__qualname__}\n{self.tail()}")
             self.sample()
-            time.sleep(EVERY / 2)
+            time.sleep(EVERY / 5)
         return value
 
     def queue(self) -> list[tuple[str, str, str]] | None:
@@ -322,8 +322,19 @@ def twice(evidence: Evidence) -> dict[str, dict[str, int]]:
 
 # --- simulations side by side --------------------------------------------------------------------------------------
 
-_SIDE_BY_SIDE = 8
+_SIDE_BY_SIDE = 4  # more are too much for two processors; the longest goes first, and sets the length of it all
+_LENGTHS: dict[Callable[[], Any], int] = {}  # real seconds
 _running: dict[Callable[[], Any], Future[Any]] = {}
+
+
+def simulation(seconds: int) -> Callable[[Callable[[], T]], Callable[[], T]]:
+    """Mark a simulation, with how long it takes."""
+
+    def mark(run: Callable[[], T]) -> Callable[[], T]:
+        _LENGTHS[run] = seconds
+        return run
+
+    return mark
 
 
 def simulated(run: Callable[[], Any]) -> Callable[[T], T]:
@@ -345,7 +356,7 @@ def evidence_of(run: Callable[[], T], request: pytest.FixtureRequest) -> T:
         tests = (getattr(item, "function", None) for item in request.session.items)
         wanted: set[Callable[[], Any]] = {test.simulation for test in filter(_is_simulated, tests) if test} | {run}
         pool = ThreadPoolExecutor(_SIDE_BY_SIDE)
-        for each in sorted(wanted - _running.keys(), key=lambda each: each.__name__):
+        for each in sorted(wanted - _running.keys(), key=lambda each: -_LENGTHS[each]):
             _running[each] = pool.submit(each)
         pool.shutdown(wait=True)
     found: T = _running[run].result()

@@ -16,7 +16,7 @@ import pytest
 from cronhpc.setup import init
 from tests.lab.conftest import Lab
 from tests.lab.helpers_cron import Cron
-from tests.lab.helpers_days import DAY, HOUR, Evidence, days, evidence_of, instant, simulated
+from tests.lab.helpers_days import DAY, HOUR, Evidence, days, evidence_of, instant, simulated, simulation
 from tests.lab.helpers_points import PROCESS, STATE, WAIT, Point, points_of_a_tick, strike
 
 pytestmark = pytest.mark.lab
@@ -36,6 +36,7 @@ def script_text(name: str, words: str, *lines: str, place: Path, time: int = 5) 
 MIDNIGHT = instant("2025-11-25 00:00")
 
 
+@simulation(305)
 def watchdog() -> Evidence:
     """Every hour for two days, and two hours before them: 300 s."""
     with days("2025-11-24 22:10", "timezone: UTC\n") as day:
@@ -73,6 +74,7 @@ def test_status_lists_a_train_beside_the_entries(request: pytest.FixtureRequest)
 # --- a train whose pieces die --------------------------------------------------------------------------------------
 
 
+@simulation(40)
 def train() -> Evidence:
     """Five pieces: the time limit ends the first, its node's death the second, scancel the third; the fifth is done."""
     with days("2025-11-24 12:00", "timezone: UTC\n", speed=30) as day:

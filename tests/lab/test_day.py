@@ -23,6 +23,7 @@ from tests.lab.helpers_days import (
     instant,
     said,
     simulated,
+    simulation,
     twice,
 )
 
@@ -47,6 +48,7 @@ fi
 """
 
 
+@simulation(165)
 def a_day() -> Evidence:
     """A day, and two hours before it in which a busy machine gets everything going: about 160 s."""
     with days("2025-11-26 22:10", "") as day:
@@ -119,6 +121,7 @@ def test_status_history_and_logs_show_what_ran(request: pytest.FixtureRequest) -
 MINUTE = 60
 
 
+@simulation(50)
 def dropped() -> Evidence:
     """From 14:10 to 15:45, where entries live. Files are stamped by the machine's clock: the lab's is in the same hour.
 
@@ -158,6 +161,7 @@ def test_what_is_dropped_at_14_20_runs_at_15_00_and_catches_nothing_up(
 BROKEN, FREED, MENDED = (instant(f"2025-11-27 {hour}:20") for hour in ("02", "08", "10"))
 
 
+@simulation(85)
 def broken() -> Evidence:
     """Six hours in which no tick can start and no node is free, two in which links run and no tick can start."""
     settings = "timezone: UTC\nsbatch: {partition: cpu}\nscheduler: {sbatch: {time: 300}}\n"

@@ -9,7 +9,7 @@ import os
 
 import pytest
 
-from tests.lab.helpers_days import evidence_of, simulated
+from tests.lab.helpers_days import evidence_of, simulated, simulation
 from tests.lab.month import ENTRIES, FAULTS, Month, simulate, summary
 
 pytestmark = pytest.mark.lab
@@ -17,6 +17,7 @@ pytestmark = pytest.mark.lab
 SEED = int(os.environ.get("CRONHPC_SEED", "20251020"))
 
 
+@simulation(450)
 def month() -> Month:
     """Its faults are printed as they come; pytest shows them if a test fails."""
     return simulate(3, SEED, print)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.lab.helpers_days import HOUR, Evidence, days, evidence_of, grid, instant, simulated, twice
+from tests.lab.helpers_days import HOUR, Evidence, days, evidence_of, grid, instant, simulated, simulation, twice
 
 pytestmark = pytest.mark.lab
 
@@ -29,11 +29,13 @@ def a_local_day(begin: str, end: int) -> Evidence:
         return day.evidence()
 
 
+@simulation(165)
 def autumn() -> Evidence:
     """25 hours, and two before them, in which a busy machine gets everything going."""
     return a_local_day("2024-10-26 20:10", AUTUMN[1])
 
 
+@simulation(155)
 def spring() -> Evidence:
     """23 hours."""
     return a_local_day("2024-03-30 21:10", SPRING[1])
