@@ -166,6 +166,10 @@ REACHED: dict[str, tuple[World, list[str]]] = {
         on("x", jobs=(job(4, "PENDING", comment="cronhpc=ffffff/link 1795791600 abc", name="x"),)),
         [],
     ),
+    "of an array of which a task was renamed, the others": (
+        on("a", jobs=(job(57, tasks="0", name="a"), job(57, tasks="1", name="kept"), pending(57, "[2-9]", name="a"))),
+        ["a: pending 57_[2-9], end 57_0"],
+    ),
     "a link by its id": (on("4", jobs=(link(4, "15:00"),), chain=chain()), ["4: pending 4"]),
     "a job of two switches is ended once": (on("8", "ft", jobs=(FOREIGN,)), ["8: end 8"]),
     "a piece by its id: the one queued behind it stays": (

@@ -79,6 +79,9 @@ class Slurm:
     def cancel(self, job_ids: Sequence[str], *, pending_only: bool = False) -> None:
         """Cancel jobs, or just their pending tasks. Raises Unreachable."""
         for some in text.chunks(job_ids):
+            if pending_only and (tasks := [each for each in some if "_" in each]):
+                # `scancel --state` ends all tasks that wait in one record; one that is held has a record of its own
+                self._change(text.update_argv(tasks, self.cluster, Priority="0"))
             self._change(text.cancel_argv(some, self.cluster, pending_only=pending_only))
 
     def signal(self, job_ids: Sequence[str], name: str) -> None:

@@ -199,7 +199,7 @@ def decide(world: World) -> Iterator[Decision]:
     index = Index.of(world)
     ending: set[str] = set()
     for switch, jobs in _assigned(world, index, "kill"):
-        yield from _stop(world, switch, jobs)
+        yield from _stop(world, index, switch, jobs)
         ending.update(job.shown for job in jobs)
     for switch, jobs in _assigned(world, index, "pause"):
         loose = [j for j in jobs if j.state == "PENDING" and not j.held and j.from_scrontab is False]
@@ -225,17 +225,25 @@ def _grace(row: SwitchSetting | None) -> int:
     return row.warn_before if row is not None and row.warn_signal else 0
 
 
-def _stop(world: World, switch: Switch, jobs: list[Job]) -> Iterator[Stop]:
+def _stop(world: World, index: Index, switch: Switch, jobs: list[Job]) -> Iterator[Stop]:
     """Ends first; warnings are a decision of their own, as they must wait until no task of theirs is pending."""
     row = _row(world, switch)
     grace = _grace(row)
-    by_task = any(switch.name.startswith(f"{job.id}_") or switch.name == job.raw_id for job in jobs)
+    reached: dict[str, set[str]] = {}
+    for job in jobs:
+        reached.setdefault(job.id, set()).add(job.shown)
+    whole = {of for of, shown in reached.items() if shown >= {j.shown for j in index.by_id[of] if j.id == of}}
+
+    def target(job: Job) -> str:
+        """An array by its id only where all of it is reached: its tasks may differ in name or partition."""
+        return job.id if job.id in whole else job.shown
+
     sorted_out: dict[str, list[Job]] = {}
     for job in jobs:
-        sorted_out.setdefault(_stage(world, job, job.shown if by_task else job.id, grace), []).append(job)
+        sorted_out.setdefault(_stage(world, job, target(job), grace), []).append(job)
 
     def ids(stage: str) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(j.shown if by_task else j.id for j in sorted_out.get(stage, ())))
+        return tuple(dict.fromkeys(target(j) for j in sorted_out.get(stage, ())))
 
     def which(*stages: str) -> tuple[Job, ...]:
         return tuple(job for stage in stages for job in sorted_out.get(stage, ()))

@@ -8,6 +8,7 @@ import os
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -315,6 +316,8 @@ def test_killed_at_any_of_its_calls_and_called_once_more_there_is_one_next_piece
         hit = strike(piece, row[1], 0)
         for _ in range(2):
             lab.run(piece.argv())
+        with suppress(pytest.fail.Exception):  # Slurm may take a moment to say why a job waits
+            lab.wait_for(lambda: "None" not in " ".join(piece.queued()), timeout=5)
         found = piece.queued()
         lab.run(["scancel", "--quiet", "--name", piece.name])
         return f"{row[1]} ({hit.call[:100]})" if hit.call else "", found

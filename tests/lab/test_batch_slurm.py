@@ -152,6 +152,28 @@ def test_pending_tasks_are_cancelled_before_running_ones_are_signalled(bench: Be
 
 
 @pytest.mark.parametrize(
+    ("asked", "left"),
+    [
+        (("_2",), {"0", "1", "3"}),
+        (("_2", "_3"), {"0", "1"}),
+        (("_[0,2-3]",), {"1"}),
+        (("_0", "_1", "_2", "_3"), set()),
+        (("",), set()),
+    ],
+)
+@pytest.mark.parametrize("later", ["--begin=now+1hour", "--hold"])
+def test_of_an_array_that_slurm_has_not_split_yet_just_the_tasks_asked_for_end(
+    bench: Bench, asked: tuple[str, ...], left: set[str], later: str
+) -> None:
+    """`scancel --state=PENDING 57_2` alone ends all tasks of the record, and with two ids none of them."""
+    job_id = bench.submit("sleep 60", options=("--array=0-3", later), held=False)
+    bench.slurm.cancel([job_id + tasks for tasks in asked], pending_only=True)
+    shown = bench.lab.run(["squeue", "-h", "-r", "-j", job_id, "-o", "%K %t"], check=False).stdout.split("\n")
+    assert {row.split()[0] for row in shown if row and row.split()[1] in {"PD", "R", "CF"}} == left
+    bench.slurm.cancel([job_id])
+
+
+@pytest.mark.parametrize(
     ("text", "result", "code_and_signal"),
     [
         pytest.param("true", Result.OK, (0, None), id="well"),

@@ -76,6 +76,7 @@ def test_one_task_of_an_array_by_its_id(team: Team) -> None:
     team.touch(f"{array}_2")
     team.tick()
     team.lab.wait_for(lambda: sorted(team.states(array)) == [f"{array}_{n}" for n in (0, 1, 3)])
+    team.lab.wait_for(lambda: all("RUNNING" in state for state in team.states(array).values()))
     own = next(n for n in (0, 1) if team.lab.job(f"{array}_{n}")["JobId"] != array)
     team.touch(team.lab.job(f"{array}_{own}")["JobId"])
     team.tick()
