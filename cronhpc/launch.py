@@ -188,7 +188,6 @@ def _submit(actor: Actor, row: Submit) -> str | BatchError:
         if row.replaces:
             actor.site.batch.cancel(row.replaces)
         job_id = actor.site.batch.submit(_submission(actor, row))
-        _not_led_astray(actor, row, job_id)
     except Refused as error:
         return error
     except BatchError as error:
@@ -200,24 +199,6 @@ def _submit(actor: Actor, row: Submit) -> str | BatchError:
     except OSError as error:  # a full disk: the job stays held, and is found by its token
         return Unreachable(f"job {job_id} is held, its id could not be recorded ({error.strerror}); the next tick will")
     return job_id
-
-
-def _not_led_astray(actor: Actor, row: Submit, job_id: str) -> None:
-    """What stands where the log is to be made was planted: Slurm would follow a link, and cut off its target.
-
-    Raises Refused, the job cancelled; BatchError.
-    """
-    if not row.entry.output:
-        return
-    folder = log_folder(actor, row.entry)
-    begins = f"{slot_text(row.key.slot)}-{job_id}{'_' if row.entry.array else '.out'}"
-    if row.entry.array:
-        found = next(folder.glob(f"{begins}*"), None)
-    else:
-        found = folder / begins if os.path.lexists(folder / begins) else None
-    if found is not None:
-        actor.site.batch.cancel([job_id])
-        raise Refused(f"{found} was there before the run: somebody put it there. Remove it: rm {found}")
 
 
 class Twin(BatchError):

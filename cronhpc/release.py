@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
@@ -12,6 +13,7 @@ from cronhpc.core.stop import switch_on
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from cronhpc.act import Actor
     from cronhpc.core.model import Key, Release, Submit, World
@@ -49,7 +51,7 @@ def release_all(actor: Actor, rows: Sequence[Release]) -> None:
 
 def release_recorded(actor: Actor) -> None:
     """One release for all whose ids are on disk, after a last look at the switches and at the disk."""
-    ready = _not_stopped(actor, actor.recorded)
+    ready = _not_stopped(actor, _not_led_astray(actor, actor.recorded))
     try:
         gone = actor.claims.gone_their_way(each.key for each in ready if each.state is ClaimState.SUBMITTED)
         sending = [each for each in ready if _releasing(actor, each, gone)]
@@ -59,6 +61,36 @@ def release_recorded(actor: Actor) -> None:
         _unreleased(actor, ready, f"is held: {disk_words(error)}")
     else:
         _send(actor, sending)
+
+
+def _not_led_astray(actor: Actor, recorded: list[Recorded]) -> list[Recorded]:
+    """What stands where the log is to be made was planted: Slurm would follow a link, and cut off its target."""
+    ready = []
+    for each in recorded:
+        found = _planted(actor, each) if each.state is ClaimState.SUBMITTED else None
+        if found is None:
+            ready.append(each)
+            continue
+        why = f"{found} was there before the run: somebody put it there. Remove it: rm {found}"
+        if cancel_held(actor, each.job_id):
+            entry = actor.world.known().get(each.key.entry)
+            settle(actor, each.key, entry.name if entry else "", Ending(Result.REFUSED, detail=why), each.job_id)
+            actor.note(each.decision, Done.FAILED, why, each.job_id)
+        else:
+            actor.note(each.decision, Done.REFUSED, f"{why}. Job {each.job_id} stays unreleased", each.job_id)
+    return ready
+
+
+def _planted(actor: Actor, each: Recorded) -> Path | None:
+    """A file under the name of a log of a job that has not begun; a script that names its own log minds it itself."""
+    entry = actor.world.known().get(each.key.entry)
+    if entry is not None and not entry.output:
+        return None
+    folder = actor.site.paths.log / each.key.entry
+    begins = f"{slot_text(each.key.slot)}-{each.job_id}"
+    if os.path.lexists(folder / f"{begins}.out"):
+        return folder / f"{begins}.out"
+    return next(folder.glob(f"{begins}_*"), None) if entry is None or entry.array else None
 
 
 def _releasing(actor: Actor, each: Recorded, gone: set[Key]) -> bool:

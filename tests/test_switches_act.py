@@ -261,6 +261,24 @@ def test_a_switch_set_while_we_submit_keeps_the_job_from_its_release(root: Path)
     assert load(root / "state" / "entries.json").entries["e"].failures == 0
 
 
+def test_a_run_whose_log_was_planted_is_released_by_no_tick_also_where_it_could_not_be_cancelled(root: Path) -> None:
+    planted = root / "log" / "e" / "20261127T140030Z-900.out"
+    fake = Fake([])
+    fake.when_submitting = lambda: planted.symlink_to(root.parent / "precious")
+    fake.fails = {"cancel": Unreachable("no answer")}
+    ticked(root, fake, only="e")
+    assert fake.asked == ["submit", "cancel 900"]
+    token = f"cronhpc={directory_id(site_of(root, fake).paths)}/e@20261127T140030Z.r1"
+    fake = Fake([job(900, "PENDING", reason="JobHeldUser", comment=token)])
+    ticked(root, fake, NOW + 60)
+    assert fake.asked == ["cancel 900"]
+    fake = Fake([])
+    ticked(root, fake, NOW + 120)
+    assert fake.asked == []
+    [row] = [row for row in history.rows(root / "state" / "history") if row["what"] == "run"]
+    assert (row["result"], f"rm {planted}" in row["detail"]) == (Result.REFUSED, True)
+
+
 def test_a_switch_folder_that_went_while_we_submit_keeps_it_held_until_somebody_knows(root: Path) -> None:
     team = root.parent / "team"
     team.mkdir()

@@ -6,20 +6,22 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import UsageError
-from cronhpc.cli.common import count_of, instant_of, paths_of, settings_or_default
+from cronhpc.cli.common import count_of, instant_of, paths_of, settings_or_default, site_of
+from cronhpc.core.model import CronhpcError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from cronhpc.cli.door import Door
     from cronhpc.store.paths import Paths
 
-HELP = "What ran and how it ended, newest first."
+HELP = "What ran and how it ended, newest first; what has not ended yet is there, too."
 EXAMPLE = """
 cronhpc history
 cronhpc history backup --since 7d
 cronhpc history --state failed,missed -n 50
+cronhpc history --state pending,running
 """
 _AHEAD = 3600  # seconds: what was queued ahead of its slot may end before it
 
@@ -28,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Its own options."""
     parser.add_argument("name", nargs="?", metavar="NAME", help="an entry (else all)")
     parser.add_argument(
-        "--state", metavar="STATES", help="only these results: ok, failed, missed, killed … with commas"
+        "--state", metavar="STATES", help="only these: ok, failed, missed, killed, running … with commas"
     )
     parser.add_argument("--since", metavar="TIME", help="slots from then on: 7d, 2026-11-01, 2026-11-27T04:00")
     parser.add_argument("-n", dest="number", type=count_of, metavar="N", help="how many (else 20, or all with --since)")
@@ -40,7 +42,7 @@ def run(args: argparse.Namespace, door: Door) -> int:
     zone_key = settings_or_default(paths).timezone
     since = 0 if args.since is None else instant_of(args.since, door, zone_key, past=True)
     number = args.number or (20 if args.since is None else None)
-    found = _newest(_wanted(args, paths, since), number)
+    found = _newest(_wanted(args, _known(args, door, paths), since), number)
     if args.json:
         door.json({"since": args.since and since, "runs": found})
     elif found:
@@ -52,21 +54,58 @@ def run(args: argparse.Namespace, door: Door) -> int:
     return FINE if found or not args.name else ATTENTION
 
 
-def _wanted(args: argparse.Namespace, paths: Paths, since: int) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Rows as facts, filtered, each with the instant it was written; what a switch stopped is among them."""
-    from cronhpc.store import history
-    from cronhpc.views.runs import run_facts, switch_facts, when
+def _wanted(
+    args: argparse.Namespace, rows: Iterable[tuple[int, Mapping[str, Any]]], since: int
+) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Of what is known, newest first by when it was written: what was asked for."""
+    from cronhpc.views.runs import when
 
     states = _states(args.state)
-    for row in history.rows(paths.history):
-        written = int(row.get("at") or 0)
+    for written, known in rows:
         if written < since - _AHEAD:
             return
-        if args.name is not None and args.name not in {row.get("entry"), row.get("switch")}:
-            continue
-        known = switch_facts(row) if row.get("what") == "switch" else run_facts(row)
-        if (not states or known["result"] in states) and when(known) >= since:
+        named = args.name is None or known["entry"] == args.name
+        if named and (not states or known["result"] in states) and when(known) >= since:
             yield written, known
+
+
+def _known(args: argparse.Namespace, door: Door, paths: Paths) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Runs as facts, each with the instant it was written: what no tick has settled yet, then history.
+
+    What a switch stopped is among them.
+    """
+    from cronhpc.store import history
+    from cronhpc.views.runs import run_facts, switch_facts
+
+    unsettled = _unsettled(args, door, paths)
+    yield from ((door.now, known) for known in unsettled)
+    shown = {_attempt(known) for known in unsettled}
+    for row in history.rows(paths.history):
+        known = switch_facts(row) if row.get("what") == "switch" else run_facts(row)
+        if _attempt(known) not in shown:  # a tick may settle it at this moment
+            yield int(row.get("at") or 0), known
+
+
+def _attempt(known: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(known[each] for each in ("entry", "slot", "attempt", "by_hand"))
+
+
+def _unsettled(args: argparse.Namespace, door: Door, paths: Paths) -> list[Mapping[str, Any]]:
+    """What is claimed and not in history yet. The queue is asked only where there is such a claim."""
+    from cronhpc.store.claims import Claims
+    from cronhpc.views.runs import unsettled
+
+    if not any(steps - {""} for steps in Claims(paths.claims).names().values()):
+        return []
+    from cronhpc.core.plan import plan
+    from cronhpc.read import read_world
+
+    try:
+        world = read_world(site_of(args, door), door.now).world
+    except CronhpcError as error:  # history is there to be read also where the batch system is not
+        door.complain(f"what has not ended yet is not shown: {error}")
+        return []
+    return unsettled(world, plan(world))
 
 
 def _newest(rows: Iterator[tuple[int, Mapping[str, Any]]], number: int | None) -> list[Mapping[str, Any]]:
@@ -91,6 +130,7 @@ def _newest(rows: Iterator[tuple[int, Mapping[str, Any]]], number: int | None) -
 def _states(text: str | None) -> frozenset[str]:
     """The results meant; `failed` means every kind of failure. Raises UsageError."""
     from cronhpc.core.model import FAILURES, Result
+    from cronhpc.views.runs import LIVE
 
     if text is None:
         return frozenset()
@@ -100,10 +140,11 @@ def _states(text: str | None) -> frozenset[str]:
             wanted.update(map(str, FAILURES))
         elif word == "unknown":
             wanted.add(str(Result.UNKNOWN))
-        elif word in set(map(str, Result)):
+        elif word in {*map(str, Result), *LIVE}:
             wanted.add(word)
         else:
-            raise UsageError(f"cronhpc history: no result is called {word!r}. There are: {', '.join(map(str, Result))}")
+            there = ", ".join([*map(str, Result), *LIVE])
+            raise UsageError(f"cronhpc history: no result is called {word!r}. There are: {there}")
     return frozenset(wanted)
 
 

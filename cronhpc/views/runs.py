@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core.model import FAILURES, Key, Result
+from cronhpc.core.model import FAILURES, ClaimState, Key, Result, Settle
 from cronhpc.views.times import epoch, iso
 
 if TYPE_CHECKING:
-    from cronhpc.core.model import Claim, Ending, Job, World
+    from cronhpc.core.model import Claim, Ending, Job, Plan, World
 
 Facts = dict[str, Any]
 
@@ -94,6 +94,47 @@ def live_facts(claim: Claim, job: Job | None, now: int, *, answers: bool) -> Fac
     }
 
 
+LIVE = ("submitted", "pending", "held", "running")  # what a run that has not ended is called in `history`
+
+
+def unsettled(world: World, plan: Plan) -> list[Facts]:
+    """Attempts that no tick has settled yet, in the shape of a run: how they ended, or how far they are."""
+    ends = {d.key: d.ending for d in plan.decisions if isinstance(d, Settle)}
+    jobs = jobs_by_id(world)
+    found = []
+    for claim in world.claims:
+        name = claim.name or claim.key.entry
+        if claim.state is ClaimState.SETTLED or (claim.key not in ends and not claim.job_id):
+            continue
+        if claim.key in ends:
+            found.append(ended_facts(name, claim.key, ends[claim.key], claim.job_id))
+        else:
+            found.append(_unended(name, claim, jobs.get(claim.job_id or "")))
+    return found
+
+
+def _unended(name: str, claim: Claim, job: Job | None) -> Facts:
+    """What the queue does not show is submitted, and no more is known."""
+    pending = job is None or job.state in {"PENDING", "CONFIGURING"}
+    row = {
+        "entry": name,
+        "key": str(claim.key),
+        "result": _progress(job) if job else "submitted",
+        "job": claim.job_id,
+        "submitted": claim.at or None,
+        "started": job.start if job and not pending else None,
+        "node": job.nodes if job else "",
+        "detail": job.reason if job and pending and job.reason not in {"None", "BeginTime"} else "",
+    }
+    return run_facts(row)
+
+
+def _progress(job: Job) -> str:
+    if job.state in {"PENDING", "CONFIGURING"}:
+        return "held" if job.held else "pending"
+    return "running" if job.state == "COMPLETING" else job.state.lower()
+
+
 def jobs_by_id(world: World) -> dict[str, Job]:
     """The row that speaks for each job of the queue: of an array's the one that has come furthest."""
     found: dict[str, Job] = {}
@@ -134,11 +175,15 @@ RESULT_COLOURS = {
     Result.LOST: "yellow",
     **dict.fromkeys(FAILURES, "red"),
 }
+_LIVE_COLOURS = {"submitted": "yellow", "pending": "yellow", "held": "yellow", "running": "blue"}
 
 
 def result_colour(run: Mapping[str, Any]) -> str:
     """The colour of a result's words."""
+    result = str(run.get("result", ""))
+    if result in _LIVE_COLOURS:
+        return _LIVE_COLOURS[result]
     try:
-        return RESULT_COLOURS.get(Result(run.get("result", "")), "")
+        return RESULT_COLOURS.get(Result(result), "")
     except ValueError:
         return ""
