@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cronhpc.store import history
-from tests.test_cli import HOUR, NOW, Shell, later
+from tests.test_cli import HOUR, NOW, Shell, later, wait_for
 from tests.test_cli import shell as shell  # noqa: PLC0414 - a fixture
 
 DAY = 86400
@@ -187,3 +187,39 @@ def test_a_folder_that_is_none_is_unknown_and_not_critical(shell: Shell) -> None
     said = shell("status", "--nagios", "--dir", str(shell.home / "none"))
     assert (said.code, said.err) == (3, "")
     assert said.out.startswith("CRONHPC UNKNOWN - There is no folder")
+
+
+# --- history -------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_in_history_at_once_and_each_run_once(shell: Shell) -> None:
+    """Who has just said `cronhpc run` looks there first; the next tick may be an hour away."""
+    gate = shell.home / "gate"
+    shell.drop("cron.daily/backup.slurm", f"until [ -e {gate} ]; do sleep 0.05; done")
+    shell("run", "backup", now=later())
+    for _ in range(100):
+        [known] = shell("history", "--json", now=later()).json["runs"]
+        if known["result"] == "running":
+            break
+        time.sleep(0.05)
+    assert (known["result"], known["job"], known["by_hand"], known["entry"]) == ("running", "1", True, "backup")
+    assert shell("history", "backup", "--state", "running,pending", now=later()).code == 0
+    assert shell("history", "backup", "--state", "ok", now=later()).code == 1
+    gate.touch()
+    wait_for(shell, "backup", "ok")
+    [before] = shell("history", "--json", now=later()).json["runs"]
+    assert (before["job"], before["result"]) == ("1", "ok")
+    shell("tick", now=later())
+    [after] = shell("history", "--json", now=later()).json["runs"]
+    assert after == before | {"log": after["log"]}
+
+
+def test_history_can_be_read_where_the_batch_system_is_not_there(shell: Shell) -> None:
+    past(shell)
+    claims = shell.cron / "state" / "claims"
+    (claims / "backup@20261127T1300Z.1").write_text('{"version":1,"name":"backup","at":1795784400}')
+    (claims / "backup@20261127T1300Z.1.id").write_text('{"version":1,"id":"8","at":1795784400}')
+    settings(shell, "nonsense: 1")
+    said = shell("history", "--json")
+    assert [run["job"] for run in said.json["runs"]] == ["7"]
+    assert "what has not ended yet is not shown" in said.err

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import datetime
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 
+from cronhpc.core.model import Queue
+from cronhpc.core.plan import plan
 from cronhpc.core.schedule import parse
 from cronhpc.views import history, runs
 from cronhpc.views import next as view
-from tests.view_situations import NOW, PARIS, at, style
+from tests.view_situations import LINK, NOW, PARIS, SPARE, WORLD, at, running, style
 
 
 def instant(text: str, zone: str = "Europe/Paris") -> int:
@@ -117,3 +121,24 @@ def test_what_a_switch_stopped_is_a_row() -> None:
     line = history.render([runs.switch_facts(row)], style()).splitlines()[1]
     assert line.split(None, 3)[:3] == ["14:07", "train17", "switch"]
     assert line.endswith('by bob: "loss spikes"; cancelled 4501')
+
+
+UNSETTLED = [
+    pytest.param({}, "running", id="it runs"),
+    pytest.param({"state": "COMPLETING"}, "running", id="it is ending"),
+    pytest.param({"state": "PENDING", "reason": "Priority"}, "pending", id="it waits for its turn"),
+    pytest.param({"state": "PENDING", "reason": "JobHeldUser"}, "held", id="it is held"),
+    pytest.param({"state": "SUSPENDED"}, "suspended", id="its job was suspended"),
+    pytest.param({"state": "FAILED", "exit_code": 3}, "failed", id="it has ended and no tick has said so yet"),
+    pytest.param(None, "submitted", id="the queue does not answer"),
+]
+
+
+@pytest.mark.parametrize(("job", "result"), UNSETTLED)
+def test_what_no_tick_has_settled_yet_is_a_run_like_others(job: dict[str, Any] | None, result: str) -> None:
+    claim, live = running("backup", at("14:00"), "4713", **(job or {}))
+    queue = Queue((LINK, SPARE, live)) if job is not None else None
+    world = replace(WORLD, claims=(claim,), queue=queue)
+    [run] = runs.unsettled(world, plan(world))
+    assert (run["result"], run["job"], run["entry"]) == (result, "4713", "backup")
+    assert (run["started"] is not None) == (result in {"running", "suspended", "failed"})

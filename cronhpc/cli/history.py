@@ -90,7 +90,7 @@ def _attempt(known: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(known[each] for each in ("entry", "slot", "attempt", "by_hand"))
 
 
-def _unsettled(args: argparse.Namespace, door: Door, paths: Paths) -> list[Mapping[str, Any]]:
+def _unsettled(args: argparse.Namespace, door: Door, paths: Paths) -> list[dict[str, Any]]:
     """What is claimed and not in history yet. The queue is asked only where there is such a claim."""
     from cronhpc.store.claims import Claims
     from cronhpc.views.runs import unsettled
