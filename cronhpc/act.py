@@ -94,9 +94,11 @@ class Actor:
         elif isinstance(error, Limited):
             self.limited = error.text
 
-    def note(self, decision: Decision, done: Done, detail: str = "", job_id: str | None = None) -> None:
+    def note(
+        self, decision: Decision, done: Done, detail: str = "", job_id: str | None = None, *, limited: bool = False
+    ) -> None:
         """One decision's outcome."""
-        self.outcomes.append(Outcome(decision, done, detail, job_id))
+        self.outcomes.append(Outcome(decision, done, detail, job_id, limited))
 
     def _each(self, step: Callable[..., str | None], *, asks: bool = True) -> Callable[[Sequence[object]], None]:
         """Run `step` for each decision; an error of the batch system or the disk is that decision's outcome.

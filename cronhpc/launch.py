@@ -251,7 +251,7 @@ def _note_answer(actor: Actor, row: Submit, answer: str | BatchError) -> None:
         cancel_held(actor, answer.text)
         actor.note(row, Done.REFUSED, f"another tick submitted it as well; job {answer.text} is cancelled, still held")
     elif isinstance(answer, Limited):
-        actor.note(row, Done.PASSING, f"{answer.text} (no more tries in this tick)")
+        actor.note(row, Done.PASSING, f"{answer.text} (no more tries in this tick)", limited=True)
     else:
         actor.note(row, Done.PASSING, answer.text)
 

@@ -429,6 +429,7 @@ def chain_facts(site: Site, memory: Memory, link: str, now: int) -> ChainFacts:
     if how is None:
         return ChainFacts(wanted=False, self_id=link)
     via = how.get("via", "chain")
+    spareless = now - int(meta.get("no_spare_at", 0)) < _SPARE_AGAIN
     link_name, spare_name = link_names(directory_id(site.paths)) if via in {"chain", "daemon"} else ("", "")
     return ChainFacts(
         wanted=True,
@@ -437,7 +438,8 @@ def chain_facts(site: Site, memory: Memory, link: str, now: int) -> ChainFacts:
         link_name=link_name,
         spare_name=spare_name,
         resting=resting(site.paths),
-        no_spare=str(meta.get("no_spare", "")) if now - int(meta.get("no_spare_at", 0)) < _SPARE_AGAIN else "",
+        no_spare=str(meta.get("no_spare", "")) if spareless else "",
+        crowded=spareless and bool(meta.get("crowded")),
         successor_seen=str(meta.get("successor", "")),
         spare_seen=str(meta.get("spare", "")),
         prequeue=int(how.get("prequeue", 1)),

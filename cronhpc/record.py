@@ -10,7 +10,7 @@ import os
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core import alerts, model
+from cronhpc.core import alerts, chain, model
 from cronhpc.core.alerts import Alert
 from cronhpc.core.marks import marked
 from cronhpc.core.model import FAILURES, ClaimState, Done, EntryState, Key, Problem, Reason, Result, entry_id
@@ -246,6 +246,8 @@ class _Keeper:
                 warned |= dict.fromkeys(decision.warn, now)
             elif isinstance(decision, model.SubmitLink):
                 self._note_link(meta, decision, outcome)
+            elif isinstance(decision, model.Submit) and outcome.limited and chain.crowds(self.world):
+                meta["no_spare"], meta["no_spare_at"], meta["crowded"] = outcome.detail, now, True
             elif isinstance(decision, model.KeepLink | model.MoveLink):
                 meta[decision.kind] = decision.job_id
         meta["warned"] = warned
@@ -275,6 +277,7 @@ class _Keeper:
         if decision.kind == "spare" and outcome.done in {Done.OK, Done.REFUSED}:  # refused: a limit of the site
             meta["no_spare"] = outcome.detail
             meta["no_spare_at"] = self.world.now
+            meta["crowded"] = False
 
     # --- to disk
 
@@ -285,6 +288,10 @@ class _Keeper:
         self.forgettable, marks = _outlived(self.settled, self.world.claims, self.names)
         for name, mark in marks.items():
             self.states[name] = replace(self.states.get(name, EntryState()), settled=mark)
+        for name, entry in self.entries.items():
+            state, source = self.states.get(name, EntryState()), entry.source.partition(":")[0]
+            if state.source != source:
+                self.states[name] = replace(state, source=source)
         if not self.world.only:
             self.memory.meta = self._meta()
         self.memory.entries = self.states

@@ -271,6 +271,10 @@ CHAINS: dict[str, tuple[World, list[str]]] = {
         ["submit successor", "keep spare 12"],
     ),
     "there can be no spare here": (linked(NEXT, facts={"no_spare": "submit limit"}), ["keep successor 11"]),
+    "the spare takes the place of the runs: it goes": (
+        linked(NEXT, SPARE, facts={"no_spare": "submit limit", "crowded": True}),
+        ["keep successor 11", "cancel spare 12"],
+    ),
     "another directory's links are not ours": (
         linked(
             job(20, "PENDING", name="cronhpc-ffffff", comment="cronhpc=ffffff/link 1 x", reason="BeginTime"),

@@ -94,9 +94,18 @@ def _another_is_at_work(world: World, links: Links) -> bool:
 
 def _spare(world: World, spares: tuple[Job, ...]) -> Iterator[Decision]:
     interval = world.settings.interval
-    if world.chain.no_spare and not spares:
+    if world.chain.crowded:
+        for job in spares:
+            yield CancelLink(SPARE, job.id, f"it takes the place of a run: {world.chain.no_spare}")
+    if world.chain.crowded or (world.chain.no_spare and not spares):
         return
     yield from _reconcile(world, SPARE, spares, [boundary(world.now, interval) + interval // 2])
+
+
+def crowds(world: World) -> bool:
+    """Whether a limit that a run has met is used up by the chain alone: with three submit slots no run ever fits."""
+    jobs = [job for job in world.queue.jobs if job.live] if world.queue is not None else []
+    return bool(Links.of(world).spares) and all(word(job, world.directory_id) for job in jobs)
 
 
 def _reconcile(world: World, kind: str, jobs: tuple[Job, ...], wanted: list[int]) -> Iterator[Decision]:

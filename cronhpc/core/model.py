@@ -277,6 +277,7 @@ class EntryState:
     previous_success: int | None = None  # slot
     last: Mapping[str, object] = field(default_factory=dict)  # the newest history row, for status
     missing: int = 0  # scans in a row in which its file was not seen
+    source: str = ""  # the file that the name is known from: a second one of that name is refused
 
 
 # --- the batch system ----------------------------------------------------------------------------------------------
@@ -497,7 +498,8 @@ class ChainFacts:
     link_name: str = ""
     spare_name: str = ""
     resting: str = ""  # an administrator's word, in words; "" while it goes on
-    no_spare: str = ""  # why there can be none (two submit slots), in words
+    no_spare: str = ""  # why there can be none (two or three submit slots), in words
+    crowded: bool = False  # it takes the place of the runs: it goes
     successor_seen: str = ""  # job id that the last tick left as successor
     spare_seen: str = ""
     prequeue: int = 1  # successors wanted at once
@@ -757,3 +759,4 @@ class Outcome:
     done: Done
     detail: str = ""
     job_id: str | None = None
+    limited: bool = False  # the site takes no more jobs of this user

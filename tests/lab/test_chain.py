@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -346,6 +347,24 @@ def test_with_two_submit_slots_it_goes_on_without_a_spare_and_says_so(
         assert counts(cron) == (1, 0)
     assert "MaxSubmit" in (cron.root / "state" / "entries.json").read_text(encoding="utf-8"), said
     lab.run(["scancel", other])
+
+
+def test_a_spare_that_takes_the_place_of_every_run_makes_room(
+    make_lab: MakeLab, cluster_user_dir: Callable[..., Path]
+) -> None:
+    """Ticks by hand need two slots for the chain; a link that runs needs the third."""
+    lab = make_lab(accounting=True, max_submit=2, users=["alice", "bob"] if USER else [])
+    now = now_in(lab)
+    cron = make(lab, cluster_user_dir(USER) / "cron", names="a", slot=now + HOUR, user=USER)
+    cron.drive("tick", now)
+    assert counts(cron) == (1, 1)
+    cron.drive("tick", now + HOUR + 60)
+    cron.drive("tick", now + 2 * HOUR)
+    cron.wait_quiet()
+    assert counts(cron) == (1, 0)
+    assert {name: len(slots) for name, slots in cron.ran().items()} == {"a": 1}
+    status = json.loads((cron.root / "status.json").read_text(encoding="utf-8"))
+    assert "MaxSubmit" in status["chain"]["no_spare"]
 
 
 def test_without_accounting_and_with_jobs_that_vanish_after_five_seconds(
