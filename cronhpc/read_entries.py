@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cronhpc.core.model import Entry, Problem
 from cronhpc.store.entries import FRESH, read_script, scan
 from cronhpc.store.memory import entry_of, entry_row
+from cronhpc.store.names import Names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -31,20 +32,21 @@ def read_entries(site: Site, now: int, problems: list[Problem]) -> tuple[Entry, 
         reader.folder(f"cron.{name}", schedule)
     reader.folder(CRON_D, "")
     reader.rows(site.settings.entries)
+    problems.extend(reader.names.refused())
     if reader.known.keys() != reader.kept.keys() or any(row[2] for row in reader.kept.values()):
         site.parsed.append("folders")
     site.cache["files"] = reader.kept
-    return tuple(sorted(reader.entries.values(), key=lambda entry: entry.name))
+    return tuple(sorted(reader.names.entries.values(), key=lambda entry: entry.name))
 
 
 class _Reader:
-    """One look at everything; `entries` by name, `kept` is the cache for the next time."""
+    """One look at everything; `names` has the entries, `kept` is the cache for the next time."""
 
     def __init__(self, site: Site, now: int, problems: list[Problem]) -> None:
         self.site = site
         self.now = now
         self.problems = problems
-        self.entries: dict[str, Entry] = {}
+        self.names = Names(site.paths.entries)
         self.known: Mapping[str, list[Any]] = site.cache.get("files") or {}
         self.kept: dict[str, list[Any]] = {}
         self.base: Policies | None = None
@@ -59,7 +61,7 @@ class _Reader:
             self._unseen(folder, f"{folder} cannot be read ({error.strerror}).", mend, drop=False)
             return
         for each in found:
-            self._add(self._script(each, schedule))
+            self.names.add(self._script(each, schedule))
         self._unseen(folder, "its file was not seen just now;", "it is looked for again.", drop=True)
 
     def _unseen(self, folder: str, what: str, mend: str, *, drop: bool) -> None:
@@ -70,15 +72,7 @@ class _Reader:
             if drop and missed + 1 >= _SCANS:
                 continue
             self.kept[source] = [prints, row, missed + 1 if drop else missed]
-            self._add(replace(entry_of(row), problem=Problem("E311", what, mend, source)))
-
-    def _add(self, entry: Entry) -> None:
-        first = self.entries.get(entry.name)
-        if first is None:
-            self.entries[entry.name] = entry
-            return
-        what = f"a second entry called {entry.name!r}: the first one is {first.source}."
-        self.problems.append(Problem("E301", what, "Rename one of them; this one does not run.", entry.source))
+            self.names.add(replace(entry_of(row), problem=Problem("E311", what, mend, source)))
 
     def _script(self, found: Found, schedule: str) -> Entry:
         known = self.known.get(found.source)
@@ -231,7 +225,7 @@ class _Reader:
             refused = self._trust().folder_refusal(self.site.paths.root)
             if refused is not None and entry.problem is None:
                 entry = replace(entry, problem=refused)
-            self._add(entry)
+            self.names.add(entry)
 
     def _row(self, row: EntryRow, source: str, born: int) -> Entry:
         from cronhpc.core.policy import parse_policies

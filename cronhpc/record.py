@@ -22,6 +22,7 @@ from cronhpc.store import full_disk, history, scheduler
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
 from cronhpc.store.files import sweep, write_json
+from cronhpc.store.names import file_of
 from cronhpc.store.stubs import end_file
 
 if TYPE_CHECKING:
@@ -288,10 +289,10 @@ class _Keeper:
         self.forgettable, marks = _outlived(self.settled, self.world.claims, self.names)
         for name, mark in marks.items():
             self.states[name] = replace(self.states.get(name, EntryState()), settled=mark)
-        for name, entry in self.entries.items():
-            state, source = self.states.get(name, EntryState()), entry.source.partition(":")[0]
+        for entry in self.world.entries:
+            state, source = self.states.get(entry.name, EntryState()), file_of(entry)
             if state.source != source:
-                self.states[name] = replace(state, source=source)
+                self.states[entry.name] = replace(state, source=source)
         if not self.world.only:
             self.memory.meta = self._meta()
         self.memory.entries = self.states

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from cronhpc.core.model import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
 SUFFIX = ".slurm"
@@ -78,7 +77,7 @@ def _look(row: os.DirEntry[str], source: str) -> Found | Problem | None:
     except FileNotFoundError:
         return Problem("W005", "skipped: a link to nothing.", "Remove it, or bring back its target.", source)
     if stat.S_ISDIR(target.st_mode):
-        return Problem("W004", "skipped: a folder.", "Put the script itself here; folders are not looked into.", source)
+        return Problem("W007", "skipped: a folder.", "Put the script itself here; folders are not looked into.", source)
     if not name.endswith(SUFFIX):
         return Problem("W001", "not a .slurm file: it will never run.", "Rename it, or remove it.", source)
     if not stat.S_ISREG(target.st_mode):
@@ -101,11 +100,3 @@ def read_script(path: str, most: int = 4 * 1024 * 1024) -> bytes:
         return b"".join(parts)
     finally:
         os.close(fd)
-
-
-def first_of(entries: Sequence[tuple[str, str]]) -> dict[str, str]:
-    """Names are one namespace: for each (name, source) seen first."""
-    seen: dict[str, str] = {}
-    for name, source in entries:
-        seen.setdefault(name, source)
-    return seen
