@@ -486,3 +486,16 @@ def test_plan_counts_the_logs_that_would_go(shell: Shell) -> None:
         (folder / f"202611{day}T0300Z-{day}.out").write_text("old", encoding="utf-8")
     assert "logs  remove  3 of 3 files (3 too old)" in shell("plan").out
     assert len(list(folder.iterdir())) == 3
+
+
+WIDTHS = [pytest.param("100", 100, id="asked for"), pytest.param("", 0, id="empty"), pytest.param("wide", 0, id="none")]
+
+
+@pytest.mark.parametrize(("columns", "width"), WIDTHS)
+def test_a_pipe_is_cut_only_to_a_width_that_was_asked_for(
+    monkeypatch: pytest.MonkeyPatch, columns: str, width: int
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setattr("sys.stdout", io.StringIO())
+    here = Door.here()
+    assert (here.width, here.height) == (width, 0)

@@ -104,6 +104,21 @@ def test_width_counts_columns(raw: str, columns: int) -> None:
 def test_what_is_cut_fits(raw: str, columns: int) -> None:
     assert text.width(text.cut(raw, columns)) <= columns or raw == ""
     assert text.width(raw) > columns or text.cut(raw, columns) == raw
+    assert text.width(text.shorten(raw, columns)) <= columns or raw == ""
+    assert text.width(raw) > columns or text.shorten(raw, columns) == raw
+
+
+SHORT = {
+    "it fits": ("backup-projects", 15, "backup-projects"),
+    "the middle goes": ("backup-projects-weekly", 15, "backup-…-weekly"),
+    "wide letters count two": ("日本語の名前", 8, "日本…前"),
+    "no room": ("backup", 1, "…"),
+}
+
+
+@pytest.mark.parametrize(("raw", "columns", "shown"), SHORT.values(), ids=SHORT)
+def test_a_name_that_is_too_long_loses_its_middle(raw: str, columns: int, shown: str) -> None:
+    assert text.shorten(raw, columns) == shown
 
 
 SIZES = {0: "0 B", 1023: "1023 B", 1024: "1.0 kB", 1153434: "1.1 MB", 5 * 1024**3: "5.0 GB", 200 * 1024**2: "200 MB"}
@@ -195,10 +210,18 @@ def test_columns_are_aligned_by_display_width() -> None:
 def test_a_table_fits_the_terminal_and_drops_the_least_important_first(room: int) -> None:
     lines = style.table(COLUMNS, ROWS, style.Style(NOW, width=room))
     assert max(map(text.width, lines)) <= room
-    assert lines[0].split() == ["A", "B", "C", "D"][: 2 + (room >= 24) + (room >= 30)]
+    assert lines[0].split() == ["A", "B", "C", "D"][: 2 + (room >= 20) + (room >= 26)]
 
 
 def test_colour_changes_no_column() -> None:
     plain, painted = (style.table(COLUMNS, ROWS, style.Style(NOW, colour=c)) for c in (False, True))
     assert [re.sub(r"\x1b\[\d+m", "", line) for line in painted] == plain
     assert any("\x1b[31mb\x1b[0m" in line for line in painted)
+
+
+def test_a_long_text_does_not_cost_a_short_name_its_letters() -> None:
+    columns = (style.Column("ENTRY", least=12, name=True), style.Column("DETAIL", least=20))
+    rows = [["a-name-of-twenty-two-x", "detail " * 20]]
+    [_, line] = style.table(columns, rows, style.Style(NOW, width=60))
+    assert line.startswith("a-name-of-twenty-two-x  detail")
+    assert len(line) == 60

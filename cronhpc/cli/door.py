@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from cronhpc.views.style import Style
 
 _ZONEINFO = "/zoneinfo/"
-_PLAIN_WIDTH = 0  # a pipe or a file is not cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +45,7 @@ class Door:
             out=sys.stdout,
             err=sys.stderr,
             is_terminal=terminal,
-            width=size.columns if size else _PLAIN_WIDTH,
+            width=(size.columns if size else 0) or _asked_width(),
             height=size.lines if size else 0,
         )
 
@@ -111,6 +110,12 @@ class Door:
 
         home = self.environ.get("HOME", "")
         return Style(self.now, self.zone(settings_zone), self.width, self.height, self.colour, home)
+
+
+def _asked_width() -> int:
+    """$COLUMNS; a pipe or a file is not cut where nobody asked for a width."""
+    columns = os.environ.get("COLUMNS", "")
+    return int(columns) if columns.isascii() and columns.isdecimal() else 0
 
 
 def _clock() -> int:

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 _COLUMNS = (
     Column("SLOT"),
-    Column("ENTRY", least=12),
-    Column("RESULT"),
+    Column("ENTRY", least=12, name=True),
+    Column("RESULT", least=12),
     Column("TOOK", optional=2),
     Column("WAITED", optional=3),
     Column("JOB", optional=1),

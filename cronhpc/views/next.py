@@ -117,7 +117,7 @@ def _table(known: Mapping[str, Any], style: Style, zone: tzinfo) -> list[str]:
     foreign = single and zone != style.zone
     columns = [Column("AT"), Column("FROM NOW", optional=2)]
     columns += [Column("YOUR CLOCK", optional=3)] if foreign else []
-    columns += [] if single else [Column("ENTRY", least=12)]
+    columns += [] if single else [Column("ENTRY", least=12, name=True)]
     columns += [Column("", optional=1)] if any(slot["held_back"] for slot in known["slots"]) and not single else []
     events = [(epoch(slot["at"]) or 0, 1, slot) for slot in known["slots"]]
     events += [(epoch(change["at"]) or 0, 0, change) for change in known["clock_changes"]]

@@ -46,7 +46,7 @@ def _is_due(row: Mapping[str, Any], now: int) -> bool:
 
 # --- the screen ----------------------------------------------------------------------------------------------------
 
-_COLUMNS = (Column("", least=12), Column(""), Column("", least=20))
+_COLUMNS = (Column("", least=12, name=True), Column(""), Column("", least=20))
 
 
 def render(known: Mapping[str, Any], style: Style) -> str:

@@ -22,10 +22,10 @@ _CHAIN = 8  # columns of the label before the chain's words
 _AHEAD = 100 * times.HOUR  # a next slot this near gets its distance, too
 
 COLUMNS = (
-    Column("ENTRY", least=12),
+    Column("ENTRY", least=12, name=True),
     Column("NEXT"),
     Column("LAST"),
-    Column("RESULT"),
+    Column("RESULT", least=12),
     Column("TOOK", optional=2),
     Column("WAITED", optional=3),
     Column("STREAK", optional=1),
@@ -97,7 +97,7 @@ def _attention(rows: Sequence[Mapping[str, Any]], style: Style, *, everything: b
         return []
     most = max(style.height // 3, _LEAST_ROWS) if style.height and not everything else len(rows)
     shown = rows[:most]
-    names = min(max(text.width(text.name(row["name"])) for row in shown), _NAME)
+    names = min(max(text.width(text.name(row["name"])) for row in shown), max(_NAME, style.width // 3))
     lines = ["", style.paint("needs attention", "bold")]
     whats = [_what(row, style) for row in shown]
     wide = _what_width(shown, whats, names, style)
@@ -122,6 +122,7 @@ def _what_width(rows: Sequence[Mapping[str, Any]], whats: Sequence[str], names: 
 
 def _attention_row(row: Mapping[str, Any], what: str, names: int, wide: int, style: Style) -> list[str]:
     name, mend = text.name(row["name"]), row["mend"]
+    name = text.shorten(name, names) if style.width else name
     first = f"  {style.paint(name, _colour(row))}{' ' * (names - text.width(name))}  "
     room = style.width - names - 4 if style.width else 0
     lead = " " * (names + 4)

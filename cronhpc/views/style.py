@@ -10,6 +10,7 @@ from cronhpc.views import text, times
 
 _CODES = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "dim": "2", "bold": "1"}
 _GAP = "  "
+_EASY = 2  # times its least width a column is easily read
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ class Column:
     right: bool = False
     optional: int = 0
     least: int = 0  # columns below which it is not cut; 0: never cut
+    name: bool = False  # cut in its middle
 
 
 Cell = str | tuple[str, str]  # text, or text and its colour
@@ -82,18 +84,31 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], style: Styl
 
 
 def _fit(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], room: int) -> tuple[list[int], list[int]]:
-    """Which columns are shown, and how wide each is: optional ones go, then those that may be cut are."""
+    """Which columns are shown, and how wide each is.
+
+    Columns that may be cut give way down to an easy width, then optional ones go, then those are cut to the least.
+    """
     widths = [max([text.width(c.title), *(text.width(_words(row[i])) for row in rows)]) for i, c in enumerate(columns)]
     used = list(range(len(columns)))
+    if not room:
+        return used, widths
+    easy = [min(w, _EASY * c.least) if c.least else w for c, w in zip(columns, widths, strict=True)]
     for index in sorted(used, key=lambda i: -columns[i].optional):
-        if not room or _total(used, widths) <= room or not columns[index].optional:
+        if _total(used, easy) <= room or not columns[index].optional:
             break
         used.remove(index)
-    for index in used:
-        excess = _total(used, widths) - room
-        if room and excess > 0 and columns[index].least:
-            widths[index] = max(widths[index] - excess, columns[index].least)
-    return used, widths
+    return used, _cut(columns, used, widths, room)
+
+
+def _cut(columns: Sequence[Column], used: list[int], widths: list[int], room: int) -> list[int]:
+    """The widest first, so that a long text does not cost a short name its letters."""
+    widths = list(widths)
+    for _ in range(_total(used, widths) - room):
+        wide = [i for i in used if columns[i].least and widths[i] > columns[i].least]
+        if not wide:
+            break
+        widths[max(wide, key=widths.__getitem__)] -= 1
+    return widths
 
 
 def _total(used: list[int], widths: list[int]) -> int:
@@ -108,7 +123,7 @@ def _line(columns: Sequence[Column], cells: Sequence[str], widths: Sequence[int]
 def _painted(columns: Sequence[Column], cells: Sequence[Cell], widths: Sequence[int], style: Style) -> str:
     parts = []
     for column, cell, columns_wide in zip(columns, cells, widths, strict=True):
-        words = text.cut(_words(cell), columns_wide)
+        words = (text.shorten if column.name else text.cut)(_words(cell), columns_wide)
         filled = text.pad(words, columns_wide, right=column.right)
         colour = "" if isinstance(cell, str) else cell[1]
         parts.append(filled.replace(words, style.paint(words, colour), 1) if colour else filled)

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import unicodedata
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\x1b": "\\e"}
 _PLAIN_WORD = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789@%+=:,./-_")
@@ -33,13 +37,27 @@ def cut(text: str, columns: int) -> str:
     """`text` in at most `columns` columns, its end replaced by "..." where it is longer."""
     if width(text) <= columns:
         return text
-    room, kept = max(columns - 3, 0), ""
-    for char in text:
-        room -= char_width(char)
-        if room < 0:
+    kept = _fitting(text, max(columns - 3, 0))
+    return (kept + "...")[: max(columns, 0)] if columns < 4 else kept + "..."  # noqa: PLR2004 - the dots and a letter
+
+
+def shorten(text: str, columns: int) -> str:
+    """A name in at most `columns` columns, its middle replaced by "…": names of a kind differ at either end."""
+    if width(text) <= columns:
+        return text
+    room = max(columns - 1, 0)
+    end = _fitting(reversed(text), room // 2)[::-1]
+    return (_fitting(text, room - width(end)) + "…" + end)[: None if columns > 0 else 0]
+
+
+def _fitting(chars: Iterable[str], columns: int) -> str:
+    kept = ""
+    for char in chars:
+        columns -= char_width(char)
+        if columns < 0:
             break
         kept += char
-    return (kept + "...")[: max(columns, 0)] if columns < 4 else kept + "..."  # noqa: PLR2004 - the dots and a letter
+    return kept
 
 
 def escape(char: str) -> str:
