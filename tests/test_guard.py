@@ -34,6 +34,7 @@ class Place:
         process = subprocess.Popen(
             [*GUARD, "--kill-switch", str(self.switch), *FAST, *options, "--", *command],
             env=self.environ, cwd=self.folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            preexec_fn=ordinary_signals,  # noqa: PLW1509 - no thread is about
         )  # fmt: skip
         self.started.append(process)
         return process
@@ -46,6 +47,12 @@ class Place:
         process = self.start(options, ["bash", "-c", script])
         wait_for(self.ready.exists)
         return process
+
+
+def ordinary_signals() -> None:
+    """What a shell starts in the background ignores these two, and so do its children."""
+    for each in (signal.SIGINT, signal.SIGQUIT):
+        signal.signal(each, signal.SIG_DFL)
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
