@@ -353,12 +353,41 @@ def test_pause_and_resume(shell: Shell) -> None:
     assert "no pause switch backup stands" in shell("resume", "backup").out
 
 
-def test_a_misspelt_switch_is_set_and_the_nearest_name_said(shell: Shell) -> None:
-    shell.drop("cron.daily/backup.slurm")
+NOTES = [
+    pytest.param("backup", "", id="an entry"),
+    pytest.param("my job 50%", "", id="an entry with blanks and percent"),
+    pytest.param("-n", "", id="an entry with a dash"),
+    pytest.param("nightly", "", id="an entry's job name"),
+    pytest.param("bakcup", "note: nothing is called bakcup; nearest: backup. It acts", id="a slip of the pen"),
+    pytest.param("my%20job%2050%25", "; nearest: my job 50%. It acts", id="as its log folder is called"),
+    pytest.param("57", "note: no job 57 is in the queue. It acts", id="a job that is not there"),
+    pytest.param("ALL", "", id="everything"),
+]
+
+
+@pytest.mark.parametrize("verb", ["kill", "pause"])
+@pytest.mark.parametrize(("name", "note"), NOTES)
+def test_a_switch_that_nothing_is_called_is_set_and_said(shell: Shell, verb: str, name: str, note: str) -> None:
+    """By the entries that lie there now: no tick has seen them yet."""
+    for each in ("backup", "my job 50%", "-n"):
+        shell.drop(f"cron.daily/{each}.slurm", "#SBATCH --job-name=nightly" if each == "backup" else "")
+    said = shell(verb, "--", name, now=later())
+    assert (said.code, (shell.cron / verb / name).exists()) == (0, True)
+    assert note in said.out
+    assert ("note:" in said.out) == (note != "")
+    assert (shell(verb, "--json", "--", name, now=later()).json["note"] != "") == (note != "")
+
+
+def test_for_a_teammate_a_switchs_name_is_compared_with_what_the_last_tick_wrote(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for each in ("backup", "my job 50%"):
+        shell.drop(f"cron.daily/{each}.slurm")
     shell("tick", now=later())
-    said = shell("kill", "bakcup", now=later())
-    assert said.code == 0
-    assert "no entry is called that (nearest: backup)" in said.out
+    monkeypatch.setattr(os, "getuid", lambda: 4711)
+    assert "note:" not in shell("kill", "my job 50%", now=later()).out
+    assert "note: no entry is called that (nearest: backup)" in shell("kill", "bakcup", now=later()).out
+    assert "(nearest: 'my job 50%')" in shell("kill", "my%20job%2050%25", now=later()).out
 
 
 def test_resume_lifts_a_suspension(shell: Shell) -> None:

@@ -7,15 +7,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.cli import FINE
-from cronhpc.cli.common import instant_of, is_mine, paths_of, settings_or_default, written_status
-from cronhpc.core.model import StateError
+from cronhpc.cli.common import (
+    instant_of,
+    is_mine,
+    paths_of,
+    settings_or_default,
+    site_of,
+    written_status,
+)
+from cronhpc.core.model import CronhpcError, StateError
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Mapping
 
     from cronhpc.cli.door import Door
-    from cronhpc.core.model import Settings
     from cronhpc.store.paths import Paths
 
 _COST = (
@@ -49,12 +55,15 @@ def set_one(args: argparse.Namespace, door: Door, kind: str) -> int:
         "made": made,
         **_effect(known, paths),
         "undo": _command(_UNDO[kind], args.name, args),
-        "note": _unknown_name(args.name, known, settings),
     }
-    if args.json:
-        door.json(facts)
-    else:
+    if not args.json:
         door.say(_said(facts, door, settings.timezone))
+        door.out.flush()  # it stands, however long the batch system takes to answer
+    note = _unknown_name(args, door, known, folder / args.name)
+    if args.json:
+        door.json({**facts, "note": note})
+    elif note:
+        door.say(f"note: {note}")
     return FINE
 
 
@@ -98,18 +107,52 @@ def _effect(known: Mapping[str, Any] | None, paths: Paths) -> dict[str, Any]:
     return {"acts": "at the next tick", "at": None, "mend": "cronhpc tick" if is_mine(paths) else None}
 
 
-def _unknown_name(name: str, known: Mapping[str, Any] | None, settings: Settings) -> str:
-    """A remark where no entry or configured switch has the name: a job may, and nobody asks the queue here."""
+def _unknown_name(args: argparse.Namespace, door: Door, known: Mapping[str, Any] | None, path: Path) -> str:
+    """A remark where nothing has the name; the owner's batch system is asked only where no entry has it."""
+    from cronhpc.core.stop import ALL
+
+    paths = paths_of(args, door)
+    if args.name in {ALL, *_configured(paths)}:
+        return ""
+    if is_mine(paths):
+        return _unheard(args, door, path)
+    return "" if known is None else _unwritten(args.name, [entry["name"] for entry in known["entries"]], paths)
+
+
+def _configured(paths: Paths) -> list[str]:
+    return [row.name for row in settings_or_default(paths).switches]
+
+
+def _unheard(args: argparse.Namespace, door: Door, path: Path) -> str:
+    """By entries as they lie there now, and by the queue; "" where that cannot be known."""
+    from dataclasses import replace
+
+    from cronhpc.core.unheard import unheard
+    from cronhpc.read import read_world
+    from cronhpc.read_entries import read_entries
+
+    try:
+        site = site_of(args, door)
+        if args.name in {name for e in read_entries(site, door.now, []) for name in (e.name, e.job_name)}:
+            return ""
+        world = read_world(site, door.now).world
+    except (CronhpcError, OSError):
+        return ""
+    lost = unheard(replace(world, switches=tuple(each for each in world.switches if each.path == str(path))))
+    return "".join(f"{each.what} It acts as soon as there is one." for each in lost)
+
+
+def _unwritten(name: str, entries: list[str], paths: Paths) -> str:
+    """For a teammate: by what the owner's last tick wrote. A job may have the name, and nobody asks the queue here."""
     import difflib
 
+    from cronhpc.core.model import entry_id
     from cronhpc.views.text import word
 
-    if name == "ALL" or name.partition("_")[0].isdecimal() or known is None:
+    if name.partition("_")[0].isdecimal() or name in entries:
         return ""
-    names = [*(entry["name"] for entry in known["entries"]), *(row.name for row in settings.switches)]
-    if name in names:
-        return ""
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    of_id = [each for each in entries if entry_id(each) == name]  # as the log folder is called
+    near = of_id or difflib.get_close_matches(name, [*entries, *_configured(paths)], n=1, cutoff=0.5)
     nearest = f" (nearest: {word(near[0])})" if near else ""
     return f"no entry is called that{nearest}: it reaches the jobs that are, now or later"
 
@@ -131,7 +174,6 @@ def _said(facts: Mapping[str, Any], door: Door, zone: str) -> str:
         f"{'stops' if kill else 'holds'} {what} {when}" + (f"; at once: {facts['mend']}" if facts["mend"] else ""),
     ]
     lines += [] if kill else [_COST]
-    lines += [f"note: {facts['note']}"] if facts["note"] else []
     return "\n".join([*lines, f"undo: {facts['undo']}"])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from shlex import quote
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import Problem
+from cronhpc.core.model import Problem, entry_id
 from cronhpc.core.stop import ALL, Index, expired
 
 if TYPE_CHECKING:
@@ -37,7 +37,8 @@ def _nameless(switch: Switch, known: list[str]) -> Problem:
     import difflib
 
     shown = switch.title.partition("/")[2]
-    near = difflib.get_close_matches(switch.name, known, n=1, cutoff=0.5)
+    of_id = [name for name in known if entry_id(name) == switch.name]  # as the log folder is called
+    near = of_id or difflib.get_close_matches(switch.name, known, n=1, cutoff=0.5)
     nearest = f"; nearest: {near[0]}" if near else ""
     what = f"nothing is called {shown}{nearest}."
     if switch.name.partition("_")[0].isdecimal():
