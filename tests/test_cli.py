@@ -378,6 +378,18 @@ def test_a_switch_that_nothing_is_called_is_set_and_said(shell: Shell, verb: str
     assert (shell(verb, "--json", "--", name, now=later()).json["note"] != "") == (note != "")
 
 
+PAST = ["2020-01-01", "2026-11-27T14:07", "0s", "2026-11-27T13:07:20Z", ""]
+
+
+@pytest.mark.parametrize("verb", ["kill", "pause"])
+@pytest.mark.parametrize("expires", PAST)
+def test_a_switch_that_would_stop_nothing_is_refused(shell: Shell, verb: str, expires: str) -> None:
+    said = shell(verb, "backup", "--expires", expires)
+    assert (said.code, said.out) == (2, "")
+    assert "like 2h" in said.err or "or 2d" in said.err
+    assert not (shell.cron / verb / "backup").exists()
+
+
 def test_for_a_teammate_a_switchs_name_is_compared_with_what_the_last_tick_wrote(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.cli import FINE
+from cronhpc.cli.commands import UsageError
 from cronhpc.cli.common import (
     instant_of,
     is_mine,
@@ -45,7 +46,7 @@ def set_one(args: argparse.Namespace, door: Door, kind: str) -> int:
     paths = paths_of(args, door)
     settings = settings_or_default(paths)
     folder = _folder(paths, kind)
-    expires = instant_of(args.expires, door, settings.timezone) if args.expires else None
+    expires = _expiry(args, door, settings.timezone)
     made = set_switch(folder, args.name, args.reason, expires, settings.kill_group)
     known = _written(paths, door)
     facts = {
@@ -65,6 +66,17 @@ def set_one(args: argparse.Namespace, door: Door, kind: str) -> int:
     elif note:
         door.say(f"note: {note}")
     return FINE
+
+
+def _expiry(args: argparse.Namespace, door: Door, zone: str) -> int | None:
+    """The instant asked for. Raises UsageError for one that has passed: the switch would stop nothing."""
+    if args.expires is None:
+        return None
+    at = instant_of(args.expires, door, zone)
+    if at <= door.now:
+        said = f"{args.expires!r} is {door.style(zone).whole(at)}, which is not in the future"
+        raise UsageError(f"--expires {said}: it would stop nothing. Write a later time, or how long, like 2h.")
+    return at
 
 
 def _folder(paths: Paths, kind: str) -> Path:
