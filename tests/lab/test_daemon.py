@@ -68,6 +68,28 @@ def test_two_daemons_beside_the_chain_stop_a_job_once(team: Team) -> None:
     team.cronhpc("stop")
 
 
+def test_two_daemons_four_ticks_and_a_run_at_once_make_one_job_a_slot(team: Team) -> None:
+    team.settings("timezone: UTC\n")
+    for name in "abc":
+        text = f'#CRON * * * * * --overlap=allow\n#SBATCH --time=1\necho "$CRONHPC_SLOT" >> {{place}}/ran-{name}\n'
+        team.drop(f"cron.d/{name}.slurm", text)
+    with team.daemon(), team.daemon():
+        time.sleep(60 - time.time() % 60 - 1)
+        by_hand = team.lab.popen(team.argv("run", "a"), "alice", env=team.env)
+        time.sleep(60 - time.time() % 60)
+        ticks = [team.lab.popen(team.argv("tick"), "alice", env=team.env) for _ in range(4)]
+        said = [process.communicate(timeout=60) for process in (*ticks, by_hand)]
+        team.lab.wait_for(lambda: all((team.place / f"ran-{name}").exists() for name in "abc"))
+        assert by_hand.returncode == 0, said
+        time.sleep(2)
+    team.lab.wait_for(lambda: not team.lab.squeue("alice"))
+    ran = {name: (team.place / f"ran-{name}").read_text().split() for name in "abc"}
+    assert [len(slots) - len(set(slots)) for slots in ran.values()] == [0, 0, 0]
+    slots = {name: {slot for slot in ran[name] if slot.endswith(":00Z")} for name in "abc"}
+    assert slots["a"] == slots["b"] == slots["c"] != set()
+    assert len(ran["a"]) - len(slots["a"]) == 1, "the one by hand"
+
+
 def test_sigterm_under_a_frozen_controller_and_what_is_left_is_claimed(
     make_lab: MakeLab, cluster_user_dir: Callable[..., Path]
 ) -> None:
