@@ -317,6 +317,32 @@ def test_prefix_and_bin_may_be_elsewhere(installed: Installed, tmp_path: Path) -
     assert stat.S_IMODE((tmp_path / "work" / "bin" / "cronhpc").stat().st_mode) & 0o111
 
 
+def with_manual(installed: Installed) -> None:
+    """As the wheel brings it."""
+    with (installed.install.parent / "lib.sh").open("a", encoding="utf-8") as file:
+        file.write('eval "plain_$(declare -f bring)"; page=share/man/man1\n')
+        file.write(f'bring() {{ plain_bring "$1" && mkdir -p "$1/$page" && cp "{TOP}/docs/cronhpc.1" "$1/$page"; }}\n')
+
+
+def test_the_manual_lies_where_man_looks_beside_the_command(installed: Installed) -> None:
+    with_manual(installed)
+    page = installed.home / ".local" / "share" / "man" / "man1" / "cronhpc.1"
+    for _ in range(2):  # also after an upgrade
+        assert f"man {page}" in installed().stdout
+        assert page.read_bytes() == (TOP / "docs" / "cronhpc.1").read_bytes()
+
+
+def test_a_page_that_is_not_ours_and_a_folder_that_is_no_bin_are_left_alone(installed: Installed) -> None:
+    with_manual(installed)
+    page = installed.home / ".local" / "share" / "man" / "man1" / "cronhpc.1"
+    page.parent.mkdir(parents=True)
+    page.write_text("mine", encoding="ascii")
+    assert f"man {installed.share}/venv/share/man" in installed().stdout
+    assert page.read_text(encoding="ascii") == "mine"
+    installed("--bin", f"{installed.home}/tools", f"--prefix={installed.home}/other")
+    assert not (installed.home / "share").exists()
+
+
 def test_a_python_that_needs_its_modules_libraries_gets_them_in_jobs_too(installed: Installed, tmp_path: Path) -> None:
     """As where `module load python` sets LD_LIBRARY_PATH, and a job does not load the module."""
     needy = program(

@@ -52,7 +52,7 @@ GROUPS = {
     },
 }
 
-_COMMON_WITH_VALUE = ("--dir", "--backend", "--completion")
+_COMMON_WITH_VALUE = ("--dir", "--backend", "--completion", "--reference")
 _WIDEST, _USUAL = 100, 80  # columns of help
 
 
@@ -183,6 +183,11 @@ def _without_command(leading: list[str], door: Door) -> NoReturn:
 
         door.say(script(" ".join(leading).removeprefix("--completion").lstrip("= ")))
         raise SystemExit(0)
+    if leading and leading[0].partition("=")[0] == "--reference":
+        from cronhpc.cli.reference import text
+
+        door.say(text(" ".join(leading).removeprefix("--reference").lstrip("= ")))
+        raise SystemExit(0)
     stray = [each for each in leading if each not in {"--help", "-h"}]
     if stray:
         raise UsageError(f"cronhpc: {' '.join(stray)} without a command.\nSee: cronhpc --help")
@@ -214,7 +219,8 @@ def overview() -> str:
         lines += [title, *rows, ""] if rows else []
     lines += [
         "Every command takes --dir DIR, --backend slurm|local, --json, --version,",
-        "and --help, which has an example. cronhpc --completion bash|zsh prints what completes it.",
+        "and --help, which has an example. cronhpc --completion bash|zsh prints what completes it,",
+        "cronhpc --reference markdown|man all that there is: commands, settings, codes (man cronhpc).",
         "Exit codes: 0 fine, 1 something needs attention, 2 usage or broken.",
         "",
         "example:",

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cronhpc.core import lint_directives, lint_shell
+from cronhpc.core.codes import OF_SCRIPTS
 from cronhpc.core.header import Header, read_header, time_limit
 from cronhpc.core.lint_directives import Facts
 from cronhpc.core.model import Problem
@@ -21,60 +22,7 @@ if TYPE_CHECKING:
 
 __all__ = ["CODES", "NO_FACTS", "Facts", "lint_name", "lint_script"]
 
-CODES: dict[str, str] = {
-    "W001": "not a .slurm file: it never runs",
-    "W002": "an editor's or backup file: it is skipped",
-    "W003": "a hidden file: it is skipped",
-    "W004": "an ignore comment names a code that does not exist",
-    "E101": "the schedule cannot be read, or never fires",
-    "E102": "there is no such policy",
-    "E103": "a policy's value cannot be",
-    "E104": "a second #CRON line",
-    "E105": "#SCRON is scrontab's word",
-    "E106": "the #CRON line cannot be read",
-    "E107": "no schedule",
-    "W101": "prose that begins with #CRON",
-    "W102": "a #CRON line that is not read, for its place or spelling",
-    "W103": "the schedule is faster than the time limit: runs overlap",
-    "E201": "an option that sbatch does not have",
-    "E202": "an ambiguous abbreviation of an option",
-    "E203": "an option without its value",
-    "E204": "an option that takes no value has one",
-    "E205": "a word where sbatch expects an option",
-    "E206": "a quote is not closed",
-    "E207": "a value that sbatch refuses",
-    "E208": "memory options that exclude each other",
-    "E209": "a #PBS or #BSUB line that sbatch cannot read",
-    "E221": "the first line does not name an interpreter",
-    "E222": "a byte order mark",
-    "E223": "a blank line before the first",
-    "E224": "Windows line ends",
-    "E225": "a NUL byte",
-    "E226": "nothing in it",
-    "E227": "a partition that the cluster does not have",
-    "E228": "sbatch would refuse it (--online)",
-    "W229": "the cluster gave no answer (--online)",
-    "W210": "a variable in a directive: sbatch does not expand it",
-    "W211": "#SBATCH after the first command: sbatch does not read it",
-    "W212": "a misspelt #SBATCH: a comment to sbatch",
-    "W213": "--wait: sbatch would not return until the job ends",
-    "W214": "--requeue: the script may run again from its first line",
-    "W215": "the folder of the output does not exist: no log, and the job fails",
-    "W216": "the working folder does not exist: the job would run in /tmp",
-    "W217": "a #PBS or #BSUB line wins over #SBATCH",
-    "W218": "--hold: each run waits until someone releases it",
-    "W219": "--test-only: nothing is submitted",
-    "W220": "an option given twice: the last one counts",
-    "W221": "--begin: each run waits beyond its slot",
-    "W222": "a mail type that sbatch ignores",
-    "W301": "a secret on a command line or in the text",
-    "W302": "the script submits itself",
-    "W303": "a relative cd: runs start in the home folder",
-    "W304": "module or conda without a login shell",
-    "W305": "the exit code is lost in a pipe",
-    "W306": "a watcher that sees its own job",
-    "W307": "$0 is a spooled copy inside a job",
-}
+CODES = OF_SCRIPTS
 
 _BACKUP = re.compile(r"~$|^#.*#$|\.(?:sw[a-p]|bak|orig|rej|old|save|tmp|dpkg-\w+|rpm(?:save|new|orig)|part)$|^\.#")
 _IGNORE = re.compile(r"#\s*cronhpc:\s*ignore=\s*([A-Za-z]\d+(?:\s*,\s*[A-Za-z]\d+)*)")
@@ -242,5 +190,9 @@ def _unknown_ignores(data: bytes) -> Iterable[Problem]:
         for code in codes:
             if code not in CODES:
                 yield Problem(
-                    "W004", f"ignore={code}: there is no such code.", "See cronhpc check --help.", line=line, key=code
+                    "W004",
+                    f"ignore={code}: there is no such code.",
+                    "The codes of check: man cronhpc.",
+                    line=line,
+                    key=code,
                 )

@@ -146,6 +146,27 @@ _READERS: dict[str, Callable[[str | None], object]] = {
     "ping": _ping,
 }
 NAMES = tuple(_READERS)
+# For the docs: (values, the default, what it says) of each.
+ABOUT = {
+    "timezone": ("IANA name", "the settings', else the machine's", "whose clock the schedule follows"),
+    "catch-up": (", ".join(CATCH_UP), "latest", "which of the slots missed while nothing ran are made up for"),
+    "catch-up-limit": ("1 to 10000", "100", "with `--catch-up=all`: no more than so many"),
+    "deadline": (
+        "duration, or off",
+        "off",
+        "later than this a slot is recorded as missed; off: when its next one is due, never with `--catch-up=all`",
+    ),
+    "overlap": (", ".join(OVERLAP), "skip", "what a due slot does while the previous run is pending or running"),
+    "retries": ("0 to 100", "0", "further attempts after a failed run; a killed run is not one"),
+    "retry-delay": ("duration", "0", "how long after the failure the first retry comes; it doubles with each"),
+    "suspend-after": ("1 to 1000, or off", "off", "so many failures in a row, and it waits for `cronhpc resume`"),
+    "record": ("true, false", "false", "the run writes down its own end, for sites without accounting"),
+    "ping": (
+        "https://…, file:PATH, env:NAME",
+        "none",
+        "fetched at start (/start), success and failure (/fail), in the way of healthchecks",
+    ),
+}
 _KNOWN_AS = {
     "tz": "timezone",
     "cron-tz": "timezone",

@@ -147,9 +147,21 @@ POLICIES = (
     "timezone", "catch-up", "catch-up-limit", "deadline", "overlap", "retries", "retry-delay", "suspend-after",
     "record", "ping",
 )  # fmt: skip
-ENTRY_KEYS = ("schedule", "command", "script", "sbatch", "environment", *POLICIES)
+ENTRY_ABOUT = {
+    "schedule": "When, as after #CRON. Needed.",
+    "command": "What to run in a shell: one text, or a list of words. This or script.",
+    "script": "A batch script to submit as it is; its path, in the cron directory unless absolute.",
+    "sbatch": "sbatch options of this row, over those at the top.",
+    "environment": "Variables for its runs: {NAME: value}.",
+}
+ENTRY_KEYS = (*ENTRY_ABOUT, *POLICIES)
 FOLDERS = ("hourly", "daily", "weekly", "monthly")
-SWITCH_KEYS = ("jobs", "file", "warn")
+SWITCH_ABOUT = {
+    "jobs": "All that fit each of: name (as in a shell: tr17-*), partition, account, workdir (or below it).",
+    "file": "A file whose presence sets the switch as well: one that a program polls already.",
+    "warn": "SIGNAL@TIME: running jobs get the signal, and are cancelled so much later.",
+}
+SWITCH_KEYS = tuple(SWITCH_ABOUT)
 SWITCH_JOB_KEYS = ("name", "partition", "account", "workdir")
 
 

@@ -60,7 +60,7 @@ _cronhpc() {
   COMPREPLY=()
   for ((i = 1; i < COMP_CWORD; i++)); do
     case ${COMP_WORDS[i]} in
-      --dir | --backend | --completion) ((i += 1)) ;;
+      --dir | --backend | --completion | --reference) ((i += 1)) ;;
       -*) ;;
       *) command=${COMP_WORDS[i]} && break ;;
     esac
@@ -69,6 +69,7 @@ _cronhpc() {
     --dir) _cronhpc_files "$word" d && return ;;
     --backend) _cronhpc_reply "$word" slurm local && return ;;
     --completion) _cronhpc_reply "$word" @SHELLS@ && return ;;
+    --reference) _cronhpc_reply "$word" markdown man && return ;;
   esac
   case "$command $before" in
 @VALUES@
@@ -76,7 +77,7 @@ _cronhpc() {
   case $command in
     '')
       case $word in
-        -*) _cronhpc_reply "$word" --help --version --completion @COMMON@ ;;
+        -*) _cronhpc_reply "$word" --help --version --completion --reference @COMMON@ ;;
         *) _cronhpc_reply "$word" @COMMANDS@ ;;
       esac
       ;;

@@ -1,0 +1,129 @@
+"""Every code that a complaint may carry, with why it matters and what to do: the docs' table, and `check`'s.
+
+A complaint itself says more: the line, the word, and the very mend. Codes that begin with E are errors (what they
+concern does not run, or does not do what it says), those with W warnings.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Code(NamedTuple):
+    """What is wrong and why that matters; what to do."""
+
+    what: str
+    mend: str
+
+
+_RENAME = "Rename it, or remove it."
+_OPTION = "Write it as `sbatch --help` has it; the complaint names the nearest."
+_TO_TOP = "Remove what stands before `#!/bin/bash`."
+
+# What `check` says of a script; `# cronhpc: ignore=CODE` silences these.
+OF_SCRIPTS = {
+    "W001": Code("not a .slurm file: it never runs", _RENAME),
+    "W002": Code("an editor's or backup file: it is skipped", "Remove it."),
+    "W003": Code("a hidden file: it is skipped", "Rename it without the dot, or remove it."),
+    "W004": Code("an ignore comment names a code that does not exist", "Write one of this table."),
+    "E101": Code("the schedule cannot be read, or never fires", "Correct it; try: `cronhpc next --schedule CRON`."),
+    "E102": Code("there is no such policy", "Write one of the table of policies."),
+    "E103": Code("a policy's value cannot be", "Write one of the values in the table of policies."),
+    "E104": Code("a second `#CRON` line: a script has one schedule", "Remove one, or link the script again."),
+    "E105": Code("`#SCRON` is scrontab's word: it means nothing here", "Write `#CRON`, or `#SBATCH` for options."),
+    "E106": Code("the `#CRON` line cannot be read", "Put quotes and blanks right: `#CRON 0 4 * * * --retries=2`."),
+    "E107": Code("no schedule: it never runs", "Add a `#CRON` line, or move it to cron.daily/."),
+    "W101": Code("prose that begins with `#CRON`: it is not read", "Put a blank after the `#`."),
+    "W102": Code("a `#CRON` line that is not read, for its place or spelling", "Put it beside the `#SBATCH` lines."),
+    "W103": Code("the schedule is faster than the time limit: runs overlap", "Lower `--time`, or say `--overlap`."),
+    "E201": Code("an option that sbatch does not have: it refuses the script", _OPTION),
+    "E202": Code("an ambiguous abbreviation of an option", "Write it in full."),
+    "E203": Code("an option without its value: sbatch takes the next word for it", "Write `--NAME=VALUE`."),
+    "E204": Code("an option that takes no value has one", "Write `--NAME` alone."),
+    "E205": Code("a word where sbatch expects an option", "Quote a value that holds blanks; no blanks around `=`."),
+    "E206": Code("a quote is not closed", "Close it on its line."),
+    "E207": Code("a value that sbatch refuses", "Correct it as the complaint says."),
+    "E208": Code("`--mem`, `--mem-per-cpu` and `--mem-per-gpu` exclude each other", "Keep one."),
+    "E209": Code("a `#PBS` or `#BSUB` line that sbatch obeys and cannot read", "Remove it, or say `--ignore-pbs`."),
+    "E221": Code("the first line does not begin with `#!`: sbatch refuses it", "Begin with `#!/bin/bash`."),
+    "E222": Code("a byte order mark before `#!`: sbatch refuses it", "Save it as UTF-8 without one."),
+    "E223": Code("a blank line before `#!`: sbatch refuses it", _TO_TOP),
+    "E224": Code("Windows line ends: sbatch refuses them", "`sed -i 's/\\r$//' FILE`"),
+    "E225": Code("a NUL byte: sbatch refuses it", "Remove it, or the file."),
+    "E226": Code("nothing in it: sbatch refuses it", "Write the script, or remove the file."),
+    "E227": Code("a partition that the cluster does not have", "Write one that `sinfo -s` shows."),
+    "E228": Code("sbatch would refuse it (`--online`)", "Correct the `#SBATCH` lines, or `sbatch:` in cronhpc.yaml."),
+    "W229": Code("the cluster gave no answer (`--online`)", "Try again later, or without `--online`."),
+    "W210": Code("a variable or `~` in a directive: sbatch does not expand it", "Use `%x`, `%j`, or a fixed path."),
+    "W211": Code("`#SBATCH` after the first command: sbatch does not read it", "Move it up."),
+    "W212": Code("a misspelt `#SBATCH`: a comment to sbatch", "Write `#SBATCH` in capitals, at the line's beginning."),
+    "W213": Code("`--wait`: sbatch would not return, and all entries would wait", "Remove it."),
+    "W214": Code("`--requeue`: it may run again from its first line", "`--no-requeue`, unless it can start twice."),
+    "W215": Code("the folder of the output does not exist: no log, and the job fails", "Make it."),
+    "W216": Code("the working folder does not exist: the job would run in /tmp", "Name one that all nodes see."),
+    "W217": Code("a `#PBS` or `#BSUB` line wins over `#SBATCH`", "Remove one, or say `--ignore-pbs`."),
+    "W218": Code("`--hold`: each run waits until someone releases it", "Remove it, or `scontrol release` each."),
+    "W219": Code("`--test-only`: nothing is submitted", "Remove it."),
+    "W220": Code("an option given twice: the last one counts", "Remove one."),
+    "W221": Code("`--begin`: each run waits beyond its slot", "Remove it: the schedule says when."),
+    "W222": Code("a mail type that sbatch ignores", "Write the one that the complaint names."),
+    "W301": Code("a secret on a command line or in the text: others can read it", "Keep it in a file of mode 0600."),
+    "W302": Code("the script submits itself, beside its schedule", "Remove that, or use `cronhpc again`."),
+    "W303": Code("a relative cd: runs start in the home folder", "Write the whole path, or `#SBATCH --chdir=/PATH`."),
+    "W304": Code("module or conda without a login shell: not found in a job", "Begin with `#!/bin/bash -l`."),
+    "W305": Code("the exit code is lost in a pipe: a failure counts as fine", "Put `set -o pipefail` above it."),
+    "W306": Code("a watcher that sees its own job, so always finds one", "Give it another `--job-name`."),
+    "W307": Code("`$0` is a spooled copy inside a job, not the script's folder", "Write the path."),
+}
+
+# What is said of the cron directory, by `check`, `status`, `plan` and `tick`.
+OF_FILES = {
+    "W005": Code("a link to nothing: it is skipped", "Remove it, or bring back its target."),
+    "W006": Code("neither a file nor a link to one: it is skipped", "Remove it."),
+    "W007": Code("a folder in a cron folder: it is not looked into", "Put the script itself there."),
+    "W009": Code("a file that cannot be looked at: it is skipped", "Make it readable, or mount what it lies on."),
+    "E301": Code("a second entry of a name: it does not run", "Rename one of them."),
+    "E302": Code("an entry called ALL, or as a job's number: no switch can mean it alone", "Rename it."),
+    "E310": Code("a cron folder cannot be read: its entries wait", "`chmod u+rx FOLDER`"),
+    "E311": Code("an entry's file was not seen just now: it is looked for again", "Nothing, unless it stays."),
+    "E312": Code("a script cannot be read: it stays due", "`chmod u+r FILE`, or correct the path."),
+    "E320": Code("a folder of switches cannot be listed: nothing is submitted", "Mount it, or correct kill.also."),
+    "E330": Code("state/ cannot be written: nothing submitted is forgotten", "Make room, or mend the quota."),
+    "E331": Code("the disk is full: nothing can be submitted or recorded", "Make room, or mend the quota."),
+    "W340": Code("the record of a train is of another version", "Start its script again."),
+    "W350": Code("an alert could not be sent: the next tick tries again", "`cronhpc doctor --alerts`"),
+    "W351": Code("a ping failed; its run is not touched by that", "Correct the address."),
+    "W370": Code("the page was not written", "Mend `page:` in cronhpc.yaml."),
+    "W371": Code("the page needs a package that is missing", "Install cronhpc again."),
+    "W372": Code("the page's place is not safe: others could put a folder there", "The complaint's `chmod`."),
+    "E401": Code("a script, or the way to it, cannot be looked at: it is not trusted", "Mend the link or the modes."),
+    "E402": Code("no regular file: it is not trusted", "Put a batch script there."),
+    "E403": Code("it belongs to someone else: it is not trusted", "Copy it, or list them under trust.owners."),
+    "E404": Code("others can write it or a folder of its path: it is not trusted", "The complaint's `chmod`."),
+    "W410": Code("trust.owners names a user that does not exist", "Correct trust.owners."),
+    "W501": Code("an editor's backup in a folder of switches: no switch", "Remove it, or rename it."),
+    "W502": Code("a switch is dated in the future", "`touch` it, or mend the clock that made it."),
+    "W503": Code("`expires:` cannot be read: the switch stands until removed", "Write `expires: 2h`, or a time."),
+    "W504": Code("a switch names nothing that is there", "Correct its name, or remove it."),
+    "E600": Code("cronhpc.yaml is missing or cannot be read", "`cronhpc init`, or `chmod u+r` it."),
+    "E601": Code("cronhpc.yaml is no YAML", "Correct the line named."),
+    "E602": Code("an unknown key, or option of sbatch", "Write the nearest one, which the complaint names."),
+    "E603": Code("a value that a setting cannot have", "Write one of its kind; see the settings."),
+    "E604": Code("a key stands twice", "Keep one."),
+    "E605": Code("a row lacks a part, or has one too many", "Add `schedule:` and one of `command:`, `script:`."),
+    "E610": Code("log/ belongs to someone else: nothing is removed", "Its owner can: `cronhpc clean`."),
+    "E611": Code("no cron directory: nothing is removed", "`cronhpc init --dir DIR`"),
+    "E612": Code("others can write the cron directory: nothing is removed", "The complaint's `chmod`."),
+    "E613": Code("a folder of logs is a link: nothing is removed through it", "Put a real folder there."),
+    "E614": Code("a folder of logs cannot be opened: nothing in it is removed", "Mount it, or mend its modes."),
+    "E615": Code("logs.extra names a home folder, / or the cron directory's own", "Name one that holds only logs."),
+    "E616": Code("others can change the way to a folder of logs.extra", "The complaint's `chmod`."),
+    "E617": Code("a folder of logs.extra belongs to someone else", "Name folders of your own."),
+    "W610": Code("the batch system is silent, so no log is removed", "Nothing: the next tick tries again."),
+    "W611": Code("a folder in log/ belongs to someone else: it is left", "Remove it, or move it elsewhere."),
+    "W612": Code("a folder in log/ is another file system: it is left", "Name it under logs.extra."),
+    "W613": Code("links in a folder of logs: they are left", "Remove them if they are not yours."),
+    "W614": Code("folders in a folder of logs: they are left", "What is in them is yours to clean."),
+    "W615": Code("a log cannot be removed", "Look at its owner and at the folder's modes."),
+    "W616": Code("what is known of logs cannot be kept: each tick looks at all", "Mend what the complaint names."),
+}
