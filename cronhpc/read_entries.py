@@ -150,10 +150,13 @@ class _Reader:
         return f"{self.site.user}:{self.site.paths.root}:{what}"
 
     def _checked(self, entry: Entry, data: bytes, problems: list[Problem], header: Header) -> Entry:
+        from cronhpc.core.entry_name import unswitchable
         from cronhpc.core.lint_directives import first_lines
 
         # Only what is certain bars a run: of options that this version does not know, sbatch is the judge.
-        certain = [replace(each, file=entry.source) for each in first_lines(data)]
+        named = unswitchable(entry.name, entry.source)
+        certain = [named] if named else []
+        certain += [replace(each, file=entry.source) for each in first_lines(data)]
         certain += [each for each in problems if each.code.startswith("E10")]
         notes = tuple(each for each in problems if each not in certain)
         line = header.cron.line if header.cron else 0
@@ -228,6 +231,7 @@ class _Reader:
             self.names.add(entry)
 
     def _row(self, row: EntryRow, source: str, born: int) -> Entry:
+        from cronhpc.core.entry_name import unswitchable
         from cronhpc.core.policy import parse_policies
 
         policies, wrong = parse_policies(row.policies, self._policies())
@@ -258,7 +262,7 @@ class _Reader:
             chdir=os.path.join(home, own["chdir"]) if "chdir" in own else entry.chdir,  # noqa: PTH118 - texts
         )
         problems += [replace(p, file="cronhpc.yaml", line=row.line) for p in self._schedule_problem(entry, row.line)]
-        errors = [row.problem] if row.problem else []
+        errors = [each for each in (unswitchable(row.name, source), row.problem) if each is not None]
         errors += [each for each in problems if each.severity == "error"]
         return replace(entry, problem=errors[0] if errors else None, schedule="" if errors else entry.schedule)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cronhpc.core.entry_name import unswitchable
 from cronhpc.core.model import CronhpcError
 
 if TYPE_CHECKING:
@@ -83,6 +84,9 @@ def copy_of(job: ReadyMade, paths: Paths, settings: Settings, *, name: str, sche
         raise AddError(
             f"--as {name!r}: a name has letters, digits, '.', '-' and '_', and begins with one of the first."
         )
+    unfit = unswitchable(name, "")
+    if unfit:
+        raise AddError(f"--as {name}: {unfit.what} Take another name.")
     if len(schedule.splitlines()) > 1:
         raise AddError("--schedule: write it on one line, as a #CRON line has it.")
     other = dict(_names(paths, settings)).get(name)

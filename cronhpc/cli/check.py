@@ -70,10 +70,12 @@ def _online(args: argparse.Namespace, door: Door) -> Online:
 
 
 def _file(path: Path, online: Online | None) -> tuple[Problem, ...]:
+    from cronhpc.core.entry_name import unswitchable
     from cronhpc.store.entries import read_script
 
     look = partial(_linted, str(path), read_script(str(path)), folder_schedule=_ANY_SCHEDULE)
-    return _with_cluster(look, online, str(path), None)
+    named = unswitchable(path.stem, str(path))
+    return (*((named,) if named else ()), *_with_cluster(look, online, str(path), None))
 
 
 def _linted(shown: str, data: bytes, **more: Any) -> tuple[Problem, ...]:
