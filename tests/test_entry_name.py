@@ -14,7 +14,7 @@ from tests.test_cli import shell as shell  # noqa: PLC0414 - a fixture
 from tests.view_situations import NOW, WORLD
 
 AMBIGUOUS = ["ALL", "57", "57_3", "57_[3-5]", "57_[1,3-5%2]", "0"]
-FINE = ["backup", "all", "job-57", "57a", "57_backup", "57_", "5.7", "_57", "٥٧", "57_[x]", "ALL2"]
+FINE = ["backup", "all", "job-57", "57a", "57_backup", "57_", "5.7", "_57", "\u0665\u0667", "57_[x]", "ALL2"]
 
 
 @pytest.mark.parametrize("name", AMBIGUOUS)
