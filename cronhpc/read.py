@@ -22,6 +22,7 @@ from cronhpc.core.model import (
     World,
 )
 from cronhpc.store import memory as store_memory
+from cronhpc.store import torn
 from cronhpc.store.claims import Claims
 from cronhpc.store.entries import fingerprint
 from cronhpc.store.paths import Paths, existing
@@ -216,6 +217,7 @@ def read_world(site: Site, now: int, *, link: str = "", resident: bool = False, 
     problems: list[Problem] = list(site.problems)
     problems += _full_disk(site)
     memory = store_memory.load(site.paths.entries)
+    problems += (*torn.of_entries(memory, now), *torn.others(site.paths.state))
     claims = Claims(site.paths.claims)
     before = claims.names()
     entries = read_entries(site, now, problems)

@@ -18,7 +18,7 @@ from cronhpc.core.outcome import counted
 from cronhpc.core.slots import FUTURE
 from cronhpc.core.struck import Strikes
 from cronhpc.release import with_log
-from cronhpc.store import full_disk, history, scheduler
+from cronhpc.store import full_disk, history, scheduler, torn
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
 from cronhpc.store.files import sweep, write_json
@@ -293,6 +293,7 @@ class _Keeper:
             state, source = self.states.get(entry.name, EntryState()), file_of(entry)
             if state.source != source:
                 self.states[entry.name] = replace(state, source=source)
+        torn.remember(self.memory, self.world.now, told=not self.world.only)
         if not self.world.only:
             self.memory.meta = self._meta()
         self.memory.entries = self.states
@@ -357,7 +358,8 @@ class _Keeper:
             stopped=os.path.lexists(self.site.paths.stop),
             used=status.used_of(self.site.cache),
         )
-        facts = status.facts(self.world, self.plan, self.states, about, problems=self.problems, outcomes=self.outcomes)
+        problems = (*self.problems, *torn.of_entries(self.memory, self.world.now, told_too=True))
+        facts = status.facts(self.world, self.plan, self.states, about, problems=problems, outcomes=self.outcomes)
         write_json(self.site.paths.status, facts, status.VERSION, 0o644)
 
 

@@ -21,6 +21,8 @@ from cronhpc.read import Site, open_site, read_world
 from cronhpc.store import history, trains
 from cronhpc.store.memory import load_cache
 from cronhpc.store.stubs import end_of
+from tests.test_cli import Shell, later
+from tests.test_cli import shell as shell  # noqa: PLC0414 - a fixture
 
 DATA = Path(__file__).parent / "data"
 VERSIONS = [1]
@@ -152,3 +154,41 @@ def test_a_file_that_was_cut_off_is_as_none_and_nothing_runs_twice(root: Path, n
     ran |= {path.name.removesuffix(".run") for path in (root / "state" / "claims").iterdir()}
     decisions = plan(read_world(opened(root), NOW).world).decisions
     assert not [each for each in decisions if isinstance(each, Submit) and str(each.key) in ran]
+
+
+def told(shell: Shell, *words: str, now: int) -> str:
+    said = shell(*words, now=now)
+    return said.out + said.err
+
+
+@pytest.mark.parametrize("content", ["", '{"version":1,"entries":{"a":{"wat', "\0\0\0\0", "[]", '{"version":1}'])
+def test_results_that_were_cut_off_are_told_once_and_shown_for_a_day(shell: Shell, content: str) -> None:
+    """It was silent: a suspended entry began to run again, and nobody knew why."""
+    shell.drop("cron.daily/backup.slurm")
+    now = later()
+    shell("tick", now=now)
+    (shell.cron / "state" / "entries.json").write_text(content)
+    assert "W332" not in told(shell, "run", "backup", now=now)  # it makes the file whole, and says nothing
+    before = json.loads(told(shell, "status", "--json", now=now))
+    assert [row["name"] for row in before["attention"]].count("state/entries.json") == 1
+    assert told(shell, "tick", now=now + 60).count("W332") == 1
+    assert "W332" not in told(shell, "tick", now=now + 120)
+    for at, shown in ((now + 180, 1), (now + 90000, 0)):
+        screen = told(shell, "status", now=at)
+        assert screen.count("state/entries.json") == shown
+        assert screen.count("No slot runs twice") == shown
+
+
+def test_other_files_that_were_cut_off_are_named_until_someone_acts(shell: Shell) -> None:
+    now = later()
+    (shell.cron / "state" / "environment.json").write_text("")
+    (shell.cron / "state" / "trains").mkdir()
+    (shell.cron / "state" / "trains" / "long.json").write_text('{"version":1,"na')
+    for _ in range(2):
+        said = told(shell, "tick", now=now)
+        assert (said.count("W333"), said.count("W341")) == (1, 1)
+
+
+def test_a_new_directory_has_lost_nothing(shell: Shell) -> None:
+    assert "forgotten" not in told(shell, "status", now=later())
+    assert "forgotten" not in told(shell, "tick", now=later())

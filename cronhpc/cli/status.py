@@ -112,6 +112,7 @@ def facts(args: argparse.Namespace, door: Door) -> Mapping[str, Any]:
         return _written(paths, door)
     from cronhpc.core.plan import plan
     from cronhpc.read import read_world
+    from cronhpc.store.torn import of_entries
     from cronhpc.views import status
 
     site = site_of(args, door)
@@ -130,7 +131,7 @@ def facts(args: argparse.Namespace, door: Door) -> Mapping[str, Any]:
         decided,
         reading.memory.entries,
         about,
-        problems=reading.problems,
+        problems=(*reading.problems, *of_entries(reading.memory, door.now, told_too=True)),
         before=_before(paths),
     )
 

@@ -29,6 +29,7 @@ class Memory:
     entries: dict[str, EntryState] = field(default_factory=dict)
     meta: dict[str, Any] = field(default_factory=dict)
     stamp: tuple[int, int, int] | None = None  # of the file as read, to notice another's writing
+    torn: bool = False  # the file was there, and held nothing that can be read
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
@@ -42,13 +43,15 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
 def load(path: Path) -> Memory:
     """Raises StateError for a newer format, OSError. A torn or empty file is as none: the claims remain."""
     stamp = _stamp(path)
-    value = read_json(path, VERSION) or {}
+    found = read_json(path, VERSION)
+    value = found or {}
     rows = value.get("entries")
     meta = value.get("meta")
     return Memory(
         {name: _state(row) for name, row in rows.items()} if isinstance(rows, dict) else {},
         meta if isinstance(meta, dict) else {},
         stamp,
+        torn=stamp is not None and (found is None or not isinstance(rows, dict)),
     )
 
 
