@@ -20,7 +20,6 @@ cronhpc start
 cronhpc start --daemon       # a long job instead of a short one an interval: switches act within seconds
 cronhpc start --if-stale     # in ~/.bashrc: mends the chain if it was lost, else costs one stat
 """
-_SURELY = 92 * 60  # seconds: one and a half of the usual intervals, and two minutes
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,13 +41,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, door: Door) -> int:
     """Exit code 1 if the chain does not stand."""
     from cronhpc.cli.chain_words import report
+    from cronhpc.core.chain import heard_until
     from cronhpc.setup import start
+    from cronhpc.store.scheduler import expect
 
-    if args.if_stale and not _is_stale(paths_of(args, door), door):
+    if args.if_stale and not is_stale(paths_of(args, door), door):
         return FINE
     site = site_of(args, door)
     via = "daemon" if args.daemon else args.via or _as_before(site.paths)
     started = start(site, door.environ, lambda: door.again().now, via=via, prequeue=args.prequeue)
+    if started.ok:
+        expect(site.paths, heard_until(door.now, site.settings.interval))
     report(started, args, door, site.settings.timezone, undo="cronhpc stop")
     return FINE if started.ok else ATTENTION
 
@@ -60,16 +63,14 @@ def _as_before(paths: Paths) -> str:
     return str((started(paths) or {}).get("via", "chain"))
 
 
-def _is_stale(paths: Paths, door: Door) -> bool:
-    """Whether ticks have stopped that should come. A recent status.json is all that is looked at."""
-    from cronhpc.store.scheduler import started
+def is_stale(paths: Paths, door: Door) -> bool:
+    """Whether ticks have stopped that should come. Until the next one is overdue, a stat is all that is done."""
+    from cronhpc.store.scheduler import expected, started
     from cronhpc.views.chain import health
 
-    try:
-        if abs(door.now - paths.status.stat().st_mtime) < _SURELY:  # a clock far behind its disk's says nothing
-            return False
-    except FileNotFoundError:
-        return started(paths) is not None
+    due = expected(paths)
+    if due is not None and door.now <= due:
+        return False
     if os.path.lexists(paths.stop) or started(paths) is None:
         return False
     known = written_status(paths)

@@ -16,6 +16,13 @@ if TYPE_CHECKING:
 SUCCESSOR, SPARE = "successor", "spare"
 _WORDS = {SUCCESSOR: "link", SPARE: "spare"}  # as their comments say it
 _CLOSE = 30  # seconds: a start this near is left as it is
+_OUTAGE = 1.5  # intervals: by then the spare has run
+_SLACK = 120  # seconds that a queue may take to start a link that is due
+
+
+def heard_until(last_tick: int, interval: int) -> int:
+    """The instant from which a chain whose newest tick was at `last_tick` is silent."""
+    return last_tick + int(_OUTAGE * interval) + _SLACK
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,6 +123,24 @@ def remember_successor(paths: Paths, job_id: str) -> None:
         replace_file(path, f"{job_id}\n".encode(), 0o644)
 
 
+def expect(paths: Paths, until: int) -> None:
+    """Note, as the time of a file, until when a chain that is silent may still be well. Raises OSError."""
+    due = paths.scheduler / "due"
+    try:
+        os.utime(due, (until, until), follow_symlinks=False)
+    except FileNotFoundError:
+        replace_file(due, b"", 0o644)
+        os.utime(due, (until, until), follow_symlinks=False)
+
+
+def expected(paths: Paths) -> int | None:
+    """What `expect` noted, by one stat; None where it never did. Raises OSError."""
+    try:
+        return int((paths.scheduler / "due").stat(follow_symlinks=False).st_mtime)
+    except FileNotFoundError:
+        return None
+
+
 def resting(paths: Paths) -> str:
     """An administrator's word about the chain, in words; "" where there is none."""
     data = read_bytes(paths.scheduler / "rest")

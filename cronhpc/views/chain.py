@@ -15,9 +15,6 @@ if TYPE_CHECKING:
     from cronhpc.core.model import Job, Outcome, Plan, World
     from cronhpc.views.style import Style
 
-_SLACK = 120  # seconds that a queue may take to start a link that is due
-_OUTAGE = 1.5  # intervals
-
 
 def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, stopped: bool, ticked: bool) -> dict[str, Any]:
     """What is known of the chain, the tick's own doings included."""
@@ -86,7 +83,7 @@ def health(chain: Mapping[str, Any], *, answers: bool, entries: int, now: int) -
 
 
 def _overdue(chain: Mapping[str, Any], last: int, now: int) -> bool:
-    return now - last > _OUTAGE * int(chain["interval"]) + _SLACK
+    return now > links.heard_until(last, int(chain["interval"]))
 
 
 def words(chain: Mapping[str, Any], state: str, batch: str, style: Style) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, Any
 
+from cronhpc.core.chain import heard_until
 from cronhpc.views import chain, runs, screen, text, timeline, times
 from cronhpc.views.past import Past, failures
 from cronhpc.views.timeline import Run
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from cronhpc.views.style import Style
 
 Facts = dict[str, Any]
-_SLACK = 120  # seconds
-_OUTAGE = 1.5  # intervals
 
 
 def render(
@@ -89,7 +88,7 @@ def _silent_from(facts: Mapping[str, Any], style: Style) -> str:
     last = epoch(facts["last_tick"])
     if facts["state"] != "fine" or last is None:
         return ""
-    return style.whole(last + int(_OUTAGE * int(facts["interval"])) + _SLACK)
+    return style.whole(heard_until(last, int(facts["interval"])))
 
 
 def _sums(known: Mapping[str, Any], pasts: Mapping[str, Past]) -> Facts:
