@@ -92,6 +92,10 @@ USAGE = {
     "a missing name": (["run"], "the following arguments are required: NAME"),
     "an option without a command": (["--colour"], "without a command"),
     "a bad number": (["next", "-n", "0"], "Write a whole number from 1"),
+    "a number beyond all use": (["next", "--schedule", "@daily", "-n", "9" * 20], "Write a whole number from 1"),
+    "a daemon for less than no time": (["daemon", "--for", "-1"], '"-1" is not a duration'),
+    "a daemon for no time": (["daemon", "--for", "0"], "'0' is no time at all"),
+    "a daemon for no number": (["daemon", "--for", "nan"], '"nan" is not a duration'),
     "a bad time": (["next", "--schedule", "@daily", "--after", "soon"], "Write it like 2026-11-27T14:30"),
     "a bad schedule": (["next", "--schedule", "0/15 * * * *"], "Write */15."),
     "a bad zone": (["next", "--schedule", "@daily", "--timezone", "Europe/Pari"], "Europe/Paris"),
@@ -104,6 +108,22 @@ def test_what_cannot_be_understood_is_said_with_its_mend(shell: Shell, arguments
     said = shell(*arguments)
     assert (said.code, said.out) == (2, "")
     assert words in said.err
+
+
+PLACES = [
+    ["doctor"], ["clean"], ["page"], ["status"], ["history"], ["next"], ["check"], ["plan"], ["tick"], ["daemon"],
+    ["kill", "x"], ["pause", "x"], ["unkill", "x"], ["resume", "x"], ["logs", "x"], ["run", "x"], ["start"], ["stop"],
+    ["add", "node-report"], ["import", "crontab", "/dev/null"],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", PLACES, ids=" ".join)
+def test_a_folder_that_is_not_there_is_named_with_its_mend(shell: Shell, words: list[str]) -> None:
+    said = shell(*words, "--dir", str(shell.home / "no where"))
+    assert (said.code, said.out) == (2, "")
+    assert "There is no folder" in said.err
+    assert f"cronhpc init --dir '{shell.home}/no where'" in said.err
+    assert not (shell.home / "no where").exists()
 
 
 def test_an_error_is_json_where_json_was_asked_for(shell: Shell) -> None:

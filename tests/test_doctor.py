@@ -48,7 +48,8 @@ class Site:
     def __init__(self, place: Path) -> None:
         self.place = place
         self.bin = place / "bin"
-        self.root = place / "cron"
+        self.root = place / "cron"  # which is also where cronhpc looks unless told
+        self.named = True
         for name, text in PROGRAMS.items():
             self.program(name, text)
 
@@ -62,7 +63,7 @@ class Site:
         out = io.StringIO()
         environ = {"PATH": f"{self.bin}:/usr/bin:/bin", "HOME": str(self.place)}
         door = Door(NOW, environ, out, out, is_terminal=False)
-        code = main(["doctor", "--dir", str(self.root), *words], FixedDoor.of(door))
+        code = main(["doctor", *(["--dir", str(self.root)] if self.named else []), *words], FixedDoor.of(door))
         return code, out.getvalue()
 
     def json(self, *words: str) -> dict[str, Any]:
@@ -169,11 +170,20 @@ def test_without_slurm_it_says_so(site: Site) -> None:
 
 def test_before_init_it_says_what_the_place_is_like(tmp_path: Path) -> None:
     site = Site(tmp_path)
+    site.named = False
     assert site.levels("directory") == ["advice"]
     assert site.levels("disk")
     assert not site.root.exists()
     code, said = site("--write")
     assert (code, "needs a cron directory" in said) == (2, True)
+
+
+def test_a_directory_that_was_named_and_is_not_there_is_not_looked_at(tmp_path: Path) -> None:
+    """It reported on the disk of the nearest folder above, which was /."""
+    code, said = Site(tmp_path)()
+    assert code == 2
+    assert "There is no folder" in said
+    assert f"cronhpc init --dir {tmp_path / 'cron'}" in said
 
 
 def test_mistakes_in_the_settings_are_findings(site: Site) -> None:

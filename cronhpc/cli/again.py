@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.cli import FINE
 from cronhpc.cli.commands import UsageError
+from cronhpc.cli.common import count_of, count_or_none
 from cronhpc.core.pieces import Rules
 
 if TYPE_CHECKING:
@@ -34,9 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     when.add_argument("--after", action="store_true", help="as soon as this piece has ended, however it ends")
     parser.add_argument("--until", metavar="FILE", help="ends when this file exists")
     parser.add_argument("--until-time", metavar="TIME", help='ends at this time: "2026-12-24 18:00"')
-    parser.add_argument("--max-runs", type=int, metavar="N", help="ends with the N-th piece")
+    parser.add_argument("--max-runs", type=count_of, metavar="N", help="ends with the N-th piece")
     parser.add_argument(
-        "--max-fast-failures", type=int, metavar="N", default=3, help="rests after so many (3; 0: never)"
+        "--max-fast-failures", type=count_or_none, metavar="N", default=3, help="rests after so many (3; 0: never)"
     )
     parser.add_argument("--fast", metavar="DURATION", default="2m", help="what counts as a fast failure (2m)")
     parser.add_argument("--name", default="", help="the train's name, instead of the job's")
@@ -82,13 +83,16 @@ def _rules(args: argparse.Namespace, door: Door, site: Site) -> Rules:
 
     if not (args.every or args.cron or args.after):
         raise UsageError("cronhpc again: say when: --every 1h, --cron '0 3 * * *', or --after.")
+    every = parse_duration(args.every) if args.every else 0
+    if args.every and not every:
+        raise UsageError("cronhpc again: --every 0 is no time at all. Write how often, like 90m; or --after.")
     until_time = None
     if args.until_time:
         from cronhpc.cli.common import instant_of
 
         until_time = instant_of(args.until_time, door, args.timezone or site.timezone)
     return Rules(
-        every=parse_duration(args.every) if args.every else 0,
+        every=every,
         cron=args.cron or "",
         timezone=args.timezone or site.timezone,
         after=bool(args.after),

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from cronhpc.store.paths import Paths
 
 
+_DIGITS = 9  # more is somebody's noise
+
+
 class NoSuchError(CronhpcError):
     """A name that nothing has."""
 
@@ -91,9 +94,31 @@ def no_such(what: str, name: str, known: Iterable[str], see: str = "cronhpc stat
 
 def count_of(text: str) -> int:
     """A whole number from 1, for argparse. Raises UsageError."""
-    if text.isascii() and text.isdecimal() and int(text) > 0:
+    return _whole(text, 1)
+
+
+def count_or_none(text: str) -> int:
+    """A whole number from 0, for argparse. Raises UsageError."""
+    return _whole(text, 0)
+
+
+def _whole(text: str, least: int) -> int:
+    if text.isascii() and text.isdecimal() and len(text) <= _DIGITS and int(text) >= least:
         return int(text)
-    raise UsageError(f"{text!r} is no number. Write a whole number from 1.")
+    raise UsageError(f"{text!r} is no number. Write a whole number from {least}.")
+
+
+def seconds_of(text: str) -> int:
+    """How long, as a duration or in seconds, for argparse. Raises UsageError."""
+    from cronhpc.core.duration import DurationError, parse_duration
+
+    try:
+        seconds = int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else parse_duration(text)
+    except DurationError as error:
+        raise UsageError(str(error)) from None
+    if seconds <= 0:
+        raise UsageError(f"{text!r} is no time at all. Write how long, like 90m or 3600 (seconds).")
+    return seconds
 
 
 def instant_of(text: str, door: Door, zone_key: str = "", *, past: bool = False) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cronhpc.cli import FINE
-from cronhpc.cli.common import site_of
+from cronhpc.cli.common import seconds_of, site_of
 
 if TYPE_CHECKING:
     import argparse
@@ -26,7 +26,9 @@ cronhpc daemon --poll              # where events do not reach and the file syst
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Its own options."""
     parser.add_argument("--poll", action="store_true", help="look at folders every few seconds instead of file events")
-    parser.add_argument("--for", dest="seconds", type=float, metavar="SECONDS", help="end after this long")
+    parser.add_argument(
+        "--for", dest="seconds", type=seconds_of, metavar="TIME", help="end after this long: 8h, or seconds"
+    )
     parser.add_argument("--link", metavar="JOB", default="", help="the scheduler job that this runs in")
 
 

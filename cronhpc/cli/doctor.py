@@ -36,10 +36,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, door: Door) -> int:
     """Exit code 1 if there is anything to mend."""
     from cronhpc.doctor import examine, put, wanted
+    from cronhpc.store.paths import existing
     from cronhpc.store.paths import wanted as place
     from cronhpc.views import doctor
 
-    root, _ = place(args.dir, door.environ)
+    root, named_by = place(args.dir, door.environ)
+    if named_by in {"--dir", "$CRONHPC_DIR"} and not root.is_dir():  # what is not there says nothing of its disk
+        existing(args.dir, door.environ)
     found = examine(_asked(args, door, root), lambda: door.again().now)
     found = [*_alerts(args, door), *found] if args.alerts else found
     values = wanted(found)
