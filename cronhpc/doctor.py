@@ -61,17 +61,21 @@ def examine(asked: Asked, clock: Callable[[], int]) -> list[Finding]:
 
 
 def _settings(asked: Asked, found: list[Finding]) -> Settings:
-    from cronhpc.store.settings import read_settings
+    from cronhpc.store.settings import emptied, read_settings
 
     if not os.path.lexists(asked.root / MARKER):
         where = "is no cron directory" if asked.root.is_dir() else "is not there"
         found.append(Finding("advice", "directory", f"{asked.root} {where} yet.", f"cronhpc init --dir {asked.root}"))
         return Settings()
+    if (asked.root / MARKER).exists() and not (asked.root / MARKER).stat().st_size:
+        each = emptied(asked.root / MARKER)
+        found.append(Finding("warning", "settings", f"{each.file} {each.what}", each.mend))
     try:
         return read_settings(asked.root / MARKER)
     except SettingsError as error:
         found += [
-            Finding("error", "settings", f"{each.file}:{each.line}: {each.what}", each.mend) for each in error.problems
+            Finding("error", "settings", f"{each.file}{f':{each.line}' if each.line else ''}: {each.what}", each.mend)
+            for each in error.problems
         ]
         return error.rest or Settings()
 
@@ -84,7 +88,10 @@ def _directory(asked: Asked, settings: Settings, *, seen: bool) -> Iterator[Find
         yield Finding("error", "disk", f"{asked.root} cannot be looked at: {error.strerror}.", "Is it mounted?")
         return
     if os.path.lexists(paths.settings):
-        refused = rooms.refusal(paths, me) or rooms.link_refusal(paths, settings, me)
+        refused = rooms.refusal(paths, me)
+        if refused is not None and refused.code == "E600":
+            return  # said of the settings already
+        refused = refused or rooms.link_refusal(paths, settings, me)
         yield from diagnosis.of_trust(refused, rooms.way_refusal(paths, settings, me))
 
 

@@ -77,6 +77,8 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
     cache = _load_cache(paths)
     problems: list[Problem] = []
     settings = _settings(paths, cache, problems)
+    if not os.stat(paths.settings).st_size:  # noqa: PTH116 - beside the other stat calls
+        problems.append(_emptied(paths))
     known = cache.get("accounting")  # whether there is any; what asking taught an earlier tick
     saved = {**(_saved_environment(paths) or environ), **{n: environ[n] for n in _THE_CALLERS if n in environ}}
     batch = connect(
@@ -149,6 +151,12 @@ def _settings(paths: Paths, cache: dict[str, Any], problems: list[Problem]) -> S
             raise
         problems.extend(error.problems)
         return error.rest
+
+
+def _emptied(paths: Paths) -> Problem:
+    from cronhpc.store.settings import emptied
+
+    return emptied(paths.settings)
 
 
 def must_be_safe(paths: Paths) -> None:

@@ -50,6 +50,9 @@ def init(root: Path, found: Mapping[str, str], *, group: str = "", adopt: bool =
     Raises DirectoryError for a folder that holds something else, OSError.
     """
     adopted = _may_take(root, adopt=adopt)
+    if (root / MARKER).exists() and not (root / MARKER).is_file():
+        kind = "a folder" if (root / MARKER).is_dir() else "no regular file"
+        raise DirectoryError(f"{root / MARKER} is {kind}. Nothing was changed. Move it away, then try again.")
     lines = []
     root.mkdir(mode=0o755, parents=True, exist_ok=True)
     made = [name for name in FOLDERS if _folder(root / name, 0o755)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -15,6 +16,8 @@ import pytest
 from cronhpc import cli
 from cronhpc.cli import commands
 from cronhpc.cli.door import Door
+from cronhpc.core.model import Problem
+from cronhpc.store import entries
 
 NOW = 1795784840  # Friday 27 November 2026, 14:07:20 in Paris
 HOUR = 3600
@@ -124,6 +127,49 @@ def test_a_folder_that_is_not_there_is_named_with_its_mend(shell: Shell, words: 
     assert "There is no folder" in said.err
     assert f"cronhpc init --dir '{shell.home}/no where'" in said.err
     assert not (shell.home / "no where").exists()
+
+
+@pytest.mark.parametrize("verb", ["status", "tick", "check", "plan", "page", "start", "init"])
+def test_settings_that_are_a_folder_are_not_taken_for_a_script(shell: Shell, verb: str) -> None:
+    (shell.cron / "cronhpc.yaml").unlink()
+    (shell.cron / "cronhpc.yaml").mkdir()
+    said = shell(verb)
+    assert said.code == 2
+    assert "cronhpc.yaml" in said.out + said.err
+    assert "is a folder" in said.out + said.err
+    assert "Move it away" in said.out + said.err
+    assert "batch script" not in said.out + said.err
+
+
+def test_empty_settings_are_all_defaults_and_said(shell: Shell) -> None:
+    """A disk that was full leaves them: the backend, the partition and each switch were silently others."""
+    (shell.cron / "cronhpc.yaml").write_text("")
+    for verb in ("status", "check"):
+        said = shell(verb, "--backend", "local", now=later())
+        assert said.code == 1
+        assert f"rm {shell.cron}/cronhpc.yaml && cronhpc init --dir {shell.cron}" in said.out
+    (shell.cron / "cronhpc.yaml").write_text("# all defaults are fine here\n")
+    assert "is empty" not in shell("status", "--backend", "local", now=later()).out
+
+
+UNREACHABLE = [
+    pytest.param("ELOOP", "It leads to itself: remove the link.", id="a link to itself"),
+    pytest.param("EACCES", "Let yourself into where it lies: chmod u+x ", id="a folder that is closed"),
+    pytest.param("ESTALE", "Mount what it lies on (", id="a disk that is gone"),
+]
+
+
+@pytest.mark.parametrize(("code", "mend"), UNREACHABLE)
+def test_a_script_that_cannot_be_looked_at_has_its_mend(tmp_path: Path, code: str, mend: str) -> None:
+    class Row:
+        name, path = "a.slurm", str(tmp_path / "a.slurm")
+
+        def is_symlink(self) -> bool:
+            raise OSError(getattr(errno, code), "no")
+
+    found = entries.looked_at(Row(), "cron.d/a.slurm")  # type: ignore[arg-type]  # as much as is asked of it
+    assert isinstance(found, Problem)
+    assert (found.code, found.mend.startswith(mend)) == ("W009", True)
 
 
 def test_an_error_is_json_where_json_was_asked_for(shell: Shell) -> None:

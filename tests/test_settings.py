@@ -2,6 +2,7 @@
 
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -291,11 +292,34 @@ def test_nothing_can_be_used_where_more_than_a_row_is_wrong() -> None:
     assert caught.value.rest is None
 
 
-def test_a_missing_and_an_unreadable_file_are_named(tmp_path: Path) -> None:
-    with pytest.raises(SettingsError, match=r"cronhpc.yaml: E600 is missing\. Make it with: cronhpc init"):
+def _folder(path: Path) -> None:
+    path.mkdir()
+
+
+UNUSABLE = [
+    pytest.param(str, "is missing. Make it with: cronhpc init --dir", id="not there"),
+    pytest.param(_folder, "is a folder, not a file. Move it away, then: cronhpc init --dir", id="a folder"),
+    pytest.param(
+        lambda path: path.symlink_to(path.parent / "gone"), "is a link to nothing. Bring that back", id="a link"
+    ),
+    pytest.param(lambda path: path.symlink_to(path), "cannot be read: Too many levels", id="a link to itself"),
+]
+
+
+@pytest.mark.parametrize(("put", "words"), UNUSABLE)
+def test_what_is_no_file_is_named_with_its_own_mend(tmp_path: Path, put: Callable[[Path], None], words: str) -> None:
+    put(tmp_path / "cronhpc.yaml")
+    with pytest.raises(SettingsError) as caught:
         read_settings(tmp_path / "cronhpc.yaml")
-    (tmp_path / "cronhpc.yaml").mkdir()
-    with pytest.raises(SettingsError, match=r"cronhpc.yaml: E600 cannot be read: Is a directory"):
+    assert str(caught.value).startswith(f"cronhpc.yaml: E600 {words}")
+
+
+def test_a_file_that_may_not_be_read_has_its_chmod(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> bytes:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr("cronhpc.store.settings.read_bytes", refuse)
+    with pytest.raises(SettingsError, match=r"E600 cannot be read: Permission denied\. Make it readable: chmod u\+r"):
         read_settings(tmp_path / "cronhpc.yaml")
 
 

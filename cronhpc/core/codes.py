@@ -109,6 +109,7 @@ OF_FILES = {
     "W503": Code("`expires:` cannot be read: the switch stands until removed", "Write `expires: 2h`, or a time."),
     "W504": Code("a switch names nothing that is there", "Correct its name, or remove it."),
     "E600": Code("cronhpc.yaml is missing or cannot be read", "`cronhpc init`, or `chmod u+r` it."),
+    "W600": Code("cronhpc.yaml is empty: every setting has its default", "Bring it back, or write a comment in it."),
     "E601": Code("cronhpc.yaml is no YAML", "Correct the line named."),
     "E602": Code("an unknown key, or option of sbatch", "Write the nearest one, which the complaint names."),
     "E603": Code("a value that a setting cannot have", "Write one of its kind; see the settings."),

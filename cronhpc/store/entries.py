@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shlex
 import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -52,15 +54,29 @@ def scan(root: Path, folder: str, skipped: list[Problem]) -> list[Found]:
         return []
     for row in listed:
         source = f"{folder}/{row.name}"
-        try:
-            looked = _look(row, source)
-        except OSError as error:
-            looked = Problem("W009", f"skipped: it cannot be looked at ({error.strerror}).", "", source)
+        looked = looked_at(row, source)
         if isinstance(looked, Problem):
             skipped.append(looked)
         elif looked is not None:
             found.append(looked)
     return found
+
+
+def looked_at(row: os.DirEntry[str], source: str) -> Found | Problem | None:
+    """A script, why a file is passed over, or None for what is meant to be no entry."""
+    try:
+        return _look(row, source)
+    except OSError as error:
+        return Problem("W009", f"skipped: it cannot be looked at ({error.strerror}).", _reach(row, error), source)
+
+
+def _reach(row: os.DirEntry[str], error: OSError) -> str:
+    if error.errno == errno.ELOOP:
+        return "It leads to itself: remove the link."
+    place = shlex.quote(os.path.dirname(os.path.realpath(row.path)))
+    if isinstance(error, PermissionError):
+        return f"Let yourself into where it lies: chmod u+x {place}; or remove it."
+    return f"Mount what it lies on ({place}), or remove it."
 
 
 def _look(row: os.DirEntry[str], source: str) -> Found | Problem | None:

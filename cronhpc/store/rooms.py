@@ -31,6 +31,10 @@ def refusal(paths: Paths, me: int) -> Problem | None:
     if sealed is not None:
         return sealed
     refused = strict.refusal(paths.settings) if os.path.lexists(paths.settings) else None  # trains need none
+    if refused is not None and refused.code == "E402":  # which speaks of scripts
+        from cronhpc.store.settings import no_file
+
+        return no_file(paths.settings)
     refused = refused or strict.folder_refusal(paths.state)
     if refused is None or not (settings := _read(paths)):
         return refused

@@ -17,17 +17,48 @@ if TYPE_CHECKING:
 
 def read_settings(path: Path) -> Settings:
     """The settings in the file `path`. Raises SettingsError with every problem found, by line."""
-    name = path.name
     try:
         data = read_bytes(path)
     except OSError as error:
-        what = f"cannot be read: {error.strerror}."
-        raise SettingsError(
-            (Problem("E600", what, f"Make it readable: chmod u+r {shlex.quote(str(path))}", name),)
-        ) from None
+        raise SettingsError((_unread(path, error),)) from None
     if data is None:
-        raise SettingsError((Problem("E600", "is missing.", "Make it with: cronhpc init", name),))
-    return parse_settings(data, name)
+        raise SettingsError((_gone(path),))
+    return parse_settings(data, path.name)
+
+
+def no_file(path: Path) -> Problem:
+    """What stands in the place of the settings is a folder, a pipe or a device."""
+    what = "is a folder, not a file." if path.is_dir() else "is no regular file."
+    return Problem("E600", what, f"Move it away, then: {_init(path)}", path.name)
+
+
+def _unread(path: Path, error: OSError) -> Problem:
+    if isinstance(error, IsADirectoryError):
+        return no_file(path)
+    what = f"cannot be read: {error.strerror}."
+    mend = "Mount it, or mend what it leads to."
+    if isinstance(error, PermissionError):
+        mend = f"Make it readable: chmod u+r {shlex.quote(str(path))}"
+    return Problem("E600", what, mend, path.name)
+
+
+def _gone(path: Path) -> Problem:
+    if path.is_symlink():
+        mend = f"Bring that back; or remove the link, then: {_init(path)}"
+        return Problem("E600", "is a link to nothing.", mend, path.name)
+    return Problem("E600", "is missing.", f"Make it with: {_init(path)}", path.name)
+
+
+def _init(path: Path) -> str:
+    return f"cronhpc init --dir {shlex.quote(str(path.parent))}"
+
+
+def emptied(path: Path) -> Problem:
+    """A file without a byte is what a full disk leaves; as settings it means all defaults."""
+    what = "is empty: every setting has its default."
+    anew = f"rm {shlex.quote(str(path))} && {_init(path)}"
+    mend = f"If it was cut off, bring it back, or: {anew}. If that is meant, write a comment in it."
+    return Problem("W600", what, mend, path.name)
 
 
 def parse_settings(data: bytes, file: str = "cronhpc.yaml") -> Settings:
