@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import io
+import itertools
 import re
 import shlex
 import sys
 from pathlib import Path
+from xml.etree import ElementTree as ET
 
 import pytest
 
-from cronhpc.cli import commands, parsers
+from cronhpc.cli import commands, main, parsers
 from cronhpc.cli.commands import UsageError
 from cronhpc.cli.door import Door
 from cronhpc.core import cron_line, policy, sbatch_options
@@ -144,6 +146,91 @@ def test_the_example_in_a_commands_help_is_understood(name: str) -> None:
     examples = [words for line in text.splitlines() for words in calls(line, "cronhpc")]
     assert examples, f"cronhpc {name} --help has no example"
     assert [complaint for words in examples if (complaint := refused(words))] == []
+
+
+def test_the_readme_leads_to_every_page_and_stays_a_tour() -> None:
+    readme = (TOP / "README.md").read_text(encoding="utf-8")
+    pages = [str(path.relative_to(TOP)) for path in DOCS if path.parent.name == "docs"]
+    assert [page for page in pages if f"({page})" not in readme] == []
+    assert len(readme.splitlines()) <= 210
+
+
+# --- the quick start ----------------------------------------------------------------------------------------------
+
+
+def printed(block: str, *commands: str) -> list[str]:
+    """What stands below each of these commands in a block of the quick start."""
+    text = (TOP / "docs" / "quick-start.md").read_text(encoding="utf-8").partition(block)[2]
+    answers = []
+    for command in commands:
+        found = re.search(rf"^\$ {re.escape(command)}(?:  .*)?\n((?:(?!\$ |```).*\n)*)", text, re.MULTILINE)
+        assert found, command
+        answers.append(found[1])
+    return answers
+
+
+def test_what_the_quick_start_shows_is_what_is_printed(tmp_path: Path) -> None:
+    """The part without Slurm; tests/lab/test_quick_start.py has the other."""
+    environ = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}
+    out = io.StringIO()
+
+    def answer(*words: str) -> str:
+        out.seek(0)
+        out.truncate()
+        main(words, Door(now=1_795_838_400, environ=environ, out=out, err=out, is_terminal=False))
+        return out.getvalue()
+
+    init, kill, unkill = (
+        printed("## On a laptop", "cronhpc init --backend local"),
+        *[
+            printed("## Stop", f"cronhpc {word}")[0]
+            for word in ('kill backup --reason "disk is full"', "unkill backup")
+        ],
+    )
+    assert answer("init", "--backend", "local") == init[0]
+    script = tmp_path / "cron" / "cron.daily" / "backup.slurm"
+    script.write_text("".join(printed("## 3.", "cat > ~/cron/cron.daily/backup.slurm")), encoding="utf-8")
+    assert answer("check") == printed("## 3.", "cronhpc check")[0]
+    mine, shown = (text.splitlines() for text in (answer("kill", "backup", "--reason", "disk is full"), kill))
+    assert (mine[0], mine[-1]) == (shown[0], shown[-1])
+    assert answer("unkill", "backup") == unkill
+
+
+# --- the picture ---------------------------------------------------------------------------------------------------
+
+PICTURE = TOP / "docs" / "how-it-works.svg"
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def test_the_picture_is_read_in_light_and_dark_and_fetches_nothing() -> None:
+    text = PICTURE.read_text(encoding="utf-8")
+    assert "prefers-color-scheme: dark" in text
+    assert "<title" in text
+    assert "<desc" in text
+    assert re.findall(r"<script|<image|href=|@import|url\(http", text) == []
+    alone = re.search(
+        r"!\[([^\]]{200,})\]\(how-it-works\.svg\)", (TOP / "docs/how-it-works.md").read_text(encoding="utf-8")
+    )
+    assert alone, "the picture is described for those who do not see it"
+
+
+def test_no_words_of_the_picture_overlap_or_leave_it() -> None:
+    """By an estimate of their width, generous for a wide font."""
+    root = ET.parse(PICTURE).getroot()  # noqa: S314 - our own file
+    width = float(root.attrib["width"])
+    rows: dict[float, list[tuple[float, float, str]]] = {}
+    for each in root.iter(f"{SVG}text"):
+        classes, words = each.get("class", "").split(), each.text or ""
+        letter = 8.6 if "head" in classes else 5.9 if "small" in classes else 6.9
+        size, x = letter * len(words), float(each.attrib["x"])
+        left = x - size / 2 if "mid" in classes else x
+        rows.setdefault(float(each.attrib["y"]), []).append((left, left + size, words))
+    for row in rows.values():
+        ends = sorted(row)
+        assert ends[0][0] >= 12
+        assert max(end for _, end, _ in ends) <= width - 12, ends
+        for (_, end, words), (start, _, after) in itertools.pairwise(ends):
+            assert end < start, f"{words!r} runs into {after!r}"
 
 
 def test_python_that_is_asked_for_is_the_same_everywhere() -> None:
