@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cronhpc.core.count import were
 from cronhpc.core.model import CronhpcError, Problem
 
 if TYPE_CHECKING:
@@ -106,7 +107,7 @@ def send(
         sent, said = way([row.alert for row in rows]) if rows else (0, "")
         left += rows[sent:]
         if said:
-            what = f"{len(rows) - sent} alerts were not sent: {said}."
+            what = f"{were(len(rows) - sent, 'alert')} not sent: {said}."
             problems.append(Problem("W350", what, "The next tick tries again; you can: cronhpc doctor --alerts."))
     if outbox and (left or before):
         try:
@@ -222,7 +223,7 @@ def _pinged(pings: Sequence[Ping], environ: Mapping[str, str], seconds: float) -
         if why
     ]
     if len(pings) > _MOST_PINGS:
-        more = f"{len(pings) - _MOST_PINGS} pings were dropped: too many for one tick."
+        more = f"{were(len(pings) - _MOST_PINGS, 'ping')} dropped: too many for one tick."
         problems.append(Problem("W351", more, "Ping the chain (alerts.ping) rather than each entry."))
     return problems
 

@@ -12,6 +12,7 @@ from cronhpc.act import Actor
 from cronhpc.batch.port import BatchError
 from cronhpc.batch.process import elapsed
 from cronhpc.core import chain
+from cronhpc.core.count import count
 from cronhpc.core.model import CancelLink, CronhpcError, Done, KeepLink, MoveLink, Plan, Rest, SubmitLink
 from cronhpc.core.slots import boundary
 from cronhpc.read import read_world, switches_now
@@ -269,7 +270,7 @@ def _stopped_unmarked(site: Site, error: OSError) -> CronhpcError:
     if waiting:
         site.batch.cancel(waiting)
     return CronhpcError(
-        f"cancelled {len(waiting)} waiting jobs of the scheduler, but {site.paths.stop} cannot be written "
+        f"cancelled {count(len(waiting), 'waiting job')} of the scheduler, but {site.paths.stop} cannot be written "
         f"({error.strerror}): a link that runs just now may go on. Make room, then: cronhpc stop"
     )
 

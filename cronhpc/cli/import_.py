@@ -244,11 +244,13 @@ def _told(
 
 
 def _nothing(args: argparse.Namespace, table: Table) -> str:
+    from cronhpc.views.text import count
+
     if table.absent:
         return f"there is no {args.kind}: nothing to import"
     if not table.lines:
         return f"nothing to import: the input is empty. If there should be entries, look what `{args.kind} -l` says"
-    return f"nothing to import: there is no entry among {len(table.lines)} lines"
+    return f"nothing to import: there is no entry in {count(len(table.lines), 'line')}"
 
 
 def _list(args: argparse.Namespace, door: Door, target: _Target, new: list[Imported]) -> Iterator[str]:

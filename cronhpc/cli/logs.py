@@ -139,7 +139,7 @@ def _entry(args: argparse.Namespace, door: Door) -> Any:
 
 
 def _print(log: Log, paths: Paths, args: argparse.Namespace, door: Door) -> None:
-    from cronhpc.views.text import clean, size
+    from cronhpc.views.text import clean, count, size
 
     number = args.lines or (_ON_TERMINAL if door.is_terminal else None)
     if door.is_terminal:
@@ -153,7 +153,8 @@ def _print(log: Log, paths: Paths, args: argparse.Namespace, door: Door) -> None
         else:
             lines, left_out = _last_lines(log.path, number)
             if left_out:
-                door.say(f"... the last {len(lines)} lines; all of it: cat {clean(str(log.path))}")
+                last = count(len(lines), "line").removeprefix("1 ")
+                door.say(f"... the last {last}; all of it: cat {clean(str(log.path))}")
             for line in lines:
                 door.say(_shown(line, door))
             file.seek(0, os.SEEK_END)

@@ -181,10 +181,15 @@ def _settings() -> Iterator[Prose | Rows]:
     )
     examples = {row.key: row for row in schema.TABLE}
     rows = [
-        (f"`{key}`", kind, plain if plain == "-" else f"`{plain}`", f"`{_example(examples[key])}`", what)
+        (f"`{key}`", kind, _literal(plain), _literal(_example(examples[key]), known=plain), what)
         for key, kind, plain, what in schema.describe()
     ]
     yield Rows(("key", "kind", "default", "example", "meaning"), rows)
+
+
+def _literal(text: str, *, known: str = "-") -> str:
+    """As code; "-" for what is none, or stands beside it already."""
+    return "-" if text == known else f"`{text}`"
 
 
 def _example(row: schema.Setting) -> str:

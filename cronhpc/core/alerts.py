@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.core import model
 from cronhpc.core.chain import SUCCESSOR
+from cronhpc.core.count import count
 from cronhpc.core.model import FAILURES, Done, Reason, Result
 from cronhpc.core.outcome import shared_node
 
@@ -96,7 +97,9 @@ def _of_entry(name: str, state: EntryState | None) -> Condition | None:
     if state is None:
         return None
     if state.suspended is not None:
-        text = f"{name} is suspended after {state.failures} failures in a row; go on with: cronhpc resume {name}"
+        text = (
+            f"{name} is suspended after {count(state.failures, 'failure')} in a row; go on with: cronhpc resume {name}"
+        )
         return Condition(f"suspended {name}", "suspended", text, name)
     result = str(state.last.get("result", ""))
     if state.failures:  # until it goes well: a slot that was skipped, missed or cancelled mends nothing

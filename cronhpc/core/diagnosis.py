@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cronhpc.core.count import are
 from cronhpc.core.findings import Finding
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ def _room(disk: Disk) -> Iterator[Finding]:
     else:
         yield Finding("fine", "room", f"{disk.bytes_free / _GIB:.0f} GB are free there (your quota may say less).")
     if disk.inodes_total and disk.inodes_free < max(_INODES, _SCARCE * disk.inodes_total):
-        yield Finding("warning", "room", f"{disk.inodes_free:,} inodes are left there.", "Remove small files.")
+        yield Finding("warning", "room", f"{are(disk.inodes_free, 'inode')} left there.", "Remove small files.")
 
 
 def of_trust(refused: Problem | None, way: Problem | None) -> Iterator[Finding]:

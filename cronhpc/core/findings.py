@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cronhpc.core.count import count
 from cronhpc.core.duration import format_duration
 from cronhpc.core.header import time_limit
 
@@ -102,7 +103,7 @@ def _words(offer: Offer) -> str:
     limit = f"at most {format_duration(offer.time_limit)}" if offer.time_limit else "no time limit"
     gpus = "with GPUs, " if offer.gpus else ""
     whole = ", whole nodes only" if offer.whole_nodes else ""
-    return f"{gpus}{offer.nodes} nodes, {limit}{whole}{'' if offer.up else ', not up just now'}"
+    return f"{gpus}{count(offer.nodes, 'node')}, {limit}{whole}{'' if offer.up else ', not up just now'}"
 
 
 def _chosen(offer: Offer, settings: Settings) -> Iterator[Finding]:
@@ -157,7 +158,7 @@ def _limits(limits: Sequence[Limit], *, accounting: bool | None) -> Iterator[Fin
         known = "no limit on how many jobs you may queue." if accounting else "no accounting, so no limits on jobs."
         yield Finding("fine", "limits", known)
         return
-    what = f"{least.whose} lets you have {least.submit} jobs in the queue"
+    what = f"{least.whose} lets you have {count(least.submit, 'job')} in the queue"
     if least.submit < _LINK_JOBS - 1:
         what += ": a link could not submit its successor."
         yield Finding("error", "limits", what, "Let ticks come from outside: a crontab line, or cronhpc daemon.")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
+from cronhpc.core.count import count
 from cronhpc.core.model import FAILURES
 
 if TYPE_CHECKING:
@@ -61,9 +62,9 @@ class Rules:
         if self.until_time is not None:
             found.append("its --until-time")
         if self.max_runs is not None:
-            found.append(f"{self.max_runs} runs")
+            found.append(count(self.max_runs, "run"))
         if self.max_fast_failures is not None:
-            found.append(f"{self.max_fast_failures} failures in a row within {format_duration(self.fast)}")
+            found.append(f"{count(self.max_fast_failures, 'failure')} in a row within {format_duration(self.fast)}")
         return tuple(found)
 
 
@@ -130,7 +131,8 @@ def ended(rules: Rules, *, until_exists: bool, now: int, ran: Sequence[Ran]) -> 
     if rules.max_fast_failures is not None and _fast_failures(rules, ran) >= rules.max_fast_failures:
         from cronhpc.core.duration import format_duration
 
-        return f"the last {rules.max_fast_failures} pieces failed within {format_duration(rules.fast)} each"
+        pieces, within = rules.max_fast_failures, format_duration(rules.fast)
+        return f"the last {pieces} pieces failed within {within} each" if pieces > 1 else f"it failed within {within}"
     return ""
 
 

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cronhpc.core import chain, claimed, slots, stop
+from cronhpc.core.count import count
 from cronhpc.core.model import EntryState, Key, Plan, Reason, Result, Submit, UseUp, Wait, entry_id
 from cronhpc.core.outcome import live_runs
 
@@ -62,13 +63,13 @@ class Budget:
         """What the settings allow, less what the last hour has used."""
         since = (world.now - 3600) // 60
         used, extra = 0, dict[str, int]()
-        for minute, name, count in world.recent:
+        for minute, name, number in world.recent:
             if minute < since:
                 continue
             if name:
-                extra[name] = extra.get(name, 0) + count
+                extra[name] = extra.get(name, 0) + number
             else:
-                used += count
+                used += number
         s = world.settings
         return cls(s.budget_tick, s.budget_hour - used, s.budget_entry, extra, world.now)
 
@@ -79,7 +80,7 @@ class Budget:
         if self.hour <= 0:
             return "the last hour has submitted as many jobs as scheduler.budget.hour allows"
         if beyond_schedule and self.extra.get(entry, 0) >= self.entry:
-            return f"{self.entry} submissions beyond its schedule in the last hour (scheduler.budget.entry)"
+            return f"{count(self.entry, 'submission')} beyond its schedule in the last hour (scheduler.budget.entry)"
         self.tick -= 1
         self.hour -= 1
         if beyond_schedule:
@@ -125,7 +126,7 @@ def _entry(world: World, entry: Entry, seen: slots.Seen, budget: Budget) -> Iter
     if refusal is None and state.suspended is not None:
         refusal = (
             Reason.SUSPENDED,
-            f"after {state.failures} failures in a row; lift it with: cronhpc resume {entry.name}",
+            f"after {count(state.failures, 'failure')} in a row; lift it with: cronhpc resume {entry.name}",
         )
     if refusal is not None:
         yield from _refused(entry, due, *refusal, readable=not world.switches_unknown)

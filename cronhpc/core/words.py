@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from itertools import pairwise
 
+from cronhpc.core.count import count
 from cronhpc.core.fields import UNITS, Field, Fields, Unit
 
 _LISTED = 8  # a longer list is said as ranges
+_ONE = re.compile(r"(?<!and )(?<![0-9, ] )(?<![0-9])1 (minute|hour|second)s\b")  # the library says "1 minutes"
 
 
 def cron_in_words(fields: Fields) -> str:
@@ -20,6 +23,7 @@ def cron_in_words(fields: Fields) -> str:
         day = weekday = "*"
     # Put together here: the library says "or", or nothing, between date and weekday, whatever cron means by them.
     times = ExpressionDescriptor(f"{minute} {hour} {day} * *", options).get_full_description()
+    times = _ONE.sub(r"1 \1", times)
     rest = ExpressionDescriptor(f"{minute} {hour} * {month} {weekday}", options)
     weekdays = rest.get_day_of_week_description().removeprefix(", ").removeprefix("only ")
     joint = "" if weekday == "*" else ", or " if fields.either_day and day != "*" else ", only "
@@ -30,9 +34,9 @@ def every_in_words(seconds: int) -> str:
     """`Every hour`, `Every 1 hour 30 minutes`."""
     parts = []
     for name, size in (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1)):
-        count, seconds = divmod(seconds, size)
-        if count:
-            parts.append(f"{count} {name}{'s' if count > 1 else ''}")
+        number, seconds = divmod(seconds, size)
+        if number:
+            parts.append(count(number, name))
     return f"Every {' '.join(parts)}" if len(parts) > 1 else f"Every {parts[0].removeprefix('1 ')}"
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import unicodedata
 from typing import TYPE_CHECKING
 
+from cronhpc.core import count as words_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -125,7 +127,7 @@ def command(verb: str, text: str, options: str = "") -> str:
 
 def count(number: int, noun: str, plural: str = "") -> str:
     """`1 file`, `1,904 files`."""
-    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+    return words_of.count(number, noun, plural)
 
 
 def size(count_of_bytes: int) -> str:

@@ -68,7 +68,7 @@ def main(argv: Sequence[str]) -> int:
         print(f"not measured: no free nodes within {args.wait} s ({answer.said})")
         return shelf.FINE
     wrong = judge(answer)
-    which = args.nodelist or f"{args.nodes} nodes of {args.partition or 'the default partition'}"
+    which = args.nodelist or f"{shelf.plural(args.nodes, 'node')} of {args.partition or 'the default partition'}"
     standing = [Alert(which, f"{which}: {wrong}")] if wrong else []
     fine = {which: f"{which}: all_reduce works"}
     return alerts.tell(JOB, standing, now=shelf.seconds_now(), notify=args.notify, fine=fine)

@@ -132,12 +132,12 @@ def main(argv: Sequence[str]) -> int:
 
 def _summary(folder: Path, found: Sequence[Old], warn_days: int) -> str:
     if not found:
-        return f"{folder}: nothing will be purged within {warn_days} days"
+        return f"{folder}: nothing will be purged within {shelf.plural(warn_days, 'day')}"
     kept = memory.state_file(JOB, "list")
     _write_list(kept, found)
     size = shelf.size(sum(old.size for old in found))
     files = shelf.plural(len(found), "file")
-    return f"{folder}: {files} ({size}) will be purged within {warn_days} days; all of them: {kept}"
+    return f"{folder}: {files} ({size}) will be purged within {shelf.plural(warn_days, 'day')}; all of them: {kept}"
 
 
 def _write_list(path: Path, found: Sequence[Old]) -> None:
