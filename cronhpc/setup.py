@@ -8,6 +8,7 @@ import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from cronhpc import resident
 from cronhpc.act import Actor
 from cronhpc.batch.port import BatchError
 from cronhpc.batch.process import elapsed
@@ -219,19 +220,17 @@ def start(
 def _start_here(site: Site, environ: Mapping[str, str], now: Callable[[], int], lines: list[str]) -> Started:
     """Without a batch system there is no queue to wait in: a daemon on this machine calls the ticks."""
     from cronhpc.batch import process
-    from cronhpc.store.files import read_json
 
     with _Lease(site, "start"):
         _keep_environment(site, environ)
         scheduler.mark_started(site.paths, {"via": "resident", "at": now(), "by": site.user})
-        known = read_json(site.paths.state / "daemon.json", 1) or {}
-        pid, born = int(known.get("pid", 0)), str(known.get("born", ""))
-        if not (pid and lease.process_born(pid).partition(" ")[2] == born):
+        pid, _ = resident.daemon(site)
+        if not pid:
             log = str(site.paths.scheduler / "scheduler.log")
             argv = [*scheduler.command(), "daemon", "--dir", str(site.paths.root)]
             pid = process.start(["/bin/sh", "-c", 'exec "$@" >>"$0" 2>&1', log, *argv], env=site.environment)
             born = lease.process_born(pid).partition(" ")[2]
-            write_json(site.paths.state / "daemon.json", {"pid": pid, "born": born}, 1)
+            write_json(site.paths.state / "daemon.json", {"pid": pid, "born": born, "host": site.host}, 1)
             lines.append(f"started the daemon: process {pid} of this machine; after a reboot: cronhpc start")
         else:
             lines.append(f"the daemon runs already: process {pid}")
@@ -250,10 +249,13 @@ def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Star
     """End the chain, and remember it: what `start` has added goes, and nothing else. Runs go on."""
     lines: list[str] = []
     how = scheduler.started(site.paths) or {}
+    daemon = resident.daemon(site)
     try:
         scheduler.mark_stopped(site.paths, site.user)
     except OSError as error:
         raise _stopped_unmarked(site, error) from None
+    if site.batch.name == "local":
+        lines.append(resident.stopped(site, *daemon))
     with _Lease(site, "stop"):
         if how.get("via") == "scrontab":
             _out_of_scrontab(site, environ, lines)

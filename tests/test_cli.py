@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import io
 import json
 import os
+import re
+import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -606,3 +609,28 @@ def test_a_pipe_is_cut_only_to_a_width_that_was_asked_for(
     monkeypatch.setattr("sys.stdout", io.StringIO())
     here = Door.here()
     assert (here.width, here.height) == (width, 0)
+
+
+def test_start_and_stop_say_which_process_the_daemon_is(shell: Shell) -> None:
+    began = shell("start", now=later())
+    pid = re.search(r"started the daemon: process (\d+) of this machine", began.out)
+    assert pid, began.out + began.err
+    try:
+        assert f"the daemon runs already: process {pid[1]}" in shell("start", now=later()).out
+        for _ in range(200):  # it has begun: what is stopped before that is ended by a signal, seconds later
+            if (shell.cron / "status.json").exists():
+                break
+            time.sleep(0.05)
+        ended = shell("stop", now=later())
+        assert ended.code == 0
+        assert ended.out.splitlines()[0] == f"stopped the daemon: process {pid[1]} of this machine"
+        assert "no daemon that cronhpc start began runs" in shell("stop", now=later()).out
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(int(pid[1]), signal.SIGTERM)
+
+
+def test_a_daemon_of_another_machine_is_not_called_stopped(shell: Shell) -> None:
+    known = {"version": 1, "pid": os.getpid(), "born": "1", "host": "login9"}
+    (shell.cron / "state" / "daemon.json").write_text(json.dumps(known))
+    assert "if the one on login9 does, it ends within seconds" in shell("stop", now=later()).out
