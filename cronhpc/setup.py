@@ -307,6 +307,18 @@ def _out_of_scrontab(site: Site, environ: Mapping[str, str], lines: list[str]) -
         lines.append("removed its entry from your scrontab; the others stand as they were, with new job ids")
 
 
+class BusyError(CronhpcError):
+    """Another process is at it."""
+
+    passing = True
+
+
+class AwayError(CronhpcError):
+    """The batch system does not answer."""
+
+    passing = True
+
+
 class _Lease:
     """The lease for the length of a `with`."""
 
@@ -325,7 +337,7 @@ class _Lease:
             if holder is None:
                 return
             if elapsed() > until:
-                raise CronhpcError(f"{holder} is at work on {self.site.paths.root}. Try {self.what} again in a minute.")
+                raise BusyError(f"{holder} is at work on {self.site.paths.root}, and {self.what} has to wait for it.")
             time.sleep(0.1)
 
     def __exit__(self, *_: object) -> None:
@@ -387,9 +399,8 @@ def _reconcile(site: Site, now: Callable[[], int], *, first: bool) -> tuple[Worl
     for look in range(_LOOKS):
         world = read_world(site, now()).world
         if world.queue is None:
-            raise CronhpcError(
-                f"the batch system does not answer: {world.queue_error}. Nothing was submitted. Try again."
-            )
+            done = "Nothing was submitted" if first else "It is marked as stopped; what waits ends when it starts"
+            raise AwayError(f"the batch system does not answer: {world.queue_error}. {done}.")
         decisions = tuple(_first_now(world, chain.decide(world, _wake(site, world)), first=first))
         resting = next((d for d in decisions if isinstance(d, Rest)), None)
         if resting is None or "its own successor" not in resting.why or look == _LOOKS - 1:

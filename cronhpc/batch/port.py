@@ -28,6 +28,8 @@ class BatchError(CronhpcError):
 class Unreachable(BatchError):
     """No answer: time-out, controller away. What was asked may or may not have happened."""
 
+    passing = True
+
 
 class Refused(BatchError):
     """A plain no that will be no again: account, partition, impossible request, bad option, not a script."""
@@ -35,6 +37,8 @@ class Refused(BatchError):
 
 class Limited(BatchError):
     """A limit of the site: no further submission will be taken now."""
+
+    passing = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,8 @@
 """The command line: the only place that reads the clock, prints, sets up logging and exits.
 
 One thin file a command, imported only when that command is used: it has HELP, EXAMPLE, `add_arguments(parser)` and
-`run(args, door) -> int`. Exit codes: 0 fine, 1 something needs attention, 2 usage or broken.
+`run(args, door) -> int`. Exit codes: 0 fine, 1 something needs attention (what passes by itself, too: a controller that
+does not answer), 2 usage or broken.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ def main(argv: Sequence[str] | None = None, door: Door | None = None) -> int:
         code = _run(arguments, door)
         door.out.flush()
     except CronhpcError as error:
-        code = _failed(str(error), arguments, door)
+        code = _failed(_told(error), arguments, door)
+        code = ATTENTION if error.passing else code
     except KeyboardInterrupt:
         code = INTERRUPTED
     except BrokenPipeError:
@@ -55,6 +57,13 @@ def _run(arguments: list[str], door: Door) -> int:
         return int(end.code or 0)
     code: int = run(args, door)
     return code
+
+
+def _told(error: CronhpcError) -> str:
+    said = str(error)
+    if not error.passing:
+        return said
+    return f"{said.rstrip('.')}. Nothing is known to be wrong with the call: try again in a minute."
 
 
 def _failed(message: str, arguments: list[str], door: Door) -> int:

@@ -60,6 +60,9 @@ class UsageError(CronhpcError):
     """The command line cannot be understood."""
 
 
+EXIT_CODES = "0 fine; 1 something needs attention, or try again; 2 usage, or broken"
+
+
 class Parser(argparse.ArgumentParser):
     """One that raises UsageError instead of exiting, so that --json has its say."""
 
@@ -102,7 +105,7 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     parser = Parser(
         prog=prog,
         description=module.HELP,
-        epilog=f"example:\n{_indented(module.EXAMPLE)}",
+        epilog=f"{_codes(module)}example:\n{_indented(module.EXAMPLE)}",
         formatter_class=_formatter,
         allow_abbrev=False,
     )
@@ -113,6 +116,11 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     common.add_argument("--json", action="store_true", help="the same facts as JSON, times in ISO 8601")
     common.add_argument("--version", action="version", version=f"cronhpc {__version__}", help="print the version")
     return parser
+
+
+def _codes(module: ModuleType) -> str:
+    """Where a command has codes of its own, its help says so."""
+    return "" if "xit code" in module.HELP else f"exit codes: {EXIT_CODES}\n\n"
 
 
 def _formatter(prog: str) -> argparse.HelpFormatter:

@@ -50,7 +50,7 @@ JOBS_VARIABLES = {
 }
 EXIT_CODES = {
     "0": "fine",
-    "1": "something needs attention: it stands in what was printed",
+    "1": "something needs attention, or the batch system did not answer: what was printed says which",
     "2": "usage, or broken: no cron directory, settings that cannot be used, a disk that refuses",
     "130": "ended by Ctrl-C",
     "113": "`again` and `guard` only: the work has ended, by a switch or (`again`) by a rule of its own",

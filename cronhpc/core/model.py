@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 class CronhpcError(Exception):
     """The root of every error that cronhpc raises on purpose; its text says what, where and the mend."""
 
+    passing = False  # nothing is known to be wrong with what was asked: it may well go through another time
+
 
 class StateError(CronhpcError):
     """A state file cannot be used: unreadable, or written by a newer cronhpc."""
