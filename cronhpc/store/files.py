@@ -42,6 +42,11 @@ def _write_new(path: str, data: bytes, mode: int, *, durable: bool) -> None:
         os.close(fd)  # close may report what write did not: quota, a lost server
 
 
+def _of(path: Path, error: OSError) -> OSError:
+    """The same error, of the file that is meant: nobody knows the temporary one."""
+    return OSError(error.errno, error.strerror or str(error), str(path))
+
+
 def _temporary(path: Path) -> str:
     return f"{path.parent}/.{path.name[:180]}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
 
@@ -52,9 +57,9 @@ def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
     try:
         _write_new(temporary, data, mode, durable=True)
         os.rename(temporary, path)
-    except OSError:
+    except OSError as error:
         _forget(temporary)
-        raise
+        raise _of(path, error) from error
     sync_folder(path.parent)
 
 
@@ -70,10 +75,10 @@ def create_once(path: Path, data: bytes, *, mode: int = 0o600, whole: bool = Fal
         _write_new(str(path), data, mode, durable=False)
     except FileExistsError:
         return _is_mine(path, data)
-    except OSError:
+    except OSError as error:
         if not _is_mine(path, data):  # an empty claim of ours would only delay its slot, but why leave it
             _forget(str(path), only_if_empty=True)
-        raise
+        raise _of(path, error) from error
     return True
 
 
@@ -85,6 +90,9 @@ def _create_linked(path: Path, data: bytes, mode: int) -> bool:
             os.link(temporary, path)
         except FileExistsError:
             return os.stat(temporary).st_nlink == 2 or _is_mine(path, data)  # noqa: PLR2004 - two names: ours came through
+    except OSError as error:
+        raise _of(path, error) from error
+    else:
         return True
     finally:
         _forget(temporary)
