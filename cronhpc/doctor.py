@@ -20,7 +20,7 @@ from cronhpc.core.diagnosis import Beat, Here, Node
 from cronhpc.core.findings import Finding
 from cronhpc.core.model import Settings, SettingsError
 from cronhpc.inside import probe
-from cronhpc.store import disk, rooms
+from cronhpc.store import disk, rooms, scheduler
 from cronhpc.store.paths import MARKER, Paths
 
 if TYPE_CHECKING:
@@ -192,7 +192,8 @@ def _batch(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int
         what = f"Slurm gives no answer: {error.text}."
         yield Finding("error", "slurm", what, "Ask again later; a chain that runs outlives this.")
         return
-    yield from findings.of_cluster(cluster, settings, asked=times[0], answered=times[1])
+    resident = (scheduler.started(Paths(asked.root)) or {}).get("via") == "daemon"
+    yield from findings.of_cluster(cluster, settings, asked=times[0], answered=times[1], resident=resident)
     yield from _taken(slurm, settings)
     if asked.submit:
         yield from _nodes(asked, settings, here)

@@ -205,6 +205,8 @@ def start(
     with _Lease(site, "start"):
         _keep_environment(site, environ)
         site = _keep_options(site, environ, lines)
+        if via == "daemon":
+            _must_fit(site)
         fingerprint = write_link(site, lines, resident=via == "daemon")
         how = {"via": via, "fingerprint": fingerprint, "prequeue": prequeue, "at": now(), "by": site.user}
         before = (scheduler.started(site.paths) or {}).get("via", via)
@@ -215,6 +217,18 @@ def start(
         scheduler.mark_started(site.paths, how)
         world, outcomes = _reconcile(site, now, first=True)
     return Started(world, outcomes, tuple(lines))
+
+
+def _must_fit(site: Site) -> None:
+    """A link that asks for more than its partition gives would wait for ever. Raises CronhpcError."""
+    from cronhpc.core.resident_fit import misfit
+
+    try:
+        found = misfit(site.batch.site().partitions, site.settings)
+    except BatchError:
+        return  # nobody can tell
+    if found is not None:
+        raise CronhpcError(f"{found.what} Nothing was submitted. {found.mend}")
 
 
 def _start_here(site: Site, environ: Mapping[str, str], now: Callable[[], int], lines: list[str]) -> Started:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from cronhpc.core.count import count
 from cronhpc.core.duration import format_duration
 from cronhpc.core.header import time_limit
+from cronhpc.core.resident_fit import misfit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -36,13 +37,21 @@ class Finding:
     settings: tuple[tuple[str, str], ...] = ()
 
 
-def of_cluster(cluster: Cluster, settings: Settings, *, asked: int, answered: int) -> Iterator[Finding]:
-    """All that Slurm told; `asked` and `answered`: this machine's clock before and after (epoch)."""
+def of_cluster(
+    cluster: Cluster, settings: Settings, *, asked: int, answered: int, resident: bool = False
+) -> Iterator[Finding]:
+    """All that Slurm told; `asked` and `answered`: this machine's clock before and after (epoch).
+
+    `resident`: `start --daemon` was called here.
+    """
     site = cluster.site
     what = f"Slurm {site.version or 'of an unknown version'}, cluster {site.cluster or 'without a name'}, answers."
     yield Finding("fine", "slurm", what)
     yield from _clock(cluster.clock, asked, answered)
-    yield from _partition(cluster, settings)
+    partition = list(_partition(cluster, settings))
+    yield from partition
+    if resident or not any(each.level == "error" for each in partition):
+        yield from _resident(cluster, settings, driven=resident)
     yield from _account(cluster, settings)
     yield from _limits(cluster.limits, accounting=site.accounting)
     yield from _ends(cluster, settings)
@@ -127,6 +136,17 @@ def _chosen(offer: Offer, settings: Settings) -> Iterator[Finding]:
         what = f"only {offer.submitters} may submit to {offer.name}: links run on compute nodes, and could not go on."
         mend = "Try it for real: cronhpc doctor --submit."
         yield Finding("warning", "submit", what, mend)
+
+
+def _resident(cluster: Cluster, settings: Settings, *, driven: bool) -> Iterator[Finding]:
+    found = misfit(cluster.offers, settings)
+    if found is None:
+        return
+    if driven:
+        put = (("scheduler.interval", found.interval),) if found.interval else ()
+        yield Finding("error", "daemon", found.what, found.mend, put)
+    else:  # its interval is right for short links
+        yield Finding("advice", "daemon", found.what, f"Before cronhpc start --daemon: {found.mend}")
 
 
 def _link_time(settings: Settings) -> int | None:

@@ -282,6 +282,9 @@ class EntryState:
     source: str = ""  # the file that the name is known from: a second one of that name is refused
 
 
+LONGER = 900  # seconds that a daemon's link may go on after its successor was to start
+
+
 # --- the batch system ----------------------------------------------------------------------------------------------
 
 ENDED = frozenset(

@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cronhpc.core.model import LONGER
 from cronhpc.store.files import read_bytes, read_json, replace_file, write_json
 
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from cronhpc.store.paths import Paths
 
 VERSION = 1
-_LONGER = 900  # seconds that a daemon's link may go on after its successor was to start
 _MARGIN = 120  # seconds before its time limit at which it ends by itself
 
 
@@ -34,7 +34,7 @@ def link_options(settings: Settings, *, resident: bool = False) -> tuple[str, ..
     """
     own = dict(settings.link_sbatch)
     if resident:
-        own["time"] = str((settings.interval + _LONGER) // 60)
+        own["time"] = str((settings.interval + LONGER) // 60)
     for name, value in settings.sbatch:
         if name in {"partition", "account", "qos"}:
             own.setdefault(name, value)
@@ -72,7 +72,7 @@ def render(
         "GROUP": shlex.quote(settings.trust_group),
         "PATH": shlex.quote(tools),
         "TICK": shlex.join(command()),
-        "WORK": f"daemon --for {settings.interval + _LONGER - _MARGIN}" if resident else "tick",
+        "WORK": f"daemon --for {settings.interval + LONGER - _MARGIN}" if resident else "tick",
         "COMMAND": "cronhpc",
     }
     text = template()
