@@ -71,10 +71,21 @@ def record(site: Site, reading: Reading, plan: Plan, outcomes: Sequence[Outcome]
 
 def _of_disk(site: Site, now: int, problems: Sequence[Problem]) -> list[Alert]:
     """What a full disk can still remember is in a file's name and time."""
-    phase = full_disk.told(site.paths.state, now, full=bool(problems), again=alerts.REMIND)
-    if not phase:
-        return []
-    return [Alert(phase, "disk", problems[0].what if problems else "fine again: the disk", since=now)]
+    said = problems[0].what if problems else _scarce(site)
+    phase = full_disk.told(site.paths.state, now, full=bool(said), again=alerts.REMIND)
+    return [Alert(phase, "disk", said or "fine again: the disk", since=now)] if phase else []
+
+
+def _scarce(site: Site) -> str:
+    """The disk is nearly full: logs are cleaned to half their limits, and people are told before it is too late."""
+    from cronhpc.core.space import Space, scarce
+    from cronhpc.store import logs
+
+    try:
+        said = scarce(Space(*logs.space(site.paths.log)), site.settings.logs_total)
+    except OSError:
+        return ""  # named where logs are cleaned
+    return f"the disk is nearly full: {said}; of logs half as much is kept" if said else ""
 
 
 class _Keeper:

@@ -21,6 +21,7 @@ from cronhpc.record import record
 from cronhpc.store import lease
 
 if TYPE_CHECKING:
+    from cronhpc.clean import Cleaned
     from cronhpc.core.model import Outcome, Plan, Problem, World
     from cronhpc.read import Site
     from cronhpc.record import Recorded
@@ -39,6 +40,7 @@ class Report:
     outcomes: tuple[Outcome, ...]
     problems: tuple[Problem, ...] = ()
     beside: str = ""  # another tick's lease stood, and this one went on without it
+    cleaned: Cleaned | None = None  # what became of old logs, where it was time to look at them
 
     @property
     def attention(self) -> bool:
@@ -66,23 +68,23 @@ def tick(site: Site, now: int, *, link: str = "", resident: bool = False, only: 
         planned = plan(reading.world)
         outcomes = Actor(site, reading.world).carry_out(planned)
         recorded = record(site, reading, planned, outcomes)
-        tended = () if only else _tended(site, reading.world)
+        cleaned = None if only else _tended(site, reading.world)
     finally:
         if holder is None:
             lease.give_back(site.paths.state / "lease", me)
     beside = f"the lease of {holder} stood" if holder is not None else ""
     shown = () if only else _shown(site, now)
+    tended = cleaned.problems if cleaned is not None else ()
     problems = (*reading.problems, *recorded.problems, *tended, *shown, *_told(site, recorded, now))
-    return Report(reading.world, planned, outcomes, problems, beside)
+    return Report(reading.world, planned, outcomes, problems, beside, cleaned)
 
 
-def _tended(site: Site, world: World) -> tuple[Problem, ...]:
+def _tended(site: Site, world: World) -> Cleaned | None:
     """Old logs go last: whatever is wrong with them, the work is done."""
     from cronhpc.core.held_logs import live_of
     from cronhpc.tend import tend
 
-    cleaned = tend(site.paths, site.settings, world.now, live_of(world.queue, world.claims))
-    return cleaned.problems if cleaned is not None else ()
+    return tend(site.paths, site.settings, world.now, live_of(world.queue, world.claims))
 
 
 def _shown(site: Site, now: int) -> tuple[Problem, ...]:

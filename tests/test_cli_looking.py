@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from pathlib import Path
@@ -223,3 +224,44 @@ def test_history_can_be_read_where_the_batch_system_is_not_there(shell: Shell) -
     said = shell("history", "--json")
     assert [run["job"] for run in said.json["runs"]] == ["7"]
     assert "what has not ended yet is not shown" in said.err
+
+
+# --- logs that go --------------------------------------------------------------------------------------------------
+
+
+def test_a_tick_says_what_logs_it_has_removed(shell: Shell) -> None:
+    folder = shell.cron / "log" / "backup"
+    folder.mkdir(parents=True)
+    for number in range(3):
+        (folder / f"20200101T000{number}Z-{number + 1}.out").write_text("x" * 1000)
+    shell.drop("cron.daily/backup.slurm")
+    now = later()
+    rows = [json.loads(line) for line in shell("tick", now=now).out.splitlines()]
+    [said] = [row for row in rows if row["event"].startswith("removed")]
+    assert said["event"].startswith("removed 3 logs")
+    assert (said["level"], sum(said["reasons"].values())) == ("info", 3)
+    (folder / "20200101T0009Z-9.out").write_text("x" * 1000)
+    os.utime(folder, (now, now))
+    assert "removed 1 log" in shell("tick", now=now + 7 * HOUR, terminal=True, width=100).out
+    assert shell("tick", "--json", now=now + 14 * HOUR).json["logs_removed"] == 0
+
+
+def test_a_disk_that_is_nearly_full_is_told_before_it_is_too_late(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = shell.home / "told"
+    notify = shell.home / "notify"
+    notify.write_text(f"#!/bin/sh\ncat >> {told}\n")
+    notify.chmod(0o755)
+    settings(shell, f"alerts: {{command: {notify}}}")
+    shell("tick", now=later())
+    before = told.read_text() if told.exists() else ""
+    assert "nearly full" not in before
+    monkeypatch.setattr("cronhpc.store.logs.space", lambda _: (10**8, 10**12, 10**6, 10**7))
+    for minute in (1, 2):
+        shell("tick", now=later() + 60 * minute)
+    monkeypatch.undo()
+    shell("tick", now=later() + 200)
+    said = told.read_text()
+    assert said.count("the disk is nearly full: the file system has 0.0 % of its bytes left") == 1
+    assert said.count("fine again: the disk") == 1

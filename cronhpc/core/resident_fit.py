@@ -36,7 +36,8 @@ def misfit(partitions: Sequence[Partition | Offer], settings: Settings) -> Misfi
     longest = max(each.time_limit or 0 for each in there)
     what = (
         f"partition {chosen or there[0].name} takes jobs of at most {format_duration(longest)}; a link of "
-        f"start --daemon asks for {format_duration(asks)} (the interval and {format_duration(LONGER)}), so it could never start."
+        f"start --daemon asks for {format_duration(asks)} (the interval and {format_duration(LONGER)}), so it could "
+        "never start."
     )
     interval = next((each for each in _NEAT if each + LONGER <= longest and each >= settings.min_interval), 0)
     other = next((each.name for each in partitions if each.up and not each.gpus and _takes(each, asks)), "")
