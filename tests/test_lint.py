@@ -81,6 +81,9 @@ SITUATIONS: dict[str, tuple[str, str, int, str]] = {
     "#SBATCH indented": (" #SBATCH --time=5\n", "W212", 2, "#SBATCH --time=5"),
     "##SBATCH": ("##SBATCH --time=5\n", "W212", 2, "#SBATCH --time=5"),
     "# SBATCH": ("# SBATCH --time=5\n", "W212", 2, "#SBATCH --time=5"),
+    "# sbatch alone": ("# sbatch --time=5\n", "W212", 2, "#SBATCH --time=5"),
+    "# sbatch among directives": ("#SBATCH -n 1\n# sbatch --time=5\n#SBATCH -c 4\n", "W212", 3, "#SBATCH --time=5"),
+    "# SBATCH in prose": ("# Ask for more:\n# SBATCH --time=5\n", "W212", 3, "#SBATCH --time=5"),
     "#SBTACH": ("#SBTACH --time=5\n", "W212", 2, "#SBATCH --time=5"),
     "--wait": ("#SBATCH --wait\n", "W213", 2, "Remove"),
     "-W": ("#SBATCH -W -n 1\n", "W213", 2, "Remove"),
@@ -195,6 +198,11 @@ def test_the_folders_schedule_counts_against_the_limit() -> None:
 # --- nothing to say -------------------------------------------------------------------------------------------------
 
 GOOD = {
+    "how to submit it, in prose": (
+        "#SBATCH --time=5\n# Aligns one sample. Use it like this:\n#   sbatch --array=1-9 align.slurm\n#\n"
+        "#   sbatch --test-only align.slurm\necho\n"
+    ),
+    "how to submit it, above the directives": "#\n# sbatch -p cpu x.slurm\n# does it again\n#SBATCH --time=5\necho\n",
     "one line": "rsync -a /data /backup\n",
     "a full header": (
         "#SBATCH --job-name=hub-sync --time=20\n#SBATCH -p cpu -n 1 -c 4 --mem=4G\n"

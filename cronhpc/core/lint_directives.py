@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from cronhpc.core import sbatch_options, sbatch_values
@@ -19,6 +19,8 @@ _MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
 _MISSPELT = re.compile(r"(?:\s+#|##|#\s+)SBATCH(?=\s|-)(?P<rest>.*)", re.IGNORECASE)
 _OTHER_CASE = re.compile(r"#SBATCH(?=\s+-|-)", re.IGNORECASE)
 _TYPO = re.compile(r"#([A-Za-z_]{4,9})\s+-{1,2}[A-Za-z]")
+_USAGE = re.compile(r"#+\s+sbatch\s")  # a command, where it stands among prose
+_DIRECTIVE = re.compile(r"#(?:SBATCH|CRON|SCRON|PBS|BSUB)\b|#!")
 _CRON_MISSPELT = re.compile(r"\s*#+\s*CRON(?=\s)(?P<rest>.*)", re.IGNORECASE)
 
 
@@ -200,11 +202,14 @@ def unread(data: bytes) -> Iterator[Problem]:
     text = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").decode("utf-8", "surrogateescape")
     first_command = 0
     late: list[tuple[int, str]] = []
-    for piece in lex(text):
+    pieces = list(lex(text))
+    comments = {piece.line: piece.text for piece in pieces if piece.comment}
+    for piece in pieces:
         if not piece.comment:
             first_command = first_command or piece.line
         elif not first_command:
-            yield from _misspelt(piece.line, piece.text)
+            if not (_USAGE.match(piece.text) and _in_prose(comments, piece.line)):
+                yield from _misspelt(piece.line, piece.text)
         elif re.match(r"#SBATCH(?:\s|-)", piece.text):
             late.append((piece.line, piece.text))
         elif piece.text.startswith("#CRON") and looks_meant(piece.text.removeprefix("#CRON")):
@@ -215,6 +220,17 @@ def unread(data: bytes) -> Iterator[Problem]:
         more = f" and {len(late) - 1} more" if len(late) > 1 else ""
         what = f'"{shown.strip()}"{more}: after the first command (line {first_command}), so sbatch does not read it.'
         yield Problem("W211", what, f"Move it above line {first_command}.", line=line, key="#SBATCH")
+
+
+def _in_prose(comments: Mapping[int, str], line: int) -> bool:
+    """Whether a comment stands in a block of others that tells something: how to submit the script, for instance."""
+    for step in (-1, 1):
+        at = line + step
+        while at in comments and not _DIRECTIVE.match(comments[at]):
+            if not _USAGE.match(comments[at]) and comments[at].strip("# \t"):
+                return True
+            at += step
+    return False
 
 
 def _misspelt(line: int, text: str) -> Iterator[Problem]:

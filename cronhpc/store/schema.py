@@ -119,7 +119,13 @@ TABLE = (
     Setting("logs.keep", "logs_keep", "duration", "Logs older than this are removed.", "7d"),
     Setting("logs.files", "logs_files", "count", "Most logs kept of one entry.", "200", least=1),
     Setting("logs.total", "logs_total", "size", "Most bytes of logs in all.", "5G"),
-    Setting("logs.extra", "logs_extra", "patterns", "Other folders to clean the same way.", '~/runs/out: "*.out"'),
+    Setting(
+        "logs.extra",
+        "logs_extra",
+        "patterns",
+        "Other folders: what matches goes by age (logs.keep).",
+        '~/runs/out: "*.out"',
+    ),
     Setting("alerts.command", "alerts_command", "text", "Gets each alert as JSON on its stdin.", "~/bin/notify"),
     Setting(
         "alerts.apprise", "alerts_apprise", "texts", "Apprise URLs, or files (mode 600) that hold them.", "[~/.apprise]"

@@ -170,7 +170,7 @@ class Lab:
         """Cancel every job, and wait until none is left."""
 
         def empty() -> bool:
-            left = self.run(["squeue", "-h", "-o", "%A"]).stdout.split()
+            left = self.run(["squeue", "-h", "-o", "%F"]).stdout.split()  # of an array: its own number, not a task's
             if left:
                 self.run(["scancel", *left], check=False)
             return not left
@@ -193,7 +193,7 @@ class Lab:
         """Wait until none of these jobs is in the queue any more (COMPLETING counts as in)."""
 
         def ended() -> bool:
-            left = self.run(["squeue", "-h", "-o", "%A"]).stdout.split()
+            left = self.run(["squeue", "-h", "-o", "%A %F"]).stdout.split()  # by either number of an array's tasks
             return not {str(job) for job in jobs} & set(left)
 
         self.wait_for(ended, timeout)
