@@ -7,6 +7,7 @@ directory that world lies under `$XDG_STATE_HOME/cronhpc`.
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 from cronhpc.act import Actor
 from cronhpc.batch.port import BatchError
 from cronhpc.batch.process import elapsed
-from cronhpc.core import claimed, pieces, stop
+from cronhpc.core import claimed, piece_options, pieces, stop
 from cronhpc.core.model import (
     PAUSED,
     ClaimState,
@@ -172,22 +173,37 @@ class _Again:
         known.given = list(self.asked.options)
         known.rules = asdict(self.asked.rules)
         known.workdir, known.job_name = details.get("WorkDir", known.workdir), details.get("JobName", self.name)
-        known.output, known.error = header.output or "", header.error or ""
         known.comment = header.comment or ""
         own = [(o.name, o.value) for o in header.options if o.name not in _OURS]
-        known.submitted = list(pieces.merged(own, known.options, known.given))
+        known.submitted = list(piece_options.merged(own, known.options, known.given, known.overruled))
 
     def _begin(self, header: Header) -> None:
         """Started by hand: a new train, which keeps what its command line asked for."""
         if header.array is not None or self.me.details.get("ArrayJobId"):
             raise NoTrain("an array cannot queue itself: write --array=1-10%1, whose tasks follow each other")
-        known = self.record
+        if self.me.details.get("HetJobId") or any(option.component for option in header.options):
+            raise NoTrain("a job of several components (hetjob) cannot queue itself")
+        known, own = self.record, {option.name: option.value for option in header.options}
+        told = {**piece_options.told_by_slurm(self.me.details, own), **self._logs_told(own)}
         known.runs, known.ran, known.first, known.arguments = 0, [], self.me.job_id, []
-        known.options = list(pieces.told_by_slurm(self.me.details, [o.name for o in header.options]))
-        self.lines.append(
-            f"kept of the command line: {' '.join(known.options) or 'nothing that the script does not say itself'}; "
-            f"not to be had from Slurm: --{', --'.join(pieces.NOT_KEPT)}"
-        )
+        known.options = [piece_options.written(name, value) for name, value in told.items()]
+        known.overruled = {name: own[name] or "" for name in told if name in own}
+        lost = [f"--{name}" for name in piece_options.NOT_KEPT if name not in {*own, *told}]
+        said = f"; not to be had from Slurm: {', '.join(lost)}" if lost else ""
+        kept = shlex.join(known.options) or "nothing that the script does not say itself"
+        self.lines.append(f"kept of the command line: {kept}{said}")
+
+    def _logs_told(self, own: Mapping[str, str | None]) -> dict[str, str]:
+        """Where the command line sends the log; later pieces go on in it, as nobody knows what it said of that."""
+        job, told = {"JobId": self.me.job_id, **self.me.details}, {}
+        out, err = job.get("StdOut", ""), job.get("StdErr", "")
+        for option, shown in (("output", out), ("error", err if err != out else "")):
+            pattern = piece_options.log_pattern(shown, own.get(option), job)
+            if pattern:
+                told[option] = pattern
+        if told and "open-mode" not in own:
+            told["open-mode"] = "append"
+        return told
 
     def _header(self, script: str) -> Header:
         from cronhpc.core.header import read_header
@@ -319,7 +335,9 @@ class _Again:
                     self._pause(outcome.job_id or "")
                     said = f"next piece of {self.name}: job {outcome.job_id} ({self.asked.rules.words()})"
                     return Answer(0, (*self.lines, said), outcome.job_id or "")
-                raise NoTrain(f"the next piece of {self.name} is not queued: {outcome.detail}")
+                error = NoTrain(f"the next piece of {self.name} is not queued: {outcome.detail}")
+                error.passing = outcome.done is Done.PASSING
+                raise error
         return Answer(0, tuple(self.lines))
 
     def _pause(self, job_id: str) -> None:
@@ -333,7 +351,7 @@ class _Again:
                 return
 
 
-_OURS = frozenset({"job-name", "output", "error", "chdir", "comment", "hold", "wait", "array", "begin", "dependency"})
+_OURS = frozenset({"job-name", "chdir", "comment", "hold", "wait", "array", "begin", "dependency"})
 
 
 def _script_of(me: Me, known: trains.Record | None) -> tuple[str, str]:
@@ -342,6 +360,8 @@ def _script_of(me: Me, known: trains.Record | None) -> tuple[str, str]:
     if me.key is not None and known is not None:
         return known.script, workdir
     command = me.details.get("Command", "")
+    if me.details.get("BatchFlag") == "0":
+        raise NoTrain("this is no batch job (srun, salloc): there is no script to run again. Submit one with sbatch.")
     if not command or command == "(null)":
         raise NoTrain("this job was submitted from --wrap or stdin: there is no script to run again. Put it in a file.")
     path = Path(workdir, command)

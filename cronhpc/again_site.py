@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cronhpc.core.model import Settings
+from cronhpc.store.files import replace_file
 from cronhpc.store.paths import DirectoryError, Paths, existing
 
 if TYPE_CHECKING:
@@ -30,10 +31,18 @@ def open_train_site(dir_option: str | None, backend: str | None, environ: Mappin
     must_be_safe(paths)
     settings = read_settings(paths.settings) if os.path.lexists(paths.settings) else Settings()
     environment = scrub(environ, settings.environment)
+    if not backend and not settings.backend and "SLURM_CLUSTER_NAME" in environ:
+        backend = "slurm"  # not another one because a module has taken sbatch from PATH
     batch = connect(backend or "", settings, environment, paths.state)
     zone = settings.timezone or machine_zone()
     uid = os.getuid()
     return Site(paths, settings, batch, environment, os.uname().nodename, user_name(uid), uid, zone)
+
+
+_SETTINGS = b"""\
+# Made by `cronhpc again`: here are the records of trains that were started without a cron directory.
+# `cronhpc status` and the like find it where there is no cron directory; else: cronhpc status --dir FOLDER
+"""
 
 
 def own_folder(environ: Mapping[str, str]) -> Path:
@@ -60,7 +69,15 @@ def _made(root: Path) -> Paths:
     from cronhpc.setup import identity
 
     paths = Paths(root)
-    for folder in (root, paths.state, paths.claims, paths.scheduler, paths.kill, paths.pause):
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    identity(paths)
+    try:
+        for folder in (root, paths.state, paths.claims, paths.scheduler, paths.kill, paths.pause):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not os.path.lexists(paths.settings):
+            replace_file(paths.settings, _SETTINGS, 0o644)
+        identity(paths)
+    except OSError as error:
+        raise DirectoryError(
+            f"the records of trains cannot be kept: {error.filename or root}: {error.strerror}. Set XDG_STATE_HOME to "
+            "a folder of yours that all nodes see, or CRONHPC_DIR to a cron directory."
+        ) from None
     return paths

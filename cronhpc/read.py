@@ -469,8 +469,6 @@ def train_of(site: Site, known: Record) -> Train:
     options = [*known.submitted, *(["--no-requeue"] if "--requeue" not in known.submitted else [])]
     if rules.after and known.seen:
         options.append(f"--dependency=afterany:{known.seen}")
-    options += [f"--error={known.error}"] if known.error else []
-    options += [f"--output={known.output}"] if known.output else []
     entry = Entry(
         known.name,
         known.script,

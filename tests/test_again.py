@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,6 +12,8 @@ import pytest
 
 from cronhpc.again import ENDED, Answer, Asked, NoTrain, again
 from cronhpc.batch.port import BatchError, Refused, Submission, Unreachable
+from cronhpc.cli import main
+from cronhpc.cli.door import Door
 from cronhpc.core.model import Ending, Job, Queue, Result
 from cronhpc.core.pieces import Rules
 from cronhpc.read import Site
@@ -22,6 +25,7 @@ from tests.worlds import at, clock
 
 HOURLY = Rules(every=3600)
 AFTER = Rules(after=True)
+NOW = at("14:20")
 
 
 @dataclass
@@ -280,6 +284,8 @@ def test_a_pause_switch_holds_the_piece_in_its_place(stage: Stage) -> None:
         pytest.param({"Command": "(null)"}, "submitted from --wrap or stdin", id="nor for another Slurm"),
         pytest.param({"Command": "/nowhere/x.slurm"}, "/nowhere/x.slurm is not there any more", id="a deleted one"),
         pytest.param({"ArrayJobId": "100"}, "write --array=1-10%1", id="an array"),
+        pytest.param({"HetJobId": "100"}, "several components", id="a heterogeneous job"),
+        pytest.param({"BatchFlag": "0", "Command": "cronhpc"}, "this is no batch job", id="srun from a login node"),
     ],
 )
 def test_a_job_that_cannot_queue_itself_is_told_why(details: dict[str, str], said: str, stage: Stage) -> None:
@@ -321,3 +327,53 @@ def test_after_depends_on_the_piece_that_runs(stage: Stage) -> None:
     stage.starts("101", "14:21")
     stage.again(AFTER, "101")
     assert "--dependency=afterany:101" in stage.batch.given["102"].options
+
+
+def test_what_the_first_command_line_asked_for_is_kept_in_later_pieces(stage: Stage) -> None:
+    """GPUs lost with the first piece would make a training crash, or crawl."""
+    stage.batch.details["100"] |= {"TresPerNode": "gres:gpu:2", "StdOut": f"{stage.place}/run-100.txt"}
+    stage.again(AFTER)
+    asked = {"--gres=gpu:2", f"--output={stage.place}/run-%j.txt", "--open-mode=append"}
+    assert asked <= set(stage.batch.given["101"].options)
+    stage.starts("101", "14:21")
+    stage.again(AFTER, "101", options=("--output=mine.txt",))
+    assert stage.batch.given["102"].options.count("--gres=gpu:2") == 1
+    assert [o for o in stage.batch.given["102"].options if o.startswith("--output")] == ["--output=mine.txt"]
+
+
+def test_what_the_script_says_itself_is_not_said_to_be_lost(stage: Stage) -> None:
+    (stage.place / "watch.slurm").write_text(text_of("#SBATCH --open-mode=append --signal=B:USR1@60 --export=ALL"))
+    assert stage.again().lines[0] == "kept of the command line: --partition=cpu"
+
+
+# --- its command line ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("--after --array=1-3", "--array is not for a next piece: an array cannot queue itself"),
+        ("--after -J other", "--job-name is not for a next piece"),
+        ("--every 1h --begin=now+1hour", "--begin is not for a next piece"),
+        ("--after --bogus=3", "sbatch has no option --bogus"),
+        ("--after --until=", "--until names no file (an unset variable?)"),
+        ("--every 1h --timezone Mars/X", "'Mars/X' is no timezone"),
+        ("--every 0", "--every 0 is no time at all"),
+        ("--max-runs 3", "say when: --every 1h, --cron '0 3 * * *', or --after"),
+        ("--after --max-runs 0", "'0' is no number"),
+    ],
+)
+def test_a_mistake_is_named_in_the_jobs_log_with_whose_it_is(words: str, said: str, tmp_path: Path) -> None:
+    environ = {"SLURM_JOB_ID": "7", "SLURM_CLUSTER_NAME": "c", "XDG_STATE_HOME": str(tmp_path), "HOME": "/"}
+    out, err = io.StringIO(), io.StringIO()
+    assert main(["again", *words.split()], Door(NOW, environ, out, err, is_terminal=False)) == 2
+    assert err.getvalue().startswith("cronhpc again: ")
+    assert said in err.getvalue()
+
+
+def test_where_its_records_cannot_be_kept_it_says_what_to_set() -> None:
+    environ = {"SLURM_JOB_ID": "7", "SLURM_CLUSTER_NAME": "c", "XDG_STATE_HOME": "/proc/none", "HOME": "/"}
+    err = io.StringIO()
+    assert main(["again", "--after"], Door(NOW, environ, io.StringIO(), err, is_terminal=False)) == 2
+    assert "Set XDG_STATE_HOME to a folder of yours that all nodes see" in err.getvalue()
+    assert err.getvalue().endswith("this call queues no next piece; the script goes on\n")

@@ -1,4 +1,4 @@
-"""`cronhpc again`, decided: options, times and ends of pieces, as tables."""
+"""`cronhpc again`, decided: times and ends of pieces, as tables."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cronhpc.core.model import Ending, Result
-from cronhpc.core.pieces import Ran, Rules, ended, last, merged, next_slot, told_by_slurm
+from cronhpc.core.pieces import Ran, Rules, ended, last, next_slot
 from tests.worlds import at, clock
 
 HOURLY = Rules(every=3600)
@@ -95,69 +95,6 @@ def test_a_piece_ends_the_train(rules: dict[str, Any], facts: dict[str, Any], wh
 )
 def test_a_piece_is_the_last_one(rules: dict[str, Any], runs: int, why: str) -> None:
     assert last(Rules(**{"every": 3600, **rules}), next_at=at("15:00"), runs=runs) == why
-
-
-SHOWN = {
-    "Partition": "gpu",
-    "Account": "(null)",
-    "QOS": "normal",
-    "TimeLimit": "20:00:00",
-    "NumNodes": "2-2",
-    "NumTasks": "8",
-    "CPUs/Task": "1",
-    "MinMemoryNode": "0",
-    "MinMemoryCPU": "4000M",
-    "Nice": "100",
-}
-
-
-@pytest.mark.parametrize(
-    ("shown", "own", "kept"),
-    [
-        pytest.param({}, [], [], id="Slurm tells nothing"),
-        pytest.param(
-            SHOWN,
-            [],
-            ["--partition=gpu", "--time=20:00:00", "--nodes=2", "--ntasks=8", "--mem-per-cpu=4000M", "--nice=100"],
-            id="what was asked for, and no defaults",
-        ),
-        pytest.param(
-            SHOWN,
-            ["time", "nodes", "ntasks", "nice", "partition"],
-            ["--mem-per-cpu=4000M"],
-            id="what the script says itself is read from it each time",
-        ),
-        pytest.param({"MinMemoryCPU": "4000M"}, ["mem"], [], id="memory is one thing under three names"),
-        pytest.param({"TimeLimit": "UNLIMITED"}, [], [], id="no limit is none"),
-    ],
-)
-def test_what_slurm_tells_of_the_first_command_line(shown: dict[str, str], own: list[str], kept: list[str]) -> None:
-    assert list(told_by_slurm(shown, own)) == kept
-
-
-@pytest.mark.parametrize(
-    ("script", "kept", "given", "options"),
-    [
-        pytest.param([("time", "60")], [], [], ["--time=60"], id="the script's own"),
-        pytest.param([("exclusive", None)], [], [], ["--exclusive"], id="a flag"),
-        pytest.param([("time", "60")], ["--time=20"], [], ["--time=60"], id="an edit of the script beats the first"),
-        pytest.param(
-            [("time", "60")], [], ["--time=90"], ["--time=60", "--time=90"], id="what `again` is given comes last"
-        ),
-        pytest.param([("mem", "8G")], ["--mem-per-cpu=4G"], [], ["--mem=8G"], id="memory, once"),
-        pytest.param(
-            [],
-            ["--partition=gpu", "--mem=1G"],
-            ["--mem-per-cpu=2G"],
-            ["--partition=gpu", "--mem-per-cpu=2G"],
-            id="given memory",
-        ),
-    ],
-)
-def test_the_next_pieces_options(
-    script: list[tuple[str, str | None]], kept: list[str], given: list[str], options: list[str]
-) -> None:
-    assert list(merged(script, kept, given)) == options
 
 
 @pytest.mark.parametrize(

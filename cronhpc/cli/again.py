@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from cronhpc.cli import FINE
 from cronhpc.cli.commands import UsageError
 from cronhpc.cli.common import count_of, count_or_none
+from cronhpc.core.model import CronhpcError
 from cronhpc.core.pieces import Rules
 
 if TYPE_CHECKING:
     import argparse
 
+    from cronhpc.again import Answer
     from cronhpc.cli.door import Door
     from cronhpc.read import Site
 
@@ -25,6 +27,17 @@ cronhpc again --every 1h || [ $? -ne 113 ] || exit 0
 cronhpc again --after --until done.txt --max-runs 20 -- "$@" || [ $? -ne 113 ] || exit 0
 cronhpc again --after --time=20:00:00 --nodes=4 -- "$@"      # sbatch options for the next piece
 """
+
+
+_PAUSES = (5, 10, 20, 40)  # seconds
+
+
+class NotQueued(CronhpcError):
+    """It is read in a job's log, where nothing else says which command it was, and what follows from it."""
+
+    def __init__(self, why: str) -> None:
+        said = why.removeprefix("cronhpc again: ")
+        super().__init__(f"cronhpc again: {said}\ncronhpc again: this call queues no next piece; the script goes on")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,23 +58,58 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, door: Door) -> int:
-    """0, or 113 where the work has ended. Raises CronhpcError (exit 2) for a cronhpc that cannot do its part."""
-    from cronhpc.again import Asked, again
-    from cronhpc.again_site import open_train_site
-
+    """0, or 113 where the work has ended. Raises NotQueued (exit 2) for a cronhpc that cannot do its part."""
     job_id = door.environ.get("SLURM_JOB_ID", "")
     if not job_id:
         raise UsageError("cronhpc again: this is no batch job (SLURM_JOB_ID is not set). Put it into a batch script.")
-    site = open_train_site(args.dir, args.backend, door.environ)
-    arguments = None if args.behind is None else tuple(args.behind)
-    asked = Asked(_rules(args, door, site), args.name, _options(args.rest), arguments)
-    answer = again(site, asked, door.now, job_id)
+    try:
+        answer = _patient(args, door, job_id)
+    except CronhpcError as error:
+        raise NotQueued(str(error)) from None
+    except OSError as error:
+        where = f"{error.filename}: " if error.filename else ""
+        raise NotQueued(f"{where}{error.strerror or error}") from None
     if args.json:
         door.json({"code": answer.code, "job": answer.job_id or None, "said": list(answer.lines)})
     else:
         for line in answer.lines:
             door.say(f"cronhpc: {line}")
     return answer.code or FINE
+
+
+def _patient(args: argparse.Namespace, door: Door, job_id: str) -> Answer:
+    """Where the batch system does not answer just now, a train of weeks should not end: it is asked once more."""
+    from cronhpc.again import Asked, again
+    from cronhpc.again_site import open_train_site
+    from cronhpc.batch.process import which
+
+    site = open_train_site(args.dir, args.backend, door.environ)
+    arguments = None if args.behind is None else tuple(args.behind)
+    asked = Asked(_rules(args, door, site), args.name, _options(args.rest), arguments)
+    for pause in _PAUSES:
+        try:
+            return again(site, asked, door.now, job_id)
+        except CronhpcError as error:
+            if not error.passing or which("scontrol", door.environ) is None:
+                raise
+            door.complain(f"cronhpc again: {str(error).rstrip('.')}; asked once more in {pause} s")
+        door.wait(pause)
+        door = door.again()
+    return again(site, asked, door.now, job_id)
+
+
+_NOT_ITS = {
+    "array": "an array cannot queue itself",
+    "begin": "--every, --cron or --after say when it starts",
+    "dependency": "--every, --cron or --after say when it starts",
+    "chdir": "it runs where the first one did; put a cd into the script",
+    "comment": "put it into the script",
+    "hold": "to hold it: cronhpc pause NAME",
+    "job-name": "a train keeps its job's name; --name names the train",
+    "wait": "nobody would be there to wait",
+    "wrap": "it runs the script",
+    "test-only": "it is to run",
+}
 
 
 def _options(rest: list[str]) -> tuple[str, ...]:
@@ -75,7 +123,19 @@ def _options(rest: list[str]) -> tuple[str, ...]:
         raise UsageError(
             f"cronhpc again: {header.problems[0].what} {header.problems[0].mend}\nSee: cronhpc again --help"
         )
+    for option in header.options:
+        if option.name in _NOT_ITS:
+            raise UsageError(f"cronhpc again: --{option.name} is not for a next piece: {_NOT_ITS[option.name]}.")
     return tuple(f"--{o.name}" if o.value is None else f"--{o.name}={o.value}" for o in header.options)
+
+
+def _timezone(name: str) -> str:
+    from zoneinfo import ZoneInfo
+
+    try:
+        return ZoneInfo(name).key if name else ""
+    except (KeyError, ValueError, OSError):
+        raise UsageError(f"cronhpc again: {name!r} is no timezone. Write one like Europe/Berlin.") from None
 
 
 def _rules(args: argparse.Namespace, door: Door, site: Site) -> Rules:
@@ -83,6 +143,9 @@ def _rules(args: argparse.Namespace, door: Door, site: Site) -> Rules:
 
     if not (args.every or args.cron or args.after):
         raise UsageError("cronhpc again: say when: --every 1h, --cron '0 3 * * *', or --after.")
+    if args.until is not None and not args.until.strip():
+        raise UsageError("cronhpc again: --until names no file (an unset variable?). Write: --until done.txt")
+    timezone = _timezone(args.timezone) or site.timezone
     every = parse_duration(args.every) if args.every else 0
     if args.every and not every:
         raise UsageError("cronhpc again: --every 0 is no time at all. Write how often, like 90m; or --after.")
@@ -90,11 +153,11 @@ def _rules(args: argparse.Namespace, door: Door, site: Site) -> Rules:
     if args.until_time:
         from cronhpc.cli.common import instant_of
 
-        until_time = instant_of(args.until_time, door, args.timezone or site.timezone)
+        until_time = instant_of(args.until_time, door, timezone)
     return Rules(
         every=every,
         cron=args.cron or "",
-        timezone=args.timezone or site.timezone,
+        timezone=timezone,
         after=bool(args.after),
         until=str(Path(args.until).absolute()) if args.until else "",
         until_time=until_time,

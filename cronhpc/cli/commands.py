@@ -156,7 +156,10 @@ def parse(arguments: list[str], door: Door) -> tuple[argparse.Namespace, Callabl
     with door.redirected():
         if getattr(_module(name), "TAKES_REST", False):  # options of sbatch, and behind -- those of a script
             own, behind = _behind(words)
-            args, unknown = parser.parse_known_args(own)
+            try:
+                args, unknown = parser.parse_known_args(own)
+            except UsageError as error:  # read in a job's log, where nothing says which command it was
+                raise UsageError(f"{parser.prog}: {str(error).removeprefix(f'{parser.prog}: ')}") from None
             args.rest, args.behind = unknown, behind
         else:
             args = parser.parse_args(words)

@@ -1,4 +1,4 @@
-"""`cronhpc again`, decided: which options the next piece gets, when it is due, and whether there is one at all."""
+"""`cronhpc again`, decided: when the next piece is due, and whether there is one at all."""
 
 from __future__ import annotations
 
@@ -10,27 +10,9 @@ from cronhpc.core.count import count
 from cronhpc.core.model import FAILURES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from cronhpc.core.model import Ending, Result
-
-NOT_KEPT = ("signal", "export", "open-mode", "array", "dependency")  # Slurm does not tell them of a running job
-_FROM_SLURM = (  # sbatch option, the field of `scontrol show job`, values that mean nothing was asked
-    ("partition", "Partition", {"", "(null)"}),
-    ("account", "Account", {"", "(null)"}),
-    ("qos", "QOS", {"", "(null)", "normal"}),
-    ("time", "TimeLimit", {"", "UNLIMITED", "Partition_Limit"}),
-    ("nodes", "NumNodes", {"", "1"}),
-    ("ntasks", "NumTasks", {"", "1", "N/A"}),
-    ("cpus-per-task", "CPUs/Task", {"", "1", "N/A"}),
-    ("mem", "MinMemoryNode", {"", "0"}),
-    ("mem-per-cpu", "MinMemoryCPU", {"", "0"}),
-    ("nice", "Nice", {"", "0"}),
-    ("mail-user", "MailUser", {"", "(null)"}),
-    ("mail-type", "MailType", {"", "(null)", "NONE"}),
-)
-_MEMORY = {"mem", "mem-per-cpu", "mem-per-gpu"}
-
 
 @dataclass(frozen=True, slots=True)
 class Rules:
@@ -81,32 +63,6 @@ class Ran:
     def of(cls, job_id: str, ending: Ending) -> Ran:
         """From what the engine has settled."""
         return cls(job_id, ending.result, ending.started, ending.ended)
-
-
-def told_by_slurm(job: Mapping[str, str], own: Sequence[str]) -> tuple[str, ...]:
-    """Options of the first command line, as far as `scontrol show job` tells: those that the script (`own`) has not."""
-    has = set(own)
-    found = []
-    for option, field, nothing in _FROM_SLURM:
-        value = job.get(field, "")
-        memory = option in _MEMORY and bool(_MEMORY & has)
-        if option in has or memory or value in nothing:
-            continue
-        if option == "nodes":
-            value = value.partition("-")[0]
-        found.append(f"--{option}={value}")
-    return tuple(found)
-
-
-def merged(script: Sequence[tuple[str, str | None]], kept: Sequence[str], given: Sequence[str]) -> tuple[str, ...]:
-    """The next piece's options: the script's over those kept of the first, under those given to `again`."""
-    own = [f"--{name}={value}" if value is not None else f"--{name}" for name, value in script]
-    over = {option.partition("=")[0] for option in (*own, *given)}
-    memory = {f"--{name}" for name in _MEMORY}
-    if memory & over:
-        over |= memory
-    stays = [option for option in kept if option.partition("=")[0] not in over]
-    return (*stays, *own, *given)
 
 
 def next_slot(rules: Rules, own: int, now: int) -> int:

@@ -26,10 +26,9 @@ class Record:
     rules: dict[str, Any] = field(default_factory=dict)
     arguments: list[str] = field(default_factory=list)
     options: list[str] = field(default_factory=list)
+    overruled: dict[str, str] = field(default_factory=dict)  # by `options`: what the script said of them then
     given: list[str] = field(default_factory=list)
     submitted: list[str] = field(default_factory=list)  # the options that the piece in the queue was submitted with
-    output: str = ""
-    error: str = ""
     job_name: str = ""
     comment: str = ""
     first: str = ""  # the piece that a person started: it has no claim
