@@ -634,3 +634,16 @@ def test_a_daemon_of_another_machine_is_not_called_stopped(shell: Shell) -> None
     known = {"version": 1, "pid": os.getpid(), "born": "1", "host": "login9"}
     (shell.cron / "state" / "daemon.json").write_text(json.dumps(known))
     assert "if the one on login9 does, it ends within seconds" in shell("stop", now=later()).out
+
+
+def test_what_is_said_of_another_directory_acts_on_that(shell: Shell, tmp_path: Path) -> None:
+    """`undo: cronhpc kill 1` without its --dir would stop a job of one's own instead."""
+    shell.drop("cron.daily/backup.slurm")
+    shell.environ["CRONHPC_DIR"] = str(tmp_path / "other")
+    there = ["--dir", str(shell.cron)]
+    said = [shell("run", "backup", *there, now=later()).out, shell("status", *there, now=later()).out]
+    said += [shell("status", "backup", *there, now=later()).out, shell("kill", "backup", *there, now=later()).out]
+    said += [shell("stop", *there, now=later()).out, shell("unkill", "backup", *there, now=later()).out]
+    commands = re.findall(r"cronhpc (?:run|tick|start|kill|unkill|logs|status)\b[^\n;&|,]*", "\n".join(said))
+    assert len(commands) >= 7
+    assert [each for each in commands if each.count(f"--dir {shell.cron}") != 1] == []

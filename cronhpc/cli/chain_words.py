@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cronhpc.cli.common import of_dir
 from cronhpc.core.model import CancelLink, Done, KeepLink, MoveLink, Rest, SubmitLink
 
 if TYPE_CHECKING:
@@ -23,7 +24,7 @@ def report(started: Started, args: argparse.Namespace, door: Door, zone: str, *,
                 "ok": started.ok,
                 "done": list(started.lines),
                 "links": [_facts(o) for o in started.outcomes],
-                "undo": undo,
+                "undo": of_dir(args, undo),
             }
         )
         return
@@ -35,7 +36,7 @@ def report(started: Started, args: argparse.Namespace, door: Door, zone: str, *,
     else:
         lines = lines or ["no scheduler job was in the queue"]
         lines.append("stopped; jobs that run go on")
-    door.say("\n".join([*lines, f"undo: {undo}"]))
+    door.say(of_dir(args, "\n".join([*lines, f"undo: {undo}"])))
 
 
 def _facts(outcome: Outcome) -> dict[str, Any]:

@@ -80,6 +80,23 @@ def _is_whole(known: Mapping[str, Any]) -> bool:
     return parts and all(isinstance(each, list) and all(isinstance(row, dict) for row in each) for each in rows)
 
 
+def of_dir(args: argparse.Namespace, said: str) -> str:
+    """What is said, its commands with the --dir of this call: without it they would act on another directory."""
+    if not args.dir:
+        return said
+    import re
+
+    from cronhpc.cli.commands import present
+    from cronhpc.views.text import word
+
+    verbs = "|".join(name for name in present() if name not in _OF_NO_DIRECTORY)
+    option = f" --dir {word(args.dir)}"
+    return re.sub(rf"\bcronhpc (?:{verbs})\b(?![^\n;&|,]* --dir )", lambda found: found[0] + option, said)
+
+
+_OF_NO_DIRECTORY = ("again", "guard")
+
+
 def no_such(what: str, name: str, known: Iterable[str], see: str = "cronhpc status") -> NoSuchError:
     """The error for a name that no entry has, with the nearest one."""
     import difflib

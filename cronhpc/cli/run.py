@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.cli import ATTENTION, FINE
-from cronhpc.cli.common import no_such, site_of
+from cronhpc.cli.common import no_such, of_dir, site_of
 
 if TYPE_CHECKING:
     import argparse
@@ -54,17 +54,17 @@ def _just_changed(report: Report | AtWork) -> bool:
 
 def _tell(args: argparse.Namespace, door: Door, backend: str, report: Report, entry: Entry) -> int:
     outcome = report.outcomes[0]
-    facts = _facts(outcome, entry, backend)
+    facts = _facts(args, outcome, entry, backend)
     if args.json:
         door.json(facts)
     elif facts["job"] and facts["released"]:
-        door.say(_submitted(facts))
+        door.say(of_dir(args, _submitted(facts)))
     else:
-        door.complain(_not_submitted(facts))
+        door.complain(of_dir(args, _not_submitted(facts)))
     return FINE if facts["job"] and facts["released"] else ATTENTION
 
 
-def _facts(outcome: Outcome, entry: Entry, backend: str) -> dict[str, Any]:
+def _facts(args: argparse.Namespace, outcome: Outcome, entry: Entry, backend: str) -> dict[str, Any]:
     from cronhpc.core.model import Done, Submit, slot_text
     from cronhpc.views.times import iso
 
@@ -82,7 +82,7 @@ def _facts(outcome: Outcome, entry: Entry, backend: str) -> dict[str, Any]:
         "log": log,
         "reason": str(getattr(decision, "reason", "")),
         "detail": outcome.detail or getattr(decision, "detail", ""),
-        "undo": _undo(outcome.job_id, backend) if outcome.job_id else None,
+        "undo": of_dir(args, _undo(outcome.job_id, backend)) if outcome.job_id else None,
         "held": entry.holds_itself,
     }
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import UsageError
-from cronhpc.cli.common import is_mine, no_such, paths_of, site_of, written_status
+from cronhpc.cli.common import is_mine, no_such, of_dir, paths_of, site_of, written_status
 from cronhpc.core.model import CronhpcError, StateError
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def _once(args: argparse.Namespace, door: Door) -> int:
     else:
         from cronhpc.views.screen import render
 
-        door.say(render(known, door.style(known["timezone"]), everything=args.all))
+        door.say(of_dir(args, render(known, door.style(known["timezone"]), everything=args.all)))
     return ATTENTION if known["needs_attention"] else FINE
 
 
@@ -163,5 +163,5 @@ def _explain(args: argparse.Namespace, door: Door, known: Mapping[str, Any]) -> 
     if args.json:
         door.json({**entry, **explain.facts(entry, schedule, door.now), "attention": rows})
     else:
-        door.say(explain.render(entry, known, schedule, door.style(known["timezone"])))
+        door.say(of_dir(args, explain.render(entry, known, schedule, door.style(known["timezone"]))))
     return ATTENTION if rows or entry["switch"] else FINE

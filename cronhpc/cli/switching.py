@@ -11,6 +11,7 @@ from cronhpc.cli.commands import UsageError
 from cronhpc.cli.common import (
     instant_of,
     is_mine,
+    of_dir,
     paths_of,
     settings_or_default,
     site_of,
@@ -58,7 +59,7 @@ def set_one(args: argparse.Namespace, door: Door, kind: str) -> int:
         "undo": _command(_UNDO[kind], args.name, args),
     }
     if not args.json:
-        door.say(_said(facts, door, settings.timezone))
+        door.say(of_dir(args, _said(facts, door, settings.timezone)))
         door.out.flush()  # it stands, however long the batch system takes to answer
     note = _unknown_name(args, door, known, folder / args.name)
     if args.json:
