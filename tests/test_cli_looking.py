@@ -265,3 +265,9 @@ def test_a_disk_that_is_nearly_full_is_told_before_it_is_too_late(
     said = told.read_text()
     assert said.count("the disk is nearly full: the file system has 0.0 % of its bytes left") == 1
     assert said.count("fine again: the disk") == 1
+
+
+def test_history_is_there_where_nothing_was_ever_claimed(shell: Shell) -> None:
+    past(shell)
+    (shell.cron / "state" / "claims").rmdir()
+    assert [run["job"] for run in shell("history", "--json").json["runs"]] == ["7"]

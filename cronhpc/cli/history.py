@@ -95,7 +95,11 @@ def _unsettled(args: argparse.Namespace, door: Door, paths: Paths) -> list[dict[
     from cronhpc.store.claims import Claims
     from cronhpc.views.runs import unsettled
 
-    if not any(steps - {""} for steps in Claims(paths.claims).names().values()):
+    try:
+        steps = Claims(paths.claims).names().values()
+    except FileNotFoundError:  # nothing was ever claimed here
+        return []
+    if not any(each - {""} for each in steps):
         return []
     from cronhpc.core.plan import plan
     from cronhpc.read import read_world
