@@ -40,6 +40,7 @@ class Report:
     outcomes: tuple[Outcome, ...]
     problems: tuple[Problem, ...] = ()
     beside: str = ""  # another tick's lease stood, and this one went on without it
+    away: str = ""  # what the batch system gave no answer with: another look soon may be worth it
     cleaned: Cleaned | None = None  # what became of old logs, where it was time to look at them
 
     @property
@@ -66,7 +67,8 @@ def tick(site: Site, now: int, *, link: str = "", resident: bool = False, only: 
     try:
         reading = read_world(site, now, link=link, resident=resident, only=only)
         planned = plan(reading.world)
-        outcomes = Actor(site, reading.world).carry_out(planned)
+        actor = Actor(site, reading.world)
+        outcomes = actor.carry_out(planned)
         recorded = record(site, reading, planned, outcomes)
         cleaned = None if only else _tended(site, reading.world)
     finally:
@@ -76,7 +78,8 @@ def tick(site: Site, now: int, *, link: str = "", resident: bool = False, only: 
     shown = () if only else _shown(site, now)
     tended = cleaned.problems if cleaned is not None else ()
     problems = (*reading.problems, *recorded.problems, *tended, *shown, *_told(site, recorded, now))
-    return Report(reading.world, planned, outcomes, problems, beside, cleaned)
+    away = actor.away or reading.world.queue_error
+    return Report(reading.world, planned, outcomes, problems, beside, away, cleaned)
 
 
 def _tended(site: Site, world: World) -> Cleaned | None:

@@ -52,6 +52,12 @@ class Stand:
 
     def run(self, situation: Situation) -> tuple[list[str], str]:
         """The begins of the successors that it submitted ("12:00"), what it cancelled, and what it said."""
+        _, said = self.ended(situation)
+        found = re.findall(r"--begin=uts(\d+)|(cancel \d+)", (self.root / "calls").read_text())
+        return [_clock(int(at)) if at else cancelled for at, cancelled in found], said
+
+    def ended(self, situation: Situation) -> tuple[int, str]:
+        """Its exit code, and what it said."""
         bin_, calls = self.root / "bin", self.root / "calls"
         calls.write_text("")
         before, after = (
@@ -75,8 +81,7 @@ class Stand:
             timeout=60,
             check=False,
         )
-        found = re.findall(r"--begin=uts(\d+)|(cancel \d+)", calls.read_text())
-        return [_clock(int(at)) if at else cancelled for at, cancelled in found], done.stdout + done.stderr
+        return done.returncode, done.stdout + done.stderr
 
     def _stand_in(self, name: str, text: str) -> None:
         path = self.root / "bin" / name
@@ -185,6 +190,29 @@ def test_a_link_and_a_spare_that_begin_in_the_same_second(
 ) -> None:
     """Each has found no successor, and has submitted one: ours is job 71."""
     assert stand.run(Situation(NOON + 5, [ME, OTHER], then=then))[0] == done
+
+
+@pytest.mark.parametrize(
+    ("codes", "calls", "exits"),
+    [
+        pytest.param("0", 1, 0, id="well"),
+        pytest.param("1", 1, 0, id="something needs attention"),
+        pytest.param("75 75 1", 3, 0, id="no answer twice: it looks again"),
+        pytest.param("75 75 75 75 75 75 75 75 75 75", 7, 0, id="no answer: it gives up, and the next link goes on"),
+        pytest.param("2", 1, 2, id="broken"),
+    ],
+)
+def test_a_tick_without_an_answer_is_tried_again_for_a_while(codes: str, calls: int, exits: int, stand: Stand) -> None:
+    """`sleep` is no time here: the shell's own clock is set on by it."""
+    link = stand.root / "cron" / "scheduler" / "scheduler.slurm"
+    ticked = stand.root / "ticked"
+    tick = f'count=$(wc -l <{ticked}); echo >>{ticked}; set -- {codes}; shift "$count"; (exit "$1")'
+    ticked.write_text("")
+    text, found = re.subn(r"^ *true$", lambda _: tick, link.read_text(), flags=re.MULTILINE)
+    assert found == 1
+    link.write_text(text.replace("#!/bin/bash\n", "#!/bin/bash\nsleep() { SECONDS=$((SECONDS + $1)); }\n", 1))
+    code, _ = stand.ended(Situation(NOON + 5))
+    assert (code, ticked.read_text().count("\n")) == (exits, calls)
 
 
 def test_where_stop_was_called_there_is_no_successor(stand: Stand) -> None:

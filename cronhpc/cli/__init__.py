@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cronhpc.cli.door import Door
 
 FINE, ATTENTION, BROKEN, INTERRUPTED = 0, 1, 2, 130
+NO_ANSWER = 75  # to a link alone, which asks once more: "temporary failure" in sysexits.h
 
 
 def entry_point() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cronhpc.cli import ATTENTION, FINE
+from cronhpc.cli import ATTENTION, FINE, NO_ANSWER
 from cronhpc.cli.common import site_of
 
 if TYPE_CHECKING:
@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from cronhpc.cli.door import Door
 
+OF_TRAINS = True
 HELP = "One pass of the scheduler: read, plan, act, record. Its log is JSON lines, unless it is read on a terminal."
 EXAMPLE = "cronhpc tick"
 
@@ -22,7 +23,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, door: Door) -> int:
-    """Exit code 1 if a person should look; where another tick is at work there is nothing to do."""
+    """Exit code 1 if a person should look; where another tick is at work there is nothing to do.
+
+    A link is told where the batch system gave no answer: it looks again before it ends.
+    """
     from cronhpc.cli import log
     from cronhpc.tick import AtWork, tick
 
@@ -32,4 +36,6 @@ def run(args: argparse.Namespace, door: Door) -> int:
         log.at_work(report, args, door)
         return FINE
     log.report(report, args, door, site.settings.timezone)
+    if args.link and report.away:
+        return NO_ANSWER
     return ATTENTION if report.attention else FINE
