@@ -166,8 +166,10 @@ class _Again:
             if self.me.key is None:
                 self._begin(header)
             known.runs += 1
-            known.seen = self.me.job_id
+            known.seen, known.at = self.me.job_id, self.now
             known.next_slot = 0
+            log = piece_options.log_path({"JobId": self.me.job_id, **details})
+            known.logs = [*known.logs, [self.me.job_id, log]][-_KEPT_ENDS:] if log else known.logs
         if self.asked.arguments is not None:
             known.arguments = list(self.asked.arguments)
         known.given = list(self.asked.options)
@@ -185,7 +187,7 @@ class _Again:
             raise NoTrain("a job of several components (hetjob) cannot queue itself")
         known, own = self.record, {option.name: option.value for option in header.options}
         told = {**piece_options.told_by_slurm(self.me.details, own), **self._logs_told(own)}
-        known.runs, known.ran, known.first, known.arguments = 0, [], self.me.job_id, []
+        known.runs, known.ran, known.first, known.arguments, known.logs = 0, [], self.me.job_id, [], []
         known.options = [piece_options.written(name, value) for name, value in told.items()]
         known.overruled = {name: own[name] or "" for name in told if name in own}
         lost = [f"--{name}" for name in piece_options.NOT_KEPT if name not in {*own, *told}]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.core.model import Settings
 from cronhpc.store.files import replace_file
-from cronhpc.store.paths import DirectoryError, Paths, existing
+from cronhpc.store.paths import DirectoryError, Paths, existing, own_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,13 +43,6 @@ _SETTINGS = b"""\
 # Made by `cronhpc again`: here are the records of trains that were started without a cron directory.
 # `cronhpc status` and the like find it where there is no cron directory; else: cronhpc status --dir FOLDER
 """
-
-
-def own_folder(environ: Mapping[str, str]) -> Path:
-    """`$XDG_STATE_HOME/cronhpc`, by the XDG base directory rules."""
-    state = environ.get("XDG_STATE_HOME", "")
-    home = environ.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 - a text
-    return Path(state if state.startswith("/") else f"{home}/.local/state", "cronhpc")
 
 
 def _paths(dir_option: str | None, environ: Mapping[str, str]) -> Paths:

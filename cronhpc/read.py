@@ -483,7 +483,7 @@ def train_of(site: Site, known: Record) -> Train:
         chdir=known.workdir,
         comment=known.comment,
     )
-    return Train(entry, rules.words(), known.runs, rules.endings(), known.resting)
+    return Train(entry, rules.words(), known.runs, rules.endings(), known.resting, known.seen, known.at)
 
 
 def _trains(site: Site, problems: list[Problem]) -> tuple[Train, ...]:

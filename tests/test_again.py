@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cronhpc.again import ENDED, Answer, Asked, NoTrain, again
+from cronhpc.again_site import open_train_site
 from cronhpc.batch.port import BatchError, Refused, Submission, Unreachable
 from cronhpc.cli import main
 from cronhpc.cli.door import Door
@@ -377,3 +378,75 @@ def test_where_its_records_cannot_be_kept_it_says_what_to_set() -> None:
     assert main(["again", "--after"], Door(NOW, environ, io.StringIO(), err, is_terminal=False)) == 2
     assert "Set XDG_STATE_HOME to a folder of yours that all nodes see" in err.getvalue()
     assert err.getvalue().endswith("this call queues no next piece; the script goes on\n")
+
+
+# --- without a cron directory --------------------------------------------------------------------------------------
+
+
+@dataclass
+class Home:
+    """A user's, with one train that is kept in the folder of its own."""
+
+    environ: dict[str, str]
+    train: trains.Record
+
+    def run(self, words: str) -> tuple[int, str]:
+        """A command's exit code, and all that it prints."""
+        out = io.StringIO()
+        code = main(words.split(), Door(NOW, self.environ, out, out, is_terminal=False))
+        return code, out.getvalue()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    environ = {"HOME": str(tmp_path), "XDG_STATE_HOME": f"{tmp_path}/state", "PATH": "/nowhere"}
+    site = open_train_site(None, "local", environ)
+    (tmp_path / "tr.log").write_text("epoch 1\n")
+    rules = {"after": True}
+    known = trains.Record("tr", f"{tmp_path}/tr.slurm", str(tmp_path), rules, seen="7", job_name="tr", at=NOW, runs=3)
+    known.logs = [["6", f"{tmp_path}/gone.log"], ["7", f"{tmp_path}/tr.log"]]
+    trains.save(site.paths.state, known)
+    return Home(environ, known)
+
+
+def test_without_a_cron_directory_status_shows_the_trains_and_no_chain(home: Home) -> None:
+    code, said = home.run("status")
+    assert code == 1
+    assert said.startswith("~/state/cronhpc (local)")
+    assert "tr  has ended: no piece of it is in the queue  sbatch" in said
+    assert "chain" not in said
+
+
+@pytest.mark.parametrize("words", ["kill tr", "pause tr"])
+def test_without_a_scheduler_a_switch_acts_at_once(words: str, home: Home) -> None:
+    code, said = home.run(words)
+    assert code == 0
+    assert "tr at once: no job of it was there" in said
+
+
+def test_a_trains_log_is_where_slurm_said(home: Home) -> None:
+    assert home.run("logs tr") == (0, "epoch 1\n")
+    Path(home.train.logs[1][1]).unlink()
+    code, said = home.run("logs tr")
+    assert code == 2
+    assert "tr has no log that can be read here. It prints to:" in said
+
+
+@pytest.mark.parametrize("words", ["start", "run tr", "stop"])
+def test_what_needs_a_cron_directory_asks_for_one(words: str, home: Home) -> None:
+    code, said = home.run(words)
+    assert code == 2
+    assert "Make it with: cronhpc init" in said
+
+
+def test_beside_a_cron_directory_the_trains_of_before_are_pointed_to(home: Home) -> None:
+    init(Path(home.environ["HOME"], "cron"), {"backend": "local"})
+    said = home.run("status")[1]
+    assert f"without this directory: cronhpc status --dir {home.environ['HOME']}/state/cronhpc" in said
+    assert home.run(f"status --dir {home.environ['HOME']}/state/cronhpc")[1].startswith("~/state/cronhpc (local)")
+
+
+def test_a_pieces_log_is_kept_by_its_job(stage: Stage) -> None:
+    stage.batch.details["100"]["StdOut"] = f"{stage.place}/%j.log"
+    stage.again()
+    assert stage.record.logs == [["100", f"{stage.place}/100.log"]]

@@ -101,10 +101,10 @@ def test_a_piece_is_the_last_one(rules: dict[str, Any], runs: int, why: str) -> 
     ("rules", "words", "endings"),
     [
         pytest.param(Rules(after=True), "each as soon as the one before has ended", 1, id="--after"),
-        pytest.param(HOURLY, "@every 3600s", 1, id="--every"),
+        pytest.param(HOURLY, "every 1h", 1, id="--every"),
         pytest.param(Rules(cron="0 3 * * *", timezone="Europe/Paris"), "0 3 * * * (Europe/Paris)", 1, id="--cron"),
-        pytest.param(Rules(every=60, until="/d", until_time=1, max_runs=2), "@every 60s", 4, id="each end is named"),
-        pytest.param(Rules(every=60, max_fast_failures=None), "@every 60s", 0, id="nothing ends it"),
+        pytest.param(Rules(every=60, until="/d", until_time=1, max_runs=2), "every 1m", 4, id="each end is named"),
+        pytest.param(Rules(every=60, max_fast_failures=None), "every 1m", 0, id="nothing ends it"),
     ],
 )
 def test_a_train_in_words(rules: Rules, words: str, endings: int) -> None:

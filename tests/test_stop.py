@@ -409,6 +409,15 @@ def test_a_comment_that_leaves_no_room_for_the_mark_comes_back_whole() -> None:
 TRAIN = Train(entry("tr", schedule=""))
 
 
+def test_a_trains_name_reaches_the_piece_that_a_person_started() -> None:
+    """It has no mark of ours, and the train may have a name of its own."""
+    train = replace(TRAIN, newest="8", entry=replace(TRAIN.entry, job_name="sbatch-name"))
+    first, other = job(8, name="sbatch-name"), job(9, name="sbatch-name")
+    assert seen(on("kill/tr", jobs=(first, other), trains=(train,))) == ["tr: end 8"]
+    reborn = on("kill/tr", jobs=(job(8, name="another"),), trains=(train,))
+    assert seen(reborn) == [], "ids begin anew where a controller lost its state"
+
+
 def test_a_pause_holds_a_trains_piece_and_leaves_it_its_claim() -> None:
     piece = claim("tr", "15:00", ClaimState.RELEASED, "9")
     w = on("pause/tr", jobs=(pending(9, of=piece.key, reason="BeginTime"),), trains=(TRAIN,), claims=(piece,))

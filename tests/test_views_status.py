@@ -10,10 +10,13 @@ import pytest
 
 from cronhpc.core.model import (
     ChainFacts,
+    Claim,
+    ClaimState,
     Done,
     Entry,
     EntryState,
     Job,
+    Key,
     Outcome,
     Problem,
     Queue,
@@ -471,6 +474,66 @@ def test_one_that_rests_says_why() -> None:
     world = replace(QUIET, entries=(), trains=(replace(TRAIN, resting="3 pieces in a row failed at once"),), states={})
     assert "train17  resting" in screen(world)
     assert "It rests: 3 pieces in a row failed at once." in explained(world, "train17")
+
+
+PIECE = Key("train17", at("14:00"))
+GOING = replace(TRAIN, newest="4800", at=at("13:00"), entry=replace(TRAIN.entry, arguments=("/w/t.slurm", "--lr", "1")))
+
+
+def of_train(train: Train, *jobs: Job, claim: str = "", last: dict[str, object] | None = None) -> World:
+    """A world of one train; `claim`: the job of its next piece."""
+    claims = (Claim(PIECE, ClaimState.RELEASED, "train17", claim),) if claim else ()
+    states = {"train17": EntryState(last={"result": "ok", "job": "4801", "slot": at("13:30"), **last})} if last else {}
+    return replace(QUIET, entries=(), trains=(train,), states=states, claims=claims, queue=Queue((LINK, SPARE, *jobs)))
+
+
+def test_the_piece_that_a_person_started_is_seen_running() -> None:
+    """No claim tells of it."""
+    first, second = Job("4800", "RUNNING", "train17", start=at("13:00")), Job("4801", "PENDING", "train17")
+    world = of_train(GOING, first, second, claim="4801")
+    assert [run["job"] for run in facts_of(world)["entries"][0]["runs"]] == ["4800", "4801"]
+    assert "Job 4800 (asked for by hand) is running since 13:00" in explained(world, "train17")
+
+
+def test_a_train_without_a_next_piece_has_ended_and_what_starts_it_again_is_said() -> None:
+    """Its next piece was cancelled, its script was away, or cronhpc was broken: nobody else would tell."""
+    world = of_train(GOING, last={})
+    assert "train17  ended" in screen(world)
+    assert "train17  has ended: no piece of it is in the queue  sbatch /w/t.slurm …" in screen(world)
+    assert "No piece of it is in the queue. Start it again: sbatch /w/t.slurm …" in explained(world, "train17")
+
+
+@pytest.mark.parametrize(
+    ("resting", "result", "row"),
+    [
+        ("", "cancelled", ""),
+        ("", "killed", ""),
+        ("run 3 of --max-runs 3", "ok", ""),
+        ("the last 3 pieces failed within 2m each", "ok", "rests: the last 3 pieces failed within 2m each"),
+    ],
+)
+def test_an_end_that_nobody_asked_for_needs_attention(resting: str, result: str, row: str) -> None:
+    facts = facts_of(of_train(replace(GOING, resting=resting), last={"result": result}))
+    assert [each["what"] for each in facts["attention"]] == ([row] if row else [])
+
+
+def test_the_last_piece_of_a_train_that_still_runs() -> None:
+    world = of_train(replace(GOING, resting="last piece: run 3 of --max-runs 3"), Job("4800", "RUNNING", "train17"))
+    assert "train17  last piece" in screen(world)
+    assert "This is the last piece: run 3 of --max-runs 3." in explained(world, "train17")
+
+
+def test_a_train_that_ended_a_week_ago_is_shown_no_more() -> None:
+    assert facts_of(of_train(replace(GOING, at=NOW - 8 * 86400)))["entries"] == []
+
+
+def test_trains_need_no_scheduler() -> None:
+    world = replace(
+        of_train(GOING, Job("4800", "RUNNING", "train17")), chain=replace(CHAIN, wanted=False), last_tick=None
+    )
+    facts = status.facts(world, plan(world), {}, replace(ABOUT, trains_only=True))
+    assert not facts["needs_attention"]
+    assert "chain" not in render(facts, style())
 
 
 def test_a_run_whose_queue_does_not_answer_is_unknown_and_not_pending() -> None:

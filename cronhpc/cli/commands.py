@@ -163,6 +163,7 @@ def parse(arguments: list[str], door: Door) -> tuple[argparse.Namespace, Callabl
             args.rest, args.behind = unknown, behind
         else:
             args = parser.parse_args(words)
+    args.of_trains = getattr(module, "OF_TRAINS", False)
     run: Callable[[Any, Door], int] = module.run
     return args, run
 

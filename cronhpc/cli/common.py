@@ -29,14 +29,29 @@ def site_of(args: argparse.Namespace, door: Door) -> Site:
     """The cron directory meant, opened. Raises DirectoryError, SettingsError, StateError, BatchError, OSError."""
     from cronhpc.read import open_site
 
-    return open_site(args.dir, args.backend, door.environ)
+    return open_site(directory(args, door), args.backend, door.environ)
 
 
 def paths_of(args: argparse.Namespace, door: Door) -> Paths:
     """The cron directory meant. Raises DirectoryError."""
     from cronhpc.store.paths import existing
 
-    return existing(args.dir, door.environ)
+    return existing(directory(args, door), door.environ)
+
+
+def directory(args: argparse.Namespace, door: Door) -> str | None:
+    """The one named. For commands that look, or stop: also where `again` keeps trains without a cron directory."""
+    from cronhpc.store.paths import of_trains
+
+    own = of_trains(args.dir, door.environ) if getattr(args, "of_trains", False) else None
+    return args.dir if own is None else str(own)
+
+
+def keeps_trains_only(paths: Paths, door: Door) -> bool:
+    """Whether it is the folder of `again` alone, where no scheduler works."""
+    from cronhpc.store.paths import own_folder
+
+    return paths.root == own_folder(door.environ)
 
 
 def settings_or_default(paths: Paths) -> Settings:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cronhpc.cli.common import directory
 from cronhpc.core.model import CronhpcError
 from cronhpc.inside import guard
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from cronhpc.cli.door import Door
     from cronhpc.core.model import Settings
 
+OF_TRAINS = True
 HELP = f"""Run a command inside a job, and end it when a kill switch is set.
 Its exit code is the command's, or {guard.STOPPED_EXIT} where a switch ended it or kept it from starting."""
 EXAMPLE = """
@@ -30,6 +33,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, door: Door) -> int:
     """Where the settings can be read, names are looked for in `kill.also` and at a switch's `file:`, too."""
+    with suppress(CronhpcError, OSError):
+        args.dir = directory(args, door)
     settings = _settings(args, door)
     files = {row.name: str(Path(row.file).expanduser()) for row in settings.switches if row.file} if settings else {}
     return guard.run(args, settings.kill_also if settings else (), files)

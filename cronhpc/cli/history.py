@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from cronhpc.cli.door import Door
     from cronhpc.store.paths import Paths
 
+OF_TRAINS = True
 HELP = "What ran and how it ended, newest first; what has not ended yet is there, too."
 EXAMPLE = """
 cronhpc history

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from cronhpc.cli.door import Door
 
+OF_TRAINS = True
 HELP = "Stop jobs by a kill switch: what runs is cancelled, and nothing new is submitted while it stands."
 EXAMPLE = """
 cronhpc kill backup --reason "disk is full"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import IO, TYPE_CHECKING, Any
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from cronhpc.cli.door import Door
     from cronhpc.store.paths import Paths
 
+OF_TRAINS = True
 HELP = "What a run printed: the newest one's log, or another's."
 EXAMPLE = """
 cronhpc logs backup
@@ -86,8 +88,27 @@ def _logs(paths: Paths, name: str) -> list[Log]:
                         Log(folder / row.name, match["job"] if match else "", status.st_size, int(status.st_mtime))
                     )
     except FileNotFoundError:
-        return []
+        return _of_train(paths, name)
     return sorted(found, key=lambda log: (log.path.name.partition("-")[0], log.modified, log.path.name), reverse=True)
+
+
+def _of_train(paths: Paths, name: str) -> list[Log]:
+    """Where Slurm said that the pieces of a train print; often it is one file."""
+    from pathlib import Path
+
+    from cronhpc.core.model import StateError
+    from cronhpc.store import trains
+
+    try:
+        record = trains.load(paths.state, name)
+    except (OSError, StateError):
+        return []
+    found: dict[str, Log] = {}
+    for job, path in reversed(record.logs if record else []):
+        with suppress(OSError):
+            status = os.stat(path)  # noqa: PTH116 - beside scandir's
+            found.setdefault(path, Log(Path(path), job, status.st_size, int(status.st_mtime)))
+    return list(found.values())
 
 
 def _facts(log: Log, paths: Paths, name: str) -> dict[str, Any]:
@@ -131,8 +152,21 @@ def _entry(args: argparse.Namespace, door: Door) -> Any:
 
     entries = {entry.name: entry for entry in read_entries(site_of(args, door), door.now, [])}
     if args.name not in entries:
+        _no_log_of_a_train(args, door)
         raise no_such("entry", args.name, entries)
     return entries[args.name]
+
+
+def _no_log_of_a_train(args: argparse.Namespace, door: Door) -> None:
+    """Raises NoSuchError where the name is a train's."""
+    from cronhpc.cli.common import NoSuchError
+    from cronhpc.store import trains
+    from cronhpc.views.text import name
+
+    known = next((each for each in trains.every(paths_of(args, door).state) if each.name == args.name), None)
+    if known is not None:
+        places = ", ".join(path for _, path in known.logs) or f"#SBATCH --output in {known.script}"
+        raise NoSuchError(f"{name(args.name)} has no log that can be read here. It prints to: {places}")
 
 
 # --- printing ------------------------------------------------------------------------------------------------------

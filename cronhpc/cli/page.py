@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from cronhpc.cli.door import Door
 
+OF_TRAINS = True
 HELP = (
     "Write one HTML page of it all: the last 7 days, the next 24 hours, failures with the end of their logs. "
     "It is one file, needs no server, fetches nothing and runs no script. After each tick: `page:` in cronhpc.yaml."

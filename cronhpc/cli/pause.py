@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from cronhpc.cli.door import Door
 
+OF_TRAINS = True
 HELP = "Hold jobs: pending ones wait with their ids, and nothing new is submitted, until cronhpc resume."
 EXAMPLE = """
 cronhpc pause backup --reason "until the new disk is in"

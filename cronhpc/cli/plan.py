@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from cronhpc.core.model import World
     from cronhpc.read import Site
 
+OF_TRAINS = True
 HELP = "What the next tick would do, and why. Nothing is changed: these are the very decisions that a tick executes."
 EXAMPLE = "cronhpc plan"
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cronhpc.cli.door import Door
     from cronhpc.store.paths import Paths
 
+OF_TRAINS = True
 HELP = "Lift a pause, or a suspension after failures."
 EXAMPLE = "cronhpc resume backup"
 _PATIENCE = 20.0  # seconds that a tick at work is waited for

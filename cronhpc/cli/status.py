@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import UsageError
-from cronhpc.cli.common import is_mine, no_such, of_dir, paths_of, site_of, written_status
+from cronhpc.cli.common import is_mine, keeps_trains_only, no_such, of_dir, paths_of, site_of, written_status
 from cronhpc.core.model import CronhpcError, StateError
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cronhpc.cli.door import Door
     from cronhpc.store.paths import Paths
 
+OF_TRAINS = True
 HELP = "How everything is, on one screen. With a NAME: that entry in sentences, and why it does not run now."
 EXAMPLE = """
 cronhpc status
@@ -27,6 +28,7 @@ cronhpc status --prometheus --out /var/lib/node_exporter/cronhpc.prom
 cronhpc status --dir /home/alice/cron     # a colleague's, from her status.json
 """
 _EVERY = 30
+_WEEK = 7 * 86400
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,7 +72,21 @@ def _once(args: argparse.Namespace, door: Door) -> int:
         from cronhpc.views.screen import render
 
         door.say(of_dir(args, render(known, door.style(known["timezone"]), everything=args.all)))
+        _elsewhere(args, door)
     return ATTENTION if known["needs_attention"] else FINE
+
+
+def _elsewhere(args: argparse.Namespace, door: Door) -> None:
+    """A word on trains of the user's that were started before there was this cron directory."""
+    from cronhpc.store.paths import own_folder
+    from cronhpc.views.text import word
+
+    own = own_folder(door.environ)
+    if paths_of(args, door).root == own:
+        return
+    newest = max((path.stat().st_mtime for path in (own / "state" / "trains").glob("*.json")), default=0.0)
+    if newest > door.now - _WEEK:
+        door.say(f"\njobs that keep themselves going without this directory: cronhpc status --dir {word(str(own))}")
 
 
 def _nagios(args: argparse.Namespace, door: Door) -> int:
@@ -123,6 +139,7 @@ def facts(args: argparse.Namespace, door: Door) -> Mapping[str, Any]:
         owner=site.user,
         host=site.host,
         stopped=os.path.lexists(paths.stop),
+        trains_only=keeps_trains_only(paths, door),
         used=status.used_of(site.cache),
     )
     decided = plan(reading.world)

@@ -11,6 +11,7 @@ from cronhpc.cli.commands import UsageError
 from cronhpc.cli.common import (
     instant_of,
     is_mine,
+    keeps_trains_only,
     of_dir,
     paths_of,
     settings_or_default,
@@ -21,9 +22,10 @@ from cronhpc.core.model import CronhpcError, StateError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from cronhpc.cli.door import Door
+    from cronhpc.core.model import Outcome
     from cronhpc.store.paths import Paths
 
 _COST = (
@@ -55,7 +57,7 @@ def set_one(args: argparse.Namespace, door: Door, kind: str) -> int:
         "kind": kind,
         "path": str(folder / args.name),
         "made": made,
-        **_effect(known, paths),
+        **(at_once(args, door, paths) or _effect(known, paths)),
         "undo": _command(_UNDO[kind], args.name, args),
     }
     if not args.json:
@@ -118,6 +120,35 @@ def _effect(known: Mapping[str, Any] | None, paths: Paths) -> dict[str, Any]:
         now = "cronhpc tick" if is_mine(paths) else None
         return {"acts": "at the next tick", "at": after["at"] if after else None, "mend": now}
     return {"acts": "at the next tick", "at": None, "mend": "cronhpc tick" if is_mine(paths) else None}
+
+
+def at_once(args: argparse.Namespace, door: Door, paths: Paths) -> dict[str, Any] | None:
+    """The effect of a tick of one's own where no scheduler looks: trains without a cron directory. None elsewhere."""
+    if not (keeps_trains_only(paths, door) and is_mine(paths)):
+        return None
+    from cronhpc.tick import AtWork, tick
+
+    try:
+        report = tick(site_of(args, door), door.now)
+    except (CronhpcError, OSError) as error:
+        return {"acts": f"when Slurm can be asked ({error})", "at": None, "mend": "cronhpc tick"}
+    if isinstance(report, AtWork):
+        return {"acts": f"when it is looked at again ({report.holder} is at work)", "at": None, "mend": "cronhpc tick"}
+    return {"acts": f"at once: {_done(report.outcomes)}", "at": None, "mend": None}
+
+
+def _done(outcomes: Iterable[Outcome]) -> str:
+    """What became of jobs, by kind."""
+    from cronhpc.core.model import Done, Free, Hold, Stop
+
+    words = {Stop: "cancelled", Hold: "held", Free: "released"}
+    found: dict[str, list[str]] = {}
+    for outcome in outcomes:
+        what = words.get(type(outcome.decision))
+        if what is not None:
+            jobs = [job.shown for job in outcome.decision.jobs]  # type: ignore[union-attr]  # these three have them
+            found.setdefault(what if outcome.done is Done.OK else f"{what} NOT ({outcome.detail})", []).extend(jobs)
+    return "; ".join(f"{what} {', '.join(jobs)}" for what, jobs in found.items() if jobs) or "no job of it was there"
 
 
 def _unknown_name(args: argparse.Namespace, door: Door, known: Mapping[str, Any] | None, path: Path) -> str:
@@ -224,7 +255,12 @@ def lifted(
     lines += [f"it still stands for the whole team: rm {text.word(path)}" for path in left]
     if not lines:
         return f"no {kind} switch {text.name(args.name)} stands. See: cronhpc status"
-    if removed:
+    paths = paths_of(args, door)
+    if removed and (effect := at_once(args, door, paths) if kind == "pause" else None):
+        lines.append(f"{effect['acts']}; undo: {_command(kind, args.name, args)}")
+    elif removed:
         again = "its next slots run as usual" if kind == "kill" else "what it held is released at the next tick"
+        if kind == "kill" and keeps_trains_only(paths, door):
+            again = "a train that it ended begins anew with sbatch"
         lines.append(f"{again}; undo: {_command(kind, args.name, args)}")
     return "\n".join(lines)

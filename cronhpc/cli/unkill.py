@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from cronhpc.cli.door import Door
 
+OF_TRAINS = True
 HELP = "Lift a kill switch. What it stopped stays stopped; its next slots run again."
 EXAMPLE = "cronhpc unkill backup"
 

@@ -124,6 +124,12 @@ class Train:
     runs: int = 0  # pieces that have started
     ends: tuple[str, ...] = ()  # what would end it, in words
     resting: str = ""  # why nothing is queued; "" while it goes on
+    newest: str = ""  # the job of the piece that started last; the first one, a person's, has no claim
+    at: int = 0  # when that was
+
+    def owns(self, job: Job) -> bool:
+        """Whether `job` is that piece; ids begin anew where a controller lost its state, so the name counts, too."""
+        return job.id == self.newest and job.name == self.entry.job_name
 
 
 # --- slots and runs ------------------------------------------------------------------------------------------------

@@ -147,6 +147,14 @@ def log_pattern(shown: str, said: str | None, job: Mapping[str, str]) -> str:
     return folder + slash + re.sub(rf"(?<!\d){re.escape(job_id)}(?!\d)", "%j", name)
 
 
+def log_path(job: Mapping[str, str]) -> str:
+    """Where the job's output goes; some versions of Slurm show the pattern."""
+    path = job.get("StdOut", "")
+    for pattern, field in (("%j", "JobId"), ("%A", "JobId"), ("%x", "JobName")):
+        path = path.replace(pattern, job.get(field, ""))
+    return "" if path in _ANY else path
+
+
 def merged(
     script: Sequence[tuple[str, str | None]],
     kept: Sequence[str],

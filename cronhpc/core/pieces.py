@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 
     from cronhpc.core.model import Ending, Result
 
+AFTER = "each as soon as the one before has ended"
+
+
 @dataclass(frozen=True, slots=True)
 class Rules:
     """When the next piece is due, and what ends the train. Exactly one of `every`, `cron`, `after` is set."""
@@ -31,8 +34,10 @@ class Rules:
     def words(self) -> str:
         """When pieces come, for people."""
         if self.after:
-            return "each as soon as the one before has ended"
-        return f"@every {self.every}s" if self.every else f"{self.cron} ({self.timezone})"
+            return AFTER
+        from cronhpc.core.duration import format_duration
+
+        return f"every {format_duration(self.every)}" if self.every else f"{self.cron} ({self.timezone})"
 
     def endings(self) -> tuple[str, ...]:
         """What would end the train, for people."""
@@ -40,13 +45,17 @@ class Rules:
 
         found = []
         if self.until:
-            found.append(f"the file {self.until}")
+            found.append(f"when {self.until} exists")
         if self.until_time is not None:
-            found.append("its --until-time")
+            from datetime import datetime
+
+            at = datetime.fromtimestamp(self.until_time, ZoneInfo(self.timezone))
+            found.append(f"at {at:%Y-%m-%d %H:%M} ({self.timezone})")
         if self.max_runs is not None:
-            found.append(count(self.max_runs, "run"))
+            found.append(f"with piece {self.max_runs}")
         if self.max_fast_failures is not None:
-            found.append(f"{count(self.max_fast_failures, 'failure')} in a row within {format_duration(self.fast)}")
+            failures, fast = count(self.max_fast_failures, "failure"), format_duration(self.fast)
+            found.append(f"after {failures}{' in a row' if self.max_fast_failures > 1 else ''} within {fast}")
         return tuple(found)
 
 
@@ -90,6 +99,11 @@ def ended(rules: Rules, *, until_exists: bool, now: int, ran: Sequence[Ran]) -> 
         pieces, within = rules.max_fast_failures, format_duration(rules.fast)
         return f"the last {pieces} pieces failed within {within} each" if pieces > 1 else f"it failed within {within}"
     return ""
+
+
+def crashed(reason: str) -> bool:
+    """Whether it is for its failures that a train rests."""
+    return " failed within " in reason
 
 
 def last(rules: Rules, *, next_at: int, runs: int) -> str:

@@ -104,6 +104,7 @@ class Index:
     def of(cls, world: World) -> Index:
         """Empty where the queue is unknown."""
         index = cls(world)
+        newest = {train.newest: train for train in world.trains if train.newest}
         for job in world.queue.jobs if world.queue is not None else ():
             if job.live:
                 index.by_id.setdefault(job.id, []).append(job)
@@ -112,8 +113,11 @@ class Index:
                 if not is_link(job):
                     index.by_name.setdefault(job.name, []).append(job)
                     key = job.key(world.directory_id)
+                    train = newest.get(job.id)
                     if key is not None:
                         index.by_entry.setdefault(key.entry, []).append(job)
+                    elif train is not None and train.owns(job):
+                        index.by_entry.setdefault(entry_id(train.entry.name), []).append(job)
         return index
 
     def reached(self, switch: Switch) -> tuple[Job, ...]:

@@ -122,6 +122,25 @@ def _absolute(text: str) -> Path:
     return Path(os.path.abspath(os.path.expanduser(text)))
 
 
+def own_folder(environment: Mapping[str, str]) -> Path:
+    """Where trains are kept that were started without a cron directory: `$XDG_STATE_HOME/cronhpc`, by the XDG rules."""
+    state = environment.get("XDG_STATE_HOME", "")
+    home = environment.get("HOME") or os.path.expanduser("~")
+    return Path(state if state.startswith("/") else f"{home}/.local/state", "cronhpc")
+
+
+def of_trains(option: str | None, environment: Mapping[str, str]) -> Path | None:
+    """The folder of one's own where no cron directory is named nor there, and trains are; else None.
+
+    Raises DirectoryError.
+    """
+    root, named_by = wanted(option, environment)
+    if named_by in {"--dir", "$CRONHPC_DIR"} or os.path.lexists(root / MARKER):
+        return None
+    own = own_folder(environment)
+    return own if os.path.lexists(own / MARKER) else None
+
+
 def existing(option: str | None, environment: Mapping[str, str]) -> Paths:
     """The cron directory, which must be one (it holds the marker). Raises DirectoryError."""
     root, named_by = wanted(option, environment)

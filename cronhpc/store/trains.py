@@ -34,6 +34,8 @@ class Record:
     first: str = ""  # the piece that a person started: it has no claim
     seen: str = ""  # the newest piece that has started
     next_slot: int = 0  # the slot of the piece after it
+    at: int = 0  # when it started
+    logs: list[list[str]] = field(default_factory=list)  # [job id, path] of the newest few
     runs: int = 0
     resting: str = ""
     ran: list[list[Any]] = field(default_factory=list)  # [job id, result, started, ended], the newest few

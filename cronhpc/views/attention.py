@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cronhpc.core import pieces
 from cronhpc.core.model import NEVER_STARTS, Done, Reason, Result
 from cronhpc.views import runs, text
 
@@ -74,6 +75,7 @@ def _entry(entry: Mapping[str, Any]) -> Iterator[Facts]:
     elif last and last["result"] in {Result.MISSED, Result.LOST} and not entry["runs"]:
         why = f": {text.one_line(last['detail'])}" if last["detail"] else ""
         yield _row("missed", name, f"{last['result']}{why}", text.command("run", name), when="slot", at=last["slot"])
+    yield from _train(entry)
     if entry["reason"] == Reason.BUDGET:
         yield _row("budget", name, f"not submitted: {entry['detail']}", "raise it in cronhpc.yaml, or wait")
     for run in entry["runs"]:
@@ -84,6 +86,18 @@ def _entry(entry: Mapping[str, Any]) -> Iterator[Facts]:
     for note in entry["notes"]:
         if note["severity"] == "error":  # warnings are for `check`, and for `status NAME`
             yield _noted(name, note)
+
+
+def _train(entry: Mapping[str, Any]) -> Iterator[Facts]:
+    """One that ended otherwise than it was told to. Who cancelled its next piece knows of it."""
+    train, last = entry["train"], entry["last"]
+    if not train or train["going"] or entry["switch"]:
+        return
+    if pieces.crashed(train["resting"]):
+        yield _row("ended", entry["name"], f"rests: {train['resting']}", text.command("logs", entry["name"]))
+    elif not train["resting"] and not (last and last["result"] in {Result.CANCELLED, Result.KILLED}):
+        what = "has ended: no piece of it is in the queue"
+        yield _row("ended", entry["name"], what, text.one_line(train["start"]))
 
 
 def _failed(entry: Mapping[str, Any], last: Mapping[str, Any]) -> Facts:

@@ -74,8 +74,14 @@ def _train(entry: Mapping[str, Any], style: Style) -> str:
     train, at = entry["train"], epoch(entry["next"])
     following = f"; next {style.whole(at)} ({style.distance(at)})" if at is not None and at > style.now else ""
     ends = f" It ends {text.listed([text.one_line(each) for each in train['ends']], 'or')}." if train["ends"] else ""
-    rests = f" It rests: {text.one_line(train['resting'])}." if train["resting"] else ""
-    head = f"{text.name(entry['name'])} ({text.name(entry['source'])}) keeps itself going"
+    if not train["going"]:
+        why = f"It rests: {text.one_line(train['resting'])}" if train["resting"] else "No piece of it is in the queue"
+        rests = f" {why}. Start it again: {text.one_line(train['start'])}"
+        ends = ""
+    else:
+        rests = f" This is the {text.one_line(train['resting'])}." if train["resting"] else ""
+    keeps = "keeps itself going" if train["going"] else "has kept itself going"
+    head = f"{text.name(entry['name'])} ({text.name(entry['source'])}) {keeps}"
     pieces = text.count(train["runs"], "piece")
     return f"{head}, {text.one_line(train['when'])}: {pieces} so far{following}.{rests}{ends}"
 
@@ -100,7 +106,7 @@ def _now(entry: Mapping[str, Any], known: Mapping[str, Any], style: Style) -> It
         detail = f": {text.one_line(entry['detail'])}" if entry["detail"] else ""
         yield f"It waits ({entry['reason']}){detail}."
     chain = known["chain"]
-    if chain["state"] != "fine" and chain["mend"]:
+    if chain["state"] != "fine" and chain["mend"] and not entry["train"]:
         yield f"The scheduler is {chain['state']}, so nothing starts by itself. Mend it: {chain['mend']}"
 
 
@@ -145,7 +151,7 @@ def _live(run: Mapping[str, Any], style: Style) -> str:
 def _last(entry: Mapping[str, Any], style: Style) -> Iterator[str]:
     last = entry["last"]
     if not last:
-        if not entry["runs"]:
+        if not entry["runs"] and not entry["train"]:
             yield f"It has not run yet. Now: {text.command('run', entry['name'])}"
         return
     yield _last_sentence(last, style)

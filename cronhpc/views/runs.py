@@ -94,6 +94,16 @@ def live_facts(claim: Claim, job: Job | None, now: int, *, answers: bool) -> Fac
     }
 
 
+def first_piece(job: Job) -> Facts:
+    """The piece of a train that a person started: there is no claim of it."""
+    started = job.start if job.state not in {"PENDING", "CONFIGURING"} else None
+    return {
+        "job": job.id, "slot": None, "attempt": 1, "by_hand": True, "state": job.state,
+        "reason": job.reason if job.state == "PENDING" else "", "held": job.held, "started": iso(started),
+        "since": iso(started), "ahead": False, "node": job.nodes,
+    }  # fmt: skip
+
+
 LIVE = ("submitted", "pending", "held", "running")  # what a run that has not ended is called in `history`
 
 

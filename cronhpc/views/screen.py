@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from cronhpc.core import pieces
 from cronhpc.core.model import Reason
 from cronhpc.views import chain, runs, text, times
 from cronhpc.views.style import Cell, Column, Style, table, wrap
@@ -34,7 +35,7 @@ COLUMNS = (
 
 def render(known: Mapping[str, Any], style: Style, *, everything: bool = False) -> str:
     """`known` is what `status.facts` gives. On a terminal only as much as fits, unless `everything`."""
-    top = [_header(known, style), _chain(known, style)]
+    top = [_header(known, style), *([] if known.get("trains_only") else [_chain(known, style)])]
     if known.get("cost"):
         top.append(_cost(known["cost"]))
     if known.get("from_file"):
@@ -163,8 +164,10 @@ def blocked(entry: Mapping[str, Any]) -> str:
     if entry["switch"]:
         return "stopped" if entry["switch"]["kind"] == "kill" else "paused"
     reason, train = entry["reason"], entry["train"]
+    if train and not train["going"]:
+        return "resting" if train["resting"] else "ended"
     if train and train["resting"]:
-        return "resting"
+        return "last piece"
     if reason in {Reason.STOPPED, Reason.SUSPENDED, Reason.INVALID, Reason.NOT_TRUSTED, Reason.NEVER}:
         return str(reason)
     return "" if entry["next"] or train else "-"
@@ -206,7 +209,8 @@ def _next(entry: Mapping[str, Any], style: Style) -> Cell:
         return word, "" if word == "-" else "yellow"
     at = epoch(entry["next"])
     if at is None:
-        return text.one_line(entry["train"]["when"])
+        when = text.one_line(entry["train"]["when"])
+        return "after this one" if when == pieces.AFTER else when
     if at <= style.now:
         return "due now", "blue"
     near = f" ({times.span(at - style.now)})" if at - style.now < _AHEAD else ""
@@ -230,7 +234,11 @@ def _hints(known: Mapping[str, Any], style: Style) -> list[str]:
     lines = [_new(entry, known["chain"], style) for entry in sorted(new, key=_order)[:_FEW]]
     if len(new) > _FEW:
         lines.append(f"and {len(new) - _FEW} more have not run yet")
-    ahead = [e for e in known["entries"] if e["overlap"] == "skip" and len(e["runs"]) > 1 and e["runs"][-1]["ahead"]]
+    ahead = [
+        e
+        for e in known["entries"]
+        if e["overlap"] == "skip" and not e["train"] and len(e["runs"]) > 1 and e["runs"][-1]["ahead"]
+    ]
     lines += [
         f"{text.name(e['name'])}: its next run is queued ahead, so overlap: skip cannot hold it back"
         for e in ahead[:_FEW]
@@ -248,6 +256,8 @@ def _new(entry: Mapping[str, Any], chain: Mapping[str, Any], style: Style) -> st
 
 
 def _first_steps(known: Mapping[str, Any], style: Style) -> list[str]:
+    if known.get("trains_only"):
+        return ["No job keeps itself going now. One line at the top of a script does it: cronhpc again --help"]
     root = style.path(known["directory"])
     start = [] if known["chain"]["wanted"] else ["  cronhpc start                      then it runs by itself"]
     return [

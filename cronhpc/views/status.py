@@ -23,8 +23,8 @@ from cronhpc.core.model import (
     entry_id,
 )
 from cronhpc.core.outcome import shared_node
-from cronhpc.views import attention, chain, runs
-from cronhpc.views.times import iso
+from cronhpc.views import attention, chain, runs, text
+from cronhpc.views.times import epoch, iso
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -45,6 +45,7 @@ class About:
     host: str = ""
     cluster: str = ""
     stopped: bool = False  # `cronhpc stop` was called
+    trains_only: bool = False  # it is no cron directory, but where `again` keeps its records without one
     used: tuple[int, int] | None = None  # the scheduler's own jobs in 30 days, and their CPU seconds
 
 
@@ -73,7 +74,7 @@ def facts(
     trouble = [_trouble(outcome, world.now) for outcome in outcomes if outcome.done in _TROUBLE]
     found = _Found(world, plan, states, outcomes, directory=about.directory)
     found_entries = [found.entry(entry) for entry in world.entries]
-    found_entries += [{**found.entry(train.entry), "train": _train(train)} for train in world.trains]
+    found_entries += [row for train in world.trains if (row := found.train(train)) is not None]
     result = {
         "version": VERSION,
         "cronhpc": __version__,
@@ -84,6 +85,7 @@ def facts(
         "cluster": about.cluster or world.settings.cluster,
         "timezone": world.settings.timezone,
         "batch": {"name": about.backend, "answers": world.queue is not None, "error": world.queue_error},
+        "trains_only": about.trains_only,
         "cost": {"days": 30, "jobs": about.used[0], "cpu_seconds": about.used[1]} if about.used else None,
         "chain": chain.facts(world, plan, outcomes, stopped=about.stopped, ticked=ticked),
         "entries": found_entries,
@@ -94,6 +96,7 @@ def facts(
     return seen_at(result, world.now)
 
 
+_SHOWN = 7 * 86400  # seconds that a train is shown after its end
 _TROUBLE = frozenset({Done.FAILED, Done.PASSING})
 
 
@@ -124,7 +127,8 @@ def _problems(world: World, problems: Iterable[Problem]) -> list[Problem]:
 
 def seen_at(known: Mapping[str, Any], now: int) -> Facts:
     """The same facts looked at later: whether the chain is silent is for the reader's clock to say."""
-    how = chain.health(known["chain"], answers=known["batch"]["answers"], entries=len(known["entries"]), now=now)
+    entries = sum(not entry.get("train") for entry in known["entries"])  # trains need no scheduler
+    how = chain.health(known["chain"], answers=known["batch"]["answers"], entries=entries, now=now)
     return {
         **known,
         "seen": iso(now),
@@ -133,8 +137,10 @@ def seen_at(known: Mapping[str, Any], now: int) -> Facts:
     }
 
 
-def _train(train: Train) -> Facts:
-    return {"when": train.when, "runs": train.runs, "ends": list(train.ends), "resting": train.resting}
+def _start(train: Train) -> str:
+    """What begins it anew. Arguments are for its author's eyes: anyone may read status.json."""
+    script, *arguments = train.entry.arguments or ("",)
+    return f"sbatch {text.word(script)}{' …' if arguments else ''}"
 
 
 def _switch(switch: Switch, world: World, directory: str) -> Facts:
@@ -224,6 +230,27 @@ class _Found:
             "notes": [_problem(note) for note in entry.notes],
             "train": None,
         }
+
+    def train(self, train: Train) -> Facts | None:
+        """As an entry; None for one that came to its end a week ago."""
+        facts = self.entry(train.entry)
+        newest = self.jobs.get(train.newest)
+        known = {run["job"] for run in facts["runs"]}
+        if newest is not None and newest.live and train.owns(newest) and newest.id not in known:
+            facts["runs"].insert(0, runs.first_piece(newest))
+        going = bool(facts["runs"]) or self.world.queue is None or not (train.newest or train.resting)
+        ended = epoch((facts["last"] or {}).get("ended")) or train.at
+        if not going and ended and ended < self.world.now - _SHOWN:
+            return None
+        facts["train"] = {
+            "when": train.when,
+            "runs": train.runs,
+            "ends": list(train.ends),
+            "resting": train.resting,
+            "going": going,
+            "start": _start(train),
+        }
+        return facts
 
     def _reason(self, entry: Entry, state: EntryState) -> tuple[Reason, str]:
         """The rung that holds for what comes next."""

@@ -69,7 +69,7 @@ def test_status_lists_a_train_beside_the_entries(request: pytest.FixtureRequest)
     shown = evidence_of(watchdog, request).noted["status"]
     train = next(row for row in shown["entries"] if row["name"] == "watchdog")
     assert train["train"]["runs"] >= 24
-    assert train["train"]["when"] == "@every 3600s"
+    assert train["train"]["when"] == "every 1h"
 
 
 # --- a train whose pieces die --------------------------------------------------------------------------------------
