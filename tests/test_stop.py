@@ -413,8 +413,8 @@ def test_a_trains_name_reaches_the_piece_that_a_person_started() -> None:
     """It has no mark of ours, and the train may have a name of its own."""
     train = replace(TRAIN, newest="8", entry=replace(TRAIN.entry, job_name="sbatch-name"))
     first, other = job(8, name="sbatch-name"), job(9, name="sbatch-name")
-    assert seen(on("kill/tr", jobs=(first, other), trains=(train,))) == ["tr: end 8"]
-    reborn = on("kill/tr", jobs=(job(8, name="another"),), trains=(train,))
+    assert seen(on("tr", jobs=(first, other), trains=(train,))) == ["tr: end 8"]
+    reborn = on("tr", jobs=(job(8, name="another"),), trains=(train,))
     assert seen(reborn) == [], "ids begin anew where a controller lost its state"
 
 
