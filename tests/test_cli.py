@@ -647,3 +647,13 @@ def test_what_is_said_of_another_directory_acts_on_that(shell: Shell, tmp_path: 
     commands = re.findall(r"cronhpc (?:run|tick|start|kill|unkill|logs|status)\b[^\n;&|,]*", "\n".join(said))
     assert len(commands) >= 7
     assert [each for each in commands if each.count(f"--dir {shell.cron}") != 1] == []
+
+
+def test_what_is_started_gets_the_libraries_that_the_launcher_kept_from_us(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CRONHPC_LIBRARIES", "/conda/lib")
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/ours")
+    monkeypatch.setattr("sys.argv", ["cronhpc", "--version"])
+    with pytest.raises(SystemExit):
+        cli.entry_point()
+    assert os.environ["LD_LIBRARY_PATH"] == "/conda/lib"
+    assert "CRONHPC_LIBRARIES" not in os.environ

@@ -355,3 +355,15 @@ def test_a_python_that_needs_its_modules_libraries_gets_them_in_jobs_too(install
         )
     installed(LD_LIBRARY_PATH="/module/lib")
     assert "export LD_LIBRARY_PATH='/module/lib'" in installed.launcher.read_text(encoding="utf-8")
+
+
+def test_a_training_environments_libraries_do_not_reach_the_python_of_cronhpc(installed: Installed) -> None:
+    """A conda environment's libz of another kind would keep it from starting."""
+    shows = program(installed.home / "python3", '#!/bin/sh\necho "${LD_LIBRARY_PATH-none} ${CRONHPC_LIBRARIES-none}"\n')
+    installed()
+    (installed.share / "venv" / "bin" / "python").unlink()
+    (installed.share / "venv" / "bin" / "python").symlink_to(shows)
+    for libraries, seen in (("/conda/lib", "none /conda/lib"), ("", "none none")):
+        environ = {**os.environ, "LD_LIBRARY_PATH": libraries}
+        shown = subprocess.run([installed.launcher, "again"], env=environ, capture_output=True, text=True, check=True)
+        assert shown.stdout.strip() == seen

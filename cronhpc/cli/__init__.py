@@ -7,6 +7,7 @@ does not answer), 2 usage or broken.
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import TYPE_CHECKING
 
@@ -24,7 +25,15 @@ NO_ANSWER = 75  # to a link alone, which asks once more: "temporary failure" in 
 
 def entry_point() -> None:
     """The console script."""
+    _libraries_back()
     sys.exit(main())
+
+
+def _libraries_back() -> None:
+    """The launcher that deploy/install makes keeps the job's libraries from this Python, not from what we start."""
+    jobs = os.environ.pop("CRONHPC_LIBRARIES", "")
+    if jobs:
+        os.environ["LD_LIBRARY_PATH"] = jobs
 
 
 def main(argv: Sequence[str] | None = None, door: Door | None = None) -> int:
