@@ -358,11 +358,8 @@ def _switches(site: Site, now: int, problems: list[Problem]) -> tuple[tuple[Swit
     folders = [("kill", site.paths.kill), ("pause", site.paths.pause)]
     folders += [("kill", Path(each).expanduser()) for each in site.settings.kill_also]
     files = [(row.name, Path(row.file).expanduser()) for row in site.settings.switches if row.file]
-    found = switches.scan(folders, files, now)
+    found = switches.scan(folders, files, now, site.paths.root)
     problems.extend(found.problems)
-    for each in found.unknown:
-        what = f"{each} cannot be listed: nobody knows what it stops, so nothing is submitted."
-        problems.append(Problem("E320", what, "Mount it or make it readable, or take it out of kill.also."))
     return found.switches, found.unknown
 
 

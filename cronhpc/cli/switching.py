@@ -227,11 +227,12 @@ def _said(facts: Mapping[str, Any], door: Door, zone: str) -> str:
 def unset_one(args: argparse.Namespace, door: Door, kind: str) -> tuple[list[str], list[str]]:
     """Remove the switch wherever this directory has it: paths removed, and the team's that still stand."""
     from cronhpc.store.switches import unset_switch
+    from cronhpc.store.team_folder import is_where_it_says
 
     paths = paths_of(args, door)
     settings = settings_or_default(paths)
     folder = _folder(paths, kind)
-    removed = [str(folder / args.name)] if unset_switch(folder, args.name) else []
+    removed = [str(folder / args.name)] if unset_switch(folder, args.name, paths.root) else []
     left = []
     if kind == "kill":
         polled = [Path(row.file).expanduser() for row in settings.switches if row.file and row.name == args.name]
@@ -240,7 +241,7 @@ def unset_one(args: argparse.Namespace, door: Door, kind: str) -> tuple[list[str
             removed += [str(file) for file in polled if unset_switch(file.parent, file.name)]
         else:  # somebody else's settings must not choose which file of mine goes
             team += polled
-        left = [str(path) for path in team if os.path.lexists(path)]
+        left = [str(path) for path in team if os.path.lexists(path) and is_where_it_says(path.parent)]
     return removed, left
 
 

@@ -87,7 +87,9 @@ OF_FILES = {
     "E310": Code("a cron folder cannot be read: its entries wait", "`chmod u+rx FOLDER`"),
     "E311": Code("an entry's file was not seen just now: it is looked for again", "Nothing, unless it stays."),
     "E312": Code("a script cannot be read: it stays due", "`chmod u+r FILE`, or correct the path."),
-    "E320": Code("a folder of switches cannot be listed: nothing is submitted", "Mount it, or correct kill.also."),
+    "E320": Code(
+        "a folder of switches cannot be listed, or is not the one meant: nothing is submitted", "Correct kill.also."
+    ),
     "E330": Code("state/ cannot be written: nothing submitted is forgotten", "Make room, or mend the quota."),
     "E331": Code("the disk is full: nothing can be submitted or recorded", "Make room, or mend the quota."),
     "W332": Code("state/entries.json was cut off: results, streaks and suspensions are forgotten", "Nothing."),

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 _READ = 4096  # bytes
 _REASON = 200  # characters
+_PRIVATE = "the file is its owner's alone to read, so it is not said why"
 LAST = 253402300799  # the end of the year 9999: what a calendar can still write
 _ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x9b[0-?]*[ -/]*[@-~]|\x1b.?")
 _EXPIRES = re.compile(r"\s*expires\s*:(.*)", re.IGNORECASE)
@@ -44,28 +45,44 @@ def look(path: str) -> Found | None:
             listed = any(row.name == name for row in rows)
         return Found(path, "unknown", None, "", None) if listed else None
     since = min(max(int(status.st_mtime), 0), LAST)
-    reason, expires, _ = content(text_of(path, status), since)
+    reason, expires, _ = content(*text_of(path, status), since)
     return Found(path, owner(status.st_uid), since, reason, expires)
 
 
-def text_of(path: str, status: os.stat_result) -> str:
-    """The start of a regular file; of anything else, and of what cannot be read, nothing."""
+def text_of(path: str, status: os.stat_result, folder: int | None = None) -> tuple[str, bool]:
+    """The start of a regular file, and whether its words may be shown to all; of anything else nothing.
+
+    `folder`: the open folder that `path` is a name in. A file that only I may read, or that has a second name, may be
+    one that a teammate moved or linked there to learn what is in it.
+    """
     if not stat.S_ISREG(status.st_mode):
-        return ""
+        return "", True
     try:
-        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC, dir_fd=folder)
     except OSError:
-        return ""
+        return "", True
     try:
-        return os.read(fd, _READ).decode("utf-8", "replace") if stat.S_ISREG(os.fstat(fd).st_mode) else ""
+        status = os.fstat(fd)
+        text = os.read(fd, _READ).decode("utf-8", "replace") if stat.S_ISREG(status.st_mode) else ""
+        around = os.stat(os.path.dirname(path) or ".") if folder is None else os.fstat(folder)
+        return text, _open_to(status, around.st_gid)
     except OSError:
-        return ""
+        return "", True
     finally:
         os.close(fd)
 
 
-def content(text: str, since: int) -> tuple[str, int | None, str]:
-    """(reason, the instant it expires, what stands behind `expires:` and cannot be read)."""
+def _open_to(status: os.stat_result, team: int) -> bool:
+    """Whether all, or the group of the folder, may read the file by this one name."""
+    by_group = status.st_mode & stat.S_IRGRP and status.st_gid == team
+    return status.st_nlink == 1 and bool(status.st_mode & stat.S_IROTH or by_group)
+
+
+def content(text: str, shown: bool, since: int) -> tuple[str, int | None, str]:  # noqa: FBT001 - a pair with the text
+    """(reason, the instant it expires, what stands behind `expires:` and cannot be read).
+
+    `shown`: the words may be shown to all; else only when it expires counts.
+    """
     reason: list[str] = []
     expires: int | None = None
     odd = ""
@@ -77,8 +94,9 @@ def content(text: str, since: int) -> tuple[str, int | None, str]:
         try:
             expires = expiry(match[1], since)
         except ValueError:
-            odd = clean(match[1]) or "nothing"
-    return clean(" ".join(reason)), expires, odd
+            odd = (clean(match[1]) or "nothing") if shown else "…"
+    said = clean(" ".join(reason))
+    return said if shown or not said else _PRIVATE, expires, odd
 
 
 def expiry(text: str, since: int) -> int:

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from cronhpc.core.model import CronhpcError, Problem, Switch
 from cronhpc.inside.switch_file import LAST, clean, content, owner, text_of
 from cronhpc.store.paths import MARKER
+from cronhpc.store.team_folder import AstrayError, open_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
 _MOST_READ = 500  # files of a folder whose content is looked at; all names count
+_PATH = 300  # characters of a path that are shown
 _SKEW = 60  # seconds by which clocks of file servers differ harmlessly
 
 
@@ -43,42 +45,120 @@ def list_switches(
     return found.switches, found.unknown
 
 
-def scan(folders: Sequence[tuple[str, Path]], files: Sequence[tuple[str, Path]], now: int) -> Listing:
-    """As `list_switches`, with what is odd. Folders are listed each time: a stat on NFS may be a minute old."""
-    switches: list[Switch] = []
-    unknown: list[str] = []
-    problems: list[Problem] = []
+def scan(
+    folders: Sequence[tuple[str, Path]], files: Sequence[tuple[str, Path]], now: int, root: Path | None = None
+) -> Listing:
+    """As `list_switches`, with what is odd. Folders are listed each time: a stat on NFS may be a minute old.
+
+    `root`: the cron directory; the way to it is not asked.
+    """
+    looked = _Scan(now, root)
     for kind, folder in folders:
-        names = _names(folder)
-        if names is None:
-            unknown.append(str(folder))
-            continue
-        for count, name in enumerate(names):
-            if _is_backup(name):
-                what = f"{clean(name)}: an editor's backup, no switch."
-                problems.append(Problem("W501", what, "Remove it, or rename it.", f"{kind}/{clean(name)}"))
-                continue
-            switches.append(_look(kind, name, folder / name, problems, now, read=count < _MOST_READ))
+        looked.folder(kind, folder)
     for name, path in files:
-        seen = _exists(path)
-        if seen is None:
-            unknown.append(str(path))
-        elif seen:
-            switches.append(_look("kill", name, path, problems, now))
-    return Listing(tuple(switches), tuple(unknown), tuple(problems))
+        looked.file(name, path)
+    return Listing(tuple(looked.switches), tuple(looked.unknown), tuple(looked.problems))
 
 
-def _names(folder: Path) -> list[str] | None:
-    """The names in `folder` that are no dot files (NFS leaves some); None: unknown."""
-    for _ in range(2):  # a stale handle is opened again once
+class _Scan:
+    """One look at all places."""
+
+    def __init__(self, now: int, root: Path | None) -> None:
+        self.now, self.root = now, root
+        self.switches: list[Switch] = []
+        self.unknown: list[str] = []
+        self.problems: list[Problem] = []
+
+    def folder(self, kind: str, folder: Path) -> None:
+        """All that lies in it."""
         try:
-            return sorted(name for name in os.listdir(folder) if not name.startswith("."))
-        except FileNotFoundError:
-            return [] if _in_cron_directory(folder) else None
+            fd, names = _listed(folder, self.root)
+        except FileNotFoundError as error:
+            if not _in_cron_directory(folder):
+                self._unseen(folder, error)
+            return
         except OSError as error:
-            if error.errno != errno.ESTALE:
-                return None
-    return None
+            self._unseen(folder, error)
+            return
+        try:
+            for count, name in enumerate(names):
+                self._named(kind, folder, name, fd, read=count < _MOST_READ)
+        finally:
+            os.close(fd)
+
+    def file(self, name: str, path: Path) -> None:
+        """One that a program polls: it may be there or not."""
+        try:
+            fd = open_folder(path.parent, self.root, listing=False)
+        except OSError as error:
+            self._unseen(path, error)
+            return
+        try:
+            if _is_there(path, fd):
+                self._look("kill", name, path, fd)
+        except OSError as error:
+            self._unseen(path, error)
+        finally:
+            os.close(fd)
+
+    def _unseen(self, path: Path, error: OSError) -> None:
+        self.unknown.append(str(path))
+        why, mend = "cannot be listed", "Mount it or make it readable, or take it out of kill.also."
+        if isinstance(error, AstrayError):
+            why = f"is not looked into, since {error.strerror}"
+            mend = "If it is the team's, name its real place in kill: of cronhpc.yaml; if not, take it out there."
+        what = f"{clean(str(path), _PATH)} {why}: nobody knows what it stops, so nothing is submitted."
+        self.problems.append(Problem("E320", what, mend))
+
+    def _named(self, kind: str, folder: Path, name: str, fd: int, *, read: bool) -> None:
+        if _is_backup(name):
+            what = f"{clean(name)}: an editor's backup, no switch."
+            self.problems.append(Problem("W501", what, "Remove it, or rename it.", f"{kind}/{clean(name)}"))
+        else:
+            self._look(kind, name, folder / name, fd, read=read)
+
+    def _look(self, kind: str, name: str, path: Path, fd: int, *, read: bool = True) -> None:
+        try:
+            status = os.lstat(path.name, dir_fd=fd)
+        except OSError:  # listed, and on NFS not yet to be seen by a stat: its name is what counts
+            self.switches.append(Switch(kind, name, str(path), by="unknown", since=self.now))
+            return
+        since = min(max(int(status.st_mtime), 0), LAST)
+        where = f"{path.parent.name}/{clean(name)}"
+        if since > self.now + _SKEW:
+            what = f"dated {_iso(since)}, which is in the future."
+            self.problems.append(
+                Problem("W502", what, "Touch it, or mend the clock of the machine that made it.", where)
+            )
+        reason, expires, odd = content(*(text_of(path.name, status, fd) if read else ("", True)), since)
+        if odd:
+            what = f"expires: {odd!r} is neither a duration nor a time; it stands until it is removed."
+            self.problems.append(Problem("W503", what, "Write expires: 2h, or expires: 2026-11-27T18:00.", where))
+        self.switches.append(Switch(kind, name, str(path), owner(status.st_uid), since, reason, expires))
+
+
+def _is_there(path: Path, folder: int) -> bool:
+    """By a stat, which asks for no right to list; where it sees nothing by a listing, which is never stale."""
+    try:
+        os.lstat(path.name, dir_fd=folder)
+    except FileNotFoundError:
+        return path.name in os.listdir(path.parent)
+    return True
+
+
+def _listed(folder: Path, root: Path | None) -> tuple[int, list[str]]:
+    """`folder`, opened, and the names in it that are no dot files (NFS leaves some). Raises OSError."""
+    for last in (False, True):  # a stale handle is opened again once
+        fd = -1
+        try:
+            fd = open_folder(folder, root)
+            return fd, sorted(name for name in os.listdir(fd) if not name.startswith("."))
+        except OSError as error:
+            if fd >= 0:
+                os.close(fd)
+            if last or error.errno != errno.ESTALE:
+                raise
+    raise AssertionError  # the second time returns or raises
 
 
 def _in_cron_directory(folder: Path) -> bool:
@@ -89,39 +169,8 @@ def _in_cron_directory(folder: Path) -> bool:
     return True
 
 
-def _exists(path: Path) -> bool | None:
-    """Whether there is something of that name; None: unknown."""
-    try:
-        os.lstat(path)
-    except FileNotFoundError:
-        try:
-            return path.name in os.listdir(path.parent)
-        except OSError:
-            return None
-    except OSError:
-        return None
-    return True
-
-
 def _is_backup(name: str) -> bool:
     return len(name) > 1 and (name.endswith("~") or (name.startswith("#") and name.endswith("#")))
-
-
-def _look(kind: str, name: str, path: Path, problems: list[Problem], now: int, *, read: bool = True) -> Switch:
-    try:
-        status = os.lstat(path)
-    except OSError:  # listed, and on NFS not yet to be seen by a stat: its name is what counts
-        return Switch(kind, name, str(path), by="unknown", since=now)
-    since = min(max(int(status.st_mtime), 0), LAST)
-    where = f"{path.parent.name}/{clean(name)}"
-    if since > now + _SKEW:
-        what = f"dated {_iso(since)}, which is in the future."
-        problems.append(Problem("W502", what, "Touch it, or mend the clock of the machine that made it.", where))
-    reason, expires, odd = content(text_of(str(path), status) if read else "", since)
-    if odd:
-        what = f"expires: {odd!r} is neither a duration nor a time; it stands until it is removed."
-        problems.append(Problem("W503", what, "Write expires: 2h, or expires: 2026-11-27T18:00.", where))
-    return Switch(kind, name, str(path), owner(status.st_uid), since, reason, expires)
 
 
 def _iso(instant: int) -> str:
@@ -196,21 +245,28 @@ def _gid(group: str) -> int | None:
         return None
 
 
-def unset_switch(folder: Path, name: str) -> bool:
-    """Remove the switch `name` from `folder`; False: there was none. Raises SwitchError with the mend."""
+def unset_switch(folder: Path, name: str, root: Path | None = None) -> bool:
+    """Remove the switch `name` from `folder`; False: there was none. `root` as for `scan`. Raises SwitchError."""
     check_name(name)
-    path = folder / name
     try:
-        try:
-            os.unlink(path)
-        except (IsADirectoryError, PermissionError):
-            if not stat.S_ISDIR(os.lstat(path).st_mode):
-                raise
-            os.rmdir(path)
+        fd = open_folder(folder, root, listing=False)
     except FileNotFoundError:
         return False
     except OSError as error:
         raise _refused(folder, name, error, "removed") from None
+    try:
+        try:
+            os.unlink(name, dir_fd=fd)
+        except (IsADirectoryError, PermissionError):
+            if not stat.S_ISDIR(os.lstat(name, dir_fd=fd).st_mode):
+                raise
+            os.rmdir(name, dir_fd=fd)
+    except FileNotFoundError:
+        return False
+    except OSError as error:
+        raise _refused(folder, name, error, "removed") from None
+    finally:
+        os.close(fd)
     return True
 
 
@@ -226,6 +282,8 @@ def _refused(folder: Path, name: str, error: OSError, done: str) -> SwitchError:
             return SwitchError(f"{what} Ask the owner of {where} to let you in.")
         mend = f"Ask {owner(status.st_uid)} for: chgrp GROUP {where} && chmod 2775 {where}"
         return SwitchError(f"{what} {mend}")
+    if isinstance(error, AstrayError):
+        return SwitchError(f"{what} If that is the team's folder, name its real place in kill: of cronhpc.yaml.")
     if error.errno == errno.ENOTEMPTY:
         return SwitchError(
             f"{what} It is a folder with files in it. Remove it with: rm -r {shlex.quote(str(folder / name))}"

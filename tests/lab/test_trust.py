@@ -252,3 +252,32 @@ def test_a_device_in_the_place_of_a_switch_is_not_read(world: World) -> None:
     os.mknod(world.root / "kill" / "mine", 0o666 | 0o020000, os.makedev(1, 5))  # zero: it never ends
     assert "kill/mine" in world.tick()
     assert world.harm() == []
+
+
+LEADS = {
+    "his link to her folder": "ln -s $hers $team/kill",
+    "his link to a link of hers": "ln -s $hers/way $team/kill",
+    "a folder of hers, moved into its place": "mv $team/hers $team/kill",
+}
+
+
+@pytest.mark.parametrize("bob", LEADS.values(), ids=LEADS)
+def test_a_teams_folder_of_switches_that_he_leads_into_hers_shows_and_removes_nothing(world: World, bob: str) -> None:
+    team = world.top / "team"
+    (world.root / "cronhpc.yaml").write_text(
+        f"kill: {{also: [{team}/kill], switches: {{x: {{jobs: {{name: x}}, file: {team}/kill/secret}}}}}}\n",
+        encoding="utf-8",
+    )
+    made = (
+        "umask 077; mkdir $team/hers; ln -s $hers $hers/way; for d in $hers $team/hers; do echo HUSH >$d/secret; done"
+    )
+    world.does("alice", f"{made}; chmod 644 $hers/secret; chmod 700 $hers")
+    world.does("bob", bob)
+    said = world.tick() + world.cronhpc("status") + world.cronhpc("unkill", "x") + world.cronhpc("unkill", "secret")
+    status = (world.root / "status.json").read_text(encoding="utf-8")
+    assert "E320" in said, said
+    assert "HUSH" not in said + status
+    assert "rm " not in said
+    secrets = [*world.hers.glob("secret"), *team.glob("*/secret")]
+    assert len({path.stat().st_ino for path in secrets}) == 2
+    assert world.harm() == []
