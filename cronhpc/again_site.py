@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cronhpc.core.model import Settings
-from cronhpc.store.files import replace_file
+from cronhpc.store.files import read_bytes, replace_file
 from cronhpc.store.paths import DirectoryError, Paths, existing, own_folder
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ def open_train_site(dir_option: str | None, backend: str | None, environ: Mappin
 
     paths = _paths(dir_option, environ)
     must_be_safe(paths)
-    settings = read_settings(paths.settings) if os.path.lexists(paths.settings) else Settings()
+    plain = not os.path.lexists(paths.settings) or read_bytes(paths.settings) == _SETTINGS  # then YAML is not loaded
+    settings = Settings() if plain else read_settings(paths.settings)
     environment = scrub(environ, settings.environment)
     if not backend and not settings.backend and "SLURM_CLUSTER_NAME" in environ:
         backend = "slurm"  # not another one because a module has taken sbatch from PATH

@@ -62,6 +62,7 @@ FAST, SLOW, GOOD = (Result.FAILED, 5), (Result.FAILED, 500), (Result.OK, 5)
         pytest.param({}, {"ran": ran(FAST, FAST, GOOD, FAST)}, "", id="a good one between starts the count anew"),
         pytest.param({}, {"ran": ran(FAST, FAST, SLOW, FAST)}, "", id="so does one that failed after a while"),
         pytest.param({}, {"ran": ran(FAST, (Result.CANCELLED, 5), FAST, FAST)}, "", id="so does a cancelled one"),
+        pytest.param({}, {"ran": ran(*[(Result.TIMEOUT, 60)] * 3)}, "", id="nor are time limits, however short"),
         pytest.param({}, {"ran": ran(FAST, (Result.FAILED, None), FAST)}, "", id="how long it took must be known"),
         pytest.param(
             {}, {"ran": ran(*[(Result.NODE_FAIL, 5)] * 3)}, "the last 3 pieces failed within 2m each", id="nodes"

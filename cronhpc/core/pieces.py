@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from cronhpc.core.count import count
-from cronhpc.core.model import FAILURES
+from cronhpc.core.model import FAILURES, Result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cronhpc.core.model import Ending, Result
+    from cronhpc.core.model import Ending
 
 AFTER = "each as soon as the one before has ended"
 
@@ -116,11 +116,11 @@ def last(rules: Rules, *, next_at: int, runs: int) -> str:
 
 
 def _fast_failures(rules: Rules, ran: Sequence[Ran]) -> int:
-    """How many of the newest pieces, in a row, failed soon after their start."""
+    """How many of the newest pieces, in a row, failed soon after their start; a time limit is a piece's usual end."""
     count = 0
     for piece in reversed(ran):
         quick = piece.started is not None and piece.ended is not None and piece.ended - piece.started <= rules.fast
-        if piece.result not in FAILURES or not quick:
+        if piece.result not in FAILURES - {Result.TIMEOUT} or not quick:
             return count
         count += 1
     return count

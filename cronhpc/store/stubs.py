@@ -18,8 +18,10 @@ if TYPE_CHECKING:
     from cronhpc.core.model import Key
 
 _READ_FIRST_LINE = """\
-if ! IFS= read -r first <"$script"; then
-  printf 'cronhpc: %s cannot be read: nothing is done\\n' "$script" >&2
+first=
+{ IFS= read -r first <"$script"; } 2>/dev/null
+if [ -z "$first" ]; then
+  printf 'cronhpc: %s cannot be read on %s: nothing is done%s\\n' "$script" "$HOSTNAME" "$so" >&2
   exit 127
 fi
 read -r -a interpreter <<<"${first#\\#!}"
@@ -27,14 +29,14 @@ read -r -a interpreter <<<"${first#\\#!}"
 
 PIECE = f"""#!/bin/bash
 # made by cronhpc: a piece of a work that keeps itself going; it runs the script named first, as it is now
-script=$1
+script=$1 so=', and no next piece is queued. When it is there again: sbatch it'
 shift
 {_READ_FIRST_LINE}exec "${{interpreter[@]}}" "$script" "$@"
 """
 
 RECORDED = f"""#!/bin/bash
 # made by cronhpc (record: true): runs the script named first, and writes down how it ended in the file named second
-script=$1 end=$2
+script=$1 end=$2 so=
 shift 2
 {_READ_FIRST_LINE}printf -v begun '%(%s)T' -1
 "${{interpreter[@]}}" "$script" "$@" &

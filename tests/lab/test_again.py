@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from cronhpc.setup import init
-from tests.lab.conftest import Lab
+from tests.lab.conftest import Lab, MakeLab
 from tests.lab.helpers_cron import Cron
 from tests.lab.helpers_days import DAY, HOUR, Evidence, days, evidence_of, instant, simulated, simulation
 from tests.lab.helpers_points import PROCESS, STATE, WAIT, Point, points_of_a_tick, strike
@@ -255,6 +255,92 @@ def test_a_kill_switch_ends_it(lab: Lab, new_train: Callable[[str], Train]) -> N
     lab.wait_for(lambda: not mine.jobs())
     assert len(mine.pieces()) == 1
     assert f"train killed ends: kill switch killed (by {getpass.getuser()}: loss spikes)" in mine.log
+
+
+def test_what_the_first_command_line_asked_for_is_kept(lab: Lab, new_train: Callable[[str], Train]) -> None:
+    """As `sbatch --gres=gpu:2 train.slurm`: without GPUs the second piece would crash, or crawl."""
+    mine = new_train("asked")
+    fields = "-e 'TresPerNode=.*' -e 'TimeLimit=[^ ]*' -e 'ExcNodeList=[^ ]*'"
+    show = f"scontrol show job $SLURM_JOB_ID | grep -o {fields} >>said"
+    mine.write("--after --max-runs 3", show)
+    asked = ["--partition=gpu", "--gres=gpu:2", "--exclude=cpu2", "--time=9", f"--output={mine.place}/own-%j.log"]
+    first = lab.submit(*asked, str(mine.script))
+    lab.wait_for(lambda: len(mine.pieces()) == 3)
+    lab.wait_for(lambda: not mine.jobs())
+    said = (mine.place / "said").read_text().split()
+    assert said == ["TimeLimit=00:09:00", "ExcNodeList=cpu2", "TresPerNode=gres:gpu:2"] * 3
+    assert sorted(path.name for path in mine.place.glob("own-*")) == sorted(f"own-{job}.log" for job in mine.pieces())
+    assert (
+        "kept of the command line: --partition=gpu --time=00:09:00 --gres=gpu:2"
+        in (mine.place / f"own-{first}.log").read_text()
+    )
+
+
+def test_whoever_cancels_the_piece_that_waits_ends_the_train_after_this_one(
+    lab: Lab, new_train: Callable[[str], Train]
+) -> None:
+    mine = new_train("stopped")
+    mine.write("--after", "while [ ! -e go ]; do sleep 0.2; done")
+    lab.submit(str(mine.script))
+    lab.wait_for(lambda: mine.pieces() and mine.jobs("PENDING"))
+    lab.run(["scancel", *mine.jobs("PENDING")])
+    (mine.place / "go").touch()
+    lab.wait_for(lambda: not mine.jobs())
+    assert len(mine.pieces()) == 1
+    assert f"No piece of it is in the queue. Start it again: sbatch {mine.script}" in mine.status()
+
+
+def test_a_script_that_is_gone_is_named_by_the_piece_that_would_run_it(
+    lab: Lab, new_train: Callable[[str], Train]
+) -> None:
+    mine = new_train("gone")
+    mine.write("--after", "while [ ! -e go ]; do sleep 0.2; done")
+    lab.submit(str(mine.script))
+    lab.wait_for(lambda: mine.pieces() and mine.jobs("PENDING"))
+    mine.script.unlink()
+    (mine.place / "go").touch()
+    lab.wait_for(lambda: not mine.jobs())
+    assert "gone.slurm cannot be read on" in mine.log
+    assert "No such file" not in mine.log
+
+
+def test_a_controller_that_hangs_for_a_moment_ends_no_train(
+    make_lab: MakeLab, cluster_user_dir: Callable[..., Path]
+) -> None:
+    lab, place = make_lab(), cluster_user_dir()
+    init(place / "cron", {})
+    mine = Train(lab, place, "patient")
+    mine.write("--after --max-runs 2", "true")
+    text = mine.script.read_text()
+    mine.script.write_text(text.replace(sys.executable, f"touch {place}/up; sleep 2; {sys.executable}", 1))
+    lab.submit(str(mine.script))
+    lab.wait_for((place / "up").exists)
+    lab.freeze()
+    lab.wait_for(lambda: "asked once more in 5 s" in mine.log, timeout=60)
+    lab.thaw()
+    lab.wait_for(lambda: len(mine.pieces()) == 2, timeout=90)
+
+
+def test_without_a_cron_directory_the_train_is_seen_and_ended_by_its_name(
+    lab: Lab, cluster_user_dir: Callable[..., Path]
+) -> None:
+    place = cluster_user_dir()
+    environ = {"HOME": str(place), "XDG_STATE_HOME": f"{place}/state"}
+
+    def cronhpc(*words: str) -> str:
+        argv = ["env", "-u", "WORK", *(f"{name}={value}" for name, value in environ.items())]
+        done = lab.run([*argv, sys.executable, "-m", "cronhpc", *words], check=False)
+        return done.stdout + done.stderr
+
+    script = place / "own.slurm"
+    script.write_text(script_text("own", "--after --name mine", "sleep 300", place=place))
+    first = lab.submit(f"--export=ALL,{','.join(f'{n}={v}' for n, v in environ.items())}", str(script))
+    lab.wait_for(lambda: len([row for row in lab.squeue() if row["name"] == "own"]) == 2)
+    lab.wait_for(lambda: "next piece of mine: job" in (place / "own.log").read_text())
+    assert f"Job {first} (asked for by hand) is running" in cronhpc("status", "mine")
+    assert f"stops mine at once: cancelled {first}, " in cronhpc("kill", "mine")
+    lab.wait_for(lambda: not any(row["name"] == "own" for row in lab.squeue()), timeout=30)
+    assert "next piece of mine: job" in cronhpc("logs", "mine")
 
 
 @pytest.mark.parametrize("way", ["wrap", "stdin"])
