@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from cronhpc.batch.limits import Cluster
     from cronhpc.batch.port import Batch
+    from cronhpc.core.model import Problem
 
 _QUESTION = 8.0  # seconds for one question: three unanswered ones end within half a minute
 _LOCAL = 4.0  # for a program of this machine
@@ -48,16 +49,29 @@ class Asked:
 def examine(asked: Asked, clock: Callable[[], int]) -> list[Finding]:
     """All findings, the worst first. Raises CronhpcError where --submit needs a cron directory, and there is none."""
     found: list[Finding] = []
-    settings = _settings(asked, found)
+    refused = _refused(asked)
+    settings = Settings() if refused else _settings(asked, found)  # another's are not for us to act by
     here = _here(asked, settings)
     told = list(_batch(asked, settings, here, clock))
-    found += _directory(asked, settings, seen=any(each.topic == "files" and each.level == "fine" for each in told))
+    seen = any(each.topic == "files" and each.level == "fine" for each in told)
+    found += _directory(asked, settings, refused, seen=seen)
     pings = bool(settings.alerts_ping) or any(name == "ping" for name, _, _ in settings.defaults)
     found += diagnosis.of_machine(here, needs_network=pings and not asked.url)
     if asked.url:
         found.append(_url(asked.url))
     found += told
     return sorted(found, key=lambda each: findings.LEVELS.index(each.level))
+
+
+def _refused(asked: Asked) -> Problem | None:
+    """Why the directory is not to be opened. Raises SettingsError where something is to be done in it."""
+    paths = Paths(asked.root)
+    refused = rooms.refusal(paths, os.getuid()) if os.path.lexists(paths.settings) else None
+    if refused is None or refused.code == "E600":  # which is said of the settings
+        return None
+    if asked.submit:
+        raise SettingsError((refused,))
+    return refused
 
 
 def _settings(asked: Asked, found: list[Finding]) -> Settings:
@@ -80,19 +94,19 @@ def _settings(asked: Asked, found: list[Finding]) -> Settings:
         return error.rest or Settings()
 
 
-def _directory(asked: Asked, settings: Settings, *, seen: bool) -> Iterator[Finding]:
+def _directory(asked: Asked, settings: Settings, refused: Problem | None, *, seen: bool) -> Iterator[Finding]:
     paths, me = Paths(asked.root), os.getuid()
     try:
         yield from diagnosis.of_disk(disk.look(asked.root, asked.environ), seen=seen)
     except OSError as error:
         yield Finding("error", "disk", f"{asked.root} cannot be looked at: {error.strerror}.", "Is it mounted?")
         return
-    if os.path.lexists(paths.settings):
-        refused = rooms.refusal(paths, me)
-        if refused is not None and refused.code == "E600":
-            return  # said of the settings already
-        refused = refused or rooms.link_refusal(paths, settings, me)
-        yield from diagnosis.of_trust(refused, rooms.way_refusal(paths, settings, me))
+    if not os.path.lexists(paths.settings) or (refused is None and rooms.refusal(paths, me) is not None):
+        return  # said of the settings already
+    if refused is None:
+        yield from diagnosis.of_rooms(disk.closed((paths.root, paths.state, paths.scheduler, paths.log)))
+    refused = refused or rooms.link_refusal(paths, settings, me)
+    yield from diagnosis.of_trust(refused, rooms.way_refusal(paths, settings, me))
 
 
 def _here(asked: Asked, settings: Settings) -> Here:

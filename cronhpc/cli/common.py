@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
+from cronhpc import __version__
 from cronhpc.cli.commands import UsageError
 from cronhpc.core.model import CronhpcError, SettingsError, StateError
 
@@ -76,23 +77,19 @@ def is_mine(paths: Paths) -> bool:
 
 
 def written_status(paths: Paths) -> Mapping[str, Any] | None:
-    """What the last tick wrote to status.json; None where there is none yet. Raises StateError, OSError."""
+    """What the last tick wrote to status.json; None where there is none yet. Raises StateError, OSError.
+
+    Another user's may hold anything: nothing of it reaches this terminal as a code, or breaks what reads it.
+    """
     from cronhpc.store.files import read_json
     from cronhpc.views.status import VERSION
+    from cronhpc.views.written import cleaned, flaw
 
     known = read_json(paths.status, VERSION)
-    if known is not None and not _is_whole(known):  # a colleague's may hold anything
-        raise StateError(f"{paths.status} is not what a tick of cronhpc writes. Its owner can mend it: cronhpc tick")
-    return known
-
-
-_PARTS = {"batch": {"answers"}, "chain": {"wanted", "stopped", "interval", "last_tick", "running", "next", "spare"}}
-
-
-def _is_whole(known: Mapping[str, Any]) -> bool:
-    parts = all(isinstance(known.get(part), dict) and known[part].keys() >= keys for part, keys in _PARTS.items())
-    rows = [known.get(name) for name in ("entries", "trouble", "switches", "attention")]
-    return parts and all(isinstance(each, list) and all(isinstance(row, dict) for row in each) for each in rows)
+    if known is not None and (where := flaw(known)):
+        what = f"{paths.status} is not what a tick of cronhpc {__version__} writes (see its {where})."
+        raise StateError(f"{what} Its owner can mend it: cronhpc tick")
+    return known if known is None or is_mine(paths) else cleaned(known)
 
 
 def of_dir(args: argparse.Namespace, said: str) -> str:

@@ -36,7 +36,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, door: Door) -> int:
     """Exit code 1 if there is anything to mend."""
     from cronhpc.doctor import examine, put, wanted
-    from cronhpc.store.paths import existing
+    from cronhpc.read import must_be_safe
+    from cronhpc.store.paths import Paths, existing
     from cronhpc.store.paths import wanted as place
     from cronhpc.views import doctor
 
@@ -47,6 +48,7 @@ def run(args: argparse.Namespace, door: Door) -> int:
     found = [*_alerts(args, door), *found] if args.alerts else found
     values = wanted(found)
     if args.write and values:
+        must_be_safe(Paths(root))
         put(root, values)
     written = args.write and bool(values)
     if args.json:

@@ -10,7 +10,7 @@ from cronhpc.core.count import are
 from cronhpc.core.findings import Finding
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from cronhpc.core.model import Problem
     from cronhpc.store.disk import Disk
@@ -96,12 +96,20 @@ def of_disk(disk: Disk, *, seen: bool = False) -> Iterator[Finding]:
 
 def _room(disk: Disk) -> Iterator[Finding]:
     if disk.bytes_free < _GIB or disk.bytes_free < _SCARCE * disk.bytes_total:
-        what = f"{disk.bytes_free / _GIB:.1f} of {disk.bytes_total / _GIB:.0f} GB are free there."
+        unit, name = (_GIB, "GB") if disk.bytes_total >= _GIB else (_GIB // 1024, "MB")
+        what = f"{disk.bytes_free / unit:.1f} of {disk.bytes_total / unit:.0f} {name} are free there."
         yield Finding("warning", "room", what, "Make room: cronhpc clean; and see your quota.")
     else:
         yield Finding("fine", "room", f"{disk.bytes_free / _GIB:.0f} GB are free there (your quota may say less).")
     if disk.inodes_total and disk.inodes_free < max(_INODES, _SCARCE * disk.inodes_total):
         yield Finding("warning", "room", f"{are(disk.inodes_free, 'inode')} left there.", "Remove small files.")
+
+
+def of_rooms(closed: Iterable[str]) -> Iterator[Finding]:
+    """Folders of the cron directory in which a tick could write nothing."""
+    for place in closed:
+        mend = "A tick writes there: chmod u+rwx it, or see whether what it lies on is mounted read-only."
+        yield Finding("error", "disk", f"you cannot write in {place}.", mend)
 
 
 def of_trust(refused: Problem | None, way: Problem | None) -> Iterator[Finding]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 _SHARED = frozenset(
@@ -21,6 +21,7 @@ _LOCAL = frozenset(
     {"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "overlay", "f2fs", "squashfs", "fuse.fuse-overlayfs"}
 )
 _PURGED = re.compile(r"(?:^|[._-])(?:[a-z]?scratch\d*|tmp|temp|nobackup|short|purge)(?:$|[._-])", re.IGNORECASE)
+_ALL = os.R_OK | os.W_OK | os.X_OK
 _PURGED_VARIABLES = ("SCRATCH", "TMPDIR", "JOBSCRATCH", "LOCALSCRATCH", "CSCRATCH", "PSCRATCH", "VSC_SCRATCH")
 
 
@@ -59,6 +60,11 @@ def look(path: Path, environ: Mapping[str, str], mounts: str | None = None) -> D
         room.f_files,
         purged(str(path), str(real), environ),
     )
+
+
+def closed(folders: Iterable[Path]) -> tuple[str, ...]:
+    """Those of `folders` that are there, and in which this user can make nothing."""
+    return tuple(str(each) for each in folders if each.is_dir() and not os.access(each, _ALL, effective_ids=True))
 
 
 def _mountinfo() -> str:

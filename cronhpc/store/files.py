@@ -8,12 +8,15 @@ from __future__ import annotations
 import errno
 import json
 import os
+import stat
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import StateError
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+_MOST = 64 * 1024**2  # bytes: no file that cronhpc reads whole comes near it
 
 
 def sync_folder(folder: Path) -> None:
@@ -134,16 +137,34 @@ def sweep(folder: Path, older_than: float) -> None:
 
 
 def read_bytes(path: Path) -> bytes | None:
-    """The content; None where there is no such file. A stale handle is opened again once. Raises OSError."""
+    """The content; None where there is no such file. A stale handle is opened again once. Raises OSError.
+
+    In a colleague's directory anything may have the name: no pipe is waited for, and no device read until memory ends.
+    """
     for last in (False, True):
         try:
-            return path.read_bytes()
+            return _content(path)
         except FileNotFoundError:
             return None
         except OSError as error:
             if last or error.errno != errno.ESTALE:
                 raise
     return None
+
+
+def _content(path: Path) -> bytes:
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode):
+            number = errno.EISDIR if stat.S_ISDIR(status.st_mode) else errno.EINVAL
+            raise OSError(number, "Is a directory" if number == errno.EISDIR else "Is no regular file", str(path))
+        if status.st_size > _MOST:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
+        with os.fdopen(fd, "rb", closefd=False) as stream:
+            return stream.read(_MOST)
+    finally:
+        os.close(fd)
 
 
 def read_json(path: Path, version: int) -> dict[str, Any] | None:
@@ -153,7 +174,7 @@ def read_json(path: Path, version: int) -> dict[str, Any] | None:
         return None
     try:
         value = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):  # the latter where somebody wrote a million brackets
         return None
     if not isinstance(value, dict):
         return None

@@ -48,6 +48,8 @@ def _sealed(strict: Trust, paths: Paths, me: int) -> Problem | None:
         refused = strict.sealed(path) if os.path.lexists(path) else None
         if refused is not None:
             mend = refused.mend.partition(" (or allow it")[0]
+            if path == paths.settings and refused.code == "E403" and os.stat(paths.root).st_uid not in {0, me}:
+                mend = "It is another user's cron directory: cronhpc status shows it; for one of your own: cronhpc init"
             if path == paths.settings:
                 return Problem(refused.code, refused.what, mend, "cronhpc.yaml")
             what = f"{refused.what} What lies in it is run as you, so nothing was done."

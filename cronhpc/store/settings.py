@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import shlex
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +34,7 @@ def no_file(path: Path) -> Problem:
 
 
 def _unread(path: Path, error: OSError) -> Problem:
-    if isinstance(error, IsADirectoryError):
+    if error.errno in {errno.EISDIR, errno.EINVAL}:
         return no_file(path)
     what = f"cannot be read: {error.strerror}."
     mend = "Mount it, or mend what it leads to."
