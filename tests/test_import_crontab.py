@@ -139,6 +139,20 @@ SITUATIONS: dict[str, tuple[str, str]] = {
     "a byte order mark": ("\ufeff@daily x", f"{SH}#CRON @daily\nx\n"),
     "bytes that are no UTF-8": ("# \udce9\n@daily x \udce9", f"{SH}# \udce9\n#CRON @daily\nx \udce9\n"),
     "a line that wants no log entry": ("-0 4 * * * x", f"{SH}#CRON 0 4 * * *\nx\n"),
+    "CRON_TZ set back": (
+        "CRON_TZ=Asia/Tokyo\nCRON_TZ=\n@daily x",
+        f"{SH}#CRON @daily\nexport CRON_TZ=''\nx\n",
+    ),
+    "CRON_TZ by its file": (
+        "CRON_TZ=:/usr/share/zoneinfo/Asia/Tokyo\n@daily x",
+        f"{SH}#CRON @daily --timezone=Asia/Tokyo\nexport CRON_TZ=:/usr/share/zoneinfo/Asia/Tokyo\nx\n",
+    ),
+    "a command in the background": ("@daily cd /x && nohup ./y &", f"{SH}#CRON @daily\ncd /x && nohup ./y & wait $!\n"),
+    "two commands in the background": ("@daily x & y & # both", f"{SH}#CRON @daily\nx & y & wait # both\n"),
+    "an & that is none": (
+        "@daily x 2>&1 >&2 && y &>z || w |& v '&' \\& \"a & b\" $((3 & 1)) # & c",
+        f"{SH}#CRON @daily\nx 2>&1 >&2 && y &>z || w |& v '&' \\& \"a & b\" $((3 & 1)) # & c\n",
+    ),
     "a user's name as an option's value": ("@daily root -l", f"{SH}#CRON @daily\nroot -l\n"),
 }
 
@@ -222,6 +236,20 @@ REMARKS: dict[str, tuple[str, int, str, bool, int]] = {
     "a comment at the end": ("@daily x\n# y\n", 2, "no script holds them", False, 1),
     "a comment over what is not imported": ("# y\n@reboot x\n", 1, "no script holds them", False, 0),
     "a dash in front": ("-@daily x\n", 1, "left out", False, 1),
+    "@every, and what it is here": ("@every 5m x\n", 1, "#CRON @every 5m", True, 0),
+    "a number for a command": ("0 4 * * 1 1 x\n", 1, "six fields", True, 0),
+    "a sixth field with a step": ("0 0 4 * * 1-5/2 x\n", 1, "six fields", True, 0),
+    "a line of anacrontab": ("1 5 cron.daily nice run-parts /x\n", 1, "anacrontab", True, 0),
+    "a line of anacrontab whose delay is no hour": ("7 45 weekly run-parts /x\n", 1, "anacrontab", True, 0),
+    "a line of anacrontab by name": ("@monthly 45 cron.monthly run-parts /x\n", 1, "a number for a command", True, 0),
+    "a random range that runs backwards": ("5~1 * * * * x\n", 1, '"5~1": a random value lies within 0-59', True, 0),
+    "a backslash at the end": ("@daily x \\\n\n", 1, "ends with a backslash", True, 1),
+    "old Mac line ends": ("@daily x\r@hourly y\n", 1, "carriage return", True, 1),
+    "a command in the background": ("@daily x &\n", 1, "the script waits", False, 1),
+    "something in the background before the end": ("@daily x & y\n", 1, "ends with the job", True, 1),
+    "something in the background of a subshell": ("@daily (x &)\n", 1, "ends with the job", True, 1),
+    "a background job of another shell": ("SHELL=/bin/tcsh\n@daily x &\n", 2, "ends with the job", True, 1),
+    "a zone by its file": ("CRON_TZ=/etc/localtime\n@daily x\n", 2, "no name", True, 0),
 }  # fmt: skip
 
 
@@ -277,6 +305,25 @@ def test_other_users_lines_are_reported(line: str, words: str) -> None:
     (remark,) = table.remarks
     assert words in str(remark)
     assert remark.look
+
+
+def test_a_table_whose_every_line_names_a_user_is_no_users_own() -> None:
+    table = table_of("0 4 * * * root /x/a\n0 5 * * * bob /x/b\nA=1\n@daily nginx cd /y && z\n")
+    assert table.jobs == ()
+    assert [each.line for each in table.remarks if "--system" in each.mend] == [1, 2, 4]
+
+
+def test_a_program_that_is_called_like_a_user_is_a_program_in_ones_own_table() -> None:
+    table = table_of("0 4 * * * mysql db </x/a\n0 5 * * * /x/b.sh\n")
+    assert [job.command for job in table.jobs] == ["mysql db </x/a", "/x/b.sh"]
+    assert table.remarks == ()
+
+
+def test_how_a_command_in_the_background_ended_is_how_the_job_ends(tmp_path: Path) -> None:
+    (row,) = imported("@daily (exit 3) &\n")
+    with pytest.raises(subprocess.CalledProcessError) as ended:
+        run(row, tmp_path)
+    assert ended.value.returncode == 3
 
 
 # --- clocks ----------------------------------------------------------------------------------------------------------
@@ -378,6 +425,7 @@ RUN = {
     "HOME is where it runs": ("HOME=/usr\n@daily pwd; echo ~", "/usr\n/usr\n"),
     "the command's own quotes": ("@daily echo \"it's\" 'a  b'", "it's a  b\n"),
     "a command that is a comment": ("@daily # nothing", ""),
+    "a command in the background comes to its end": ("@daily (sleep 0.2; echo done) &", "done\n"),
 }
 
 

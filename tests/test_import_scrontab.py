@@ -159,6 +159,7 @@ REMARKS: dict[str, tuple[str, int, str, bool, int]] = {
     "options with no entry": ("@daily x\n#SCRON -t 5\n", 2, "no entry below", True, 1),
     "options of what is not imported": ("#SCRON -t 5\n@reboot x\n@daily y\n", 1, "options of line 2", False, 1),
     "disabled options over an entry that is not": ("#DISABLED: #SCRON -t 5\n@daily x\n", 1, "left out", True, 1),
+    "six fields": ("#SCRON -t 5\n0 0 4 * * * x\n", 2, "six fields", True, 0),
     "@reboot": ("@reboot x\n", 1, "no meaning on a cluster", True, 0),
     "an unknown macro": ("@fika x\n", 1, "is no schedule", True, 0),
     "a start with a step": ("5/15 * * * * x\n", 1, "Write 5-59/15 or */15", True, 0),
@@ -193,6 +194,13 @@ def test_what_is_said_of_a_line(text: str, line: int, words: str, look: bool, en
     said = [each for each in table.remarks if words in str(each)]
     assert [(each.line, each.look) for each in said] == [(line, look)], table.remarks
     assert len(table.jobs) == entries
+
+
+@pytest.mark.parametrize("text", ["0 4 * * MON x\n", "0 4 * JAN * x\n", "@DAILY x\n"])
+def test_a_name_in_capitals_is_no_other_schedule(text: str) -> None:
+    table = table_of(text)
+    assert len(table.jobs) == 1
+    assert table.remarks == ()
 
 
 def test_an_ordinary_table_needs_nobody() -> None:

@@ -33,6 +33,7 @@ crontab -l | cronhpc import crontab -
 scrontab -l > table && cronhpc import scrontab table --dry-run
 """
 _MOST = 4 * 1024 * 1024  # bytes; more is no table
+_FEW = 20  # more files than that nobody wants to read in one line
 _EDITORS = {"crontab": "crontab -e", "scrontab": "scrontab -e"}
 
 
@@ -291,4 +292,9 @@ def _next(args: argparse.Namespace, target: _Target, new: list[Imported]) -> Ite
     yield "look at them: cronhpc check; when they run: cronhpc next"
     root = target.paths.root
     files = [root / row.path for row in new] + [root / "pause" / row.name for row in paused]
-    yield f"undo: rm {' '.join(word(str(path)) for path in files)}"
+    if len(files) > _FEW:
+        yield f"undo: remove what stands above from {word(str(root / 'cron.d'))}" + (
+            ", and from pause/" if paused else ""
+        )
+    else:
+        yield f"undo: rm {' '.join(word(str(path)) for path in files)}"

@@ -16,6 +16,9 @@ _LAST_HASHED_DAY = 28
 def as_cron(text: str) -> str:
     """Five fields, or a name, that start when cron would start `text`. Raises ScheduleError with the mend."""
     if text.startswith("@"):
+        if text == "@every":
+            mend = "For a script in cron.d/ it has a meaning: #CRON @every 5m."
+            raise ScheduleError(text, 0, "cron has no @every.", mend)
         if text not in _CRONS:
             raise ScheduleError(text, 0, *unknown_alias(text))
         return text
@@ -32,6 +35,9 @@ def _hashed(unit: Unit, word: str) -> str:
 
     def one(match: re.Match[str]) -> str:
         low, high = match.groups()
+        if not unit.low <= int(low or unit.low) <= int(high or unit.top) <= unit.top:
+            what = f'{unit.name} "{match[0]}": a random value lies within {unit.low}-{unit.top}, forwards.'
+            raise ScheduleError(match[0], 0, what, f"Write {unit.low}~{unit.top}, or ~ alone.")
         top = _LAST_HASHED_DAY if unit is UNITS[2] else unit.top
         return f"H({low or unit.low}-{min(int(high), top) if high else top})" if low or high else "H"
 

@@ -6,8 +6,10 @@ import re
 from typing import TYPE_CHECKING
 
 from cronhpc.convert import cron_fields
+from cronhpc.convert.background import waited_for
 from cronhpc.convert.percent import split_percent
-from cronhpc.convert.table import Builder, Job, Kind, Surroundings, Table, says_none, source_lines
+from cronhpc.convert.script import is_sh
+from cronhpc.convert.table import Builder, Job, Kind, Surroundings, Table, no_command, says_none, source_lines
 from cronhpc.convert.variables import cron_variable, is_shell_name
 from cronhpc.convert.zone import zone_of
 from cronhpc.core.grammar import ScheduleError
@@ -17,7 +19,9 @@ if TYPE_CHECKING:
 
 _ENTRY = re.compile(r"(?P<quiet>-?)(?P<when>@\S+|(?:[^\s@]\S*[ \t]+){4}\S+)(?:[ \t]+(?P<rest>.*))?")
 _USER = re.compile(r"(?P<user>\S+)(?:[ \t]+(?P<command>.*))?")
-_WHOSE = frozenset({"root", "nobody", "daemon", "www-data", "apache", "nginx", "postgres", "mysql", "munge", "slurm"})
+_WHOSE = frozenset({"root", "nobody", "daemon", "www-data", "apache"})
+_WHOSE_TOO = _WHOSE | {"nginx", "postgres", "mysql", "munge", "slurm"}  # programs as well
+_ANACRON = re.compile(r"\d+\s+\d+\s+[A-Za-z]\S*\s+\S")
 _SET_BY_CRON = frozenset({"LOGNAME", "USER"})
 _ONLY_MAIL = frozenset({"MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING"})
 
@@ -27,7 +31,7 @@ def read(data: bytes, around: Surroundings) -> Table:
     lines, windows = source_lines(data)
     if says_none(lines):
         return Table("crontab", (), (), (), absent=True)
-    reader = _Reader(around)
+    reader = _Reader(around, users=not around.system and _names_users(lines, around.user))
     for number, line in enumerate(lines, 1):
         reader.line(number, line)
     if windows:
@@ -37,11 +41,24 @@ def read(data: bytes, around: Surroundings) -> Table:
     return reader.builder.table(lines)
 
 
-class _Reader:
-    """The lines in order: a variable holds for the entries below it."""
+def _names_users(lines: list[str], me: str) -> bool:
+    """Whether every entry begins its command with what may be a user's name, and one of them surely is one."""
+    entries = [match for line in lines if (match := _ENTRY.fullmatch(line.lstrip(" \t"))) and "=" not in match["when"]]
+    words = [_first(match["rest"] or "") for match in entries]
+    named = all(re.fullmatch(r"[a-z_][a-z0-9_-]*", word) and behind[:1] not in {"", "-"} for word, behind in words)
+    return named and any(word in _WHOSE_TOO or word == me for word, _ in words)
 
-    def __init__(self, around: Surroundings) -> None:
-        self.around = around
+
+def _first(command: str) -> tuple[str, str]:
+    word, behind = (*command.split(None, 1), "", "")[:2]
+    return word, behind
+
+
+class _Reader:
+    """The lines in order: a variable holds for the entries below it. `users`: it looks like a system crontab."""
+
+    def __init__(self, around: Surroundings, *, users: bool) -> None:
+        self.around, self.users = around, users
         self.builder = Builder("crontab")
         self.variables: dict[str, str] = {}
 
@@ -112,7 +129,13 @@ class _Reader:
         try:
             schedule = cron_fields.as_cron(when)
         except ScheduleError as error:
-            self.builder.report(number, f'"{error.text}": {error.what}', f"{error.mend} It is not imported.")
+            what, mend = f'"{error.text}": {error.what}', error.mend
+            if _ANACRON.match(text):
+                what, mend = (
+                    "it looks like a line of anacrontab: days, delay, name.",
+                    "Write @daily or @weekly for them.",
+                )
+            self.builder.report(number, what, f"{mend} It is not imported.")
             return
         command = self._command(number, match["rest"] or "")
         zone = self._zone(number)
@@ -128,8 +151,8 @@ class _Reader:
         """What is run, without the user before it; None where there is none, or none of ours."""
         if self.around.system:
             return self._as_user(number, rest)
-        word, behind = (*rest.split(None, 1), "", "")[:2]
-        if (word in _WHOSE or word == self.around.user) and behind and not behind.startswith("-"):
+        word, behind = _first(rest)
+        if self.users or ((word in _WHOSE or word == self.around.user) and behind and not behind.startswith("-")):
             what = f'"{word}" in front of the command is the user of a system crontab.'
             self.builder.report(number, what, "Read such a table with --system. It is not imported.")
             return None
@@ -147,14 +170,14 @@ class _Reader:
         return self._some(number, match["command"])
 
     def _some(self, number: int, command: str) -> str | None:
-        if not command or command.startswith("*"):
-            what = "no command behind the schedule." if not command else "six fields of time: cron has five."
+        what = no_command(command)
+        if what:
             self.builder.report(number, what, "Correct the line. It is not imported.")
             return None
         return command
 
     def _zone(self, number: int) -> str | None:
-        if "CRON_TZ" not in self.variables:
+        if not self.variables.get("CRON_TZ"):  # empty, it means the machine's own again
             return self.around.timezone
         zone = zone_of(self.variables["CRON_TZ"])
         if zone is None:
@@ -175,10 +198,28 @@ class _Reader:
             return
         comments = self.builder.take_comments(number)
         pairs = tuple(variables.items())
+        run = self._waiting(number, run, shell)
         self.builder.add(Job(number, schedule, run, zone, stdin, shell, pairs, comments=comments))
+        if re.search(r"(?<!\\)(?:\\\\)*\\$", run):
+            what = "it ends with a backslash: to cron the line below is no part of it."
+            self.builder.note(number, what, "Put the command into one line.", look=True)
+        if "\r" in run:
+            what = "a carriage return is in it, which shells take for a letter: a file with old Mac line ends?"
+            self.builder.note(number, what, "Look at it with: cat -v", look=True)
         if re.match(r"(?:\S*/)?sbatch\s", run):
             mend = "Simpler: put that script into cron.d/ itself, with the #CRON line."
             self.builder.note(number, "its command is sbatch: the imported job would only submit another.", mend)
+
+    def _waiting(self, number: int, command: str, shell: str) -> str:
+        """`command`, which cron let run on in the background, so that its job does not end before it."""
+        waiting, left = waited_for(command)
+        if left or (waiting != command and not is_sh(shell)):
+            what = "it puts something into the background (&), which ends with the job, as soon as its shell ends."
+            self.builder.note(number, what, "Take the & out, or let the script wait for it.", look=True)
+        elif waiting != command:
+            what = "cron let it run on in the background; a job ends what its shell leaves: the script waits for it."
+            self.builder.note(number, what)
+        return waiting if is_sh(shell) else command
 
 
 def _unreadable(text: str) -> str:
@@ -208,7 +249,7 @@ def _tz(value: str, _: Surroundings) -> _Said:
 
 def _cron_tz(value: str, _: Surroundings) -> _Said:
     zone = zone_of(value)
-    if zone == "UTC" and value.removeprefix(":") not in {"UTC", "GMT", "Etc/UTC"}:
+    if value and zone == "UTC" and value.removeprefix(":") not in {"UTC", "GMT", "Etc/UTC"}:
         what = f'CRON_TZ="{value}" is no time zone that cron knows, so it took UTC: written as --timezone=UTC.'
         return what, "Correct --timezone in the scripts if another was meant.", True
     return "", "", False

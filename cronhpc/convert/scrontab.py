@@ -8,7 +8,7 @@ from dataclasses import replace
 from cronhpc.convert import cron_fields
 from cronhpc.convert.script import directive
 from cronhpc.convert.scron_fields import RefusedError, as_cron
-from cronhpc.convert.table import Builder, Job, Kind, Surroundings, Table, says_none, source_lines
+from cronhpc.convert.table import Builder, Job, Kind, Surroundings, Table, no_command, says_none, source_lines
 from cronhpc.convert.variables import scron_variable, substituted
 from cronhpc.core import directives
 from cronhpc.core.grammar import ScheduleError
@@ -149,8 +149,8 @@ class _Reader:
 
     def _entry(self, number: int, text: str, *, disabled: bool = False) -> None:
         match = _ENTRY.fullmatch(text)
-        if match is None or not (match["command"] or "").strip():
-            what = "no command behind the schedule." if match else "neither a comment, a setting nor an entry."
+        what = no_command(match["command"] or "") if match else "neither a comment, a setting nor an entry."
+        if match is None or what:
             self._refuse(number, what, "Five fields are needed, then a command. It is not imported.")
             return
         schedule = self._schedule(number, " ".join(match["when"].split()))
@@ -176,7 +176,7 @@ class _Reader:
             written = as_cron(text)
         except RefusedError as refused:
             return self._meant(number, text, str(refused))
-        if written.split() != text.lower().split():
+        if written.lower().split() != text.lower().split():
             what = f'"{text}": Slurm ran it at "{written}" in cron\'s words, which the script says.'
             self.builder.note(number, what)
         return written

@@ -97,6 +97,16 @@ def says_none(lines: list[str]) -> bool:
     return len(words) == 1 and bool(_NO_TABLE.fullmatch(words[0].strip()))
 
 
+_TIME = re.compile(r"[\d*][\d*/,~-]*(?:\s|$)")
+
+
+def no_command(text: str) -> str:
+    """What is wrong with what stands behind a schedule, where that is nothing to run; "" else."""
+    if not text.strip():
+        return "no command behind the schedule."
+    return "six fields of time, or a number for a command: cron has five fields." if _TIME.match(text) else ""
+
+
 @dataclass(slots=True)
 class Builder:
     """Collects a Table line by line. Comments wait for the entry that follows them."""

@@ -14,7 +14,7 @@ def zone_of(text: str) -> str | None:
 
     None where it has rules of its own (`CET-1CEST,M3.5.0,M10.5.0/3`), for which there may be no key.
     """
-    key = text.removeprefix(":")
+    key = text.removeprefix(":").removeprefix("/usr/share/zoneinfo/")
     if is_zone(key):
         return key
     fixed = _FIXED.fullmatch(key)
@@ -23,7 +23,7 @@ def zone_of(text: str) -> str | None:
         sign = "-" if fixed["sign"] == "-" else "+"  # west is + here as there
         found = f"Etc/GMT{sign}{hours}" if hours else "UTC"
         return found if is_zone(found) else None
-    return None if _RULES.match(key) else "UTC"
+    return None if _RULES.match(key) or key.startswith("/") else "UTC"  # a file may say anything
 
 
 def is_zone(key: str) -> bool:
