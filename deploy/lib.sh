@@ -18,6 +18,18 @@ has() { command -v "$1" >/dev/null 2>&1; }
 unset PYTHONPATH PYTHONHOME PYTHONSTARTUP PIP_TARGET PIP_PREFIX PIP_ROOT PIP_REQUIRE_VIRTUALENV __PYVENV_LAUNCHER__
 export PIP_USER=0 PIP_NO_INPUT=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_WARN_SCRIPT_LOCATION=1
 
+# A path as a word of a command line that people copy.
+word() {
+  case $1 in
+    *[!A-Za-z0-9_./:@%+=,~-]*) printf "'%s'" "${1//\'/\'\\\'\'}" ;;
+    *) printf '%s' "$1" ;;
+  esac
+}
+
+# Batch jobs and `env -i` may have no HOME; the user database knows it.
+[ -n "${HOME-}" ] || HOME=$(getent passwd "$(id -u)" 2>/dev/null | cut -d: -f6)
+export HOME
+
 # A quiet command: what it prints is shown only if it fails.
 quietly() {
   local answer code
@@ -37,8 +49,9 @@ find_python() {
     path=$(command -v "$name") || continue
     # A name on PATH may be a wrapper that has nothing behind it: only one that answers counts.
     found=$("$path" -c 'import sys; print(sys.executable); print("%d.%d.%d" % sys.version_info[:3])
-sys.exit(sys.version_info < (3, 11))' 2>/dev/null </dev/null) && say "${found%%$'\n'*}" && return
+sys.exit(sys.version_info < (3, 11))' 2>/dev/null </dev/null) && [ -n "$found" ] && say "${found%%$'\n'*}" && return
     [ -z "$found" ] || seen+="${seen:+, }$path is ${found##*$'\n'}"
+    [ "$name" != "${CRONHPC_PYTHON-}" ] || [ -n "$found" ] || seen="$path is no Python that answers"
     [ "$name" != "${CRONHPC_PYTHON-}" ] || break
   done
   warn "No Python of 3.11 or newer was found${seen:+ ($seen)}."

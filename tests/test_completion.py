@@ -61,6 +61,7 @@ LINES = {
     "a command behind options": ("cronhpc --dir /x --json st", ["start", "stop", "status"]),
     "before the command": ("cronhpc --v", ["--version"]),
     "choices of an option": ("cronhpc check --format ", ["text", "json", "github"]),
+    "a choice that was made is not offered again": ("cronhpc import crontab s", []),
     "choices of a place": ("cronhpc import s", ["scrontab"]),
     "a backend": ("cronhpc status --backend l", ["local"]),
     "a shell": ("cronhpc --completion ", ["bash", "zsh"]),

@@ -171,6 +171,13 @@ def test_where_no_python_is_new_enough_what_brings_one_is_said(tmp_path: Path, b
     assert mend in done.stderr
 
 
+def test_a_python_that_is_none_is_not_taken() -> None:
+    done = lib("find_python", check=False, CRONHPC_PYTHON="/bin/true")
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert "/bin/true is no Python that answers" in done.stderr
+
+
 # --- making an environment
 
 
@@ -315,6 +322,32 @@ def test_prefix_and_bin_may_be_elsewhere(installed: Installed, tmp_path: Path) -
     installed(f"--prefix={tmp_path}/work/cronhpc", "--bin", f"{tmp_path}/work/bin")
     assert run(tmp_path / "work" / "bin" / "cronhpc", "--version").stdout.startswith("cronhpc ")
     assert stat.S_IMODE((tmp_path / "work" / "bin" / "cronhpc").stat().st_mode) & 0o111
+
+
+def test_what_is_said_to_undo_it_removes_just_that_also_where_paths_have_blanks(
+    installed: Installed, tmp_path: Path
+) -> None:
+    with_manual(installed)
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "mine").touch()
+    said = installed(f"--prefix={tmp_path}/a b'c/cronhpc", "--bin", f"{tmp_path}/a b'c/bin").stdout
+    assert run(tmp_path / "a b'c" / "bin" / "cronhpc", "--version").stdout.startswith("cronhpc ")
+    undo = next(line for line in said.splitlines() if "to undo:" in line)
+    run("bash", "-c", undo.partition("stop; ")[2].partition("   (")[0])
+    assert [path for path in (tmp_path / "a b'c").rglob("*") if not path.is_dir()] == []
+    assert (tmp_path / "a" / "mine").exists()
+
+
+def test_where_nothing_can_be_written_it_says_what_to_choose(installed: Installed) -> None:
+    done = installed("--prefix", "/dev/null/x", check=False)
+    assert done.returncode == 1
+    assert "nothing was changed: you cannot write in /dev/null/x. Choose others" in done.stderr
+
+
+@pytest.mark.parametrize("home", ["unset HOME", "HOME="])
+def test_without_a_home_variable_the_user_database_is_asked(home: str) -> None:
+    expected = run("getent", "passwd", str(os.getuid())).stdout.split(":")[5]
+    assert run("bash", "-uc", f'{home}; source "{DEPLOY}/lib.sh"; echo "$HOME"').stdout == f"{expected}\n"
 
 
 def with_manual(installed: Installed) -> None:

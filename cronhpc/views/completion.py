@@ -38,6 +38,14 @@ _cronhpc_reply() { # those of the words behind the first that begin with it
   done
 }
 
+_cronhpc_said() { # whether one of the words stands before the one that is completed
+  local each i
+  for each in "$@"; do
+    for ((i = 1; i < COMP_CWORD; i++)); do [ "${COMP_WORDS[i]}" != "$each" ] || return 0; done
+  done
+  return 1
+}
+
 _cronhpc_found() { # names of what lies in folders of the cron directory: WORD SUFFIX FOLDER...
   local word=$1 suffix=$2 dir each name
   shift 2
@@ -144,7 +152,8 @@ def _command(name: str, words: Words, common: Sequence[str]) -> list[str]:
     options = " ".join([*words.options, *common, "--help", "--version"])
     do = _KINDS.get(words.positional, "true")
     if words.choices:
-        do = f'_cronhpc_reply "$word" {" ".join(words.choices)}' + (f"; {do}" if do != "true" else "")
+        choices = " ".join(words.choices)
+        do = f'if _cronhpc_said {choices}; then {do}; else _cronhpc_reply "$word" {choices}; fi'
     return [
         f"    {name})",
         f'      case $word in -*) _cronhpc_reply "$word" {options} ;; *) {do} ;; esac',
