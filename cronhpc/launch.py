@@ -221,13 +221,15 @@ def _submission(actor: Actor, row: Submit) -> Submission:
         end = end_file(actor.site.paths.state, key)
         end.parent.mkdir(mode=0o700, exist_ok=True)
         script, arguments = str(recorded(actor.site.paths.state)), (script, str(end), *arguments)
+    log = log_pattern(actor, entry, key) if entry.output else None
     return Submission(
         script=script,
         arguments=arguments,
         options=(*entry.own_options, *entry.options),
         job_name=entry.job_name if entry.command or entry.policies.record or not entry.schedule else None,
         comment=token(world.directory_id, str(key), entry.comment),
-        output=log_pattern(actor, entry, key) if entry.output else None,
+        output=log,
+        error=log if entry.error else None,
         chdir=entry.chdir,
         begin=row.begin,
         export=variables,

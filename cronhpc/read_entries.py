@@ -184,13 +184,15 @@ class _Reader:
 
     def _asked(self, header: Header) -> dict[str, Any]:
         """What the script asks of sbatch, and what is added to it."""
-        output = header.output
         chdir = header.chdir
         home = self.site.environment.get("HOME", "/")
+        output = _is_ours(header.output)
+        error = header.error or dict(self.site.settings.sbatch).get("error")
         return {
             "options": self._added({o.name for o in header.options}, wants_gpu=header.wants_gpu),
             "job_name": header.job_name,
-            "output": not (output and output.startswith("/")),
+            "output": output,
+            "error": output and bool(error) and _is_ours(error),
             "partition": header.value("partition") or "",
             "account": header.value("account") or "",
             "chdir": home if chdir is None else os.path.join(home, chdir),  # noqa: PTH118 - texts
@@ -254,11 +256,13 @@ class _Reader:
             options = self._added(set(own), wants_gpu=asks_for_gpu(own))
             entry = replace(entry, command=_command_text(row), chdir=home, options=options)
         given = tuple(f"--{name}={value}" if value else f"--{name}" for name, value in row.sbatch)
+        output = entry.output and _is_ours(own.get("output"))
         entry = replace(
             entry,
             options=(*entry.options, *given),
             job_name=own.get("job-name", entry.job_name),
-            output=entry.output and not own.get("output", "").startswith("/"),
+            output=output,
+            error=output and (_is_ours(own["error"]) if own.get("error") else entry.error),
             chdir=os.path.join(home, own["chdir"]) if "chdir" in own else entry.chdir,  # noqa: PTH118 - texts
         )
         problems += [replace(p, file="cronhpc.yaml", line=row.line) for p in self._schedule_problem(entry, row.line)]
@@ -283,6 +287,11 @@ class _Reader:
 def _spelt(header: Header) -> tuple[str, ...]:
     """The script's own options, as a command line has them."""
     return tuple(f"--{o.name}" if o.value is None else f"--{o.name}={o.value}" for o in header.options)
+
+
+def _is_ours(pattern: str | None) -> bool:
+    """Whether the log stands for a file that a script names so: in the home folder it would be nobody's to find."""
+    return not (pattern and pattern.startswith("/"))
 
 
 def _command_text(row: EntryRow) -> str:

@@ -328,6 +328,33 @@ def test_a_dropped_script_runs_by_hand_and_is_seen_everywhere(shell: Shell) -> N
     assert "as job 1" in shell("status", "backup", now=later()).out
 
 
+def test_files_that_a_script_names_in_a_folder_which_is_not_there_are_its_log(shell: Shell) -> None:
+    """`--output=logs/%x.out` means a folder beside the script to whoever wrote it: for a run that is its log."""
+    header = "#SBATCH --output=logs/%x-%j.out\n#SBATCH --error=logs/%x-%j.err\n"
+    shell.drop("cron.daily/train.slurm", f"{header}echo hello; echo oh >&2")
+    assert shell("run", "train", now=later()).code == 0
+    wait_for(shell, "train", "ok")
+    assert sorted(shell("logs", "train").out.split()) == ["hello", "oh"]
+    assert not (shell.home / "logs").exists()
+
+
+def test_a_whole_path_for_errors_is_the_scripts_own(shell: Shell) -> None:
+    shell.drop("cron.daily/train.slurm", f"#SBATCH -e {shell.home}/err.txt -o out.txt\necho hello; echo oh >&2")
+    assert shell("run", "train", now=later()).code == 0
+    wait_for(shell, "train", "ok")
+    assert shell("logs", "train").out == "hello\n"
+    assert (shell.home / "err.txt").read_text(encoding="utf-8") == "oh\n"
+
+
+def test_a_rows_relative_file_for_errors_is_its_log(shell: Shell) -> None:
+    row = '{schedule: "@daily", command: "echo oh >&2", sbatch: {error: e/%j}}'
+    (shell.cron / "cronhpc.yaml").write_text(f"backend: local\nentries:\n  x: {row}\n", encoding="utf-8")
+    said = shell("run", "x", now=later())
+    assert said.code == 0, said.err
+    wait_for(shell, "x", "ok")
+    assert shell("logs", "x").out == "oh\n"
+
+
 def test_a_failure_needs_attention_until_it_is_well_again(shell: Shell) -> None:
     script = shell.drop("cron.daily/backup.slurm", "exit 3")
     shell("run", "backup", now=later())

@@ -97,6 +97,7 @@ class Entry:
     own_options: tuple[str, ...] = ()  # what the script says itself, where a stub is submitted in its place
     job_name: str = ""
     output: bool = True  # cronhpc names the log; False where the script names an absolute one
+    error: bool = False  # what goes to stderr is to be in it, too: the script names a relative file for that
     chdir: str = ""
     partition: str = ""  # as the script says; `options` are over it
     account: str = ""

@@ -330,3 +330,13 @@ def test_with_accounting(make_lab: MakeLab, tmp_path: Path) -> None:
     named.release([job_id])
     named.cancel([job_id])
     assert named.site().account
+
+
+def test_one_file_for_output_and_errors_holds_both(bench: Bench) -> None:
+    """As a run gets it whose script names a file for its errors in a folder that is not there."""
+    both = str(bench.folder / "%j.log")
+    text = "#SBATCH --output=logs/x.out\n#SBATCH --error=logs/x.err\necho one; echo two >&2; echo three"
+    number = bench.submit(text, output=both, error=both, held=False)
+    path = bench.folder / f"{number}.log"
+    bench.lab.wait_for(lambda: path.exists() and "three" in path.read_text(encoding="utf-8"))
+    assert path.read_text(encoding="utf-8") == "one\ntwo\nthree\n"
