@@ -60,6 +60,10 @@ SITUATIONS: dict[str, tuple[str, str, int, str]] = {
     "no CPU at all": ("#SBATCH -c 0\n", "E207", 2, "whole number"),
     "an array that is none": ("#SBATCH --array=a-b\n", "E207", 2, "0-15"),
     "an array that runs backwards": ("#SBATCH --array=5-1\n", "E207", 2, "0-15"),
+    "more nodes at least than at most": ("#SBATCH -N 2-1\n", "E207", 2, "MIN-MAX"),
+    "no most nodes": ("#SBATCH --nodes=1-\n", "E207", 2, "MIN-MAX"),
+    "an array that does not move": ("#SBATCH -a 1-10:0\n", "E207", 2, "0-15"),
+    "a word for yes": ("#SBATCH --kill-on-invalid-dep=true\n", "E207", 2, "yes or no"),
     "nodes by name": ("#SBATCH --nodes=cpu1\n", "E207", 2, "number"),
     "a mail type that is none": ("#SBATCH --mail-type=FAILED\n", "E207", 2, "FAIL"),
     "a mail type among others that is none": ("#SBATCH --mail-type=END,FAILED\n", "W222", 2, "FAIL"),
@@ -94,6 +98,9 @@ SITUATIONS: dict[str, tuple[str, str, int, str]] = {
     "PBS over SBATCH": ("#SBATCH -J a\n#PBS -N b\n", "W217", 3, "--ignore-pbs"),
     "--hold": ("#SBATCH --hold\n", "W218", 2, "scontrol release"),
     "--test-only": ("#SBATCH --test-only\n", "W219", 2, "Remove"),
+    "one dash before memory": ("#SBATCH -mem=4G\n", "W223", 2, "Write --mem=4G"),
+    "one dash before an output": ("#SBATCH -output=/x/%j.out\n", "W223", 2, "Write --output=/x/%j.out"),
+    "one dash before a flag": ("#SBATCH -exclusive\n", "W223", 2, "Write --exclusive"),
     "an option twice": ("#SBATCH -t 5\n#SBATCH --time=10\n", "W220", 3, "Remove one"),
     "--begin": ("#SBATCH --begin=now+8hours\n", "W221", 2, "schedule"),
     "a token in a URL": ("git pull https://me:$TOKEN@git.example/x.git\n", "W301", 2, "0600"),
@@ -103,6 +110,7 @@ SITUATIONS: dict[str, tuple[str, str, int, str]] = {
     "an authorization header": ('curl -H "Authorization: Bearer $T" https://x\n', "W301", 2, "0600"),
     "curl with a password": ("curl -u me:pw https://x\n", "W301", 2, "0600"),
     "a known token": ("export X=hf_abcdefghijklmnopqrstuvwxyz0123\n", "W301", 2, "0600"),
+    "a key as a word": ("wandb login 0123456789abcdef0123456789abcdef01234567\n", "W301", 2, "0600"),
     "a known token in a comment": ("# ghp_abcdefghijklmnopqrstuvwxyz0123\n", "W301", 2, "0600"),
     "a key in the text": ("export WANDB_API_KEY=0123456789abcdef0123456789abcdef01234567\n", "W301", 2, "0600"),
     "a secret in --export": ("#SBATCH --export=ALL,API_KEY=0123456789abcdef01\n", "W301", 2, "0600"),
@@ -134,6 +142,9 @@ SITUATIONS: dict[str, tuple[str, str, int, str]] = {
     "a pipe with continued lines": ("rsync -a x y 2>&1 \\\n  | tail -1\n\n# done\n", "W305", 2, "pipefail"),
     "exit $? after a pipe": ("python train.py | tee log\nexit $?\n", "W305", 2, "pipefail"),
     "a loop into a pipe": ("for f in *; do\n  cat $f\ndone | tee log\n", "W305", 4, "pipefail"),
+    "conda's activate without a login shell": ("source activate base\n", "W304", 2, "bash -l"),
+    "a last command in the background": ("cd /x\nsrun -n 1 ./a &\nsrun -n 1 ./b & # both\n", "W308", 4, "wait"),
+    "a loop of commands in the background": ("for i in 1 2; do\n  ./a $i &\ndone\n", "W308", 3, "wait"),
     "a watcher by its own name": ("#SBATCH -J train\nsqueue -h -u me -n train\n", "W306", 3, "SLURM_JOB_ID"),
     "a watcher by --name and a variable": (
         'N=backup\nif squeue -h --name="$N" >x; then\necho\nfi\n',
@@ -148,6 +159,8 @@ SITUATIONS: dict[str, tuple[str, str, int, str]] = {
     "its own folder by BASH_SOURCE": ('HERE=$(cd $(dirname "${BASH_SOURCE[0]}") && pwd)\n', "W307", 2, "--chdir"),
     "its own folder by readlink": ("source $(readlink -f $0).conf\n", "W307", 2, "--chdir"),
     "its own folder by cutting": (". ${0%/*}/lib.sh\n", "W307", 2, "--chdir"),
+    "an ignore comment without one": ("# cronhpc: ignore\ntrue\n", "W004", 2, "ignore=W303"),
+    "an ignore comment without a code": ("true # cronhpc: ignore=all\n", "W004", 2, "ignore=W303"),
     "an ignore comment of no code": ("echo # cronhpc: ignore=W999\n", "W004", 2, "check"),
 }
 
@@ -168,6 +181,7 @@ FIRST_LINES: dict[str, tuple[bytes, str, int]] = {
     "a comment before it": (b"# mine\n#!/bin/bash\necho\n", "E221", 1),
     "a blank before it": (b" #!/bin/bash\necho\n", "E221", 1),
     "a BOM": (b"\xef\xbb\xbf#!/bin/bash\necho\n", "E222", 1),
+    "a BOM, and a schedule": (b"\xef\xbb\xbf#!/bin/bash\n#CRON @daily\n#SBATCH -t 5\necho\n", "E222", 1),
     "a blank line before it": (b"\n#!/bin/bash\necho\n", "E223", 1),
     "Windows line ends": (b"#!/bin/bash\r\n#SBATCH -t 5\r\necho\r\n", "E224", 1),
     "one Windows line end": (b"#!/bin/bash\necho\necho\r\n", "E224", 3),
@@ -180,6 +194,10 @@ FIRST_LINES: dict[str, tuple[bytes, str, int]] = {
 @pytest.mark.parametrize(("data", "code", "line"), FIRST_LINES.values(), ids=FIRST_LINES.keys())
 def test_what_sbatch_refuses_at_first_sight(data: bytes, code: str, line: int) -> None:
     assert [(p.code, p.line) for p in lint(data)] == [(code, line)]
+
+
+def test_one_complaint_of_a_mark_is_enough() -> None:
+    assert [p.code for p in lint(b"\xef\xbb\xbf#!/bin/bash\n#CRON @daily\necho\n", "cron.d/x.slurm", None)] == ["E222"]
 
 
 def test_a_script_of_cron_d_needs_a_schedule() -> None:
@@ -198,6 +216,12 @@ def test_the_folders_schedule_counts_against_the_limit() -> None:
 # --- nothing to say -------------------------------------------------------------------------------------------------
 
 GOOD = {
+    "short options with their values": "#SBATCH -pcpu -Jtime -t5 -n4\n",
+    "indexes in brackets": "#SBATCH --array=[1-3]\n",
+    "a range of nodes": "#SBATCH -N 1-2 --kill-on-invalid-dep=yes\n",
+    "commands in the background that are waited for": "./a &\n./b &\nwait\n",
+    "a server beside the work": "./server &\npid=$!\n./work\nkill $pid\n",
+    "a last & that is none": "x=$((3 & 1))\n./a 2>&1 && ./b &>/x\n",
     "how to submit it, in prose": (
         "#SBATCH --time=5\n# Aligns one sample. Use it like this:\n#   sbatch --array=1-9 align.slurm\n#\n"
         "#   sbatch --test-only align.slurm\necho\n"
@@ -390,6 +414,7 @@ def test_no_script_takes_long(body: str) -> None:
 IGNORED = {
     "on the line": "#SBATCH --wait # cronhpc: ignore=W213\ncd data\n",
     "several codes": "#SBATCH --wait --hold # cronhpc: ignore=W213, W218\ncd data\n",
+    "blanks": "#SBATCH --wait # cronhpc : ignore = W213\ncd data\n",
     "small letters": "#SBATCH --wait # cronhpc: ignore=w213\ncd data\n",
     "on the line above": "#SBATCH -t 5\ntrue\n# cronhpc: ignore=W307\nx=$(dirname $0)\ncd data\n",
     "at the top": "# cronhpc: ignore=W213,W306\n#SBATCH -J a\n#SBATCH --wait\ncd data\nsqueue -n a\n",

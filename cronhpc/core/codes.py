@@ -67,6 +67,7 @@ OF_SCRIPTS = {
     "W220": Code("an option given twice: the last one counts", "Remove one."),
     "W221": Code("`--begin`: each run waits beyond its slot", "Remove it: the schedule says when."),
     "W222": Code("a mail type that sbatch ignores", "Write the one that the complaint names."),
+    "W223": Code("one dash before a long option: sbatch reads another one", "Write two dashes."),
     "W301": Code("a secret on a command line or in the text: others can read it", "Keep it in a file of mode 0600."),
     "W302": Code("the script submits itself, beside its schedule", "Remove that, or use `cronhpc again`."),
     "W303": Code("a relative cd: runs start in the home folder", "Write the whole path, or `#SBATCH --chdir=/PATH`."),
@@ -74,6 +75,7 @@ OF_SCRIPTS = {
     "W305": Code("the exit code is lost in a pipe: a failure counts as fine", "Put `set -o pipefail` above it."),
     "W306": Code("a watcher that sees its own job, so always finds one", "Give it another `--job-name`."),
     "W307": Code("`$0` is a spooled copy inside a job, not the script's folder", "Write the path."),
+    "W308": Code("its end leaves something in the background, which is ended then", "Put `wait` below it."),
 }
 
 # What is said of the cron directory, by `check`, `status`, `plan` and `tick`.

@@ -30,8 +30,8 @@ def text_lines(data: bytes) -> Iterator[tuple[int, str]]:
 
 
 def comment_lines(data: bytes) -> Iterator[tuple[int, str]]:
-    """The lines up to the first command: blank ones are skipped, a `#` may be indented."""
-    for number, line in text_lines(data):
+    """The lines up to the first command: blank ones are skipped, a `#` may be indented, a byte order mark is passed."""
+    for number, line in text_lines(data.removeprefix(b"\xef\xbb\xbf")):
         bare = line.lstrip(_SPACE)
         if bare and not bare.startswith("#"):
             return
@@ -183,19 +183,24 @@ class _OptionReader:
             self._problem("E201", line, word, f"sbatch has no option --{name}.", mend, key=name)
 
     def _short(self, word: str, line: int) -> None:
+        name = word[1:].partition("=")[0]
+        if name in sbatch_options.LONG and name[0] in sbatch_options.SHORT:
+            why = f'with one dash sbatch reads it as -{word[1]} with the value "{word[2:]}".'
+            self._problem("W223", line, word, why, f"Write -{word}.", key=name)
+            return
         for place, letter in enumerate(word[1:], start=1):
-            name = sbatch_options.SHORT.get(letter)
+            option = sbatch_options.SHORT.get(letter)
             rest = word[place + 1 :]
-            if name is None:
+            if option is None:
                 self._unknown_letter(word, letter, line)
                 return
-            if name in sbatch_options.NO_VALUE:
-                self._add(name, None, line, f"-{letter}")
-            elif rest or name in sbatch_options.OPTIONAL_VALUE:
-                self._add(name, rest or None, line, f"-{letter} {rest}".strip())
+            if option in sbatch_options.NO_VALUE:
+                self._add(option, None, line, f"-{letter}")
+            elif rest or option in sbatch_options.OPTIONAL_VALUE:
+                self._add(option, rest or None, line, f"-{letter} {rest}".strip())
                 return
             else:
-                self._value_follows(name, line, f"-{letter}")
+                self._value_follows(option, line, f"-{letter}")
                 return
 
     def _unknown_letter(self, word: str, letter: str, line: int) -> None:

@@ -25,7 +25,7 @@ __all__ = ["CODES", "NO_FACTS", "Facts", "lint_name", "lint_script"]
 CODES = OF_SCRIPTS
 
 _BACKUP = re.compile(r"~$|^#.*#$|\.(?:sw[a-p]|bak|orig|rej|old|save|tmp|dpkg-\w+|rpm(?:save|new|orig)|part)$|^\.#")
-_IGNORE = re.compile(r"#\s*cronhpc:\s*ignore=\s*([A-Za-z]\d+(?:\s*,\s*[A-Za-z]\d+)*)")
+_IGNORE = re.compile(r"#\s*cronhpc\s*:\s*ignore\b(?:\s*=\s*([A-Za-z]\d+(?:\s*,\s*[A-Za-z]\d+)*))?", re.IGNORECASE)
 _FIRST_DAY = 1_830_297_600  # 1 January 2028, a leap year: a fixed day keeps the answer free of the clock
 _STEPS = 60
 _DAYS = 400
@@ -168,12 +168,13 @@ def _ignores(data: bytes) -> Iterable[tuple[int, bool, bool, tuple[str, ...]]]:
     from cronhpc.core.directives import text_lines
 
     top = True
-    for number, line in text_lines(data) if b"ignore=" in data else ():
+    for number, line in text_lines(data) if b"gnore" in data else ():
         bare = line.strip()
         top = top and (not bare or bare.startswith("#"))
         match = _IGNORE.search(line)
         if match:
-            yield number, bare.startswith(match[0]), top, tuple(c.strip().upper() for c in match[1].split(","))
+            codes = tuple(each.strip().upper() for each in (match[1] or "").split(","))
+            yield number, bare.startswith(match[0]), top, codes
 
 
 def _without_ignored(problems: Iterable[Problem], data: bytes) -> Iterable[Problem]:
@@ -188,7 +189,10 @@ def _without_ignored(problems: Iterable[Problem], data: bytes) -> Iterable[Probl
 def _unknown_ignores(data: bytes) -> Iterable[Problem]:
     for line, _, _, codes in _ignores(data):
         for code in codes:
-            if code not in CODES:
+            if not code:
+                what = "an ignore comment that names no code: it silences nothing."
+                yield Problem("W004", what, "Write it like: # cronhpc: ignore=W303", line=line, key="ignore")
+            elif code not in CODES:
                 yield Problem(
                     "W004",
                     f"ignore={code}: there is no such code.",

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from cronhpc.core.header import Header
 from cronhpc.core.model import Problem
-from cronhpc.core.shell_text import Interpreter, Piece, bare, commands, interpreter, lex
+from cronhpc.core.shell_text import Interpreter, Piece, bare, commands, interpreter, lex, mask
 
 _SELF = r"[\"']?\$(?:0\b|\{0\b|\{?BASH_SOURCE\b)"
 _SELF_ANYWHERE = re.compile(_SELF)
@@ -41,6 +41,7 @@ _FLAG_SECRET = re.compile(
 _HEADER_SECRET = re.compile(r"\bAuthorization:\s*(?:Bearer|Basic|token)\s+\S", re.IGNORECASE)
 _LOGIN_SECRET = re.compile(
     r"\bcurl\b.*\s(?:-u|--user)[=\s]*[\"']?[^\s:\"']+:[^\s\"']|\bsshpass\s+-p|\bmysql\w*\b.*\s-p[\"'$\w]"
+    r"|\bwandb\s+login\b.*\s[\"']?[A-Za-z0-9]{40}\b"
 )
 _SET_SECRET = re.compile(
     r"\b\w*(?:TOKEN|PASSWORD|PASSWD|SECRET|API_?KEY)=[\"']?(?=[^\s\"'$]*\d)[A-Za-z0-9+/_=.-]{16,}", re.IGNORECASE
@@ -67,6 +68,7 @@ def habits(data: bytes, header: Header) -> Iterator[Problem]:
     yield from _relative_cd(code, header)
     yield from _modules(code, by)
     yield from _lost_exit_code(code, by)
+    yield from _left_in_background(code)
     yield from _watches_itself(code, header)
 
 
@@ -176,12 +178,13 @@ def _modules(code: tuple[Piece, ...], by: Interpreter) -> Iterator[Problem]:
             return
         for _, command in commands(piece.text):
             words = bare(command)
-            match = re.match(r"(module|ml)\s+[\w/-]|((?:conda|mamba)\s+activate)\b", words)
+            match = re.match(
+                r"(?P<said>module|ml)\s+[\w/-]|(?P<tool>(?P<own>conda|mamba)|source|\.)\s+activate(?:\s|$)", words
+            )
             if match:
-                said = match[1] or match[2]
-                what = (
-                    f'"{words.splitlines()[0][:60]}": {said.split()[0]} is set up by a login shell, and this is none.'
-                )
+                said = match["said"] or "conda activate"
+                who = match["said"] or match["own"] or "conda's activate"
+                what = f'"{words.splitlines()[0][:60]}": {who} is set up by a login shell, and this is none.'
                 mend = 'Make the first line "#!/bin/bash -l".'
                 yield Problem("W304", what, mend, line=piece.line, key=said)
                 return
@@ -202,6 +205,16 @@ def _lost_exit_code(code: tuple[Piece, ...], by: Interpreter) -> Iterator[Proble
     what = f"the last command is a pipe into {names[-1]}: the job counts as fine even when what feeds it fails."
     mend = 'Put "set -o pipefail" above it' + (', and "#!/bin/bash" first.' if by.name in {"sh", "dash"} else ".")
     yield Problem("W305", what, mend, line=last.line, key="pipe")
+
+
+def _left_in_background(code: tuple[Piece, ...]) -> Iterator[Problem]:
+    """Its last command, or the last one of a loop that ends it, and nothing anywhere that waits."""
+    if any(re.search(r"\b(?:wait|fg|parallel)\b", piece.text) for piece in code):
+        return
+    last = next((piece for piece in reversed(code) if piece.text not in {"done", "fi", "}"}), None)
+    if last is not None and re.search(r"(?<![&|<>\\])&\s*(?:done\s*)?$", mask(last.text)):
+        what = "what it starts in the background (&) is ended as soon as the script ends, and counts as fine."
+        yield Problem("W308", what, 'Put "wait" below it, or take the & out.', line=last.line, key="&")
 
 
 # --- watchers ------------------------------------------------------------------------------------------------------

@@ -8,7 +8,16 @@ from cronhpc.core import sbatch_options
 from cronhpc.core.header import time_limit
 
 _SIZE = re.compile(r"\d+(?:[KMGT]B?)?", re.IGNORECASE)
-_INDEXES = re.compile(r"(?P<low>\d+)(?:-(?P<high>\d+)(?::\d+)?)?")
+_INDEXES = re.compile(r"(?P<low>\d+)(?:-(?P<high>\d+)(?::0*[1-9]\d*)?)?")
+_NODES = re.compile(r"\s*\+?(?P<low>\d+)-\+?(?P<high>\d*)\s*")
+_WORDS = {
+    "open-mode": re.compile(r"[at]", re.IGNORECASE),
+    "kill-on-invalid-dep": re.compile(r"(?:yes|no)$", re.IGNORECASE),
+}
+_SAID = {
+    "open-mode": ("no such mode.", "Write append or truncate."),
+    "kill-on-invalid-dep": ("neither yes nor no.", "Write yes or no."),
+}
 _SIGNAL = re.compile(r"(?:[RB]+:)?(?:SIG)?(?P<name>\w+)(?:@\d+)?", re.IGNORECASE)
 
 
@@ -20,12 +29,12 @@ def fault(name: str, value: str) -> tuple[str, str] | None:
         return "not a size.", "Write a whole number of megabytes, or one with K, M, G or T: 4G."
     if name in sbatch_options.COUNTS and not re.fullmatch(r"\s*\+?0*[1-9]\d*", value):
         return "not a number above zero.", "Write a whole number."
-    if name == "nodes" and not re.match(r"\s*\+?\d", value):
-        return "not a count of nodes; names go into --nodelist.", "Write a number, or MIN-MAX."
+    if name == "nodes":
+        return _bad_nodes(value)
     if name == "array" and not _is_array(value):
         return "not a list of indexes.", "Write it like 0-15, 1,3,5-7 or 0-99%10."
-    if name == "open-mode" and value[:1].lower() not in {"a", "t"}:
-        return "no such mode.", "Write append or truncate."
+    if name in _WORDS and not _WORDS[name].match(value):
+        return _SAID[name]
     if name == "mail-type" and not sbatch_options.MAIL_TYPES & set(value.lower().split(",")):
         return "no such mail type.", f"Write {nearest_mail_type(value)}."
     if name == "signal":
@@ -34,6 +43,15 @@ def fault(name: str, value: str) -> tuple[str, str] | None:
             match["name"].isdecimal() or match["name"].upper().removeprefix("SIG") in sbatch_options.SIGNALS
         ):
             return "no such signal.", "Write it like B:USR1@300."
+    return None
+
+
+def _bad_nodes(value: str) -> tuple[str, str] | None:
+    if not re.match(r"\s*\+?\d", value):
+        return "not a count of nodes; names go into --nodelist.", "Write a number, or MIN-MAX."
+    match = _NODES.fullmatch(value)
+    if match and int(match["high"] or 0) < int(match["low"]):
+        return "the most nodes are fewer than the least.", "Write MIN-MAX, or one number."
     return None
 
 
@@ -57,6 +75,7 @@ def _bad_time(value: str) -> tuple[str, str] | None:
 
 def _is_array(value: str) -> bool:
     listed, _, at_once = value.strip().partition("%")
+    listed = listed[1:-1] if listed.startswith("[") and listed.endswith("]") else listed
     ranges = [_INDEXES.fullmatch(part) for part in listed.split(",") if part]
     if not ranges or not (at_once.isdecimal() or not at_once):
         return False
