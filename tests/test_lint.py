@@ -519,3 +519,9 @@ def test_github_gets_workflow_commands() -> None:
     assert lines[1].startswith("::error file=cron.d/a%2Cb%3Ac.slurm,line=3,title=E101::")
     assert lines[2].startswith("::warning file=cron.hourly/new\\n")
     assert len(lines) == 4
+
+
+def test_a_problem_of_no_file_begins_with_its_code() -> None:
+    problem = Problem("W229", "the cluster gave no answer.", "Try again later.")
+    assert str(problem) == "W229 the cluster gave no answer. Try again later."
+    assert render([problem], fmt="github").splitlines()[0].startswith("::warning title=W229::the cluster")

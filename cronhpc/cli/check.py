@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator
 
-    from cronhpc.cli.check_online import Online
+    from cronhpc.cli.check_online import Online, Partitions
     from cronhpc.cli.door import Door
     from cronhpc.core.model import Entry, EntryRow, Problem, Settings
     from cronhpc.store.paths import Paths
@@ -28,6 +29,7 @@ cronhpc check backup ~/new-job.slurm
 cronhpc check --online          # also asks the cluster, for each script, whether sbatch takes it
 cronhpc check --format github
 """
+_NAMES_PARTITION = re.compile(rb"^#(?:SBATCH|PBS)\b.*\s-(?:p|-pa|q)", re.MULTILINE)
 _ANY_SCHEDULE = "0 4 * * *"  # for a file that lies in no folder of ours yet
 
 
@@ -45,12 +47,13 @@ def run(args: argparse.Namespace, door: Door) -> int:
     files = [name for name in args.names if "/" in name or (name.endswith(".slurm") and Path(name).is_file())]
     names = [name for name in args.names if name not in files]
     online = _online(args, door) if args.online else None
-    found = [problem for file in files for problem in _file(Path(file), online)]
+    partitions = _partitions(args, door)
+    found = [problem for file in files for problem in _file(Path(file), online, partitions)]
     broken = False
     if names or not files:
-        more, broken = _directory(args, door, names, online)
+        more, broken = _directory(args, door, names, online, partitions)
         found += more
-    found += online.problems if online is not None else []
+    found += [problem for asked in (partitions, online) if asked is not None for problem in asked.problems]
     found = sorted(set(found), key=lambda p: (p.file, p.line, p.code))
     door.say(check.render(found, fmt="json" if args.json else args.format))
     return BROKEN if broken else ATTENTION if found else FINE
@@ -69,19 +72,34 @@ def _online(args: argparse.Namespace, door: Door) -> Online:
         return Online(connect(args.backend or "", Settings(), door.environ, Path("/nonexistent")))
 
 
-def _file(path: Path, online: Online | None) -> tuple[Problem, ...]:
+def _partitions(args: argparse.Namespace, door: Door) -> Partitions | None:
+    """Of the cron directory's cluster, or of this environment's."""
+    from cronhpc.cli.check_online import Partitions
+    from cronhpc.cli.common import settings_or_default
+    from cronhpc.core.model import Settings
+    from cronhpc.store.paths import DirectoryError
+
+    try:
+        settings = settings_or_default(paths_of(args, door))
+    except DirectoryError:
+        settings = Settings()
+    return Partitions.of(args, settings, door.environ)
+
+
+def _file(path: Path, online: Online | None, partitions: Partitions | None) -> tuple[Problem, ...]:
     from cronhpc.core.entry_name import unswitchable
     from cronhpc.store.entries import read_script
 
-    look = partial(_linted, str(path), read_script(str(path)), folder_schedule=_ANY_SCHEDULE)
+    look = partial(_linted, str(path), read_script(str(path)), partitions, folder_schedule=_ANY_SCHEDULE)
     named = unswitchable(path.stem, str(path))
     return (*((named,) if named else ()), *_with_cluster(look, online, str(path), None))
 
 
-def _linted(shown: str, data: bytes, **more: Any) -> tuple[Problem, ...]:
+def _linted(shown: str, data: bytes, partitions: Partitions | None, **more: Any) -> tuple[Problem, ...]:
     from cronhpc.core.lint import Facts, lint_script
 
-    facts = Facts(more.pop("partitions", None), os.path.isdir, more.pop("refused", ""))
+    known = partitions() if partitions is not None and _NAMES_PARTITION.search(data) else None
+    facts = Facts(known, os.path.isdir, more.pop("refused", ""))
     return lint_script(shown, data, facts=facts, **more)
 
 
@@ -89,16 +107,14 @@ def _with_cluster(
     look: Callable[..., tuple[Problem, ...]], online: Online | None, path: str, entry: Entry | None
 ) -> tuple[Problem, ...]:
     """Where nothing else is wrong with a script, sbatch has its say."""
-    if online is None:
-        return look()
-    found = look(partitions=online.partitions)
-    if any(each.severity == "error" for each in found):
+    found = look()
+    if online is None or any(each.severity == "error" for each in found):
         return found
-    return look(partitions=online.partitions, refused=online.refusal(path, entry))
+    return look(refused=online.refusal(path, entry))
 
 
 def _directory(
-    args: argparse.Namespace, door: Door, names: list[str], online: Online | None
+    args: argparse.Namespace, door: Door, names: list[str], online: Online | None, partitions: Partitions | None
 ) -> tuple[list[Problem], bool]:
     """What is to be said of a cron directory, and whether its settings are unusable."""
     from cronhpc.core.model import Settings
@@ -109,12 +125,12 @@ def _directory(
         site = site_of(args, door)
     except SettingsError as error:  # the scripts are looked at all the same, under the default settings
         looked = _Look(paths, Settings(), ZoneInfo("UTC"), "", names)
-        looked.online = online
+        looked.online, looked.partitions = online, partitions
         return [*error.problems, *looked.scripts()], True
     problems: list[Problem] = list(site.problems)
     entries = read_entries(site, door.now, problems)
     looked = _Look(paths, site.settings, ZoneInfo(site.timezone), site.user, names)
-    looked.online = online
+    looked.online, looked.partitions = online, partitions
     looked.entries = {entry.name: entry for entry in entries}
     found = list(looked.scripts())
     for entry in entries:
@@ -138,6 +154,7 @@ class _Look:
     def __init__(self, paths: Paths, settings: Settings, zone: ZoneInfo, user: str, names: list[str]) -> None:
         self.paths, self.settings, self.zone, self.user, self.names = paths, settings, zone, user, names
         self.online: Online | None = None
+        self.partitions: Partitions | None = None
         self.entries: dict[str, Entry] = {}
 
     def scripts(self) -> Iterator[Problem]:
@@ -176,6 +193,7 @@ class _Look:
             _linted,
             shown,
             data,
+            self.partitions,
             folder_schedule=schedule,
             zone=self.zone,
             hash_key=f"{self.user}:{self.paths.root}:{hashed}",

@@ -1,4 +1,4 @@
-"""What `cronhpc check --online` asks the cluster: its partitions once, and of each script whether sbatch takes it."""
+"""What `cronhpc check` asks the cluster: its partitions once; with `--online` whether sbatch takes each script."""
 
 from __future__ import annotations
 
@@ -9,9 +9,48 @@ from cronhpc.cli.commands import UsageError
 from cronhpc.core.model import Problem
 
 if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+
     from cronhpc.batch.port import Batch
     from cronhpc.batch.slurm import Slurm
-    from cronhpc.core.model import Entry
+    from cronhpc.core.model import Entry, Settings
+
+
+_PATIENCE = 5.0  # seconds: without an answer the rest is said all the same
+
+
+class Partitions:
+    """The names of a cluster's partitions, hidden ones too. It is asked once, where a script names one."""
+
+    def __init__(self, slurm: Slurm) -> None:
+        self.slurm = slurm
+        self.problems: list[Problem] = []
+        self._known: frozenset[str] | None = None
+        self._asked = False
+
+    @classmethod
+    def of(cls, args: argparse.Namespace, settings: Settings, environ: Mapping[str, str]) -> Partitions | None:
+        """Of the settings' cluster; None where there is no Slurm."""
+        from cronhpc.batch import backend_name
+        from cronhpc.batch.process import which
+        from cronhpc.batch.slurm import Slurm
+
+        if backend_name(args.backend or "", settings, environ) != "slurm" or not which("sinfo", environ):
+            return None
+        return cls(Slurm(environ, cluster=settings.cluster, query_timeout=_PATIENCE))
+
+    def __call__(self) -> frozenset[str] | None:
+        """None where nobody knows."""
+        if not self._asked:
+            self._asked = True
+            try:
+                said = self.slurm.ask("sinfo", ["--all", "--noheader", "--format=%R"])
+                self._known = frozenset(said.split()) or None
+            except Unreachable as error:
+                what = f"the cluster gave no answer, so the names of partitions were not looked at: {error.text}."
+                self.problems.append(Problem("W229", what, "Try again later."))
+        return self._known
 
 
 class Online:
@@ -20,17 +59,9 @@ class Online:
     def __init__(self, batch: Batch) -> None:
         self.slurm = _slurm(batch)
         self.problems: list[Problem] = []
-        self.partitions = self._partitions()
-
-    def _partitions(self) -> frozenset[str] | None:
-        try:
-            return frozenset(each.name for each in self.slurm.site().partitions) or None
-        except Unreachable as error:
-            self._away(error)
-            return None
 
     def _away(self, error: Unreachable) -> None:
-        what = f"the cluster gave no answer, so nothing was asked of sbatch: {error.text}"
+        what = f"the cluster gave no answer, so nothing was asked of sbatch: {error.text}."
         self.problems.append(Problem("W229", what, "Try again later, or without --online."))
 
     def refusal(self, path: str, entry: Entry | None = None) -> str:

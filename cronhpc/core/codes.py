@@ -53,7 +53,7 @@ OF_SCRIPTS = {
     "E226": Code("nothing in it: sbatch refuses it", "Write the script, or remove the file."),
     "E227": Code("a partition that the cluster does not have", "Write one that `sinfo -s` shows."),
     "E228": Code("sbatch would refuse it (`--online`)", "Correct the `#SBATCH` lines, or `sbatch:` in cronhpc.yaml."),
-    "W229": Code("the cluster gave no answer (`--online`)", "Try again later, or without `--online`."),
+    "W229": Code("the cluster gave no answer", "Try again later, or without `--online`."),
     "W210": Code("a variable or `~` in a directive: sbatch does not expand it", "Use `%x`, `%j`, or a fixed path."),
     "W211": Code("`#SBATCH` after the first command: sbatch does not read it", "Move it up."),
     "W212": Code("a misspelt `#SBATCH`: a comment to sbatch", "Write `#SBATCH` in capitals, at the line's beginning."),

@@ -43,7 +43,7 @@ class Problem:
 
     def __str__(self) -> str:
         place = self.file + (f":{self.line}" if self.line else "")
-        return f"{place}: {self.code} {self.what} {self.mend}".strip()
+        return f"{f'{place}: ' if place else ''}{self.code} {self.what} {self.mend}".strip()
 
 
 class SettingsError(CronhpcError):

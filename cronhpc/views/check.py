@@ -54,8 +54,9 @@ def _json(problems: Sequence[Problem]) -> str:
 
 
 def _github(problem: Problem) -> str:
-    place = f"file={_property(problem.file)}" + (f",line={problem.line}" if problem.line else "")
-    return f"::{problem.severity} {place},title={problem.code}::{_message(f'{problem.what} {problem.mend}'.strip())}"
+    place = f"file={_property(problem.file)}," if problem.file else ""
+    place += f"line={problem.line}," if problem.line else ""
+    return f"::{problem.severity} {place}title={problem.code}::{_message(f'{problem.what} {problem.mend}'.strip())}"
 
 
 def _message(text: str) -> str:

@@ -108,6 +108,28 @@ def test_under_a_frozen_controller_it_answers_within_half_a_minute(
     assert "gives no answer" in found["slurm", "error"]
 
 
+def test_check_asks_once_for_the_names_of_partitions_and_waits_for_no_answer(
+    make_lab: MakeLab, cluster_user_dir: Callable[..., Path]
+) -> None:
+    lab = make_lab(nodes=1)
+    root = init(lab, cluster_user_dir() / "cron")
+    for name in ("a", "b"):
+        text = "#!/bin/sh\n#SBATCH -p cpuu\n#SBATCH -t 5\ntrue\n"
+        (root / "cron.daily" / f"{name}.slurm").write_text(text, encoding="utf-8")
+    argv = [sys.executable, "-m", "cronhpc", "check", "--dir", str(root)]
+    lines = lab.run(argv, check=False).stdout.splitlines()
+    assert [line.partition(" ")[0] for line in lines[:2]] == ["cron.daily/a.slurm:2:", "cron.daily/b.slurm:2:"]
+    assert all("E227" in line and "Did you mean cpu?" in line for line in lines[:2])
+    lab.freeze()
+    began = time.monotonic()
+    said = lab.run(argv, check=False).stdout
+    took = time.monotonic() - began
+    lab.thaw()
+    assert said.startswith("W229 the cluster gave no answer")
+    assert "E227" not in said
+    assert 4 < took < 9
+
+
 def test_check_online_has_sbatch_look_at_each_script(lab: Lab, cluster_user_dir: Callable[..., Path]) -> None:
     root = init(lab, cluster_user_dir() / "cron")
     for name, line in (("a", "--partition=gpuu"), ("b", "--nodes=50"), ("c", "--time=5")):
