@@ -204,6 +204,27 @@ def test_anything_may_lie_there_and_nothing_hangs(bobs: Path, make: Callable[[Pa
         assert code in {0, 1, 2}, said
 
 
+@AS_ROOT
+@pytest.mark.parametrize("name", ["state/claims", "state/not/there", "cronhpc.yaml"])
+def test_what_he_alone_may_is_said_to_be_his(bobs: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(*_: object) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied", str(bobs / name))
+
+    monkeypatch.setattr("cronhpc.cli.history.run", denied)
+    code, said = cronhpc(bobs, "history")
+    assert code == 2
+    assert "Permission denied. " in said
+    assert "belongs to 54321: ask them, or name a directory of your own with --dir" in said
+
+
+def test_what_is_denied_of_ones_own_is_said_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def denied(*_: object) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "x"))
+
+    monkeypatch.setattr("cronhpc.cli.history.run", denied)
+    assert cronhpc(tmp_path, "history")[1] == f"{tmp_path}/x: Permission denied\n"
+
+
 # --- doctor
 
 
