@@ -418,8 +418,8 @@ def test_due_slots_run_once_and_at_their_second(root: Path, drivers: int) -> Non
     names = [f"e{number}" for number in range(8)]
     ran = 'echo "$CRONHPC_SLOT" $(date +%s.%N) >> $CRONHPC_DIR/ran-$CRONHPC_ENTRY'
     rows = [f"  {name}: {{schedule: '* * * * *', command: '{ran}'}}\n" for name in names]
-    (root / "cronhpc.yaml").write_text("backend: local\nentries:\n" + "".join(rows))
     ahead = until_a_minute()
+    (root / "cronhpc.yaml").write_text("backend: local\nentries:\n" + "".join(rows))
     with contextlib.ExitStack() as stack:
         for _ in range(drivers):
             daemon = stack.enter_context(resident(root, ahead=ahead))
