@@ -223,11 +223,7 @@ def test_a_requeued_piece_queues_no_second_one(lab: Lab, new_train: Callable[[st
     lab.run(["scontrol", "requeue", first])
     (mine.place / "go").touch()
 
-    def ran_again() -> bool:
-        lab.run(["scontrol", "update", f"jobid={first}", "StartTime=now"], check=False)  # else after two minutes
-        return mine.pieces() == [first, first]
-
-    lab.wait_for(ran_again, timeout=180, every=0.5)
+    lab.begin_now(first, lambda: mine.pieces() == [first, first])
     lab.wait_for(lambda: first not in mine.jobs(), timeout=60)
     assert len(mine.jobs()) == 1, mine.log
     lab.run(["scancel", *mine.jobs()])

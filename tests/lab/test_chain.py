@@ -230,12 +230,7 @@ def test_a_requeued_link_does_no_harm(cron: Cron) -> None:
     cron.lab.run(["scontrol", "update", f"JobId={job}", "requeue=1"])
     cron.lab.run(["scontrol", "requeue", job])
     cron.lab.wait_for(lambda: cron.lab.job(job).get("JobState") == "PENDING")
-
-    def runs_again() -> bool:
-        cron.lab.run(["scontrol", "update", f"JobId={job}", "StartTime=now"], check=False)  # else after two minutes
-        return cron.lab.job(job).get("JobState") == "RUNNING"
-
-    cron.lab.wait_for(runs_again, timeout=180, every=0.5)
+    cron.lab.begin_now(job, lambda: cron.lab.job(job).get("JobState") == "RUNNING")
     time.sleep(2)
     assert [each["id"] for each in cron.links()] == [successor["id"]]
     cron.lab.run(["scancel", job])

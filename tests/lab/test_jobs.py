@@ -391,14 +391,7 @@ def test_an_array_that_a_file_pauses_loses_no_task(shelf: Shelf) -> None:
     lab.wait_for(all_held)
     (shelf.place / "pause").unlink()
     lab.run(["scontrol", "release", job])
-
-    def all_have_run() -> bool:
-        lab.run(
-            ["scontrol", "update", f"jobid={job}_1", "StartTime=now"], check=False
-        )  # else two minutes after requeue
-        return starts(shelf) == 3
-
-    lab.wait_for(all_have_run, timeout=40, every=0.5)
+    lab.begin_now(f"{job}_1", lambda: starts(shelf) == 3)
     assert "back to the queue" in log.read_text(encoding="utf-8")
     lab.wait_ended(job)
 
@@ -415,12 +408,7 @@ def test_a_submitit_job_requeues_itself_and_goes_on_where_it_was(shelf: Shelf) -
     lab.wait_for(lambda: checkpoint.exists() and int(checkpoint.read_text(encoding="ascii")) >= 5)
     lab.run(["scancel", "--signal=USR2", job])
     lab.wait_for(lambda: lab.job(job)["Restarts"] == "1")
-
-    def completed() -> bool:
-        lab.run(["scontrol", "update", f"jobid={job}", "StartTime=now"], check=False)  # else two minutes later
-        return lab.job(job)["JobState"] == "COMPLETED"
-
-    lab.wait_for(completed, timeout=40, every=0.5)
+    lab.begin_now(job, lambda: lab.job(job)["JobState"] == "COMPLETED")
     begun = [line.rpartition(" ")[2] for line in log.read_text(encoding="utf-8").splitlines() if "begins at" in line]
     assert begun[0] == "0"
     assert int(begun[1]) >= 5
