@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from cronhpc.core.model import Decision, Job, Key, Plan, World
-    from cronhpc.read import Site
+    from cronhpc.site import Site
     from cronhpc.store.trust import Trust
 
 _PATIENCE = 45.0  # seconds: a tick under a controller that does not answer ends within a minute

@@ -33,8 +33,9 @@ from cronhpc.core.model import (
     token,
 )
 from cronhpc.core.plan import Budget
-from cronhpc.read import Reading, Site, directory_id, switches_now, train_of
+from cronhpc.read import Reading, switches_now, train_of
 from cronhpc.record import record
+from cronhpc.site import Site, directory_id
 from cronhpc.store import lease, rooms, trains
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims

@@ -13,7 +13,7 @@ from cronhpc.store.paths import DirectoryError, Paths, existing, own_folder
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from cronhpc.read import Site
+    from cronhpc.site import Site
 
 
 def open_train_site(dir_option: str | None, backend: str | None, environ: Mapping[str, str]) -> Site:
@@ -24,7 +24,7 @@ def open_train_site(dir_option: str | None, backend: str | None, environ: Mappin
     """
     from cronhpc.batch import connect
     from cronhpc.batch.environment import scrub
-    from cronhpc.read import Site, machine_zone, must_be_safe, user_name
+    from cronhpc.site import Site, machine_zone, must_be_safe, user_name
     from cronhpc.store.settings import read_settings
 
     paths = _paths(dir_option, environ)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
-    from cronhpc.read import Site
+    from cronhpc.site import Site
 
 _QUIET = 0.3  # seconds without an event before a tick: an editor saves in several steps
 _BURST = 1.0  # but no longer than this after the first one

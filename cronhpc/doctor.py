@@ -110,7 +110,7 @@ def _directory(asked: Asked, settings: Settings, refused: Problem | None, *, see
 
 
 def _here(asked: Asked, settings: Settings) -> Here:
-    from cronhpc.read import machine_zone, user_name
+    from cronhpc.site import machine_zone, user_name
 
     mask = os.umask(0o077)
     os.umask(mask)

@@ -11,7 +11,7 @@ from cronhpc.core.model import Problem
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from cronhpc.read import Site
+    from cronhpc.site import Site
     from cronhpc.store.paths import Paths
     from cronhpc.views.style import Style
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from cronhpc.core.header import Header
     from cronhpc.core.model import EntryRow, Policies
-    from cronhpc.read import Site
+    from cronhpc.site import Site
     from cronhpc.store.entries import Found
     from cronhpc.store.trust import Trust
 

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from cronhpc.core.model import Claim, Outcome, Plan, World
-    from cronhpc.read import Reading, Site
+    from cronhpc.read import Reading
+    from cronhpc.site import Site
 
 Row = dict[str, Any]
 _HOUR = 60  # minutes

@@ -13,7 +13,7 @@ from cronhpc.store import lease
 from cronhpc.store.files import read_json
 
 if TYPE_CHECKING:
-    from cronhpc.read import Site
+    from cronhpc.site import Site
 
 _ENDS_WITHIN = 7  # seconds: a daemon without file events looks for the mark every five
 _TERMINATES_WITHIN = 3

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cronhpc.core.model import Decision, Job, Outcome, World
-    from cronhpc.read import Site
+    from cronhpc.site import Site
 
 FOLDERS = ("cron.hourly", "cron.daily", "cron.weekly", "cron.monthly", "cron.d", "log", "scheduler")
 _OURS = frozenset({*FOLDERS, "kill", "pause", "state", MARKER, "status.json"})
@@ -279,7 +279,7 @@ def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Star
 
 def _stopped_unmarked(site: Site, error: OSError) -> CronhpcError:
     """A disk that takes no mark must not keep the scheduler going: its waiting jobs are cancelled all the same."""
-    from cronhpc.read import directory_id
+    from cronhpc.site import directory_id
 
     mark = directory_id(site.paths)
     waiting = [j.id for j in site.batch.queue().jobs if j.state == "PENDING" and chain.word(j, mark)]
@@ -294,7 +294,7 @@ def _stopped_unmarked(site: Site, error: OSError) -> CronhpcError:
 def _into_scrontab(site: Site, environ: Mapping[str, str], lines: list[str]) -> None:
     """One entry beside the user's own, which stay byte for byte. Raises ScrontabError."""
     from cronhpc.batch import scrontab
-    from cronhpc.read import directory_id
+    from cronhpc.site import directory_id
 
     mark = directory_id(site.paths)
     command = shlex.join([*scheduler.command(), "tick", "--dir", str(site.paths.root)])
@@ -312,7 +312,7 @@ def _into_scrontab(site: Site, environ: Mapping[str, str], lines: list[str]) -> 
 def _out_of_scrontab(site: Site, environ: Mapping[str, str], lines: list[str]) -> None:
     """Our entry alone. Raises ScrontabError."""
     from cronhpc.batch import scrontab
-    from cronhpc.read import directory_id
+    from cronhpc.site import directory_id
 
     table = scrontab.read(environ)
     rest = scrontab.without_block(table, directory_id(site.paths))
@@ -384,7 +384,7 @@ def _keep_options(site: Site, environ: Mapping[str, str], lines: list[str]) -> S
 
 def write_link(site: Site, lines: list[str] | None = None, *, resident: bool = False) -> str:
     """Generate `scheduler/scheduler.slurm` from the settings; a hand-made one is kept beside it. The fingerprint."""
-    from cronhpc.read import directory_id
+    from cronhpc.site import directory_id
 
     mark, tools = directory_id(site.paths), site.batch.tools()
     text, fingerprint = scheduler.render(site.paths, site.settings, mark, tools, resident=resident)

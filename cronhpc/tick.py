@@ -23,8 +23,8 @@ from cronhpc.store import lease
 if TYPE_CHECKING:
     from cronhpc.clean import Cleaned
     from cronhpc.core.model import Outcome, Plan, Problem, World
-    from cronhpc.read import Site
     from cronhpc.record import Recorded
+    from cronhpc.site import Site
 
 # Seconds that a tick waits for another at work. `run` then goes on beside it: claims make that safe. A link's would
 # come again in an hour only, so it does not leave because a `run` was at work for a moment.

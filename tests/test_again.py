@@ -17,8 +17,8 @@ from cronhpc.cli import main
 from cronhpc.cli.door import Door
 from cronhpc.core.model import Ending, Job, Queue, Result
 from cronhpc.core.pieces import Rules
-from cronhpc.read import Site
 from cronhpc.setup import init
+from cronhpc.site import Site
 from cronhpc.store import trains
 from cronhpc.store.paths import Paths
 from cronhpc.store.settings import read_settings

@@ -20,7 +20,7 @@ import pytest
 from cronhpc import setup, watch
 from cronhpc.core.model import Settings, SwitchSetting
 from cronhpc.daemon import watched
-from cronhpc.read import Site, open_site
+from cronhpc.site import Site, open_site
 from cronhpc.store import history
 from cronhpc.tick import Report, tick
 from cronhpc.watch import Bell, Place, Watch, file_system
@@ -327,7 +327,7 @@ import os, sys, time
 from cronhpc import daemon
 from cronhpc.cli import log
 from cronhpc.cli.door import Door
-from cronhpc.read import open_site
+from cronhpc.site import open_site
 from types import SimpleNamespace
 root, ahead, daemon.SWITCH_POLL = sys.argv[1], float(sys.argv[2]), float(sys.argv[3])
 words = sys.argv[4:]

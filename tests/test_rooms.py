@@ -11,7 +11,7 @@ import pytest
 
 from cronhpc import setup
 from cronhpc.core.model import CronhpcError, Settings, SettingsError
-from cronhpc.read import open_site
+from cronhpc.site import open_site
 from cronhpc.store import rooms
 from cronhpc.store.paths import DirectoryError, Paths
 from cronhpc.store.trust import Trust

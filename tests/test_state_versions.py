@@ -17,7 +17,8 @@ import pytest
 from cronhpc import setup
 from cronhpc.core.model import ClaimState, Job, Key, Queue, Result, StateError, Submit, UseUp
 from cronhpc.core.plan import plan
-from cronhpc.read import Site, open_site, read_world
+from cronhpc.read import read_world
+from cronhpc.site import Site, open_site
 from cronhpc.store import history, trains
 from cronhpc.store.memory import load_cache
 from cronhpc.store.stubs import end_of

@@ -14,7 +14,7 @@ from cronhpc import cli, setup
 from cronhpc.batch.port import BatchError, Submission, Unreachable
 from cronhpc.cli.door import Door
 from cronhpc.core.model import PAUSED, Ending, EntryState, Job, Outcome, Queue, Result, Stop, Submit, Wait
-from cronhpc.read import Site, directory_id, open_site
+from cronhpc.site import Site, directory_id, open_site
 from cronhpc.store import history
 from cronhpc.store.memory import load, save
 from cronhpc.tick import Report, tick

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from cronhpc.again import Answer
     from cronhpc.cli.door import Door
-    from cronhpc.read import Site
+    from cronhpc.site import Site
 
 TAKES_REST = True
 HELP = """Queue the next piece of the job that this runs in, before the script goes on. One line at the top of any batch

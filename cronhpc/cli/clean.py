@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cronhpc.clean import Cleaned
     from cronhpc.cli.door import Door
     from cronhpc.core.model import Settings
-    from cronhpc.read import Site
+    from cronhpc.site import Site
 
 HELP = (
     "Remove old logs, as each tick does: those over a limit of `logs:` in the settings. Live runs' files and each "

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from cronhpc.cli.door import Door
     from cronhpc.core.model import Settings
-    from cronhpc.read import Site
+    from cronhpc.site import Site
     from cronhpc.store.paths import Paths
 
 
@@ -28,7 +28,7 @@ class NoSuchError(CronhpcError):
 
 def site_of(args: argparse.Namespace, door: Door) -> Site:
     """The cron directory meant, opened. Raises DirectoryError, SettingsError, StateError, BatchError, OSError."""
-    from cronhpc.read import open_site
+    from cronhpc.site import open_site
 
     return open_site(directory(args, door), args.backend, door.environ)
 

@@ -36,7 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, door: Door) -> int:
     """Exit code 1 if there is anything to mend."""
     from cronhpc.doctor import examine, put, wanted
-    from cronhpc.read import must_be_safe
+    from cronhpc.site import must_be_safe
     from cronhpc.store.paths import Paths, existing
     from cronhpc.store.paths import wanted as place
     from cronhpc.views import doctor

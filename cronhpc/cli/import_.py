@@ -141,7 +141,7 @@ def _scripts(paths: Paths, settings: Settings) -> Iterator[tuple[str, str, str]]
 def _around(args: argparse.Namespace, settings: Settings) -> Surroundings:
     from cronhpc.convert.table import Surroundings
     from cronhpc.convert.zone import is_zone
-    from cronhpc.read import user_name
+    from cronhpc.site import user_name
 
     if args.system and args.kind != "crontab":
         raise UsageError("--system is about system crontabs; a scrontab names no users.")
@@ -158,7 +158,7 @@ def _around(args: argparse.Namespace, settings: Settings) -> Surroundings:
 def _zone(settings: Settings) -> str:
     """The machine's, which tables run by, where entries that name none run by another; else ""."""
     from cronhpc.cli.door import machine_zone_key
-    from cronhpc.read import machine_zone
+    from cronhpc.site import machine_zone
 
     machine = machine_zone_key()
     return machine if machine not in {"", settings.timezone or machine_zone()} else ""

@@ -84,8 +84,8 @@ def _found(args: argparse.Namespace, door: Door, root: Path) -> tuple[dict[str, 
 
 def _old_chain(args: argparse.Namespace, door: Door, made: Made) -> tuple[tuple[Job, ...], bool]:
     """The hand-made scheduler's jobs, cancelled where that was asked."""
-    from cronhpc.read import open_site
     from cronhpc.setup import old_chain
+    from cronhpc.site import open_site
 
     if not (made.adopted or args.cancel_old):  # the folder is adopted once; its old chain may be cancelled later
         return (), False

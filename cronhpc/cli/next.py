@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from cronhpc.cli.door import Door
     from cronhpc.core.model import World
-    from cronhpc.read import Site
+    from cronhpc.site import Site
     from cronhpc.views.next import Preview
 
 HELP = "When entries run next, or when any schedule would; with the clock changes on the way."

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from cronhpc.cli.door import Door
     from cronhpc.core.model import World
-    from cronhpc.read import Site
+    from cronhpc.site import Site
 
 OF_TRAINS = True
 HELP = "What the next tick would do, and why. Nothing is changed: these are the very decisions that a tick executes."

@@ -16,7 +16,7 @@ import pytest
 
 from cronhpc import setup
 from cronhpc.core.model import ClaimState, Ending, Key, Result
-from cronhpc.read import open_site
+from cronhpc.site import open_site
 from cronhpc.store import history, scheduler
 from cronhpc.store.claims import Claims
 from tests.lab.conftest import Lab

@@ -1,0 +1,36 @@
+"""What is wrong, in words that a user can act on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+class CronhpcError(Exception):
+    """The root of every error that cronhpc raises on purpose; its text says what, where and the mend."""
+
+    passing = False  # nothing is known to be wrong with what was asked: it may well go through another time
+
+
+class StateError(CronhpcError):
+    """A state file cannot be used: unreadable, or written by a newer cronhpc."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Something wrong that a user can mend: `code` starts with E (error) or W (warning)."""
+
+    code: str
+    what: str
+    mend: str
+    file: str = ""  # as the user knows it, relative to the cron directory
+    line: int = 0  # from 1; 0 where no line is meant
+    key: str = ""
+
+    @property
+    def severity(self) -> str:
+        """`error` or `warning`."""
+        return "error" if self.code.startswith("E") else "warning"
+
+    def __str__(self) -> str:
+        place = self.file + (f":{self.line}" if self.line else "")
+        return f"{f'{place}: ' if place else ''}{self.code} {self.what} {self.mend}".strip()

@@ -1,0 +1,86 @@
+"""The batch system's jobs, as its queue shows them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cronhpc.core.model.runs import PAUSED, TOKEN, Key
+
+ENDED = frozenset(
+    {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED"}
+    | {"NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT"}
+)
+NEVER_STARTS = frozenset({"DependencyNeverSatisfied", "PartitionTimeLimit", "PartitionNodeLimit", "BadConstraints"})
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One row of the queue."""
+
+    id: str  # the job's number, without array parts
+    state: str  # Slurm's long name: PENDING, RUNNING, COMPLETING, COMPLETED …
+    name: str = ""
+    comment: str = ""
+    reason: str = ""
+    tasks: str = ""  # array part as printed: "3", "[5-9%1]", ""
+    start: int | None = None  # actual, or planned for pending jobs
+    submitted: int | None = None
+    ended: int | None = None
+    partition: str = ""
+    account: str = ""
+    workdir: str = ""
+    nodes: str = ""
+    exit_code: int | None = None
+    signal: int | None = None
+    from_scrontab: bool | None = False  # None: nobody could be asked
+    raw_id: str = ""  # of an array's task: the number that it knows itself by ($SLURM_JOB_ID)
+
+    @property
+    def shown(self) -> str:
+        """The id as squeue prints it."""
+        return f"{self.id}_{self.tasks}" if self.tasks else self.id
+
+    @property
+    def held_by_user(self) -> bool:
+        """Held by its owner, or by us: Slurm does not tell them apart."""
+        return self.state == "PENDING" and self.reason == "JobHeldUser"
+
+    @property
+    def held(self) -> bool:
+        """Cannot start until someone acts: held, or put back held after a failed launch."""
+        return self.state == "PENDING" and (
+            self.reason in {"JobHeldUser", "JobHeldAdmin"} or "held" in self.reason.lower()
+        )
+
+    @property
+    def held_by_admin(self) -> bool:
+        """An administrator's word."""
+        return self.state == "PENDING" and self.reason == "JobHeldAdmin"
+
+    @property
+    def live(self) -> bool:
+        """Not ended."""
+        return self.state not in ENDED
+
+    def token_of(self, directory_id: str) -> str | None:
+        """What the comment says after this directory's mark, without the script's own comment; None: not ours."""
+        mark = f"{TOKEN}{directory_id}/"
+        comment = self.own_comment
+        return comment.removeprefix(mark) if comment.startswith(mark) else None
+
+    @property
+    def own_comment(self) -> str:
+        """The comment without the mark of a pause."""
+        return self.comment.partition(" ")[2] if self.comment.startswith(PAUSED) else self.comment
+
+    def key(self, directory_id: str) -> Key | None:
+        """The attempt that this job was submitted for, or None."""
+        text = self.token_of(directory_id)
+        return Key.of(text.split(" ", 1)[0]) if text else None
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """All of this user's jobs, ended ones included as long as the batch system remembers them."""
+
+    jobs: tuple[Job, ...]

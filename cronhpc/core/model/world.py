@@ -1,0 +1,77 @@
+"""All that a tick decides on, read once."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from cronhpc.core.model.entries import Entry, Train
+from cronhpc.core.model.problems import Problem
+from cronhpc.core.model.queue import Queue
+from cronhpc.core.model.runs import Claim, Ending, EntryState, entry_id
+from cronhpc.core.model.settings import Settings
+from cronhpc.core.model.switches import Struck, Switch
+
+LONGER = 900  # seconds that a daemon's link may go on after its successor was to start
+
+
+@dataclass(frozen=True, slots=True)
+class ChainFacts:
+    """What the chain's decisions need beyond the queue."""
+
+    wanted: bool  # `start` was called and `stop` was not
+    self_id: str = ""  # the link that this tick runs in; "" elsewhere
+    fingerprint: str = ""  # of the text and options that links should hold
+    link_name: str = ""
+    spare_name: str = ""
+    resting: str = ""  # an administrator's word, in words; "" while it goes on
+    no_spare: str = ""  # why there can be none (two or three submit slots), in words
+    crowded: bool = False  # it takes the place of the runs: it goes
+    successor_seen: str = ""  # job id that the last tick left as successor
+    spare_seen: str = ""
+    prequeue: int = 1  # successors wanted at once
+    resident: bool = False  # links run the daemon until their successor starts (`start --daemon`)
+
+
+@dataclass(frozen=True, slots=True)
+class LogFile:
+    """A file below log/: path relative to it, and what retention needs.
+
+    `own` false: another user's, or one with a second name elsewhere. It is cleaned by age alone, and its size is 0.
+    """
+
+    path: str
+    size: int
+    modified: int
+    own: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """Everything a tick decides on, read once. `queue` None: the batch system gave no answer; unknown is not empty."""
+
+    now: int
+    directory_id: str
+    settings: Settings
+    entries: tuple[Entry, ...] = ()
+    trains: tuple[Train, ...] = ()
+    states: Mapping[str, EntryState] = field(default_factory=dict)  # by entry name
+    claims: tuple[Claim, ...] = ()
+    queue: Queue | None = None
+    queue_error: str = ""
+    endings: Mapping[str, Ending] | None = field(default_factory=dict)  # by job id; None: nobody answered
+    switches: tuple[Switch, ...] = ()
+    switches_unknown: tuple[str, ...] = ()  # folders of switches that could not be listed
+    skipped: tuple[Problem, ...] = ()  # files that are no entries, and why
+    chain: ChainFacts = ChainFacts(wanted=False)
+    last_tick: int | None = None
+    recent: tuple[tuple[int, str, int], ...] = ()  # (minute, entry id, submissions); entry "": all of them
+    warned: Mapping[str, int] = field(default_factory=dict)  # job id -> when a kill switch's warning was sent
+    struck: Mapping[str, Struck] = field(default_factory=dict)  # job or task id -> what a kill switch did to it
+    comments: Mapping[str, str] = field(default_factory=dict)  # job id -> its comment, where a mark had no room beside
+    resident: bool = False  # a daemon wakes itself for each slot: nothing is submitted ahead
+    only: str = ""  # `run NAME`: the entry id that a slot is made for now, whatever its schedule
+
+    def known(self) -> dict[str, Entry]:
+        """Entries and trains by the id that claims carry."""
+        return {entry_id(e.name): e for e in (*self.entries, *(train.entry for train in self.trains))}

@@ -1,0 +1,195 @@
+"""One cron directory as one process works on it: where, whose, with which settings, on which batch system."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.core.model import Problem, SettingsError, StateError
+from cronhpc.store import memory as store_memory
+from cronhpc.store.entries import fingerprint
+from cronhpc.store.paths import Paths, existing
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cronhpc.batch.port import Batch
+    from cronhpc.core.model import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One cron directory as one process works on it."""
+
+    paths: Paths
+    settings: Settings
+    batch: Batch
+    environment: Mapping[str, str]  # what commands and runs get: scrubbed
+    host: str
+    user: str
+    uid: int
+    timezone: str  # IANA key: the settings', else the machine's
+    cache: dict[str, Any] = field(default_factory=dict)  # what was parsed from files; written back by the tick
+    parsed: list[str] = field(default_factory=list)  # what had to be parsed anew: then the cache is written
+    problems: list[Problem] = field(default_factory=list)  # rows of the settings that cannot be used
+
+
+def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str, str]) -> Site:
+    """Raises DirectoryError, SettingsError, BatchError (the backend asked for is not here), StateError, OSError."""
+    from cronhpc.batch import connect
+    from cronhpc.batch.environment import scrub
+
+    paths = existing(dir_option, environ)
+    must_be_safe(paths)
+    if not os.path.isdir(paths.claims):  # noqa: PTH112 - one stat
+        raise StateError(
+            f"{paths.claims} is missing: state/ was removed. Make it again: cronhpc init --dir {paths.root}"
+        )
+    cache = _load_cache(paths)
+    problems: list[Problem] = []
+    settings = _settings(paths, cache, problems)
+    if not os.stat(paths.settings).st_size:  # noqa: PTH116 - beside the other stat calls
+        problems.append(_emptied(paths))
+    known = cache.get("accounting")  # whether there is any; what asking taught an earlier tick
+    saved = {**(_saved_environment(paths) or environ), **{n: environ[n] for n in _THE_CALLERS if n in environ}}
+    batch = connect(
+        backend or "",
+        settings,
+        saved,
+        paths.state,
+        accounting=known[0] if known else None,
+        script_options=_script_options,
+    )
+    environment = scrub(saved, settings.environment)
+    uid = os.getuid()
+    zone = settings.timezone or machine_zone()
+    if cache.get("zone", zone) != zone:
+        cache.clear()
+    parsed: list[str] = []
+    if not problems and (cache.get("zone") != zone or "settings" not in cache):
+        cache["zone"] = zone
+        cache["settings"] = [_print_of(paths.settings), _settings_json(settings)]
+        parsed.append("settings")
+    return Site(
+        paths, settings, batch, environment, os.uname().nodename, user_name(uid), uid, zone, cache, parsed, problems
+    )
+
+
+_THE_CALLERS = ("SLURM_CONF", "SLURM_JWT")  # which cluster, and as whom: of this very call
+
+
+def _script_options(data: bytes) -> dict[str, str]:
+    from cronhpc.core.header import read_header
+
+    return {option.name: option.value or "" for option in read_header(data, "").options}
+
+
+def _settings_json(settings: Settings) -> dict[str, Any]:
+    from cronhpc.store.settings import to_json
+
+    return to_json(settings)
+
+
+def _load_cache(paths: Paths) -> dict[str, Any]:
+    try:
+        return store_memory.load_cache(paths.state / "cache.json")
+    except OSError:
+        return {}
+
+
+def _print_of(path: Path) -> list[int]:
+    return fingerprint(os.stat(path))  # noqa: PTH116 - beside the other stat calls
+
+
+def _settings(paths: Paths, cache: dict[str, Any], problems: list[Problem]) -> Settings:
+    """Parsed anew only when the file has changed: then everything that was read with it is forgotten, too.
+
+    Rows under `entries:` that are wrong harm only themselves, and are not cached: they are named at every look.
+    """
+    from cronhpc.store.settings import from_json, read_settings
+
+    known = cache.get("settings")
+    try:
+        if known and known[0] == _print_of(paths.settings):
+            return from_json(known[1])
+    except ValueError:
+        known = None  # another version's
+    cache.clear()
+    try:
+        return read_settings(paths.settings)
+    except SettingsError as error:
+        if error.rest is None:
+            raise
+        problems.extend(error.problems)
+        return error.rest
+
+
+def _emptied(paths: Paths) -> Problem:
+    from cronhpc.store.settings import emptied
+
+    return emptied(paths.settings)
+
+
+def must_be_safe(paths: Paths) -> None:
+    """Others cannot have written the settings, or what lies in state/. Raises SettingsError."""
+    from cronhpc.store import rooms
+
+    refused = rooms.refusal(paths, os.getuid())
+    if refused is not None:
+        raise SettingsError((refused if refused.file == "state" else replace(refused, file="cronhpc.yaml"),))
+
+
+def _saved_environment(paths: Paths) -> dict[str, str] | None:
+    """What `start` was called in."""
+    from cronhpc.store.files import read_json
+
+    try:
+        saved = read_json(paths.state / "environment.json", 1)
+    except OSError:
+        return None
+    return saved.get("environment") if saved else None
+
+
+def directory_id(paths: Paths) -> str:
+    """What marks this cron directory's jobs. Raises StateError where `init` has not been here."""
+    from cronhpc.store.files import read_bytes
+
+    for path in (paths.state / "id", paths.scheduler / "id"):  # kept twice: a lost one would orphan what is queued
+        data = read_bytes(path)
+        if data and data.endswith(b"\n") and data.strip().isalnum():  # a torn one would be another directory's
+            return data.strip().decode("ascii")
+    raise StateError(f"{paths.state / 'id'} is missing. Make it with: cronhpc init --dir {paths.root}")
+
+
+def user_name(uid: int) -> str:
+    """The account's name, or its number where it has none."""
+    import pwd
+
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def machine_zone() -> str:
+    """The machine's time zone as an IANA key: /etc/localtime's name, /etc/timezone; UTC where none tells.
+
+    A shell's $TZ is its user's view of times: it must not move slots, which another shell would see elsewhere.
+    """
+    from zoneinfo import ZoneInfo
+
+    candidates = [os.path.realpath("/etc/localtime").partition("/zoneinfo/")[2]]
+    try:
+        candidates.append(Path("/etc/timezone").read_text(encoding="ascii").strip())
+    except (OSError, ValueError):
+        candidates.append("")
+    for key in candidates:
+        if key and not key.startswith(("/", "posix/", "right/")):
+            try:
+                ZoneInfo(key)
+            except (KeyError, ValueError, OSError):
+                continue
+            return key
+    return "UTC"
