@@ -599,6 +599,15 @@ def test_check_says_each_thing_once(shell: Shell) -> None:
     assert len(places) == len(set(places))
 
 
+def test_check_of_a_file_that_is_not_there_names_it_whether_or_not_there_is_a_cron_directory(
+    shell: Shell, tmp_path: Path
+) -> None:
+    for where in ({}, {"CRONHPC_DIR": "", "HOME": str(tmp_path)}):
+        said = shell("check", "gone.slurm", **where)
+        assert "gone.slurm" in said.out + said.err
+        assert said.code == 2
+
+
 def test_check_of_one_file_anywhere(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "job.slurm").write_text("#!/bin/bash\n#SBATCH --wait\n", encoding="utf-8")
     said = shell("check", str(tmp_path / "job.slurm"))

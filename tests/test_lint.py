@@ -208,6 +208,11 @@ def test_a_script_of_cron_d_needs_a_schedule() -> None:
     assert lint(TOP + "#CRON @daily\necho\n", "cron.d/sync.slurm", None) == []
 
 
+@pytest.mark.parametrize("text", ["#cron 0 4 * * *\ntrue\n", "true\n#CRON 0 4 * * *\n"])
+def test_a_schedule_that_is_not_read_is_one_mistake(text: str) -> None:
+    assert [p.code for p in lint(f"#!/bin/bash\n#SBATCH --time=5\n{text}", "cron.d/x.slurm", None)] == ["W102"]
+
+
 def test_the_folders_schedule_counts_against_the_limit() -> None:
     (problem,) = lint(TOP + "#SBATCH -t 2:00:00\n", "cron.hourly/x.slurm", "H * * * *")
     assert (problem.code, problem.line) == ("W103", 2)

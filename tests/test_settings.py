@@ -107,6 +107,11 @@ VALUES = {
         (("suspend-after", "off", 1), ("record", "yes", 1)),
     ),
     "patterns of more folders": ("logs: {extra: {/scratch/out: '*.out'}}", "logs_extra", (("/scratch/out", "*.out"),)),
+    "a key that `init` wrote empty, and again with a value": (
+        "timezone:\nkill:\nkill: {within: 6m}\ntimezone: UTC\nkill:\n",
+        "kill_within",
+        360,
+    ),
     "budgets": ("scheduler: {budget: {tick: 50, entry: 3}}", "budget_tick", 50),
     "the other backend": ("backend: local", "backend", "local"),
 }

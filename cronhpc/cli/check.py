@@ -44,7 +44,10 @@ def run(args: argparse.Namespace, door: Door) -> int:
     """Exit code 1 if there is anything to mend, 2 if the settings cannot be used."""
     from cronhpc.views import check
 
-    files = [name for name in args.names if "/" in name or (name.endswith(".slurm") and Path(name).is_file())]
+    here = _has_directory(args, door)
+    files = [
+        name for name in args.names if "/" in name or (name.endswith(".slurm") and (Path(name).is_file() or not here))
+    ]
     names = [name for name in args.names if name not in files]
     online = _online(args, door) if args.online else None
     partitions = _partitions(args, door)
@@ -57,6 +60,16 @@ def run(args: argparse.Namespace, door: Door) -> int:
     found = sorted(set(found), key=lambda p: (p.file, p.line, p.code))
     door.say(check.render(found, fmt="json" if args.json else args.format))
     return BROKEN if broken else ATTENTION if found else FINE
+
+
+def _has_directory(args: argparse.Namespace, door: Door) -> bool:
+    from cronhpc.store.paths import DirectoryError
+
+    try:
+        paths_of(args, door)
+    except DirectoryError:
+        return False
+    return True
 
 
 def _online(args: argparse.Namespace, door: Door) -> Online:

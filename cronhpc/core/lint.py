@@ -69,13 +69,15 @@ def lint_script(
     if named:
         return named
     header = read_header(data, path_shown.rpartition("/")[2])
+    unread = tuple(lint_directives.unread(data))
+    cron_unread = any(p.code == "W102" for p in unread)
     found = [
         *header.problems,
         *lint_directives.first_lines(data),
         *lint_directives.options(header, facts),
-        *lint_directives.unread(data),
+        *unread,
         *lint_shell.habits(data, header),
-        *_schedule(header, folder_schedule, zone, hash_key),
+        *(() if cron_unread and not header.cron else _schedule(header, folder_schedule, zone, hash_key)),
         *_refused(facts),
     ]
     if b"\0" in data or not data.strip():

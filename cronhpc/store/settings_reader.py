@@ -61,7 +61,9 @@ class Reader:
             name = key.value if key.id == "scalar" else ""
             if key.id != "scalar" or "\0" in name:
                 self.bad(key, where, f"{said(key)} as a key.", "A key is one text.")
-            elif name in fields:
+            elif name in fields and is_null(value):
+                continue  # a key without a value, as `init` writes them, says nothing
+            elif name in fields and not is_null(fields[name][1]):
                 first = line_of(fields[name][0])
                 what = f"{name} stands here twice, first in line {first}."
                 self.bad(key, join(where, name), what, "Keep one of them.", "E604")
