@@ -602,8 +602,7 @@ def test_check_says_each_thing_once(shell: Shell) -> None:
 def test_check_of_a_file_that_is_not_there_names_it_whether_or_not_there_is_a_cron_directory(
     shell: Shell, tmp_path: Path
 ) -> None:
-    for where in ({}, {"CRONHPC_DIR": "", "HOME": str(tmp_path)}):
-        said = shell("check", "gone.slurm", **where)
+    for said in (shell("check", "gone.slurm"), shell("check", "gone.slurm", CRONHPC_DIR="", HOME=str(tmp_path))):
         assert "gone.slurm" in said.out + said.err
         assert said.code == 2
 
