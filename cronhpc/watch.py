@@ -76,38 +76,11 @@ class Bell:
         os.close(self._in)
 
 
-def file_system(path: str, mounts: str) -> str:
-    """The type of the file system that `path` (absolute, real) lies on, by /proc/self/mountinfo's text; "": unknown."""
-    best, kind = "", ""
-    for line in mounts.splitlines():
-        before, _, after = line.partition(" - ")
-        fields = before.split()
-        if len(fields) < 5 or not after:  # noqa: PLR2004 - id, parent, device, root, mount point
-            continue
-        point = _unescaped(fields[4])
-        if _below(path, point) and len(point) >= len(best):
-            best, kind = point, after.split()[0]
-    return kind
-
-
-def _unescaped(point: str) -> str:
-    """Blanks and the like are written as three octal digits there."""
-    raw = point.encode("utf-8", "surrogateescape").decode("latin-1").encode("latin-1").decode("unicode_escape")
-    return raw.encode("latin-1").decode("utf-8", "surrogateescape")
-
-
-def _below(path: str, point: str) -> bool:
-    return path == point or path.startswith(point.rstrip("/") + "/")
-
-
 def is_local(path: Path) -> bool:
     """Whether inotify sees every change there."""
-    try:
-        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as file:  # noqa: PTH123
-            mounts = file.read()
-    except OSError:
-        return False
-    return file_system(os.path.realpath(path), mounts) in LOCAL
+    from cronhpc.store.disk import kind_of
+
+    return kind_of(path) in LOCAL
 
 
 def identity(path: Path) -> Identity | None:

@@ -23,7 +23,7 @@ from cronhpc.daemon import watched
 from cronhpc.site import Site, open_site
 from cronhpc.store import history
 from cronhpc.tick import Report, tick
-from cronhpc.watch import Bell, Place, Watch, file_system
+from cronhpc.watch import Bell, Place, Watch
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 
@@ -37,35 +37,10 @@ def bell() -> Iterator[Bell]:
 
 # --- which file systems --------------------------------------------------------------------------------------------
 
-MOUNTS = r"""22 1 0:20 / / rw - ext4 /dev/vda1 rw
-30 22 0:30 / /home rw,noatime shared:1 - nfs4 server:/home rw
-31 22 0:31 / /scratch\040big rw - lustre mgs:/fs rw
-32 22 0:32 / /home/local rw - xfs /dev/vdb rw
-33 22 0:33 / /home/local rw - fuse.sshfs over rw
-34 22 0:34 / /tmp rw - tmpfs tmpfs rw
-35 22 0:35 / /caf\303\251 rw - beegfs b rw
-"""
-PLACES = {
-    "the root": ("/etc/x", "ext4"),
-    "a mount": ("/home/alice/cron", "nfs4"),
-    "a mount itself": ("/home", "nfs4"),
-    "a name that begins like a mount": ("/homestead", "ext4"),
-    "a blank in its name": ("/scratch big/x", "lustre"),
-    "a mount over another: the later one counts": ("/home/local/x", "fuse.sshfs"),
-    "a name that is no ASCII": ("/café/x", "beegfs"),
-    "memory": ("/tmp/x", "tmpfs"),
-}
-
-
-@pytest.mark.parametrize(("path", "kind"), PLACES.values(), ids=PLACES)
-def test_the_file_system_that_a_folder_lies_on(path: str, kind: str) -> None:
-    assert file_system(path, MOUNTS) == kind
-
 
 def test_only_local_disks_have_events_and_what_nobody_knows_is_polled() -> None:
     shared = {"nfs", "nfs4", "lustre", "gpfs", "beegfs", "ceph", "cifs", "smb3", "afs", "panfs", "fuse.sshfs", "9p", ""}
     assert not watch.LOCAL & shared
-    assert file_system("/x", "") == ""
 
 
 # --- the watch -----------------------------------------------------------------------------------------------------

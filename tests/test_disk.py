@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess  # noqa: TID251 - coreutils tells the same
 from pathlib import Path
 
 import pytest
 
 from cronhpc.core.diagnosis import of_rooms
+from cronhpc.store import disk
 from cronhpc.store.disk import closed, look, mount_of, purged
 
 TABLE = r"""23 28 0:22 / /proc rw,nosuid shared:5 - proc proc rw
@@ -17,6 +19,7 @@ TABLE = r"""23 28 0:22 / /proc rw,nosuid shared:5 - proc proc rw
 42 28 0:35 / /home/alice/fast rw - tmpfs tmpfs rw,size=1g
 43 28 0:36 / /home/alice/fast rw - xfs /dev/sdb ro
 44 28 0:37 / /hom rw - btrfs /dev/x rw
+45 28 0:38 / /caf\303\251 rw - beegfs b rw
 broken line
 """
 PLACES = {
@@ -25,6 +28,7 @@ PLACES = {
     "/homes": ("ext4", "/"),
     "/hom/x": ("btrfs", "/hom"),
     "/with blank/x": ("lustre", "/with blank"),
+    "/café/x": ("beegfs", "/café"),
     "/home/alice/fast/x": ("xfs", "/home/alice/fast"),
     "/": ("ext4", "/"),
 }
@@ -33,6 +37,17 @@ PLACES = {
 @pytest.mark.parametrize(("path", "found"), PLACES.items(), ids=PLACES)
 def test_the_mount_that_holds_a_path(path: str, found: tuple[str, str]) -> None:
     assert mount_of(path, TABLE)[:2] == found
+
+
+def test_where_no_mount_is_shown_as_in_a_chroot_the_kernel_says_the_kind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = subprocess.run(["stat", "-f", "-c", "%T", tmp_path], capture_output=True, text=True, check=True)
+    monkeypatch.setattr(disk, "_mountinfo", lambda: "30 22 0:30 / /proc rw - proc proc rw\n")
+    names = {"ext2/ext3": "ext4", "overlayfs": "overlay"}
+    assert disk.kind_of(tmp_path) == names.get(told.stdout.strip(), told.stdout.strip())
+    assert disk.look(tmp_path, {}).kind == disk.kind_of(tmp_path)
+    assert disk.kind_of(tmp_path / "gone") == ""
 
 
 def test_its_options_are_the_mounts_and_the_file_systems() -> None:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-_ESCAPED = re.compile(r"\\([0-7]{3})")
 _SHARED = frozenset(
     {"nfs", "nfs4", "lustre", "gpfs", "beegfs", "ceph", "cifs", "smb3", "afs", "panfs", "orangefs", "pvfs2", "9p"}
     | {"fuse.glusterfs", "fuse.beegfs", "fuse.sshfs", "glusterfs", "virtiofs", "gfs2", "ocfs2", "wekafs", "dvs"}
@@ -20,6 +19,19 @@ _IN_MEMORY = frozenset({"tmpfs", "ramfs", "devtmpfs"})
 _LOCAL = frozenset(
     {"ext2", "ext3", "ext4", "xfs", "btrfs", "zfs", "overlay", "f2fs", "squashfs", "fuse.fuse-overlayfs"}
 )
+# statfs(2)'s numbers of kinds that a chroot's root may have: no line of its mountinfo tells of that one
+_MAGIC = {
+    0xEF53: "ext4",
+    0x58465342: "xfs",
+    0x9123683E: "btrfs",
+    0x2FC12FC1: "zfs",
+    0x794C7630: "overlay",
+    0x01021994: "tmpfs",
+    0x6969: "nfs",
+    0x0BD00BD0: "lustre",
+    0x47504653: "gpfs",
+    0x19830326: "beegfs",
+}
 _PURGED = re.compile(r"(?:^|[._-])(?:[a-z]?scratch\d*|tmp|temp|nobackup|short|purge)(?:$|[._-])", re.IGNORECASE)
 _ALL = os.R_OK | os.W_OK | os.X_OK
 _PURGED_VARIABLES = ("SCRATCH", "TMPDIR", "JOBSCRATCH", "LOCALSCRATCH", "CSCRATCH", "PSCRATCH", "VSC_SCRATCH")
@@ -48,6 +60,7 @@ def look(path: Path, environ: Mapping[str, str], mounts: str | None = None) -> D
         real = real.parent
     room = os.statvfs(real)
     kind, mount, options = mount_of(str(real), _mountinfo() if mounts is None else mounts)
+    kind = kind or (_by_number(str(real)) if mounts is None else "")
     return Disk(
         str(real),
         kind,
@@ -60,6 +73,23 @@ def look(path: Path, environ: Mapping[str, str], mounts: str | None = None) -> D
         room.f_files,
         purged(str(path), str(real), environ),
     )
+
+
+def kind_of(path: Path) -> str:
+    """The type of the file system that holds `path`; "" unknown."""
+    real = os.path.realpath(path)
+    return mount_of(real, _mountinfo())[0] or _by_number(real)
+
+
+def _by_number(path: str) -> str:
+    import ctypes
+
+    answer = (ctypes.c_long * 64)()  # struct statfs begins with f_type, and is shorter
+    try:
+        failed = ctypes.CDLL(None).statfs(os.fsencode(path), answer)
+    except (OSError, AttributeError):  # another C library
+        return ""
+    return "" if failed else _MAGIC.get(answer[0] & 0xFFFFFFFF, "")
 
 
 def closed(folders: Iterable[Path]) -> tuple[str, ...]:
@@ -82,11 +112,17 @@ def mount_of(path: str, mountinfo: str) -> tuple[str, str, tuple[str, ...]]:
         fields, rest = before.split(" "), after.split(" ")
         if not dash or len(fields) < 6 or len(rest) < 3:  # noqa: PLR2004 - proc(5): six fields, and three behind the dash
             continue
-        place = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), fields[4])
+        place = _unescaped(fields[4])
         inside = path == place or path.startswith(place.rstrip("/") + "/")
         if inside and len(place) >= len(found[1]):
             found = (rest[0], place, tuple(dict.fromkeys([*fields[5].split(","), *rest[2].split(",")])))
     return found
+
+
+def _unescaped(place: str) -> str:
+    """Blanks and the like are written as three octal digits there, other letters as they are or byte by byte."""
+    raw = place.encode("utf-8", "surrogateescape").decode("latin-1").encode("latin-1").decode("unicode_escape")
+    return raw.encode("latin-1").decode("utf-8", "surrogateescape")
 
 
 def _reach(kind: str) -> str:
