@@ -31,7 +31,21 @@ def olds() -> dict[str, Path]:
     return found
 
 
-OLDS = olds()
+REAL = olds()
+VERSIONS = [*REAL, *[version for version in ("3.6", "3.9") if version not in REAL]][: max(len(REAL), 2)]
+
+
+def old_python(version: str, place: Path) -> Path:
+    """A real one, or what answers the installer's one question as it would; where none is installed."""
+    if version in REAL:
+        return REAL[version]
+    path = place / f"stand-in-{version}"
+    question = "*'sys.exit(sys.version_info < (3, 11))'"
+    answer = f"printf '%s\\n' \"$0\" {version}.0; exit 1"
+    refused = 'echo "stand-in: what is that? $*" >&2; exit 2'
+    path.write_text(f"#!/bin/sh\ncase $1$2 in -c{question}) {answer} ;; esac\n{refused}\n", encoding="utf-8")
+    path.chmod(0o755)
+    return path
 
 
 def installed(place: Path, commands: dict[str, Path], **environ: str) -> subprocess.CompletedProcess[str]:
@@ -45,10 +59,9 @@ def installed(place: Path, commands: dict[str, Path], **environ: str) -> subproc
     return subprocess.run(["bash", "-uc", shell, "install"], capture_output=True, text=True, check=False, env=env)
 
 
-@pytest.mark.skipif(not OLDS, reason="no Python older than 3.11 is installed here")
-@pytest.mark.parametrize("version", OLDS)
-def test_a_real_old_python_is_named_with_its_version(tmp_path: Path, version: str) -> None:
-    done = installed(tmp_path, {"python3": OLDS[version]})
+@pytest.mark.parametrize("version", VERSIONS)
+def test_an_old_python_is_named_with_its_version(tmp_path: Path, version: str) -> None:
+    done = installed(tmp_path, {"python3": old_python(version, tmp_path)})
     assert done.returncode == 1
     assert done.stdout == ""
     assert f"No Python of 3.11 or newer was found ({tmp_path}/bin/python3 is {version}." in done.stderr
@@ -56,10 +69,10 @@ def test_a_real_old_python_is_named_with_its_version(tmp_path: Path, version: st
     assert "SyntaxError" not in done.stderr
 
 
-@pytest.mark.skipif(len(OLDS) < 2, reason="fewer than two Pythons older than 3.11 are installed here")
 def test_with_two_old_ones_the_one_that_is_python3_is_named_and_the_way_to_a_new_one(tmp_path: Path) -> None:
-    first, second = sorted(OLDS, key=lambda text: int(text.partition(".")[2]))[:2]
-    done = installed(tmp_path, {"python3": OLDS[first], f"python{second}": OLDS[second]})
+    first, second = sorted(VERSIONS, key=lambda text: int(text.partition(".")[2]))[:2]
+    found = {"python3": old_python(first, tmp_path), f"python{second}": old_python(second, tmp_path)}
+    done = installed(tmp_path, found)
     assert done.returncode == 1
     assert f"python3 is {first}." in done.stderr
     assert "module avail python" in done.stderr
@@ -82,11 +95,12 @@ def test_no_python_at_all_is_said_without_a_version(tmp_path: Path) -> None:
     assert "No Python of 3.11 or newer was found." in done.stderr
 
 
-@pytest.mark.skipif(not OLDS, reason="no Python older than 3.11 is installed here")
 def test_the_installer_stops_there_and_leaves_nothing(tmp_path: Path) -> None:
-    oldest = OLDS[min(OLDS, key=lambda text: int(text.partition(".")[2]))]
-    env = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "CRONHPC_PYTHON": str(oldest)}
+    oldest = old_python(min(VERSIONS, key=lambda text: int(text.partition(".")[2])), tmp_path)
+    home = tmp_path / "home"
+    home.mkdir()
+    env = {"PATH": "/usr/bin:/bin", "HOME": str(home), "CRONHPC_PYTHON": str(oldest)}
     done = subprocess.run([DEPLOY / "install"], capture_output=True, text=True, check=False, env=env, timeout=60)
     assert done.returncode == 1
     assert "No Python of 3.11 or newer was found" in done.stderr
-    assert [path for path in tmp_path.rglob("*") if not path.is_dir()] == []
+    assert [path for path in home.rglob("*") if not path.is_dir()] == []
