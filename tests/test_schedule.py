@@ -1,7 +1,10 @@
 from __future__ import annotations
 
 import json
+import os
 import random
+import subprocess  # noqa: TID251 - a whole process is looked at
+import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import groupby, islice
@@ -46,6 +49,18 @@ def epoch(text: str) -> int:
 
 
 # --- cronie's own answers --------------------------------------------------------------------------------------------
+
+
+def test_computing_a_slot_starts_no_program(tmp_path: Path) -> None:
+    stand_in = tmp_path / "file"
+    stand_in.write_text(f"#!/bin/sh\ntouch {tmp_path}/asked\n")
+    stand_in.chmod(0o755)
+    code = (
+        "from cronhpc.core.schedule import *; from zoneinfo import *; parse('1 * * * *', ZoneInfo('UTC')).next_epoch(0)"
+    )
+    env = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    subprocess.run([sys.executable, "-c", code], env=env, check=True, timeout=60)
+    assert not (tmp_path / "asked").exists()
 
 
 def test_in_utc_every_chain_of_cronie_is_ours() -> None:

@@ -186,11 +186,24 @@ def _first_wall(schedule: Schedule, wall: int) -> int:
     return (found - _NAIVE_EPOCH) // timedelta(seconds=1)
 
 
+@lru_cache(maxsize=1)
+def _croniter() -> type[croniter]:
+    """Its import asks the program `file` how wide this Python is: a process, by PATH, without a time-out. Not here."""
+    import platform
+
+    asked = platform.architecture
+    platform.architecture = lambda *_, **__: ("", "")
+    try:
+        from croniter import croniter
+    finally:
+        platform.architecture = asked
+    return croniter
+
+
 @lru_cache(maxsize=1_024)
 def _stepper(canonical: str) -> croniter:
     """A croniter of the fields as plain lists, which is all of its own grammar that agrees with cron's."""
-    from croniter import croniter
-
+    croniter = _croniter()
     fields = parse_fields(canonical)
     day, weekday = ("*", "*") if fields.every_day else (_listed(fields.day.values), _listed(fields.weekday.values))
     text = (

@@ -177,7 +177,7 @@ class Lab:
 
         self.wait_for(empty, timeout)
 
-    def begin_now(self, job: str, begun: Callable[[], Any], timeout: float = 60) -> None:
+    def begin_now(self, job: str, begun: Callable[[], Any], timeout: float = 150) -> None:
         """A requeued job waits two minutes: not this one. Asked for in each scheduling cycle it would never start."""
         asked = 0.0
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import os
+import re
 import secrets
 import shutil
 import signal
@@ -45,7 +46,7 @@ def opened(*places: str) -> str:
 def crashed(told: str) -> bool:
     """Whether it ended by a fault of cronhpc's; what it says on purpose is none (helpers_drive lets it through)."""
     last = told.rstrip().rpartition("\nTraceback")[2]
-    return "Traceback" in told and "cronhpc.core.model.SettingsError" not in last
+    return "Traceback" in told and not re.search(r"cronhpc\.[\w.]*SettingsError", last)
 
 
 @dataclass(frozen=True)

@@ -97,7 +97,7 @@ def test_the_first_link_submits_its_successor_and_the_runs_go_to_the_cpu_partiti
     request: pytest.FixtureRequest,
 ) -> None:
     day = evidence_of(a_day, request)
-    assert "submitted the scheduler: job 1, begins at 22:" in day.noted["start"]
+    assert "submitted the scheduler: job 1, begins " in day.noted["start"]
     assert "link 1: successor " in day.log
     assert {job.partition for job in day.ended if not job.name.startswith("cronhpc-")} == {"cpu"}
 
