@@ -432,13 +432,21 @@ def _wake(site: Site, world: World) -> int:
 
 
 def _first_now(world: World, decisions: Iterable[Decision], *, first: bool) -> list[Decision]:
-    """A new chain's first link begins at once: it looks at what is due, and shows that all works."""
+    """A new chain's first link begins at once: it looks at what is due, and shows that all works.
+
+    Those ahead of it (prequeue) come an interval earlier each, so that they follow it without a gap.
+    """
     kinds = CancelLink | SubmitLink | MoveLink | KeepLink | Rest
     rows: list[Decision] = [d for d in decisions if isinstance(d, kinds)]
-    running = chain.Links.of(world).running
-    return [
-        replace(d, at=world.now)
-        if first and not running and isinstance(d, SubmitLink) and d.kind == chain.SUCCESSOR
-        else d
-        for d in rows
-    ]
+    stands = any(isinstance(d, KeepLink | MoveLink) and d.kind == chain.SUCCESSOR for d in rows)
+    if not first or stands or chain.Links.of(world).running:
+        return rows
+    found: list[Decision] = []
+    at = world.now
+    for row in rows:
+        if isinstance(row, SubmitLink) and row.kind == chain.SUCCESSOR:
+            found.append(replace(row, at=at))
+            at = row.at
+        else:
+            found.append(row)
+    return found

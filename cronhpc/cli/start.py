@@ -6,6 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
+from cronhpc.cli.commands import UsageError
 from cronhpc.cli.common import count_of, paths_of, settings_or_default, site_of, written_status
 
 if TYPE_CHECKING:
@@ -22,6 +23,9 @@ cronhpc start --if-stale     # in ~/.bashrc: mends the chain if it was lost, els
 """
 
 
+_MOST = 200  # links ahead: a week of hours, and some; arbitrary
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Its own options."""
     parser.add_argument("--if-stale", action="store_true", help="only if it was started and has fallen silent; quiet")
@@ -34,7 +38,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the scheduler's job stays until its successor starts, and acts on switches and files at once",
     )
     parser.add_argument(
-        "--prequeue", type=count_of, metavar="N", default=1, help="links that wait ahead, where jobs may not submit"
+        "--prequeue",
+        type=_links,
+        metavar="N",
+        help="links that wait ahead, where jobs may not submit (else as before; 1: as usual)",
     )
 
 
@@ -44,23 +51,27 @@ def run(args: argparse.Namespace, door: Door) -> int:
     from cronhpc.core.chain import heard_until
     from cronhpc.setup import start
     from cronhpc.store.scheduler import expect
+    from cronhpc.store.scheduler import started as driven
 
     if args.if_stale and not is_stale(paths_of(args, door), door):
         return FINE
     site = site_of(args, door)
-    via = "daemon" if args.daemon else args.via or _as_before(site.paths)
-    started = start(site, door.environ, lambda: door.again().now, via=via, prequeue=args.prequeue)
+    before = driven(site.paths) or {}  # a repair changes nothing of how ticks are driven
+    via = "daemon" if args.daemon else args.via or str(before.get("via", "chain"))
+    prequeue = args.prequeue or int(before.get("prequeue", 1))
+    started = start(site, door.environ, lambda: door.again().now, via=via, prequeue=prequeue)
     if started.ok:
         expect(site.paths, heard_until(door.now, site.settings.interval))
     report(started, args, door, site.settings.timezone, undo="cronhpc stop")
     return FINE if started.ok else ATTENTION
 
 
-def _as_before(paths: Paths) -> str:
-    """A repair changes nothing of how ticks are driven."""
-    from cronhpc.store.scheduler import started
-
-    return str((started(paths) or {}).get("via", "chain"))
+def _links(text: str) -> int:
+    """For argparse. Raises UsageError: each one is a job in everybody's queue."""
+    number = count_of(text)
+    if number > _MOST:
+        raise UsageError(f"--prequeue {number} would queue so many jobs at once. Write a number from 1 to {_MOST}.")
+    return number
 
 
 def is_stale(paths: Paths, door: Door) -> bool:

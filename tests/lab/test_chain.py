@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -110,6 +111,27 @@ def test_two_starts_at_once_are_one_chain(cron: Cron) -> None:
     assert [process.returncode for process in processes] == [0, 0, 0], said
     cron.lab.wait_for(lambda: quiet(cron))
     assert counts(cron) == (1, 1)
+
+
+def test_links_ahead_begin_one_an_interval_and_a_repair_keeps_their_number(cron: Cron) -> None:
+    start = [sys.executable, "-m", "cronhpc", "start", "--dir", str(cron.root)]
+    cron.lab.run([*start, "--prequeue", "3"])
+    submitted = sorted(int(job["comment"].split(" ")[1]) for job in cron.jobs() if "/link " in job["comment"])
+    first = (now_in(cron.lab) // HOUR + 1) * HOUR
+    assert [at for at in submitted if at >= first] == [first, first + HOUR]
+    cron.lab.wait_for(lambda: quiet(cron))
+    cron.lab.run(start)
+    assert sorted(starts(cron)) == [first, first + HOUR, first + 2 * HOUR]
+    cron.lab.run([*start, "--prequeue", "1"])
+    assert starts(cron) == [first]
+
+
+def test_more_links_ahead_than_anybody_needs_are_refused(cron: Cron) -> None:
+    done = cron.lab.run(
+        [sys.executable, "-m", "cronhpc", "start", "--dir", str(cron.root), "--prequeue", "100000"], check=False
+    )
+    assert done.returncode == 2, done.stdout
+    assert cron.jobs() == []
 
 
 def test_stop_stays_stopped_until_start(cron: Cron) -> None:
