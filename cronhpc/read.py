@@ -249,6 +249,7 @@ _SPARE_AGAIN = 86400  # seconds after which a spare that a limit forbade is trie
 
 def chain_facts(site: Site, memory: Memory, link: str, now: int) -> ChainFacts:
     """How ticks are driven here, as `start` and `stop` left it."""
+    from cronhpc.store.place import moved_from
     from cronhpc.store.scheduler import link_names, resting, started
 
     how = started(site.paths)
@@ -271,6 +272,7 @@ def chain_facts(site: Site, memory: Memory, link: str, now: int) -> ChainFacts:
         spare_seen=str(meta.get("spare", "")),
         prequeue=int(how.get("prequeue", 1)),
         resident=via == "daemon",
+        moved_from=moved_from(site.paths),
     )
 
 

@@ -17,7 +17,7 @@ from cronhpc.core.count import count
 from cronhpc.core.model import CancelLink, CronhpcError, Done, KeepLink, MoveLink, Plan, Rest, SubmitLink
 from cronhpc.core.slots import boundary
 from cronhpc.read import read_world, switches_now
-from cronhpc.store import lease, scheduler
+from cronhpc.store import lease, place, scheduler
 from cronhpc.store.files import replace_file, write_json
 from cronhpc.store.paths import MARKER, DirectoryError, Paths
 
@@ -149,9 +149,12 @@ def identity(paths: Paths) -> None:
     """A short random word that marks this directory's jobs; it outlives state/."""
     from cronhpc.store.files import create_once, read_bytes
 
-    known = read_bytes(paths.state / "id") or read_bytes(paths.scheduler / "id") or os.urandom(3).hex().encode() + b"\n"
+    known = read_bytes(paths.state / "id") or read_bytes(paths.scheduler / "id")
+    own = known or os.urandom(3).hex().encode() + b"\n"
     for path in (paths.scheduler / "id", paths.state / "id"):
-        create_once(path, known, mode=0o644, whole=True)
+        create_once(path, own, mode=0o644, whole=True)
+    if not known:
+        place.remember(paths)
 
 
 def old_chain(site: Site) -> tuple[Job, ...]:
@@ -215,6 +218,7 @@ def start(
         elif before == "scrontab":
             _out_of_scrontab(site, environ, lines)
         scheduler.mark_started(site.paths, how)
+        place.remember(site.paths)
         world, outcomes = _reconcile(site, now, first=True)
     return Started(world, outcomes, tuple(lines))
 
@@ -238,6 +242,7 @@ def _start_here(site: Site, environ: Mapping[str, str], now: Callable[[], int], 
     with _Lease(site, "start"):
         _keep_environment(site, environ)
         scheduler.mark_started(site.paths, {"via": "resident", "at": now(), "by": site.user})
+        place.remember(site.paths)
         pid, _ = resident.daemon(site)
         if not pid:
             log = str(site.paths.scheduler / "scheduler.log")
@@ -425,10 +430,11 @@ def _reconcile(site: Site, now: Callable[[], int], *, first: bool) -> tuple[Worl
 
 
 def _wake(site: Site, world: World) -> int:
-    """A link that waits already stays where it is."""
-    links = chain.Links.of(world)
-    starts = [job.start for job in links.successors if job.start is not None and job.start > world.now]
-    return min(starts, default=boundary(world.now, site.settings.interval))
+    """A link that waits already stays where it is, unless somebody has put it off."""
+    next_one = boundary(world.now, site.settings.interval)
+    latest = next_one + site.settings.interval
+    starts = [job.start for job in chain.Links.of(world).successors if job.start and world.now < job.start <= latest]
+    return min(starts, default=next_one)
 
 
 def _first_now(world: World, decisions: Iterable[Decision], *, first: bool) -> list[Decision]:

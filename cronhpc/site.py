@@ -11,6 +11,7 @@ from cronhpc.core.model import Problem, SettingsError, StateError
 from cronhpc.store import memory as store_memory
 from cronhpc.store.entries import fingerprint
 from cronhpc.store.paths import Paths, existing
+from cronhpc.store.place import must_be_no_copy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,6 +44,7 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
 
     paths = existing(dir_option, environ)
     must_be_safe(paths)
+    must_be_no_copy(paths)
     if not os.path.isdir(paths.claims):  # noqa: PTH112 - one stat
         raise StateError(
             f"{paths.claims} is missing: state/ was removed. Make it again: cronhpc init --dir {paths.root}"

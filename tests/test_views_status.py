@@ -99,6 +99,14 @@ CHAINS = {
         replace(QUIET, last_tick=at("11:00")),
         "silent since today 11:00 (3 h ago); next 15:00 (job 4711); spare 15:30 (job 4712)  cronhpc start",
     ),
+    "the link is held by its owner": (
+        replace(QUIET, queue=Queue((replace(LINK, reason="JobHeldUser"), SPARE))),
+        "fine: last tick 14:00:04, next stuck (job 4711, waits: JobHeldUser), spare 15:30 (job 4712)",
+    ),
+    "the folder was moved": (
+        replace(QUIET, chain=replace(CHAIN, moved_from="/home/alice/old")),
+        "moved: its scheduler jobs look for it in /home/alice/old; last tick 14:00:04 (7 min ago)  cronhpc start",
+    ),
     "the link waits for a node": (
         replace(
             QUIET,
@@ -152,6 +160,7 @@ def test_stopped_on_purpose_is_said() -> None:
 FINE = {
     "all is well",
     "a link runs",
+    "the link is held by its owner",
     "not started, and nothing to run",
     "ticks come from crontab",
     "no third submit slot",

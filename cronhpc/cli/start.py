@@ -88,4 +88,4 @@ def is_stale(paths: Paths, door: Door) -> bool:
     if known is None:
         return True
     chain = {**known["chain"], "wanted": True, "interval": settings_or_default(paths).interval}
-    return health(chain, answers=True, entries=1, now=door.now).state in {"silent", "broken"}
+    return health(chain, answers=True, entries=1, now=door.now).state in {"silent", "broken", "moved"}

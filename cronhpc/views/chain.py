@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cronhpc.core import chain as links
-from cronhpc.core.model import Done, MoveLink, Rest, SubmitLink
+from cronhpc.core.model import NEVER_STARTS, Done, MoveLink, Rest, SubmitLink
 from cronhpc.views import text
 from cronhpc.views.times import epoch, iso
 
@@ -39,6 +39,7 @@ def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, stopped: boo
         **known,
         "resting": resting if chain.wanted and not running else "",
         "no_spare": chain.no_spare,
+        "moved_from": chain.moved_from,
     }
 
 
@@ -49,7 +50,8 @@ def _link(jobs: tuple[Job, ...]) -> dict[str, Any] | None:
     if not jobs:
         return None
     job = jobs[0]
-    return {"job": job.id, "at": iso(job.start), "reason": job.reason}
+    stuck = job.held or job.reason in NEVER_STARTS  # the batch system still names the time that it asked for
+    return {"job": job.id, "at": None if stuck else iso(job.start), "reason": job.reason}
 
 
 class Health(NamedTuple):
@@ -77,6 +79,8 @@ def health(chain: Mapping[str, Any], *, answers: bool, entries: int, now: int) -
         return Health("resting", "cronhpc start")
     if chain["by_links"] and answers and not (chain["next"] or chain["spare"] or chain["running"]):
         return Health("broken", "cronhpc start")
+    if chain["moved_from"] and chain["by_links"]:
+        return Health("moved", "cronhpc start")
     if last is not None and _overdue(chain, last, now):
         return Health("silent", "cronhpc start")
     return Health("fine") if answers else Health("unknown")
@@ -104,11 +108,17 @@ def words(chain: Mapping[str, Any], state: str, batch: str, style: Style) -> str
             return f"resting: {text.one_line(chain['resting'])}; {ticked}"
         case "broken":
             return f"broken: no scheduler job is in the queue; {ticked}"
+        case "moved":
+            return f"moved: its scheduler jobs look for it in {text.one_line(chain['moved_from'])}; {ticked}"
         case "silent":
             since = f"silent since {style.said(last)} ({style.distance(last)})" if last else "silent"
             return "; ".join([since, *_jobs(chain, style)])
         case _:
             return f"unknown: {batch} does not answer; " + ", ".join(jobs)
+
+
+_PLAIN = frozenset({"", "None", "BeginTime"})
+_SOON = frozenset({"Resources", "Priority"})
 
 
 def _jobs(chain: Mapping[str, Any], style: Style) -> list[str]:
@@ -117,13 +127,10 @@ def _jobs(chain: Mapping[str, Any], style: Style) -> list[str]:
         link = chain[key]
         if link:
             at = epoch(link["at"])
-            late = at is not None and at < style.now
-            waits = (
-                f", waits: {text.one_line(link['reason'])}"
-                if late and link["reason"] not in {"", "None", "BeginTime"}
-                else ""
-            )
-            said.append(f"{key} {style.clock(at) if at else 'soon'} (job {link['job']}{waits})")
+            late = at is None or at < style.now
+            why = text.one_line(link["reason"]) if late and link["reason"] not in _PLAIN else ""
+            when = style.clock(at) if at else "stuck" if why and why not in _SOON else "soon"
+            said.append(f"{key} {when} (job {link['job']}{f', waits: {why}' if why else ''})")
     if chain["no_spare"] and not chain["spare"] and chain["wanted"]:
         said.append(f"no spare: {text.one_line(chain['no_spare'])}")
     return said

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cronhpc.views.past import Past
 
 Value = tuple[dict[str, str], float]
-_DOWN = frozenset({"silent", "broken", "not started", "stopped", "resting"})
+_DOWN = frozenset({"silent", "broken", "moved", "not started", "stopped", "resting"})
 _CRITICAL = frozenset({"failed", "suspended", "missed", "invalid", "not trusted", "error"})
 
 

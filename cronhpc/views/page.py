@@ -64,7 +64,7 @@ def _head(known: Mapping[str, Any], pasts: Mapping[str, Past], style: Style) -> 
         "version": known["cronhpc"],
         "chain": {
             "state": facts["state"],
-            "kind": {"fine": "ok", "silent": "bad", "broken": "bad"}.get(facts["state"], "other"),
+            "kind": {"fine": "ok", "silent": "bad", "broken": "bad", "moved": "bad"}.get(facts["state"], "other"),
             "words": _chain_words(known, style),
             "mend": facts["mend"],
         },

@@ -73,7 +73,14 @@ def _cost(cost: Mapping[str, Any]) -> str:
     return f"cost    {text.count(cost['jobs'], 'job')}, {times.span(cost['cpu_seconds'])} of CPU in {cost['days']} days"
 
 
-_CHAIN_COLOURS = {"fine": "green", "driven otherwise": "", "not needed yet": "", "silent": "red", "broken": "red"}
+_CHAIN_COLOURS = {
+    "fine": "green",
+    "driven otherwise": "",
+    "not needed yet": "",
+    "silent": "red",
+    "broken": "red",
+    "moved": "red",
+}
 
 
 def _chain(known: Mapping[str, Any], style: Style) -> str:

@@ -134,6 +134,26 @@ def test_more_links_ahead_than_anybody_needs_are_refused(cron: Cron) -> None:
     assert cron.jobs() == []
 
 
+def test_a_link_that_was_put_off_by_a_year_comes_at_the_next_hour(cron: Cron) -> None:
+    cron.drive("start", now_in(cron.lab))
+    cron.lab.wait_for(lambda: quiet(cron))
+    cron.lab.run(["scontrol", "update", f"job={cron.links()[0]['id']}", "starttime=now+365days"])
+    cron.drive("start", now_in(cron.lab))
+    assert starts(cron) == [(now_in(cron.lab) // HOUR + 1) * HOUR]
+
+
+def test_a_copied_folder_leaves_the_chain_of_the_first_alone(cron: Cron) -> None:
+    start = [sys.executable, "-m", "cronhpc", "start", "--dir"]
+    cron.lab.run([*start, str(cron.root)])
+    cron.lab.wait_for(lambda: quiet(cron))
+    before = sorted(job["id"] for job in cron.jobs())
+    copy = cron.root.with_name("copy")
+    shutil.copytree(cron.root, copy, symlinks=True)
+    done = cron.lab.run([*start, str(copy)], check=False)
+    assert done.returncode == 2, done.stdout
+    assert sorted(job["id"] for job in cron.jobs()) == before
+
+
 def test_stop_stays_stopped_until_start(cron: Cron) -> None:
     cron.drive("start", now_in(cron.lab))
     cron.lab.wait_for(lambda: quiet(cron))

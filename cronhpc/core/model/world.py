@@ -31,6 +31,7 @@ class ChainFacts:
     spare_seen: str = ""
     prequeue: int = 1  # successors wanted at once
     resident: bool = False  # links run the daemon until their successor starts (`start --daemon`)
+    moved_from: str = ""  # the folder that links look in, where this one was moved since `start`
 
 
 @dataclass(frozen=True, slots=True)
