@@ -206,6 +206,7 @@ def start(
     if site.batch.name == "local":
         return _start_here(site, environ, now, lines)
     with _Lease(site, "start"):
+        _must_own_its_links(site)
         _keep_environment(site, environ)
         site = _keep_options(site, environ, lines)
         if via == "daemon":
@@ -221,6 +222,27 @@ def start(
         place.remember(site.paths)
         world, outcomes = _reconcile(site, now, first=True)
     return Started(world, outcomes, tuple(lines))
+
+
+def _must_own_its_links(site: Site) -> None:
+    """A copy whose first folder was moved since finds that one's jobs, with texts of its own. Raises CronhpcError."""
+    from cronhpc.site import directory_id
+
+    known = scheduler.started(site.paths)
+    if known is None or not place.moved_from(site.paths):
+        return
+    mark, text = directory_id(site.paths), str(known.get("fingerprint", ""))
+    try:
+        links = [job for job in site.batch.queue().jobs if job.live and chain.word(job, mark)]
+    except BatchError:
+        return  # said where they are needed
+    others = [job.id for job in links if text not in (job.token_of(mark) or "").split(" ")]
+    if others:
+        raise CronhpcError(
+            f"{site.paths.root} was copied or moved, and has the id of another folder, whose scheduler waits in job "
+            f"{others[0]}. Nothing was done. {place.id_of_its_own(site.paths)}; "
+            f"if it is this one's: scancel {others[0]}"
+        )
 
 
 def _must_fit(site: Site) -> None:

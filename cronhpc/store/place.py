@@ -41,12 +41,16 @@ def must_be_no_copy(paths: Paths) -> None:
     except OSError:
         return  # not to be seen from here: nobody can tell
     if ours and theirs == ours:
-        ids = [f"{paths.root}/{folder}/id" for folder in ("state", "scheduler")]
         raise StateError(
             f"{paths.root} is a copy of {place} with the same id: each would take the other's jobs for its own. "
-            f"Nothing was done. For one of its own: rm {shlex.join(ids)} && "
-            f"cronhpc init --dir {shlex.quote(str(paths.root))}"
+            f"Nothing was done. {id_of_its_own(paths)}"
         )
+
+
+def id_of_its_own(paths: Paths) -> str:
+    """What to type."""
+    ids = [f"{paths.root}/{folder}/id" for folder in ("state", "scheduler")]
+    return f"For one of its own: rm {shlex.join(ids)} && cronhpc init --dir {shlex.quote(str(paths.root))}"
 
 
 def _same(paths: Paths, place: str) -> bool:

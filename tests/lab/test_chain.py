@@ -152,6 +152,14 @@ def test_a_copied_folder_leaves_the_chain_of_the_first_alone(cron: Cron) -> None
     done = cron.lab.run([*start, str(copy)], check=False)
     assert done.returncode == 2, done.stdout
     assert sorted(job["id"] for job in cron.jobs()) == before
+    moved = cron.root.rename(cron.root.with_name("moved"))
+    cron.lab.run([*start, str(moved)])
+    now_there = Cron(cron.lab, moved, cron.slot)
+    cron.lab.wait_for(lambda: quiet(now_there))
+    before = sorted(job["id"] for job in now_there.jobs())
+    done = cron.lab.run([*start, str(copy)], check=False)
+    assert done.returncode == 2, done.stdout
+    assert sorted(job["id"] for job in now_there.jobs()) == before
 
 
 def test_stop_stays_stopped_until_start(cron: Cron) -> None:
