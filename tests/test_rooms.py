@@ -12,6 +12,7 @@ import pytest
 from cronhpc import setup
 from cronhpc.core.model import CronhpcError, Settings, SettingsError
 from cronhpc.site import open_site
+from cronhpc.start import start
 from cronhpc.store import rooms
 from cronhpc.store.paths import DirectoryError, Paths
 from cronhpc.store.trust import Trust
@@ -213,7 +214,7 @@ def test_start_says_why_it_submits_no_link(paths: Paths) -> None:
     environ = {"PATH": "/usr/bin:/bin", "HOME": str(paths.root.parent)}
     site = open_site(str(paths.root), "local", environ)
     with pytest.raises(CronhpcError, match=r"none was submitted\. Mend it with: chmod g-w"):
-        setup.start(site, environ, lambda: 1_795_800_000)
+        start(site, environ, lambda: 1_795_800_000)
 
 
 # --- a page's folder, and what is above

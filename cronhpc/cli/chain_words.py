@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from cronhpc.cli.door import Door
     from cronhpc.core.model import Outcome
-    from cronhpc.setup import Started
+    from cronhpc.start import Started
     from cronhpc.views.style import Style
 
 

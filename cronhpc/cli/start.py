@@ -49,7 +49,7 @@ def run(args: argparse.Namespace, door: Door) -> int:
     """Exit code 1 if the chain does not stand."""
     from cronhpc.cli.chain_words import report
     from cronhpc.core.chain import heard_until
-    from cronhpc.setup import start
+    from cronhpc.start import start
     from cronhpc.store.scheduler import expect
     from cronhpc.store.scheduler import started as driven
 

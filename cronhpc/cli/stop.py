@@ -23,7 +23,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, door: Door) -> int:
     """Exit code 1 if one of its jobs could not be cancelled."""
     from cronhpc.cli.chain_words import report
-    from cronhpc.setup import stop
+    from cronhpc.start import stop
 
     site = site_of(args, door)
     stopped = stop(site, door.environ, lambda: door.again().now)

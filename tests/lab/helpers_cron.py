@@ -16,6 +16,7 @@ import pytest
 
 from cronhpc import setup
 from cronhpc.core.model import ClaimState, Ending, Key, Result
+from cronhpc.link import write_link
 from cronhpc.site import open_site
 from cronhpc.store import history, scheduler
 from cronhpc.store.claims import Claims
@@ -137,7 +138,7 @@ def make(
 def mark_started(lab: Lab, root: Path) -> None:
     """What `start` leaves on the disk, without its jobs."""
     site = open_site(str(root), None, lab.env)
-    fingerprint = setup.write_link(site)
+    fingerprint = write_link(site)
     how = {"via": "chain", "fingerprint": fingerprint, "at": int(time.time()), "by": site.user}
     scheduler.mark_started(site.paths, how)
 

@@ -1,0 +1,67 @@
+"""The link: its text, made from the settings, and what of the caller's environment it takes along."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from cronhpc.store import scheduler
+from cronhpc.store.files import replace_file, write_json
+from cronhpc.store.paths import MARKER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from cronhpc.site import Site
+
+
+def keep_environment(site: Site, environ: Mapping[str, str]) -> None:
+    """Runs get the environment that `start` was called in, less what belongs to the batch system and the login."""
+    from cronhpc.batch.environment import scrub
+
+    write_json(site.paths.state / "environment.json", {"environment": scrub(environ)}, 1)
+
+
+def keep_options(site: Site, environ: Mapping[str, str], lines: list[str]) -> Site:
+    """What people keep in SBATCH_ACCOUNT and the like goes into the settings: the scrubbing would lose it."""
+    from cronhpc.batch.environment import options_kept
+
+    has = {name for name, _ in site.settings.sbatch}
+    wanted = {f"sbatch.{name}": value for name, value in options_kept(environ).items() if name not in has}
+    if not wanted:
+        return site
+    from cronhpc.store.settings_text import edited
+
+    text = site.paths.settings.read_text(encoding="utf-8")
+    replace_file(site.paths.settings, edited(text, wanted).encode(), 0o644)
+    lines.append(f"kept from your SBATCH_ variables, in {MARKER}: {', '.join(f'{k}: {v}' for k, v in wanted.items())}")
+    added = tuple((key.removeprefix("sbatch."), value) for key, value in wanted.items())
+    return replace(site, settings=replace(site.settings, sbatch=(*site.settings.sbatch, *added)))
+
+
+def write_link(site: Site, lines: list[str] | None = None, *, resident: bool = False) -> str:
+    """Generate `scheduler/scheduler.slurm` from the settings; a hand-made one is kept beside it. The fingerprint."""
+    from cronhpc.site import directory_id
+
+    mark, tools = directory_id(site.paths), site.batch.tools()
+    text, fingerprint = scheduler.render(site.paths, site.settings, mark, tools, resident=resident)
+    path = site.paths.script
+    if path.exists() and b"cronhpc" not in path.read_bytes():
+        kept = _free_name(path.with_name("scheduler.slurm.before-cronhpc"))
+        os.link(path, kept)
+        if lines is not None:
+            lines.append(f"kept your scheduler.slurm as scheduler/{kept.name}")
+    scheduler.write_script(site.paths, text)
+    return fingerprint
+
+
+def _free_name(path: Path) -> Path:
+    """`path`, or the first of path-2, path-3 … that nothing is called."""
+    number = 1
+    found = path
+    while os.path.lexists(found):
+        number += 1
+        found = path.with_name(f"{path.name}-{number}")
+    return found

@@ -1,0 +1,287 @@
+"""`start` sets the chain going, or mends it; `stop` ends it. Both are the same reconciliation as a tick's."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from cronhpc import resident
+from cronhpc.act import Actor
+from cronhpc.batch.port import BatchError
+from cronhpc.batch.process import elapsed
+from cronhpc.core import chain
+from cronhpc.core.count import count
+from cronhpc.core.model import CancelLink, CronhpcError, Done, KeepLink, MoveLink, Plan, Rest, SubmitLink
+from cronhpc.core.slots import boundary
+from cronhpc.link import keep_environment, keep_options, write_link
+from cronhpc.read import read_world, switches_now
+from cronhpc.store import lease, place, scheduler
+from cronhpc.store.files import write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from cronhpc.core.model import Decision, Outcome, World
+    from cronhpc.site import Site
+
+_PATIENCE = 30.0  # seconds that `start` and `stop` wait for a tick at work
+_LOOKS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The chain as it stands after `start` or `stop`."""
+
+    world: World
+    outcomes: tuple[Outcome, ...]
+    lines: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether a link is there."""
+        return all(outcome.done is Done.OK for outcome in self.outcomes)
+
+
+def start(
+    site: Site, environ: Mapping[str, str], now: Callable[[], int], *, via: str = "chain", prequeue: int = 1
+) -> Started:
+    """Set the chain going, or mend it; safe to call twice, and from two nodes at once.
+
+    `via` scrontab: one entry of the user's scrontab calls the ticks; daemon: each link runs the daemon until its
+    successor starts. `prequeue`: so many links wait ahead.
+    Raises CronhpcError when another process is at it and does not end, StateError, OSError.
+    """
+    from cronhpc.store import rooms
+
+    refused = rooms.link_refusal(site.paths, site.settings, site.uid)
+    if refused is not None:
+        raise CronhpcError(f"{refused.what} A link could be another's, so none was submitted. {refused.mend}")
+    lines = _way_words(site)
+    if site.batch.name == "local":
+        return _start_here(site, environ, now, lines)
+    with _Lease(site, "start"):
+        _must_own_its_links(site)
+        keep_environment(site, environ)
+        site = keep_options(site, environ, lines)
+        if via == "daemon":
+            _must_fit(site)
+        fingerprint = write_link(site, lines, resident=via == "daemon")
+        how = {"via": via, "fingerprint": fingerprint, "prequeue": prequeue, "at": now(), "by": site.user}
+        before = (scheduler.started(site.paths) or {}).get("via", via)
+        if via == "scrontab":
+            _into_scrontab(site, environ, lines)
+        elif before == "scrontab":
+            _out_of_scrontab(site, environ, lines)
+        scheduler.mark_started(site.paths, how)
+        place.remember(site.paths)
+        world, outcomes = _reconcile(site, now, first=True)
+    return Started(world, outcomes, tuple(lines))
+
+
+def _must_own_its_links(site: Site) -> None:
+    """A copy whose first folder was moved since finds that one's jobs, with texts of its own. Raises CronhpcError."""
+    from cronhpc.site import directory_id
+
+    known = scheduler.started(site.paths)
+    if known is None or not place.moved_from(site.paths):
+        return
+    mark, text = directory_id(site.paths), str(known.get("fingerprint", ""))
+    try:
+        links = [job for job in site.batch.queue().jobs if job.live and chain.word(job, mark)]
+    except BatchError:
+        return  # said where they are needed
+    others = [job.id for job in links if text not in (job.token_of(mark) or "").split(" ")]
+    if others:
+        raise CronhpcError(
+            f"{site.paths.root} was copied or moved, and has the id of another folder, whose scheduler waits in job "
+            f"{others[0]}. Nothing was done. {place.id_of_its_own(site.paths)}; "
+            f"if it is this one's: scancel {others[0]}"
+        )
+
+
+def _must_fit(site: Site) -> None:
+    """A link that asks for more than its partition gives would wait for ever. Raises CronhpcError."""
+    from cronhpc.core.resident_fit import misfit
+
+    try:
+        found = misfit(site.batch.site().partitions, site.settings)
+    except BatchError:
+        return  # nobody can tell
+    if found is not None:
+        raise CronhpcError(f"{found.what} Nothing was submitted. {found.mend}")
+
+
+def _start_here(site: Site, environ: Mapping[str, str], now: Callable[[], int], lines: list[str]) -> Started:
+    """Without a batch system there is no queue to wait in: a daemon on this machine calls the ticks."""
+    from cronhpc.batch import process
+
+    with _Lease(site, "start"):
+        keep_environment(site, environ)
+        scheduler.mark_started(site.paths, {"via": "resident", "at": now(), "by": site.user})
+        place.remember(site.paths)
+        pid, _ = resident.daemon(site)
+        if not pid:
+            log = str(site.paths.scheduler / "scheduler.log")
+            argv = [*scheduler.command(), "daemon", "--dir", str(site.paths.root)]
+            pid = process.start(["/bin/sh", "-c", 'exec "$@" >>"$0" 2>&1', log, *argv], env=site.environment)
+            born = lease.process_born(pid).partition(" ")[2]
+            write_json(site.paths.state / "daemon.json", {"pid": pid, "born": born, "host": site.host}, 1)
+            lines.append(f"started the daemon: process {pid} of this machine; after a reboot: cronhpc start")
+        else:
+            lines.append(f"the daemon runs already: process {pid}")
+        return Started(read_world(site, now()).world, (), tuple(lines))
+
+
+def _way_words(site: Site) -> list[str]:
+    """Trust begins at the cron directory; what can happen above it is said."""
+    from cronhpc.store import rooms
+
+    refused = rooms.way_refusal(site.paths, site.settings, site.uid)
+    return [f"{refused.what} So another folder could be put in this one's place. {refused.mend}"] if refused else []
+
+
+def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Started:
+    """End the chain, and remember it: what `start` has added goes, and nothing else. Runs go on."""
+    lines: list[str] = []
+    how = scheduler.started(site.paths) or {}
+    daemon = resident.daemon(site)
+    try:
+        scheduler.mark_stopped(site.paths, site.user)
+    except OSError as error:
+        raise _stopped_unmarked(site, error) from None
+    if site.batch.name == "local":
+        lines.append(resident.stopped(site, *daemon))
+    with _Lease(site, "stop"):
+        if how.get("via") == "scrontab":
+            _out_of_scrontab(site, environ, lines)
+        world, outcomes = _reconcile(site, now, first=False)
+    return Started(world, outcomes, tuple(lines))
+
+
+def _stopped_unmarked(site: Site, error: OSError) -> CronhpcError:
+    """A disk that takes no mark must not keep the scheduler going: its waiting jobs are cancelled all the same."""
+    from cronhpc.site import directory_id
+
+    mark = directory_id(site.paths)
+    waiting = [j.id for j in site.batch.queue().jobs if j.state == "PENDING" and chain.word(j, mark)]
+    if waiting:
+        site.batch.cancel(waiting)
+    return CronhpcError(
+        f"cancelled {count(len(waiting), 'waiting job')} of the scheduler, but {site.paths.stop} cannot be written "
+        f"({error.strerror}): a link that runs just now may go on. Make room, then: cronhpc stop"
+    )
+
+
+def _into_scrontab(site: Site, environ: Mapping[str, str], lines: list[str]) -> None:
+    """One entry beside the user's own, which stay byte for byte. Raises ScrontabError."""
+    from cronhpc.batch import scrontab
+    from cronhpc.site import directory_id
+
+    mark = directory_id(site.paths)
+    command = shlex.join([*scheduler.command(), "tick", "--dir", str(site.paths.root)])
+    options = [*scheduler.link_options(site.settings), f"--job-name={scheduler.link_names(mark)[0]}"]
+    ours = scrontab.block(mark, scrontab.fields_of(site.settings.interval), options, command)
+    table = scrontab.read(environ)
+    if scrontab.with_block(table, mark, ours) == table:
+        return
+    scrontab.write(environ, scrontab.with_block(table, mark, ours))
+    lines.append("added one entry to your scrontab; scancel of its job disables it for good: cronhpc stop removes it")
+    if scrontab.has_entries(scrontab.without_block(table, mark)):
+        lines.append("your other entries got new job ids by that: one that was running just now may run a second time")
+
+
+def _out_of_scrontab(site: Site, environ: Mapping[str, str], lines: list[str]) -> None:
+    """Our entry alone. Raises ScrontabError."""
+    from cronhpc.batch import scrontab
+    from cronhpc.site import directory_id
+
+    table = scrontab.read(environ)
+    rest = scrontab.without_block(table, directory_id(site.paths))
+    if rest != table:
+        scrontab.write(environ, rest)
+        lines.append("removed its entry from your scrontab; the others stand as they were, with new job ids")
+
+
+class BusyError(CronhpcError):
+    """Another process is at it."""
+
+    passing = True
+
+
+class AwayError(CronhpcError):
+    """The batch system does not answer."""
+
+    passing = True
+
+
+class _Lease:
+    """The lease for the length of a `with`."""
+
+    def __init__(self, site: Site, what: str) -> None:
+        self.path = site.paths.state / "lease"
+        self.site = site
+        self.what = what
+        self.me = lease.myself(site.host, os.environ.get("SLURM_JOB_ID", ""), os.environ.get("SLURM_RESTART_COUNT", ""))
+
+    def __enter__(self) -> None:
+        from cronhpc.tick import job_gone
+
+        until = elapsed() + _PATIENCE
+        while True:
+            holder = lease.take(self.path, self.me, lambda job_id: job_gone(self.site, job_id))
+            if holder is None:
+                return
+            if elapsed() > until:
+                raise BusyError(f"{holder} is at work on {self.site.paths.root}, and {self.what} has to wait for it.")
+            time.sleep(0.1)
+
+    def __exit__(self, *_: object) -> None:
+        lease.give_back(self.path, self.me)
+
+
+def _reconcile(site: Site, now: Callable[[], int], *, first: bool) -> tuple[World, tuple[Outcome, ...]]:
+    """The chain's part of a tick; looked at again while a link that just started has not queued its successor yet."""
+    for look in range(_LOOKS):
+        world = read_world(site, now()).world
+        if world.queue is None:
+            done = "Nothing was submitted" if first else "It is marked as stopped; what waits ends when it starts"
+            raise AwayError(f"the batch system does not answer: {world.queue_error}. {done}.")
+        decisions = tuple(_first_now(world, chain.decide(world, _wake(site, world)), first=first))
+        resting = next((d for d in decisions if isinstance(d, Rest)), None)
+        if resting is None or "its own successor" not in resting.why or look == _LOOKS - 1:
+            break
+        time.sleep(2)
+    outcomes = Actor(site, replace(world, **switches_now(site, world.now))).carry_out(Plan(decisions, world.now))
+    return world, outcomes
+
+
+def _wake(site: Site, world: World) -> int:
+    """A link that waits already stays where it is, unless somebody has put it off."""
+    next_one = boundary(world.now, site.settings.interval)
+    latest = next_one + site.settings.interval
+    starts = [job.start for job in chain.Links.of(world).successors if job.start and world.now < job.start <= latest]
+    return min(starts, default=next_one)
+
+
+def _first_now(world: World, decisions: Iterable[Decision], *, first: bool) -> list[Decision]:
+    """A new chain's first link begins at once: it looks at what is due, and shows that all works.
+
+    Those ahead of it (prequeue) come an interval earlier each, so that they follow it without a gap.
+    """
+    kinds = CancelLink | SubmitLink | MoveLink | KeepLink | Rest
+    rows: list[Decision] = [d for d in decisions if isinstance(d, kinds)]
+    stands = any(isinstance(d, KeepLink | MoveLink) and d.kind == chain.SUCCESSOR for d in rows)
+    if not first or stands or chain.Links.of(world).running:
+        return rows
+    found: list[Decision] = []
+    at = world.now
+    for row in rows:
+        if isinstance(row, SubmitLink) and row.kind == chain.SUCCESSOR:
+            found.append(replace(row, at=at))
+            at = row.at
+        else:
+            found.append(row)
+    return found
