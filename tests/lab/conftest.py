@@ -177,18 +177,22 @@ class Lab:
 
         self.wait_for(empty, timeout)
 
-    def begin_now(self, job: str, begun: Callable[[], Any], timeout: float = 150) -> None:
-        """A requeued job waits two minutes: not this one. Asked for in each scheduling cycle it would never start."""
-        asked = 0.0
+    def begin_now(self, job: str, begun: Callable[[], Any], timeout: float = 60) -> None:
+        """A requeued job waits two minutes: not this one.
+
+        Slurm puts it off for the sake of its first start, which may be ending still: begun in the same second it fails.
+        It is put off only after it is pending again, and one that is asked for in each cycle never starts: so it is
+        asked for while its begin lies ahead.
+        """
+        time.sleep(5)
 
         def ask() -> Any:
-            nonlocal asked
-            if time.monotonic() - asked > 6:
+            begins = self.job(job).get("EligibleTime", "Unknown")
+            if begins > time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(time.time() + 5)) and begins[0].isdigit():
                 self.run(["scontrol", "update", f"jobid={job}", "StartTime=now"], check=False)
-                asked = time.monotonic()
             return begun()
 
-        self.wait_for(ask, timeout, every=0.2)
+        self.wait_for(ask, timeout, every=0.5)
 
     def wait_for(self, predicate: Callable[[], Any], timeout: float = 20, every: float = 0.05) -> Any:
         """What `predicate` returns once it is true; fails the test after `timeout` real seconds."""
