@@ -50,7 +50,7 @@ def test_what_is_wrong_with_the_call_is_two(shell: Shell, words: str) -> None:
 def test_another_start_at_work_passes(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     from cronhpc.store import lease
 
-    monkeypatch.setattr("cronhpc.setup._PATIENCE", 0.1)
+    monkeypatch.setattr("cronhpc.start._PATIENCE", 0.1)
     assert lease.take(Path(shell.cron / "state" / "lease"), lease.myself("elsewhere", "", ""), lambda _: False) is None
     said = shell("start", now=later())
     assert (said.code, TRY_AGAIN in said.err) == (1, True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -302,3 +303,22 @@ def test_an_unlisted_switch_folder_lets_nothing_be_submitted(root: Path) -> None
     report = ticked(root, fake, only="e")
     assert fake.asked == []
     assert outcomes(report, Wait)
+
+
+IN_THE_WAY = {
+    "a file where a folder belongs": lambda state: (state / "history").write_text("x"),
+    "a folder where a file belongs": lambda state: (state.parent / "status.json").mkdir(),
+}
+
+
+@pytest.mark.parametrize("put", IN_THE_WAY.values(), ids=IN_THE_WAY)
+def test_what_cannot_be_written_for_a_name_in_the_way_is_not_called_a_full_disk(
+    root: Path, put: Callable[[Path], object]
+) -> None:
+    shutil.rmtree(root / "state" / "history", ignore_errors=True)
+    (root / "status.json").unlink(missing_ok=True)
+    put(root / "state")
+    (root / "kill" / "tr").touch()
+    report = ticked(root, Fake([TASK]))
+    [problem] = [each for each in report.problems if each.code == "E330"]
+    assert problem.mend.startswith("Something else has that name: move it away")
