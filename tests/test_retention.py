@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 import pytest
 from hypothesis import given
@@ -13,13 +15,13 @@ from hypothesis import strategies as st
 
 from cronhpc.core.model import LogFile, Settings, slot_text
 from cronhpc.core.retention import (
+    Judged,
     Rules,
     Use,
     Why,
     by_name,
     cut,
     judge,
-    retain,
     rules_of,
     share,
     use_of,
@@ -29,6 +31,29 @@ from cronhpc.core.space import Space, scarce
 NOW = 1_795_800_000  # 2026-11-27T17:20:00Z
 HOUR, DAY, GB = 3600, 86400, 1 << 30
 RULES = Rules(NOW, keep=7 * DAY, files=200, total=5 * GB)
+
+
+class Retention(NamedTuple):
+    """All logs that were asked about, each with its reason."""
+
+    keep: tuple[Judged, ...]
+    remove: tuple[Judged, ...]
+
+
+def retain(files: Iterable[LogFile], rules: Rules) -> Retention:
+    """As a clean-up goes about it, folder by folder, and then for all of them; paths are relative to log/."""
+    folders: dict[str, list[LogFile]] = {}
+    for file in files:
+        folders.setdefault(file.path.rpartition("/")[0], []).append(file)
+    judged = {entry: judge(entry, each, rules) for entry, each in folders.items()}
+    most = share((use_of(keep) for keep, _ in judged.values()), rules.total)
+    stays: list[Judged] = []
+    goes: list[Judged] = []
+    for keep, remove in judged.values():
+        kept, large = (keep, []) if most is None else cut(keep, most, rules.now)
+        stays += kept
+        goes += [*remove, *large]
+    return Retention(tuple(stays), tuple(goes))
 
 
 def log(age: int, job: int | str = 1, *, entry: str = "backup", size: int = 10, modified: int = NOW) -> LogFile:

@@ -20,7 +20,6 @@ from cronhpc.inside.switch_file import clean, expiry
 from cronhpc.store.switches import (
     SwitchError,
     check_name,
-    list_switches,
     scan,
     set_switch,
     unset_switch,
@@ -40,7 +39,7 @@ def cron(tmp_path: Path) -> Path:
 
 
 def kill_switches(cron: Path) -> tuple[Switch, ...]:
-    found, unknown = list_switches([("kill", cron / "kill")], [], NOW)
+    found, unknown = scan([("kill", cron / "kill")], [], NOW)[:2]
     assert unknown == ()
     return found
 
@@ -81,11 +80,11 @@ def test_folders_and_files_are_listed_with_their_kind(cron: Path, tmp_path: Path
     polled = tmp_path / "polled"
     for path in (cron / "kill" / "b", cron / "kill" / "a", cron / "pause" / "ALL", polled):
         path.touch()
-    found, unknown = list_switches(
+    found, unknown = scan(
         [("kill", cron / "kill"), ("pause", cron / "pause")],
         [("training17", polled), ("other", tmp_path / "not there")],
         NOW,
-    )
+    )[:2]
     assert [(s.kind, s.name) for s in found] == [
         ("kill", "a"),
         ("kill", "b"),
@@ -218,7 +217,7 @@ def test_200_odd_files_are_named_and_nothing_else_happens(cron: Path) -> None:
     for name in names:
         chance.choice(makers)(cron / "kill" / name)
     before = sorted(str(p) for p in cron.rglob("*"))
-    found, unknown = list_switches([("kill", cron / "kill")], [], NOW)
+    found, unknown = scan([("kill", cron / "kill")], [], NOW)[:2]
     assert {s.name for s in found} == names
     assert all(s.reason.isprintable() and len(s.reason) <= 200 for s in found)
     assert unknown == ()
@@ -314,19 +313,19 @@ def test_a_date_in_the_future_is_reported(cron: Path, instant: int) -> None:
 
 def test_a_kill_folder_that_is_not_there_yet_is_empty(cron: Path) -> None:
     (cron / "kill").rmdir()
-    assert list_switches([("kill", cron / "kill")], [], NOW) == ((), ())
+    assert scan([("kill", cron / "kill")], [], NOW)[:2] == ((), ())
 
 
 def test_a_folder_that_is_not_mounted_is_unknown(tmp_path: Path) -> None:
     also = tmp_path / "proj" / "kill"
     polled = tmp_path / "proj" / "switch"
-    assert list_switches([("kill", also)], [("t", polled)], NOW) == ((), (str(also), str(polled)))
+    assert scan([("kill", also)], [("t", polled)], NOW)[:2] == ((), (str(also), str(polled)))
 
 
 def test_a_file_where_a_folder_should_be_is_unknown(cron: Path) -> None:
     (cron / "kill").rmdir()
     (cron / "kill").touch()
-    assert list_switches([("kill", cron / "kill")], [], NOW) == ((), (str(cron / "kill"),))
+    assert scan([("kill", cron / "kill")], [], NOW)[:2] == ((), (str(cron / "kill"),))
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.EACCES, errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT])
@@ -335,7 +334,7 @@ def test_a_folder_that_cannot_be_listed_is_unknown(cron: Path, monkeypatch: pyte
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr("cronhpc.store.switches.os.listdir", fails)
-    assert list_switches([("kill", cron / "kill")], [], NOW) == ((), (str(cron / "kill"),))
+    assert scan([("kill", cron / "kill")], [], NOW)[:2] == ((), (str(cron / "kill"),))
 
 
 def test_a_stale_handle_is_opened_again(cron: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -355,7 +354,7 @@ def test_a_stale_handle_is_opened_again(cron: Path, monkeypatch: pytest.MonkeyPa
 def test_a_listed_switch_counts_though_a_stat_does_not_see_it_yet(cron: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     polled = cron / "polled"
     monkeypatch.setattr("cronhpc.store.switches.os.listdir", lambda _: ["polled"])
-    found, _ = list_switches([], [("t", polled)], NOW)
+    found, _ = scan([], [("t", polled)], NOW)[:2]
     assert [(s.name, s.since) for s in found] == [("t", NOW)]
 
 

@@ -41,11 +41,6 @@ class Site:
     min_job_age: int | None = None  # seconds that the controller remembers ended jobs
 
     @property
-    def default_partition(self) -> Partition | None:
-        """Where jobs go that name none."""
-        return next((one for one in self.partitions if one.default), None)
-
-    @property
     def cpu_partition(self) -> Partition | None:
         """Where housekeeping belongs: without GPUs; the default one if it can, else the largest that is up."""
         able = [one for one in self.partitions if not one.gpus]

@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import ENDED, FAILURES, TOKEN, Ending, EntryState, Result
+from cronhpc.core.model import FAILURES, TOKEN, Ending, EntryState, Result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -67,11 +67,6 @@ def _from_queue(job: Job) -> Ending:
         node=job.nodes,
         detail=detail,
     )
-
-
-def has_ended(job: Job) -> bool:
-    """Whether the batch system says so."""
-    return job.state in ENDED
 
 
 def retry_at(entry: Entry | None, claim: Claim, ending: Ending, deadline: int | None, now: int) -> int | None:

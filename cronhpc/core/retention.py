@@ -66,14 +66,6 @@ class Rules:
         return replace(self, keep=self.keep // 2, files=max(self.files // 2, 1), total=self.total // 2)
 
 
-@dataclass(frozen=True, slots=True)
-class Retention:
-    """All logs that were asked about, each with its reason."""
-
-    keep: tuple[Judged, ...]
-    remove: tuple[Judged, ...]
-
-
 def rules_of(settings: Settings, now: int, live: frozenset[str], failed: Mapping[str, str]) -> Rules:
     """The limits of the settings."""
     return Rules(now, settings.logs_keep, settings.logs_files, settings.logs_total, live, failed)
@@ -247,19 +239,3 @@ def cut(keep: Sequence[Judged], most: int, now: int) -> tuple[list[Judged], list
         else:
             stays.append((file, why))
     return stays, goes
-
-
-def retain(files: Iterable[LogFile], rules: Rules) -> Retention:
-    """All of it at once, for `files` of any folders (paths relative to log/)."""
-    folders: dict[str, list[LogFile]] = {}
-    for file in files:
-        folders.setdefault(file.path.rpartition("/")[0], []).append(file)
-    judged = {entry: judge(entry, each, rules) for entry, each in folders.items()}
-    most = share((use_of(keep) for keep, _ in judged.values()), rules.total)
-    stays: list[Judged] = []
-    goes: list[Judged] = []
-    for keep, remove in judged.values():
-        kept, large = (keep, []) if most is None else cut(keep, most, rules.now)
-        stays += kept
-        goes += [*remove, *large]
-    return Retention(tuple(stays), tuple(goes))

@@ -37,18 +37,12 @@ class Listing(NamedTuple):
     problems: tuple[Problem, ...]  # files that are no switches, dates that cannot be
 
 
-def list_switches(
-    folders: Sequence[tuple[str, Path]], files: Sequence[tuple[str, Path]], now: int
-) -> tuple[tuple[Switch, ...], tuple[str, ...]]:
-    """The switches in `folders` (kind, path) and at `files` (configured name, path); what could not be looked at."""
-    found = scan(folders, files, now)
-    return found.switches, found.unknown
-
-
 def scan(
     folders: Sequence[tuple[str, Path]], files: Sequence[tuple[str, Path]], now: int, root: Path | None = None
 ) -> Listing:
-    """As `list_switches`, with what is odd. Folders are listed each time: a stat on NFS may be a minute old.
+    """The switches in `folders` (kind, path) and at `files` (configured name, path).
+
+    Folders are listed each time: a stat on NFS may be a minute old.
 
     `root`: the cron directory; the way to it is not asked.
     """
