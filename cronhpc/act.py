@@ -42,10 +42,12 @@ class Actor:
         self.away = ""  # what the batch system gave no answer with: nothing more is asked of it in this tick
         self.limited = ""  # the site's limit that was met: nothing more is submitted in this tick
         self.not_cancelled: set[Key] = set()
+        self.adopted: set[Key] = set()
         self.emptied: set[str] = set()  # arrays whose pending tasks were cancelled in this tick
         self.recorded: list[release.Recorded] = []  # held jobs that wait for the one release
         self.link_refused = ""
-        self.until = elapsed() + _PATIENCE
+        self.began = elapsed()
+        self.until = self.began + _PATIENCE
 
     def carry_out(self, plan: Plan) -> tuple[Outcome, ...]:
         """Every decision has one outcome. Raises OSError only where state/ itself cannot be written."""
@@ -148,18 +150,25 @@ class Actor:
         return None
 
     def _cancel(self, cancel: model.Cancel) -> str | None:
-        """A late twin is only cancelled while the disk still says that it is none of the recorded jobs."""
-        if cancel.only_if_held and cancel.key is not None and self.claims.exists(cancel.key):
-            recorded = self.claims.job_id(cancel.key)
-            if recorded == cancel.job_id:
-                return "it is the recorded job by now"
+        """What is to go has not begun. This tick may have been stopped since it looked, so the disk is asked again."""
+        if cancel.key is not None and self._has_gone_on(cancel, cancel.key):
+            self.not_cancelled.add(cancel.key)
+            return "it was released meanwhile"
         try:
-            self.site.batch.cancel([cancel.job_id])
+            self.site.batch.cancel([cancel.job_id], pending_only=True)
         except BatchError:
             if cancel.key is not None:
                 self.not_cancelled.add(cancel.key)
             raise
         return None
+
+    def _has_gone_on(self, cancel: model.Cancel, key: Key) -> bool:
+        """A held job was released, a twin became the recorded one, the slot of one submitted ahead has come."""
+        if not cancel.only_if_held:
+            return key.slot <= self.world.now + elapsed() - self.began
+        if self.claims.job_id(key) != cancel.job_id:
+            return False
+        return self._believed(key) != cancel.job_id or not self.claims.awaits_release(key)
 
     # --- the chain
 
@@ -215,7 +224,12 @@ class Actor:
     def _adopt(self, adopt: model.Adopt) -> str | None:
         if not self.claims.record(adopt.key, adopt.job_id, self.world.now):
             return "another id was recorded meanwhile"
+        self.adopted.add(adopt.key)
         return None
+
+    def _believed(self, key: Key) -> str | None:
+        """The job that this tick was planned with."""
+        return next((claim.job_id for claim in self.world.claims if claim.key == key), None)
 
     def _settle(self, settle: model.Settle) -> str | None:
         if settle.key in self.not_cancelled:
@@ -223,6 +237,8 @@ class Actor:
         if not self.claims.exists(settle.key):
             return "it was settled meanwhile"
         job_id = self.claims.job_id(settle.key)
+        if job_id and job_id != self._believed(settle.key) and settle.key not in self.adopted:
+            return f"job {job_id} was submitted for it meanwhile"
         ending = release.with_log(self.world, settle.key, settle.ending, job_id)
         self.claims.settle(settle.key, settle.name, ending, job_id, now=self.world.now, retry_at=settle.retry_at)
         return None

@@ -7,6 +7,7 @@ worst a held job with a token, and the next tick knows what to do with it (core/
 from __future__ import annotations
 
 import os
+import shlex
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -64,17 +65,28 @@ def _prepared(actor: Actor, row: Submit) -> bool:
         actor.note(row, Done.PASSING, f"its working folder {entry.chdir} is not there: {mend}")
         return False
     try:
-        if entry.output:
-            log_folder(actor, entry).mkdir(mode=0o755, parents=True, exist_ok=True)
-            if refused := actor.trust.folder_refusal(log_folder(actor, entry)):
-                actor.note(row, Done.PASSING, f"its log could be led astray: {refused.what} {refused.mend}")
-                return False
+        if entry.output and (refused := _no_log(actor, log_folder(actor, entry))):
+            actor.note(row, Done.PASSING, refused)
+            return False
         if entry.command:
             _write_command(actor, entry)
     except OSError as error:
         actor.note(row, Done.PASSING, f"{error.filename}: {error.strerror}")
         return False
     return True
+
+
+def _no_log(actor: Actor, folder: Path) -> str:
+    """Why a log cannot be made in `folder`, which is made; the job would fail where it starts. Raises OSError."""
+    try:
+        folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+    except PermissionError:
+        folder = folder.parent
+    if refused := actor.trust.folder_refusal(folder):
+        return f"its log could be led astray: {refused.what} {refused.mend}"
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return f"its log cannot be made: chmod u+wx {shlex.quote(str(folder))}"
+    return ""
 
 
 def log_folder(actor: Actor, entry: Entry) -> Path:
@@ -246,8 +258,10 @@ def _note_answer(actor: Actor, row: Submit, answer: str | BatchError) -> None:
         actor.recorded.append(Recorded(row, row.key, answer, ClaimState.SUBMITTED))
         _replaced(actor, row)
     elif isinstance(answer, Refused):
-        ending = Ending(Result.REFUSED, detail=answer.text)
-        settle(actor, row.key, row.entry.name, ending)
+        if other := actor.claims.job_id(row.key):
+            actor.note(row, Done.REFUSED, f"another tick has submitted it as job {other}", other)
+            return
+        settle(actor, row.key, row.entry.name, Ending(Result.REFUSED, detail=answer.text))
         actor.note(row, Done.FAILED, answer.text)
     elif isinstance(answer, Twin):
         cancel_held(actor, answer.text)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cronhpc.store import scheduler
-from cronhpc.store.files import replace_file, write_json
+from cronhpc.store.files import read_bytes, replace_file, write_json
 from cronhpc.store.paths import MARKER
 
 if TYPE_CHECKING:
@@ -17,11 +17,27 @@ if TYPE_CHECKING:
     from cronhpc.site import Site
 
 
-def keep_environment(site: Site, environ: Mapping[str, str]) -> None:
-    """Runs get the environment that `start` was called in, less what belongs to the batch system and the login."""
-    from cronhpc.batch.environment import scrub
+def keep_environment(site: Site, environ: Mapping[str, str], *, repair: bool) -> None:
+    """Runs get the environment that `start` was called in, less what belongs to the batch system and the login.
 
-    write_json(site.paths.state / "environment.json", {"environment": scrub(environ)}, 1)
+    A `repair` comes from crontab or a unit, whose environment is nobody's: what is kept stays. The way to the cluster
+    stays in any case: a poor PATH would leave links without their commands.
+    """
+    from cronhpc.batch.environment import scrub
+    from cronhpc.batch.process import USUAL_PATH, which
+
+    path = site.paths.state / "environment.json"
+    if repair and (read_bytes(path) or b"").rstrip().endswith(b"}"):
+        return
+    kept = scrub(environ)
+    if site.batch.name == "slurm":
+        kept = {**{name: site.environment[name] for name in _WAY if name in site.environment}, **kept}
+        if not which("sbatch", kept) and (tools := site.batch.tools()):
+            kept["PATH"] = f"{kept.get('PATH', USUAL_PATH)}:{tools}"
+    write_json(path, {"environment": kept}, 1)
+
+
+_WAY = ("SLURM_CONF", "SLURM_JWT")
 
 
 def keep_options(site: Site, environ: Mapping[str, str], lines: list[str]) -> Site:

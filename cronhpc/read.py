@@ -21,11 +21,11 @@ from cronhpc.core.model import (
 )
 from cronhpc.site import Site, directory_id, user_name
 from cronhpc.store import memory as store_memory
-from cronhpc.store import torn
+from cronhpc.store import torn, witness
 from cronhpc.store.claims import Claims
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from cronhpc.core.model import Claim, Ending, Job, Switch
     from cronhpc.store.memory import Memory
@@ -60,6 +60,7 @@ def read_world(site: Site, now: int, *, link: str = "", resident: bool = False, 
     claims = Claims(site.paths.claims)
     before = claims.names()
     entries = read_entries(site, now, problems)
+    logged = _logged(site, memory, entries, problems)
     queue, error = _queue(site)
     switches, unknown = _switches(site, now, problems)
     settled = {state.settled for state in memory.entries.values()}
@@ -81,6 +82,7 @@ def read_world(site: Site, now: int, *, link: str = "", resident: bool = False, 
         last_tick=memory.meta.get("last_tick"),
         recent=tuple((int(m), str(n), int(c)) for m, n, c in memory.meta.get("recent", ())),
         warned=memory.meta.get("warned", {}),
+        logged=logged,
         comments=memory.meta.get("comments", {}),
         struck=struck.from_rows(memory.meta.get("struck", {})),
         resident=resident,
@@ -90,6 +92,22 @@ def read_world(site: Site, now: int, *, link: str = "", resident: bool = False, 
     world = replace(world, chain=replace(world.chain, resting=world.chain.resting or _an_admins_word(site, world)))
     problems.extend(_unheard(world))
     return Reading(world, memory, tuple(problems), before)
+
+
+def _logged(
+    site: Site, memory: Memory, entries: Iterable[Entry], problems: list[Problem]
+) -> Mapping[str, Mapping[int, int]]:
+    """Where state/ is older than the newest tick, logs are asked what ran since: the disk has nothing else."""
+    from cronhpc.core.chain import heard_until
+
+    last = int(memory.meta.get("last_tick") or 0)
+    if not witness.is_older(site.paths, last, heard_until(last, site.settings.interval)):
+        return {}
+    if last:
+        what = "is older than the newest tick: was it brought back from a copy? What ran since is told by logs' names."
+        mend = "Scripts that name their own log may run their newest slot again; see: cronhpc plan"
+        problems.append(Problem("W334", what, mend, "state/"))
+    return witness.logged(site.paths, entries)
 
 
 _LEAST_ROOM = 65536  # bytes

@@ -133,7 +133,7 @@ class _Keeper:
         """The next slots that planning computed."""
         for name, (key, following, used) in self.plan.next_slots.items():
             state = self.states.get(name, EntryState())
-            believed = state.watermark if state.watermark <= self.world.now + FUTURE else 0
+            believed = state.watermark if self._believed(state.watermark) else 0
             self.states[name] = replace(
                 state, schedule_key=key, next_slot=following, watermark=max(used, believed), missing=0
             )
@@ -142,11 +142,11 @@ class _Keeper:
         state = self.states.get(name, EntryState())
         if slot > state.watermark:
             following = state.next_slot if state.next_slot is not None and state.next_slot > slot else None
-            self.states[name] = replace(state, watermark=slot, next_slot=following)
+            self.states[name] = replace(state, watermark=slot, next_slot=following, held_up="")
 
-    def _due_still(self, name: str) -> None:
-        """A slot stays due: the next one is computed from the watermark again."""
-        self.states[name] = replace(self.states.get(name, EntryState()), next_slot=None)
+    def _due_still(self, name: str, why: str) -> None:
+        """A slot stays due: the next one is computed from the watermark again. `why` is told, should it be missed."""
+        self.states[name] = replace(self.states.get(name, EntryState()), next_slot=None, held_up=why)
 
     # --- outcomes
 
@@ -166,7 +166,7 @@ class _Keeper:
         elif isinstance(decision, model.Wait):
             due = decision.slot is not None and decision.slot <= self.world.now
             if due and decision.reason not in {Reason.NOT_DUE, Reason.NEVER}:
-                self._due_still(decision.entry.name)
+                self._due_still(decision.entry.name, f"{decision.reason}: {decision.detail}".removesuffix(": "))
         elif isinstance(decision, model.Settle) and outcome.done is Done.OK:
             claim = next((c for c in self.world.claims if c.key == decision.key), None)
             job_id = claim.job_id if claim else None
@@ -190,7 +190,7 @@ class _Keeper:
                 self._used(name, key.slot)
             self._count_submission(key, beyond=decision.reason in {Reason.RETRY, Reason.AGAIN} or key.by_hand)
         elif not key.by_hand:
-            self._due_still(name)
+            self._due_still(name, outcome.detail if outcome.done is Done.PASSING else "")
         if outcome.done is Done.OK:
             self._ping(name, "start")
         if outcome.done is Done.FAILED:
@@ -214,7 +214,7 @@ class _Keeper:
         }
         self.rows.append(row)
         state = self.states[name]
-        if state.last.get("slot", 0) < decision.slot:  # type: ignore[operator]  # slots are numbers
+        if self._last_of(state) < decision.slot:
             self.states[name] = replace(state, last=row)
 
     def _ended(self, key: Key, name: str, ending: model.Ending, job_id: str | None, retry_at: int | None) -> None:
@@ -224,13 +224,22 @@ class _Keeper:
         row |= {"job": job_id, "by_hand": key.by_hand, "at": self.world.now}
         self.rows.append(row)
         known = Key.of(state.settled) if state.settled else None
+        known = known if known is not None and self._believed(known.slot) else None
         if not key.by_hand and (known is None or (known.slot, known.attempt) < (key.slot, key.attempt)):
             state = counted(state, self.entries.get(name), ending, key.slot, self.world.now, final=retry_at is None)
         if ending.result is Result.OK or ending.result in FAILURES:
             self._ping(name, "success" if ending.result is Result.OK else "fail")
-        if state.last.get("slot", 0) <= key.slot:  # type: ignore[operator]  # slots are numbers
+        if self._last_of(state) <= key.slot:
             state = replace(state, last=row)
         self.states[name] = state
+
+    def _believed(self, slot: int) -> bool:
+        """False: it was made while a clock was ahead, and is not to stand before all that come."""
+        return slot <= self.world.now + FUTURE
+
+    def _last_of(self, state: EntryState) -> int:
+        slot = int(state.last.get("slot", 0))  # type: ignore[call-overload]  # slots are numbers
+        return slot if self._believed(slot) else 0
 
     def _ping(self, name: str, what: str) -> None:
         entry = self.entries.get(name)
@@ -308,7 +317,7 @@ class _Keeper:
         history.append(self.site.paths.history, self.rows, host=self.site.host, now=self.world.now)
 
     def write_memory(self) -> None:
-        self.forgettable, marks = _outlived(self.settled, self.world.claims, self.names)
+        self.forgettable, marks = _outlived(self.settled, self.world.claims, self.names, self.world.now + FUTURE)
         for name, mark in marks.items():
             self.states[name] = replace(self.states.get(name, EntryState()), settled=mark)
         for entry in self.world.entries:
@@ -323,7 +332,9 @@ class _Keeper:
         self.saved = True
 
     def write_chain(self) -> None:
-        """What the bash of a link wants to know."""
+        """What the bash of a link, and a command with a poor PATH, want to know."""
+        if self.site.batch.name == "slurm" and self.world.queue is not None:
+            scheduler.remember_slurm(self.site.paths)
         resting = self.world.chain.resting
         if resting and any(isinstance(d, model.Rest) and d.why == resting for d in self.plan.decisions):
             scheduler.remember_rest(self.site.paths, resting)
@@ -387,13 +398,18 @@ class _Keeper:
 
 
 def _outlived(
-    settled: Iterable[Claim], claims: Sequence[Claim], names: Mapping[str, str]
+    settled: Iterable[Claim], claims: Sequence[Claim], names: Mapping[str, str], believed: int
 ) -> tuple[list[Key], dict[str, str]]:
-    """Claims to forget, and for each entry's name the newest settled one, which stays and need not be opened again."""
+    """Claims to forget, and for each entry's name the newest settled one, which stays and need not be opened again.
+
+    Slots later than `believed` were made by a clock that was ahead: none of them is the newest.
+    """
     present = {claim.key for claim in claims}
     newest: dict[str, Key] = {}
     for key in present | {claim.key for claim in settled}:
-        if not key.by_hand and (key.entry not in newest or newest[key.entry] < key):
+        if key.by_hand or key.slot > believed:
+            continue
+        if key.entry not in newest or newest[key.entry] < key:
             newest[key.entry] = key
     forget: list[Key] = []
     marks: dict[str, str] = {}

@@ -50,41 +50,55 @@ def release_all(actor: Actor, rows: Sequence[Release]) -> None:
 
 
 def release_recorded(actor: Actor) -> None:
-    """One release for all whose ids are on disk, after a last look at the switches and at the disk."""
-    ready = _not_stopped(actor, _not_led_astray(actor, actor.recorded))
-    try:
-        gone = actor.claims.gone_their_way(each.key for each in ready if each.state is ClaimState.SUBMITTED)
-        sending = [each for each in ready if _releasing(actor, each, gone)]
+    """One release for all whose ids are on disk, after a last look at the disk and at the switches."""
+    planted = {each.key: found for each in actor.recorded if (found := _planted(actor, each))}
+    mine: list[Recorded] = []
+    sending: list[Recorded] = []
+    try:  # looked at after the logs: a log of a job that another tick has released since is no planted one
+        gone = actor.claims.gone_their_way(each.key for each in actor.recorded if each.state is ClaimState.SUBMITTED)
+        mine = [each for each in actor.recorded if not _is_gone(actor, each, gone)]
+        ready = _not_stopped(actor, [each for each in mine if not _led_astray(actor, each, planted)])
+        sending = [each for each in ready if _releasing(actor, each)]
         if sending:
             actor.claims.sync()
     except OSError as error:
-        _unreleased(actor, ready, f"is held: {disk_words(error)}")
+        _unreleased(actor, mine or actor.recorded, f"is held: {disk_words(error)}")
     else:
         _send(actor, sending)
 
 
-def _not_led_astray(actor: Actor, recorded: list[Recorded]) -> list[Recorded]:
+def _is_gone(actor: Actor, each: Recorded, gone: set[Key]) -> bool:
+    """Another tick has gone further, while this one stood still. Raises OSError."""
+    if each.key not in gone:
+        return False
+    if actor.claims.knows(each.key, each.job_id):
+        why = f"another tick has released job {each.job_id}"
+    else:
+        cancel_held(actor, each.job_id)
+        why = f"it was settled meanwhile; job {each.job_id} is cancelled, still held"
+    actor.note(each.decision, Done.REFUSED, why, each.job_id)
+    return True
+
+
+def _led_astray(actor: Actor, each: Recorded, planted: dict[Key, Path]) -> bool:
     """What stands where the log is to be made was planted: Slurm would follow a link, and cut off its target."""
-    ready = []
-    for each in recorded:
-        found = _planted(actor, each) if each.state is ClaimState.SUBMITTED else None
-        if found is None:
-            ready.append(each)
-            continue
-        why = f"{found} was there before the run: somebody put it there. Remove it: rm {found}"
-        if cancel_held(actor, each.job_id):
-            entry = actor.world.known().get(each.key.entry)
-            settle(actor, each.key, entry.name if entry else "", Ending(Result.REFUSED, detail=why), each.job_id)
-            actor.note(each.decision, Done.FAILED, why, each.job_id)
-        else:
-            actor.note(each.decision, Done.REFUSED, f"{why}. Job {each.job_id} stays unreleased", each.job_id)
-    return ready
+    found = planted.get(each.key)
+    if found is None:
+        return False
+    why = f"{found} was there before the run: somebody put it there. Remove it: rm {found}"
+    if cancel_held(actor, each.job_id):
+        entry = actor.world.known().get(each.key.entry)
+        settle(actor, each.key, entry.name if entry else "", Ending(Result.REFUSED, detail=why), each.job_id)
+        actor.note(each.decision, Done.FAILED, why, each.job_id)
+    else:
+        actor.note(each.decision, Done.REFUSED, f"{why}. Job {each.job_id} stays unreleased", each.job_id)
+    return True
 
 
 def _planted(actor: Actor, each: Recorded) -> Path | None:
     """A file under the name of a log of a job that has not begun; a script that names its own log minds it itself."""
     entry = actor.world.known().get(each.key.entry)
-    if entry is not None and not entry.output:
+    if each.state is not ClaimState.SUBMITTED or (entry is not None and not entry.output):
         return None
     folder = actor.site.paths.log / each.key.entry
     begins = f"{slot_text(each.key.slot)}-{each.job_id}"
@@ -93,12 +107,9 @@ def _planted(actor: Actor, each: Recorded) -> Path | None:
     return next(folder.glob(f"{begins}_*"), None) if entry is None or entry.array else None
 
 
-def _releasing(actor: Actor, each: Recorded, gone: set[Key]) -> bool:
+def _releasing(actor: Actor, each: Recorded) -> bool:
     """Note that the release may be sent; False where another has gone further. Raises OSError."""
-    if each.key in gone:
-        cancel_held(actor, each.job_id)
-        why = f"it was settled meanwhile; job {each.job_id} is cancelled, still held"
-    elif each.state is ClaimState.SUBMITTED and not actor.claims.step(each.key, ClaimState.RELEASING):
+    if each.state is ClaimState.SUBMITTED and not actor.claims.step(each.key, ClaimState.RELEASING):
         why = "another tick has released it"
     elif actor.claims.job_id(each.key) != each.job_id:
         why = f"another job than {each.job_id} is recorded for it"
@@ -159,9 +170,12 @@ def _not_stopped(actor: Actor, recorded: list[Recorded]) -> list[Recorded]:
 
 
 def cancel_held(actor: Actor, job_id: str) -> bool:
-    """Cancel a job of ours that is held; False: it stays so, and the next tick cancels it."""
+    """Cancel a job of ours that is held; False: it stays so, and the next tick cancels it.
+
+    One that was released meanwhile, and runs, is left alone.
+    """
     try:
-        actor.site.batch.cancel([job_id])
+        actor.site.batch.cancel([job_id], pending_only=True)
     except BatchError as error:
         actor.failed(error)
         return False

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -45,10 +47,7 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
     paths = existing(dir_option, environ)
     must_be_safe(paths)
     must_be_no_copy(paths)
-    if not os.path.isdir(paths.claims):  # noqa: PTH112 - one stat
-        raise StateError(
-            f"{paths.claims} is missing: state/ was removed. Make it again: cronhpc init --dir {paths.root}"
-        )
+    _must_be_there(paths)
     cache = _load_cache(paths)
     problems: list[Problem] = []
     settings = _settings(paths, cache, problems)
@@ -56,8 +55,9 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
         problems.append(_emptied(paths))
     known = cache.get("accounting")  # whether there is any; what asking taught an earlier tick
     saved = {**(_saved_environment(paths) or environ), **{n: environ[n] for n in _THE_CALLERS if n in environ}}
+    saved = _with_commands(saved, environ)
     batch = connect(
-        backend or "",
+        backend or settings.backend or _backend_so_far(paths, saved),
         settings,
         saved,
         paths.state,
@@ -77,6 +77,23 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
     return Site(
         paths, settings, batch, environment, os.uname().nodename, user_name(uid), uid, zone, cache, parsed, problems
     )
+
+
+def _with_commands(saved: dict[str, str], environ: Mapping[str, str]) -> dict[str, str]:
+    """Should the saved PATH not lead to the batch system's commands any more, the caller's does."""
+    from cronhpc.batch.process import USUAL_PATH, which
+
+    if which("sbatch", saved) or not (found := which("sbatch", environ)):
+        return saved
+    return {**saved, "PATH": f"{saved.get('PATH', USUAL_PATH)}:{found.rpartition('/')[0]}"}
+
+
+def _backend_so_far(paths: Paths, environ: Mapping[str, str]) -> str:
+    """Slurm for ever, where a tick has once found it: crontab's PATH must not make runs local ones."""
+    from cronhpc.batch.process import which
+    from cronhpc.store.scheduler import is_on_slurm
+
+    return "" if which("sbatch", environ) or not is_on_slurm(paths) else "slurm"
 
 
 _THE_CALLERS = ("SLURM_CONF", "SLURM_JWT")  # which cluster, and as whom: of this very call
@@ -132,6 +149,17 @@ def _emptied(paths: Paths) -> Problem:
     from cronhpc.store.settings import emptied
 
     return emptied(paths.settings)
+
+
+def _must_be_there(paths: Paths) -> None:
+    """By one stat. Raises StateError, OSError where it cannot be looked at: what is shut is not gone."""
+    try:
+        found = os.stat(paths.claims)  # noqa: PTH116 - beside the other stat calls
+    except FileNotFoundError:
+        what = f"{paths.claims} is missing: state/ was removed. Make it again: cronhpc init --dir {paths.root}"
+        raise StateError(what) from None
+    if not stat.S_ISDIR(found.st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(paths.claims))
 
 
 def must_be_safe(paths: Paths) -> None:

@@ -46,12 +46,19 @@ class Started:
 
 
 def start(
-    site: Site, environ: Mapping[str, str], now: Callable[[], int], *, via: str = "chain", prequeue: int = 1
+    site: Site,
+    environ: Mapping[str, str],
+    now: Callable[[], int],
+    *,
+    via: str = "chain",
+    prequeue: int = 1,
+    repair: bool = False,
 ) -> Started:
     """Set the chain going, or mend it; safe to call twice, and from two nodes at once.
 
     `via` scrontab: one entry of the user's scrontab calls the ticks; daemon: each link runs the daemon until its
-    successor starts. `prequeue`: so many links wait ahead.
+    successor starts. `prequeue`: so many links wait ahead. `repair`: the environment kept
+    for runs stays as it is.
     Raises CronhpcError when another process is at it and does not end, StateError, OSError.
     """
     from cronhpc.store import rooms
@@ -61,10 +68,10 @@ def start(
         raise CronhpcError(f"{refused.what} A link could be another's, so none was submitted. {refused.mend}")
     lines = _way_words(site)
     if site.batch.name == "local":
-        return _start_here(site, environ, now, lines)
+        return _start_here(site, environ, now, lines, repair=repair)
     with _Lease(site, "start"):
         _must_own_its_links(site)
-        keep_environment(site, environ)
+        keep_environment(site, environ, repair=repair)
         site = keep_options(site, environ, lines)
         if via == "daemon":
             _must_fit(site)
@@ -114,12 +121,14 @@ def _must_fit(site: Site) -> None:
         raise CronhpcError(f"{found.what} Nothing was submitted. {found.mend}")
 
 
-def _start_here(site: Site, environ: Mapping[str, str], now: Callable[[], int], lines: list[str]) -> Started:
+def _start_here(
+    site: Site, environ: Mapping[str, str], now: Callable[[], int], lines: list[str], *, repair: bool
+) -> Started:
     """Without a batch system there is no queue to wait in: a daemon on this machine calls the ticks."""
     from cronhpc.batch import process
 
     with _Lease(site, "start"):
-        keep_environment(site, environ)
+        keep_environment(site, environ, repair=repair)
         scheduler.mark_started(site.paths, {"via": "resident", "at": now(), "by": site.user})
         place.remember(site.paths)
         pid, _ = resident.daemon(site)

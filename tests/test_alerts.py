@@ -226,9 +226,9 @@ def test_a_spare_says_nothing_where_the_queue_is_unknown() -> None:
 
 
 def test_slots_missed_by_an_entry_that_runs_on_are_told_once() -> None:
-    missed = model.UseUp(entry("backup"), at("12:00"), Result.MISSED, Reason.MISSED, "2 slots missed", 2)
+    missed = model.UseUp(entry("backup"), at("12:00"), Result.MISSED, Reason.MISSED, "2 slots: no disk", 2)
     runs = model.Submit(entry("backup"), key("backup", "14:00"), Reason.SUBMIT)
-    assert events(world("14:00"), outcome(missed), outcome(runs)) == [("missed", "backup: 2 slots missed")]
+    assert events(world("14:00"), outcome(missed), outcome(runs)) == [("missed", "backup missed 2 slots: no disk")]
     assert events(world("14:00"), outcome(missed)) == [], "else it stands, and the condition says it"
 
 

@@ -11,6 +11,7 @@ import stat
 import subprocess  # noqa: TID251 - these are programs of their own, tried as a user would
 import sys
 import sysconfig
+import time
 from pathlib import Path
 
 import pytest
@@ -400,3 +401,45 @@ def test_a_training_environments_libraries_do_not_reach_the_python_of_cronhpc(in
         environ = {**os.environ, "LD_LIBRARY_PATH": libraries}
         shown = subprocess.run([installed.launcher, "again"], env=environ, capture_output=True, text=True, check=True)
         assert shown.stdout.strip() == seen
+
+
+# --- the login hook -------------------------------------------------------------------------------------------------
+
+HOOK = DEPLOY / "login-hook.sh"
+
+
+@pytest.mark.parametrize("shell", ["bash", "sh"])
+@pytest.mark.parametrize(
+    ("due", "environ", "asked"),
+    [
+        pytest.param(+600, {}, False, id="all is well: nothing is started"),
+        pytest.param(-600, {}, True, id="silence: a repair is asked for"),
+        pytest.param(-600, {"SLURM_JOB_ID": "57"}, False, id="inside a job: nothing"),
+        pytest.param(None, {}, False, id="no cron directory: nothing"),
+    ],
+)
+def test_the_login_hook(tmp_path: Path, shell: str, due: int | None, environ: dict[str, str], asked: bool) -> None:  # noqa: FBT001 - a situation
+    called = tmp_path / "called"
+    fake = tmp_path / "cronhpc"
+    fake.write_text(f'#!/bin/sh\necho "$@" >{called}\n')
+    fake.chmod(0o755)
+    cron = tmp_path / "work" / "cron"
+    if due is not None:
+        (cron / "scheduler").mkdir(parents=True)
+        (cron / "scheduler" / "due").touch()
+        when = time.time() + due  # noqa: TID251 - the shell reads this machine's clock
+        os.utime(cron / "scheduler" / "due", (when, when))
+    env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "WORK": str(tmp_path / "work"), "CRONHPC": str(fake)}
+    # the hook does not wait for what it begins; here its end is awaited: whoever holds the pipe has not ended
+    done = subprocess.run(
+        [shell, "-uc", f'exec 9>&1; . "{HOOK}"; echo logged in'],
+        env={**env, **environ},
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=True,
+    )
+    assert (done.stdout, done.stderr) == ("logged in\n", "")
+    assert called.exists() == asked
+    if asked:
+        assert called.read_text() == f"start --if-stale --dir {cron}\n"

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cronhpc.core.model import ClaimState, Entry, EntryState, Problem, World
+from cronhpc.core.model import ClaimState, Entry, EntryState, Problem, UseUp, World
 from cronhpc.core.plan import plan
 from tests.worlds import at, chain, claim, entry, job, key, planned, state, switch, world
 
@@ -51,6 +51,18 @@ SITUATIONS: dict[str, tuple[World, list[str]]] = {
     "catch-up all is bounded": (
         one("12:30", entry(catch_up="all", overlap="allow", catch_up_limit=2), state("07:00")),
         ["used up 10:00 missed (3)", "submit 11:00", "submit 12:00", "wait 13:00 not due"],
+    ),
+    "a clock a year ahead, and the newest slot has its claim: it ran": (
+        one("12:30", entry(), state("2027-11-27 12:00"), claims=(claim("e", "12:00", ClaimState.SETTLED),)),
+        ["wait 13:00 not due"],
+    ),
+    "a log shows a later slot than the state that was brought back knows: that one is used up": (
+        one("12:30", entry(), state("07:00"), logged={"e": {at("12:00"): 1, at("11:00"): 1}}),
+        ["wait 13:00 not due"],
+    ),
+    "a log of a run by hand says nothing of slots": (
+        one("12:30", entry(), state("11:00"), logged={"e": {at("12:17:03"): 1}}),
+        ["submit 12:00", "wait 13:00 not due"],
     ),
     "a deadline one minute short: missed": (
         one("12:31", entry(deadline=1800), state("11:00")),
@@ -157,7 +169,7 @@ SITUATIONS: dict[str, tuple[World, list[str]]] = {
     ),
     "a watermark from 2030 is not believed": (
         one("11:10", entry(), state("2030-01-01 00:00")),
-        ["wait 12:00 not due"],
+        ["used up 11:00 missed (1)", "wait 12:00 not due"],
     ),
     "state was lost: the newest claim still counts": (
         one("12:10", entry(), claims=(claim("e", "12:00", ClaimState.SETTLED),)),
@@ -183,6 +195,31 @@ def test_the_first_rung_that_applies_decides(situation: World, expected: list[st
     got = planned(situation)
     assert got[: len(expected)] == expected
     assert not [row for row in got[len(expected) :] if not row.startswith("wait")]
+
+
+HELD_UP = "over budget: this tick has submitted as many jobs as scheduler.budget.tick allows"
+
+
+@pytest.mark.parametrize(
+    ("e", "now", "detail"),
+    [
+        pytest.param(
+            entry(), "12:00:04", "only the latest runs (catch-up: latest); at the last look: " + HELD_UP, id="latest"
+        ),
+        pytest.param(
+            entry(),
+            "14:00:04",
+            "3 slots: only the latest runs (catch-up: latest); at the last look: " + HELD_UP,
+            id="3",
+        ),
+        pytest.param(
+            entry(deadline=600), "11:20", "1200 s late, deadline 600 s; at the last look: " + HELD_UP, id="a deadline"
+        ),
+    ],
+)
+def test_what_held_a_slot_up_is_told_when_it_is_missed(e: Entry, now: str, detail: str) -> None:
+    w = one(now, e, state("10:00", held_up=HELD_UP))
+    assert [d.detail for d in plan(w).decisions if isinstance(d, UseUp)] == [detail]
 
 
 def test_slots_nearer_than_the_next_tick_are_submitted_ahead() -> None:

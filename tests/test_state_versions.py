@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import time
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from cronhpc.core.model import ClaimState, Job, Key, Queue, Result, StateError, 
 from cronhpc.core.plan import plan
 from cronhpc.read import read_world
 from cronhpc.site import Site, open_site
-from cronhpc.store import history, trains
+from cronhpc.store import history, memory, trains
 from cronhpc.store.memory import load_cache
 from cronhpc.store.stubs import end_of
 from tests.test_cli import Shell, later
@@ -193,3 +195,51 @@ def test_other_files_that_were_cut_off_are_named_until_someone_acts(shell: Shell
 def test_a_new_directory_has_lost_nothing(shell: Shell) -> None:
     assert "forgotten" not in told(shell, "status", now=later())
     assert "forgotten" not in told(shell, "tick", now=later())
+
+
+YEAR = 365 * 86400
+
+
+def ran(shell: Shell, now: int) -> list[str]:
+    """A tick at `now`, and more until what it submitted has ended: the results of all rows so far, sorted."""
+    said = told(shell, "tick", now=now)
+    claims = shell.cron / "state" / "claims"
+    until = time.monotonic() + 20
+    while any(path.suffix in {".id", ".go", ".run"} for path in claims.iterdir()) and time.monotonic() < until:
+        time.sleep(0.05)
+        said += told(shell, "tick", now=now)
+    assert time.monotonic() < until, said
+    return sorted(row["result"] for row in history.rows(shell.cron / "state" / "history"))
+
+
+def test_a_clock_a_year_ahead_leaves_nothing_that_stands_before_what_comes_after_it(shell: Shell) -> None:
+    """LAST stayed in the year ahead, and failures were not counted until it had come."""
+    shell.drop("cron.hourly/backup.slurm", "exit 1\n")
+    now = later() + 3600
+    ran(shell, now)
+    assert ran(shell, now + YEAR) == [*["failed"] * 2, "missed"]
+    assert ran(shell, now + 7200) == [*["failed"] * 2, *["missed"] * 2], "what ran meanwhile is not known"
+    assert ran(shell, now + 10800) == [*["failed"] * 3, *["missed"] * 2]
+    assert ran(shell, now + 14400) == [*["failed"] * 4, *["missed"] * 2]
+    known = memory.load(shell.cron / "state" / "entries.json").entries["backup"]
+    assert now + 10800 < int(str(known.last["slot"])) <= now + 14400
+    assert known.failures == 4
+    assert len(list((shell.cron / "state" / "claims").iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "made", "said"),
+    [
+        ("claims", Path.touch, "Something that is no folder has that name: move it away"),
+        ("entries.json", Path.mkdir, "A folder has that name: move it away"),
+    ],
+)
+def test_what_has_the_name_of_a_state_file_is_said_with_the_mend(
+    shell: Shell, name: str, made: Callable[[Path], None], said: str
+) -> None:
+    path = shell.cron / "state" / name
+    path.rename(path.with_name("was")) if path.exists() else None
+    made(path)
+    for command in ("tick", "status"):
+        found = shell(command, now=later())
+        assert (found.code, found.err.count(said)) == (2, 1), found.err

@@ -251,7 +251,7 @@ def test_a_switch_set_while_we_submit_keeps_the_job_from_its_release(root: Path)
     fake = Fake([])
     fake.when_submitting = lambda: (root / "kill" / "e").write_text("not now")
     report = ticked(root, fake, only="e")
-    assert fake.asked == ["submit", "cancel 900"]
+    assert fake.asked == ["submit", "cancel pending 900"]
     [submitted] = outcomes(report, Submit)
     assert (str(submitted.done), "not now" in submitted.detail) == ("refused", True)
     fake = Fake([])
@@ -268,7 +268,7 @@ def test_a_run_whose_log_was_planted_is_released_by_no_tick_also_where_it_could_
     fake.when_submitting = lambda: planted.symlink_to(root.parent / "precious")
     fake.fails = {"cancel": Unreachable("no answer")}
     ticked(root, fake, only="e")
-    assert fake.asked == ["submit", "cancel 900"]
+    assert fake.asked == ["submit", "cancel pending 900"]
     token = f"cronhpc={directory_id(site_of(root, fake).paths)}/e@20261127T140030Z.r1"
     fake = Fake([job(900, "PENDING", reason="JobHeldUser", comment=token)])
     ticked(root, fake, NOW + 60)

@@ -217,12 +217,15 @@ def test_what_he_alone_may_is_said_to_be_his(bobs: Path, name: str, monkeypatch:
     assert "belongs to 54321: ask them, or name a directory of your own with --dir" in said
 
 
-def test_what_is_denied_of_ones_own_is_said_as_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_denied_of_ones_own_is_said_with_the_command_that_mends_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def denied(*_: object) -> int:
         raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "x"))
 
     monkeypatch.setattr("cronhpc.cli.history.run", denied)
-    assert cronhpc(tmp_path, "history")[1] == f"{tmp_path}/x: Permission denied\n"
+    said = f"{tmp_path}/x: Permission denied. It is yours: chmod u+rwX {tmp_path}\n"
+    assert cronhpc(tmp_path, "history")[1] == said
 
 
 # --- doctor

@@ -53,27 +53,11 @@ def main(argv: Sequence[str] | None = None, door: Door | None = None) -> int:
     except BrokenPipeError:
         code = door.reader_left()
     except OSError as error:  # a disk, a permission: it says which
+        from cronhpc.cli.refused import mend
+
         where = f"{error.filename}: " if error.filename else ""
-        code = _failed(f"{where}{error.strerror or error}{_whose(error)}", arguments, door)
+        code = _failed(f"{where}{error.strerror or error}{mend(error)}", arguments, door)
     return code
-
-
-def _whose(error: OSError) -> str:
-    """Who may, where we may not: the owner of the nearest folder that can be seen."""
-    from pathlib import Path
-
-    from cronhpc.inside.switch_file import clean, owner
-
-    if not isinstance(error, PermissionError) or not isinstance(error.filename, str | Path):
-        return ""
-    for place in (Path(error.filename), *Path(error.filename).parents):
-        try:
-            uid = place.lstat().st_uid
-        except OSError:
-            continue
-        who = f"{clean(str(place))} belongs to {owner(uid)}"
-        return f". {who}: ask them, or name a directory of your own with --dir" if uid != os.getuid() else ""
-    return ""
 
 
 def _run(arguments: list[str], door: Door) -> int:

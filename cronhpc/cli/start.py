@@ -59,7 +59,7 @@ def run(args: argparse.Namespace, door: Door) -> int:
     before = driven(site.paths) or {}  # a repair changes nothing of how ticks are driven
     via = "daemon" if args.daemon else args.via or str(before.get("via", "chain"))
     prequeue = args.prequeue or int(before.get("prequeue", 1))
-    started = start(site, door.environ, lambda: door.again().now, via=via, prequeue=prequeue)
+    started = start(site, door.environ, lambda: door.again().now, via=via, prequeue=prequeue, repair=args.if_stale)
     if started.ok:
         expect(site.paths, heard_until(door.now, site.settings.interval))
     report(started, args, door, site.settings.timezone, undo="cronhpc stop")

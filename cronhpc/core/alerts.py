@@ -107,7 +107,8 @@ def _of_entry(name: str, state: EntryState | None) -> Condition | None:
         how = f": {result}{_how(state)}" if result in FAILURES else ""
         return Condition(f"failed {name}", "failed", f"{name} failed {times}{how}", name)
     if result == Result.MISSED:
-        return Condition(f"missed {name}", "missed", f"{name} missed a slot: {state.last.get('detail', '')}", name)
+        missed = _missing(state.last.get("detail", ""), state.last.get("count"))
+        return Condition(f"missed {name}", "missed", f"{name} {missed}", name)
     return None
 
 
@@ -164,10 +165,15 @@ def _missed(outcomes: Sequence[Outcome]) -> list[Alert]:
     """Of entries that run on in the same tick: the condition of those that do not says it already."""
     runs_on = {o.decision.entry.name for o in outcomes if isinstance(o.decision, model.Submit)}
     return [
-        Alert("once", "missed", f"{d.entry.name}: {d.detail}", d.entry.name, d.slot)
+        Alert("once", "missed", f"{d.entry.name} {_missing(d.detail, d.count)}", d.entry.name, d.slot)
         for d in (outcome.decision for outcome in outcomes)
         if isinstance(d, model.UseUp) and d.result is Result.MISSED and d.entry.name in runs_on
     ]
+
+
+def _missing(detail: object, number: object) -> str:
+    """Of several the detail says how many."""
+    return f"missed {detail}" if isinstance(number, int) and number > 1 else f"missed a slot: {detail}"
 
 
 def told(standing: Iterable[Condition], known: Known, now: int) -> tuple[list[Alert], Known]:

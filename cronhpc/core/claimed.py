@@ -102,7 +102,7 @@ def _without_id(world: World, claim: Claim, entry: Entry | None, jobs: list[Job]
 
 def _once_more(world: World, claim: Claim, entry: Entry | None, budget: Budget) -> Iterator[Decision]:
     """No job was ever seen for it: it is ours to submit, while that still makes sense."""
-    over = _too_late(world, claim, entry)
+    over = _ran_already(world, claim.key) or _too_late(world, claim, entry)
     if over is not None:
         yield Settle(claim.key, claim.name, over)
     elif entry is not None and (entry.problem is not None or entry.fresh):
@@ -116,6 +116,12 @@ def _once_more(world: World, claim: Claim, entry: Entry | None, budget: Budget) 
             yield Submit(entry, claim.key, Reason.AGAIN, begin=begin, detail="an earlier try was cut off or refused")
 
 
+def _ran_already(world: World, key: Key) -> Ending | None:
+    """state/ was brought back from an older copy, and a log shows that the attempt has run since."""
+    why = "its log shows that it has run; state/ is older than that"
+    return Ending(Result.UNKNOWN, detail=why) if world.has_run(key) else None
+
+
 def _too_late(world: World, claim: Claim, entry: Entry | None) -> Ending | None:
     if entry is None:
         return Ending(Result.MISSED, detail="its entry is gone")
@@ -124,7 +130,8 @@ def _too_late(world: World, claim: Claim, entry: Entry | None) -> Ending | None:
         return Ending(Result.STOPPED, detail=switch.said)
     deadline = deadline_of(entry, claim.key.slot)
     if deadline is not None and world.now > deadline:
-        return Ending(Result.MISSED, detail="it could not be submitted before its deadline")
+        why = slots.cause(world.states.get(entry.name))
+        return Ending(Result.MISSED, detail=f"it could not be submitted before its deadline{why}")
     return None
 
 
@@ -194,23 +201,28 @@ def _ended(world: World, claim: Claim, entry: Entry | None, job: Job | None) -> 
     if claim.state is ClaimState.SUBMITTED and job is None and known is None:
         # A held job does not end by itself: the controller lost it. It never ran, so it may be tried again.
         tries = claim.key.attempt <= (entry.policies.retries if entry else 0) + _LOST_TRIES
-        late = _too_late(world, claim, entry)
+        late = _ran_already(world, claim.key) or _too_late(world, claim, entry)
         ending = late or Ending(Result.LOST, detail="the held job vanished from the queue before its release")
         yield Settle(claim.key, claim.name, ending, retry_at=world.now if tries and late is None else None)
         return
     ending = verdict(world, claim, entry, ending_of(job, known))
     deadline = deadline_of(entry, claim.key.slot) if entry is not None and ending.result in FAILURES else None
-    yield Settle(claim.key, claim.name, ending, retry_at=retry_at(entry, claim, ending, deadline, world.now))
+    again = retry_at(entry, claim, ending, deadline, world.now) if not world.has_run(_next(claim.key)) else None
+    yield Settle(claim.key, claim.name, ending, retry_at=again)
+
+
+def _next(key: Key) -> Key:
+    return replace(key, attempt=key.attempt + 1)
 
 
 def _retry(world: World, claim: Claim, entry: Entry | None, budget: Budget) -> Iterator[Decision]:
     """A further attempt of a failed slot, when its delay is over."""
     if claim.retry_at is None:
         return
-    key = Key(claim.key.entry, claim.key.slot, claim.key.attempt + 1, claim.key.by_hand)
+    key = _next(claim.key)
     if any(other.key == key for other in world.claims):
         return
-    if entry is None or _too_late(world, claim, entry) is not None:
+    if entry is None or world.has_run(key) or _too_late(world, claim, entry) is not None:
         yield Settle(claim.key, claim.name, claim.ending or Ending(Result.UNKNOWN))  # no further attempt
         return
     if claim.retry_at > world.now or entry.problem is not None or entry.fresh:

@@ -96,6 +96,7 @@ OF_FILES = {
     "E331": Code("the disk is full: nothing can be submitted or recorded", "Make room, or mend the quota."),
     "W332": Code("state/entries.json was cut off: results, streaks and suspensions are forgotten", "Nothing."),
     "W333": Code("the environment that runs get was cut off: they get the tick's", "`cronhpc start`"),
+    "W334": Code("state/ is older than the newest tick: it was brought back from a copy", "Look at: `cronhpc plan`."),
     "W340": Code("the record of a train is of another version", "Start its script again."),
     "W341": Code("the record of a train was cut off", "Start its script again, then remove the file."),
     "W350": Code("an alert could not be sent: the next tick tries again", "`cronhpc doctor --alerts`"),

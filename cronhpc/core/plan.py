@@ -168,7 +168,8 @@ def _slot(world: World, entry: Entry, slot: int, budget: Budget, *, overlapping:
     key = Key(entry_id(entry.name), slot)
     limit = entry.policies.deadline
     if limit is not None and world.now - slot > limit:
-        return UseUp(entry, slot, Result.MISSED, Reason.MISSED, f"{world.now - slot} s late, deadline {limit} s")
+        why = f"{world.now - slot} s late, deadline {limit} s{slots.cause(world.states.get(entry.name))}"
+        return UseUp(entry, slot, Result.MISSED, Reason.MISSED, why)
     if world.queue is None:
         return Wait(entry, slot, Reason.UNKNOWN, world.queue_error)
     replaces: tuple[str, ...] = ()

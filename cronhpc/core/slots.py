@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
@@ -74,6 +75,9 @@ class Seen:
             seen = job.key(world.directory_id)
             if seen is not None and not seen.by_hand and seen.slot <= world.now + FUTURE:
                 newest[seen.entry] = max(seen.slot, newest.get(seen.entry, 0))
+        for entry, slots in world.logged.items():  # whole minutes: `run` makes slots at any second
+            scheduled = (slot for slot in slots if slot <= world.now + FUTURE and not slot % 60)
+            newest[entry] = max(newest.get(entry, 0), *scheduled, 0)
         return cls(newest)
 
     def want(self, slot: int | None) -> None:
@@ -100,15 +104,31 @@ class Seen:
             first = schedule_of(entry).next_epoch(used)
             self.computed[entry.name] = (key, first, used)
         if first > world.now:
-            return Due((), first, entry)
-        return self._came(world, entry, used, first)
+            return Due((), first, entry, self._unknown(world, entry, state))
+        return self._came(world, entry, state, used, first)
 
-    def _came(self, world: World, entry: Entry, used: int, first: int) -> Due:
+    def _unknown(self, world: World, entry: Entry, state: EntryState) -> UseUp | None:
+        """A clock that was ahead took the watermark with it: nobody knows which slots before now have run."""
+        if state.watermark <= world.now + FUTURE:
+            return None
+        seen = max(self.newest.get(entry_id(entry.name), 0), min(entry.born, world.now))
+        latest = schedule_of(entry).latest_before(world.now, seen)
+        if latest is None:
+            return None
+        ahead = f"a clock that was ahead has used up all slots until {datetime.fromtimestamp(state.watermark, UTC):%F}"
+        return UseUp(entry, latest, Result.MISSED, Reason.MISSED, f"{ahead}; whether this one ran is not known")
+
+    def _came(self, world: World, entry: Entry, state: EntryState, used: int, first: int) -> Due:
         schedule = schedule_of(entry)
         following = schedule.next_epoch(world.now)
         self.computed[entry.name] = (schedule_key(entry), following, used)
         runs, missed = _caught_up(world, entry, schedule, first)
-        return Due(runs, following, entry, missed)
+        return Due(runs, following, entry, missed and replace(missed, detail=missed.detail + cause(state)))
+
+
+def cause(state: EntryState | None) -> str:
+    """What held a slot up while it was due is why it was missed; a policy or deadline only says why it is over."""
+    return f"; at the last look: {state.held_up}" if state is not None and state.held_up else ""
 
 
 def _caught_up(world: World, entry: Entry, schedule: Schedule, first: int) -> tuple[tuple[int, ...], UseUp | None]:
@@ -151,10 +171,8 @@ def _missed(entry: Entry, schedule: Schedule, first: int, last: int, why: str) -
     while slot < last and count < _COUNTED:
         slot = schedule.next_epoch(slot)
         count += 1
-    how_many = f"{count} slots" if count < _COUNTED else f"{_COUNTED} slots or more"
-    return UseUp(
-        entry, last, Result.MISSED, Reason.MISSED, f"{how_many if count > 1 else 'the slot'} missed: {why}", count
-    )
+    how_many = "" if count == 1 else f"{count} slots: " if count < _COUNTED else f"{_COUNTED} slots or more: "
+    return UseUp(entry, last, Result.MISSED, Reason.MISSED, f"{how_many}{why}", count)
 
 
 def boundary(now: int, interval: int) -> int:

@@ -138,6 +138,14 @@ class Claims:
                 return str(found)
         return None
 
+    def awaits_release(self, key: Key) -> bool:
+        """Whether its job is recorded, and nobody has gone on to release it."""
+        return (self.folder / f"{key}.id").exists()
+
+    def knows(self, key: Key, job_id: str) -> bool:
+        """Whether `job_id` is the job that ran for `key`, or runs, as far as the disk still tells."""
+        return job_id in (self.job_id(key), self._body(key, "").get("id"))
+
     def exists(self, key: Key) -> bool:
         """Whether anybody has claimed `key` and it is not archived."""
         return (self.folder / str(key)).exists()
@@ -159,8 +167,9 @@ class Claims:
             self._unlink(f"{key}{suffix}")
 
     def give_up(self, key: Key) -> None:
-        """Take back a claim that turned out to be too late, or that nothing was submitted for."""
-        self._unlink(str(key))
+        """Take back a claim that turned out to be too late, unless another has submitted for it meanwhile."""
+        if self.job_id(key) is None:
+            self._unlink(str(key))
 
     def forget(self, keys: Iterable[Key]) -> None:
         """Drop settled claims that history holds and the watermark has passed; last the name that says "settled"."""

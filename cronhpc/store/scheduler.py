@@ -123,6 +123,18 @@ def remember_successor(paths: Paths, job_id: str) -> None:
         replace_file(path, f"{job_id}\n".encode(), 0o644)
 
 
+def remember_slurm(paths: Paths) -> None:
+    """A tick has found Slurm here; by one stat where that is known. Raises OSError."""
+    mark = paths.scheduler / "on-slurm"
+    if not os.path.lexists(mark):
+        replace_file(mark, b"Ticks have found Slurm here: without sbatch on PATH this is no local directory.\n", 0o644)
+
+
+def is_on_slurm(paths: Paths) -> bool:
+    """What `remember_slurm` noted."""
+    return os.path.lexists(paths.scheduler / "on-slurm")
+
+
 def expect(paths: Paths, until: int) -> None:
     """Note, as the time of a file, until when a chain that is silent may still be well. Raises OSError."""
     due = paths.scheduler / "due"

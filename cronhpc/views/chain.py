@@ -21,11 +21,14 @@ def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, stopped: boo
     found = links.Links.of(world)
     chain = world.chain
     known = {"next": _link(found.successors), "spare": _link(found.spares)}
+    ahead = [job.start for job in found.successors]
     for outcome in outcomes:
         decision = outcome.decision
         if outcome.done is Done.OK and isinstance(decision, SubmitLink | MoveLink):
             job = outcome.job_id or (decision.job_id if isinstance(decision, MoveLink) else None)
             known[_KEYS[decision.kind]] = {"job": job, "at": iso(decision.at), "reason": ""}
+            if isinstance(decision, SubmitLink) and decision.kind == links.SUCCESSOR:
+                ahead.append(decision.at)
     resting = next((d.why for d in plan.decisions if isinstance(d, Rest)), chain.resting)
     running = [job.id for job in found.running] or ([chain.self_id] if chain.self_id else [])
     return {
@@ -39,11 +42,16 @@ def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, stopped: boo
         **known,
         "resting": resting if chain.wanted and not running else "",
         "no_spare": chain.no_spare,
+        "ahead": _ahead(ahead) if chain.prequeue > 1 else None,
         "moved_from": chain.moved_from,
     }
 
 
 _KEYS = {links.SUCCESSOR: "next", links.SPARE: "spare"}
+
+
+def _ahead(starts: list[int | None]) -> dict[str, Any]:
+    return {"links": len(starts), "until": iso(max(filter(None, starts), default=None))}
 
 
 def _link(jobs: tuple[Job, ...]) -> dict[str, Any] | None:
@@ -131,6 +139,11 @@ def _jobs(chain: Mapping[str, Any], style: Style) -> list[str]:
             why = text.one_line(link["reason"]) if late and link["reason"] not in _PLAIN else ""
             when = style.clock(at) if at else "stuck" if why and why not in _SOON else "soon"
             said.append(f"{key} {when} (job {link['job']}{f', waits: {why}' if why else ''})")
+    if chain["ahead"] and chain["ahead"]["links"] > 1:
+        until = epoch(chain["ahead"]["until"])
+        said.append(
+            f"{chain['ahead']['links']} links wait ahead" + (f", the last {style.clock(until)}" if until else "")
+        )
     if chain["no_spare"] and not chain["spare"] and chain["wanted"]:
         said.append(f"no spare: {text.one_line(chain['no_spare'])}")
     return said

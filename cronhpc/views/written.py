@@ -43,7 +43,7 @@ _STATUS = {
     "chain": {
         "wanted": bool, "stopped": bool, "by_links": bool, "resident": bool, "interval": int, "last_tick": _WHEN,
         "running": _TEXT, "next": (_LINK, None), "spare": (_LINK, None), "resting": str, "no_spare": str,
-        "moved_from": str,
+        "moved_from": str, "ahead": ({"links": int, "until": _WHEN}, None),
     },
     "entries": [_ENTRY],
     "trouble": [

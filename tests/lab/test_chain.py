@@ -105,6 +105,32 @@ def test_start_twice_is_one_chain(cron: Cron) -> None:
     assert sorted(job["id"] for job in cron.jobs()) == before
 
 
+def test_a_repair_from_a_crontab_whose_path_has_no_sbatch_is_one_on_slurm(cron: Cron) -> None:
+    """It made the directory a local one, for good: runs on the login node, beside those that Slurm had."""
+    cron.drive("start", now_in(cron.lab))
+    cron.lab.wait_for(lambda: quiet(cron))
+    cron.drive("tick", now_in(cron.lab))
+    saved = cron.root / "state" / "environment.json"
+    before = saved.read_text()
+    poor = {"PATH": "/usr/local/bin"}
+    command = [sys.executable, "-m", "cronhpc", "start", "--dir", str(cron.root)]
+    for repair in (["--if-stale"], []):
+        cron.lab.run(["scancel", *(job["id"] for job in cron.jobs())])
+        cron.lab.wait_for(lambda: not cron.jobs())
+        os.utime(cron.root / "scheduler" / "due", (0, 0))
+        status = cron.root / "status.json"
+        status.write_text(re.sub(r'"last_tick": *"[^"]*"', '"last_tick":"2020-01-01T00:00:00Z"', status.read_text()))
+        cron.lab.run([*command, *repair], env=poor)
+        cron.lab.wait_for(lambda: quiet(cron))
+        assert counts(cron) == (1, 1), repair
+        if repair:
+            assert saved.read_text() == before
+    assert "/usr/bin" in json.loads(saved.read_text())["environment"]["PATH"].split(":")
+    saved.unlink()
+    shown = cron.lab.run([*command[:3], "status", "--json", "--dir", str(cron.root)], env=poor, check=False)
+    assert json.loads(shown.stdout)["batch"]["name"] == "slurm"
+
+
 def test_two_starts_at_once_are_one_chain(cron: Cron) -> None:
     processes = [cron.lab.popen(cron.argv("start", now_in(cron.lab))) for _ in range(3)]
     said = [process.communicate(timeout=60) for process in processes]

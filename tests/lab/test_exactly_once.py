@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -298,6 +299,72 @@ def test_a_state_file_is_no_reason_to_run_anything_again(
     assert [job for job in cluster.squeue() if job["comment"].startswith(f"cronhpc={cron.id[:3]}/")] == []
 
 
+def wait_gone(cron: Cron) -> None:
+    """Until the controller knows no run any more, ended ones included."""
+    cron.lab.wait_for(lambda: not [j for j in cron.jobs_in(cron.lab.squeue(states="all")) if "@" in j["comment"]], 60)
+
+
+def copied(state: Path, to: Path) -> None:
+    shutil.rmtree(to, ignore_errors=True)
+    shutil.copytree(state, to)
+
+
+@pytest.mark.parametrize(
+    "attempts", ["", "--retries=1 --retry-delay=1m --record=true"], ids=["one attempt", "attempts that fail"]
+)
+def test_a_state_folder_brought_back_from_an_older_copy_runs_nothing_again(
+    forgetful: Lab, tmp_path: Path, attempts: str
+) -> None:
+    """Without accounting, and with the jobs gone from the queue: only their logs are left to tell."""
+    cron = make(forgetful, tmp_path / "cron", policies=attempts, more="exit 1" if attempts else "")
+    cron.tick(-HOUR)
+    copies = [tmp_path / "before"]
+    copied(cron.root / "state", copies[0])
+    afters = (10, 130, 250) if attempts else (10, 130)
+    for after in afters:
+        cron.tick(after)
+        cron.wait_quiet()
+        wait_gone(cron)
+        copies.append(tmp_path / str(after))
+        copied(cron.root / "state", copies[-1])
+    ran = cron.ran()
+    assert {entry: len(slots) for entry, slots in ran.items()} == dict.fromkeys("abc", 2 if attempts else 1)
+    for copy in copies[:-1]:
+        copied(copy, cron.root / "state")
+        told = cron.tick(370)
+        cron.wait_quiet()
+        assert "W334" in told
+        assert "W334" not in cron.tick(490)
+        cron.wait_quiet()
+        assert cron.ran() == ran, copy.name
+
+
+def test_claims_alone_brought_back_from_the_middle_of_a_tick_run_nothing_again(forgetful: Lab, tmp_path: Path) -> None:
+    """Claimed, or submitted, the copy says: and none of it is in the queue any more."""
+    cron = make(forgetful, tmp_path / "cron")
+    cron.tick(-HOUR)
+    before = tmp_path / "before"
+    copied(cron.root / "state", before)
+    cron.tick()
+    cron.wait_quiet()
+    ran = cron.ran()
+    wait_gone(cron)
+    claims = Claims(before / "claims")
+    for name in "abc":
+        claims.make(Key(name, cron.slot), name, "a tick", cron.slot)
+    claims.record(Key("b", cron.slot), "4711", cron.slot)
+    claims.record(Key("c", cron.slot), "4712", cron.slot)
+    claims.step(Key("c", cron.slot), ClaimState.RELEASING)
+    copied(before, cron.root / "state")
+    for after in (130, 250, 370):
+        cron.tick(after)
+        cron.wait_quiet()
+    assert cron.ran() == ran
+    details = {row["entry"]: row.get("detail", "") for row in cron.rows() if row["slot"] == cron.slot}
+    assert "its log shows that it has run" in str(details["a"])
+    assert "its log shows that it has run" in str(details["b"])
+
+
 @pytest.mark.parametrize("name", ["entries.json"])
 def test_state_of_a_newer_version_is_refused_with_a_word_and_left_as_it_is(
     cluster: Lab, tmp_path: Path, name: str
@@ -343,6 +410,36 @@ def overtaken(cron: Cron, point: Point) -> list[str]:
     ran = cron.ran()
     wrong = [] if all(len(slots) == len(set(slots)) == 2 for slots in ran.values()) and len(ran) == 3 else [str(ran)]
     return [f"{point}: {each}" for each in (*wrong, *judge_after(cron))]
+
+
+def test_a_tick_stopped_at_any_of_its_calls_harms_no_run_that_another_has_set_going(
+    cluster: Lab, tmp_path: Path, tell: Callable[[str, Walked], None]
+) -> None:
+    """One that went on cancelled the running job, whose log it took for planted, and wrote down that it was refused."""
+    fresh = maker(cluster, tmp_path)
+    points = points_of_a_tick(fresh("recorded"), "signal=STOP", f"{STATE},wait4")
+    began = time.monotonic()
+    rows = sample(points, 2)
+    with ThreadPoolExecutor(3) as pool:
+        found = list(pool.map(lambda each: overtaken_by_runs(fresh(f"point{each[0]}"), each[1][0]), enumerate(rows)))
+    wrong = [each for row in found for each in row]
+    tell("a tick overtaken by runs that go on", Walked(len(rows), len(rows), wrong, time.monotonic() - began))
+    assert wrong == []
+
+
+def overtaken_by_runs(cron: Cron, point: Point) -> list[str]:
+    """A tick is stopped at `point`; another one submits and releases; then it goes on, beside the runs."""
+    for script in (cron.root / "cron.d").iterdir():
+        script.write_text(f'{script.read_text()}until [ -e "$CRONHPC_DIR/end" ]; do sleep 0.2; done\n')
+    with stopped(cron, point):
+        for after in (20, 140, 260):
+            cron.tick(after)
+    cron.tick(380)
+    (cron.root / "end").touch()
+    for after in (500, 620):
+        cron.wait_quiet()
+        cron.tick(after)
+    return [f"{point}: {each}" for each in judge(cron, cron.lab.squeue())]
 
 
 @pytest.mark.parametrize("lease", [True, False], ids=["with a lease", "where the disk gives no lease"])

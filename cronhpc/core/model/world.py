@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from cronhpc.core.model.entries import Entry, Train
 from cronhpc.core.model.problems import Problem
 from cronhpc.core.model.queue import Queue
-from cronhpc.core.model.runs import Claim, Ending, EntryState, entry_id
+from cronhpc.core.model.runs import Claim, Ending, EntryState, Key, entry_id
 from cronhpc.core.model.settings import Settings
 from cronhpc.core.model.switches import Struck, Switch
 
@@ -69,9 +69,14 @@ class World:
     recent: tuple[tuple[int, str, int], ...] = ()  # (minute, entry id, submissions); entry "": all of them
     warned: Mapping[str, int] = field(default_factory=dict)  # job id -> when a kill switch's warning was sent
     struck: Mapping[str, Struck] = field(default_factory=dict)  # job or task id -> what a kill switch did to it
+    logged: Mapping[str, Mapping[int, int]] = field(default_factory=dict)  # entry id -> slot -> jobs that left a log
     comments: Mapping[str, str] = field(default_factory=dict)  # job id -> its comment, where a mark had no room beside
     resident: bool = False  # a daemon wakes itself for each slot: nothing is submitted ahead
     only: str = ""  # `run NAME`: the entry id that a slot is made for now, whatever its schedule
+
+    def has_run(self, key: Key) -> bool:
+        """Whether a log says so. Asked for only where state/ is older than the newest tick."""
+        return self.logged.get(key.entry, {}).get(key.slot, 0) >= key.attempt
 
     def known(self) -> dict[str, Entry]:
         """Entries and trains by the id that claims carry."""
