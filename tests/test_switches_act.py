@@ -266,13 +266,13 @@ def test_a_run_whose_log_was_planted_is_released_by_no_tick_also_where_it_could_
     planted = root / "log" / "e" / "20261127T140030Z-900.out"
     fake = Fake([])
     fake.when_submitting = lambda: planted.symlink_to(root.parent / "precious")
-    fake.fails = {"cancel": Unreachable("no answer")}
+    fake.fails = {"cancel pending": Unreachable("no answer")}
     ticked(root, fake, only="e")
     assert fake.asked == ["submit", "cancel pending 900"]
     token = f"cronhpc={directory_id(site_of(root, fake).paths)}/e@20261127T140030Z.r1"
     fake = Fake([job(900, "PENDING", reason="JobHeldUser", comment=token)])
     ticked(root, fake, NOW + 60)
-    assert fake.asked == ["cancel 900"]
+    assert fake.asked == ["cancel pending 900"]
     fake = Fake([])
     ticked(root, fake, NOW + 120)
     assert fake.asked == []
