@@ -57,8 +57,8 @@ class Actor:
             ((model.CancelLink, model.MoveLink, model.SubmitLink), self._each(self._link)),
             (model.Adopt, self._each(self._adopt, asks=False)),
             (model.Settle, self._each(self._settle, asks=False)),
-            (model.Submit, lambda rows: launch.submit_all(self, [r for r in rows if isinstance(r, model.Submit)])),
-            (model.Release, lambda rows: release.release_all(self, [r for r in rows if isinstance(r, model.Release)])),
+            (model.Release, self._release),
+            (model.Submit, self._submit),
             (model.Hold, self._each(self._hold)),
             (model.Free, self._each(self._free)),
         )
@@ -67,7 +67,6 @@ class Actor:
             rows = [d for d in plan.decisions if isinstance(d, kind)]
             if rows:
                 step(rows)
-        release.release_recorded(self)
         done = {id(outcome.decision) for outcome in self.outcomes}
         self.outcomes += [Outcome(d, Done.OK) for d in plan.decisions if id(d) not in done]
         return tuple(self.outcomes)
@@ -164,9 +163,9 @@ class Actor:
 
     def _has_gone_on(self, cancel: model.Cancel, key: Key) -> bool:
         """A held job was released, a twin became the recorded one, the slot of one submitted ahead has come."""
-        if not cancel.only_if_held:
+        if cancel.only == "ahead":
             return key.slot <= self.world.now + elapsed() - self.began
-        if self.claims.job_id(key) != cancel.job_id:
+        if cancel.only != "held" or self.claims.job_id(key) != cancel.job_id:
             return False
         return self._believed(key) != cancel.job_id or not self.claims.awaits_release(key)
 
@@ -220,6 +219,15 @@ class Actor:
         )
 
     # --- attempts
+
+    def _release(self, rows: Sequence[object]) -> None:
+        """Before anything is submitted: held, these may be what fills the site's limits."""
+        release.release_all(self, [row for row in rows if isinstance(row, model.Release)])
+        release.release_recorded(self)
+
+    def _submit(self, rows: Sequence[object]) -> None:
+        launch.submit_all(self, [row for row in rows if isinstance(row, model.Submit)])
+        release.release_recorded(self)
 
     def _adopt(self, adopt: model.Adopt) -> str | None:
         if not self.claims.record(adopt.key, adopt.job_id, self.world.now):

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from cronhpc.batch.port import BatchError
+from cronhpc.batch.port import BatchError, Unreachable
 from cronhpc.core.model import ClaimState, Done, Ending, Result, slot_text
 from cronhpc.core.stop import switch_on
 
@@ -51,18 +51,20 @@ def release_all(actor: Actor, rows: Sequence[Release]) -> None:
 
 def release_recorded(actor: Actor) -> None:
     """One release for all whose ids are on disk, after a last look at the disk and at the switches."""
-    planted = {each.key: found for each in actor.recorded if (found := _planted(actor, each))}
+    recorded, actor.recorded = actor.recorded, []
+    planted = {each.key: found for each in recorded if (found := _planted(actor, each))}
     mine: list[Recorded] = []
     sending: list[Recorded] = []
     try:  # looked at after the logs: a log of a job that another tick has released since is no planted one
-        gone = actor.claims.gone_their_way(each.key for each in actor.recorded if each.state is ClaimState.SUBMITTED)
-        mine = [each for each in actor.recorded if not _is_gone(actor, each, gone)]
+        gone = actor.claims.gone_their_way(each.key for each in recorded if each.state is ClaimState.SUBMITTED)
+        mine = [each for each in recorded if not _is_gone(actor, each, gone)]
+        mine = [each for each in mine if not _begun(actor, each, planted)]
         ready = _not_stopped(actor, [each for each in mine if not _led_astray(actor, each, planted)])
         sending = [each for each in ready if _releasing(actor, each)]
         if sending:
             actor.claims.sync()
     except OSError as error:
-        _unreleased(actor, mine or actor.recorded, f"is held: {disk_words(error)}")
+        _unreleased(actor, mine or recorded, f"is held: {disk_words(error)}")
     else:
         _send(actor, sending)
 
@@ -77,6 +79,23 @@ def _is_gone(actor: Actor, each: Recorded, gone: set[Key]) -> bool:
         cancel_held(actor, each.job_id)
         why = f"it was settled meanwhile; job {each.job_id} is cancelled, still held"
     actor.note(each.decision, Done.REFUSED, why, each.job_id)
+    return True
+
+
+def _begun(actor: Actor, each: Recorded, planted: dict[Key, Path]) -> bool:
+    """Its user has released it before us, so that its log is its own. Raises OSError."""
+    if each.key not in planted:
+        return False
+    try:
+        jobs = actor.site.batch.queue().jobs
+    except BatchError as error:
+        actor.failed(error)
+        return False
+    if all(job.state == "PENDING" for job in jobs if job.id == each.job_id):
+        return False
+    for step in (ClaimState.RELEASING, ClaimState.RELEASED):
+        actor.claims.step(each.key, step)
+    actor.note(each.decision, Done.OK, "somebody else has released it", each.job_id)
     return True
 
 
@@ -133,16 +152,31 @@ def _send(actor: Actor, sending: list[Recorded]) -> None:
         _unreleased(actor, sending, f"is held: {actor.away}")
         return
     try:
-        if ids:
-            actor.site.batch.release(ids)
+        still, why = _released(actor, ids)
     except BatchError as error:
         actor.failed(error)
         _unreleased(actor, sending, f"is held; its release failed: {error.text}")
         return
+    _unreleased(actor, [each for each in sending if each.job_id in still], f"is held; its release failed: {why}")
     for each in sending:
+        if each.job_id in still:
+            continue
         with suppress(OSError):  # the next tick sees that it is released, and marks it
             actor.claims.step(each.key, ClaimState.RELEASED)
         actor.note(each.decision, Done.OK, job_id=each.job_id)
+
+
+def _released(actor: Actor, ids: Sequence[str]) -> tuple[frozenset[str], str]:
+    """Those that are held all the same, and why: for one that can never start scontrol reports the call as failed."""
+    try:
+        if ids:
+            actor.site.batch.release(ids)
+    except Unreachable:
+        raise
+    except BatchError as error:
+        jobs = actor.site.batch.queue().jobs
+        return frozenset(job.id for job in jobs if job.id in ids and job.live and job.held_by_user), error.text
+    return frozenset(), ""
 
 
 def _not_stopped(actor: Actor, recorded: list[Recorded]) -> list[Recorded]:

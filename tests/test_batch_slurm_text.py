@@ -147,6 +147,18 @@ def test_the_id_on_stdout_counts(out: str, code: int, err: str, job_id: str) -> 
         (Refused, 1, "sbatch: error: Batch script contains DOS line breaks (\\r\\n)"),
         (Refused, 1, "sbatch: error: This does not look like a batch script.  The first"),
         (Refused, 1, "sbatch: error: Batch script is empty!"),
+        (Refused, 1, 'sbatch: fatal: /home/a/resolve-dns.slurm: line 3: Unmatched `"` in [#SBATCH --comment="a]'),
+        (
+            Refused,
+            1,
+            "sbatch: error: invalid partition specified: munge\n" + FAILED + "Invalid partition name specified",
+        ),
+        (
+            Refused,
+            0,
+            "sbatch: Job 62 to start at 2026-11-28T09:58:11 using 1 processors on nodes cpu1 in partition cpu",
+        ),
+        (Limited, 1, "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying"),
         (BatchError, 1, FAILED + "Access/permission denied"),
         (BatchError, 1, FAILED + "Unspecified error"),
         (BatchError, 1, FAILED + "Requested partition configuration not available now"),
@@ -191,7 +203,6 @@ def test_a_time_out_is_no_answer_whatever_was_printed() -> None:
         pytest.param(
             1, "scancel: error: Kill job error on job id 3: Unable to contact slurm controller", False, id="down"
         ),
-        pytest.param(210, "scancel: error: Kill job error on job id 1: Access/permission denied", False, id="not ours"),
         pytest.param(1, "", False, id="no word"),
     ],
 )
@@ -201,6 +212,23 @@ def test_changes_of_jobs_that_are_gone_are_fine(code: int, err: str, *, fine: bo
         return
     with pytest.raises(Unreachable):
         text.changed("scontrol", Finished(code, "", err), gone_is_fine=True)
+
+
+@pytest.mark.parametrize(
+    "err",
+    [
+        pytest.param("scancel: error: Kill job error on job id 1: Access/permission denied", id="not ours"),
+        pytest.param(
+            "Requested partition configuration not available now for job 150\nslurm_suspend error: No error",
+            id="one that can never start",
+        ),
+    ],
+)
+def test_a_no_to_one_job_is_an_answer(err: str) -> None:
+    """The controller is there: nothing else of the tick is put off."""
+    with pytest.raises(BatchError) as raised:
+        text.changed("scontrol", Finished(1, "", err), gone_is_fine=True)
+    assert not isinstance(raised.value, Unreachable)
 
 
 def test_moving_a_job_that_is_gone_is_said() -> None:

@@ -115,7 +115,7 @@ _PERMANENT = (
     *("burst buffer request invalid", "invalid numeric value", "invalid argument", "mutually exclusive"),
     *("unrecognized option", "unrecognized argument", "invalid option", "unknown option", "requires an argument"),
     *("doesn't allow an argument", "is ambiguous", "does not look like a batch script", "batch script is empty"),
-    *("dos line breaks", "batch script contains", "size of script", "script exceeds"),
+    *("unmatched", "dos line breaks", "batch script contains", "size of script", "script exceeds"),
 )
 _NO_ANSWER = (
     *("socket timed out", "unable to contact", "connect failure", "connection refused", "connection timed out"),
@@ -123,6 +123,8 @@ _NO_ANSWER = (
     *("message send failure", "transport endpoint", "standby mode", "credential", "munge", "authentication"),
     *("configuration source", "resolve", "no route to host", "in progress"),
 )
+_FULL = ("temporarily unable to accept job",)
+_TEST_ONLY = re.compile(r"^sbatch: Job \d+ to start at", re.MULTILINE)
 _USAGE = 255  # what sbatch exits with where it does not understand its command line
 
 # Said about one id of several, and no reason to think that the rest was not done.
@@ -147,7 +149,17 @@ def submitted(ended: Finished) -> str:
     if ids:
         return str(ids[-1])
     text = told("sbatch", ended)
-    if ended.timed_out or ended.code <= 0 or not ended.err.strip() or _holds(ended.err, _NO_ANSWER):
+    if _holds(ended.err, _FULL):  # MaxJobCount: it sleeps and tries again until its time is up
+        raise Limited(text)
+    if _TEST_ONLY.search(ended.err):
+        raise Refused(f"--test-only: nothing was submitted. {text}")
+    failed = ended.err.rpartition("submission failed: ")[2]  # the error itself, without names that others gave
+    if (
+        ended.timed_out
+        or ended.code <= 0
+        or not ended.err.strip()
+        or (failed != ended.err and _holds(failed, _NO_ANSWER))
+    ):
         raise Unreachable(text)
     if _OTHER_LIMIT.search(ended.err):
         raise Refused(text)
@@ -156,6 +168,8 @@ def submitted(ended: Finished) -> str:
     bad_option = re.search(r"invalid [^\n]*specification", ended.err, re.IGNORECASE)
     if ended.code == _USAGE or bad_option or _holds(ended.err, _PERMANENT):
         raise Refused(text)
+    if _holds(ended.err, _NO_ANSWER):  # last: the name of a script or a partition may hold these words
+        raise Unreachable(text)
     raise BatchError(text)
 
 
@@ -182,14 +196,17 @@ def told(program: str, ended: Finished) -> str:
 
 
 def changed(program: str, ended: Finished, *, gone_is_fine: bool) -> None:
-    """Judge a scontrol or scancel call. Raises Unreachable; BatchError where the job is gone and that is not fine."""
+    """Judge a scontrol or scancel call.
+
+    Raises Unreachable; BatchError where it was answered by a no to some of it, or the job is gone and that is not fine.
+    """
     if ended.code == 0 and not ended.timed_out:
         return
     lines = [line for line in ended.said.splitlines() if line.strip()]
     gone = not ended.timed_out and bool(lines) and all(_about_one(line) for line in lines)
-    if not gone:
+    if ended.timed_out or ended.code < 0 or not lines or (not gone and _holds(ended.said, _NO_ANSWER)):
         raise Unreachable(told(program, ended))
-    if not gone_is_fine:
+    if not gone or not gone_is_fine:
         raise BatchError(told(program, ended))
 
 

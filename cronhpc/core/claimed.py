@@ -33,6 +33,8 @@ if TYPE_CHECKING:
     from cronhpc.core.model import Claim, Decision, Entry, Job, World
     from cronhpc.core.plan import Budget
 
+# What sbatch refuses at once it takes of a held job; Slurm finds out when it is released, and gives it up for good.
+_IMPOSSIBLE = "BadConstraints"
 _LOST_TRIES = 3  # a held job that vanishes is submitted again this often
 
 
@@ -152,6 +154,11 @@ def _with_id(world: World, claim: Claim, entry: Entry | None, rows: list[Job]) -
             return
         yield from _ended(world, claim, entry, _worst(rows))
         return
+    if claim.state is not ClaimState.SUBMITTED and all(job.reason == _IMPOSSIBLE for job in live):
+        yield Cancel(job_id, "it can never start", key=claim.key, only="pending")
+        why = f"its request can never be met here (the queue says {_IMPOSSIBLE})"
+        yield Settle(claim.key, claim.name, Ending(Result.REFUSED, detail=why))
+        return
     held = any(job.held_by_user for job in live)
     if claim.state is ClaimState.SUBMITTED:
         yield from _let_go(world, claim, entry, job_id, held=held)
@@ -180,7 +187,7 @@ def _submitted_ahead(world: World, claim: Claim, entry: Entry | None, job_id: st
         why, result = "its entry was changed after it was submitted ahead", Result.LOST
     else:
         return
-    yield Cancel(job_id, why, key=claim.key, only_if_held=False)
+    yield Cancel(job_id, why, key=claim.key, only="ahead")
     again = world.now if result is Result.LOST and entry is not None and _is_slot(entry, claim.key.slot) else None
     yield Settle(claim.key, claim.name, Ending(result, detail=why), retry_at=again)
 

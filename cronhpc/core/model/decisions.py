@@ -87,12 +87,12 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
-    """Cancel a job of ours: a late twin, or a run submitted ahead whose entry is gone, changed or stopped."""
+    """Cancel a job of ours: a late twin, one that can never start, one ahead whose entry is gone or changed."""
 
     job_id: str
     why: str
     key: Key | None = None
-    only_if_held: bool = True
+    only: str = "held"  # what it must still be: held | ahead (its slot has not come) | pending
 
 
 @dataclass(frozen=True, slots=True)
