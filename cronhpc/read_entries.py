@@ -53,6 +53,7 @@ class _Reader:
         self.trust: Trust | None = None
 
     def folder(self, folder: str, schedule: str) -> None:
+        before = len(self.problems)
         try:
             found = scan(self.site.paths.root, folder, self.problems)
         except OSError as error:
@@ -62,7 +63,19 @@ class _Reader:
             return
         for each in found:
             self.names.add(self._script(each, schedule))
+        self._away(before)
         self._unseen(folder, "its file was not seen just now;", "it is looked for again.", drop=True)
+
+    def _away(self, since: int) -> None:
+        """A link that was an entry is one while it lies there: what it leads to is not mounted, say."""
+        for problem in [each for each in self.problems[since:] if each.code in {"W005", "W009"}]:
+            if problem.file in self.known:
+                self.problems.remove(problem)
+                prints, row, _ = self.known[problem.file]
+                self.kept[problem.file] = [prints, row, 0]
+                mend = "Mount it, or remove the link; its slots stay due until their deadlines."
+                what = "it leads to nothing just now." if problem.code == "W005" else problem.what
+                self.names.add(replace(entry_of(row), problem=Problem("E311", what, mend, problem.file)))
 
     def _unseen(self, folder: str, what: str, mend: str, *, drop: bool) -> None:
         """Files that were there: a listing on a shared file system may miss one once."""

@@ -394,7 +394,8 @@ class _Keeper:
         problems = (*self.problems, *torn.of_entries(self.memory, self.world.now, told_too=True))
         facts = status.facts(self.world, self.plan, self.states, about, problems=problems, outcomes=self.outcomes)
         write_json(self.site.paths.status, facts, status.VERSION, 0o644)
-        scheduler.expect(self.site.paths, chain.heard_until(self.world.now, self.world.settings.interval))
+        until = chain.heard_until(self.world.now, self.world.settings.interval)
+        scheduler.expect(self.site.paths, self.world.now, until)
 
 
 def _outlived(

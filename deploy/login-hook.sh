@@ -3,15 +3,16 @@
 #
 #   echo '. /path/to/login-hook.sh' >>~/.bashrc        (or ~/.zshrc, ~/.profile)
 #
-# While all is well a login waits for nothing: one stat, in the background, of the file whose time says until when the
-# scheduler may be silent. It never starts what was never started, or was ended by `cronhpc stop`; it does nothing inside
+# While all is well a login waits for nothing: one stat, in the background, of the file whose times say when the
+# scheduler was last at work, and until when it may be silent. It never starts what was never started, or was ended by `cronhpc stop`; it does nothing inside
 # jobs. $CRONHPC names another cronhpc than the one on PATH.
 
 if [ -z "${SLURM_JOB_ID-}" ]; then
   (
     {
       cron=${CRONHPC_DIR:-${WORK:-$HOME}/cron}
-      due=$(stat -c %Y -- "$cron/scheduler/due") && [ "$due" -lt "$(date +%s)" ] &&
+      due=$(stat -c '%X %Y' -- "$cron/scheduler/due") && now=$(date +%s) &&
+        { [ "${due#* }" -lt "$now" ] || [ "${due% *}" -gt $((now + 1800)) ]; } &&
         timeout 120 "${CRONHPC:-cronhpc}" start --if-stale --dir "$cron"
     } </dev/null >/dev/null 2>&1 &
   )

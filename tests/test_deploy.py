@@ -414,6 +414,7 @@ HOOK = DEPLOY / "login-hook.sh"
     [
         pytest.param(+600, {}, False, id="all is well: nothing is started"),
         pytest.param(-600, {}, True, id="silence: a repair is asked for"),
+        pytest.param(86400, {}, True, id="a tick dated from tomorrow: its clock was wrong"),
         pytest.param(-600, {"SLURM_JOB_ID": "57"}, False, id="inside a job: nothing"),
         pytest.param(None, {}, False, id="no cron directory: nothing"),
     ],

@@ -41,7 +41,7 @@ def test_silence_is_noticed_by_the_settings_interval(shell: Shell, interval: str
 def test_while_all_is_well_a_stat_is_all_that_is_done(shell: Shell) -> None:
     """Whatever else lies there: a login must not wait for it."""
     now = later()
-    expect(Paths(shell.cron), now + 60)
+    expect(Paths(shell.cron), now, now + 60)
     (shell.cron / "cronhpc.yaml").write_text("{")
     (shell.cron / "status.json").write_text("{")
     assert shell("start", "--if-stale", now=now).code == 0
@@ -63,11 +63,22 @@ def test_a_chain_that_never_ticked_is_stale(shell: Shell) -> None:
     assert looks(shell, later())
 
 
+def test_a_tick_dated_far_ahead_of_now_is_no_sign_of_life(shell: Shell) -> None:
+    """A clock that was a year ahead, once: the chain had moved there, and a login took it for well until then."""
+    now = later()
+    for ahead, stale in ((600, False), (20 * 3600, True), (366 * 86400, True)):
+        shell("tick", now=now + ahead)
+        mark_started(Paths(shell.cron), {"via": "resident", "at": now})
+        assert looks(shell, now) == stale
+        said = shell("status", now=now)
+        assert ("by a clock that was wrong" in said.out, said.code) == (stale, int(stale)), said.out
+
+
 def test_what_was_noted_is_read_back_and_moves_both_ways(tmp_path: Path) -> None:
     paths = Paths(tmp_path)
     paths.scheduler.mkdir()
     assert expected(paths) is None
     for until in (heard_until(1_000_000, 300), 999_000, 4_000_000_000):
-        expect(paths, until)
-        assert expected(paths) == until
+        expect(paths, 17, until)
+        assert expected(paths) == (17, until)
     assert [path.name for path in paths.scheduler.iterdir()] == ["due"]

@@ -243,3 +243,29 @@ def test_what_has_the_name_of_a_state_file_is_said_with_the_mend(
     for command in ("tick", "status"):
         found = shell(command, now=later())
         assert (found.code, found.err.count(said)) == (2, 1), found.err
+
+
+def test_a_script_whose_disk_is_away_for_long_has_lost_nothing_when_it_is_back(shell: Shell) -> None:
+    """Two ticks without it, and its suspension was lifted, and the slot that was due was forgotten."""
+    shell.drop("cron.hourly/backup.slurm", "#CRON 0 * * * * --suspend-after=1\nexit 1")
+    disk = shell.home / "disk"
+    disk.mkdir()
+    script = shell.cron / "cron.hourly" / "backup.slurm"
+    shutil.move(script, disk / "backup.slurm")
+    script.symlink_to(disk / "backup.slurm")
+    now = later() + 3600
+    assert ran(shell, now) == ["failed"]
+    before = memory.load(shell.cron / "state" / "entries.json").entries["backup"]
+    assert before.suspended
+    disk.rename(shell.home / "away")
+    for after in (3600, 7200, 10800):
+        said = told(shell, "tick", now=now + after)
+        assert "Mount it, or remove the link" in said
+    (shell.home / "away").rename(disk)
+    told(shell, "tick", now=now + 10860)
+    known = memory.load(shell.cron / "state" / "entries.json").entries["backup"]
+    assert (known.suspended, known.failures) == (before.suspended, 1)
+    script.unlink()
+    for after in (10900, 11000):
+        told(shell, "tick", now=now + after)
+    assert json.loads(told(shell, "status", "--json", now=now + 11100))["entries"] == []

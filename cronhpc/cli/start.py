@@ -61,7 +61,7 @@ def run(args: argparse.Namespace, door: Door) -> int:
     prequeue = args.prequeue or int(before.get("prequeue", 1))
     started = start(site, door.environ, lambda: door.again().now, via=via, prequeue=prequeue, repair=args.if_stale)
     if started.ok:
-        expect(site.paths, heard_until(door.now, site.settings.interval))
+        expect(site.paths, door.now, heard_until(door.now, site.settings.interval))
     report(started, args, door, site.settings.timezone, undo="cronhpc stop")
     return FINE if started.ok else ATTENTION
 
@@ -76,11 +76,12 @@ def _links(text: str) -> int:
 
 def is_stale(paths: Paths, door: Door) -> bool:
     """Whether ticks have stopped that should come. Until the next one is overdue, a stat is all that is done."""
+    from cronhpc.core.chain import CLOCKS_APART
     from cronhpc.store.scheduler import expected, started
     from cronhpc.views.chain import health
 
     due = expected(paths)
-    if due is not None and door.now <= due:
+    if due is not None and due[0] <= door.now + CLOCKS_APART and door.now <= due[1]:
         return False
     if os.path.lexists(paths.stop) or started(paths) is None:
         return False

@@ -135,22 +135,29 @@ def is_on_slurm(paths: Paths) -> bool:
     return os.path.lexists(paths.scheduler / "on-slurm")
 
 
-def expect(paths: Paths, until: int) -> None:
-    """Note, as the time of a file, until when a chain that is silent may still be well. Raises OSError."""
+def expect(paths: Paths, now: int, until: int) -> None:
+    """Note, as the times of a file, when this was and until when a chain that is silent may still be well.
+
+    Raises OSError.
+    """
     due = paths.scheduler / "due"
     try:
-        os.utime(due, (until, until), follow_symlinks=False)
+        os.utime(due, (now, until), follow_symlinks=False)
     except FileNotFoundError:
         replace_file(due, b"", 0o644)
-        os.utime(due, (until, until), follow_symlinks=False)
+        os.utime(due, (now, until), follow_symlinks=False)
 
 
-def expected(paths: Paths) -> int | None:
-    """What `expect` noted, by one stat; None where it never did. Raises OSError."""
+def expected(paths: Paths) -> tuple[int, int] | None:
+    """What `expect` noted, by one stat; None where it never did. Nobody reads the file, so its times are ours.
+
+    Raises OSError.
+    """
     try:
-        return int((paths.scheduler / "due").stat(follow_symlinks=False).st_mtime)
+        found = (paths.scheduler / "due").stat(follow_symlinks=False)
     except FileNotFoundError:
         return None
+    return int(found.st_atime), int(found.st_mtime)
 
 
 def resting(paths: Paths) -> str:

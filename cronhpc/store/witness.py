@@ -24,8 +24,8 @@ def is_older(paths: Paths, last_tick: int, heard_until: int) -> bool:
     """
     from cronhpc.core.model import StateError
 
-    until = expected(paths)
-    if until is None or until <= heard_until:
+    noted = expected(paths)
+    if noted is None or noted[1] <= heard_until:
         return False
     try:
         chain = (read_json(paths.status, 1) or {}).get("chain")

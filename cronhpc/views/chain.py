@@ -95,7 +95,8 @@ def health(chain: Mapping[str, Any], *, answers: bool, entries: int, now: int) -
 
 
 def _overdue(chain: Mapping[str, Any], last: int, now: int) -> bool:
-    return now > links.heard_until(last, int(chain["interval"]))
+    """Or dated from a time that has not come: with it went the links."""
+    return last > now + links.CLOCKS_APART or now > links.heard_until(last, int(chain["interval"]))
 
 
 def words(chain: Mapping[str, Any], state: str, batch: str, style: Style) -> str:
@@ -120,6 +121,8 @@ def words(chain: Mapping[str, Any], state: str, batch: str, style: Style) -> str
             return f"moved: its scheduler jobs look for it in {text.one_line(chain['moved_from'])}; {ticked}"
         case "silent":
             since = f"silent since {style.said(last)} ({style.distance(last)})" if last else "silent"
+            if last and last > style.now:
+                since = f"silent: the last tick is dated {style.said(last)}, by a clock that was wrong"
             return "; ".join([since, *_jobs(chain, style)])
         case _:
             return f"unknown: {batch} does not answer; " + ", ".join(jobs)
