@@ -196,10 +196,11 @@ class Actor:
         """Why the link's text is not to be submitted, where that is planned: it may be another's by now."""
         if not any(isinstance(decision, model.SubmitLink) for decision in plan.decisions):
             return ""
+        from cronhpc.link import mend_link
         from cronhpc.store import rooms
 
         refused = rooms.link_refusal(self.site.paths, self.site.settings, self.site.uid)
-        return f"{refused.what} {refused.mend}" if refused else ""
+        return f"{refused.what} {refused.mend}" if refused else mend_link(self.site)
 
     def _link_submission(self, link: model.SubmitLink, comment: str) -> Submission:
         chain, paths = self.world.chain, self.site.paths

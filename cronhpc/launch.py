@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from cronhpc.core.model import Entry, Key
 
 
+TAKEN = "another tick has claimed it"
+
+
 def submit_all(actor: Actor, rows: Sequence[Submit]) -> None:
     """Claim and submit; what was recorded is released later, by `release_recorded`."""
     ready = _claimed(actor, [row for row in rows if _prepared(actor, row)])
@@ -129,7 +132,7 @@ def _claimed(actor: Actor, rows: list[Submit]) -> list[Submit]:
         elif (made := _made(actor, row)) is True:
             mine.append(row)
         elif made is False:
-            actor.note(row, Done.REFUSED, "another tick has claimed it")
+            actor.note(row, Done.REFUSED, TAKEN)
     try:
         return _in_time(actor, mine)
     except OSError as error:  # the claims stand, and the next tick goes on from there

@@ -73,6 +73,25 @@ def write_link(site: Site, lines: list[str] | None = None, *, resident: bool = F
     return fingerprint
 
 
+def mend_link(site: Site) -> str:
+    """Why the link's text cannot be submitted; a file that was cut off or edited is written anew as `start` left it.
+
+    Raises OSError.
+    """
+    from cronhpc.site import directory_id
+
+    if scheduler.is_whole(site.paths):
+        return ""
+    how = scheduler.started(site.paths) or {}
+    mark, tools = directory_id(site.paths), site.batch.tools()
+    resident = how.get("via") == "daemon"
+    text, fingerprint = scheduler.render(site.paths, site.settings, mark, tools, resident=resident)
+    if fingerprint != how.get("fingerprint"):
+        return f"{site.paths.script} was cut off or edited. Make it anew: cronhpc start"
+    scheduler.write_script(site.paths, text)
+    return ""
+
+
 def _free_name(path: Path) -> Path:
     """`path`, or the first of path-2, path-3 … that nothing is called."""
     number = 1

@@ -146,7 +146,9 @@ class _Keeper:
 
     def _due_still(self, name: str, why: str) -> None:
         """A slot stays due: the next one is computed from the watermark again. `why` is told, should it be missed."""
-        self.states[name] = replace(self.states.get(name, EntryState()), next_slot=None, held_up=why)
+        state = self.states.get(name, EntryState())
+        since = state.held_since or self.world.now
+        self.states[name] = replace(state, next_slot=None, held_up=why, held_since=since)
 
     # --- outcomes
 
@@ -188,6 +190,7 @@ class _Keeper:
         if outcome.done in {Done.OK, Done.FAILED} or outcome.job_id:
             if not key.by_hand:
                 self._used(name, key.slot)
+                self.states[name] = replace(self.states.get(name, EntryState()), held_since=0)
             self._count_submission(key, beyond=decision.reason in {Reason.RETRY, Reason.AGAIN} or key.by_hand)
         elif not key.by_hand:
             self._due_still(name, outcome.detail if outcome.done is Done.PASSING else "")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cronhpc.batch.port import BatchError
 from cronhpc.store import place
 from cronhpc.store.files import replace_file
-from cronhpc.store.paths import MARKER, DirectoryError, Paths
+from cronhpc.store.paths import MARKER, DirectoryError, Paths, must_be_plain
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -36,6 +36,7 @@ def init(root: Path, found: Mapping[str, str], *, group: str = "", adopt: bool =
 
     Raises DirectoryError for a folder that holds something else, OSError.
     """
+    must_be_plain(root)
     adopted = _may_take(root, adopt=adopt)
     if (root / MARKER).exists() and not (root / MARKER).is_file():
         kind = "a folder" if (root / MARKER).is_dir() else "no regular file"

@@ -20,6 +20,7 @@ from cronhpc.link import keep_environment, keep_options, write_link
 from cronhpc.read import read_world, switches_now
 from cronhpc.store import lease, place, scheduler
 from cronhpc.store.files import write_json
+from cronhpc.store.paths import must_be_plain
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -63,6 +64,7 @@ def start(
     """
     from cronhpc.store import rooms
 
+    must_be_plain(site.paths.root)
     refused = rooms.link_refusal(site.paths, site.settings, site.uid)
     if refused is not None:
         raise CronhpcError(f"{refused.what} A link could be another's, so none was submitted. {refused.mend}")
@@ -75,6 +77,7 @@ def start(
         site = keep_options(site, environ, lines)
         if via == "daemon":
             _must_fit(site)
+        _drop_torn(site, lines)
         fingerprint = write_link(site, lines, resident=via == "daemon")
         how = {"via": via, "fingerprint": fingerprint, "prequeue": prequeue, "at": now(), "by": site.user}
         before = (scheduler.started(site.paths) or {}).get("via", via)
@@ -107,6 +110,22 @@ def _must_own_its_links(site: Site) -> None:
             f"{others[0]}. Nothing was done. {place.id_of_its_own(site.paths)}; "
             f"if it is this one's: scancel {others[0]}"
         )
+
+
+def _drop_torn(site: Site, lines: list[str]) -> None:
+    """Where the link's text was cut off or edited, what waits may hold that. Raises OSError."""
+    from cronhpc.site import directory_id
+
+    if not os.path.lexists(site.paths.script) or scheduler.is_whole(site.paths):
+        return
+    mark = directory_id(site.paths)
+    try:
+        waiting = [j.id for j in site.batch.queue().jobs if j.state == "PENDING" and chain.word(j, mark)]
+        if waiting:
+            site.batch.cancel(waiting)
+            lines.append(f"{site.paths.script} was cut off or edited: made anew, and what waited with it is replaced")
+    except BatchError:
+        return  # said where they are needed
 
 
 def _must_fit(site: Site) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from cronhpc.act import Actor
 from cronhpc.core.model import Done
 from cronhpc.core.plan import plan
+from cronhpc.core.slots import UNSETTLED_WAKE
 from cronhpc.read import read_world
 from cronhpc.record import record
 from cronhpc.store import lease
@@ -79,6 +80,8 @@ def tick(site: Site, now: int, *, link: str = "", resident: bool = False, only: 
     tended = cleaned.problems if cleaned is not None else ()
     problems = (*reading.problems, *recorded.problems, *tended, *shown, *_told(site, recorded, now))
     away = actor.away or reading.world.queue_error
+    if not away and actor.limited and planned.wake - now > UNSETTLED_WAKE:
+        away = actor.limited  # what it claimed is looked at again before its deadline: that look moves the next link
     return Report(reading.world, planned, outcomes, problems, beside, away, cleaned)
 
 

@@ -10,7 +10,7 @@ import os
 import re
 import signal
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -692,3 +692,23 @@ def test_what_is_started_gets_the_libraries_that_the_launcher_kept_from_us(monke
         cli.entry_point()
     assert os.environ["LD_LIBRARY_PATH"] == "/conda/lib"
     assert "CRONHPC_LIBRARIES" not in os.environ
+
+
+@pytest.mark.parametrize("name", ["back\\slash", "new\nline", "carriage\rreturn"])
+def test_a_place_whose_name_no_job_could_be_given_is_refused(tmp_path: Path, name: str) -> None:
+    """`init` and `start` said that all was well, and every link died before its first line."""
+    said = Shell(tmp_path)("init", "--dir", str(tmp_path / name / "cron"))
+    assert (said.code, "could never start there" in said.err) == (2, True)
+    assert not (tmp_path / name).exists()
+
+
+def test_a_second_run_in_the_same_second_takes_the_next_one(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """ "Another tick has claimed it", it said, and nobody knew what that meant."""
+    shell.drop("cron.daily/backup.slurm")
+    now = later()
+    waited: list[float] = []
+    monkeypatch.setattr(Door, "wait", lambda _, seconds: waited.append(seconds))
+    monkeypatch.setattr(Door, "again", lambda door: replace(door, now=now + len(waited)))
+    said = [shell("run", "backup", now=now) for _ in range(3)]
+    assert [(each.code, each.err) for each in said] == [(0, "")] * 3
+    assert len({line for each in said for line in each.out.splitlines() if line.startswith("its log: ")}) == 3

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cronhpc.core.model import ClaimState, Entry, EntryState, Problem, UseUp, World
+from cronhpc.core.model import ClaimState, Entry, EntryState, Problem, Submit, UseUp, Wait, World
 from cronhpc.core.plan import plan
 from tests.worlds import at, chain, claim, entry, job, key, planned, state, switch, world
 
@@ -257,6 +257,23 @@ def test_by_hand_a_slot_is_made_at_the_instant_asked_whatever_the_schedule() -> 
 def test_by_hand_a_switch_still_stops() -> None:
     w = one("15:17", entry(), only="e", switches=(switch("e"),))
     assert planned(w) == ["wait 15:17 stopped"]
+
+
+def test_who_has_waited_longest_goes_first_where_there_is_room_for_one() -> None:
+    """In the order of names the last ones never ran."""
+    waiting = {
+        "a": state("14:00"),
+        "b": state("14:00", held_since=at("14:00")),
+        "c": state("14:00", held_since=at("13:00")),
+    }
+    w = world("15:00:04", *map(entry, "abc"), states=waiting, settings={"budget_tick": 1})
+    assert [d.entry.name for d in plan(w).decisions if isinstance(d, Submit)] == ["c"]
+    assert [d.entry.name for d in plan(w).decisions if isinstance(d, Wait) and d.slot == at("15:00")] == ["b", "a"]
+
+
+def test_what_is_over_budget_is_looked_at_again_soon() -> None:
+    w = one("15:00:04", entry(), state("14:00"), settings={"budget_tick": 0}, chain=chain("9"))
+    assert plan(w).wake == at("15:05:04")
 
 
 def test_an_idle_tick_computes_no_schedule() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import shutil
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from cronhpc import cli, setup
-from cronhpc.batch.port import BatchError, Submission, Unreachable
+from cronhpc.batch.port import BatchError, Limited, Submission, Unreachable
 from cronhpc.cli.door import Door
 from cronhpc.core.model import PAUSED, Ending, EntryState, Job, Outcome, Queue, Result, Stop, Submit, Wait
 from cronhpc.site import Site, directory_id, open_site
@@ -322,3 +323,19 @@ def test_what_cannot_be_written_for_a_name_in_the_way_is_not_called_a_full_disk(
     report = ticked(root, Fake([TASK]))
     [problem] = [each for each in report.problems if each.code == "E330"]
     assert problem.mend.startswith("Something else has that name: move it away")
+
+
+# --- limits --------------------------------------------------------------------------------------------------------
+
+
+def test_a_limit_asks_for_one_more_look_and_that_look_for_the_next_link_in_two_minutes(root: Path) -> None:
+    """The next link came with the next slot, which is the deadline of this one."""
+    (root / "cronhpc.yaml").write_text(SETTINGS.replace("0 0 1 1 *", "0 14 * * *"))
+    fake = Fake([])
+    fake.fails = {"submit": Limited("QOSMaxSubmitJobPerUserLimit")}
+    now = (int(time.time()) // 86400 + 2) * 86400 + 14 * 3600 + 30  # noqa: TID251 - the entry was born by this clock
+    first = ticked(root, fake, now)
+    assert first.away == "QOSMaxSubmitJobPerUserLimit"
+    second = ticked(root, fake, now + 45)
+    assert [str(each.done) for each in outcomes(second, Submit)] == ["failed, stays due"]
+    assert (second.away, second.plan.wake - now) == ("", 45 + 120)

@@ -18,6 +18,9 @@ HELP = "Run an entry now, whatever its schedule says; its next slots stay as the
 EXAMPLE = "cronhpc run backup"
 
 
+_TRIES = 30  # seconds, for as many runs of one entry asked for at once
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Its own options."""
     parser.add_argument("name", metavar="NAME", help="an entry")
@@ -34,6 +37,11 @@ def run(args: argparse.Namespace, door: Door) -> int:
     if _just_changed(report):  # who asks for a run by hand has surely finished writing in a moment
         door.wait(FRESH + 1)
         report = tick(site_of(args, door), door.again().now, only=entry_id(args.name))
+    for _ in range(_TRIES):  # its slot is this second, and somebody else has taken that one
+        if not _taken(report):
+            break
+        door.wait(1)
+        report = tick(site_of(args, door), door.again().now, only=entry_id(args.name))
     if isinstance(report, AtWork):  # never with `only`; the type allows it
         door.complain(f"another tick is at work ({report.holder}); try again")
         return ATTENTION
@@ -49,6 +57,16 @@ def _just_changed(report: Report | AtWork) -> bool:
 
     return isinstance(report, Report) and any(
         isinstance(o.decision, Wait) and o.decision.reason is Reason.JUST_CHANGED for o in report.outcomes
+    )
+
+
+def _taken(report: Report | AtWork) -> bool:
+    from cronhpc.core.model import Done, Submit
+    from cronhpc.launch import TAKEN
+    from cronhpc.tick import Report
+
+    return isinstance(report, Report) and any(
+        isinstance(o.decision, Submit) and (o.done, o.detail) == (Done.REFUSED, TAKEN) for o in report.outcomes
     )
 
 

@@ -47,7 +47,7 @@ def decide(world: World, budget: Budget) -> Iterator[Decision]:
     by_id: dict[str, list[Job]] = {}
     for job in world.queue.jobs:
         by_id.setdefault(job.id, []).append(job)
-    for each in world.claims:
+    for each in sorted(world.claims, key=lambda claim: slots.patience(world, claim.name)):
         entry = entries.get(each.key.entry)
         claim = _named(each, entry)
         if claim.state is ClaimState.SETTLED:

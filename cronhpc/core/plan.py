@@ -39,7 +39,7 @@ def plan(world: World) -> Plan:
         return Plan(tuple(decided), world.now)
     decided.extend(stop.decide(world))
     decided.extend(claimed.decide(world, budget))
-    for entry in world.entries:
+    for entry in sorted(world.entries, key=lambda entry: slots.patience(world, entry.name)):
         decided.extend(_entry(world, entry, seen, budget))
     wake = slots.wake(world, seen, decided)
     # A daemon wakes itself: its successor comes at the interval's end, to take over.

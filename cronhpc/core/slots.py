@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cronhpc.core.schedule import Schedule
 
 FUTURE = 86400  # a stamp further ahead than this comes from a wrong clock, and is not believed
-_UNSETTLED_WAKE = 120
+UNSETTLED_WAKE = 120
 _COUNTED = 1000  # missed slots are counted up to here
 _OUTAGE = 1.5  # intervals without a tick
 
@@ -126,6 +126,12 @@ class Seen:
         return Due(runs, following, entry, missed and replace(missed, detail=missed.detail + cause(state)))
 
 
+def patience(world: World, name: str) -> int:
+    """Where a limit leaves room for few, those go first that have waited longest; the others keep their order."""
+    state = world.states.get(name)
+    return state.held_since if state is not None and state.held_since else world.now + 1
+
+
 def cause(state: EntryState | None) -> str:
     """What held a slot up while it was due is why it was missed; a policy or deadline only says why it is over."""
     return f"; at the last look: {state.held_up}" if state is not None and state.held_up else ""
@@ -185,7 +191,7 @@ def _after_stop(world: World, stop: Stop) -> list[int]:
     at = [world.now + stop.grace] if stop.warn else []
     at += [stop.end_at] if stop.end_at is not None else []
     if stop.pending or stop.running or stop.completing or stop.unasked:
-        at.append(world.now + _UNSETTLED_WAKE)
+        at.append(world.now + UNSETTLED_WAKE)
     return [max(each, world.now + 1) for each in at] or [world.now + world.settings.interval]
 
 
@@ -210,7 +216,8 @@ def wake(world: World, seen: Seen, decided: Iterable[Decision]) -> int:
         if claim.retry_at is not None:
             at = min(at, max(claim.retry_at, earliest))
         if claim.state in {ClaimState.CLAIMED, ClaimState.SUBMITTED, ClaimState.RELEASING}:
-            at = min(at, world.now + _UNSETTLED_WAKE)
-    if any(isinstance(d, Wait) and d.reason is Reason.JUST_CHANGED for d in decided):
+            at = min(at, world.now + UNSETTLED_WAKE)
+    soon = {Reason.JUST_CHANGED, Reason.BUDGET}
+    if any(isinstance(d, Wait) and d.reason in soon for d in decided):
         at = min(at, earliest)
     return at

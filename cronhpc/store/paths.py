@@ -94,6 +94,15 @@ class Paths:
             return str(path)
 
 
+def must_be_plain(root: Path) -> None:
+    """Slurm takes backslashes out of `--output`, and no script holds a path with a line end. Raises DirectoryError."""
+    if any(each in str(root) for each in "\\\n\r"):
+        raise DirectoryError(
+            f"{str(root)!r} has a backslash or a line end in it: the scheduler's jobs could never start there. "
+            "Choose another place, or rename the folder."
+        )
+
+
 def wanted(option: str | None, environment: Mapping[str, str]) -> tuple[Path, str]:
     """The cron directory meant, absolute, and what named it. Raises DirectoryError for a $WORK that is not there.
 

@@ -78,8 +78,22 @@ def render(
     text = template()
     for name, value in values.items():
         text = text.replace(f"@{name}@", value)
-    mark = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
-    return text.replace("@FINGERPRINT@", mark), mark
+    mark = _mark(text)
+    return text.replace(_BLANK, mark), mark
+
+
+_BLANK = "@FINGERPRINT@"
+
+
+def _mark(blank: str) -> str:
+    return hashlib.sha256(blank.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+
+
+def is_whole(paths: Paths) -> bool:
+    """Whether the link's text on disk is one that `render` made, by its fingerprint. Raises OSError."""
+    text = (read_bytes(paths.script) or b"").decode("utf-8", "surrogateescape")
+    mark = text.partition("\nfingerprint=")[2].partition("\n")[0]
+    return bool(mark) and _mark(text.replace(mark, _BLANK)) == mark
 
 
 def write_script(paths: Paths, text: str) -> None:

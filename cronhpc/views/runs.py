@@ -89,6 +89,7 @@ def live_facts(claim: Claim, job: Job | None, now: int, *, answers: bool) -> Fac
         "held": bool(job and job.held),
         "started": iso(started),
         "since": iso(started or claim.released or claim.at or None),
+        "ready": iso(max(claim.at, claim.key.slot)),  # it waits from then on: one caught up with was not there before
         "ahead": claim.key.slot > now,
         "node": job.nodes if job else "",
     }
@@ -100,7 +101,7 @@ def first_piece(job: Job) -> Facts:
     return {
         "job": job.id, "slot": None, "attempt": 1, "by_hand": True, "state": job.state,
         "reason": job.reason if job.state == "PENDING" else "", "held": job.held, "started": iso(started),
-        "since": iso(started), "ahead": False, "node": job.nodes,
+        "since": iso(started), "ready": None, "ahead": False, "node": job.nodes,
     }  # fmt: skip
 
 

@@ -195,13 +195,13 @@ def _row(entry: Mapping[str, Any], style: Style) -> list[Cell]:
 
 def _running(run: Mapping[str, Any], style: Style) -> list[Cell]:
     """RESULT, TOOK, WAITED of a run that has not ended."""
-    started, slot = epoch(run["started"]), epoch(run["slot"])
+    started, ready = epoch(run["started"]), epoch(run["ready"])
     if run["state"] == "UNKNOWN":
         return [("unknown", "yellow"), "-", "-"]
     if started is None:
-        waits = times.took(style.now - slot) if slot is not None else "-"
+        waits = times.took(max(style.now - ready, 0)) if ready is not None else "-"
         return [("held" if run["held"] else "pending", "yellow"), "-", waits]
-    waited = times.took(started - slot) if slot is not None else "-"
+    waited = times.took(max(started - ready, 0)) if ready is not None else "-"
     return [(run["state"].lower(), "blue"), times.took(style.now - started), waited]
 
 

@@ -287,7 +287,8 @@ class _Found:
         found += [
             {
                 "job": job, "slot": iso(key.slot), "attempt": key.attempt, "by_hand": key.by_hand, "state": "PENDING",
-                "reason": "", "held": False, "started": None, "since": iso(now), "ahead": key.slot > now, "node": "",
+                "reason": "", "held": False, "started": None, "since": iso(now), "node": "",
+                "ready": iso(max(now, key.slot)), "ahead": key.slot > now,
             }
             for key, job in self.submitted.items()
             if key.entry == name

@@ -21,7 +21,7 @@ _SWITCH = {
 }  # fmt: skip
 _RUN = {
     "job": _TEXT, "slot": _WHEN, "attempt": int, "by_hand": bool, "state": str, "reason": str, "held": bool,
-    "started": _WHEN, "since": _WHEN, "ahead": bool, "node": str,
+    "started": _WHEN, "since": _WHEN, "ready": _WHEN, "ahead": bool, "node": str,
 }  # fmt: skip
 _LAST = {
     "entry": str, "slot": _WHEN, "attempt": int, "by_hand": bool, "result": str, "exit_code": _COUNT, "signal": _COUNT,

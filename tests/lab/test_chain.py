@@ -131,6 +131,27 @@ def test_a_repair_from_a_crontab_whose_path_has_no_sbatch_is_one_on_slurm(cron: 
     assert json.loads(shown.stdout)["batch"]["name"] == "slurm"
 
 
+def test_a_link_is_submitted_of_a_whole_text_only(cron: Cron) -> None:
+    """It was cut off by a full disk: dead links, and every command called the chain fine."""
+    cron.drive("start", now_in(cron.lab))
+    cron.lab.wait_for(lambda: quiet(cron))
+    script = cron.root / "scheduler" / "scheduler.slurm"
+    whole = script.read_bytes()
+    script.write_bytes(whole[: len(whole) // 2])
+    cron.lab.run(["scancel", *(job["id"] for job in cron.jobs())])
+    cron.lab.wait_for(lambda: not cron.jobs())
+    cron.drive("tick", now_in(cron.lab))
+    assert counts(cron) == (1, 1)
+    assert script.read_bytes() == whole, "a tick makes it anew"
+    before = {job["id"] for job in cron.jobs()}
+    script.write_bytes(whole + b"echo edited\n")
+    said = cron.lab.run([sys.executable, "-m", "cronhpc", "start", "--dir", str(cron.root)]).stdout
+    assert "what waited with it is replaced" in said
+    cron.lab.wait_for(lambda: quiet(cron))
+    assert (counts(cron), before & {job["id"] for job in cron.jobs()}) == ((1, 1), set())
+    assert script.read_bytes() == whole
+
+
 def test_two_starts_at_once_are_one_chain(cron: Cron) -> None:
     processes = [cron.lab.popen(cron.argv("start", now_in(cron.lab))) for _ in range(3)]
     said = [process.communicate(timeout=60) for process in processes]
@@ -361,6 +382,21 @@ def test_a_broken_python_and_a_full_partition_for_six_intervals_leave_one_succes
     assert log.count("the tick could not work") >= 3
     mark_started(lab, cron.root)
     lab.wait_for(lambda: cron.drive("tick", now_in(lab)) and counts(cron) == (1, 1), every=0.5)
+
+
+def test_with_room_for_one_run_a_tick_every_entry_has_its_turn(
+    make_lab: MakeLab, cluster_user_dir: Callable[..., Path]
+) -> None:
+    """The first in the order of names ran each time, the last one never."""
+    lab = make_lab(accounting=True, max_submit=1, users=["alice", "bob"] if USER else [])
+    cron = make(lab, cluster_user_dir(USER) / "cron", names="abc", user=USER, started=False)
+    for day in range(3):
+        cron.tick(day * 86400 + 10)
+        cron.wait_quiet()
+    assert {name: len(slots) for name, slots in cron.ran().items()} == dict.fromkeys("abc", 1)
+    missed = [str(row["detail"]) for row in cron.rows() if row["result"] == "missed"]
+    assert missed
+    assert all("Limit" in each for each in missed), missed
 
 
 # --- an administrator's word, and limits ----------------------------------------------------------------------------
