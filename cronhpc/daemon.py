@@ -11,6 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cronhpc.clock import reckoned
 from cronhpc.core import chain
 from cronhpc.core.model import ClaimState, CronhpcError, Reason, SettingsError, Stop, Wait
 from cronhpc.store.paths import MARKER
@@ -52,6 +53,7 @@ class Daemon:
     ) -> None:
         self.open_site = open_site
         self.clock = clock
+        self.off = 0  # seconds to add to `clock`, where the batch system's says otherwise
         self.tell = tell
         self.link = link
         self.until = None if seconds is None else time.monotonic() + seconds
@@ -116,7 +118,7 @@ class Daemon:
         """Seconds until the next tick is wanted whatever happens."""
         began = time.monotonic()
         try:
-            report = tick(site, int(self.clock()), link=self.link, resident=True)
+            report = self._pass(site)
         except (CronhpcError, OSError) as error:  # a full disk, a folder not mounted: it may be mended
             self._complain("tick", error)
             return _AGAIN
@@ -128,6 +130,13 @@ class Daemon:
         self.said.pop("tick", None)
         self.relieved = bool(self.link) and self._relieved(report)
         return self._wanted(report)
+
+    def _pass(self, site: Site) -> Report | AtWork:
+        """One tick, by the clock that is right."""
+        mine = int(self.clock())
+        at = reckoned(site, mine + self.off)
+        self.off = at.now - mine
+        return tick(site, at.now, link=self.link, resident=True, sure=at.sure)
 
     def _complain(self, what: str, error: Exception) -> None:
         """Once, until it is another one."""
@@ -142,7 +151,7 @@ class Daemon:
 
     def _wanted(self, report: Report) -> float:
         """The next slot of any entry, a look at live runs, or the interval: the rescan that is the truth."""
-        now = self.clock()
+        now = self.clock() + self.off
         world, decisions = report.world, report.plan.decisions
         at = [now + world.settings.interval, float(report.plan.wake)]
         at += [d.slot for d in decisions if isinstance(d, Wait) and d.slot is not None and d.slot > now]

@@ -26,7 +26,6 @@ from cronhpc.core.model import (
     slot_text,
     token,
 )
-from cronhpc.core.slots import FUTURE
 from cronhpc.release import Recorded, cancel_held, disk_words, settle, with_log
 from cronhpc.store import memory as store_memory
 from cronhpc.store.files import read_bytes, replace_file
@@ -168,7 +167,7 @@ def _late(actor: Actor, rows: list[Submit]) -> set[Key]:
     """Read again after claiming: this tick may have been stopped since it read, while another went past the slot."""
     if not rows:
         return set()
-    believed = actor.world.now + FUTURE
+    believed = actor.world.believed
     late = actor.claims.late([row.key for row in rows], believed)
     marks = store_memory.watermarks(actor.site.paths.entries)
     for row in rows:

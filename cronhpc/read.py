@@ -45,7 +45,9 @@ class Reading:
 # --- the world -----------------------------------------------------------------------------------------------------
 
 
-def read_world(site: Site, now: int, *, link: str = "", resident: bool = False, only: str = "") -> Reading:
+def read_world(
+    site: Site, now: int, *, link: str = "", resident: bool = False, only: str = "", sure: bool = False
+) -> Reading:
     """Everything that a tick decides on. What cannot be read is unknown, and is named; it is never taken for absent.
 
     The claims are listed before the queue is asked, and read after: what changed in between belongs to another tick at
@@ -87,6 +89,7 @@ def read_world(site: Site, now: int, *, link: str = "", resident: bool = False, 
         struck=struck.from_rows(memory.meta.get("struck", {})),
         resident=resident,
         only=only,
+        sure=sure,
     )
     world = replace(_asked_about_strangers(site, world), endings=_endings(site, world))
     world = replace(world, chain=replace(world.chain, resting=world.chain.resting or _an_admins_word(site, world)))

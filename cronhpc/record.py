@@ -16,7 +16,6 @@ from cronhpc.core.alerts import Alert
 from cronhpc.core.marks import marked
 from cronhpc.core.model import FAILURES, ClaimState, Done, EntryState, Key, Problem, Reason, Result, entry_id
 from cronhpc.core.outcome import counted
-from cronhpc.core.slots import FUTURE
 from cronhpc.core.struck import Strikes
 from cronhpc.release import with_log
 from cronhpc.store import full_disk, history, scheduler, torn
@@ -238,7 +237,7 @@ class _Keeper:
 
     def _believed(self, slot: int) -> bool:
         """False: it was made while a clock was ahead, and is not to stand before all that come."""
-        return slot <= self.world.now + FUTURE
+        return slot <= self.world.believed
 
     def _last_of(self, state: EntryState) -> int:
         slot = int(state.last.get("slot", 0))  # type: ignore[call-overload]  # slots are numbers
@@ -320,7 +319,7 @@ class _Keeper:
         history.append(self.site.paths.history, self.rows, host=self.site.host, now=self.world.now)
 
     def write_memory(self) -> None:
-        self.forgettable, marks = _outlived(self.settled, self.world.claims, self.names, self.world.now + FUTURE)
+        self.forgettable, marks = _outlived(self.settled, self.world.claims, self.names, self.world.believed)
         for name, mark in marks.items():
             self.states[name] = replace(self.states.get(name, EntryState()), settled=mark)
         for entry in self.world.entries:

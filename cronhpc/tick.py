@@ -59,14 +59,19 @@ class AtWork:
     holder: str
 
 
-def tick(site: Site, now: int, *, link: str = "", resident: bool = False, only: str = "") -> Report | AtWork:
-    """One pass at `now`. Raises StateError, and OSError where state/ can be neither read nor written."""
+def tick(
+    site: Site, now: int, *, link: str = "", resident: bool = False, only: str = "", sure: bool = False
+) -> Report | AtWork:
+    """One pass at `now` (`sure`: the batch system has said that it is).
+
+    Raises StateError, and OSError where state/ can be neither read nor written.
+    """
     me = lease.myself(site.host, link or os.environ.get("SLURM_JOB_ID", ""), os.environ.get("SLURM_RESTART_COUNT", ""))
     holder = _take(site, me, patience=_WAITS)
     if holder is not None and not only and not lease.is_stalled(holder, site.host):
         return AtWork(str(holder))
     try:
-        reading = read_world(site, now, link=link, resident=resident, only=only)
+        reading = read_world(site, now, link=link, resident=resident, only=only, sure=sure)
         planned = plan(reading.world)
         actor = Actor(site, reading.world)
         outcomes = actor.carry_out(planned)

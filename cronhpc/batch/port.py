@@ -124,6 +124,10 @@ class Batch(Protocol):
         """What `init` and `doctor` want to know: cluster, version, account, partitions. Raises Unreachable."""
         ...
 
+    def clock(self) -> int | None:
+        """The instant by its own clock, epoch seconds; None where it has none but ours. Raises Unreachable."""
+        ...
+
     def describe(self, job_id: str) -> Mapping[str, str]:
         """A job's own facts, by Slurm's names: Command, WorkDir, JobName, Partition, TimeLimit … Raises BatchError."""
         ...

@@ -126,6 +126,12 @@ class Slurm:
 
         return Past(self).cancelled_by(job_id, since)
 
+    def clock(self) -> int | None:
+        """The controller's clock: `scontrol show config` says as of when it is. Raises Unreachable."""
+        first = self.ask("scontrol", ["show", "config"]).partition("\n")[0]
+        said = first.rpartition("as of ")[2].strip()
+        return int(said) if said.isascii() and said.isdecimal() else None
+
     def describe(self, job_id: str) -> Mapping[str, str]:
         """The fields of `scontrol show job`. Raises Unreachable."""
         return text.fields(self.ask("scontrol", ["show", "job", job_id]))

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from cronhpc.cli.door import Door
     from cronhpc.core.model import Entry, Outcome
+    from cronhpc.site import Site
     from cronhpc.tick import AtWork, Report
 
 HELP = "Run an entry now, whatever its schedule says; its next slots stay as they are. Switches and trust hold."
@@ -28,20 +29,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, door: Door) -> int:
     """Exit code 1 if it was not submitted."""
-    from cronhpc.core.model import entry_id
     from cronhpc.store.entries import FRESH
-    from cronhpc.tick import AtWork, tick
+    from cronhpc.tick import AtWork
 
     site = site_of(args, door)
-    report = tick(site, door.now, only=entry_id(args.name))
+    report = _once(site, door.now, args.name)
     if _just_changed(report):  # who asks for a run by hand has surely finished writing in a moment
         door.wait(FRESH + 1)
-        report = tick(site_of(args, door), door.again().now, only=entry_id(args.name))
+        report = _once(site_of(args, door), door.again().now, args.name)
     for _ in range(_TRIES):  # its slot is this second, and somebody else has taken that one
         if not _taken(report):
             break
         door.wait(1)
-        report = tick(site_of(args, door), door.again().now, only=entry_id(args.name))
+        report = _once(site_of(args, door), door.again().now, args.name)
     if isinstance(report, AtWork):  # never with `only`; the type allows it
         door.complain(f"another tick is at work ({report.holder}); try again")
         return ATTENTION
@@ -49,6 +49,15 @@ def run(args: argparse.Namespace, door: Door) -> int:
     if entry is None:
         raise no_such("entry", args.name, (each.name for each in report.world.entries))
     return _tell(args, door, site.batch.name, report, entry)
+
+
+def _once(site: Site, now: int, name: str) -> Report | AtWork:
+    from cronhpc.clock import reckoned
+    from cronhpc.core.model import entry_id
+    from cronhpc.tick import tick
+
+    at = reckoned(site, now)
+    return tick(site, at.now, only=entry_id(name), sure=at.sure)
 
 
 def _just_changed(report: Report | AtWork) -> bool:

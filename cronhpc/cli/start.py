@@ -48,6 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, door: Door) -> int:
     """Exit code 1 if the chain does not stand."""
     from cronhpc.cli.chain_words import report
+    from cronhpc.clock import reckoned
     from cronhpc.core.chain import heard_until
     from cronhpc.start import start
     from cronhpc.store.scheduler import expect
@@ -59,9 +60,12 @@ def run(args: argparse.Namespace, door: Door) -> int:
     before = driven(site.paths) or {}  # a repair changes nothing of how ticks are driven
     via = "daemon" if args.daemon else args.via or str(before.get("via", "chain"))
     prequeue = args.prequeue or int(before.get("prequeue", 1))
-    started = start(site, door.environ, lambda: door.again().now, via=via, prequeue=prequeue, repair=args.if_stale)
+    off = reckoned(site, door.now).now - door.now
+    started = start(
+        site, door.environ, lambda: door.again().now + off, via=via, prequeue=prequeue, repair=args.if_stale
+    )
     if started.ok:
-        expect(site.paths, door.now, heard_until(door.now, site.settings.interval))
+        expect(site.paths, door.now + off, heard_until(door.now + off, site.settings.interval))
     report(started, args, door, site.settings.timezone, undo="cronhpc stop")
     return FINE if started.ok else ATTENTION
 
@@ -76,7 +80,7 @@ def _links(text: str) -> int:
 
 def is_stale(paths: Paths, door: Door) -> bool:
     """Whether ticks have stopped that should come. Until the next one is overdue, a stat is all that is done."""
-    from cronhpc.core.chain import CLOCKS_APART
+    from cronhpc.core.model import CLOCKS_APART
     from cronhpc.store.scheduler import expected, started
     from cronhpc.views.chain import health
 

@@ -28,10 +28,12 @@ def run(args: argparse.Namespace, door: Door) -> int:
     A link is told where the batch system gave no answer: it looks again before it ends.
     """
     from cronhpc.cli import log
+    from cronhpc.clock import reckoned
     from cronhpc.tick import AtWork, tick
 
     site = site_of(args, door)
-    report = tick(site, door.now, link=args.link)
+    at = reckoned(site, door.now)
+    report = tick(site, at.now, link=args.link, sure=at.sure)
     if isinstance(report, AtWork):
         log.at_work(report, args, door)
         return FINE

@@ -17,7 +17,6 @@ SUCCESSOR, SPARE = "successor", "spare"
 _WORDS = {SUCCESSOR: "link", SPARE: "spare"}  # as their comments say it
 _CLOSE = 30  # seconds: a start this near is left as it is
 _OUTAGE = 1.5  # intervals: by then the spare has run
-CLOCKS_APART = 1800  # seconds: a tick dated later than this from now was made by a clock that was wrong
 _SLACK = 120  # seconds that a queue may take to start a link that is due
 
 

@@ -99,6 +99,7 @@ OF_FILES = {
     "W334": Code("state/ is older than the newest tick: it was brought back from a copy", "Look at: `cronhpc plan`."),
     "W340": Code("the record of a train is of another version", "Start its script again."),
     "W341": Code("the record of a train was cut off", "Start its script again, then remove the file."),
+    "W360": Code("this machine's clock is far off: the batch system's is used", "Tell the administrators."),
     "W350": Code("an alert could not be sent: the next tick tries again", "`cronhpc doctor --alerts`"),
     "W351": Code("a ping failed; its run is not touched by that", "Correct the address."),
     "W370": Code("the page was not written", "Mend `page:` in cronhpc.yaml."),

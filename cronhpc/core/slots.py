@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from cronhpc.core.model import Decision, Entry, EntryState, World
     from cronhpc.core.schedule import Schedule
 
-FUTURE = 86400  # a stamp further ahead than this comes from a wrong clock, and is not believed
 UNSETTLED_WAKE = 120
 _COUNTED = 1000  # missed slots are counted up to here
 _OUTAGE = 1.5  # intervals without a tick
@@ -69,14 +68,14 @@ class Seen:
         newest: dict[str, int] = {}
         for claim in world.claims:
             key = claim.key
-            if not key.by_hand and key.slot <= world.now + FUTURE:
+            if not key.by_hand and key.slot <= world.believed:
                 newest[key.entry] = max(key.slot, newest.get(key.entry, 0))
         for job in world.queue.jobs if world.queue else ():  # should claims be lost, what ran is remembered there
             seen = job.key(world.directory_id)
-            if seen is not None and not seen.by_hand and seen.slot <= world.now + FUTURE:
+            if seen is not None and not seen.by_hand and seen.slot <= world.believed:
                 newest[seen.entry] = max(seen.slot, newest.get(seen.entry, 0))
         for entry, slots in world.logged.items():  # whole minutes: `run` makes slots at any second
-            scheduled = (slot for slot in slots if slot <= world.now + FUTURE and not slot % 60)
+            scheduled = (slot for slot in slots if slot <= world.believed and not slot % 60)
             newest[entry] = max(newest.get(entry, 0), *scheduled, 0)
         return cls(newest)
 
@@ -88,7 +87,7 @@ class Seen:
     def used_up_to(self, world: World, entry: Entry, state: EntryState) -> int:
         """Every slot up to here is none of ours any more."""
         used = state.watermark
-        if used > world.now + FUTURE:  # stamped by a wrong clock
+        if used > world.believed:  # stamped by a wrong clock
             used = world.now
         born = min(entry.born, world.now)
         if not state.watermark or (state.schedule_key and state.schedule_key != schedule_key(entry)):
@@ -100,7 +99,7 @@ class Seen:
         used = self.used_up_to(world, entry, state)
         key = schedule_key(entry)
         first = state.next_slot
-        if state.schedule_key != key or first is None or first <= used or state.watermark > world.now + FUTURE:
+        if state.schedule_key != key or first is None or first <= used or state.watermark > world.believed:
             first = schedule_of(entry).next_epoch(used)
             self.computed[entry.name] = (key, first, used)
         if first > world.now:
@@ -109,7 +108,7 @@ class Seen:
 
     def _unknown(self, world: World, entry: Entry, state: EntryState) -> UseUp | None:
         """A clock that was ahead took the watermark with it: nobody knows which slots before now have run."""
-        if state.watermark <= world.now + FUTURE:
+        if state.watermark <= world.believed:
             return None
         seen = max(self.newest.get(entry_id(entry.name), 0), min(entry.born, world.now))
         latest = schedule_of(entry).latest_before(world.now, seen)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cronhpc.core import chain as links
-from cronhpc.core.model import NEVER_STARTS, Done, MoveLink, Rest, SubmitLink
+from cronhpc.core.model import CLOCKS_APART, NEVER_STARTS, Done, MoveLink, Rest, SubmitLink
 from cronhpc.views import text
 from cronhpc.views.times import epoch, iso
 
@@ -96,7 +96,7 @@ def health(chain: Mapping[str, Any], *, answers: bool, entries: int, now: int) -
 
 def _overdue(chain: Mapping[str, Any], last: int, now: int) -> bool:
     """Or dated from a time that has not come: with it went the links."""
-    return last > now + links.CLOCKS_APART or now > links.heard_until(last, int(chain["interval"]))
+    return last > now + CLOCKS_APART or now > links.heard_until(last, int(chain["interval"]))
 
 
 def words(chain: Mapping[str, Any], state: str, batch: str, style: Style) -> str:

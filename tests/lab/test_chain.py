@@ -384,6 +384,35 @@ def test_a_broken_python_and_a_full_partition_for_six_intervals_leave_one_succes
     lab.wait_for(lambda: cron.drive("tick", now_in(lab)) and counts(cron) == (1, 1), every=0.5)
 
 
+@pytest.mark.parametrize("off", ["+20h", "+366d", "-20h"])
+def test_a_tick_whose_clock_is_far_off_goes_by_slurms(cron: Cron, off: str) -> None:
+    """Ahead, it took the whole chain there, and used up slots that had not come: silence until then."""
+    cron.drive("start", now_in(cron.lab))
+    cron.lab.wait_for(lambda: quiet(cron))
+    cron.lab.run([sys.executable, "-m", "cronhpc", "tick", "--dir", str(cron.root)], check=False)
+    before, slots = starts(cron), cron.rows()
+    argv = ["faketime", "-f", off, sys.executable, "-m", "cronhpc", "tick", "--dir", str(cron.root)]
+    done = cron.lab.run(argv, check=False)
+    assert ("the batch system's, which is used" in done.stdout + done.stderr, done.returncode) == (True, 0)
+    assert (starts(cron), cron.rows()) == (before, slots)
+    state = json.loads((cron.root / "state" / "entries.json").read_text())
+    assert abs(state["meta"]["last_tick"] - now_in(cron.lab)) < MINUTE
+    status = cron.lab.run([sys.executable, "-m", "cronhpc", "status", "--dir", str(cron.root)], check=False)
+    assert "fine" in status.stdout
+
+
+def test_a_directory_whose_last_tick_was_ahead_is_right_after_the_next_one(
+    lab: Lab, cluster_user_dir: Callable[..., Path]
+) -> None:
+    """Also by less than a day, where Slurm says what time it is: its entries waited for that day."""
+    cron = make(lab, cluster_user_dir() / "cron", names="a")
+    cron.drive("tick", now_in(cron.lab) + 20 * HOUR)
+    cron.lab.run([sys.executable, "-m", "cronhpc", "tick", "--dir", str(cron.root)], check=False)
+    state = json.loads((cron.root / "state" / "entries.json").read_text())
+    assert state["entries"]["a"]["next_slot"] < now_in(cron.lab) + 6 * HOUR
+    assert starts(cron) < [now_in(cron.lab) + HOUR + MINUTE]
+
+
 def test_with_room_for_one_run_a_tick_every_entry_has_its_turn(
     make_lab: MakeLab, cluster_user_dir: Callable[..., Path]
 ) -> None:

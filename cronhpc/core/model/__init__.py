@@ -46,9 +46,10 @@ from cronhpc.core.model.runs import (
 )
 from cronhpc.core.model.settings import EntryRow, Settings, SettingsError
 from cronhpc.core.model.switches import Struck, Switch, SwitchSetting
-from cronhpc.core.model.world import LONGER, ChainFacts, LogFile, World
+from cronhpc.core.model.world import CLOCKS_APART, LONGER, ChainFacts, LogFile, World
 
 __all__ = [
+    "CLOCKS_APART",
     "ENDED",
     "FAILURES",
     "LONGER",

@@ -12,6 +12,8 @@ from cronhpc.core.model.runs import Claim, Ending, EntryState, Key, entry_id
 from cronhpc.core.model.settings import Settings
 from cronhpc.core.model.switches import Struck, Switch
 
+CLOCKS_APART = 1800  # seconds that the clocks of a cluster may differ by
+_DAY = 86400
 LONGER = 900  # seconds that a daemon's link may go on after its successor was to start
 
 
@@ -72,7 +74,13 @@ class World:
     logged: Mapping[str, Mapping[int, int]] = field(default_factory=dict)  # entry id -> slot -> jobs that left a log
     comments: Mapping[str, str] = field(default_factory=dict)  # job id -> its comment, where a mark had no room beside
     resident: bool = False  # a daemon wakes itself for each slot: nothing is submitted ahead
+    sure: bool = False  # the batch system has said that it is `now`
     only: str = ""  # `run NAME`: the entry id that a slot is made for now, whatever its schedule
+
+    @property
+    def believed(self) -> int:
+        """A stamp later than this was made by a clock that was wrong: a day ahead, or by what the batch system says."""
+        return self.now + (CLOCKS_APART if self.sure else _DAY)
 
     def has_run(self, key: Key) -> bool:
         """Whether a log says so. Asked for only where state/ is older than the newest tick."""

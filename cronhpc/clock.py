@@ -1,0 +1,48 @@
+"""Whose clock a tick goes by: its node's, but where that is far off the batch system's.
+
+Some minutes are nothing: a link knows which instant it stands for. A clock that is hours ahead would use up slots that
+have not come, and take the chain there with it; so where it does not fit what the last tick has noted, Slurm is asked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cronhpc.core.model import CLOCKS_APART, Problem
+from cronhpc.store.scheduler import expected
+
+if TYPE_CHECKING:
+    from cronhpc.site import Site
+
+
+@dataclass(frozen=True, slots=True)
+class Reckoned:
+    """The instant to go by. `sure`: the batch system has said so."""
+
+    now: int
+    sure: bool = False
+
+
+def reckoned(site: Site, now: int) -> Reckoned:
+    """`now` as it is, by one stat, where it fits the last tick's; else what the batch system says. Raises OSError.
+
+    A clock that is wrong is named among the site's problems.
+    """
+    from cronhpc.batch.port import BatchError
+
+    noted = expected(site.paths)
+    if noted is not None and noted[0] <= now + CLOCKS_APART and now <= noted[1]:
+        return Reckoned(now)
+    try:
+        said = site.batch.clock()
+    except BatchError:
+        return Reckoned(now)
+    if said is None:
+        return Reckoned(now)
+    if abs(said - now) <= CLOCKS_APART:
+        return Reckoned(now, sure=True)
+    off = f"{abs(said - now) // 60} minutes {'behind' if said > now else 'ahead of'} the batch system's"
+    mend = f"Tell the administrators: the clock of {site.host} wants ntp."
+    site.problems.append(Problem("W360", f"this machine's clock is {off}, which is used.", mend))
+    return Reckoned(said, sure=True)
