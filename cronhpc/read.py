@@ -113,7 +113,7 @@ def _logged(
     return witness.logged(site.paths, entries)
 
 
-_LEAST_ROOM = 65536  # bytes
+_LEAST_ROOM, _LEAST_FILES = 65536, 16  # bytes, inodes
 
 
 def _full_disk(site: Site) -> list[Problem]:
@@ -122,7 +122,7 @@ def _full_disk(site: Site) -> list[Problem]:
         room = os.statvfs(site.paths.root)
     except OSError:
         return []  # what cannot be read is named where it is read
-    if room.f_bavail * room.f_frsize >= _LEAST_ROOM and (room.f_favail or not room.f_files):
+    if room.f_bavail * room.f_frsize >= _LEAST_ROOM and (room.f_favail >= _LEAST_FILES or not room.f_files):
         return []
     what = f"the disk of {site.paths.root} is full: nothing can be submitted or recorded."
     return [Problem("E331", what, "Make room, or mend the quota; slots stay due until their deadlines.")]
@@ -276,7 +276,7 @@ def chain_facts(site: Site, memory: Memory, link: str, now: int) -> ChainFacts:
     how = started(site.paths)
     meta = memory.meta
     if how is None:
-        return ChainFacts(wanted=False, self_id=link)
+        return ChainFacts(wanted=False, self_id=link, stopped=os.path.lexists(site.paths.stop))
     via = how.get("via", "chain")
     spareless = now - int(meta.get("no_spare_at", 0)) < _SPARE_AGAIN
     link_name, spare_name = link_names(directory_id(site.paths)) if via in {"chain", "daemon"} else ("", "")

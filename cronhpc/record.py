@@ -6,7 +6,6 @@ its watermarks, then the claims that both have outlived.
 
 from __future__ import annotations
 
-import errno
 import os
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
 from cronhpc.store.files import sweep, write_json
 from cronhpc.store.names import file_of
+from cronhpc.store.refused import mend
 from cronhpc.store.stubs import end_file
 
 if TYPE_CHECKING:
@@ -62,21 +62,12 @@ def record(site: Site, reading: Reading, plan: Plan, outcomes: Sequence[Outcome]
             step()
         except OSError as error:
             what = f"{error.filename or site.paths.state} cannot be written: {error.strerror}."
-            mend = f"{_mend_of(error)}; nothing that was submitted is forgotten (state/claims)."
-            problems.append(Problem("E330", what, mend))
+            kept = "nothing that was submitted is forgotten (state/claims)."
+            problems.append(Problem("E330", what, "; ".join(filter(None, (mend(error), kept)))))
             break
     remembered = keeper.alerts if keeper.saved else []  # what is not, is told by the tick that can
     found = alerts.gathered([*remembered, *_of_disk(site, reading.world.now, problems)])
     return Recorded(tuple(problems), tuple(found), tuple(keeper.pings))
-
-
-def _mend_of(error: OSError) -> str:
-    """Room is what is wanting only where the disk says so."""
-    if error.errno in {errno.EEXIST, errno.ENOTDIR, errno.EISDIR}:
-        return "Something else has that name: move it away"
-    if error.errno in {errno.EACCES, errno.EPERM}:
-        return "Make it yours, and writable by you"
-    return "Make room or mend the quota"
 
 
 def _of_disk(site: Site, now: int, problems: Sequence[Problem]) -> list[Alert]:

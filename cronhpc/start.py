@@ -21,6 +21,7 @@ from cronhpc.read import read_world, switches_now
 from cronhpc.store import lease, place, scheduler
 from cronhpc.store.files import write_json
 from cronhpc.store.paths import must_be_plain
+from cronhpc.store.refused import mend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -199,7 +200,7 @@ def _stopped_unmarked(site: Site, error: OSError) -> CronhpcError:
         site.batch.cancel(waiting)
     return CronhpcError(
         f"cancelled {count(len(waiting), 'waiting job')} of the scheduler, but {site.paths.stop} cannot be written "
-        f"({error.strerror}): a link that runs just now may go on. Make room, then: cronhpc stop"
+        f"({error.strerror}): a link that runs just now may go on. {mend(error)}; then: cronhpc stop"
     )
 
 

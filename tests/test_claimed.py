@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -227,8 +228,12 @@ CHAINS: dict[str, tuple[World, list[str]]] = {
     ),
     "an administrator's word stands: the chain rests": (linked(SPARE, facts={"resting": "uid 0 cancelled"}), ["rest"]),
     "stopped: what waits is cancelled": (
-        world("15:00:05", jobs=(NEXT, SPARE)),
+        world("15:00:05", jobs=(NEXT, SPARE), chain=replace(chain(), wanted=False, stopped=True)),
         ["cancel successor 11", "cancel spare 12"],
+    ),
+    "scheduler/ was removed: nobody has called stop, and what waits stays": (
+        world("15:00:05", jobs=(NEXT, SPARE), chain=replace(chain(), wanted=False)),
+        ["rest"],
     ),
     "ticks come from a scrontab: links that a chain left are cancelled": (
         linked(NEXT, SPARE, facts={"link_name": "", "spare_name": ""}),

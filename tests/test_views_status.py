@@ -103,6 +103,23 @@ CHAINS = {
         replace(QUIET, queue=Queue((replace(LINK, reason="JobHeldUser"), SPARE))),
         "fine: last tick 14:00:04, next stuck (job 4711, waits: JobHeldUser), spare 15:30 (job 4712)",
     ),
+    "scheduler/ was removed, and its jobs wait": (
+        replace(QUIET, chain=ChainFacts(wanted=False)),
+        (
+            "resting: scheduler/started is gone, though nobody has called cronhpc stop; mend it: cronhpc start; "
+            "last tick 14:00:04 (7 min ago)  cronhpc start"
+        ),
+    ),
+    "links wait ahead, where jobs may not submit": (
+        replace(
+            QUIET,
+            chain=replace(CHAIN, prequeue=3),
+            queue=Queue(
+                (LINK, replace(LINK, id="4713", start=at("16:00")), replace(LINK, id="4714", start=at("17:00")))
+            ),
+        ),
+        "fine: last tick 14:00:04, next 15:00 (job 4711), 3 links wait ahead, the last 17:00",
+    ),
     "the folder was moved": (
         replace(QUIET, chain=replace(CHAIN, moved_from="/home/alice/old")),
         "moved: its scheduler jobs look for it in /home/alice/old; last tick 14:00:04 (7 min ago)  cronhpc start",
@@ -164,6 +181,7 @@ FINE = {
     "not started, and nothing to run",
     "ticks come from crontab",
     "no third submit slot",
+    "links wait ahead, where jobs may not submit",
 }
 
 
@@ -538,7 +556,9 @@ def test_a_train_that_ended_a_week_ago_is_shown_no_more() -> None:
 
 def test_trains_need_no_scheduler() -> None:
     world = replace(
-        of_train(GOING, Job("4800", "RUNNING", "train17")), chain=replace(CHAIN, wanted=False), last_tick=None
+        of_train(GOING, Job("4800", "RUNNING", "train17")),
+        chain=replace(CHAIN, wanted=False, stopped=True),
+        last_tick=None,
     )
     facts = status.facts(world, plan(world), {}, replace(ABOUT, trains_only=True))
     assert not facts["needs_attention"]

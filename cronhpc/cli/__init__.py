@@ -53,10 +53,11 @@ def main(argv: Sequence[str] | None = None, door: Door | None = None) -> int:
     except BrokenPipeError:
         code = door.reader_left()
     except OSError as error:  # a disk, a permission: it says which
-        from cronhpc.cli.refused import mend
+        from cronhpc.store.refused import mend
 
         where = f"{error.filename}: " if error.filename else ""
-        code = _failed(f"{where}{error.strerror or error}{mend(error)}", arguments, door)
+        what = ". ".join(filter(None, (error.strerror or str(error), mend(error))))
+        code = _failed(f"{where}{what}", arguments, door)
     return code
 
 

@@ -35,7 +35,8 @@ def report(started: Started, args: argparse.Namespace, door: Door, zone: str, *,
         lines.append("see: cronhpc status")
     else:
         lines = lines or ["no scheduler job was in the queue"]
-        lines.append("stopped; jobs that run go on")
+        again = any(isinstance(o.decision, KeepLink | MoveLink | SubmitLink) for o in started.outcomes)
+        lines.append("somebody has started it again meanwhile" if again else "stopped; jobs that run go on")
     door.say(of_dir(args, "\n".join([*lines, f"undo: {undo}"])))
 
 

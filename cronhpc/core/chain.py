@@ -68,6 +68,10 @@ def decide(world: World, wake: int) -> Iterator[Decision]:
     if world.queue is None:
         return
     links = Links.of(world)
+    if not world.chain.wanted and not world.chain.stopped:
+        if links.successors or links.spares:
+            yield Rest("scheduler/started is gone, though nobody has called cronhpc stop; mend it: cronhpc start")
+        return
     if not world.chain.wanted or not world.chain.link_name:
         why = "ticks come from elsewhere" if world.chain.wanted else "the scheduler is stopped"
         for job in (*links.successors, *links.spares):

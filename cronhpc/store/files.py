@@ -182,9 +182,15 @@ def read_json(path: Path, version: int) -> dict[str, Any] | None:
     if isinstance(found, int) and found > version:
         raise StateError(
             f"{path}: written by a newer cronhpc (format {found}, this one knows {version}). "
-            "Use that version, or move the state/ folder away to start afresh."
+            f"Use that version, or {_afresh(path)}."
         )
     return value
+
+
+def _afresh(path: Path) -> str:
+    if path.parent.name == "scheduler":
+        return "remove it, and make it anew: cronhpc start"
+    return "move the state/ folder away to start afresh"
 
 
 def write_json(path: Path, value: dict[str, Any], version: int, mode: int = 0o600) -> None:

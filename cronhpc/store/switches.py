@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 import stat
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
@@ -98,6 +99,8 @@ class _Scan:
     def _unseen(self, path: Path, error: OSError) -> None:
         self.unknown.append(str(path))
         why, mend = "cannot be listed", "Mount it or make it readable, or take it out of kill.also."
+        if self.root in path.parents:
+            mend = f"Make it readable: chmod u+rx {shlex.quote(str(path))}"
         if isinstance(error, AstrayError):
             why = f"is not looked into, since {error.strerror}"
             mend = "If it is the team's, name its real place in kill: of cronhpc.yaml; if not, take it out there."

@@ -21,9 +21,9 @@ def rows(known: Mapping[str, Any], problems: Iterable[Problem]) -> list[Facts]:
     found = [*_batch(known), *_switches(known)]
     for entry in known["entries"]:
         found.extend(_entry(entry))
-    found.extend(_trouble(row) for row in known["trouble"])
+    found.extend(_trouble(row, known["chain"]) for row in known["trouble"])
     found.extend(_problem(problem) for problem in problems)
-    return found
+    return [row for number, row in enumerate(found) if row not in found[:number]]  # of links: successor and spare
 
 
 def _row(kind: str, name: str, what: str, mend: str, *, when: str = "", at: str | None = None) -> Facts:
@@ -112,13 +112,15 @@ def _failed(entry: Mapping[str, Any], last: Mapping[str, Any]) -> Facts:
     return _row("failed", entry["name"], f"{result}{streak}{code}{signal}{detail}", mend, when="last", at=last["slot"])
 
 
-def _trouble(row: Mapping[str, Any]) -> Facts:
+def _trouble(row: Mapping[str, Any], chain: Mapping[str, Any]) -> Facts:
     verb = _COULD_NOT.get(row["decision"], row["decision"])
     who = row["entry"] or ("chain" if row["link"] else row["switch"] or f"job {row['job']}")
     detail = text.one_line(row["detail"]).rstrip(".")
     again = (
         "it is tried again at each tick" if row["done"] == Done.PASSING else text.command("status", row["entry"] or "")
     )
+    if row["link"] and not (chain["next"] or chain["running"]):  # no tick will come by itself
+        again = "cronhpc start, once scheduler.sbatch in cronhpc.yaml is right"
     return _row("trouble", who, f"{verb}: {detail}", again, when="at", at=row["at"])
 
 

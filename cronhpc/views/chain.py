@@ -29,7 +29,8 @@ def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, stopped: boo
             known[_KEYS[decision.kind]] = {"job": job, "at": iso(decision.at), "reason": ""}
             if isinstance(decision, SubmitLink) and decision.kind == links.SUCCESSOR:
                 ahead.append(decision.at)
-    resting = next((d.why for d in plan.decisions if isinstance(d, Rest)), chain.resting)
+    rest = next((d.why for d in plan.decisions if isinstance(d, Rest)), "")
+    resting = rest or chain.resting
     running = [job.id for job in found.running] or ([chain.self_id] if chain.self_id else [])
     return {
         "wanted": chain.wanted,
@@ -40,7 +41,7 @@ def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, stopped: boo
         "last_tick": iso(world.now if ticked else world.last_tick),
         "running": running[0] if running else None,
         **known,
-        "resting": resting if chain.wanted and not running else "",
+        "resting": resting if (chain.wanted or rest) and not running else "",
         "no_spare": chain.no_spare,
         "ahead": _ahead(ahead) if chain.prequeue > 1 else None,
         "moved_from": chain.moved_from,
@@ -77,7 +78,7 @@ class Health(NamedTuple):
 def health(chain: Mapping[str, Any], *, answers: bool, entries: int, now: int) -> Health:
     """How the chain is at `now`, by facts that may be older: the first that applies is the answer."""
     last, nothing_to_run = epoch(chain["last_tick"]), not entries
-    if not chain["wanted"]:
+    if not chain["wanted"] and not chain["resting"]:
         if chain["stopped"]:
             return Health("stopped", "cronhpc start")
         if last is not None and not _overdue(chain, last, now):

@@ -22,6 +22,7 @@ class ChainFacts:
     """What the chain's decisions need beyond the queue."""
 
     wanted: bool  # `start` was called and `stop` was not
+    stopped: bool = False  # `stop` was called
     self_id: str = ""  # the link that this tick runs in; "" elsewhere
     fingerprint: str = ""  # of the text and options that links should hold
     link_name: str = ""

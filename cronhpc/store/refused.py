@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import errno
 import os
+import shlex
 from pathlib import Path
 
 from cronhpc.inside.switch_file import clean, owner
-from cronhpc.views.text import word
 
 _MENDS = {
+    errno.ENOENT: "It was removed: cronhpc init makes it again",
     errno.EISDIR: "A folder has that name: move it away",
+    errno.EEXIST: "Something else has that name: move it away",
     errno.ENOTDIR: "Something that is no folder has that name: move it away",
     errno.ELOOP: "A link has that name: move it away",
-    errno.ENOSPC: "Make room",
-    errno.EDQUOT: "Make room, or have the quota raised",
+    errno.ENOSPC: "Make room, or mend the quota",
+    errno.EDQUOT: "Make room, or mend the quota",
     errno.EROFS: "It is mounted read-only here",
     errno.ESTALE: "The file system has lost it: try again in a minute",
     errno.EIO: "The file system is at fault: try again in a minute",
@@ -22,9 +24,12 @@ _MENDS = {
 
 
 def mend(error: OSError) -> str:
-    """What to do; where we may not, who may: the owner of the first place that we cannot enter or read."""
+    """What to do; where we may not, who may: the owner of the first place that we cannot enter or read.
+
+    Without a full stop; "" where nobody knows.
+    """
     if not isinstance(error, PermissionError):
-        return f". {_MENDS[error.errno]}" if error.errno in _MENDS else ""
+        return _MENDS.get(error.errno or 0, "")
     if not isinstance(error.filename, str | Path):
         return ""
     path = Path(error.filename)
@@ -34,5 +39,5 @@ def mend(error: OSError) -> str:
         place = place.parent
     uid = place.lstat().st_uid
     if uid == os.getuid():
-        return f". It is yours: chmod u+rwX {word(str(place))}"
-    return f". {clean(str(place))} belongs to {owner(uid)}: ask them, or name a directory of your own with --dir"
+        return f"It is yours: chmod u+rwX {shlex.quote(str(place))}"
+    return f"{clean(str(place))} belongs to {owner(uid)}: ask them, or name a directory of your own with --dir"
