@@ -12,6 +12,7 @@ from cronhpc.views.text import word
 _MENDS = {
     errno.EISDIR: "A folder has that name: move it away",
     errno.ENOTDIR: "Something that is no folder has that name: move it away",
+    errno.EINVAL: "Something that is no file has that name: move it away",
     errno.ELOOP: "A link has that name: move it away",
     errno.ENOSPC: "Make room",
     errno.EDQUOT: "Make room, or have the quota raised",
