@@ -73,7 +73,7 @@ def nanoseconds(value: object) -> Any:
 
 def links(value: object) -> Any:
     """How many links wait ahead: each is a job."""
-    return value if number(value, _MOST_LINKS) else GONE
+    return GONE if value == 0 else number(value, _MOST_LINKS)
 
 
 def way(value: object) -> Any:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 from cronhpc.core.model import Problem
 from cronhpc.store import shapes
 from cronhpc.store.files import read_json
-from cronhpc.store.trains import usable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -64,6 +63,8 @@ def others(state: Path) -> Iterator[Problem]:
     if flaw:
         yield Problem("W333", flaw, "Save it again: cronhpc start", "state/environment.json")
     for path in sorted((state / "trains").glob("*.json")):
+        from cronhpc.store.trains import usable
+
         if _is_there(path) and usable(path) is None:
             what = "is empty, cut off, or no record of ours: how far that work has come is forgotten."
             mend = f"Start its script again; then remove the file. {_SAFE}"
