@@ -273,11 +273,24 @@ def test_a_claim_that_tells_nothing_may_have_run(tmp_path: Path, suffix: str, da
         assert claims.exists(key), "another has gone further"
 
 
+def test_a_step_that_another_tick_has_taken_further_meanwhile_is_not_damaged(tmp_path: Path) -> None:
+    claims, key = Claims(tmp_path), Key("backup", 1795831800)
+    (tmp_path / str(key)).write_bytes(written(MADE))
+    found = claims._read(key, {"", ".id"})
+    assert (found.damaged, found.fresh, found.job_id) == (False, True, None)
+
+
 def test_a_pipe_in_a_claims_place_is_not_waited_for(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / RUNNING)
     (found,) = Claims(tmp_path).read(set())
     assert found.damaged
     assert not Claims(tmp_path).make(found.key, "backup", "me", NOW)
+
+
+def test_a_status_of_any_depth_is_shown(state: State) -> None:
+    path = state.root / "status.json"
+    path.write_text(path.read_text(encoding="utf-8").replace("{", '{"x":' + "[" * 400 + "]" * 400 + ",", 1))
+    assert state.shell("status", "--json", now=NOW).code in {0, 1}
 
 
 # --- the lease, and streams ----------------------------------------------------------------------------------------

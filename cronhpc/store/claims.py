@@ -84,6 +84,8 @@ class Claims:
     def _step(self, base: Claim, suffix: str) -> Claim:
         lost: list[str] = []
         step = self._body(base.key, suffix, lost)
+        if _CUT_OFF in step:  # another tick has just taken it further
+            return _with(base, _STEPS[suffix], damaged=False, fresh=True)
         if lost or "id" not in step:
             self.odd.append(f"{base.key}{suffix}")
         job_id = step.get("id")
@@ -99,7 +101,7 @@ class Claims:
                 raise
             data = b"-"
         value = decoded(data)
-        if value is None and not suffix and _is_cut_off(data or b""):
+        if data is None or (value is None and not suffix and _is_cut_off(data)):
             return {_CUT_OFF: True}  # the name alone says that it is claimed
         found = shapes.fitted(value, shapes.STEP if suffix else shapes.CLAIM, lost)
         return {} if found is shapes.GONE else found
