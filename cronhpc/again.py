@@ -228,7 +228,8 @@ class _Again:
         mine = entry_id(self.name)
         before = self.claims.names()
         settled = {state.settled for state in memory.entries.values()}
-        claims = tuple(c for c in self.claims.read(settled) if c.key.entry == mine)
+        mine_of = (c for c in self.claims.read(settled) if c.key.entry == mine)
+        claims = claimed.recognised(mine_of, self.queue, self.directory)
         world = World(
             now=self.now,
             directory_id=self.directory,
@@ -237,7 +238,7 @@ class _Again:
             states=memory.entries,
             claims=claims,
             queue=self.queue,
-            recent=tuple((int(m), str(n), int(c)) for m, n, c in memory.meta.get("recent", ())),
+            recent=tuple((m, n, c) for m, n, c in memory.meta.get("recent", ())),
             only=mine,
             **switches_now(self.site, self.now),
         )

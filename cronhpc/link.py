@@ -64,7 +64,8 @@ def write_link(site: Site, lines: list[str] | None = None, *, resident: bool = F
     mark, tools = directory_id(site.paths), site.batch.tools()
     text, fingerprint = scheduler.render(site.paths, site.settings, mark, tools, resident=resident)
     path = site.paths.script
-    if path.exists() and b"cronhpc" not in path.read_bytes():
+    known = read_bytes(path)
+    if known is not None and b"cronhpc" not in known:
         kept = _free_name(path.with_name("scheduler.slurm.before-cronhpc"))
         os.link(path, kept)
         if lines is not None:

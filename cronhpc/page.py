@@ -66,6 +66,7 @@ def tend(site: Site, now: int) -> tuple[Problem, ...]:
     from cronhpc.store.files import read_json
     from cronhpc.views.status import VERSION
     from cronhpc.views.style import Style
+    from cronhpc.views.written import flaw
 
     path = place(site.paths, site.settings.page)
     if refused := rooms.place_refusal(path, site.paths, site.settings, site.uid):
@@ -75,7 +76,7 @@ def tend(site: Site, now: int) -> tuple[Problem, ...]:
         if _is_new(path, now):
             return ()
         known = read_json(site.paths.status, VERSION)
-        if known is not None:
+        if known is not None and not flaw(known):
             write(path, drawn(site.paths, known, Style(now, ZoneInfo(site.timezone))))
     except (OSError, StateError) as error:
         return (Problem("W370", f"the page was not written: {error}", "Mend `page:` in cronhpc.yaml.", "", 0, "page"),)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core import stop, struck
+from cronhpc.core import claimed, stop, struck
 from cronhpc.core.model import (
     TOKEN,
     ChainFacts,
@@ -67,22 +67,24 @@ def read_world(
     switches, unknown = _switches(site, now, problems)
     settled = {state.settled for state in memory.entries.values()}
     found = tuple(_freshened(claim, before) for claim in claims.read(settled))
+    problems += [torn.claims(claims.odd)] if claims.odd else []
+    directory = directory_id(site.paths)
     world = World(
         now=now,
-        directory_id=directory_id(site.paths),
+        directory_id=directory,
         settings=site.settings,
         entries=entries,
         trains=_trains(site, problems),
         states=memory.entries,
-        claims=found,
+        claims=claimed.recognised(found, queue, directory),
         queue=queue,
         queue_error=error,
         switches=switches,
         switches_unknown=unknown,
         skipped=tuple(problems),
-        chain=chain_facts(site, memory, link, now),
+        chain=chain_facts(site, memory, link, now, problems),
         last_tick=memory.meta.get("last_tick"),
-        recent=tuple((int(m), str(n), int(c)) for m, n, c in memory.meta.get("recent", ())),
+        recent=tuple((m, n, c) for m, n, c in memory.meta.get("recent", ())),
         warned=memory.meta.get("warned", {}),
         logged=logged,
         comments=memory.meta.get("comments", {}),
@@ -103,7 +105,7 @@ def _logged(
     """Where state/ is older than the newest tick, logs are asked what ran since: the disk has nothing else."""
     from cronhpc.core.chain import heard_until
 
-    last = int(memory.meta.get("last_tick") or 0)
+    last = memory.meta.get("last_tick", 0)
     if not witness.is_older(site.paths, last, heard_until(last, site.settings.interval)):
         return {}
     if last:
@@ -162,7 +164,7 @@ def _an_admins_word(site: Site, world: World) -> str:
         return ""
     if any(job.id == job_id and (job.live or job.state != "CANCELLED") for job in world.queue.jobs):
         return ""
-    since = max(int((started(site.paths) or {}).get("at", 0)), world.now - _ADMIN_SINCE)
+    since = max((started(site.paths) or {}).get("at", 0), world.now - _ADMIN_SINCE)
     try:
         ended = site.batch.endings([job_id], since, {job_id: f"{TOKEN}{world.directory_id}/link "}).get(job_id)
         if ended is None or ended.result is not Result.CANCELLED or ended.started is not None:
@@ -268,30 +270,33 @@ def _recorded_ends(site: Site, gone: list[Claim], known: dict[str, Ending]) -> M
 _SPARE_AGAIN = 86400  # seconds after which a spare that a limit forbade is tried again
 
 
-def chain_facts(site: Site, memory: Memory, link: str, now: int) -> ChainFacts:
+def chain_facts(site: Site, memory: Memory, link: str, now: int, problems: list[Problem]) -> ChainFacts:
     """How ticks are driven here, as `start` and `stop` left it."""
     from cronhpc.store.place import moved_from
     from cronhpc.store.scheduler import link_names, resting, started
 
-    how = started(site.paths)
+    lost: list[str] = []
+    how = started(site.paths, lost)
     meta = memory.meta
+    if lost:
+        problems.append(torn.started(lost))
     if how is None:
         return ChainFacts(wanted=False, self_id=link, stopped=os.path.lexists(site.paths.stop))
-    via = how.get("via", "chain")
-    spareless = now - int(meta.get("no_spare_at", 0)) < _SPARE_AGAIN
+    via = how.get("via", "resident" if site.batch.name == "local" else "chain")
+    spareless = now - meta.get("no_spare_at", 0) < _SPARE_AGAIN
     link_name, spare_name = link_names(directory_id(site.paths)) if via in {"chain", "daemon"} else ("", "")
     return ChainFacts(
         wanted=True,
         self_id=link,
-        fingerprint=str(how.get("fingerprint", "")),
+        fingerprint=how.get("fingerprint", ""),
         link_name=link_name,
         spare_name=spare_name,
         resting=resting(site.paths),
-        no_spare=str(meta.get("no_spare", "")) if spareless else "",
-        crowded=spareless and bool(meta.get("crowded")),
-        successor_seen=str(meta.get("successor", "")),
-        spare_seen=str(meta.get("spare", "")),
-        prequeue=int(how.get("prequeue", 1)),
+        no_spare=meta.get("no_spare", "") if spareless else "",
+        crowded=spareless and meta.get("crowded", False),
+        successor_seen=meta.get("successor", ""),
+        spare_seen=meta.get("spare", ""),
+        prequeue=how.get("prequeue", 1),
         resident=via == "daemon",
         moved_from=moved_from(site.paths),
     )
@@ -336,7 +341,7 @@ def _trains(site: Site, problems: list[Problem]) -> tuple[Train, ...]:
     for known in trains.every(site.paths.state):
         try:
             found.append(train_of(site, known))
-        except TypeError:
+        except (TypeError, ValueError, KeyError):  # a rule that is not known; no time zone of this machine
             what = f"the record of train {known.name} is of another version."
             problems.append(Problem("W340", what, "Start its script again.", "state/trains"))
     return tuple(found)

@@ -9,7 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from cronhpc.batch.process import elapsed
-from cronhpc.store import lease
+from cronhpc.store import lease, shapes
 from cronhpc.store.files import read_json
 
 if TYPE_CHECKING:
@@ -21,8 +21,8 @@ _TERMINATES_WITHIN = 3
 
 def daemon(site: Site) -> tuple[int, str]:
     """The process of the daemon that `start` began, where it runs on this machine, else 0; and where it was begun."""
-    known = read_json(site.paths.state / "daemon.json", 1) or {}
-    pid, host = int(known.get("pid", 0)), str(known.get("host", site.host))
+    known = shapes.fitted(read_json(site.paths.state / "daemon.json", 1) or {}, shapes.DAEMON, [])
+    pid, host = known.get("pid", 0), known.get("host", site.host)
     state, _, born = lease.process_born(pid).partition(" ") if pid and host == site.host else ("", "", "")
     lives = born and born == known.get("born") and state not in {"Z", "X"}
     return (pid if lives else 0), host if pid else ""

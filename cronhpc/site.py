@@ -173,13 +173,12 @@ def must_be_safe(paths: Paths) -> None:
 
 def _saved_environment(paths: Paths) -> dict[str, str] | None:
     """What `start` was called in."""
-    from cronhpc.store.files import read_json
+    from cronhpc.store.torn import environment
 
     try:
-        saved = read_json(paths.state / "environment.json", 1)
+        return environment(paths.state / "environment.json", [])
     except OSError:
         return None
-    return saved.get("environment") if saved else None
 
 
 def directory_id(paths: Paths) -> str:

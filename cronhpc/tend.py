@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpc.core import held_logs
 from cronhpc.core.model import Problem, StateError
+from cronhpc.store import shapes
 from cronhpc.store.files import read_json, write_json
 
 if TYPE_CHECKING:
@@ -47,7 +48,7 @@ def tend(
     refuses is a problem.
     """
     try:
-        known = read_json(paths.state / _FILE, VERSION) or {}
+        known = _known(paths)
         whole = always or _is_due(paths, settings, known, now)
         seen = _last(known, "seen")
         if not whole and not _came(paths, seen):
@@ -68,6 +69,13 @@ def tend(
         dry_run=dry_run,
         since=None if whole else seen,
     )
+
+
+def _known(paths: Paths) -> dict[str, Any]:
+    """What the last cleaning left; nothing, where any of it is of no use: history tells it all again."""
+    lost: list[str] = []
+    found: dict[str, Any] = shapes.fitted(read_json(paths.state / _FILE, VERSION) or {}, shapes.LOGS, lost)
+    return {} if lost else found
 
 
 def _cleaned(paths: Paths, settings: Settings, now: int, known: Mapping[str, Any], **how: Any) -> Cleaned:

@@ -67,7 +67,8 @@ def tick(
     Raises StateError, and OSError where state/ can be neither read nor written.
     """
     me = lease.myself(site.host, link or os.environ.get("SLURM_JOB_ID", ""), os.environ.get("SLURM_RESTART_COUNT", ""))
-    holder = _take(site, me, patience=_WAITS)
+    said: list[Problem] = []
+    holder = _take(site, me, said, patience=_WAITS)
     if holder is not None and not only and not lease.is_stalled(holder, site.host):
         return AtWork(str(holder))
     try:
@@ -83,7 +84,7 @@ def tick(
     beside = f"the lease of {holder} stood" if holder is not None else ""
     shown = () if only else _shown(site, now)
     tended = cleaned.problems if cleaned is not None else ()
-    problems = (*reading.problems, *recorded.problems, *tended, *shown, *_told(site, recorded, now))
+    problems = (*said, *reading.problems, *recorded.problems, *tended, *shown, *_told(site, recorded, now))
     away = actor.away or reading.world.queue_error
     if not away and actor.limited and planned.wake - now > UNSETTLED_WAKE:
         away = actor.limited  # what it claimed is looked at again before its deadline: that look moves the next link
@@ -119,12 +120,12 @@ def _told(site: Site, recorded: Recorded, now: int) -> tuple[Problem, ...]:
     return send(site.settings, recorded.alerts, pings, site.environment, about, outbox=outbox, now=now)
 
 
-def _take(site: Site, me: lease.Holder, patience: float) -> lease.Holder | None:
+def _take(site: Site, me: lease.Holder, said: list[Problem], patience: float) -> lease.Holder | None:
     """None: ours, or the disk refuses one. It only saves work: claims are what makes two ticks safe."""
     until = time.monotonic() + patience
     while True:
         try:
-            holder = lease.take(site.paths.state / "lease", me, lambda job_id: job_gone(site, job_id))
+            holder = lease.take(site.paths.state / "lease", me, lambda job_id: job_gone(site, job_id), said)
         except OSError:
             return None
         if holder is None or time.monotonic() >= until or lease.is_stalled(holder, site.host):

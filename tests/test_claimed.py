@@ -68,6 +68,8 @@ def decided(w: World) -> list[str]:
 CLAIMED, SUBMITTED = ClaimState.CLAIMED, ClaimState.SUBMITTED
 RELEASING, RELEASED, SETTLED = ClaimState.RELEASING, ClaimState.RELEASED, ClaimState.SETTLED
 
+DAMAGED = {"damaged": True}
+
 ATTEMPTS: dict[str, tuple[World, list[str]]] = {
     "claimed, and its held job is in the queue: adopted and released": (
         unsettled(CLAIMED, held(7, K)),
@@ -76,6 +78,28 @@ ATTEMPTS: dict[str, tuple[World, list[str]]] = {
     "claimed, and two held jobs came of it: the lowest id is adopted": (
         unsettled(CLAIMED, held(12, K), held(9, K)),
         ["adopt 9", "cancel 12", "release 9"],
+    ),
+    "damaged, and no job anywhere: it may have run": (
+        unsettled(CLAIMED, of=DAMAGED),
+        ["settle ended, outcome unknown"],
+    ),
+    "damaged while the queue was being asked: looked at again": (unsettled(CLAIMED, of={**DAMAGED, "fresh": True}), []),
+    "damaged, and its job runs: waited for": (unsettled(SUBMITTED, job(7, of=K), of=DAMAGED), []),
+    "damaged, and its job was held: that can be released by no record": (
+        unsettled(SUBMITTED, held(7, K), of=DAMAGED),
+        ["cancel 7", "settle ended, outcome unknown"],
+    ),
+    "damaged after its release, and held since by somebody: waited for": (
+        unsettled(RELEASED, held(7, K), of=DAMAGED),
+        [],
+    ),
+    "damaged, and its job has failed: no second attempt": (
+        unsettled(RELEASED, job(7, "FAILED", of=K), of=DAMAGED, entries=(entry(deadline=3600, retries=3),)),
+        ["settle failed"],
+    ),
+    "damaged, and nobody can be asked how it ended: looked at again": (
+        unsettled(RELEASED, job_id="7", of=DAMAGED, endings=None),
+        [],
     ),
     "claimed, and no job anywhere: submitted again": (unsettled(CLAIMED), ["again #1"]),
     "claimed while the queue was being asked: another tick is at work": (unsettled(CLAIMED, of={"fresh": True}), []),

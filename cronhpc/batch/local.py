@@ -115,7 +115,7 @@ class Local:
         except KeyError:
             raise BatchError(f"{name}: there is no such signal. Write TERM, USR1 and the like.") from None
         for job in self._known(job_ids):
-            ran = sv.read(self._folder(job), "run.json")
+            ran = rows.facts(self._folder(job), "run.json")
             if ran and sv.lives({key: ran[key] for key in ("pid", "since", "boot", "host")}):
                 sv.send(sv.session(ran["pid"]), number)
 
@@ -149,7 +149,7 @@ class Local:
         for number in self._known(job_ids):
             job = self._row(number)
             if job and not job.live and (job.submitted or 0) >= since:
-                found[job.id] = rows.ending(job, sv.read(self._folder(number), "end.json") or {})
+                found[job.id] = rows.ending(job, rows.facts(self._folder(number), "end.json") or {})
         return found
 
     def clock(self) -> int | None:
@@ -159,7 +159,7 @@ class Local:
     def describe(self, job_id: str) -> Mapping[str, str]:
         """What is known of a job, by Slurm's names. Raises BatchError for one that is not known."""
         for number in self._known([job_id]):
-            job = sv.read(self._folder(number), "job.json")
+            job = rows.facts(self._folder(number), "job.json")
             if job is not None:
                 return {"Command": str(job["script"]), "WorkDir": str(job["chdir"]), "JobName": str(job["job_name"])}
         raise BatchError(f"there is no job {job_id} here")
@@ -168,8 +168,8 @@ class Local:
         """The user id that cancelled a job."""
         for number in self._known([job_id]):
             for name in ("cancel", "end.json"):
-                facts = sv.read(self._folder(number), name) or {}
-                job = sv.read(self._folder(number), "job.json") or {"submitted": 0}
+                facts = rows.facts(self._folder(number), name) or {}
+                job = rows.facts(self._folder(number), "job.json") or {"submitted": 0}
                 if "by" in facts and job["submitted"] >= since:
                     return int(facts["by"])
         return None
@@ -251,8 +251,8 @@ class Local:
         """One job as the queue shows it; None: it has just been forgotten."""
         folder = self._folder(number)
         try:
-            facts, plan = sv.read(folder, "job.json"), sv.read(folder, "plan.json")
-            end = sv.read(folder, "end.json") or self._unwritten_end(folder)
+            facts, plan = rows.facts(folder, "job.json"), rows.facts(folder, "plan.json")
+            end = rows.facts(folder, "end.json") or self._unwritten_end(folder)
         except (OSError, ValueError) as error:
             raise Unreachable(f"{folder}: cannot be read: {error}") from None
         if facts is None or plan is None:
@@ -260,22 +260,22 @@ class Local:
         if end:
             return rows.ended(facts, plan, end)
         if os.path.lexists(f"{folder}/fate"):
-            return rows.running(facts, plan, sv.read(folder, "run.json"))
+            return rows.running(facts, plan, rows.facts(folder, "run.json"))
         if not plan["held"] and self._waits_alone(number):
             self._supervise(number)
         return rows.waiting(facts, plan)
 
     def _unwritten_end(self, folder: str) -> sv.Facts | None:
         """The end of a job that nobody could write down: its supervisor was killed, or the machine went down."""
-        fate = sv.read(folder, "fate")
+        fate = rows.facts(folder, "fate")
         if fate is None:
             return None
         if fate.pop("fate") == "cancelled":
             return {"state": "CANCELLED", "ended": sv.now()}
         if sv.lives(fate) is not False:
             return None
-        ran = sv.read(folder, "run.json")
-        end = sv.read(folder, "end.json")  # it may have ended while we looked
+        ran = rows.facts(folder, "run.json")
+        end = rows.facts(folder, "end.json")  # it may have ended while we looked
         if end is None:
             end = {"state": "NODE_FAIL", "ended": sv.now(), "detail": "its supervisor died"}
             end["started"] = ran["started"] if ran else None
@@ -289,14 +289,14 @@ class Local:
         folder = self._folder(number)
         if os.path.lexists(f"{folder}/fate"):
             return False
-        who = sv.read(folder, "supervisor.json")
+        who = rows.facts(folder, "supervisor.json")
         return who is None or sv.lives(who) is False
 
     # --- changing --------------------------------------------------------------------------------------------------
 
     def _replan(self, number: int, **changes: object) -> None:
         folder = self._folder(number)
-        plan = sv.read(folder, "plan.json")
+        plan = rows.facts(folder, "plan.json")
         if plan is not None:
             with self._disk():
                 sv.write(folder, "plan.json", {**plan, **changes})
@@ -311,7 +311,7 @@ class Local:
             raise Unreachable(f"{self._jobs}: cannot be written: {error.strerror}") from None
 
     def _wake(self, number: int) -> None:
-        who = sv.read(self._folder(number), "supervisor.json")
+        who = rows.facts(self._folder(number), "supervisor.json")
         if who and sv.lives(who):
             sv.send([who["pid"]], signal.SIGUSR1)
 

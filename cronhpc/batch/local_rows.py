@@ -4,17 +4,77 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cronhpc.batch import local_supervisor as sv
 from cronhpc.batch.port import Refused, Unreachable
-from cronhpc.core.model import Ending, Job, Result
+from cronhpc.core.model import ENDED, Ending, Job, Result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _RESULTS = {"COMPLETED": Result.OK, "FAILED": Result.FAILED, "NODE_FAIL": Result.NODE_FAIL}
 _HEAD = 65536  # bytes of a script that are looked at for line ends
+
+
+_WHOLE, _MAYBE = (int,), (int, type(None))
+_KINDS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("id", "submitted", "ended", "pid", "by"), _WHOLE),
+    **dict.fromkeys(("begin", "started", "exit_code", "signal"), _MAYBE),
+    **dict.fromkeys(("script", "job_name", "chdir", "comment", "state", "reason", "detail", "fate"), (str,)),
+    **dict.fromkeys(("since", "boot", "host"), (str,)),
+    "held": (bool,),
+}
+_NEEDED = {
+    "job.json": {"id", "script", "job_name", "chdir", "submitted"},
+    "plan.json": {"begin", "held", "comment"},
+    "end.json": {"state", "ended"},
+    "fate": {"fate"},
+    "run.json": {"pid", "since", "boot", "host", "started"},
+    "supervisor.json": {"pid", "since", "boot", "host"},
+    "cancel": {"by"},
+}
+_LATEST = 253402128000  # 9999-12-30: a later instant has no date in every zone
+
+
+def facts(folder: str, name: str) -> sv.Facts | None:
+    """A file of a job, or None where there is none. Raises Unreachable for one that is no work of ours.
+
+    What it says is unknown then, which is not absent: nobody may take the job for gone.
+    """
+    try:
+        found = sv.read(folder, name)
+    except (OSError, ValueError, RecursionError) as error:
+        raise Unreachable(f"{folder}/{name}: cannot be read: {str(error)[:80]}") from None
+    if found is not None and (flaw := _flaw(found, folder, name)):
+        what = f"{folder}/{name}: its {flaw} is none that cronhpc writes"
+        raise Unreachable(f"{what}. When nothing of that job runs any more, remove its folder.")
+    return found
+
+
+def _flaw(found: Any, folder: str, name: str) -> str:
+    """Which part of it no program of ours would have written; "" where all is well."""
+    if not isinstance(found, dict) or not _NEEDED[name] <= found.keys():
+        return "content"
+    for key, value in found.items():
+        kinds = _KINDS.get(key)
+        if kinds and (type(value) not in kinds or (type(value) is int and not 0 <= value <= _LATEST)):
+            return str(key)
+        if isinstance(value, str) and ("\0" in value or not _is_text(value)):
+            return str(key)
+    if name == "end.json" and found["state"] not in ENDED:
+        return "state"
+    if name == "fate" and found["fate"] != "cancelled" and not _NEEDED["supervisor.json"] <= found.keys():
+        return "process"
+    return "id" if name == "job.json" and str(found["id"]) != folder.rpartition("/")[2] else ""
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def waiting(facts: sv.Facts, plan: sv.Facts) -> Job:

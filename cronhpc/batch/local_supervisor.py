@@ -74,10 +74,11 @@ def _fresh(folder: str, name: str, facts: Facts) -> str:
 def read(folder: str, name: str) -> Facts | None:
     """A file's facts, or None where there is no such file."""
     try:
-        with open(f"{folder}/{name}", "rb") as file:
-            facts: Facts = json.loads(file.read())
+        handle = os.open(f"{folder}/{name}", os.O_RDONLY | os.O_NONBLOCK)  # a pipe is not waited for
     except FileNotFoundError:
         return None
+    with open(handle, "rb") as file:
+        facts: Facts = json.loads(file.read())
     return facts
 
 

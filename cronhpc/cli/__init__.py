@@ -25,8 +25,23 @@ NO_ANSWER = 75  # to a link alone, which asks once more: "temporary failure" in 
 
 def entry_point() -> None:
     """The console script."""
+    _open_streams()
     _libraries_back()
     sys.exit(main())
+
+
+def _open_streams() -> None:
+    """A caller may have closed some (`cronhpc tick >&-`): what is said goes nowhere then, and the work is done.
+
+    They are opened before any file is, which would get a stream's number, and what is printed with it.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            nothing = os.open(os.devnull, os.O_RDWR)
+            if nothing != number:  # else it was the lowest number that is free
+                os.dup2(nothing, number)
+                os.close(nothing)
+            setattr(sys, name, os.fdopen(number, "w" if number else "r", encoding="utf-8", closefd=False))
 
 
 def _libraries_back() -> None:
@@ -42,6 +57,11 @@ def main(argv: Sequence[str] | None = None, door: Door | None = None) -> int:
 
     arguments = list(sys.argv[1:] if argv is None else argv)
     door = door or Door.here()
+    code = _code_of(arguments, door)
+    return code if door.emptied() else BROKEN
+
+
+def _code_of(arguments: list[str], door: Door) -> int:
     try:
         code = _run(arguments, door)
         door.out.flush()
@@ -55,9 +75,13 @@ def main(argv: Sequence[str] | None = None, door: Door | None = None) -> int:
     except OSError as error:  # a disk, a permission: it says which
         from cronhpc.store.refused import mend
 
-        where = f"{error.filename}: " if error.filename else ""
-        what = ". ".join(filter(None, (error.strerror or str(error), mend(error))))
-        code = _failed(f"{where}{what}", arguments, door)
+        said = ". ".join(filter(None, (error.strerror or str(error), mend(error))))
+        if error.filename:
+            code = _failed(f"{error.filename}: {said}", arguments, door)
+        else:  # of no file that was opened: of the one that answers go to (a full disk)
+            door.emptied()
+            door.complain(f"what there is to say cannot be written: {said}")
+            code = BROKEN
     return code
 
 

@@ -89,7 +89,7 @@ def written_status(paths: Paths) -> Mapping[str, Any] | None:
     if known is not None and (where := flaw(known)):
         what = f"{paths.status} is not what a tick of cronhpc {__version__} writes (see its {where})."
         raise StateError(f"{what} Its owner can mend it: cronhpc tick")
-    return known if known is None or is_mine(paths) else cleaned(known)
+    return known if known is None else cleaned(known)
 
 
 def of_dir(args: argparse.Namespace, said: str) -> str:

@@ -67,7 +67,8 @@ class Door:
         """One or more lines on stderr; whatever names and messages hold, the terminal is safe."""
         from cronhpc.views.text import lines
 
-        print(lines(text), file=self.err)
+        with contextlib.suppress(OSError, ValueError):  # nobody hears it: the exit code tells
+            print(lines(text), file=self.err)
 
     def json(self, value: Any) -> None:
         """The answer as JSON."""
@@ -83,9 +84,21 @@ class Door:
 
     def reader_left(self) -> int:
         """The reader of a pipe is gone (`cronhpc history | head`): nothing more is printed, and that is fine."""
-        with contextlib.suppress(OSError, ValueError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), self.out.fileno())
+        _let_go(self.out)
         return 0
+
+    def emptied(self) -> bool:
+        """Whether all that was said has been taken; what has not is let go of, or Python's end would stumble on it."""
+        taken = True
+        for stream in (self.out, self.err):
+            try:
+                stream.flush()
+            except BrokenPipeError:
+                _let_go(stream)
+            except (OSError, ValueError):
+                taken = False
+                _let_go(stream)
+        return taken
 
     # --- the user
 
@@ -110,6 +123,14 @@ class Door:
 
         home = self.environ.get("HOME", "")
         return Style(self.now, self.zone(settings_zone), self.width, self.height, self.colour, home)
+
+
+def _let_go(stream: TextIO) -> None:
+    """What is left in the stream goes nowhere."""
+    with contextlib.suppress(OSError, ValueError):
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, stream.fileno())
+        os.close(nothing)
 
 
 def _asked_width() -> int:

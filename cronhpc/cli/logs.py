@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.common import count_of, no_such, paths_of
+from cronhpc.store.files import open_file
 
 if TYPE_CHECKING:
     import argparse
@@ -180,7 +181,7 @@ def _print(log: Log, paths: Paths, args: argparse.Namespace, door: Door) -> None
         style = door.style()
         facts = f"{size(log.size)}, written {style.distance(log.modified)}"
         door.say(style.paint(f"==> {clean(paths.shown(log.path))} ({facts})", "dim"))
-    with log.path.open("rb") as file:
+    with open_file(log.path) as file:
         if number is None and not door.is_terminal:
             for part in iter(lambda: file.read(1 << 16), b""):
                 _raw(part, door)
@@ -214,7 +215,7 @@ def _shown(line: str, door: Door) -> str:
 
 def _last_lines(path: Path, number: int | None) -> tuple[list[str], bool]:
     """The last lines of a file, and whether any were left out. A huge file is not read from its beginning."""
-    with path.open("rb") as file:
+    with open_file(path) as file:
         end = file.seek(0, os.SEEK_END)
         start = max(end - _TAIL, 0) if number is not None else 0
         file.seek(start)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from cronhpc.core import slots, stop
 from cronhpc.core.model import (
     FAILURES,
+    PAUSED,
     Adopt,
     Cancel,
     ClaimState,
@@ -28,14 +29,34 @@ from cronhpc.core.outcome import ending_of, id_used_again, retry_at
 from cronhpc.core.struck import verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
-    from cronhpc.core.model import Claim, Decision, Entry, Job, World
+    from cronhpc.core.model import Claim, Decision, Entry, Job, Queue, World
     from cronhpc.core.plan import Budget
 
 # What sbatch refuses at once it takes of a held job; Slurm finds out when it is released, and gives it up for good.
 _IMPOSSIBLE = "BadConstraints"
 _LOST_TRIES = 3  # a held job that vanishes is submitted again this often
+
+
+def recognised(claims: Iterable[Claim], queue: Queue | None, directory_id: str) -> tuple[Claim, ...]:
+    """The claims, damaged ones with the job that carries their token: one that is live keeps the next from starting."""
+    found = tuple(claims)
+    lost = {claim.key for claim in found if claim.damaged}
+    if not lost or queue is None:
+        return found
+    jobs: dict[Key, list[Job]] = {}
+    for job in queue.jobs:
+        key = job.key(directory_id)
+        if key is not None and key in lost:
+            jobs.setdefault(key, []).append(job)
+    return tuple(_recognised(claim, jobs[claim.key]) if claim.key in jobs else claim for claim in found)
+
+
+def _recognised(claim: Claim, jobs: list[Job]) -> Claim:
+    job = min(jobs, key=lambda job: (not job.live, int(job.id)))
+    state = ClaimState.SUBMITTED if claim.state is ClaimState.CLAIMED else claim.state
+    return replace(claim, job_id=job.id, state=state)
 
 
 def decide(world: World, budget: Budget) -> Iterator[Decision]:
@@ -52,6 +73,8 @@ def decide(world: World, budget: Budget) -> Iterator[Decision]:
         claim = _named(each, entry)
         if claim.state is ClaimState.SETTLED:
             yield from _retry(world, claim, entry, budget)
+        elif claim.damaged:
+            yield from _damaged(world, claim, entry, by_key.pop(claim.key, []))
         elif claim.state is ClaimState.CLAIMED:
             yield from _without_id(world, claim, entry, by_key.get(claim.key, []), budget)
         else:
@@ -122,6 +145,30 @@ def _ran_already(world: World, key: Key) -> Ending | None:
     """state/ was brought back from an older copy, and a log shows that the attempt has run since."""
     why = "its log shows that it has run; state/ is older than that"
     return Ending(Result.UNKNOWN, detail=why) if world.has_run(key) else None
+
+
+def _damaged(world: World, claim: Claim, entry: Entry | None, jobs: list[Job]) -> Iterator[Decision]:
+    """Its record is of no use: it may have run, so it is not submitted again. What carries its token is its job.
+
+    One that is held still waits for a release that needs the record: it goes. One that was released, or is paused, is
+    waited for.
+    """
+    live = [job for job in jobs if job.live]
+    if any(not _waits_for_us(claim, job) for job in live) or (claim.fresh and not jobs) or world.endings is None:
+        return
+    why = "its record in state/claims is damaged"
+    if live:
+        yield from (Cancel(each, f"{why}; it is still held", key=claim.key) for each in sorted({j.id for j in live}))
+        yield Settle(claim.key, claim.name, Ending(Result.UNKNOWN, detail=f"{why}; its job was held, and is cancelled"))
+        return
+    known, job = world.endings.get(claim.job_id or ""), _worst(jobs)
+    if job is None and known is None:
+        known = Ending(Result.UNKNOWN, detail=f"{why}: whether it ran is not known")
+    yield Settle(claim.key, claim.name, verdict(world, claim, entry, ending_of(job, known)))
+
+
+def _waits_for_us(claim: Claim, job: Job) -> bool:
+    return job.held_by_user and claim.state is not ClaimState.RELEASED and not job.comment.startswith(PAUSED)
 
 
 def _too_late(world: World, claim: Claim, entry: Entry | None) -> Ending | None:

@@ -20,7 +20,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import Claim, ClaimState, Ending, Key, Result
-from cronhpc.store.files import create_once, read_bytes, replace_file, sync_folder
+from cronhpc.store import shapes
+from cronhpc.store.files import create_once, decoded, no_file, read_bytes, replace_file, sync_folder
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
@@ -35,6 +36,7 @@ class Claims:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self.odd: list[str] = []  # files whose content is of no use, in part or wholly, as `read` has found them
 
     def names(self) -> dict[Key, set[str]]:
         """What the folder lists: for each key the suffixes present ("" for the claim itself)."""
@@ -58,31 +60,51 @@ class Claims:
         )
 
     def _read(self, key: Key, suffixes: set[str]) -> Claim:
-        body = self._body(key, "")
+        lost: list[str] = []
+        body = self._body(key, "", lost)
         base = Claim(
             key,
             ClaimState.CLAIMED,
-            name=str(body.get("name", "")),
-            at=int(body.get("at", 0)),
-            ending=_ending(body.get("ending")),
+            name=body.get("name", ""),
+            at=body.get("at", 0),
+            ending=_ending(body, lost),
             job_id=body.get("id"),
             retry_at=body.get("retry_at"),
+            damaged=not {"by", "ending", _CUT_OFF} & body.keys(),
         )
+        if lost:
+            self.odd.append(str(key))
         if base.ending is not None:
-            return _with(base, ClaimState.SETTLED)
+            return _with(base, ClaimState.SETTLED, damaged=False)
         for suffix in (".run", ".go", ".id"):
             if suffix in suffixes:
-                step = self._body(key, suffix)
-                return _with(base, _STEPS[suffix], job_id=step.get("id"), released=step.get("at"))
+                return self._step(base, suffix)
         return base
 
-    def _body(self, key: Key, suffix: str) -> dict[str, Any]:
-        data = read_bytes(self.folder / f"{key}{suffix}")
+    def _step(self, base: Claim, suffix: str) -> Claim:
+        lost: list[str] = []
+        step = self._body(base.key, suffix, lost)
+        if _CUT_OFF in step:  # another tick has just taken it further
+            return _with(base, _STEPS[suffix], damaged=False, fresh=True)
+        if lost or "id" not in step:
+            self.odd.append(f"{base.key}{suffix}")
+        job_id = step.get("id")
+        return _with(base, _STEPS[suffix], job_id=job_id, released=step.get("at"), damaged=job_id is None)
+
+    def _body(self, key: Key, suffix: str, lost: list[str] | None = None) -> dict[str, Any]:
+        """What a file holds, without what is of no use; `lost` gets what that is."""
+        lost = [] if lost is None else lost
         try:
-            value = json.loads(data) if data else {}
-        except ValueError:
-            value = {}  # torn: the name alone says that it is claimed
-        return value if isinstance(value, dict) else {}
+            data = read_bytes(self.folder / f"{key}{suffix}")
+        except OSError as error:
+            if not no_file(error):
+                raise
+            data = b"-"
+        value = decoded(data)
+        if data is None or (value is None and not suffix and _is_cut_off(data)):
+            return {_CUT_OFF: True}  # the name alone says that it is claimed
+        found = shapes.fitted(value, shapes.STEP if suffix else shapes.CLAIM, lost)
+        return {} if found is shapes.GONE else found
 
     def make(self, key: Key, name: str, by: str, now: int) -> bool:
         """Claim `key`; False: another has it. `watermark_beaten` must be asked afterwards."""
@@ -103,7 +125,7 @@ class Claims:
         gone = set()
         for key in keys:
             steps = found.get(key, set())
-            if {".go", ".run"} & steps or "" not in steps or _ending(self._body(key, "").get("ending")) is not None:
+            if {".go", ".run"} & steps or "" not in steps or "ending" in self._body(key, ""):
                 self._unlink(f"{key}.id")
                 gone.add(key)
         return gone
@@ -168,7 +190,7 @@ class Claims:
 
     def give_up(self, key: Key) -> None:
         """Take back a claim that turned out to be too late, unless another has submitted for it meanwhile."""
-        if self.job_id(key) is None:
+        if not any((self.folder / f"{key}{suffix}").exists() for suffix in _STEPS):
             self._unlink(str(key))
 
     def forget(self, keys: Iterable[Key]) -> None:
@@ -214,10 +236,30 @@ def _plain(ending: Ending) -> dict[str, Any]:
     return {k: v for k, v in asdict(ending).items() if v not in (None, "")}
 
 
-def _ending(value: object) -> Ending | None:
-    if not isinstance(value, dict):
+_CUT_OFF = "cut off"
+_BEGINS = b'{"version":'
+
+
+def _is_cut_off(data: bytes) -> bool:
+    """A scheduler, or its machine, died while it claimed: nothing was submitted then.
+
+    What is cut off later than that, or is nothing that ever began so, tells nothing of what was done.
+    """
+    rest = data.rstrip(b"\0")
+    begins = rest.startswith(_BEGINS) or _BEGINS.startswith(rest)
+    return begins and len(rest) < _LONGEST and b'"id"' not in rest and b'"ending"' not in rest
+
+
+_LONGEST = 2048  # bytes of a claim
+
+
+def _ending(body: dict[str, Any], lost: list[str]) -> Ending | None:
+    """How it ended; None where the claim does not say that it has. One that says so in other words has ended, too."""
+    if "ending" not in body:
         return None
-    try:
-        return Ending(**{**value, "result": Result(value["result"])})
-    except (TypeError, ValueError, KeyError):
+    value = body["ending"]
+    known = shapes.fitted(value, shapes.ENDING, lost, "ending")
+    if known is shapes.GONE or shapes.result(value.get("result")) is shapes.GONE:
+        lost.append("ending.result")
         return Ending(Result.UNKNOWN, detail="the claim's record cannot be read")
+    return Ending(Result(value["result"]), **known)

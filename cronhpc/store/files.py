@@ -15,8 +15,10 @@ from cronhpc.core.model import StateError
 
 if TYPE_CHECKING:
     from pathlib import Path
+    from typing import BinaryIO
 
 _MOST = 64 * 1024**2  # bytes: no file that cronhpc reads whole comes near it
+_NO_VERSION = 10_000  # formats that there will never be: such a number says nothing
 
 
 def sync_folder(folder: Path) -> None:
@@ -103,7 +105,7 @@ def _create_linked(path: Path, data: bytes, mode: int) -> bool:
 
 def _is_mine(path: Path, data: bytes) -> bool:
     try:
-        return bool(data) and path.read_bytes() == data
+        return bool(data) and _content(path) == data  # a pipe of that name is not waited for
     except OSError:
         return False
 
@@ -152,34 +154,50 @@ def read_bytes(path: Path) -> bytes | None:
     return None
 
 
+def no_file(error: OSError) -> bool:
+    """Whether what has the name is a folder, a pipe or a device: nothing of ours, and no trouble that passes."""
+    return error.errno in {errno.EISDIR, errno.EINVAL, errno.ELOOP}
+
+
 def _content(path: Path) -> bytes:
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
-    try:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode):
-            number = errno.EISDIR if stat.S_ISDIR(status.st_mode) else errno.EINVAL
-            raise OSError(number, "Is a directory" if number == errno.EISDIR else "Is no regular file", str(path))
-        if status.st_size > _MOST:
+    with open_file(path) as stream:
+        if os.fstat(stream.fileno()).st_size > _MOST:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
-        with os.fdopen(fd, "rb", closefd=False) as stream:
-            return stream.read(_MOST)
-    finally:
-        os.close(fd)
+        return stream.read(_MOST)
+
+
+def open_file(path: Path) -> BinaryIO:
+    """A regular file, to be read; anything else of that name is refused, and not waited for. Raises OSError."""
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    mode = os.fstat(fd).st_mode
+    if stat.S_ISREG(mode):
+        return os.fdopen(fd, "rb")
+    os.close(fd)
+    number = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+    raise OSError(number, "Is a directory" if number == errno.EISDIR else "Is no regular file", str(path))
+
+
+def decoded(data: bytes | None) -> Any:
+    """What JSON says; None for what is none, or has more brackets in each other than anybody reads."""
+    try:
+        return json.loads(data) if data else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def read_object(path: Path) -> dict[str, Any] | None:
+    """A state file of ours, whatever its version; None where it is absent, empty, torn or no object. Raises OSError."""
+    value = decoded(read_bytes(path))
+    return value if isinstance(value, dict) else None
 
 
 def read_json(path: Path, version: int) -> dict[str, Any] | None:
     """A state file of ours; None where it is absent, empty or torn. Raises StateError for a newer version, OSError."""
-    data = read_bytes(path)
-    if not data:
-        return None
-    try:
-        value = json.loads(data)
-    except (ValueError, RecursionError):  # the latter where somebody wrote a million brackets
-        return None
-    if not isinstance(value, dict):
+    value = read_object(path)
+    if value is None:
         return None
     found = value.get("version", 0)
-    if isinstance(found, int) and found > version:
+    if isinstance(found, int) and version < found < _NO_VERSION:
         raise StateError(
             f"{path}: written by a newer cronhpc (format {found}, this one knows {version}). "
             f"Use that version, or {_afresh(path)}."

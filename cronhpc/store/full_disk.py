@@ -41,6 +41,6 @@ def _fine(state: Path) -> str:
     try:
         os.rename(state / _FULL, state / _FINE)
     except FileNotFoundError:
-        os.close(os.open(state / _FINE, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+        os.close(os.open(state / _FINE, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o600))
         return ""
     return "over"

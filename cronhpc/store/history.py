@@ -11,6 +11,9 @@ import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from cronhpc.store import shapes
+from cronhpc.store.files import decoded, no_file, open_file
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
@@ -75,9 +78,13 @@ def _newest_first(path: Path) -> Iterator[Row]:
 def _blocks_backwards(path: Path) -> Iterator[list[bytes]]:
     """The lines of a file in blocks, the last block first: who wants the newest twenty reads no more."""
     try:
-        file = path.open("rb")
+        file = open_file(path)
     except FileNotFoundError:  # rotated meanwhile
         return
+    except OSError as error:
+        if no_file(error):
+            return  # a pipe, a folder: no rows of ours
+        raise
     with file:
         end = file.seek(0, os.SEEK_END)
         rest = b""
@@ -94,13 +101,30 @@ def _blocks_backwards(path: Path) -> Iterator[list[bytes]]:
 def _read(lines: list[bytes]) -> list[Row]:
     """The rows among them. Read as one list where that can be, in two thirds of the time; a torn line is left out."""
     whole = [line for line in lines if line.strip()]
-    try:
-        rows = json.loads(b"[" + b",".join(whole) + b"]")
-    except ValueError:
-        rows = None
+    rows = decoded(b"[" + b",".join(whole) + b"]")
     if rows is None or len(rows) != len(whole):
-        rows = [_row(line) for line in whole]
-    return [row for row in rows if isinstance(row, dict)]
+        rows = [decoded(line) for line in whole]
+    return [row if _is_plain(row) else shapes.fitted(row, shapes.HISTORY, []) for row in rows if isinstance(row, dict)]
+
+
+def _is_plain(row: Row) -> bool:
+    """Whether nothing in a row needs a second look: all of them, but for what somebody else has written."""
+    for name, value in row.items():
+        kind = _PLAIN.get(name)
+        if (
+            kind is not type(value)
+            or (kind is int and not 0 <= value <= shapes.LATEST)
+            or (kind is str and "\0" in value)
+        ):
+            return False
+    return True
+
+
+_PLAIN: dict[str, Any] = {
+    **dict.fromkeys(("slot", "attempt", "at", "exit_code", "signal", "submitted", "started", "ended", "count"), int),
+    **dict.fromkeys(("result", "detail", "what", "key", "entry", "job", "node", "log"), str),
+    "by_hand": bool,
+}
 
 
 def _files(folder: Path) -> list[Path]:
@@ -108,13 +132,6 @@ def _files(folder: Path) -> list[Path]:
         return sorted(folder.glob("*.jsonl"), reverse=True)
     except FileNotFoundError:
         return []
-
-
-def _row(line: bytes) -> object:
-    try:
-        return json.loads(line)
-    except ValueError:
-        return None
 
 
 def rotate(folder: Path, *, keep_months: int, now: int) -> None:

@@ -15,7 +15,9 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
-from cronhpc.store.files import create_once, read_bytes
+from cronhpc.core.model import Problem
+from cronhpc.store import shapes
+from cronhpc.store.files import create_once, decoded, no_file, read_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,11 +59,23 @@ def myself(host: str, job_id: str, restarts: str) -> Holder:
     return Holder(host, pid, born, os.urandom(8).hex(), job_id, restarts)
 
 
-def take(path: Path, me: Holder, job_gone: Callable[[str], bool]) -> Holder | None:
-    """Take the lease; None: it is mine. Otherwise who holds it.
+def take(path: Path, me: Holder, job_gone: Callable[[str], bool], said: list[Problem] | None = None) -> Holder | None:
+    """Take the lease; None: it is mine, or there can be none, which `said` gets told. Otherwise who holds it.
 
     `job_gone(job_id)` is True only when the batch system has said that the job is not running. Raises OSError.
     """
+    try:
+        return _take(path, me, job_gone)
+    except OSError as error:
+        if not no_file(error):
+            raise
+        what = "is a folder, a pipe or a device: ticks do not see each other, which the claims make safe."
+        if said is not None:
+            said.append(Problem("W338", what, "Remove it.", "state/lease"))
+        return None
+
+
+def _take(path: Path, me: Holder, job_gone: Callable[[str], bool]) -> Holder | None:
     data = json.dumps(asdict(me)).encode()
     for _ in range(3):
         if create_once(path, data, whole=True):
@@ -78,10 +92,13 @@ def take(path: Path, me: Holder, job_gone: Callable[[str], bool]) -> Holder | No
 def read(path: Path) -> Holder | None:
     """Who holds it, or None."""
     data = read_bytes(path)
-    try:
-        return None if data is None else Holder(**json.loads(data))
-    except (ValueError, TypeError):
+    if data is None:
+        return None
+    lost: list[str] = []
+    known = shapes.fitted(decoded(data), shapes.HOLDER, lost)
+    if lost or not {"host", "pid", "born", "token"} <= known.keys() or not known["token"].isalnum():
         return Holder("an unknown machine", 0, "", "")
+    return Holder(**known)
 
 
 def is_gone(holder: Holder, me: Holder, job_gone: Callable[[str], bool]) -> bool:

@@ -5,12 +5,15 @@ Where both are lost, the claims still hold the newest slot of every entry, so no
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import EntryState, Policies, Problem
-from cronhpc.store.files import read_json, write_json
+from cronhpc.store import shapes
+from cronhpc.store.files import read_bytes, read_json, replace_file, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -19,7 +22,6 @@ if TYPE_CHECKING:
     from cronhpc.core.model import Entry
 
 VERSION = 1
-_EMPTY = EntryState()
 
 
 @dataclass(slots=True)
@@ -30,6 +32,7 @@ class Memory:
     meta: dict[str, Any] = field(default_factory=dict)
     stamp: tuple[int, int, int] | None = None  # of the file as read, to notice another's writing
     torn: bool = False  # the file was there, and held nothing that can be read
+    odd: str = ""  # places in the file whose values were of no use, for a message
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
@@ -45,13 +48,15 @@ def load(path: Path) -> Memory:
     stamp = _stamp(path)
     found = read_json(path, VERSION)
     value = found or {}
-    rows = value.get("entries")
-    meta = value.get("meta")
+    lost: list[str] = []
+    rows = shapes.fitted(value.get("entries", {}), shapes.Rows(shapes.ENTRY), lost, "entries")
+    meta = shapes.fitted(value.get("meta", {}), shapes.META, lost, "meta")
     return Memory(
-        {name: _state(row) for name, row in rows.items()} if isinstance(rows, dict) else {},
-        meta if isinstance(meta, dict) else {},
+        {} if rows is shapes.GONE else {name: _state(row) for name, row in rows.items()},
+        {} if meta is shapes.GONE else meta,
         stamp,
-        torn=stamp is not None and (found is None or not isinstance(rows, dict)),
+        torn=stamp is not None and not isinstance(value.get("entries"), dict),
+        odd=shapes.places(lost),
     )
 
 
@@ -83,16 +88,8 @@ def watermarks(path: Path) -> Mapping[str, int]:
     return {name: state.watermark for name, state in load(path).entries.items()}
 
 
-def _state(row: object) -> EntryState:
-    if not isinstance(row, dict):
-        return _EMPTY
-    if "nodes" in row:
-        row = {**row, "nodes": tuple(row["nodes"])}
-    try:
-        return EntryState(**row)
-    except TypeError:  # a field that this version does not know, in a format that it should: leave it
-        known = EntryState.__dataclass_fields__
-        return EntryState(**{k: v for k, v in row.items() if k in known})
+def _state(row: dict[str, Any]) -> EntryState:
+    return EntryState(**{**row, "nodes": tuple(row["nodes"])} if "nodes" in row else row)
 
 
 def _row(state: EntryState) -> dict[str, Any]:
@@ -105,18 +102,27 @@ def _row(state: EntryState) -> dict[str, Any]:
 
 
 def load_cache(path: Path) -> dict[str, Any]:
-    """What was parsed from files, by source and fingerprint; empty where it is absent, torn or of another version."""
-    from cronhpc.core.model import StateError
+    """What was parsed from files, by source and fingerprint; empty where it is absent, or not as we wrote it.
 
-    try:
-        return read_json(path, VERSION) or {}
-    except StateError:
-        return {}
+    It can be made again, so nothing is looked for in a file that another version, or anybody else, has written.
+    """
+    data = read_bytes(path) or b""
+    head, rest = data[:_SEAL], data[_SEAL:]
+    return json.loads(b"{" + rest) if head == _seal(rest) else {}
 
 
 def save_cache(path: Path, cache: dict[str, Any]) -> None:
     """Raises OSError."""
-    write_json(path, cache, VERSION)
+    rest = json.dumps(cache, separators=(",", ":")).encode()[1:]
+    replace_file(path, _seal(rest) + rest)
+
+
+def _seal(rest: bytes) -> bytes:
+    """How a cache begins: with the sum of what follows."""
+    return b'{"version":%d,"sum":"%s",' % (VERSION, hashlib.sha256(rest).hexdigest()[:16].encode())
+
+
+_SEAL = len(_seal(b""))
 
 
 def entry_row(entry: Entry) -> dict[str, Any]:

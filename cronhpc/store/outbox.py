@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cronhpc.core.model import StateError
+from cronhpc.store import shapes
 from cronhpc.store.files import read_json, write_json
 
 if TYPE_CHECKING:
@@ -28,14 +29,20 @@ def waiting(path: Path, now: int) -> list[Unsent]:
     """What is still to be sent, oldest first; a file that cannot be used holds nothing."""
     try:
         rows = (read_json(path, VERSION) or {}).get("rows", [])
-        found = [_unsent(row) for row in rows]
-    except (OSError, StateError, KeyError, TypeError, ValueError):
+    except (OSError, StateError):
         return []
-    return [each for each in found if 0 <= now - each.at < _KEPT]
+    whole = [row for row in rows if _is_whole(row)] if isinstance(rows, list) else []
+    return [Unsent(**row) for row in whole if 0 <= now - row["at"] < _KEPT]
 
 
-def _unsent(row: dict[str, Any]) -> Unsent:
-    return Unsent(str(row["way"]), int(row["at"]), {**row["alert"]})
+def _is_whole(row: object) -> bool:
+    """An alert of which a part is of no use would tell something else."""
+    lost: list[str] = []
+    known = shapes.fitted(row, shapes.UNSENT, lost)
+    return not lost and known == row and known.keys() == shapes.UNSENT.keys() and known["alert"].keys() >= _TOLD
+
+
+_TOLD = frozenset({"phase", "kind", "text"})
 
 
 def keep(path: Path, rows: Sequence[Unsent]) -> None:

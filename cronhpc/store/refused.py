@@ -14,6 +14,7 @@ _MENDS = {
     errno.EISDIR: "A folder has that name: move it away",
     errno.EEXIST: "Something else has that name: move it away",
     errno.ENOTDIR: "Something that is no folder has that name: move it away",
+    errno.EINVAL: "Something that is no file has that name: move it away",
     errno.ELOOP: "A link has that name: move it away",
     errno.ENOSPC: "Make room, or mend the quota",
     errno.EDQUOT: "Make room, or mend the quota",

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import LONGER
+from cronhpc.store import shapes
 from cronhpc.store.files import read_bytes, read_json, replace_file, write_json
 
 if TYPE_CHECKING:
@@ -104,11 +105,20 @@ def write_script(paths: Paths, text: str) -> None:
         replace_file(paths.script, data, 0o755)
 
 
-def started(paths: Paths) -> Mapping[str, Any] | None:
-    """How ticks are driven here: what `start` wrote; None where it was never called, or `stop` was since."""
+def started(paths: Paths, lost: list[str] | None = None) -> Mapping[str, Any] | None:
+    """How ticks are driven here: what `start` wrote; None where it was never called, or `stop` was since.
+
+    `lost` gets the places of what is of no use; a file of which nothing is, says that `start` was called, and no more.
+    """
     if os.path.lexists(paths.stop):
         return None
-    return read_json(paths.scheduler / "started", VERSION)
+    path = paths.scheduler / "started"
+    how = read_json(path, VERSION)
+    wrong: list[str] = [] if lost is None else lost
+    if how is None and os.path.lexists(path):
+        wrong.append("all of it")
+        return {}
+    return None if how is None else shapes.fitted(how, shapes.STARTED, wrong)
 
 
 def mark_started(paths: Paths, how: Mapping[str, Any]) -> None:

@@ -6,11 +6,11 @@ neither is it asked for here: the first line names the interpreter.
 
 from __future__ import annotations
 
-import json
 from typing import TYPE_CHECKING
 
 from cronhpc.core.model import Ending, Result
-from cronhpc.store.files import read_bytes, replace_file
+from cronhpc.store import shapes
+from cronhpc.store.files import decoded, read_bytes, replace_file
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -76,18 +76,13 @@ def end_file(state: Path, key: Key) -> Path:
 
 def end_of(state: Path, key: Key) -> Ending | None:
     """What a recorded run wrote, or None. Raises OSError."""
-    data = read_bytes(end_file(state, key))
-    try:
-        row = json.loads(data) if data else None
-        if not isinstance(row, dict):
-            return None
-        code = int(row["exit_code"])
-        signal = code - _SIGNALLED if code > _SIGNALLED else None
-        result = Result.OK if code == 0 else Result.FAILED
-        started, ended = int(row["started"]), int(row["ended"])
-        return Ending(result, code, signal, started=started, ended=ended, node=str(row.get("node", "")))
-    except (ValueError, KeyError, TypeError):
+    row = shapes.fitted(decoded(read_bytes(end_file(state, key))), shapes.END, [])
+    if row is shapes.GONE or not {"exit_code", "started", "ended"} <= row.keys():
         return None
+    code = row["exit_code"]
+    signal = code - _SIGNALLED if code > _SIGNALLED else None
+    result = Result.OK if code == 0 else Result.FAILED
+    return Ending(result, code, signal, started=row["started"], ended=row["ended"], node=row.get("node", ""))
 
 
 def _written(path: Path, text: str) -> Path:

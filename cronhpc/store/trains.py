@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import entry_id
-from cronhpc.store.files import read_bytes, read_json, write_json
+from cronhpc.store import shapes
+from cronhpc.store.files import no_file, read_json, read_object, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -58,13 +58,22 @@ def every(state: Path) -> Iterator[Record]:
     except FileNotFoundError:
         return
     for path in paths:
-        data = read_bytes(path)
-        try:
-            record = _record(json.loads(data)) if data else None
-        except ValueError:
-            record = None
+        record = usable(path)
         if record is not None:
             yield record
+
+
+def usable(path: Path) -> Record | None:
+    """What a file tells, also one of a newer version as far as that goes; None where it is no record. Raises OSError.
+
+    A script that would go on with arguments or options lost would do another work: such a record is none.
+    """
+    try:
+        return _record(read_object(path))
+    except OSError as error:
+        if no_file(error):
+            return None
+        raise
 
 
 def save(state: Path, record: Record) -> None:
@@ -74,10 +83,9 @@ def save(state: Path, record: Record) -> None:
 
 
 def _record(value: Mapping[str, Any] | None) -> Record | None:
-    if not value:
+    lost: list[str] = []
+    known = shapes.fitted(value, shapes.TRAIN, lost) if value else {}
+    shapes.fitted(known.get("rules", {}), shapes.RULES, lost)  # one that is not known is another version's: said
+    if lost or not {"name", "script", "workdir"} <= known.keys():
         return None
-    known = {k: v for k, v in value.items() if k in Record.__dataclass_fields__}
-    try:
-        return Record(**known)
-    except TypeError:
-        return None
+    return Record(**{name: each for name, each in known.items() if name in Record.__dataclass_fields__})

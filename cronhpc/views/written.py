@@ -9,6 +9,7 @@ from cronhpc.views import text
 from cronhpc.views.times import epoch
 
 _MOST = 2**53  # no number of ours is larger
+_DEEPEST = 20  # mappings and lists in each other
 _TIME = "a time"
 
 _TEXT = (str, None)
@@ -55,12 +56,15 @@ _STATUS = {
 }  # fmt: skip
 
 
-def cleaned(value: Any) -> Any:
-    """`value` with every text in it as one printable line: it is shown on another user's terminal."""
+def cleaned(value: Any, deepest: int = _DEEPEST) -> Any:
+    """`value` with every text in it as one printable line: it is shown on another user's terminal.
+
+    What lies deeper than anything of ours is left out: no program could print it.
+    """
     if isinstance(value, Mapping):
-        return {key: cleaned(each) for key, each in value.items()}
+        return {key: cleaned(each, deepest - 1) for key, each in value.items()} if deepest else {}
     if isinstance(value, list):
-        return [cleaned(each) for each in value]
+        return [cleaned(each, deepest - 1) for each in value] if deepest else []
     return text.clean(value) if isinstance(value, str) and not value.isprintable() else value
 
 

@@ -141,6 +141,7 @@ class Claim:
     released: int | None = None
     ending: Ending | None = None
     retry_at: int | None = None  # settled, and a further attempt is due then
+    damaged: bool = False  # its record says neither what was done nor which job it was: it may have run
     fresh: bool = False  # it changed while the queue was being asked: its job may be missing from the answer
 
 
