@@ -176,6 +176,7 @@ def test_a_script_that_cannot_be_looked_at_has_its_mend(tmp_path: Path, code: st
 
 
 def test_an_error_is_json_where_json_was_asked_for(shell: Shell) -> None:
+    assert "There is no entry called nobody" in shell("history", "nobody").err
     said = shell("run", "nobody", "--json")
     assert said.code == 2
     assert said.json == {"error": "There is no entry called nobody. See: cronhpc status"}

@@ -247,6 +247,14 @@ ATTENTION = {
         with_entry(entry("backup"), claims=(RUNS[0],), queue=Queue((LINK, SPARE, HELD))),
         "backup  job 4720 cannot start: launch failed requeued held, since today 14:00  scontrol release 4720",
     ),
+    "a job that asks for more than its partition gives": (
+        with_entry(
+            entry("backup"),
+            claims=(RUNS[0],),
+            queue=Queue((LINK, SPARE, replace(HELD, reason="QOSMaxWallDurationPerJobLimit"))),
+        ),
+        "backup  job 4720 cannot start: QOSMaxWallDurationPerJobLimit, since today 14:00  scancel 4720",
+    ),
     "no answer": (
         with_entry(entry("backup"), queue=None, queue_error="Unable to contact slurm controller"),
         ("slurm  does not answer (Unable to contact slurm controller); this is what was known, as of today 14:00  "

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import UsageError
-from cronhpc.cli.common import count_of, instant_of, paths_of, settings_or_default, site_of
+from cronhpc.cli.common import count_of, instant_of, no_such, paths_of, settings_or_default, site_of
 from cronhpc.core.model import CronhpcError
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def run(args: argparse.Namespace, door: Door) -> int:
 
         door.say(render(found, door.style(zone_key)))
     else:
-        door.say(_nothing(args))
+        door.say(_nothing(args, paths))
     return FINE if found or not args.name else ATTENTION
 
 
@@ -153,8 +153,21 @@ def _states(text: str | None) -> frozenset[str]:
     return frozenset(wanted)
 
 
-def _nothing(args: argparse.Namespace) -> str:
+def _names(paths: Paths) -> set[str]:
+    """Of entries that are there, as far as can be told without a look into their scripts, and of those that were."""
+    from cronhpc.store import memory
+
+    scripts = {path.stem for folder in paths.root.glob("cron.*/") for path in folder.glob("*.slurm")}
+    rows = {row.name for row in settings_or_default(paths).entries}
+    return scripts | rows | set(memory.load(paths.entries).entries)
+
+
+def _nothing(args: argparse.Namespace, paths: Paths) -> str:
+    """Raises NoSuchError for a name that nothing has."""
     from cronhpc.views.text import command, name
+
+    if args.name and args.name not in (known := _names(paths)):
+        raise no_such("entry", args.name, known)
 
     asked = [f"--state {args.state}"] if args.state else []
     asked += [f"--since {args.since}"] if args.since else []

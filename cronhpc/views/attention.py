@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core import pieces
-from cronhpc.core.model import NEVER_STARTS, Done, Reason, Result
+from cronhpc.core.model import Done, Reason, Result, may_never_start
 from cronhpc.views import runs, text
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ def _entry(entry: Mapping[str, Any]) -> Iterator[Facts]:
     if entry["reason"] == Reason.BUDGET:
         yield _row("budget", name, f"not submitted: {entry['detail']}", "raise it in cronhpc.yaml, or wait")
     for run in entry["runs"]:
-        if run["reason"] in NEVER_STARTS or (run["held"] and run["state"] == "PENDING"):
+        if may_never_start(run["reason"]) or (run["held"] and run["state"] == "PENDING"):
             what = f"job {run['job']} cannot start: {text.one_line(run['reason'])}"
             mend = f"scontrol release {run['job']}" if run["held"] else f"scancel {run['job']}"
             yield _row("held", name, what, mend, when="since", at=run["since"])

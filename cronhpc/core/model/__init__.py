@@ -27,7 +27,7 @@ from cronhpc.core.model.decisions import (
 )
 from cronhpc.core.model.entries import Entry, Policies, Train
 from cronhpc.core.model.problems import CronhpcError, Problem, StateError
-from cronhpc.core.model.queue import ENDED, NEVER_STARTS, Job, Queue
+from cronhpc.core.model.queue import ENDED, NEVER_STARTS, Job, Queue, may_never_start
 from cronhpc.core.model.runs import (
     FAILURES,
     PAUSED,
@@ -101,6 +101,7 @@ __all__ = [
     "World",
     "cut_comment",
     "entry_id",
+    "may_never_start",
     "slot_of",
     "slot_text",
     "token",

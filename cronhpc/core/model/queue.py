@@ -13,6 +13,16 @@ ENDED = frozenset(
 NEVER_STARTS = frozenset({"DependencyNeverSatisfied", "PartitionTimeLimit", "PartitionNodeLimit", "BadConstraints"})
 
 
+_MAY_NEVER = frozenset({
+    "PartitionConfig", "PartitionInactive", "AccountNotAllowed", "QOSNotAllowed", "InvalidAccount", "InvalidQOS",
+})  # fmt: skip
+
+
+def may_never_start(reason: str) -> bool:
+    """Whether a pending job waits for more than its turn: for a change of its request, or of the site."""
+    return reason in NEVER_STARTS or reason in _MAY_NEVER or "PerJob" in reason
+
+
 @dataclass(frozen=True, slots=True)
 class Job:
     """One row of the queue."""
