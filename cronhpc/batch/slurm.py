@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 _SIGNAL_MAY_HAVE_COME = frozenset({124, 228, 229})  # scancel's exits after which the signal may have been delivered
 
 
+_CLOCK = 3.0  # seconds
+
+
 class Slurm:
     """The batch system of `environ` (its PATH, its SLURM_CONF), as this user.
 
@@ -127,8 +130,14 @@ class Slurm:
         return Past(self).cancelled_by(job_id, since)
 
     def clock(self) -> int | None:
-        """The controller's clock: `scontrol show config` says as of when it is. Raises Unreachable."""
-        first = self.ask("scontrol", ["show", "config"]).partition("\n")[0]
+        """The controller's clock: `scontrol show config` says as of when it is. Raises Unreachable.
+
+        It is not waited for: the queue is asked next.
+        """
+        ended = _run([*text.command("scontrol", self.cluster), "show", "config"], _CLOCK, self._commands)
+        if ended.code != 0 or ended.timed_out:
+            raise Unreachable(text.told("scontrol", ended))
+        first = ended.out.partition("\n")[0]
         said = first.rpartition("as of ")[2].strip()
         return int(said) if said.isascii() and said.isdecimal() else None
 
