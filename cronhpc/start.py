@@ -81,7 +81,7 @@ def start(
         _drop_torn(site, lines)
         fingerprint = write_link(site, lines, resident=via == "daemon")
         how = {"via": via, "fingerprint": fingerprint, "prequeue": prequeue, "at": now(), "by": site.user}
-        before = (scheduler.started(site.paths) or {}).get("via", via)
+        before = (scheduler.last_started(site.paths) or {}).get("via", via)
         if via == "scrontab":
             _into_scrontab(site, environ, lines)
         elif before == "scrontab":
@@ -175,7 +175,7 @@ def _way_words(site: Site) -> list[str]:
 def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Started:
     """End the chain, and remember it: what `start` has added goes, and nothing else. Runs go on."""
     lines: list[str] = []
-    how = scheduler.started(site.paths) or {}
+    how = scheduler.last_started(site.paths) or {}
     daemon = resident.daemon(site)
     try:
         scheduler.mark_stopped(site.paths, site.user)

@@ -110,8 +110,11 @@ def started(paths: Paths, lost: list[str] | None = None) -> Mapping[str, Any] | 
 
     `lost` gets the places of what is of no use; a file of which nothing is, says that `start` was called, and no more.
     """
-    if os.path.lexists(paths.stop):
-        return None
+    return None if os.path.lexists(paths.stop) else last_started(paths, lost)
+
+
+def last_started(paths: Paths, lost: list[str] | None = None) -> Mapping[str, Any] | None:
+    """The same also after `stop`: what that could not undo, the next one has to."""
     path = paths.scheduler / "started"
     how = read_json(path, VERSION)
     wrong: list[str] = [] if lost is None else lost

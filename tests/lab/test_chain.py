@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -16,6 +17,7 @@ import pytest
 from cronhpc.store.scheduler import link_names
 from tests.lab.conftest import Lab, MakeLab
 from tests.lab.helpers_cron import Cron, Expected, finish, judge, make, mark_started
+from tests.test_scrontab import FAKE as SCRONTAB
 
 pytestmark = pytest.mark.lab
 
@@ -382,6 +384,75 @@ def test_a_broken_python_and_a_full_partition_for_six_intervals_leave_one_succes
     assert log.count("the tick could not work") >= 3
     mark_started(lab, cron.root)
     lab.wait_for(lambda: cron.drive("tick", now_in(lab)) and counts(cron) == (1, 1), every=0.5)
+
+
+# --- scrontab (a stand-in: Debian has none with 22.05; it refuses what it does not know) ----------------------------
+
+THEIRS = "#SCRON --time=5\n0 4 * * * /home/me/backup.sh\n"
+
+
+@pytest.fixture
+def table(cron: Cron) -> Iterator[tuple[Path, dict[str, str]]]:
+    """The user's table, with an entry of their own, and the environment that has a scrontab for it."""
+    home = cron.root.parent / "home"
+    program = home / "bin" / "scrontab"
+    program.parent.mkdir(parents=True)
+    program.write_text(SCRONTAB, encoding="utf-8")
+    program.chmod(0o755)
+    (home / "table").write_text(THEIRS)
+    yield home / "table", {"HOME": str(home), "PATH": f"{program.parent}:{os.environ['PATH']}"}
+    shutil.rmtree(home)
+
+
+def asked(cron: Cron, env: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
+    return cron.lab.run([sys.executable, "-m", "cronhpc", *words, "--dir", str(cron.root)], check=False, env=env)
+
+
+def test_scrontab_may_call_the_ticks_and_what_is_the_users_stays(
+    cron: Cron, table: tuple[Path, dict[str, str]]
+) -> None:
+    file, env = table
+    told = asked(cron, env, "start", "--via", "scrontab")
+    assert told.returncode == 0, told.stderr
+    assert "added one entry to your scrontab" in told.stdout
+    assert "a second time" in told.stdout, "reinstalling gives their entries new jobs"
+    assert file.read_text().startswith(THEIRS)
+    assert file.read_text().count(f"tick --dir {cron.root}") == 1
+    before = file.read_bytes()
+    assert asked(cron, env, "start").returncode == 0
+    assert (file.read_bytes(), counts(cron)) == (before, (0, 0)), "as before, and only once"
+    assert asked(cron, env, "stop").returncode == 0
+    assert file.read_text().rstrip() == THEIRS.rstrip()
+
+
+@pytest.mark.parametrize("fault", ["FROZEN", "REFUSES"])
+def test_a_stop_that_could_not_change_the_table_is_done_by_the_next_one(
+    cron: Cron, table: tuple[Path, dict[str, str]], fault: str
+) -> None:
+    """The next one said "stopped", and the entry went on calling ticks for ever."""
+    file, env = table
+    asked(cron, env, "start", "--via", "scrontab")
+    first = asked(cron, {**env, fault: "1"}, "stop")
+    assert first.returncode != 0
+    assert "tick --dir" in file.read_text()
+    assert asked(cron, env, "stop").returncode == 0
+    assert file.read_text().rstrip() == THEIRS.rstrip()
+
+
+def test_a_table_that_cannot_be_read_is_not_written(cron: Cron, table: tuple[Path, dict[str, str]]) -> None:
+    file, env = table
+    told = asked(cron, {**env, "FROZEN": "1"}, "start", "--via", "scrontab")
+    assert told.returncode != 0
+    assert file.read_text() == THEIRS
+
+
+def test_from_scrontab_to_the_chain_there_is_one_who_calls(cron: Cron, table: tuple[Path, dict[str, str]]) -> None:
+    file, env = table
+    asked(cron, env, "start", "--via", "scrontab")
+    assert asked(cron, env, "start", "--via", "chain").returncode == 0
+    assert file.read_text().rstrip() == THEIRS.rstrip()
+    cron.lab.wait_for(lambda: quiet(cron))
+    assert counts(cron) == (1, 1)
 
 
 @pytest.mark.parametrize("off", ["+20h", "+366d", "-20h"])
