@@ -39,6 +39,7 @@ class Daemon:
     """One cron directory's resident. `clock` gives epoch seconds; `tell` gets each report or error.
 
     `link`: the job of a chain that this runs in; it makes way for its successor. `seconds`: it ends after these.
+    `doubt`: the batch system is asked first what time it is.
     """
 
     def __init__(
@@ -50,9 +51,11 @@ class Daemon:
         link: str = "",
         seconds: float | None = None,
         poll: bool = False,
+        doubt: bool = False,
     ) -> None:
         self.open_site = open_site
         self.clock = clock
+        self.doubt = doubt  # the batch system is to be asked what time it is
         self.off = 0  # seconds to add to `clock`, where the batch system's says otherwise
         self.tell = tell
         self.link = link
@@ -134,8 +137,8 @@ class Daemon:
     def _pass(self, site: Site) -> Report | AtWork:
         """One tick, by the clock that is right."""
         mine = int(self.clock())
-        at = reckoned(site, mine + self.off)
-        self.off = at.now - mine
+        at = reckoned(site, mine + self.off, doubt=self.doubt)
+        self.off, self.doubt = at.now - mine, self.doubt and not at.sure
         return tick(site, at.now, link=self.link, resident=True, sure=at.sure)
 
     def _complain(self, what: str, error: Exception) -> None:

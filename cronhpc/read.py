@@ -261,13 +261,16 @@ def _recorded_ends(site: Site, gone: list[Claim], known: dict[str, Ending]) -> M
 
     for claim in gone:
         told = known.get(claim.job_id or "")
-        own = end_of(site.paths.state, claim.key) if told is None or told.result is Result.UNKNOWN else None
-        if own is not None and claim.job_id:
+        well = told is not None and told.result is Result.OK  # of an array some tasks may be forgotten
+        if not claim.job_id or not (well or told is None or told.result is Result.UNKNOWN):
+            continue
+        own = end_of(site.paths.state, claim.key)
+        if own is not None and not (well and own.result is Result.OK):
             known[claim.job_id] = own
     return known
 
 
-_SPARE_AGAIN = 86400  # seconds after which a spare that a limit forbade is tried again
+_SPARE_AGAIN = 3600  # seconds after which a spare that a limit forbade is tried again
 
 
 def chain_facts(site: Site, memory: Memory, link: str, now: int, problems: list[Problem]) -> ChainFacts:

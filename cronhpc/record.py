@@ -23,7 +23,7 @@ from cronhpc.store.claims import Claims
 from cronhpc.store.files import sweep, write_json
 from cronhpc.store.names import file_of
 from cronhpc.store.refused import mend
-from cronhpc.store.stubs import end_file
+from cronhpc.store.stubs import forget_ends
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -104,6 +104,7 @@ class _Keeper:
         self.names = {each: entry.name for each, entry in known.items()}
         self.entries = {entry.name: entry for entry in known.values()}
         self.rows: list[Row] = []
+        self.served: set[str] = set()
         self.settled: list[Claim] = [
             claim for claim in self.world.claims if claim.state is ClaimState.SETTLED and claim.ending is not None
         ]
@@ -137,7 +138,7 @@ class _Keeper:
     def _due_still(self, name: str, why: str) -> None:
         """A slot stays due: the next one is computed from the watermark again. `why` is told, should it be missed."""
         state = self.states.get(name, EntryState())
-        since = state.held_since or self.world.now
+        since = state.held_since or self.world.now + (name in self.served)  # who had a turn goes behind who had none
         self.states[name] = replace(state, next_slot=None, held_up=why, held_since=since)
 
     # --- outcomes
@@ -181,6 +182,7 @@ class _Keeper:
             if not key.by_hand:
                 self._used(name, key.slot)
                 self.states[name] = replace(self.states.get(name, EntryState()), held_since=0)
+                self.served.add(name)
             self._count_submission(key, beyond=decision.reason in {Reason.RETRY, Reason.AGAIN} or key.by_hand)
         elif not key.by_hand:
             self._due_still(name, outcome.detail if outcome.done is Done.PASSING else "")
@@ -338,8 +340,7 @@ class _Keeper:
         claims = Claims(self.site.paths.claims)
         claims.forget(self.forgettable)
         if os.path.isdir(self.site.paths.state / "ends"):  # noqa: PTH112 - one stat
-            for claim in self.settled:
-                end_file(self.site.paths.state, claim.key).unlink(missing_ok=True)
+            forget_ends(self.site.paths.state, (claim.key for claim in self.settled))
         if not self.world.only:
             claims.drop_steps({state.settled for state in self.states.values() if state.settled})
             paths = self.site.paths

@@ -19,7 +19,7 @@ from cronhpc.core.slots import boundary
 from cronhpc.link import keep_environment, keep_options, write_link
 from cronhpc.read import read_world, switches_now
 from cronhpc.store import lease, place, scheduler
-from cronhpc.store.files import write_json
+from cronhpc.store.files import replace_file, write_json
 from cronhpc.store.paths import must_be_plain
 from cronhpc.store.refused import mend
 
@@ -43,8 +43,13 @@ class Started:
 
     @property
     def ok(self) -> bool:
-        """Whether a link is there."""
-        return all(outcome.done is Done.OK for outcome in self.outcomes)
+        """Whether a link is there; a site may have no room for a spare."""
+        return all(outcome.done is Done.OK or _is_spare(outcome) for outcome in self.outcomes)
+
+
+def _is_spare(outcome: Outcome) -> bool:
+    decision = outcome.decision
+    return isinstance(decision, SubmitLink) and decision.kind == chain.SPARE and outcome.done is Done.REFUSED
 
 
 def start(
@@ -84,7 +89,7 @@ def start(
         before = (scheduler.last_started(site.paths) or {}).get("via", via)
         if via == "scrontab":
             _into_scrontab(site, environ, lines)
-        elif before == "scrontab":
+        elif before == "scrontab" or os.path.lexists(scheduler.scrontab_mark(site.paths)):
             _out_of_scrontab(site, environ, lines)
         scheduler.mark_started(site.paths, how)
         place.remember(site.paths)
@@ -184,7 +189,7 @@ def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Star
     if site.batch.name == "local":
         lines.append(resident.stopped(site, *daemon))
     with _Lease(site, "stop"):
-        if how.get("via") == "scrontab":
+        if how.get("via") == "scrontab" or os.path.lexists(scheduler.scrontab_mark(site.paths)):
             _out_of_scrontab(site, environ, lines)
         world, outcomes = _reconcile(site, now, first=False)
     return Started(world, outcomes, tuple(lines))
@@ -216,6 +221,7 @@ def _into_scrontab(site: Site, environ: Mapping[str, str], lines: list[str]) -> 
     table = scrontab.read(environ)
     if scrontab.with_block(table, mark, ours) == table:
         return
+    replace_file(scheduler.scrontab_mark(site.paths), b"cronhpc has an entry in the scrontab\n", 0o644)
     scrontab.write(environ, scrontab.with_block(table, mark, ours))
     lines.append("added one entry to your scrontab; scancel of its job disables it for good: cronhpc stop removes it")
     if scrontab.has_entries(scrontab.without_block(table, mark)):
@@ -232,6 +238,7 @@ def _out_of_scrontab(site: Site, environ: Mapping[str, str], lines: list[str]) -
     if rest != table:
         scrontab.write(environ, rest)
         lines.append("removed its entry from your scrontab; the others stand as they were, with new job ids")
+    scheduler.scrontab_mark(site.paths).unlink(missing_ok=True)
 
 
 class BusyError(CronhpcError):
@@ -278,6 +285,8 @@ def _reconcile(site: Site, now: Callable[[], int], *, first: bool) -> tuple[Worl
         if world.queue is None:
             done = "Nothing was submitted" if first else "It is marked as stopped; what waits ends when it starts"
             raise AwayError(f"the batch system does not answer: {world.queue_error}. {done}.")
+        if first:  # who calls it may know that a limit was lifted
+            world = replace(world, chain=replace(world.chain, no_spare="", crowded=False))
         decisions = tuple(_first_now(world, chain.decide(world, _wake(site, world)), first=first))
         resting = next((d for d in decisions if isinstance(d, Rest)), None)
         if resting is None or "its own successor" not in resting.why or look == _LOOKS - 1:

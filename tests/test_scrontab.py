@@ -24,6 +24,8 @@ case "$*" in
   -l) [ -n "$FROZEN" ] && exit 1
       if [ -s "$table" ]; then cat "$table"; else echo "no crontab for me" >&2; exit 1; fi ;;
   -) cat >"$table.new"; [ -n "$REFUSES" ] && { echo "Invalid time specification" >&2; exit 1; }
+     [ -n "$LATER" ] && { (sleep 1; mv "$table.new" "$table") >/dev/null 2>&1 & echo "Socket timed out" >&2; exit 1; }
+     [ -n "$SLOW" ] && { mv "$table.new" "$table"; echo "Socket timed out on send/recv operation" >&2; exit 1; }
      [ -n "$GARBLES" ] && echo junk >>"$table.new"; mv "$table.new" "$table" ;;
   *) echo "scrontab: unexpected arguments: $*" >&2; exit 99 ;;
 esac
@@ -55,6 +57,18 @@ def test_another_cron_directorys_entry_stays() -> None:
     assert scrontab.without_block(both, "ab12cd") == ours("ffffff")
 
 
+def test_what_stands_below_an_entry_whose_end_mark_is_gone_is_its_users() -> None:
+    """It was deleted with ours, to the end of the table."""
+    table = scrontab.with_block(THEIRS, "ab12cd", ours()).replace("# cronhpc ab12cd: end\n", "")
+    mine = "#SCRON --time=1\n1 1 * * * echo mine\n"
+    assert scrontab.without_block(table + mine, "ab12cd") == THEIRS + "\n" + mine
+
+
+def test_a_write_that_failed_and_was_done_all_the_same_is_done(environ: dict[str, str]) -> None:
+    scrontab.write({**environ, "SLOW": "1"}, THEIRS)
+    assert scrontab.read(environ) == THEIRS
+
+
 def test_the_table_is_written_and_read_back(environ: dict[str, str]) -> None:
     assert scrontab.read(environ) == ""
     scrontab.write(environ, THEIRS)
@@ -84,13 +98,20 @@ def test_a_site_without_scrontab_is_said(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("interval", "fields"),
-    [(3600, "0 * * * *"), (1800, "*/30 * * * *"), (300, "*/5 * * * *"), (7200, "0 */2 * * *"), (43200, "0 */12 * * *")],
+    [
+        (60, "* * * * *"),
+        (3600, "0 * * * *"),
+        (1800, "*/30 * * * *"),
+        (300, "*/5 * * * *"),
+        (7200, "0 */2 * * *"),
+        (43200, "0 */12 * * *"),
+    ],
 )
 def test_an_interval_as_cron_fields(interval: int, fields: str) -> None:
     assert scrontab.fields_of(interval) == fields
 
 
-@pytest.mark.parametrize("interval", [60, 90, 5400, 25 * 3600, 7 * 3600])
+@pytest.mark.parametrize("interval", [30, 90, 5400, 25 * 3600, 7 * 3600])
 def test_an_interval_that_no_cron_line_can_say(interval: int) -> None:
     with pytest.raises(ScrontabError, match="interval"):
         scrontab.fields_of(interval)

@@ -23,7 +23,7 @@ from cronhpc.read import read_world
 from cronhpc.site import Site, open_site
 from cronhpc.store import history, memory, trains
 from cronhpc.store.memory import load_cache
-from cronhpc.store.stubs import end_of
+from cronhpc.store.stubs import end_of, forget_ends
 from tests.test_cli import Shell, later
 from tests.test_cli import shell as shell  # noqa: PLC0414 - a fixture
 
@@ -269,3 +269,27 @@ def test_a_script_whose_disk_is_away_for_long_has_lost_nothing_when_it_is_back(s
     for after in (10900, 11000):
         told(shell, "tick", now=now + after)
     assert json.loads(told(shell, "status", "--json", now=now + 11100))["entries"] == []
+
+
+TASKS = {
+    "all ended well": ({"0": 0, "1": 0}, 2, "ok"),
+    "one failed": ({"0": 0, "1": 3}, 2, "failed"),
+    "one failed, and another told nothing": ({"1": 3}, 2, "failed"),
+    "one told nothing: it may have been killed": ({"0": 0}, 2, ""),
+    "a job that is no array": ({"": 0}, 1, "ok"),
+}
+
+
+@pytest.mark.parametrize(("codes", "tasks", "result"), TASKS.values(), ids=TASKS)
+def test_the_end_of_an_array_is_that_of_all_its_tasks(
+    tmp_path: Path, codes: dict[str, int], tasks: int, result: str
+) -> None:
+    key = Key("backup", 1795831200)
+    (tmp_path / "ends").mkdir()
+    for task, code in codes.items():
+        path = tmp_path / "ends" / f"{key}.json{f'.{task}' if task else ''}"
+        path.write_text(json.dumps({"exit_code": code, "started": 1, "ended": 2, "node": "cpu1", "tasks": tasks}))
+    end = end_of(tmp_path, key)
+    assert (end.result if end else "") == result
+    forget_ends(tmp_path, [key])
+    assert not list((tmp_path / "ends").iterdir())

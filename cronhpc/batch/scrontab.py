@@ -41,11 +41,19 @@ def read(environ: Mapping[str, str]) -> str:
 def write(environ: Mapping[str, str], text: str) -> None:
     """Install `text` as the table, and read it back. Raises ScrontabError."""
     ended = run(["scrontab", "-"], timeout=_TIME, env=for_commands(environ), input=text)
-    if ended.code != 0 or ended.timed_out:
-        raise ScrontabError(f"scrontab refused the table: {ended.err.strip() or ended.code}. It is as it was.")
-    found = read(environ)
-    if found.rstrip("\n") != text.rstrip("\n"):
-        raise ScrontabError("scrontab holds something else than was written. Look at it with: scrontab -l")
+    failed = ended.code != 0 or ended.timed_out  # and may have written it all the same, a moment later
+    said = ended.err.strip() or ("no answer in time" if ended.timed_out else f"exit {ended.code}")
+    try:
+        found = read(environ)
+    except ScrontabError as error:
+        if failed:
+            raise ScrontabError(f"scrontab could not write the table ({said}), or has: {error}") from None
+        raise
+    if found.rstrip("\n") == text.rstrip("\n"):
+        return
+    if failed:
+        raise ScrontabError(f"scrontab refused the table: {said}. As far as can be told it is as it was; try again.")
+    raise ScrontabError("scrontab holds something else than was written. Look at it: scrontab -l; then try again.")
 
 
 def _marks(directory_id: str) -> tuple[str, str]:
@@ -69,16 +77,21 @@ def with_block(table: str, directory_id: str, lines: str) -> str:
 
 
 def without_block(table: str, directory_id: str) -> str:
-    """The table without our entry."""
+    """The table without our entry: its marks, its options, and the one line that calls a tick; nothing else.
+
+    An edited table may lack a mark, and what stands below is its user's.
+    """
     begin, end = _marks(directory_id)
     kept, ours = [], False
     for line in table.splitlines(keepends=True):
         if line.startswith(begin):
             ours = True
-        elif ours and line.rstrip("\n") == end:
+        elif line.rstrip("\n") == end:
             ours = False
-        elif not ours:
+        elif not (ours and (line.startswith("#SCRON ") or " tick --dir " in line)):
             kept.append(line)
+        if " tick --dir " in line:
+            ours = False  # what else there is of it is its end mark
     return "".join(kept)
 
 
@@ -92,6 +105,8 @@ def has_entries(table: str) -> bool:
 def fields_of(interval: int) -> str:
     """Cron fields for an interval in seconds. Raises ScrontabError for one that no cron line can say."""
     minutes = interval // 60
+    if interval == 60:  # noqa: PLR2004 - a minute
+        return "* * * * *"
     if interval % 60 == 0 and 1 < minutes < 60 and 60 % minutes == 0:  # noqa: PLR2004 - minutes of an hour
         return f"*/{minutes} * * * *"
     if interval == _HOUR:

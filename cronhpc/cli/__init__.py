@@ -7,6 +7,7 @@ does not answer), 2 usage or broken.
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -51,6 +52,9 @@ def _libraries_back() -> None:
         os.environ["LD_LIBRARY_PATH"] = jobs
 
 
+_OF_ANSWERS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EBADF)
+
+
 def main(argv: Sequence[str] | None = None, door: Door | None = None) -> int:
     """Run one command; its exit code. Nothing but a mistake of ours ends in a traceback."""
     from cronhpc.cli.door import Door
@@ -76,9 +80,9 @@ def _code_of(arguments: list[str], door: Door) -> int:
         from cronhpc.store.refused import mend
 
         said = ". ".join(filter(None, (error.strerror or str(error), mend(error))))
-        if error.filename:
-            code = _failed(f"{error.filename}: {said}", arguments, door)
-        else:  # of no file that was opened: of the one that answers go to (a full disk)
+        if error.filename or error.errno not in _OF_ANSWERS:
+            code = _failed(f"{error.filename}: {said}" if error.filename else said, arguments, door)
+        else:  # of no file that was opened: of the one that answers go to
             door.emptied()
             door.complain(f"what there is to say cannot be written: {said}")
             code = BROKEN

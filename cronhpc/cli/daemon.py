@@ -30,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--for", dest="seconds", type=seconds_of, metavar="TIME", help="end after this long: 8h, or seconds"
     )
     parser.add_argument("--link", metavar="JOB", default="", help="the scheduler job that this runs in")
+    parser.add_argument("--doubt-clock", action="store_true", help="ask the batch system what time it is")
 
 
 def run(args: argparse.Namespace, door: Door) -> int:
@@ -54,6 +55,7 @@ def run(args: argparse.Namespace, door: Door) -> int:
         link=args.link,
         seconds=args.seconds,
         poll=args.poll,
+        doubt=args.doubt_clock,
     )
     daemon.run()
     return FINE

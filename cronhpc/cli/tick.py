@@ -20,6 +20,7 @@ EXAMPLE = "cronhpc tick"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Its own options."""
     parser.add_argument("--link", metavar="JOB", default="", help="the scheduler job that this runs in")
+    parser.add_argument("--doubt-clock", action="store_true", help="ask the batch system what time it is")
 
 
 def run(args: argparse.Namespace, door: Door) -> int:
@@ -32,7 +33,7 @@ def run(args: argparse.Namespace, door: Door) -> int:
     from cronhpc.tick import AtWork, tick
 
     site = site_of(args, door)
-    at = reckoned(site, door.now)
+    at = reckoned(site, door.now, doubt=args.doubt_clock)
     report = tick(site, at.now, link=args.link, sure=at.sure)
     if isinstance(report, AtWork):
         log.at_work(report, args, door)

@@ -150,6 +150,11 @@ def remember_successor(paths: Paths, job_id: str) -> None:
         replace_file(path, f"{job_id}\n".encode(), 0o644)
 
 
+def scrontab_mark(paths: Paths) -> Path:
+    """It stands while our entry is, or may be, in the user's scrontab: a write that failed may have been done."""
+    return paths.scheduler / "in-scrontab"
+
+
 def remember_slurm(paths: Paths) -> None:
     """A tick has found Slurm here; by one stat where that is known. Raises OSError."""
     mark = paths.scheduler / "on-slurm"

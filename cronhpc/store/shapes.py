@@ -146,7 +146,7 @@ LOGS = {
 }  # fmt: skip
 DAEMON = {"version": number, "pid": number, "born": text, "host": text}
 HOLDER = {"host": text, "pid": number, "born": text, "token": text, "job_id": text, "restarts": text}
-END = {"exit_code": number, "started": when, "ended": when, "node": text}
+END = {"exit_code": number, "started": when, "ended": when, "node": text, "tasks": number}
 
 RULES = {
     "every": number, "cron": text, "timezone": text, "after": flag, "until": text, "until_time": _WHEN,

@@ -6,13 +6,16 @@ neither is it asked for here: the first line names the interpreter.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import glob
+import os
+from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import Ending, Result
 from cronhpc.store import shapes
 from cronhpc.store.files import decoded, read_bytes, replace_file
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from pathlib import Path
 
     from cronhpc.core.model import Key
@@ -52,8 +55,9 @@ while kill -0 "$child" 2>/dev/null; do # a signal ended the wait, not the child
   code=$?
 done
 printf -v over '%(%s)T' -1
-printf '{{"exit_code":%d,"started":%d,"ended":%d,"node":"%s"}}\\n' "$code" "$begun" "$over" "$HOSTNAME" >"$end.tmp" &&
-  mv -f -- "$end.tmp" "$end"
+end=$end${{SLURM_ARRAY_TASK_ID:+.$SLURM_ARRAY_TASK_ID}} # each task of an array has its own
+printf '{{"exit_code":%d,"started":%d,"ended":%d,"node":"%s","tasks":%d}}\\n' \\
+  "$code" "$begun" "$over" "$HOSTNAME" "${{SLURM_ARRAY_TASK_COUNT:-1}}" >"$end.tmp" && mv -f -- "$end.tmp" "$end"
 exit "$code"
 """
 _SIGNALLED = 128  # the shell's way of saying that a signal ended it
@@ -70,19 +74,48 @@ def recorded(state: Path) -> Path:
 
 
 def end_file(state: Path, key: Key) -> Path:
-    """Where a recorded run writes its end."""
+    """Where a recorded run writes its end; a task of an array adds its number."""
     return state / "ends" / f"{key}.json"
 
 
 def end_of(state: Path, key: Key) -> Ending | None:
-    """What a recorded run wrote, or None. Raises OSError."""
-    row = shapes.fitted(decoded(read_bytes(end_file(state, key))), shapes.END, [])
-    if row is shapes.GONE or not {"exit_code", "started", "ended"} <= row.keys():
+    """What a recorded run wrote; of an array once all its tasks have, or one has failed. None: not known.
+
+    Raises OSError.
+    """
+    whole = end_file(state, key)
+    rows = {path.name: row for path in (whole, *_tasks(whole)) if (row := _row(path)) is not None}
+    failed = {name: row for name, row in rows.items() if row["exit_code"]}
+    if not rows or (not failed and len(rows) < max(row.get("tasks", 1) for row in rows.values())):
         return None
-    code = row["exit_code"]
-    signal = code - _SIGNALLED if code > _SIGNALLED else None
-    result = Result.OK if code == 0 else Result.FAILED
-    return Ending(result, code, signal, started=row["started"], ended=row["ended"], node=row.get("node", ""))
+    code = max(row["exit_code"] for row in rows.values())
+    tasks = sorted(name.rpartition(".")[2] for name in failed if name != whole.name)
+    return Ending(
+        Result.FAILED if failed else Result.OK,
+        code,
+        code - _SIGNALLED if code > _SIGNALLED else None,
+        started=min(row["started"] for row in rows.values()),
+        ended=max(row["ended"] for row in rows.values()),
+        node=next(iter((failed or rows).values())).get("node", ""),
+        detail=f"array tasks: {', '.join(tasks)} failed" if tasks else "",
+    )
+
+
+def forget_ends(state: Path, keys: Iterable[Key]) -> None:
+    """What runs wrote is in history. Raises OSError."""
+    gone = {f"{key}.json" for key in keys}
+    for name in os.listdir(state / "ends"):
+        if name in gone or name.rpartition(".")[0] in gone:
+            (state / "ends" / name).unlink(missing_ok=True)
+
+
+def _tasks(whole: Path) -> list[Path]:
+    return [path for path in whole.parent.glob(f"{glob.escape(whole.name)}.*") if path.suffix[1:].isdecimal()]
+
+
+def _row(path: Path) -> dict[str, Any] | None:
+    row = shapes.fitted(decoded(read_bytes(path)), shapes.END, [])
+    return None if row is shapes.GONE or not {"exit_code", "started", "ended"} <= row.keys() else row
 
 
 def _written(path: Path, text: str) -> Path:

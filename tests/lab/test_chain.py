@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from cronhpc.core.model import Key
 from cronhpc.store.scheduler import link_names
 from tests.lab.conftest import Lab, MakeLab
 from tests.lab.helpers_cron import Cron, Expected, finish, judge, make, mark_started
@@ -439,6 +440,17 @@ def test_a_stop_that_could_not_change_the_table_is_done_by_the_next_one(
     assert file.read_text().rstrip() == THEIRS.rstrip()
 
 
+def test_a_write_that_was_called_refused_and_was_done_later_is_undone_by_stop(
+    cron: Cron, table: tuple[Path, dict[str, str]]
+) -> None:
+    file, env = table
+    told = asked(cron, {**env, "LATER": "1"}, "start", "--via", "scrontab")
+    assert told.returncode != 0
+    cron.lab.wait_for(lambda: "tick --dir" in file.read_text(), 10)
+    assert asked(cron, env, "stop").returncode == 0
+    assert file.read_text().rstrip() == THEIRS.rstrip()
+
+
 def test_a_table_that_cannot_be_read_is_not_written(cron: Cron, table: tuple[Path, dict[str, str]]) -> None:
     file, env = table
     told = asked(cron, {**env, "FROZEN": "1"}, "start", "--via", "scrontab")
@@ -470,6 +482,33 @@ def test_a_tick_whose_clock_is_far_off_goes_by_slurms(cron: Cron, off: str) -> N
     assert abs(state["meta"]["last_tick"] - now_in(cron.lab)) < MINUTE
     status = cron.lab.run([sys.executable, "-m", "cronhpc", "status", "--dir", str(cron.root)], check=False)
     assert "fine" in status.stdout
+
+
+@pytest.mark.parametrize("off", ["+10m", "-10m"])
+def test_a_link_on_a_node_whose_clock_is_minutes_off_runs_what_is_due_by_slurms(cron: Cron, off: str) -> None:
+    """Ten minutes fast, it ran what lay ahead at once, and called what lay between missed."""
+    lab, link = cron.lab, cron.root / "scheduler" / "scheduler.slurm"
+    skewed = cron.root / "scheduler" / "skewed"
+    mark = re.search(r"^fingerprint=\w+", link.read_text(encoding="utf-8"), re.MULTILINE)
+    assert mark
+    skewed.write_text(f'#!/bin/bash\n{mark[0]}\nexec faketime -f {off} bash {link} "$@"\n', "utf-8")
+    script = cron.root / "cron.d" / "m.slurm"
+    script.write_text("#!/bin/bash\n#CRON * * * * * --catch-up=all --overlap=allow\ntrue\n", "utf-8")
+    os.utime(script, (0, 0))
+    lab.wait_for(lambda: time.time() % 60 < 50 and time.time() > script.stat().st_ctime + 4, 20)
+    cron.drive("tick", now_in(lab))
+    for job in cron.jobs():
+        lab.run(["scancel", job["id"]])
+    lab.wait_for(lambda: not cron.jobs())
+    before = now_in(lab)
+    lab.wait_ended(submit_link(cron, slot=before, script=skewed))
+    log = (cron.root / "scheduler" / "scheduler.log").read_text(encoding="utf-8")
+    assert "W360" in log, log
+    state = json.loads((cron.root / "state" / "entries.json").read_text())
+    assert abs(state["meta"]["last_tick"] - before) < MINUTE
+    slots = [Key.of(name.removesuffix(".run")) for name in cron.claim_files()]
+    assert all(key is not None and key.slot <= before + 6 * MINUTE for key in slots), slots
+    assert not [row for row in cron.rows() if row.get("result") == "missed"]
 
 
 def test_a_directory_whose_last_tick_was_ahead_is_right_after_the_next_one(

@@ -365,6 +365,27 @@ def test_claims_alone_brought_back_from_the_middle_of_a_tick_run_nothing_again(f
     assert "its log shows that it has run" in str(details["b"])
 
 
+def test_of_a_recorded_array_a_task_that_failed_counts_though_nobody_else_remembers_it(
+    forgetful: Lab, tmp_path: Path
+) -> None:
+    """All tasks wrote the one file, and the last one had ended well."""
+    cron = make(
+        forgetful,
+        tmp_path / "cron",
+        names="a",
+        started=False,
+        directives="#SBATCH --array=0-3",
+        policies="--record=true",
+        more='sleep $((6 - 2 * SLURM_ARRAY_TASK_ID)); [ "$SLURM_ARRAY_TASK_ID" != 2 ]',
+    )
+    cron.tick()
+    cron.wait_quiet()
+    cron.tick(130)
+    (row,) = [row for row in cron.rows() if row["slot"] == cron.slot]
+    assert (row["result"], row["detail"]) == ("failed", "array tasks: 2 failed")
+    assert not list((cron.root / "state" / "ends").iterdir())
+
+
 @pytest.mark.parametrize("name", ["entries.json"])
 def test_state_of_a_newer_version_is_refused_with_a_word_and_left_as_it_is(
     cluster: Lab, tmp_path: Path, name: str
