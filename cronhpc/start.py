@@ -14,7 +14,7 @@ from cronhpc.batch.port import BatchError
 from cronhpc.batch.process import elapsed
 from cronhpc.core import chain
 from cronhpc.core.count import count
-from cronhpc.core.model import CancelLink, CronhpcError, Done, KeepLink, MoveLink, Plan, Rest, SubmitLink
+from cronhpc.core.model import CancelLink, ClaimState, CronhpcError, Done, KeepLink, MoveLink, Plan, Rest, SubmitLink
 from cronhpc.core.slots import boundary
 from cronhpc.link import keep_environment, keep_options, write_link
 from cronhpc.read import read_world, switches_now
@@ -192,7 +192,20 @@ def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Star
         if how.get("via") == "scrontab" or os.path.lexists(scheduler.scrontab_mark(site.paths)):
             _out_of_scrontab(site, environ, lines)
         world, outcomes = _reconcile(site, now, first=False)
+    lines += _ahead_words(world)
     return Started(world, outcomes, tuple(lines))
+
+
+def _ahead_words(world: World) -> list[str]:
+    """Runs that wait for a slot of the next minutes are no links: they start all the same."""
+    ahead = [
+        c.job_id for c in world.claims if c.job_id and c.key.slot > world.now and c.state is not ClaimState.SETTLED
+    ]
+    if not ahead:
+        return []
+    return [
+        f"submitted ahead, and still to run: {count(len(ahead), 'job')}; if they shall not: scancel {' '.join(ahead)}"
+    ]
 
 
 def _stopped_unmarked(site: Site, error: OSError) -> CronhpcError:
