@@ -24,10 +24,12 @@ LINK, SPARE = f"cronhpc-{ID}", f"cronhpc-{ID}-spare"
 JOB = 70
 
 
-def row(job: int, at: int, state: str = "PENDING", reason: str = "BeginTime", kind: str = "link") -> str:
-    """A row of squeue, as the link asks for it."""
+def row(
+    job: int, at: int, state: str = "PENDING", reason: str = "BeginTime", kind: str = "link", start: object = "N/A"
+) -> str:
+    """A row of squeue, as the link asks for it; `start` by the controller's clock."""
     name = LINK if kind == "link" else SPARE
-    return f"{job}|{state}|{name}|{reason}|cronhpc={ID}/{kind} {at} f00d"
+    return f"{job}|{state}|{name}|{reason}|{start}|cronhpc={ID}/{kind} {at} f00d"
 
 
 ME = row(JOB, NOON, "RUNNING", "None")
@@ -69,7 +71,7 @@ class Stand:
         self._stand_in("sbatch", f'echo "$*" >>{calls}\necho 71')
         self._stand_in("sacct", "exit 1")
         self._stand_in("sleep", "exit 0")
-        clock = f'printf() {{ if [ "$1" = -v ]; then now={situation.now}; else builtin printf "$@"; fi; }}\n'
+        clock = f'printf() {{ if [ "$1" = -v ]; then builtin printf -v "$2" %s {situation.now}; else builtin printf "$@"; fi; }}\n'
         text = (self.root / "cron" / "scheduler" / "scheduler.slurm").read_text()
         script = self.root / "link"
         script.write_text(text.replace("#!/bin/bash\n", f"#!/bin/bash\n{clock}", 1))
@@ -213,6 +215,28 @@ def test_a_tick_without_an_answer_is_tried_again_for_a_while(codes: str, calls: 
     link.write_text(text.replace("#!/bin/bash\n", "#!/bin/bash\nsleep() { SECONDS=$((SECONDS + $1)); }\n", 1))
     code, _ = stand.ended(Situation(NOON + 5))
     assert (code, ticked.read_text().count("\n")) == (exits, calls)
+
+
+@pytest.mark.parametrize(
+    ("start", "doubted"),
+    [
+        pytest.param(NOON + 5, False, id="the node and Slurm agree"),
+        pytest.param(NOON - 50, False, id="a prolog took a while"),
+        pytest.param(NOON - 600, True, id="the node is ten minutes fast"),
+        pytest.param(NOON + 600, True, id="the node is ten minutes slow"),
+        pytest.param("N/A", False, id="Slurm does not say"),
+        pytest.param("", False, id="or says nothing"),
+    ],
+)
+def test_where_node_and_slurm_differ_on_when_it_began_its_tick_asks_for_the_time(
+    start: object,
+    doubted: bool,
+    stand: Stand,  # noqa: FBT001 - a situation
+) -> None:
+    link = stand.root / "cron" / "scheduler" / "scheduler.slurm"
+    link.write_text(re.sub(r"^ *true$", r'echo "clock: ${clock[*]}"', link.read_text(), flags=re.MULTILINE))
+    _, said = stand.ended(Situation(NOON + 5, [row(JOB, NOON, "RUNNING", "None", start=start)]))
+    assert ("clock: --doubt-clock" in said, "syntax" in said or "arithmetic" in said) == (doubted, False), said
 
 
 def test_where_stop_was_called_there_is_no_successor(stand: Stand) -> None:
