@@ -205,7 +205,7 @@ def test_a_supervisor_that_was_killed_shows_as_a_failed_node_and_takes_its_scrip
 
 
 def test_a_waiting_job_whose_supervisor_died_gets_another_at_the_next_look(bench: Bench) -> None:
-    job_id = bench.submit("echo ran", begin=sv.now() + 1)
+    job_id = bench.submit("echo ran", begin=sv.now() + 2)
     who = bench.wait(lambda: sv.read(f"{bench.folder}/local/jobs/{job_id}", "supervisor.json"), bool)
     assert who
     os.kill(who["pid"], signal.SIGKILL)

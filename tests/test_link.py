@@ -25,7 +25,7 @@ JOB = 70
 
 
 def row(
-    job: int, at: int, state: str = "PENDING", reason: str = "BeginTime", kind: str = "link", start: object = "N/A"
+    job: int, at: int, state: str = "PENDING", reason: str = "BeginTime", kind: str = "link", *, start: object = "N/A"
 ) -> str:
     """A row of squeue, as the link asks for it; `start` by the controller's clock."""
     name = LINK if kind == "link" else SPARE
@@ -71,7 +71,8 @@ class Stand:
         self._stand_in("sbatch", f'echo "$*" >>{calls}\necho 71')
         self._stand_in("sacct", "exit 1")
         self._stand_in("sleep", "exit 0")
-        clock = f'printf() {{ if [ "$1" = -v ]; then builtin printf -v "$2" %s {situation.now}; else builtin printf "$@"; fi; }}\n'
+        given = f'builtin printf -v "$2" %s {situation.now}'
+        clock = f'printf() {{ if [ "$1" = -v ]; then {given}; else builtin printf "$@"; fi; }}\n'
         text = (self.root / "cron" / "scheduler" / "scheduler.slurm").read_text()
         script = self.root / "link"
         script.write_text(text.replace("#!/bin/bash\n", f"#!/bin/bash\n{clock}", 1))
@@ -230,8 +231,8 @@ def test_a_tick_without_an_answer_is_tried_again_for_a_while(codes: str, calls: 
 )
 def test_where_node_and_slurm_differ_on_when_it_began_its_tick_asks_for_the_time(
     start: object,
-    doubted: bool,
-    stand: Stand,  # noqa: FBT001 - a situation
+    doubted: bool,  # noqa: FBT001 - a situation
+    stand: Stand,
 ) -> None:
     link = stand.root / "cron" / "scheduler" / "scheduler.slurm"
     link.write_text(re.sub(r"^ *true$", r'echo "clock: ${clock[*]}"', link.read_text(), flags=re.MULTILINE))
