@@ -298,8 +298,6 @@ def _reconcile(site: Site, now: Callable[[], int], *, first: bool) -> tuple[Worl
         if world.queue is None:
             done = "Nothing was submitted" if first else "It is marked as stopped; what waits ends when it starts"
             raise AwayError(f"the batch system does not answer: {world.queue_error}. {done}.")
-        if first:  # who calls it may know that a limit was lifted
-            world = replace(world, chain=replace(world.chain, no_spare="", crowded=False))
         decisions = tuple(_first_now(world, chain.decide(world, _wake(site, world)), first=first))
         resting = next((d for d in decisions if isinstance(d, Rest)), None)
         if resting is None or "its own successor" not in resting.why or look == _LOOKS - 1:
