@@ -119,8 +119,9 @@ def main(root: Path, link: socket.socket, until: int | None) -> int:
     keeper = Keeper(root)
     try:
         keeper.start()
+        door = _door(keeper)  # before `up` hears that all is well: it may knock at once
         link.sendall(b'{"ok": true}\n')
-        _serve(keeper, link, woken, until)
+        _serve(keeper, door, link, woken, until)
     except (LabError, OSError) as error:
         with contextlib.suppress(OSError):
             link.sendall(json.dumps({"error": str(error)}).encode() + b"\n")
@@ -128,12 +129,16 @@ def main(root: Path, link: socket.socket, until: int | None) -> int:
     return 0
 
 
-def _serve(keeper: Keeper, link: socket.socket, woken: socket.socket, until: int | None) -> None:
+def _door(keeper: Keeper) -> socket.socket:
     door = socket.socket(socket.AF_UNIX)
     old = os.umask(0o077)
     door.bind(str(keeper.facts.layout.keeper_socket))
     os.umask(old)
     door.listen(8)
+    return door
+
+
+def _serve(keeper: Keeper, door: socket.socket, link: socket.socket, woken: socket.socket, until: int | None) -> None:
     with selectors.DefaultSelector() as selector:
         for source in (door, link, woken):
             selector.register(source, selectors.EVENT_READ)
