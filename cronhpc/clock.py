@@ -1,7 +1,8 @@
 """Whose clock a tick goes by: its node's, but where that is far off the batch system's.
 
-Some minutes are nothing: a link knows which instant it stands for. A clock that is hours ahead would use up slots that
-have not come, and take the chain there with it; so where it does not fit what the last tick has noted, Slurm is asked.
+One that is ahead would use up slots that have not come, and hours ahead it would take the chain there with it. So
+Slurm is asked where a tick's clock does not fit what the last one has noted, or a link began at another minute by Slurm
+than by its node; otherwise nothing is.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from cronhpc.store.scheduler import expected
 
 if TYPE_CHECKING:
     from cronhpc.site import Site
-
 
 _MINUTE = 60
 

@@ -209,7 +209,7 @@ class _Reader:
             "partition": header.value("partition") or "",
             "account": header.value("account") or "",
             "chdir": home if chdir is None else os.path.join(home, chdir),  # noqa: PTH118 - texts
-            "comment": header.comment or "",
+            "comment": header.comment or dict(self.site.settings.sbatch).get("comment", ""),
             "array": header.array is not None,
             "own_export": header.value("export") or "",
             "holds_itself": header.hold,
@@ -274,6 +274,7 @@ class _Reader:
             entry,
             options=(*entry.options, *given),
             job_name=own.get("job-name", entry.job_name),
+            comment=own.get("comment", entry.comment or dict(self.site.settings.sbatch).get("comment", "")),
             output=output,
             error=output and (_is_ours(own["error"]) if own.get("error") else entry.error),
             chdir=os.path.join(home, own["chdir"]) if "chdir" in own else entry.chdir,  # noqa: PTH118 - texts

@@ -563,11 +563,8 @@ def test_a_train_that_ended_a_week_ago_is_shown_no_more() -> None:
 
 
 def test_trains_need_no_scheduler() -> None:
-    world = replace(
-        of_train(GOING, Job("4800", "RUNNING", "train17")),
-        chain=replace(CHAIN, wanted=False, stopped=True),
-        last_tick=None,
-    )
+    piece = Job("4800", "RUNNING", "train17")
+    world = replace(of_train(GOING, piece), queue=Queue((piece,)), chain=replace(CHAIN, wanted=False), last_tick=None)
     facts = status.facts(world, plan(world), {}, replace(ABOUT, trains_only=True))
     assert not facts["needs_attention"]
     assert "chain" not in render(facts, style())

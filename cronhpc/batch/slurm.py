@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from cronhpc.core.model import Ending
 
 _SIGNAL_MAY_HAVE_COME = frozenset({124, 228, 229})  # scancel's exits after which the signal may have been delivered
-
-
 _CLOCK = 3.0  # seconds
 
 

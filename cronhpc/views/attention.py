@@ -21,9 +21,10 @@ def rows(known: Mapping[str, Any], problems: Iterable[Problem]) -> list[Facts]:
     found = [*_batch(known), *_switches(known)]
     for entry in known["entries"]:
         found.extend(_entry(entry))
-    found.extend(_trouble(row, known["chain"]) for row in known["trouble"])
+    trouble = (_trouble(row, known["chain"]) for row in known["trouble"])
+    found.extend({(row["name"], row["what"]): row for row in trouble}.values())  # successor and spare tell the same
     found.extend(_problem(problem) for problem in problems)
-    return [row for number, row in enumerate(found) if row not in found[:number]]  # of links: successor and spare
+    return found
 
 
 def _row(kind: str, name: str, what: str, mend: str, *, when: str = "", at: str | None = None) -> Facts:

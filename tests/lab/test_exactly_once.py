@@ -7,6 +7,7 @@ With CRONHPC_ALL_POINTS=1 the points that CI samples are all walked.
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import shutil
@@ -15,12 +16,15 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cronhpc.core.model import ClaimState, Ending, Key, Result
+from cronhpc import setup
+from cronhpc.batch.port import Submission
+from cronhpc.core.model import ClaimState, Ending, Key, Result, Submit, slot_text
 from cronhpc.store.claims import Claims
 from tests.lab.conftest import Lab, start, stop
 from tests.lab.helpers_cron import DAY, Cron, Expected, finish, give_a_past, judge, judge_after, make
@@ -35,6 +39,7 @@ from tests.lab.helpers_points import (
     stopped,
     walk,
 )
+from tests.test_switches_act import Fake, ticked
 
 pytestmark = pytest.mark.lab
 
@@ -256,6 +261,32 @@ def test_a_script_with(cluster: Lab, tmp_path: Path, directive: str, runs: int) 
     cron.tick()
     finish(cron)
     assert judge(cron, cluster.squeue(), Expected({"a": runs})) == []
+
+
+@pytest.mark.parametrize(
+    ("settings", "kept"),
+    [
+        pytest.param('a: {{{row}, sbatch: {{comment: "mine |\\nand yours"}}}}', "mine | and yours", id="a row's"),
+        pytest.param("a: {{{row}}}", "everybody's", id="everybody's"),
+    ],
+)
+def test_a_comment_in_the_settings_stands_beside_the_mark(
+    cluster: Lab, tmp_path: Path, settings: str, kept: str
+) -> None:
+    """A newline in it would cut the queue's row in two; a row's own was lost."""
+    cron = make(cluster, tmp_path / "cron", names="", started=False)
+    at = datetime.fromtimestamp(cron.slot, UTC)
+    row = f'schedule: "{at.minute} {at.hour} * * *", command: "echo $CRONHPC_SLOT >>$CRONHPC_DIR/ran/a; sleep 2"'
+    rows = settings.format(row=row)
+    (cron.root / "cronhpc.yaml").write_text(
+        f"timezone: UTC\nsbatch: {{comment: everybody's}}\nentries:\n  {rows}\n", encoding="utf-8"
+    )
+    cron.tick()
+    (run,) = cron.runs()
+    assert run["comment"] == f"cronhpc={cron.id}/a@{slot_text(cron.slot)}.1 {kept}"
+    finish(cron)
+    assert {name: len(slots) for name, slots in cron.ran().items()} == {"a": 1}
+    assert [row["result"] for row in cron.rows() if row["slot"] == cron.slot] == ["ok"]
 
 
 def test_a_script_that_holds_itself_is_left_held_until_its_owner_releases_it(cluster: Lab, tmp_path: Path) -> None:
@@ -482,3 +513,35 @@ def test_four_ticks_and_a_run_at_once_make_one_job_a_slot(cluster: Lab, tmp_path
         assert {name: len(slots) for name, slots in ran.items()} == {"a": 2, "b": 1, "c": 1}
         assert len(set(ran["a"])) == 2  # the slot, and the instant that `run` was asked at
         assert judge_after(cron) == []
+
+
+# --- what is left on the disk ---------------------------------------------------------------------------------------
+
+
+class Cluster(Fake):
+    """Every job has a number of its own, and is gone from the queue by the next tick."""
+
+    def __init__(self) -> None:
+        super().__init__([])
+        self.numbers = itertools.count(1)
+
+    def submit(self, job: Submission) -> str:
+        assert job.held
+        return str(next(self.numbers))
+
+
+def test_after_thirty_days_of_a_hundred_entries_state_has_few_files(tmp_path: Path) -> None:
+    """A claim and a command an entry, and a file a month: what ran leaves no trace of its own. (A queue stands in.)"""
+    root = tmp_path / "cron"
+    setup.init(root, {})
+    rows = "".join(f'  e{n}: {{schedule: "0 14 * * *", command: "true"}}\n' for n in range(100))
+    (root / "cronhpc.yaml").write_text(f"backend: local\ntimezone: UTC\nentries:\n{rows}", encoding="utf-8")
+    first = (int(time.time()) // DAY + 2) * DAY + 14 * HOUR + 30
+    cluster, runs = Cluster(), 0
+    for day in range(30):
+        report = ticked(root, cluster, first + day * DAY)
+        runs += sum(isinstance(each.decision, Submit) and each.job_id is not None for each in report.outcomes)
+    ticked(root, cluster, first + 30 * DAY - HOUR)
+    assert runs == 3000
+    files = [path.name for path in (root / "state").rglob("*") if path.is_file()]
+    assert len(files) < 300, files
