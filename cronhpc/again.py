@@ -33,7 +33,8 @@ from cronhpc.core.model import (
     token,
 )
 from cronhpc.core.plan import Budget
-from cronhpc.read import Reading, switches_now, train_of
+from cronhpc.read import Reading, switches_now
+from cronhpc.read_trains import train_of
 from cronhpc.record import record
 from cronhpc.site import Site, directory_id
 from cronhpc.store import lease, rooms, trains

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from cronhpc.core.model import Claim, Ending, Job, Switch
     from cronhpc.store.memory import Memory
-    from cronhpc.store.trains import Record
 
 
 @dataclass(slots=True)
@@ -83,18 +82,13 @@ def read_world(
         switches_unknown=unknown,
         skipped=tuple(problems),
         chain=chain_facts(site, memory, link, now, problems),
-        last_tick=memory.meta.get("last_tick"),
-        recent=tuple((m, n, c) for m, n, c in memory.meta.get("recent", ())),
-        warned=memory.meta.get("warned", {}),
         logged=logged,
-        comments=memory.meta.get("comments", {}),
-        struck=struck.from_rows(memory.meta.get("struck", {})),
+        **_remembered(memory),
         resident=resident,
         only=only,
         sure=sure,
     )
-    world = replace(_asked_about_strangers(site, world), endings=_endings(site, world))
-    world = replace(world, chain=replace(world.chain, resting=world.chain.resting or _an_admins_word(site, world)))
+    world = _asked_on(site, world)
     problems.extend(_unheard(world))
     return Reading(world, memory, tuple(problems), before)
 
@@ -113,6 +107,24 @@ def _logged(
         mend = "Scripts that name their own log may run their newest slot again; see: cronhpc plan"
         problems.append(Problem("W334", what, mend, "state/"))
     return witness.logged(site.paths, entries)
+
+
+def _remembered(memory: Memory) -> dict[str, Any]:
+    """What the last tick left for this one, as World has it."""
+    meta = memory.meta
+    return {
+        "last_tick": meta.get("last_tick"),
+        "recent": tuple((minute, name, number) for minute, name, number in meta.get("recent", ())),
+        "warned": meta.get("warned", {}),
+        "comments": meta.get("comments", {}),
+        "struck": struck.from_rows(meta.get("struck", {})),
+    }
+
+
+def _asked_on(site: Site, world: World) -> World:
+    """With what can only be asked when the rest is known: whose jobs are strangers', how runs ended, who cancelled."""
+    world = replace(_asked_about_strangers(site, world), endings=_endings(site, world))
+    return replace(world, chain=replace(world.chain, resting=world.chain.resting or _an_admins_word(site, world)))
 
 
 _LEAST_ROOM, _LEAST_FILES = 65536, 16  # bytes, inodes
@@ -223,6 +235,15 @@ def switches_now(site: Site, now: int) -> dict[str, Any]:
     return {"switches": found, "switches_unknown": unknown}
 
 
+def _trains(site: Site, problems: list[Problem]) -> tuple[Train, ...]:
+    """Every train that `again` has left a record of."""
+    if not os.path.isdir(site.paths.state / "trains"):  # noqa: PTH112 - one stat
+        return ()
+    from cronhpc.read_trains import read_trains
+
+    return read_trains(site, problems)
+
+
 def _endings(site: Site, world: World) -> Mapping[str, Ending] | None:
     """What is known of runs that the queue shows as ended, or not at all; one query for all. None: no answer."""
     from cronhpc.batch.port import BatchError
@@ -303,48 +324,3 @@ def chain_facts(site: Site, memory: Memory, link: str, now: int, problems: list[
         resident=via == "daemon",
         moved_from=moved_from(site.paths),
     )
-
-
-# --- trains
-
-
-def train_of(site: Site, known: Record) -> Train:
-    """A record as the engine takes it: an entry without a schedule whose script is the stub."""
-    from cronhpc.core.pieces import Rules
-    from cronhpc.store.stubs import piece
-
-    rules = Rules(**known.rules)
-    options = [*known.submitted, *(["--no-requeue"] if "--requeue" not in known.submitted else [])]
-    if rules.after and known.seen:
-        options.append(f"--dependency=afterany:{known.seen}")
-    entry = Entry(
-        known.name,
-        known.script,
-        str(piece(site.paths.state)),
-        "",
-        rules.timezone,
-        "",
-        options=tuple(options),
-        arguments=(known.script, *known.arguments),
-        job_name=known.job_name,
-        output=False,
-        chdir=known.workdir,
-        comment=known.comment,
-    )
-    return Train(entry, rules.words(), known.runs, rules.endings(), known.resting, known.seen, known.at)
-
-
-def _trains(site: Site, problems: list[Problem]) -> tuple[Train, ...]:
-    """Every train that `again` has left a record of. One bad record harms only itself."""
-    if not os.path.isdir(site.paths.state / "trains"):  # noqa: PTH112 - one stat
-        return ()
-    from cronhpc.store import trains
-
-    found = []
-    for known in trains.every(site.paths.state):
-        try:
-            found.append(train_of(site, known))
-        except (TypeError, ValueError, KeyError):  # a rule that is not known; no time zone of this machine
-            what = f"the record of train {known.name} is of another version."
-            problems.append(Problem("W340", what, "Start its script again.", "state/trains"))
-    return tuple(found)

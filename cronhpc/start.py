@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import shlex
 import time
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from cronhpc import resident
+from cronhpc import by_scrontab, resident
 from cronhpc.act import Actor
 from cronhpc.batch.port import BatchError
 from cronhpc.batch.process import elapsed
@@ -19,7 +18,7 @@ from cronhpc.core.slots import boundary
 from cronhpc.link import keep_environment, keep_options, write_link
 from cronhpc.read import read_world, switches_now
 from cronhpc.store import lease, place, scheduler
-from cronhpc.store.files import replace_file, write_json
+from cronhpc.store.files import write_json
 from cronhpc.store.paths import must_be_plain
 from cronhpc.store.refused import mend
 
@@ -64,8 +63,8 @@ def start(
     """Set the chain going, or mend it; safe to call twice, and from two nodes at once.
 
     `via` scrontab: one entry of the user's scrontab calls the ticks; daemon: each link runs the daemon until its
-    successor starts. `prequeue`: so many links wait ahead. `repair`: the environment kept
-    for runs stays as it is.
+    successor starts. `prequeue`: so many links wait ahead. `repair`: the environment kept for runs stays as it is.
+
     Raises CronhpcError when another process is at it and does not end, StateError, OSError.
     """
     from cronhpc.store import rooms
@@ -88,9 +87,9 @@ def start(
         how = {"via": via, "fingerprint": fingerprint, "prequeue": prequeue, "at": now(), "by": site.user}
         before = (scheduler.last_started(site.paths) or {}).get("via", via)
         if via == "scrontab":
-            _into_scrontab(site, environ, lines)
-        elif before == "scrontab" or os.path.lexists(scheduler.scrontab_mark(site.paths)):
-            _out_of_scrontab(site, environ, lines)
+            by_scrontab.add(site, environ, lines)
+        elif before == "scrontab" or by_scrontab.may_be_in(site):
+            by_scrontab.remove(site, environ, lines)
         scheduler.mark_started(site.paths, how)
         place.remember(site.paths)
         world, outcomes = _reconcile(site, now, first=True)
@@ -120,15 +119,10 @@ def _must_own_its_links(site: Site) -> None:
 
 def _drop_torn(site: Site, lines: list[str]) -> None:
     """Where the link's text was cut off or edited, what waits may hold that. Raises OSError."""
-    from cronhpc.site import directory_id
-
     if not os.path.lexists(site.paths.script) or scheduler.is_whole(site.paths):
         return
-    mark = directory_id(site.paths)
     try:
-        waiting = [j.id for j in site.batch.queue().jobs if j.state == "PENDING" and chain.word(j, mark)]
-        if waiting:
-            site.batch.cancel(waiting)
+        if _cancelled_waiting(site):
             lines.append(f"{site.paths.script} was cut off or edited: made anew, and what waited with it is replaced")
     except BatchError:
         return  # said where they are needed
@@ -189,8 +183,8 @@ def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Star
     if site.batch.name == "local":
         lines.append(resident.stopped(site, *daemon))
     with _Lease(site, "stop"):
-        if how.get("via") == "scrontab" or os.path.lexists(scheduler.scrontab_mark(site.paths)):
-            _out_of_scrontab(site, environ, lines)
+        if how.get("via") == "scrontab" or by_scrontab.may_be_in(site):
+            by_scrontab.remove(site, environ, lines)
         world, outcomes = _reconcile(site, now, first=False)
     lines += _ahead_words(world)
     return Started(world, outcomes, tuple(lines))
@@ -208,50 +202,24 @@ def _ahead_words(world: World) -> list[str]:
     ]
 
 
-def _stopped_unmarked(site: Site, error: OSError) -> CronhpcError:
-    """A disk that takes no mark must not keep the scheduler going: its waiting jobs are cancelled all the same."""
+def _cancelled_waiting(site: Site) -> int:
+    """How many links and spares waited: all of them are cancelled. Raises BatchError."""
     from cronhpc.site import directory_id
 
     mark = directory_id(site.paths)
-    waiting = [j.id for j in site.batch.queue().jobs if j.state == "PENDING" and chain.word(j, mark)]
+    waiting = [job.id for job in site.batch.queue().jobs if job.state == "PENDING" and chain.word(job, mark)]
     if waiting:
         site.batch.cancel(waiting)
+    return len(waiting)
+
+
+def _stopped_unmarked(site: Site, error: OSError) -> CronhpcError:
+    """A disk that takes no mark must not keep the scheduler going: its waiting jobs are cancelled all the same."""
+    cancelled = count(_cancelled_waiting(site), "waiting job")
     return CronhpcError(
-        f"cancelled {count(len(waiting), 'waiting job')} of the scheduler, but {site.paths.stop} cannot be written "
+        f"cancelled {cancelled} of the scheduler, but {site.paths.stop} cannot be written "
         f"({error.strerror}): a link that runs just now may go on. {mend(error)}; then: cronhpc stop"
     )
-
-
-def _into_scrontab(site: Site, environ: Mapping[str, str], lines: list[str]) -> None:
-    """One entry beside the user's own, which stay byte for byte. Raises ScrontabError."""
-    from cronhpc.batch import scrontab
-    from cronhpc.site import directory_id
-
-    mark = directory_id(site.paths)
-    command = shlex.join([*scheduler.command(), "tick", "--dir", str(site.paths.root)])
-    options = [*scheduler.link_options(site.settings), f"--job-name={scheduler.link_names(mark)[0]}"]
-    ours = scrontab.block(mark, scrontab.fields_of(site.settings.interval), options, command)
-    table = scrontab.read(environ)
-    if scrontab.with_block(table, mark, ours) == table:
-        return
-    replace_file(scheduler.scrontab_mark(site.paths), b"cronhpc has an entry in the scrontab\n", 0o644)
-    scrontab.write(environ, scrontab.with_block(table, mark, ours))
-    lines.append("added one entry to your scrontab; scancel of its job disables it for good: cronhpc stop removes it")
-    if scrontab.has_entries(scrontab.without_block(table, mark)):
-        lines.append("your other entries got new job ids by that: one that was running just now may run a second time")
-
-
-def _out_of_scrontab(site: Site, environ: Mapping[str, str], lines: list[str]) -> None:
-    """Our entry alone. Raises ScrontabError."""
-    from cronhpc.batch import scrontab
-    from cronhpc.site import directory_id
-
-    table = scrontab.read(environ)
-    rest = scrontab.without_block(table, directory_id(site.paths))
-    if rest != table:
-        scrontab.write(environ, rest)
-        lines.append("removed its entry from your scrontab; the others stand as they were, with new job ids")
-    scheduler.scrontab_mark(site.paths).unlink(missing_ok=True)
 
 
 class BusyError(CronhpcError):

@@ -1,0 +1,52 @@
+"""Ticks that the user's scrontab calls: one entry of ours beside theirs (`start --via scrontab`)."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from typing import TYPE_CHECKING
+
+from cronhpc.store import scheduler
+from cronhpc.store.files import replace_file
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cronhpc.site import Site
+
+
+def may_be_in(site: Site) -> bool:
+    """Whether our entry is there, or may be: a write that failed may have been done."""
+    return os.path.lexists(scheduler.scrontab_mark(site.paths))
+
+
+def add(site: Site, environ: Mapping[str, str], lines: list[str]) -> None:
+    """One entry beside the user's own, which stay byte for byte. Raises ScrontabError."""
+    from cronhpc.batch import scrontab
+    from cronhpc.site import directory_id
+
+    mark = directory_id(site.paths)
+    command = shlex.join([*scheduler.command(), "tick", "--dir", str(site.paths.root)])
+    options = [*scheduler.link_options(site.settings), f"--job-name={scheduler.link_names(mark)[0]}"]
+    ours = scrontab.block(mark, scrontab.fields_of(site.settings.interval), options, command)
+    table = scrontab.read(environ)
+    if scrontab.with_block(table, mark, ours) == table:
+        return
+    replace_file(scheduler.scrontab_mark(site.paths), b"cronhpc has an entry in the scrontab\n", 0o644)
+    scrontab.write(environ, scrontab.with_block(table, mark, ours))
+    lines.append("added one entry to your scrontab; scancel of its job disables it for good: cronhpc stop removes it")
+    if scrontab.has_entries(scrontab.without_block(table, mark)):
+        lines.append("your other entries got new job ids by that: one that was running just now may run a second time")
+
+
+def remove(site: Site, environ: Mapping[str, str], lines: list[str]) -> None:
+    """Our entry alone. Raises ScrontabError."""
+    from cronhpc.batch import scrontab
+    from cronhpc.site import directory_id
+
+    table = scrontab.read(environ)
+    rest = scrontab.without_block(table, directory_id(site.paths))
+    if rest != table:
+        scrontab.write(environ, rest)
+        lines.append("removed its entry from your scrontab; the others stand as they were, with new job ids")
+    scheduler.scrontab_mark(site.paths).unlink(missing_ok=True)

@@ -1,0 +1,49 @@
+"""The records of `again` as the engine takes them. Imported where there are trains at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cronhpc.core.model import Entry, Problem, Train
+from cronhpc.core.pieces import Rules
+from cronhpc.store import trains
+from cronhpc.store.stubs import piece
+
+if TYPE_CHECKING:
+    from cronhpc.site import Site
+    from cronhpc.store.trains import Record
+
+
+def read_trains(site: Site, problems: list[Problem]) -> tuple[Train, ...]:
+    """Every train that has a record. One bad record harms only itself. Raises OSError."""
+    found = []
+    for known in trains.every(site.paths.state):
+        try:
+            found.append(train_of(site, known))
+        except (TypeError, ValueError, KeyError):  # a rule that is not known; no time zone of this machine
+            what = f"the record of train {known.name} is of another version."
+            problems.append(Problem("W340", what, "Start its script again.", "state/trains"))
+    return tuple(found)
+
+
+def train_of(site: Site, known: Record) -> Train:
+    """A record as the engine takes it: an entry without a schedule whose script is the stub."""
+    rules = Rules(**known.rules)
+    options = [*known.submitted, *(["--no-requeue"] if "--requeue" not in known.submitted else [])]
+    if rules.after and known.seen:
+        options.append(f"--dependency=afterany:{known.seen}")
+    entry = Entry(
+        known.name,
+        known.script,
+        str(piece(site.paths.state)),
+        "",
+        rules.timezone,
+        "",
+        options=tuple(options),
+        arguments=(known.script, *known.arguments),
+        job_name=known.job_name,
+        output=False,
+        chdir=known.workdir,
+        comment=known.comment,
+    )
+    return Train(entry, rules.words(), known.runs, rules.endings(), known.resting, known.seen, known.at)
