@@ -44,7 +44,7 @@ TAKEN = "another tick has claimed it"
 def submit_all(actor: Actor, rows: Sequence[Submit]) -> None:
     """Claim and submit; what was recorded is released later, by `release_recorded`."""
     ready = _claimed(actor, [row for row in rows if _prepared(actor, row)])
-    for chunk in _chunks(ready, max(1, actor.site.settings.parallel)):
+    for chunk in _chunks(actor, ready):
         if actor.away or actor.limited or actor.spent:
             why = actor.away or actor.limited or "this tick has no time left"
             for row in chunk:
@@ -54,9 +54,13 @@ def submit_all(actor: Actor, rows: Sequence[Submit]) -> None:
             _note_answer(actor, row, answer)
 
 
-def _chunks(rows: Sequence[Submit], width: int) -> list[Sequence[Submit]]:
-    size = width * 16  # an error stops what comes after it: not too many at once
-    return [rows[i : i + size] for i in range(0, len(rows), size)]
+def _chunks(actor: Actor, rows: Sequence[Submit]) -> list[Sequence[Submit]]:
+    """Those that were held up go first, one by one: side by side, who is taken under a limit would be chance."""
+    states = actor.world.states
+    held = [row for row in rows if states.get(row.entry.name, EntryState()).held_since]
+    rest = [row for row in rows if not states.get(row.entry.name, EntryState()).held_since]
+    size = max(1, actor.site.settings.parallel) * 16  # an error stops what comes after it: not too many at once
+    return [*([row] for row in held), *(rest[i : i + size] for i in range(0, len(rest), size))]
 
 
 def _prepared(actor: Actor, row: Submit) -> bool:
