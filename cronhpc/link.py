@@ -65,7 +65,7 @@ def write_link(site: Site, lines: list[str] | None = None, *, resident: bool = F
     text, fingerprint = scheduler.render(site.paths, site.settings, mark, tools, resident=resident)
     path = site.paths.script
     known = read_bytes(path)
-    if known is not None and b"cronhpc" not in known:
+    if known is not None and scheduler.OURS.encode() not in known:
         kept = _free_name(path.with_name("scheduler.slurm.before-cronhpc"))
         os.link(path, kept)
         if lines is not None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from cronhpc.batch import local_rows as rows
 from cronhpc.batch import local_supervisor as sv
 from cronhpc.batch.environment import scrub
-from cronhpc.batch.port import BatchError, Refused, Unreachable
+from cronhpc.batch.port import BatchError, JobFiles, Refused, Unreachable
 from cronhpc.batch.process import start
 from cronhpc.batch.site import Site
 from cronhpc.core.model import Queue
@@ -75,6 +75,28 @@ class Local:
                 continue
             jobs.append(job)
         return Queue(tuple(jobs))
+
+    def live_files(self) -> tuple[JobFiles, ...]:
+        """What each live job runs and writes. Raises Unreachable."""
+        from glob import escape
+
+        found = []
+        for job in self.queue().jobs:
+            facts = rows.facts(self._folder(int(job.id)), "job.json") if job.live else None
+            if facts is not None:
+                names = {facts["output"], facts["error"] or facts["output"]}
+                paths = (os.path.join(facts["chdir"], sv.expanded(name, facts)) for name in names)
+                outputs = tuple(sorted(escape(path) for path in paths))
+                found.append(JobFiles(job.id, str(facts["script"]), str(facts["chdir"]), outputs))
+        return tuple(found)
+
+    def script(self, job_id: str) -> str:
+        """The text of the script that a job runs: the copy in its folder. Raises BatchError."""
+        try:
+            with open(f"{self._folder(int(job_id))}/script", encoding="utf-8", errors="surrogateescape") as file:
+                return file.read()
+        except (OSError, ValueError) as error:
+            raise BatchError(f"job {job_id}: its script cannot be read: {error}") from None
 
     def submit(self, job: Submission) -> str:
         """The new job's id. Raises Refused, Unreachable."""

@@ -61,6 +61,16 @@ class Submission:
     append: bool = False  # --open-mode=append
 
 
+@dataclass(frozen=True, slots=True)
+class JobFiles:
+    """What one live job runs, and the files that it writes."""
+
+    id: str  # without array parts
+    command: str  # the script as it was named to sbatch, arguments behind it; "" for --wrap and standard input
+    workdir: str
+    outputs: tuple[str, ...] = ()  # absolute glob patterns of its stdout and stderr (batch/live_files.py)
+
+
 class Batch(Protocol):
     """A batch system. Every call has a time-out and raises BatchError's leaves; none waits for a job."""
 
@@ -72,6 +82,14 @@ class Batch(Protocol):
 
     def queue(self) -> Queue:
         """All of this user's jobs in one query, ended ones as long as they are remembered. Raises Unreachable."""
+        ...
+
+    def live_files(self) -> tuple[JobFiles, ...]:
+        """What each of this user's live jobs runs and writes, whoever submitted it. Raises Unreachable."""
+        ...
+
+    def script(self, job_id: str) -> str:
+        """The text of the script that a live job runs. Raises BatchError."""
         ...
 
     def submit(self, job: Submission) -> str:

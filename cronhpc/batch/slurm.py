@@ -16,7 +16,7 @@ from cronhpc.core.model import CronhpcError, Queue
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from cronhpc.batch.port import Submission
+    from cronhpc.batch.port import JobFiles, Submission
     from cronhpc.batch.site import Site
     from cronhpc.core.model import Ending
 
@@ -65,6 +65,18 @@ class Slurm:
         asked = ["--me", "--states=all", "--array", "--noheader", f"--format={rows.queue_format(mark)}"]
         answer = self.ask("squeue", asked)
         return Queue(rows.queue_rows(answer, mark))
+
+    def live_files(self) -> tuple[JobFiles, ...]:
+        """What each of this user's live jobs runs and writes. Raises Unreachable."""
+        from cronhpc.batch import live_files
+
+        mark = text.new_mark()
+        asked = ["--me", "--states=all", "--noheader", f"--Format={live_files.squeue_format(mark)}"]
+        return live_files.squeue_rows(self.ask("squeue", asked), mark)
+
+    def script(self, job_id: str) -> str:
+        """The text of the script that a live job runs: the copy that Slurm keeps. Raises Unreachable."""
+        return self.ask("scontrol", ["write", "batch_script", job_id, "-"])
 
     def submit(self, job: Submission) -> str:
         """The new job's id. Raises Unreachable (the job may exist all the same), Refused, Limited."""

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from cronhpc.cli.door import Door
     from cronhpc.core.model import Job
-    from cronhpc.setup import Made
+    from cronhpc.setup import Made, OldJobs
 
 HELP = (
     "Make a cron directory, or take over a folder that holds hand-made ones; no file in it is touched. Safe to repeat."
@@ -28,7 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Its own options."""
     parser.add_argument("--group", default="", help="the Unix group whose members may set switches")
     parser.add_argument("--adopt", action="store_true", help="take a folder that holds other things as well")
-    parser.add_argument("--cancel-old", action="store_true", help="cancel the hand-made chain that works in the folder")
+    parser.add_argument(
+        "--cancel-old", action="store_true", help="cancel the hand-made scheduler of the folder; its other jobs go on"
+    )
 
 
 def run(args: argparse.Namespace, door: Door) -> int:
@@ -39,7 +41,9 @@ def run(args: argparse.Namespace, door: Door) -> int:
     root, _ = wanted(args.dir, door.environ)
     found, remark = _found(args, door, root)
     made = init(root, found, group=args.group, adopt=args.adopt)
-    old, cancelled = _old_chain(args, door, made)
+    old, unknown = _old_jobs(args, door, made)
+    cancelled = args.cancel_old and bool(old)
+    remark = "; ".join(filter(None, (remark, unknown)))
     if args.json:
         door.json(
             {
@@ -48,13 +52,14 @@ def run(args: argparse.Namespace, door: Door) -> int:
                 "done": list(made.lines),
                 "settings": found,
                 "remark": remark,
-                "old_chain": [job.shown for job in old],
+                "old_chain": [job.shown for job in old.chain],
                 "old_chain_cancelled": cancelled,
+                "other_jobs": [job.shown for job in old.others],
             }
         )
     else:
         _tell(args, door, made, remark, _old_words(old, cancelled=cancelled))
-    return ATTENTION if old and not cancelled else FINE
+    return ATTENTION if unknown or (old and not cancelled) else FINE
 
 
 def _found(args: argparse.Namespace, door: Door, root: Path) -> tuple[dict[str, str], str]:
@@ -82,34 +87,44 @@ def _found(args: argparse.Namespace, door: Door, root: Path) -> tuple[dict[str, 
     return found, remark
 
 
-def _old_chain(args: argparse.Namespace, door: Door, made: Made) -> tuple[tuple[Job, ...], bool]:
-    """The hand-made scheduler's jobs, cancelled where that was asked."""
-    from cronhpc.setup import old_chain
+def _old_jobs(args: argparse.Namespace, door: Door, made: Made) -> tuple[OldJobs, str]:
+    """What is in the queue of a folder that was adopted, the chain cancelled where that was asked; or why not known."""
+    from cronhpc.batch.port import BatchError
+    from cronhpc.setup import OldJobs, cancel_old_chain, old_jobs
     from cronhpc.site import open_site
 
     if not (made.adopted or args.cancel_old):  # the folder is adopted once; its old chain may be cancelled later
-        return (), False
+        return OldJobs(), ""
     site = open_site(str(made.root), args.backend, door.environ)
-    jobs = old_chain(site)
-    if jobs and args.cancel_old:
-        site.batch.cancel([job.id for job in jobs])
-        return jobs, True
-    return jobs, False
+    try:
+        return (cancel_old_chain(site) if args.cancel_old else old_jobs(site)), ""
+    except BatchError as error:
+        return OldJobs(), f"whether a hand-made scheduler is in the queue is not known ({error}): call init again"
 
 
-def _old_words(jobs: tuple[Job, ...], *, cancelled: bool) -> list[str]:
-    from cronhpc.views.text import count, name
+def _old_words(old: OldJobs, *, cancelled: bool) -> list[str]:
+    from cronhpc.views.text import count
 
-    if not jobs:
-        return []
-    named = ", ".join(f"{job.shown} ({name(job.name)})" for job in jobs)
-    if cancelled:
-        return [f"cancelled the old chain: {named}"]
-    those = "it" if len(jobs) == 1 else "them"
-    return [
-        f"{count(len(jobs), 'job')} of a hand-made scheduler still in the queue: {named}",
-        f"cancel {those}: cronhpc init --cancel-old, or: scancel {' '.join(dict.fromkeys(job.id for job in jobs))}",
-    ]
+    lines = []
+    if old.chain and cancelled:
+        lines.append(f"cancelled the old chain: {_named(old.chain)}")
+    elif old.chain:
+        those = "it" if len(old.chain) == 1 else "them"
+        ids = " ".join(dict.fromkeys(job.id for job in old.chain))
+        lines += [
+            f"{count(len(old.chain), 'job')} of a hand-made scheduler still in the queue: {_named(old.chain)}",
+            f"cancel {those}: cronhpc init --cancel-old, or: scancel {ids}",
+        ]
+    if old.others:
+        verb = "goes" if len(old.others) == 1 else "go"
+        lines.append(f"{count(len(old.others), 'other job')} of this folder {verb} on: {_named(old.others)}")
+    return lines
+
+
+def _named(jobs: tuple[Job, ...]) -> str:
+    from cronhpc.views.text import name
+
+    return ", ".join(f"{job.shown} ({name(job.name)})" for job in jobs)
 
 
 def _tell(args: argparse.Namespace, door: Door, made: Made, remark: str, old: list[str]) -> None:

@@ -7,13 +7,10 @@ from collections.abc import Iterator
 
 from cronhpc.core.header import Header
 from cronhpc.core.model import Problem
+from cronhpc.core.self_submission import self_submissions
 from cronhpc.core.shell_text import Interpreter, Piece, bare, commands, interpreter, lex, mask
 
 _SELF = r"[\"']?\$(?:0\b|\{0\b|\{?BASH_SOURCE\b)"
-_SELF_ANYWHERE = re.compile(_SELF)
-_SBATCH = re.compile(r"(?:^|[\s\"'`(;&|/])sbatch\s+([^|;&\n]*)")
-_SAYS = re.compile(r"(?:echo|printf|cat|log|info|alias|which|type|hash|command\s+-v|:)\b")
-_SELF_WORD = re.compile(r"(?:^|\s)" + _SELF)
 _SELF_FOLDER = re.compile(r"(?:\bdirname\s+(?:--\s+)?|\brealpath\s+(?:-\S+\s+)*|\breadlink\s+(?:-\S+\s+)*)" + _SELF)
 _SELF_CUT = re.compile(r"\$\{(?:0|BASH_SOURCE(?:\[0\])?)%/\*\}")
 _SETS_UP = re.compile(
@@ -50,7 +47,6 @@ _SET_SECRET = re.compile(
 _SQUEUE = re.compile(r"\b(?:squeue|sacct)\b")
 _BY_NAME = re.compile(r"\s(?:-n|--name|--jobname)(?:=|\s*)(\"[^\"]*\"|'[^']*'|\S+)")
 _GREP = re.compile(r"^(?:[ef]?grep|rg)\s+(?P<flags>(?:-\w+\s+)*)(?P<pattern>\"[^\"]*\"|'[^']*'|\S+)")
-_ASSIGNS = re.compile(r"(?:export\s+|local\s+|readonly\s+)?([A-Za-z_]\w*)=")
 _ASSIGNED = re.compile(r"^(?:export\s+|local\s+|readonly\s+)?([A-Za-z_]\w*)=(\"[^\"$`]*\"|'[^']*'|[^\s;\"'$`]*)")
 _VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
 _OWN_ID = re.compile(r"SLURM_JOB_?ID")
@@ -116,30 +112,13 @@ def _secret_in(command: str) -> str:
 
 
 def _submits_itself(code: tuple[Piece, ...], header: Header) -> Iterator[Problem]:
-    own_file = re.compile(rf"(?:^|[\s/\"'=]){re.escape(header.default_name)}(?=$|[\s\"'])")
-    own_variables: set[str] = set()
     mend = 'Remove it: the schedule starts it again. For work that goes on by itself use "cronhpc again".'
-    for piece in code:
-        assigned = _ASSIGNS.match(piece.text)
-        if assigned and (_SELF_ANYWHERE.search(piece.text) or "Command=" in piece.text):
-            own_variables.add(assigned[1])
-        for args in _sbatch_arguments(piece.text):
-            if _SELF_WORD.search(args):
-                what = (
-                    '"sbatch $0": submits itself, and that from a copy: inside a job $0 is in the node\'s spool folder.'
-                )
-            elif own_file.search(args) or own_variables & set(_VARIABLE.findall(args)):
-                what = f"submits itself ({header.default_name}): with the schedule that makes two chains of it."
-            else:
-                continue
-            yield Problem("W302", what, mend, line=piece.line, key="sbatch")
-
-
-def _sbatch_arguments(text: str) -> Iterator[str]:
-    """What follows each sbatch of a command line, those sent through ssh or eval included."""
-    for _, command in commands(text):
-        if not _SAYS.match(bare(command)):
-            yield from (match[1] for match in _SBATCH.finditer(command))
+    for found in self_submissions(code, header.default_name):
+        if found.by_copy:
+            what = '"sbatch $0": submits itself, and that from a copy: inside a job $0 is in the node\'s spool folder.'
+        else:
+            what = f"submits itself ({header.default_name}): with the schedule that makes two chains of it."
+        yield Problem("W302", what, mend, line=found.line, key="sbatch")
 
 
 def _own_folder(code: tuple[Piece, ...]) -> Iterator[Problem]:

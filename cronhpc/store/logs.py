@@ -14,13 +14,14 @@ import os
 import re
 import stat
 from dataclasses import dataclass, field
+from glob import iglob
 from typing import TYPE_CHECKING
 
 from cronhpc.core.model import CronhpcError, LogFile, Problem
 from cronhpc.store.paths import MARKER
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from cronhpc.core.model import Settings
@@ -218,6 +219,17 @@ def size_of(folder: Folder, names: Sequence[str]) -> int:
         if status.st_nlink == 1 and status.st_uid == owner:
             total += status.st_size
     return total
+
+
+def files_at(patterns: Iterable[str]) -> frozenset[tuple[int, int]]:
+    """Device and inode of each file that one of the absolute glob `patterns` names, by whatever name it is met."""
+    found = set()
+    for pattern in patterns:
+        for path in iglob(pattern):
+            with contextlib.suppress(OSError):
+                status = os.stat(path)
+                found.add((status.st_dev, status.st_ino))
+    return frozenset(found)
 
 
 def removed(folder: Folder, names: Sequence[str]) -> Removal:

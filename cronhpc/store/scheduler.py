@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cronhpc.store.paths import Paths
 
 VERSION = 1
+OURS = "# A link of cronhpc's chain"  # the template's second line: nobody else's script has it
 _MARGIN = 120  # seconds before its time limit at which it ends by itself
 
 

@@ -158,6 +158,28 @@ def test_hand_made_scripts_are_adopted_in_place(lab: Lab, cluster_user_dir: Call
     idle(lab)
 
 
+def test_only_the_hand_made_chain_is_cancelled_wherever_it_was_submitted(
+    lab: Lab, cluster_user_dir: Callable[..., Path]
+) -> None:
+    lab.drain_queue()
+    root = cluster_user_dir() / "cron"
+    for folder in ("scheduler", "cron.daily", "train"):
+        (root / folder).mkdir(parents=True)
+    old = root / "scheduler" / "cron_hourly.slurm"
+    old.write_text(HAND_MADE.format(root=root), encoding="utf-8")
+    payload = root / "cron.daily" / "mine.slurm"
+    payload.write_text("#!/bin/bash\nsleep 600\n", encoding="utf-8")
+    chain = lab.submit("--begin=now+1hour", str(old), cwd="/")
+    running = lab.submit("--output=/dev/null", str(payload), cwd=root)
+    waiting = lab.submit("--hold", "--array=1-3", "--wrap=sleep 600", cwd=root / "train")
+    shell = Shell(lab, root)
+    said = shell("init", "--cancel-old")
+    assert f"cancelled the old chain: {chain} (hand_made)" in said
+    assert f"other jobs of this folder go on: {running} (mine.slurm), {waiting}_[1-3] (wrap)" in said
+    assert {row["id"].partition("_")[0] for row in lab.squeue()} == {running, waiting}
+    lab.drain_queue()
+
+
 def test_an_account_kept_in_a_variable_is_accepted_where_accounts_are_enforced(
     make_lab: MakeLab, cluster_user_dir: Callable[..., Path]
 ) -> None:

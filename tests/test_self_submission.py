@@ -1,0 +1,154 @@
+"""Which scripts submit themselves as a scheduler does, and which jobs are therefore a hand-made scheduler's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from cronhpc import setup
+from cronhpc.batch.port import BatchError, JobFiles, Unreachable
+from cronhpc.core.model import Job, Queue
+from cronhpc.core.self_submission import submits_itself
+from cronhpc.store.paths import Paths
+
+ITSELF = {
+    "by $0": 'sbatch --begin=now+1hour "$0"',
+    "by its path": "sbatch --begin=now+1hour /home/ada/cron/scheduler/hourly.slurm",
+    "by its name, from its folder": "cd ~/cron/scheduler && sbatch -b now+1hour hourly.slurm || exit 1",
+    "by a variable": 'me=$(realpath "$0")\nsbatch --begin=now+1hour "$me"',
+    "by a variable that holds its path": "export ME=/x/hourly.slurm\nsbatch --begin=now+60 $ME",
+    "by asking the queue in place": (
+        "sbatch --begin=now+1hour $(scontrol show job $SLURM_JOB_ID | awk -F= '/Command=/{print $2}')"
+    ),
+    "by asking squeue": "sbatch --begin=now+1hour $(squeue -h -j $SLURM_JOB_ID -o %o)",
+    "from standard input": "sbatch --begin=now+1hour < $0",
+    "by its job's name": 'sbatch --begin=now+1hour "$SLURM_JOB_NAME"',
+    "after a sleep": "sleep 3600\nsbatch $0",
+    "after itself, at a time": "sbatch --dependency=afterany:$SLURM_JOB_ID --begin=now+1hour $0",
+    "one at a time": "sbatch --dependency=singleton --begin=now+1hour $0",
+    "in a condition, through ssh": 'if [ -e go ]; then ssh login "sbatch --begin=now+1hour $0"; fi',
+}
+NOT = {
+    "payload": "srun python train.py",
+    "a training whose next piece waits for this one": 'sbatch --dependency=afterany:$SLURM_JOB_ID "$0"',
+    "another script": "sbatch --begin=now+1hour other.slurm",
+    "a script whose name ends alike": "sbatch --begin=now+1hour my-hourly.slurm.old",
+    "in a comment": "# sbatch $0\nhostname",
+    "said only": 'echo "sbatch $0"',
+    "its own name for another script": 'sbatch --job-name="$SLURM_JOB_NAME" other.slurm',
+    "cronhpc's own": "cronhpc again --every 1h",
+}
+
+
+@pytest.mark.parametrize("text", ITSELF.values(), ids=ITSELF.keys())
+def test_it_submits_itself(text: str) -> None:
+    assert submits_itself(f"#!/bin/bash\n#SBATCH --time=5\n{text}\n", "hourly.slurm")
+
+
+@pytest.mark.parametrize("text", NOT.values(), ids=NOT.keys())
+def test_it_does_not(text: str) -> None:
+    assert not submits_itself(f"#!/bin/bash\n#SBATCH --time=5\n{text}\n", "hourly.slurm")
+
+
+def test_other_languages_do_too() -> None:
+    python = "#!/usr/bin/env python3\nimport subprocess\nsubprocess.run(['sbatch', '--begin=now+1hour', {}])\n"
+    assert submits_itself(python.format("__file__"), "c.py")
+    assert submits_itself(python.format("'/home/ada/c.py'"), "c.py")
+    assert not submits_itself(python.format("'other.slurm'"), "c.py")
+    assert submits_itself("#!/bin/tcsh\nsbatch --begin=now+1hour $0\n", "c.csh")
+
+
+# --- jobs ----------------------------------------------------------------------------------------------------------
+
+CHAIN = '#!/bin/bash\nsbatch --begin=now+1hour "$0"\n'
+PAYLOAD = "#!/bin/bash\nsleep 1000\n"
+
+
+@dataclass
+class Batch:
+    """A queue of one job and more: (command, folder, text) by id; text None: cannot be read."""
+
+    jobs: dict[str, tuple[str, str, str | None]]
+    comments: dict[str, str] = field(default_factory=dict)
+    cancelled: list[str] = field(default_factory=list)
+    submits: list[tuple[str, str, str | None]] = field(default_factory=list)  # on each cancellation
+
+    def queue(self) -> Queue:
+        return Queue(tuple(Job(id_, "RUNNING", comment=self.comments.get(id_, "")) for id_ in self.jobs))
+
+    def live_files(self) -> tuple[JobFiles, ...]:
+        return tuple(JobFiles(id_, command, folder) for id_, (command, folder, _) in self.jobs.items())
+
+    def script(self, job_id: str) -> str:
+        text = self.jobs[job_id][2]
+        if text is None:
+            raise BatchError("no")
+        return text
+
+    def cancel(self, ids: list[str]) -> None:
+        self.cancelled += ids
+        for each in ids:
+            del self.jobs[each]
+        if self.submits:
+            self.jobs[str(100 + len(self.submits))] = self.submits.pop()
+
+
+def site_of(root: Path, batch: Batch) -> Any:
+    return cast("Any", SimpleNamespace(paths=Paths(root), batch=batch))
+
+
+D = "/data/cron"
+JOBS = {
+    "the chain, submitted in the folder": (("scheduler/hourly.slurm", D, CHAIN), "chain"),
+    "the chain, submitted from elsewhere": ((f"{D}/scheduler/hourly.slurm", "/home/ada", CHAIN), "chain"),
+    "the chain, its path given from home": (("../data/cron/hourly.slurm", "/home", CHAIN), "chain"),
+    "a chain that lies elsewhere and works here": (("/home/ada/bin/hourly.slurm", D, CHAIN), "chain"),
+    "a chain from standard input that names the folder": (("", "/home/ada", CHAIN + f"cd {D}\n"), "chain"),
+    "the chain, with arguments": ((f"{D}/scheduler/hourly.slurm 3 x", "/home/ada", CHAIN), "chain"),
+    "payload of a schedule folder": ((f"{D}/cron.daily/train.slurm", D, PAYLOAD), "others"),
+    "payload that submits itself": ((f"{D}/cron.daily/train.slurm", D, CHAIN), "others"),
+    "payload below the folder": (("train.slurm", f"{D}/work", PAYLOAD), "others"),
+    "a job whose script cannot be read": (("train.slurm", f"{D}/work", None), "others"),
+    "another chain of the user's": (("/home/ada/other/hourly.slurm", "/home/ada", CHAIN), ""),
+    "a job of a folder whose name begins alike": ((f"{D}-old/scheduler/hourly.slurm", f"{D}-old", CHAIN), ""),
+    "a link of cronhpc's that lost its comment": (
+        (f"{D}/scheduler/scheduler.slurm", D, "#!/bin/bash\n# A link of cronhpc's chain: …\nsbatch $0\n"),
+        "",
+    ),
+}
+
+
+@pytest.mark.parametrize(("job", "kind"), JOBS.values(), ids=JOBS.keys())
+def test_a_job_of_the_queue_is(job: tuple[str, str, str | None], kind: str) -> None:
+    found = setup.old_jobs(site_of(Path(D), Batch({"7": job})))
+    assert {"chain": [each.id for each in found.chain], "others": [each.id for each in found.others]} == {
+        "chain": ["7"] if kind == "chain" else [],
+        "others": ["7"] if kind == "others" else [],
+    }
+
+
+def test_only_the_chain_is_cancelled_and_what_it_submits_meanwhile() -> None:
+    link = ("scheduler/hourly.slurm", D, CHAIN)
+    batch = Batch({"7": link, "8": ("cron.daily/a.slurm", D, PAYLOAD), "9": ("x", D, PAYLOAD)}, submits=[link])
+    found = setup.cancel_old_chain(site_of(Path(D), batch))
+    assert [job.id for job in found.chain] == batch.cancelled == ["7", "100"]
+    assert [job.id for job in found.others] == ["8", "9"]
+
+
+def test_no_answer_is_not_none() -> None:
+    class Silent(Batch):
+        def queue(self) -> Queue:
+            raise Unreachable("away")
+
+    with pytest.raises(Unreachable):
+        setup.old_jobs(site_of(Path(D), Silent({})))
+
+
+def test_the_marker_of_links_stands_in_their_template() -> None:
+    from cronhpc.store import scheduler
+
+    assert scheduler.OURS in scheduler.template()
