@@ -15,7 +15,7 @@ from cronhpc.clock import reckoned
 from cronhpc.core import chain
 from cronhpc.core.model import ClaimState, CronhpcError, Reason, SettingsError, Stop, Wait
 from cronhpc.store.paths import MARKER
-from cronhpc.tick import AtWork, Report, tick
+from cronhpc.tick import Report, tick
 from cronhpc.watch import SWITCH_POLL, Bell, Place, Watch
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Daemon:
         self,
         open_site: Callable[[], Site],
         clock: Callable[[], float],
-        tell: Callable[[Report | AtWork | Exception], None],
+        tell: Callable[[Report | Exception], None],
         *,
         link: str = "",
         seconds: float | None = None,
@@ -128,13 +128,11 @@ class Daemon:
         finally:
             self.took = time.monotonic() - began
         self.tell(report)
-        if isinstance(report, AtWork):
-            return 1.0
         self.said.pop("tick", None)
         self.relieved = bool(self.link) and self._relieved(report)
         return self._wanted(report)
 
-    def _pass(self, site: Site) -> Report | AtWork:
+    def _pass(self, site: Site) -> Report:
         """One tick, by the clock that is right."""
         mine = int(self.clock())
         at = reckoned(site, mine + self.off, doubt=self.doubt)

@@ -20,8 +20,8 @@ from cronhpc.core.model import (
     World,
 )
 from cronhpc.site import Site, directory_id, user_name
+from cronhpc.store import lease, torn, witness
 from cronhpc.store import memory as store_memory
-from cronhpc.store import torn, witness
 from cronhpc.store.claims import Claims
 
 if TYPE_CHECKING:
@@ -57,6 +57,7 @@ def read_world(
     problems: list[Problem] = list(site.problems)
     problems += _full_disk(site)
     memory = store_memory.load(site.paths.entries)
+    problems += lease.left_behind(site.paths.state / "lease")
     problems += (*torn.of_entries(memory, now), *torn.others(site.paths.state))
     claims = Claims(site.paths.claims)
     before = claims.names()

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cronhpc import by_scrontab, resident
 from cronhpc.act import Actor
 from cronhpc.batch.port import BatchError
-from cronhpc.batch.process import elapsed
 from cronhpc.core import chain
 from cronhpc.core.count import count
 from cronhpc.core.model import CancelLink, ClaimState, CronhpcError, Done, KeepLink, MoveLink, Plan, Rest, SubmitLink
@@ -23,12 +23,11 @@ from cronhpc.store.paths import must_be_plain
 from cronhpc.store.refused import mend
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from cronhpc.core.model import Decision, Outcome, World
     from cronhpc.site import Site
 
-_PATIENCE = 30.0  # seconds that `start` and `stop` wait for a tick at work
 _LOOKS = 5
 
 
@@ -65,7 +64,7 @@ def start(
     `via` scrontab: one entry of the user's scrontab calls the ticks; daemon: each link runs the daemon until its
     successor starts. `prequeue`: so many links wait ahead. `repair`: the environment kept for runs stays as it is.
 
-    Raises CronhpcError when another process is at it and does not end, StateError, OSError.
+    Raises CronhpcError, StateError, OSError.
     """
     from cronhpc.store import rooms
 
@@ -76,7 +75,7 @@ def start(
     lines = _way_words(site)
     if site.batch.name == "local":
         return _start_here(site, environ, now, lines, repair=repair)
-    with _Lease(site, "start"):
+    with _lease(site):
         _must_own_its_links(site)
         keep_environment(site, environ, repair=repair)
         site = keep_options(site, environ, lines)
@@ -146,7 +145,7 @@ def _start_here(
     """Without a batch system there is no queue to wait in: a daemon on this machine calls the ticks."""
     from cronhpc.batch import process
 
-    with _Lease(site, "start"):
+    with _lease(site):
         keep_environment(site, environ, repair=repair)
         scheduler.mark_started(site.paths, {"via": "resident", "at": now(), "by": site.user})
         place.remember(site.paths)
@@ -182,7 +181,7 @@ def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Star
         raise _stopped_unmarked(site, error) from None
     if site.batch.name == "local":
         lines.append(resident.stopped(site, *daemon))
-    with _Lease(site, "stop"):
+    with _lease(site):
         if how.get("via") == "scrontab" or by_scrontab.may_be_in(site):
             by_scrontab.remove(site, environ, lines)
         world, outcomes = _reconcile(site, now, first=False)
@@ -222,41 +221,23 @@ def _stopped_unmarked(site: Site, error: OSError) -> CronhpcError:
     )
 
 
-class BusyError(CronhpcError):
-    """Another process is at it."""
-
-    passing = True
-
-
 class AwayError(CronhpcError):
     """The batch system does not answer."""
 
     passing = True
 
 
-class _Lease:
-    """The lease for the length of a `with`."""
+@contextmanager
+def _lease(site: Site) -> Iterator[None]:
+    """The lease for the length of a `with`; beside a holder that does not end it goes on without, as a tick does."""
+    from cronhpc.tick import take_lease
 
-    def __init__(self, site: Site, what: str) -> None:
-        self.path = site.paths.state / "lease"
-        self.site = site
-        self.what = what
-        self.me = lease.myself(site.host, os.environ.get("SLURM_JOB_ID", ""), os.environ.get("SLURM_RESTART_COUNT", ""))
-
-    def __enter__(self) -> None:
-        from cronhpc.tick import job_gone
-
-        until = elapsed() + _PATIENCE
-        while True:
-            holder = lease.take(self.path, self.me, lambda job_id: job_gone(self.site, job_id))
-            if holder is None:
-                return
-            if elapsed() > until:
-                raise BusyError(f"{holder} is at work on {self.site.paths.root}, and {self.what} has to wait for it.")
-            time.sleep(0.1)
-
-    def __exit__(self, *_: object) -> None:
-        lease.give_back(self.path, self.me)
+    me = lease.myself(site.host, os.environ.get("SLURM_JOB_ID", ""), os.environ.get("SLURM_RESTART_COUNT", ""))
+    take_lease(site, me, [])
+    try:
+        yield
+    finally:
+        lease.give_back(site.paths.state / "lease", me)
 
 
 def _reconcile(site: Site, now: Callable[[], int], *, first: bool) -> tuple[World, tuple[Outcome, ...]]:

@@ -9,7 +9,6 @@ the second step and prints the very value that the third one would carry out.
 from __future__ import annotations
 
 import os
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,10 +25,6 @@ if TYPE_CHECKING:
     from cronhpc.core.model import Outcome, Plan, Problem, World
     from cronhpc.record import Recorded
     from cronhpc.site import Site
-
-# Seconds that a tick waits for another at work. `run` then goes on beside it: claims make that safe. A link's would
-# come again in an hour only, so it does not leave because a `run` was at work for a moment.
-_WAITS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,25 +47,14 @@ class Report:
         return trouble or invalid or self.world.queue is None or any(p.severity == "error" for p in self.problems)
 
 
-@dataclass(frozen=True, slots=True)
-class AtWork:
-    """Another tick is at work: this one did nothing."""
-
-    holder: str
-
-
-def tick(
-    site: Site, now: int, *, link: str = "", resident: bool = False, only: str = "", sure: bool = False
-) -> Report | AtWork:
-    """One pass at `now` (`sure`: the batch system has said that it is).
+def tick(site: Site, now: int, *, link: str = "", resident: bool = False, only: str = "", sure: bool = False) -> Report:
+    """One pass at `now` (`sure`: the batch system has said that it is), also beside another that holds the lease.
 
     Raises StateError, and OSError where state/ can be neither read nor written.
     """
     me = lease.myself(site.host, link or os.environ.get("SLURM_JOB_ID", ""), os.environ.get("SLURM_RESTART_COUNT", ""))
     said: list[Problem] = []
-    holder = _take(site, me, said, patience=_WAITS)
-    if holder is not None and not only and not lease.is_stalled(holder, site.host):
-        return AtWork(str(holder))
+    holder = take_lease(site, me, said)
     try:
         reading = read_world(site, now, link=link, resident=resident, only=only, sure=sure)
         planned = plan(reading.world)
@@ -120,20 +104,15 @@ def _told(site: Site, recorded: Recorded, now: int) -> tuple[Problem, ...]:
     return send(site.settings, recorded.alerts, pings, site.environment, about, outbox=outbox, now=now)
 
 
-def _take(site: Site, me: lease.Holder, said: list[Problem], patience: float) -> lease.Holder | None:
+def take_lease(site: Site, me: lease.Holder, said: list[Problem]) -> lease.Holder | None:
     """None: ours, or the disk refuses one. It only saves work: claims are what makes two ticks safe."""
-    until = time.monotonic() + patience
-    while True:
-        try:
-            holder = lease.take(site.paths.state / "lease", me, lambda job_id: job_gone(site, job_id), said)
-        except OSError:
-            return None
-        if holder is None or time.monotonic() >= until or lease.is_stalled(holder, site.host):
-            return holder
-        time.sleep(0.1)
+    try:
+        return lease.wait_and_take(site.paths.state / "lease", me, lambda job_id: _job_gone(site, job_id), said)
+    except OSError:
+        return None
 
 
-def job_gone(site: Site, job_id: str) -> bool:
+def _job_gone(site: Site, job_id: str) -> bool:
     """Only the batch system's word counts; no answer is none."""
     from cronhpc.batch.port import BatchError
 

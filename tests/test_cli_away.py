@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 from cronhpc.core.model import CronhpcError
+from cronhpc.store import lease
 from tests.test_cli import Shell, later
 from tests.test_cli import shell as shell  # noqa: PLC0414 - a fixture
 
@@ -47,13 +49,22 @@ def test_what_is_wrong_with_the_call_is_two(shell: Shell, words: str) -> None:
     assert (said.code, TRY_AGAIN in said.err) == (2, False)
 
 
-def test_another_start_at_work_passes(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    from cronhpc.store import lease
-
-    monkeypatch.setattr("cronhpc.start._PATIENCE", 0.1)
-    assert lease.take(Path(shell.cron / "state" / "lease"), lease.myself("elsewhere", "", ""), lambda _: False) is None
-    said = shell("start", now=later())
-    assert (said.code, TRY_AGAIN in said.err) == (1, True)
+@pytest.mark.parametrize("seconds_ago", [0, 120], ids=["at work, or just killed", "killed two minutes ago"])
+@pytest.mark.parametrize("words", ["tick", "start", "stop", "run backup"])
+def test_beside_a_process_of_another_machine_that_keeps_the_lease(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, words: str, seconds_ago: int
+) -> None:
+    """It goes on without the lease; the one that nobody gives back is told, and does not cost a wait each time."""
+    monkeypatch.setattr("cronhpc.store.lease._WAITS", 60.0 if seconds_ago else 0.1)
+    monkeypatch.setattr("cronhpc.batch.process.start", lambda *_, **__: os.getpid())  # no daemon
+    monkeypatch.setattr("cronhpc.resident.daemon", lambda _: (0, ""))
+    shell.drop("cron.daily/backup.slurm")
+    path = Path(shell.cron / "state" / "lease")
+    assert lease.take(path, lease.myself("login9", "", ""), lambda _: False) is None
+    os.utime(path, (path.stat().st_mtime - seconds_ago,) * 2)
+    assert shell(*words.split(), now=later()).code == 0
+    told = "the lease of process" in shell("status", now=later()).out
+    assert told == bool(seconds_ago)
 
 
 @pytest.mark.parametrize("name", ["status", "run", "start"])

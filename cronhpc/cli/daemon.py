@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     import argparse
 
     from cronhpc.cli.door import Door
-    from cronhpc.tick import AtWork, Report
+    from cronhpc.tick import Report
 
 HELP = (
     "Tick whenever a file changes, a slot is due or the interval is over: for tmux, a systemd user unit, a long job. "
@@ -37,13 +37,10 @@ def run(args: argparse.Namespace, door: Door) -> int:
     """Exit code 0 when it was told to end."""
     from cronhpc.cli import log
     from cronhpc.daemon import Daemon
-    from cronhpc.tick import AtWork
 
-    def tell(said: Report | AtWork | Exception) -> None:
+    def tell(said: Report | Exception) -> None:
         if isinstance(said, Exception):
             door.complain(str(said))
-        elif isinstance(said, AtWork):
-            log.at_work(said, args, door)
         elif log.worth_telling(said):
             log.report(said, args, door, said.world.settings.timezone)
         door.out.flush()  # whoever follows the log sees it when it happens

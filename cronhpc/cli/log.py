@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cronhpc.clean import Cleaned
     from cronhpc.cli.door import Door
     from cronhpc.core.model import Outcome
-    from cronhpc.tick import AtWork, Report
+    from cronhpc.tick import Report
 
 _ERRORS = {Done.FAILED, Done.PASSING}
 
@@ -34,16 +34,6 @@ def report(report: Report, args: argparse.Namespace, door: Door, zone: str) -> N
 def worth_telling(report: Report) -> bool:
     """Whether a tick did or found anything that a log should keep."""
     return next(_lines(report), None) is not None
-
-
-def at_work(report: AtWork, args: argparse.Namespace, door: Door) -> None:
-    """Another tick holds the lease."""
-    if args.json:
-        door.json({"at_work": report.holder})
-    elif door.is_terminal:
-        door.say(f"another tick is at work ({report.holder}); this one left it alone")
-    else:
-        _write(door, iter([("info", "another tick is at work", {"holder": report.holder})]))
 
 
 Line = tuple[str, str, dict[str, Any]]  # level, event, facts

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from cronhpc.cli.door import Door
     from cronhpc.core.model import Entry, Outcome
     from cronhpc.site import Site
-    from cronhpc.tick import AtWork, Report
+    from cronhpc.tick import Report
 
 HELP = "Run an entry now, whatever its schedule says; its next slots stay as they are. Switches and trust hold."
 EXAMPLE = "cronhpc run backup"
@@ -30,7 +30,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(args: argparse.Namespace, door: Door) -> int:
     """Exit code 1 if it was not submitted."""
     from cronhpc.store.entries import FRESH
-    from cronhpc.tick import AtWork
 
     site = site_of(args, door)
     report = _once(site, door.now, args.name)
@@ -42,16 +41,13 @@ def run(args: argparse.Namespace, door: Door) -> int:
             break
         door.wait(1)
         report = _once(site_of(args, door), door.again().now, args.name)
-    if isinstance(report, AtWork):  # never with `only`; the type allows it
-        door.complain(f"another tick is at work ({report.holder}); try again")
-        return ATTENTION
     entry = next((each for each in report.world.entries if each.name == args.name), None)
     if entry is None:
         raise no_such("entry", args.name, (each.name for each in report.world.entries))
     return _tell(args, door, site.batch.name, report, entry)
 
 
-def _once(site: Site, now: int, name: str) -> Report | AtWork:
+def _once(site: Site, now: int, name: str) -> Report:
     from cronhpc.clock import reckoned
     from cronhpc.core.model import entry_id
     from cronhpc.tick import tick
@@ -60,23 +56,17 @@ def _once(site: Site, now: int, name: str) -> Report | AtWork:
     return tick(site, at.now, only=entry_id(name), sure=at.sure)
 
 
-def _just_changed(report: Report | AtWork) -> bool:
+def _just_changed(report: Report) -> bool:
     from cronhpc.core.model import Reason, Wait
-    from cronhpc.tick import Report
 
-    return isinstance(report, Report) and any(
-        isinstance(o.decision, Wait) and o.decision.reason is Reason.JUST_CHANGED for o in report.outcomes
-    )
+    return any(isinstance(o.decision, Wait) and o.decision.reason is Reason.JUST_CHANGED for o in report.outcomes)
 
 
-def _taken(report: Report | AtWork) -> bool:
+def _taken(report: Report) -> bool:
     from cronhpc.core.model import Done, Submit
     from cronhpc.launch import TAKEN
-    from cronhpc.tick import Report
 
-    return isinstance(report, Report) and any(
-        isinstance(o.decision, Submit) and (o.done, o.detail) == (Done.REFUSED, TAKEN) for o in report.outcomes
-    )
+    return any(isinstance(o.decision, Submit) and (o.done, o.detail) == (Done.REFUSED, TAKEN) for o in report.outcomes)
 
 
 def _tell(args: argparse.Namespace, door: Door, backend: str, report: Report, entry: Entry) -> int:

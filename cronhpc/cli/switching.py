@@ -126,14 +126,12 @@ def at_once(args: argparse.Namespace, door: Door, paths: Paths) -> dict[str, Any
     """The effect of a tick of one's own where no scheduler looks: trains without a cron directory. None elsewhere."""
     if not (keeps_trains_only(paths, door) and is_mine(paths)):
         return None
-    from cronhpc.tick import AtWork, tick
+    from cronhpc.tick import tick
 
     try:
         report = tick(site_of(args, door), door.now)
     except (CronhpcError, OSError) as error:
         return {"acts": f"when Slurm can be asked ({error})", "at": None, "mend": "cronhpc tick"}
-    if isinstance(report, AtWork):
-        return {"acts": f"when it is looked at again ({report.holder} is at work)", "at": None, "mend": "cronhpc tick"}
     return {"acts": f"at once: {_done(report.outcomes)}", "at": None, "mend": None}
 
 

@@ -24,20 +24,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(args: argparse.Namespace, door: Door) -> int:
-    """Exit code 1 if a person should look; where another tick is at work there is nothing to do.
+    """Exit code 1 if a person should look.
 
     A link is told where the batch system gave no answer: it looks again before it ends.
     """
     from cronhpc.cli import log
     from cronhpc.clock import reckoned
-    from cronhpc.tick import AtWork, tick
+    from cronhpc.tick import tick
 
     site = site_of(args, door)
     at = reckoned(site, door.now, doubt=args.doubt_clock)
     report = tick(site, at.now, link=args.link, sure=at.sure)
-    if isinstance(report, AtWork):
-        log.at_work(report, args, door)
-        return FINE
     log.report(report, args, door, site.settings.timezone)
     if args.link and report.away:
         return NO_ANSWER

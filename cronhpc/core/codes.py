@@ -101,6 +101,7 @@ OF_FILES = {
     "W336": Code("how ticks are driven (scheduler/started) was cut off, or is of no use in part", "`cronhpc start`"),
     "W337": Code("a claim is damaged: it counts as claimed, and is not submitted again", "Look into the run's log."),
     "W338": Code("what is called state/lease is no lease: ticks do not see each other", "Remove it."),
+    "W339": Code("a lease older than a tick takes: ticks go on beside it", "Remove it, if its holder has ended."),
     "W340": Code("the record of a train is of another version", "Start its script again."),
     "W341": Code("the record of a train was cut off", "Start its script again, then remove the file."),
     "W360": Code("this machine's clock is far off: the batch system's is used", "Tell the administrators."),

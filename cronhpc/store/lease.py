@@ -4,13 +4,15 @@ It is a file made by link(2) that names its holder. It is stale when its holder 
 batch system's word, its process where it can be looked at. No clock says so: a stopped process would be taken for dead,
 which the claims survive, and a slow one for dead as well, which helps nobody. But for one case: of a process on another
 machine and outside of any job nobody can tell (that machine was started anew, say), and it must not be waited for
-for ever; it counts as gone once its lease is far older than any tick takes.
+for ever; it counts as gone once its lease is far older than any tick takes. Nobody waits long for a lease in any case.
 """
 
 from __future__ import annotations
 
 import json
 import os
+import shlex
+import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 
 _FORSAKEN = 900  # seconds; a tick ends within minutes
+_OLD = 90  # seconds: most ticks have ended by then, so nobody waits for this one
+_WAITS = 10.0  # seconds that a tick, `start` or `stop` waits for another at work; then it goes on beside it
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,47 @@ def myself(host: str, job_id: str, restarts: str) -> Holder:
     pid = os.getpid()
     born = process_born(pid).partition(" ")[2]
     return Holder(host, pid, born, os.urandom(8).hex(), job_id, restarts)
+
+
+def wait_and_take(
+    path: Path, me: Holder, job_gone: Callable[[str], bool], said: list[Problem] | None = None
+) -> Holder | None:
+    """Take the lease, after a few seconds if need be; beside the holder that is returned, one goes on without it.
+
+    None: it is mine, or there can be none. Raises OSError.
+    """
+    until = time.monotonic() + _WAITS
+    pause = 0.1
+    while True:
+        holder = take(path, me, job_gone, said)
+        if holder is None or time.monotonic() >= until or is_stalled(holder, me.host) or age(path) > _OLD:
+            return holder
+        time.sleep(pause)
+        pause = min(2 * pause, 1.0)
+
+
+def age(path: Path) -> float:
+    """Seconds between the lease's making and the last change in its folder, both by the file system's clock.
+
+    To try to take it is such a change. 0 where there is none.
+    """
+    try:
+        return os.stat(path.parent).st_mtime - os.stat(path).st_mtime
+    except FileNotFoundError:
+        return 0.0
+
+
+def left_behind(path: Path) -> tuple[Problem, ...]:
+    """What to say of a lease that is older than a tick takes."""
+    try:
+        seconds = age(path)
+        holder = read(path) if seconds > _OLD else None
+    except OSError:
+        return ()  # said where it is taken
+    if holder is None:
+        return ()
+    what = f"the lease of {holder} is {int(seconds) // 60} min old: ticks go on beside it, which the claims make safe."
+    return (Problem("W339", what, f"If that has ended: rm {shlex.quote(str(path))}", "state/lease"),)
 
 
 def take(path: Path, me: Holder, job_gone: Callable[[str], bool], said: list[Problem] | None = None) -> Holder | None:
@@ -118,10 +163,7 @@ def _forsaken(path: Path, holder: Holder, me: Holder) -> bool:
     """
     if holder.job_id or holder.host == me.host:
         return False
-    try:
-        return os.stat(path.parent).st_mtime - os.stat(path).st_mtime > _FORSAKEN
-    except FileNotFoundError:
-        return True
+    return age(path) > _FORSAKEN
 
 
 def is_stalled(holder: Holder, host: str) -> bool:

@@ -4,7 +4,7 @@
     python helpers_drive.py start|stop DIR NOW
     python helpers_drive.py run DIR NOW ENTRY
 
-Exit 0: done; 3: another tick was at work; anything else is a fault of cronhpc (a traceback, say). What was done is
+Exit 0: done; anything else is a fault of cronhpc (a traceback, say). What was done is
 printed, one line a decision, unless DRIVE_QUIET is set: then nothing is written that is not cronhpc's own.
 """
 
@@ -15,7 +15,7 @@ import sys
 
 from cronhpc.site import open_site
 from cronhpc.start import start, stop
-from cronhpc.tick import AtWork, tick
+from cronhpc.tick import tick
 
 
 def main(what: str, folder: str, instant: str, *more: str) -> int:
@@ -28,9 +28,6 @@ def main(what: str, folder: str, instant: str, *more: str) -> int:
         outcomes = done.outcomes
     else:
         report = tick(site, now, link=more[0] if what == "tick" and more else "", only=more[0] if what == "run" else "")
-        if isinstance(report, AtWork):
-            sys.stdout.write(f"at work: {report.holder}\n")
-            return 3
         outcomes = report.outcomes
         lines.extend(report.problems)
     lines += [f"{each.done}  {each.job_id or ''}  {each.detail}  {each.decision}" for each in outcomes]
