@@ -18,6 +18,7 @@ from cronhpc.core.model import (
     Result,
     Train,
     World,
+    slot_text,
 )
 from cronhpc.site import Site, directory_id, user_name
 from cronhpc.store import lease, torn, witness
@@ -248,7 +249,7 @@ def _trains(site: Site, problems: list[Problem]) -> tuple[Train, ...]:
 def _endings(site: Site, world: World) -> Mapping[str, Ending] | None:
     """What is known of runs that the queue shows as ended, or not at all; one query for all. None: no answer."""
     from cronhpc.batch.port import BatchError
-    from cronhpc.core.outcome import id_used_again
+    from cronhpc.core.outcome import id_used_again, launched
 
     if world.queue is None:
         return {}
@@ -272,7 +273,26 @@ def _endings(site: Site, world: World) -> Mapping[str, Ending] | None:
         known = dict(site.batch.endings(ids, since - 600, tokens))
     except BatchError:
         return None
+    entries = world.known()
+    for claim in gone:
+        if claim.job_id in known:
+            logged = _logs(site, entries.get(claim.key.entry), claim)
+            known[claim.job_id] = launched(known[claim.job_id], logged=logged)
     return _recorded_ends(site, gone, known)
+
+
+def _logs(site: Site, entry: Entry | None, claim: Claim) -> bool | None:
+    """Whether a run has left a log; None where cronhpc does not name it. A listing: a stat may be a minute old."""
+    if entry is None or not entry.output:
+        return None
+    begins = f"{slot_text(claim.key.slot)}-{claim.job_id}"
+    try:
+        names = os.listdir(f"{site.paths.log}/{claim.key.entry}")
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return None
+    return any(name.startswith((f"{begins}.", f"{begins}_")) for name in names)
 
 
 def _recorded_ends(site: Site, gone: list[Claim], known: dict[str, Ending]) -> Mapping[str, Ending]:

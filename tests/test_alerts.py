@@ -44,6 +44,7 @@ def outcome(decision: model.Decision, done: Done = Done.OK, job_id: str | None =
         pytest.param(ended("skipped", 0), [], id="skipped is no failure"),
         pytest.param(ended("killed", 0), [], id="killed is no failure"),
         pytest.param(ended("cancelled", 0), [], id="cancelled is no failure"),
+        pytest.param(ended("preempted", 0), [("failed", "backup was preempted")], id="preempted, and not tried again"),
         pytest.param(
             ended("cancelled", 2),
             [("failed", "backup failed 2 times in a row")],

@@ -159,6 +159,8 @@ def test_the_id_on_stdout_counts(out: str, code: int, err: str, job_id: str) -> 
             "sbatch: Job 62 to start at 2026-11-28T09:58:11 using 1 processors on nodes cpu1 in partition cpu",
         ),
         (Limited, 1, "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying"),
+        (Limited, 1, "sbatch: error: Slurm job queue full, sleeping and retrying"),
+        (Limited, -15, "sbatch: error: Slurm job queue full, sleeping and retrying"),
         (BatchError, 1, FAILED + "Access/permission denied"),
         (BatchError, 1, FAILED + "Unspecified error"),
         (BatchError, 1, FAILED + "Requested partition configuration not available now"),

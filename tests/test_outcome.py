@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cronhpc.core.model import FAILURES, ClaimState, Ending, EntryState, Result, Settle
-from cronhpc.core.outcome import counted, ending_of, hosts, id_used_again, live_runs, retry_at, shared_node
+from cronhpc.core.outcome import counted, ending_of, hosts, id_used_again, launched, live_runs, retry_at, shared_node
 from cronhpc.core.plan import plan
 from tests.worlds import ID, at, claim, entry, job, key, world
 
@@ -31,10 +31,11 @@ NOW = at("14:00")
         pytest.param("NODE_FAIL", {}, Result.NODE_FAIL, "", id="its node"),
         pytest.param("BOOT_FAIL", {}, Result.NODE_FAIL, "", id="a node that did not boot"),
         pytest.param("CANCELLED", {}, Result.CANCELLED, "", id="cancelled"),
-        pytest.param("PREEMPTED", {}, Result.CANCELLED, "", id="preempted"),
+        pytest.param("PREEMPTED", {}, Result.PREEMPTED, "", id="preempted"),
+        pytest.param("REVOKED", {}, Result.PREEMPTED, "", id="started by a sibling cluster"),
         pytest.param("SPECIAL_EXIT", {}, Result.UNKNOWN, "", id="a state that nobody has heard of"),
-        pytest.param("FAILED", {"reason": "JobLaunchFailure"}, Result.FAILED, "no log was produced", id="no launch"),
-        pytest.param("FAILED", {"exit_code": 53}, Result.FAILED, "no log was produced", id="no launch, by its code"),
+        pytest.param("FAILED", {"reason": "JobLaunchFailure"}, Result.FAILED, "", id="as 20.11 says of any signal"),
+        pytest.param("FAILED", {"exit_code": 53}, Result.FAILED, "", id="a script that exits 53"),
         pytest.param("TIMEOUT", {"reason": "Odd"}, Result.TIMEOUT, "Odd", id="a reason worth telling"),
     ],
 )
@@ -43,6 +44,28 @@ def test_an_end_as_the_queue_remembers_it(state: str, more: dict[str, Any], resu
     assert ending.result is result
     assert detail in ending.detail
     assert bool(ending.detail) == bool(detail)
+
+
+@pytest.mark.parametrize(
+    ("ending", "logged", "failed_launch"),
+    [
+        pytest.param(Ending(Result.FAILED, None, 53), False, True, id="signal 53 and no log"),
+        pytest.param(Ending(Result.FAILED, None, 53), None, True, id="signal 53, and the script names its own log"),
+        pytest.param(Ending(Result.FAILED, None, 53), True, False, id="signal 53, and there is a log"),
+        pytest.param(Ending(Result.FAILED, 1), False, True, id="exit code 1 and no log, as 20.11 has it"),
+        pytest.param(Ending(Result.FAILED, 1), True, False, id="exit code 1 and a log"),
+        pytest.param(Ending(Result.FAILED, 1), None, False, id="exit code 1, and the script names its own log"),
+        pytest.param(Ending(Result.FAILED, 53), False, False, id="exit code 53"),
+        pytest.param(Ending(Result.FAILED, None, 9), False, False, id="a signal"),
+        pytest.param(Ending(Result.CANCELLED, 0), False, False, id="cancelled before it had a log"),
+    ],
+)
+def test_only_a_missing_log_tells_that_it_could_not_be_launched(
+    ending: Ending,
+    logged: bool | None,  # noqa: FBT001 - a column of the table
+    failed_launch: bool,  # noqa: FBT001 - as above
+) -> None:
+    assert ("no log was produced" in launched(ending, logged=logged).detail) == failed_launch
 
 
 def test_nobody_knows_is_said() -> None:
@@ -125,8 +148,9 @@ def test_an_end_long_ago_is_tried_again_now() -> None:
 
 
 def after(results: str, suspend_after: int | None = None) -> EntryState:
-    """The state after ends: Failed, Killed, Cancelled, Unknown, R a failure that is tried again, . went well."""
+    """The state after ends: F, K, C, U, P by their first letter, R a failure that is tried again, . went well."""
     kinds = {"F": Result.FAILED, "R": Result.FAILED, "K": Result.KILLED, "C": Result.CANCELLED, "U": Result.UNKNOWN}
+    kinds["P"] = Result.PREEMPTED
     state = EntryState()
     for n, letter in enumerate(results):
         ending = Ending(kinds.get(letter, Result.OK), node=f"cpu{n}")
@@ -145,6 +169,8 @@ def after(results: str, suspend_after: int | None = None) -> EntryState:
         (".K.", 0, 2),
         (".C.", 0, 2),
         ("FUF", 2, 0),
+        (".P.", 0, 2),
+        ("FPF", 2, 0),
         (".R.", 0, 2),
         ("RRF", 1, 0),
     ],
@@ -162,6 +188,7 @@ def test_a_streak_counts_what_tells_something(results: str, failures: int, succe
         pytest.param("FFF", 3, NOW + 2, id="the third in a row"),
         pytest.param("FF.FF", 3, None, id="a success between"),
         pytest.param("FKFKF", 3, NOW + 4, id="killed ones count neither way"),
+        pytest.param("PPPPP", 3, None, id="preempted ones: no fault of the script"),
         pytest.param("RRRF", 3, None, id="attempts of one slot are one failure"),
         pytest.param("FFFFF", 3, NOW + 2, id="since the third, not since the last"),
     ],

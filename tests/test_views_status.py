@@ -28,6 +28,7 @@ from cronhpc.core.model import (
 )
 from cronhpc.core.plan import plan
 from cronhpc.views import explain, status, text
+from cronhpc.views.runs import unsettled
 from cronhpc.views.screen import render
 from tests.view_situations import (
     ABOUT,
@@ -486,6 +487,25 @@ def test_jobs_of_arrays_are_one_run() -> None:
     tasks = tuple(Job("4720", s, tasks=t, start=at("14:00:03")) for s, t in (("RUNNING", "1"), ("PENDING", "[2-9]")))
     world = with_entry(entry("backup"), claims=(RUNS[0],), queue=Queue((LINK, SPARE, *tasks)))
     assert [run["state"] for run in facts_of(world)["entries"][0]["runs"]] == ["RUNNING"]
+
+
+@pytest.mark.parametrize(
+    ("tasks", "state"),
+    [
+        pytest.param(["FAILED", "RUNNING", "PENDING"], "RUNNING", id="one has failed, one runs, one waits"),
+        pytest.param(["RUNNING", "CANCELLED"], "RUNNING", id="one was cancelled, one runs"),
+        pytest.param(["PENDING", "COMPLETED"], "PENDING", id="one has ended, and the others wait"),
+        pytest.param(["COMPLETED", "REQUEUED"], "REQUEUED", id="one waits again after a requeue"),
+        pytest.param(["COMPLETING", "PENDING"], "COMPLETING", id="one is ending"),
+    ],
+)
+def test_an_array_runs_while_a_task_runs_else_waits_until_all_have_ended(tasks: list[str], state: str) -> None:
+    jobs = tuple(Job("4720", s, tasks=str(n), start=at("14:00:03"), ended=1) for n, s in enumerate(tasks))
+    world = with_entry(entry("backup"), claims=(RUNS[0],), queue=Queue((LINK, SPARE, *jobs)))
+    run = facts_of(world)["entries"][0]["runs"][0]
+    assert run["state"] == state
+    assert (run["started"] is None) == (state in {"PENDING", "REQUEUED"}), "what waits has no start"
+    assert unsettled(world, plan(world))[0]["result"] == ("pending" if run["started"] is None else "running")
 
 
 def test_the_entries_are_ordered_by_what_comes_first() -> None:

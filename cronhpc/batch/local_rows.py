@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpc.batch import local_supervisor as sv
 from cronhpc.batch.port import Refused, Unreachable
-from cronhpc.core.model import ENDED, Ending, Job, Result
+from cronhpc.core.model import ENDS, Ending, Job, Result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_RESULTS = {"COMPLETED": Result.OK, "FAILED": Result.FAILED, "NODE_FAIL": Result.NODE_FAIL}
 _HEAD = 65536  # bytes of a script that are looked at for line ends
 
 
@@ -62,7 +61,7 @@ def _flaw(found: Any, folder: str, name: str) -> str:
             return str(key)
         if isinstance(value, str) and ("\0" in value or not _is_text(value)):
             return str(key)
-    if name == "end.json" and found["state"] not in ENDED:
+    if name == "end.json" and found["state"] not in ENDS:
         return "state"
     if name == "fate" and found["fate"] != "cancelled" and not _NEEDED["supervisor.json"] <= found.keys():
         return "process"
@@ -116,7 +115,7 @@ def _job(facts: sv.Facts, plan: sv.Facts, state: str) -> Job:
 def ending(job: Job, end: sv.Facts) -> Ending:
     """How a job that is over ended."""
     return Ending(
-        result=_RESULTS.get(job.state, Result.CANCELLED),
+        result=ENDS.get(job.state, Result.UNKNOWN),
         exit_code=job.exit_code,
         signal=job.signal,
         submitted=job.submitted,

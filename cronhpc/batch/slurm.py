@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cronhpc.batch import slurm_rows as rows
 from cronhpc.batch import slurm_text as text
 from cronhpc.batch.environment import for_commands, scrub
-from cronhpc.batch.port import Unreachable
+from cronhpc.batch.port import BatchError, Unreachable
 from cronhpc.batch.process import Finished, Missing, run, run_many, which
 from cronhpc.core.model import CronhpcError, Queue
 
@@ -85,9 +85,19 @@ class Slurm:
         return text.submitted(_run(argv, self._timeout, env, enough=text.has_id, cwd=_home(env)))
 
     def release(self, job_ids: Sequence[str]) -> None:
-        """Release held jobs in one call (500 at a time). Raises Unreachable."""
+        """Release held jobs in one call (500 at a time). Raises Unreachable; BatchError where one is held all the same.
+
+        scontrol fails for all where one id is gone, in words of its own in each version: so the queue is asked.
+        """
         for some in text.chunks(job_ids):
-            self._change(text.release_argv(some, self.cluster))
+            try:
+                self._change(text.release_argv(some, self.cluster))
+            except Unreachable:
+                raise
+            except BatchError:
+                held = [job for job in self.queue().jobs if job.held_by_user]
+                if {name for job in held for name in (job.id, job.shown)}.intersection(some):
+                    raise
 
     def cancel(self, job_ids: Sequence[str], *, pending_only: bool = False) -> None:
         """Cancel jobs, or just their pending tasks. Raises Unreachable."""

@@ -8,29 +8,15 @@ from typing import TYPE_CHECKING
 
 from cronhpc.batch.port import Unreachable
 from cronhpc.batch.slurm_rows import JOB_ID, moment, task_list, word
-from cronhpc.core.model import Ending, Result
+from cronhpc.core.model import ENDS, Ending, Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-_RESULTS = {
-    "COMPLETED": Result.OK,
-    "FAILED": Result.FAILED,
-    "TIMEOUT": Result.TIMEOUT,
-    "DEADLINE": Result.TIMEOUT,
-    "OUT_OF_MEMORY": Result.OUT_OF_MEMORY,
-    "NODE_FAIL": Result.NODE_FAIL,
-    "BOOT_FAIL": Result.NODE_FAIL,
-    "LAUNCH_FAILED": Result.NODE_FAIL,
-    "PREEMPTED": Result.CANCELLED,
-    "CANCELLED": Result.CANCELLED,
-    "REVOKED": Result.CANCELLED,
-}
-_LAUNCH_FAILURE = 53  # the "signal" of a job that slurmd could not start
 # of an array's tasks the worst stands for all
 _WORST = (
-    *(Result.NODE_FAIL, Result.OUT_OF_MEMORY, Result.TIMEOUT, Result.FAILED, Result.CANCELLED, Result.UNKNOWN),
-    Result.OK,
+    *(Result.NODE_FAIL, Result.OUT_OF_MEMORY, Result.TIMEOUT, Result.FAILED, Result.PREEMPTED, Result.CANCELLED),
+    *(Result.UNKNOWN, Result.OK),
 )
 
 
@@ -63,14 +49,12 @@ def exit_of(text: str) -> tuple[int | None, int | None]:
 def ending_of(row: Row) -> Ending | None:
     """How that job or task ended; None: it has not, or it was requeued."""
     word = row.state.split(" ", 1)[0].rstrip("+")
-    if word not in _RESULTS:
+    if word not in ENDS:
         return None
     code, number = exit_of(row.exit)
     detail = "" if word in {"COMPLETED", "FAILED"} else row.state.lower().replace("_", " ")
-    if number == _LAUNCH_FAILURE:
-        detail = "it could not be launched: no log was produced (its output or working folder may be missing there)"
     return Ending(
-        result=_RESULTS[word],
+        result=ENDS[word],
         exit_code=code,
         signal=number,
         submitted=row.submitted,

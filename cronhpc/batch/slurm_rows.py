@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cronhpc.batch.port import Unreachable
-from cronhpc.core.model import ENDED, Job
+from cronhpc.core.model import ENDS, Job
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +22,7 @@ _FORMAT = ("%i %A", "%T", "%r", "%S", "%V", "%e", "%P", "%a", "%N", "%j", "%Z", 
 _NOTHING = frozenset({"", "N/A", "NONE", "None", "Unknown", "(null)"})
 JOB_ID = re.compile(r"(\d+)(?:_(.+?))?(?:\+\d+)?")  # 57, 57_3, 57_[4-9%2], 57+1
 _HELD_STATES = frozenset({"REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"})  # pending, and held
-_ENDING_STATES = ENDED | {"COMPLETING"}
+_ENDING_STATES = {*ENDS, "COMPLETING"}
 
 
 def queue_format(mark: str) -> str:

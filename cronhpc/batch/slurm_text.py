@@ -123,7 +123,7 @@ _NO_ANSWER = (
     *("message send failure", "transport endpoint", "standby mode", "credential", "munge", "authentication"),
     *("configuration source", "resolve", "no route to host", "in progress"),
 )
-_FULL = ("temporarily unable to accept job",)
+_FULL = ("temporarily unable to accept job", "job queue full")  # the second: 26.05
 _TEST_ONLY = re.compile(r"^sbatch: Job \d+ to start at", re.MULTILINE)
 _USAGE = 255  # what sbatch exits with where it does not understand its command line
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cronhpc.core import model
 from cronhpc.core.chain import SUCCESSOR
 from cronhpc.core.count import count
-from cronhpc.core.model import FAILURES, Done, Reason, Result
+from cronhpc.core.model import FAILURES, Done, Reason, Result, entry_id
 from cronhpc.core.outcome import shared_node
 
 if TYPE_CHECKING:
@@ -56,7 +56,12 @@ def conditions(
 
     `stopped`: by a switch's path what it stopped in this tick, in words.
     """
-    found = [each for entry in world.entries if (each := _of_entry(entry.name, states.get(entry.name))) is not None]
+    goes_on = _going_on(world, outcomes)
+    found = [
+        each
+        for entry in world.entries
+        if (each := _of_entry(entry.name, states.get(entry.name), tried_again=entry_id(entry.name) in goes_on))
+    ]
     for switch in world.switches:
         if switch.expires is None or switch.expires > world.now:
             text = f"{_set(switch)}{_what(stopped.get(switch.path, ()))}"
@@ -93,7 +98,15 @@ def _what(jobs: Sequence[str]) -> str:
     return f"; it stopped {', '.join(jobs[:_NAMED])}{more}"
 
 
-def _of_entry(name: str, state: EntryState | None) -> Condition | None:
+def _going_on(world: World, outcomes: Sequence[Outcome]) -> set[str]:
+    """Ids of entries of which an attempt has not ended, or a further one is to come."""
+    claims = {claim.key: claim.ending is None or claim.retry_at is not None for claim in world.claims}
+    settled = (o.decision for o in outcomes if isinstance(o.decision, model.Settle) and o.done is Done.OK)
+    claims |= {settle.key: settle.retry_at is not None for settle in settled}
+    return {key.entry for key, goes_on in claims.items() if goes_on}
+
+
+def _of_entry(name: str, state: EntryState | None, *, tried_again: bool) -> Condition | None:
     if state is None:
         return None
     if state.suspended is not None:
@@ -106,6 +119,8 @@ def _of_entry(name: str, state: EntryState | None) -> Condition | None:
         times = f"{state.failures} times in a row" if state.failures > 1 else "once"
         how = f": {result}{_how(state)}" if result in FAILURES else ""
         return Condition(f"failed {name}", "failed", f"{name} failed {times}{how}", name)
+    if result == Result.PREEMPTED and not tried_again:
+        return Condition(f"failed {name}", "failed", f"{name} was preempted{_how(state)}", name)
     if result == Result.MISSED:
         missed = _missing(state.last.get("detail", ""), state.last.get("count"))
         return Condition(f"missed {name}", "missed", f"{name} {missed}", name)

@@ -24,6 +24,7 @@ from cronhpc.core.model import (
     Settle,
     Submit,
     Wait,
+    standing_for,
 )
 from cronhpc.core.outcome import ending_of, id_used_again, retry_at
 from cronhpc.core.struck import verdict
@@ -161,7 +162,7 @@ def _damaged(world: World, claim: Claim, entry: Entry | None, jobs: list[Job]) -
         yield from (Cancel(each, f"{why}; it is still held", key=claim.key) for each in sorted({j.id for j in live}))
         yield Settle(claim.key, claim.name, Ending(Result.UNKNOWN, detail=f"{why}; its job was held, and is cancelled"))
         return
-    known, job = world.endings.get(claim.job_id or ""), _worst(jobs)
+    known, job = world.endings.get(claim.job_id or ""), standing_for(jobs)
     if job is None and known is None:
         known = Ending(Result.UNKNOWN, detail=f"{why}: whether it ran is not known")
     yield Settle(claim.key, claim.name, verdict(world, claim, entry, ending_of(job, known)))
@@ -199,7 +200,7 @@ def _with_id(world: World, claim: Claim, entry: Entry | None, rows: list[Job]) -
     if not live:
         if claim.fresh and not rows:
             return
-        yield from _ended(world, claim, entry, _worst(rows))
+        yield from _ended(world, claim, entry, standing_for(rows))
         return
     if claim.state is not ClaimState.SUBMITTED and all(job.reason == _IMPOSSIBLE for job in live):
         yield Cancel(job_id, "it can never start", key=claim.key, only="pending")
@@ -241,11 +242,6 @@ def _submitted_ahead(world: World, claim: Claim, entry: Entry | None, job_id: st
 
 def _is_slot(entry: Entry, slot: int) -> bool:
     return bool(entry.schedule) and slots.schedule_of(entry).next_epoch(slot - 1) == slot
-
-
-def _worst(rows: list[Job]) -> Job | None:
-    """The row that speaks for an array: a failed task before a good one."""
-    return max(rows, key=lambda job: (ending_of(job, None).result in FAILURES, job.ended or 0), default=None)
 
 
 def _ended(world: World, claim: Claim, entry: Entry | None, job: Job | None) -> Iterator[Decision]:

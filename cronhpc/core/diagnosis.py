@@ -20,7 +20,7 @@ _SCARCE = 0.02
 _INODES = 10_000
 _OTHERS_WRITE, _GROUP_WRITES = 0o002, 0o020
 _SKEW, _SKEW_BAD = 5, 120  # seconds
-_LIMIT = re.compile(r"(?:QOS|Assoc)\w*Limit|submit limit|temporarily unavailable", re.IGNORECASE)
+_LIMIT = re.compile(r"(?:QOS|Assoc)\w*Limit|submit limit|temporarily unavailable|queue full", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,26 +6,17 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import FAILURES, TOKEN, Ending, EntryState, Result
+from cronhpc.core.model import ENDS, FAILURES, TOKEN, Ending, EntryState, Result
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cronhpc.core.model import Claim, Entry, Job, World
 
-_RESULTS = {
-    "COMPLETED": Result.OK,
-    "TIMEOUT": Result.TIMEOUT,
-    "DEADLINE": Result.TIMEOUT,
-    "OUT_OF_MEMORY": Result.OUT_OF_MEMORY,
-    "NODE_FAIL": Result.NODE_FAIL,
-    "BOOT_FAIL": Result.NODE_FAIL,
-    "CANCELLED": Result.CANCELLED,
-    "PREEMPTED": Result.CANCELLED,
-    "REVOKED": Result.CANCELLED,
-    "FAILED": Result.FAILED,
-}
-_LAUNCH_FAILED = 53  # slurmd could not start the script: its log folder or working folder is missing
+_LAUNCH_FAILED = 53  # the "signal" of a script that slurmd could not start; 20.11 says exit code 1 instead
+_NOT_LAUNCHED = "it could not be launched: no log was produced (its output or working folder may be missing there)"
+# What the queue's reason says of an ended job and the result does not: older ones say JobLaunchFailure of any signal.
+_NO_NEWS = frozenset({"", "None", "NonZeroExitCode", "TimeLimit", "JobLaunchFailure"})
 _LONGEST_BACKOFF = 2**10
 _SUBMITTED_LATER = 3600  # seconds after its claim that no submission takes
 _MOST_NODES = 10_000  # of one range
@@ -50,12 +41,7 @@ def ending_of(job: Job | None, accounted: Ending | None) -> Ending:
 
 
 def _from_queue(job: Job) -> Ending:
-    result = _RESULTS.get(job.state, Result.UNKNOWN)
-    detail = ""
-    if result is Result.FAILED and (job.exit_code == _LAUNCH_FAILED or job.reason == "JobLaunchFailure"):
-        detail = "it could not be launched: no log was produced (its output or working folder may be missing there)"
-    elif job.reason not in {"", "None", "NonZeroExitCode", "TimeLimit"}:
-        detail = job.reason
+    result = ENDS.get(job.state, Result.UNKNOWN)
     never_ran = result is Result.CANCELLED and not job.nodes
     return Ending(
         result,
@@ -65,8 +51,19 @@ def _from_queue(job: Job) -> Ending:
         started=None if never_ran else job.start,
         ended=job.ended,
         node=job.nodes,
-        detail=detail,
+        detail="" if job.reason in _NO_NEWS else job.reason,
     )
+
+
+def launched(ending: Ending, *, logged: bool | None) -> Ending:
+    """`ending`, told as a failed launch where it was one. `logged`: whether its log is there; None: not ours to name.
+
+    Signal 53 alone is no proof: a script may end by it, and what a step reports may be passed on.
+    """
+    code_of_old = ending.exit_code == 1 and not ending.signal and logged is False
+    if ending.result is not Result.FAILED or logged or not (ending.signal == _LAUNCH_FAILED or code_of_old):
+        return ending
+    return replace(ending, detail="; ".join(filter(None, (_NOT_LAUNCHED, ending.detail))))
 
 
 def retry_at(entry: Entry | None, claim: Claim, ending: Ending, deadline: int | None, now: int) -> int | None:
@@ -81,11 +78,14 @@ def retry_at(entry: Entry | None, claim: Claim, ending: Ending, deadline: int | 
 
 
 def counted(state: EntryState, entry: Entry | None, ending: Ending, slot: int, now: int, *, final: bool) -> EntryState:
-    """The streaks after one more run; a killed or cancelled one counts neither way, one to be retried not yet."""
+    """The streaks after one more run; one to be retried does not yet.
+
+    A killed, cancelled or preempted one counts neither way: it says nothing of the script.
+    """
     if ending.result is Result.OK:
         newest = max(slot, state.previous_success or 0)
         return replace(state, failures=0, nodes=(), successes=state.successes + 1, previous_success=newest)
-    if ending.result not in FAILURES:
+    if ending.result not in FAILURES or ending.result is Result.PREEMPTED:
         return state
     if ending.node:
         state = replace(state, nodes=(*state.nodes, ending.node)[-_LAST_NODES:])

@@ -116,11 +116,11 @@ def last(rules: Rules, *, next_at: int, runs: int) -> str:
 
 
 def _fast_failures(rules: Rules, ran: Sequence[Ran]) -> int:
-    """How many of the newest pieces, in a row, failed soon after their start; a time limit is a piece's usual end."""
+    """How many of the newest pieces, in a row, failed soon after their start; but for time limits and preemptions."""
     count = 0
     for piece in reversed(ran):
         quick = piece.started is not None and piece.ended is not None and piece.ended - piece.started <= rules.fast
-        if piece.result not in FAILURES - {Result.TIMEOUT} or not quick:
+        if piece.result not in FAILURES - {Result.TIMEOUT, Result.PREEMPTED} or not quick:
             return count
         count += 1
     return count

@@ -200,6 +200,7 @@ _ENDS = {
     Result.TIMEOUT: "hit its time limit",
     Result.OUT_OF_MEMORY: "ran out of memory",
     Result.NODE_FAIL: "was lost with its node",
+    Result.PREEMPTED: "was preempted",
     Result.CANCELLED: "was cancelled",
     Result.KILLED: "was stopped by a switch",
     Result.LOST: "was lost before it started",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core.model import FAILURES, ClaimState, Key, Result, Settle
+from cronhpc.core.model import FAILURES, ClaimState, Key, Result, Settle, standing_for
 from cronhpc.views.times import epoch, iso
 
 if TYPE_CHECKING:
@@ -78,14 +78,14 @@ def ended_facts(name: str, key: Key, ending: Ending, job_id: str | None) -> Fact
 
 def live_facts(claim: Claim, job: Job | None, now: int, *, answers: bool) -> Facts:
     """An attempt that has not ended, as far as the queue tells; UNKNOWN where it does not answer."""
-    started = job.start if job and job.state not in {"PENDING", "CONFIGURING"} else None
+    started = job.start if job and not job.waits else None
     return {
         "job": claim.job_id,
         "slot": iso(claim.key.slot),
         "attempt": claim.key.attempt,
         "by_hand": claim.key.by_hand,
         "state": job.state if job else "SUBMITTED" if answers else "UNKNOWN",
-        "reason": job.reason if job and job.state == "PENDING" else "",
+        "reason": job.reason if job and job.waits else "",
         "held": bool(job and job.held),
         "started": iso(started),
         "since": iso(started or claim.released or claim.at or None),
@@ -97,10 +97,10 @@ def live_facts(claim: Claim, job: Job | None, now: int, *, answers: bool) -> Fac
 
 def first_piece(job: Job) -> Facts:
     """The piece of a train that a person started: there is no claim of it."""
-    started = job.start if job.state not in {"PENDING", "CONFIGURING"} else None
+    started = job.start if not job.waits else None
     return {
         "job": job.id, "slot": None, "attempt": 1, "by_hand": True, "state": job.state,
-        "reason": job.reason if job.state == "PENDING" else "", "held": job.held, "started": iso(started),
+        "reason": job.reason if job.waits else "", "held": job.held, "started": iso(started),
         "since": iso(started), "ready": None, "ahead": False, "node": job.nodes,
     }  # fmt: skip
 
@@ -126,7 +126,7 @@ def unsettled(world: World, plan: Plan) -> list[Facts]:
 
 def _unended(name: str, claim: Claim, job: Job | None) -> Facts:
     """What the queue does not show is submitted, and no more is known."""
-    pending = job is None or job.state in {"PENDING", "CONFIGURING"}
+    pending = job is None or job.waits
     row = {
         "entry": name,
         "key": str(claim.key),
@@ -141,18 +141,17 @@ def _unended(name: str, claim: Claim, job: Job | None) -> Facts:
 
 
 def _progress(job: Job) -> str:
-    if job.state in {"PENDING", "CONFIGURING"}:
+    if job.waits:
         return "held" if job.held else "pending"
-    return "running" if job.state == "COMPLETING" else job.state.lower()
+    return "running" if job.live else job.state.lower()
 
 
 def jobs_by_id(world: World) -> dict[str, Job]:
-    """The row that speaks for each job of the queue: of an array's the one that has come furthest."""
-    found: dict[str, Job] = {}
+    """The row that speaks for each job of the queue."""
+    rows: dict[str, list[Job]] = {}
     for job in world.queue.jobs if world.queue else ():
-        if job.id not in found or found[job.id].state == "PENDING":
-            found[job.id] = job
-    return found
+        rows.setdefault(job.id, []).append(job)
+    return {job_id: one for job_id, found in rows.items() if (one := standing_for(found)) is not None}
 
 
 def failed(run: Mapping[str, Any] | None) -> bool:

@@ -27,7 +27,7 @@ from cronhpc.core.model.decisions import (
 )
 from cronhpc.core.model.entries import Entry, Policies, Train
 from cronhpc.core.model.problems import CronhpcError, Problem, StateError
-from cronhpc.core.model.queue import ENDED, NEVER_STARTS, Job, Queue, may_never_start
+from cronhpc.core.model.queue import ENDS, NEVER_STARTS, Job, Queue, may_never_start, standing_for
 from cronhpc.core.model.runs import (
     FAILURES,
     PAUSED,
@@ -50,7 +50,7 @@ from cronhpc.core.model.world import CLOCKS_APART, LONGER, ChainFacts, LogFile, 
 
 __all__ = [
     "CLOCKS_APART",
-    "ENDED",
+    "ENDS",
     "FAILURES",
     "LONGER",
     "NEVER_STARTS",
@@ -104,5 +104,6 @@ __all__ = [
     "may_never_start",
     "slot_of",
     "slot_text",
+    "standing_for",
     "token",
 ]

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from cronhpc.core.model.runs import PAUSED, TOKEN, Key
+from cronhpc.core.model.runs import FAILURES, PAUSED, TOKEN, Key, Result
 
-ENDED = frozenset(
-    {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED"}
-    | {"NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "REVOKED", "TIMEOUT"}
-)
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+# Slurm's states of an ended job (squeue's manual, JOB STATE CODES), and what each means for a run. Any other is live.
+ENDS = {
+    "COMPLETED": Result.OK,
+    "FAILED": Result.FAILED,
+    "TIMEOUT": Result.TIMEOUT,
+    "DEADLINE": Result.TIMEOUT,
+    "OUT_OF_MEMORY": Result.OUT_OF_MEMORY,
+    "NODE_FAIL": Result.NODE_FAIL,
+    "BOOT_FAIL": Result.NODE_FAIL,
+    "PREEMPTED": Result.PREEMPTED,
+    "REVOKED": Result.PREEMPTED,
+    "CANCELLED": Result.CANCELLED,
+}
+# Live states in which no program of the job runs yet, or again after a requeue.
+_WAITS = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED"})
 NEVER_STARTS = frozenset({"DependencyNeverSatisfied", "PartitionTimeLimit", "PartitionNodeLimit", "BadConstraints"})
 
 
@@ -70,7 +85,12 @@ class Job:
     @property
     def live(self) -> bool:
         """Not ended."""
-        return self.state not in ENDED
+        return self.state not in ENDS
+
+    @property
+    def waits(self) -> bool:
+        """Live, and nothing of it runs: `start` is a plan then."""
+        return self.state in _WAITS
 
     def token_of(self, directory_id: str) -> str | None:
         """What the comment says after this directory's mark, without the script's own comment; None: not ours."""
@@ -94,3 +114,18 @@ class Queue:
     """All of this user's jobs, ended ones included as long as the batch system remembers them."""
 
     jobs: tuple[Job, ...]
+
+
+def standing_for(rows: Iterable[Job]) -> Job | None:
+    """The row that speaks for a job, of which an array has several; None: there is none.
+
+    An array runs while one of its tasks does, else waits while one is left to start, and has ended when all have. Of
+    ended ones a failed task speaks before a good one, and a later end before an earlier.
+    """
+    return max(rows, key=_standing, default=None)
+
+
+def _standing(job: Job) -> tuple[int, bool, int]:
+    if job.live:
+        return 1 if job.waits else 2, job.held, 0
+    return 0, ENDS[job.state] in FAILURES, job.ended or 0

@@ -100,6 +100,7 @@ class Result(StrEnum):
     TIMEOUT = "timed out"
     OUT_OF_MEMORY = "out of memory"
     NODE_FAIL = "node failed"
+    PREEMPTED = "preempted"  # the system gave its place to another, or to a sibling cluster: no fault of the script
     CANCELLED = "cancelled"
     KILLED = "killed"  # by a switch or by `overlap: replace`
     REFUSED = "refused"  # sbatch said no for good
@@ -111,7 +112,9 @@ class Result(StrEnum):
     SUSPENDED = "suspended"
 
 
-FAILURES = frozenset({Result.FAILED, Result.TIMEOUT, Result.OUT_OF_MEMORY, Result.NODE_FAIL, Result.REFUSED})
+FAILURES = frozenset(
+    {Result.FAILED, Result.TIMEOUT, Result.OUT_OF_MEMORY, Result.NODE_FAIL, Result.PREEMPTED, Result.REFUSED}
+)
 
 
 @dataclass(frozen=True, slots=True)
