@@ -287,7 +287,7 @@ def _logs(site: Site, entry: Entry | None, claim: Claim) -> bool | None:
         return None
     begins = f"{slot_text(claim.key.slot)}-{claim.job_id}"
     try:
-        names = os.listdir(f"{site.paths.log}/{claim.key.entry}")
+        names = os.listdir(f"{site.paths.log}/{claim.key.entry}")  # noqa: PTH208 - names are all that is asked
     except FileNotFoundError:
         return False
     except OSError:
