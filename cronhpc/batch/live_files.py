@@ -11,7 +11,7 @@ from glob import escape
 from typing import TYPE_CHECKING
 
 from cronhpc.batch.port import JobFiles, Unreachable
-from cronhpc.core.model import ENDED
+from cronhpc.core.model import ENDS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -34,7 +34,7 @@ def squeue_rows(text: str, mark: str) -> tuple[JobFiles, ...]:
     for start in range(0, len(values), len(_FIELDS)):
         row = dict(zip(_FIELDS, values[start : start + len(_FIELDS)], strict=True))
         state = row["State"].rpartition("\n")[2].strip()  # behind the last row's end, and a cluster's name
-        if state not in ENDED:
+        if state not in ENDS:
             found.append(_job(row))
     return tuple(found)
 
