@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from cronhpc.core import alerts, chain, model
 from cronhpc.core.alerts import Alert
 from cronhpc.core.marks import marked
-from cronhpc.core.model import FAILURES, ClaimState, Done, EntryState, Key, Problem, Reason, Result, entry_id
+from cronhpc.core.model import FAILURES, ClaimState, Done, EntryState, Key, Problem, Reason, Result, entry_id, texts_of
 from cronhpc.core.outcome import counted
 from cronhpc.core.struck import Strikes
 from cronhpc.release import with_log
@@ -387,6 +387,7 @@ class _Keeper:
         )
         problems = (*self.problems, *torn.of_entries(self.memory, self.world.now, told_too=True))
         facts = status.facts(self.world, self.plan, self.states, about, problems=problems, outcomes=self.outcomes)
+        facts = texts_of(facts, about.directory)  # its readers may have another one
         write_json(self.site.paths.status, facts, status.VERSION, 0o644)
         until = chain.heard_until(self.world.now, self.world.settings.interval)
         scheduler.expect(self.site.paths, self.world.now, until)

@@ -9,6 +9,7 @@ import time
 from typing import TYPE_CHECKING
 
 from cronhpc.batch.process import elapsed
+from cronhpc.core.model import command
 from cronhpc.store import lease, shapes
 from cronhpc.store.files import read_json
 
@@ -53,4 +54,4 @@ def stopped(site: Site, pid: int, host: str) -> str:
         return f"stopped {done}" if ended else f"asked {done}; it does not end: kill -9 {pid}"
     if host not in {"", site.host}:
         return f"no daemon runs on this machine; if the one on {host} does, it ends within seconds"
-    return "no daemon that cronhpc start began runs; one in a terminal ends within seconds"
+    return "no daemon that " + command("start") + " began runs; one in a terminal ends within seconds"

@@ -319,7 +319,7 @@ def test_a_disabled_entry_is_written_with_its_pause_switch(cron: Path, capsys: p
     assert sorted(path.name for path in (cron / "cron.d").iterdir()) == ["a.slurm", "b.slurm"]
     assert (cron / "pause" / "a").read_text() == "imported: it was disabled in the scrontab\n"
     assert [path.name for path in (cron / "pause").iterdir()] == ["a"]
-    assert "cronhpc resume a" in said
+    assert f"cronhpc resume --dir {cron} a" in said
 
 
 def test_system_is_no_option_of_a_scrontab(cron: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cronhpc.core.model import command
 from cronhpc.views import style, text, times
 
 PARIS = ZoneInfo("Europe/Paris")
@@ -81,7 +82,7 @@ def test_a_word_comes_back_from_a_shell_as_it_was(raw: str) -> None:
 
 
 def test_a_command_for_a_name_with_a_dash_ends_the_options() -> None:
-    assert text.command("run", "-n") == "cronhpc run -- -n"
+    assert command("run", "-n") == "cronhpc run -- -n"
 
 
 WIDTHS = {

@@ -16,7 +16,7 @@ from cronhpc.core.model import CronhpcError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from cronhpc.cli.door import Door
 
@@ -67,7 +67,13 @@ def main(argv: Sequence[str] | None = None, door: Door | None = None) -> int:
 
 def _code_of(arguments: list[str], door: Door) -> int:
     try:
-        code = _run(arguments, door)
+        parsed = _parsed(arguments, door)
+        if isinstance(parsed, int):
+            code = parsed
+        else:
+            args, run = parsed
+            door = door.about(args.dir)
+            code = run(args, door)
         door.out.flush()
     except CronhpcError as error:
         code = _failed(_told(error), arguments, door)
@@ -89,22 +95,21 @@ def _code_of(arguments: list[str], door: Door) -> int:
     return code
 
 
-def _run(arguments: list[str], door: Door) -> int:
+def _parsed(arguments: list[str], door: Door) -> int | tuple[argparse.Namespace, Callable[..., int]]:
+    """What is to run with which arguments; an exit code where all is said."""
     from cronhpc.cli import commands
 
     try:
-        args, run = commands.parse(arguments, door)
+        return commands.parse(arguments, door)
     except SystemExit as end:  # --help and --version have printed what they should
         return int(end.code or 0)
-    code: int = run(args, door)
-    return code
 
 
 def _told(error: CronhpcError) -> str:
-    said = str(error)
     if not error.passing:
-        return said
-    return f"{said.rstrip('.')}. Nothing is known to be wrong with the call: try again in a minute."
+        return error.advice
+    dot = "" if str(error).endswith(".") else "."
+    return error.advice + f"{dot} Nothing is known to be wrong with the call: try again in a minute."
 
 
 def _failed(message: str, arguments: list[str], door: Door) -> int:

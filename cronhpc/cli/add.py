@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from cronhpc.cli import FINE
 from cronhpc.cli.commands import UsageError
 from cronhpc.cli.common import no_such, paths_of, settings_or_default
+from cronhpc.core.model import command, joined
 
 if TYPE_CHECKING:
     import argparse
@@ -38,12 +39,12 @@ def run(args: argparse.Namespace, door: Door) -> int:
     known = {job.name: job for job in ready_made.jobs()}
     if not args.job:
         if args.schedule or args.name:
-            raise UsageError("cronhpc add: which job? See: cronhpc add")
+            raise UsageError("cronhpc add: which job? See: " + command("add"))
         _list(args, door, tuple(known.values()))
         return FINE
     name = args.job.removesuffix(ready_made.SUFFIX)
     if name not in known:
-        raise no_such("ready-made job", args.job, known, see="cronhpc add")
+        raise no_such("ready-made job", args.job, known, see=command("add"))
     paths = paths_of(args, door)
     copy = ready_made.copy_of(
         known[name], paths, settings_or_default(paths), name=args.name or name, schedule=args.schedule
@@ -52,7 +53,7 @@ def run(args: argparse.Namespace, door: Door) -> int:
     if args.json:
         door.json(_facts(copy))
     else:
-        door.say("\n".join(_told(copy, door)))
+        door.say(joined("\n", _told(copy, door)))
     return FINE
 
 
@@ -68,7 +69,7 @@ def _list(args: argparse.Namespace, door: Door, jobs: tuple[ReadyMade, ...]) -> 
     columns = [Column("JOB"), Column("RUNS"), Column("WHAT IT DOES", least=20)]
     for line in table(columns, [[job.name, job.runs, job.what] for job in jobs], door.style()):
         door.say(line)
-    door.say("\nto take one: cronhpc add JOB")
+    door.say("\nto take one: " + command("add", "JOB"))
     door.say(f"examples to start your own from: {door.style().path(str(examples))}")
 
 
@@ -84,7 +85,7 @@ def _facts(copy: Copy) -> dict[str, Any]:
 
 
 def _told(copy: Copy, door: Door) -> Iterator[str]:
-    from cronhpc.views.text import command, name, word
+    from cronhpc.views.text import name, word
 
     path = word(str(copy.path))
     when = f"by its line #CRON {copy.cron}" if copy.cron else copy.job.runs
@@ -94,7 +95,7 @@ def _told(copy: Copy, door: Door) -> Iterator[str]:
         f"edit, at its top: {copy.job.edit}" if copy.job.edit else "nothing needs an edit; its settings are at its top"
     )
     if copy.job.is_entry or copy.cron:
-        yield f"then try it: {command('run', copy.name)}"
+        yield "then try it: " + command("run", copy.name)
     else:
         yield f"then submit it, once: sbatch {path}"
     yield f"undo: rm {path}"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.cli.common import of_dir
-from cronhpc.core.model import CancelLink, Done, KeepLink, MoveLink, Rest, SubmitLink
+from cronhpc.core.model import CancelLink, Done, KeepLink, MoveLink, Rest, SubmitLink, command, joined
 
 if TYPE_CHECKING:
     import argparse
@@ -17,27 +16,27 @@ if TYPE_CHECKING:
 
 
 def report(started: Started, args: argparse.Namespace, door: Door, zone: str, *, undo: str) -> None:
-    """What was done, to which jobs, and how to undo it."""
+    """What was done, to which jobs, and how to undo it: by the command `undo`."""
     if args.json:
         door.json(
             {
                 "ok": started.ok,
                 "done": list(started.lines),
                 "links": [_facts(o) for o in started.outcomes],
-                "undo": of_dir(args, undo),
+                "undo": command(undo),
             }
         )
         return
     style = door.style(zone)
     lines = [*started.lines, *(_words(outcome, style) for outcome in started.outcomes)]
     lines = [line for line in lines if line]
-    if undo == "cronhpc stop":
-        lines.append("see: cronhpc status")
+    if undo == "stop":
+        lines.append("see: " + command("status"))
     else:
         lines = lines or ["no scheduler job was in the queue"]
         again = any(isinstance(o.decision, KeepLink | MoveLink | SubmitLink) for o in started.outcomes)
         lines.append("somebody has started it again meanwhile" if again else "stopped; jobs that run go on")
-    door.say(of_dir(args, "\n".join([*lines, f"undo: {undo}"])))
+    door.say(joined("\n", [*lines, "undo: " + command(undo)]))
 
 
 def _facts(outcome: Outcome) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpc import __version__
 from cronhpc.cli.commands import UsageError
-from cronhpc.core.model import CronhpcError, SettingsError, StateError
+from cronhpc.core.model import CronhpcError, SettingsError, StateError, command
 
 if TYPE_CHECKING:
     import argparse
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cronhpc.store.paths import Paths
 
 
+_STATUS = command("status")
 _DIGITS = 9  # more is somebody's noise
 
 
@@ -88,28 +89,11 @@ def written_status(paths: Paths) -> Mapping[str, Any] | None:
     known = read_json(paths.status, VERSION)
     if known is not None and (where := flaw(known)):
         what = f"{paths.status} is not what a tick of cronhpc {__version__} writes (see its {where})."
-        raise StateError(f"{what} Its owner can mend it: cronhpc tick")
+        raise StateError(f"{what} Its owner can mend it: " + command("tick"))
     return known if known is None else cleaned(known)
 
 
-def of_dir(args: argparse.Namespace, said: str) -> str:
-    """What is said, its commands with the --dir of this call: without it they would act on another directory."""
-    if not args.dir:
-        return said
-    import re
-
-    from cronhpc.cli.commands import present
-    from cronhpc.views.text import word
-
-    verbs = "|".join(name for name in present() if name not in _OF_NO_DIRECTORY)
-    option = f" --dir {word(args.dir)}"
-    return re.sub(rf"\bcronhpc (?:{verbs})\b(?![^\n;&|,]* --dir )", lambda found: found[0] + option, said)
-
-
-_OF_NO_DIRECTORY = ("again", "guard")
-
-
-def no_such(what: str, name: str, known: Iterable[str], see: str = "cronhpc status") -> NoSuchError:
+def no_such(what: str, name: str, known: Iterable[str], see: str = _STATUS) -> NoSuchError:
     """The error for a name that no entry has, with the nearest one."""
     import difflib
 
@@ -117,8 +101,8 @@ def no_such(what: str, name: str, known: Iterable[str], see: str = "cronhpc stat
     from cronhpc.views.text import word
 
     near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    mend = f"Did you mean {word(near[0])}?" if near else f"See: {see}"
-    return NoSuchError(f"There is no {what} called {shown(name)}. {mend}")
+    mend = f"Did you mean {word(near[0])}?" if near else "See: " + see
+    return NoSuchError(f"There is no {what} called {shown(name)}. " + mend)
 
 
 def count_of(text: str) -> int:

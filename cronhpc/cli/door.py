@@ -10,6 +10,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
+from cronhpc.core.model import text_of, texts_of
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from datetime import tzinfo
@@ -30,6 +32,7 @@ class Door:
     is_terminal: bool
     width: int = 0
     height: int = 0
+    asked: str = ""  # the --dir of this call
 
     @classmethod
     def here(cls) -> Door:
@@ -57,24 +60,46 @@ class Door:
         """Let time pass."""
         time.sleep(seconds)
 
+    def about(self, directory: str | None) -> Door:
+        """The same outside, for a call with this --dir."""
+        return replace(self, asked=directory or "")
+
+    @property
+    def directory(self) -> str:
+        """What commands that are shown must name with --dir, absolute; "" where they find it without."""
+        from cronhpc.store.paths import DirectoryError, wanted
+
+        if not self.asked:
+            return ""
+        asked, _ = wanted(self.asked, self.environ)
+        try:
+            usual, _ = wanted(None, self.environ)
+        except DirectoryError:  # $WORK is not there
+            return str(asked)
+        return "" if asked == usual else str(asked)
+
     # --- printing
+
+    def text(self, said: str) -> str:
+        """`said` as its reader can use it: see `text_of`."""
+        return text_of(said, self.directory)
 
     def say(self, text: str = "") -> None:
         """One or more lines of answer."""
-        print(text, file=self.out)
+        print(self.text(text), file=self.out)
 
     def complain(self, text: str) -> None:
         """One or more lines on stderr; whatever names and messages hold, the terminal is safe."""
         from cronhpc.views.text import lines
 
         with contextlib.suppress(OSError, ValueError):  # nobody hears it: the exit code tells
-            print(lines(text), file=self.err)
+            print(lines(self.text(text)), file=self.err)
 
     def json(self, value: Any) -> None:
         """The answer as JSON."""
         import json
 
-        print(json.dumps(value, indent=2), file=self.out)
+        print(json.dumps(texts_of(value, self.directory), indent=2), file=self.out)
 
     @contextlib.contextmanager
     def redirected(self) -> Iterator[None]:
@@ -122,7 +147,7 @@ class Door:
         from cronhpc.views.style import Style
 
         home = self.environ.get("HOME", "")
-        return Style(self.now, self.zone(settings_zone), self.width, self.height, self.colour, home)
+        return Style(self.now, self.zone(settings_zone), self.width, self.height, self.colour, home, self.directory)
 
 
 def _let_go(stream: TextIO) -> None:

@@ -164,7 +164,8 @@ def _names(paths: Paths) -> set[str]:
 
 def _nothing(args: argparse.Namespace, paths: Paths) -> str:
     """Raises NoSuchError for a name that nothing has."""
-    from cronhpc.views.text import command, name
+    from cronhpc.core.model import command
+    from cronhpc.views.text import name
 
     if args.name and args.name not in (known := _names(paths)):
         raise no_such("entry", args.name, known)
@@ -174,5 +175,7 @@ def _nothing(args: argparse.Namespace, paths: Paths) -> str:
     if asked:
         return f"nothing ran{' of ' + name(args.name) if args.name else ''} with {' '.join(asked)}"
     if args.name:
-        return f"nothing of {name(args.name)} has run yet; now: {command('run', args.name)}"
-    return "nothing is recorded yet: the next tick does it (now: cronhpc tick); what comes: cronhpc next"
+        return f"nothing of {name(args.name)} has run yet; now: " + command("run", args.name)
+    return (
+        "nothing is recorded yet: the next tick does it (now: " + command("tick") + "); what comes: " + command("next")
+    )

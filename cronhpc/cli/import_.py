@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import UsageError
 from cronhpc.cli.common import is_mine, paths_of
-from cronhpc.core.model import CronhpcError
+from cronhpc.core.model import CronhpcError, command, joined
 
 if TYPE_CHECKING:
     import argparse
@@ -33,7 +33,7 @@ crontab -l | cronhpc import crontab -
 scrontab -l > table && cronhpc import scrontab table --dry-run
 """
 _MOST = 4 * 1024 * 1024  # bytes; more is no table
-_FEW = 20  # more files than that nobody wants to read in one line
+_FEW = 20  # of more files the folder is named once
 _EDITORS = {"crontab": "crontab -e", "scrontab": "scrontab -e"}
 
 
@@ -61,7 +61,7 @@ def run(args: argparse.Namespace, door: Door) -> int:
     if args.json:
         door.json(_facts(args, target, table, rows))
     else:
-        door.say("\n".join(_told(args, door, target, table, rows)))
+        door.say(joined("\n", _told(args, door, target, table, rows)))
     return ATTENTION if any(remark.look for remark in table.remarks) else FINE
 
 
@@ -107,7 +107,7 @@ def _target(args: argparse.Namespace, door: Door) -> _Target:
         raise
     if not args.dry_run and not is_mine(paths):
         raise CronhpcError(
-            f"{paths.root} is another user's: jobs run as its owner. Make your own: cronhpc init --dir …"
+            f"{paths.root} is another user's: jobs run as its owner. Make your own: " + command("init", directory="DIR")
         )
     settings = read_settings(paths.settings)
     names = {row.name for row in settings.entries}
@@ -281,20 +281,18 @@ def _remarks(title: str, remarks: list[str]) -> Iterator[str]:
 
 
 def _next(args: argparse.Namespace, target: _Target, new: list[Imported]) -> Iterator[str]:
-    from cronhpc.views.text import command, word
+    from cronhpc.views.text import word
 
     edit = _EDITORS[args.kind]
     yield f"the {args.kind} is as it was and still runs them: when all is well here, remove them there ({edit})"
     if args.dry_run or target.paths is None:
         return
     paused = [row for row in new if row.job.paused]
-    yield from (f"to go on with a paused one: {command('resume', row.name)}" for row in paused[:1])
-    yield "look at them: cronhpc check; when they run: cronhpc next"
+    yield from ("to go on with a paused one: " + command("resume", row.name) for row in paused[:1])
+    yield "look at them: " + command("check") + "; when they run: " + command("next")
     root = target.paths.root
-    files = [root / row.path for row in new] + [root / "pause" / row.name for row in paused]
+    files = [row.path for row in new] + [f"pause/{row.name}" for row in paused]
     if len(files) > _FEW:
-        yield f"undo: remove what stands above from {word(str(root / 'cron.d'))}" + (
-            ", and from pause/" if paused else ""
-        )
+        yield f"undo: (cd {word(str(root))} && rm {' '.join(map(word, files))})"
     else:
-        yield f"undo: rm {' '.join(word(str(path)) for path in files)}"
+        yield f"undo: rm {' '.join(word(str(root / file)) for file in files)}"

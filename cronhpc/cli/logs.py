@@ -131,17 +131,18 @@ def _facts(log: Log, paths: Paths, name: str) -> dict[str, Any]:
 
 
 def _none(args: argparse.Namespace, door: Door, logs: list[Log]) -> int:
-    from cronhpc.views.text import command, count, name
+    from cronhpc.core.model import command
+    from cronhpc.views.text import count, name
 
     if logs:
         which = f"of job {args.job}" if args.job else f"number {args.back}"
         door.complain(
-            f"{name(args.name)} has {count(len(logs), 'log')}, and none {which}. See: {command('history', args.name)}"
+            f"{name(args.name)} has {count(len(logs), 'log')}, and none {which}. See: " + command("history", args.name)
         )
         return ATTENTION
     entry = _entry(args, door)
     if entry.output:
-        door.complain(f"{name(args.name)} has no log yet. Now: {command('run', args.name)}")
+        door.complain(f"{name(args.name)} has no log yet. Now: " + command("run", args.name))
     else:
         door.complain(f"{name(args.name)} names its own output in {entry.source} (#SBATCH --output): look there.")
     return ATTENTION

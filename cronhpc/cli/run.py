@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.cli import ATTENTION, FINE
-from cronhpc.cli.common import no_such, of_dir, site_of
+from cronhpc.cli.common import no_such, site_of
+from cronhpc.core.model import Advice, command
 
 if TYPE_CHECKING:
     import argparse
@@ -71,17 +72,17 @@ def _taken(report: Report) -> bool:
 
 def _tell(args: argparse.Namespace, door: Door, backend: str, report: Report, entry: Entry) -> int:
     outcome = report.outcomes[0]
-    facts = _facts(args, outcome, entry, backend)
+    facts = _facts(outcome, entry, backend)
     if args.json:
         door.json(facts)
     elif facts["job"] and facts["released"]:
-        door.say(of_dir(args, _submitted(facts)))
+        door.say(_submitted(facts))
     else:
-        door.complain(of_dir(args, _not_submitted(facts)))
+        door.complain(_not_submitted(facts))
     return FINE if facts["job"] and facts["released"] else ATTENTION
 
 
-def _facts(args: argparse.Namespace, outcome: Outcome, entry: Entry, backend: str) -> dict[str, Any]:
+def _facts(outcome: Outcome, entry: Entry, backend: str) -> dict[str, Any]:
     from cronhpc.core.model import Done, Submit, slot_text
     from cronhpc.views.times import iso
 
@@ -99,25 +100,26 @@ def _facts(args: argparse.Namespace, outcome: Outcome, entry: Entry, backend: st
         "log": log,
         "reason": str(getattr(decision, "reason", "")),
         "detail": outcome.detail or getattr(decision, "detail", ""),
-        "undo": of_dir(args, _undo(outcome.job_id, backend)) if outcome.job_id else None,
+        "undo": _undo(outcome.job_id, backend) if outcome.job_id else None,
         "held": entry.holds_itself,
     }
 
 
 def _undo(job_id: str, backend: str) -> str:
-    return f"scancel {job_id}" if backend == "slurm" else f"cronhpc kill {job_id} && cronhpc tick"
+    return f"scancel {job_id}" if backend == "slurm" else command("kill", job_id) + " && " + command("tick")
 
 
 def _submitted(facts: dict[str, Any]) -> str:
     from cronhpc.views import text
 
     held = " (its script asks to be held: scontrol release it)" if facts["held"] else ""
-    log = f"\nits log: {text.clean(facts['log'])}, or: {text.command('logs', facts['entry'])}" if facts["log"] else ""
-    return f"submitted {text.name(facts['entry'])} as job {facts['job']}{held}{log}\nundo: {facts['undo']}"
+    log = f"\nits log: {text.clean(facts['log'])}, or: " + command("logs", facts["entry"]) if facts["log"] else ""
+    head = f"submitted {text.name(facts['entry'])} as job {facts['job']}{held}"
+    return Advice(head, log, "\nundo: ", facts["undo"])
 
 
 def _not_submitted(facts: dict[str, Any]) -> str:
     from cronhpc.views import text
 
     why = ": ".join(part for part in (facts["reason"], text.one_line(facts["detail"])) if part)
-    return f"{text.name(facts['entry'])} was not submitted: {why}\nmore: {text.command('status', facts['entry'])}"
+    return f"{text.name(facts['entry'])} was not submitted: {why}\nmore: " + command("status", facts["entry"])

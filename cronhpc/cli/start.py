@@ -66,7 +66,7 @@ def run(args: argparse.Namespace, door: Door) -> int:
     )
     if started.ok:
         expect(site.paths, door.now + off, heard_until(door.now + off, site.settings.interval))
-    report(started, args, door, site.settings.timezone, undo="cronhpc stop")
+    report(started, args, door, site.settings.timezone, undo="stop")
     return FINE if started.ok else ATTENTION
 
 

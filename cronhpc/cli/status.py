@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import UsageError
-from cronhpc.cli.common import is_mine, keeps_trains_only, no_such, of_dir, paths_of, site_of, written_status
-from cronhpc.core.model import CronhpcError, StateError
+from cronhpc.cli.common import is_mine, keeps_trains_only, no_such, paths_of, site_of, written_status
+from cronhpc.core.model import CronhpcError, StateError, command
 
 if TYPE_CHECKING:
     import argparse
@@ -71,7 +71,7 @@ def _once(args: argparse.Namespace, door: Door) -> int:
     else:
         from cronhpc.views.screen import render
 
-        door.say(of_dir(args, render(known, door.style(known["timezone"]), everything=args.all)))
+        door.say(render(known, door.style(known["timezone"]), everything=args.all))
         _elsewhere(args, door)
     return ATTENTION if known["needs_attention"] else FINE
 
@@ -79,14 +79,13 @@ def _once(args: argparse.Namespace, door: Door) -> int:
 def _elsewhere(args: argparse.Namespace, door: Door) -> None:
     """A word on trains of the user's that were started before there was this cron directory."""
     from cronhpc.store.paths import own_folder
-    from cronhpc.views.text import word
 
     own = own_folder(door.environ)
     if paths_of(args, door).root == own:
         return
     newest = max((path.stat().st_mtime for path in (own / "state" / "trains").glob("*.json")), default=0.0)
     if newest > door.now - _WEEK:
-        door.say(f"\njobs that keep themselves going without this directory: cronhpc status --dir {word(str(own))}")
+        door.say("\njobs that keep themselves going without this directory: " + command("status", directory=str(own)))
 
 
 def _nagios(args: argparse.Namespace, door: Door) -> int:
@@ -165,7 +164,9 @@ def _written(paths: Paths, door: Door) -> Mapping[str, Any]:
 
     known = written_status(paths)
     if known is None:
-        raise StateError(f"{paths.status} is not there yet: its owner's scheduler has not run. Ask for: cronhpc start")
+        raise StateError(
+            f"{paths.status} is not there yet: its owner's scheduler has not run. Ask for: " + command("start")
+        )
     return {**seen_at(known, door.now), "from_file": True}
 
 
@@ -180,5 +181,5 @@ def _explain(args: argparse.Namespace, door: Door, known: Mapping[str, Any]) -> 
     if args.json:
         door.json({**entry, **explain.facts(entry, schedule, door.now), "attention": rows})
     else:
-        door.say(of_dir(args, explain.render(entry, known, schedule, door.style(known["timezone"]))))
+        door.say(explain.render(entry, known, schedule, door.style(known["timezone"])))
     return ATTENTION if rows or entry["switch"] else FINE

@@ -27,5 +27,5 @@ def run(args: argparse.Namespace, door: Door) -> int:
 
     site = site_of(args, door)
     stopped = stop(site, door.environ, lambda: door.again().now)
-    report(stopped, args, door, site.settings.timezone, undo="cronhpc start")
+    report(stopped, args, door, site.settings.timezone, undo="start")
     return FINE if stopped.ok else ATTENTION

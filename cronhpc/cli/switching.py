@@ -12,13 +12,12 @@ from cronhpc.cli.common import (
     instant_of,
     is_mine,
     keeps_trains_only,
-    of_dir,
     paths_of,
     settings_or_default,
     site_of,
     written_status,
 )
-from cronhpc.core.model import CronhpcError, StateError
+from cronhpc.core.model import CronhpcError, StateError, command, joined
 
 if TYPE_CHECKING:
     import argparse
@@ -58,10 +57,10 @@ def set_one(args: argparse.Namespace, door: Door, kind: str) -> int:
         "path": str(folder / args.name),
         "made": made,
         **(at_once(args, door, paths) or _effect(known, paths)),
-        "undo": _command(_UNDO[kind], args.name, args),
+        "undo": command(_UNDO[kind], args.name),
     }
     if not args.json:
-        door.say(of_dir(args, _said(facts, door, settings.timezone)))
+        door.say(_said(facts, door, settings.timezone))
         door.out.flush()  # it stands, however long the batch system takes to answer
     note = _unknown_name(args, door, known, folder / args.name)
     if args.json:
@@ -86,12 +85,6 @@ def _folder(paths: Paths, kind: str) -> Path:
     return paths.kill if kind == "kill" else paths.pause
 
 
-def _command(verb: str, name: str, args: argparse.Namespace) -> str:
-    from cronhpc.views.text import command, word
-
-    return command(verb, name, f"--dir {word(args.dir)}" if args.dir else "")
-
-
 def _written(paths: Paths, door: Door) -> Mapping[str, Any] | None:
     from cronhpc.views.status import seen_at
 
@@ -105,7 +98,11 @@ def _written(paths: Paths, door: Door) -> Mapping[str, Any] | None:
 def _effect(known: Mapping[str, Any] | None, paths: Paths) -> dict[str, Any]:
     """When the next look at the switches is, by what the last tick wrote."""
     if known is None:
-        return {"acts": "as soon as the scheduler runs", "at": None, "mend": "cronhpc tick" if is_mine(paths) else None}
+        return {
+            "acts": "as soon as the scheduler runs",
+            "at": None,
+            "mend": command("tick") if is_mine(paths) else None,
+        }
     chain = known["chain"]
     if chain.get("resident") and chain["state"] in {"fine", "driven otherwise"}:
         return {"acts": "within seconds: the daemon runs", "at": None, "mend": None}
@@ -117,9 +114,9 @@ def _effect(known: Mapping[str, Any] | None, paths: Paths) -> dict[str, Any]:
         }
     if chain["wanted"] and chain["by_links"]:
         after = chain["next"] or chain["spare"]
-        now = "cronhpc tick" if is_mine(paths) else None
+        now = command("tick") if is_mine(paths) else None
         return {"acts": "at the next tick", "at": after["at"] if after else None, "mend": now}
-    return {"acts": "at the next tick", "at": None, "mend": "cronhpc tick" if is_mine(paths) else None}
+    return {"acts": "at the next tick", "at": None, "mend": command("tick") if is_mine(paths) else None}
 
 
 def at_once(args: argparse.Namespace, door: Door, paths: Paths) -> dict[str, Any] | None:
@@ -131,7 +128,7 @@ def at_once(args: argparse.Namespace, door: Door, paths: Paths) -> dict[str, Any
     try:
         report = tick(site_of(args, door), door.now)
     except (CronhpcError, OSError) as error:
-        return {"acts": f"when Slurm can be asked ({error})", "at": None, "mend": "cronhpc tick"}
+        return {"acts": f"when Slurm can be asked ({error})", "at": None, "mend": command("tick")}
     return {"acts": f"at once: {_done(report.outcomes)}", "at": None, "mend": None}
 
 
@@ -213,10 +210,10 @@ def _said(facts: Mapping[str, Any], door: Door, zone: str) -> str:
     what = "everything" if facts["switch"] == "ALL" else name
     lines = [
         done,
-        f"{'stops' if kill else 'holds'} {what} {when}" + (f"; at once: {facts['mend']}" if facts["mend"] else ""),
+        f"{'stops' if kill else 'holds'} {what} {when}" + ("; at once: " + facts["mend"] if facts["mend"] else ""),
     ]
     lines += [] if kill else [_COST]
-    return "\n".join([*lines, f"undo: {facts['undo']}"])
+    return joined("\n", [*lines, "undo: " + facts["undo"]])
 
 
 # --- removing ------------------------------------------------------------------------------------------------------
@@ -253,13 +250,13 @@ def lifted(
     lines = [f"removed {style.path(path)}" for path in removed] + more
     lines += [f"it still stands for the whole team: rm {text.word(path)}" for path in left]
     if not lines:
-        return f"no {kind} switch {text.name(args.name)} stands. See: cronhpc status"
+        return f"no {kind} switch {text.name(args.name)} stands. See: " + command("status")
     paths = paths_of(args, door)
     if removed and (effect := at_once(args, door, paths) if kind == "pause" else None):
-        lines.append(f"{effect['acts']}; undo: {_command(kind, args.name, args)}")
+        lines.append(f"{effect['acts']}; undo: " + command(kind, args.name))
     elif removed:
         again = "its next slots run as usual" if kind == "kill" else "what it held is released at the next tick"
         if kind == "kill" and keeps_trains_only(paths, door):
             again = "a train that it ended begins anew with sbatch"
-        lines.append(f"{again}; undo: {_command(kind, args.name, args)}")
-    return "\n".join(lines)
+        lines.append(f"{again}; undo: " + command(kind, args.name))
+    return joined("\n", lines)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core import pieces
-from cronhpc.core.model import Done, Reason, Result, may_never_start
+from cronhpc.core.model import Done, Reason, Result, command, may_never_start
 from cronhpc.views import runs, text
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def _switches(known: Mapping[str, Any]) -> Iterator[Facts]:
         undo = "unkill" if switch["kind"] == "kill" else "resume"
         done = "stopped" if switch["kind"] == "kill" else "paused"
         reason = f': "{text.one_line(switch["reason"])}"' if switch["reason"] else ""
-        mend = text.command(undo, switch["name"]) if switch["ours"] else f"rm {text.word(switch['path'])}"
+        mend = command(undo, switch["name"]) if switch["ours"] else f"rm {text.word(switch['path'])}"
         name, by = switch["name"], text.one_line(switch["by"])
         if switch["expired"]:
             what = f"a {switch['kind']} switch by {by} that is over"
@@ -70,12 +70,12 @@ def _entry(entry: Mapping[str, Any]) -> Iterator[Facts]:
         yield _row(kind, name, text.one_line(f"{where}{problem['what']}").rstrip("."), text.one_line(problem["mend"]))
     if entry["suspended"]:
         what = f"suspended after {text.count(entry['failures'], 'failure')} in a row"
-        yield _row("suspended", name, what, text.command("resume", name), when="since", at=entry["suspended"])
+        yield _row("suspended", name, what, command("resume", name), when="since", at=entry["suspended"])
     elif runs.failed(last):
         yield _failed(entry, last)
     elif last and last["result"] in {Result.MISSED, Result.LOST} and not entry["runs"]:
         why = f": {text.one_line(last['detail'])}" if last["detail"] else ""
-        yield _row("missed", name, f"{last['result']}{why}", text.command("run", name), when="slot", at=last["slot"])
+        yield _row("missed", name, f"{last['result']}{why}", command("run", name), when="slot", at=last["slot"])
     yield from _train(entry)
     if entry["reason"] == Reason.BUDGET:
         yield _row("budget", name, f"not submitted: {entry['detail']}", "raise it in cronhpc.yaml, or wait")
@@ -95,7 +95,7 @@ def _train(entry: Mapping[str, Any]) -> Iterator[Facts]:
     if not train or train["going"] or entry["switch"]:
         return
     if pieces.crashed(train["resting"]):
-        yield _row("ended", entry["name"], f"rests: {train['resting']}", text.command("logs", entry["name"]))
+        yield _row("ended", entry["name"], f"rests: {train['resting']}", command("logs", entry["name"]))
     elif not train["resting"] and not (last and last["result"] in {Result.CANCELLED, Result.KILLED}):
         what = "has ended: no piece of it is in the queue"
         yield _row("ended", entry["name"], what, text.one_line(train["start"]))
@@ -109,7 +109,7 @@ def _failed(entry: Mapping[str, Any], last: Mapping[str, Any]) -> Facts:
     signal = f", signal {last['signal']}" if last["signal"] else ""
     detail = f" ({text.one_line(last['detail'])})" if last["detail"] else ""
     detail += f", each time on {text.clean(entry['bad_node'])}" if entry.get("bad_node") else ""
-    mend = text.command("logs", entry["name"]) if last["job"] else text.command("status", entry["name"])
+    mend = command("logs", entry["name"]) if last["job"] else command("status", entry["name"])
     return _row("failed", entry["name"], f"{result}{streak}{code}{signal}{detail}", mend, when="last", at=last["slot"])
 
 
@@ -118,10 +118,12 @@ def _trouble(row: Mapping[str, Any], chain: Mapping[str, Any]) -> Facts:
     who = row["entry"] or ("chain" if row["link"] else row["switch"] or f"job {row['job']}")
     detail = text.one_line(row["detail"]).rstrip(".")
     again = (
-        "it is tried again at each tick" if row["done"] == Done.PASSING else text.command("status", row["entry"] or "")
+        "it is tried again at each tick"
+        if row["done"] == Done.PASSING
+        else command("status", *filter(None, [row["entry"]]))
     )
     if row["link"] and not (chain["next"] or chain["running"]):  # no tick will come by itself
-        again = "cronhpc start, once scheduler.sbatch in cronhpc.yaml is right"
+        again = command("start") + ", once scheduler.sbatch in cronhpc.yaml is right"
     return _row("trouble", who, f"{verb}: {detail}", again, when="at", at=row["at"])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cronhpc.core import chain as links
-from cronhpc.core.model import CLOCKS_APART, NEVER_STARTS, Done, MoveLink, Rest, SubmitLink
+from cronhpc.core.model import CLOCKS_APART, NEVER_STARTS, Done, MoveLink, Rest, SubmitLink, command
 from cronhpc.views import text
 from cronhpc.views.times import epoch, iso
 
@@ -80,18 +80,18 @@ def health(chain: Mapping[str, Any], *, answers: bool, entries: int, now: int) -
     last, nothing_to_run = epoch(chain["last_tick"]), not entries
     if not chain["wanted"] and not chain["resting"]:
         if chain["stopped"]:
-            return Health("stopped", "cronhpc start")
+            return Health("stopped", command("start"))
         if last is not None and not _overdue(chain, last, now):
-            return Health("driven otherwise", "cronhpc start")  # a daemon, crontab, by hand
-        return Health("not needed yet" if nothing_to_run else "not started", "cronhpc start")
+            return Health("driven otherwise", command("start"))  # a daemon, crontab, by hand
+        return Health("not needed yet" if nothing_to_run else "not started", command("start"))
     if chain["resting"]:
-        return Health("resting", "cronhpc start")
+        return Health("resting", command("start"))
     if chain["by_links"] and answers and not (chain["next"] or chain["spare"] or chain["running"]):
-        return Health("broken", "cronhpc start")
+        return Health("broken", command("start"))
     if chain["moved_from"] and chain["by_links"]:
-        return Health("moved", "cronhpc start")
+        return Health("moved", command("start"))
     if last is not None and _overdue(chain, last, now):
-        return Health("silent", "cronhpc start")
+        return Health("silent", command("start"))
     return Health("fine") if answers else Health("unknown")
 
 

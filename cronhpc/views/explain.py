@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core.model import Reason, Result
+from cronhpc.core.model import Advice, Reason, Result, command, joined
 from cronhpc.views import runs, text, times
 from cronhpc.views.next import change_words, lowered
-from cronhpc.views.style import wrap
 from cronhpc.views.times import epoch, iso
 
 if TYPE_CHECKING:
@@ -53,8 +52,8 @@ def render(entry: Mapping[str, Any], known: Mapping[str, Any], schedule: Schedul
     lines += _last(entry, style)
     if more["clock_change"] and schedule:
         lines.append(_clock_change(more["clock_change"], schedule, style))
-    lines += [f"Note: {_noted(note)}" for note in entry["notes"]]
-    return "\n".join(part for line in lines for part in wrap(line, style.width))
+    lines += ["Note: " + _noted(note) for note in entry["notes"]]
+    return "\n".join(part for line in lines for part in style.wrapped(line, style.width))
 
 
 def _title(entry: Mapping[str, Any], more: Mapping[str, Any], style: Style) -> str:
@@ -96,18 +95,18 @@ def _now(entry: Mapping[str, Any], known: Mapping[str, Any], style: Style) -> It
         yield _switch(switch, style)
     if problem:
         kind = "not trusted" if entry["reason"] == Reason.NOT_TRUSTED else "not run as it is"
-        yield f"It is {kind}: {_noted(problem)}"
+        yield f"It is {kind}: " + _noted(problem)
     if entry["suspended"]:
         since = epoch(entry["suspended"])
         when = f" since {style.said(since)}" if since else ""
         failures = text.count(entry["failures"], "failure")
-        yield f"It is suspended{when}, after {failures} in a row. Lift it: {text.command('resume', name)}"
+        yield f"It is suspended{when}, after {failures} in a row. Lift it: " + command("resume", name)
     if entry["reason"] in {Reason.BUDGET, Reason.UNKNOWN, Reason.QUEUED, Reason.JUST_CHANGED} and not problem:
         detail = f": {text.one_line(entry['detail'])}" if entry["detail"] else ""
         yield f"It waits ({entry['reason']}){detail}."
     chain = known["chain"]
     if chain["state"] != "fine" and chain["mend"] and not entry["train"]:
-        yield f"The scheduler is {chain['state']}, so nothing starts by itself. Mend it: {chain['mend']}"
+        yield f"The scheduler is {chain['state']}, so nothing starts by itself. Mend it: " + chain["mend"]
 
 
 def _switch(switch: Mapping[str, Any], style: Style) -> str:
@@ -117,16 +116,17 @@ def _switch(switch: Mapping[str, Any], style: Style) -> str:
     until = epoch(switch["expires"])
     when = f", until {style.said(until)}" if until else ""
     verb = "unkill" if kill else "resume"
-    undo = text.command(verb, switch["name"]) if switch["ours"] else f"rm {text.word(switch['path'])}"
+    undo = command(verb, switch["name"]) if switch["ours"] else f"rm {text.word(switch['path'])}"
     done = "stopped" if kill else "paused"
     by = f"{switch['kind']}/{text.name(switch['name'])}, by {text.one_line(switch['by'])}"
-    return f"It is {done} by {by} since {style.said(since) if since else '-'}{reason}{when}. Lift it: {undo}"
+    return f"It is {done} by {by} since {style.said(since) if since else '-'}{reason}{when}. Lift it: " + undo
 
 
 def _noted(problem: Mapping[str, Any]) -> str:
     place = problem["file"] + (f":{problem['line']}" if problem["line"] else "")
     where = f"{text.name(place)}: " if place else ""
-    return f"{where}{problem['code']} {text.one_line(problem['what'])} {text.one_line(problem['mend'])}".rstrip()
+    what, mend = text.one_line(problem["what"]), text.one_line(problem["mend"])
+    return f"{where}{problem['code']} {what} " + mend if mend else f"{where}{problem['code']} {what}".rstrip()
 
 
 # --- runs ----------------------------------------------------------------------------------------------------------
@@ -152,16 +152,16 @@ def _last(entry: Mapping[str, Any], style: Style) -> Iterator[str]:
     last = entry["last"]
     if not last:
         if not entry["runs"] and not entry["train"]:
-            yield f"It has not run yet. Now: {text.command('run', entry['name'])}"
+            yield "It has not run yet. Now: " + command("run", entry["name"])
         return
     yield _last_sentence(last, style)
     if entry.get("bad_node") and entry["failures"]:
         node = text.clean(entry["bad_node"])
         yield f"Its last failures all ran on {node}. If that node is at fault, add: #SBATCH --exclude={node}"
     streak = _streak(entry)
-    log = f"Its log: {text.clean(last['log'])} ({text.command('logs', entry['name'])})" if last["log"] else ""
+    log = Advice(f"Its log: {text.clean(last['log'])} (", command("logs", entry["name"]), ")") if last["log"] else ""
     if streak or log:
-        yield " ".join(part for part in (streak, log) if part)
+        yield joined(" ", filter(None, (streak, log)))
 
 
 def _last_sentence(last: Mapping[str, Any], style: Style) -> str:

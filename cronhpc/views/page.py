@@ -6,6 +6,7 @@ import statistics
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.chain import heard_until
+from cronhpc.core.model import command, texts_of
 from cronhpc.views import chain, runs, screen, text, timeline, times
 from cronhpc.views.past import Past, failures
 from cronhpc.views.timeline import Run
@@ -43,6 +44,7 @@ def render(
     )
     css = files.get_source(environment, "page.css")[0].strip()
     context = {**_head(known, pasts, style), **_body(known, pasts, slots, tails, style)}
+    context = texts_of(context, known["directory"])  # a page is read anywhere
     digest_of_css = b64encode(sha256(css.encode()).digest()).decode()
     return environment.get_template("page.html.j2").render(
         context,
@@ -246,5 +248,5 @@ def _failure(row: Mapping[str, Any], tails: Mapping[str, str], style: Style) -> 
         "when": style.said(slot) if slot is not None else "",
         "log": text.clean(run["log"]),
         "tail": tails.get(run["log"], ""),
-        "command": text.command("logs", run["entry"]),
+        "command": command("logs", run["entry"]),
     }

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 Facts = dict[str, Any]
 
+_ALL = ("--all",)
 _HEADER = 80  # columns that the first line fills where there is no terminal
 _FEW = 3  # hints shown one by one
 _LEAST_ROWS = 5
@@ -89,10 +90,11 @@ def _chain(known: Mapping[str, Any], style: Style) -> str:
     state = facts["state"] if words.startswith(facts["state"]) else ""
     lines = wrap(words, max(style.width - _CHAIN, 0))
     if facts["mend"]:
-        if style.width and _CHAIN + text.width(lines[-1]) + 2 + len(facts["mend"]) > style.width:
-            lines.append(style.paint(facts["mend"], "bold"))
+        mend = style.text(facts["mend"])
+        if style.width and _CHAIN + text.width(lines[-1]) + 2 + text.width(mend) > style.width:
+            lines.append(style.paint(mend, "bold"))
         else:
-            lines[-1] += f"  {style.paint(facts['mend'], 'bold')}"
+            lines[-1] += f"  {style.paint(mend, 'bold')}"
     lines[0] = style.paint(state, _CHAIN_COLOURS.get(state, "yellow")) + lines[0].removeprefix(state)
     return "chain   " + ("\n" + " " * _CHAIN).join(lines)
 
@@ -112,7 +114,7 @@ def _attention(rows: Sequence[Mapping[str, Any]], style: Style, *, everything: b
     for row, what in zip(shown, whats, strict=True):
         lines += _attention_row(row, what, names, wide, style)
     left = len(rows) - len(shown)
-    return [*lines, f"  and {left} more: cronhpc status --all"] if left else lines
+    return [*lines, f"  and {left} more: {style.command('status', options=_ALL)}"] if left else lines
 
 
 def _what(row: Mapping[str, Any], style: Style) -> str:
@@ -123,20 +125,20 @@ def _what(row: Mapping[str, Any], style: Style) -> str:
 def _what_width(rows: Sequence[Mapping[str, Any]], whats: Sequence[str], names: int, style: Style) -> int:
     """How wide the middle column is: as the widest of those that leave room for their mend."""
     room = style.width - names - 4 if style.width else 0
-    mends = [text.width(row["mend"]) for row in rows]
+    mends = [text.width(style.text(row["mend"])) for row in rows]
     fitting = [text.width(w) for w, m in zip(whats, mends, strict=True) if not room or text.width(w) + 2 + m <= room]
     return min(max(fitting, default=0), 60)
 
 
 def _attention_row(row: Mapping[str, Any], what: str, names: int, wide: int, style: Style) -> list[str]:
-    name, mend = text.name(row["name"]), row["mend"]
+    name, mend = text.name(row["name"]), style.text(row["mend"])
     name = text.shorten(name, names) if style.width else name
     first = f"  {style.paint(name, _colour(row))}{' ' * (names - text.width(name))}  "
     room = style.width - names - 4 if style.width else 0
     lead = " " * (names + 4)
     if not room or max(wide, text.width(what)) + 2 + text.width(mend) <= room:
         return [f"{first}{text.pad(what, wide)}  {style.paint(mend, 'bold')}".rstrip()]
-    whats, mends = wrap(what, room), wrap(mend, room)
+    whats, mends = wrap(what, room), style.wrapped(row["mend"], room)
     return [
         first + whats[0],
         *(lead + line for line in whats[1:]),
@@ -158,7 +160,7 @@ def _entries(entries: Sequence[Mapping[str, Any]], style: Style, room: int) -> l
     shown = ordered[:room] if room and len(ordered) > room else ordered
     rows = [_row(entry, style) for entry in shown]
     left = len(ordered) - len(shown)
-    more = [style.paint(f"and {left} more, later: cronhpc status --all", "dim")] if left else []
+    more = [style.paint(f"and {left} more, later: {style.command('status', options=_ALL)}", "dim")] if left else []
     return ["", *table(COLUMNS, rows, style), *more]
 
 
@@ -258,15 +260,16 @@ def _new(entry: Mapping[str, Any], chain: Mapping[str, Any], style: Style) -> st
     due = f"next {style.clock(at)} ({style.distance(at)})" if at and at > style.now else "due now"
     look = epoch(chain["next"]["at"]) if chain["next"] and not chain.get("resident") else None
     if at and look and at < look:
-        due += f", but the scheduler looks at {style.clock(look)} first (sooner: cronhpc tick)"
-    return f"{text.name(entry['name'])} has not run yet: {due}; now: {text.command('run', entry['name'])}"
+        due += f", but the scheduler looks at {style.clock(look)} first (sooner: {style.command('tick')})"
+    return f"{text.name(entry['name'])} has not run yet: {due}; now: {style.command('run', entry['name'])}"
 
 
 def _first_steps(known: Mapping[str, Any], style: Style) -> list[str]:
     if known.get("trains_only"):
-        return ["No job keeps itself going now. One line at the top of a script does it: cronhpc again --help"]
+        more = style.command("again", options=("--help",))
+        return [f"No job keeps itself going now. One line at the top of a script does it: {more}"]
     root = style.path(known["directory"])
-    start = [] if known["chain"]["wanted"] else ["  cronhpc start                      then it runs by itself"]
+    start = [] if known["chain"]["wanted"] else [f"  {style.command('start'):<35}then it runs by itself"]
     return [
         "There are no entries yet. Put a batch script into a folder:",
         f"  cp job.slurm {root}/cron.daily/    or cron.hourly/, cron.weekly/, cron.monthly/",

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 
+from cronhpc.core.model import Advice, command, text_of
 from cronhpc.views import text, times
 
 _CODES = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "dim": "2", "bold": "1"}
 _GAP = "  "
+_BETWEEN, _WITHIN = "\ue000\ue001"  # blanks between a command's words, and in one; no text that is shown has these
+_GO_ON = " \\"
 _EASY = 2  # times its least width a column is easily read
 
 
@@ -23,10 +26,26 @@ class Style:
     height: int = 0
     colour: bool = False
     home: str = ""
+    directory: str = ""  # what commands name with --dir; "" where they find it without
 
     def paint(self, words: str, colour: str) -> str:
         """`words` in a colour, on a terminal that may show it."""
         return f"\x1b[{_CODES[colour]}m{words}\x1b[0m" if self.colour and colour and words else words
+
+    def text(self, said: str) -> str:
+        """`said` as its reader can use it: see `text_of`."""
+        return text_of(said, self.directory)
+
+    def command(self, verb: str, *names: str, options: tuple[str, ...] = ()) -> str:
+        """A command as its reader can type it."""
+        return self.text(command(verb, *names, options=options))
+
+    def wrapped(self, said: str, columns: int) -> list[str]:
+        """`said` as its reader can use it, in lines; see `wrap`. A command on several of them can be pasted as well."""
+        parts = said.parts if isinstance(said, Advice) else (said,)
+        kept = [part if isinstance(part, str) else _kept(part.words(self.directory)) for part in parts]
+        lines = [line for whole in wrap("".join(kept), columns) for line in _continued(whole, columns)]
+        return [line.replace(_WITHIN, " ") for line in lines]
 
     def clock(self, at: int, *, seconds: bool = False) -> str:
         """See `times.clock`."""
@@ -142,3 +161,23 @@ def wrap(words: str, columns: int) -> list[str]:
             joined = part
         line = joined
     return [*lines, line]
+
+
+def _kept(words: Sequence[str]) -> str:
+    """A command as one word to `wrap`."""
+    return _BETWEEN.join(word.replace(" ", _WITHIN) for word in words)
+
+
+def _continued(line: str, columns: int) -> Iterator[str]:
+    """The line, broken within a command too wide for it as a shell takes it: all but the last end with a backslash."""
+    if not columns or text.width(line) <= columns:
+        yield line.replace(_BETWEEN, " ")
+        return
+    first, *words = line.split(_BETWEEN)
+    for number, word in enumerate(words, 1):
+        if text.width(f"{first} {word}") + (0 if number == len(words) else len(_GO_ON)) > columns:
+            yield first + _GO_ON
+            first = word
+        else:
+            first = f"{first} {word}"
+    yield first

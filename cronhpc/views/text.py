@@ -6,12 +6,14 @@ import unicodedata
 from typing import TYPE_CHECKING
 
 from cronhpc.core import count as words_of
+from cronhpc.core import quoting
+from cronhpc.core.model import Advice, Command
+from cronhpc.core.quoting import dollar, escape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\x1b": "\\e"}
-_PLAIN_WORD = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789@%+=:,./-_")
+word = quoting.word  # as one word that can be pasted into a shell
 _JAMO = range(0x1160, 0x1200)  # Hangul vowels and finals join the syllable before them
 
 
@@ -62,18 +64,6 @@ def _fitting(chars: Iterable[str], columns: int) -> str:
     return kept
 
 
-def escape(char: str) -> str:
-    """A character that may not be printed, as bash would write it in $'…'."""
-    code = ord(char)
-    if char in _SHORT:
-        return _SHORT[char]
-    if 0xDC80 <= code <= 0xDCFF:  # noqa: PLR2004 - surrogateescape: a byte of a file name that is not UTF-8
-        return f"\\x{code - 0xDC00:02x}"
-    if code < 0x80:  # noqa: PLR2004 - ASCII
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"  # noqa: PLR2004 - four hex digits
-
-
 def clean(text: str) -> str:
     """`text` on one line and harmless to a terminal: control, bidirectional and invisible characters are spelt out."""
     if text.isprintable():
@@ -82,8 +72,16 @@ def clean(text: str) -> str:
 
 
 def one_line(text: str) -> str:
-    """`clean`, with runs of white space (newlines too) as one blank."""
+    """`clean`, with runs of white space (newlines too) as one blank; commands stay as they are."""
+    if isinstance(text, Advice):
+        return Advice(*(part if isinstance(part, Command) else _inner(part) for part in text.parts))
     return clean(" ".join(text.split()))
+
+
+def _inner(text: str) -> str:
+    """`one_line` of a part, which keeps a blank at either end."""
+    before, after = (" " if edge.isspace() else "" for edge in (text[:1], text[1:][-1:]))
+    return f"{before}{one_line(text)}{after}"
 
 
 def lines(text: str) -> str:
@@ -92,37 +90,13 @@ def lines(text: str) -> str:
     return "\n".join("\t".join(clean(part) for part in line.split("\t")) for line in text.split("\n"))
 
 
-def _dollar(text: str) -> str:
-    """`text` in bash's $'…', which can spell everything."""
-    body = "".join(
-        "\\" + char if char in "\\'" else char if char.isprintable() else escape(char) for char in text
-    )  # a combining character first would sit on the quote: bash reads it all the same
-    return f"$'{body}'"
-
-
 def name(text: str) -> str:
     """A name as its user wrote it; quoted as bash would where that could be mistaken on a line."""
     if not text.isprintable() or text.startswith(("$'", "'")) or (text and char_width(text[0]) == 0):
-        return _dollar(text)
+        return dollar(text)
     if not text or text != " ".join(text.split()):
-        return f"'{text}'" if "'" not in text else _dollar(text)
+        return f"'{text}'" if "'" not in text else dollar(text)
     return text
-
-
-def word(text: str) -> str:
-    """`text` as one word that can be pasted into a shell."""
-    if text and _PLAIN_WORD.issuperset(text):
-        return text
-    if not text.isprintable() or "'" in text:
-        return _dollar(text)
-    return f"'{text}'"
-
-
-def command(verb: str, text: str, options: str = "") -> str:
-    """The command to type: `cronhpc VERB NAME`, also for a name that begins with a dash."""
-    return " ".join(
-        part for part in ("cronhpc", verb, options, "--" if text.startswith("-") else "", word(text)) if part
-    )
 
 
 def count(number: int, noun: str, plural: str = "") -> str:

@@ -3,6 +3,7 @@
 All instants are whole seconds since 1970-01-01 UTC (`int`); all durations are seconds.
 """
 
+from cronhpc.core.model.advice import Advice, Command, command, joined, text_of, texts_of
 from cronhpc.core.model.decisions import (
     Adopt,
     Cancel,
@@ -57,11 +58,13 @@ __all__ = [
     "PAUSED",
     "TOKEN",
     "Adopt",
+    "Advice",
     "Cancel",
     "CancelLink",
     "ChainFacts",
     "Claim",
     "ClaimState",
+    "Command",
     "CronhpcError",
     "Decision",
     "Done",
@@ -99,11 +102,15 @@ __all__ = [
     "UseUp",
     "Wait",
     "World",
+    "command",
     "cut_comment",
     "entry_id",
+    "joined",
     "may_never_start",
     "slot_of",
     "slot_text",
     "standing_for",
+    "text_of",
+    "texts_of",
     "token",
 ]

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cronhpc.core.model.advice import Advice
+
 
 class CronhpcError(Exception):
-    """The root of every error that cronhpc raises on purpose; its text says what, where and the mend."""
+    """The root of every error that cronhpc raises on purpose; its parts say what, where and the mend."""
 
     passing = False  # nothing is known to be wrong with what was asked: it may well go through another time
+
+    @property
+    def advice(self) -> Advice:
+        """What it says, with its commands as values."""
+        return Advice(*(part if isinstance(part, str) else str(part) for part in self.args))
 
 
 class StateError(CronhpcError):
@@ -31,6 +38,12 @@ class Problem:
         """`error` or `warning`."""
         return "error" if self.code.startswith("E") else "warning"
 
-    def __str__(self) -> str:
+    @property
+    def advice(self) -> Advice:
+        """All of it, with the commands of its mend as values."""
         place = self.file + (f":{self.line}" if self.line else "")
-        return f"{f'{place}: ' if place else ''}{self.code} {self.what} {self.mend}".strip()
+        head = f"{f'{place}: ' if place else ''}{self.code} {self.what}"
+        return Advice(head, " ", self.mend) if self.mend else Advice(head.strip())
+
+    def __str__(self) -> str:
+        return str(self.advice)

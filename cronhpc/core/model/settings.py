@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cronhpc.core.model.advice import joined
 from cronhpc.core.model.problems import CronhpcError, Problem
 from cronhpc.core.model.switches import SwitchSetting
 
@@ -15,7 +16,7 @@ class SettingsError(CronhpcError):
     """
 
     def __init__(self, problems: tuple[Problem, ...], rest: Settings | None = None) -> None:
-        super().__init__("\n".join(str(p) for p in problems))
+        super().__init__(joined("\n", (problem.advice for problem in problems)))
         self.problems = problems
         self.rest = rest
 
