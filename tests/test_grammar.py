@@ -11,6 +11,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from cronhpc.core.fields import ALIASES, UNITS
+from cronhpc.core.foreign import recognised
 from cronhpc.core.grammar import MAX_LENGTH
 from cronhpc.core.model import CronhpcError
 from cronhpc.core.schedule import ScheduleError, parse
@@ -98,6 +99,71 @@ def test_equal_means_due_at_the_same_times_in_the_same_zone() -> None:
     assert parse("0-59 4 * * *", UTC) != parse("* 4 * * *", UTC)
     assert parse("@every 60m", UTC) == parse("@every 1h", UTC)
     assert len({parse("0 0 * * sun", UTC), parse("0 0 * * 7", UTC)}) == 1
+
+
+# --- schedules of other worlds ---------------------------------------------------------------------------------------
+
+# as written elsewhere: (what the message says, what to write instead)
+FOREIGN = {
+    "0 0 12 ? * 2-6": ("weekdays count from Sunday=1", "write 0 12 * * mon-fri."),
+    "0 0 12 ? * 1": ("weekdays count from Sunday=1", "write 0 12 * * sun."),
+    "0 12 ? * 2-6": ("weekdays count from Sunday=1", "Write 0 12 * * mon-fri."),
+    "0 0 12 ? * FRI-MON": ("Quartz", "write 0 12 * * sun,mon,fri,sat."),
+    "0 0 12 1/5 * ?": ("Quartz", "write 0 12 */5 * *."),
+    "0 10,44 14 ? 3 WED": ("Quartz", "write 10,44 14 * 3 wed."),
+    "0 30 9 * * ? *": ("7 fields", "write 30 9 * * *."),
+    "0 0 8 ? * 2#1": ("nor a counterpart", "let the script look"),
+    "0 15 10 L * ?": ("nor a counterpart", "28-31"),
+    "0 15 10 ? * 6L": ("nor a counterpart", "28-31"),
+    "0 15 10 15W * ?": ("nor a counterpart", "let the script look"),
+    "0/30 * * * * *": ("shortest step is a minute", "* * * * *"),
+    "30 0 12 * * ?": ("6 fields", "30 s earlier"),
+    "0 0 12 * * 2-6": ("not said", "by name"),
+    "0 0 9-17 * * MON-FRI": ("6 fields", "write 0 9-17 * * mon-fri."),
+    "0 12 * * ? *": ("EventBridge", "--timezone=UTC"),
+    "cron(0 12 ? * MON-FRI *)": ("EventBridge", "write 0 12 * * mon-fri --timezone=UTC "),
+    "cron(0 12)": ("six fields", "Write five fields"),
+    "rate(5 minutes)": ("cron", "Write @every 5m."),
+    "at(2026-01-01T00:00:00)": ("once", "sbatch --begin=2026-01-01T00:00:00"),
+    "CRON_TZ=Europe/Paris 0 3 * * *": ("time zone", "Write 0 3 * * * --timezone=Europe/Paris "),
+    "TZ=Europe/London\nH 7 * * *": ("time zone", "Write H 7 * * * --timezone=Europe/London "),
+    "CRON_TZ=Europe/Paris @daily": ("time zone", "Write @daily --timezone=Europe/Paris "),
+    "CRON_TZ=Asia/Tokyo 0 0 12 ? * 2-6": ("Quartz", "0 12 * * mon-fri --timezone=Asia/Tokyo "),
+    "0 2 * * 1-5 Europe/Berlin": ("time zone", "Write 0 2 * * 1-5 --timezone=Europe/Berlin "),
+    "0 2 * * 1-5 UTC": ("time zone", "Write 0 2 * * 1-5 --timezone=UTC "),
+    "0 2 * * * UTC+2": ("time zone", "--timezone=Etc/GMT-2 "),
+    "0 2 * * * GMT-5": ("time zone", "--timezone=Etc/GMT+5 "),
+    "0 2 * * * PST": ("no time zone", "--timezone=ZONE"),
+    "Mon..Fri *-*-* 10:00": ("OnCalendar", "Write 0 10 * * mon-fri."),
+    "Mon..Fri *-*-* 10:00:00 Europe/Paris": ("OnCalendar", "0 10 * * mon-fri --timezone=Europe/Paris "),
+    "*-*-01 04:00": ("OnCalendar", "Write 0 4 1 * *."),
+    "*:0/15": ("OnCalendar", "Write */15 * * * *."),
+    "OnCalendar=weekly": ("cron", "Write 0 0 * * mon."),
+    "Mon *-*-01..07 04:00": ("both must fit", "Leave one"),
+    "*-*~01 00:00": ("nor a counterpart", "28-31"),
+    "*:*:0/20": ("seconds are not cron", "Leave the seconds out"),
+    "2026-01-01 00:00": ("once", "sbatch --begin=2026-01-01T00:00"),
+    "hourly": ("begins with @", "Write @hourly."),
+    "every 90 minutes": ("not as cron", "Write @every 90m."),
+    "every monday at 9": ("not as cron", "Write 0 9 * * mon."),
+    "@daily 03:00": ("no time of day", "Write 0 3 * * *."),
+    "daily at 12am": ("not as cron", "Write 0 0 * * *."),
+    "PT15M": ("ISO 8601", "Write @every 15m."),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "named", "mend"), [(text, *said) for text, said in FOREIGN.items()], ids=FOREIGN)
+def test_a_schedule_of_another_world_is_said_in_crons_words(text: str, named: str, mend: str) -> None:
+    error = refusal_of(text)
+    assert named in error.what
+    assert mend in error.mend
+
+
+@pytest.mark.parametrize(
+    "text", ["every 0 minutes", "Mon to Fri this runs at 8", "0 4 * * * backup.sh", "(", "P", "TZ="]
+)
+def test_what_is_no_schedule_anywhere_is_not_guessed(text: str) -> None:
+    assert recognised(text) is None
 
 
 # --- what is refused, and how it is mended ---------------------------------------------------------------------------

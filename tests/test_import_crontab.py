@@ -249,6 +249,23 @@ REMARKS: dict[str, tuple[str, int, str, bool, int]] = {
     "something in the background before the end": ("@daily x & y\n", 1, "ends with the job", True, 1),
     "something in the background of a subshell": ("@daily (x &)\n", 1, "ends with the job", True, 1),
     "a background job of another shell": ("SHELL=/bin/tcsh\n@daily x &\n", 2, "ends with the job", True, 1),
+    "a % in quotes": ('0 3 * * * echo "$(date "+%H:%M")" >>l\n', 1, r"Was \% meant?", True, 1),
+    "a % of date's": ("0 3 * * * tar cf /b/$(date +%F).tar /d\n", 1, r"Was \% meant?", True, 1),
+    "four fields": ("0 3 * * /usr/bin/x --y\n", 1, "four fields of time before the command: the day of week", True, 0),
+    "three fields": ("0 3 * x\n", 1, "three fields of time", True, 0),
+    "the last weekday, which is no anacrontab": ("0 0 LW * * x\n", 1, "cron has no L (last day)", True, 0),
+    "placeholders for times": ("<minute> <hour> * * * x\n", 1, "<minute> stands for something", True, 0),
+    "a placeholder with blanks": ("0 3 * * * <your command>\n", 1, "<your command> stands for", True, 0),
+    "a template's braces": ("{{ minute }} 3 * * * x\n", 1, "never filled in", True, 0),
+    "Quartz": ("0 0 12 ? * 2-6 x\n", 1, "write 0 12 * * mon-fri.", True, 0),
+    "a zone in front": ("CRON_TZ=Europe/Paris 0 3 * * * x\n", 1, "on a line of its own above", True, 0),
+    "a command's zone in front": ("TZ=UTC @daily x\n", 1, "on a line of its own above", True, 0),
+    "a zone behind": ("0 3 * * * Europe/Paris x\n", 1, "Write CRON_TZ=Europe/Paris", True, 0),
+    "a step longer than its field": ("*/90 * * * * x\n", 1, "minute 0 of the hour", False, 1),
+    "an sbatch behind a cd": ("@daily cd /x && sbatch job.sh\n", 1, "put that script into cron.d/", False, 1),
+    "an sbatch behind a profile": ("@daily . /etc/profile; sbatch x\n", 1, "put that script into cron.d/", False, 1),
+    "OpenBSD's flags": ("@daily -ns x\n", 1, "OpenBSD", False, 1),
+    "a byte order mark": ("\ufeff@daily x\n", 1, "byte order mark", False, 1),
     "a zone by its file": ("CRON_TZ=/etc/localtime\n@daily x\n", 2, "no name", True, 0),
 }  # fmt: skip
 
@@ -259,6 +276,30 @@ def test_what_is_said_of_a_line(text: str, line: int, words: str, look: bool, en
     said = [each for each in table.remarks if words in str(each)]
     assert [(each.line, each.look) for each in said] == [(line, look)], table.remarks
     assert len(table.jobs) == entries
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "0 4 * * * x \\\n  --more\n",
+        "0 3 * * /usr/bin/x --y\n",
+        "CRON_TZ=Europe/Paris 0 3 * * * x\n",
+        "<a> <b> <c> * * x\n",
+        "0 3 * * * sh -c 'date +%F'\n",
+    ],
+)
+def test_one_cause_is_one_remark(text: str) -> None:
+    assert len(table_of(text).remarks) == 1
+
+
+@pytest.mark.parametrize("command", ["mail -s x a%hello%you", r"x \%F", "a 100% b", "cat%one%two"])
+def test_a_percent_that_was_meant_needs_nobody(command: str) -> None:
+    assert [each for each in table_of(f"@daily {command}\n").remarks if each.look] == []
+
+
+def test_a_table_in_utf_16_is_read() -> None:
+    table = crontab.read("0 4 * * * x\n".encode("utf-16"), ALICE)
+    assert [job.command for job in table.jobs] == ["x"]
 
 
 def test_an_ordinary_table_needs_nobody() -> None:
@@ -510,6 +551,17 @@ NAMES = {
     "all": "job-all",
     "/x/4711": "job-4711",
     "cd /x": "job",
+    "cd /x || exit 1 && run.sh": "run",
+    "if [ -e a ]; then two.sh; fi": "two",
+    "if ! pgrep foo; then start-foo; fi": "start-foo",
+    "for f in *.csv; do process.py $f; done": "process",
+    "while true; do poll.sh; sleep 5; done": "poll",
+    "case $X in a) seven.sh;; esac": "seven",
+    "false || three.sh": "three",
+    "echo start; four.sh": "four",
+    "date; printf x; five.sh": "five",
+    "echo hello": "echo",
+    "exit 0": "job",
     "'": "job",
     "": "job",
     "x" * 200: "x" * 60,

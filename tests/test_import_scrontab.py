@@ -185,6 +185,14 @@ REMARKS: dict[str, tuple[str, int, str, bool, int]] = {
     "a disabled entry": ("#DISABLED: @daily x\n", 1, "written, and paused", False, 1),
     "a comment at the end": ("@daily x\n# y\n", 2, "no script holds them", False, 1),
     "a NUL byte": ("@daily x\0y\n", 1, "NUL", True, 0),
+    "several unknown options": ("#SCRON --foo --bar=1 -Z\n@daily x\n", 1, "The same of bar, -Z.", True, 1),
+    "#SBATCH": ("#SBATCH --time=1\n@daily x\n", 1, "whose word is #SCRON", True, 1),
+    "a command that submits": ("@daily sbatch j.sh\n", 1, "put that script into cron.d/", False, 1),
+    "four fields": ("0 3 * * /usr/bin/x\n", 1, "four fields of time", True, 0),
+    "a placeholder": ("<m> 3 * * * x\n", 1, "never filled in", True, 0),
+    "a zone in front": ("CRON_TZ=Europe/Paris 0 3 * * * x\n", 1, "on a line of its own", True, 0),
+    "a byte order mark": ("\ufeff@daily x\n", 1, "byte order mark", False, 1),
+    "a backslash at the end": ("@daily x \\\n", 1, "ends with a backslash", True, 1),
 }  # fmt: skip
 
 

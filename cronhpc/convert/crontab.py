@@ -5,14 +5,28 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from cronhpc.convert import cron_fields
+from cronhpc.convert import cron_fields, misread
 from cronhpc.convert.background import waited_for
+from cronhpc.convert.naming import submits
 from cronhpc.convert.percent import split_percent
 from cronhpc.convert.script import is_sh
-from cronhpc.convert.table import Builder, Job, Kind, Surroundings, Table, no_command, says_none, source_lines
+from cronhpc.convert.table import (
+    BOMS,
+    CONTINUED,
+    SUBMITS,
+    Builder,
+    Job,
+    Kind,
+    Surroundings,
+    Table,
+    no_command,
+    says_none,
+    source_lines,
+)
 from cronhpc.convert.variables import cron_variable, is_shell_name
 from cronhpc.convert.zone import zone_of
 from cronhpc.core.grammar import ScheduleError
+from cronhpc.core.mends import steps_beyond
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -21,7 +35,8 @@ _ENTRY = re.compile(r"(?P<quiet>-?)(?P<when>@\S+|(?:[^\s@]\S*[ \t]+){4}\S+)(?:[ 
 _USER = re.compile(r"(?P<user>\S+)(?:[ \t]+(?P<command>.*))?")
 _WHOSE = frozenset({"root", "nobody", "daemon", "www-data", "apache"})
 _WHOSE_TOO = _WHOSE | {"nginx", "postgres", "mysql", "munge", "slurm"}  # programs as well
-_ANACRON = re.compile(r"\d+\s+\d+\s+[A-Za-z]\S*\s+\S")
+_ANACRON = re.compile(r"\d+\s+\d+\s+(?!LW?\s)[A-Za-z]\S*\s+[^\s*]")
+_OPENBSD = re.compile(r"(?:-[nqs]+\s+)+")
 _SET_BY_CRON = frozenset({"LOGNAME", "USER"})
 _ONLY_MAIL = frozenset({"MAILFROM", "CONTENT_TYPE", "CONTENT_TRANSFER_ENCODING"})
 
@@ -31,9 +46,11 @@ def read(data: bytes, around: Surroundings) -> Table:
     lines, windows = source_lines(data)
     if says_none(lines):
         return Table("crontab", (), (), (), absent=True)
-    reader = _Reader(around, users=not around.system and _names_users(lines, around.user))
+    reader = _Reader(around, lines, users=not around.system and _names_users(lines, around.user))
     for number, line in enumerate(lines, 1):
         reader.line(number, line)
+    if data.startswith(BOMS):
+        reader.builder.note(1, "it begins with a byte order mark, at which cron stumbles: taken off.")
     if windows:
         reader.builder.note(1, "Windows line ends, at which cron's commands fail: taken off.")
     if data and not data.endswith(b"\n") and reader.builder.kinds[len(lines)] is Kind.ENTRY:
@@ -57,8 +74,8 @@ def _first(command: str) -> tuple[str, str]:
 class _Reader:
     """The lines in order: a variable holds for the entries below it. `users`: it looks like a system crontab."""
 
-    def __init__(self, around: Surroundings, *, users: bool) -> None:
-        self.around, self.users = around, users
+    def __init__(self, around: Surroundings, lines: list[str], *, users: bool) -> None:
+        self.around, self.lines, self.users = around, lines, users
         self.builder = Builder("crontab")
         self.variables: dict[str, str] = {}
 
@@ -89,6 +106,9 @@ class _Reader:
         if name in _SET_BY_CRON:
             self.builder.kinds[number] = Kind.VARIABLE
             self.builder.note(number, f"{name}: cron sets it itself, whatever the table says; so does cronhpc.")
+        elif misread.zone_in_front(name, value):
+            what, mend = misread.zone_in_front(name, value) or ("", "")
+            self.builder.report(number, what, f"{mend} It is not imported.")
         elif name == "RANDOM_DELAY":
             mend = "Write H for a minute or an hour (#CRON H 4 * * *): a fixed one, chosen by the entry's name."
             self._no_counterpart(number, f"RANDOM_DELAY={value}: nothing is delayed by chance here.", mend)
@@ -123,7 +143,8 @@ class _Reader:
     def _entry(self, number: int, text: str) -> None:
         match = _ENTRY.fullmatch(text)
         if match is None:
-            self.builder.report(number, _unreadable(text), "Five fields are needed, then a command.")
+            what, mend = misread.refused(text) or (_unreadable(text), "Five fields are needed, then a command.")
+            self.builder.report(number, what, mend)
             return
         when = " ".join(match["when"].split())
         try:
@@ -135,6 +156,8 @@ class _Reader:
                     "it looks like a line of anacrontab: days, delay, name.",
                     "Write @daily or @weekly for them.",
                 )
+            else:
+                what, mend = misread.refused(text) or (what, mend)
             self.builder.report(number, what, f"{mend} It is not imported.")
             return
         command = self._command(number, match["rest"] or "")
@@ -170,10 +193,17 @@ class _Reader:
         return self._some(number, match["command"])
 
     def _some(self, number: int, command: str) -> str | None:
-        what = no_command(command)
+        what, mend = no_command(command), "Correct the line."
+        if not what:
+            what, mend = misread.command_of_placeholder(command) or misread.zone_behind(command) or ("", "")
         if what:
-            self.builder.report(number, what, "Correct the line. It is not imported.")
+            self.builder.report(number, what, f"{mend} It is not imported.")
             return None
+        flags = _OPENBSD.match(command)
+        if flags:
+            what = f"{flags.group().strip()} in front of the command is for OpenBSD's cron: left out."
+            self.builder.note(number, f"{what} Runs of one entry never overlap here unless it says so.")
+            return command[flags.end() :]
         return command
 
     def _zone(self, number: int) -> str | None:
@@ -196,19 +226,25 @@ class _Reader:
             what = f"SHELL={shell}: cron needs the whole path of a program, so this command never ran."
             self.builder.report(number, what, "Write SHELL=/bin/bash in the table. It is not imported.")
             return
+        if misread.cut_by_percent(command, run):
+            what = f"cron ends a command at a bare %: it ran {run.strip()}, and so does the script."
+            self.builder.note(number, what, r"Was \% meant? Then write it, and import again.", look=True)
+        for what, _ in steps_beyond(schedule):
+            self.builder.note(number, f"{what} So it did under cron.")
         comments = self.builder.take_comments(number)
         pairs = tuple(variables.items())
         run = self._waiting(number, run, shell)
         self.builder.add(Job(number, schedule, run, zone, stdin, shell, pairs, comments=comments))
-        if re.search(r"(?<!\\)(?:\\\\)*\\$", run):
+        below = "".join(self.lines[number : number + 1]).lstrip(" \t")
+        said_there = below and below[0] != "#" and cron_variable(below) is None and _ENTRY.fullmatch(below) is None
+        if CONTINUED.search(run) and not said_there:
             what = "it ends with a backslash: to cron the line below is no part of it."
             self.builder.note(number, what, "Put the command into one line.", look=True)
         if "\r" in run:
             what = "a carriage return is in it, which shells take for a letter: a file with old Mac line ends?"
             self.builder.note(number, what, "Look at it with: cat -v", look=True)
-        if re.match(r"(?:\S*/)?sbatch\s", run):
-            mend = "Simpler: put that script into cron.d/ itself, with the #CRON line."
-            self.builder.note(number, "its command is sbatch: the imported job would only submit another.", mend)
+        if submits(run):
+            self.builder.note(number, *SUBMITS)
 
     def _waiting(self, number: int, command: str, shell: str) -> str:
         """`command`, which cron let run on in the background, so that its job does not end before it."""

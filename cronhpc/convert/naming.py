@@ -9,8 +9,29 @@ from itertools import groupby
 
 _SKIPPED = frozenset(
     {"cd", "test", "[", "[[", "sleep", "source", ".", "export", "set", "unset", "umask", "ulimit", "module", "conda"}
-    | {"mkdir", ":", "true", "eval", "if", "then", "trap"}
+    | {
+        "mkdir",
+        ":",
+        "true",
+        "eval",
+        "trap",
+        "pushd",
+        "popd",
+        "wait",
+        "read",
+        "shift",
+        "local",
+        "for",
+        "case",
+        "function",
+    }
+    | {"fi", "done", "esac", "}", "conda", "module", "ulimit", "alias", "pgrep", "grep", "hash", "type", "which"}
 )
+_PREFIXES = frozenset({"{", "!", "if", "then", "else", "elif", "do", "while", "until"})
+_PLAIN = frozenset(
+    {"exit", "return", "break", "continue", "false", "echo", "printf", "date", "cat", "ls", "rm", "touch"}
+)
+_ENDS = frozenset({"exit", "return", "break", "continue", "false"})
 _WRAPPERS = frozenset(
     {"nice", "ionice", "nohup", "time", "timeout", "flock", "env", "sudo", "exec", "command", "builtin", "setsid"}
     | {"stdbuf", "taskset", "unbuffer", "systemd-run", "chronic", "cronic", "srun", "sbatch"}
@@ -36,11 +57,21 @@ def name_of(command: str, job_name: str = "") -> str:
     """A name for what `command` runs, fit for a file; "job" where nothing in it gives one."""
     if job_name:
         return _fit(_stem(job_name))
+    found = [program for words in _commands(command) if (program := _program(words))]
+    real = [program for program in found if program.rpartition("/")[2] not in _PLAIN]
+    return _fit(_stem((real or [each for each in found if each not in _ENDS] or [""])[0]))
+
+
+def submits(command: str) -> bool:
+    """Whether what `command` runs in the end, behind settings and wrappers, is sbatch."""
     for words in _commands(command):
-        found = _program(words)
-        if found:
-            return _fit(_stem(found))
-    return "job"
+        plain = [word for word in words if word not in _PREFIXES and not re.match(r"[A-Za-z_]\w*=", word)]
+        bare = plain[0].rpartition("/")[2] if plain else ""
+        if bare not in _SKIPPED and bare not in _PLAIN and bare:
+            programs = [word.rpartition("/")[2] for word in plain]
+            at = next((at for at, word in enumerate(programs) if word not in _WRAPPERS or word == "sbatch"), -1)
+            return at >= 0 and programs[at] == "sbatch"
+    return False
 
 
 def _commands(command: str) -> Iterator[list[str]]:
@@ -58,7 +89,7 @@ def _commands(command: str) -> Iterator[list[str]]:
 
 def _program(words: list[str]) -> str:
     """The program of one command, behind settings and wrappers; "" for what is only in its way."""
-    rest = [word for word in words if word not in {"{", "!"}]
+    rest = [word for word in words if word not in _PREFIXES]
     while rest:
         word = rest.pop(0)
         bare = word.rpartition("/")[2]

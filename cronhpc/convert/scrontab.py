@@ -5,10 +5,23 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from cronhpc.convert import cron_fields
+from cronhpc.convert import cron_fields, misread
+from cronhpc.convert.naming import submits
 from cronhpc.convert.script import directive
 from cronhpc.convert.scron_fields import RefusedError, as_cron
-from cronhpc.convert.table import Builder, Job, Kind, Surroundings, Table, no_command, says_none, source_lines
+from cronhpc.convert.table import (
+    BOMS,
+    CONTINUED,
+    SUBMITS,
+    Builder,
+    Job,
+    Kind,
+    Surroundings,
+    Table,
+    no_command,
+    says_none,
+    source_lines,
+)
 from cronhpc.convert.variables import scron_variable, substituted
 from cronhpc.core import directives
 from cronhpc.core.grammar import ScheduleError
@@ -23,10 +36,12 @@ def read(data: bytes, around: Surroundings) -> Table:
     lines, windows = source_lines(data)
     if says_none(lines):
         return Table("scrontab", (), (), (), absent=True)
-    reader = _Reader(around)
+    reader = _Reader(around, lines)
     for number, line in enumerate(lines, 1):
         reader.line(number, line)
     reader.end()
+    if data.startswith(BOMS):
+        reader.builder.note(1, "it begins with a byte order mark, at which scrontab stumbles: taken off.")
     if windows:
         reader.builder.note(1, "Windows line ends, at which scrontab's commands fail: taken off.")
     return reader.builder.table(lines)
@@ -35,8 +50,8 @@ def read(data: bytes, around: Surroundings) -> Table:
 class _Reader:
     """The lines in order. Options wait for the next entry; a variable holds for the entries below it."""
 
-    def __init__(self, around: Surroundings) -> None:
-        self.around = around
+    def __init__(self, around: Surroundings, lines: list[str]) -> None:
+        self.around, self.lines = around, lines
         self.builder = Builder("scrontab")
         self.variables: dict[str, str] = {}
         self.options: list[tuple[int, tuple[str, ...], bool]] = []  # line, words, disabled
@@ -71,6 +86,9 @@ class _Reader:
         self.builder.comment(number, text)
         if text.startswith("#BAD:"):
             self.builder.note(number, "scrontab refused this line, and kept it as a comment; so do we.", look=True)
+        elif text.startswith("#SBATCH"):
+            what = "#SBATCH means nothing in a scrontab, whose word is #SCRON: kept as a comment."
+            self.builder.note(number, what, "If the option is wanted, write it into the script.", look=True)
 
     def _disabled(self, number: int, whole: str, rest: str) -> None:
         """What `scrontab -l` shows of an entry that was cancelled."""
@@ -86,6 +104,14 @@ class _Reader:
             self._comment(number, whole)
 
     def _variable(self, number: int, name: str, value: str) -> None:
+        zoned = misread.zone_in_front(name, value)
+        if zoned:
+            what = (
+                f"{name}=… and an entry on one line: scrontab takes it all for the value of {name}, and runs nothing."
+            )
+            mend = "Write the entry on a line of its own, and --timezone beside #CRON in its script."
+            self._refuse(number, what, f"{mend} It is not imported.")
+            return
         self.builder.kinds[number] = Kind.VARIABLE
         self.variables.pop(name, None)  # set anew it is filled in last
         self.variables[name] = value
@@ -141,24 +167,42 @@ class _Reader:
 
     def _judge(self, number: int, words: tuple[str, ...]) -> None:
         _, problems = directives.sbatch_options_of(((number, directive("#SBATCH", words)),))
-        for each in problems:
-            mend = f"{each.mend} Kept: the cluster has the last word."
-            self.builder.note(number, each.what, mend, look=True)
+        if problems:
+            what, others = problems[0].what, [f"{each.key}" for each in problems[1:] if each.key]
+            likewise = f" The same of {', '.join(others)}." if others else ""
+            mend = f"{problems[0].mend} Kept: the cluster has the last word."
+            self.builder.note(number, what + likewise, mend, look=True)
 
     # --- entries
 
     def _entry(self, number: int, text: str, *, disabled: bool = False) -> None:
         match = _ENTRY.fullmatch(text)
         what = no_command(match["command"] or "") if match else "neither a comment, a setting nor an entry."
+        mend = "Five fields are needed, then a command."
         if match is None or what:
-            self._refuse(number, what, "Five fields are needed, then a command. It is not imported.")
+            if number > 1 and CONTINUED.search(self.lines[number - 2]) and match is None:
+                what = "neither a comment, a setting nor an entry; scrontab has no continued lines."
+                mend = "Put the command into one line."
+            else:
+                what, mend = misread.refused(text) or (what, mend)
+        else:
+            what, mend = misread.command_of_placeholder(match["command"]) or ("", "")
+        if match is None or what:
+            self._refuse(number, what, f"{mend} It is not imported.")
             return
-        schedule = self._schedule(number, " ".join(match["when"].split()))
+        schedule = self._schedule(number, " ".join(match["when"].split()), text)
         if schedule is None:
             return
         options = self._take_options(number, disabled=disabled)
         command = self._filled(number, match["command"])
         comments = self.builder.take_comments(number)
+        if submits(command):
+            self.builder.note(number, *SUBMITS)
+        below = "".join(self.lines[number : number + 1]).lstrip(" \t")
+        said_there = below and below[0] != "#" and scron_variable(below) is None and _ENTRY.fullmatch(below) is None
+        if CONTINUED.search(command) and not said_there:
+            what = "it ends with a backslash: to scrontab the line below is no part of it."
+            self.builder.note(number, what, "Put the command into one line.", look=True)
         if disabled:
             self.builder.note(number, "disabled in the scrontab: written, and paused.")
         job = Job(number, schedule, command, self.around.timezone, comments=comments, options=options)
@@ -171,22 +215,23 @@ class _Reader:
         self.options.clear()
         self.builder.report(number, what, mend)
 
-    def _schedule(self, number: int, text: str) -> str | None:
+    def _schedule(self, number: int, text: str, whole: str) -> str | None:
         try:
             written = as_cron(text)
         except RefusedError as refused:
-            return self._meant(number, text, str(refused))
+            return self._meant(number, text, str(refused), whole)
         if written.lower().split() != text.lower().split():
             what = f'"{text}": Slurm ran it at "{written}" in cron\'s words, which the script says.'
             self.builder.note(number, what)
         return written
 
-    def _meant(self, number: int, text: str, why: str) -> str | None:
+    def _meant(self, number: int, text: str, why: str, whole: str) -> str | None:
         """What scrontab refuses may be good cron: then it is taken, and said."""
         try:
             written = cron_fields.as_cron(text)
         except ScheduleError as error:
-            self._refuse(number, f'"{error.text}": {error.what}', f"{error.mend} It is not imported.")
+            what, mend = misread.refused(whole) or (f'"{error.text}": {error.what}', error.mend)
+            self._refuse(number, what, f"{mend} It is not imported.")
             return None
         what = f"scrontab refuses {why}, so this line never ran there; here it means what cron means by it."
         self.builder.note(number, what, "Look whether that is what you want.", look=True)

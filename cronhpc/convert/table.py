@@ -79,12 +79,21 @@ class Surroundings:
     system: bool = False  # a system crontab: a user's name stands before each command
 
 
+BOMS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
+CONTINUED = re.compile(r"(?<!\\)(?:\\\\)*\\$")  # the line ends with a backslash
+SUBMITS = (
+    "its command is sbatch: the imported job would only submit another.",
+    "Simpler: put that script into cron.d/ itself, with the #CRON line.",
+)
 _NO_TABLE = re.compile(r"no crontab for \S+")
 
 
 def source_lines(data: bytes) -> tuple[list[str], bool]:
     """The lines, without Windows line ends, and whether there were any such; bytes that are no UTF-8 are kept."""
-    text = data.removeprefix(b"\xef\xbb\xbf").decode("utf-8", "surrogateescape")
+    if data.startswith(BOMS[1:]):
+        text = data.decode("utf-16", "replace")
+    else:
+        text = data.removeprefix(BOMS[0]).decode("utf-8", "surrogateescape")
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()

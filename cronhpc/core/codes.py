@@ -35,6 +35,7 @@ OF_SCRIPTS = {
     "E107": Code("no schedule: it never runs", "Add a `#CRON` line, or move it to cron.daily/."),
     "W101": Code("prose that begins with `#CRON`: it is not read", "Put a blank after the `#`."),
     "W102": Code("a `#CRON` line that is not read, for its place or spelling", "Put it beside the `#SBATCH` lines."),
+    "W104": Code("a step longer than its field: `*/90` fires each hour", "Write `@every 90m`, or the value alone."),
     "W103": Code("the schedule is faster than the time limit: runs overlap", "Lower `--time`, or say `--overlap`."),
     "E201": Code("an option that sbatch does not have: it refuses the script", _OPTION),
     "E202": Code("an ambiguous abbreviation of an option", "Write it in full."),

@@ -59,6 +59,18 @@ def looks_meant(rest: str) -> bool:
     found = rest.split()
     if not found or rest[0] in ":=_":
         return False
+    return _looks_like_cron(rest, found) or (rest[0].isspace() and _looks_foreign(found))
+
+
+def _looks_foreign(found: list[str]) -> bool:
+    """Whether these words, up to the first policy, are a schedule of another scheduler's."""
+    from cronhpc.core.foreign import recognised
+
+    policies = (at for at, word in enumerate(found) if word.startswith(("--", "#")))
+    return recognised(" ".join(found[: next(policies, len(found))])) is not None
+
+
+def _looks_like_cron(rest: str, found: list[str]) -> bool:
     head = found[0].lstrip("\"'")
     if head[:1] == "@" or head[:1] in {"-", *_DASHES}:
         return rest[0].isspace() and len(head) > 1

@@ -41,7 +41,22 @@ class ScheduleError(CronhpcError):
 
 
 def parse_fields(text: str, hash_key: str = "") -> Fields:
-    """Read five cron fields; `hash_key` seeds the `H` ones. Raises ScheduleError."""
+    """Read five cron fields; `hash_key` seeds the `H` ones. Raises ScheduleError.
+
+    A schedule that another scheduler would take gets its counterpart as the mend (core/foreign.py).
+    """
+    try:
+        return _parse(text, hash_key)
+    except ScheduleError as error:
+        from cronhpc.core.foreign import recognised
+
+        found = recognised(text)
+        if found is None:
+            raise
+        raise ScheduleError(text, error.position, found.what, found.mend) from error
+
+
+def _parse(text: str, hash_key: str) -> Fields:
     if len(text) > MAX_LENGTH:
         raise ScheduleError(text, MAX_LENGTH, f"{len(text)} characters are no schedule.", "Write five short fields.")
     odd = re.search(r"[^\S \t]", text.rstrip(" \t\r\n"))

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cronhpc.core import lint_directives, lint_shell
+from cronhpc.core import lint_directives, lint_shell, mends
 from cronhpc.core.codes import OF_SCRIPTS
 from cronhpc.core.header import Header, read_header, time_limit
 from cronhpc.core.lint_directives import Facts
@@ -127,6 +127,8 @@ def _slots(header: Header, text: str, zone: ZoneInfo, hash_key: str) -> Iterable
         if own:
             yield Problem("E101", f'"#CRON {text}": {error.what}', error.mend, line=line, key="schedule")
         return
+    for what, mend in mends.steps_beyond(text):
+        yield Problem("W104", f'"{text}": {what}', mend, line=line, key="schedule")
     limit = _limit(header)
     if limit is None or (cron and any(name == "overlap" for name, _, _ in cron.policies)):
         return

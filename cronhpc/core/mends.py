@@ -117,6 +117,32 @@ def name(unit: Unit, word: str) -> tuple[str, str]:
     return "is no number.", f"Write {bounds(unit)}, or * for every {unit.name}."
 
 
+def _step_beyond(unit: Unit, word: str) -> tuple[str, str] | None:
+    """`*/90`, which cron takes, and which never takes a step: what fires, and what may have been meant."""
+    match = re.fullmatch(r"\*/(\d{1,6})", word)
+    if match is None or int(match[1]) < unit.top - unit.low + 1 or int(match[1]) == 1:
+        return None
+    by = match[1]
+    often = {"minute": "minute 0 of the hour", "hour": "hour 0 of the day", "day of month": "day 1 of the month"}
+    what = (
+        f"a step of {by} leads out of the field, so it fires at {often.get(unit.name, f'the first {unit.name}')} only."
+    )
+    span = {"minute": "m", "hour": "h", "day of month": "d"}.get(unit.name)
+    every = (
+        f"For every {by} {unit.name.removesuffix(' of month')}s write @every {by}{span}; else"
+        if span
+        else "If that is meant,"
+    )
+    return what, f"{every} write {unit.low}."
+
+
+def steps_beyond(text: str) -> list[tuple[str, str]]:
+    """What is wrong with steps longer than their fields, in a schedule of five fields that can be read."""
+    words = text.split()
+    pairs = zip(UNITS, words, strict=True) if len(words) == len(UNITS) else ()
+    return [found for unit, word in pairs if (found := _step_beyond(unit, word))]
+
+
 # --- the whole schedule -------------------------------------------------------------------------------------
 
 

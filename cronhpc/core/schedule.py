@@ -101,7 +101,10 @@ def _parse(text: str, zone: ZoneInfo, hash_key: str) -> Schedule:
     if plain in ALIASES:
         fields = parse_fields(ALIASES[plain])
     elif plain.startswith("@"):
-        raise ScheduleError(text, text.index("@"), *mends.unknown_alias(plain))
+        from cronhpc.core.foreign import recognised
+
+        found = recognised(plain)
+        raise ScheduleError(text, text.index("@"), *((found.what, found.mend) if found else mends.unknown_alias(plain)))
     else:
         fields = parse_fields(text, hash_key)
     return Schedule(text, fields.text, zone, fields, 0)
