@@ -25,6 +25,7 @@ from cronhpc.core.model import (
     Key,
     Plan,
     Reason,
+    Release,
     Result,
     Settle,
     Submit,
@@ -98,13 +99,16 @@ def again(site: Site, asked: Asked, now: int, job_id: str) -> Answer:
 
 
 def _take(site: Site, job_id: str) -> lease.Holder | None:
-    """The lease, waited for a while; then we go on beside its holder, which the claims make safe."""
+    """The lease, waited for a while; then, and where the disk refuses it, we go on without: claims make that safe."""
     me = lease.myself(site.host, job_id, "")
     until = elapsed() + _PATIENCE
-    while lease.take(site.paths.state / "lease", me, lambda _: False) is not None:
-        if elapsed() > until:
-            return None
-        time.sleep(0.05)
+    try:
+        while lease.take(site.paths.state / "lease", me, lambda _: False) is not None:
+            if elapsed() > until:
+                return None
+            time.sleep(0.05)
+    except OSError:
+        return None
     return me
 
 
@@ -335,7 +339,7 @@ class _Again:
         if last:
             return Answer(0, (*self.lines, f"this is the last piece of {self.name}: {last}"))
         for outcome in outcomes:
-            if isinstance(outcome.decision, Submit) and outcome.decision.key == key:
+            if isinstance(outcome.decision, Submit | Release) and outcome.decision.key == key:
                 if outcome.done is Done.OK:
                     self._pause(outcome.job_id or "")
                     said = f"next piece of {self.name}: job {outcome.job_id} ({self.asked.rules.words()})"

@@ -156,11 +156,11 @@ def write(copy: Copy) -> None:
     for path, data in copy.lib:
         for folder in (path.parent.parent, path.parent):
             folder.mkdir(mode=0o755, exist_ok=True)
-        if create_once(path, data, whole=True):
+        if create_once(path, data):
             path.chmod(0o644)
         elif path.read_bytes() != data:
             raise AddError(f"{path} has been changed. Move it away, then add the job again.")
     copy.path.parent.mkdir(mode=0o755, exist_ok=True)
-    if not create_once(copy.path, copy.script, whole=True):
+    if not create_once(copy.path, copy.script):
         raise AddError(f"{copy.path} is there already, and is kept. Take another name: --as NAME")
     copy.path.chmod(0o700)  # it may come to hold what is nobody else's business

@@ -199,7 +199,8 @@ def _not_stopped(actor: Actor, recorded: list[Recorded]) -> list[Recorded]:
             name = entry.name if entry else ""
             ending = Ending(Result.STOPPED, detail=why)
             settle(actor, each.key, name, ending, each.job_id)
-        actor.note(each.decision, Done.REFUSED, f"{why}: job {each.job_id} stays unreleased", each.job_id)
+        done = Done.REFUSED if switch else Done.PASSING
+        actor.note(each.decision, done, f"{why}: job {each.job_id} stays unreleased", each.job_id)
     return ready
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -12,7 +13,7 @@ from cronhpc.batch.port import BatchError
 from cronhpc.core.model import TOKEN
 from cronhpc.core.self_submission import submits_itself
 from cronhpc.store import place
-from cronhpc.store.files import replace_file
+from cronhpc.store.files import must_take_links, replace_file
 from cronhpc.store.paths import MARKER, DirectoryError, Paths, must_be_plain
 from cronhpc.store.scheduler import OURS
 
@@ -50,6 +51,12 @@ def init(root: Path, found: Mapping[str, str], *, group: str = "", adopt: bool =
         raise DirectoryError(f"{root / MARKER} is {kind}. Nothing was changed. Move it away, then try again.")
     lines = []
     root.mkdir(mode=0o755, parents=True, exist_ok=True)
+    try:
+        must_take_links(root)
+    except OSError:
+        with suppress(OSError):  # what was there before stays
+            root.rmdir()
+        raise
     made = [name for name in FOLDERS if _folder(root / name, 0o755)]
     if made:
         lines.append(f"made {', '.join(made)}")
@@ -145,7 +152,7 @@ def identity(paths: Paths) -> None:
     known = read_bytes(paths.state / "id") or read_bytes(paths.scheduler / "id")
     own = known or os.urandom(3).hex().encode() + b"\n"
     for path in (paths.scheduler / "id", paths.state / "id"):
-        create_once(path, own, mode=0o644, whole=True)
+        create_once(path, own, mode=0o644)
     if not known:
         place.remember(paths)
 

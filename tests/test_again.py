@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import errno
 import io
+import shutil
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -15,13 +18,14 @@ from cronhpc.again_site import open_train_site
 from cronhpc.batch.port import BatchError, Refused, Submission, Unreachable
 from cronhpc.cli import main
 from cronhpc.cli.door import Door
-from cronhpc.core.model import Ending, Job, Queue, Result
+from cronhpc.core.model import CronhpcError, Ending, Job, Queue, Result
 from cronhpc.core.pieces import Rules
 from cronhpc.setup import init
 from cronhpc.site import Site
 from cronhpc.store import trains
 from cronhpc.store.paths import Paths
 from cronhpc.store.settings import read_settings
+from tests.faults import Disk
 from tests.worlds import at, clock
 
 HOURLY = Rules(every=3600)
@@ -450,3 +454,65 @@ def test_a_pieces_log_is_kept_by_its_job(stage: Stage) -> None:
     stage.batch.details["100"]["StdOut"] = f"{stage.place}/%j.log"
     stage.again()
     assert stage.record.logs == [["100", f"{stage.place}/100.log"]]
+
+
+# --- a disk on which something goes wrong for a moment -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["refused", "lost"])
+def test_any_one_passing_error_of_the_disk_ends_no_series(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    disk, folder, first = Disk(monkeypatch, stage.place), stage.place / "fresh", deepcopy(stage.batch)
+    shutil.copytree(stage.place / "cron", folder)
+    disk.fail(how, ())
+    stage.again()
+    calls, ended = disk.count, []
+    for number in range(1 + len(how) % 4, calls + 1, 4):
+        shutil.rmtree(stage.place / "cron")
+        shutil.copytree(folder, stage.place / "cron")
+        batch = deepcopy(first)
+        one = Stage(replace(stage.site, batch=batch), batch, stage.place)  # type: ignore[arg-type]  # as far as it is asked
+        disk.fail(how, [number])
+        try:
+            one.again()
+        except (CronhpcError, OSError) as error:
+            ended.append(f"{number} {disk.log[number - 1]}: {error}")
+        disk.heal()
+        if list(one.waiting().values()) != ["15:00"]:
+            ended.append(f"{number} {disk.log[number - 1]}: {one.waiting()}")
+    assert calls > 60
+    assert ended == []
+
+
+def test_a_switch_folder_that_cannot_be_read_is_asked_again_before_the_series_ends(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kill = stage.site.paths.kill
+    hidden = kill.with_name("away")
+    real = Batch.submit
+
+    def submit(self: Batch, job: Submission) -> str:
+        kill.rename(hidden)
+        kill.touch()
+        return real(self, job)
+
+    monkeypatch.setattr(Batch, "submit", submit)
+    with pytest.raises(NoTrain, match="stays unreleased") as caught:
+        stage.again()
+    assert caught.value.passing
+    assert stage.waiting() == {"101": "held"}
+    with pytest.raises(NoTrain, match="stays unreleased"):
+        stage.again()
+    kill.unlink()
+    hidden.rename(kill)
+    assert stage.again().job_id == "101"
+    assert stage.waiting() == {"101": "15:00"}
+
+
+def test_a_lease_that_the_disk_refuses_is_gone_without(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr("cronhpc.again.lease.take", refuse)
+    assert stage.again().job_id == "101"

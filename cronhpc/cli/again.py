@@ -67,8 +67,7 @@ def run(args: argparse.Namespace, door: Door) -> int:
     except CronhpcError as error:
         raise NotQueued(str(error)) from None
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        raise NotQueued(f"{where}{error.strerror or error}") from None
+        raise NotQueued(_disk_words(error)) from None
     if args.json:
         door.json({"code": answer.code, "job": answer.job_id or None, "said": list(answer.lines)})
     else:
@@ -77,11 +76,17 @@ def run(args: argparse.Namespace, door: Door) -> int:
     return answer.code or FINE
 
 
+def _disk_words(error: OSError) -> str:
+    where = f"{error.filename}: " if error.filename else ""
+    return f"{where}{error.strerror or error}"
+
+
 def _patient(args: argparse.Namespace, door: Door, job_id: str) -> Answer:
-    """Where the batch system does not answer just now, a train of weeks should not end: it is asked once more."""
+    """Where the batch system or the disk gives no answer just now, a train of weeks should not end: tried once more."""
     from cronhpc.again import Asked, again
     from cronhpc.again_site import open_train_site
     from cronhpc.batch.process import which
+    from cronhpc.store.files import passes
 
     site = open_train_site(args.dir, args.backend, door.environ)
     arguments = None if args.behind is None else tuple(args.behind)
@@ -93,6 +98,10 @@ def _patient(args: argparse.Namespace, door: Door, job_id: str) -> Answer:
             if not error.passing or which("scontrol", door.environ) is None:
                 raise
             door.complain(f"cronhpc again: {str(error).rstrip('.')}; asked once more in {pause} s")
+        except OSError as error:
+            if not passes(error):
+                raise
+            door.complain(f"cronhpc again: {_disk_words(error)}; tried once more in {pause} s")
         door.wait(pause)
         door = door.again()
     return again(site, asked, door.now, job_id)

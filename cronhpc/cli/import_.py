@@ -182,7 +182,7 @@ def _write(paths: Paths, settings: Settings, rows: tuple[Imported, ...]) -> None
                     paths.pause, row.name, "imported: it was disabled in the scrontab", None, settings.kill_group
                 )
             path.parent.mkdir(mode=0o755, exist_ok=True)
-            if not create_once(path, row.script, whole=True):
+            if not create_once(path, row.script):
                 raise CronhpcError(f"{path} was made by someone else just now. Import again: what is done is kept.")
             path.chmod(0o700)  # as private as the table was
         except OSError as error:

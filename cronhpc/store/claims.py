@@ -2,8 +2,8 @@
 
 An attempt's steps are names in `state/claims/`, so a listing shows them all:
 
-    <key>              claimed: created with O_EXCL, by one alone
-    <key>.id           its one job id is recorded: link(2) of a finished file, so it is written once and never changed
+    <key>              claimed: link(2) of a finished file, so by one alone, who knows it by its content
+    <key>.id           its one job id is recorded: in the same way, so it is written once and never changed
     <key>.go           the release may have been sent (rename of .id)
     <key>.run          it was released (rename of .go)
     <key>  with an ending, alone: settled
@@ -21,7 +21,17 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import Claim, ClaimState, Ending, Key, Result
 from cronhpc.store import shapes
-from cronhpc.store.files import create_once, decoded, no_file, read_bytes, replace_file, sync_folder
+from cronhpc.store.files import (
+    create_once,
+    decoded,
+    move,
+    no_file,
+    patiently,
+    read_bytes,
+    remove,
+    replace_file,
+    sync_folder,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
@@ -41,7 +51,7 @@ class Claims:
     def names(self) -> dict[Key, set[str]]:
         """What the folder lists: for each key the suffixes present ("" for the claim itself)."""
         found: dict[Key, set[str]] = {}
-        for name in os.listdir(self.folder):
+        for name in patiently(lambda: os.listdir(self.folder)):
             stem, suffix = _parts(name)
             key = Key.of(stem)
             if key is not None:
@@ -116,7 +126,7 @@ class Claims:
 
         Before its release ask `gone_their_way`: the attempt may have been settled and forgotten meanwhile.
         """
-        return create_once(self.folder / f"{key}.id", _dump({"version": VERSION, "id": job_id, "at": now}), whole=True)
+        return create_once(self.folder / f"{key}.id", _dump({"version": VERSION, "id": job_id, "at": now}))
 
     def gone_their_way(self, keys: Iterable[Key]) -> set[Key]:
         """Those of `keys` whose recorded job must not be released: a stalled scheduler came back after their end."""
@@ -146,11 +156,7 @@ class Claims:
     def step(self, key: Key, state: ClaimState) -> bool:
         """Go from submitted to releasing, or from releasing to released; False: another did, or it is settled."""
         before, after = {ClaimState.RELEASING: (".id", ".go"), ClaimState.RELEASED: (".go", ".run")}[state]
-        try:
-            os.rename(self.folder / f"{key}{before}", self.folder / f"{key}{after}")
-        except FileNotFoundError:
-            return (self.folder / f"{key}{after}").exists()
-        return True
+        return move(self.folder / f"{key}{before}", self.folder / f"{key}{after}")
 
     def job_id(self, key: Key) -> str | None:
         """The recorded job, as the disk has it now."""
@@ -212,7 +218,7 @@ class Claims:
         sync_folder(self.folder)
 
     def _unlink(self, name: str) -> None:
-        (self.folder / name).unlink(missing_ok=True)
+        remove(self.folder / name)
 
 
 def _parts(name: str) -> tuple[str, str]:

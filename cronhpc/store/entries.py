@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cronhpc.core.model import Problem
+from cronhpc.store.files import patiently
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,8 +49,7 @@ def scan(root: Path, folder: str, skipped: list[Problem]) -> list[Found]:
     """The scripts in `root/folder`, by name; what is passed over goes to `skipped`. Raises OSError but for ENOENT."""
     found: list[Found] = []
     try:
-        with os.scandir(root / folder) as rows:
-            listed = sorted(rows, key=lambda row: row.name)
+        listed = patiently(lambda: _listed(root / folder))
     except FileNotFoundError:
         return []
     for row in listed:
@@ -60,6 +60,11 @@ def scan(root: Path, folder: str, skipped: list[Problem]) -> list[Found]:
         elif looked is not None:
             found.append(looked)
     return found
+
+
+def _listed(folder: Path) -> list[os.DirEntry[str]]:
+    with os.scandir(folder) as rows:
+        return sorted(rows, key=lambda row: row.name)
 
 
 def looked_at(row: os.DirEntry[str], source: str) -> Found | Problem | None:
@@ -107,6 +112,10 @@ def _look(row: os.DirEntry[str], source: str) -> Found | Problem | None:
 
 def read_script(path: str, most: int = 4 * 1024 * 1024) -> bytes:
     """The script's bytes, at most `most` (sbatch refuses larger ones). Raises OSError; never waits on a fifo."""
+    return patiently(lambda: _read_script(path, most))
+
+
+def _read_script(path: str, most: int) -> bytes:
     fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         parts: list[bytes] = []

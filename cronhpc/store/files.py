@@ -1,6 +1,7 @@
-"""The few file operations that are safe on cluster file systems: O_EXCL, link and rename; no flock.
+"""The few file operations that are safe on cluster file systems: link and rename; no flock.
 
-A call that fails on NFS may have succeeded all the same (its answer was lost), so creators read back what they wrote.
+A call that fails on NFS may have been done all the same (its reply was lost), so each write is judged by what lies
+there afterwards; and an error that passes (a server that starts anew, a stale handle) is tried again a few times.
 """
 
 from __future__ import annotations
@@ -9,20 +10,69 @@ import errno
 import json
 import os
 import stat
-from typing import TYPE_CHECKING, Any
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cronhpc.core.model import StateError
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from collections.abc import Callable
     from typing import BinaryIO
 
 _MOST = 64 * 1024**2  # bytes: no file that cronhpc reads whole comes near it
 _NO_VERSION = 10_000  # formats that there will never be: such a number says nothing
+_Value = TypeVar("_Value")
+
+# --- errors that pass ----------------------------------------------------------------------------------------------
+
+_PASSING = frozenset(
+    {errno.EIO, errno.ESTALE, errno.ETIMEDOUT, errno.EINTR, errno.EAGAIN, errno.EREMOTEIO, errno.ENOTCONN}
+    | {errno.ECONNRESET, errno.ECONNABORTED, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ENETDOWN, errno.ENETUNREACH}
+)
+_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+_PAUSES = (0.05, 0.15, 0.3, 0.5)  # seconds between tries
+_GIVEN_UP = 60.0  # seconds: a disk for which all pauses were in vain is not waited for again sooner
+
+wait: Callable[[float], None] = time.sleep  # what a test replaces
+_given_up_at = -_GIVEN_UP  # by time.monotonic
+
+
+def passes(error: OSError) -> bool:
+    """Whether the same call may well go through in a moment."""
+    return error.errno in _PASSING
+
+
+def patiently(work: Callable[[], _Value]) -> _Value:
+    """What `work` gives, tried again after short waits while its error is one that passes. Raises OSError.
+
+    `work` must be harmless to repeat, also where it was done and failed all the same.
+    """
+    global _given_up_at  # noqa: PLW0603 - of the process: a hundred files of a dead disk must not each be waited for
+    for pause in _PAUSES if time.monotonic() - _given_up_at > _GIVEN_UP else ():
+        try:
+            return work()
+        except OSError as error:
+            if not passes(error):
+                raise
+        wait(pause)
+    try:
+        return work()
+    except OSError as error:
+        if passes(error):
+            _given_up_at = time.monotonic()
+        raise
+
+
+# --- writing -------------------------------------------------------------------------------------------------------
 
 
 def sync_folder(folder: Path) -> None:
-    """Make a folder's names durable, where the file system lets one ask."""
+    """Make a folder's names durable, where the file system lets one ask. Raises OSError."""
+    patiently(lambda: _sync(folder))
+
+
+def _sync(folder: Path) -> None:
     fd = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         os.fsync(fd)
@@ -33,7 +83,7 @@ def sync_folder(folder: Path) -> None:
         os.close(fd)
 
 
-def _write_new(path: str, data: bytes, mode: int, *, durable: bool) -> None:
+def _write_new(path: str, data: bytes, mode: int) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
         if mode & 0o077:
@@ -41,8 +91,7 @@ def _write_new(path: str, data: bytes, mode: int, *, durable: bool) -> None:
         view = memoryview(data)
         while view:
             view = view[os.write(fd, view) :]
-        if durable:
-            os.fsync(fd)
+        os.fsync(fd)
     finally:
         os.close(fd)  # close may report what write did not: quota, a lost server
 
@@ -52,70 +101,145 @@ def _of(path: Path, error: OSError) -> OSError:
     return OSError(error.errno, error.strerror or str(error), str(path))
 
 
+def _lost_reply(path: Path) -> OSError:
+    return OSError(errno.EIO, "the file system did something and said that it failed", str(path))
+
+
 def _temporary(path: Path) -> str:
     return f"{path.parent}/.{path.name[:180]}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
 
 
-def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """`path` holds `data` wholly, or what it held before. Raises OSError; leaves no temporary file behind then."""
+def _written(path: Path, data: bytes, mode: int) -> str:
+    """A temporary file beside `path` that holds `data`, durable. Raises OSError, and leaves none behind then."""
     temporary = _temporary(path)
     try:
-        _write_new(temporary, data, mode, durable=True)
-        os.rename(temporary, path)
+        _write_new(temporary, data, mode)
     except OSError as error:
         _forget(temporary)
+        if isinstance(error, FileExistsError):  # nobody else has its name
+            raise _lost_reply(path) from error
         raise _of(path, error) from error
+    return temporary
+
+
+def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
+    """`path` holds `data` wholly, or what it held before. Raises OSError; leaves no temporary file behind then."""
+    patiently(lambda: _replace(path, data, mode))
     sync_folder(path.parent)
 
 
-def create_once(path: Path, data: bytes, *, mode: int = 0o600, whole: bool = False) -> bool:
-    """Create `path` with `data` if nothing of that name exists; False: another was first. Raises OSError.
-
-    `whole`: nobody ever sees it half written, and its content is durable (link(2) of a finished temporary file); its
-    name is once the folder is synced.
-    """
-    if whole:
-        return _create_linked(path, data, mode)
+def _replace(path: Path, data: bytes, mode: int) -> None:
+    temporary = _written(path, data, mode)
     try:
-        _write_new(str(path), data, mode, durable=False)
-    except FileExistsError:
-        return _is_mine(path, data)
+        os.rename(temporary, path)
     except OSError as error:
-        if not _is_mine(path, data):  # an empty claim of ours would only delay its slot, but why leave it
-            _forget(str(path), only_if_empty=True)
-        raise _of(path, error) from error
-    return True
+        if not _was_moved(temporary, path, data):
+            _forget(temporary)
+            lost = isinstance(error, FileNotFoundError) and path.parent.is_dir()
+            raise (_lost_reply(path) if lost else _of(path, error)) from error
 
 
-def _create_linked(path: Path, data: bytes, mode: int) -> bool:
-    temporary = _temporary(path)
+def _was_moved(temporary: str, path: Path, data: bytes) -> bool:
     try:
-        _write_new(temporary, data, mode, durable=True)
-        try:
-            os.link(temporary, path)
-        except FileExistsError:
-            return os.stat(temporary).st_nlink == 2 or _is_mine(path, data)  # noqa: PLR2004 - two names: ours came through
-    except OSError as error:
-        raise _of(path, error) from error
-    else:
-        return True
-    finally:
-        _forget(temporary)
-
-
-def _is_mine(path: Path, data: bytes) -> bool:
-    try:
-        return bool(data) and _content(path) == data  # a pipe of that name is not waited for
+        return os.path.basename(temporary) not in os.listdir(path.parent) and _holds(path, data)
     except OSError:
         return False
 
 
-def _forget(path: str, *, only_if_empty: bool = False) -> None:
+def create_once(path: Path, data: bytes, *, mode: int = 0o600) -> bool:
+    """Create `path` with `data` if nothing of that name exists; False: another was first. Raises OSError.
+
+    By link(2) of a finished file, so nobody ever sees it half written, and its content is durable; its name is once the
+    folder is synced. `data` should be nobody else's: it tells whose file it is where a reply was lost.
+    """
+    return patiently(lambda: _create(path, data, mode))
+
+
+def _create(path: Path, data: bytes, mode: int) -> bool:
+    temporary = _written(path, data, mode)
     try:
-        if not only_if_empty or os.lstat(path).st_size == 0:
-            os.unlink(path)
+        os.link(temporary, path)
+    except OSError as error:
+        if _has_two_names(temporary) or _holds(path, data):
+            return True
+        if isinstance(error, FileExistsError):
+            return False
+        if error.errno in _NO_LINKS:
+            what = "this file system knows no hard links, which cronhpc needs"
+            raise OSError(errno.EOPNOTSUPP, what, str(path)) from error
+        raise _of(path, error) from error
+    finally:
+        _forget(temporary)
+    return True
+
+
+def move(before: Path, after: Path) -> bool:
+    """Give `before` the name `after`, which another may do as well; False: neither is there. Raises OSError."""
+    try:
+        patiently(lambda: os.rename(before, after))
+    except OSError as error:
+        if is_listed(after) and not is_listed(before):
+            return True
+        if isinstance(error, FileNotFoundError) and before.parent.is_dir():
+            return False
+        raise
+    return True
+
+
+def must_take_links(folder: Path) -> None:
+    """Raises OSError where `folder` lies on a file system without hard links; leaves nothing behind."""
+    name = Path(_temporary(folder / "link"))
+    try:
+        create_once(name, b"tried")
+        remove(name)
+    except OSError as error:
+        if error.errno == errno.EOPNOTSUPP:
+            raise _of(folder, error) from error  # other troubles are told of the files that they are met at
+
+
+def make_folder(path: Path, mode: int = 0o700) -> None:
+    """Make the folder `path`, and those it lies in, where they are missing. Raises OSError."""
+    patiently(lambda: path.mkdir(mode=mode, parents=True, exist_ok=True))
+
+
+def remove(path: Path) -> None:
+    """Remove `path` if it is there. Raises OSError."""
+    patiently(lambda: path.unlink(missing_ok=True))
+
+
+def is_listed(path: Path) -> bool:
+    """Whether `path` is there, a link to nothing included, by its folder's listing: a stat may be a minute old.
+
+    Raises OSError where the folder cannot be listed; where it is not there, neither is `path`.
+    """
+    try:
+        return path.name in patiently(lambda: os.listdir(path.parent))
+    except FileNotFoundError:
+        return False
+
+
+def _has_two_names(temporary: str) -> bool:
+    try:
+        return os.stat(temporary).st_nlink == 2  # noqa: PLR2004 - the link came through
     except OSError:
-        return  # gone already, or the disk is: nothing depends on it
+        return False
+
+
+def _holds(path: Path, data: bytes) -> bool:
+    """Raises OSError where it may be told in a moment."""
+    try:
+        return bool(data) and _content(path) == data  # a pipe of that name is not waited for
+    except OSError as error:
+        if passes(error):
+            raise
+        return False
+
+
+def _forget(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        return  # gone already, or the disk is: `sweep` removes it
 
 
 def _is_temporary(name: str) -> bool:
@@ -138,20 +262,18 @@ def sweep(folder: Path, older_than: float) -> None:
             continue
 
 
+# --- reading -------------------------------------------------------------------------------------------------------
+
+
 def read_bytes(path: Path) -> bytes | None:
-    """The content; None where there is no such file. A stale handle is opened again once. Raises OSError.
+    """The content; None where there is no such file. Raises OSError.
 
     In a colleague's directory anything may have the name: no pipe is waited for, and no device read until memory ends.
     """
-    for last in (False, True):
-        try:
-            return _content(path)
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            if last or error.errno != errno.ESTALE:
-                raise
-    return None
+    try:
+        return patiently(lambda: _content(path))
+    except FileNotFoundError:
+        return None
 
 
 def no_file(error: OSError) -> bool:

@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.store import shapes
-from cronhpc.store.files import decoded, no_file, open_file
+from cronhpc.store.files import decoded, make_folder, no_file, open_file, patiently
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -27,9 +27,13 @@ def append(folder: Path, rows: Iterable[Mapping[str, Any]], *, host: str, now: i
     text = "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows)
     if not text:
         return
-    folder.mkdir(mode=0o700, exist_ok=True)
+    make_folder(folder)
     month = datetime.fromtimestamp(now, UTC).strftime("%Y-%m")
     path = folder / f"{month}.{host}.jsonl"
+    patiently(lambda: _append(path, text))  # a row that came through all the same counts once
+
+
+def _append(path: Path, text: str) -> None:
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
         end = os.lseek(fd, 0, os.SEEK_END)

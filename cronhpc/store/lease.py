@@ -123,7 +123,7 @@ def take(path: Path, me: Holder, job_gone: Callable[[str], bool], said: list[Pro
 def _take(path: Path, me: Holder, job_gone: Callable[[str], bool]) -> Holder | None:
     data = json.dumps(asdict(me)).encode()
     for _ in range(3):
-        if create_once(path, data, whole=True):
+        if create_once(path, data):
             return None
         holder = read(path)
         if holder is None:

@@ -8,6 +8,7 @@ import shlex
 from pathlib import Path
 
 from cronhpc.inside.switch_file import clean, owner
+from cronhpc.store.files import passes
 
 _MENDS = {
     errno.ENOENT: "It was removed: cronhpc init makes it again",
@@ -20,8 +21,9 @@ _MENDS = {
     errno.EDQUOT: "Make room, or mend the quota",
     errno.EROFS: "It is mounted read-only here",
     errno.ESTALE: "The file system has lost it: try again in a minute",
-    errno.EIO: "The file system is at fault: try again in a minute",
+    errno.EOPNOTSUPP: "Choose a folder on another file system with --dir",
 }
+_PASSES = "The file system is at fault: try again in a minute"
 
 
 def mend(error: OSError) -> str:
@@ -30,7 +32,7 @@ def mend(error: OSError) -> str:
     Without a full stop; "" where nobody knows.
     """
     if not isinstance(error, PermissionError):
-        return _MENDS.get(error.errno or 0, "")
+        return _MENDS.get(error.errno or 0) or (_PASSES if passes(error) else "")
     if not isinstance(error.filename, str | Path):
         return ""
     path = Path(error.filename)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import Ending, Result
 from cronhpc.store import shapes
-from cronhpc.store.files import decoded, read_bytes, replace_file
+from cronhpc.store.files import decoded, make_folder, read_bytes, remove, replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -106,7 +106,7 @@ def forget_ends(state: Path, keys: Iterable[Key]) -> None:
     gone = {f"{key}.json" for key in keys}
     for name in os.listdir(state / "ends"):
         if name in gone or name.rpartition(".")[0] in gone:
-            (state / "ends" / name).unlink(missing_ok=True)
+            remove(state / "ends" / name)
 
 
 def _tasks(whole: Path) -> list[Path]:
@@ -120,6 +120,6 @@ def _row(path: Path) -> dict[str, Any] | None:
 
 def _written(path: Path, text: str) -> Path:
     if read_bytes(path) != text.encode():
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_folder(path.parent)
         replace_file(path, text.encode(), 0o700)
     return path

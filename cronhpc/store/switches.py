@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core.model import CronhpcError, Problem, Switch
 from cronhpc.inside.switch_file import LAST, clean, content, owner, text_of
+from cronhpc.store.files import patiently
 from cronhpc.store.paths import MARKER
 from cronhpc.store.team_folder import AstrayError, open_folder
 
@@ -67,7 +68,7 @@ class _Scan:
     def folder(self, kind: str, folder: Path) -> None:
         """All that lies in it."""
         try:
-            fd, names = _listed(folder, self.root)
+            fd, names = patiently(lambda: _listed(folder, self.root))
         except FileNotFoundError as error:
             if not _in_cron_directory(folder):
                 self._unseen(folder, error)
@@ -145,17 +146,12 @@ def _is_there(path: Path, folder: int) -> bool:
 
 def _listed(folder: Path, root: Path | None) -> tuple[int, list[str]]:
     """`folder`, opened, and the names in it that are no dot files (NFS leaves some). Raises OSError."""
-    for last in (False, True):  # a stale handle is opened again once
-        fd = -1
-        try:
-            fd = open_folder(folder, root)
-            return fd, sorted(name for name in os.listdir(fd) if not name.startswith("."))
-        except OSError as error:
-            if fd >= 0:
-                os.close(fd)
-            if last or error.errno != errno.ESTALE:
-                raise
-    raise AssertionError  # the second time returns or raises
+    fd = open_folder(folder, root)
+    try:
+        return fd, sorted(name for name in os.listdir(fd) if not name.startswith("."))
+    except OSError:
+        os.close(fd)
+        raise
 
 
 def _in_cron_directory(folder: Path) -> bool:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import entry_id
 from cronhpc.store import shapes
-from cronhpc.store.files import no_file, read_json, read_object, write_json
+from cronhpc.store.files import make_folder, no_file, read_json, read_object, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -78,7 +78,7 @@ def usable(path: Path) -> Record | None:
 
 def save(state: Path, record: Record) -> None:
     """Raises OSError."""
-    folder(state).mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_folder(folder(state))
     write_json(folder(state) / f"{entry_id(record.name)}.json", asdict(record), VERSION)
 
 
