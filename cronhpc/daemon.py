@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from cronhpc.clock import reckoned
 from cronhpc.core import chain
 from cronhpc.core.model import ClaimState, CronhpcError, Reason, SettingsError, Stop, Wait
+from cronhpc.store import scheduler
 from cronhpc.store.paths import MARKER
 from cronhpc.tick import Report, tick
 from cronhpc.watch import SWITCH_POLL, Bell, Place, Watch
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from cronhpc.site import Site
+    from cronhpc.store.paths import Paths
 
 _QUIET = 0.3  # seconds without an event before a tick: an editor saves in several steps
 _BURST = 1.0  # but no longer than this after the first one
@@ -66,8 +68,8 @@ class Daemon:
         self.relieved = False  # the successor runs
         self.watch: Watch | None = None
         self.last_resort: threading.Timer | None = None
-        self.stop_mark: Path | None = None
-        self.stopped_before = False
+        self.paths: Paths | None = None
+        self.stops_before: frozenset[str] = frozenset()  # those that stood when it began end it no more
         self.took = 0.0  # seconds, the last tick
         self.gap = _GAP
         self.said: dict[str, str] = {}  # the errors told last, of ticks and of settings
@@ -75,8 +77,8 @@ class Daemon:
     def run(self) -> None:
         """Tick until SIGTERM, SIGINT, `cronhpc stop`, or the time given is over. Raises CronhpcError at the start."""
         site = self.open_site()
-        self.stop_mark = site.paths.stop
-        self.stopped_before = self.stop_mark.exists()
+        self.paths = site.paths
+        self.stops_before = scheduler.marks(site.paths).stops
         handlers = {number: signal.signal(number, self._end) for number in (signal.SIGTERM, signal.SIGINT)}
         handlers[signal.SIGHUP] = signal.signal(signal.SIGHUP, self._reread)
         try:
@@ -110,10 +112,17 @@ class Daemon:
         self.bell.ring(urgent=True)
 
     def _over(self) -> bool:
-        stopped = self.stop_mark is not None and self.stop_mark.exists()
-        self.stopped_before = self.stopped_before and stopped
         late = self.until is not None and time.monotonic() >= self.until
-        return self.ended or self.relieved or late or (stopped and not self.stopped_before)
+        return self.ended or self.relieved or late or self._stopped()
+
+    def _stopped(self) -> bool:
+        """Whether `stop` was called since this began."""
+        try:
+            stops = scheduler.marks(self.paths).stops if self.paths is not None else frozenset()
+        except OSError:
+            return False  # unknown: looked at again
+        self.stops_before &= stops
+        return bool(stops - self.stops_before)
 
     # --- one round
 
@@ -254,5 +263,5 @@ def watched(site: Site) -> tuple[Place, ...]:
         *(Place(path, SWITCH_POLL, urgent=True, names=frozenset(names)) for path, names in files.items()),
         *(Place(path) for path in entries),
         Place(paths.root, names=own),
-        Place(paths.scheduler, names=frozenset({paths.stop.name})),
+        Place(paths.scheduler, names=frozenset({"stop", scheduler.marks(paths).next_stop})),
     )

@@ -57,12 +57,14 @@ def keep_options(site: Site, environ: Mapping[str, str], lines: list[str]) -> Si
     return replace(site, settings=replace(site.settings, sbatch=(*site.settings.sbatch, *added)))
 
 
-def write_link(site: Site, lines: list[str] | None = None, *, resident: bool = False) -> str:
+def write_link(site: Site, lines: list[str] | None = None, *, resident: bool = False, generation: int = 0) -> str:
     """Generate `scheduler/scheduler.slurm` from the settings; a hand-made one is kept beside it. The fingerprint."""
     from cronhpc.site import directory_id
 
     mark, tools = directory_id(site.paths), site.batch.tools()
-    text, fingerprint = scheduler.render(site.paths, site.settings, mark, tools, resident=resident)
+    text, fingerprint = scheduler.render(
+        site.paths, site.settings, mark, tools, resident=resident, generation=generation
+    )
     path = site.paths.script
     known = read_bytes(path)
     if known is not None and scheduler.OURS.encode() not in known:
@@ -86,7 +88,8 @@ def mend_link(site: Site) -> str:
     how = scheduler.started(site.paths) or {}
     mark, tools = directory_id(site.paths), site.batch.tools()
     resident = how.get("via") == "daemon"
-    text, fingerprint = scheduler.render(site.paths, site.settings, mark, tools, resident=resident)
+    number = how.get("generation", 0)
+    text, fingerprint = scheduler.render(site.paths, site.settings, mark, tools, resident=resident, generation=number)
     if fingerprint != how.get("fingerprint"):
         return f"{site.paths.script} was cut off or edited. Make it anew: cronhpc start"
     scheduler.write_script(site.paths, text)

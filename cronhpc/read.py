@@ -318,7 +318,7 @@ _SPARE_AGAIN = 3600  # seconds after which a spare that a limit forbade is tried
 def chain_facts(site: Site, memory: Memory, link: str, now: int, problems: list[Problem]) -> ChainFacts:
     """How ticks are driven here, as `start` and `stop` left it."""
     from cronhpc.store.place import moved_from
-    from cronhpc.store.scheduler import link_names, resting, started
+    from cronhpc.store.scheduler import link_names, marks, resting, started
 
     lost: list[str] = []
     how = started(site.paths, lost)
@@ -326,7 +326,7 @@ def chain_facts(site: Site, memory: Memory, link: str, now: int, problems: list[
     if lost:
         problems.append(torn.started(lost))
     if how is None:
-        return ChainFacts(wanted=False, self_id=link, stopped=os.path.lexists(site.paths.stop))
+        return ChainFacts(wanted=False, self_id=link, stopped=marks(site.paths).stopped)
     via = how.get("via", "resident" if site.batch.name == "local" else "chain")
     spareless = now - meta.get("no_spare_at", 0) < _SPARE_AGAIN
     link_name, spare_name = link_names(directory_id(site.paths)) if via in {"chain", "daemon"} else ("", "")

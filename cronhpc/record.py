@@ -382,7 +382,7 @@ class _Keeper:
             backend=self.site.batch.name,
             owner=self.site.user,
             host=self.site.host,
-            stopped=os.path.lexists(self.site.paths.stop),
+            stopped=scheduler.marks(self.site.paths).stopped,
             used=status.used_of(self.site.cache),
         )
         problems = (*self.problems, *torn.of_entries(self.memory, self.world.now, told_too=True))

@@ -82,8 +82,10 @@ def start(
         if via == "daemon":
             _must_fit(site)
         _drop_torn(site, lines)
-        fingerprint = write_link(site, lines, resident=via == "daemon")
+        number = scheduler.marks(site.paths).next_start
+        fingerprint = write_link(site, lines, resident=via == "daemon", generation=number)
         how = {"via": via, "fingerprint": fingerprint, "prequeue": prequeue, "at": now(), "by": site.user}
+        how["generation"] = number
         before = (scheduler.last_started(site.paths) or {}).get("via", via)
         if via == "scrontab":
             by_scrontab.add(site, environ, lines)
@@ -216,7 +218,7 @@ def _stopped_unmarked(site: Site, error: OSError) -> CronhpcError:
     """A disk that takes no mark must not keep the scheduler going: its waiting jobs are cancelled all the same."""
     cancelled = count(_cancelled_waiting(site), "waiting job")
     return CronhpcError(
-        f"cancelled {cancelled} of the scheduler, but {site.paths.stop} cannot be written "
+        f"cancelled {cancelled} of the scheduler, but {site.paths.scheduler} cannot be written to "
         f"({error.strerror}): a link that runs just now may go on. {mend(error)}; then: cronhpc stop"
     )
 

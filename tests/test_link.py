@@ -240,8 +240,57 @@ def test_where_node_and_slurm_differ_on_when_it_began_its_tick_asks_for_the_time
     assert ("clock: --doubt-clock" in said, "syntax" in said or "arithmetic" in said) == (doubted, False), said
 
 
-def test_where_stop_was_called_there_is_no_successor(stand: Stand) -> None:
-    (stand.root / "cron" / "scheduler" / "stop").touch()
-    begins, said = stand.run(Situation(NOON + 5))
-    assert begins == []
-    assert "stopped" in said
+MARKS = {
+    # what lies in scheduler/, the start that this link belongs to, what it says ("": it goes on)
+    "stop was called": (["start.3", "stop.3"], 3, "stopped"),
+    "stop was called twice": (["start.3", "stop.3", "stop.4"], 3, "stopped"),
+    "the stop is from before the last start": (["stop.3", "start.4"], 4, ""),
+    "the stop is from before this link's start, which is not seen here yet": (["start.3", "stop.3"], 4, ""),
+    "a start that came after this link's": (["start.3", "stop.3", "start.4"], 3, ""),
+    "numbers, not texts: ten is more than nine": (["stop.9", "start.10"], 10, ""),
+    "and the other way round": (["start.9", "stop.10"], 9, "stopped"),
+    "an empty file of an older version, or made by hand": (["start.3", "stop"], 3, "stopped"),
+    "an administrator's word stands": (["start.3", "rest.3"], 3, "resting"),
+    "an administrator's word from before the last start": (["rest.3", "start.4"], 4, ""),
+    "files that only look alike": (["started", "start.x", "stop.x", "stop.", "stopped", "rest.3.old"], 0, ""),
+}
+
+
+@pytest.mark.parametrize(("names", "generation", "said"), MARKS.values(), ids=MARKS)
+def test_a_stop_or_rest_counts_until_a_start_of_a_higher_number(
+    stand: Stand, names: list[str], generation: int, said: str
+) -> None:
+    folder = stand.root / "cron" / "scheduler"
+    link = folder / "scheduler.slurm"
+    link.write_text(link.read_text().replace("\nstarted=0 ", f"\nstarted={generation} "))
+    for name in names:
+        (folder / name).touch()
+    begins, told = stand.run(Situation(NOON + 5))
+    assert (begins, said in told) == ([] if said else ["13:00"], True), told
+    (folder / f"start.{generation}").touch()  # by now it is seen everywhere
+    marks = scheduler.marks(Paths(stand.root / "cron"))
+    assert (marks.stopped, bool(marks.rests)) == (said == "stopped", said == "resting")
+
+
+def test_start_and_stop_outrank_each_other_and_clean_up(tmp_path: Path) -> None:
+    paths = Paths(tmp_path)
+    paths.scheduler.mkdir()
+
+    def start() -> None:
+        scheduler.mark_started(paths, {"via": "chain", "generation": scheduler.marks(paths).next_start})
+
+    def left() -> tuple[bool, list[str]]:
+        return scheduler.marks(paths).stopped, sorted(path.name for path in paths.scheduler.iterdir())
+
+    start()
+    start()
+    assert left() == (False, ["start.1", "started"])
+    scheduler.mark_stopped(paths, "me")
+    assert left() == (True, ["start.1", "started", "stop.1"])
+    start()
+    assert left() == (False, ["start.1", "start.2", "started", "stop.1"])
+    scheduler.remember_rest(paths, "cancelled by root")
+    assert scheduler.resting(paths) == "cancelled by root"
+    (paths.scheduler / "stop").touch()
+    start()
+    assert (scheduler.resting(paths), *left()) == ("", False, ["rest.2", "start.2", "start.3", "started"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
@@ -87,7 +86,7 @@ def is_stale(paths: Paths, door: Door) -> bool:
     due = expected(paths)
     if due is not None and due[0] <= door.now + CLOCKS_APART and door.now <= due[1]:
         return False
-    if os.path.lexists(paths.stop) or started(paths) is None:
+    if started(paths) is None:
         return False
     known = written_status(paths)
     if known is None:

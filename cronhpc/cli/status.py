@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -127,6 +126,7 @@ def facts(args: argparse.Namespace, door: Door) -> Mapping[str, Any]:
         return _written(paths, door)
     from cronhpc.core.plan import plan
     from cronhpc.read import read_world
+    from cronhpc.store import scheduler
     from cronhpc.store.torn import of_entries
     from cronhpc.views import status
 
@@ -137,7 +137,7 @@ def facts(args: argparse.Namespace, door: Door) -> Mapping[str, Any]:
         backend=site.batch.name,
         owner=site.user,
         host=site.host,
-        stopped=os.path.lexists(paths.stop),
+        stopped=scheduler.marks(paths).stopped,
         trains_only=keeps_trains_only(paths, door),
         used=status.used_of(site.cache),
     )

@@ -77,11 +77,6 @@ class Paths:
         return self.root / "state" / "history"
 
     @property
-    def stop(self) -> Path:
-        """`stop` was called: nothing submits links."""
-        return self.root / "scheduler" / "stop"
-
-    @property
     def script(self) -> Path:
         """The generated link."""
         return self.root / "scheduler" / "scheduler.slurm"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shlex
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -59,13 +61,17 @@ def command() -> tuple[str, ...]:
 
 
 def render(
-    paths: Paths, settings: Settings, directory_id: str, tools: str, *, resident: bool = False
+    paths: Paths, settings: Settings, directory_id: str, tools: str, *, resident: bool = False, generation: int = 0
 ) -> tuple[str, str]:
-    """The link's text and its fingerprint; `tools` is the folder of the batch system's commands."""
+    """The link's text and its fingerprint; `tools` is the folder of the batch system's commands.
+
+    `generation`: the start that it belongs to; a stop from before that one is none to it.
+    """
     link, spare = link_names(directory_id)
     values = {
         "DIR": shlex.quote(str(paths.root)),
         "ID": directory_id,
+        "GENERATION": str(generation),
         "INTERVAL": str(settings.interval),
         "TIMEOUT": str(settings.timeout),
         "OPTIONS": shlex.join(link_options(settings, resident=resident)),
@@ -111,7 +117,7 @@ def started(paths: Paths, lost: list[str] | None = None) -> Mapping[str, Any] | 
 
     `lost` gets the places of what is of no use; a file of which nothing is, says that `start` was called, and no more.
     """
-    return None if os.path.lexists(paths.stop) else last_started(paths, lost)
+    return None if marks(paths).stopped else last_started(paths, lost)
 
 
 def last_started(paths: Paths, lost: list[str] | None = None) -> Mapping[str, Any] | None:
@@ -125,23 +131,85 @@ def last_started(paths: Paths, lost: list[str] | None = None) -> Mapping[str, An
     return None if how is None else shapes.fitted(how, shapes.STARTED, wrong)
 
 
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """What `start`, `stop` and administrators have left in scheduler/: start.N, stop.N, rest.N.
+
+    A stop or rest is over once there is a start of a higher number. One without a number, of an older version or made
+    by hand, stands until `start` removes it.
+    """
+
+    start: int = 0  # the newest
+    stops: frozenset[str] = frozenset()  # those that stand
+    rests: frozenset[str] = frozenset()
+    newest: int = 0  # the highest number of all
+
+    @property
+    def stopped(self) -> bool:
+        """`stop` was called, and `start` was not since."""
+        return bool(self.stops)
+
+    @property
+    def next_start(self) -> int:
+        """The number of the next start: a new one only where something has ended the chain since the last."""
+        return self.newest + 1 if self.stops or self.rests or not self.start else self.start
+
+    @property
+    def next_stop(self) -> str:
+        """What the next stop is called."""
+        return f"stop.{self.newest + 1 if self.stops else self.newest}"
+
+
+_MARK = re.compile(r"(start(?=\.)|stop|rest)(?:\.([0-9]{1,9}))?")
+
+
+def marks(paths: Paths) -> Marks:
+    """Found by listing the folder: on another machine a stat of a name may be a minute old, a listing is not.
+
+    Raises OSError.
+    """
+    try:
+        names = os.listdir(paths.scheduler)
+    except FileNotFoundError:
+        return Marks()
+    found = [(match[1], int(match[2] or -1), match[0]) for name in names if (match := _MARK.fullmatch(name))]
+    start = max((number for kind, number, _ in found if kind == "start"), default=0)
+    standing = [(kind, name) for kind, number, name in found if number >= start or "." not in name]
+    stops, rests = (frozenset(name for kind, name in standing if kind == one) for one in ("stop", "rest"))
+    return Marks(start, stops, rests, max((0, *(number for _, number, _ in found))))
+
+
 def mark_started(paths: Paths, how: Mapping[str, Any]) -> None:
-    """Remember how; forget `stop` and an administrator's word. Raises OSError."""
-    write_json(paths.scheduler / "started", dict(how), VERSION, 0o644)
-    for mark in (paths.stop, paths.scheduler / "rest"):
-        mark.unlink(missing_ok=True)
+    """Remember how; its generation ends `stop` and an administrator's word. Raises OSError.
+
+    The marks of the generation before stay: who lists the folder meanwhile sees those, or the new one.
+    """
+    number = how.get("generation") or marks(paths).next_start
+    write_json(paths.scheduler / "started", {**how, "generation": number}, VERSION, 0o644)
+    replace_file(paths.scheduler / f"start.{number}", b"", 0o644)
+    for name in os.listdir(paths.scheduler):
+        match = _MARK.fullmatch(name)
+        if match and int(match[2] or -1) < number - 1:
+            (paths.scheduler / name).unlink(missing_ok=True)
 
 
 def mark_stopped(paths: Paths, who: str) -> None:
-    """Links that run from now on submit no successor. Raises OSError."""
-    replace_file(paths.stop, f"stopped by {who}; cronhpc start goes on\n".encode(), 0o644)
+    """Links that run from now on submit no successor. Raises OSError.
+
+    Looked at afterwards: a start that was not seen at first must not outrank it.
+    """
+    for _ in range(3):
+        name = marks(paths).next_stop
+        replace_file(paths.scheduler / name, f"stopped by {who}; cronhpc start goes on\n".encode(), 0o644)
+        if name in marks(paths).stops:
+            return
 
 
 def remember_rest(paths: Paths, why: str) -> None:
     """Keep an administrator's word until `start`. Raises OSError."""
     if resting(paths) == why:
         return
-    replace_file(paths.scheduler / "rest", f"{why}\n".encode(), 0o644)
+    replace_file(paths.scheduler / f"rest.{marks(paths).start}", f"{why}\n".encode(), 0o644)
 
 
 def remember_successor(paths: Paths, job_id: str) -> None:
@@ -195,5 +263,8 @@ def expected(paths: Paths) -> tuple[int, int] | None:
 
 def resting(paths: Paths) -> str:
     """An administrator's word about the chain, in words; "" where there is none."""
-    data = read_bytes(paths.scheduler / "rest")
-    return data.decode("utf-8", "replace").strip() if data else ""
+    for name in sorted(marks(paths).rests, reverse=True):
+        data = read_bytes(paths.scheduler / name)
+        if data and (word := data.decode("utf-8", "replace").strip()):
+            return word
+    return ""

@@ -138,7 +138,9 @@ META = {
     "no_spare_at": when, "crowded": flag, "forgotten": (when, flag), "odd": (when, flag, text),
 }  # fmt: skip
 
-STARTED = {"version": number, "via": way, "fingerprint": text, "prequeue": links, "at": when, "by": text}
+STARTED = {
+    "version": number, "via": way, "fingerprint": text, "prequeue": links, "at": when, "by": text, "generation": number,
+}  # fmt: skip
 ENVIRONMENT = Rows(text)
 LOGS = {
     "version": number, "at": when, "rows": when, "seen": nanoseconds, "left": flag,
