@@ -43,15 +43,20 @@ quietly() {
 
 # The absolute path of a Python that is new enough; CRONHPC_PYTHON names one to be used.
 find_python() {
-  local name path found seen=''
+  local name path real found seen='' tried=' '
   local PATH=$PATH:/usr/local/bin:/usr/bin
   for name in ${CRONHPC_PYTHON:+"$CRONHPC_PYTHON"} python3 python3.14 python3.13 python3.12 python3.11 /usr/bin/python3; do
     path=$(command -v "$name") || continue
+    real=$(realpath -- "$path" 2>/dev/null || say "$path")
+    case $tried in *" $real "*) continue ;; esac
+    tried+="$real "
     # A name on PATH may be a wrapper that has nothing behind it: only one that answers counts.
     found=$("$path" -c 'import sys; print(sys.executable); print("%d.%d.%d" % sys.version_info[:3])
-sys.exit(sys.version_info < (3, 11))' 2>/dev/null </dev/null) && [ -n "$found" ] && say "${found%%$'\n'*}" && return
-    [ -z "$found" ] || seen+="${seen:+, }$path is ${found##*$'\n'}"
-    [ "$name" != "${CRONHPC_PYTHON-}" ] || [ -n "$found" ] || seen="$path is no Python that answers"
+sys.exit(sys.version_info < (3, 11))' 2>&1 </dev/null) && [[ $found = /*$'\n'3.* ]] && say "${found%%$'\n'*}" && return
+    case $found in
+      /*$'\n'[23].*) seen+="${seen:+, }$path is ${found##*$'\n'}" ;;
+      *) seen+="${seen:+, }$path does not start${found:+: ${found%%$'\n'*}}" ;;
+    esac
     [ "$name" != "${CRONHPC_PYTHON-}" ] || break
   done
   warn "No Python of 3.11 or newer was found${seen:+ ($seen)}."
@@ -60,6 +65,7 @@ sys.exit(sys.version_info < (3, 11))' 2>/dev/null </dev/null) && [ -n "$found" ]
   else
     warn "On a cluster a module brings one (module avail python); on Debian 12 or newer the package python3 does."
   fi
+  warn "So do conda (conda create -n py312 python=3.12), uv (uv python install 3.12) and pyenv (pyenv install 3.12)."
   warn "One that lies elsewhere: CRONHPC_PYTHON=/path/to/python3 $0"
   return 1
 }

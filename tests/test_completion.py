@@ -38,7 +38,13 @@ def offered(printed: Path, line: str, cron: Path | None = None, **environ: str) 
     """What is offered for the last word of `line`, which may be empty."""
     words = shlex.split(line) + ([""] if line.endswith(" ") else [])
     code = 'source "$1"; shift; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _cronhpc; printf "%s\\n" "${COMPREPLY[@]}"'
-    env = {"PATH": "/usr/bin:/bin", "HOME": "/nowhere", **({"CRONHPC_DIR": str(cron)} if cron else {}), **environ}
+    (printed.parent / "my folder").mkdir(exist_ok=True)
+    env = {
+        "PATH": "/usr/bin:/bin",
+        "HOME": str(printed.parent),
+        **({"CRONHPC_DIR": str(cron)} if cron else {}),
+        **environ,
+    }
     argv = ["bash", "--norc", "-uc", code, "bash", str(printed), *words]
     done = subprocess.run(argv, capture_output=True, text=True, check=True, env=env, cwd=printed.parent)
     assert done.stderr == ""
@@ -73,6 +79,13 @@ LINES = {
     "what may be resumed": ("cronhpc resume n", ["night"]),
     "entries or files": ("cronhpc check cronhpc.b", ["cronhpc.bash"]),
     "nothing": ("cronhpc stop ", []),
+    "a value behind =": ("cronhpc start --via = sc", ["scrontab"]),
+    "nothing yet behind =": ("cronhpc start --via =", ["chain", "scrontab"]),
+    "a value behind =, one word as zsh has it": ("cronhpc start --via=sc", ["--via=scrontab"]),
+    "a folder whose name holds a blank": ("cronhpc status --dir my", ["my\\ folder"]),
+    "such a folder, begun with its backslash": ("cronhpc status --dir 'my\\ fo'", ["my\\ folder"]),
+    "such a folder, begun with a quote": ("""cronhpc status --dir "'my fo\"""", ["my\\ folder"]),
+    "such a folder at home": ("cronhpc status --dir '~/my'", ["~/my\\ folder"]),
 }
 
 

@@ -176,7 +176,19 @@ def test_a_python_that_is_none_is_not_taken() -> None:
     done = lib("find_python", check=False, CRONHPC_PYTHON="/bin/true")
     assert done.returncode == 1
     assert done.stdout == ""
-    assert "/bin/true is no Python that answers" in done.stderr
+    assert "/bin/true does not start" in done.stderr
+
+
+def test_a_python_that_does_not_start_says_why(tmp_path: Path) -> None:
+    words = "error while loading shared libraries: libpython3.12.so.1.0: cannot open shared object file"
+    broken = program(tmp_path / "python3", f"#!/bin/bash\necho 'python3: {words}' >&2; exit 127\n")
+    (tmp_path / "python3.12").symlink_to(broken)
+    done = lib(
+        f'PATH="{tmp_path}"; command() {{ [ -x "{tmp_path}/$2" ] && echo "{tmp_path}/$2"; }}; find_python', check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.count(words) == 1  # a second name of the same file is not tried again
+    assert "conda create" in done.stderr
 
 
 # --- making an environment
@@ -381,7 +393,9 @@ def test_a_python_that_needs_its_modules_libraries_gets_them_in_jobs_too(install
     """As where `module load python` sets LD_LIBRARY_PATH, and a job does not load the module."""
     needy = program(
         tmp_path / "module" / "python3",
-        f'#!/bin/bash\n[[ ${{LD_LIBRARY_PATH-}} = /module/lib* ]] || exit 127\nexec "{sys.executable}" "$@"\n',
+        f"#!/bin/bash\n[[ ${{LD_LIBRARY_PATH-}} = /module/lib* ]] || exit 127\n"
+        f'[[ "$*" != *"-m pip"* ]] || exit 0 # nothing is taken from the environment of the tests\n'
+        f'exec "{sys.executable}" "$@"\n',
     )
     with (installed.install.parent / "lib.sh").open("a", encoding="utf-8") as file:
         file.write(

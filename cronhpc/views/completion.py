@@ -58,17 +58,36 @@ _cronhpc_found() { # names of what lies in folders of the cron directory: WORD S
   done < <(cd "$dir" 2>/dev/null && find $* -mindepth 1 -maxdepth 1 -name "*$suffix" ! -name '.*' 2>/dev/null | sort)
 }
 
-_cronhpc_files() { # WORD KIND: f for files, d for folders
-  local each
-  while IFS= read -r each; do COMPREPLY+=("$each"); done < <(compgen "-$2" -- "$1")
+_cronhpc_files() { # WORD KIND: f for files, d for folders; the word is as it was typed, with its ~, \\ or quote
+  local each plain=$1 home=''
+  plain=${plain#[\\"\\']}
+  plain=${plain//\\\\/}
+  case $plain in "~/"*) home=$HOME && plain=$HOME/${plain#??} ;; esac
+  while IFS= read -r each; do
+    if [ -n "$home" ]; then each=${each#"$home"} && each=${each#/}; fi
+    each=$(printf '%q' "$each")
+    COMPREPLY+=("${home:+~/}$each")
+  done < <(compgen "-$2" -- "$plain")
 }
 
 _cronhpc() {
-  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command='' i
+  local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]} command='' lead='' i
   COMPREPLY=()
+  # --option=value: three words to bash, one to zsh.
+  if [ "$word" = = ]; then word=''
+  elif [ "$before" = = ]; then before=${COMP_WORDS[COMP_CWORD - 2]}
+  else case $word in --*=*) before=${word%%=*} && lead=$before= && word=${word#*=} ;; esac
+  fi
+  _cronhpc_words
+  [ -z "$lead" ] || for ((i = 0; i < ${#COMPREPLY[@]}; i++)); do COMPREPLY[i]=$lead${COMPREPLY[i]}; done
+}
+
+_cronhpc_words() { # word, before, command: the caller's
+  local i
   for ((i = 1; i < COMP_CWORD; i++)); do
     case ${COMP_WORDS[i]} in
-      --dir | --backend | --completion | --reference) ((i += 1)) ;;
+      --dir | --backend | --completion | --reference) [ "${COMP_WORDS[i + 1]}" = = ] || ((i += 1)) ;;
+      =) ((i += 1)) ;;
       -*) ;;
       *) command=${COMP_WORDS[i]} && break ;;
     esac
