@@ -609,10 +609,10 @@ def test_check_of_a_file_that_is_not_there_names_it_whether_or_not_there_is_a_cr
 
 
 def test_check_of_one_file_anywhere(shell: Shell, tmp_path: Path) -> None:
-    (tmp_path / "job.slurm").write_text("#!/bin/bash\n#SBATCH --wait\n", encoding="utf-8")
+    (tmp_path / "job.slurm").write_text("#!/bin/bash\n#SBATCH --hold\n", encoding="utf-8")
     said = shell("check", str(tmp_path / "job.slurm"))
     assert said.code == 1
-    assert "W213" in said.out
+    assert "W218" in said.out
 
 
 def test_names_with_newlines_and_dashes_work_everywhere(shell: Shell) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from cronhpc.core.header import Header, read_header, time_limit
+from cronhpc.core.header import Header, read_header
+from cronhpc.core.sbatch_values import time_limit
 
 SHEBANG = "#!/bin/bash\n"
 
@@ -96,10 +97,10 @@ REFUSED = {
     "a flag takes no value": ("#SBATCH --hold=yes", "E204", "--hold"),
     "a stray word": ("#SBATCH foo -J a", "E205", "Quote"),
     "a word of something else": ("#SBATCH_FOO=1", "E205", "Quote"),
-    "blanks around =": ("#SBATCH --time = 5", "E205", "Quote"),
+    "blanks around =": ("#SBATCH --time = 5", "E205", "write --time=5"),
     "a dash that is no minus sign": ("#SBATCH –time=5", "E205", "--time=5"),  # noqa: RUF001 - the situation
     "dashes that are no minus signs": ("#SBATCH -—mem=16G", "E201", "--mem=16G"),
-    "an optional value without =": ("#SBATCH --exclusive user", "E205", "Quote"),
+    "an optional value without =": ("#SBATCH --exclusive user", "E205", "--exclusive=user"),
     "an unclosed quote": ('#SBATCH --comment="a b', "E206", "Close"),
     "a single quote cannot be escaped away": (r"#SBATCH --comment='a\'b", "E206", "Close"),
     "a PBS option that sbatch does not know": ("#PBS -Z x", "E209", "--ignore-pbs"),

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from cronhpc import ready_made
-from cronhpc.core.header import read_header, time_limit
+from cronhpc.core.header import read_header
 from cronhpc.core.lint import lint_script
+from cronhpc.core.sbatch_values import time_limit
 from tests.ready_made_jobs import JOBS, LIB, SCRIPTS, bare_environment, environment, filled_in, run, stand_in
 from tests.test_cli import NOW, Shell, later
 
@@ -38,7 +39,8 @@ def shell(tmp_path: Path) -> Shell:
 def test_check_has_nothing_to_say(path: Path) -> None:
     runs = {job.name: job.runs for job in ready_made.jobs()}[path.stem]
     times = {"hourly": "17 * * * *", "half-hourly": "*/30 * * * *"}.get(runs, "17 4 * * *")
-    assert lint_script(path.name, path.read_bytes(), folder_schedule=times) == ()
+    scheduled = runs != "by itself"
+    assert lint_script(path.name, path.read_bytes(), folder_schedule=times, scheduled=scheduled) == ()
 
 
 @pytest.mark.parametrize("path", SCRIPTS, ids=NAMES)
@@ -175,7 +177,8 @@ def test_inside_a_job_it_finds_its_lib_by_the_path_that_slurm_knows(tmp_path: Pa
 
 @pytest.mark.parametrize("path", [path for path in EXAMPLES if path.suffix == ".slurm"], ids=lambda path: path.stem)
 def test_check_has_nothing_to_say_of_an_example(path: Path) -> None:
-    assert lint_script(path.name, path.read_bytes(), folder_schedule="17 4 * * *") == ()
+    """They are submitted by hand: one is the script of a series."""
+    assert lint_script(path.name, path.read_bytes(), folder_schedule="17 4 * * *", scheduled=False) == ()
 
 
 # --- the README ----------------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
@@ -51,8 +52,6 @@ SITUATIONS: dict[str, tuple[str, str, int, str]] = {
     "a zone behind the fields": ("#CRON 0 2 * * * UTC --retries=1\n", "E101", 2, "--timezone=UTC"),
     "a zone in front of the fields": ("#CRON CRON_TZ=UTC 0 2 * * *\n", "E101", 2, "0 2 * * * --timezone=UTC"),
     "a schedule of systemd's": ("#CRON Mon..Fri *-*-* 10:00\n", "E101", 2, "0 10 * * mon-fri"),
-    "a schedule faster than the limit": ("#SBATCH --time=1:00:00\n#CRON */30 * * * *\n", "W103", 3, "--overlap"),
-    "a schedule faster than the limit at times": ("#SBATCH --time=3:00:00\n#CRON 0 4,6 * * 1\n", "W103", 3, "2h"),
     "an unknown option": ("#SBATCH --job_name=x\n", "E201", 2, "--job-name"),
     "an ambiguous option": ("#SBATCH --ntasks-per=2\n", "E202", 2, "--ntasks-per-node"),
     "an option without its value": ("#SBATCH --partition\n", "E203", 2, "--partition=VALUE"),
@@ -73,7 +72,6 @@ SITUATIONS: dict[str, tuple[str, str, int, str]] = {
     "nodes by name": ("#SBATCH --nodes=cpu1\n", "E207", 2, "number"),
     "a mail type that is none": ("#SBATCH --mail-type=FAILED\n", "E207", 2, "FAIL"),
     "a mail type among others that is none": ("#SBATCH --mail-type=END,FAILED\n", "W222", 2, "FAIL"),
-    "a signal that sbatch does not know": ("#SBATCH --signal=PIPE@60\n", "E207", 2, "B:USR1@300"),
     "an open mode that is none": ("#SBATCH --open-mode=overwrite\n", "E207", 2, "append"),
     "a signal that is none": ("#SBATCH --signal=FOO@60\n", "E207", 2, "B:USR1@300"),
     "memory twice": ("#SBATCH --mem=4G\n#SBATCH --mem-per-cpu=1G\n", "E208", 3, "Keep one"),
@@ -88,23 +86,70 @@ SITUATIONS: dict[str, tuple[str, str, int, str]] = {
     "#SBATCH after set -e": ("set -e\n\n#SBATCH --time=5\n", "W211", 4, "above line 2"),
     "#SbATCH": ("#SbATCH --time=5\n", "W212", 2, "#SBATCH --time=5"),
     "#sbatch": ("#sbatch -t 5\n", "W212", 2, "#SBATCH -t 5"),
-    "#SBATCH indented": (" #SBATCH --time=5\n", "W212", 2, "#SBATCH --time=5"),
-    "##SBATCH": ("##SBATCH --time=5\n", "W212", 2, "#SBATCH --time=5"),
-    "# SBATCH": ("# SBATCH --time=5\n", "W212", 2, "#SBATCH --time=5"),
-    "# sbatch alone": ("# sbatch --time=5\n", "W212", 2, "#SBATCH --time=5"),
-    "# sbatch among directives": ("#SBATCH -n 1\n# sbatch --time=5\n#SBATCH -c 4\n", "W212", 3, "#SBATCH --time=5"),
-    "# SBATCH in prose": ("# Ask for more:\n# SBATCH --time=5\n", "W212", 3, "#SBATCH --time=5"),
+    "#SBATCH indented": (" #SBATCH --time=5\n", "W212", 2, "Remove the blanks before it"),
+    "#SBATCH behind a tab": ("\t#SBATCH --time=5\n", "W212", 2, "Remove the tab before it"),
+    "#Sbatch without a blank": ("#Sbatch--time=5\n", "W212", 2, "#SBATCH--time=5"),
     "#SBTACH": ("#SBTACH --time=5\n", "W212", 2, "#SBATCH --time=5"),
-    "--wait": ("#SBATCH --wait\n", "W213", 2, "Remove"),
-    "-W": ("#SBATCH -W -n 1\n", "W213", 2, "Remove"),
-    "--requeue": ("#SBATCH --requeue\n", "W214", 2, "--no-requeue"),
     "a missing log folder": ("#SBATCH --output=/gone/log/%x-%j.out\n", "W215", 2, "mkdir -p /gone/log"),
     "a missing folder before a pattern": ("#SBATCH -e /gone/%u/%j.err\n", "W215", 2, "mkdir -p /gone"),
     "a missing working folder": ("#SBATCH --chdir=/gone\n", "W216", 2, "nodes"),
     "PBS over SBATCH": ("#SBATCH -J a\n#PBS -N b\n", "W217", 3, "--ignore-pbs"),
     "--hold": ("#SBATCH --hold\n", "W218", 2, "scontrol release"),
     "--test-only": ("#SBATCH --test-only\n", "W219", 2, "Remove"),
-    "one dash before memory": ("#SBATCH -mem=4G\n", "W223", 2, "Write --mem=4G"),
+    "one dash before memory": ("#SBATCH -mem=4G\n", "E207", 2, "Write --mem=4G"),
+    "one dash before a time limit": ("#SBATCH -time=5\n", "E207", 2, "Write --time=5"),
+    "one dash before a flag that is read as a partition": ("#SBATCH -spread-job\n", "E207", 2, "Write --spread-job"),
+    "one dash before another name of an option": ("#SBATCH -tasks-per-node=2\n", "E207", 2, "Write --tasks-per-node=2"),
+    "a variable in a value that sbatch refuses": ("#SBATCH --time=$LIMIT\n", "E207", 2, "value itself"),
+    "a time that sbatch does not know": ("#SBATCH --deadline=tomorow\n", "E207", 2, "tomorrow"),
+    "a signal too early for sbatch": ("#SBATCH --signal=B:USR1@100000\n", "E207", 2, "fewer"),
+    "GPUs per task without tasks": ("#SBATCH --gpus-per-task=1\n", "E207", 2, "--ntasks"),
+    "a least time over the limit": ("#SBATCH --time=5\n#SBATCH --time-min=10\n", "E207", 3, "smaller"),
+    "CPUs per GPU and per task": ("#SBATCH -c 4\n#SBATCH --cpus-per-gpu=4\n", "E208", 3, "Keep one"),
+    "a blank behind =": ("#SBATCH --nodes= 2\n", "E205", 2, "write --nodes=2"),
+    "blanks around =": ("#SBATCH --nodes = 2\n", "E205", 2, "write --nodes=2"),
+    "a blank before =": ("#SBATCH --nodes =2\n", "E207", 2, "write --nodes=2"),
+    "a blank in a list": ("#SBATCH --mail-type=BEGIN, END\n", "E205", 2, "write --mail-type=BEGIN,END"),
+    "a blank in a quoted list": ('#SBATCH --mail-type="BEGIN, END"\n', "W222", 2, "without blanks"),
+    "prose behind a value": ("#SBATCH --time=30 half an hour\n", "E205", 2, "put a # before"),
+    "a value with a blank": ("#SBATCH --comment=my own job\n", "E205", 2, '--comment="my own job"'),
+    "curly quotes around one word": ("#SBATCH --mem=\u201c4G\u201d\n", "E207", 2, "write --mem=4G"),
+    "curly quotes around words": ("#SBATCH --comment=\u201cmy job\u201d\n", "E205", 2, '--comment="my job"'),
+    "curly quotes that sbatch takes": ("#SBATCH --comment=\u201cjob\u201d\n", "W225", 2, "--comment=job"),
+    "an en dash in a range": ("#SBATCH --nodes=1\u20132\n", "E207", 2, "write --nodes=1-2"),
+    "an en dash in an array": ("#SBATCH --array=0\u201315\n", "E207", 2, "write --array=0-15"),
+    "a no-break space for a blank": ("#SBATCH\u00a0--time=5\n", "E205", 2, "write --time=5"),
+    "a no-break space in a name": ("#SBATCH --job-name=a\u00a0b\n", "W225", 2, '--job-name="a b"'),
+    "a zero-width space in a value": ("#SBATCH --partition=cpu\u200b\n", "W225", 2, "--partition=cpu"),
+    "curly quotes in the body": ("D=/x\nrm -rf \u201c$D\u201d/*\n", "W225", 3, "quotes"),
+    "an en dash for an option": ("echo\nls \u2013l /x\n", "W225", 3, "minus signs"),
+    "a no-break space in the body": ("rm\u00a0-rf /x\n", "W225", 2, "blanks"),
+    "a # in a name": ("#SBATCH --job-name=run#1\n", "W224", 2, '--job-name="run#1"'),
+    "two directives on a line": ("#SBATCH --time=7 #SBATCH --nice=5\n", "W224", 2, "line of its own"),
+    "a directive that goes on": ("#SBATCH --time=7 \\\n#        --nice=5\n", "W224", 2, "#SBATCH"),
+    "a directive that goes on without a #": ("#SBATCH --time=7 \\\n  --nice=5\n", "W224", 2, "#SBATCH"),
+    "directives in a here-document": (": <<'DOC'\n#SBATCH --time=5\n#SBATCH -n 1\nDOC\ntrue\n", "W211", 3, "below #!"),
+    "waiting for one fixed job": ("#SBATCH --dependency=afterok:4711\n", "W226", 2, "Remove"),
+    "a signal to steps where there are none": ("#SBATCH --signal=USR1@90\npython t.py\n", "W227", 2, "srun"),
+    "a signal to steps, and a trap": (
+        "#SBATCH --signal=USR1@90\ntrap save USR1\npython t.py & wait\n",
+        "W227",
+        2,
+        "--signal=B:USR1@90",
+    ),
+    "a trap behind the foreground": (
+        "#SBATCH --signal=B:USR1@60\ntrap 'touch x' USR1\npython t.py\n",
+        "W227",
+        2,
+        "COMMAND & wait",
+    ),
+    "a signal before the start": (
+        "#SBATCH -t 5\n#SBATCH --signal=B:USR1@600\ntrap save USR1\nx & wait\n",
+        "W227",
+        3,
+        "fewer",
+    ),
+    "a signal without a trap": ("#SBATCH --signal=B:USR1@60\npython t.py & wait\n", "W227", 2, "Add a trap"),
     "one dash before an output": ("#SBATCH -output=/x/%j.out\n", "W223", 2, "Write --output=/x/%j.out"),
     "one dash before a flag": ("#SBATCH -exclusive\n", "W223", 2, "Write --exclusive"),
     "an option twice": ("#SBATCH -t 5\n#SBATCH --time=10\n", "W220", 3, "Remove one"),
@@ -137,6 +182,21 @@ SITUATIONS: dict[str, tuple[str, str, int, str]] = {
         2,
         "cronhpc again",
     ),
+    "itself by the job's name": ('sbatch "$SLURM_JOB_NAME"\n', "W302", 2, "schedule"),
+    "itself by its real path": ('sbatch "$(realpath "$0")"\n', "W302", 2, "cronhpc again"),
+    "requeued at each end": ("trap 'scontrol requeue $SLURM_JOB_ID' EXIT\ntrue\n", "W302", 2, "schedule"),
+    "a series from a schedule": ("cronhpc again --in 1h\n", "W302", 2, "schedule"),
+    "a series from a schedule, if all is well": ("work && ~/.local/bin/cronhpc again\n", "W302", 2, "schedule"),
+    "to where it was submitted": ("cd $SLURM_SUBMIT_DIR\n", "W303", 2, "--chdir"),
+    "to where it was submitted, in quotes": ('cd "${SLURM_SUBMIT_DIR}" || exit 1\n', "W303", 2, "--chdir"),
+    "a log by sbatch's usual name": ("mv slurm-$SLURM_JOB_ID.out /x\n", "W309", 2, "cronhpc logs"),
+    "a log by sbatch's usual name, in an array": (
+        'gzip "slurm-${SLURM_ARRAY_JOB_ID}_1.out"\n',
+        "W309",
+        2,
+        "cronhpc logs",
+    ),
+    "marks of a merge": ("<<<<<<< HEAD\na\n=======\nb\n>>>>>>> other\n", "E230", 2, "merge"),
     "a relative cd": ("cd data\n", "W303", 2, "--chdir"),
     "a relative cd in a list": ("true && cd ./data && ls\n", "W303", 2, "--chdir"),
     "cd to a parent": ("cd ..\n", "W303", 2, "--chdir"),
@@ -219,9 +279,116 @@ def test_a_schedule_that_is_not_read_is_one_mistake(text: str) -> None:
     assert [p.code for p in lint(f"#!/bin/bash\n#SBATCH --time=5\n{text}", "cron.d/x.slurm", None)] == ["W102"]
 
 
-def test_the_folders_schedule_counts_against_the_limit() -> None:
-    (problem,) = lint(TOP + "#SBATCH -t 2:00:00\n", "cron.hourly/x.slurm", "H * * * *")
-    assert (problem.code, problem.line) == ("W103", 2)
+INTERPRETERS = {
+    "no #": b"!/bin/bash\n#SBATCH --time=5\n#CRON @daily\ntrue\n",
+    "no !": b"#/bin/bash\n#SBATCH --time=5\n#CRON @daily\ntrue\n",
+    "a blank between": b"# !/bin/bash\n#SBATCH --time=5\n#CRON @daily\ntrue\n",
+}
+
+
+@pytest.mark.parametrize("data", INTERPRETERS.values(), ids=INTERPRETERS.keys())
+def test_a_misspelt_first_line_is_one_mistake(data: bytes) -> None:
+    (problem,) = lint(data, "cron.d/x.slurm", None)
+    assert (problem.code, problem.line, problem.mend) == ("E221", 1, 'Write "#!/bin/bash".')
+
+
+def test_a_docstring_above_the_directives_hides_them() -> None:
+    text = '#!/usr/bin/env python3\n"""Fits a model.\n\n#SBATCH --time=5\n#SBATCH -c 4\n"""\nimport x\n'
+    assert [(p.code, p.line) for p in lint(text)] == [("W211", 4)]
+    template = '#!/usr/bin/env python3\nimport x\nT = """\n#SBATCH --time=5\n"""\n'
+    assert lint(template) == []
+
+
+def test_two_logs_in_one_missing_folder_are_one_mistake() -> None:
+    assert [(p.code, p.line) for p in lint(TOP + "#SBATCH -o /gone/a\n#SBATCH -e /gone/b\n")] == [("W215", 2)]
+
+
+def test_functions_of_the_saved_environment_need_no_set_up() -> None:
+    text = TOP.encode() + b"module load cuda\nconda activate x\n"
+    facts = Facts(functions=frozenset({"module", "ml"}))
+    (problem,) = lint_script("a.slurm", text, folder_schedule="@daily", facts=facts)
+    assert (problem.code, problem.line) == ("W304", 3)
+    dash = text.replace(b"bash", b"sh")  # exported functions are bash's alone
+    assert [p.line for p in lint_script("a.slurm", dash, folder_schedule="@daily", facts=facts)] == [2]
+
+
+def test_the_script_of_a_series_may_queue_its_next_piece() -> None:
+    text = TOP.encode() + b"cronhpc again\n"
+    assert lint_script("a.slurm", text, folder_schedule="@daily", scheduled=False) == ()
+    scheduled = text.replace(b"\n", b"\n#CRON @daily\n", 1)
+    assert [p.code for p in lint_script("a.slurm", scheduled, folder_schedule=None, scheduled=False)] == ["W302"]
+
+
+def test_what_the_shell_cannot_read_is_at_its_line() -> None:
+    facts = Facts(unreadable=(3, "unexpected end of file"))
+    (problem,) = lint_script("a.slurm", TOP.encode() + b"if x\n", folder_schedule="@daily", facts=facts)
+    assert (problem.code, problem.line) == ("E230", 3)
+
+
+# What sbatch and the controller say, of which option, with what it has to share the script.
+REASONS = {
+    "a node": ("Invalid node name specified", "--nodelist=cpu9", "--ntasks=2"),
+    "a node to leave out": ("Invalid node name specified", "--exclude=cpu9", "--ntasks=2"),
+    "a feature": ("Invalid feature specification", "--constraint=a100", "--ntasks=2"),
+    "a preferred feature": ("Invalid preferred feature specification", "--prefer=a100", "--constraint=b"),
+    "a licence": ("Invalid license specification", "--licenses=matlab", "--ntasks=2"),
+    "an array": ("Invalid job array specification", "--array=1-9999", "--ntasks=2"),
+    "memory": ("Memory specification can not be satisfied", "--mem=4000G", "--ntasks=2"),
+    "memory, said as configuration": ("Requested node configuration is not available", "--mem=4000G", "--ntasks=1"),
+    "a partition": ("invalid partition specified: nosuch", "--partition=nosuch", "--account=abc"),
+    "a time limit": (
+        "Requested time limit is invalid (missing or exceeds some limit)",
+        "--time=9-0",
+        "--partition=cpu",
+    ),
+    "an account": ("Invalid account or account/partition combination specified", "--account=abc", "--partition=cpu"),
+    "a qos": ("Invalid qos specification", "--qos=abc", "--partition=cpu"),
+    "a resource": ("Invalid generic resource (gres) specification", "--gres=foo:1", "--partition=cpu"),
+    "a dependency": ("Job dependency problem", "--dependency=singleton", "--partition=cpu"),
+    "a reservation": ("Requested reservation is invalid", "--reservation=abc", "--partition=cpu"),
+    "one that it names": ('Invalid numeric value "x" for --core-spec.', "--core-spec=1", "--partition=cpu"),
+}
+
+
+@pytest.mark.parametrize(("reason", "option", "other"), REASONS.values(), ids=REASONS.keys())
+def test_a_refusal_is_at_the_line_of_its_option(reason: str, option: str, other: str) -> None:
+    text = f"#!/bin/bash\n#SBATCH {other}\n#SBATCH {option}\ntrue\n".encode()
+    found = lint_script("a.slurm", text, folder_schedule="@daily", facts=Facts(refused=reason))
+    assert [(p.code, p.line, p.mend) for p in found if p.code == "E228"] == [("E228", 3, f"Correct {option}.")]
+
+
+def test_of_many_partitions_the_nearest_are_named_in_the_same_order() -> None:
+    many = frozenset(f"{kind}{n}" for kind in ("cpu", "gpu", "mem") for n in range(15))
+    found = {
+        lint_script("a.slurm", b"#!/bin/sh\n#SBATCH -p b,a\n", folder_schedule="@daily", facts=Facts(frozenset(each)))
+        for each in (sorted(many), sorted(many, reverse=True))
+    }
+    (problems,) = found
+    assert [p.what.rpartition(" ")[2] for p in problems] == ["b.", "a."]
+    assert all(p.mend.endswith(" and 42 more: sinfo -s.") for p in problems)
+
+
+# --- values, as the real sbatch judged them -------------------------------------------------------------------------
+
+
+def verdicts() -> list[tuple[str, str]]:
+    """(refused, newer or taken; what stands behind #SBATCH) of each row of the table."""
+    rows = (Path(__file__).parent / "data" / "sbatch_values_22.05.txt").read_text(encoding="utf-8").splitlines()
+    return [(row[:8].strip(), row[8:]) for row in rows if not row.startswith("#")]
+
+
+def errors_of(line: str) -> list[str]:
+    return [str(p) for p in lint(f"{TOP}#SBATCH {line}\nsrun x\n") if p.severity == "error" and p.code != "E227"]
+
+
+def test_a_value_is_an_error_where_sbatch_refuses_it_and_said_once() -> None:
+    found = {line: errors_of(line) for verdict, line in verdicts() if verdict == "refused"}
+    assert [(line, said) for line, said in found.items() if len(said) != 1] == []
+
+
+def test_a_value_is_no_error_where_sbatch_takes_it_or_a_later_one_does() -> None:
+    found = {line: errors_of(line) for verdict, line in verdicts() if verdict != "refused"}
+    assert [(line, said) for line, said in found.items() if said] == []
 
 
 # --- nothing to say -------------------------------------------------------------------------------------------------
@@ -244,8 +411,33 @@ GOOD = {
         "#SBATCH --output=/var/log/%x-%j.out --mail-type=FAIL,TIME_LIMIT_80\n"
         "#SBATCH --signal=B:USR1@300 --array=0-9%2 --no-requeue --open-mode=append\n"
         "#CRON */30 8-18 * * mon-fri --timezone=Europe/Paris --overlap=skip --retries=2\n"
-        "set -euo pipefail\nhub push | tee x\n"
+        "set -euo pipefail\ntrap 'touch /x' USR1\nhub push | tee x &\nwait\n"
     ),
+    "directives that are switched off": (
+        "##SBATCH --gres=gpu:1\n# SBATCH --mem=4G\n#  SBATCH -t 5\n# sbatch -n 1\n# #SBATCH -c 2\n"
+    ),
+    "one that is switched off among others": "#SBATCH -n 1\n##SBATCH --time=5\n# SBATCH -p cpu\n#SBATCH -c 4\n",
+    "a limit above the schedule's step": "#SBATCH --time=2-0\n#CRON */30 * * * *\n",
+    "what cronhpc deals with": "#SBATCH --wait\n#SBATCH --requeue\ncd .\n",
+    "a remark behind a directive": "#SBATCH --time=30 # half an hour\n#SBATCH --job-name='run#1'\n",
+    "a remark that ends in a backslash": "#SBATCH -t 5 \\\n#SBATCH -n 2\n",
+    "counts that sbatch takes": "#SBATCH -N -1\n#SBATCH --signal=USR1@\nsrun x\n",
+    "a signal that later versions know": "#SBATCH --signal=PIPE@60\nsrun x\n",
+    "a signal to steps": "#SBATCH --signal=USR1@90\nsrun python t.py\n",
+    "a signal to ranks": "#SBATCH --signal=USR1@90\nmpirun -n 4 ./x\n",
+    "a signal with a trap and a wait": (
+        "#SBATCH --signal=B:USR1@60 --time=10\ntrap 'kill -USR1 $pid' USR1\npython t.py &\npid=$!\nwait\n"
+    ),
+    "a signal to what takes the shell's place": "#SBATCH --signal=B:TERM@60\nexec python t.py\n",
+    "a signal whose trap is elsewhere": "#SBATCH --signal=B:USR1@60\n. /x/traps.sh\npython t.py & wait\n",
+    "curly quotes within quotes": "echo '\u201cwell done\u201d \u2013 all'\n",
+    "a dash in a comment": "#SBATCH --comment='train \u2013 first'\n# \u201cx\u201d\ntrue \u2014\n",
+    "modules behind a file of the site's": "source /site/setup.sh\nmodule load cuda\nconda activate x\n",
+    "modules behind a dot": "[ -f /site/x ] && . /site/x\nml cuda\n",
+    "requeued when a signal comes": "trap 'scontrol requeue $SLURM_JOB_ID' USR1\nsrun x\n",
+    "any singleton": "#SBATCH --dependency=singleton\n",
+    "its log, named by itself": "#SBATCH -o /x/slurm-%j.out\ngzip -k /x/slurm-$SLURM_JOB_ID.out\n",
+    "a table of equals signs": "cat <<E\n=======\nE\n",
     "comments about directives": (
         "# SBATCH options are above\n# use #SBATCH --time for the limit\n# #SBATCH --time=9\n# CRON runs this\n"
     ),
@@ -256,6 +448,7 @@ GOOD = {
         "cat > job.sh <<'EOF'\n#!/bin/bash\n#SBATCH --time=5\n#CRON @daily\n"
         "cd data\nmodule load x\nEOF\nsbatch job.sh\n"
     ),
+    "a here-document that is somebody's": "tee j.sh <<E\n#SBATCH -t 5\nE\n",
     "a here-document with tabs": "if true; then\n\tcat <<-EOF\n\t#SBATCH -t 5\n\tEOF\nfi\n",
     "a here-string": "read -r a <<< 'x'\nexit 0\n",
     "arithmetic shifts": "n=$((1 << N))\necho $n\n",
@@ -423,14 +616,15 @@ def test_no_script_takes_long(body: str) -> None:
 # --- ignore --------------------------------------------------------------------------------------------------------
 
 IGNORED = {
-    "on the line": "#SBATCH --wait # cronhpc: ignore=W213\ncd data\n",
-    "several codes": "#SBATCH --wait --hold # cronhpc: ignore=W213, W218\ncd data\n",
-    "blanks": "#SBATCH --wait # cronhpc : ignore = W213\ncd data\n",
-    "small letters": "#SBATCH --wait # cronhpc: ignore=w213\ncd data\n",
+    "on the line": "#SBATCH --begin=now # cronhpc: ignore=W221\ncd data\n",
+    "several codes": "#SBATCH --begin=now --hold # cronhpc: ignore=W221, W218\ncd data\n",
+    "blanks": "#SBATCH --begin=now # cronhpc : ignore = W221\ncd data\n",
+    "small letters": "#SBATCH --begin=now # cronhpc: ignore=w221\ncd data\n",
     "on the line above": "#SBATCH -t 5\ntrue\n# cronhpc: ignore=W307\nx=$(dirname $0)\ncd data\n",
-    "at the top": "# cronhpc: ignore=W213,W306\n#SBATCH -J a\n#SBATCH --wait\ncd data\nsqueue -n a\n",
+    "at the top": "# cronhpc: ignore=W221,W306\n#SBATCH -J a\n#SBATCH --begin=now\ncd data\nsqueue -n a\n",
     "an error": "#SBATCH --site-plugin=1 # cronhpc: ignore=E201\ncd data\n",
-    "on the #CRON line": "#SBATCH -t 60\n#CRON */5 * * * * # cronhpc: ignore=W103\ncd data\n",
+    "on the #CRON line": "#CRON */5 * * * * --retrys=2 # cronhpc: ignore=E102\ncd data\n",
+    "a code of a former version": "# cronhpc: ignore=W214\ncd data\n",
 }
 
 

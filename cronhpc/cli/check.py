@@ -57,7 +57,7 @@ def run(args: argparse.Namespace, door: Door) -> int:
         more, broken = _directory(args, door, names, online, partitions)
         found += more
     found += [problem for asked in (partitions, online) if asked is not None for problem in asked.problems]
-    found = sorted(set(found), key=lambda p: (p.file, p.line, p.code))
+    found = sorted(dict.fromkeys(found), key=lambda p: (p.file, p.line, p.code))
     door.say(check.render(found, fmt="json" if args.json else args.format))
     return BROKEN if broken else ATTENTION if found else FINE
 

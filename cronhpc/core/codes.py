@@ -36,7 +36,6 @@ OF_SCRIPTS = {
     "W101": Code("prose that begins with `#CRON`: it is not read", "Put a blank after the `#`."),
     "W102": Code("a `#CRON` line that is not read, for its place or spelling", "Put it beside the `#SBATCH` lines."),
     "W104": Code("a step longer than its field: `*/90` fires each hour", "Write `@every 90m`, or the value alone."),
-    "W103": Code("the schedule is faster than the time limit: runs overlap", "Lower `--time`, or say `--overlap`."),
     "E201": Code("an option that sbatch does not have: it refuses the script", _OPTION),
     "E202": Code("an ambiguous abbreviation of an option", "Write it in full."),
     "E203": Code("an option without its value: sbatch takes the next word for it", "Write `--NAME=VALUE`."),
@@ -56,12 +55,12 @@ OF_SCRIPTS = {
     "E228": Code("sbatch would refuse it (`--online`)", "Correct the `#SBATCH` lines, or `sbatch:` in cronhpc.yaml."),
     "W229": Code("the cluster gave no answer", "Try again later, or without `--online`."),
     "W210": Code("a variable or `~` in a directive: sbatch does not expand it", "Use `%x`, `%j`, or a fixed path."),
-    "W211": Code("`#SBATCH` after the first command: sbatch does not read it", "Move it up."),
-    "W212": Code("a misspelt `#SBATCH`: a comment to sbatch", "Write `#SBATCH` in capitals, at the line's beginning."),
-    "W213": Code("`--wait`: sbatch would not return, and all entries would wait", "Remove it."),
-    "W214": Code("`--requeue`: it may run again from its first line", "`--no-requeue`, unless it can start twice."),
+    "W211": Code("`#SBATCH` after the first command, or in a text: sbatch does not read it", "Move it up."),
+    "W212": Code(
+        "a misspelt or indented `#SBATCH`: a comment to sbatch", "`#SBATCH` in capitals, at the beginning of its line."
+    ),
     "W215": Code("the folder of the output does not exist: no log, and the job fails", "Make it."),
-    "W216": Code("the working folder does not exist: the job would run in /tmp", "Name one that all nodes see."),
+    "W216": Code("the working folder does not exist: no run is submitted", "Name one that all nodes see."),
     "W217": Code("a `#PBS` or `#BSUB` line wins over `#SBATCH`", "Remove one, or say `--ignore-pbs`."),
     "W218": Code("`--hold`: each run waits until someone releases it", "Remove it, or `scontrol release` each."),
     "W219": Code("`--test-only`: nothing is submitted", "Remove it."),
@@ -69,15 +68,33 @@ OF_SCRIPTS = {
     "W221": Code("`--begin`: each run waits beyond its slot", "Remove it: the schedule says when."),
     "W222": Code("a mail type that sbatch ignores", "Write the one that the complaint names."),
     "W223": Code("one dash before a long option: sbatch reads another one", "Write two dashes."),
+    "W224": Code("sbatch reads a directive only up to a `#`, or up to its line's end", "Quote it; a directive a line."),
+    "W225": Code("characters of a word processor: curly quotes, odd blanks, dashes", "Type them again."),
+    "W226": Code("`--dependency` on one fixed job: later runs wait for what is gone", "Remove it."),
+    "W227": Code(
+        "the `--signal` before the end reaches nobody who listens", "`B:`, a trap and `COMMAND & wait`, or `guard`."
+    ),
+    "E230": Code("its shell cannot read the script, or marks of a merge stand in it", "`bash -n FILE` tells where."),
     "W301": Code("a secret on a command line or in the text: others can read it", "Keep it in a file of mode 0600."),
-    "W302": Code("the script submits itself, beside its schedule", "Remove that, or use `cronhpc again`."),
-    "W303": Code("a relative cd: runs start in the home folder", "Write the whole path, or `#SBATCH --chdir=/PATH`."),
+    "W302": Code(
+        "the script submits or requeues itself, beside its schedule", "Remove that: the schedule starts it again."
+    ),
+    "W303": Code(
+        "a relative cd, or to where it was submitted: runs start in the home folder",
+        "Write the whole path, or `#SBATCH --chdir=/PATH`.",
+    ),
     "W304": Code("module or conda without a login shell: not found in a job", "Begin with `#!/bin/bash -l`."),
     "W305": Code("the exit code is lost in a pipe: a failure counts as fine", "Put `set -o pipefail` above it."),
     "W306": Code("a watcher that sees its own job, so always finds one", "Give it another `--job-name`."),
     "W307": Code("`$0` is a spooled copy inside a job, not the script's folder", "Write the path."),
     "W308": Code("its end leaves something in the background, which is ended then", "Put `wait` below it."),
+    "W309": Code(
+        "it looks for slurm-JOBID.out: logs of runs have other names", "`cronhpc logs NAME`, or name an `--output`."
+    ),
 }
+
+# Codes of former versions: a comment that ignores one of them is no mistake.
+RETIRED = frozenset({"W103", "W213", "W214"})
 
 # What is said of the cron directory, by `check`, `status`, `plan` and `tick`.
 OF_FILES = {

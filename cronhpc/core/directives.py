@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cronhpc.core import sbatch_options
+from cronhpc.core import sbatch_options, sbatch_values, typography
 from cronhpc.core.model import Problem
 from cronhpc.core.sbatch_options import Option
 
 _SPACE = " \t\n\r\v\f"
-_DASHES = "\u2010\u2011\u2012\u2013\u2014\u2212"  # what word processors make of a minus sign
-
-
-def _with_minus_signs(word: str) -> str:
-    bare = word.lstrip("-" + _DASHES)
-    dashes = "-" if bare[:1] in sbatch_options.SHORT and bare[1:2] in {"", "="} else "--"
-    return f"A word processor has changed its minus signs: write {dashes}{bare}."
+_LONG_NAME = 4  # letters: shorter words behind one dash are short options
 
 
 def text_lines(data: bytes) -> Iterator[tuple[int, str]]:
@@ -54,6 +48,21 @@ def words(text: str) -> list[str]:
         if not word:
             return found
         found.append(word)
+
+
+def cut_at(text: str) -> int:
+    """Where in `text`, what stands behind `#SBATCH`, a `#` ends the reading; -1 where it is read whole."""
+    at = 0
+    while at < len(text):
+        try:
+            word, at = _next_word(text, at)
+        except UnclosedQuoteError:
+            return -1
+        if at < len(text) and text[at] == "#":
+            return at
+        if not word:
+            return -1
+    return -1
 
 
 def _next_word(text: str, at: int) -> tuple[str, int]:
@@ -128,6 +137,7 @@ class _OptionReader:
         self.options: list[Option] = []
         self.at = 0
         self.component = component
+        self.complained = 0  # the line of the last stray word: one complaint a line
 
     def read(self) -> None:
         while self.at < len(self.words):
@@ -154,10 +164,38 @@ class _OptionReader:
         self.problems.append(Problem(code, f'"#SBATCH {written}": {why}', mend, line=line, key=key))
 
     def _stray(self, word: str, line: int) -> None:
-        mend = "No blanks around =." if word == "=" else "Quote a value that holds blanks, or remove the word."
-        if word[0] in _DASHES:
-            mend = _with_minus_signs(word)
-        self._problem("E205", line, word, "sbatch expects an option here.", mend, key=word)
+        """A word that is no option: said once a line, with what it most likely belongs to."""
+        if self.complained == line:
+            return
+        self.complained = line
+        rest = [word, *(w for w, at in self.words[self.at :] if at == line)]
+        rest = rest[: next((n for n, each in enumerate(rest) if each.startswith("-")), len(rest))]
+        before = self.options[-1] if self.options and self.options[-1].line == line else None
+        mend = self._where_it_belongs(rest, before)
+        key = before.name if before else word
+        self._problem("E205", line, word, "sbatch expects an option here.", mend, key=key)
+
+    @staticmethod
+    def _where_it_belongs(rest: list[str], before: Option | None) -> str:
+        word = rest[0]
+        if changed := typography.mend_of_word(word):
+            return changed
+        if before is None:
+            return "No blanks around =." if word == "=" else "Quote a value that holds blanks, or remove the word."
+        value = before.value or ""
+        name = f"--{before.name}"
+        if word.startswith("=") or (value in {"", "="} and before.name in sbatch_options.VALUE):
+            right = (word.removeprefix("=") or " ".join(rest[1:2])) if word.startswith("=") else word
+            return f"No blanks around =: write {name}={right}."
+        if changed := typography.mend_of_value(name, " ".join([value, *rest])):
+            return changed
+        if value.endswith(",") or word.startswith(","):
+            return f"No blanks in a list: write {name}={value}{''.join(rest)}."
+        if before.value is None:
+            return f"Write {name}={word}." if before.name in sbatch_options.OPTIONAL_VALUE else "Remove it."
+        if before.name in sbatch_options.FREE_TEXT:
+            return f'Quote a value that holds blanks: {name}="{value} {" ".join(rest)}".'
+        return "Remove it, or put a # before a remark."
 
     def _long(self, word: str, line: int) -> None:
         name, equals, value = word[2:].partition("=")
@@ -184,10 +222,7 @@ class _OptionReader:
 
     def _short(self, word: str, line: int) -> None:
         name = word[1:].partition("=")[0]
-        if name in sbatch_options.LONG and name[0] in sbatch_options.SHORT:
-            why = f'with one dash sbatch reads it as -{word[1]} with the value "{word[2:]}".'
-            self._problem("W223", line, word, why, f"Write -{word}.", key=name)
-            return
+        meant = sbatch_options.candidates(name) if len(name) >= _LONG_NAME or name in sbatch_options.LONG else ()
         for place, letter in enumerate(word[1:], start=1):
             option = sbatch_options.SHORT.get(letter)
             rest = word[place + 1 :]
@@ -195,17 +230,31 @@ class _OptionReader:
                 self._unknown_letter(word, letter, line)
                 return
             if option in sbatch_options.NO_VALUE:
-                self._add(option, None, line, f"-{letter}")
+                if not meant:
+                    self._add(option, None, line, f"-{letter}")
+            elif len(meant) == 1 and rest:
+                self._one_dash(word, letter, rest, line, option)
+                return
             elif rest or option in sbatch_options.OPTIONAL_VALUE:
                 self._add(option, rest or None, line, f"-{letter} {rest}".strip())
                 return
             else:
                 self._value_follows(option, line, f"-{letter}")
                 return
+        if meant:
+            why = f"with one dash sbatch reads it as -{' -'.join(word[1:])}."
+            self._problem("W223", line, word, why, f"Write -{word}.", key=name)
+
+    def _one_dash(self, word: str, letter: str, value: str, line: int, option: str) -> None:
+        """A long option with one dash: an error where sbatch refuses what it reads instead."""
+        why = f'with one dash sbatch reads it as -{letter} with the value "{value}"'
+        refused = sbatch_values.fault(option, value) or option in {"partition", "nodelist"}
+        code, more = ("E207", ", and refuses that") if refused else ("W223", "")
+        self._problem(code, line, word, f"{why}{more}.", f"Write -{word}.", key=option)
 
     def _unknown_letter(self, word: str, letter: str, line: int) -> None:
-        if letter in _DASHES:
-            self._problem("E201", line, word, "sbatch cannot read its dashes.", _with_minus_signs(word), key=word)
+        if changed := typography.mend_of_word(word):
+            self._problem("E201", line, word, "sbatch cannot read its dashes.", changed, key=word)
             return
         name = word[1:].partition("=")[0]
         long = name in sbatch_options.LONG or (len(name) > 2 and sbatch_options.nearest(name))  # noqa: PLR2004 - short clusters are no names

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from cronhpc.core.count import count
 from cronhpc.core.duration import format_duration
-from cronhpc.core.header import time_limit
 from cronhpc.core.resident_fit import misfit
+from cronhpc.core.sbatch_values import time_limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

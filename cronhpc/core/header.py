@@ -129,27 +129,6 @@ def _names_gpu(item: str) -> bool:
     return bool(parts) and parts[0] in _GPU_GRES and parts[-1] != "0"
 
 
-def time_limit(text: str) -> int | None:
-    """Seconds of a limit in one of sbatch's forms; None for no limit. Raises ValueError.
-
-    Forms: minutes, minutes:seconds, hours:minutes:seconds, days-hours[:minutes[:seconds]].
-    """
-    if text.upper() in {"UNLIMITED", "INFINITE", "-1"}:
-        return None
-    days, dash, rest = text.rpartition("-")
-    parts = rest.split(":")
-    if dash and rest == "":
-        parts = ["0"]
-    if len(parts) > 3 or not all(p.isascii() and p.isdecimal() for p in [*parts, *([days] if dash else [])]):  # noqa: PLR2004 - hours, minutes, seconds
-        raise ValueError(text)
-    numbers = [int(p) for p in parts]
-    if dash or len(numbers) == 3:  # noqa: PLR2004 - hours come first
-        hours, minutes, seconds = (*numbers, 0, 0)[:3]
-    else:
-        hours, (minutes, seconds) = 0, (*numbers, 0)[:2]
-    return (int(days) if dash else 0) * 86400 + hours * 3600 + minutes * 60 + seconds or None
-
-
 def read_header(data: bytes, default_name: str) -> Header:
     """What `data`, a batch script, says of itself; `default_name` is its job's name where it names none.
 

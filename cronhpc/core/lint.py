@@ -7,18 +7,20 @@ its line, on a comment line just above, or, for the whole script, among the comm
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cronhpc.core import lint_directives, lint_shell, mends
-from cronhpc.core.codes import OF_SCRIPTS
-from cronhpc.core.header import Header, read_header, time_limit
+from cronhpc.core.codes import OF_SCRIPTS, RETIRED
+from cronhpc.core.header import Header, read_header
 from cronhpc.core.lint_directives import Facts
 from cronhpc.core.model import Problem
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
+
+    from cronhpc.core.sbatch_options import Option
 
 __all__ = ["CODES", "NO_FACTS", "Facts", "lint_name", "lint_script"]
 
@@ -26,10 +28,6 @@ CODES = OF_SCRIPTS
 
 _BACKUP = re.compile(r"~$|^#.*#$|\.(?:sw[a-p]|bak|orig|rej|old|save|tmp|dpkg-\w+|rpm(?:save|new|orig)|part)$|^\.#")
 _IGNORE = re.compile(r"#\s*cronhpc\s*:\s*ignore\b(?:\s*=\s*([A-Za-z]\d+(?:\s*,\s*[A-Za-z]\d+)*))?", re.IGNORECASE)
-_FIRST_DAY = 1_830_297_600  # 1 January 2028, a leap year: a fixed day keeps the answer free of the clock
-_STEPS = 60
-_DAYS = 400
-
 
 NO_FACTS = Facts()
 
@@ -58,38 +56,112 @@ def lint_script(
     hash_key: str = "",
     facts: Facts = NO_FACTS,
     in_folder: bool = True,
+    scheduled: bool = True,
 ) -> tuple[Problem, ...]:
     """Everything to say of the script `data`, by line.
 
     `folder_schedule` is the schedule that its folder (or its `entries:` row) gives; None where the script must carry
     its own. `zone` is the zone where the script names none (UTC if None). `in_folder` says that its name must end in
-    .slurm: False for a row's script.
+    .slurm: False for a row's script. `scheduled` is False for a file that lies in no cron folder: where it has no #CRON
+    line, it may be the script of a series.
     """
     named = lint_name(path_shown) if in_folder else ()
     if named:
         return named
+    first = tuple(lint_directives.first_lines(data))
+    data = lint_directives.with_interpreter(data)
     header = read_header(data, path_shown.rpartition("/")[2])
-    unread = tuple(lint_directives.unread(data))
+    unread = tuple(lint_directives.unread(data, header))
     cron_unread = any(p.code == "W102" for p in unread)
     found = [
         *header.problems,
-        *lint_directives.first_lines(data),
+        *first,
         *lint_directives.options(header, facts),
         *unread,
-        *lint_shell.habits(data, header),
+        *lint_shell.habits(data, header, facts.functions, scheduled=scheduled or header.cron is not None),
         *(() if cron_unread and not header.cron else _schedule(header, folder_schedule, zone, hash_key)),
-        *_refused(facts),
+        *_refused(facts, header),
+        *_unreadable(facts, data),
     ]
     if b"\0" in data or not data.strip():
-        found = [*lint_directives.first_lines(data)]  # the rest is noise
+        found = [*first]  # the rest is noise
     kept = [*_unknown_ignores(data), *_without_ignored(found, data)]
-    return tuple(replace(p, file=path_shown) for p in sorted(set(kept), key=lambda p: (p.line, p.code)))
+    return tuple(replace(p, file=path_shown) for p in sorted(dict.fromkeys(kept), key=lambda p: (p.line, p.code)))
 
 
-def _refused(facts: Facts) -> Iterable[Problem]:
-    if facts.refused:
-        what = f"sbatch would refuse it: {facts.refused}."
-        yield Problem("E228", what, "Correct the #SBATCH lines, or sbatch: in cronhpc.yaml.", key="sbatch")
+_MERGE_MARK = re.compile(rb"^(?:<{7} |>{7} |={7}$)", re.MULTILINE)
+
+
+def _unreadable(facts: Facts, data: bytes) -> Iterable[Problem]:
+    """Marks of a merge that was left half done; else what the shell says of the script."""
+    mark = _MERGE_MARK.search(data) if b"<<<<<<< " in data and b">>>>>>> " in data else None
+    if mark:
+        line = data.count(b"\n", 0, mark.start()) + 1
+        yield Problem("E230", "marks of a merge stand in it.", "Finish the merge.", line=line, key="<<<<<<<")
+    elif facts.unreadable:
+        line, why = facts.unreadable
+        yield Problem("E230", f"its shell cannot read it: {why}.", "Try: bash -n FILE", line=line, key="syntax")
+
+
+# What sbatch and the controller say of an option, where they do not name it: the options that may be meant.
+_REASONS = (
+    ("invalid node name", ("nodelist", "exclude")),
+    ("preferred feature", ("prefer",)),
+    ("feature specification", ("constraint",)),
+    ("license", ("licenses",)),
+    ("array", ("array",)),
+    ("account", ("account", "partition")),
+    ("partition", ("partition",)),
+    ("qos", ("qos",)),
+    ("time limit", ("time", "deadline")),
+    ("time-min", ("time-min",)),
+    ("generic resource", ("gres", "gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket")),
+    ("trackable resource", ("gres", "gpus", "gpus-per-node", "tres-per-task")),
+    ("dependency", ("dependency",)),
+    ("reservation", ("reservation",)),
+    ("memory", ("mem", "mem-per-cpu", "mem-per-gpu")),
+    ("cpu count", ("cpus-per-task", "ntasks", "ntasks-per-node", "mincpus")),
+    ("node count", ("nodes",)),
+    ("more processors", ("ntasks", "cpus-per-task")),
+    ("burst buffer", ("bb", "bbf")),
+    ("cluster", ("clusters",)),
+    ("wckey", ("wckey",)),
+    ("too large", ("comment",)),
+)
+_MAY_NOT_FIT = (
+    "mem",
+    "mem-per-cpu",
+    "gres",
+    "gpus",
+    "gpus-per-node",
+    "cpus-per-task",
+    "ntasks-per-node",
+    "nodes",
+    "ntasks",
+)
+
+
+def _refused(facts: Facts, header: Header) -> Iterable[Problem]:
+    if not facts.refused:
+        return
+    option = _option_meant(facts.refused, header)
+    what = f"sbatch would refuse it: {facts.refused.rstrip('.')}."
+    mend = "Correct the #SBATCH lines, or sbatch: in cronhpc.yaml."
+    if option:
+        mend = f"Correct --{option.name}{'' if option.value is None else f'={option.value}'}."
+    yield Problem("E228", what, mend, line=option.line if option else 0, key=option.name if option else "sbatch")
+
+
+def _option_meant(reason: str, header: Header) -> Option | None:
+    """The option of the script that sbatch's `reason` is about; None where it may be several, or none."""
+    said = reason.lower()
+    names = tuple(re.findall(r"--([a-z][a-z-]+)", said))
+    names += next((of for words, of in _REASONS if words in said), ())
+    found = next((option for name in names if (option := header.find(name))), None)
+    if found is None and "configuration is not available" in said:
+        asked = [option for name in _MAY_NOT_FIT if (option := header.find(name)) and option.value not in {"0", "1"}]
+        found = asked[0] if len(asked) == 1 else None
+    return found
 
 
 # --- the schedule --------------------------------------------------------------------------------------------------
@@ -122,46 +194,13 @@ def _slots(header: Header, text: str, zone: ZoneInfo, hash_key: str) -> Iterable
     own = cron if cron and cron.schedule else None
     line = cron.line if cron else 0
     try:
-        schedule = parse(text, zone, hash_key=hash_key)
+        parse(text, zone, hash_key=hash_key)
     except ScheduleError as error:
         if own:
             yield Problem("E101", f'"#CRON {text}": {error.what}', error.mend, line=line, key="schedule")
         return
     for what, mend in mends.steps_beyond(text):
         yield Problem("W104", f'"{text}": {what}', mend, line=line, key="schedule")
-    limit = _limit(header)
-    if limit is None or (cron and any(name == "overlap" for name, _, _ in cron.policies)):
-        return
-    gap = _shortest_gap(schedule.next_epoch, limit)
-    if gap < limit:
-        from cronhpc.core.duration import format_duration
-
-        option = header.find("time")
-        what = (
-            f'"{text}" comes every {format_duration(gap)}, and a run may take {format_duration(limit)}: runs overlap.'
-        )
-        mend = f"Lower --time to {format_duration(gap)}, or add --overlap=skip to the #CRON line if that is meant."
-        yield Problem("W103", what, mend, line=line or (option.line if option else 0), key="time")
-
-
-def _limit(header: Header) -> int | None:
-    try:
-        return time_limit(header.time) if header.time else None
-    except ValueError:
-        return None
-
-
-def _shortest_gap(next_epoch: Callable[[int], int], enough: int) -> int:
-    """Seconds of the shortest gap between the slots of a year; the search ends at one below `enough`."""
-    at = next_epoch(_FIRST_DAY)
-    shortest = _DAYS * 86400
-    for _ in range(_STEPS):
-        if at > _FIRST_DAY + _DAYS * 86400 or shortest < enough:
-            break
-        following = next_epoch(at)
-        shortest = min(shortest, following - at)
-        at = following
-    return shortest
 
 
 # --- ignore comments -----------------------------------------------------------------------------------------------
@@ -196,7 +235,7 @@ def _unknown_ignores(data: bytes) -> Iterable[Problem]:
             if not code:
                 what = "an ignore comment that names no code: it silences nothing."
                 yield Problem("W004", what, "Write it like: # cronhpc: ignore=W303", line=line, key="ignore")
-            elif code not in CODES:
+            elif code not in CODES and code not in RETIRED:
                 yield Problem(
                     "W004",
                     f"ignore={code}: there is no such code.",

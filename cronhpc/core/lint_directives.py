@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+import shlex
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
-from cronhpc.core import sbatch_options, sbatch_values
+from cronhpc.core import sbatch_options, sbatch_values, typography
 from cronhpc.core.cron_line import looks_meant
-from cronhpc.core.directives import text_lines
+from cronhpc.core.directives import comment_lines, cut_at, text_lines
 from cronhpc.core.header import Header
 from cronhpc.core.model import Problem
 from cronhpc.core.sbatch_options import Option
 
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_]|\{|\()|`")
 _PATHS = frozenset({"output", "error", "input", "chdir"})
-_MEMORY = ("mem", "mem-per-cpu", "mem-per-gpu")
-_MISSPELT = re.compile(r"(?:\s+#|##|#\s+)SBATCH(?=\s|-)(?P<rest>.*)", re.IGNORECASE)
-_OTHER_CASE = re.compile(r"#SBATCH(?=\s+-|-)", re.IGNORECASE)
+_NOT_AT_THE_START = re.compile(r"\s+#SBATCH(?=\s+-|-)")
+_OTHER_CASE = re.compile(r"\s*#SBATCH(?=\s+-|-)", re.IGNORECASE)
 _TYPO = re.compile(r"#([A-Za-z_]{4,9})\s+-{1,2}[A-Za-z]")
-_USAGE = re.compile(r"#+\s+sbatch\s")  # a command, where it stands among prose
-_DIRECTIVE = re.compile(r"#(?:SBATCH|CRON|SCRON|PBS|BSUB)\b|#!")
+_FIRST = re.compile(rb"[ \t]*(?:#?[ \t]*![ \t]*|#[ \t]*)(/[\w./-]*bin/[^\n]*)")
+_NEAREST = 3
 _CRON_MISSPELT = re.compile(r"\s*#+\s*CRON(?=\s)(?P<rest>.*)", re.IGNORECASE)
 
 
@@ -31,6 +32,8 @@ class Facts:
     partitions: frozenset[str] | None = None
     is_folder: Callable[[str], bool | None] | None = None
     refused: str = ""  # why sbatch would not take the script, in its own words
+    functions: frozenset[str] = frozenset()  # of the shell, in the environment that runs get
+    unreadable: tuple[int, str] | None = None  # (line, why) where its shell cannot read the script
 
 
 # --- the first line ------------------------------------------------------------------------------------------------
@@ -61,9 +64,19 @@ def _no_interpreter(data: bytes) -> Problem:
             "E223", "a blank first line: sbatch wants #! there.", "Remove the blank lines at the top.", line=1
         )
     later = next((n for n, line in text_lines(data) if line.lstrip().startswith("#!")), 0)
-    mend = f"Move line {later} to the top." if later > 1 else 'Make the first line "#!/bin/bash".'
+    meant = _FIRST.match(first)
+    mend = (
+        f'Write "#!{meant[1].decode("utf-8", "replace").strip()}".' if meant else 'Make the first line "#!/bin/bash".'
+    )
+    mend = f"Move line {later} to the top." if later > 1 else mend
     mend = "Remove the blanks before #!." if later == 1 else mend
     return Problem("E221", "the first line does not begin with #!: sbatch refuses it.", mend, line=1)
+
+
+def with_interpreter(data: bytes) -> bytes:
+    """`data` with the first line that was meant (`!/bin/bash`): what is said of the rest holds once it is mended."""
+    meant = _FIRST.match(data) if not data.startswith(b"#!") else None
+    return b"#!" + meant[1] + data[meant.end() :] if meant else data
 
 
 # --- what was read -------------------------------------------------------------------------------------------------
@@ -71,10 +84,12 @@ def _no_interpreter(data: bytes) -> Problem:
 
 def options(header: Header, facts: Facts) -> Iterator[Problem]:
     """What is wrong, or surprising, in the options that sbatch reads."""
+    told = {(each.line, each.key) for each in header.problems}
     for option in header.options:
-        yield from _value(option)
+        if (option.line, option.name) not in told:
+            yield from _value(option)
     yield from _flags(header)
-    yield from _memory(header)
+    yield from _together(header)
     yield from _repeated(header)
     yield from _world(header, facts)
 
@@ -87,17 +102,24 @@ def _value(option: Option) -> Iterator[Problem]:
     value = option.value
     if value is None:
         return
+    shown, name = _shown(option), f"--{option.name}"
+    why = sbatch_values.fault(option.name, value)
     tilde = option.name in _PATHS and value.startswith("~")
     if tilde or _VARIABLE.search(value):
         word = "~" if tilde else "variables"
         mend = "Use %x, %j, or a fixed path." if option.name in _PATHS else "Write the value itself."
-        what = f"{_shown(option)}: sbatch does not expand {word}."
-        yield Problem("W210", what, mend, line=option.line, key=option.name)
-    elif why := sbatch_values.fault(option.name, value):
-        what, mend = why
-        yield Problem("E207", f"{_shown(option)}: {what}", mend, line=option.line, key=option.name)
+        what = f"{shown}: sbatch does not expand {word}{', and refuses it' if why else ''}."
+        yield Problem("E207" if why else "W210", what, mend, line=option.line, key=option.name)
+    elif why or typography.is_suspect(value):
+        changed = typography.mend_of_value(name, value)
+        what, mend = why or ("sbatch takes it as it stands.", "")
+        mend = f"No blanks around =: write {name}{value}." if value.startswith("=") else mend
+        yield Problem("E207" if why else "W225", f"{shown}: {what}", changed or mend, line=option.line, key=option.name)
     elif option.name == "mail-type":
         yield from _ignored_mail_types(option)
+    elif option.name == "dependency" and re.search(r"(?:^|[:,?])\s*\d+", value):
+        what = f"{shown}: every run waits for the same job, which is soon forgotten."
+        yield Problem("W226", what, "Remove it: the schedule says when.", line=option.line, key="dependency")
 
 
 def _ignored_mail_types(option: Option) -> Iterator[Problem]:
@@ -105,14 +127,13 @@ def _ignored_mail_types(option: Option) -> Iterator[Problem]:
     unknown = [w for w in (option.value or "").split(",") if w.lower() not in sbatch_options.MAIL_TYPES]
     for word in unknown:
         what = f'{_shown(option)}: sbatch ignores "{word}".'
-        yield Problem(
-            "W222", what, f"Write {sbatch_values.nearest_mail_type(word)}.", line=option.line, key="mail-type"
-        )
+        right = sbatch_values.nearest_mail_type(word.strip())
+        mend = f"Write {right}, without blanks." if word != word.strip() else f"Write {right}."
+        yield Problem("W222", what, mend, line=option.line, key="mail-type")
 
 
 def _flags(header: Header) -> Iterator[Problem]:
     said = {
-        "wait": ("W213", "sbatch does not return until the job ends, which blocks every other entry.", "Remove it."),
         "hold": (
             "W218",
             "each run stays held until you release it.",
@@ -125,19 +146,17 @@ def _flags(header: Header) -> Iterator[Problem]:
         option = header.find(name)
         if option:
             yield Problem(code, f"{_shown(option)}: {what}", mend, line=option.line, key=name)
-    requeue = header.find("requeue", "no-requeue")
-    if requeue and requeue.name == "requeue":
-        what = f"{_shown(requeue)}: after a node failure the script runs again from its first line."
-        yield Problem("W214", what, "Write --no-requeue, unless it can start twice.", line=requeue.line, key="requeue")
 
 
-def _memory(header: Header) -> Iterator[Problem]:
-    given = [o for name in _MEMORY if (o := header.find(name))]
-    if len(given) > 1:
-        last = max(given, key=lambda o: o.line)
-        names = " and ".join(f"--{o.name}" for o in given)
-        mend = f"Keep one; --{last.name} is on this line."
-        yield Problem("E208", f"{names} exclude each other.", mend, line=last.line, key=last.name)
+def _together(header: Header) -> Iterator[Problem]:
+    for component in {option.component for option in header.options}:
+        given = {
+            option.name: option
+            for option in header.options
+            if option.component == component and not sbatch_values.fault(option.name, option.value or "")
+        }
+        for code, what, option, mend in sbatch_values.conflicts(given):
+            yield Problem(code, what, mend, line=option.line, key=option.name)
 
 
 def _repeated(header: Header) -> Iterator[Problem]:
@@ -157,32 +176,44 @@ def _repeated(header: Header) -> Iterator[Problem]:
 
 def _world(header: Header, facts: Facts) -> Iterator[Problem]:
     partition = header.find("partition")
-    if partition and facts.partitions is not None:
+    value = (partition and partition.value) or ""
+    doubted = sbatch_values.fault("partition", value) or typography.is_suspect(value)
+    if partition and facts.partitions is not None and not doubted:
         yield from _partitions(partition, facts.partitions)
     if facts.is_folder is None:
         return
+    told: set[str] = set()
     for option in (header.find("output"), header.find("error")):
         folder = _fixed_folder(option.value or "") if option else ""
-        if option and folder and facts.is_folder(folder) is False:
+        if option and folder and folder not in told and facts.is_folder(folder) is False:
+            told.add(folder)
             what = f"{_shown(option)}: there is no folder {folder}, so the job would fail without a log."
-            yield Problem("W215", what, f"mkdir -p {folder}", line=option.line, key=option.name)
+            yield Problem("W215", what, f"mkdir -p {shlex.quote(folder)}", line=option.line, key=option.name)
     chdir = header.find("chdir")
     if chdir and (chdir.value or "").startswith("/") and facts.is_folder(chdir.value or "") is False:
-        what = f"{_shown(chdir)}: there is no such folder, so the job would run in /tmp."
+        what = f"{_shown(chdir)}: there is no such folder here; where the scheduler sees none, no run is submitted."
         yield Problem(
             "W216", what, "Write a folder that all nodes see, or make this one.", line=chdir.line, key="chdir"
         )
 
 
 def _partitions(option: Option, known: frozenset[str]) -> Iterator[Problem]:
-    import difflib
-
     for name in (option.value or "").split(","):
         if name and name not in known and not _VARIABLE.search(name):
-            near = difflib.get_close_matches(name, known, n=1)
-            mend = f"Did you mean {near[0]}?" if near else f"There are {', '.join(sorted(known))}."
             what = f"{_shown(option)}: this cluster has no partition {name}."
-            yield Problem("E227", what, mend, line=option.line, key="partition")
+            yield Problem("E227", what, _which_partition(name, known), line=option.line, key="partition")
+
+
+def _which_partition(name: str, known: frozenset[str]) -> str:
+    """The one that is meant, or the nearest few, in an order that does not change."""
+    import difflib
+
+    near = difflib.get_close_matches(name, sorted(known), n=1)
+    if near:
+        return f"Did you mean {near[0]}?"
+    by_likeness = sorted(known, key=lambda each: (-difflib.SequenceMatcher(None, name, each).ratio(), each))
+    more = f" and {len(known) - _NEAREST} more: sinfo -s" if len(known) > _NEAREST else ""
+    return f"There are {', '.join(sorted(by_likeness[:_NEAREST]))}{more}."
 
 
 def _fixed_folder(pattern: str) -> str:
@@ -195,49 +226,78 @@ def _fixed_folder(pattern: str) -> str:
 # --- what was not read ---------------------------------------------------------------------------------------------
 
 
-def unread(data: bytes) -> Iterator[Problem]:
-    """Lines that look like directives and are comments to sbatch, or to cronhpc."""
+def unread(data: bytes, header: Header) -> Iterator[Problem]:
+    """Lines that look like directives and are comments to sbatch, or to cronhpc, and directives that are cut short."""
     from cronhpc.core.shell_text import lex
 
     text = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").decode("utf-8", "surrogateescape")
     first_command = 0
     late: list[tuple[int, str]] = []
-    pieces = list(lex(text))
-    comments = {piece.line: piece.text for piece in pieces if piece.comment}
-    for piece in pieces:
+    for piece in lex(text):
         if not piece.comment:
             first_command = first_command or piece.line
         elif not first_command:
-            if not (_USAGE.match(piece.text) and _in_prose(comments, piece.line)):
-                yield from _misspelt(piece.line, piece.text)
+            yield from _misspelt(piece.line, piece.text)
         elif re.match(r"#SBATCH(?:\s|-)", piece.text):
             late.append((piece.line, piece.text))
         elif piece.text.startswith("#CRON") and looks_meant(piece.text.removeprefix("#CRON")):
             what = f'"{piece.text.strip()}": stands after the first command (line {first_command}), so it is not read.'
             yield Problem("W102", what, "Move it up to the #SBATCH lines.", line=piece.line, key="#CRON")
+    where = f"after the first command (line {first_command})"
+    if not late and not header.options:
+        late, where = _in_a_text(text), "within a text"
     if late:
         line, shown = late[0]
         more = f" and {len(late) - 1} more" if len(late) > 1 else ""
-        what = f'"{shown.strip()}"{more}: after the first command (line {first_command}), so sbatch does not read it.'
-        yield Problem("W211", what, f"Move it above line {first_command}.", line=line, key="#SBATCH")
+        what = f'"{shown.strip()}"{more}: {where}, so sbatch does not read it.'
+        above = f"above line {first_command}" if first_command and "text" not in where else "to the lines below #!"
+        yield Problem("W211", what, f"Move it {above}.", line=line, key="#SBATCH")
+    yield from _cut_short(data)
 
 
-def _in_prose(comments: Mapping[int, str], line: int) -> bool:
-    """Whether a comment stands in a block of others that tells something: how to submit the script, for instance."""
-    for step in (-1, 1):
-        at = line + step
-        while at in comments and not _DIRECTIVE.match(comments[at]):
-            if not _USAGE.match(comments[at]) and comments[at].strip("# \t"):
-                return True
-            at += step
-    return False
+def _in_a_text(text: str) -> list[tuple[int, str]]:
+    """The directives of a docstring, or of a here-document that nobody reads, which begins a script."""
+    found: list[tuple[int, str]] = []
+    end = ""
+    for number, line in enumerate(text.split("\n"), start=1):
+        if end and (line.strip() == end if end.isidentifier() else end in line):
+            break
+        if end and re.match(r"#SBATCH(?:\s|-)", line):
+            found.append((number, line))
+        if not end and line.strip() and not line.lstrip().startswith("#"):
+            opened = re.match(r"\s*(?:(?::|true)\s+<<-?\s*['\"]?(\w+)|[rRuU]?(\"\"\"|\'\'\'))", line)
+            if opened is None:
+                break
+            end = opened[1] or opened[2]
+    return found
+
+
+def _cut_short(data: bytes) -> Iterator[Problem]:
+    """Directives of which sbatch reads less than is there: up to a `#`, or up to a backslash at the end."""
+    lines = list(comment_lines(data))
+    for (number, line), (_, following) in pairwise([*lines, (0, "")]):
+        if not line.startswith("#SBATCH"):
+            continue
+        text = line.removeprefix("#SBATCH")
+        at = cut_at(text)
+        word = text[:at].split(" ")[-1] if at > 0 else ""
+        if text[at:].startswith("#SBATCH") and at >= 0:
+            what = f'"{text[at:].strip()}": behind another directive, so a comment to sbatch.'
+            yield Problem("W224", what, "Write it on a line of its own.", line=number, key="#SBATCH")
+        elif at > 0 and word.strip() and not text[at - 1].isspace():
+            name, _, value = f"{word}{text[at:].split()[0]}".partition("=")
+            what = f'"#SBATCH{text.rstrip()}": sbatch reads it up to the #: "{word.strip()}".'
+            mend = f'Quote it: {name}="{value}".' if value else "Quote what holds a #, or put a blank before it."
+            yield Problem("W224", what, mend, line=number, key="#")
+        elif line.rstrip().endswith("\\") and not following.startswith("#SBATCH"):
+            what = f'"{line.strip()}": sbatch joins no lines, so what follows is not read.'
+            yield Problem("W224", what, "Begin each line with #SBATCH.", line=number, key="#SBATCH")
 
 
 def _misspelt(line: int, text: str) -> Iterator[Problem]:
-    right = _right_spelling(text)
-    if right:
+    mend = _right_spelling(text)
+    if mend:
         what = f'"{text.strip()}": a comment to sbatch, for its spelling.'
-        mend = f'Write "{right}"; to switch it off, write "# off: {right[1:]}".'
         yield Problem("W212", what, mend, line=line, key="#SBATCH")
     match = _CRON_MISSPELT.match(text)
     if match and not text.startswith("#CRON") and looks_meant(match["rest"]):
@@ -247,16 +307,19 @@ def _misspelt(line: int, text: str) -> Iterator[Problem]:
 
 
 def _right_spelling(text: str) -> str:
-    """What a misspelt directive was meant to be; "" for an ordinary comment, or a right one."""
-    match = _MISSPELT.fullmatch(text)
-    if match and match["rest"].lstrip().startswith("-"):
-        return f"#SBATCH {match['rest'].strip()}"
-    if _OTHER_CASE.match(text) and not text.startswith("#SBATCH"):
-        return f"#SBATCH{text[len('#SBATCH') :].rstrip()}"
+    """What to do with a misspelt directive; "" for an ordinary comment, one that is switched off, or a right one."""
+    if text.startswith("#SBATCH"):
+        return ""
+    if _NOT_AT_THE_START.match(text):
+        blanks = "tab" if text.startswith("\t") else "blanks"
+        return f'Remove the {blanks} before it: "{text.strip()}" has to begin its line.'
+    right = ""
     typo = _TYPO.match(text)
-    if typo and typo[1] != "SBATCH" and not text.startswith("#SBATCH"):
+    if _OTHER_CASE.match(text):
+        right = f"#SBATCH{text.strip()[len('#SBATCH') :]}"
+    elif typo and typo[1] != "SBATCH":
         import difflib
 
         if difflib.SequenceMatcher(None, typo[1].upper(), "SBATCH").ratio() > 0.8:  # noqa: PLR2004 - one letter off
-            return f"#SBATCH{text[1 + len(typo[1]) :].rstrip()}"
-    return ""
+            right = f"#SBATCH{text[1 + len(typo[1]) :].rstrip()}"
+    return f'Write "{right}".' if right else ""

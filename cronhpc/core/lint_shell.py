@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from cronhpc.core import typography
 from cronhpc.core.header import Header
 from cronhpc.core.model import Problem
 from cronhpc.core.self_submission import self_submissions
@@ -52,17 +53,27 @@ _VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
 _OWN_ID = re.compile(r"SLURM_JOB_?ID")
 
 
-def habits(data: bytes, header: Header) -> Iterator[Problem]:
-    """What the commands of a shell script do that a batch job punishes, and secrets in any script."""
+def habits(
+    data: bytes, header: Header, functions: frozenset[str] = frozenset(), *, scheduled: bool = True
+) -> Iterator[Problem]:
+    """What the commands of a shell script do that a batch job punishes, and secrets in any script.
+
+    `functions` are the shell's, in the environment that runs get: bash has them without any set-up. `scheduled`: it
+    is an entry, or has a schedule of its own.
+    """
     text = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").decode("utf-8", "surrogateescape")
     by = interpreter(text.partition("\n")[0])
     pieces = lex(text) if by.is_shell else ()
     code = tuple(p for p in pieces if not p.comment)
     yield from _secrets(text, code, header)
-    yield from _submits_itself(code, header)
-    yield from _own_folder(code)
+    itself = tuple(_submits_itself(code, header, scheduled=scheduled))
+    yield from itself
+    yield from _own_folder(code, {each.line for each in itself})
     yield from _relative_cd(code, header)
-    yield from _modules(code, by)
+    yield from _log_by_name(code, header)
+    yield from _modules(code, by, functions if by.name == "bash" else frozenset())
+    yield from _word_processed(code)
+    yield from _signals(code, header)
     yield from _lost_exit_code(code, by)
     yield from _left_in_background(code)
     yield from _watches_itself(code, header)
@@ -111,7 +122,11 @@ def _secret_in(command: str) -> str:
 # --- itself --------------------------------------------------------------------------------------------------------
 
 
-def _submits_itself(code: tuple[Piece, ...], header: Header) -> Iterator[Problem]:
+_AGAIN = re.compile(r"(?:\S*/)?cronhpc\s+(?:-\S+\s+)*again\b")
+_REQUEUES = re.compile(r"\bscontrol\s+requeue\s+[\"']?\$\{?SLURM_(?:ARRAY_)?JOB_?ID\b")
+
+
+def _submits_itself(code: tuple[Piece, ...], header: Header, *, scheduled: bool) -> Iterator[Problem]:
     mend = 'Remove it: the schedule starts it again. For work that goes on by itself use "cronhpc again".'
     for found in self_submissions(code, header.default_name):
         if found.by_copy:
@@ -119,12 +134,28 @@ def _submits_itself(code: tuple[Piece, ...], header: Header) -> Iterator[Problem
         else:
             what = f"submits itself ({header.default_name}): with the schedule that makes two chains of it."
         yield Problem("W302", what, mend, line=found.line, key="sbatch")
+    for piece in code:
+        what = _why_endless(piece.text, scheduled=scheduled)
+        if what:
+            yield Problem("W302", what, "Remove it: the schedule starts it again.", line=piece.line, key="again")
 
 
-def _own_folder(code: tuple[Piece, ...]) -> Iterator[Problem]:
+def _why_endless(text: str, *, scheduled: bool) -> str:
+    """Why a command keeps a run going beside its schedule; "" where it does not."""
+    if re.match(r"trap\b.*\b(?:EXIT|0)\s*$", text) and _REQUEUES.search(text):
+        return "requeues itself whenever it ends, also when all went well: one run without an end."
+    for _, command in commands(text):
+        if scheduled and _AGAIN.match(bare(command)):
+            return '"cronhpc again" queues a next piece, and so does the schedule: each slot starts one more series.'
+    return ""
+
+
+def _own_folder(code: tuple[Piece, ...], told: set[int]) -> Iterator[Problem]:
     if any("Command=" in piece.text for piece in code):  # it asks the queue for its own path
         return
     for piece in code:
+        if piece.line in told:
+            continue
         if _SELF_FOLDER.search(piece.text) or _SELF_CUT.search(piece.text):
             what = "the script looks for its own folder by $0, which inside a job is a copy in the node's spool folder."
             yield Problem("W307", what, "Write the folder's path, or #SBATCH --chdir=/PATH.", line=piece.line, key="$0")
@@ -135,31 +166,52 @@ def _own_folder(code: tuple[Piece, ...]) -> Iterator[Problem]:
 
 
 def _relative_cd(code: tuple[Piece, ...], header: Header) -> Iterator[Problem]:
-    if (header.chdir or "").startswith("/"):
-        return
+    fixed = (header.chdir or "").startswith("/")
     for piece in code:
         for _, command in commands(piece.text):
             match = re.match(r"(?:cd|pushd)\s+(?:-[LPe@-]+\s+)*[\"']?([^\s\"']+)", bare(command))
             if not match:
                 continue
-            if match[1][0] in "/~$-`":
+            if re.fullmatch(r"\$\{?SLURM_SUBMIT_DIR(?::-[^}]*)?\}?/?", match[1]):
+                what = f'"cd {match[1]}": runs are submitted from your home folder, so that is where it leads.'
+            elif fixed or match[1][0] in "/~$-`" or re.fullmatch(r"\./?", match[1]):
                 return
-            what = f'"cd {match[1]}": relative, and a run starts in your home folder.'
+            else:
+                what = f'"cd {match[1]}": relative, and a run starts in your home folder.'
             yield Problem("W303", what, "Write the whole path, or #SBATCH --chdir=/PATH.", line=piece.line, key="cd")
             return
 
 
-def _modules(code: tuple[Piece, ...], by: Interpreter) -> Iterator[Problem]:
+_USUAL_LOG = re.compile(r"slurm-[\"']?\$\{?SLURM_(?:ARRAY_)?JOB_?ID\b")
+
+
+def _log_by_name(code: tuple[Piece, ...], header: Header) -> Iterator[Problem]:
+    if re.search(r"slurm-%[jA]", header.output or "") and (header.output or "").startswith("/"):
+        return
+    for piece in code:
+        if _USUAL_LOG.search(piece.text):
+            what = "looks for slurm-JOBID.out: the log of a run is log/NAME/SLOT-JOBID.out in the cron directory."
+            mend = "Leave it there (cronhpc logs NAME), or name one: #SBATCH --output=/PATH/slurm-%j.out"
+            yield Problem("W309", what, mend, line=piece.line, key="log")
+            return
+
+
+_SOURCES = re.compile(r"(?:^|[\s;&({])(?:source|\.)\s+(?!activate\b|\S*/activate\b)\S")
+
+
+def _modules(code: tuple[Piece, ...], by: Interpreter, functions: frozenset[str]) -> Iterator[Problem]:
     if by.login:
         return
     for piece in code:
-        if _SETS_UP.search(piece.text):
+        if _SETS_UP.search(piece.text) or _SOURCES.search(mask(piece.text)):
             return
         for _, command in commands(piece.text):
             words = bare(command)
             match = re.match(
                 r"(?P<said>module|ml)\s+[\w/-]|(?P<tool>(?P<own>conda|mamba)|source|\.)\s+activate(?:\s|$)", words
             )
+            if match and (match["said"] or match["own"]) in functions:
+                continue
             if match:
                 said = match["said"] or "conda activate"
                 who = match["said"] or match["own"] or "conda's activate"
@@ -167,6 +219,64 @@ def _modules(code: tuple[Piece, ...], by: Interpreter) -> Iterator[Problem]:
                 mend = 'Make the first line "#!/bin/bash -l".'
                 yield Problem("W304", what, mend, line=piece.line, key=said)
                 return
+
+
+def _word_processed(code: tuple[Piece, ...]) -> Iterator[Problem]:
+    """Characters that a word processor put for plain ones, outside of quotes: the shell takes them as letters."""
+    for piece in code:
+        open_text = mask(piece.text)
+        match = re.search(
+            f"[{typography.QUOTES}{typography.BLANKS}{typography.UNSEEN}]|(?<=\\s)[{typography.DASHES}]+\\w", open_text
+        )
+        if match:
+            kind = typography.changed(match[0])
+            what = f"a word processor has changed its {kind}: the shell takes them for letters."
+            line = piece.line + piece.text.count("\n", 0, match.start())
+            yield Problem("W225", what, f"Type the {kind} of this line again.", line=line, key="characters")
+            return
+
+
+# --- signals before the end ----------------------------------------------------------------------------------------
+
+_LAUNCHERS = re.compile(r"\b(?:srun|mpi(?:run|exec)\S*|orterun|prte?run|ibrun|aprun|jsrun)\b")
+
+
+def _signals(code: tuple[Piece, ...], header: Header) -> Iterator[Problem]:
+    """`--signal` that reaches nobody who listens. Only steps get it, or with `B:` only the shell of the script."""
+    from cronhpc.core.sbatch_values import fault, time_limit
+
+    option = header.find("signal")
+    value = (option.value if option else None) or ""
+    if option is None or not code or fault("signal", value):
+        return
+    flags, _, rest = value.rpartition(":")
+    name, _, seconds = rest.upper().removeprefix("SIG").partition("@")
+    traps = [p for p in code if re.match(rf"trap\b.*\b(?:SIG)?{re.escape(name)}\b", p.text)]
+    waits = any(re.search(r"\bwait\b", p.text) for p in code)
+    elsewhere = any(re.search(r"\bexec\s", p.text) or _SOURCES.search(mask(p.text)) for p in code)
+    launches = any(_LAUNCHERS.search(p.text) for p in code)
+    early = int(seconds or 60)
+    try:
+        limit = time_limit(header.time) if header.time else None
+    except ValueError:
+        limit = None
+    shown = f'"#SBATCH {option.written}"'
+    guard = "cronhpc guard --warn-before-end DURATION -- COMMAND"
+    if limit and early >= limit:
+        what = f"{shown}: {early} s before the end is before the start of a job of {limit} s."
+        mend = "Write fewer seconds, or a longer --time."
+    elif "B" not in flags.upper() and not launches:
+        what = f"{shown}: without B: only job steps get the signal, and nothing here starts one with srun."
+        mend = f"Start the work with srun, or: {guard}" if not traps else f"Write --signal=B:{value}, or: {guard}"
+    elif "B" in flags.upper() and traps and not waits:
+        what = f"{shown}: the shell runs its trap only when the command in the foreground has ended."
+        mend = f"Put the work in the background: COMMAND & wait; or: {guard}"
+    elif "B" in flags.upper() and not traps and not elsewhere and name not in {"CONT", "CHLD", "CLD", "URG", "WINCH"}:
+        what = f"{shown}: the script has no trap for {name}, so the signal ends it."
+        mend = f"Add a trap, COMMAND & and wait; or: {guard}"
+    else:
+        return
+    yield Problem("W227", what, mend, line=option.line, key="signal")
 
 
 def _lost_exit_code(code: tuple[Piece, ...], by: Interpreter) -> Iterator[Problem]:

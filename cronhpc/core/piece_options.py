@@ -103,7 +103,7 @@ def _differ(option: str, shown: str, said: str) -> bool:
 
 
 def _minutes(text: str) -> float:
-    from cronhpc.core.header import time_limit
+    from cronhpc.core.sbatch_values import time_limit
 
     try:
         seconds = time_limit(text)

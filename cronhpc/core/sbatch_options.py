@@ -55,12 +55,18 @@ SHORT = {
     "v": "verbose", "w": "nodelist", "x": "exclude",
 }  # fmt: skip
 
+# Whose value may hold any text.
+FREE_TEXT = _set("account chdir comment error extra input job-name output wckey wrap")
 # For which sbatch itself, or the controller, takes nothing but a number above zero.
 COUNTS = _set(
     "cores-per-socket cpus-per-gpu cpus-per-task mincpus ntasks ntasks-per-core ntasks-per-gpu ntasks-per-node "
     "ntasks-per-socket sockets-per-node threads-per-core"
 )
-SIGNALS = _set("HUP INT QUIT ABRT KILL ALRM TERM USR1 USR2 URG CONT STOP TSTP TTIN TTOU XCPU")  # it knows no others
+# 22.05 knows no PIPE, SEGV and the like; later versions do.
+SIGNALS = _set(
+    "HUP INT QUIT ILL TRAP ABRT IOT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM STKFLT CHLD CLD CONT STOP TSTP TTIN "
+    "TTOU URG XCPU XFSZ VTALRM PROF WINCH IO POLL PWR SYS"
+)
 MAIL_TYPES = _set(
     "all array_tasks begin end fail invalid_depend none requeue stage_out time_limit time_limit_50 time_limit_80 "
     "time_limit_90"
