@@ -7,16 +7,18 @@ submitted held, recorded, and released all at once.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from cronhpc import launch, release
-from cronhpc.batch.port import BatchError, Limited, Submission, Unreachable
+from cronhpc.batch.port import BatchError, Denied, Limited, Submission, Unreachable
 from cronhpc.batch.process import elapsed
 from cronhpc.core import model
 from cronhpc.core.chain import SPARE, comment_words
 from cronhpc.core.marks import marked, whole_comment
 from cronhpc.core.model import Done, Outcome, token
+from cronhpc.store import scheduler
 from cronhpc.store.claims import Claims
 from cronhpc.store.scheduler import link_options
 
@@ -46,6 +48,7 @@ class Actor:
         self.emptied: set[str] = set()  # arrays whose pending tasks were cancelled in this tick
         self.recorded: list[release.Recorded] = []  # held jobs that wait for the one release
         self.link_refused = ""
+        self.refused: set[str] = set()  # entry ids of which sbatch has refused a run in this tick
         self.began = elapsed()
         self.until = self.began + _PATIENCE
 
@@ -54,6 +57,7 @@ class Actor:
         steps: tuple[tuple[type | tuple[type, ...], Callable[[Sequence[object]], None]], ...] = (
             (model.Stop, self._each(self._stop)),
             (model.Cancel, self._each(self._cancel)),
+            (model.Withdraw, self._each(self._withdraw)),
             ((model.CancelLink, model.MoveLink, model.SubmitLink), self._each(self._link)),
             (model.Adopt, self._each(self._adopt, asks=False)),
             (model.Settle, self._each(self._settle, asks=False)),
@@ -90,6 +94,9 @@ class Actor:
 
     def failed(self, error: BatchError) -> None:
         """What an error means for the rest of this tick; a plain no to one thing means nothing."""
+        if isinstance(error, Denied) and (self.world.chain.self_id or "SLURM_JOB_ID" in os.environ):
+            with suppress(OSError):
+                scheduler.note_no_submit(self.site.paths, f"{self.site.host}: {error.text}")
         if isinstance(error, Unreachable):
             self.away = error.text
         elif isinstance(error, Limited):
@@ -159,6 +166,17 @@ class Actor:
             if cancel.key is not None:
                 self.not_cancelled.add(cancel.key)
             raise
+        return None
+
+    def _withdraw(self, row: model.Withdraw) -> str | None:
+        """Its job goes first, then the claim: a slot that nobody has claimed may be submitted again."""
+        if row.key.slot <= self.world.now + elapsed() - self.began:
+            return "its slot has come"
+        if row.job_id:
+            self.site.batch.cancel([row.job_id], pending_only=True)
+        if (self.claims.job_id(row.key) or "") != row.job_id:
+            return "another tick has gone on with it"
+        self.claims.forget([row.key])
         return None
 
     def _has_gone_on(self, cancel: model.Cancel, key: Key) -> bool:

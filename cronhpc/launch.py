@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,6 +27,7 @@ from cronhpc.core.model import (
     slot_text,
     token,
 )
+from cronhpc.core.slots import text_key
 from cronhpc.release import Recorded, cancel_held, disk_words, settle, with_log
 from cronhpc.store import memory as store_memory
 from cronhpc.store.files import read_bytes, replace_file
@@ -48,6 +50,7 @@ def submit_all(actor: Actor, rows: Sequence[Submit]) -> None:
         if actor.away or actor.limited or actor.spent:
             why = actor.away or actor.limited or "this tick has no time left"
             for row in chunk:
+                _give_back(actor, row)
                 actor.note(row, Done.PASSING, f"not tried: {why}")
             continue
         for row, answer in zip(chunk, _submitted(actor, chunk), strict=True):
@@ -147,7 +150,8 @@ def _claimed(actor: Actor, rows: list[Submit]) -> list[Submit]:
 def _made(actor: Actor, row: Submit) -> bool | None:
     """Whether the claim is ours; None: the disk took none."""
     try:
-        return actor.claims.make(row.key, row.entry.name, actor.by, actor.world.now)
+        holds = text_key(row.entry) if row.reason is Reason.AHEAD else ""
+        return actor.claims.make(row.key, row.entry.name, actor.by, actor.world.now, holds)
     except OSError as error:
         actor.note(row, Done.PASSING, f"it could not be claimed: {disk_words(error)}")
         return None
@@ -200,13 +204,16 @@ def _submitted(actor: Actor, rows: Sequence[Submit]) -> list[str | BatchError]:
 
 def _submit(actor: Actor, row: Submit) -> str | BatchError:
     """Submit held, and record the id at once."""
+    if row.reason is Reason.AHEAD and row.key.entry in actor.refused:
+        return AsBefore("refused as its slot before that")
     if actor.away or actor.limited or actor.spent:
-        return Unreachable(f"not tried: {actor.away or actor.limited or 'this tick has no time left'}")
+        return NotTried(f"not tried: {actor.away or actor.limited or 'this tick has no time left'}")
     try:
         if row.replaces:
             actor.site.batch.cancel(row.replaces)
         job_id = actor.site.batch.submit(_submission(actor, row))
     except Refused as error:
+        actor.refused.add(row.key.entry)
         return error
     except BatchError as error:
         actor.failed(error)
@@ -221,6 +228,21 @@ def _submit(actor: Actor, row: Submit) -> str | BatchError:
 
 class Twin(BatchError):
     """Another job was recorded for the attempt while ours was being submitted; `text` is our job's id."""
+
+
+class NotTried(Unreachable):
+    """sbatch was not called: surely there is no job."""
+
+
+class AsBefore(BatchError):
+    """sbatch was not called: it has refused another slot of the entry in this tick."""
+
+
+def _give_back(actor: Actor, row: Submit) -> None:
+    """No job came of it, and its slot is still to come: the claim is not to stand in the way of an edit until then."""
+    if row.reason is Reason.AHEAD:
+        with suppress(OSError):
+            actor.claims.give_up(row.key)
 
 
 def _submission(actor: Actor, row: Submit) -> Submission:
@@ -267,12 +289,22 @@ def _note_answer(actor: Actor, row: Submit, answer: str | BatchError) -> None:
         if other := actor.claims.job_id(row.key):
             actor.note(row, Done.REFUSED, f"another tick has submitted it as job {other}", other)
             return
-        settle(actor, row.key, row.entry.name, Ending(Result.REFUSED, detail=answer.text))
+        if row.reason is Reason.AHEAD:  # its slot has not come: until then it may be mended
+            _give_back(actor, row)
+        else:
+            settle(actor, row.key, row.entry.name, Ending(Result.REFUSED, detail=answer.text))
         actor.note(row, Done.FAILED, answer.text)
+    elif isinstance(answer, AsBefore):
+        _give_back(actor, row)
+        actor.note(row, Done.REFUSED, answer.text)
     elif isinstance(answer, Twin):
         cancel_held(actor, answer.text)
         actor.note(row, Done.REFUSED, f"another tick submitted it as well; job {answer.text} is cancelled, still held")
-    elif isinstance(answer, Limited):
+    elif isinstance(answer, Limited | NotTried):
+        _give_back(actor, row)
+        if isinstance(answer, NotTried):
+            actor.note(row, Done.PASSING, answer.text)
+            return
         actor.note(row, Done.PASSING, f"{answer.text} (no more tries in this tick)", limited=True)
     else:
         actor.note(row, Done.PASSING, answer.text)

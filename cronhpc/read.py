@@ -18,6 +18,7 @@ from cronhpc.core.model import (
     Result,
     Train,
     World,
+    command,
     slot_text,
 )
 from cronhpc.site import Site, directory_id, user_name
@@ -83,7 +84,7 @@ def read_world(
         switches=switches,
         switches_unknown=unknown,
         skipped=tuple(problems),
-        chain=chain_facts(site, memory, link, now, problems),
+        chain=replace(chain_facts(site, memory, link, now, problems), caller=_caller(site, link, resident=resident)),
         logged=logged,
         **_remembered(memory),
         resident=resident,
@@ -116,6 +117,7 @@ def _remembered(memory: Memory) -> dict[str, Any]:
     meta = memory.meta
     return {
         "last_tick": meta.get("last_tick"),
+        "last_caller": meta.get("caller", ""),
         "recent": tuple((minute, name, number) for minute, name, number in meta.get("recent", ())),
         "warned": meta.get("warned", {}),
         "comments": meta.get("comments", {}),
@@ -312,19 +314,33 @@ def _recorded_ends(site: Site, gone: list[Claim], known: dict[str, Ending]) -> M
     return known
 
 
+def _caller(site: Site, link: str, *, resident: bool) -> str:
+    """Who calls this tick: `cronhpc tick on login1`, `a scheduler job (4711)`."""
+    what = "cronhpc daemon" if resident else "cronhpc tick"
+    if link:
+        return f"a scheduler job ({link})"
+    job = os.environ.get("SLURM_JOB_ID", "")
+    return f"{what} in job {job}" if job.isdecimal() else f"{what} on {site.host}"
+
+
 _SPARE_AGAIN = 3600  # seconds after which a spare that a limit forbade is tried again
 
 
 def chain_facts(site: Site, memory: Memory, link: str, now: int, problems: list[Problem]) -> ChainFacts:
     """How ticks are driven here, as `start` and `stop` left it."""
     from cronhpc.store.place import moved_from
-    from cronhpc.store.scheduler import link_names, marks, resting, started
+    from cronhpc.store.scheduler import link_names, marks, no_submit, resting, started
 
     lost: list[str] = []
     how = started(site.paths, lost)
     meta = memory.meta
     if lost:
         problems.append(torn.started(lost))
+    if how is not None and how.get("via") != "login" and (said := no_submit(site.paths)):
+        what = f"jobs may not submit here ({said}): the scheduler has no successor, and runs do not start."
+        problems.append(
+            Problem("E361", what, "Let a login node submit: " + command("start", options=("--via", "login")))
+        )
     if how is None:
         return ChainFacts(wanted=False, self_id=link, stopped=marks(site.paths).stopped)
     via = how.get("via", "resident" if site.batch.name == "local" else "chain")
@@ -343,5 +359,6 @@ def chain_facts(site: Site, memory: Memory, link: str, now: int, problems: list[
         spare_seen=meta.get("spare", ""),
         prequeue=how.get("prequeue", 1),
         resident=via == "daemon",
+        via=via,
         moved_from=moved_from(site.paths),
     )

@@ -126,7 +126,11 @@ class _Keeper:
             state = self.states.get(name, EntryState())
             believed = state.watermark if self._believed(state.watermark) else 0
             self.states[name] = replace(
-                state, schedule_key=key, next_slot=following, watermark=max(used, believed), missing=0
+                state,
+                schedule_key=key,
+                next_slot=following if used <= self.world.now else None,  # behind claims that may be given back
+                watermark=max(min(used, self.world.now), believed),
+                missing=0,
             )
 
     def _used(self, name: str, slot: int) -> None:
@@ -180,15 +184,16 @@ class _Keeper:
         name, key = decision.entry.name, decision.key
         if outcome.done in {Done.OK, Done.FAILED} or outcome.job_id:
             if not key.by_hand:
-                self._used(name, key.slot)
+                if key.slot <= self.world.now:  # one to come is its claim's own
+                    self._used(name, key.slot)
                 self.states[name] = replace(self.states.get(name, EntryState()), held_since=0)
                 self.served.add(name)
             self._count_submission(key, beyond=decision.reason in {Reason.RETRY, Reason.AGAIN} or key.by_hand)
-        elif not key.by_hand:
+        elif not key.by_hand and key.slot <= self.world.now:
             self._due_still(name, outcome.detail if outcome.done is Done.PASSING else "")
         if outcome.done is Done.OK:
             self._ping(name, "start")
-        if outcome.done is Done.FAILED:
+        if outcome.done is Done.FAILED and decision.reason is not Reason.AHEAD:
             ending = model.Ending(Result.REFUSED, detail=outcome.detail)
             self.settled.append(model.Claim(key, ClaimState.SETTLED, name, ending=ending))
             self._ended(key, name, ending, None, None)
@@ -262,6 +267,7 @@ class _Keeper:
         now = self.world.now
         meta = self.memory.meta
         meta["last_tick"] = now
+        meta["caller"] = self.world.chain.caller
         meta["recent"] = [row for row in meta.get("recent", []) if row[0] >= now // 60 - _HOUR]
         meta["wake"] = self.plan.wake
         reached = {job for d in self.plan.decisions if isinstance(d, model.Stop) for job in (*d.waiting, *d.running)}
@@ -389,7 +395,10 @@ class _Keeper:
         facts = status.facts(self.world, self.plan, self.states, about, problems=problems, outcomes=self.outcomes)
         facts = texts_of(facts, about.directory)  # its readers may have another one
         write_json(self.site.paths.status, facts, status.VERSION, 0o644)
-        until = chain.heard_until(self.world.now, self.world.settings.interval)
+        # A login hook ticks when this is over: where only such ticks submit, once an interval.
+        interval = self.world.settings.interval
+        by_login = self.world.chain.by_login
+        until = self.world.now + interval if by_login else chain.heard_until(self.world.now, interval)
         scheduler.expect(self.site.paths, self.world.now, until)
 
 

@@ -196,9 +196,12 @@ def _not_stopped(actor: Actor, recorded: list[Recorded]) -> list[Recorded]:
             continue
         why = switch.said if switch else f"{world.switches_unknown[0]} cannot be read"
         if switch is not None and each.state is ClaimState.SUBMITTED and cancel_held(actor, each.job_id):
-            name = entry.name if entry else ""
-            ending = Ending(Result.STOPPED, detail=why)
-            settle(actor, each.key, name, ending, each.job_id)
+            if each.key.slot > actor.world.now:  # submitted ahead: the switch may be lifted before its slot comes
+                with suppress(OSError):
+                    actor.claims.forget([each.key])
+            else:
+                ending = Ending(Result.STOPPED, detail=why)
+                settle(actor, each.key, entry.name if entry else "", ending, each.job_id)
         done = Done.REFUSED if switch else Done.PASSING
         actor.note(each.decision, done, f"{why}: job {each.job_id} stays unreleased", each.job_id)
     return ready

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -12,8 +13,21 @@ from cronhpc import by_scrontab, resident
 from cronhpc.act import Actor
 from cronhpc.batch.port import BatchError
 from cronhpc.core import chain
+from cronhpc.core.claimed import withdrawals
 from cronhpc.core.count import count
-from cronhpc.core.model import CancelLink, ClaimState, CronhpcError, Done, KeepLink, MoveLink, Plan, Rest, SubmitLink
+from cronhpc.core.model import (
+    CancelLink,
+    ClaimState,
+    CronhpcError,
+    Done,
+    KeepLink,
+    MoveLink,
+    Plan,
+    Rest,
+    Submit,
+    SubmitLink,
+    Withdraw,
+)
 from cronhpc.core.slots import boundary
 from cronhpc.link import keep_environment, keep_options, write_link
 from cronhpc.read import read_world, switches_now
@@ -23,9 +37,9 @@ from cronhpc.store.paths import must_be_plain
 from cronhpc.store.refused import mend
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
-    from cronhpc.core.model import Decision, Outcome, World
+    from cronhpc.core.model import Decision, Key, Outcome, World
     from cronhpc.site import Site
 
 _LOOKS = 5
@@ -58,11 +72,14 @@ def start(
     via: str = "chain",
     prequeue: int = 1,
     repair: bool = False,
+    anew: bool = False,
 ) -> Started:
     """Set the chain going, or mend it; safe to call twice, and from two nodes at once.
 
     `via` scrontab: one entry of the user's scrontab calls the ticks; daemon: each link runs the daemon until its
-    successor starts. `prequeue`: so many links wait ahead. `repair`: the environment kept for runs stays as it is.
+    successor starts; login: nothing of ours waits in the queue, and whoever calls `cronhpc tick` on a login node
+    submits the runs of the next `scheduler.ahead`. `prequeue`: so many links wait ahead. `repair`: the environment kept
+    for runs stays as it is. `anew`: the way was asked for, so that nodes have refused it before does not count.
 
     Raises CronhpcError, StateError, OSError.
     """
@@ -73,6 +90,8 @@ def start(
     if refused is not None:
         raise CronhpcError(f"{refused.what} A link could be another's, so none was submitted. {refused.mend}")
     lines = _way_words(site)
+    if site.batch.name == "slurm" and via != "login":
+        _nodes_must_submit(site, via, anew=anew)
     if site.batch.name == "local":
         return _start_here(site, environ, now, lines, repair=repair)
     with _lease(site):
@@ -94,7 +113,46 @@ def start(
         scheduler.mark_started(site.paths, how)
         place.remember(site.paths)
         world, outcomes = _reconcile(site, now, first=True)
+    if via == "login":
+        return _first_tick(site, now, outcomes, lines)
     return Started(world, outcomes, tuple(lines))
+
+
+def _nodes_must_submit(site: Site, via: str, *, anew: bool) -> None:
+    """Raises CronhpcError where a link has found that jobs may not submit, OSError."""
+    if anew:
+        (site.paths.scheduler / "no-submit").unlink(missing_ok=True)
+    elif said := scheduler.no_submit(site.paths):
+        raise CronhpcError(
+            f"jobs may not submit here ({said}), so a scheduler job has no successor. Nothing was submitted. "
+            f"Let a login node do it: cronhpc start --via login; where that has changed: cronhpc start --via {via}"
+        )
+
+
+def _first_tick(site: Site, now: Callable[[], int], outcomes: tuple[Outcome, ...], lines: list[str]) -> Started:
+    """Submit the runs of the next `scheduler.ahead`, and say how the ticks after this one may come."""
+    from cronhpc.site import directory_id
+    from cronhpc.tick import tick
+
+    report = tick(site, now())
+    if report.world.queue is None:
+        raise AwayError(f"the batch system does not answer: {report.world.queue_error}. Nothing was submitted.")
+    runs = [each for each in report.outcomes if isinstance(each.decision, Submit)]
+    refused = dict.fromkeys(each.detail for each in runs if each.done in {Done.FAILED, Done.PASSING})
+    submitted = sum(each.done is Done.OK for each in runs)
+    until = f"of the next {site.settings.ahead // 3600} h" if site.settings.ahead >= _HOUR else "ahead"
+    lines.append(f"submitted {count(submitted, 'run')} {until}; each further tick submits what has come into reach")
+    lines += [f"not submitted: {' '.join(why.split())}" for why in refused]
+    log = shlex.quote(str(site.paths.scheduler / "scheduler.log"))
+    command = f"{shlex.join(scheduler.command())} tick --dir {shlex.quote(str(site.paths.root))} >>{log} 2>&1"
+    minute = int(directory_id(site.paths), 36) % 60
+    lines.append("now let a login node call the ticks, best each hour; a line for crontab -e there:")
+    lines.append(f"  {minute} * * * * {command.replace('%', chr(92) + '%')}")
+    lines.append("where there is no crontab: the login hook in ~/.bashrc, a systemd timer, or cronhpc daemon in tmux")
+    return Started(report.world, outcomes, tuple(lines))
+
+
+_HOUR = 3600
 
 
 def _must_own_its_links(site: Site) -> None:
@@ -186,16 +244,18 @@ def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Star
     with _lease(site):
         if how.get("via") == "scrontab" or by_scrontab.may_be_in(site):
             by_scrontab.remove(site, environ, lines)
-        world, outcomes = _reconcile(site, now, first=False)
-    lines += _ahead_words(world)
+        world, outcomes = _reconcile(site, now, first=False, by_login=how.get("via") == "login")
+    withdrawn = [o.decision for o in outcomes if isinstance(o.decision, Withdraw) and o.done is Done.OK]
+    if withdrawn:
+        lines.append(f"cancelled {count(len(withdrawn), 'run')} that waited in the queue for a time to come")
+    lines += _ahead_words(world, {each.key for each in withdrawn})
     return Started(world, outcomes, tuple(lines))
 
 
-def _ahead_words(world: World) -> list[str]:
+def _ahead_words(world: World, withdrawn: Container[Key]) -> list[str]:
     """Runs that wait for a slot of the next minutes are no links: they start all the same."""
-    ahead = [
-        c.job_id for c in world.claims if c.job_id and c.key.slot > world.now and c.state is not ClaimState.SETTLED
-    ]
+    waiting = [c for c in world.claims if c.key.slot > world.now and c.state is not ClaimState.SETTLED]
+    ahead = [c.job_id for c in waiting if c.job_id and c.key not in withdrawn]
     if not ahead:
         return []
     return [
@@ -242,14 +302,21 @@ def _lease(site: Site) -> Iterator[None]:
         lease.give_back(site.paths.state / "lease", me)
 
 
-def _reconcile(site: Site, now: Callable[[], int], *, first: bool) -> tuple[World, tuple[Outcome, ...]]:
-    """The chain's part of a tick; looked at again while a link that just started has not queued its successor yet."""
+def _reconcile(
+    site: Site, now: Callable[[], int], *, first: bool, by_login: bool = False
+) -> tuple[World, tuple[Outcome, ...]]:
+    """The chain's part of a tick; looked at again while a link that just started has not queued its successor yet.
+
+    What a login node has submitted ahead ends with its ticks, a day's runs otherwise go on after `stop`.
+    """
     for look in range(_LOOKS):
         world = read_world(site, now()).world
         if world.queue is None:
             done = "Nothing was submitted" if first else "It is marked as stopped; what waits ends when it starts"
             raise AwayError(f"the batch system does not answer: {world.queue_error}. {done}.")
         decisions = tuple(_first_now(world, chain.decide(world, _wake(site, world)), first=first))
+        if not first and by_login:
+            decisions += tuple(withdrawals(world, "the scheduler is stopped"))
         resting = next((d for d in decisions if isinstance(d, Rest)), None)
         if resting is None or "its own successor" not in resting.why or look == _LOOKS - 1:
             break

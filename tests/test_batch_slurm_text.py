@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cronhpc.batch import slurm_text as text
-from cronhpc.batch.port import BatchError, Limited, Refused, Submission, Unreachable
+from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Submission, Unreachable
 from cronhpc.batch.process import Finished
 from cronhpc.batch.slurm_past import accounting_arguments
 
@@ -161,7 +161,7 @@ def test_the_id_on_stdout_counts(out: str, code: int, err: str, job_id: str) -> 
         (Limited, 1, "sbatch: error: Slurm temporarily unable to accept job, sleeping and retrying"),
         (Limited, 1, "sbatch: error: Slurm job queue full, sleeping and retrying"),
         (Limited, -15, "sbatch: error: Slurm job queue full, sleeping and retrying"),
-        (BatchError, 1, FAILED + "Access/permission denied"),
+        (Denied, 1, FAILED + "Access/permission denied"),
         (BatchError, 1, FAILED + "Unspecified error"),
         (BatchError, 1, FAILED + "Requested partition configuration not available now"),
         (BatchError, 1, "sbatch: error: Unable to open file /d/a.slurm"),

@@ -14,18 +14,22 @@ from cronhpc.core.model import (
     ClaimState,
     Decision,
     Ending,
+    Hold,
     Job,
     KeepLink,
     MoveLink,
+    Problem,
     Release,
     Rest,
     Result,
     Settle,
     Submit,
     SubmitLink,
+    Withdraw,
     World,
 )
 from cronhpc.core.plan import plan
+from cronhpc.core.slots import schedule_key, text_key
 from tests.worlds import ID, at, chain, claim, entry, held, job, key, link, state, switch, world
 
 E = entry(deadline=3600)
@@ -40,12 +44,10 @@ def unsettled(step: ClaimState, *jobs: Job, job_id: str | None = None, now: str 
 
 
 def said(decision: Decision) -> str:
-    if isinstance(decision, Adopt):
-        return f"adopt {decision.job_id}"
+    if isinstance(decision, Adopt | Cancel | Withdraw):
+        return f"{type(decision).__name__.lower()} {decision.job_id or '-'}"
     if isinstance(decision, Release):
         return f"{'mark' if decision.marked else 'release'} {decision.job_id}"
-    if isinstance(decision, Cancel):
-        return f"cancel {decision.job_id}"
     if isinstance(decision, Settle):
         return f"settle {decision.ending.result}" + (" retry" if decision.retry_at is not None else "")
     if isinstance(decision, Submit):
@@ -204,6 +206,62 @@ ATTEMPTS: dict[str, tuple[World, list[str]]] = {
 @pytest.mark.parametrize(("situation", "expected"), ATTEMPTS.values(), ids=ATTEMPTS.keys())
 def test_an_unsettled_attempt_goes_on_from_where_it_was_left(situation: World, expected: list[str]) -> None:
     assert sorted(decided(situation)) == sorted(expected)
+
+
+EDITED = replace(E, schedule="3 * * * *", born=at("13:57"))
+LIFTED = job(7, "CANCELLED", of=K, ended=at("13:55"))
+
+
+def ahead(*jobs: Job, step: ClaimState = RELEASED, now: str = "13:58", **more: Any) -> World:
+    """14:00 was submitted ahead, with the text that the entry had."""
+    mine = replace(claim("e", "14:00", step, None if step is CLAIMED else "7"), at=at("13:00"), holds=text_key(E))
+    known = state("13:00", schedule_key=schedule_key(E))
+    more = {"states": {"e": known}, "claims": (mine,), "chain": chain("9"), **more}
+    return world(now, *more.pop("entries", (E,)), jobs=jobs, **more)
+
+
+WAITS = job(7, "PENDING", of=K, reason="BeginTime")
+AHEAD: dict[str, tuple[World, list[str]]] = {
+    "all as it was: it waits for its slot": (ahead(WAITS), []),
+    "its entry is gone": (ahead(WAITS, entries=()), ["withdraw 7"]),
+    "a kill switch stands": (ahead(WAITS, switches=(switch("e"),)), ["withdraw 7"]),
+    "a pause stands: cancelled, and not held first": (ahead(WAITS, switches=(switch("e", "pause"),)), ["withdraw 7"]),
+    "the switch was lifted before its slot came: due again": (ahead(LIFTED, claims=()), ["ahead #1"]),
+    "… and when its slot has come, though the queue still knows the cancelled job": (
+        ahead(LIFTED, claims=(), now="14:01"),
+        ["submit #1"],
+    ),
+    "its entry is suspended": (ahead(WAITS, states={"e": state("13:00", suspended=at("13:50"))}), ["withdraw 7"]),
+    "its schedule was edited: withdrawn, and the new one's slot goes in this very tick": (
+        ahead(WAITS, entries=(EDITED,), now="13:59"),
+        ["withdraw 7", "ahead #1"],
+    ),
+    "only a policy was edited": (ahead(WAITS, entries=(entry(deadline=60),)), ["withdraw 7", "ahead #1"]),
+    "its file was not seen just now: left": (
+        ahead(WAITS, entries=(replace(E, problem=Problem("E311", "its file was not seen just now;", "")),)),
+        [],
+    ),
+    "changed in the last seconds: looked at again": (ahead(WAITS, entries=(replace(EDITED, fresh=True),)), []),
+    "edited, and its slot has come: it runs": (ahead(WAITS, entries=(EDITED,), now="14:00:30"), ["ahead #1"]),
+    "somebody has cancelled it: nothing is told before its slot has come": (ahead(LIFTED), []),
+    "… then it is": (ahead(LIFTED, now="14:01"), ["settle cancelled"]),
+    "held, its id recorded, and edited since": (
+        ahead(held(7, K), step=SUBMITTED, entries=(EDITED,), now="13:59"),
+        ["withdraw 7", "ahead #1"],
+    ),
+    "the held job has vanished: once more": (ahead(step=SUBMITTED), ["withdraw 7", "ahead #1"]),
+    "claimed, no job, and a switch stands": (ahead(step=CLAIMED, switches=(switch("e"),)), ["withdraw -"]),
+    "claimed, no job: submitted again": (ahead(step=CLAIMED), ["again #1"]),
+}
+
+
+@pytest.mark.parametrize(("situation", "expected"), AHEAD.values(), ids=AHEAD.keys())
+def test_a_run_that_waits_for_its_slot(situation: World, expected: list[str]) -> None:
+    decided_on = plan(situation).decisions
+    assert sorted(t for t in map(said, decided_on) if t and "successor" not in t and "spare" not in t) == sorted(
+        expected
+    )
+    assert not [d for d in decided_on if isinstance(d, Hold) and d.jobs]
 
 
 def linked(*jobs: Job, self_id: str = "10", now: str = "15:00:05", **more: Any) -> World:

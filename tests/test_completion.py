@@ -80,7 +80,7 @@ LINES = {
     "entries or files": ("cronhpc check cronhpc.b", ["cronhpc.bash"]),
     "nothing": ("cronhpc stop ", []),
     "a value behind =": ("cronhpc start --via = sc", ["scrontab"]),
-    "nothing yet behind =": ("cronhpc start --via =", ["chain", "scrontab"]),
+    "nothing yet behind =": ("cronhpc start --via =", ["chain", "login", "scrontab"]),
     "a value behind =, one word as zsh has it": ("cronhpc start --via=sc", ["--via=scrontab"]),
     "a folder whose name holds a blank": ("cronhpc status --dir my", ["my\\ folder"]),
     "such a folder, begun with its backslash": ("cronhpc status --dir 'my\\ fo'", ["my\\ folder"]),

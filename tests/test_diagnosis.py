@@ -112,11 +112,12 @@ def test_a_node(node: Node, levels: list[tuple[str, str]], words: str) -> None:
 def test_where_nodes_may_not_submit_the_way_that_is_here_is_named() -> None:
     refused = [replace(NODE, submit="denied")]
     for beats, words in (
-        ((CRONTAB,), "a crontab line"),
-        ((Beat("scrontab", usable=True), CRONTAB), "--via scrontab"),
-        ((), "--prequeue"),
+        ((CRONTAB,), "let crontab call"),
+        ((Beat("scrontab", usable=True), CRONTAB), "let crontab call"),
+        ((Beat("scrontab", usable=True),), "let the login hook call"),
     ):
         (found,) = (each for each in of_nodes(refused, replace(HERE, beats=beats)) if each.topic == "submit")
+        assert "cronhpc start --via login" in found.mend
         assert words in found.mend
 
 

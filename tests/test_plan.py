@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -226,6 +227,29 @@ def test_slots_nearer_than_the_next_tick_are_submitted_ahead() -> None:
     w = one("15:00:04", entry(schedule="*/2 * * * *"), state("14:58"), chain=chain("9"))
     assert planned(w)[:3] == ["submit 15:00", "ahead 15:02 begin 15:02", "ahead 15:04 begin 15:04"]
     assert plan(w).wake == at("15:06")
+
+
+def test_where_only_a_login_node_submits_all_slots_of_the_next_day_go_ahead_the_earliest_first() -> None:
+    two = (entry("a", "0 */8 * * *", overlap="queue"), entry("b", "30 6 * * *"))
+    used = {"a": state("08:00"), "b": state("06:30")}
+    w = world("08:00:04", *two, states=used, chain=chain(via="login", link_name=""), settings={"budget_tick": 3})
+    ahead = ["ahead 16:00 begin 16:00", "ahead 28th 00:00 begin 28th 00:00", "ahead 28th 06:30 begin 28th 06:30"]
+    assert planned(w) == [*ahead, "wait 28th 08:00 over budget"]
+    assert planned(replace(w, resident=True)) == planned(w)
+
+
+def test_slots_ahead_by_a_login_node_are_believed_whoever_knows_the_time() -> None:
+    daily = entry(schedule="0 7 * * *")
+    taken = claim("e", "2026-11-28 07:00", ClaimState.RELEASED, "7")
+    by_login = chain(via="login", link_name="")
+    w = one("08:00", daily, state("07:00"), claims=(taken,), chain=by_login, jobs=(job(7, "PENDING", of=taken.key),))
+    assert planned(replace(w, sure=True)) == ["wait 29th 07:00 not due"]
+
+
+def test_a_run_that_waits_ahead_is_no_previous_run() -> None:
+    waits = claim("e", "16:00", ClaimState.RELEASED, "7")
+    w = one("15:00:04", entry(), state("14:00"), claims=(waits,), jobs=(job(7, "PENDING", of=waits.key),))
+    assert planned(w)[0] != "used up 15:00 skipped (1)"
 
 
 def test_a_resident_daemon_submits_nothing_ahead() -> None:

@@ -35,6 +35,10 @@ class Refused(BatchError):
     """A plain no that will be no again: account, partition, impossible request, bad option, not a script."""
 
 
+class Denied(BatchError):
+    """No permission: from this machine, or to that partition. Nodes of some sites may not submit at all."""
+
+
 class Limited(BatchError):
     """A limit of the site: no further submission will be taken now."""
 

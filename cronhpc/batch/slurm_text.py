@@ -6,7 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from cronhpc.batch.port import BatchError, Limited, Refused, Unreachable
+from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Unreachable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -170,6 +170,8 @@ def submitted(ended: Finished) -> str:
         raise Refused(text)
     if _holds(ended.err, _NO_ANSWER):  # last: the name of a script or a partition may hold these words
         raise Unreachable(text)
+    if _holds(ended.err, ("access/permission denied",)):
+        raise Denied(text)
     raise BatchError(text)
 
 

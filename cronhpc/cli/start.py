@@ -18,6 +18,7 @@ HELP = "Start the scheduler, or mend it: one job that waits for its time, and a 
 EXAMPLE = """
 cronhpc start
 cronhpc start --daemon       # a long job instead of a short one an interval: switches act within seconds
+cronhpc start --via login    # where nodes may not submit: ticks on a login node submit a day's runs ahead
 cronhpc start --if-stale     # in ~/.bashrc: mends the chain if it was lost, else costs one stat
 """
 
@@ -29,7 +30,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Its own options."""
     parser.add_argument("--if-stale", action="store_true", help="only if it was started and has fallen silent; quiet")
     parser.add_argument(
-        "--via", choices=("chain", "scrontab"), help="who calls the ticks (else as before; chain: jobs of its own)"
+        "--via",
+        choices=("chain", "scrontab", "login"),
+        help="who calls the ticks (else as before): chain, jobs of its own; scrontab, an entry there; "
+        "login, you or crontab on a login node, where nodes may not submit",
     )
     parser.add_argument(
         "--daemon",
@@ -50,20 +54,28 @@ def run(args: argparse.Namespace, door: Door) -> int:
     from cronhpc.clock import reckoned
     from cronhpc.core.chain import heard_until
     from cronhpc.start import start
-    from cronhpc.store.scheduler import expect
+    from cronhpc.store.scheduler import expect, is_stopped_login
     from cronhpc.store.scheduler import started as driven
 
     if args.if_stale and not is_stale(paths_of(args, door), door):
         return FINE
     site = site_of(args, door)
     before = driven(site.paths) or {}  # a repair changes nothing of how ticks are driven
+    if is_stopped_login(site.paths):  # a site where nodes may not submit is still one
+        before = {"via": "login"}
     via = "daemon" if args.daemon else args.via or str(before.get("via", "chain"))
     prequeue = args.prequeue or int(before.get("prequeue", 1))
     off = reckoned(site, door.now).now - door.now
     started = start(
-        site, door.environ, lambda: door.again().now + off, via=via, prequeue=prequeue, repair=args.if_stale
+        site,
+        door.environ,
+        lambda: door.again().now + off,
+        via=via,
+        prequeue=prequeue,
+        repair=args.if_stale,
+        anew=bool(args.via or args.daemon),
     )
-    if started.ok:
+    if started.ok and via != "login":  # whose tick has noted it
         expect(site.paths, door.now + off, heard_until(door.now + off, site.settings.interval))
     report(started, args, door, site.settings.timezone, undo="stop")
     return FINE if started.ok else ATTENTION
@@ -86,8 +98,11 @@ def is_stale(paths: Paths, door: Door) -> bool:
     due = expected(paths)
     if due is not None and due[0] <= door.now + CLOCKS_APART and door.now <= due[1]:
         return False
-    if started(paths) is None:
+    how = started(paths)
+    if how is None:
         return False
+    if how.get("via") == "login":
+        return True  # the next tick is wanted
     known = written_status(paths)
     if known is None:
         return True

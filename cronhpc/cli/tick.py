@@ -30,9 +30,14 @@ def run(args: argparse.Namespace, door: Door) -> int:
     """
     from cronhpc.cli import log
     from cronhpc.clock import reckoned
+    from cronhpc.store.scheduler import is_stopped_login
     from cronhpc.tick import tick
 
     site = site_of(args, door)
+    if not args.link and is_stopped_login(site.paths):
+        if door.is_terminal:
+            door.say("stopped by cronhpc stop, so this tick does nothing; it goes on with: cronhpc start")
+        return FINE
     at = reckoned(site, door.now, doubt=args.doubt_clock)
     report = tick(site, at.now, link=args.link, sure=at.sure)
     log.report(report, args, door, site.settings.timezone)

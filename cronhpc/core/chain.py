@@ -20,9 +20,12 @@ _OUTAGE = 1.5  # intervals: by then the spare has run
 _SLACK = 120  # seconds that a queue may take to start a link that is due
 
 
-def heard_until(last_tick: int, interval: int) -> int:
-    """The instant from which a chain whose newest tick was at `last_tick` is silent."""
-    return last_tick + int(_OUTAGE * interval) + _SLACK
+def heard_until(last_tick: int, interval: int, ahead: int = 0) -> int:
+    """The instant from which a chain whose newest tick was at `last_tick` is silent.
+
+    `ahead` (seconds): runs of this time were submitted ahead, and wait in the queue meanwhile.
+    """
+    return last_tick + max(int(_OUTAGE * interval) + _SLACK, ahead)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +76,7 @@ def decide(world: World, wake: int) -> Iterator[Decision]:
             yield Rest("scheduler/started is gone, though nobody has called cronhpc stop; mend it: cronhpc start")
         return
     if not world.chain.wanted or not world.chain.link_name:
-        why = "ticks come from elsewhere" if world.chain.wanted else "the scheduler is stopped"
+        why = "ticks come otherwise" if world.chain.wanted else "the scheduler is stopped"
         for job in (*links.successors, *links.spares):
             yield CancelLink(SUCCESSOR if job in links.successors else SPARE, job.id, why)
         return

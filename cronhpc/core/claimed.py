@@ -17,6 +17,7 @@ from cronhpc.core.model import (
     Cancel,
     ClaimState,
     Ending,
+    EntryState,
     Key,
     Reason,
     Release,
@@ -24,6 +25,7 @@ from cronhpc.core.model import (
     Settle,
     Submit,
     Wait,
+    Withdraw,
     standing_for,
 )
 from cronhpc.core.outcome import ending_of, id_used_again, retry_at
@@ -115,6 +117,7 @@ def _twins(claim: Claim, jobs: list[Job]) -> Iterator[Decision]:
 
 def _without_id(world: World, claim: Claim, entry: Entry | None, jobs: list[Job], budget: Budget) -> Iterator[Decision]:
     """Claimed, and no id was recorded: what is in the queue with its token is its job; of several the lowest id."""
+    jobs = [job for job in jobs if not job.ended_before(claim.at)]  # withdrawn before the slot was claimed anew
     live = sorted({job.id for job in jobs if job.live}, key=int)
     if live:
         yield Adopt(claim.key, live[0])
@@ -122,6 +125,8 @@ def _without_id(world: World, claim: Claim, entry: Entry | None, jobs: list[Job]
         yield from _let_go(world, claim, entry, live[0])
     elif jobs:  # cancelled while it was held: somebody did not want it
         yield Settle(claim.key, claim.name, verdict(world, claim, entry, ending_of(jobs[0], None)))
+    elif not claim.fresh and claim.holds and claim.key.slot > world.now and (why := _unwanted(world, claim, entry)):
+        yield Withdraw(claim.key, claim.name, "", why)
     elif not claim.fresh:
         yield from _once_more(world, claim, entry, budget)
 
@@ -200,7 +205,16 @@ def _with_id(world: World, claim: Claim, entry: Entry | None, rows: list[Job]) -
     if not live:
         if claim.fresh and not rows:
             return
+        if claim.holds and claim.key.slot > world.now:
+            # A held job that vanished never ran; one that somebody cancelled is told of when its slot has come.
+            if claim.state is ClaimState.SUBMITTED and not rows and world.endings is not None:
+                yield Withdraw(claim.key, claim.name, job_id, "the held job vanished from the queue")
+            return
         yield from _ended(world, claim, entry, standing_for(rows))
+        return
+    ahead = claim.key.slot > world.now and all(job.state == "PENDING" for job in live)
+    if ahead and claim.holds and (why := _unwanted(world, claim, entry)):
+        yield Withdraw(claim.key, claim.name, job_id, why)
         return
     if claim.state is not ClaimState.SUBMITTED and all(job.reason == _IMPOSSIBLE for job in live):
         yield Cancel(job_id, "it can never start", key=claim.key, only="pending")
@@ -212,8 +226,8 @@ def _with_id(world: World, claim: Claim, entry: Entry | None, rows: list[Job]) -
         yield from _let_go(world, claim, entry, job_id, held=held)
     elif claim.state is ClaimState.RELEASING:
         yield Release(claim.key, job_id, marked=not held)
-    elif claim.key.slot > world.now and all(job.state == "PENDING" for job in live):
-        yield from _submitted_ahead(world, claim, entry, job_id)
+    elif ahead and not claim.holds:
+        yield from _waiting_piece(world, claim, entry, job_id)
 
 
 def _let_go(world: World, claim: Claim, entry: Entry | None, job_id: str, *, held: bool = True) -> Iterator[Decision]:
@@ -225,23 +239,36 @@ def _let_go(world: World, claim: Claim, entry: Entry | None, job_id: str, *, hel
     yield Release(claim.key, job_id, marked=not held)
 
 
-def _submitted_ahead(world: World, claim: Claim, entry: Entry | None, job_id: str) -> Iterator[Decision]:
-    """A job that waits for a slot to come goes when its entry does, is stopped, or has another text by now."""
+def _unwanted(world: World, claim: Claim, entry: Entry | None) -> str:
+    """Why a run submitted ahead is to go before its slot has come: the slot is then as if nothing had been done."""
+    if entry is None:
+        return "its entry is gone"
+    if (switch := stop.switch_on(world, entry)) is not None:
+        return switch.said
+    if world.states.get(entry.name, EntryState()).suspended is not None:
+        return "its entry is suspended"
+    if not entry.fresh and claim.holds != slots.text_key(entry):
+        return "its entry was changed after it was submitted ahead"
+    return ""
+
+
+def withdrawals(world: World, why: str) -> Iterator[Withdraw]:
+    """All runs that wait for a slot to come, taken back: nobody is to come after them."""
+    for claim in world.claims:
+        if claim.holds and claim.key.slot > world.now and claim.state is not ClaimState.SETTLED:
+            yield Withdraw(claim.key, claim.name, claim.job_id or "", why)
+
+
+def _waiting_piece(world: World, claim: Claim, entry: Entry | None, job_id: str) -> Iterator[Decision]:
+    """A piece that waits for its time goes when its series does, or is stopped."""
     if entry is None:
         why, result = "its entry is gone", Result.CANCELLED
     elif (switch := stop.switch_on(world, entry)) is not None:
         why, result = switch.said, Result.STOPPED
-    elif entry.born > claim.at and entry.born <= world.now:
-        why, result = "its entry was changed after it was submitted ahead", Result.LOST
     else:
         return
     yield Cancel(job_id, why, key=claim.key, only="ahead")
-    again = world.now if result is Result.LOST and entry is not None and _is_slot(entry, claim.key.slot) else None
-    yield Settle(claim.key, claim.name, Ending(result, detail=why), retry_at=again)
-
-
-def _is_slot(entry: Entry, slot: int) -> bool:
-    return bool(entry.schedule) and slots.schedule_of(entry).next_epoch(slot - 1) == slot
+    yield Settle(claim.key, claim.name, Ending(result, detail=why))
 
 
 def _ended(world: World, claim: Claim, entry: Entry | None, job: Job | None) -> Iterator[Decision]:

@@ -122,6 +122,7 @@ OF_FILES = {
     "W339": Code("a lease older than a tick takes: ticks go on beside it", "Remove it, if its holder has ended."),
     "W340": Code("the record of a train is of another version", "Start its script again."),
     "W341": Code("the record of a train was cut off", "Start its script again, then remove the file."),
+    "E361": Code("jobs may not submit on a node: the scheduler has no successor", "`cronhpc start --via login`"),
     "W360": Code("this machine's clock is far off: the batch system's is used", "Tell the administrators."),
     "W350": Code("an alert could not be sent: the next tick tries again", "`cronhpc doctor --alerts`"),
     "W351": Code("a ping failed; its run is not touched by that", "Correct the address."),

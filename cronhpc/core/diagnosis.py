@@ -194,11 +194,10 @@ def _submits(node: Node, here: Here) -> Iterator[Finding]:
         what = f"{node.name} may submit, but your limit was met just now ({node.submit})."
         yield Finding("unknown", "submit", what, "Ask again when fewer of your jobs are in the queue.")
     elif node.submit is not None:
-        usable = [beat.name for beat in here.beats if beat.usable]
-        ways = {"scrontab": "cronhpc start --via scrontab", "crontab": "a crontab line that says cronhpc tick"}
-        mend = next((ways[name] for name in usable if name in ways), "cronhpc start --prequeue 24, or cronhpc daemon")
-        what = f"{node.name} may not submit jobs ({node.submit}): a chain cannot go on by itself."
-        yield Finding("error", "submit", what, f"Let ticks come otherwise: {mend}")
+        by = next((beat.name for beat in here.beats if beat.usable and beat.name != "scrontab"), "the login hook")
+        what = f"{node.name} may not submit jobs ({node.submit}): neither a chain nor a scrontab can."
+        mend = f"Let this machine submit a day's runs ahead: cronhpc start --via login, and let {by} call cronhpc tick"
+        yield Finding("error", "submit", what, mend)
 
 
 def _has_python(node: Node, here: Here) -> Iterator[Finding]:

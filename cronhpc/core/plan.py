@@ -14,16 +14,16 @@ For one entry and one slot the first rung that applies decides, and its name is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from cronhpc.core import chain, claimed, slots, stop
 from cronhpc.core.count import count
-from cronhpc.core.model import EntryState, Key, Plan, Reason, Result, Submit, UseUp, Wait, entry_id
+from cronhpc.core.model import EntryState, Hold, Key, Plan, Reason, Result, Submit, UseUp, Wait, Withdraw, entry_id
 from cronhpc.core.outcome import live_runs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from cronhpc.core.model import Decision, Entry, World
 
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 def plan(world: World) -> Plan:
     """Everything that a tick will do at `world.now`, in order, each with its reason."""
     budget = Budget.of(world)
-    seen = slots.Seen.of(world)
     decided: list[Decision] = []
     if world.only:
         by_hand = (e for e in world.entries if entry_id(e.name) == world.only)
@@ -39,8 +38,13 @@ def plan(world: World) -> Plan:
         return Plan(tuple(decided), world.now)
     decided.extend(stop.decide(world))
     decided.extend(claimed.decide(world, budget))
+    withdrawn = {each.key: each.job_id for each in decided if isinstance(each, Withdraw)}
+    decided = [_without(each, withdrawn.values()) for each in decided]
+    seen = slots.Seen.of(world, withdrawn)
+    ahead: list[Submit] = []
     for entry in sorted(world.entries, key=lambda entry: slots.patience(world, entry.name)):
-        decided.extend(_entry(world, entry, seen, budget))
+        decided.extend(_entry(world, entry, seen, budget, ahead))
+    decided.extend(_earliest_first(ahead, budget))
     wake = slots.wake(world, seen, decided)
     # A daemon wakes itself: its successor comes at the interval's end, to take over.
     at = slots.boundary(world.now, world.settings.interval) if world.resident else wake
@@ -116,7 +120,7 @@ def _barred(world: World, entry: Entry) -> tuple[Reason, str] | None:
     return None
 
 
-def _entry(world: World, entry: Entry, seen: slots.Seen, budget: Budget) -> Iterator[Decision]:
+def _entry(world: World, entry: Entry, seen: slots.Seen, budget: Budget, ahead: list[Submit]) -> Iterator[Decision]:
     state = world.states.get(entry.name, EntryState())
     if entry.problem is not None and not entry.schedule:
         yield Wait(entry, None, *(_barred(world, entry) or (Reason.INVALID, "")))
@@ -133,7 +137,8 @@ def _entry(world: World, entry: Entry, seen: slots.Seen, budget: Budget) -> Iter
         return
     if due.missed is not None:
         yield due.missed
-    live = [claim.job_id or "" for claim in live_runs(world, entry_id(entry.name))] if due.slots else []
+    runs = live_runs(world, entry_id(entry.name)) if due.slots else ()
+    live = [claim.job_id or "" for claim in runs if claim.key.slot <= world.now]
     for slot in due.slots:
         decision = _slot(world, entry, slot, budget, overlapping=live)
         yield decision
@@ -147,7 +152,7 @@ def _entry(world: World, entry: Entry, seen: slots.Seen, budget: Budget) -> Iter
                 )
                 return
             live = []  # of slots caught up together none is the other's previous run
-    yield from _ahead(world, entry, due, seen, budget)
+    yield from _ahead(world, entry, due, seen, ahead)
 
 
 def _refused(entry: Entry, due: slots.Due, reason: Reason, detail: str, *, readable: bool) -> Iterator[Decision]:
@@ -187,17 +192,34 @@ def _slot(world: World, entry: Entry, slot: int, budget: Budget, *, overlapping:
     return Submit(entry, key, Reason.SUBMIT, detail=detail, replaces=replaces)
 
 
-def _ahead(world: World, entry: Entry, due: slots.Due, seen: slots.Seen, budget: Budget) -> Iterator[Decision]:
+def _ahead(world: World, entry: Entry, due: slots.Due, seen: slots.Seen, ahead: list[Submit]) -> Iterator[Decision]:
     """Slots nearer than the next possible tick are submitted now, to begin at their time."""
     near, following = due.near(world)
-    if not near or world.queue is None or entry.policies.overlap == "queue":
+    one_by_one = entry.policies.overlap == "queue" and not world.chain.by_login  # else nobody would come at the slot
+    if not near or world.queue is None or one_by_one:
         seen.want(due.next)
         yield Wait(entry, due.next, Reason.NOT_DUE)
         return
-    for slot in near:
-        over = budget.spend(entry_id(entry.name))
-        if over:
-            yield Wait(entry, slot, Reason.BUDGET, over)
-            return
-        yield Submit(entry, Key(entry_id(entry.name), slot), Reason.AHEAD, begin=slot)
+    ahead += [Submit(entry, Key(entry_id(entry.name), slot), Reason.AHEAD, begin=slot) for slot in near]
     seen.want(following)
+
+
+def _without(decision: Decision, gone: Collection[str]) -> Decision:
+    """A pause holds no job that is cancelled in this tick."""
+    if not isinstance(decision, Hold):
+        return decision
+    return replace(decision, jobs=tuple(job for job in decision.jobs if job.id not in gone))
+
+
+def _earliest_first(ahead: list[Submit], budget: Budget) -> Iterator[Decision]:
+    """What is submitted ahead, of all entries: should there be room for few, those whose time comes first."""
+    held_up: set[str] = set()
+    for row in sorted(ahead, key=lambda row: row.key.slot):
+        if row.key.entry in held_up:
+            continue
+        over = budget.spend(row.key.entry)
+        if over:
+            held_up.add(row.key.entry)
+            yield Wait(row.entry, row.key.slot, Reason.BUDGET, over)
+        else:
+            yield row

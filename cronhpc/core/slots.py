@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -11,9 +12,9 @@ from cronhpc.core.model import ClaimState, Reason, Result, Stop, UseUp, Wait, en
 from cronhpc.core.stop import reachable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
 
-    from cronhpc.core.model import Decision, Entry, EntryState, World
+    from cronhpc.core.model import Decision, Entry, EntryState, Key, World
     from cronhpc.core.schedule import Schedule
 
 UNSETTLED_WAKE = 120
@@ -24,6 +25,16 @@ _OUTAGE = 1.5  # intervals without a tick
 def schedule_key(entry: Entry) -> str:
     """What a stored next slot was computed with."""
     return f"{entry.schedule}|{entry.timezone}|{entry.hash_key if 'H' in entry.schedule else ''}"
+
+
+def text_key(entry: Entry) -> str:
+    """What a job submitted ahead is made of: schedule, script and options. It is replaced once that has changed.
+
+    A row's command stands in the settings file, whose other edits do not count.
+    """
+    born = 0 if entry.command else entry.born
+    text = repr(replace(entry, born=born, source="", fresh=False, problem=None, notes=()))
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 
 def schedule_of(entry: Entry) -> Schedule:
@@ -43,9 +54,13 @@ class Due:
     missed: UseUp | None = None
 
     def near(self, world: World) -> tuple[list[int], int | None]:
-        """Slots before the next possible tick, which would come too late if they waited for it; and the one after."""
-        until = world.now + world.settings.min_interval
-        if world.resident or not world.chain.wanted or self.next is None or self.next >= until:
+        """Slots before the next possible tick, which would come too late if they waited for it; and the one after.
+
+        Where only ticks on a login node submit, nobody knows when that is: all slots of the next `ahead`.
+        """
+        by_login = world.chain.by_login
+        until = world.now + (world.settings.ahead if by_login else world.settings.min_interval)
+        if (world.resident and not by_login) or not world.chain.wanted or self.next is None or self.next >= until:
             return [], self.next
         found, slot, schedule = [], self.next, schedule_of(self.entry)
         while slot < until:
@@ -63,17 +78,17 @@ class Seen:
     nexts: list[int] = field(default_factory=list)  # slots that a tick must come for
 
     @classmethod
-    def of(cls, world: World) -> Seen:
-        """Claims from a clock that was far ahead do not count."""
+    def of(cls, world: World, withdrawn: Container[Key] = ()) -> Seen:
+        """Claims from a clock that was far ahead do not count, nor those that are about to be given back."""
         newest: dict[str, int] = {}
-        for claim in world.claims:
-            key = claim.key
-            if not key.by_hand and key.slot <= world.believed:
-                newest[key.entry] = max(key.slot, newest.get(key.entry, 0))
+        keys = [claim.key for claim in world.claims]
         for job in world.queue.jobs if world.queue else ():  # should claims be lost, what ran is remembered there
-            seen = job.key(world.directory_id)
-            if seen is not None and not seen.by_hand and seen.slot <= world.believed:
-                newest[seen.entry] = max(seen.slot, newest.get(seen.entry, 0))
+            key = job.key(world.directory_id)
+            if key is not None and not job.ended_before(key.slot):
+                keys.append(key)
+        for key in keys:
+            if not key.by_hand and key.slot <= world.believed and key not in withdrawn:
+                newest[key.entry] = max(key.slot, newest.get(key.entry, 0))
         for entry, slots in world.logged.items():  # whole minutes: `run` makes slots at any second
             scheduled = (slot for slot in slots if slot <= world.believed and not slot % 60)
             newest[entry] = max(newest.get(entry, 0), *scheduled, 0)

@@ -77,6 +77,7 @@ class Claims:
             ClaimState.CLAIMED,
             name=body.get("name", ""),
             at=body.get("at", 0),
+            holds=body.get("holds", ""),
             ending=_ending(body, lost),
             job_id=body.get("id"),
             retry_at=body.get("retry_at"),
@@ -116,9 +117,9 @@ class Claims:
         found = shapes.fitted(value, shapes.STEP if suffix else shapes.CLAIM, lost)
         return {} if found is shapes.GONE else found
 
-    def make(self, key: Key, name: str, by: str, now: int) -> bool:
-        """Claim `key`; False: another has it. `watermark_beaten` must be asked afterwards."""
-        body = {"version": VERSION, "name": name, "by": by, "at": now}
+    def make(self, key: Key, name: str, by: str, now: int, holds: str = "") -> bool:
+        """Claim `key`; False: another has it. `late` must be asked afterwards. `holds`: see Claim."""
+        body = {"version": VERSION, "name": name, "by": by, "at": now} | ({"holds": holds} if holds else {})
         return create_once(self.folder / str(key), _dump(body))
 
     def record(self, key: Key, job_id: str, now: int) -> bool:

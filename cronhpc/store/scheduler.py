@@ -205,6 +205,21 @@ def mark_stopped(paths: Paths, who: str) -> None:
             return
 
 
+def is_stopped_login(paths: Paths) -> bool:
+    """Whether `stop` stands, and a line of crontab may go on calling ticks (`start --via login`)."""
+    return started(paths) is None and (last_started(paths) or {}).get("via") == "login"
+
+
+def note_no_submit(paths: Paths, text: str) -> None:
+    """A job was refused where it tried to submit another: `node: what sbatch said`. A link notes it, too."""
+    replace_file(paths.scheduler / "no-submit", f"{text}\n".encode("utf-8", "replace"), 0o644)
+
+
+def no_submit(paths: Paths) -> str:
+    """What `note_no_submit` noted, until somebody says `start --via` anew; "" where there is nothing."""
+    return (read_bytes(paths.scheduler / "no-submit") or b"").decode("utf-8", "replace").strip()
+
+
 def remember_rest(paths: Paths, why: str) -> None:
     """Keep an administrator's word until `start`. Raises OSError."""
     if resting(paths) == why:

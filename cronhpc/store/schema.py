@@ -82,6 +82,14 @@ TABLE = (
         "5m",
         least=1,
     ),
+    Setting(
+        "scheduler.ahead",
+        "ahead",
+        "duration",
+        "With start --via login: runs of this time are submitted ahead, and wait in the queue.",
+        "1d",
+        least=60,
+    ),
     Setting("scheduler.sbatch", "link_sbatch", "sbatch", "Options of the scheduler job itself.", "time: 10"),
     Setting("scheduler.parallel", "parallel", "count", "How many sbatch calls run at once.", "4", least=1),
     Setting(

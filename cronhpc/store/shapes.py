@@ -21,7 +21,7 @@ _MOST = 2**53  # no number of ours is larger, but for nanoseconds
 _MOST_NS = 2**63
 _MOST_LINKS = 200  # ahead, as `start --prequeue` takes them
 _RESULTS = frozenset(map(str, Result))
-_WAYS = frozenset({"chain", "daemon", "scrontab", "resident"})
+_WAYS = frozenset({"chain", "daemon", "scrontab", "login", "resident"})
 _DIGITS = 20  # of a job's number
 
 
@@ -113,7 +113,10 @@ ENDING = {
     "exit_code": _NUMBER, "signal": _NUMBER, "submitted": _WHEN, "started": _WHEN, "ended": _WHEN, "node": text,
     "detail": text, "log": text,
 }  # fmt: skip
-CLAIM = {"version": number, "name": text, "by": text, "at": when, "id": _JOB, "retry_at": _WHEN, "ending": anything}
+CLAIM = {
+    "version": number, "name": text, "by": text, "at": when, "holds": text, "id": _JOB, "retry_at": _WHEN,
+    "ending": anything,
+}  # fmt: skip
 STEP = {"version": number, "id": job, "at": when}
 
 HISTORY = {
@@ -133,7 +136,8 @@ _STRUCK = {
 }  # fmt: skip
 _ALERT = {"kind": text, "text": text, "entry": text, "since": when, "told": when}
 META = {
-    "last_tick": when, "wake": when, "recent": [(number, text, number)], "warned": Rows(when), "comments": Rows(text),
+    "last_tick": when, "caller": text, "wake": when, "recent": [(number, text, number)],
+    "warned": Rows(when), "comments": Rows(text),
     "struck": Rows(_STRUCK), "alerts": Rows(_ALERT), "successor": text, "spare": text, "no_spare": text,
     "no_spare_at": when, "crowded": flag, "forgotten": (when, flag), "odd": (when, flag, text),
 }  # fmt: skip

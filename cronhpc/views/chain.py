@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cronhpc.core import chain as links
 from cronhpc.core.model import CLOCKS_APART, NEVER_STARTS, Done, MoveLink, Rest, SubmitLink, command
+from cronhpc.core.slots import boundary
 from cronhpc.views import text
 from cronhpc.views.times import epoch, iso
 
@@ -37,7 +38,10 @@ def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, stopped: boo
         "stopped": stopped,
         "by_links": bool(chain.link_name),
         "resident": world.resident,  # a daemon's tick
+        "via": chain.via if chain.wanted else "",
+        "caller": chain.caller if ticked else world.last_caller,
         "interval": world.settings.interval,
+        "runs_ahead": world.settings.ahead if chain.wanted and chain.by_login else 0,
         "last_tick": iso(world.now if ticked else world.last_tick),
         "running": running[0] if running else None,
         **known,
@@ -97,7 +101,12 @@ def health(chain: Mapping[str, Any], *, answers: bool, entries: int, now: int) -
 
 def _overdue(chain: Mapping[str, Any], last: int, now: int) -> bool:
     """Or dated from a time that has not come: with it went the links."""
-    return last > now + CLOCKS_APART or now > links.heard_until(last, int(chain["interval"]))
+    return last > now + CLOCKS_APART or now > heard_until(chain, last)
+
+
+def heard_until(chain: Mapping[str, Any], last: int) -> int:
+    """The instant from which it is silent, its last tick having been at `last`."""
+    return links.heard_until(last, int(chain["interval"]), int(chain.get("runs_ahead", 0)))
 
 
 def words(chain: Mapping[str, Any], state: str, batch: str, style: Style) -> str:
@@ -107,7 +116,7 @@ def words(chain: Mapping[str, Any], state: str, batch: str, style: Style) -> str
     jobs = [ticked, *_jobs(chain, style)]
     match state:
         case "fine":
-            return "fine: " + ", ".join([ticked.partition(" (")[0], *_jobs(chain, style)])
+            return "fine: " + ", ".join([ticked.partition(" (")[0], *_calls(chain, style), *_jobs(chain, style)])
         case "not started" | "not needed yet":
             return "not started" + (f"; {ticked}" if last else "")
         case "driven otherwise":
@@ -127,6 +136,22 @@ def words(chain: Mapping[str, Any], state: str, batch: str, style: Style) -> str
             return "; ".join([since, *_jobs(chain, style)])
         case _:
             return f"unknown: {batch} does not answer; " + ", ".join(jobs)
+
+
+def _calls(chain: Mapping[str, Any], style: Style) -> list[str]:
+    """Who calls the ticks, where no scheduler job does."""
+    last = epoch(chain["last_tick"])
+    match chain.get("via"):
+        case "scrontab" if last:
+            at = boundary(last, int(chain["interval"]))
+            return [f"next {style.clock(at)} (your scrontab)"]
+        case "login" if last:
+            until = last + int(chain["runs_ahead"])
+            return [
+                f"by {text.one_line(chain['caller'])}" if chain.get("caller") else "from a login node",
+                f"runs are queued until {style.said(until)}",
+            ]
+    return []
 
 
 _PLAIN = frozenset({"", "None", "BeginTime"})

@@ -20,6 +20,7 @@ from cronhpc.core.model import (
     SubmitLink,
     UseUp,
     Wait,
+    Withdraw,
     slot_text,
 )
 from cronhpc.views.times import iso
@@ -97,6 +98,17 @@ def _cancel(d: Cancel, names: Mapping[Any, str]) -> Facts:
     return {"decision": "cancel", "entry": entry, "job": d.job_id, "why": d.why}
 
 
+def _withdraw(d: Withdraw, _: Mapping[Any, str]) -> Facts:
+    return {
+        "decision": "withdraw",
+        "entry": d.name,
+        "slot": iso(d.key.slot),
+        "attempt": d.key.attempt,
+        "job": d.job_id or None,
+        "why": d.why,
+    }
+
+
 def _settle(d: Settle, _: Mapping[Any, str]) -> Facts:
     return {
         "decision": "settle",
@@ -151,6 +163,7 @@ _FACTS: dict[type, Callable[[Any, Mapping[Any, str]], Facts]] = {
     Adopt: _of_key("adopt"),
     Release: _of_key("release"),
     Cancel: _cancel,
+    Withdraw: _withdraw,
     Settle: _settle,
     KeepLink: _link("keep link"),
     SubmitLink: _link("submit link"),

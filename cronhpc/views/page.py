@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core.chain import heard_until
 from cronhpc.core.model import command, texts_of
 from cronhpc.views import chain, runs, screen, text, timeline, times
 from cronhpc.views.past import Past, failures
@@ -90,7 +89,7 @@ def _silent_from(facts: Mapping[str, Any], style: Style) -> str:
     last = epoch(facts["last_tick"])
     if facts["state"] != "fine" or last is None:
         return ""
-    return style.whole(heard_until(last, int(facts["interval"])))
+    return style.whole(chain.heard_until(facts, last))
 
 
 def _sums(known: Mapping[str, Any], pasts: Mapping[str, Past]) -> Facts:

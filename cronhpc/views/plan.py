@@ -190,6 +190,7 @@ _SAID: dict[str, Callable[[Mapping[str, Any], Style], Said]] = {
     "adopt": _said_key,
     "release": _said_key,
     "cancel": lambda row, _: ("cancel", "yellow", f"job {row['job']}: {text.one_line(row['why'])}"),
+    "withdraw": lambda row, _: ("cancel", "yellow", f"job {row['job']}: {text.one_line(row['why'])}"),
     "settle": _said_settle,
     "keep link": _said_link,
     "submit link": _said_link,

@@ -25,6 +25,7 @@ from cronhpc.core.model.decisions import (
     SubmitLink,
     UseUp,
     Wait,
+    Withdraw,
 )
 from cronhpc.core.model.entries import Entry, Policies, Train
 from cronhpc.core.model.problems import CronhpcError, Problem, StateError
@@ -101,6 +102,7 @@ __all__ = [
     "Train",
     "UseUp",
     "Wait",
+    "Withdraw",
     "World",
     "command",
     "cut_comment",

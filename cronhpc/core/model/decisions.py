@@ -96,6 +96,16 @@ class Cancel:
 
 
 @dataclass(frozen=True, slots=True)
+class Withdraw:
+    """Cancel `job_id`, submitted ahead for a slot that has not come, and give the claim back: nothing has happened."""
+
+    key: Key
+    name: str
+    job_id: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Settle:
     """`key` has ended."""
 
@@ -186,7 +196,7 @@ class Free:
 
 
 Decision = (
-    Submit | UseUp | Wait | Adopt | Release | Cancel | Settle
+    Submit | UseUp | Wait | Adopt | Release | Cancel | Withdraw | Settle
     | KeepLink | SubmitLink | MoveLink | CancelLink | Rest | Stop | Hold | Free
 )  # fmt: skip
 

@@ -92,6 +92,10 @@ class Job:
         """Live, and nothing of it runs: `start` is a plan then."""
         return self.state in _WAITS
 
+    def ended_before(self, slot: int) -> bool:
+        """Whether it was cancelled while it waited for `slot` (epoch) to come."""
+        return self.state == "CANCELLED" and self.ended is not None and self.ended < slot
+
     def token_of(self, directory_id: str) -> str | None:
         """What the comment says after this directory's mark, without the script's own comment; None: not ours."""
         mark = f"{TOKEN}{directory_id}/"

@@ -141,6 +141,7 @@ class Claim:
     name: str = ""  # the entry's name as written
     job_id: str | None = None
     at: int = 0  # when it was claimed
+    holds: str = ""  # which text and schedule a job submitted ahead was made of (slots.text_key)
     released: int | None = None
     ending: Ending | None = None
     retry_at: int | None = None  # settled, and a further attempt is due then

@@ -55,6 +55,7 @@ class Settings:
     entries: tuple[EntryRow, ...] = ()
     interval: int = 3600
     min_interval: int = 300
+    ahead: int = 86400  # seconds: start --via login submits the runs of this time ahead
     link_sbatch: tuple[tuple[str, str], ...] = (("time", "10"),)
     timeout: int = 30  # seconds, for one command of the batch system
     parallel: int = 4  # sbatch calls at once; more does not help: the controller is the limit

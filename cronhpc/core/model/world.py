@@ -34,7 +34,14 @@ class ChainFacts:
     spare_seen: str = ""
     prequeue: int = 1  # successors wanted at once
     resident: bool = False  # links run the daemon until their successor starts (`start --daemon`)
+    via: str = "chain"  # who calls the ticks: chain | daemon | scrontab | login | resident
+    caller: str = ""  # who called this tick, in words
     moved_from: str = ""  # the folder that links look in, where this one was moved since `start`
+
+    @property
+    def by_login(self) -> bool:
+        """Whether only ticks on a login node may submit: then the runs of the next `ahead` wait in the queue."""
+        return self.via == "login"
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +76,21 @@ class World:
     skipped: tuple[Problem, ...] = ()  # files that are no entries, and why
     chain: ChainFacts = ChainFacts(wanted=False)
     last_tick: int | None = None
+    last_caller: str = ""  # who called it, in words
     recent: tuple[tuple[int, str, int], ...] = ()  # (minute, entry id, submissions); entry "": all of them
     warned: Mapping[str, int] = field(default_factory=dict)  # job id -> when a kill switch's warning was sent
     struck: Mapping[str, Struck] = field(default_factory=dict)  # job or task id -> what a kill switch did to it
     logged: Mapping[str, Mapping[int, int]] = field(default_factory=dict)  # entry id -> slot -> jobs that left a log
     comments: Mapping[str, str] = field(default_factory=dict)  # job id -> its comment, where a mark had no room beside
-    resident: bool = False  # a daemon wakes itself for each slot: nothing is submitted ahead
+    resident: bool = False  # a daemon wakes itself for each slot: nothing is submitted ahead, but by_login
     sure: bool = False  # the batch system has said that it is `now`
     only: str = ""  # `run NAME`: the entry id that a slot is made for now, whatever its schedule
 
     @property
     def believed(self) -> int:
         """A stamp later than this was made by a clock that was wrong: a day ahead, or by what the batch system says."""
-        return self.now + (CLOCKS_APART if self.sure else _DAY)
+        usual = CLOCKS_APART if self.sure else _DAY
+        return self.now + (max(usual, self.settings.ahead + CLOCKS_APART) if self.chain.by_login else usual)
 
     def has_run(self, key: Key) -> bool:
         """Whether a log says so. Asked for only where state/ is older than the newest tick."""

@@ -1,0 +1,115 @@
+"""A site whose nodes may not submit: ticks on the login node submit the runs of the next hours ahead."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lab.conftest import Lab
+from tests.lab.helpers_cron import Cron, make
+
+pytestmark = pytest.mark.lab
+
+WRAPPER = """#!/bin/bash
+# refuses below slurmstepd, as AllocNodes does; links have cleared what else would tell a job
+at=$$
+while [ "$at" -gt 1 ]; do
+  [ "$(cat /proc/$at/comm)" != slurmstepd ] ||
+    { echo 'sbatch: error: Batch job submission failed: Access/permission denied' >&2; exit 1; }
+  at=$(awk '/^PPid/ { print $2 }' /proc/$at/status)
+done
+exec @SBATCH@ "$@"
+"""
+SETTINGS = "timezone: UTC\nscheduler: {ahead: 3h}\n"
+
+
+@pytest.fixture
+def site(lab: Lab, cluster_user_dir: Callable[..., Path]) -> Iterator[Cron]:
+    """A cron directory with an entry an hour, on a login node; nothing has been started."""
+    cron = make(lab, cluster_user_dir() / "cron", names="")
+    (cron.root / "scheduler" / "started").unlink()
+    (cron.root / "cronhpc.yaml").write_text(SETTINGS)
+    drop(cron, "0 * * * *")
+    program = cron.root.parent / "bin" / "sbatch"
+    program.parent.mkdir()
+    program.write_text(WRAPPER.replace("@SBATCH@", shutil.which("sbatch") or ""))
+    program.chmod(0o755)
+    yield cron
+    lab.drain_queue()
+
+
+def drop(cron: Cron, schedule: str) -> None:
+    """The entry, old enough to be believed."""
+    script = cron.root / "cron.d" / "hourly.slurm"
+    script.write_text(f"#!/bin/bash\n#CRON {schedule}\ntrue\n")
+    cron.lab.wait_for(lambda: age(script) > 4)
+
+
+def age(path: Path) -> float:
+    import time
+
+    return time.time() - path.stat().st_ctime
+
+
+def asked(cron: Cron, *words: str) -> subprocess.CompletedProcess[str]:
+    env = {"PATH": f"{cron.root.parent}/bin:{os.environ['PATH']}"}
+    return cron.lab.run([sys.executable, "-m", "cronhpc", *words, "--dir", str(cron.root)], check=False, env=env)
+
+
+def waiting(cron: Cron) -> list[str]:
+    """The minutes at which runs are to begin."""
+    rows = cron.lab.run(["squeue", "-h", "-t", "PENDING", "-o", "%S %k"], env={"TZ": "UTC"}).stdout.splitlines()
+    mine = [row.split(" ")[0] for row in rows if f"cronhpc={cron.id}/hourly@" in row]
+    return sorted(when.partition(":")[2] for when in mine)
+
+
+def test_ticks_on_a_login_node_keep_the_next_hours_runs_in_the_queue(site: Cron) -> None:
+    told = asked(site, "start", "--via", "login")
+    assert (told.returncode, "submitted 3 runs" in told.stdout) == (0, True), told.stdout + told.stderr
+    assert "* * * *" in told.stdout
+    assert waiting(site) == ["00:00"] * 3
+    assert site.links() + site.links("spare") == []
+    shown = json.loads(asked(site, "status", "--json").stdout)
+    assert (shown["chain"]["state"], shown["chain"]["via"]) == ("fine", "login")
+    assert shown["chain"]["caller"].startswith("cronhpc tick on ")
+
+    (site.root / "kill" / "hourly").touch()
+    asked(site, "tick")
+    assert waiting(site) == []
+    (site.root / "kill" / "hourly").unlink()
+    asked(site, "tick")
+    assert waiting(site) == ["00:00"] * 3, "the switch was lifted before their time: due again"
+
+    drop(site, "30 * * * *")
+    told = asked(site, "tick")
+    assert waiting(site) == ["30:00"] * 3, told.stdout + told.stderr
+    asked(site, "stop")
+    assert waiting(site) == []
+    asked(site, "tick")
+    assert waiting(site) == [], "a line of crontab goes on calling"
+    asked(site, "start")
+    assert waiting(site) == ["30:00"] * 3
+    rows = asked(site, "history", "--json").stdout
+    assert "lost" not in rows
+    assert "stopped" not in [row["result"] for row in json.loads(rows)["runs"] if row.get("what") == "run"]
+
+
+def test_a_link_that_may_not_submit_says_so_and_start_names_the_way(site: Cron) -> None:
+    asked(site, "start")
+    note = site.root / "scheduler" / "no-submit"
+    site.lab.wait_for(note.exists, timeout=60)
+    told = asked(site, "start")
+    assert told.returncode == 2
+    assert "Access/permission denied" in told.stderr
+    assert "cronhpc start --via login" in told.stderr
+    shown = asked(site, "status").stdout
+    assert "cronhpc start --via login" in shown
+    assert asked(site, "start", "--via", "login").returncode == 0
+    assert "may not submit" not in asked(site, "status").stdout
