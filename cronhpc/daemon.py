@@ -35,6 +35,8 @@ _QUEUE = 30  # seconds between looks at the queue while runs live
 _ENDING = 5  # … while something that was stopped is still there
 _LAST_WORK = 0.7  # seconds that a tick at work gets to end after SIGTERM; what it leaves is claimed
 _AGAIN = 60  # seconds after a tick that could not work
+_UNKNOWN = 30  # … between looks at switches of which something is unknown
+_URGENT_GAP = 4.0  # … between ticks that switches call for, after the first: somebody may flip one in a loop
 
 
 class Daemon:
@@ -72,6 +74,7 @@ class Daemon:
         self.stops_before: frozenset[str] = frozenset()  # those that stood when it began end it no more
         self.took = 0.0  # seconds, the last tick
         self.gap = _GAP
+        self.urgent_at = -_URGENT_GAP  # when a switch called for a tick last
         self.said: dict[str, str] = {}  # the errors told last, of ticks and of settings
 
     def run(self) -> None:
@@ -172,6 +175,8 @@ class Daemon:
         open_attempts = [c for c in world.claims if c.state is not ClaimState.SETTLED]
         if open_attempts or any(o.job_id for o in report.outcomes) or world.queue is None or world.struck:
             at.append(now + _QUEUE)
+        if world.switches_unknown or any(switch.by == "unknown" for switch in world.switches):
+            at.append(now + _UNKNOWN)
         if self.link:
             at += [_look_for(job.start, now) for job in chain.Links.of(world).successors]
         return max(0.05, min(at) - now)
@@ -196,14 +201,18 @@ class Daemon:
                 return
 
     def _rest(self, since: float, until: float) -> None:
-        """Events without end must keep neither a core busy nor the controller; a switch waits for none of that."""
+        """Events without end must keep neither a core busy nor the controller; the first switch waits for nothing."""
+        since_urgent = time.monotonic() - self.urgent_at
         while not self._over():
-            gap = self.took if self.bell.urgent else self.gap
+            first = since_urgent > _URGENT_GAP
+            gap = (self.took if first else _URGENT_GAP) if self.bell.urgent else self.gap
             left = min(since + gap, until) - time.monotonic()
             if left <= 0:
                 break
             self.bell.drain()
             self.bell.wait(left)
+        if self.bell.urgent:
+            self.urgent_at = time.monotonic()
         quiet = time.monotonic() - since > _QUEUE
         self.gap = _GAP if quiet else min(2 * self.gap, _QUEUE)
 

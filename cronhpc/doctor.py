@@ -259,7 +259,7 @@ def _nodes(asked: Asked, settings: Settings, here: Here) -> Iterator[Finding]:
     paths = existing(str(asked.root), asked.environ)
     batch: Batch = connect(asked.backend, settings, asked.environ, paths.state)
     with ProbeJob(batch, paths.state, here.python, link_options(settings), asked.url) as job:
-        local = probe.look(str(job.folder), "here")
+        this = _This(str(job.folder))
         try:
             job.submit()
         except BatchError as error:
@@ -267,7 +267,7 @@ def _nodes(asked: Asked, settings: Settings, here: Here) -> Iterator[Finding]:
                 "error", "submit", f"the probe job was not taken: {error.text}.", "See sbatch: in cronhpc.yaml."
             )
             return
-        ended = job.wait(asked.patience)
+        ended = job.wait(asked.patience, this.race)
         nodes = [_node(row) for row in job.rows()]
     if not ended and not nodes:
         what = f"the probe job {job.job_id} did not start within {asked.patience:.0f} s, and was cancelled."
@@ -275,10 +275,24 @@ def _nodes(asked: Asked, settings: Settings, here: Here) -> Iterator[Finding]:
         return
     yield from diagnosis.of_nodes(nodes, here)
     if any(node.disk == "" for node in nodes):
-        this = Node(
-            "this machine", disk=str(local["disk"]), created=bool(local["created"]), linked=bool(local["linked"])
-        )
-        yield from diagnosis.of_files([this, *nodes])
+        yield from diagnosis.of_files([_node({"name": "this machine", **this.found()}), *nodes])
+
+
+class _This:
+    """This machine, which races with the nodes while they look."""
+
+    def __init__(self, folder: str) -> None:
+        self.disk = str(probe.look(folder, "here", 0)["disk"])
+        self.racer = probe.Racer(folder, "here")
+
+    def race(self, seconds: float) -> None:
+        try:
+            self.racer.race(seconds)
+        except OSError as error:
+            self.disk = self.disk or f"{error.strerror} ({Path(error.filename or '').name})"
+
+    def found(self) -> dict[str, object]:
+        return {"disk": self.disk, **self.racer.found()}
 
 
 def _node(row: Mapping[str, Any]) -> Node:

@@ -59,9 +59,8 @@ def write(path: Path, text: str) -> None:
 
 def tend(site: Site, now: int) -> tuple[Problem, ...]:
     """After a tick, where `page:` is set. What goes wrong is a problem, and no reason to lose the tick."""
-    from zoneinfo import ZoneInfo
-
     from cronhpc.core.model import StateError
+    from cronhpc.core.zones import zone_of
     from cronhpc.store import rooms
     from cronhpc.store.files import read_json
     from cronhpc.views.status import VERSION
@@ -77,7 +76,7 @@ def tend(site: Site, now: int) -> tuple[Problem, ...]:
             return ()
         known = read_json(site.paths.status, VERSION)
         if known is not None and not flaw(known):
-            write(path, drawn(site.paths, known, Style(now, ZoneInfo(site.timezone))))
+            write(path, drawn(site.paths, known, Style(now, zone_of(site.timezone))))
     except (OSError, StateError) as error:
         return (Problem("W370", f"the page was not written: {error}", "Mend `page:` in cronhpc.yaml.", "", 0, "page"),)
     except ImportError as error:

@@ -207,7 +207,7 @@ def machine_zone() -> str:
 
     A shell's $TZ is its user's view of times: it must not move slots, which another shell would see elsewhere.
     """
-    from zoneinfo import ZoneInfo
+    from cronhpc.core.zones import is_zone
 
     candidates = [os.path.realpath("/etc/localtime").partition("/zoneinfo/")[2]]
     try:
@@ -215,10 +215,6 @@ def machine_zone() -> str:
     except (OSError, ValueError):
         candidates.append("")
     for key in candidates:
-        if key and not key.startswith(("/", "posix/", "right/")):
-            try:
-                ZoneInfo(key)
-            except (KeyError, ValueError, OSError):
-                continue
+        if not key.startswith(("posix/", "right/")) and is_zone(key):
             return key
     return "UTC"

@@ -101,7 +101,7 @@ class Watch:
         self.poll = poll
         self._observers: list[BaseObserver] = []
         self._seen: dict[Path, Identity | None] = {}
-        self._files: dict[Path, bool | None] = {}  # single files of polled folders: looked at by `healthy`
+        self._files: dict[Place, frozenset[str] | None] = {}  # of polled folders: those of `names` that are there
 
     def start(self) -> None:
         """Begin, or begin again. What cannot be watched is left to the rescans."""
@@ -112,8 +112,8 @@ class Watch:
             if self._seen[place.path] is None:
                 continue
             polled = self.poll or not is_local(place.path)
-            if polled and place.names:  # a whole folder is not listed again and again for a file or two
-                self._files |= {path: _there(path) for path in _files(place)}
+            if polled and place.names:  # looked for by `healthy`: no observer compares all else that lies there
+                self._files[place] = _there(place)
             else:
                 groups.setdefault(place.every if polled else 0.0, []).append(place)
         for every, places in groups.items():
@@ -141,10 +141,10 @@ class Watch:
 
     def healthy(self) -> bool:
         """Whether every observer lives and still looks at the folder that the path names."""
-        for path, before in self._files.items():
-            now = _there(path)
+        for place, before in self._files.items():
+            now = _there(place)
             if now != before:
-                self._files[path] = now
+                self._files[place] = now
                 self.bell.ring(urgent=True)
         return all(_alive(observer) for observer in self._observers) and all(
             identity(path) == seen for path, seen in self._seen.items()
@@ -161,18 +161,12 @@ class Watch:
         self._files = {}
 
 
-def _files(place: Place) -> list[Path]:
-    return [place.path / name for name in sorted(place.names)]
-
-
-def _there(path: Path) -> bool | None:
+def _there(place: Place) -> frozenset[str] | None:
+    """Which of the names are in the folder, by its listing: a stat may be a minute old. None: unknown."""
     try:
-        path.lstat()
-    except FileNotFoundError:
-        return False
+        return place.names.intersection(each.name for each in place.path.iterdir())
     except OSError:
         return None
-    return True
 
 
 def _alive(observer: BaseObserver) -> bool:

@@ -96,3 +96,18 @@ def test_a_controller_that_does_not_answer_is_said() -> None:
 
     with pytest.raises(Unreachable):
         cluster_of(away, "alice")
+
+
+@pytest.mark.parametrize(
+    ("fields", "whole"),
+    [
+        ("OverSubscribe=EXCLUSIVE", True),
+        ("OverSubscribe=NO", False),
+        ("OverSubscribe=NO Exclusive=NODE", True),
+        ("OverSubscribe=NO Exclusive=NO", False),
+        ("OverSubscribe=NO Exclusive=USER", False),
+    ],
+)
+def test_a_partition_that_gives_whole_nodes_is_known_by_either_field(fields: str, whole: bool) -> None:  # noqa: FBT001 - a table
+    (offer,) = offers_of(f"PartitionName=cpu MaxTime=1-00:00:00 State=UP TotalNodes=2 {fields}\n", set())
+    assert offer.whole_nodes is whole

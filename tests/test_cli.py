@@ -105,6 +105,8 @@ USAGE = {
     "a bad time": (["next", "--schedule", "@daily", "--after", "soon"], "Write it like 2026-11-27T14:30"),
     "a bad schedule": (["next", "--schedule", "0/15 * * * *"], "Write */15."),
     "a bad zone": (["next", "--schedule", "@daily", "--timezone", "Europe/Pari"], "Europe/Paris"),
+    "a zone with a blank": (["next", "--schedule", "@daily", "--timezone", "Europe/Paris x"], "Europe/Paris"),
+    "a zone of 600 levels": (["next", "--schedule", "@daily", "--timezone", "a/" * 600], "the name of a time zone"),
     "a bad result": (["history", "--state", "fine"], "no result is called 'fine'"),
 }
 

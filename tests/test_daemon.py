@@ -14,12 +14,13 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from cronhpc import setup, watch
 from cronhpc.core.model import Settings, SwitchSetting
-from cronhpc.daemon import watched
+from cronhpc.daemon import Daemon, watched
 from cronhpc.site import Site, open_site
 from cronhpc.store import history
 from cronhpc.tick import Report, tick
@@ -373,6 +374,29 @@ def test_events_without_end_call_for_fewer_and_fewer_ticks(root: Path) -> None:
             ticks.add(daemon.ticked())
             time.sleep(0.01)
     assert 2 <= len(ticks) <= 5
+
+
+def test_a_switch_that_is_flipped_in_a_loop_calls_for_a_tick_each_few_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each tick asks the controller; the first flip waits for nothing."""
+    now = 100.0
+    daemon = Daemon(lambda: pytest.fail("not opened"), lambda: now, lambda _: None)
+
+    def flips(seconds: float) -> bool:
+        nonlocal now
+        now += min(max(seconds, 0.0), 0.1)
+        daemon.bell.urgent = True
+        return True
+
+    monkeypatch.setattr("cronhpc.daemon.time", SimpleNamespace(monotonic=lambda: now))
+    monkeypatch.setattr(daemon.bell, "wait", flips)
+    ticks = []
+    while now < 160:
+        daemon.bell.still()
+        ticks.append(now)
+        daemon._sleep(3600)
+    assert ticks[1] - ticks[0] < 1
+    assert 10 < len(ticks) < 18
+    daemon.bell.close()
 
 
 def test_a_new_script_is_found_when_it_is_dropped(root: Path) -> None:

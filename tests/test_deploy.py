@@ -417,6 +417,21 @@ def test_a_training_environments_libraries_do_not_reach_the_python_of_cronhpc(in
         assert shown.stdout.strip() == seen
 
 
+def test_functions_that_the_shell_has_exported_reach_what_cronhpc_starts(installed: Installed) -> None:
+    """`module` is one at most sites: a launcher run by dash would drop it, with all variables of such names."""
+    installed()
+    python = installed.share / "venv" / "bin" / "python"
+    python.unlink()
+    python.symlink_to(program(installed.home / "python3", "#!/bin/bash\nmodule load x && env\n"))
+    exported = {"BASH_FUNC_module%%": "() {  echo loaded $2; }", "LD_LIBRARY_PATH": "/conda/lib", "A.B": "1"}
+    environ = {**os.environ, **exported, "BASH_ENV": "/nowhere", "SHELLOPTS": "xtrace"}
+    shown = subprocess.run([installed.launcher, "again"], env=environ, capture_output=True, text=True, check=True)
+    assert shown.stdout.startswith("loaded x\n")
+    assert "A.B=1\n" in shown.stdout
+    assert "CRONHPC_LIBRARIES=/conda/lib\n" in shown.stdout
+    assert "LD_LIBRARY_PATH" not in shown.stdout
+
+
 # --- the login hook -------------------------------------------------------------------------------------------------
 
 HOOK = DEPLOY / "login-hook.sh"

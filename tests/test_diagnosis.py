@@ -15,7 +15,9 @@ GIB = 1 << 30
 SHARED = Disk("/home/alice/cron", "nfs4", "/home", ("rw", "hard"), "shared", 100 * GIB, 900 * GIB, 10**6, 10**7)
 CRONTAB = Beat("crontab", usable=True)
 HERE = Here(0o022, "alice", "alice", group_is_private=True, python="/py", tzdata="2025b", zone="UTC", beats=(CRONTAB,))
-NODE = Node("cpu1", "", "", "", clock=0, tzdata="2025b", umask=0o022, disk="", created=True, linked=True)
+NODE = Node(
+    "cpu1", "", "", "", clock=0, tzdata="2025b", umask=0o022, disk="", tried=(1, 2), created=(1, 2), linked=(1, 2)
+)
 REFUSED_BEAT = Beat("crontab", usable=False, detail="not allowed")
 SILENT_BEAT = Beat("crontab", usable=None, detail="no answer")
 
@@ -121,12 +123,16 @@ def test_where_nodes_may_not_submit_the_way_that_is_here_is_named() -> None:
         assert words in found.mend
 
 
-LOSER = replace(NODE, name="cpu2", created=False, linked=False)
+LOSER = replace(NODE, name="cpu2", created=(), linked=())
 RACES: dict[str, tuple[list[Node], list[tuple[str, str]]]] = {
     "one winner": ([NODE, LOSER], []),
-    "winners of one race each": ([replace(NODE, linked=False), replace(LOSER, linked=True)], []),
-    "two create the same file": ([NODE, replace(LOSER, created=True)], [("error", "files")]),
-    "two link the same file": ([NODE, replace(LOSER, linked=True)], [("error", "files")]),
+    "winners of one race each": ([replace(NODE, linked=(1,)), replace(LOSER, created=(), linked=(2,))], []),
+    "two create the same file once": ([NODE, replace(LOSER, created=(2,))], [("error", "files")]),
+    "two link the same file once": ([NODE, replace(LOSER, linked=(1,))], [("error", "files")]),
+    "two that never tried the same name": (
+        [NODE, replace(NODE, name="cpu2", tried=(3,), created=(3,), linked=(3,))],
+        [("unknown", "files")],
+    ),
     "nobody can create one": ([LOSER], [("error", "files")]),
     "one does not see the folder": ([NODE, replace(LOSER, disk="No such file or directory")], [("error", "files")]),
     "nobody looked": ([Node("cpu1")], []),

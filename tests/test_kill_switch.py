@@ -101,6 +101,14 @@ def test_a_file_that_only_a_listing_shows_counts(tmp_path: Path, monkeypatch: py
     assert switch_file.look(str(tmp_path / "y")) is None
 
 
+def test_a_file_that_was_removed_no_longer_counts_though_a_stat_still_sees_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = tmp_path.lstat()
+    monkeypatch.setattr("cronhpc.inside.switch_file.os.lstat", lambda _: before)
+    assert switch_file.look(str(tmp_path / "x")) is None
+
+
 def test_between_looks_a_call_takes_less_than_a_third_of_a_microsecond(tmp_path: Path) -> None:
     switch = KillSwitch(tmp_path / "x", every=3600)
     switch.is_set()

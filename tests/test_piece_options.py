@@ -56,6 +56,12 @@ SHOWN = {
         pytest.param({"OverSubscribe": "NO"}, {}, "--exclusive", id="whole nodes"),
         pytest.param({"OverSubscribe": "USER"}, {}, "--exclusive=user", id="nodes of one's own"),
         pytest.param({"OverSubscribe": "NO"}, {"exclusive": None}, "", id="whole nodes, by the script"),
+        pytest.param({"OverSubscribe": "NO", "Exclusive": "NO"}, {}, "", id="shared nodes, by Slurm 26.05"),
+        pytest.param({"OverSubscribe": "NO", "Exclusive": "NODE"}, {}, "--exclusive", id="whole nodes, by Slurm 26.05"),
+        pytest.param({"OverSubscribe": "OK", "Exclusive": "NODE"}, {}, "--exclusive", id="whole nodes beside OK"),
+        pytest.param({"OverSubscribe": "NO", "Exclusive": "USER"}, {}, "--exclusive=user", id="by user, in that field"),
+        pytest.param({"OverSubscribe": "NO", "Exclusive": "MCS"}, {}, "--exclusive=mcs", id="by label, in that field"),
+        pytest.param({"OverSubscribe": "NO", "Exclusive": "TOPO"}, {}, "--exclusive=topo", id="by switch, there"),
         pytest.param(
             {"Features": "a100&ib", "ExcNodeList": "n[7-9]", "Reservation": "course", "Licenses": "x:2"},
             {},

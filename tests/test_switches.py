@@ -463,3 +463,55 @@ def test_who_may_not_write_there_is_told_whom_to_ask(cron: Path) -> None:
 
     for text in as_user(54321, tries):
         assert f"Permission denied. Ask root for: chgrp GROUP {cron}/kill && chmod 2775 {cron}/kill" in text
+
+
+# --- a stat that is older than what lies there ---------------------------------------------------------------------
+
+
+def stale_stats(patch: pytest.MonkeyPatch, real: os.stat_result | None) -> None:
+    """From now on every lstat by name sees what was there before."""
+
+    def lstat(path: str, *, dir_fd: int | None = None) -> os.stat_result:
+        if dir_fd is None:
+            return old(path)
+        if real is None:
+            raise FileNotFoundError(errno.ENOENT, "not yet", path)
+        return real
+
+    old = os.lstat
+    patch.setattr("cronhpc.store.switches.os.lstat", lstat)
+
+
+def test_a_polled_file_that_was_removed_no_longer_stands_though_a_stat_still_sees_it(
+    cron: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    polled = cron / "polled"
+    polled.touch()
+    stale_stats(monkeypatch, polled.lstat())
+    polled.unlink()
+    assert scan([], [("t", polled)], NOW)[:2] == ((), ())
+
+
+def test_a_polled_file_that_was_made_stands_though_no_stat_sees_it_yet(
+    cron: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (cron / "polled").touch()
+    stale_stats(monkeypatch, None)
+    (found,) = scan([], [("t", cron / "polled")], NOW).switches
+    assert (found.name, found.by) == ("t", "unknown")
+
+
+def test_a_polled_file_in_a_folder_that_may_be_entered_and_not_listed_is_found_by_a_stat(
+    cron: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = os.open
+
+    def opened(path: Path, flags: int, *more: int, **kwargs: int) -> int:
+        if path == cron and not flags & os.O_PATH:
+            raise PermissionError(errno.EACCES, "Permission denied", str(path))
+        return real(path, flags, *more, **kwargs)
+
+    monkeypatch.setattr("cronhpc.store.team_folder.os.open", opened)
+    assert scan([], [("t", cron / "polled")], NOW)[:2] == ((), ())
+    (cron / "polled").touch()
+    assert [s.name for s in scan([], [("t", cron / "polled")], NOW).switches] == ["t"]

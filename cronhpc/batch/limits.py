@@ -106,6 +106,9 @@ def _pairs(line: str) -> list[tuple[str, str]]:
     return [(key, value) for key, equals, value in (word.partition("=") for word in line.split()) if equals]
 
 
+_EXCLUSIVE = {"NODE": "EXCLUSIVE", "YES": "EXCLUSIVE"}  # the field that Slurm 26.05 has for it
+
+
 def _offer(row: Mapping[str, str], gpus: set[str]) -> Offer:
     name = row["PartitionName"]
     price = re.search(r"\bcpu=([0-9.]+)", row.get("TRESBillingWeights", ""), re.IGNORECASE)
@@ -116,7 +119,7 @@ def _offer(row: Mapping[str, str], gpus: set[str]) -> Offer:
         gpus=name in gpus or "gres/gpu" in row.get("TRES", ""),
         time_limit=time_limit(row.get("MaxTime", "")),
         nodes=_number(row.get("TotalNodes", "")) or 0,
-        whole_nodes=row.get("OverSubscribe") == "EXCLUSIVE",
+        whole_nodes="EXCLUSIVE" in (row.get("OverSubscribe"), _EXCLUSIVE.get(row.get("Exclusive", ""))),
         price=float(price[1]) if price else None,
         accounts=_only(row.get("AllowAccounts", "")),
         submitters="" if row.get("AllocNodes", "ALL") == "ALL" else row["AllocNodes"],

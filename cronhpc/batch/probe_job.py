@@ -15,7 +15,7 @@ from cronhpc.batch.port import BatchError, Submission
 from cronhpc.batch.process import elapsed
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from cronhpc.batch.port import Batch
 
@@ -99,13 +99,13 @@ class ProbeJob:
         )
         self.job_id = self.batch.submit(job)
 
-    def wait(self, seconds: float) -> bool:
-        """Whether it came to its end in time."""
+    def wait(self, seconds: float, beside: Callable[[float], None] = time.sleep) -> bool:
+        """Whether it came to its end in time; `beside` is done for some seconds again and again while it runs."""
         until = elapsed() + seconds
         while not self._has("done"):
             if elapsed() > until + (_SETTLE if self._has("first") else 0):
                 return False
-            time.sleep(_LOOK)
+            (beside if self._has("first") else time.sleep)(_LOOK)
         return True
 
     def _has(self, name: str) -> bool:

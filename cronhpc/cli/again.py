@@ -139,11 +139,11 @@ def _options(rest: list[str]) -> tuple[str, ...]:
 
 
 def _timezone(name: str) -> str:
-    from zoneinfo import ZoneInfo
+    from cronhpc.core.zones import ZoneError, zone_of
 
     try:
-        return ZoneInfo(name).key if name else ""
-    except (KeyError, ValueError, OSError):
+        return zone_of(name.strip()).key if name else ""
+    except ZoneError:
         raise UsageError(f"cronhpc again: {name!r} is no timezone. Write one like Europe/Berlin.") from None
 
 

@@ -169,11 +169,11 @@ def _clock() -> int:
 
 
 def _zone(key: str) -> tzinfo | None:
-    from zoneinfo import ZoneInfo
+    from cronhpc.core.zones import ZoneError, zone_of
 
     try:
-        return ZoneInfo(key) if key else None
-    except (KeyError, ValueError, OSError):  # unknown; a path outside; a folder of the database
+        return zone_of(key)
+    except ZoneError:
         return None
 
 

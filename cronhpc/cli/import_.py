@@ -140,7 +140,7 @@ def _scripts(paths: Paths, settings: Settings) -> Iterator[tuple[str, str, str]]
 
 def _around(args: argparse.Namespace, settings: Settings) -> Surroundings:
     from cronhpc.convert.table import Surroundings
-    from cronhpc.convert.zone import is_zone
+    from cronhpc.core.zones import is_zone
     from cronhpc.site import user_name
 
     if args.system and args.kind != "crontab":

@@ -80,6 +80,7 @@ def _zone(key: str, door: Door) -> ZoneInfo:
     from zoneinfo import ZoneInfo
 
     from cronhpc.core.policy import parse_policies
+    from cronhpc.core.zones import zone_of
 
     if not key:
         zone = door.zone()
@@ -87,7 +88,7 @@ def _zone(key: str, door: Door) -> ZoneInfo:
     _, problems = parse_policies([("timezone", key, 0)])
     if problems:
         raise UsageError(f"cronhpc next: {problems[0].what} {problems[0].mend}")
-    return ZoneInfo(key)
+    return zone_of(key.strip())
 
 
 def _world(site: Site, now: int) -> World:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
-from cronhpc.convert.zone import is_zone
 from cronhpc.core.fields import UNITS, WEEKDAYS
 from cronhpc.core.foreign import recognised
+from cronhpc.core.zones import is_zone
 
 _NAMES = "|".join((*WEEKDAYS, *UNITS[3].names))
 _TIME = re.compile(rf"(?:[\d*?]|(?:{_NAMES}|H|LW?)(?![a-z.]))[\w*?,/#~()-]*", re.IGNORECASE)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from zoneinfo import ZoneInfo
+
+from cronhpc.core.zones import is_zone
 
 _FIXED = re.compile(r"(?:[A-Za-z]{3,}|<[+-]?\w+>)(?P<sign>[+-]?)(?P<hours>\d{1,2})")
 _RULES = re.compile(r"(?:[A-Za-z]{3,}|<[+-]?\w+>)[+-]?\d")
@@ -24,12 +25,3 @@ def zone_of(text: str) -> str | None:
         found = f"Etc/GMT{sign}{hours}" if hours else "UTC"
         return found if is_zone(found) else None
     return None if _RULES.match(key) or key.startswith("/") else "UTC"  # a file may say anything
-
-
-def is_zone(key: str) -> bool:
-    """Whether the database has it."""
-    try:
-        ZoneInfo(key)
-    except (KeyError, ValueError, OSError):  # unknown; a path outside; a folder of the database
-        return False
-    return True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -58,8 +59,9 @@ class Node:
     tzdata: str | None = None
     umask: int | None = None
     disk: str | None = None  # what went wrong with a file operation
-    created: bool = False  # won the race to create a file
-    linked: bool = False  # won the race to link one
+    tried: tuple[int, ...] = ()  # the numbers of the names that it raced for
+    created: tuple[int, ...] = ()  # of those that it created
+    linked: tuple[int, ...] = ()  # of those that it linked
     network: str | None = None
 
 
@@ -238,10 +240,25 @@ def of_files(nodes: Sequence[Node]) -> Iterator[Finding]:
     if not well:
         return
     names = ", ".join(node.name for node in well)
-    if sum(node.created for node in well) == 1 and sum(node.linked for node in well) == 1:
-        yield Finding("fine", "files", f"of {names}, one alone could create and link each file: claims are safe there.")
-        return
-    creators, linkers = (sum(each) for each in (((n.created for n in well)), (n.linked for n in well)))
-    what = f"of {names}, {creators} created the same file and {linkers} linked it; each should have been one."
-    mend = "Do not use this file system for the cron directory: a slot could run twice."
-    yield Finding("error", "files", what, mend)
+    raced, created, linked = (_by_several(well, each) for each in ("tried", "created", "linked"))
+    if not any(node.created for node in well) or not any(node.linked for node in well):
+        what = f"of {names}, none could create and link files as claims are made."
+        yield Finding("error", "files", what, "Choose a folder on another file system: --dir, or CRONHPC_DIR.")
+    elif created or linked:
+        what = (
+            f"of {names}, several created the same file in {len(created)} of {len(raced)} races and linked it in "
+            f"{len(linked)}; each time it should have been one."
+        )
+        mend = "Do not use this file system for the cron directory: a slot could run twice."
+        yield Finding("error", "files", what, mend)
+    elif raced:
+        what = f"of {names}, one alone could create and link each of {len(raced)} files: claims are safe there."
+        yield Finding("fine", "files", what)
+    elif len(well) > 1:
+        what = f"{names} never raced for one file, so whether one alone can create it was not tried."
+        yield Finding("unknown", "files", what, "Try again, when nodes are free: cronhpc doctor --submit")
+
+
+def _by_several(nodes: Sequence[Node], what: str) -> set[int]:
+    seen = Counter(number for node in nodes for number in set(getattr(node, what)))
+    return {number for number, times in seen.items() if times > 1}

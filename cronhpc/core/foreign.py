@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from zoneinfo import ZoneInfo
 
 from cronhpc.core.fields import UNITS, WEEKDAYS, ranges
+from cronhpc.core.zones import is_zone
 
 _ZONE = r"(?:[A-Za-z][A-Za-z_]*(?:/[A-Za-z0-9_+-]+){1,2}|UTC|GMT|Z|[A-Z]{3,4}|(?:UTC|GMT)?[+-]\d{1,2}(?::?00)?)"
 _ZONE_FIRST = re.compile(r"(?:CRON_)?TZ=([\"']?)(?P<zone>[^\s\"';]+)\1[;\s]\s*(?P<rest>\S.*)", re.DOTALL)
@@ -68,18 +68,10 @@ def _zoned(text: str) -> Foreign | None:
     inner = Foreign("a time zone is no part of cron's fields.", rest) if _usable(rest) else recognised(rest)
     if inner is None or not inner.write:
         return inner
-    if not _is_zone(zone):
+    if not is_zone(zone):
         instead = f"Write {inner.write} --timezone=ZONE, with a name like Europe/Paris."
         return Foreign(f'"{zone}" is no time zone that is known here.', instead=instead)
     return Foreign(inner.what, inner.write, zone)
-
-
-def _is_zone(key: str) -> bool:
-    try:
-        ZoneInfo(key)
-    except (KeyError, ValueError, OSError, RecursionError):  # unknown, a path outside, a folder, absurdly deep
-        return False
-    return True
 
 
 def _zone_key(text: str) -> str:

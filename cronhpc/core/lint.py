@@ -168,9 +168,8 @@ def _option_meant(reason: str, header: Header) -> Option | None:
 
 
 def _schedule(header: Header, folder_schedule: str | None, zone: ZoneInfo | None, hash_key: str) -> Iterable[Problem]:
-    from zoneinfo import ZoneInfo
-
     from cronhpc.core.policy import parse_policies
+    from cronhpc.core.zones import zone_of
 
     cron = header.cron
     policies, problems = parse_policies(cron.policies if cron else ())
@@ -183,7 +182,7 @@ def _schedule(header: Header, folder_schedule: str | None, zone: ZoneInfo | None
                 "E107", "no schedule: there is no #CRON line.", mend, line=cron.line if cron else 0, key="#CRON"
             )
         return
-    own = ZoneInfo(policies.timezone) if policies.timezone else zone or ZoneInfo("UTC")
+    own = zone_of(policies.timezone) if policies.timezone else zone or zone_of("UTC")
     yield from _slots(header, text, own, hash_key)
 
 

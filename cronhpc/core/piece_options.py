@@ -51,7 +51,7 @@ def told_by_slurm(job: Mapping[str, str], own: Mapping[str, str | None]) -> dict
     """
     found: dict[str, str | None] = {}
     for option, field, nothing in _FROM_SLURM:
-        value = _asked(option, job.get(field, ""))
+        value = _asked(option, _exclusive(job) if option == "exclusive" else job.get(field, ""))
         if value in _ANY or value in nothing or (option == "ntasks" and _one_each(value, job)):
             continue
         said = _family(option) & own.keys()
@@ -73,6 +73,14 @@ def _asked(option: str, value: str) -> str:
         counts = [item.removeprefix("gpu").lstrip(":=") for item in items if item.startswith("gpu")]
         return ",".join(counts)
     return value.lower() if option == "exclusive" and value in {"USER", "MCS", "TOPO"} else value
+
+
+def _exclusive(job: Mapping[str, str]) -> str:
+    """--exclusive as Slurm tells it: by a field of its own from 26.05 on, where OverSubscribe says NO of any job."""
+    own = job.get("Exclusive")
+    if own is None:
+        return job.get("OverSubscribe", "")
+    return {"NO": "", "NODE": "NO"}.get(own, own)
 
 
 def _one_each(tasks: str, job: Mapping[str, str]) -> bool:

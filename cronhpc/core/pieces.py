@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
-from zoneinfo import ZoneInfo
 
 from cronhpc.core.count import count
 from cronhpc.core.model import FAILURES, Result
+from cronhpc.core.zones import zone_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +49,7 @@ class Rules:
         if self.until_time is not None:
             from datetime import datetime
 
-            at = datetime.fromtimestamp(self.until_time, ZoneInfo(self.timezone))
+            at = datetime.fromtimestamp(self.until_time, zone_of(self.timezone))
             found.append(f"at {at:%Y-%m-%d %H:%M} ({self.timezone})")
         if self.max_runs is not None:
             found.append(f"with piece {self.max_runs}")
@@ -83,7 +83,7 @@ def next_slot(rules: Rules, own: int, now: int) -> int:
         return max(now, own + 1)
     from cronhpc.core.schedule import parse
 
-    schedule = parse(f"@every {rules.every}s" if rules.every else rules.cron, ZoneInfo(rules.timezone))
+    schedule = parse(f"@every {rules.every}s" if rules.every else rules.cron, zone_of(rules.timezone))
     return schedule.next_epoch(max(now, own))
 
 

@@ -10,6 +10,7 @@ from cronhpc.core.model import Policies, Problem
 CATCH_UP = ("latest", "all", "none")
 OVERLAP = ("skip", "allow", "replace", "queue")
 DEFAULTS = Policies()
+_MOST_SHOWN = 80  # characters of a value
 _OFF = frozenset({"off", "none", "never", "no", "false"})
 _TRUE = frozenset({"true", "yes", "on", "1"})
 _FALSE = frozenset({"false", "no", "off", "0"})
@@ -36,9 +37,17 @@ def parse_policies(
         try:
             changes[name.replace("-", "_")] = reader(value)
         except _BadValueError as error:
-            what = f"--{name}: a value is missing." if value is None else f"--{name}={value}: not a value for {name}."
+            what = (
+                f"--{name}: a value is missing."
+                if value is None
+                else f"--{name}={_shown(value)}: not a value for {name}."
+            )
             problems.append(Problem("E103", what, str(error), line=line, key=name))
     return replace(base, **changes), tuple(problems)  # type: ignore[arg-type]  # each reader gives its field's type
+
+
+def _shown(value: str) -> str:
+    return value if len(value) <= _MOST_SHOWN else f"{value[:_MOST_SHOWN]}…"
 
 
 def _unknown(name: str, line: int) -> Problem:
@@ -110,13 +119,11 @@ def _ping(value: str | None) -> str:
 
 
 def _timezone(value: str | None) -> str:
-    from zoneinfo import ZoneInfo
+    from cronhpc.core.zones import is_zone
 
     key = (value or "").strip()
-    try:
-        ZoneInfo(key)
-    except (KeyError, ValueError, OSError) as error:  # unknown; a path outside; a folder of the database
-        raise _BadValueError(_zone_mend(key)) from error
+    if not is_zone(key):
+        raise _BadValueError(_zone_mend(key))
     return key
 
 
@@ -126,7 +133,7 @@ def _zone_mend(key: str) -> str:
 
     known = sorted(available_timezones())
     city = {zone.rpartition("/")[2].lower(): zone for zone in known}
-    plain = key.lower().replace(" ", "_")
+    plain = key[:60].lower().replace(" ", "_")
     lowered = {zone.lower(): zone for zone in known} | city
     close = difflib.get_close_matches(plain, lowered, n=1, cutoff=0.7)
     example = lowered[close[0]] if close else "Europe/Paris"

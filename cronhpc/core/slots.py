@@ -6,10 +6,10 @@ import hashlib
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
-from zoneinfo import ZoneInfo
 
 from cronhpc.core.model import ClaimState, Reason, Result, Stop, UseUp, Wait, entry_id
 from cronhpc.core.stop import reachable
+from cronhpc.core.zones import zone_of
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
@@ -41,7 +41,7 @@ def schedule_of(entry: Entry) -> Schedule:
     """Raises ScheduleError; croniter is loaded only here, when a slot has to be computed."""
     from cronhpc.core.schedule import parse
 
-    return parse(entry.schedule, ZoneInfo(entry.timezone), hash_key=entry.hash_key)
+    return parse(entry.schedule, zone_of(entry.timezone), hash_key=entry.hash_key)
 
 
 @dataclass(slots=True)

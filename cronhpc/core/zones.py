@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
@@ -11,6 +12,32 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DAY = 86_400
 # Three days within what datetime can hold, so that no offset leads out of it.
 FIRST, LAST = -62_135_596_800 + 3 * DAY, 253_402_300_799 - 3 * DAY
+
+
+_KEY = re.compile(r"[A-Za-z0-9_+-]{1,40}(?:/[A-Za-z0-9_+-]{1,40}){0,3}")  # as the longest of the database, and more
+
+
+class ZoneError(ValueError):
+    """The database has no such zone."""
+
+
+def zone_of(key: str) -> ZoneInfo:
+    """The time zone called `key`. Raises ZoneError whatever it holds: a path, a blank, NUL, levels without end."""
+    if _KEY.fullmatch(key) is None:
+        raise ZoneError(key)
+    try:
+        return ZoneInfo(key)
+    except (KeyError, ValueError, OSError) as error:  # unknown; no zone file; a folder of the database
+        raise ZoneError(key) from error
+
+
+def is_zone(key: str) -> bool:
+    """Whether the database has it."""
+    try:
+        zone_of(key)
+    except ZoneError:
+        return False
+    return True
 
 
 class Change(NamedTuple):

@@ -1,7 +1,8 @@
-"""`python -m cronhpc.inside.probe FOLDER NAME [URL]`: one machine's look at a folder that several use at once.
+"""`python -m cronhpc.inside.probe FOLDER NAME [URL [SECONDS]]`: one machine's look at a folder that several use.
 
-Each machine races for the same names: of all that look, one may create a file, one may link one. What it found it
-writes down beside them, as NAME.json. Used by `cronhpc doctor --submit`; the standard library only.
+Each machine races for the same names, a fresh one at each twentieth of a second by the folder's own clock, so that all
+try it at one instant: of all that try, one may create it, one may link it. What it found it writes down beside them,
+as NAME.json. Used by `cronhpc doctor --submit`; the standard library only.
 """
 
 from __future__ import annotations
@@ -14,22 +15,74 @@ import sys
 import time
 
 _NETWORK_TIME = 5.0
+_RACING = 3.0  # seconds
+_STEP = 0.05  # seconds between two names
 
 
-def look(folder: str, name: str) -> dict[str, object]:
-    """Create, link, rename and read back: what went wrong with it ("disk"), and which races were won."""
-    found: dict[str, object] = {"disk": "", "created": False, "linked": False}
+class Racer:
+    """One machine in the races in `folder`: the numbers of the names that it tried, created, linked."""
+
+    def __init__(self, folder: str, name: str) -> None:
+        self.folder, self.name = folder, name
+        self.tried: list[int] = []
+        self.created: list[int] = []
+        self.linked: list[int] = []
+        self.ahead: float | None = None  # seconds, of the folder's clock; None: not asked yet
+
+    def race(self, seconds: float) -> None:
+        """Try a fresh name at each step, for so long. Raises OSError."""
+        until = time.monotonic() + seconds
+        own = os.path.join(self.folder, f".{self.name}.{os.getpid()}.own")
+        _write(own, self.name)
+        try:
+            if self.ahead is None:
+                self.ahead = _ahead(own)
+            while time.monotonic() < until:
+                now = time.time() + self.ahead  # noqa: TID251 - all meet by the one clock that they share
+                number = int(now / _STEP) + 1
+                time.sleep(number * _STEP - now)
+                self._try(number, own)
+        finally:
+            os.unlink(own)
+
+    def _try(self, number: int, own: str) -> None:
+        self.tried.append(number)
+        if _created(os.path.join(self.folder, f"claim.{number}"), self.name):
+            self.created.append(number)
+        if _linked(own, os.path.join(self.folder, f"lease.{number}"), self.name):
+            self.linked.append(number)
+
+    def found(self) -> dict[str, object]:
+        """What is written down of it."""
+        return {"tried": self.tried, "created": self.created, "linked": self.linked}
+
+
+def _ahead(path: str) -> float:
+    """Seconds by which the clock that has just stamped `path` is ahead; 0.0 where it tells whole seconds only."""
+    stamped = os.stat(path)
+    if stamped.st_mtime_ns % 1_000_000_000 == 0:
+        return 0.0
+    return stamped.st_mtime - time.time()  # noqa: TID251 - two clocks are compared
+
+
+def _write(path: str, text: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def look(folder: str, name: str, seconds: float = _RACING) -> dict[str, object]:
+    """Race, link, rename and read back: what went wrong with it ("disk"), and which races were tried and won."""
+    racer = Racer(folder, name)
+    found: dict[str, object] = {"disk": ""}
     own = os.path.join(folder, f".{name}.{os.getpid()}")
     try:
-        found["created"] = _created(os.path.join(folder, "claim"), name)
-        with open(own, "x", encoding="ascii") as file:
-            file.write(name)
-            file.flush()
-            os.fsync(file.fileno())
-        found["linked"] = _linked(own, os.path.join(folder, "lease"))
+        racer.race(seconds)
+        _write(own, name)
         moved = os.path.join(folder, f"{name}.moved")
         os.rename(own, moved)
-        with open(moved, encoding="ascii") as file:
+        with open(moved, encoding="utf-8") as file:
             if file.read() != name:
                 found["disk"] = "what was written and renamed reads differently"
         os.unlink(moved)
@@ -38,28 +91,32 @@ def look(folder: str, name: str) -> dict[str, object]:
     finally:
         with contextlib.suppress(OSError):
             os.unlink(own)
-    return found
+    return found | racer.found()
 
 
 def _created(path: str, name: str) -> bool:
     try:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
-        with open(path, encoding="ascii") as file:
-            return file.read() == name  # our own answer may have been lost on the way
+        return _holds(path, name)  # our own answer may have been lost on the way
     try:
-        os.write(fd, name.encode("ascii", "replace"))
+        os.write(fd, name.encode())
     finally:
         os.close(fd)
     return True
 
 
-def _linked(own: str, path: str) -> bool:
+def _linked(own: str, path: str, name: str) -> bool:
     try:
         os.link(own, path)
     except FileExistsError:
-        return os.stat(own).st_nlink == 2  # noqa: PLR2004 - two names: ours came through, its answer was lost
+        return _holds(path, name)
     return True
+
+
+def _holds(path: str, name: str) -> bool:
+    with open(path, encoding="utf-8") as file:
+        return file.read() == name
 
 
 def tzdata() -> str:
@@ -97,10 +154,10 @@ def reaches(url: str) -> str:
         return getattr(reason, "strerror", None) or type(reason).__name__
 
 
-def main(folder: str, name: str, url: str = "") -> int:
+def main(folder: str, name: str, url: str = "", seconds: str = str(_RACING)) -> int:
     """Write down what this machine found."""
     mask = os.umask(0o077)
-    found = look(folder, name)
+    found = look(folder, name, float(seconds))
     found |= {"name": name, "umask": mask, "tzdata": tzdata(), "at": time.time()}  # noqa: TID251 - a clock is what is asked for
     if url:
         found["network"] = reaches(url)

@@ -35,15 +35,19 @@ class Found(NamedTuple):
 def look(path: str) -> Found | None:
     """The switch at `path`; None: there is none. Raises OSError where that cannot be known, as for a missing mount.
 
-    Where a stat sees nothing the folder is listed: on NFS a stat may be a minute old, and a listing is not.
+    The folder is listed where it may be: on NFS a stat may be a minute old, of a file that was made or removed.
     """
+    folder, name = os.path.split(path)
+    try:
+        if name not in os.listdir(folder or "."):
+            return None
+    except PermissionError:
+        if not os.path.lexists(path):
+            return None
     try:
         status = os.lstat(path)
     except FileNotFoundError:
-        folder, name = os.path.split(path)
-        with os.scandir(folder or ".") as rows:
-            listed = any(row.name == name for row in rows)
-        return Found(path, "unknown", None, "", None) if listed else None
+        return Found(path, "unknown", None, "", None)
     since = min(max(int(status.st_mtime), 0), LAST)
     reason, expires, _ = content(*text_of(path, status), since)
     return Found(path, owner(status.st_uid), since, reason, expires)

@@ -82,20 +82,17 @@ def parse_settings(data: bytes, file: str = "cronhpc.yaml") -> Settings:
 
 def _fit_zone(reader: Reader, found: dict[str, Any]) -> None:
     """A zone that is none would stop every entry: it is named here, with its line."""
-    from zoneinfo import ZoneInfo
+    from cronhpc.core.zones import is_zone
 
     key = found.get("timezone", "")
-    try:
-        if key:
-            ZoneInfo(key)
-    except (KeyError, ValueError, OSError):
+    if key and not is_zone(key):
         import difflib
         from zoneinfo import available_timezones
 
-        near = difflib.get_close_matches(key, sorted(available_timezones()), n=1)
+        near = difflib.get_close_matches(key[:60], sorted(available_timezones()), n=1)
         mend = f"Did you mean {near[0]}?" if near else "Write a name such as Europe/Paris or UTC."
         line = reader.lines.get("timezone", 0)
-        reader.problems.append(Problem("E603", f"{key!r} is no time zone.", mend, reader.file, line, "timezone"))
+        reader.problems.append(Problem("E603", f"{key[:60]!r} is no time zone.", mend, reader.file, line, "timezone"))
 
 
 def _fit_intervals(reader: Reader, found: dict[str, Any]) -> None:

@@ -85,15 +85,13 @@ class _Scan:
     def file(self, name: str, path: Path) -> None:
         """One that a program polls: it may be there or not."""
         try:
-            fd = open_folder(path.parent, self.root, listing=False)
+            fd, there = patiently(lambda: _looked_for(path, self.root))
         except OSError as error:
             self._unseen(path, error)
             return
         try:
-            if _is_there(path, fd):
+            if there:
                 self._look("kill", name, path, fd)
-        except OSError as error:
-            self._unseen(path, error)
         finally:
             os.close(fd)
 
@@ -135,13 +133,29 @@ class _Scan:
         self.switches.append(Switch(kind, name, str(path), owner(status.st_uid), since, reason, expires))
 
 
-def _is_there(path: Path, folder: int) -> bool:
-    """By a stat, which asks for no right to list; where it sees nothing by a listing, which is never stale."""
+def _looked_for(path: Path, root: Path | None) -> tuple[int, bool]:
+    """The folder of `path`, opened, and whether that is in it. Raises OSError.
+
+    By a listing: a stat may be a minute old, of a file that was made as of one that was removed. By a stat only where
+    the folder may not be listed.
+    """
     try:
-        os.lstat(path.name, dir_fd=folder)
-    except FileNotFoundError:
-        return path.name in os.listdir(path.parent)
-    return True
+        fd = open_folder(path.parent, root)
+    except PermissionError:
+        fd = open_folder(path.parent, root, listing=False)
+        try:
+            os.lstat(path.name, dir_fd=fd)
+        except FileNotFoundError:
+            return fd, False
+        except OSError:
+            os.close(fd)
+            raise
+        return fd, True
+    try:
+        return fd, path.name in os.listdir(fd)
+    except OSError:
+        os.close(fd)
+        raise
 
 
 def _listed(folder: Path, root: Path | None) -> tuple[int, list[str]]:

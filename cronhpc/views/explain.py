@@ -22,12 +22,11 @@ _LOOK = 60 * times.DAY  # how far ahead a clock change is worth a sentence
 
 def schedule_of(entry: Mapping[str, Any]) -> Schedule | None:
     """The entry's schedule by its facts; None where it has none that can be used."""
-    from zoneinfo import ZoneInfo
-
     from cronhpc.core.schedule import ScheduleError, parse
+    from cronhpc.core.zones import zone_of
 
     try:
-        return parse(entry["schedule"], ZoneInfo(entry["timezone"]), hash_key=entry["hash_key"])
+        return parse(entry["schedule"], zone_of(entry["timezone"]), hash_key=entry["hash_key"])
     except (ScheduleError, KeyError, ValueError, OSError):  # no schedule; a zone that this machine does not know
         return None
 
@@ -246,9 +245,9 @@ def _effect(change: Mapping[str, Any], schedule: Schedule) -> str:
 
     if schedule.fields is None or schedule.wildcard:
         return "it follows real time"
-    from zoneinfo import ZoneInfo
+    from cronhpc.core.zones import zone_of
 
-    naive = parse(schedule.canonical, ZoneInfo("UTC"))
+    naive = parse(schedule.canonical, zone_of("UTC"))
     at = epoch(change["at"]) or 0
     low, high = sorted((at + change["before"], at + change["after"]))
     if naive.next_epoch(low - 1) >= high:

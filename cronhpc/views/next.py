@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
-from zoneinfo import ZoneInfo
 
 from cronhpc.core.schedule import Schedule, ScheduleError
+from cronhpc.core.zones import zone_of
 from cronhpc.views import text, times
 from cronhpc.views.style import Cell, Column, Style, table
 from cronhpc.views.times import epoch, iso
@@ -92,7 +92,7 @@ def render(known: Mapping[str, Any], style: Style) -> str:
     zone: tzinfo = style.zone
     lines = []
     if len(entries) == 1:
-        zone = ZoneInfo(entries[0]["timezone"])
+        zone = zone_of(entries[0]["timezone"])
         lines.append(_title(entries[0]))
     if not known["slots"]:
         return "\n".join([*lines, "nothing is to come"])
@@ -145,7 +145,7 @@ def _held(why: str) -> str:
 
 def change_words(change: Mapping[str, Any], style: Style) -> str:
     """`-- Sun 29 Mar: the clocks go forward 1 h, 02:00 CET to 03:00 CEST (Europe/Paris)`."""
-    at, zone = epoch(change["at"]) or 0, ZoneInfo(change["timezone"])
+    at, zone = epoch(change["at"]) or 0, zone_of(change["timezone"])
     before, after = times.local(at - 1, zone), times.local(at, zone)
     wall = at + change["before"]
     old = f"{wall % times.DAY // times.HOUR:02d}:{wall % times.HOUR // times.MINUTE:02d}"
