@@ -219,7 +219,7 @@ def test_what_is_watched(tmp_path: Path) -> None:
     assert known["/cron/cron.daily"] == known["/cron/cron.d"] == (False, [])
     assert "status.json" not in known["/cron"][1]
     assert {"cronhpc.yaml", "kill", "cron.d"} <= set(known["/cron"][1])
-    assert known["/cron/scheduler"] == (False, ["stop"])
+    assert known["/cron/scheduler"] == (False, ["stop", "stop.0"])
 
 
 # --- the daemon itself ---------------------------------------------------------------------------------------------

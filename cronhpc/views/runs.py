@@ -143,7 +143,7 @@ def _unended(name: str, claim: Claim, job: Job | None) -> Facts:
 def _progress(job: Job) -> str:
     if job.waits:
         return "held" if job.held else "pending"
-    return "running" if job.live else job.state.lower()
+    return "running" if job.live and job.state != "SUSPENDED" else job.state.lower()
 
 
 def jobs_by_id(world: World) -> dict[str, Job]:
