@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from cronhpc.site import Site
+    from cronhpc.store.paths import Paths
 
 
 def may_be_in(site: Site) -> bool:
@@ -27,16 +28,35 @@ def add(site: Site, environ: Mapping[str, str], lines: list[str]) -> None:
 
     mark = directory_id(site.paths)
     command = shlex.join([*scheduler.command(), "tick", "--dir", str(site.paths.root)])
+    log = str(site.paths.scheduler / "scheduler.log").replace("%", "%%")
     options = [*scheduler.link_options(site.settings), f"--job-name={scheduler.link_names(mark)[0]}"]
+    options += [shlex.quote(f"--output={log}"), "--open-mode=append"]
     ours = scrontab.block(mark, scrontab.fields_of(site.settings.interval), options, command)
     table = scrontab.read(environ)
     if scrontab.with_block(table, mark, ours) == table:
         return
     replace_file(scheduler.scrontab_mark(site.paths), b"cronhpc has an entry in the scrontab\n", 0o644)
     scrontab.write(environ, scrontab.with_block(table, mark, ours))
+    if scrontab.is_disabled(table, mark):
+        lines.append("its entry in your scrontab was disabled, as its job had been cancelled: put back")
     lines.append("added one entry to your scrontab; scancel of its job disables it for good: cronhpc stop removes it")
     if scrontab.has_entries(scrontab.without_block(table, mark)):
         lines.append("your other entries got new job ids by that: one that was running just now may run a second time")
+
+
+def trouble(paths: Paths, environ: Mapping[str, str]) -> str:
+    """Why our entry calls no ticks: it was disabled, or removed; "" where it does, or nobody can tell."""
+    from cronhpc.batch import scrontab
+    from cronhpc.site import directory_id
+
+    try:
+        table = scrontab.read(environ)
+    except scrontab.ScrontabError:
+        return ""
+    mark = directory_id(paths)
+    if scrontab.is_disabled(table, mark):
+        return "its entry in your scrontab is disabled, as its job was cancelled"
+    return "" if scrontab.own_lines(table.splitlines(), mark) else "its entry is no longer in your scrontab"
 
 
 def remove(site: Site, environ: Mapping[str, str], lines: list[str]) -> None:

@@ -18,7 +18,7 @@ from cronhpc.batch.port import BatchError, Submission, Unreachable
 from cronhpc.core import diagnosis, findings
 from cronhpc.core.diagnosis import Beat, Here, Node
 from cronhpc.core.findings import Finding
-from cronhpc.core.model import Settings, SettingsError
+from cronhpc.core.model import Settings, SettingsError, command
 from cronhpc.inside import probe
 from cronhpc.store import disk, rooms, scheduler
 from cronhpc.store.paths import MARKER, Paths
@@ -206,7 +206,9 @@ def _batch(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int
         what = f"Slurm gives no answer: {error.text}."
         yield Finding("error", "slurm", what, "Ask again later; a chain that runs outlives this.")
         return
-    resident = (scheduler.started(Paths(asked.root)) or {}).get("via") == "daemon"
+    via = (scheduler.started(Paths(asked.root)) or {}).get("via")
+    yield from _ticks(asked, via)
+    resident = via == "daemon"
     yield from findings.of_cluster(cluster, settings, asked=times[0], answered=times[1], resident=resident)
     yield from _taken(slurm, settings)
     if asked.submit:
@@ -214,6 +216,18 @@ def _batch(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int
     else:
         what = "whether compute nodes may submit jobs, and have cronhpc and this folder, was not tried."
         yield Finding("unknown", "submit", what, "cronhpc doctor --submit runs a job of a minute that tries it.")
+
+
+def _ticks(asked: Asked, via: str | None) -> Iterator[Finding]:
+    """Why those who are to call the ticks call none."""
+    from cronhpc.by_scrontab import trouble
+
+    paths = Paths(asked.root)
+    if via == "scrontab" and (said := trouble(paths, asked.environ)):
+        yield Finding("error", "ticks", f"no tick comes: {said}.", "Put it back: " + command("start"))
+    if via not in {None, "login"} and (said := scheduler.no_submit(paths)):
+        mend = "Let a login node submit a day's runs ahead: " + command("start", options=("--via", "login"))
+        yield Finding("error", "submit", f"jobs may not submit here ({said}).", mend)
 
 
 def _cluster(slurm: Any, settings: Settings, user: str, clock: Callable[[], int]) -> tuple[Cluster, tuple[int, int]]:

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cronhpc.batch.scrontab import block as scrontab_block
 from cronhpc.convert import scrontab
 from cronhpc.convert.entries import Imported, named
 from cronhpc.convert.script import directive
@@ -37,6 +38,21 @@ def table_of(text: str, around: Surroundings = ALICE) -> Table:
 
 def imported(text: str) -> tuple[Imported, ...]:
     return named(table_of(text), (), {})
+
+
+# --- what is cronhpc's own -------------------------------------------------------------------------------------------
+
+OWN = scrontab_block("ab12cd", "0 * * * *", ["--time=10", "--job-name=cronhpc-ab12cd"], "/py -m cronhpc tick --dir /c")
+
+
+@pytest.mark.parametrize("own", [OWN, "".join(f"#DISABLED: {row}\n" for row in OWN.splitlines())], ids=["", "disabled"])
+def test_the_entry_that_start_has_added_is_not_imported(own: str) -> None:
+    """It became an entry that runs cronhpc tick."""
+    table = table_of(f"#SCRON -p cpu\n0 4 * * * /x/a.sh\n{own}0 5 * * * /x/b.sh\n")
+    assert [each.script for each in named(table, (), {})] == [
+        each.script for each in imported("#SCRON -p cpu\n0 4 * * * /x/a.sh\n0 5 * * * /x/b.sh\n")
+    ]
+    assert table.remarks == ()
 
 
 # --- situations: one entry and its script ----------------------------------------------------------------------------

@@ -48,8 +48,35 @@ def ours(mark: str = "ab12cd") -> str:
 def test_what_is_added_goes_again_and_the_rest_stays_byte_for_byte() -> None:
     table = scrontab.with_block(THEIRS, "ab12cd", ours())
     assert table.startswith(THEIRS + "\n")
-    assert scrontab.without_block(table, "ab12cd") == THEIRS + "\n"
+    assert scrontab.without_block(table, "ab12cd") == THEIRS
     assert scrontab.with_block(table, "ab12cd", ours()) == table
+
+
+def disabled(table: str) -> str:
+    """As Slurm leaves our entry once its job was cancelled: its options and its command, not the comments."""
+    rows = table.splitlines(keepends=True)
+    return "".join(f"#DISABLED: {row}" if "--time=10" in row or " tick --dir " in row else row for row in rows)
+
+
+def test_an_entry_that_slurm_has_disabled_is_ours_still() -> None:
+    """Its three lines stayed for ever, and a second entry came beside them."""
+    table = scrontab.with_block(THEIRS, "ab12cd", ours())
+    assert not scrontab.is_disabled(table, "ab12cd")
+    assert scrontab.is_disabled(disabled(table), "ab12cd")
+    assert scrontab.with_block(disabled(table), "ab12cd", ours()) == table
+    assert scrontab.without_block(disabled(table), "ab12cd") == THEIRS
+
+
+def test_a_table_that_got_lines_below_ours_since_keeps_its_newlines() -> None:
+    table = scrontab.with_block(THEIRS, "ab12cd", ours()) + "1 1 * * * mine\n"
+    assert scrontab.without_block(table, "ab12cd") == f"{THEIRS}\n1 1 * * * mine\n"
+
+
+def test_a_scrontab_that_is_switched_off_is_said_with_the_way_out(environ: dict[str, str]) -> None:
+    program = Path(environ["HOME"]) / "bin" / "scrontab"
+    program.write_text("#!/bin/sh\necho 'scrontab: fatal: scrontab is disabled on this cluster' >&2; exit 1\n")
+    with pytest.raises(ScrontabError, match=r"switched scrontab off .*Use: cronhpc start"):
+        scrontab.read(environ)
 
 
 def test_another_cron_directorys_entry_stays() -> None:

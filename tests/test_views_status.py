@@ -121,6 +121,27 @@ CHAINS = {
         ),
         "fine: last tick 14:00:04, next 15:00 (job 4711), 3 links wait ahead, the last 17:00",
     ),
+    "a scrontab calls the ticks": (
+        replace(QUIET, chain=ChainFacts(wanted=True, via="scrontab"), queue=Queue(())),
+        "fine: last tick 14:00:04, next 15:00 (your scrontab)",
+    ),
+    "its entry there was disabled": (
+        replace(QUIET, chain=ChainFacts(wanted=True, via="scrontab", disabled="its entry is gone"), queue=Queue(())),
+        "disabled: its entry is gone; last tick 14:00:04 (7 min ago)  cronhpc start",
+    ),
+    "only a login node submits": (
+        replace(
+            QUIET,
+            chain=ChainFacts(wanted=True, via="login"),
+            queue=Queue(()),
+            last_caller="cronhpc tick on login1",
+        ),
+        "fine: last tick 14:00:04, by cronhpc tick on login1, runs are queued until tomorrow 14:00",
+    ),
+    "only a login node submits, and nobody has called there for five hours": (
+        replace(QUIET, chain=ChainFacts(wanted=True, via="login"), queue=Queue(()), last_tick=at("09:00")),
+        "fine: last tick 09:00:00, from a login node, runs are queued until tomorrow 09:00",
+    ),
     "the folder was moved": (
         replace(QUIET, chain=replace(CHAIN, moved_from="/home/alice/old")),
         "moved: its scheduler jobs look for it in /home/alice/old; last tick 14:00:04 (7 min ago)  cronhpc start",
@@ -183,6 +204,9 @@ FINE = {
     "ticks come from crontab",
     "no third submit slot",
     "links wait ahead, where jobs may not submit",
+    "a scrontab calls the ticks",
+    "only a login node submits",
+    "only a login node submits, and nobody has called there for five hours",
 }
 
 

@@ -6,6 +6,7 @@ pipe into `scrontab -` wipes the table, exit 0. So it is written only after it w
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from cronhpc.batch.environment import for_commands
@@ -29,12 +30,14 @@ def read(environ: Mapping[str, str]) -> str:
     try:
         ended = run(["scrontab", "-l"], timeout=_TIME, env=for_commands(environ))
     except Missing:
-        raise ScrontabError("this site has no scrontab. Use: cronhpc start") from None
+        raise ScrontabError("this site has no scrontab. Use: cronhpc start --via chain") from None
     if ended.code == 0 and not ended.timed_out:
         return ended.out
     if _NONE in ended.out + ended.err:
         return ""
     said = ended.err.strip() or ("it did not answer in time" if ended.timed_out else f"exit {ended.code}, no word why")
+    if "disabled" in said.lower():
+        raise ScrontabError(f"this site has switched scrontab off ({said}). Use: cronhpc start --via chain")
     raise ScrontabError(f"your scrontab cannot be read ({said}), so it is not touched. Try again.")
 
 
@@ -56,16 +59,16 @@ def write(environ: Mapping[str, str], text: str) -> None:
     raise ScrontabError("scrontab holds something else than was written. Look at it: scrontab -l; then try again.")
 
 
-def _marks(directory_id: str) -> tuple[str, str]:
-    return f"# cronhpc {directory_id}: begin", f"# cronhpc {directory_id}: end"
+_NO_NEWLINE = "; the line above had no newline"
+_MARK = re.compile(r"# cronhpc (?P<id>\w+): (?P<which>begin|end)\b.*")
+_DISABLED = "#DISABLED: "  # what Slurm writes before each line of an entry whose job was cancelled
 
 
 def block(directory_id: str, fields: str, options: Sequence[str], command: str) -> str:
     """The lines of our one entry."""
-    begin, end = _marks(directory_id)
-    rows = [f"{begin} (by `cronhpc start --via scrontab`; `cronhpc stop` removes it)"]
+    rows = [f"# cronhpc {directory_id}: begin (by `cronhpc start --via scrontab`; `cronhpc stop` removes it)"]
     rows += [f"#SCRON {option}" for option in options]
-    return "\n".join([*rows, f"{fields} {command}", end, ""])
+    return "\n".join([*rows, f"{fields} {command}", f"# cronhpc {directory_id}: end", ""])
 
 
 def with_block(table: str, directory_id: str, lines: str) -> str:
@@ -73,6 +76,7 @@ def with_block(table: str, directory_id: str, lines: str) -> str:
     rest = without_block(table, directory_id)
     if rest and not rest.endswith("\n"):
         rest += "\n"
+        lines = lines.replace("\n", f"{_NO_NEWLINE}\n", 1)
     return rest + lines
 
 
@@ -81,18 +85,39 @@ def without_block(table: str, directory_id: str) -> str:
 
     An edited table may lack a mark, and what stands below is its user's.
     """
-    begin, end = _marks(directory_id)
-    kept, ours = [], False
-    for line in table.splitlines(keepends=True):
-        if line.startswith(begin):
-            ours = True
-        elif line.rstrip("\n") == end:
-            ours = False
-        elif not (ours and (line.startswith("#SCRON ") or " tick --dir " in line)):
+    kept: list[str] = []
+    lines = table.splitlines(keepends=True)
+    ours = own_lines(lines, directory_id)
+    cut = ""
+    for number, line in enumerate(lines):
+        if number not in ours:
             kept.append(line)
+            cut = ""
+        elif _NO_NEWLINE in line:
+            cut = "\n"
+    return "".join(kept).removesuffix(cut)
+
+
+def own_lines(lines: Sequence[str], directory_id: str = "") -> frozenset[int]:
+    """Which lines (from 0) are of the entry of a cron directory; "": of any. Also where Slurm has disabled it."""
+    found, ours = set(), ""
+    for number, whole in enumerate(lines):
+        line = whole.rstrip("\r\n").removeprefix(_DISABLED)
+        mark = _MARK.fullmatch(line)
+        if mark is not None and directory_id in {"", mark["id"]}:
+            ours = mark["id"] if mark["which"] == "begin" else ""
+            found.add(number)
+        elif ours and (line.startswith("#SCRON ") or " tick --dir " in line):
+            found.add(number)
         if " tick --dir " in line:
-            ours = False  # what else there is of it is its end mark
-    return "".join(kept)
+            ours = ""  # what else there is of it is its end mark
+    return frozenset(found)
+
+
+def is_disabled(table: str, directory_id: str) -> bool:
+    """Whether our entry is there and runs no more, as its job was cancelled."""
+    lines = table.splitlines()
+    return any(lines[number].startswith(_DISABLED) for number in own_lines(lines, directory_id))
 
 
 def has_entries(table: str) -> bool:

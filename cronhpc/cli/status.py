@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from cronhpc.cli.door import Door
+    from cronhpc.core.model import World
+    from cronhpc.site import Site
     from cronhpc.store.paths import Paths
 
 OF_TRAINS = True
@@ -132,6 +134,7 @@ def facts(args: argparse.Namespace, door: Door) -> Mapping[str, Any]:
 
     site = site_of(args, door)
     reading = read_world(site, door.now)
+    world = _looked_up(reading.world, site, door)
     about = status.About(
         directory=str(paths.root),
         backend=site.batch.name,
@@ -141,15 +144,26 @@ def facts(args: argparse.Namespace, door: Door) -> Mapping[str, Any]:
         trains_only=keeps_trains_only(paths, door),
         used=status.used_of(site.cache),
     )
-    decided = plan(reading.world)
+    decided = plan(world)
     return status.facts(
-        reading.world,
+        world,
         decided,
         reading.memory.entries,
         about,
         problems=(*reading.problems, *of_entries(reading.memory, door.now, told_too=True)),
         before=_before(paths),
     )
+
+
+def _looked_up(world: World, site: Site, door: Door) -> World:
+    """With a look into the user's scrontab, where that is to call the ticks: a cancelled job disables its entry."""
+    if world.chain.via != "scrontab":
+        return world
+    from dataclasses import replace
+
+    from cronhpc.by_scrontab import trouble
+
+    return replace(world, chain=replace(world.chain, disabled=trouble(site.paths, door.environ)))
 
 
 def _before(paths: Paths) -> Mapping[str, Any] | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
+from cronhpc.batch.scrontab import own_lines
 from cronhpc.convert import cron_fields, misread
 from cronhpc.convert.naming import submits
 from cronhpc.convert.script import directive
@@ -37,8 +38,12 @@ def read(data: bytes, around: Surroundings) -> Table:
     if says_none(lines):
         return Table("scrontab", (), (), (), absent=True)
     reader = _Reader(around, lines)
+    ours = own_lines(lines)
     for number, line in enumerate(lines, 1):
-        reader.line(number, line)
+        if number - 1 in ours:
+            reader.builder.kinds[number] = Kind.BLANK
+        else:
+            reader.line(number, line)
     reader.end()
     if data.startswith(BOMS):
         reader.builder.note(1, "it begins with a byte order mark, at which scrontab stumbles: taken off.")

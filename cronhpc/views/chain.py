@@ -38,6 +38,7 @@ def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, stopped: boo
         "stopped": stopped,
         "by_links": bool(chain.link_name),
         "resident": world.resident,  # a daemon's tick
+        "disabled": chain.disabled,
         "via": chain.via if chain.wanted else "",
         "caller": chain.caller if ticked else world.last_caller,
         "interval": world.settings.interval,
@@ -94,6 +95,8 @@ def health(chain: Mapping[str, Any], *, answers: bool, entries: int, now: int) -
         return Health("broken", command("start"))
     if chain["moved_from"] and chain["by_links"]:
         return Health("moved", command("start"))
+    if chain.get("disabled"):
+        return Health("disabled", command("start"))
     if last is not None and _overdue(chain, last, now):
         return Health("silent", command("start"))
     return Health("fine") if answers else Health("unknown")
@@ -123,8 +126,8 @@ def words(chain: Mapping[str, Any], state: str, batch: str, style: Style) -> str
             return f"not started; {ticked} came otherwise (a daemon, crontab, by hand)"
         case "stopped":
             return f"stopped by cronhpc stop; {ticked}"
-        case "resting":
-            return f"resting: {text.one_line(chain['resting'])}; {ticked}"
+        case "resting" | "disabled":
+            return f"{state}: {text.one_line(chain[state])}; {ticked}"
         case "broken":
             return f"broken: no scheduler job is in the queue; {ticked}"
         case "moved":

@@ -44,6 +44,7 @@ _STATUS = {
     "chain": {
         "wanted": bool, "stopped": bool, "by_links": bool, "resident": bool, "interval": int, "last_tick": _WHEN,
         "running": _TEXT, "next": (_LINK, None), "spare": (_LINK, None), "resting": str, "no_spare": str,
+        "via?": str, "caller?": str, "disabled?": str, "runs_ahead?": int,
         "moved_from": str, "ahead": ({"links": int, "until": _WHEN}, None),
     },
     "entries": [_ENTRY],
@@ -74,11 +75,12 @@ def flaw(known: Mapping[str, Any]) -> str:
 
 
 def _flaw(value: object, shape: object, at: str) -> str:
-    """A dict has at least these keys, a list any number of these, a tuple is one of them."""
+    """A dict has at least these keys (but for those with ?), a list any number of these, a tuple is one of them."""
     if isinstance(shape, dict):
-        if not isinstance(value, Mapping) or not shape.keys() <= value.keys():
+        if not isinstance(value, Mapping) or any(not key.endswith("?") and key not in value for key in shape):
             return at or "."
-        return _first(_flaw(value[key], each, f"{at}.{key}".lstrip(".")) for key, each in shape.items())
+        there = [(key.rstrip("?"), each) for key, each in shape.items() if key.rstrip("?") in value]
+        return _first(_flaw(value[key], each, f"{at}.{key}".lstrip(".")) for key, each in there)
     if isinstance(shape, list):
         if not isinstance(value, list):
             return at
