@@ -50,11 +50,11 @@ def place(paths: Paths, wanted: str) -> Path:
 
 def write(path: Path, text: str) -> None:
     """Put the page there, whole or not at all, readable as the umask says. Raises OSError."""
-    from cronhpc.store.files import replace_file
+    from cronhpc.store.files import write_out
 
     mask = os.umask(0o077)
     os.umask(mask)
-    replace_file(path, text.encode("utf-8", "replace"), 0o644 & ~mask)
+    write_out(path, text.encode("utf-8", "replace"), 0o644 & ~mask)
 
 
 def tend(site: Site, now: int) -> tuple[Problem, ...]:

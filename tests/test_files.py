@@ -11,7 +11,7 @@ import pytest
 
 from cronhpc.core.model import ClaimState, Key
 from cronhpc.store.claims import Claims
-from cronhpc.store.files import create_once, replace_file, write_json
+from cronhpc.store.files import create_once, replace_file, write_json, write_out
 from cronhpc.store.refused import mend
 from tests.faults import Disk
 from tests.test_cli import Shell
@@ -183,3 +183,16 @@ def test_init_on_a_file_system_without_hard_links_makes_no_half_directory(
     assert (said.code, said.out) == (2, "")
     assert f"{tmp_path / 'new'}: this file system knows no hard links" in said.err
     assert not (tmp_path / "new").exists()
+
+
+def test_a_pipe_that_a_person_names_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    try:
+        link = tmp_path / "out"
+        link.symlink_to(f"/proc/self/fd/{writer}")
+        write_out(link, b"text", 0o644)
+        assert os.read(reader, 10) == b"text"
+        assert link.is_symlink()
+    finally:
+        os.close(reader)
+        os.close(writer)

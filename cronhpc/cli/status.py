@@ -113,9 +113,9 @@ def _prometheus(args: argparse.Namespace, door: Door) -> int:
     pasts = past.digest(history.rows(paths.history), door.now) if is_mine(paths) else None
     text = metrics.prometheus(known, pasts, door.now)
     if args.out:
-        from cronhpc.store.files import replace_file
+        from cronhpc.store.files import write_out
 
-        replace_file(Path(args.out).expanduser().absolute(), text.encode("utf-8", "replace"), 0o644)
+        write_out(Path(args.out).expanduser().absolute(), text.encode("utf-8", "replace"), 0o644)
     else:
         door.out.write(text)
     return FINE

@@ -128,6 +128,18 @@ def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
     sync_folder(path.parent)
 
 
+def write_out(path: Path, data: bytes, mode: int) -> None:
+    """As `replace_file`, for a path that a person names: a device, a pipe or a socket is written to, not replaced."""
+    try:
+        plain = stat.S_ISREG(os.stat(path).st_mode)
+    except FileNotFoundError:
+        plain = True
+    if plain:
+        replace_file(path, data, mode)
+    else:
+        path.write_bytes(data)
+
+
 def _replace(path: Path, data: bytes, mode: int) -> None:
     temporary = _written(path, data, mode)
     try:
