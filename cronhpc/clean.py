@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import fnmatch
 from collections import Counter
-from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from cronhpc.batch.port import BatchError
 from cronhpc.core import retention
 from cronhpc.core.model import Problem
 from cronhpc.core.retention import Why
@@ -19,11 +19,12 @@ from cronhpc.core.space import Space, scarce
 from cronhpc.store import logs
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from cronhpc.batch.port import JobFiles
     from cronhpc.core.model import LogFile, Settings
     from cronhpc.core.retention import Judged, Rules, Use
-    from cronhpc.store.logs import Folder, Listing
+    from cronhpc.store.logs import Folder
     from cronhpc.store.paths import Paths
 
 _NAMED = 3  # of many links or folders
@@ -53,6 +54,7 @@ def clean_logs(
     now: int,
     *,
     live: frozenset[str] | None,
+    live_files: Callable[[], Iterable[JobFiles]],
     newest_failed: Mapping[str, str],
     most: int = 5000,
     dry_run: bool = False,
@@ -60,16 +62,16 @@ def clean_logs(
 ) -> Cleaned:
     """Remove at most `most` logs that are over a limit (`logs:` in the settings); a dry run only says which.
 
-    `live`: ids of jobs whose files stay; None where they are unknown: then nothing goes. `newest_failed`: by entry id
+    `live`: ids of jobs whose files stay; None where they are unknown: then nothing goes. `live_files` tells which files
+    the user's live jobs write (it raises BatchError), whatever they are called; asked once, before the first file goes,
+    and without an answer nothing goes either. `newest_failed`: by entry id
     the path, relative to the cron directory, of the log that stays whatever its age. `since` (ns): only folders that a
     name came into after it (see Cleaned.seen), by age and count alone. What the disk refuses is a problem, and harms
     nothing else.
     """
-    work = _Work(most, dry_run=dry_run)
+    work = _Work(most, live_files, dry_run=dry_run)
     if live is None:
-        what = "The batch system does not answer, so no one knows which runs still write their logs: none was removed."
-        work.problems.append(Problem("W610", what, "The next tick tries again."))
-        work.left = True
+        work.unanswered()
         return work.done()
     rules = retention.rules_of(settings, now, live, newest_failed)
     try:
@@ -89,8 +91,10 @@ def clean_logs(
 class _Work:
     """One pass over the logs."""
 
-    def __init__(self, most: int, *, dry_run: bool) -> None:
+    def __init__(self, most: int, live_files: Callable[[], Iterable[JobFiles]], *, dry_run: bool) -> None:
         self.room = most
+        self.live_files = live_files
+        self.written: frozenset[tuple[int, int]] | None = None  # by live jobs: device and inode; None: not asked yet
         self.dry_run = dry_run
         self.left = False
         self.scarce = ""
@@ -105,6 +109,13 @@ class _Work:
         """What is absent needs no cleaning."""
         if not error.absent:
             self.problems.append(error.problem)
+
+    def unanswered(self) -> None:
+        """Nobody knows which files are still written to."""
+        what = "The batch system does not answer, so no one knows which runs still write their logs: none was removed."
+        self.problems.append(Problem("W610", what, "The next tick tries again."))
+        self.left = True
+        self.room = 0
 
     def done(self) -> Cleaned:
         """All of it."""
@@ -132,10 +143,12 @@ class _Work:
         if self.scarce:
             rules = rules.halved()
         top = logs.listing(log)
+        self._name_left(log, top.links, "links", "W613", "Remove them if they are not yours.")
+        self.seen = max(self.seen, logs.last_change(log))
         names = sorted(top.folders)
         if since is not None:
             names = [name for name in names if logs.last_change(log, name) > since]
-        uses: dict[str, Use] = {"": self._judged(log, top, rules)}
+        uses: dict[str, Use] = {}
         for name in names:
             if self.room <= 0:
                 self.left = True
@@ -151,17 +164,18 @@ class _Work:
         try:
             with logs.entered(log, name) as folder:
                 found = logs.listing(folder)
-                self._name_left(folder, found.folders, "folders", "W614", "What is in them is yours to clean.")
-                return self._judged(folder, found, rules)
+                if found.has_logs:
+                    self._name_left(folder, found.folders, "folders", "W614", "What is in them is yours to clean.")
+                    self._name_left(folder, found.links, "links", "W613", "Remove them if they are not yours.")
+                return self._judged(folder, found.files, rules)
         except logs.LogsError as error:
             self.note(error)
             return None
 
-    def _judged(self, folder: Folder, found: Listing, rules: Rules) -> Use:
-        self._name_left(folder, found.links, "links", "W613", "Remove them if they are not yours.")
-        sorted_out = retention.by_name(folder.name, found.files, rules)
+    def _judged(self, folder: Folder, names: Iterable[str], rules: Rules) -> Use:
+        sorted_out = retention.by_name(folder.name, names, rules)
         others, young = sorted_out.others, sorted_out.young
-        if folder.name and len(young) + len(others) > rules.files:
+        if len(young) + len(others) > rules.files:
             others, young = [*young, *others], []
         keep, remove = retention.judge(folder.name, logs.measured(folder, others), rules)
         self.stays.update(why for _, why in keep)
@@ -176,8 +190,7 @@ class _Work:
         """The folders that take more than their share are looked at again, so that none need be remembered."""
         for name in names:
             try:
-                with ExitStack() as stack:
-                    folder = stack.enter_context(logs.entered(log, name)) if name else log
+                with logs.entered(log, name) as folder:
                     sorted_out = retention.by_name(name, logs.listing(folder).files, rules)
                     files = logs.measured(folder, [*sorted_out.young, *sorted_out.others])
                     keep, _ = retention.judge(name, files, rules)
@@ -199,7 +212,23 @@ class _Work:
 
     # --- removing
 
+    def _spared(self, folder: Folder, names: Sequence[str]) -> set[str]:
+        """Those of `names`, which are to go, that a live job writes or will append to; all, where nobody can tell."""
+        if not names or self.room <= 0:
+            return set()
+        if self.written is None:
+            try:
+                self.written = logs.files_at({each for job in self.live_files() for each in job.outputs})
+            except BatchError:
+                self.unanswered()
+                return set(names)
+        spared = logs.written_by(folder, names, self.written)
+        self.stays[Why.RUN] += len(spared)
+        return spared
+
     def _remove_old(self, folder: Folder, names: list[str]) -> None:
+        if spared := self._spared(folder, names):
+            names = [name for name in names if name not in spared]
         if len(names) > self.room:
             names = sorted(names)[: self.room]
             self.left = True
@@ -214,6 +243,8 @@ class _Work:
 
     def _remove(self, folder: Folder, rows: Sequence[Judged]) -> int:
         """How many went. What was written to since it was looked at stays."""
+        if spared := self._spared(folder, [_base(file) for file, _ in rows]):
+            rows = [row for row in rows if _base(row[0]) not in spared]
         if len(rows) > self.room:
             rows = rows[: max(self.room, 0)]
             self.left = True
@@ -227,7 +258,7 @@ class _Work:
     def _remove_for(self, folder: Folder, why: Why, files: list[LogFile]) -> int:
         if self.dry_run:
             gone = len(files)
-            self.files += ((_shown(folder, file.path.rpartition("/")[2]), str(why)) for file in files)
+            self.files += ((_shown(folder, _base(file)), str(why)) for file in files)
         else:
             gone = self._unlinked(folder, logs.unchanged(folder, files))
         if gone == len(files):
@@ -255,6 +286,10 @@ class _Work:
             named = ", ".join(sorted(names)[:_NAMED]) + (", …" if len(names) > _NAMED else "")
             what = f"{folder.shown} holds {len(names)} {kind if len(names) > 1 else kind[:-1]} ({named}), left alone."
             self.problems.append(Problem(code, what, mend, folder.shown))
+
+
+def _base(file: LogFile) -> str:
+    return file.path.rpartition("/")[2]
 
 
 def _shown(folder: Folder, name: str) -> str:

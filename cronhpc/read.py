@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpc.core import claimed, stop, struck
 from cronhpc.core.model import (
+    CLOCKS_APART,
     TOKEN,
     ChainFacts,
     ClaimState,
@@ -22,7 +23,7 @@ from cronhpc.core.model import (
     slot_text,
 )
 from cronhpc.site import Site, directory_id, user_name
-from cronhpc.store import lease, torn, witness
+from cronhpc.store import files, lease, torn, witness
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
 
@@ -90,10 +91,23 @@ def read_world(
         resident=resident,
         only=only,
         sure=sure,
+        disk_clock=_disk_clock(site, memory, entries, now),
     )
     world = _asked_on(site, world)
     problems.extend(_unheard(world))
     return Reading(world, memory, tuple(problems), before)
+
+
+def _disk_clock(site: Site, memory: Memory, entries: Iterable[Entry], now: int) -> int:
+    """What the file system's clock says where ours is far behind it; asked only where a stamp is from the future."""
+    stamps = [memory.meta.get("last_tick", 0), *(state.watermark for state in memory.entries.values())]
+    if max([*stamps, *(entry.born for entry in entries)]) <= now + CLOCKS_APART:
+        return 0
+    try:
+        clock = files.clock_of(site.paths.state)
+    except OSError:
+        return 0
+    return clock if clock > now + CLOCKS_APART else 0
 
 
 def _logged(

@@ -7,16 +7,20 @@ and a stat a folder.
 
 from __future__ import annotations
 
+import contextlib
+import os
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core import held_logs
-from cronhpc.core.model import Problem, StateError
+from cronhpc.core.model import CLOCKS_APART, Problem, StateError
 from cronhpc.store import shapes
-from cronhpc.store.files import read_json, write_json
+from cronhpc.store.files import clock_of, read_json, write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
+    from cronhpc.batch.port import JobFiles
     from cronhpc.clean import Cleaned
     from cronhpc.core.model import Settings
     from cronhpc.store.paths import Paths
@@ -37,6 +41,7 @@ def tend(
     settings: Settings,
     now: int,
     live: frozenset[str] | None,
+    live_files: Callable[[], Iterable[JobFiles]],
     *,
     most: int = MOST,
     always: bool = False,
@@ -44,8 +49,9 @@ def tend(
 ) -> Cleaned | None:
     """Clean where it is time to (`always`: now), and rotate the scheduler's log and history; None: it is not time.
 
-    `live`: as held_logs.live_of tells; runs that ended long after their slot are added from history. What the disk
-    refuses is a problem.
+    `live`: as held_logs.live_of tells; runs that ended long after their slot are added from history. `live_files`: as
+    Batch has it. Ages are only believed up to the file system's own clock: with a later `now` nothing goes. What the
+    disk refuses is a problem.
     """
     try:
         known = _known(paths)
@@ -53,6 +59,10 @@ def tend(
         seen = _last(known, "seen")
         if not whole and not _came(paths, seen):
             return None
+        if (clock := _disk_clock(paths, now)) < now - CLOCKS_APART:
+            from cronhpc.clean import Cleaned
+
+            return Cleaned(problems=(_clock_ahead(clock, now),), left=True)
         known = held_logs.remember(known, _rows_since(paths, known), now, settings.logs_keep)
     except (OSError, StateError) as error:
         return _unknown(paths, str(error))
@@ -64,6 +74,7 @@ def tend(
         now,
         known,
         live=held,
+        live_files=live_files,
         newest_failed=failed,
         most=most,
         dry_run=dry_run,
@@ -94,6 +105,25 @@ def _cleaned(paths: Paths, settings: Settings, now: int, known: Mapping[str, Any
     except OSError as error:
         return replace(cleaned, problems=(*cleaned.problems, _not_kept(paths, str(error))))
     return cleaned
+
+
+def _disk_clock(paths: Paths, now: int) -> int:
+    """What time it is by the file system's clock, at least; `now` where it cannot be told, as on a full disk."""
+    with contextlib.suppress(OSError):
+        last = int(os.stat(paths.status).st_mtime)  # noqa: PTH116 - one stat, and the tick has just written it
+        if last >= now - CLOCKS_APART:
+            return last
+    with contextlib.suppress(OSError):
+        return clock_of(paths.state)
+    return now
+
+
+def _clock_ahead(clock: int, now: int) -> Problem:
+    ours, theirs = (datetime.fromtimestamp(each, UTC).strftime("%F %H:%M UTC") for each in (now, clock))
+    what = (
+        f"This machine's clock says {ours}, the file system's {theirs}: no log was removed, for its age is not known."
+    )
+    return Problem("W617", what, "Tell the administrators: this machine's clock wants ntp.")
 
 
 def _came(paths: Paths, seen: int) -> bool:

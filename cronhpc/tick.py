@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cronhpc.core.model import Outcome, Plan, Problem, World
     from cronhpc.record import Recorded
     from cronhpc.site import Site
+_PAUSE = 2 * 86400  # seconds without a tick, after which a clock has to be confirmed before logs are judged by it
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,11 +77,16 @@ def tick(site: Site, now: int, *, link: str = "", resident: bool = False, only: 
 
 
 def _tended(site: Site, world: World) -> Cleaned | None:
-    """Old logs go last: whatever is wrong with them, the work is done."""
+    """Old logs go last: whatever is wrong with them, the work is done.
+
+    After a pause of days the next tick cleans: this one's clock may have jumped, and then all logs would look old.
+    """
+    if not world.sure and world.last_tick is not None and world.now - world.last_tick > _PAUSE:
+        return None
     from cronhpc.core.held_logs import live_of
     from cronhpc.tend import tend
 
-    return tend(site.paths, site.settings, world.now, live_of(world.queue, world.claims))
+    return tend(site.paths, site.settings, world.now, live_of(world.queue, world.claims), site.batch.live_files)
 
 
 def _shown(site: Site, now: int) -> tuple[Problem, ...]:

@@ -11,16 +11,19 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from cronhpc import tick
+from cronhpc.batch.port import JobFiles, Unreachable
 from cronhpc.clean import Cleaned, clean_logs
 from cronhpc.core import retention
 from cronhpc.core.model import LogFile, Result, Settings, slot_text
 from cronhpc.store import history, logs
 from cronhpc.store.paths import Paths
 from cronhpc.tend import tend
+from tests.worlds import at, world
 
 NOW = 1_795_800_000  # 2026-11-27T17:20:00Z
 HOUR, DAY = 3600, 86400
@@ -35,6 +38,8 @@ def cron(tmp_path: Path) -> Path:
     for folder in ("log/backup", "scheduler", "state"):
         (root / folder).mkdir(parents=True)
     (root / "cronhpc.yaml").touch()
+    (root / "status.json").touch()
+    os.utime(root / "status.json", (NOW + 30 * DAY,) * 2)  # what the file system's clock says
     root.chmod(0o755)
     return root
 
@@ -59,8 +64,18 @@ def clean(
     failed: Mapping[str, str] | None = None,
     most: int = 5000,
     dry_run: bool = False,
+    live_files: Callable[[], tuple[JobFiles, ...]] = tuple,
 ) -> Cleaned:
-    return clean_logs(Paths(cron), settings, NOW, live=live, newest_failed=failed or {}, most=most, dry_run=dry_run)
+    return clean_logs(
+        Paths(cron),
+        settings,
+        NOW,
+        live=live,
+        live_files=live_files,
+        newest_failed=failed or {},
+        most=most,
+        dry_run=dry_run,
+    )
 
 
 def names(folder: Path) -> list[str]:
@@ -82,14 +97,24 @@ def test_old_logs_go_and_young_ones_stay(cron: Path) -> None:
     assert cleaned.problems == ()
 
 
-def test_any_other_regular_file_goes_by_its_last_change(cron: Path) -> None:
-    put(cron / "log/hand-made.out", age=8 * DAY)
-    put(cron / "log/hand-made-2.out", age=6 * DAY)
-    put(cron / "log/backup/core.123", age=8 * DAY)
-    put(cron / "log/backup/notes", age=6 * DAY)
-    assert clean(cron).removed == 2
-    assert names(cron / "log") == ["backup", "hand-made-2.out"]
-    assert names(cron / "log/backup") == ["notes"]
+def test_a_file_that_is_not_named_as_cronhpc_names_logs_is_the_user_s_for_ever(cron: Path) -> None:
+    theirs = [
+        *("log/hand-made.out", "log/20260101T0000Z-1.out", "log/backup/core.123", "log/backup/notes"),
+        *("log/backup/20260101T0000Z-1.err", "log/backup/x20260101T0000Z-1.out", "log/backup/slurm-17.out"),
+        *("log/theirs/results.csv", "log/theirs/deep/20260101T0000Z-1.out"),
+    ]
+    for name in theirs:
+        put(cron / name, age=800 * DAY)
+    mine = run_log(cron, 8 * DAY)
+    cleaned = clean(cron, replace(SETTINGS, logs_files=1, logs_total=1))
+    assert (cleaned.removed, mine.exists()) == (1, False)
+    assert [name for name in theirs if not (cron / name).exists()] == []
+
+
+def test_of_a_folder_of_the_user_s_own_nothing_is_said(cron: Path) -> None:
+    put(cron / "log/theirs/deep/results.csv")
+    (cron / "log/theirs/latest").symlink_to("deep")
+    assert clean(cron).problems == ()
 
 
 def test_nothing_outside_log_goes(cron: Path) -> None:
@@ -109,6 +134,7 @@ def test_an_entry_s_folder_stays_though_it_is_empty_because_its_next_run_needs_i
 
 def test_folders_in_an_entry_s_folder_are_not_entered_and_are_named(cron: Path) -> None:
     deep = put(cron / "log/backup/results/20260101T0000Z-1.out")
+    run_log(cron, DAY)
     assert "log/backup holds 1 folder (results), left alone" in said(clean(cron))
     assert deep.exists()
 
@@ -133,9 +159,9 @@ def test_where_the_queue_is_unknown_nothing_goes(cron: Path) -> None:
     assert "does not answer" in said(cleaned)
 
 
-def test_names_of_any_kind_go(cron: Path) -> None:
+def test_logs_of_entries_of_any_name_go(cron: Path) -> None:
     for name in ("-rf", "two words", "new\nline", "*", "ünï", b"\xff\xfe".decode("utf-8", "surrogateescape")):
-        put(cron / "log" / name / name)
+        run_log(cron, 8 * DAY, entry=name)
     assert clean(cron).removed == 6
 
 
@@ -174,6 +200,49 @@ def test_a_hard_link_named_like_a_young_log_has_no_size_either(cron: Path) -> No
     assert mine.exists()
 
 
+# --- what live jobs write -------------------------------------------------------------------------------------------
+
+
+def writes(*paths: Path) -> Callable[[], tuple[JobFiles, ...]]:
+    """One live job that writes these."""
+    return lambda: (JobFiles("4711", "", "/", tuple(map(str, paths))),)
+
+
+def test_what_a_live_job_writes_stays_whatever_its_name(cron: Path) -> None:
+    extra = cron.parent / "extra"
+    log, silent, over = put(extra / "tr17.log"), put(extra / "done.log"), run_log(cron, 8 * DAY)
+    (cron.parent / "alias").symlink_to(extra)
+    limits = replace(SETTINGS, logs_extra=((str(extra), "*.log"),))
+    cleaned = clean(cron, limits, live_files=writes(cron.parent / "alias/tr17.log", over))
+    assert (log.exists(), silent.exists(), over.exists()) == (True, False, True)
+    assert cleaned.stays == {"its run is live, or ended lately": 2}
+
+
+def test_a_dry_run_does_not_name_what_a_live_job_writes(cron: Path) -> None:
+    over = run_log(cron, 8 * DAY)
+    cleaned = clean(cron, live_files=writes(over), dry_run=True)
+    assert (cleaned.removed, cleaned.files, cleaned.kept) == (0, (), 1)
+
+
+def test_without_an_answer_what_live_jobs_write_is_not_known_and_nothing_goes(cron: Path) -> None:
+    def silent() -> tuple[JobFiles, ...]:
+        raise Unreachable("no answer in time")
+
+    logs_ = [run_log(cron, 8 * DAY), run_log(cron, 8 * DAY, entry="other"), put(cron.parent / "extra/old.log")]
+    cleaned = clean(cron, replace(SETTINGS, logs_extra=((str(cron.parent / "extra"), "*.log"),)), live_files=silent)
+    assert [path.exists() for path in logs_] == [True, True, True]
+    assert (cleaned.removed, cleaned.left, len(cleaned.problems)) == (0, True, 1)
+    assert "does not answer" in said(cleaned)
+
+
+def test_it_is_not_asked_where_nothing_is_to_go(cron: Path) -> None:
+    def never() -> tuple[JobFiles, ...]:
+        raise AssertionError
+
+    run_log(cron, DAY)
+    assert clean(cron, live_files=never).kept == 1
+
+
 # --- bounded, and said before --------------------------------------------------------------------------------------
 
 
@@ -207,7 +276,7 @@ def whole(cron: Path) -> None:
     for hour in range(4):
         run_log(cron, hour * HOUR, hour + 1, entry="loud", text="x" * 100)
     run_log(cron, 8 * DAY, 9, entry="old", text="x" * 7)
-    put(cron / "log/top.out", "x" * 5)
+    run_log(cron, 8 * DAY, 9, entry="older", text="x" * 5)
 
 
 def test_a_dry_run_removes_nothing_and_says_what_the_real_one_then_does(cron: Path) -> None:
@@ -244,7 +313,8 @@ def test_a_file_that_is_written_to_meanwhile_stays(cron: Path) -> None:
 
 
 def test_a_file_that_is_written_to_while_it_is_judged_stays(cron: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    path = put(cron / "log/backup/train.out", age=8 * DAY)
+    path = run_log(cron, DAY)
+    run_log(cron, HOUR, 2)
     judge = retention.judge
 
     def slowly(entry: str, files: list[LogFile], rules: retention.Rules) -> Any:
@@ -253,7 +323,7 @@ def test_a_file_that_is_written_to_while_it_is_judged_stays(cron: Path, monkeypa
         return judge(entry, files, rules)
 
     monkeypatch.setattr(retention, "judge", slowly)
-    assert clean(cron).removed == 0
+    assert clean(cron, replace(SETTINGS, logs_files=1)).removed == 0
     assert path.exists()
 
 
@@ -677,7 +747,7 @@ NONE_LIVE: frozenset[str] = frozenset()
 
 
 def tended(cron: Path, now: int, **how: Any) -> Cleaned:
-    cleaned = tend(Paths(cron), SETTINGS, now, NONE_LIVE, **how)
+    cleaned = tend(Paths(cron), SETTINGS, now, NONE_LIVE, tuple, **how)
     assert cleaned is not None
     return cleaned
 
@@ -688,13 +758,13 @@ def test_a_tick_goes_on_where_the_last_one_left_work(cron: Path) -> None:
     first, second = (tended(cron, NOW + number, most=3) for number in range(2))
     assert (first.removed, first.left) == (3, True)
     assert (second.removed, second.left) == (2, False)
-    assert tend(Paths(cron), SETTINGS, NOW + 60, NONE_LIVE) is None
+    assert tend(Paths(cron), SETTINGS, NOW + 60, NONE_LIVE, tuple) is None
 
 
 def test_nothing_new_and_the_age_of_what_is_there_is_looked_at_four_times_a_day(cron: Path) -> None:
     log = run_log(cron, 7 * DAY - 60)
     assert tended(cron, NOW).removed == 0
-    assert tend(Paths(cron), SETTINGS, NOW + HOUR, NONE_LIVE) is None
+    assert tend(Paths(cron), SETTINGS, NOW + HOUR, NONE_LIVE, tuple) is None
     assert tended(cron, NOW + 6 * HOUR).removed == 1
     assert not log.exists()
 
@@ -708,45 +778,60 @@ def test_a_new_log_has_the_next_tick_look_into_its_folder_and_no_other(cron: Pat
     run_log(cron, 8 * DAY, 9)
     cleaned = tended(cron, NOW + 60)
     assert (cleaned.removed, cleaned.kept) == (1, 3)
-    assert tend(Paths(cron), SETTINGS, NOW + 120, NONE_LIVE) is None
+    assert tend(Paths(cron), SETTINGS, NOW + 120, NONE_LIVE, tuple) is None
 
 
-def test_a_new_folder_and_a_file_in_log_itself_are_seen_too(cron: Path) -> None:
+def test_with_a_clock_that_is_years_ahead_of_the_file_system_s_nothing_goes(cron: Path) -> None:
+    log = run_log(cron, DAY)
+    os.utime(cron / "status.json", (NOW, NOW))
+    ahead = tend(Paths(cron), SETTINGS, NOW + 3650 * DAY, NONE_LIVE, tuple, always=True)
+    assert ahead is not None
+    assert (ahead.removed, log.exists()) == (0, True)
+    assert "This machine's clock says 2036-11-24 17:20 UTC" in said(ahead)
+
+
+def test_after_a_pause_of_days_a_tick_leaves_logs_to_the_next_one() -> None:
+    """Its clock may have jumped by years, and the file system's with it where the disk is this machine's own."""
+    jumped = world("12:00", last_tick=at("2016-11-27 12:00"))
+    assert tick._tended(cast("Any", None), jumped) is None
+
+
+def test_a_new_folder_is_seen_too(cron: Path) -> None:
     tended(cron, NOW)
     time.sleep(0.02)  # a file system counts in jiffies
     run_log(cron, 8 * DAY, entry="new")
     put(cron / "log/old.out")
-    assert tended(cron, NOW + 60).removed == 2
+    assert tended(cron, NOW + 60).folders == {"log/new": {"too old": 1}}
 
 
 def test_a_last_time_in_the_future_does_not_stop_it(cron: Path) -> None:
-    assert tend(Paths(cron), SETTINGS, NOW + 9 * DAY, NONE_LIVE) is not None
-    assert tend(Paths(cron), SETTINGS, NOW, NONE_LIVE) is not None
+    assert tend(Paths(cron), SETTINGS, NOW + 9 * DAY, NONE_LIVE, tuple) is not None
+    assert tend(Paths(cron), SETTINGS, NOW, NONE_LIVE, tuple) is not None
 
 
 def test_a_nearly_full_disk_is_looked_at_sooner(cron: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert tend(Paths(cron), SETTINGS, NOW, NONE_LIVE) is not None
+    assert tend(Paths(cron), SETTINGS, NOW, NONE_LIVE, tuple) is not None
     monkeypatch.setattr(logs, "space", lambda _: (1 << 40, 1 << 41, 9, 1000))
-    assert tend(Paths(cron), SETTINGS, NOW + 60, NONE_LIVE) is None
-    assert tend(Paths(cron), SETTINGS, NOW + 700, NONE_LIVE) is not None
+    assert tend(Paths(cron), SETTINGS, NOW + 60, NONE_LIVE, tuple) is None
+    assert tend(Paths(cron), SETTINGS, NOW + 700, NONE_LIVE, tuple) is not None
 
 
 def test_a_dry_run_does_not_count_as_the_last_time(cron: Path) -> None:
     run_log(cron, 8 * DAY)
-    dry = tend(Paths(cron), SETTINGS, NOW, NONE_LIVE, dry_run=True)
+    dry = tend(Paths(cron), SETTINGS, NOW, NONE_LIVE, tuple, dry_run=True)
     assert dry is not None
     assert dry.removed == 1
-    real = tend(Paths(cron), SETTINGS, NOW, NONE_LIVE)
+    real = tend(Paths(cron), SETTINGS, NOW, NONE_LIVE, tuple)
     assert real is not None
     assert real.removed == 1
 
 
 def test_where_the_queue_does_not_answer_the_next_tick_tries_again(cron: Path) -> None:
     run_log(cron, 8 * DAY)
-    unknown = tend(Paths(cron), SETTINGS, NOW, None)
+    unknown = tend(Paths(cron), SETTINGS, NOW, None, tuple)
     assert unknown is not None
     assert unknown.removed == 0
-    known = tend(Paths(cron), SETTINGS, NOW + 60, NONE_LIVE)
+    known = tend(Paths(cron), SETTINGS, NOW + 60, NONE_LIVE, tuple)
     assert known is not None
     assert known.removed == 1
 
@@ -758,12 +843,12 @@ def test_the_newest_failed_log_is_known_from_history_and_stays_known_when_that_i
         row = {"what": "run", "key": f"backup@{slot}.1", "result": str(Result.FAILED), "job": job, "at": NOW - 60 * DAY}
         row["log"] = f"log/backup/{log.name}"
         history.append(Paths(cron).history, [row], host="h", now=NOW - 60 * DAY)
-    first = tend(Paths(cron), SETTINGS, NOW, NONE_LIVE)
+    first = tend(Paths(cron), SETTINGS, NOW, NONE_LIVE, tuple)
     assert first is not None
     assert (failed.exists(), older.exists(), first.removed) == (True, False, 1)
     for path in Paths(cron).history.iterdir():
         path.unlink()
-    again = tend(Paths(cron), SETTINGS, NOW + 7 * HOUR, NONE_LIVE)
+    again = tend(Paths(cron), SETTINGS, NOW + 7 * HOUR, NONE_LIVE, tuple)
     assert again is not None
     assert failed.exists()
 
@@ -771,7 +856,7 @@ def test_the_newest_failed_log_is_known_from_history_and_stays_known_when_that_i
 def test_a_state_that_cannot_be_read_is_said_and_nothing_goes(cron: Path) -> None:
     log = run_log(cron, 8 * DAY)
     put(cron / "state/logs.json", '{"version": 99}')
-    cleaned = tend(Paths(cron), SETTINGS, NOW, NONE_LIVE)
+    cleaned = tend(Paths(cron), SETTINGS, NOW, NONE_LIVE, tuple)
     assert cleaned is not None
     assert "written by a newer cronhpc" in said(cleaned)
     assert log.exists()
@@ -781,7 +866,7 @@ def test_a_state_that_cannot_be_written_is_said_and_the_logs_go(cron: Path) -> N
     """A disk that is full is when logs must go."""
     log = run_log(cron, 8 * DAY)
     (cron / "state").rmdir()
-    cleaned = tend(Paths(cron), SETTINGS, NOW, NONE_LIVE)
+    cleaned = tend(Paths(cron), SETTINGS, NOW, NONE_LIVE, tuple)
     assert cleaned is not None
     assert "cannot be read or kept" in said(cleaned)
     assert not log.exists()
@@ -789,14 +874,14 @@ def test_a_state_that_cannot_be_written_is_said_and_the_logs_go(cron: Path) -> N
 
 def test_a_torn_state_is_as_none(cron: Path) -> None:
     put(cron / "state/logs.json", '{"version": 1, "at"')
-    assert tend(Paths(cron), SETTINGS, NOW, NONE_LIVE) is not None
+    assert tend(Paths(cron), SETTINGS, NOW, NONE_LIVE, tuple) is not None
 
 
 def test_a_run_that_waited_for_nine_days_keeps_its_log(cron: Path) -> None:
     log = run_log(cron, 9 * DAY, 7)
     row = {"what": "run", "key": f"backup@{log.name.partition('-')[0]}.1", "result": "ok", "job": "7"}
     history.append(Paths(cron).history, [{**row, "ended": NOW - HOUR, "at": NOW - HOUR}], host="h", now=NOW)
-    tend(Paths(cron), SETTINGS, NOW, NONE_LIVE)
+    tend(Paths(cron), SETTINGS, NOW, NONE_LIVE, tuple)
     assert log.exists()
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from cronhpc.core.model import ClaimState, Entry, EntryState, Problem, Submit, UseUp, Wait, World
 from cronhpc.core.plan import plan
+from cronhpc.core.slots import Seen
 from tests.worlds import at, chain, claim, entry, job, key, planned, state, switch, world
 
 HOURLY = "0 * * * *"
@@ -64,6 +65,14 @@ SITUATIONS: dict[str, tuple[World, list[str]]] = {
     "a log of a run by hand says nothing of slots": (
         one("12:30", entry(), state("11:00"), logged={"e": {at("12:17:03"): 1}}),
         ["submit 12:00", "wait 13:00 not due"],
+    ),
+    "a tick in 2000 has left its stamp: only slots since the script was put there": (
+        one("12:30", entry(catch_up="all", overlap="allow", born="2026-11-27 10:30"), state("2000-01-01 00:00")),
+        ["submit 11:00", "submit 12:00", "wait 13:00 not due"],
+    ),
+    "our clock is behind the disk's: stamps up to the disk's are believed": (
+        one("2000-01-01 00:00", entry(catch_up="all"), state("12:00"), disk_clock=at("12:30")),
+        ["wait 13:00 not due"],
     ),
     "a deadline one minute short: missed": (
         one("12:31", entry(deadline=1800), state("11:00")),
@@ -303,3 +312,12 @@ def test_what_is_over_budget_is_looked_at_again_soon() -> None:
 def test_an_idle_tick_computes_no_schedule() -> None:
     known = state("15:00", schedule_key="0 * * * *|UTC|", next_slot=at("16:00"))
     assert plan(one("15:20", entry(), known)).next_slots == {}
+
+
+def test_a_clock_that_is_behind_leaves_no_stamp_on_a_new_entry() -> None:
+    """Its next tick with a right clock would catch up with slots from before the script was there."""
+    w = one("2000-01-01 00:00", entry(catch_up="all", born="2026-11-27 10:30"), EntryState(), disk_clock=at("12:30"))
+    assert w.entries[0].born > w.now
+    seen = Seen.of(w)
+    seen.due(w, w.entries[0], EntryState())
+    assert seen.computed["e"][2] == 0

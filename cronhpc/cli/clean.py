@@ -46,7 +46,8 @@ def run(args: argparse.Namespace, door: Door) -> int:
     if not is_mine(paths):
         raise NotMineError(f"{paths.root} belongs to someone else: only its owner cleans its logs.")
     site = site_of(args, door)
-    cleaned = tend(paths, site.settings, door.now, _live(site), most=sys.maxsize, always=True, dry_run=args.dry_run)
+    live, files = _live(site), site.batch.live_files
+    cleaned = tend(paths, site.settings, door.now, live, files, most=sys.maxsize, always=True, dry_run=args.dry_run)
     if cleaned is None:  # never with `always`
         return FINE
     known = _facts(cleaned, site.settings, dry_run=args.dry_run)

@@ -45,7 +45,9 @@ def _logs(site: Site, world: World) -> dict[str, Any] | None:
     from cronhpc.core.held_logs import live_of
     from cronhpc.tend import tend
 
-    cleaned = tend(site.paths, site.settings, world.now, live_of(world.queue, world.claims), dry_run=True)
+    cleaned = tend(
+        site.paths, site.settings, world.now, live_of(world.queue, world.claims), site.batch.live_files, dry_run=True
+    )
     if cleaned is None or not cleaned.removed:
         return None
     return {

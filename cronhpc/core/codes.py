@@ -160,4 +160,8 @@ OF_FILES = {
     "W614": Code("folders in a folder of logs: they are left", "What is in them is yours to clean."),
     "W615": Code("a log cannot be removed", "Look at its owner and at the folder's modes."),
     "W616": Code("what is known of logs cannot be kept: each tick looks at all", "Mend what the complaint names."),
+    "W617": Code(
+        "this machine's clock is ahead of the file system's: no log is removed",
+        "Tell the administrators: it wants ntp.",
+    ),
 }

@@ -1,7 +1,7 @@
 """Which logs go, which stay, and why, as data: keep and remove together are all, and each has its reason.
 
-A log is any regular file in `log/` or in an entry's folder below it: that is what the folder is for. One that bears the
-name cronhpc gives (`<slot>-<job>.out`) is as old as its slot, so that nobody need look at the file; any other as old
+A log is a file in an entry's folder below `log/` that bears the name cronhpc gives (`<slot>-<job>.out`): it is as old
+as its slot, so that nobody need look at the file. Any other file there is the user's. What `logs.extra` names is as old
 as its last change.
 """
 
@@ -13,14 +13,14 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
+from cronhpc.core.model import LOG_NAME
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from cronhpc.core.model import LogFile, Settings
 
-_NAME = re.compile(
-    r"(?P<run>(?P<minute>[0-9]{8}T[0-9]{4})(?P<second>[0-9]{2})?Z-(?P<job>[0-9]+))(?:_(?:[0-9]+|\*))?\.out"
-)
+_NAME = re.compile(LOG_NAME)
 _NUMBERS = re.compile(r"[0-9]+")
 _STAMP = "%Y%m%dT%H%M%S"
 _LAST = 253402300799  # the end of the year 9999

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 UNSETTLED_WAKE = 120
 _COUNTED = 1000  # missed slots are counted up to here
+_FIRST = 1577836800  # 2020: cronhpc is younger, so an older watermark is of a clock that had lost its date
 _OUTAGE = 1.5  # intervals without a tick
 
 
@@ -102,11 +103,10 @@ class Seen:
     def used_up_to(self, world: World, entry: Entry, state: EntryState) -> int:
         """Every slot up to here is none of ours any more."""
         used = state.watermark
-        if used > world.believed:  # stamped by a wrong clock
+        if used > world.believed:  # stamped by a clock that was ahead
             used = world.now
-        born = min(entry.born, world.now)
-        if not state.watermark or (state.schedule_key and state.schedule_key != schedule_key(entry)):
-            used = max(used, born)  # a new entry, or a changed schedule, starts when the file was put there
+        if used < _FIRST or (state.schedule_key and state.schedule_key != schedule_key(entry)):
+            used = max(used, min(entry.born, world.now))  # new, or a changed schedule: earlier slots are not its own
         return max(used, self.newest.get(entry_id(entry.name), 0))
 
     def due(self, world: World, entry: Entry, state: EntryState) -> Due:
@@ -116,7 +116,8 @@ class Seen:
         first = state.next_slot
         if state.schedule_key != key or first is None or first <= used or state.watermark > world.believed:
             first = schedule_of(entry).next_epoch(used)
-            self.computed[entry.name] = (key, first, used)
+            unborn = world.disk_clock and entry.born > world.now and not state.watermark
+            self.computed[entry.name] = (key, first, 0 if unborn else used)
         if first > world.now:
             return Due((), first, entry, self._unknown(world, entry, state))
         return self._came(world, entry, state, used, first)

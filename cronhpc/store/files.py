@@ -261,6 +261,16 @@ def _is_temporary(name: str) -> bool:
     return ours or name.startswith("lease.dead.")
 
 
+def clock_of(folder: Path) -> int:
+    """What time it is by the clock of the folder's file system: epoch seconds, of a file just made. Raises OSError."""
+    temporary = _temporary(folder / "clock")
+    try:
+        _write_new(temporary, b"?", 0o600, durable=True)
+        return int(os.stat(temporary).st_mtime)
+    finally:
+        _forget(temporary)
+
+
 def sweep(folder: Path, older_than: float) -> None:
     """Remove what killed writers left, once nobody can still be writing it. Raises OSError."""
     for name in os.listdir(folder):

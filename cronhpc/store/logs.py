@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from glob import iglob
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import CronhpcError, LogFile, Problem
+from cronhpc.core.model import LOG_NAME, CronhpcError, LogFile, Problem
 from cronhpc.store.paths import MARKER
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from cronhpc.store.paths import Paths
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_OURS = r"[0-9]{8}T[0-9]{4}(?:[0-9]{2})?Z-[0-9]+(?:_[0-9]+)?\.out"
 _MOST_ERRORS = 20  # files of one folder that cannot be removed, before it is given up
 _ROTATED = 2  # older ones kept of the scheduler's own log
 
@@ -50,7 +49,7 @@ class Folder:
     name: str
     shown: str  # as its owner knows it
     owner: int
-    strict: bool = False  # others may write to it and not rename what is there: only names of ours are touched
+    any_name: bool = False  # of logs.extra: the pattern in the settings says which files are meant
 
     def path(self, name: str) -> str:
         """Relative to log/."""
@@ -59,11 +58,20 @@ class Folder:
 
 @dataclass(slots=True)
 class Listing:
-    """What lies in a folder, by kind. Dot files are left out: NFS keeps removed files that are still open as such."""
+    """What lies in a folder, by kind. Dot files are left out: NFS keeps removed files that are still open as such.
+
+    Of `log/` only what bears the name that cronhpc gives to a run's log, in an entry's folder: anything else is the
+    user's, whoever made the folder.
+    """
 
     files: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
     links: list[str] = field(default_factory=list)
+
+    @property
+    def has_logs(self) -> bool:
+        """Whether anything in it is named as cronhpc names logs; of a folder of the user's own nothing is said."""
+        return any(re.fullmatch(LOG_NAME, name) for name in (*self.files, *self.links, *self.folders))
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,14 +175,13 @@ def entered(log: Folder, name: str) -> Iterator[Folder]:
         if status.st_dev != os.fstat(log.fd).st_dev:
             what = f"{shown} is another file system: what is in it was left."
             raise LogsError(Problem("W612", what, "Name it under logs.extra to clean it.", shown))
-        sticky = bool(status.st_mode & stat.S_ISVTX and status.st_mode & (stat.S_IWGRP | stat.S_IWOTH))
-        yield Folder(fd, name, shown, log.owner, strict=sticky)
+        yield Folder(fd, name, shown, log.owner)
 
 
 def listing(folder: Folder) -> Listing:
     """What lies in it. Raises LogsError: a folder that cannot be listed to its end is unknown."""
     found = Listing()
-    files, strict = found.files, folder.strict
+    files, is_log, any_name = found.files, re.compile(LOG_NAME).fullmatch, folder.any_name
     try:
         with os.scandir(folder.fd) as rows:
             for row in rows:
@@ -182,7 +189,7 @@ def listing(folder: Folder) -> Listing:
                 if name.startswith("."):
                     continue
                 if row.is_file(follow_symlinks=False):
-                    if not strict or re.fullmatch(_OURS, name):
+                    if any_name or (folder.name and is_log(name)):
                         files.append(name)
                 elif row.is_symlink():
                     found.links.append(name)
@@ -219,6 +226,17 @@ def size_of(folder: Folder, names: Sequence[str]) -> int:
         if status.st_nlink == 1 and status.st_uid == owner:
             total += status.st_size
     return total
+
+
+def written_by(folder: Folder, names: Iterable[str], live: frozenset[tuple[int, int]]) -> set[str]:
+    """Those of `names` that are among the files (device, inode) which live jobs write."""
+    found = set()
+    for name in names if live else ():
+        with contextlib.suppress(OSError):
+            status = os.stat(name, dir_fd=folder.fd, follow_symlinks=False)
+            if (status.st_dev, status.st_ino) in live:
+                found.add(name)
+    return found
 
 
 def files_at(patterns: Iterable[str]) -> frozenset[tuple[int, int]]:
@@ -296,7 +314,7 @@ def outside(path: str, paths: Paths, settings: Settings) -> Iterator[Folder]:
         if status.st_uid != me:
             what = f"logs.extra: {path} belongs to {_user(status.st_uid)}."
             raise LogsError(Problem("E617", what, "Name folders of your own.", MARKER, 0, "logs.extra"))
-        yield Folder(fd, "", str(folder), me)
+        yield Folder(fd, "", str(folder), me, any_name=True)
 
 
 def _is_room(folder: Path, paths: Paths) -> bool:

@@ -31,8 +31,8 @@ from cronhpc.clean import clean_logs
 from cronhpc.core.model import Settings
 from cronhpc.store.paths import Paths
 start, busy = time.perf_counter(), time.process_time()
-clean_logs(Paths(Path(sys.argv[1])), Settings(), int(sys.argv[2]), live=frozenset({"1"}), newest_failed={},
-           most=sys.maxsize)
+clean_logs(Paths(Path(sys.argv[1])), Settings(), int(sys.argv[2]), live=frozenset({"1"}), live_files=tuple,
+           newest_failed={}, most=sys.maxsize)
 took = time.perf_counter() - start, time.process_time() - busy
 print(json.dumps([*took, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024]))
 """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -178,6 +179,23 @@ def test_only_the_hand_made_chain_is_cancelled_wherever_it_was_submitted(
     assert f"other jobs of this folder go on: {running} (mine.slurm), {waiting}_[1-3] (wrap)" in said
     assert {row["id"].partition("_")[0] for row in lab.squeue()} == {running, waiting}
     lab.drain_queue()
+
+
+def test_what_live_jobs_write_is_not_cleaned_whoever_submitted_them(shell: Shell) -> None:
+    logs = shell.root.parent / "tr logs"
+    logs.mkdir()
+    with (shell.root / "cronhpc.yaml").open("a", encoding="utf-8") as settings:
+        settings.write(f'\nlogs: {{extra: ["{logs}/*.log"]}}\n')
+    running = shell.lab.submit("--open-mode=append", "-o", f"{logs}/tr17.log", "--wrap=sleep 600")
+    waiting = shell.lab.submit("--hold", "--array=1-3", "-o", f"{logs}/%x-%A_%a.log", "-J", "fit", "--wrap=true")
+    names = ["tr17.log", f"fit-{waiting}_2.log", "fit-1_2.log", "over.log"]
+    shell.lab.wait_for((logs / "tr17.log").exists)
+    for name in names:
+        (logs / name).touch()
+        os.utime(logs / name, (1, 1))
+    assert "removed 2 of 4 logs" in shell("clean")
+    assert sorted(path.name for path in logs.iterdir()) == sorted(names[:2]), running
+    shell.lab.drain_queue()
 
 
 def test_an_account_kept_in_a_variable_is_accepted_where_accounts_are_enforced(

@@ -32,6 +32,7 @@ from cronhpc.core.model.problems import CronhpcError, Problem, StateError
 from cronhpc.core.model.queue import ENDS, NEVER_STARTS, Job, Queue, may_never_start, standing_for
 from cronhpc.core.model.runs import (
     FAILURES,
+    LOG_NAME,
     PAUSED,
     TOKEN,
     Claim,
@@ -54,6 +55,7 @@ __all__ = [
     "CLOCKS_APART",
     "ENDS",
     "FAILURES",
+    "LOG_NAME",
     "LONGER",
     "NEVER_STARTS",
     "PAUSED",

@@ -29,6 +29,10 @@ def slot_text(slot: int) -> str:
     return moment.strftime("%Y%m%dT%H%M%SZ" if moment.second else "%Y%m%dT%H%MZ")
 
 
+# the name of a run's log in log/<entry>/, by which cronhpc knows its own: nobody else names files so
+LOG_NAME = r"(?P<run>(?P<minute>[0-9]{8}T[0-9]{4})(?P<second>[0-9]{2})?Z-(?P<job>[0-9]+))(?:_(?:[0-9]+|\*))?\.out"
+
+
 def slot_of(text: str) -> int:
     """The reverse of `slot_text`. Raises ValueError."""
     layout = "%Y%m%dT%H%MZ" if len(text) == len("20261127T1330Z") else "%Y%m%dT%H%M%SZ"

@@ -85,13 +85,18 @@ class World:
     comments: Mapping[str, str] = field(default_factory=dict)  # job id -> its comment, where a mark had no room beside
     resident: bool = False  # a daemon wakes itself for each slot: nothing is submitted ahead, but by_login
     sure: bool = False  # the batch system has said that it is `now`
+    disk_clock: int = 0  # what the file system's clock says, where `now` is far behind it
     only: str = ""  # `run NAME`: the entry id that a slot is made for now, whatever its schedule
 
     @property
     def believed(self) -> int:
-        """A stamp later than this was made by a clock that was wrong: a day ahead, or by what the batch system says."""
+        """A stamp later than this was made by a clock that was wrong: a day ahead, or by what the batch system says.
+
+        Where our own clock is behind the file system's, stamps up to that one are believed.
+        """
         usual = CLOCKS_APART if self.sure else _DAY
-        return self.now + (max(usual, self.settings.ahead + CLOCKS_APART) if self.chain.by_login else usual)
+        room = max(usual, self.settings.ahead + CLOCKS_APART) if self.chain.by_login else usual
+        return max(self.now + room, self.disk_clock)
 
     def has_run(self, key: Key) -> bool:
         """Whether a log says so. Asked for only where state/ is older than the newest tick."""
