@@ -265,7 +265,7 @@ def clock_of(folder: Path) -> int:
     """What time it is by the clock of the folder's file system: epoch seconds, of a file just made. Raises OSError."""
     temporary = _temporary(folder / "clock")
     try:
-        _write_new(temporary, b"?", 0o600, durable=True)
+        _write_new(temporary, b"?", 0o600)
         return int(os.stat(temporary).st_mtime)
     finally:
         _forget(temporary)
