@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import Entry, Problem
-from cronhpc.store.entries import FRESH, read_script, scan
+from cronhpc.store.entries import FRESH, misplaced, read_script, scan
 from cronhpc.store.memory import entry_of, entry_row
 from cronhpc.store.names import Names
 
@@ -32,6 +32,7 @@ def read_entries(site: Site, now: int, problems: list[Problem]) -> tuple[Entry, 
         reader.folder(f"cron.{name}", schedule)
     reader.folder(CRON_D, "")
     reader.rows(site.settings.entries)
+    problems.extend(misplaced(site.paths.root, [CRON_D, *(f"cron.{name}" for name, _ in site.settings.folders)]))
     problems.extend(reader.names.refused())
     if reader.known.keys() != reader.kept.keys() or any(row[2] for row in reader.kept.values()):
         site.parsed.append("folders")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from cronhpc.core.entry_name import unswitchable
+from cronhpc.core.entry_name import is_script, meant_folder, meant_name, unswitchable
 from cronhpc.core.model import Job, Queue, Switch
 from cronhpc.core.stop import Index
 from tests.test_cli import Shell, later
@@ -55,3 +57,143 @@ def test_a_row_of_the_settings_is_no_exception(shell: Shell, name: str) -> None:
 def test_nor_is_one_from_the_shelf(shell: Shell) -> None:
     said = shell("add", "node-report", "--as", "57")
     assert (said.code, "Take another name" in said.err) == (2, True)
+
+
+# --- names that are no scripts -------------------------------------------------------------------------------------
+
+MEANT = {
+    "x.SLURM": "x.slurm", "x.Slurm": "x.slurm", "x.slurm.txt": "x.slurm", "x.slurm.sh": "x.slurm", "x.slrum": "x.slurm",
+    "x.slum": "x.slurm", "x.slurms": "x.slurm", "a.b.sbatch": "a.b.slurm", "x.job": "x.slurm", ".x.slurm": "x.slurm",
+}  # fmt: skip
+PLAIN = [
+    "x-1001.out", "x.err", ".nfs000001", ".snapshot", ".DS_Store", "lost+found", "README", "README.md", "helper.sh",
+    "lib.py", "x.slurm~", "#x.slurm#", ".#x.slurm", ".x.slurm.swp", "x.slurm.bak", "x.slurm.off", "x.slurm.disabled",
+    "slurm-7.out", "Makefile", "core", ".git", "slurm",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "right"), MEANT.items(), ids=MEANT.keys())
+def test_a_file_that_was_meant_to_be_a_script(name: str, right: str) -> None:
+    assert not is_script(name)
+    assert meant_name(name) == right
+
+
+@pytest.mark.parametrize("name", PLAIN)
+def test_a_file_that_is_plainly_none(name: str) -> None:
+    assert not is_script(name)
+    assert meant_name(name) == ""
+
+
+@pytest.mark.parametrize("name", ["x.slurm", "a b.slurm", "-n.slurm", "50%.slurm", "é.slurm", "a.b.slurm"])
+def test_a_name_that_runs(name: str) -> None:
+    assert is_script(name)
+
+
+FOLDERS = ["cron.hourly", "cron.daily", "cron.weekly", "cron.monthly", "cron.d", "kill", "pause"]
+
+
+@pytest.mark.parametrize(
+    ("name", "right"),
+    [
+        *(("cron.dayly", "cron.daily"), ("Cron.daily", "cron.daily"), ("cron_weekly", "cron.weekly")),
+        *(
+            ("daily", "cron.daily"),
+            ("Hourly", "cron.hourly"),
+            ("kills", "kill"),
+            ("Pause", "pause"),
+            ("cron.D", "cron.d"),
+        ),
+        *(("cron.daily", ""), ("data", ""), ("bill", ""), ("logs", ""), ("scripts", ""), ("cron.minutely", "")),
+    ],
+)
+def test_a_folder_that_was_meant_to_be_another(name: str, right: str) -> None:
+    assert meant_folder(name, FOLDERS) == right
+
+
+def test_what_is_plainly_no_script_is_one_line_and_nothing_to_mend(shell: Shell) -> None:
+    shell.drop("cron.daily/x.slurm")
+    for name in ("README", "helper.sh", ".nfs0001", ".DS_Store", *(f"x-{n}.out" for n in range(300))):
+        (shell.cron / "cron.daily" / name).write_text("x\n")
+    for name in (".snapshot", "lost+found"):
+        (shell.cron / "cron.daily" / name).mkdir()
+    said = shell("check", now=later())
+    assert said.code == 0
+    assert said.out.splitlines() == [
+        "cron.daily/: N001 306 other files, no scripts: only *.slurm files run.",
+        "nothing to mend",
+    ]
+    for verb in ("status", "plan"):
+        assert "other files" not in shell(verb, now=later()).out
+        assert "x-1" not in shell(verb, now=later()).out
+
+
+def test_a_batch_script_under_another_name_is_named(shell: Shell) -> None:
+    for name in ("a.sbatch", "b.sh"):
+        (shell.cron / "cron.daily" / name).write_text("#!/bin/bash\n#SBATCH --time=5\ntrue\n")
+    (shell.cron / "cron.daily" / "old").mkdir()
+    (shell.cron / "cron.daily" / "old" / "c.slurm").write_text("#!/bin/bash\n")
+    said = shell("check", now=later())
+    assert said.code == 1
+    assert "To run it: mv cron.daily/a.sbatch cron.daily/a.slurm" in said.out
+    assert "To run it: mv cron.daily/b.sh cron.daily/b.slurm" in said.out
+    assert (
+        "cron.daily/old/: W010 a folder in a cron folder: its 1 script never runs. mv cron.daily/old/*.slurm"
+        in said.out
+    )
+
+
+MISPLACED = {
+    "cron.dayly/x.slurm": "W010 is no cron folder: its 1 script never runs. mv cron.dayly/*.slurm cron.daily/",
+    "Cron.daily/x.slurm": "mv Cron.daily/*.slurm cron.daily/",
+    "daily/x.slurm": "mv daily/*.slurm cron.daily/",
+    "cron.minutely/x.slurm": 'folders: {minutely: "* * * * *"}',
+    "kills/x": "mv kills/* kill/",
+    "x.slurm": "mv x.slurm cron.daily/",
+}
+
+
+@pytest.mark.parametrize(("file", "mend"), MISPLACED.items(), ids=MISPLACED.keys())
+def test_what_lies_where_nothing_runs_is_named_with_its_place(shell: Shell, file: str, mend: str) -> None:
+    place = shell.cron / file
+    place.parent.mkdir(exist_ok=True)
+    place.write_text("#!/bin/bash\ntrue\n")
+    said = shell("check", now=later())
+    assert said.code == 1
+    assert mend in said.out
+    assert said.out.splitlines()[-1] == "1 warning"
+
+
+def test_other_folders_in_a_cron_directory_are_nobody_s_business(shell: Shell) -> None:
+    for name in ("data", "logs", "cron.old"):
+        (shell.cron / name).mkdir()
+    (shell.cron / "data" / "x.slurm").write_text("#!/bin/bash\n")
+    assert shell("check", now=later()).out == "nothing to mend\n"
+
+
+def test_a_file_that_is_named_is_read_whatever_it_is_called(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "job.sh").write_text("#!/bin/bash\n#SBATCH --time=90m\n")
+    (tmp_path / "backup").write_text("#!/bin/bash\n#SBATCH --hold\n")
+    shell.drop("cron.daily/backup.slurm")
+    monkeypatch.chdir(tmp_path)
+    for name in ("job.sh", "./job.sh", str(tmp_path / "job.sh")):
+        said = shell("check", name, now=later())
+        assert said.code == 1
+        assert said.out.startswith(f"{Path(name)}:2: E207 ")
+    assert shell("check", "backup", now=later()).out == "nothing to mend\n", "an entry goes before a file"
+
+
+def test_what_the_shell_cannot_read_is_said_with_its_line(shell: Shell) -> None:
+    shell.drop("cron.daily/open.slurm", "if true; then\n  echo\n")
+    shell.drop("cron.daily/fine.slurm", "for i in 1 2; do echo; done\n")
+    said = shell("check", now=later())
+    (line, _) = said.out.splitlines()
+    assert re.match(r"cron\.daily/open\.slurm:\d: E230 its shell cannot read it: syntax error", line)
+
+
+def test_functions_of_the_environment_count(shell: Shell, tmp_path: Path) -> None:
+    (tmp_path / "x.slurm").write_text("#!/bin/bash\nmodule load x\n")
+    assert "W304" in shell("check", str(tmp_path / "x.slurm")).out
+    shell.environ["BASH_FUNC_module%%"] = "() {  echo; }"
+    assert shell("check", str(tmp_path / "x.slurm")).out == "nothing to mend\n"

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cronhpc.core.lint import CODES, Facts, lint_name, lint_script
+from cronhpc.core.lint import CODES, Facts, lint_script
 from cronhpc.core.model import Problem
 from cronhpc.views.check import render, summary
 
@@ -637,46 +637,12 @@ def test_an_ignore_comment_on_another_line_silences_nothing() -> None:
     assert [p.code for p in lint(TOP + "true # cronhpc: ignore=W303\n\ncd data\n")] == ["W303"]
 
 
-# --- names ---------------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("name", "code"),
-    [
-        ("new.sh", "W001"),
-        ("README", "W001"),
-        ("x.slurm.txt", "W001"),
-        ("x.SLURM", "W001"),
-        ("x.slurm~", "W002"),
-        (".x.slurm.swp", "W002"),
-        ("#x.slurm#", "W002"),
-        (".#x.slurm", "W002"),
-        ("x.slurm.bak", "W002"),
-        ("x.slurm.orig", "W002"),
-        (".x.slurm", "W003"),
-    ],
-)
-def test_a_name_that_never_runs(name: str, code: str) -> None:
-    (problem,) = lint_name(f"cron.hourly/{name}")
-    assert (problem.code, problem.file) == (code, f"cron.hourly/{name}")
-    assert lint(b"", f"cron.hourly/{name}") == [problem]
-
-
-@pytest.mark.parametrize("name", ["x.slurm", "a b.slurm", "-n.slurm", "50%.slurm", "é.slurm", "a.b.slurm"])
-def test_a_name_that_runs(name: str) -> None:
-    assert lint_name(f"cron.hourly/{name}") == ()
-
-
-def test_a_rows_script_may_have_any_name() -> None:
-    assert lint_script("/x/y.sh", b"#!/bin/sh\ntrue\n", folder_schedule="@daily", in_folder=False) == ()
-
-
 # --- the table and the screen -------------------------------------------------------------------------------------
 
 
 def test_every_code_has_a_situation_and_a_line_in_the_table() -> None:
     shown = {code for _, code, *_ in SITUATIONS.values()} | {code for _, code, _ in FIRST_LINES.values()}
-    assert shown | {"W001", "W002", "W003", "E107", "E228", "W229"} == set(CODES)
+    assert shown | {"E107", "E228", "W229"} == set(CODES)
 
 
 PROBLEMS = [

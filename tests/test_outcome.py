@@ -205,6 +205,8 @@ def test_suspension(results: str, limit: int | None, suspended: int | None) -> N
     [
         pytest.param((), "", id="no failure"),
         pytest.param(("cpu2",), "", id="one failure blames no node"),
+        pytest.param(("cpu9", "cpu9"), "", id="the node of the last success"),
+        pytest.param(("cpu[8-9]", "cpu[8-9]"), "cpu8", id="the node of the last success beside another"),
         pytest.param(("cpu2", "cpu2"), "cpu2", id="two on one node"),
         pytest.param(("cpu2", "cpu1"), "", id="two nodes"),
         pytest.param(("cpu[1-4]", "cpu[4-8]"), "cpu4", id="two jobs of many nodes that share one"),
@@ -213,13 +215,15 @@ def test_suspension(results: str, limit: int | None, suspended: int | None) -> N
     ],
 )
 def test_the_node_that_the_last_failures_share(nodes: tuple[str, ...], shared: str) -> None:
-    assert shared_node(nodes) == shared
+    assert shared_node(EntryState(nodes=nodes, well_on="cpu9")) == shared
+    assert shared_node(EntryState(nodes=nodes)) == "", "it has never gone well elsewhere"
 
 
 def test_nodes_are_remembered_while_it_fails_and_only_the_last_ones() -> None:
     assert after("F" * 8).nodes == ("cpu3", "cpu4", "cpu5", "cpu6", "cpu7")
     assert after("FR").nodes == ("cpu0", "cpu1"), "an attempt that is tried again tells of its node as well"
     assert after("FF.").nodes == ()
+    assert after("F.FF").well_on == "cpu1"
     assert after("FK").nodes == ("cpu0",)
 
 

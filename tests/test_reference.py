@@ -82,7 +82,10 @@ def test_every_setting_policy_code_and_variable_is_there(fmt: str) -> None:
 
 def test_the_codes_are_those_that_the_program_has() -> None:
     used = {
-        code for path, text in SOURCES.items() if path.name != "codes.py" for code in re.findall(r'"([EW]\d{3})"', text)
+        code
+        for path, text in SOURCES.items()
+        if path.name != "codes.py"
+        for code in re.findall(r'"([EWN]\d{3})"', text)
     }
     assert used == {*codes.OF_SCRIPTS, *codes.OF_FILES}
     assert not set(codes.OF_SCRIPTS) & set(codes.OF_FILES)

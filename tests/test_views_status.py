@@ -629,7 +629,7 @@ def test_what_the_scheduler_itself_took_is_said_where_accounting_tells() -> None
 
 
 def test_a_node_that_the_last_failures_share_is_named_with_what_to_add() -> None:
-    state = replace(STATES["backup"], nodes=("cpu2", "cpu2", "cpu2"))
+    state = replace(STATES["backup"], nodes=("cpu2", "cpu2", "cpu2"), well_on="cpu1")
     world = replace(WORLD, states={**STATES, "backup": state})
     assert "Its last failures all ran on cpu2. If that node is at fault, add: #SBATCH --exclude=cpu2" in explained(
         world, "backup"

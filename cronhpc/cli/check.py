@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from cronhpc.core.model import SettingsError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from cronhpc.cli.check_online import Online, Partitions
     from cronhpc.cli.door import Door
@@ -30,6 +31,9 @@ cronhpc check --online          # also asks the cluster, for each script, whethe
 cronhpc check --format github
 """
 _NAMES_PARTITION = re.compile(rb"^#(?:SBATCH|PBS)\b.*\s-(?:p|-pa|q)", re.MULTILINE)
+_ASKED_SHELLS = frozenset({"sh", "bash", "dash", "ksh", "zsh"})
+_SHELL_SAID = re.compile(r":(?: line)? (\d+): (.*)")
+_PATIENCE = 10.0  # seconds, for a shell that only reads
 _ANY_SCHEDULE = "0 4 * * *"  # for a file that lies in no folder of ours yet
 
 
@@ -45,13 +49,17 @@ def run(args: argparse.Namespace, door: Door) -> int:
     from cronhpc.views import check
 
     here = _has_directory(args, door)
+    entries = _entry_names(args, door) if here and any(_may_be_a_file(name) for name in args.names) else set()
     files = [
-        name for name in args.names if "/" in name or (name.endswith(".slurm") and (Path(name).is_file() or not here))
+        name
+        for name in args.names
+        if "/" in name or (name.endswith(".slurm") and not here) or (_may_be_a_file(name) and name not in entries)
     ]
     names = [name for name in args.names if name not in files]
     online = _online(args, door) if args.online else None
     partitions = _partitions(args, door)
-    found = [problem for file in files for problem in _file(Path(file), online, partitions)]
+    functions = _functions(door.environ)
+    found = [problem for file in files for problem in _file(Path(file), online, partitions, functions)]
     broken = False
     if names or not files:
         more, broken = _directory(args, door, names, online, partitions)
@@ -59,7 +67,25 @@ def run(args: argparse.Namespace, door: Door) -> int:
     found += [problem for asked in (partitions, online) if asked is not None for problem in asked.problems]
     found = sorted(dict.fromkeys(found), key=lambda p: (p.file, p.line, p.code))
     door.say(check.render(found, fmt="json" if args.json else args.format))
-    return BROKEN if broken else ATTENTION if found else FINE
+    return BROKEN if broken else ATTENTION if any(p.severity != "note" for p in found) else FINE
+
+
+def _may_be_a_file(name: str) -> bool:
+    return "/" not in name and Path(name).is_file()
+
+
+def _entry_names(args: argparse.Namespace, door: Door) -> set[str]:
+    from cronhpc.read_entries import read_entries
+
+    try:
+        return {entry.name for entry in read_entries(site_of(args, door), door.now, [])}
+    except SettingsError:
+        return set()
+
+
+def _functions(environ: Mapping[str, str]) -> frozenset[str]:
+    """The shell functions that bash finds in an environment."""
+    return frozenset(m[1] for name in environ if (m := re.fullmatch(r"BASH_FUNC_([\w.-]+)(?:%%|\(\))", name)))
 
 
 def _has_directory(args: argparse.Namespace, door: Door) -> bool:
@@ -99,21 +125,53 @@ def _partitions(args: argparse.Namespace, door: Door) -> Partitions | None:
     return Partitions.of(args, settings, door.environ)
 
 
-def _file(path: Path, online: Online | None, partitions: Partitions | None) -> tuple[Problem, ...]:
-    from cronhpc.core.entry_name import unswitchable
+def _file(
+    path: Path, online: Online | None, partitions: Partitions | None, functions: frozenset[str]
+) -> tuple[Problem, ...]:
+    """Of a file that was named: it is read whatever it is called."""
+    from cronhpc.core.entry_name import is_script, unswitchable
     from cronhpc.store.entries import read_script
 
-    look = partial(_linted, str(path), read_script(str(path)), partitions, folder_schedule=_ANY_SCHEDULE)
-    named = unswitchable(path.stem, str(path))
-    return (*((named,) if named else ()), *_with_cluster(look, online, str(path), None))
+    data = read_script(str(path))
+    scheduled = path.absolute().parent.name.startswith("cron.")
+    more: dict[str, Any] = {"folder_schedule": _ANY_SCHEDULE, "scheduled": scheduled, "functions": functions}
+    look = partial(_linted, str(path), data, partitions, **more)
+    named = unswitchable(path.stem, str(path)) if is_script(path.name) else None
+    return (*((named,) if named else ()), *_with_cluster(look, online, str(path.absolute()), None))
 
 
-def _linted(shown: str, data: bytes, partitions: Partitions | None, **more: Any) -> tuple[Problem, ...]:
+def _linted(
+    shown: str,
+    data: bytes,
+    partitions: Partitions | None,
+    *,
+    refused: str = "",
+    functions: frozenset[str] = frozenset(),
+    **more: Any,
+) -> tuple[Problem, ...]:
     from cronhpc.core.lint import Facts, lint_script
 
     known = partitions() if partitions is not None and _NAMES_PARTITION.search(data) else None
-    facts = Facts(known, os.path.isdir, more.pop("refused", ""))
+    facts = Facts(known, os.path.isdir, refused, functions, _unreadable(data))
     return lint_script(shown, data, facts=facts, **more)
+
+
+def _unreadable(data: bytes) -> tuple[int, str] | None:
+    """What `bash -n` says of a shell script, and of which line; None where it can be read, or nobody knows."""
+    from cronhpc.batch.process import Missing
+    from cronhpc.batch.process import run as run_program
+    from cronhpc.core.shell_text import interpreter
+
+    by = interpreter(data.partition(b"\n")[0].decode("utf-8", "replace"))
+    if by.name not in _ASKED_SHELLS or b"\0" in data or b"\r\n" in data:
+        return None
+    try:
+        text = data.decode("utf-8", "surrogateescape")
+        done = run_program([by.name, "-n"], timeout=_PATIENCE, env={"LC_ALL": "C"}, input=text, cwd="/")
+    except Missing:
+        return None
+    said = _SHELL_SAID.search(done.err) if done.code else None
+    return (min(int(said[1]), data.rstrip().count(b"\n") + 1), said[2].strip()) if said else None
 
 
 def _with_cluster(
@@ -145,6 +203,7 @@ def _directory(
     looked = _Look(paths, site.settings, ZoneInfo(site.timezone), site.user, names)
     looked.online, looked.partitions = online, partitions
     looked.entries = {entry.name: entry for entry in entries}
+    looked.functions = _functions(site.environment)
     found = list(looked.scripts())
     for entry in entries:
         if names and entry.name not in names:
@@ -161,6 +220,22 @@ def _directory(
     return [*found, *([] if names else problems)], False
 
 
+def _scripts_in(place: Path) -> list[str]:
+    """The scripts of a folder; a shell script's own name where it has #SBATCH lines; else none."""
+    from cronhpc.core.entry_name import is_script
+    from cronhpc.store.entries import read_script
+
+    try:
+        if place.is_dir():
+            return [each.name for each in place.iterdir() if is_script(each.name)]
+        if place.suffix not in {"", ".sh", ".bash"} or not place.is_file():
+            return []
+        head = read_script(str(place), 4096)
+    except OSError:
+        return []
+    return [place.name] if head.startswith(b"#!") and re.search(rb"^#SBATCH\s", head, re.MULTILINE) else []
+
+
 class _Look:
     """The scripts of one cron directory, linted one by one."""
 
@@ -169,17 +244,20 @@ class _Look:
         self.online: Online | None = None
         self.partitions: Partitions | None = None
         self.entries: dict[str, Entry] = {}
+        self.functions = frozenset[str]()
 
     def scripts(self) -> Iterator[Problem]:
         """All that lint says of them."""
         from cronhpc.store.entries import scan
 
         for folder, schedule in (*((f"cron.{name}", text) for name, text in self.settings.folders), ("cron.d", None)):
-            passed_over: list[Problem] = []
+            others: list[str] = []
             try:
-                found = scan(self.paths.root, folder, passed_over)
+                found = scan(self.paths.root, folder, [], others)
             except OSError:
                 continue  # named by read_entries
+            if others and not self.names:
+                yield from self._others(folder, others)
             for each in found:
                 if not self.names or each.name in self.names:
                     hashed = folder if schedule else each.name
@@ -188,13 +266,37 @@ class _Look:
             if row.script and (not self.names or row.name in self.names):
                 yield from self._row(row)
 
+    def _others(self, folder: str, names: list[str]) -> Iterator[Problem]:
+        """Of what is no script by its name: batch scripts among it, and folders of scripts; the rest in one line."""
+        from cronhpc.core.count import count
+        from cronhpc.core.model import Problem
+
+        rest = 0
+        for name in names:
+            place = self.paths.root / folder / name
+            scripts = [] if name.startswith(".") else _scripts_in(place)
+            shown = f"{folder}/{name}"
+            if scripts == [name]:
+                meant = f"{folder}/{name.removesuffix('.sh')}.slurm"
+                mend = f"To run it: mv {shlex.quote(shown)} {shlex.quote(meant)}"
+                yield Problem("W001", "a batch script, but not a .slurm file: it does not run.", mend, shown)
+            elif scripts:
+                what = f"a folder in a cron folder: its {count(len(scripts), 'script')} never run."
+                what = what.replace("script never run", "script never runs")
+                yield Problem("W010", what, f"mv {shlex.quote(shown)}/*.slurm {folder}/", f"{shown}/")
+            else:
+                rest += 1
+        if rest:
+            what = f"{count(rest, 'other file')}, no {'script' if rest == 1 else 'scripts'}: only *.slurm files run."
+            yield Problem("N001", what, "", f"{folder}/")
+
     def _row(self, row: EntryRow) -> Iterator[Problem]:
         path = str(self.paths.root / Path(row.script).expanduser())
         entry = self.entries.get(row.name)
-        yield from self._lint(row.script, path, row.schedule, row.name, entry, in_folder=False)
+        yield from self._lint(row.script, path, row.schedule, row.name, entry)
 
     def _lint(
-        self, shown: str, path: str, schedule: str | None, hashed: str, entry: Entry | None, *, in_folder: bool = True
+        self, shown: str, path: str, schedule: str | None, hashed: str, entry: Entry | None
     ) -> tuple[Problem, ...]:
         from cronhpc.store.entries import read_script
 
@@ -210,6 +312,6 @@ class _Look:
             folder_schedule=schedule,
             zone=self.zone,
             hash_key=f"{self.user}:{self.paths.root}:{hashed}",
-            in_folder=in_folder,
+            functions=self.functions,
         )
         return _with_cluster(look, self.online, path, entry)

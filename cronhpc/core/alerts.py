@@ -129,7 +129,7 @@ def _of_entry(name: str, state: EntryState | None, *, tried_again: bool) -> Cond
 
 def _how(state: EntryState) -> str:
     """Exit code and detail of the newest failure, and the node that the last ones share."""
-    last, node = state.last, shared_node(state.nodes)
+    last, node = state.last, shared_node(state)
     known = [f"exit {last['exit_code']}"] if last.get("exit_code") else []
     known += [f"signal {last['signal']}"] if last.get("signal") else []
     known += [str(last["detail"])] if last.get("detail") else []

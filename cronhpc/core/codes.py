@@ -16,15 +16,11 @@ class Code(NamedTuple):
     mend: str
 
 
-_RENAME = "Rename it, or remove it."
 _OPTION = "Write it as `sbatch --help` has it; the complaint names the nearest."
 _TO_TOP = "Remove what stands before `#!/bin/bash`."
 
 # What `check` says of a script; `# cronhpc: ignore=CODE` silences these.
 OF_SCRIPTS = {
-    "W001": Code("not a .slurm file: it never runs", _RENAME),
-    "W002": Code("an editor's or backup file: it is skipped", "Remove it."),
-    "W003": Code("a hidden file: it is skipped", "Rename it without the dot, or remove it."),
     "W004": Code("an ignore comment names a code that does not exist", "Write one of this table."),
     "E101": Code("the schedule cannot be read, or never fires", "Correct it; try: `cronhpc next --schedule CRON`."),
     "E102": Code("there is no such policy", "Write one of the table of policies."),
@@ -94,13 +90,17 @@ OF_SCRIPTS = {
 }
 
 # Codes of former versions: a comment that ignores one of them is no mistake.
-RETIRED = frozenset({"W103", "W213", "W214"})
+RETIRED = frozenset({"W001", "W002", "W003", "W103", "W213", "W214"})
 
 # What is said of the cron directory, by `check`, `status`, `plan` and `tick`.
 OF_FILES = {
+    "W001": Code("not a .slurm file, though it was meant to be one: it does not run", "The complaint's `mv`."),
+    "W003": Code("a hidden file: it does not run", "The complaint's `mv`, if it shall run."),
     "W005": Code("a link to nothing: it is skipped", "Remove it, or bring back its target."),
     "W006": Code("neither a file nor a link to one: it is skipped", "Remove it."),
     "W007": Code("a folder in a cron folder: it is not looked into", "Put the script itself there."),
+    "W010": Code("a script, or a folder with scripts, in a place that is no cron folder: it never runs", "The `mv`."),
+    "N001": Code("other files in a cron folder (logs, backups, folders): they are let alone", "Nothing."),
     "W009": Code("a file that cannot be looked at: it is skipped", "Make it readable, or mount what it lies on."),
     "E301": Code("a second entry of a name: it does not run", "Rename one of them."),
     "E302": Code("an entry called ALL, or as a job's number: no switch can mean it alone", "Rename it."),

@@ -1,13 +1,59 @@
-"""Names that an entry cannot have: a switch of that name would mean something else, too."""
+"""Names of files and folders: which are scripts, which were meant to be, and which no entry can have."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 from cronhpc.core.model import Problem
 
 _TASKS = r"[0-9]+(?:-[0-9]+)?(?:,[0-9]+(?:-[0-9]+)?)*(?:%[0-9]+)?"
 _JOB_ID = re.compile(rf"[0-9]+(?:_(?:{_TASKS}|\[{_TASKS}\]))?")
+
+
+_ALIKE = 0.75  # two letters of five changed places
+_BATCH_SUFFIXES = frozenset({"slurm", "sbatch", "batch", "job", "sub", "slm"})
+_SWITCHED_OFF = re.compile(r"(?i).*\.(?:off|old|bak|orig|disabled?|save|tmp|no|not|never|rej|sw[a-p])$")
+
+
+# Periods that have no folder by themselves, with their schedules: `folders:` in cronhpc.yaml may make one.
+PERIODS = {"minutely": "* * * * *", "yearly": "0 4 1 1 *", "annually": "0 4 1 1 *", "quarterly": "0 4 1 */3 *"}
+
+
+def is_script(name: str) -> bool:
+    """Whether a file of this name in a cron folder is an entry."""
+    return name.endswith(".slurm") and not name.startswith((".", "#"))
+
+
+def meant_name(name: str) -> str:
+    """The name under which a file would be an entry that was most likely meant to be one; "" for any other file.
+
+    `x.SLURM`, `x.slurm.txt`, `x.slrum`, `x.sbatch` and `.x.slurm` were; `x-7.out`, `x.slurm~`, `x.slurm.off` were not.
+    """
+    import difflib
+
+    if name.endswith("~") or name.startswith(("#", ".#")) or _SWITCHED_OFF.match(name):
+        return ""
+    stem, _, suffix = name.rpartition(".")
+    if suffix in {"txt", "sh"} and stem.endswith(".slurm"):
+        stem, _, suffix = stem.rpartition(".")
+    alike = difflib.SequenceMatcher(None, suffix.lower(), "slurm").ratio() > _ALIKE
+    bare = stem.lstrip(".")
+    if not bare or not (alike or suffix.lower() in _BATCH_SUFFIXES) or (stem.startswith(".") and suffix != "slurm"):
+        return ""
+    return f"{bare}.slurm"
+
+
+def meant_folder(name: str, known: Iterable[str]) -> str:
+    """The one of the folders `known` (`cron.daily`, `kill`) that a folder called `name` was meant to be, or ""."""
+    import difflib
+
+    names = sorted(known)
+    if name in names or name.lower().rpartition(".")[2] in PERIODS:
+        return ""
+    plain = name.lower() if "cron" in name.lower() or f"cron.{name.lower()}" not in names else f"cron.{name.lower()}"
+    near = difflib.get_close_matches(plain, names, n=1, cutoff=0.8)
+    return near[0] if near else ""
 
 
 def unswitchable(name: str, source: str) -> Problem | None:

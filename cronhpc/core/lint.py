@@ -22,29 +22,13 @@ if TYPE_CHECKING:
 
     from cronhpc.core.sbatch_options import Option
 
-__all__ = ["CODES", "NO_FACTS", "Facts", "lint_name", "lint_script"]
+__all__ = ["CODES", "NO_FACTS", "Facts", "lint_script"]
 
 CODES = OF_SCRIPTS
 
-_BACKUP = re.compile(r"~$|^#.*#$|\.(?:sw[a-p]|bak|orig|rej|old|save|tmp|dpkg-\w+|rpm(?:save|new|orig)|part)$|^\.#")
 _IGNORE = re.compile(r"#\s*cronhpc\s*:\s*ignore\b(?:\s*=\s*([A-Za-z]\d+(?:\s*,\s*[A-Za-z]\d+)*))?", re.IGNORECASE)
 
 NO_FACTS = Facts()
-
-
-def lint_name(path_shown: str) -> tuple[Problem, ...]:
-    """What a file's name alone says: only `*.slurm` runs, backups and hidden files are skipped."""
-    name = path_shown.rpartition("/")[2]
-    if _BACKUP.search(name):
-        found = Problem("W002", "an editor's or backup file: it is skipped.", "Remove it.", file=path_shown)
-    elif name.startswith("."):
-        found = Problem("W003", "a hidden file: it is skipped.", "Rename it, or remove it.", file=path_shown)
-    elif not name.endswith(".slurm"):
-        what = "not a .slurm file: it will never run."
-        found = Problem("W001", what, "Rename it, or remove it.", file=path_shown)
-    else:
-        return ()
-    return (found,)
 
 
 def lint_script(
@@ -55,19 +39,14 @@ def lint_script(
     zone: ZoneInfo | None = None,
     hash_key: str = "",
     facts: Facts = NO_FACTS,
-    in_folder: bool = True,
     scheduled: bool = True,
 ) -> tuple[Problem, ...]:
     """Everything to say of the script `data`, by line.
 
     `folder_schedule` is the schedule that its folder (or its `entries:` row) gives; None where the script must carry
-    its own. `zone` is the zone where the script names none (UTC if None). `in_folder` says that its name must end in
-    .slurm: False for a row's script. `scheduled` is False for a file that lies in no cron folder: where it has no #CRON
-    line, it may be the script of a series.
+    its own. `zone` is the zone where the script names none (UTC if None). `scheduled` is False for a file
+    that lies in no cron folder: where it has no #CRON line, it may be the script of a series.
     """
-    named = lint_name(path_shown) if in_folder else ()
-    if named:
-        return named
     first = tuple(lint_directives.first_lines(data))
     data = lint_directives.with_interpreter(data)
     header = read_header(data, path_shown.rpartition("/")[2])

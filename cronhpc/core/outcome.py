@@ -9,8 +9,6 @@ from typing import TYPE_CHECKING
 from cronhpc.core.model import ENDS, FAILURES, TOKEN, Ending, EntryState, Result
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from cronhpc.core.model import Claim, Entry, Job, World
 
 _LAUNCH_FAILED = 53  # the "signal" of a script that slurmd could not start; 20.11 says exit code 1 instead
@@ -84,7 +82,10 @@ def counted(state: EntryState, entry: Entry | None, ending: Ending, slot: int, n
     """
     if ending.result is Result.OK:
         newest = max(slot, state.previous_success or 0)
-        return replace(state, failures=0, nodes=(), successes=state.successes + 1, previous_success=newest)
+        well_on = ending.node or state.well_on
+        return replace(
+            state, failures=0, nodes=(), well_on=well_on, successes=state.successes + 1, previous_success=newest
+        )
     if ending.result not in FAILURES or ending.result is Result.PREEMPTED:
         return state
     if ending.node:
@@ -97,14 +98,14 @@ def counted(state: EntryState, entry: Entry | None, ending: Ending, slot: int, n
     return replace(state, failures=failures, successes=0, suspended=suspended)
 
 
-def shared_node(nodes: Sequence[str]) -> str:
-    """The one node that every one of the last failures ran on; "" where there are none such, or several.
+def shared_node(state: EntryState) -> str:
+    """The one node that every one of the last failures ran on, where the last success ran elsewhere; else "".
 
-    `nodes`: as Slurm writes lists of nodes, "cpu2" or "cpu[1-3,7]", one a failure.
+    On a small idle cluster everything runs on one node: that the failures did, too, says nothing about it.
     """
-    if len(nodes) < _FEW:
+    if len(state.nodes) < _FEW or not state.well_on:
         return ""
-    common = set.intersection(*(set(hosts(each)) for each in nodes))
+    common = set.intersection(*(set(hosts(each)) for each in state.nodes)) - set(hosts(state.well_on))
     return common.pop() if len(common) == 1 else ""
 
 

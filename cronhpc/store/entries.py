@@ -9,16 +9,17 @@ import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cronhpc.core.count import count
+from cronhpc.core.entry_name import PERIODS, is_script, meant_folder, meant_name
 from cronhpc.core.model import Problem
 from cronhpc.store.files import patiently
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
 SUFFIX = ".slurm"
 FRESH = 3  # seconds: a file this young may be half written
-_BACKUPS = ("~", ".bak", ".orig", ".rej", ".swp", ".swo", ".tmp", ".dpkg-old", ".dpkg-dist", ".rpmsave", ".rpmnew")
-_NOT_READ = {"README", "README.md", "README.txt"}
 
 Fingerprint = list[int]
 
@@ -45,8 +46,12 @@ def fingerprint(*found: os.stat_result) -> Fingerprint:
     ]
 
 
-def scan(root: Path, folder: str, skipped: list[Problem]) -> list[Found]:
-    """The scripts in `root/folder`, by name; what is passed over goes to `skipped`. Raises OSError but for ENOENT."""
+def scan(root: Path, folder: str, skipped: list[Problem], others: list[str] | None = None) -> list[Found]:
+    """The scripts in `root/folder`, by name. Raises OSError but for ENOENT.
+
+    What was meant to be one and is passed over goes to `skipped`; the names of what is plainly none (logs, hidden
+    files, backups, folders) to `others`.
+    """
     found: list[Found] = []
     try:
         listed = patiently(lambda: _listed(root / folder))
@@ -59,6 +64,8 @@ def scan(root: Path, folder: str, skipped: list[Problem]) -> list[Found]:
             skipped.append(looked)
         elif looked is not None:
             found.append(looked)
+        elif others is not None:
+            others.append(row.name)
     return found
 
 
@@ -68,7 +75,7 @@ def _listed(folder: Path) -> list[os.DirEntry[str]]:
 
 
 def looked_at(row: os.DirEntry[str], source: str) -> Found | Problem | None:
-    """A script, why a file is passed over, or None for what is meant to be no entry."""
+    """A script, why one is passed over, or None for what is plainly no entry."""
     try:
         return _look(row, source)
     except OSError as error:
@@ -86,28 +93,69 @@ def _reach(row: os.DirEntry[str], error: OSError) -> str:
 
 def _look(row: os.DirEntry[str], source: str) -> Found | Problem | None:
     name = row.name
-    if name in _NOT_READ:
-        return None
-    if name.startswith("."):
-        return Problem("W003", "skipped: a hidden file.", "Rename it without the dot to run it, or remove it.", source)
-    if name.endswith(_BACKUPS) or name.startswith("#"):
-        return Problem("W002", "skipped: an editor's backup file.", "Remove it.", source)
+    if not is_script(name):
+        meant = meant_name(name)
+        if not meant or row.is_dir():
+            return None
+        why = "a hidden file" if name.startswith(".") else "not a .slurm file"
+        folder = source.removesuffix(name)
+        mend = f"To run it: mv {shlex.quote(source)} {shlex.quote(folder + meant)}"
+        return Problem("W003" if name.startswith(".") else "W001", f"{why}: it does not run.", mend, source)
     is_link = row.is_symlink()
     try:
         target = row.stat()
     except FileNotFoundError:
-        return Problem("W005", "skipped: a link to nothing.", "Remove it, or bring back its target.", source)
+        return Problem("W005", "skipped: a link to nothing.", "Bring back its target, or remove the link.", source)
     if stat.S_ISDIR(target.st_mode):
         return Problem("W007", "skipped: a folder.", "Put the script itself here; folders are not looked into.", source)
-    if not name.endswith(SUFFIX):
-        return Problem("W001", "not a .slurm file: it will never run.", "Rename it, or remove it.", source)
     if not stat.S_ISREG(target.st_mode):
-        return Problem("W006", "skipped: neither a file nor a link to one.", "Remove it.", source)
+        return Problem("W006", "skipped: neither a file nor a link to one.", "Put a batch script there.", source)
     own = row.stat(follow_symlinks=False) if is_link else target
     born = max(own.st_ctime_ns, target.st_ctime_ns) // 10**9
     changed = max(born, target.st_mtime_ns // 10**9)
     prints = fingerprint(target, own) if is_link else fingerprint(target)
     return Found(name.removesuffix(SUFFIX), source, row.path, prints, born, changed, is_link)
+
+
+def misplaced(root: Path, known: Iterable[str]) -> Iterator[Problem]:
+    """Scripts in the root, and folders that are no cron folders though they are called so: nothing in them ever runs.
+
+    `known`: the cron folders. A folder is named with the one that it was meant to be (`cron.dayly`, `kills`).
+    """
+    cron, switches = {*known}, {"kill", "pause"}
+    try:
+        with os.scandir(root) as rows:
+            listed = sorted((row.name for row in rows), key=str)
+    except OSError:
+        return
+    for name in listed:
+        shown = shlex.quote(name)
+        right = meant_folder(name, cron | switches)
+        if is_script(name):
+            what = "a script beside the cron folders: it never runs."
+            yield Problem("W010", what, f"mv {shown} cron.daily/", name)
+        elif right in switches and (files := _names_in(root / name)):
+            what = f"is no folder of switches: what is in it ({count(len(files), 'file')}) does nothing."
+            yield Problem("W010", what, f"mv {shown}/* {right}/", f"{name}/")
+        elif name not in cron and (right or name.lower().startswith("cron.")):
+            scripts = [each for each in _names_in(root / name) if is_script(each)]
+            if scripts:
+                never = f"its {count(len(scripts), 'script')} never {'runs' if len(scripts) == 1 else 'run'}"
+                mend = f"mv {shown}/*.slurm {right}/" if right else _a_folder_more(name)
+                yield Problem("W010", f"is no cron folder: {never}.", mend, f"{name}/")
+
+
+def _names_in(folder: Path) -> list[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return []
+
+
+def _a_folder_more(name: str) -> str:
+    kind = name.partition(".")[2]
+    times = PERIODS.get(kind.lower(), "30 4 * * *")
+    return f'Write in cronhpc.yaml: folders: {{{kind}: "{times}"}}; or put them into cron.d/, each with a #CRON line.'
 
 
 def read_script(path: str, most: int = 4 * 1024 * 1024) -> bytes:

@@ -127,8 +127,8 @@ HISTORY = {
 
 ENTRY = {
     "watermark": watermark, "schedule_key": text, "next_slot": _WHEN, "settled": text, "failures": number,
-    "successes": number, "nodes": [text], "suspended": _WHEN, "previous_success": _WHEN, "last": HISTORY,
-    "held_up": text, "held_since": when, "missing": number, "source": text,
+    "successes": number, "nodes": [text], "well_on": text, "suspended": _WHEN, "previous_success": _WHEN,
+    "last": HISTORY,    "held_up": text, "held_since": when, "missing": number, "source": text,
 }  # fmt: skip
 _STRUCK = {
     "at": when, "name": text, "by": text, "reason": text, "path": text, "emptied": flag, "warned": flag,

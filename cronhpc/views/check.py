@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from cronhpc.core.model import Problem
 
+_GITHUB = {"error": "error", "warning": "warning", "note": "notice"}
 FORMATS = ("text", "json", "github")
 
 
@@ -21,7 +22,7 @@ def render(problems: Sequence[Problem], *, fmt: str = "text") -> str:
 def summary(problems: Sequence[Problem]) -> str:
     """`2 warnings, 1 error`, or `nothing to mend`."""
     errors = sum(p.severity == "error" for p in problems)
-    warnings = len(problems) - errors
+    warnings = sum(p.severity == "warning" for p in problems)
     counted = [(warnings, "warning"), (errors, "error")]
     return ", ".join(f"{n} {word}{'s' * (n != 1)}" for n, word in counted if n) or "nothing to mend"
 
@@ -49,14 +50,16 @@ def _json(problems: Sequence[Problem]) -> str:
         for p in problems
     ]
     errors = sum(p.severity == "error" for p in problems)
-    whole = {"problems": rows, "warnings": len(rows) - errors, "errors": errors}
+    warnings = sum(p.severity == "warning" for p in problems)
+    whole = {"problems": rows, "warnings": warnings, "errors": errors}
     return json.dumps(whole, ensure_ascii=False, indent=2)
 
 
 def _github(problem: Problem) -> str:
     place = f"file={_property(problem.file)}," if problem.file else ""
     place += f"line={problem.line}," if problem.line else ""
-    return f"::{problem.severity} {place}title={problem.code}::{_message(f'{problem.what} {problem.mend}'.strip())}"
+    kind, said = _GITHUB[problem.severity], f"{problem.what} {problem.mend}".strip()
+    return f"::{kind} {place}title={problem.code}::{_message(said)}"
 
 
 def _message(text: str) -> str:

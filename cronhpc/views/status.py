@@ -222,7 +222,7 @@ class _Found:
             "last": self._last(entry, name, state),
             "successes": state.successes,
             "failures": state.failures,
-            "bad_node": shared_node(state.nodes),
+            "bad_node": shared_node(state),
             "suspended": iso(state.suspended),
             "suspend_after": entry.policies.suspend_after,
             "overlap": entry.policies.overlap,

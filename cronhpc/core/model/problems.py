@@ -24,7 +24,7 @@ class StateError(CronhpcError):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something wrong that a user can mend: `code` starts with E (error) or W (warning)."""
+    """Something that a user can mend: `code` starts with E (error) or W (warning), or with N for what is merely so."""
 
     code: str
     what: str
@@ -35,8 +35,8 @@ class Problem:
 
     @property
     def severity(self) -> str:
-        """`error` or `warning`."""
-        return "error" if self.code.startswith("E") else "warning"
+        """`error`, `warning` or `note`."""
+        return {"E": "error", "N": "note"}.get(self.code[:1], "warning")
 
     @property
     def advice(self) -> Advice:

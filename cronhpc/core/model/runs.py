@@ -164,6 +164,7 @@ class EntryState:
     failures: int = 0  # in a row
     successes: int = 0  # in a row
     nodes: tuple[str, ...] = ()  # that the last failures in a row ran on, the newest last
+    well_on: str = ""  # the nodes of the last success
     suspended: int | None = None  # since
     previous_success: int | None = None  # slot
     last: Mapping[str, object] = field(default_factory=dict)  # the newest history row, for status
