@@ -8,7 +8,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cronhpc.core.lint import CODES, Facts, lint_script
@@ -584,7 +584,7 @@ ATOMS = [
 
 
 @given(st.lists(st.sampled_from(ATOMS), max_size=40), st.booleans())
-@settings(max_examples=300, deadline=200, derandomize=True)
+@settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 def test_whatever_a_script_holds_it_is_read_and_each_complaint_is_whole(atoms: list[str], with_top: bool) -> None:  # noqa: FBT001 - drawn
     data = ((TOP if with_top else "") + "".join(atoms)).encode("latin-1")
     for problem in lint(data):
