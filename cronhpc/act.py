@@ -218,7 +218,7 @@ class Actor:
         from cronhpc.store import rooms
 
         refused = rooms.link_refusal(self.site.paths, self.site.settings, self.site.uid)
-        return f"{refused.what} {refused.mend}" if refused else mend_link(self.site)
+        return f"{refused.what} " + refused.mend if refused else mend_link(self.site)
 
     def _link_submission(self, link: model.SubmitLink, comment: str) -> Submission:
         chain, paths = self.world.chain, self.site.paths

@@ -155,7 +155,7 @@ class _Again:
         script, workdir = _script_of(self.me, known)
         refused = rooms.trust_of(self.site.paths, self.site.settings, self.site.uid).refusal(Path(script))
         if refused is not None:
-            raise NoTrain(f"the next piece would read a script that is not trusted: {refused.what} {refused.mend}")
+            raise NoTrain(f"the next piece would read a script that is not trusted: {refused.what} " + refused.mend)
         if known is not None and known.script != script and self._going():
             raise NoTrain(
                 f"another train called {self.name!r} is going on ({known.script}). Give this one a name: --name NAME"

@@ -6,6 +6,7 @@ import os
 import shlex
 from typing import TYPE_CHECKING
 
+from cronhpc.core import model
 from cronhpc.store import scheduler
 from cronhpc.store.files import replace_file
 
@@ -39,7 +40,8 @@ def add(site: Site, environ: Mapping[str, str], lines: list[str]) -> None:
     scrontab.write(environ, scrontab.with_block(table, mark, ours))
     if scrontab.is_disabled(table, mark):
         lines.append("its entry in your scrontab was disabled, as its job had been cancelled: put back")
-    lines.append("added one entry to your scrontab; scancel of its job disables it for good: cronhpc stop removes it")
+    added = "added one entry to your scrontab; scancel of its job disables it for good: "
+    lines.append(added + model.command("stop") + " removes it")
     if scrontab.has_entries(scrontab.without_block(table, mark)):
         lines.append("your other entries got new job ids by that: one that was running just now may run a second time")
 

@@ -79,7 +79,8 @@ def _settings(asked: Asked, found: list[Finding]) -> Settings:
 
     if not os.path.lexists(asked.root / MARKER):
         where = "is no cron directory" if asked.root.is_dir() else "is not there"
-        found.append(Finding("advice", "directory", f"{asked.root} {where} yet.", f"cronhpc init --dir {asked.root}"))
+        make = command("init", directory=str(asked.root))
+        found.append(Finding("advice", "directory", f"{asked.root} {where} yet.", make))
         return Settings()
     if (asked.root / MARKER).exists() and not (asked.root / MARKER).stat().st_size:
         each = emptied(asked.root / MARKER)
@@ -215,7 +216,12 @@ def _batch(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int
         yield from _nodes(asked, settings, here)
     else:
         what = "whether compute nodes may submit jobs, and have cronhpc and this folder, was not tried."
-        yield Finding("unknown", "submit", what, "cronhpc doctor --submit runs a job of a minute that tries it.")
+        yield Finding(
+            "unknown",
+            "submit",
+            what,
+            command("doctor", options=("--submit",)) + " runs a job of a minute that tries it.",
+        )
 
 
 def _ticks(asked: Asked, via: str | None) -> Iterator[Finding]:
@@ -285,7 +291,9 @@ def _nodes(asked: Asked, settings: Settings, here: Here) -> Iterator[Finding]:
         nodes = [_node(row) for row in job.rows()]
     if not ended and not nodes:
         what = f"the probe job {job.job_id} did not start within {asked.patience:.0f} s, and was cancelled."
-        yield Finding("unknown", "submit", what, "Give it longer: cronhpc doctor --submit --wait 1h")
+        yield Finding(
+            "unknown", "submit", what, "Give it longer: " + command("doctor", options=("--submit", "--wait", "1h"))
+        )
         return
     yield from diagnosis.of_nodes(nodes, here)
     if any(node.disk == "" for node in nodes):

@@ -92,7 +92,7 @@ def _no_log(actor: Actor, folder: Path) -> str:
     except PermissionError:
         folder = folder.parent
     if refused := actor.trust.folder_refusal(folder):
-        return f"its log could be led astray: {refused.what} {refused.mend}"
+        return f"its log could be led astray: {refused.what} " + refused.mend
     if not os.access(folder, os.W_OK | os.X_OK):
         return f"its log cannot be made: chmod u+wx {shlex.quote(str(folder))}"
     return ""

@@ -6,6 +6,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from cronhpc.core.model import command
 from cronhpc.store import scheduler
 from cronhpc.store.files import read_bytes, replace_file, write_json
 from cronhpc.store.paths import MARKER
@@ -91,7 +92,7 @@ def mend_link(site: Site) -> str:
     number = how.get("generation", 0)
     text, fingerprint = scheduler.render(site.paths, site.settings, mark, tools, resident=resident, generation=number)
     if fingerprint != how.get("fingerprint"):
-        return f"{site.paths.script} was cut off or edited. Make it anew: cronhpc start"
+        return f"{site.paths.script} was cut off or edited. Make it anew: " + command("start")
     scheduler.write_script(site.paths, text)
     return ""
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cronhpc.core.count import were
 from cronhpc.core.model import CronhpcError, Problem
+from cronhpc.core.model import command as model_command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -63,7 +64,8 @@ def address(where: str, environ: Mapping[str, str]) -> str:
     if kind == "env":
         value = environ.get(rest, "").strip()
         if not value:
-            raise SecretError(f"the variable {rest} is not set where the scheduler runs: set it, then cronhpc start")
+            start = model_command("start")
+            raise SecretError(f"the variable {rest} is not set where the scheduler runs: set it, then " + start)
         return value
     if kind == "file" or where.startswith(("/", "~")):
         return _kept_in(Path(rest if kind == "file" else where).expanduser())
@@ -102,13 +104,14 @@ def send(
     before = waiting(outbox, now) if outbox else []
     left: list[Unsent] = []
     problems = []
+    test = model_command("doctor", options=("--alerts",))
     for name, way in _ways(settings, environ, about, patience).items():
         rows = [row for row in before if row.way == name] + [Unsent(name, now, asdict(alert)) for alert in alerts]
         sent, said = way([row.alert for row in rows]) if rows else (0, "")
         left += rows[sent:]
         if said:
-            what = f"{were(len(rows) - sent, 'alert')} not sent: {said}."
-            problems.append(Problem("W350", what, "The next tick tries again; you can: cronhpc doctor --alerts."))
+            what = f"{were(len(rows) - sent, 'alert')} not sent: " + said + "."
+            problems.append(Problem("W350", what, "The next tick tries again; you can: " + test + "."))
     if outbox and (left or before):
         try:
             keep(outbox, left)
@@ -185,7 +188,7 @@ def _by_apprise(
         try:
             lines = address(where, environ).splitlines()
         except SecretError as error:
-            return 0, str(error)
+            return 0, error.advice
         if not lines or not all(sender.add(line) for line in lines):
             return 0, f"alerts.apprise: address {number} is none that Apprise knows"
     title, body = _message(alerts, about)

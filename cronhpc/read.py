@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core import claimed, stop, struck
+from cronhpc.core import claimed, model, stop, struck
 from cronhpc.core.model import (
     CLOCKS_APART,
     TOKEN,
@@ -121,7 +121,7 @@ def _logged(
         return {}
     if last:
         what = "is older than the newest tick: was it brought back from a copy? What ran since is told by logs' names."
-        mend = "Scripts that name their own log may run their newest slot again; see: cronhpc plan"
+        mend = "Scripts that name their own log may run their newest slot again; see: " + model.command("plan")
         problems.append(Problem("W334", what, mend, "state/"))
     return witness.logged(site.paths, entries)
 
@@ -204,7 +204,7 @@ def _an_admins_word(site: Site, world: World) -> str:
         return ""
     if by is None or by == site.uid or (ended.submitted or 0) < since:
         return ""
-    return f"the pending link {job_id} was cancelled by {user_name(by)}; when that is settled: cronhpc start"
+    return f"the pending link {job_id} was cancelled by {user_name(by)}"
 
 
 _ASKED_AT_ONCE = 500  # jobs, a question each: some seconds

@@ -13,7 +13,20 @@ from typing import TYPE_CHECKING, Any
 from cronhpc.core import alerts, chain, model
 from cronhpc.core.alerts import Alert
 from cronhpc.core.marks import marked
-from cronhpc.core.model import FAILURES, ClaimState, Done, EntryState, Key, Problem, Reason, Result, entry_id, texts_of
+from cronhpc.core.model import (
+    FAILURES,
+    ClaimState,
+    Done,
+    EntryState,
+    Key,
+    Problem,
+    Reason,
+    Result,
+    entry_id,
+    joined,
+    text_of,
+    texts_of,
+)
 from cronhpc.core.outcome import counted
 from cronhpc.core.struck import Strikes
 from cronhpc.release import with_log
@@ -63,7 +76,7 @@ def record(site: Site, reading: Reading, plan: Plan, outcomes: Sequence[Outcome]
         except OSError as error:
             what = f"{error.filename or site.paths.state} cannot be written: {error.strerror}."
             kept = "nothing that was submitted is forgotten (state/claims)."
-            problems.append(Problem("E330", what, "; ".join(filter(None, (mend(error), kept)))))
+            problems.append(Problem("E330", what, joined("; ", filter(None, (mend(error), kept)))))
             break
     remembered = keeper.alerts if keeper.saved else []  # what is not, is told by the tick that can
     found = alerts.gathered([*remembered, *_of_disk(site, reading.world.now, problems)])
@@ -288,8 +301,11 @@ class _Keeper:
         meta["struck"] = {job: asdict(known) for job, known in self.strikes.struck.items()}
         standing = alerts.conditions(self.world, self.states, self.outcomes, self.strikes.said)
         before = meta.get("alerts", {})
-        self.alerts, meta["alerts"] = alerts.told(standing, before, now)
+        there = {entry.name for entry in self.world.entries}
+        self.alerts, meta["alerts"] = alerts.told(standing, before, now, there)
         self.alerts += alerts.events(self.world, self.outcomes, self.strikes.said, before)
+        where = str(self.site.paths.root)  # they are read anywhere
+        self.alerts = [replace(each, text=text_of(each.text, where)) for each in self.alerts]
         if self.site.settings.alerts_ping:
             how = "fail" if self.world.queue is None else "success"
             self.pings.append((self.site.settings.alerts_ping, how, "the chain"))
@@ -337,7 +353,9 @@ class _Keeper:
         if self.site.batch.name == "slurm" and self.world.queue is not None:
             scheduler.remember_slurm(self.site.paths)
         resting = self.world.chain.resting
-        if resting and any(isinstance(d, model.Rest) and d.why == resting for d in self.plan.decisions):
+        if resting and any(
+            isinstance(d, model.Rest) and d.cause is model.RestCause.CANCELLED for d in self.plan.decisions
+        ):
             scheduler.remember_rest(self.site.paths, resting)
         elif self.world.chain.link_name and not self.world.only:
             scheduler.remember_successor(self.site.paths, str(self.memory.meta.get("successor", "")))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cronhpc.batch.port import BatchError
-from cronhpc.core.model import TOKEN
+from cronhpc.core.model import TOKEN, command
 from cronhpc.core.self_submission import submits_itself
 from cronhpc.store import place
 from cronhpc.store.files import must_take_links, replace_file
@@ -89,7 +89,9 @@ def _may_take(root: Path, *, adopt: bool) -> bool:
     if names and not known and not adopt:
         raise DirectoryError(
             f"{root} holds other things ({', '.join(sorted(names)[:3])} …). Nothing was changed. "
-            f"Choose a folder of its own: cronhpc init --dir {root}/cron; or take this one all the same: --adopt"
+            "Choose a folder of its own: "
+            + command("init", directory=f"{root}/cron")
+            + "; or take this one all the same: --adopt"
         )
     return bool(names) and MARKER not in names
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core.model import Problem, SettingsError, StateError
+from cronhpc.core.model import Problem, SettingsError, StateError, command
 from cronhpc.store import memory as store_memory
 from cronhpc.store.entries import fingerprint
 from cronhpc.store.paths import Paths, existing
@@ -156,8 +156,8 @@ def _must_be_there(paths: Paths) -> None:
     try:
         found = os.stat(paths.claims)  # noqa: PTH116 - beside the other stat calls
     except FileNotFoundError:
-        what = f"{paths.claims} is missing: state/ was removed. Make it again: cronhpc init --dir {paths.root}"
-        raise StateError(what) from None
+        make = command("init", directory=str(paths.root))
+        raise StateError(f"{paths.claims} is missing: state/ was removed. Make it again: " + make) from None
     if not stat.S_ISDIR(found.st_mode):
         raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(paths.claims))
 
@@ -189,7 +189,7 @@ def directory_id(paths: Paths) -> str:
         data = read_bytes(path)
         if data and data.endswith(b"\n") and data.strip().isalnum():  # a torn one would be another directory's
             return data.strip().decode("ascii")
-    raise StateError(f"{paths.state / 'id'} is missing. Make it with: cronhpc init --dir {paths.root}")
+    raise StateError(f"{paths.state / 'id'} is missing. Make it with: " + command("init", directory=str(paths.root)))
 
 
 def user_name(uid: int) -> str:

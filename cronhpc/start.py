@@ -24,9 +24,11 @@ from cronhpc.core.model import (
     MoveLink,
     Plan,
     Rest,
+    RestCause,
     Submit,
     SubmitLink,
     Withdraw,
+    command,
 )
 from cronhpc.core.slots import boundary
 from cronhpc.link import keep_environment, keep_options, write_link
@@ -88,7 +90,7 @@ def start(
     must_be_plain(site.paths.root)
     refused = rooms.link_refusal(site.paths, site.settings, site.uid)
     if refused is not None:
-        raise CronhpcError(f"{refused.what} A link could be another's, so none was submitted. {refused.mend}")
+        raise CronhpcError(f"{refused.what} A link could be another's, so none was submitted. " + refused.mend)
     lines = _way_words(site)
     if site.batch.name == "slurm" and via != "login":
         _nodes_must_submit(site, via, anew=anew)
@@ -196,7 +198,7 @@ def _must_fit(site: Site) -> None:
     except BatchError:
         return  # nobody can tell
     if found is not None:
-        raise CronhpcError(f"{found.what} Nothing was submitted. {found.mend}")
+        raise CronhpcError(f"{found.what} Nothing was submitted. " + found.mend)
 
 
 def _start_here(
@@ -216,7 +218,7 @@ def _start_here(
             pid = process.start(["/bin/sh", "-c", 'exec "$@" >>"$0" 2>&1', log, *argv], env=site.environment)
             born = lease.process_born(pid).partition(" ")[2]
             write_json(site.paths.state / "daemon.json", {"pid": pid, "born": born, "host": site.host}, 1)
-            lines.append(f"started the daemon: process {pid} of this machine; after a reboot: cronhpc start")
+            lines.append(f"started the daemon: process {pid} of this machine; after a reboot: " + command("start"))
         else:
             lines.append(f"the daemon runs already: process {pid}")
         return Started(read_world(site, now()).world, (), tuple(lines))
@@ -227,7 +229,7 @@ def _way_words(site: Site) -> list[str]:
     from cronhpc.store import rooms
 
     refused = rooms.way_refusal(site.paths, site.settings, site.uid)
-    return [f"{refused.what} So another folder could be put in this one's place. {refused.mend}"] if refused else []
+    return [f"{refused.what} So another folder could be put in this one's place. " + refused.mend] if refused else []
 
 
 def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Started:
@@ -279,7 +281,7 @@ def _stopped_unmarked(site: Site, error: OSError) -> CronhpcError:
     cancelled = count(_cancelled_waiting(site), "waiting job")
     return CronhpcError(
         f"cancelled {cancelled} of the scheduler, but {site.paths.scheduler} cannot be written to "
-        f"({error.strerror}): a link that runs just now may go on. {mend(error)}; then: cronhpc stop"
+        f"({error.strerror}): a link that runs just now may go on. " + mend(error) + "; then: " + command("stop")
     )
 
 
@@ -318,7 +320,7 @@ def _reconcile(
         if not first and by_login:
             decisions += tuple(withdrawals(world, "the scheduler is stopped"))
         resting = next((d for d in decisions if isinstance(d, Rest)), None)
-        if resting is None or "its own successor" not in resting.why or look == _LOOKS - 1:
+        if resting is None or resting.cause is not RestCause.LINK_AT_WORK or look == _LOOKS - 1:
             break
         time.sleep(2)
     outcomes = Actor(site, replace(world, **switches_now(site, world.now))).carry_out(Plan(decisions, world.now))

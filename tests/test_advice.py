@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import ast
 import copy
 import json
+import re
 import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from cronhpc.cli.commands import present
 from cronhpc.core.model import Advice, CronhpcError, Problem, StateError, command, joined, text_of, texts_of
 from cronhpc.views import text
 from cronhpc.views.style import Style
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 TEXTS = {
     "a verb alone": (command("tick"), "cronhpc tick --dir /a/cron"),
@@ -76,3 +84,40 @@ def test_a_command_that_is_too_wide_goes_on_behind_a_backslash() -> None:
 
 def test_a_joined_text_of_no_parts_is_empty() -> None:
     assert joined("; ", []) == Advice() == ""
+
+
+# --- no command is written as text ---------------------------------------------------------------------------------
+
+SOURCES = [path for path in sorted(Path("cronhpc").rglob("*.py")) if path.parts[1] != "inside"]  # which imports nothing
+TEXTS_OF_HELP = {"HELP", "EXAMPLE"}
+MANUALS = {
+    "cronhpc/core/codes.py": "the table of codes in docs/reference.md",
+    "cronhpc/core/policy.py": "the table of policies there",
+    "cronhpc/cli/reference.py": "its prose",
+    "cronhpc/cli/commands.py": "cronhpc --help",
+    "cronhpc/batch/local.py": "prose: when cronhpc next looks",
+    "cronhpc/batch/probe_job.py": "a comment in the probe's script",
+    "cronhpc/store/settings_text.py": "a comment in cronhpc.yaml",
+}
+_AS_TEXT = re.compile(rf"(?<!nstall )\bcronhpc (?:{'|'.join(present())})\b(?!:)")  # "cronhpc next: …" is who speaks
+
+
+def _texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """The strings of a module that are not documentation: docstrings, help, examples."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.Assign) and any(getattr(t, "id", "") in TEXTS_OF_HELP for t in node.targets):
+            continue
+        if isinstance(node, ast.keyword) and node.arg == "help":
+            continue
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            continue
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.lineno, node.value
+        yield from _texts(node)
+
+
+@pytest.mark.parametrize("path", [path for path in SOURCES if str(path) not in MANUALS], ids=str)
+def test_no_command_is_written_as_text(path: Path) -> None:
+    """It could not name its directory: write command("run", name)."""
+    found = [f"{line}: {said}" for line, said in _texts(ast.parse(path.read_text())) if _AS_TEXT.search(said)]
+    assert found == []

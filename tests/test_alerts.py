@@ -106,11 +106,15 @@ WAITS = model.Wait(entry("backup"), at("14:00"), Reason.BUDGET, "the last hour h
         ),
         pytest.param(replace(WAITS, reason=Reason.NOT_DUE), [], id="a slot that is not due"),
         pytest.param(
-            model.Rest("job 7 is held by an administrator"),
+            model.Rest(model.RestCause.HELD, "job 7 is held by an administrator"),
             [("chain", "the chain rests, nothing runs by itself: job 7 is held by an administrator")],
             id="an administrator's word",
         ),
-        pytest.param(model.Rest("link 7 is running; it queues its own successor"), [], id="a link beside us"),
+        pytest.param(
+            model.Rest(model.RestCause.LINK_AT_WORK, "link 7 is running; it queues its own successor"),
+            [],
+            id="a link beside us",
+        ),
     ],
 )
 def test_a_decision(decision: model.Decision, said: list[tuple[str, str]]) -> None:
@@ -126,6 +130,7 @@ def test_a_switch_stands_until_it_is_gone_or_over() -> None:
 # --- once, a reminder, and over ------------------------------------------------------------------------------------
 
 FAILED = Condition("failed backup", "failed", "backup failed once: failed", "backup")
+THERE = {"backup"}
 WORSE = replace(FAILED, text="backup failed 2 times in a row: failed")
 
 
@@ -134,9 +139,9 @@ def phases(steps: list[tuple[int, list[Condition]]]) -> list[str]:
     known: alerts.Known = {}
     told = []
     for now, conditions in steps:
-        said, known = alerts.told(conditions, known, now)
+        said, known = alerts.told(conditions, known, now, THERE)
         told.append(",".join(each.phase for each in said))
-        again, same = alerts.told(conditions, known, now)
+        again, same = alerts.told(conditions, known, now, THERE)
         assert (again, same) == ([], known), "the same once more: nothing to say"
     return told
 
@@ -162,19 +167,26 @@ def test_each_condition(steps: list[tuple[int, list[Condition]]], told: list[str
 
 
 def test_a_reminder_says_since_when_and_the_newest_words() -> None:
-    _, known = alerts.told([FAILED], {}, 0)
-    (said,), _ = alerts.told([WORSE], known, DAY)
+    _, known = alerts.told([FAILED], {}, 0, THERE)
+    (said,), _ = alerts.told([WORSE], known, DAY, THERE)
     assert said == Alert("still", "failed", WORSE.text, "backup", since=0)
 
 
 def test_fine_again_names_what_was_wrong() -> None:
-    _, known = alerts.told([FAILED], {}, 0)
-    (said,), _ = alerts.told([], known, HOUR)
+    _, known = alerts.told([FAILED], {}, 0, THERE)
+    (said,), _ = alerts.told([], known, HOUR, THERE)
     assert (said.phase, said.kind, said.entry, said.text) == ("over", "failed", "backup", "fine again: failed backup")
 
 
+def test_what_stood_of_an_entry_that_is_gone_is_over_and_not_fine() -> None:
+    _, known = alerts.told([FAILED], {}, 0, THERE)
+    (said,), left = alerts.told([], known, HOUR, {"another"})
+    assert (said.phase, said.text) == ("over", "no longer watched: failed backup (there is no entry backup now)")
+    assert left == {}
+
+
 def test_a_memory_of_another_shape_is_lived_with() -> None:
-    said, _ = alerts.told([FAILED], {"failed backup": {"since": "x"}, "y": {}}, HOUR)
+    said, _ = alerts.told([FAILED], {"failed backup": {"since": "x"}, "y": {}}, HOUR, THERE)
     assert [each.phase for each in said] == ["over"]
 
 
@@ -185,7 +197,7 @@ def events(one: World, *outcomes: Outcome) -> list[tuple[str, str]]:
     return [(each.kind, each.text) for each in alerts.events(one, outcomes, {}, {})]
 
 
-SUBMITTED = model.SubmitLink("successor", at("15:00"), "there is no successor")
+SUBMITTED = model.SubmitLink("successor", at("15:00"), "there is no successor", lost=True)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +211,9 @@ SUBMITTED = model.SubmitLink("successor", at("15:00"), "there is no successor")
         pytest.param(outcome(SUBMITTED, Done.PASSING), [], id="one that could not be submitted"),
         pytest.param(outcome(replace(SUBMITTED, kind="spare"), job_id="9"), [], id="a spare is nothing lost"),
         pytest.param(
-            outcome(replace(SUBMITTED, why="instead of job 7"), job_id="9"), [], id="new settings: not lost, replaced"
+            outcome(replace(SUBMITTED, why="instead of job 7", lost=False), job_id="9"),
+            [],
+            id="new settings: not lost, replaced",
         ),
     ],
 )

@@ -89,7 +89,7 @@ DECISIONS: dict[str, tuple[model.Decision, str]] = {
     ),
     "several slots suspended": (
         model.UseUp(BACKUP, at("04:00"), Result.SUSPENDED, Reason.SUSPENDED, "", 3),
-        "backup|suspended|3 slots up to 04:00 recorded as suspended",
+        "backup|suspended|3 slots up to 04:00 recorded as suspended; lift it with: cronhpc resume backup",
     ),
     "waits behind another": (
         model.Wait(BACKUP, at("04:00"), Reason.QUEUED, "job 4720 has not ended"),
@@ -115,7 +115,10 @@ DECISIONS: dict[str, tuple[model.Decision, str]] = {
         model.CancelLink("spare", "4713", "one spare too many beside job 4712"),
         "chain|cancel|spare job 4713: one spare too many beside job 4712",
     ),
-    "rest": (model.Rest("job 4711 is held by an administrator"), "chain|rest|job 4711 is held by an administrator"),
+    "rest": (
+        model.Rest(model.RestCause.HELD, "job 4711 is held by an administrator"),
+        "chain|rest|job 4711 is held by an administrator",
+    ),
     "a kill": (
         model.Stop(BOBS, ("4502",), ("4501",), left_alone=("77",)),
         (

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.batch.environment import for_commands
 from cronhpc.batch.process import Missing, run
+from cronhpc.core import model
 from cronhpc.core.model import CronhpcError
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ def read(environ: Mapping[str, str]) -> str:
     try:
         ended = run(["scrontab", "-l"], timeout=_TIME, env=for_commands(environ))
     except Missing:
-        raise ScrontabError("this site has no scrontab. Use: cronhpc start --via chain") from None
+        raise ScrontabError("this site has no scrontab. Use: " + model.command("start", options=_CHAIN)) from None
     if ended.code == 0 and not ended.timed_out:
         return ended.out
     if _NONE in ended.out + ended.err:
@@ -62,11 +63,13 @@ def write(environ: Mapping[str, str], text: str) -> None:
 _NO_NEWLINE = "; the line above had no newline"
 _MARK = re.compile(r"# cronhpc (?P<id>\w+): (?P<which>begin|end)\b.*")
 _DISABLED = "#DISABLED: "  # what Slurm writes before each line of an entry whose job was cancelled
+_CHAIN, _VIA = ("--via", "chain"), ("--via", "scrontab")
 
 
 def block(directory_id: str, fields: str, options: Sequence[str], command: str) -> str:
     """The lines of our one entry."""
-    rows = [f"# cronhpc {directory_id}: begin (by `cronhpc start --via scrontab`; `cronhpc stop` removes it)"]
+    start, stop = model.command("start", options=_VIA), model.command("stop")
+    rows = [f"# cronhpc {directory_id}: begin (by `{start}`; `{stop}` removes it)"]
     rows += [f"#SCRON {option}" for option in options]
     return "\n".join([*rows, f"{fields} {command}", f"# cronhpc {directory_id}: end", ""])
 

@@ -12,7 +12,7 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import CronhpcError
+from cronhpc.core.model import CronhpcError, joined
 
 if TYPE_CHECKING:
     import argparse
@@ -85,12 +85,12 @@ def _code_of(arguments: list[str], door: Door) -> int:
     except OSError as error:  # a disk, a permission: it says which
         from cronhpc.store.refused import mend
 
-        said = ". ".join(filter(None, (error.strerror or str(error), mend(error))))
+        said = joined(". ", filter(None, (error.strerror or str(error), mend(error))))
         if error.filename or error.errno not in _OF_ANSWERS:
-            code = _failed(f"{error.filename}: {said}" if error.filename else said, arguments, door)
+            code = _failed(f"{error.filename}: " + said if error.filename else said, arguments, door)
         else:  # of no file that was opened: of the one that answers go to
             door.emptied()
-            door.complain(f"what there is to say cannot be written: {said}")
+            door.complain("what there is to say cannot be written: " + said)
             code = BROKEN
     return code
 

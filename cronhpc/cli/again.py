@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from cronhpc.cli import FINE
 from cronhpc.cli.commands import UsageError
 from cronhpc.cli.common import count_of, count_or_none
-from cronhpc.core.model import CronhpcError
+from cronhpc.core.model import CronhpcError, command
 from cronhpc.core.pieces import Rules
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ class NotQueued(CronhpcError):
     """It is read in a job's log, where nothing else says which command it was, and what follows from it."""
 
     def __init__(self, why: str) -> None:
-        said = why.removeprefix("cronhpc again: ")
-        super().__init__(f"cronhpc again: {said}\ncronhpc again: this call queues no next piece; the script goes on")
+        who = "" if why.startswith("cronhpc again: ") else "cronhpc again: "
+        super().__init__(who + why + "\ncronhpc again: this call queues no next piece; the script goes on")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,7 +65,7 @@ def run(args: argparse.Namespace, door: Door) -> int:
     try:
         answer = _patient(args, door, job_id)
     except CronhpcError as error:
-        raise NotQueued(str(error)) from None
+        raise NotQueued(error.advice) from None
     except OSError as error:
         raise NotQueued(_disk_words(error)) from None
     if args.json:
@@ -107,13 +107,14 @@ def _patient(args: argparse.Namespace, door: Door, job_id: str) -> Answer:
     return again(site, asked, door.now, job_id)
 
 
+_HELP = command("again", options=("--help",))
 _NOT_ITS = {
     "array": "an array cannot queue itself",
     "begin": "--every, --cron or --after say when it starts",
     "dependency": "--every, --cron or --after say when it starts",
     "chdir": "it runs where the first one did; put a cd into the script",
     "comment": "put it into the script",
-    "hold": "to hold it: cronhpc pause NAME",
+    "hold": "to hold it: " + command("pause", "NAME"),
     "job-name": "a train keeps its job's name; --name names the train",
     "wait": "nobody would be there to wait",
     "wrap": "it runs the script",
@@ -129,12 +130,10 @@ def _options(rest: list[str]) -> tuple[str, ...]:
 
     header = read_header(f"#!/bin/sh\n#SBATCH {shlex.join(rest)}\n".encode("utf-8", "surrogateescape"), "")
     if header.problems:
-        raise UsageError(
-            f"cronhpc again: {header.problems[0].what} {header.problems[0].mend}\nSee: cronhpc again --help"
-        )
+        raise UsageError(f"cronhpc again: {header.problems[0].what} {header.problems[0].mend}\nSee: " + _HELP)
     for option in header.options:
         if option.name in _NOT_ITS:
-            raise UsageError(f"cronhpc again: --{option.name} is not for a next piece: {_NOT_ITS[option.name]}.")
+            raise UsageError(f"cronhpc again: --{option.name} is not for a next piece: " + _NOT_ITS[option.name] + ".")
     return tuple(f"--{o.name}" if o.value is None else f"--{o.name}={o.value}" for o in header.options)
 
 

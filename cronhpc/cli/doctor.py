@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import UsageError
+from cronhpc.core.model import command
 
 if TYPE_CHECKING:
     import argparse
@@ -54,10 +55,7 @@ def run(args: argparse.Namespace, door: Door) -> int:
     if args.json:
         door.json(doctor.facts(found, values, written=written))
     else:
-        from cronhpc.views.text import word
-
-        option = f" --dir {word(args.dir)}" if args.dir else ""
-        door.say(doctor.render(found, values, door.style(), written=written, option=option))
+        door.say(doctor.render(found, values, door.style(), written=written))
     return ATTENTION if any(each.level in {"error", "warning"} for each in found) else FINE
 
 
@@ -66,7 +64,8 @@ def _asked(args: argparse.Namespace, door: Door, root: Path) -> Asked:
     from cronhpc.doctor import Asked
 
     if args.write and not (root / "cronhpc.yaml").exists():
-        raise UsageError(f"cronhpc doctor: --write needs a cron directory. Make it with: cronhpc init --dir {root}")
+        make = command("init", directory=str(root))
+        raise UsageError("cronhpc doctor: --write needs a cron directory. Make it with: " + make)
     patience = float(parse_duration(args.wait))
     return Asked(root, door.environ, args.backend or "", submit=args.submit, patience=patience, url=args.url)
 
@@ -84,7 +83,7 @@ def _alerts(args: argparse.Namespace, door: Door) -> list[Finding]:
     if not any(ways):
         mend = "For example: alerts: {command: ~/bin/notify} in cronhpc.yaml."
         return [Finding("warning", "alerts", "the settings have no way to send alerts.", mend)]
-    alert = Alert("once", "test", "This is a test, sent by: cronhpc doctor --alerts")
+    alert = Alert("once", "test", f"This is a test, sent by: {command('doctor', options=('--alerts',))}")
     about = {"directory": str(site.paths.root), "owner": site.user, "host": site.host}
     pings = [Ping(settings.alerts_ping, "success", "the chain")] if settings.alerts_ping else []
     failed = send(settings, [alert], pings, site.environment, about)

@@ -237,8 +237,8 @@ def _told(
     for row in rows:
         if row.there:
             yield f"already there: {text.name(row.name)} ({text.clean(row.there)}), from line {row.job.line}"
-    yield from _remarks("needs a person", [str(each) for each in table.remarks if each.look])
-    yield from _remarks("notes", [str(each) for each in table.remarks if not each.look])
+    yield from _remarks("needs a person", [each.advice for each in table.remarks if each.look])
+    yield from _remarks("notes", [each.advice for each in table.remarks if not each.look])
     if new:
         yield ""
         yield from _next(args, target, new)
@@ -277,7 +277,7 @@ def _remarks(title: str, remarks: list[str]) -> Iterator[str]:
     if remarks:
         yield ""
         yield title
-        yield from (f"  {clean(each)}" for each in remarks)
+        yield from ("  " + clean(each) for each in remarks)
 
 
 def _next(args: argparse.Namespace, target: _Target, new: list[Imported]) -> Iterator[str]:

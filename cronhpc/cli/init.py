@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
-from cronhpc.core.model import CronhpcError
+from cronhpc.core.model import CronhpcError, command, joined
 
 if TYPE_CHECKING:
     import argparse
@@ -58,7 +58,7 @@ def run(args: argparse.Namespace, door: Door) -> int:
             }
         )
     else:
-        _tell(args, door, made, remark, _old_words(old, cancelled=cancelled))
+        _tell(door, made, remark, _old_words(old, cancelled=cancelled))
     return ATTENTION if unknown or (old and not cancelled) else FINE
 
 
@@ -113,7 +113,7 @@ def _old_words(old: OldJobs, *, cancelled: bool) -> list[str]:
         ids = " ".join(dict.fromkeys(job.id for job in old.chain))
         lines += [
             f"{count(len(old.chain), 'job')} of a hand-made scheduler still in the queue: {_named(old.chain)}",
-            f"cancel {those}: cronhpc init --cancel-old, or: scancel {ids}",
+            f"cancel {those}: " + command("init", options=("--cancel-old",)) + f", or: scancel {ids}",
         ]
     if old.others:
         verb = "goes" if len(old.others) == 1 else "go"
@@ -127,16 +127,13 @@ def _named(jobs: tuple[Job, ...]) -> str:
     return ", ".join(f"{job.shown} ({name(job.name)})" for job in jobs)
 
 
-def _tell(args: argparse.Namespace, door: Door, made: Made, remark: str, old: list[str]) -> None:
-    from cronhpc.views.text import word
-
+def _tell(door: Door, made: Made, remark: str, old: list[str]) -> None:
     style = door.style()
-    root = style.path(str(made.root))
-    option = f" --dir {word(args.dir)}" if args.dir else ""
-    door.say(f"{'adopted' if made.adopted else 'cron directory'} {root}")
-    lines = [f"  {line}" for line in (*made.lines, *([remark] if remark else []), *old)]
-    door.say("\n".join(lines))
-    door.say(f"next:  cp job.slurm {root}/cron.daily/ && cronhpc start{option} && cronhpc status{option}")
+    root = style.word(str(made.root))
+    door.say(f"{'adopted' if made.adopted else 'cron directory'} {style.path(str(made.root))}")
+    lines = ["  " + line for line in (*made.lines, *([remark] if remark else []), *old)]
+    door.say(joined("\n", lines))
+    door.say(f"next:  cp job.slurm {root}/cron.daily/ && " + command("start") + " && " + command("status"))
     door.say(_undo(made, root))
 
 

@@ -27,6 +27,7 @@ from cronhpc.convert.variables import cron_variable, is_shell_name
 from cronhpc.convert.zone import zone_of
 from cronhpc.core.grammar import ScheduleError
 from cronhpc.core.mends import steps_beyond
+from cronhpc.core.model import command
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -98,7 +99,9 @@ class _Reader:
         self.builder.comment(number, text.rstrip())
         if text.startswith("#SCRON"):
             what = "#SCRON is scrontab's word; cron takes it for a comment, and so it is kept."
-            self.builder.note(number, what, "If this is a scrontab: cronhpc import scrontab", look=True)
+            self.builder.note(
+                number, what, "If this is a scrontab: " + command("import", "scrontab", "FILE"), look=True
+            )
 
     # --- variables
 

@@ -6,6 +6,8 @@ import re
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from cronhpc.core.model import Advice
+
 
 class Kind(StrEnum):
     """What a line of a table is."""
@@ -38,7 +40,12 @@ class Remark:
     look: bool = False
 
     def __str__(self) -> str:
-        return f"line {self.line}: {self.what} {self.mend}".rstrip()
+        return str(self.advice)
+
+    @property
+    def advice(self) -> Advice:
+        """The whole remark, with the commands of its mend as values."""
+        return Advice(f"line {self.line}: {self.what} ", self.mend).rstrip()
 
 
 @dataclass(frozen=True, slots=True)

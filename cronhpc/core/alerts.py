@@ -12,7 +12,7 @@ from cronhpc.core.model import FAILURES, Done, Reason, Result, entry_id
 from cronhpc.core.outcome import shared_node
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from cronhpc.core.model import EntryState, Outcome, Switch, World
 
@@ -70,7 +70,7 @@ def conditions(
         (o.decision for o in outcomes if isinstance(o.decision, model.Rest) and not _at_work(o.decision)), None
     )
     if rests is not None:
-        found.append(Condition("chain rests", "chain", f"the chain rests, nothing runs by itself: {rests.why}"))
+        found.append(Condition("chain rests", "chain", "the chain rests, nothing runs by itself: " + rests.why))
     over = next((o.decision for o in outcomes if _is_over_budget(o)), None)
     if isinstance(over, model.Wait):
         found.append(Condition("budget", "budget", f"nothing more is submitted: {over.detail}"))
@@ -79,7 +79,7 @@ def conditions(
 
 def _at_work(rest: model.Rest) -> bool:
     """A link beside us that deals with its successor itself: nothing that anybody has to know."""
-    return rest.why.startswith("link ")
+    return rest.cause is model.RestCause.LINK_AT_WORK
 
 
 def _subject(switch: Switch) -> str:
@@ -110,9 +110,8 @@ def _of_entry(name: str, state: EntryState | None, *, tried_again: bool) -> Cond
     if state is None:
         return None
     if state.suspended is not None:
-        text = (
-            f"{name} is suspended after {count(state.failures, 'failure')} in a row; go on with: cronhpc resume {name}"
-        )
+        after = f"after {count(state.failures, 'failure')} in a row"
+        text = f"{name} is suspended {after}; go on with: " + model.command("resume", name)
         return Condition(f"suspended {name}", "suspended", text, name)
     result = str(state.last.get("result", ""))
     if state.failures:  # until it goes well: a slot that was skipped, missed or cancelled mends nothing
@@ -173,7 +172,7 @@ def _mended(world: World, outcomes: Sequence[Outcome]) -> list[Alert]:
 
 def _was_lost(link: model.SubmitLink) -> bool:
     """Not one more that waits ahead, nor one with a new text in an old one's place."""
-    return link.kind == SUCCESSOR and link.why.startswith("there is no")
+    return link.kind == SUCCESSOR and link.lost
 
 
 def _missed(outcomes: Sequence[Outcome]) -> list[Alert]:
@@ -191,8 +190,11 @@ def _missing(detail: object, number: object) -> str:
     return f"missed {detail}" if isinstance(number, int) and number > 1 else f"missed a slot: {detail}"
 
 
-def told(standing: Iterable[Condition], known: Known, now: int) -> tuple[list[Alert], Known]:
-    """The messages that are due, and what is to be remembered: tell this again and there is nothing to say."""
+def told(standing: Iterable[Condition], known: Known, now: int, entries: Collection[str]) -> tuple[list[Alert], Known]:
+    """The messages that are due, and what is to be remembered: tell this again and there is nothing to say.
+
+    `entries`: the names that are there; what was told of another is over without being fine.
+    """
     alerts: list[Alert] = []
     kept: Known = {}
     for each in standing:
@@ -208,8 +210,10 @@ def told(standing: Iterable[Condition], known: Known, now: int) -> tuple[list[Al
         kept[each.subject] = {**row, "text": each.text, "since": since, "told": last}
     for subject, row in known.items():
         if subject not in kept:
-            text = f"fine again: {subject}"
-            alerts.append(Alert("over", str(row.get("kind", "")), text, str(row.get("entry", "")), now))
+            name = str(row.get("entry", ""))
+            gone = f"no longer watched: {subject} (there is no entry {name} now)"
+            text = f"fine again: {subject}" if name in {"", *entries} else gone
+            alerts.append(Alert("over", str(row.get("kind", "")), text, name, now))
     return alerts, kept
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import NEVER_STARTS, CancelLink, KeepLink, MoveLink, Rest, SubmitLink
+from cronhpc.core.model import NEVER_STARTS, CancelLink, KeepLink, MoveLink, Rest, RestCause, SubmitLink, command
 from cronhpc.core.slots import boundary
 
 if TYPE_CHECKING:
@@ -66,6 +66,9 @@ def comment_words(kind: str, at: int, fingerprint: str) -> str:
     return f"{_WORDS[kind]} {at} {fingerprint}"
 
 
+_START = command("start")
+
+
 def decide(world: World, wake: int) -> Iterator[Decision]:
     """Keep, move, submit and cancel links, so that the next tick comes at `wake` and a spare stands behind it."""
     if world.queue is None:
@@ -73,7 +76,8 @@ def decide(world: World, wake: int) -> Iterator[Decision]:
     links = Links.of(world)
     if not world.chain.wanted and not world.chain.stopped:
         if links.successors or links.spares:
-            yield Rest("scheduler/started is gone, though nobody has called cronhpc stop; mend it: cronhpc start")
+            gone = "scheduler/started is gone, though nobody has called " + command("stop") + "; mend it: " + _START
+            yield Rest(RestCause.NOT_MARKED, gone)
         return
     if not world.chain.wanted or not world.chain.link_name:
         why = "ticks come otherwise" if world.chain.wanted else "the scheduler is stopped"
@@ -82,13 +86,14 @@ def decide(world: World, wake: int) -> Iterator[Decision]:
         return
     held = next((job for job in (*links.successors, *links.spares) if job.held_by_admin), None)
     if held is not None:
-        yield Rest(f"job {held.id} is held by an administrator; when that is settled: cronhpc start")
+        yield Rest(RestCause.HELD, f"job {held.id} is held by an administrator; when that is settled: " + _START)
         return
     if world.chain.resting:
-        yield Rest(world.chain.resting)
+        yield Rest(RestCause.CANCELLED, f"{world.chain.resting}; when that is settled: " + _START)
         return
     if not links.successors and _another_is_at_work(world, links):
-        yield Rest(f"link {links.running[0].id} is running; it queues its own successor")
+        why = f"link {links.running[0].id} is running; it queues its own successor"
+        yield Rest(RestCause.LINK_AT_WORK, why)
         return
     interval = world.settings.interval
     ahead = [boundary(world.now, interval) + n * interval for n in range(1, world.chain.prequeue)]
@@ -138,7 +143,8 @@ def _reconcile(world: World, kind: str, jobs: tuple[Job, ...], wanted: list[int]
         else:
             yield KeepLink(kind, job.id, job.start)
     for at in wanted[len(kept) :]:
-        yield SubmitLink(kind, at, f"there is no {kind}" if not jobs else f"instead of job {jobs[0].id}")
+        why = f"instead of job {jobs[0].id}" if jobs else f"there is no {kind}"
+        yield SubmitLink(kind, at, why, lost=not jobs)
 
 
 def unfit(world: World, job: Job) -> str:

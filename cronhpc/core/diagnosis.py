@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.core.count import are
 from cronhpc.core.findings import Finding
+from cronhpc.core.model import command
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -22,6 +23,10 @@ _INODES = 10_000
 _OTHERS_WRITE, _GROUP_WRITES = 0o002, 0o020
 _SKEW, _SKEW_BAD = 5, 120  # seconds
 _LIMIT = re.compile(r"(?:QOS|Assoc)\w*Limit|submit limit|temporarily unavailable|queue full", re.IGNORECASE)
+
+_SUBMIT = command("doctor", options=("--submit",))
+_URL = command("doctor", options=("--submit", "--url", "https://example.org"))
+_IF_STALE = command("start", options=("--if-stale",))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +84,7 @@ def of_disk(disk: Disk, *, seen: bool = False) -> Iterator[Finding]:
         yield Finding("error", "disk", what, "Choose a folder on a shared disk: --dir, or CRONHPC_DIR.")
     elif disk.reach == "local" and not seen:
         what = f"{where}, which looks like a disk of this machine alone."
-        yield Finding("warning", "disk", what, "See whether nodes have it: cronhpc doctor --submit.")
+        yield Finding("warning", "disk", what, "See whether nodes have it: " + _SUBMIT + ".")
     else:
         yield Finding("fine", "disk", f"{where}{', shared' if disk.reach == 'shared' else ''}.")
     loose = [
@@ -100,7 +105,7 @@ def _room(disk: Disk) -> Iterator[Finding]:
     if disk.bytes_free < _GIB or disk.bytes_free < _SCARCE * disk.bytes_total:
         unit, name = (_GIB, "GB") if disk.bytes_total >= _GIB else (_GIB // 1024, "MB")
         what = f"{disk.bytes_free / unit:.1f} of {disk.bytes_total / unit:.0f} {name} are free there."
-        yield Finding("warning", "room", what, "Make room: cronhpc clean; and see your quota.")
+        yield Finding("warning", "room", what, "Make room: " + command("clean") + "; and see your quota.")
     else:
         yield Finding("fine", "room", f"{disk.bytes_free / _GIB:.0f} GB are free there (your quota may say less).")
     if disk.inodes_total and disk.inodes_free < max(_INODES, _SCARCE * disk.inodes_total):
@@ -140,15 +145,15 @@ def of_machine(here: Here, *, needs_network: bool) -> Iterator[Finding]:
     rest = ", ".join(f"{beat.name} ({beat.detail})" for beat in here.beats if not beat.usable and beat.detail)
     if usable:
         what = f"a heartbeat from outside the chain could be {' or '.join(usable)}{f'; not: {rest}' if rest else ''}."
-        mend = "For when all jobs are lost at once: a line there that says cronhpc start --if-stale"
+        mend = "For when all jobs are lost at once: a line there that says " + _IF_STALE
         yield Finding("advice", "heartbeat", what, mend)
     else:
         what = f"nothing here can call cronhpc from outside the chain{f': {rest}' if rest else ''}."
-        mend = "For when all jobs are lost at once: cronhpc start --if-stale in your login script."
+        mend = "For when all jobs are lost at once: " + _IF_STALE + " in your login script."
         yield Finding("advice", "heartbeat", what, mend)
     if needs_network:
         what = "the settings have pings: ticks need the way out to that address."
-        yield Finding("advice", "network", what, "Try it, from nodes too: cronhpc doctor --submit --url https://…")
+        yield Finding("advice", "network", what, "Try it, from nodes too: " + _URL)
 
 
 def _umask(here: Here) -> Iterator[Finding]:
@@ -198,7 +203,8 @@ def _submits(node: Node, here: Here) -> Iterator[Finding]:
     elif node.submit is not None:
         by = next((beat.name for beat in here.beats if beat.usable and beat.name != "scrontab"), "the login hook")
         what = f"{node.name} may not submit jobs ({node.submit}): neither a chain nor a scrontab can."
-        mend = f"Let this machine submit a day's runs ahead: cronhpc start --via login, and let {by} call cronhpc tick"
+        ahead = "Let this machine submit a day's runs ahead: " + command("start", options=("--via", "login"))
+        mend = ahead + f", and let {by} call " + command("tick")
         yield Finding("error", "submit", what, mend)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.core.count import count
 from cronhpc.core.duration import format_duration
+from cronhpc.core.model import command
 from cronhpc.core.resident_fit import misfit
 from cronhpc.core.sbatch_values import time_limit
 
@@ -134,7 +135,7 @@ def _chosen(offer: Offer, settings: Settings) -> Iterator[Finding]:
         yield Finding("error", "partition", what, "", put)
     if offer.submitters:
         what = f"only {offer.submitters} may submit to {offer.name}: links run on compute nodes, and could not go on."
-        mend = "Try it for real: cronhpc doctor --submit."
+        mend = "Try it for real: " + command("doctor", options=("--submit",)) + "."
         yield Finding("warning", "submit", what, mend)
 
 
@@ -146,7 +147,9 @@ def _resident(cluster: Cluster, settings: Settings, *, driven: bool) -> Iterator
         put = (("scheduler.interval", found.interval),) if found.interval else ()
         yield Finding("error", "daemon", found.what, found.mend, put)
     else:  # its interval is right for short links
-        yield Finding("advice", "daemon", found.what, f"Before cronhpc start --daemon: {found.mend}")
+        yield Finding(
+            "advice", "daemon", found.what, "Before " + command("start", options=("--daemon",)) + ": " + found.mend
+        )
 
 
 def _link_time(settings: Settings) -> int | None:
@@ -181,7 +184,9 @@ def _limits(limits: Sequence[Limit], *, accounting: bool | None) -> Iterator[Fin
     what = f"{least.whose} lets you have {count(least.submit, 'job')} in the queue"
     if least.submit < _LINK_JOBS - 1:
         what += ": a link could not submit its successor."
-        yield Finding("error", "limits", what, "Let ticks come from outside: a crontab line, or cronhpc daemon.")
+        yield Finding(
+            "error", "limits", what, "Let ticks come from outside: a crontab line, or " + command("daemon") + "."
+        )
     elif least.submit < _LINK_JOBS:
         what += ": there is no room for the spare, nor for runs while a link runs."
         yield Finding("warning", "limits", what, "Ask for a higher one, or let ticks come from outside.")

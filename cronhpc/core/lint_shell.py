@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from cronhpc.core import typography
+from cronhpc.core import model, typography
 from cronhpc.core.header import Header
 from cronhpc.core.model import Problem
 from cronhpc.core.self_submission import self_submissions
@@ -127,7 +127,8 @@ _REQUEUES = re.compile(r"\bscontrol\s+requeue\s+[\"']?\$\{?SLURM_(?:ARRAY_)?JOB_
 
 
 def _submits_itself(code: tuple[Piece, ...], header: Header, *, scheduled: bool) -> Iterator[Problem]:
-    mend = 'Remove it: the schedule starts it again. For work that goes on by itself use "cronhpc again".'
+    again = 'For work that goes on by itself use "' + model.command("again") + '".'
+    mend = "Remove it: the schedule starts it again. " + again
     for found in self_submissions(code, header.default_name):
         if found.by_copy:
             what = '"sbatch $0": submits itself, and that from a copy: inside a job $0 is in the node\'s spool folder.'

@@ -128,10 +128,7 @@ def _entry(world: World, entry: Entry, seen: slots.Seen, budget: Budget, ahead: 
     due = seen.due(world, entry, state)
     refusal = _barred(world, entry)
     if refusal is None and state.suspended is not None:
-        refusal = (
-            Reason.SUSPENDED,
-            f"after {count(state.failures, 'failure')} in a row; lift it with: cronhpc resume {entry.name}",
-        )
+        refusal = Reason.SUSPENDED, f"after {count(state.failures, 'failure')} in a row"
     if refusal is not None:
         yield from _refused(entry, due, *refusal, readable=not world.switches_unknown)
         return

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core.duration import format_duration
-from cronhpc.core.model import LONGER
+from cronhpc.core.model import LONGER, command
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -41,14 +41,13 @@ def misfit(partitions: Sequence[Partition | Offer], settings: Settings) -> Misfi
     )
     interval = next((each for each in _NEAT if each + LONGER <= longest and each >= settings.min_interval), 0)
     other = next((each.name for each in partitions if each.up and not each.gpus and _takes(each, asks)), "")
-    ways = []
+    ways: list[str] = []
     if interval:
         ways.append(f"put scheduler: {{interval: {format_duration(interval)}}} in cronhpc.yaml")
     if other:
         ways.append(f"name a partition that allows it: scheduler: {{sbatch: {{partition: {other}}}}}")
-    ways.append("let short links do the work: cronhpc start --via chain")
-    mend = ", or ".join(ways)
-    mend = f"{mend[:1].upper()}{mend[1:]}."
+    by_links = " short links do the work: " + command("start", options=("--via", "chain")) + "."
+    mend = f"{ways[0][:1].upper()}{', or '.join(ways)[1:]}, or let" + by_links if ways else "Let" + by_links
     return Misfit(what, mend, format_duration(interval) if interval else "")
 
 

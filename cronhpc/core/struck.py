@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core.model import Done, Result, Stop, Struck
+from cronhpc.core.model import Done, Result, Stop, Struck, command
 from cronhpc.core.stop import expired, switch_on
 
 if TYPE_CHECKING:
@@ -109,7 +109,7 @@ def verdict(world: World, claim: Claim, entry: Entry | None, ending: Ending) -> 
         late = ending.ended is not None and ending.ended < struck.at
         return ending if late else replace(ending, result=Result.KILLED, detail=struck.said)
     if ending.result is Result.FAILED and ending.exit_code == STOPPED_EXIT:
-        return replace(ending, result=Result.KILLED, detail=f"cronhpc guard ended it (exit {STOPPED_EXIT})")
+        return replace(ending, result=Result.KILLED, detail=command("guard") + f" ended it (exit {STOPPED_EXIT})")
     if ending.result is not Result.CANCELLED:
         return ending
     switch = _killer(world, claim, entry)  # the tick that cancelled it may have died before it wrote that down

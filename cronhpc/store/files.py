@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cronhpc.core.model import StateError
+from cronhpc.core.model import StateError, command
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -344,14 +344,14 @@ def read_json(path: Path, version: int) -> dict[str, Any] | None:
     if isinstance(found, int) and version < found < _NO_VERSION:
         raise StateError(
             f"{path}: written by a newer cronhpc (format {found}, this one knows {version}). "
-            f"Use that version, or {_afresh(path)}."
+            f"Use that version, or " + _afresh(path) + "."
         )
     return value
 
 
 def _afresh(path: Path) -> str:
     if path.parent.name == "scheduler":
-        return "remove it, and make it anew: cronhpc start"
+        return "remove it, and make it anew: " + command("start")
     return "move the state/ folder away to start afresh"
 
 

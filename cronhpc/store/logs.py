@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from glob import iglob
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import LOG_NAME, CronhpcError, LogFile, Problem
+from cronhpc.core.model import LOG_NAME, CronhpcError, LogFile, Problem, command
 from cronhpc.store.paths import MARKER
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class LogsError(CronhpcError):
     """Nothing may be removed here; `problem` says why, and the mend. `absent`: there is nothing."""
 
     def __init__(self, problem: Problem, *, absent: bool = False) -> None:
-        super().__init__(str(problem))
+        super().__init__(problem.advice)
         self.problem = problem
         self.absent = absent
 
@@ -91,7 +91,7 @@ def opened(paths: Paths, settings: Settings) -> Iterator[Folder]:
             status = os.fstat(fd)
             if os.geteuid() not in (status.st_uid, 0):
                 what = f"log/ belongs to {_user(status.st_uid)}, and so do the logs in it."
-                raise LogsError(Problem("E610", what, f"{_user(status.st_uid)} can run: cronhpc clean", "log"))
+                raise LogsError(Problem("E610", what, f"{_user(status.st_uid)} can run: " + command("clean"), "log"))
             yield Folder(fd, "", "log", status.st_uid)
 
 
@@ -102,7 +102,8 @@ def _must_be_cron_directory(root: int, paths: Paths, settings: Settings) -> None
         os.stat(MARKER, dir_fd=root, follow_symlinks=False)
     except OSError as error:
         what = f"{paths.root} has no {MARKER} ({error.strerror}): it is no cron directory, so nothing was removed."
-        raise LogsError(Problem("E611", what, f"Make it one with: cronhpc init --dir {paths.root}")) from None
+        make = "Make it one with: " + command("init", directory=str(paths.root))
+        raise LogsError(Problem("E611", what, make)) from None
     owners, _ = owner_ids(settings.trust_owners, os.fstat(root).st_uid)
     problem = Trust(paths.root, owners, settings.trust_group).folder_refusal(paths.root)
     if problem is not None:

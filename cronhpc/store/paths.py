@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import CronhpcError
+from cronhpc.core.model import CronhpcError, command
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -151,13 +150,13 @@ def existing(option: str | None, environment: Mapping[str, str]) -> Paths:
     try:
         os.lstat(root / MARKER)
     except FileNotFoundError:
-        where, make = f"{root} (from {named_by})", f"cronhpc init --dir {shlex.quote(str(root))}"
+        where, make = f"{root} (from {named_by})", command("init", directory=str(root))
         if not root.is_dir():
             raise DirectoryError(
-                f"There is no folder {where}: not mounted, or not made yet. Nothing was done. Make it with: {make}"
+                f"There is no folder {where}: not mounted, or not made yet. Nothing was done. Make it with: " + make
             ) from None
         raise DirectoryError(
-            f"{where} is no cron directory: it has no {MARKER}. Nothing was done. Make it one with: {make}"
+            f"{where} is no cron directory: it has no {MARKER}. Nothing was done. Make it one with: " + make
         ) from None
     except OSError as error:
         raise DirectoryError(f"{root / MARKER} cannot be read: {error.strerror}. Nothing was done.") from None

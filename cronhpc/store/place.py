@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import StateError
+from cronhpc.core.model import StateError, command
 from cronhpc.store.files import read_bytes, replace_file
 
 if TYPE_CHECKING:
@@ -43,14 +43,14 @@ def must_be_no_copy(paths: Paths) -> None:
     if ours and theirs == ours:
         raise StateError(
             f"{paths.root} is a copy of {place} with the same id: each would take the other's jobs for its own. "
-            f"Nothing was done. {id_of_its_own(paths)}"
+            "Nothing was done. " + id_of_its_own(paths)
         )
 
 
 def id_of_its_own(paths: Paths) -> str:
     """What to type."""
     ids = [f"{paths.root}/{folder}/id" for folder in ("state", "scheduler")]
-    return f"For one of its own: rm {shlex.join(ids)} && cronhpc init --dir {shlex.quote(str(paths.root))}"
+    return f"For one of its own: rm {shlex.join(ids)} && " + command("init", directory=str(paths.root))
 
 
 def _same(paths: Paths, place: str) -> bool:

@@ -7,11 +7,12 @@ import os
 import shlex
 from pathlib import Path
 
+from cronhpc.core.model import command
 from cronhpc.inside.switch_file import clean, owner
 from cronhpc.store.files import passes
 
 _MENDS = {
-    errno.ENOENT: "It was removed: cronhpc init makes it again",
+    errno.ENOENT: "It was removed: " + command("init") + " makes it again",
     errno.EISDIR: "A folder has that name: move it away",
     errno.EEXIST: "Something else has that name: move it away",
     errno.ENOTDIR: "Something that is no folder has that name: move it away",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import Problem
+from cronhpc.core.model import Problem, command
 from cronhpc.store.trust import Trust, owner_ids
 
 if TYPE_CHECKING:
@@ -49,7 +49,8 @@ def _sealed(strict: Trust, paths: Paths, me: int) -> Problem | None:
         if refused is not None:
             mend = refused.mend.partition(" (or allow it")[0]
             if path == paths.settings and refused.code == "E403" and os.stat(paths.root).st_uid not in {0, me}:
-                mend = "It is another user's cron directory: cronhpc status shows it; for one of your own: cronhpc init"
+                mend = "It is another user's cron directory: " + command("status") + " shows it; for one of your own: "
+                mend += command("init", directory="DIR")
             if path == paths.settings:
                 return Problem(refused.code, refused.what, mend, "cronhpc.yaml")
             what = f"{refused.what} What lies in it is run as you, so nothing was done."

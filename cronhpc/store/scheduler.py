@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cronhpc.core import model
 from cronhpc.core.model import LONGER
 from cronhpc.store import shapes
 from cronhpc.store.files import read_bytes, read_json, replace_file, write_json
@@ -200,7 +201,7 @@ def mark_stopped(paths: Paths, who: str) -> None:
     """
     for _ in range(3):
         name = marks(paths).next_stop
-        replace_file(paths.scheduler / name, f"stopped by {who}; cronhpc start goes on\n".encode(), 0o644)
+        replace_file(paths.scheduler / name, f"stopped by {who}; {model.command('start')} goes on\n".encode(), 0o644)
         if name in marks(paths).stops:
             return
 

@@ -6,7 +6,7 @@ import errno
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core.model import EntryRow, Problem, Settings, SettingsError, SwitchSetting
+from cronhpc.core.model import EntryRow, Problem, Settings, SettingsError, SwitchSetting, command
 from cronhpc.store.files import read_bytes
 
 if TYPE_CHECKING:
@@ -45,20 +45,20 @@ def _unread(path: Path, error: OSError) -> Problem:
 
 def _gone(path: Path) -> Problem:
     if path.is_symlink():
-        mend = f"Bring that back; or remove the link, then: {_init(path)}"
+        mend = "Bring that back; or remove the link, then: " + _init(path)
         return Problem("E600", "is a link to nothing.", mend, path.name)
-    return Problem("E600", "is missing.", f"Make it with: {_init(path)}", path.name)
+    return Problem("E600", "is missing.", "Make it with: " + _init(path), path.name)
 
 
 def _init(path: Path) -> str:
-    return f"cronhpc init --dir {shlex.quote(str(path.parent))}"
+    return command("init", directory=str(path.parent))
 
 
 def emptied(path: Path) -> Problem:
     """A file without a byte is what a full disk leaves; as settings it means all defaults."""
     what = "is empty: every setting has its default."
-    anew = f"rm {shlex.quote(str(path))} && {_init(path)}"
-    mend = f"If it was cut off, bring it back, or: {anew}. If that is meant, write a comment in it."
+    anew = f"rm {shlex.quote(str(path))} && " + _init(path)
+    mend = "If it was cut off, bring it back, or: " + anew + ". If that is meant, write a comment in it."
     return Problem("W600", what, mend, path.name)
 
 

@@ -12,7 +12,7 @@ import stat
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from cronhpc.core.model import CronhpcError, Problem, Switch
+from cronhpc.core.model import CronhpcError, Problem, Switch, command
 from cronhpc.inside.switch_file import LAST, clean, content, owner, text_of
 from cronhpc.store.files import patiently
 from cronhpc.store.paths import MARKER
@@ -297,6 +297,6 @@ def _refused(folder: Path, name: str, error: OSError, done: str) -> SwitchError:
         )
     if isinstance(error, FileNotFoundError):
         return SwitchError(
-            f"{what} There is no folder {where}. Is it mounted? In a cron directory, cronhpc init makes it."
+            f"{what} There is no folder {where}. Is it mounted? In a cron directory, " + command("init") + " makes it."
         )
     return SwitchError(f"{what} Mend the folder {where}, then try again.")

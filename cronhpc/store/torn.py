@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core.model import Problem
+from cronhpc.core.model import Problem, command
 from cronhpc.store import shapes
 from cronhpc.store.files import read_json
 
@@ -38,13 +38,13 @@ def of_entries(memory: Memory, now: int, *, told_too: bool = False) -> list[Prob
     found = []
     if _is_shown(memory.meta.get("forgotten"), now, new=memory.torn, told_too=told_too):
         what = "was empty or cut off: last results, streaks, suspensions and standing alerts are forgotten."
-        mend = f"{_SAFE} Entries that were suspended run again; the past is in: cronhpc history"
+        mend = f"{_SAFE} Entries that were suspended run again; the past is in: " + command("history")
         found.append(Problem("W332", what, mend, "state/entries.json"))
     odd = memory.meta.get("odd")
     where = memory.odd or (odd[2] if odd else "")
     if _is_shown(odd, now, new=bool(memory.odd), told_too=told_too):
         what = f"held what no tick writes, and that is forgotten: {where}."
-        mend = f"{_SAFE} The past is in: cronhpc history"
+        mend = f"{_SAFE} The past is in: " + command("history")
         found.append(Problem("W335", what, mend, "state/entries.json"))
     return found
 
@@ -61,7 +61,7 @@ def others(state: Path) -> Iterator[Problem]:
     """Files that stay as they are until someone acts. Raises OSError, StateError."""
     flaw = _flaw_of_environment(state / "environment.json")
     if flaw:
-        yield Problem("W333", flaw, "Save it again: cronhpc start", "state/environment.json")
+        yield Problem("W333", flaw, "Save it again: " + command("start"), "state/environment.json")
     for path in sorted((state / "trains").glob("*.json")):
         from cronhpc.store.trains import usable
 
@@ -100,10 +100,11 @@ def _is_there(path: Path) -> bool:
 def started(lost: Sequence[str]) -> Problem:
     """How ticks are driven, where that is not wholly to be known."""
     what = f"is cut off, or holds what `start` does not write: {shapes.places(list(lost))}."
-    return Problem("W336", what, "Write it again: cronhpc start", "scheduler/started")
+    return Problem("W336", what, "Write it again: " + command("start"), "scheduler/started")
 
 
 def claims(odd: Sequence[str]) -> Problem:
     """Claims whose records are of no use: their names still say that they are claimed."""
     what = f"is damaged: {shapes.places(list(odd))}. It counts as claimed, and is not submitted again."
-    return Problem("W337", what, "Whether it ran can be told by its log; see: cronhpc history", "state/claims")
+    mend = "Whether it ran can be told by its log; see: " + command("history")
+    return Problem("W337", what, mend, "state/claims")

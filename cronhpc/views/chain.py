@@ -125,9 +125,9 @@ def words(chain: Mapping[str, Any], state: str, batch: str, style: Style) -> str
         case "driven otherwise":
             return f"not started; {ticked} came otherwise (a daemon, crontab, by hand)"
         case "stopped":
-            return f"stopped by cronhpc stop; {ticked}"
+            return f"stopped by {style.command('stop')}; {ticked}"
         case "resting" | "disabled":
-            return f"{state}: {text.one_line(chain[state])}; {ticked}"
+            return f"{state}: {style.text(text.one_line(chain[state]))}; {ticked}"
         case "broken":
             return f"broken: no scheduler job is in the queue; {ticked}"
         case "moved":

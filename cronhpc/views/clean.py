@@ -70,10 +70,14 @@ def render(known: Facts, style: Style, *, everything: bool = False) -> str:
     held = {why: n for why, n in known["kept_because"].items() if why != Why.WITHIN}
     lines += [""] if held or known["problems"] else []
     lines += [f"kept  {text.count(n, 'log')}: {why}" for why, n in held.items()]
-    lines += [style.paint(f"{text.clean(p['what'])} {text.clean(p['mend'])}", "yellow") for p in known["problems"]]
+    lines += [style.paint(style.text(_said(problem)), "yellow") for problem in known["problems"]]
     if known["dry_run"] and known["removed"]:
-        lines += ["", "Nothing was removed. Remove them with: cronhpc clean"]
+        lines += ["", f"Nothing was removed. Remove them with: {style.command('clean')}"]
     return "\n".join(lines)
+
+
+def _said(problem: Facts) -> str:
+    return f"{text.clean(problem['what'])} " + text.clean(problem["mend"])
 
 
 def _headline(known: Facts) -> str:

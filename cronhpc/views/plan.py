@@ -59,7 +59,9 @@ def render(known: Mapping[str, Any], style: Style) -> str:
         if wake:
             rows.append(["next tick", "wanted", f"{style.clock(wake)} ({style.distance(wake)})"])
     elif known["entries"]:
-        rows.append([("chain", "yellow"), ("none", "yellow"), "the scheduler is not started: cronhpc start"])
+        rows.append(
+            [("chain", "yellow"), ("none", "yellow"), f"the scheduler is not started: {style.command('start')}"]
+        )
     if known["logs"]:
         rows.append(["logs", "remove", _logs(known["logs"])])
     if not known["batch"]["answers"]:
@@ -71,7 +73,7 @@ def render(known: Mapping[str, Any], style: Style) -> str:
             [
                 (text.name(place or "settings"), "yellow"),
                 (problem["code"], "yellow"),
-                text.one_line(f"{problem['what']} {problem['mend']}"),
+                style.text(text.one_line(problem["what"] + " " + problem["mend"])),
             ]
         )
     return "\n".join([head, *table(_COLUMNS, rows, style)])
@@ -92,6 +94,8 @@ def _row(row: Mapping[str, Any], style: Style) -> list[Cell]:
     kind = row["decision"]
     who = text.name(row["entry"]) if row.get("entry") else _WHO.get(kind, "chain" if "link" in kind else kind)
     verb, colour, words = _SAID[kind](row, style)
+    if row.get("reason") == Reason.SUSPENDED:
+        words += f"; lift it with: {style.command('resume', row['entry'])}"
     return [who, (verb, colour), words]
 
 
@@ -196,7 +200,7 @@ _SAID: dict[str, Callable[[Mapping[str, Any], Style], Said]] = {
     "submit link": _said_link,
     "move link": _said_link,
     "cancel link": _said_link,
-    "rest": lambda row, _: ("rest", "yellow", text.one_line(row["why"])),
+    "rest": lambda row, style: ("rest", "yellow", style.text(text.one_line(row["why"]))),
     "stop": _said_stop,
     "hold": _said_hold,
     "free": lambda row, _: ("release", "green", f"jobs {', '.join(row['jobs'])}"),

@@ -69,6 +69,11 @@ class Style:
         shown = "~" + path[len(home) :] if home and (path == home or path.startswith(home + "/")) else path
         return text.clean(shown)
 
+    def word(self, path: str) -> str:
+        """A path within a command, the user's home as ~ where a shell reads that."""
+        shown = self.path(path)
+        return shown if text.word(shown.removeprefix("~")) == shown.removeprefix("~") else text.word(path)
+
 
 @dataclass(frozen=True, slots=True)
 class Column:

@@ -55,6 +55,11 @@ class Advice(str):
         self.parts = tuple(flat)
         return self
 
+    def rstrip(self, chars: str | None = None, /) -> Advice:
+        """Without these at the end of its last words."""
+        *parts, last = self.parts or ("",)
+        return Advice(*parts, last.rstrip(chars) if isinstance(last, str) else last)
+
     def __add__(self, other: str) -> Advice:
         return Advice(self, other)
 

@@ -34,6 +34,15 @@ class Reason(StrEnum):
     NEVER = "no further slot"
 
 
+class RestCause(StrEnum):
+    """Why the chain is left alone."""
+
+    NOT_MARKED = "scheduler/started is gone"
+    HELD = "an administrator holds a link"
+    CANCELLED = "somebody else cancelled a link"
+    LINK_AT_WORK = "a link that runs queues its own successor"
+
+
 @dataclass(frozen=True, slots=True)
 class Submit:
     """Claim `key`, submit held, record the id; released with the others at the end."""
@@ -127,11 +136,12 @@ class KeepLink:
 
 @dataclass(frozen=True, slots=True)
 class SubmitLink:
-    """A successor or spare is missing."""
+    """A successor or spare is missing; `lost`: none of its kind was in the queue."""
 
     kind: str
     at: int
     why: str
+    lost: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +164,9 @@ class CancelLink:
 
 @dataclass(frozen=True, slots=True)
 class Rest:
-    """The chain is left alone, and why."""
+    """The chain is left alone, and why in words."""
 
+    cause: RestCause
     why: str
 
 
