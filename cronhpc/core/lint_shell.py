@@ -147,7 +147,8 @@ def _why_endless(text: str, *, scheduled: bool) -> str:
         return "requeues itself whenever it ends, also when all went well: one run without an end."
     for _, command in commands(text):
         if scheduled and _AGAIN.match(bare(command)):
-            return '"cronhpc again" queues a next piece, and so does the schedule: each slot starts one more series.'
+            again = model.command("again")
+            return f'"{again}" queues a next piece, and so does the schedule: each slot starts one more series.'
     return ""
 
 
@@ -192,7 +193,8 @@ def _log_by_name(code: tuple[Piece, ...], header: Header) -> Iterator[Problem]:
     for piece in code:
         if _USUAL_LOG.search(piece.text):
             what = "looks for slurm-JOBID.out: the log of a run is log/NAME/SLOT-JOBID.out in the cron directory."
-            mend = "Leave it there (cronhpc logs NAME), or name one: #SBATCH --output=/PATH/slurm-%j.out"
+            logs = model.command("logs", "NAME")
+            mend = "Leave it there (" + logs + "), or name one: #SBATCH --output=/PATH/slurm-%j.out"
             yield Problem("W309", what, mend, line=piece.line, key="log")
             return
 
@@ -262,7 +264,7 @@ def _signals(code: tuple[Piece, ...], header: Header) -> Iterator[Problem]:
     except ValueError:
         limit = None
     shown = f'"#SBATCH {option.written}"'
-    guard = "cronhpc guard --warn-before-end DURATION -- COMMAND"
+    guard = model.command("guard", options=("--warn-before-end", "DURATION", "--", "COMMAND"))
     if limit and early >= limit:
         what = f"{shown}: {early} s before the end is before the start of a job of {limit} s."
         mend = "Write fewer seconds, or a longer --time."

@@ -11,12 +11,12 @@ import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core.model import EntryState, Policies, Problem
+from cronhpc.core.model import Advice, Command, EntryState, Policies, Problem
 from cronhpc.store import shapes
 from cronhpc.store.files import read_bytes, read_json, replace_file, write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from cronhpc.core.model import Entry
@@ -151,13 +151,27 @@ def entry_of(row: Mapping[str, Any]) -> Entry:
     values |= {each: tuple(row[each]) for each in ("options", "arguments", "own_options") if each in row}
     values["notes"] = _problems(row.get("notes", ()))
     if "problem" in row:
-        values["problem"] = Problem(*row["problem"])
+        values["problem"] = _problem(row["problem"])
     return Entry(**values)
 
 
 def _problem_row(problem: Problem) -> list[Any]:
+    """Its mend with the commands as values, if it has any."""
+    mend = problem.mend
+    if isinstance(mend, Advice):
+        kept = [
+            [part.verb, part.arguments, part.directory] if isinstance(part, Command) else part for part in mend.parts
+        ]
+        return [problem.code, problem.what, kept, problem.file, problem.line, problem.key]
     return [getattr(problem, each) for each in Problem.__slots__]
 
 
+def _problem(row: Sequence[Any]) -> Problem:
+    code, what, mend, *place = row
+    if isinstance(mend, list):
+        mend = Advice(*(part if isinstance(part, str) else Command(part[0], tuple(part[1]), part[2]) for part in mend))
+    return Problem(code, what, mend, *place)
+
+
 def _problems(rows: Iterable[list[Any]]) -> tuple[Problem, ...]:
-    return tuple(Problem(*row) for row in rows)
+    return tuple(map(_problem, rows))
