@@ -330,7 +330,7 @@ def _recorded_ends(site: Site, gone: list[Claim], known: dict[str, Ending]) -> M
 
 def _caller(site: Site, link: str, *, resident: bool) -> str:
     """Who calls this tick: `cronhpc tick on login1`, `a scheduler job (4711)`."""
-    what = "cronhpc daemon" if resident else "cronhpc tick"
+    what = model.command("daemon" if resident else "tick")
     if link:
         return f"a scheduler job ({link})"
     job = os.environ.get("SLURM_JOB_ID", "")

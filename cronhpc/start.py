@@ -127,7 +127,10 @@ def _nodes_must_submit(site: Site, via: str, *, anew: bool) -> None:
     elif said := scheduler.no_submit(site.paths):
         raise CronhpcError(
             f"jobs may not submit here ({said}), so a scheduler job has no successor. Nothing was submitted. "
-            f"Let a login node do it: cronhpc start --via login; where that has changed: cronhpc start --via {via}"
+            "Let a login node do it: "
+            + command("start", options=("--via", "login"))
+            + "; where that has changed: "
+            + command("start", options=("--via", via))
         )
 
 
@@ -146,11 +149,13 @@ def _first_tick(site: Site, now: Callable[[], int], outcomes: tuple[Outcome, ...
     lines.append(f"submitted {count(submitted, 'run')} {until}; each further tick submits what has come into reach")
     lines += [f"not submitted: {' '.join(why.split())}" for why in refused]
     log = shlex.quote(str(site.paths.scheduler / "scheduler.log"))
-    command = f"{shlex.join(scheduler.command())} tick --dir {shlex.quote(str(site.paths.root))} >>{log} 2>&1"
+    line = f"{shlex.join(scheduler.command())} tick --dir {shlex.quote(str(site.paths.root))} >>{log} 2>&1"
     minute = int(directory_id(site.paths), 36) % 60
     lines.append("now let a login node call the ticks, best each hour; a line for crontab -e there:")
-    lines.append(f"  {minute} * * * * {command.replace('%', chr(92) + '%')}")
-    lines.append("where there is no crontab: the login hook in ~/.bashrc, a systemd timer, or cronhpc daemon in tmux")
+    lines.append(f"  {minute} * * * * {line.replace('%', chr(92) + '%')}")
+    lines.append(
+        "where there is no crontab: the login hook in ~/.bashrc, a systemd timer, or " + command("daemon") + " in tmux"
+    )
     return Started(report.world, outcomes, tuple(lines))
 
 

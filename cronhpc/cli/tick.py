@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE, NO_ANSWER
 from cronhpc.cli.common import site_of
+from cronhpc.core.model import command
 
 if TYPE_CHECKING:
     import argparse
@@ -36,7 +37,8 @@ def run(args: argparse.Namespace, door: Door) -> int:
     site = site_of(args, door)
     if not args.link and is_stopped_login(site.paths):
         if door.is_terminal:
-            door.say("stopped by cronhpc stop, so this tick does nothing; it goes on with: cronhpc start")
+            stopped = "stopped by " + command("stop") + ", so this tick does nothing; it goes on with: "
+            door.say(stopped + command("start"))
         return FINE
     at = reckoned(site, door.now, doubt=args.doubt_clock)
     report = tick(site, at.now, link=args.link, sure=at.sure)
