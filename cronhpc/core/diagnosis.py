@@ -262,7 +262,7 @@ def of_files(nodes: Sequence[Node]) -> Iterator[Finding]:
         yield Finding("fine", "files", what)
     elif len(well) > 1:
         what = f"{names} never raced for one file, so whether one alone can create it was not tried."
-        yield Finding("unknown", "files", what, "Try again, when nodes are free: cronhpc doctor --submit")
+        yield Finding("unknown", "files", what, "Try again, when nodes are free: " + _SUBMIT)
 
 
 def _by_several(nodes: Sequence[Node], what: str) -> set[int]:
