@@ -38,7 +38,9 @@ def read(environ: Mapping[str, str]) -> str:
         return ""
     said = ended.err.strip() or ("it did not answer in time" if ended.timed_out else f"exit {ended.code}, no word why")
     if "disabled" in said.lower():
-        raise ScrontabError(f"this site has switched scrontab off ({said}). Use: cronhpc start --via chain")
+        raise ScrontabError(
+            f"this site has switched scrontab off ({said}). Use: " + model.command("start", options=_CHAIN)
+        )
     raise ScrontabError(f"your scrontab cannot be read ({said}), so it is not touched. Try again.")
 
 
