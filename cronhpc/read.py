@@ -337,6 +337,7 @@ def _caller(site: Site, link: str, *, resident: bool) -> str:
     return f"{what} in job {job}" if job.isdecimal() else f"{what} on {site.host}"
 
 
+_ELSEWHERE = "on the local backend, whose daemon runs scripts on one machine, if it still does"
 _SPARE_AGAIN = 3600  # seconds after which a spare that a limit forbade is tried again
 
 
@@ -374,5 +375,6 @@ def chain_facts(site: Site, memory: Memory, link: str, now: int, problems: list[
         prequeue=how.get("prequeue", 1),
         resident=via == "daemon",
         via=via,
+        disabled=_ELSEWHERE if via == "resident" and site.batch.name == "slurm" else "",
         moved_from=moved_from(site.paths),
     )

@@ -79,14 +79,19 @@ class _Reader:
                 self.names.add(replace(entry_of(row), problem=Problem("E311", what, mend, problem.file)))
 
     def _unseen(self, folder: str, what: str, mend: str, *, drop: bool) -> None:
-        """Files that were there: a listing on a shared file system may miss one once."""
+        """Files that were there: a listing on a shared file system may miss one once. One moved or removed is gone."""
         for source, (prints, row, missed) in self.known.items():
             if source.rpartition("/")[0] != folder or source in self.kept:
                 continue
-            if drop and missed + 1 >= _SCANS:
+            if drop and (missed + 1 >= _SCANS or self._gone(source)):
                 continue
             self.kept[source] = [prints, row, missed + 1 if drop else missed]
             self.names.add(replace(entry_of(row), problem=Problem("E311", what, mend, source)))
+
+    def _gone(self, source: str) -> bool:
+        """Whether the file is there no more, asked by its own name; of a folder that leads nowhere nobody can tell."""
+        path = self.site.paths.root / source
+        return not os.path.lexists(path) and (path.parent.exists() or not path.parent.is_symlink())
 
     def _script(self, found: Found, schedule: str) -> Entry:
         known = self.known.get(found.source)

@@ -39,6 +39,14 @@ def _ended(site: Site, pid: int, within: float) -> bool:
     return True
 
 
+def ended_now(site: Site, pid: int) -> str:
+    """The daemon of the local backend goes where Slurm takes over; runs that it has begun go on."""
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
+    gone = _ended(site, pid, _TERMINATES_WITHIN)
+    return f"ended the daemon of the local backend: process {pid}" if gone else f"it does not end: kill -9 {pid}"
+
+
 def stopped(site: Site, pid: int, host: str) -> str:
     """What became of it: it sees the mark of `stop`, and ends its tick first.
 

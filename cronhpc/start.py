@@ -91,6 +91,10 @@ def start(
     refused = rooms.link_refusal(site.paths, site.settings, site.uid)
     if refused is not None:
         raise CronhpcError(f"{refused.what} A link could be another's, so none was submitted. " + refused.mend)
+    if getattr(site.batch, "assumed", False):
+        from cronhpc.batch.local import NO_SLURM
+
+        raise CronhpcError(NO_SLURM)
     lines = _way_words(site)
     if site.batch.name == "slurm" and via != "login":
         _nodes_must_submit(site, via, anew=anew)
@@ -114,6 +118,8 @@ def start(
             by_scrontab.remove(site, environ, lines)
         scheduler.mark_started(site.paths, how)
         place.remember(site.paths)
+        if pid := resident.daemon(site)[0]:
+            lines.append(resident.ended_now(site, pid))
         world, outcomes = _reconcile(site, now, first=True)
     if via == "login":
         return _first_tick(site, now, outcomes, lines)

@@ -196,7 +196,7 @@ def test_every_command_has_help_with_an_example_and_the_common_options(shell: Sh
 
 def test_common_options_may_stand_before_the_command(shell: Shell, tmp_path: Path) -> None:
     other = Shell(tmp_path / "other")
-    assert shell("--dir", str(other.cron), "init").code == 0
+    assert shell("--dir", str(other.cron), "init", "--backend", "local").code == 0
     assert shell("--dir", str(other.cron), "--json", "status").json["directory"] == str(other.cron)
 
 
@@ -700,7 +700,7 @@ def test_what_is_started_gets_the_libraries_that_the_launcher_kept_from_us(monke
 @pytest.mark.parametrize("name", ["back\\slash", "new\nline", "carriage\rreturn"])
 def test_a_place_whose_name_no_job_could_be_given_is_refused(tmp_path: Path, name: str) -> None:
     """`init` and `start` said that all was well, and every link died before its first line."""
-    said = Shell(tmp_path)("init", "--dir", str(tmp_path / name / "cron"))
+    said = Shell(tmp_path)("init", "--backend", "local", "--dir", str(tmp_path / name / "cron"))
     assert (said.code, "could never start there" in said.err) == (2, True)
     assert not (tmp_path / name).exists()
 

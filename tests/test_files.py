@@ -179,7 +179,7 @@ def test_init_on_a_file_system_without_hard_links_makes_no_half_directory(
 ) -> None:
     disk = Disk(monkeypatch, tmp_path / "new")
     disk.fail("refused", None, errno.EOPNOTSUPP, calls=["link"])
-    said = shell("init", "--dir", str(tmp_path / "new"))
+    said = shell("init", "--backend", "local", "--dir", str(tmp_path / "new"))
     assert (said.code, said.out) == (2, "")
     assert f"{tmp_path / 'new'}: this file system knows no hard links" in said.err
     assert not (tmp_path / "new").exists()

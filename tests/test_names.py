@@ -69,3 +69,31 @@ def test_a_newcomer_neither_runs_nor_takes_over_what_is_known(shell: Shell) -> N
     (shell.cron / "state" / "cache.json").unlink()
     known = shell("status", "--json", now=now + 20).json
     assert [each["source"] for each in known["entries"]] == ["cron.daily/backup.slurm"]
+
+
+MOVES = {
+    "to another folder": ("cron.weekly/fit.slurm", ["cron.weekly/fit.slurm"]),
+    "to another name": ("cron.d/fat.slurm", ["cron.d/fat.slurm"]),
+    "away": ("fit.txt", []),
+}
+
+
+@pytest.mark.parametrize(("to", "sources"), MOVES.values(), ids=MOVES)
+def test_a_file_that_was_moved_or_removed_is_so_at_once(shell: Shell, to: str, sources: list[str]) -> None:
+    """The one that had gone was "not seen just now", and the moved one a second entry of its name, until two ticks."""
+    now = later()
+    file = shell.drop("cron.d/fit.slurm", "#CRON 7 * * * *\n")
+    shell("tick", now=now)
+    file.rename(shell.cron / to)
+    known = shell("status", "--json", now=now + 20).json
+    assert ([each["source"] for each in known["entries"]], known["attention"]) == (sources, [])
+    assert "E3" not in shell("check", now=now + 20).out
+
+
+def test_a_file_that_a_listing_has_missed_is_there_still(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = later()
+    shell.drop("cron.d/fit.slurm", "#CRON 7 * * * *\n")
+    shell("tick", now=now)
+    monkeypatch.setattr("cronhpc.read_entries.scan", lambda *_: [])
+    known = shell("status", "--json", now=now + 20).json
+    assert [each["problem"]["code"] for each in known["entries"]] == ["E311"]

@@ -129,6 +129,10 @@ CHAINS = {
         replace(QUIET, chain=ChainFacts(wanted=True, via="scrontab", disabled="its entry is gone"), queue=Queue(())),
         "disabled: its entry is gone; last tick 14:00:04 (7 min ago)  cronhpc start",
     ),
+    "it was started on the local backend, and Slurm is there now": (
+        replace(QUIET, chain=ChainFacts(wanted=True, via="resident", disabled="on the local backend"), queue=Queue(())),
+        "started elsewhere: on the local backend; last tick 14:00:04 (7 min ago)  cronhpc start",
+    ),
     "only a login node submits": (
         replace(
             QUIET,

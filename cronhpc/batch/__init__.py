@@ -61,4 +61,10 @@ def connect(
         )
     from cronhpc.batch.local import Local
 
-    return Local(state_dir / "local", environment, names=settings.environment, script_options=script_options)
+    return Local(
+        state_dir / "local",
+        environment,
+        names=settings.environment,
+        script_options=script_options,
+        assumed=not (name or settings.backend),
+    )

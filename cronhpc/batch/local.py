@@ -32,6 +32,12 @@ NOTE = (
 REMEMBERED = 86400  # seconds that an ended job stays in the queue
 
 
+NO_SLURM = (
+    "No Slurm here: scripts would run on THIS machine. On a cluster load Slurm's commands (module load slurm); "
+    "if they shall run here, write backend: local into cronhpc.yaml"
+)
+
+
 class Local:
     """The batch system kept in `folder`. Jobs get `environ`, scrubbed as for Slurm.
 
@@ -49,7 +55,9 @@ class Local:
         names: Sequence[str] | None = None,
         script_options: Callable[[bytes], Mapping[str, str | None]] | None = None,
         patience: float = 5,
+        assumed: bool = False,
     ) -> None:
+        self.assumed = assumed  # nobody has asked for it: Slurm's commands may only not be loaded
         self._jobs = f"{folder}/jobs"
         self._environment = scrub(environ, names)
         self._base = scrub(environ)
@@ -100,6 +108,8 @@ class Local:
 
     def submit(self, job: Submission) -> str:
         """The new job's id. Raises Refused, Unreachable."""
+        if self.assumed:
+            raise Unreachable(NO_SLURM)
         script = rows.read_script(job.script)
         asked = {**self._script_options(script), **rows.long_options(job.options)}
         if "array" in asked:

@@ -64,12 +64,17 @@ def run(args: argparse.Namespace, door: Door) -> int:
 
 def _found(args: argparse.Namespace, door: Door, root: Path) -> tuple[dict[str, str], str]:
     """Settings that the environment and the cluster tell, by dotted key; and what could not be asked."""
-    from cronhpc.batch import connect
+    from cronhpc.batch import backend_name, connect
     from cronhpc.batch.environment import options_kept
     from cronhpc.core.model import Settings
 
     if (root / "cronhpc.yaml").exists():
         return {}, ""
+    if backend_name(args.backend or "", Settings(), door.environ) == "local" and not args.backend:
+        raise CronhpcError(
+            "No Slurm here: scripts would run on THIS machine. Nothing was made. On a cluster load Slurm's commands "
+            "first (module load slurm); if scripts shall run here: " + command("init", options=("--backend", "local"))
+        )
     found, remark = {}, ""
     try:
         batch = connect(args.backend or "", Settings(), door.environ, root / "state")
@@ -82,8 +87,7 @@ def _found(args: argparse.Namespace, door: Door, root: Path) -> tuple[dict[str, 
         if site.account:
             found["sbatch.account"] = site.account
     found |= {f"sbatch.{name}": value for name, value in options_kept(door.environ).items()}
-    if args.backend:
-        found["backend"] = args.backend
+    found["backend"] = args.backend or "slurm"
     return found, remark
 
 

@@ -63,6 +63,8 @@ def run(args: argparse.Namespace, door: Door) -> int:
     before = driven(site.paths) or {}  # a repair changes nothing of how ticks are driven
     if is_stopped_login(site.paths):  # a site where nodes may not submit is still one
         before = {"via": "login"}
+    if before.get("via") == "resident" and site.batch.name == "slurm":
+        before = {}  # the local backend's way
     via = "daemon" if args.daemon else args.via or str(before.get("via", "chain"))
     prequeue = args.prequeue or int(before.get("prequeue", 1))
     off = reckoned(site, door.now).now - door.now

@@ -151,7 +151,12 @@ TABLE = (
     ),
     Setting("cluster", "cluster", "text", "The cluster's name, where one controller serves several.", "lab"),
     Setting(
-        "backend", "backend", "choice", "Unset: slurm where sbatch is on PATH.", "slurm", choices=("slurm", "local")
+        "backend",
+        "backend",
+        "choice",
+        "What runs the scripts; init writes it. Unset, and without sbatch on PATH, nothing runs.",
+        "slurm",
+        choices=("slurm", "local"),
     ),
 )
 

@@ -96,7 +96,8 @@ def health(chain: Mapping[str, Any], *, answers: bool, entries: int, now: int) -
     if chain["moved_from"] and chain["by_links"]:
         return Health("moved", command("start"))
     if chain.get("disabled"):
-        return Health("disabled", command("start"))
+        word = "started elsewhere" if chain.get("via") == "resident" else "disabled"
+        return Health(word, command("start"))
     if last is not None and _overdue(chain, last, now):
         return Health("silent", command("start"))
     return Health("fine") if answers else Health("unknown")
@@ -126,8 +127,9 @@ def words(chain: Mapping[str, Any], state: str, batch: str, style: Style) -> str
             return f"not started; {ticked} came otherwise (a daemon, crontab, by hand)"
         case "stopped":
             return f"stopped by {style.command('stop')}; {ticked}"
-        case "resting" | "disabled":
-            return f"{state}: {style.text(text.one_line(chain[state]))}; {ticked}"
+        case "resting" | "disabled" | "started elsewhere":
+            why = chain["resting" if state == "resting" else "disabled"]
+            return f"{state}: {style.text(text.one_line(why))}; {ticked}"
         case "broken":
             return f"broken: no scheduler job is in the queue; {ticked}"
         case "moved":

@@ -35,7 +35,7 @@ class ChainFacts:
     prequeue: int = 1  # successors wanted at once
     resident: bool = False  # links run the daemon until their successor starts (`start --daemon`)
     via: str = "chain"  # who calls the ticks: chain | daemon | scrontab | login | resident
-    disabled: str = ""  # why a scrontab calls no ticks any more, in words; asked only by commands
+    disabled: str = ""  # why those who are to call the ticks call none, in words
     caller: str = ""  # who called this tick, in words
     moved_from: str = ""  # the folder that links look in, where this one was moved since `start`
 
