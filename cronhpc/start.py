@@ -131,13 +131,10 @@ def _nodes_must_submit(site: Site, via: str, *, anew: bool) -> None:
     if anew:
         (site.paths.scheduler / "no-submit").unlink(missing_ok=True)
     elif said := scheduler.no_submit(site.paths):
-        raise CronhpcError(
-            f"jobs may not submit here ({said}), so a scheduler job has no successor. Nothing was submitted. "
-            "Let a login node do it: "
-            + command("start", options=("--via", "login"))
-            + "; where that has changed: "
-            + command("start", options=("--via", via))
-        )
+        what = f"jobs may not submit here ({said}), so a scheduler job has no successor. Nothing was submitted. "
+        way = command("start", options=("--via", "login"))
+        again = command("start", options=("--daemon",) if via == "daemon" else ("--via", via))
+        raise CronhpcError(what + "Let a login node do it: " + way + "; where that has changed: " + again)
 
 
 def _first_tick(site: Site, now: Callable[[], int], outcomes: tuple[Outcome, ...], lines: list[str]) -> Started:
