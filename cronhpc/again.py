@@ -244,6 +244,7 @@ class _Again:
             claims=claims,
             queue=self.queue,
             recent=tuple((m, n, c) for m, n, c in memory.meta.get("recent", ())),
+            absent=memory.meta.get("absent", {}),
             only=mine,
             **switches_now(self.site, self.now),
         )
@@ -256,8 +257,9 @@ class _Again:
         try:
             endings = self.site.batch.endings([i for i in ids if i and i != self.me.job_id], since)
         except BatchError:
-            endings = {}
-        self.reading.world = replace(world, endings=endings)
+            endings = None  # nobody could be asked: nothing is settled
+        said = getattr(self.site.batch, "accounting_said", world.accounting)
+        self.reading.world = replace(world, endings=endings, accounting=said)
         return self.reading.world
 
     # --- whether, and when

@@ -151,7 +151,7 @@ def _made(actor: Actor, row: Submit) -> bool | None:
     """Whether the claim is ours; None: the disk took none."""
     try:
         holds = text_key(row.entry) if row.reason is Reason.AHEAD else ""
-        return actor.claims.make(row.key, row.entry.name, actor.by, actor.world.now, holds)
+        return actor.claims.make(row.key, row.entry.name, actor.by, actor.world.now, holds=holds, tasks=row.tasks)
     except OSError as error:
         actor.note(row, Done.PASSING, f"it could not be claimed: {disk_words(error)}")
         return None
@@ -265,7 +265,7 @@ def _submission(actor: Actor, row: Submit) -> Submission:
     return Submission(
         script=script,
         arguments=arguments,
-        options=(*entry.own_options, *entry.options),
+        options=(*entry.own_options, *entry.options, *_some_tasks(entry, row.tasks)),
         job_name=entry.job_name if entry.command or entry.policies.record or not entry.schedule else None,
         comment=token(world.directory_id, str(key), entry.comment),
         output=log,
@@ -275,6 +275,12 @@ def _submission(actor: Actor, row: Submit) -> Submission:
         export=variables,
         own_export=entry.own_export or None,
     )
+
+
+def _some_tasks(entry: Entry, tasks: str) -> tuple[str, ...]:
+    """A further attempt of an array runs those tasks that failed, as many at once as the script says."""
+    _, limited, limit = str(entry.array).partition("%")  # True in what an older version has cached
+    return (f"--array={tasks}{limited}{limit}",) if tasks and entry.array else ()
 
 
 def _iso(instant: int) -> str:

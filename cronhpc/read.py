@@ -136,12 +136,14 @@ def _remembered(memory: Memory) -> dict[str, Any]:
         "warned": meta.get("warned", {}),
         "comments": meta.get("comments", {}),
         "struck": struck.from_rows(meta.get("struck", {})),
+        "absent": meta.get("absent", {}),
     }
 
 
 def _asked_on(site: Site, world: World) -> World:
     """With what can only be asked when the rest is known: whose jobs are strangers', how runs ended, who cancelled."""
     world = replace(_asked_about_strangers(site, world), endings=_endings(site, world))
+    world = replace(world, accounting=getattr(site.batch, "accounting_said", world.accounting))
     return replace(world, chain=replace(world.chain, resting=world.chain.resting or _an_admins_word(site, world)))
 
 

@@ -216,7 +216,7 @@ class _Reader:
             "account": header.value("account") or "",
             "chdir": home if chdir is None else os.path.join(home, chdir),  # noqa: PTH118 - texts
             "comment": header.comment or dict(self.site.settings.sbatch).get("comment", ""),
-            "array": header.array is not None,
+            "array": header.array or "",
             "own_export": header.value("export") or "",
             "holds_itself": header.hold,
             "own_begin": header.begin is not None,

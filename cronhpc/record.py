@@ -10,7 +10,7 @@ import os
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core import alerts, chain, model
+from cronhpc.core import alerts, chain, liveness, model
 from cronhpc.core.alerts import Alert
 from cronhpc.core.marks import marked
 from cronhpc.core.model import (
@@ -161,8 +161,14 @@ class _Keeper:
     # --- outcomes
 
     def _look_again(self) -> None:
-        """Settled by a tick that died before it wrote history: the row is written (once more)."""
+        """Settled by a tick that died before it wrote history: the row is written, and counts.
+
+        What waits for a further attempt, or could not be forgotten, was noted by the tick that settled it.
+        """
+        noted = frozenset(self.memory.meta.get("noted", ()))
         for claim in self.settled:
+            if _note_of(claim) in noted:
+                continue
             name = claim.name or self.names.get(claim.key.entry, claim.key.entry)
             if claim.ending is not None:
                 self._ended(claim.key, name, claim.ending, claim.job_id, claim.retry_at)
@@ -237,9 +243,10 @@ class _Keeper:
         row |= {"job": job_id, "by_hand": key.by_hand, "at": self.world.now}
         self.rows.append(row)
         known = Key.of(state.settled) if state.settled else None
-        known = known if known is not None and self._believed(known.slot) else None
-        if not key.by_hand and (known is None or (known.slot, known.attempt) < (key.slot, key.attempt)):
-            state = counted(state, self.entries.get(name), ending, key.slot, self.world.now, final=retry_at is None)
+        newest = known.slot if known is not None and self._believed(known.slot) else 0
+        if not key.by_hand:
+            entry, final = self.entries.get(name), retry_at is None
+            state = counted(state, entry, ending, key.slot, self.world.now, final=final, newest=newest)
         if ending.result is Result.OK or ending.result in FAILURES:
             self._ping(name, "success" if ending.result is Result.OK else "fail")
         if self._last_of(state) <= key.slot:
@@ -344,9 +351,24 @@ class _Keeper:
         torn.remember(self.memory, self.world.now, told=not self.world.only)
         if not self.world.only:
             self.memory.meta = self._meta()
+        self._note_absent()
+        noted = {_note_of(claim) for claim in self.settled} | {str(key) for key in self.forgettable}
+        noted |= {each for each in self.memory.meta.get("noted", ()) if self._is_anothers(each)}
+        self.memory.meta["noted"] = sorted(noted.difference(marks.values()))
         self.memory.entries = self.states
         store_memory.save(self.site.paths.entries, self.memory)
         self.saved = True
+
+    def _is_anothers(self, note: str) -> bool:
+        """Whether a note is of an entry that this look was not about."""
+        key = Key.of(note.partition(" ")[0])
+        return bool(self.world.only) and key is not None and key.entry != self.world.only
+
+    def _note_absent(self) -> None:
+        """When each absent job was first missed; one entry's own look leaves the others' as they are."""
+        since = self.world.now - 2 * liveness.SILENT
+        kept = {job: at for job, at in self.world.absent.items() if at > since} if self.world.only else {}
+        self.memory.meta["absent"] = kept | liveness.missed_since(self.world)
 
     def write_chain(self) -> None:
         """What the bash of a link, and a command with a poor PATH, want to know."""
@@ -378,11 +400,12 @@ class _Keeper:
             store_memory.save_cache(self.site.paths.state / "cache.json", self.site.cache)
 
     def _note_accounting(self) -> None:
-        """Where there is no accounting it is asked for once a day, not at every end of a run."""
-        found, known = getattr(self.site.batch, "accounting", None), self.site.cache.get("accounting")
+        """Whether there is accounting, and a field that sacct lacks, is asked once a day: not at every end of a run."""
+        batch, known = self.site.batch, self.site.cache.get("accounting")
+        found, line = getattr(batch, "accounting", None), getattr(batch, "submit_line", True)
         old = known is not None and abs(self.world.now - known[1]) > _ACCOUNTING_AGAIN
-        if (known is None and found is not None) or old:
-            self.site.cache["accounting"] = None if old else [found, self.world.now]
+        if (known is None and found is not None) or (known is not None and known[2:] != [line]) or old:
+            self.site.cache["accounting"] = None if old else [found, self.world.now, line]
             self.site.parsed.append("accounting")
 
     def _note_cost(self) -> None:
@@ -418,6 +441,11 @@ class _Keeper:
         by_login = self.world.chain.by_login
         until = self.world.now + interval if by_login else chain.heard_until(self.world.now, interval)
         scheduler.expect(self.site.paths, self.world.now, until)
+
+
+def _note_of(claim: Claim) -> str:
+    """What is remembered of a settled claim once history and streaks have it: its key, and when it is tried again."""
+    return f"{claim.key} {claim.retry_at or ''}".rstrip()
 
 
 def _outlived(

@@ -62,6 +62,7 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
         saved,
         paths.state,
         accounting=known[0] if known else None,
+        submit_line=not known or all(known[2:]),
         script_options=_script_options,
     )
     environment = scrub(saved, settings.environment)

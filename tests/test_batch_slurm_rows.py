@@ -180,6 +180,7 @@ def test_both_sources_tell_the_same_ends(source: object) -> None:
     assert found["98"] == Ending(Result.FAILED, 3, None, AT, AT, AT + 1, "cpu1", "")
     assert found["91"].started is None, "it never ran"
     assert found["102"].detail == "array tasks: [1-2] failed"
+    assert (found["102"].tasks, found["98"].tasks) == ("1-2", ""), "what a further attempt runs"
     assert found["100"].detail == "", "whether it was launched at all its log tells"
 
 

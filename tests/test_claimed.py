@@ -39,7 +39,9 @@ K = key("e", "14:00")
 
 def unsettled(step: ClaimState, *jobs: Job, job_id: str | None = None, now: str = "14:05", **more: Any) -> World:
     entries = more.pop("entries", (E,))
-    mine = claim("e", "14:00", step, job_id, **more.pop("of", {}))
+    of = more.pop("of", {})
+    mine = claim("e", "14:00", step, job_id, **{each: of[each] for each in of if each != "by_hand"})
+    mine = replace(mine, key=replace(mine.key, by_hand=of.get("by_hand", False)))
     return world(now, *entries, jobs=jobs, states=USED, claims=(mine,), **more)
 
 
@@ -71,6 +73,7 @@ CLAIMED, SUBMITTED = ClaimState.CLAIMED, ClaimState.SUBMITTED
 RELEASING, RELEASED, SETTLED = ClaimState.RELEASING, ClaimState.RELEASED, ClaimState.SETTLED
 
 DAMAGED = {"damaged": True}
+MISSED = {"7": at("14:03")}  # by an earlier look, two minutes ago
 
 ATTEMPTS: dict[str, tuple[World, list[str]]] = {
     "claimed, and its held job is in the queue: adopted and released": (
@@ -128,8 +131,12 @@ ATTEMPTS: dict[str, tuple[World, list[str]]] = {
         unsettled(SUBMITTED, job(7, "RUNNING", of=K), job_id="7"),
         ["mark 7"],
     ),
-    "recorded, never released, and gone: it never ran, so once more": (
+    "recorded, never released, and not shown for the first time: looked at again": (
         unsettled(SUBMITTED, job_id="7"),
+        [],
+    ),
+    "recorded, never released, and gone: it never ran, so once more": (
+        unsettled(SUBMITTED, job_id="7", absent=MISSED),
         ["settle lost retry"],
     ),
     "recorded by another tick while the queue was being asked: left alone": (
@@ -141,8 +148,12 @@ ATTEMPTS: dict[str, tuple[World, list[str]]] = {
         ["release 7"],
     ),
     "the release was sent: marked": (unsettled(RELEASING, job(7, of=K), job_id="7"), ["mark 7"]),
-    "the release may have been sent, and it is gone: it may have run, never again": (
+    "the release may have been sent, and it is not shown for the first time: looked at again": (
         unsettled(RELEASING, job_id="7"),
+        [],
+    ),
+    "the release may have been sent, and it is gone: it may have run, never again": (
+        unsettled(RELEASING, job_id="7", absent=MISSED),
         ["settle ended, outcome unknown"],
     ),
     "released and running: nothing": (unsettled(RELEASED, job(7, of=K), job_id="7"), []),
@@ -242,14 +253,21 @@ AHEAD: dict[str, tuple[World, list[str]]] = {
         [],
     ),
     "changed in the last seconds: looked at again": (ahead(WAITS, entries=(replace(EDITED, fresh=True),)), []),
-    "edited, and its slot has come: it runs": (ahead(WAITS, entries=(EDITED,), now="14:00:30"), ["ahead #1"]),
+    "edited, and its slot has come: it runs, and the next slot waits for it to end": (
+        ahead(WAITS, entries=(EDITED,), now="14:00:30"),
+        [],
+    ),
     "somebody has cancelled it: nothing is told before its slot has come": (ahead(LIFTED), []),
     "… then it is": (ahead(LIFTED, now="14:01"), ["settle cancelled"]),
     "held, its id recorded, and edited since": (
         ahead(held(7, K), step=SUBMITTED, entries=(EDITED,), now="13:59"),
         ["withdraw 7", "ahead #1"],
     ),
-    "the held job has vanished: once more": (ahead(step=SUBMITTED), ["withdraw 7", "ahead #1"]),
+    "the held job is not shown for the first time: looked at again": (ahead(step=SUBMITTED), []),
+    "the held job has vanished: once more": (
+        ahead(step=SUBMITTED, absent={"7": at("13:56")}),
+        ["withdraw 7", "ahead #1"],
+    ),
     "claimed, no job, and a switch stands": (ahead(step=CLAIMED, switches=(switch("e"),)), ["withdraw -"]),
     "claimed, no job: submitted again": (ahead(step=CLAIMED), ["again #1"]),
 }
@@ -381,3 +399,97 @@ def test_the_chain_has_one_successor_and_one_spare(situation: World, expected: l
 def test_the_marks_are_this_directorys() -> None:
     assert job(1, of=K).key(ID) == K
     assert job(1, of=K).key("ffffff") is None
+
+
+# --- arrays ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("w", "tasks"),
+    [
+        pytest.param(
+            unsettled(
+                SETTLED,
+                job_id="7",
+                entries=(entry(deadline=3600, retries=1, array="1-4%2"),),
+                of={"ending": Ending(Result.FAILED, tasks="1,3"), "retry_at": at("14:04")},
+            ),
+            "1,3",
+            id="a further attempt runs the tasks that failed",
+        ),
+        pytest.param(
+            unsettled(
+                SETTLED,
+                job_id="7",
+                entries=(entry(deadline=3600, retries=1),),
+                of={"ending": Ending(Result.FAILED, tasks="1,3"), "retry_at": at("14:04")},
+            ),
+            "",
+            id="its script is no array any more",
+        ),
+        pytest.param(
+            unsettled(CLAIMED, entries=(entry(deadline=3600, array="1-4"),), of={"tasks": "3"}),
+            "3",
+            id="a further attempt whose submission was cut off keeps its tasks",
+        ),
+    ],
+)
+def test_which_tasks_of_an_array_are_submitted(w: World, tasks: str) -> None:
+    (submit,) = (each for each in plan(w).decisions if isinstance(each, Submit))
+    assert submit.tasks == tasks
+
+
+def test_an_attempt_whose_held_job_was_lost_is_made_up_for_with_the_same_tasks() -> None:
+    array = entry(deadline=3600, array="1-4")
+    w = unsettled(SUBMITTED, job_id="7", absent=MISSED, entries=(array,), of={"tasks": "3"})
+    (settled,) = (each for each in plan(w).decisions if isinstance(each, Settle))
+    assert (settled.ending.result, settled.ending.tasks) == (Result.LOST, "3")
+
+
+# --- a failure that suspends ---------------------------------------------------------------------------------------
+
+
+def test_the_tick_that_suspends_an_entry_tries_nothing_again_and_cancels_what_waits() -> None:
+    """The second slot in a row fails for good, while a further attempt is due, one run waits and one is ahead."""
+    e = entry(schedule="*/2 * * * *", suspend_after=2, retries=1, deadline=7200)
+    failed = Ending(Result.FAILED, 1, ended=at("13:35"))
+    jobs = (
+        job(7, "FAILED", of=key("e", "13:00", 2)),
+        job(8, "PENDING", of=key("e", "14:00"), reason="Resources"),
+        job(9, "PENDING", of=key("e", "14:06"), reason="BeginTime"),
+    )
+    claims = (
+        claim("e", "13:00", RELEASED, "7", 2),
+        claim("e", "13:30", SETTLED, "6", ending=failed, retry_at=at("14:00")),
+        claim("e", "14:00", RELEASED, "8"),
+        claim("e", "14:06", RELEASED, "9", holds=text_key(e)),
+    )
+    w = world("14:05", e, jobs=jobs, claims=claims, states={"e": state("14:06", failures=1)})
+    assert decided(w) == ["settle failed", "settle failed", "cancel 8", "withdraw 9"]
+    once = world("14:05", e, jobs=jobs, claims=claims, states={"e": state("14:06")})
+    assert decided(once) == ["settle failed", "retry #2"], "one failure suspends nothing"
+
+
+SUSPENDED = {"e": state("14:00", failures=2, suspended=at("14:01"))}
+STILL = {
+    "its held job waits for its release: cancelled": (
+        unsettled(SUBMITTED, held(7, K), job_id="7"),
+        ["cancel 7", "settle suspended"],
+    ),
+    "claimed, and no job was ever seen: settled": (unsettled(CLAIMED), ["settle suspended"]),
+    "it waits in the queue: cancelled": (unsettled(RELEASED, job(7, "PENDING", of=K), job_id="7"), ["cancel 7"]),
+    "it was cancelled before it began: passed over": (
+        unsettled(RELEASED, job(7, "CANCELLED", of=K), job_id="7"),
+        ["settle suspended"],
+    ),
+    "it runs: it goes on": (unsettled(RELEASED, job(7, of=K), job_id="7"), []),
+    "it was asked for by hand, and waits: it stays": (
+        unsettled(RELEASED, job(7, "PENDING", of=replace(K, by_hand=True)), job_id="7", of={"by_hand": True}),
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize(("w", "expected"), STILL.values(), ids=STILL)
+def test_while_an_entry_is_suspended(w: World, expected: list[str]) -> None:
+    assert decided(replace(w, states=SUSPENDED)) == expected

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cronhpc.core.liveness import Lives
 from cronhpc.core.model import FAILURES, ClaimState, Ending, EntryState, Result, Settle
-from cronhpc.core.outcome import counted, ending_of, hosts, id_used_again, launched, live_runs, retry_at, shared_node
+from cronhpc.core.outcome import counted, ending_of, hosts, id_used_again, launched, retry_at, shared_node
 from cronhpc.core.plan import plan
 from tests.worlds import ID, at, claim, entry, job, key, world
 
@@ -181,6 +182,23 @@ def test_a_streak_counts_what_tells_something(results: str, failures: int, succe
 
 
 @pytest.mark.parametrize(
+    ("ends", "failures"),
+    [
+        pytest.param([(1, "F"), (3, "F"), (2, "F"), (4, "F")], 4, id="a slot whose last attempt fails later counts"),
+        pytest.param([(1, "F"), (3, "."), (2, "F")], 0, id="one before the newest success does not"),
+        pytest.param([(1, "F"), (3, "F"), (2, ".")], 2, id="a late success ends no newer streak"),
+    ],
+)
+def test_slots_count_in_their_order_however_late_one_ends(ends: list[tuple[int, str]], failures: int) -> None:
+    state, newest = EntryState(), 0
+    for slot, letter in ends:
+        ending = Ending(Result.OK if letter == "." else Result.FAILED)
+        state = counted(state, entry("e"), ending, NOW + slot, NOW, final=letter != "R", newest=newest)
+        newest = max(newest, NOW + slot)
+    assert state.failures == failures
+
+
+@pytest.mark.parametrize(
     ("results", "limit", "suspended"),
     [
         pytest.param("F" * 50, None, None, id="off by default: a watcher whose exit 1 means alert stays for ever"),
@@ -276,6 +294,6 @@ def test_an_id_that_was_used_again(more: dict[str, Any], again: bool) -> None:  
     other = job(7, **more)
     one = world("16:00", entry("e"), jobs=(other,), claims=(mine,))
     assert id_used_again(one, mine, other) == again
-    assert bool(live_runs(one, "e")) != again
+    assert bool(Lives.of(one).of_entry("e")) != again
     settled = [d for d in plan(one).decisions if isinstance(d, Settle)]
     assert [d.ending.result for d in settled] == ([Result.UNKNOWN] if again else [])

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cronhpc.core.model import ClaimState, Entry, EntryState, Problem, Submit, UseUp, Wait, World
+from cronhpc.core.model import ClaimState, Entry, EntryState, Job, Problem, Submit, UseUp, Wait, World
 from cronhpc.core.plan import plan
 from cronhpc.core.slots import Seen
 from tests.worlds import at, chain, claim, entry, job, key, planned, state, switch, world
@@ -259,6 +259,40 @@ def test_a_run_that_waits_ahead_is_no_previous_run() -> None:
     waits = claim("e", "16:00", ClaimState.RELEASED, "7")
     w = one("15:00:04", entry(), state("14:00"), claims=(waits,), jobs=(job(7, "PENDING", of=waits.key),))
     assert planned(w)[0] != "used up 15:00 skipped (1)"
+
+
+@pytest.mark.parametrize(
+    ("overlap", "jobs", "ahead", "wake"),
+    [
+        pytest.param("skip", (job(7, of=key("e", "14:56")),), False, "15:02:04", id="skip, and the last run runs"),
+        pytest.param("replace", (job(7, of=key("e", "14:56")),), False, "15:02:04", id="replace, and it runs"),
+        pytest.param("queue", (job(7, of=key("e", "14:56")),), False, "15:02:04", id="queue, and it runs"),
+        pytest.param("skip", (job(7, "PENDING", of=key("e", "14:56")),), False, "15:02:04", id="it waits"),
+        pytest.param("allow", (job(7, of=key("e", "14:56")),), True, "15:06", id="allow, and it runs"),
+        pytest.param("skip", (job(7, "COMPLETED", of=key("e", "14:56")),), True, "15:06", id="it has ended"),
+    ],
+)
+def test_while_a_run_of_before_lives_no_slot_is_submitted_ahead_that_it_could_overlap(
+    overlap: str,
+    jobs: tuple[Job, ...],
+    ahead: bool,  # noqa: FBT001 - a column of the table
+    wake: str,
+) -> None:
+    e = entry(schedule="*/2 * * * *", overlap=overlap)
+    before = claim("e", "14:56", ClaimState.RELEASED, "7")
+    w = one("15:00:04", e, state("15:00"), chain=chain("9"), jobs=jobs, claims=(before,))
+    rows = planned(w)
+    assert ("ahead 15:02 begin 15:02" in rows) == ahead, rows
+    assert ("wait 15:02 not due" in rows) == (not ahead), "it stays due, and a tick comes for it"
+    assert plan(w).wake == at(wake)
+
+
+def test_what_this_tick_cancels_does_not_stand_in_the_way_of_the_next_slot() -> None:
+    """A request that can never be met, each time: no slot is skipped for it."""
+    stuck = job(7, "PENDING", of=key("e", "14:58"), reason="BadConstraints")
+    before = claim("e", "14:58", ClaimState.RELEASED, "7")
+    rows = planned(one("15:00:04", entry(schedule="*/2 * * * *"), state("14:58"), jobs=(stuck,), claims=(before,)))
+    assert rows[:3] == ["Cancel", "Settle", "submit 15:00"]
 
 
 def test_a_resident_daemon_submits_nothing_ahead() -> None:

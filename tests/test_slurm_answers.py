@@ -11,7 +11,7 @@ from cronhpc.batch import slurm as slurm_module
 from cronhpc.batch.port import BatchError, Unreachable
 from cronhpc.batch.process import Finished
 from cronhpc.batch.slurm import Slurm
-from cronhpc.core.model import Job, Queue
+from cronhpc.core.model import Accounting, Job, Queue
 from tests.worlds import job
 
 SUSPEND_ERROR = Finished(1, "", "slurm_suspend error: Unspecified error\n")
@@ -70,3 +70,78 @@ def test_a_release_without_an_answer_stays_one(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(slurm_module, "_run", lambda *_, **__: silent)
     with pytest.raises(Unreachable):
         Answering().release(["7"])
+
+
+# --- accounting ----------------------------------------------------------------------------------------------------
+
+REFUSED = Unreachable("sacct: error: Sending PersistInit msg: Connection refused")
+DISABLED = Unreachable("Slurm accounting storage is disabled")
+NO_FIELD = Unreachable('sacct: fatal: Invalid field requested: "SubmitLine"')
+
+
+class Asked(Slurm):
+    """A Slurm whose squeue shows nothing, and whose sacct answers in turn as given; `calls`: the programs asked."""
+
+    def __init__(self, *sacct: str | Unreachable, config: str = "", found: bool = True, **more: Any) -> None:
+        super().__init__({"PATH": "/nowhere"}, **more)
+        self.sacct = list(sacct)
+        self.config = config
+        self.found = found
+        self.calls: list[str] = []
+
+    def has(self, program: str) -> bool:
+        return self.found and program == "sacct"
+
+    def ask(self, program: str, arguments: Sequence[str], **_: str) -> str:
+        self.calls.append(program)
+        if program != "sacct":
+            return self.config if program == "scontrol" else ""
+        answer = self.sacct.pop(0)
+        if isinstance(answer, Unreachable):
+            raise answer
+        mark = next(each for each in arguments if each.startswith("--delimiter=")).partition("=")[2]
+        return answer.replace("|", mark)
+
+
+SLURMDBD = "AccountingStorageType   = accounting_storage/slurmdbd\n"
+
+
+def row(state: str, *, line: str = "|sbatch") -> str:
+    return f"7|{state}|3:0|1795794000|1795794001|1795794002|cpu1|mark{line}\n"
+
+
+@pytest.mark.parametrize(
+    ("slurm", "said"),
+    [
+        pytest.param(Asked(row("RUNNING")), Accounting(exists=True, alive=frozenset({"7"})), id="it runs"),
+        pytest.param(Asked(row("PENDING")), Accounting(exists=True, alive=frozenset({"7"})), id="it waits"),
+        pytest.param(Asked(row("FAILED")), Accounting(exists=True), id="it has ended"),
+        pytest.param(Asked(""), Accounting(exists=True), id="it is not known yet"),
+        pytest.param(Asked(DISABLED), Accounting(), id="there is none"),
+        pytest.param(Asked(REFUSED, accounting=True), Accounting(exists=True, trouble=REFUSED.text), id="silent now"),
+        pytest.param(
+            Asked(REFUSED, config=SLURMDBD),
+            Accounting(exists=True, trouble=REFUSED.text),
+            id="silent from the first time on: the controller's configuration names it",
+        ),
+        pytest.param(
+            Asked(REFUSED, config="AccountingStorageType   = (null)\n"), Accounting(), id="the configuration names none"
+        ),
+        pytest.param(
+            Asked(REFUSED, config=SLURMDBD, found=False), Accounting(), id="this machine has no sacct, and never had"
+        ),
+        pytest.param(Asked(accounting=False), Accounting(), id="known to be none: not asked"),
+    ],
+)
+def test_what_accounting_says_of_a_job_that_the_queue_does_not_show(slurm: Asked, said: Accounting) -> None:
+    ended = slurm.endings(["7"], 1795794000)
+    assert slurm.accounting_said == said
+    assert ("7" in ended) == (not said.alive and not said.trouble and "FAILED" in str(ended))
+
+
+def test_a_field_that_sacct_does_not_have_is_asked_for_once() -> None:
+    slurm = Asked(NO_FIELD, row("FAILED", line=""), row("FAILED", line=""))
+    assert slurm.endings(["7"], 1795794000)["7"].exit_code == 3
+    assert slurm.calls.count("sacct") == 2
+    assert slurm.endings(["7"], 1795794000)["7"].exit_code == 3
+    assert (slurm.calls.count("sacct"), slurm.submit_line) == (3, False), "and another tick is told: submit_line"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -15,9 +16,10 @@ import pytest
 from cronhpc import cli, setup
 from cronhpc.batch.port import BatchError, Limited, Submission, Unreachable
 from cronhpc.cli.door import Door
-from cronhpc.core.model import PAUSED, Ending, EntryState, Job, Outcome, Queue, Result, Stop, Submit, Wait
+from cronhpc.core.model import PAUSED, Ending, EntryState, Job, Key, Outcome, Queue, Result, Stop, Submit, Wait
 from cronhpc.site import Site, directory_id, open_site
 from cronhpc.store import history
+from cronhpc.store.claims import Claims
 from cronhpc.store.memory import load, save
 from cronhpc.tick import Report, tick
 from tests.worlds import at, job
@@ -33,6 +35,7 @@ class Fake:
     def __init__(self, *queues: Sequence[Job]) -> None:
         self.queues = list(queues)
         self.asked: list[str] = []
+        self.submitted: list[Submission] = []
         self.scrontab: frozenset[str] | BatchError = frozenset()
         self.fails: dict[str, BatchError] = {}
         self.when_submitting: Callable[[], object] = lambda: None
@@ -73,6 +76,7 @@ class Fake:
         assert job.held
         self.when_submitting()
         self._note("submit")
+        self.submitted.append(job)
         return "900"
 
     def release(self, job_ids: Sequence[str]) -> None:
@@ -345,3 +349,33 @@ def test_a_limit_asks_for_one_more_look_and_that_look_for_the_next_link_in_two_m
     second = ticked(root, fake, now + 45)
     assert [str(each.done) for each in outcomes(second, Submit)] == ["failed, stays due"]
     assert (second.away, second.plan.wake - now) == ("", 45 + 120)
+
+
+def test_an_end_counts_once_however_often_its_claim_is_read(root: Path) -> None:
+    """While it waits for a further attempt, and where the disk did not let it go."""
+    claims = Claims(root / "state" / "claims")
+    first, second = (Key("e", NOW - seconds - NOW % 60) for seconds in (600, 60))
+    for key, retry in ((first, None), (second, NOW + 600)):
+        assert claims.make(key, "e", "a tick", NOW)
+        claims.settle(key, "e", Ending(Result.FAILED, 1, node="cpu1"), "7", now=NOW, retry_at=retry)
+    for look in range(3):
+        ticked(root, Fake([]), NOW + look)
+        claims.settle(first, "e", Ending(Result.FAILED, 1, node="cpu1"), "7", now=NOW)
+    state = load(root / "state" / "entries.json").entries["e"]
+    assert (state.failures, state.nodes) == (1, ("cpu1", "cpu1")), "a slot failed, and one attempt of another"
+    (file,) = (root / "state" / "history").iterdir()
+    assert len(file.read_text().splitlines()) == 2
+
+
+def test_a_further_attempt_of_an_array_submits_the_tasks_that_failed(root: Path) -> None:
+    script = root / "cron.d" / "sweep.slurm"
+    script.write_text("#!/bin/bash\n#SBATCH --array=1-4%2\n#CRON 0 0 1 1 * --retries=1\ntrue\n")
+    os.utime(script, (NOW - 900, NOW - 900))
+    claims, key = Claims(root / "state" / "claims"), Key("sweep", NOW - 600 - NOW % 60)
+    assert claims.make(key, "sweep", "a tick", NOW - 600)
+    claims.settle(key, "sweep", Ending(Result.FAILED, 1, tasks="1,3"), "7", now=NOW, retry_at=NOW)
+    fake = Fake([])
+    ticked(root, fake, int(script.stat().st_ctime) + 60)
+    assert [each.options[-1] for each in fake.submitted] == ["--array=1,3%2"]
+    (second,) = (each for each in claims.read(()) if each.key.attempt == 2)
+    assert second.tasks == "1,3", "should this submission be cut off, the next one knows"

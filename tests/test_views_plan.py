@@ -44,7 +44,7 @@ def test_a_due_slot_says_what_is_submitted() -> None:
 
 
 def test_an_array_s_log_has_a_name_for_each_task() -> None:
-    world = replace(WORLD, entries=(entry("backup", "0 14 * * *", array=True),), states={}, switches=())
+    world = replace(WORLD, entries=(entry("backup", "0 14 * * *", array="0-3"),), states={}, switches=())
     assert "log/backup/20261127T1300Z-%A_%a.out" in screen(world)
 
 

@@ -9,6 +9,7 @@ from dataclasses import replace
 import pytest
 
 from cronhpc.core.model import (
+    Accounting,
     ChainFacts,
     Claim,
     ClaimState,
@@ -267,6 +268,26 @@ ATTENTION = {
     "one that timed out": (
         with_entry(entry("backup"), ended(1, result="timed out")),
         "backup  timed out, exit 1, last today 04:00  cronhpc logs backup",
+    ),
+    "one that fails each second time, and is skipped in between": (
+        with_entry(entry("backup"), ended(4, result="skipped")),
+        ("backup  failed 4 times in a row, and has not gone well since; the last slot: skipped, slot today 04:00  "
+        "cronhpc history backup"),
+    ),
+    "one that was preempted": (
+        with_entry(entry("backup"), ended(0, result="preempted", exit_code=None)),
+        "backup  preempted, last today 04:00  cronhpc logs backup",
+    ),
+    "accounting that gives no answer": (
+        with_entry(
+            entry("backup"),
+            claims=(RUNS[0],),
+            queue=Queue((LINK, SPARE)),
+            absent={"4720": NOW - 600},
+            accounting=Accounting(exists=True, trouble="Connection refused"),
+        ),
+        ("accounting  gives no answer (Connection refused); how 1 run ended is not known yet  "
+        "wait: each tick asks again; or look: sacct"),
     ),
     "one that was missed": (
         with_entry(entry("backup"), used_up(result="missed", detail="600 s late, deadline 300 s")),

@@ -40,11 +40,13 @@ def connect(
     state_dir: Path,
     *,
     accounting: bool | None = None,
+    submit_line: bool = True,
     script_options: ScriptOptions | None = None,
 ) -> Batch:
     """The batch system to use; nothing is asked or started yet.
 
-    `environment` is the process's own: it is scrubbed here. `accounting`: what `Slurm.accounting` said last time.
+    `environment` is the process's own: it is scrubbed here. `accounting`,
+    `submit_line`: what these attributes of `Slurm` said last time.
     `script_options`: a script's bytes to its own #SBATCH options by long name; the local backend, having no sbatch,
     asks it for job name, output, error, working folder and whether the script is an array.
     """
@@ -56,6 +58,7 @@ def connect(
             cluster=settings.cluster,
             names=settings.environment,
             accounting=accounting,
+            submit_line=submit_line,
             timeout=settings.timeout,
             query_timeout=max(1.0, settings.timeout * 2 / 3),
         )

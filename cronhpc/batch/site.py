@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cronhpc.core.model import CronhpcError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     Ask = Callable[[str, Sequence[str]], str]  # program and arguments to what it printed; raises Unreachable
 
@@ -51,7 +51,7 @@ def slurm_site(ask: Ask, user: str) -> Site:
     """Ask Slurm. Raises Unreachable when the controller does not answer; accounting may be silent."""
     config = config_values(ask("scontrol", ["show", "config"]))
     partitions = partition_rows(ask("sinfo", ["--noheader", "--format=%R|%P|%a|%l|%D|%G"]))
-    accounting = config.get("AccountingStorageType", "").endswith("slurmdbd")
+    accounting = has_accounting(config)
     cluster = config.get("ClusterName", "")
     account, accounts = _accounts(ask, user, cluster) if accounting else ("", ())
     return Site(
@@ -74,6 +74,11 @@ def _accounts(ask: Ask, user: str, cluster: str) -> tuple[str, tuple[str, ...]]:
         return "", ()
     names = dict.fromkeys(line.strip() for line in every.splitlines() if line.strip())
     return next(iter(default.split()), ""), tuple(names)
+
+
+def has_accounting(config: Mapping[str, str]) -> bool:
+    """Whether the controller's configuration names an accounting database."""
+    return config.get("AccountingStorageType", "").endswith("slurmdbd")
 
 
 def config_values(text: str) -> dict[str, str]:

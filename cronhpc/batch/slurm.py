@@ -11,7 +11,7 @@ from cronhpc.batch import slurm_text as text
 from cronhpc.batch.environment import for_commands, scrub
 from cronhpc.batch.port import BatchError, Unreachable
 from cronhpc.batch.process import Finished, Missing, run, run_many, which
-from cronhpc.core.model import CronhpcError, Queue
+from cronhpc.core.model import Accounting, CronhpcError, Queue
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -28,7 +28,8 @@ class Slurm:
     """The batch system of `environ` (its PATH, its SLURM_CONF), as this user.
 
     `cluster` is named to every command where set. `accounting`: None as long as nobody knows whether `sacct` has
-    anything to ask; a caller may keep the attribute between ticks. `accounting_trouble`: why sacct failed last.
+    anything to ask, and `submit_line` whether it has that field; a caller may keep both between ticks.
+    `accounting_said`: what the last `endings` learnt of jobs whose end it does not tell.
     """
 
     name = "slurm"
@@ -40,12 +41,14 @@ class Slurm:
         cluster: str = "",
         names: Sequence[str] | None = None,
         accounting: bool | None = None,
+        submit_line: bool = True,
         timeout: float = 30,
         query_timeout: float = 20,
     ) -> None:
         self.cluster = cluster
         self.accounting = accounting
-        self.accounting_trouble = ""
+        self.submit_line = submit_line
+        self.accounting_said = Accounting()
         self._commands = for_commands(environ)
         self._runs = {**scrub(environ, names), "PATH": self._commands.get("PATH", "")}
         self._timeout = timeout
@@ -137,7 +140,7 @@ class Slurm:
         """How jobs submitted after `since` ended: as the controller remembers, and from sacct what it cannot tell.
 
         `tokens`: by id a text in the job's comment, so that a reused id is not mistaken. Raises Unreachable; where
-        sacct alone fails, `accounting_trouble` says why.
+        sacct alone fails, `accounting_said` says why.
         """
         from cronhpc.batch.slurm_past import Past
 
@@ -207,6 +210,10 @@ class Slurm:
         from cronhpc.batch.slurm_past import Past
 
         return Past(self).used(names, since)
+
+    def has(self, program: str) -> bool:
+        """Whether this machine has a program of Slurm's."""
+        return which(program, self._commands) is not None
 
     # --- the runner ------------------------------------------------------------------------------------------------
 

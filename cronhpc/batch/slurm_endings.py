@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.batch.port import Unreachable
 from cronhpc.batch.slurm_rows import JOB_ID, moment, task_list, word
-from cronhpc.core.model import ENDS, Ending, Result
+from cronhpc.core.model import ENDS, FAILURES, Ending, Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -70,14 +70,17 @@ def combined(rows: Sequence[Row]) -> Ending | None:
     ended = [(row.task, ending) for row in rows if (ending := ending_of(row)) is not None]
     if len(ended) < len(rows) or not ended:
         return None
+    failed = [int(task) for task, ending in ended if ending.result in FAILURES and task.isdecimal()]
+    tasks = task_list(failed).strip("[]") if failed else ""
     if len(ended) == 1:
-        return ended[0][1]
+        return replace(ended[0][1], tasks=tasks)
     endings = [ending for _, ending in ended]
     return replace(
         min(endings, key=lambda ending: _WORST.index(ending.result)),
         started=min((e.started for e in endings if e.started), default=None),
         ended=max((e.ended for e in endings if e.ended), default=None),
         detail=_which_tasks(ended),
+        tasks=tasks,
     )
 
 
@@ -112,6 +115,12 @@ def endings_of(rows: Iterable[Row], since: int, tokens: Mapping[str, str]) -> di
             tasks[row.task] = row
     found = {job_id: combined(_whole(tasks)) for job_id, tasks in jobs.items()}
     return {job_id: ending for job_id, ending in found.items() if ending is not None}
+
+
+def alive(rows: Iterable[Row], since: int, tokens: Mapping[str, str]) -> frozenset[str]:
+    """Ids of jobs of which a row, submitted at `since` or later, has not ended."""
+    mine = (row for row in rows if (row.submitted or since) >= since and not _foreign(row, tokens))
+    return frozenset(row.id for row in mine if ending_of(row) is None)
 
 
 def _rank(row: Row) -> tuple[int, bool, int]:

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 from cronhpc.batch import slurm_endings as ends
 from cronhpc.batch import slurm_text as text
 from cronhpc.batch.port import Unreachable
+from cronhpc.batch.site import config_values, has_accounting
+from cronhpc.core.model import Accounting
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -33,9 +35,13 @@ class Past:
 
         Raises Unreachable.
         """
+        self._slurm.accounting_said = Accounting()
         remembered = self._remembered(frozenset(job_ids))
-        accounted = self._accounted(ends.for_accounting(job_ids, remembered), since)
+        asked = ends.for_accounting(job_ids, remembered)
+        accounted = self._accounted(asked, since) if asked else []
         found = ends.endings_of([*remembered, *accounted], since - _SLACK, tokens)
+        alive = ends.alive(accounted, since - _SLACK, tokens) - found.keys()
+        self._slurm.accounting_said = replace(self._slurm.accounting_said, alive=alive)
         return {job_id: _with_names(ending) for job_id, ending in found.items()}
 
     def cancelled_by(self, job_id: str, since: int) -> int | None:
@@ -65,32 +71,44 @@ class Past:
         return [row for row in ends.exits_rows(self._slurm.ask("squeue", arguments)) if row.id in job_ids]
 
     def _accounted(self, job_ids: Sequence[str], since: int) -> list[ends.Row]:
-        """What sacct knows; nothing where there is no accounting, or where it fails (accounting_trouble says why)."""
+        """What sacct knows; nothing where there is no accounting, or where it fails (accounting_said tells)."""
         slurm = self._slurm
-        slurm.accounting_trouble = ""
         if slurm.accounting is False:
             return []
         try:
-            return [row for some in text.chunks(job_ids) for row in self._sacct(some, since)]
+            found = [row for some in text.chunks(job_ids) for row in self._sacct(some, since)]
         except Unreachable as error:
             if _NO_ACCOUNTING in error.text:
                 slurm.accounting = False
-            else:
-                slurm.accounting_trouble = error.text
+            elif self._exists():
+                slurm.accounting_said = Accounting(exists=True, trouble=error.text)
             return []
-
-    def _sacct(self, job_ids: Sequence[str], since: int) -> list[ends.Row]:
-        try:
-            found = self._rows(job_ids, since, submit_line=True)
-        except Unreachable as error:
-            if "Invalid field" not in error.text:
-                raise
-            found = self._rows(job_ids, since, submit_line=False)
-        self._slurm.accounting = True
+        slurm.accounting, slurm.accounting_said = True, Accounting(exists=True)
         return found
 
-    def _rows(self, job_ids: Sequence[str], since: int, *, submit_line: bool) -> list[ends.Row]:
-        mark = text.new_mark()
+    def _exists(self) -> bool:
+        """Whether there is accounting that this machine can ask, though it gives no answer: the controller knows."""
+        slurm = self._slurm
+        if slurm.accounting is None and slurm.has("sacct"):
+            try:
+                config = config_values(slurm.ask("scontrol", ["show", "config"]))
+            except Unreachable:
+                return False
+            slurm.accounting = has_accounting(config)
+        return slurm.accounting is True
+
+    def _sacct(self, job_ids: Sequence[str], since: int) -> list[ends.Row]:
+        """Raises Unreachable. 20.11 has no field SubmitLine: that is remembered."""
+        try:
+            return self._rows(job_ids, since)
+        except Unreachable as error:
+            if not self._slurm.submit_line or "invalid field" not in error.text.lower():
+                raise
+            self._slurm.submit_line = False
+            return self._rows(job_ids, since)
+
+    def _rows(self, job_ids: Sequence[str], since: int) -> list[ends.Row]:
+        mark, submit_line = text.new_mark(), self._slurm.submit_line
         fields = ends.accounting_fields(submit_line=submit_line)
         arguments = accounting_arguments(job_ids, since - _SLACK, mark, fields)
         # sacct reads its window's start in the caller's zone, and takes no epoch seconds

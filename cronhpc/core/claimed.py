@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cronhpc.core import slots, stop
+from cronhpc.core.liveness import absences, unknown
 from cronhpc.core.model import (
     FAILURES,
     PAUSED,
@@ -28,7 +29,7 @@ from cronhpc.core.model import (
     Withdraw,
     standing_for,
 )
-from cronhpc.core.outcome import ending_of, id_used_again, retry_at
+from cronhpc.core.outcome import ending_of, id_used_again, retry_at, suspension
 from cronhpc.core.struck import verdict
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ def decide(world: World, budget: Budget) -> Iterator[Decision]:
     if world.queue is None:
         return
     entries = world.known()
+    absent = absences(world)
     by_key = _by_key(world)
     by_id: dict[str, list[Job]] = {}
     for job in world.queue.jobs:
@@ -82,7 +84,8 @@ def decide(world: World, budget: Budget) -> Iterator[Decision]:
             yield from _without_id(world, claim, entry, by_key.get(claim.key, []), budget)
         else:
             rows = [job for job in by_id.get(claim.job_id or "", ()) if not id_used_again(world, claim, job)]
-            yield from _with_id(world, claim, entry, rows)
+            if rows or claim.job_id not in absent:
+                yield from _with_id(world, claim, entry, rows)
         yield from _twins(claim, by_key.pop(claim.key, []))
     for key, jobs in by_key.items():
         yield from (_late(job, key) for job in jobs if job.held)
@@ -144,7 +147,8 @@ def _once_more(world: World, claim: Claim, entry: Entry | None, budget: Budget) 
             yield Wait(entry, claim.key.slot, Reason.BUDGET, refused)
         else:
             begin = claim.key.slot if claim.key.slot > world.now else None
-            yield Submit(entry, claim.key, Reason.AGAIN, begin=begin, detail="an earlier try was cut off or refused")
+            why = "an earlier try was cut off or refused"
+            yield Submit(entry, claim.key, Reason.AGAIN, begin=begin, detail=why, tasks=claim.tasks)
 
 
 def _ran_already(world: World, key: Key) -> Ending | None:
@@ -183,6 +187,8 @@ def _too_late(world: World, claim: Claim, entry: Entry | None) -> Ending | None:
     switch = stop.switch_on(world, entry)
     if switch is not None:
         return Ending(Result.STOPPED, detail=switch.said)
+    if suspended := _suspended(world, claim, entry):
+        return Ending(Result.SUSPENDED, detail=suspended)
     deadline = deadline_of(entry, claim.key.slot)
     if deadline is not None and world.now > deadline:
         why = slots.cause(world.states.get(entry.name))
@@ -203,14 +209,7 @@ def _with_id(world: World, claim: Claim, entry: Entry | None, rows: list[Job]) -
     job_id = claim.job_id or ""
     live = [job for job in rows if job.live]
     if not live:
-        if claim.fresh and not rows:
-            return
-        if claim.holds and claim.key.slot > world.now:
-            # A held job that vanished never ran; one that somebody cancelled is told of when its slot has come.
-            if claim.state is ClaimState.SUBMITTED and not rows and world.endings is not None:
-                yield Withdraw(claim.key, claim.name, job_id, "the held job vanished from the queue")
-            return
-        yield from _ended(world, claim, entry, standing_for(rows))
+        yield from _not_live(world, claim, entry, rows)
         return
     ahead = claim.key.slot > world.now and all(job.state == "PENDING" for job in live)
     if ahead and claim.holds and (why := _unwanted(world, claim, entry)):
@@ -228,10 +227,32 @@ def _with_id(world: World, claim: Claim, entry: Entry | None, rows: list[Job]) -
         yield Release(claim.key, job_id, marked=not held)
     elif ahead and not claim.holds:
         yield from _waiting_piece(world, claim, entry, job_id)
+    elif (suspended := _suspended(world, claim, entry)) and all(job.state == "PENDING" for job in live):
+        yield Cancel(job_id, f"its entry is {suspended}", key=claim.key, only="pending")
+
+
+def _not_live(world: World, claim: Claim, entry: Entry | None, rows: list[Job]) -> Iterator[Decision]:
+    if claim.fresh and not rows:
+        return
+    if claim.holds and claim.key.slot > world.now:
+        # A held job that vanished never ran; one that somebody cancelled is told of when its slot has come.
+        if claim.state is ClaimState.SUBMITTED and not rows and world.endings is not None:
+            yield Withdraw(claim.key, claim.name, claim.job_id or "", "the held job vanished from the queue")
+        return
+    yield from _ended(world, claim, entry, standing_for(rows))
+
+
+def _suspended(world: World, claim: Claim, entry: Entry | None) -> str:
+    """Why a run that its schedule asked for is not to begin, in words; who asks by hand gets it all the same."""
+    return "" if claim.key.by_hand else suspension(world, entry)
 
 
 def _let_go(world: World, claim: Claim, entry: Entry | None, job_id: str, *, held: bool = True) -> Iterator[Decision]:
     switch = stop.switch_on(world, entry) if entry is not None else None
+    if held and (suspended := _suspended(world, claim, entry)):
+        yield Cancel(job_id, f"its entry is {suspended}", key=claim.key)
+        yield Settle(claim.key, claim.name, Ending(Result.SUSPENDED, detail=suspended))
+        return
     if switch is not None and held:
         yield Cancel(job_id, f"{switch.title} stands", key=claim.key)
         yield Settle(claim.key, claim.name, Ending(Result.STOPPED, detail=switch.said))
@@ -279,12 +300,19 @@ def _ended(world: World, claim: Claim, entry: Entry | None, job: Job | None) -> 
         # A held job does not end by itself: the controller lost it. It never ran, so it may be tried again.
         tries = claim.key.attempt <= (entry.policies.retries if entry else 0) + _LOST_TRIES
         late = _ran_already(world, claim.key) or _too_late(world, claim, entry)
-        ending = late or Ending(Result.LOST, detail="the held job vanished from the queue before its release")
+        ending = late or Ending(
+            Result.LOST, detail="the held job vanished from the queue before its release", tasks=claim.tasks
+        )
         yield Settle(claim.key, claim.name, ending, retry_at=world.now if tries and late is None else None)
         return
-    ending = verdict(world, claim, entry, ending_of(job, known))
+    found = unknown(world, claim) if job is None and known is None else ending_of(job, known)
+    ending = verdict(world, claim, entry, found)
+    never_ran = ending.result is Result.CANCELLED and ending.started is None
+    if never_ran and (suspended := _suspended(world, claim, entry)):
+        ending = replace(ending, result=Result.SUSPENDED, detail=f"it waited in the queue: {suspended}")
     deadline = deadline_of(entry, claim.key.slot) if entry is not None and ending.result in FAILURES else None
-    again = retry_at(entry, claim, ending, deadline, world.now) if not world.has_run(_next(claim.key)) else None
+    once_more = not world.has_run(_next(claim.key)) and not suspension(world, entry)
+    again = retry_at(entry, claim, ending, deadline, world.now) if once_more else None
     yield Settle(claim.key, claim.name, ending, retry_at=again)
 
 
@@ -309,4 +337,6 @@ def _retry(world: World, claim: Claim, entry: Entry | None, budget: Budget) -> I
         yield Wait(entry, claim.key.slot, Reason.BUDGET, refused)
         return
     begin = claim.key.slot if claim.key.slot > world.now else None
-    yield Submit(entry, key, Reason.RETRY, begin=begin, detail=f"attempt {key.attempt}")
+    tasks = claim.ending.tasks if claim.ending is not None and entry.array else ""
+    what = f"attempt {key.attempt}{f', array tasks {tasks}' if tasks else ''}"
+    yield Submit(entry, key, Reason.RETRY, begin=begin, detail=what, tasks=tasks)

@@ -6,10 +6,13 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import ENDS, FAILURES, TOKEN, Ending, EntryState, Result
+from cronhpc.core.count import count
+from cronhpc.core.model import ENDS, FAILURES, TOKEN, Ending, EntryState, Result, entry_id
 
 if TYPE_CHECKING:
-    from cronhpc.core.model import Claim, Entry, Job, World
+    from collections.abc import Iterable
+
+    from cronhpc.core.model import Claim, Entry, Job, Settle, World
 
 _LAUNCH_FAILED = 53  # the "signal" of a script that slurmd could not start; 20.11 says exit code 1 instead
 _NOT_LAUNCHED = "it could not be launched: no log was produced (its output or working folder may be missing there)"
@@ -25,7 +28,7 @@ def ending_of(job: Job | None, accounted: Ending | None) -> Ending:
     """The best that is known of an ended job: accounting first, then the queue, then nothing."""
     seen = _from_queue(job) if job is not None else None
     if accounted is None:
-        return seen or Ending(Result.UNKNOWN, detail="it is in no queue any more, and there is no accounting to ask")
+        return seen or Ending(Result.UNKNOWN)
     if seen is None:
         return accounted
     return replace(
@@ -75,18 +78,25 @@ def retry_at(entry: Entry | None, claim: Claim, ending: Ending, deadline: int | 
     return None if deadline is not None and at > deadline else max(at, now)
 
 
-def counted(state: EntryState, entry: Entry | None, ending: Ending, slot: int, now: int, *, final: bool) -> EntryState:
-    """The streaks after one more run; one to be retried does not yet.
+def counted(
+    state: EntryState, entry: Entry | None, ending: Ending, slot: int, now: int, *, final: bool, newest: int = 0
+) -> EntryState:
+    """The streaks after one more run; one to be retried does not count yet. `newest`: the newest slot that has ended.
 
-    A killed, cancelled or preempted one counts neither way: it says nothing of the script.
+    Slots count in their order, however late one ends: a success before the newest failures ends no streak, and a
+    failure before the newest success begins none. A killed, cancelled or preempted run counts neither way: it says
+    nothing of the script.
     """
+    success = state.previous_success or 0
     if ending.result is Result.OK:
-        newest = max(slot, state.previous_success or 0)
+        success = max(slot, success)
+        if slot < newest:
+            return replace(state, previous_success=success)
         well_on = ending.node or state.well_on
         return replace(
-            state, failures=0, nodes=(), well_on=well_on, successes=state.successes + 1, previous_success=newest
+            state, failures=0, nodes=(), well_on=well_on, successes=state.successes + 1, previous_success=success
         )
-    if ending.result not in FAILURES or ending.result is Result.PREEMPTED:
+    if ending.result not in FAILURES or ending.result is Result.PREEMPTED or slot < success:
         return state
     if ending.node:
         state = replace(state, nodes=(*state.nodes, ending.node)[-_LAST_NODES:])
@@ -96,6 +106,27 @@ def counted(state: EntryState, entry: Entry | None, ending: Ending, slot: int, n
     limit = entry.policies.suspend_after if entry else None
     suspended = state.suspended or (now if limit and failures >= limit else None)
     return replace(state, failures=failures, successes=0, suspended=suspended)
+
+
+def suspended_now(world: World, settled: Iterable[Settle]) -> dict[str, EntryState]:
+    """By entry name, the states of those that these ends suspend: what a tick records is known while it plans."""
+    entries = {entry_id(each.name): each for each in world.entries if each.policies.suspend_after}
+    states: dict[str, EntryState] = {}
+    for each in settled:
+        entry = entries.get(each.key.entry)
+        if entry is not None and not each.key.by_hand:
+            state = states.get(entry.name) or world.states.get(entry.name) or EntryState()
+            final = each.retry_at is None
+            states[entry.name] = counted(state, entry, each.ending, each.key.slot, world.now, final=final)
+    return {name: state for name, state in states.items() if state.suspended is not None}
+
+
+def suspension(world: World, entry: Entry | None) -> str:
+    """Why the entry waits for its owner, in words; "" where it does not."""
+    state = world.states.get(entry.name) if entry is not None else None
+    if entry is None or state is None or state.suspended is None:
+        return ""
+    return f"suspended after {count(state.failures, 'failure')} in a row"
 
 
 def shared_node(state: EntryState) -> str:
@@ -130,24 +161,6 @@ def _numbers(part: str) -> list[str]:
     if not (dash and first.isdecimal() and last.isdecimal()) or int(last) - int(first) > _MOST_NODES:
         return [part]
     return [f"{number:0{len(first)}d}" for number in range(int(first), int(last) + 1)]
-
-
-def live_runs(world: World, entry: str) -> tuple[Claim, ...]:
-    """Attempts of the entry (by id) that are not known to have ended."""
-    if world.queue is None:
-        return tuple(c for c in world.claims if c.key.entry == entry and c.ending is None and c.job_id)
-    return tuple(c for c in world.claims if c.key.entry == entry and _lives(world, c))
-
-
-def _lives(world: World, claim: Claim) -> bool:
-    from cronhpc.core.model import ClaimState
-
-    if claim.state in {ClaimState.SETTLED, ClaimState.CLAIMED} or world.queue is None:
-        return False
-    if claim.fresh:
-        return True
-    rows = [job for job in world.queue.jobs if job.id == claim.job_id and job.live]
-    return any(not id_used_again(world, claim, job) for job in rows)
 
 
 def id_used_again(world: World, claim: Claim, job: Job) -> bool:

@@ -19,8 +19,22 @@ from typing import TYPE_CHECKING
 
 from cronhpc.core import chain, claimed, slots, stop
 from cronhpc.core.count import count
-from cronhpc.core.model import EntryState, Hold, Key, Plan, Reason, Result, Submit, UseUp, Wait, Withdraw, entry_id
-from cronhpc.core.outcome import live_runs
+from cronhpc.core.liveness import Absence, Lives
+from cronhpc.core.model import (
+    EntryState,
+    Hold,
+    Key,
+    Plan,
+    Reason,
+    Result,
+    Settle,
+    Submit,
+    UseUp,
+    Wait,
+    Withdraw,
+    entry_id,
+)
+from cronhpc.core.outcome import suspended_now
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -37,15 +51,20 @@ def plan(world: World) -> Plan:
         decided.extend(d for e in by_hand for d in _by_hand(world, e, budget))
         return Plan(tuple(decided), world.now)
     decided.extend(stop.decide(world))
+    ends = (d for d in claimed.decide(world, Budget.of(world)) if isinstance(d, Settle))
+    if any(e.policies.suspend_after for e in world.entries) and (suspended := suspended_now(world, ends)):
+        world = replace(world, states={**world.states, **suspended})  # at once: no retry, and what waits goes
     decided.extend(claimed.decide(world, budget))
     withdrawn = {each.key: each.job_id for each in decided if isinstance(each, Withdraw)}
     decided = [_without(each, withdrawn.values()) for each in decided]
     seen = slots.Seen.of(world, withdrawn)
+    # What this very tick cancels or knows to have ended is in no other run's way.
+    lives = Lives.of(world, but={each.key for each in decided if isinstance(each, Settle)})
     ahead: list[Submit] = []
     for entry in sorted(world.entries, key=lambda entry: slots.patience(world, entry.name)):
-        decided.extend(_entry(world, entry, seen, budget, ahead))
+        decided.extend(_entry(world, entry, seen, budget, lives=lives, ahead=ahead))
     decided.extend(_earliest_first(ahead, budget))
-    wake = slots.wake(world, seen, decided)
+    wake = slots.wake(world, seen, decided, lives)
     # A daemon wakes itself: its successor comes at the interval's end, to take over.
     at = slots.boundary(world.now, world.settings.interval) if world.resident else wake
     decided.extend(chain.decide(world, at))
@@ -120,7 +139,9 @@ def _barred(world: World, entry: Entry) -> tuple[Reason, str] | None:
     return None
 
 
-def _entry(world: World, entry: Entry, seen: slots.Seen, budget: Budget, ahead: list[Submit]) -> Iterator[Decision]:
+def _entry(
+    world: World, entry: Entry, seen: slots.Seen, budget: Budget, *, lives: Lives, ahead: list[Submit]
+) -> Iterator[Decision]:
     state = world.states.get(entry.name, EntryState())
     if entry.problem is not None and not entry.schedule:
         yield Wait(entry, None, *(_barred(world, entry) or (Reason.INVALID, "")))
@@ -134,10 +155,11 @@ def _entry(world: World, entry: Entry, seen: slots.Seen, budget: Budget, ahead: 
         return
     if due.missed is not None:
         yield due.missed
-    runs = live_runs(world, entry_id(entry.name)) if due.slots else ()
-    live = [claim.job_id or "" for claim in runs if claim.key.slot <= world.now]
+    before = [claim for claim in lives.of_entry(entry_id(entry.name)) if claim.key.slot <= world.now]
+    live = begun = [claim.job_id or "" for claim in before]
+    doubt = next((why for each in live if (why := lives.absent.get(each)) is Absence.ONE_LOOK), None)
     for slot in due.slots:
-        decision = _slot(world, entry, slot, budget, overlapping=live)
+        decision = _slot(world, entry, slot, budget, overlapping=live, doubt=doubt)
         yield decision
         if isinstance(decision, Wait):
             return  # later slots wait behind an earlier one that stays due
@@ -148,8 +170,8 @@ def _entry(world: World, entry: Entry, seen: slots.Seen, budget: Budget, ahead: 
                     entry, following, Reason.QUEUED, "one run at a time: it stays due until the one before has ended"
                 )
                 return
-            live = []  # of slots caught up together none is the other's previous run
-    yield from _ahead(world, entry, due, seen, ahead)
+            live, doubt = [], None  # of slots caught up together none is the other's previous run
+    yield from _ahead(world, entry, due, seen, ahead, overlapping=begun)
 
 
 def _refused(entry: Entry, due: slots.Due, reason: Reason, detail: str, *, readable: bool) -> Iterator[Decision]:
@@ -165,8 +187,10 @@ def _refused(entry: Entry, due: slots.Due, reason: Reason, detail: str, *, reada
     yield UseUp(entry, due.slots[-1], result, reason, detail, count)
 
 
-def _slot(world: World, entry: Entry, slot: int, budget: Budget, *, overlapping: list[str]) -> Decision:
-    """The lower rungs, for a slot that is due."""
+def _slot(
+    world: World, entry: Entry, slot: int, budget: Budget, *, overlapping: list[str], doubt: Absence | None
+) -> Decision:
+    """The lower rungs, for a slot that is due. `doubt`: whether an overlapping run has ended the next look tells."""
     key = Key(entry_id(entry.name), slot)
     limit = entry.policies.deadline
     if limit is not None and world.now - slot > limit:
@@ -177,6 +201,8 @@ def _slot(world: World, entry: Entry, slot: int, budget: Budget, *, overlapping:
     replaces: tuple[str, ...] = ()
     if overlapping and entry.policies.overlap != "allow":
         jobs = ", ".join(overlapping)
+        if doubt is not None:
+            return Wait(entry, slot, Reason.QUEUED, f"job {jobs}: {doubt}")
         if entry.policies.overlap == "queue":
             return Wait(entry, slot, Reason.QUEUED, f"job {jobs} has not ended")
         if entry.policies.overlap == "skip":
@@ -189,10 +215,21 @@ def _slot(world: World, entry: Entry, slot: int, budget: Budget, *, overlapping:
     return Submit(entry, key, Reason.SUBMIT, detail=detail, replaces=replaces)
 
 
-def _ahead(world: World, entry: Entry, due: slots.Due, seen: slots.Seen, ahead: list[Submit]) -> Iterator[Decision]:
-    """Slots nearer than the next possible tick are submitted now, to begin at their time."""
+def _ahead(
+    world: World, entry: Entry, due: slots.Due, seen: slots.Seen, ahead: list[Submit], *, overlapping: list[str]
+) -> Iterator[Decision]:
+    """Slots nearer than the next possible tick are submitted now, to begin at their time.
+
+    While a run of before may be live they are not: whether it still is, only a tick at the slot can tell. Where ticks
+    come from a login node alone nobody would come at the slot.
+    """
     near, following = due.near(world)
-    one_by_one = entry.policies.overlap == "queue" and not world.chain.by_login  # else nobody would come at the slot
+    one_by_one = entry.policies.overlap == "queue" and not world.chain.by_login
+    if near and overlapping and entry.policies.overlap != "allow" and not world.chain.by_login:
+        seen.want(due.next, at_once=True)
+        why = f"job {', '.join(overlapping)} has not ended: looked at when the slot comes"
+        yield Wait(entry, due.next, Reason.NOT_DUE, why)
+        return
     if not near or world.queue is None or one_by_one:
         seen.want(due.next)
         yield Wait(entry, due.next, Reason.NOT_DUE)

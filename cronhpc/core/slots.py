@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from cronhpc.core.liveness import Absence
 from cronhpc.core.model import ClaimState, Reason, Result, Stop, UseUp, Wait, entry_id
 from cronhpc.core.stop import reachable
 from cronhpc.core.zones import zone_of
@@ -14,6 +15,7 @@ from cronhpc.core.zones import zone_of
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
+    from cronhpc.core.liveness import Lives
     from cronhpc.core.model import Decision, Entry, EntryState, Key, World
     from cronhpc.core.schedule import Schedule
 
@@ -77,6 +79,7 @@ class Seen:
     newest: dict[str, int]  # entry id -> newest scheduled slot that has a claim
     computed: dict[str, tuple[str, int | None, int]] = field(default_factory=dict)
     nexts: list[int] = field(default_factory=list)  # slots that a tick must come for
+    urgent: list[int] = field(default_factory=list)  # slots that wait to see whether a run has ended by then
 
     @classmethod
     def of(cls, world: World, withdrawn: Container[Key] = ()) -> Seen:
@@ -95,10 +98,10 @@ class Seen:
             newest[entry] = max(newest.get(entry, 0), *scheduled, 0)
         return cls(newest)
 
-    def want(self, slot: int | None) -> None:
-        """A tick must come for `slot`."""
+    def want(self, slot: int | None, *, at_once: bool = False) -> None:
+        """A tick must come for `slot`; `at_once`: it is not to wait for `min-interval`."""
         if slot is not None:
-            self.nexts.append(slot)
+            (self.urgent if at_once else self.nexts).append(slot)
 
     def used_up_to(self, world: World, entry: Entry, state: EntryState) -> int:
         """Every slot up to here is none of ours any more."""
@@ -210,15 +213,17 @@ def _after_stop(world: World, stop: Stop) -> list[int]:
     return [max(each, world.now + 1) for each in at] or [world.now + world.settings.interval]
 
 
-def wake(world: World, seen: Seen, decided: Iterable[Decision]) -> int:
+def wake(world: World, seen: Seen, decided: Iterable[Decision], lives: Lives) -> int:
     """When the next tick is wanted: the next interval, or the first slot that nothing is submitted for, if sooner.
 
-    Never nearer than `min-interval`, but for an unsettled claim: two minutes.
+    Never nearer than `min-interval`, but for a claim that the next look settles, and for a slot
+    that could not be submitted ahead: two minutes.
     """
     s = world.settings
     earliest = world.now + s.min_interval
     at = boundary(world.now, s.interval)
     at = min([at, *(max(slot, earliest) for slot in seen.nexts)])
+    at = min([at, *(max(slot, world.now + UNSETTLED_WAKE) for slot in seen.urgent)])
     if reachable(world):
         at = min(at, max(world.now + s.kill_within, earliest))
     for switch in world.switches:
@@ -230,8 +235,9 @@ def wake(world: World, seen: Seen, decided: Iterable[Decision]) -> int:
     for claim in world.claims:
         if claim.retry_at is not None:
             at = min(at, max(claim.retry_at, earliest))
-        if claim.state in {ClaimState.CLAIMED, ClaimState.SUBMITTED, ClaimState.RELEASING}:
-            at = min(at, world.now + UNSETTLED_WAKE)
+    open_steps = {ClaimState.CLAIMED, ClaimState.SUBMITTED, ClaimState.RELEASING}
+    if Absence.ONE_LOOK in lives.absent.values() or any(claim.state in open_steps for claim in world.claims):
+        at = min(at, world.now + UNSETTLED_WAKE)
     soon = {Reason.JUST_CHANGED, Reason.BUDGET}
     if any(isinstance(d, Wait) and d.reason in soon for d in decided):
         at = min(at, earliest)

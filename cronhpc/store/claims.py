@@ -81,6 +81,7 @@ class Claims:
             ending=_ending(body, lost),
             job_id=body.get("id"),
             retry_at=body.get("retry_at"),
+            tasks=body.get("tasks", ""),
             damaged=not {"by", "ending", _CUT_OFF} & body.keys(),
         )
         if lost:
@@ -117,9 +118,10 @@ class Claims:
         found = shapes.fitted(value, shapes.STEP if suffix else shapes.CLAIM, lost)
         return {} if found is shapes.GONE else found
 
-    def make(self, key: Key, name: str, by: str, now: int, holds: str = "") -> bool:
-        """Claim `key`; False: another has it. `late` must be asked afterwards. `holds`: see Claim."""
-        body = {"version": VERSION, "name": name, "by": by, "at": now} | ({"holds": holds} if holds else {})
+    def make(self, key: Key, name: str, by: str, now: int, *, holds: str = "", tasks: str = "") -> bool:
+        """Claim `key`; False: another has it. `late` must be asked afterwards. `holds`, `tasks`: see Claim."""
+        more = {name: value for name, value in (("holds", holds), ("tasks", tasks)) if value}
+        body = {"version": VERSION, "name": name, "by": by, "at": now, **more}
         return create_once(self.folder / str(key), _dump(body))
 
     def record(self, key: Key, job_id: str, now: int) -> bool:

@@ -126,7 +126,7 @@ def _is_plain(row: Row) -> bool:
 
 _PLAIN: dict[str, Any] = {
     **dict.fromkeys(("slot", "attempt", "at", "exit_code", "signal", "submitted", "started", "ended", "count"), int),
-    **dict.fromkeys(("result", "detail", "what", "key", "entry", "job", "node", "log"), str),
+    **dict.fromkeys(("result", "detail", "what", "key", "entry", "job", "node", "log", "tasks"), str),
     "by_hand": bool,
 }
 

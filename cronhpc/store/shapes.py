@@ -111,11 +111,11 @@ _TEXT, _NUMBER, _WHEN, _JOB = map(_or_none, (text, number, when, job))
 
 ENDING = {
     "exit_code": _NUMBER, "signal": _NUMBER, "submitted": _WHEN, "started": _WHEN, "ended": _WHEN, "node": text,
-    "detail": text, "log": text,
+    "detail": text, "log": text, "tasks": text,
 }  # fmt: skip
 CLAIM = {
     "version": number, "name": text, "by": text, "at": when, "holds": text, "id": _JOB, "retry_at": _WHEN,
-    "ending": anything,
+    "ending": anything, "tasks": text,
 }  # fmt: skip
 STEP = {"version": number, "id": job, "at": when}
 
@@ -139,7 +139,8 @@ META = {
     "last_tick": when, "caller": text, "wake": when, "recent": [(number, text, number)],
     "warned": Rows(when), "comments": Rows(text),
     "struck": Rows(_STRUCK), "alerts": Rows(_ALERT), "successor": text, "spare": text, "no_spare": text,
-    "no_spare_at": when, "crowded": flag, "forgotten": (when, flag), "odd": (when, flag, text),
+    "no_spare_at": when, "crowded": flag, "absent": Rows(when),
+    "noted": [text], "forgotten": (when, flag), "odd": (when, flag, text),
 }  # fmt: skip
 
 STARTED = {

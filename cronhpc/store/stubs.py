@@ -89,7 +89,7 @@ def end_of(state: Path, key: Key) -> Ending | None:
     if not rows or (not failed and len(rows) < max(row.get("tasks", 1) for row in rows.values())):
         return None
     code = max(row["exit_code"] for row in rows.values())
-    tasks = sorted(name.rpartition(".")[2] for name in failed if name != whole.name)
+    tasks = sorted((name.rpartition(".")[2] for name in failed if name != whole.name), key=int)
     return Ending(
         Result.FAILED if failed else Result.OK,
         code,
@@ -98,6 +98,7 @@ def end_of(state: Path, key: Key) -> Ending | None:
         ended=max(row["ended"] for row in rows.values()),
         node=next(iter((failed or rows).values())).get("node", ""),
         detail=f"array tasks: {', '.join(tasks)} failed" if tasks else "",
+        tasks=",".join(tasks),
     )
 
 

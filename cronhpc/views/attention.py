@@ -38,6 +38,12 @@ def _batch(known: Mapping[str, Any]) -> Iterator[Facts]:
         why = text.one_line(batch["error"]).rstrip(".")
         what = f"does not answer{f' ({why})' if why else ''}; this is what was known"
         yield _row("batch", batch["name"], what, "wait, or look: squeue --me", when="as of", at=last)
+    open_ends = sum(run["state"] == "ENDED" for entry in known["entries"] for run in entry["runs"])
+    if batch.get("accounting_error") and open_ends:
+        why = text.one_line(str(batch["accounting_error"])).rstrip(".")
+        runs_of = text.count(open_ends, "run")
+        what = f"gives no answer ({why}); how {runs_of} ended is not known yet"
+        yield _row("batch", "accounting", what, "wait: each tick asks again; or look: sacct")
 
 
 def _switches(known: Mapping[str, Any]) -> Iterator[Facts]:
@@ -68,14 +74,7 @@ def _entry(entry: Mapping[str, Any]) -> Iterator[Facts]:
         where = f"{problem['file'] or entry['source']}{line}: "
         kind = "not trusted" if entry["reason"] == Reason.NOT_TRUSTED else "invalid"
         yield _row(kind, name, text.one_line(f"{where}{problem['what']}").rstrip("."), text.one_line(problem["mend"]))
-    if entry["suspended"]:
-        what = f"suspended after {text.count(entry['failures'], 'failure')} in a row"
-        yield _row("suspended", name, what, command("resume", name), when="since", at=entry["suspended"])
-    elif runs.failed(last):
-        yield _failed(entry, last)
-    elif last and last["result"] in {Result.MISSED, Result.LOST} and not entry["runs"]:
-        why = f": {text.one_line(last['detail'])}" if last["detail"] else ""
-        yield _row("missed", name, f"{last['result']}{why}", command("run", name), when="slot", at=last["slot"])
+    yield from _ended(entry, last)
     yield from _train(entry)
     if entry["reason"] == Reason.BUDGET:
         yield _row("budget", name, f"not submitted: {entry['detail']}", "raise it in cronhpc.yaml, or wait")
@@ -87,6 +86,26 @@ def _entry(entry: Mapping[str, Any]) -> Iterator[Facts]:
     for note in entry["notes"]:
         if note["severity"] == "error":  # warnings are for `check`, and for `status NAME`
             yield _noted(name, note)
+
+
+def _ended(entry: Mapping[str, Any], last: Mapping[str, Any] | None) -> Iterator[Facts]:
+    """What its last runs came to."""
+    name = entry["name"]
+    if entry["suspended"]:
+        what = f"suspended after {text.count(entry['failures'], 'failure')} in a row"
+        yield _row("suspended", name, what, command("resume", name), when="since", at=entry["suspended"])
+    elif last and runs.failed(last):
+        yield _failed(entry, last)
+    elif last and entry["failures"]:  # a slot that was skipped, missed or cancelled since mends nothing
+        what = f"failed {_times(entry['failures'])}, and has not gone well since; the last slot: {last['result']}"
+        yield _row("failed", name, what, command("history", name), when="slot", at=last["slot"])
+    elif last and last["result"] in {Result.MISSED, Result.LOST} and not entry["runs"]:
+        why = f": {text.one_line(last['detail'])}" if last["detail"] else ""
+        yield _row("missed", name, f"{last['result']}{why}", command("run", name), when="slot", at=last["slot"])
+
+
+def _times(number: int) -> str:
+    return f"{number} times in a row" if number > 1 else "once"
 
 
 def _train(entry: Mapping[str, Any]) -> Iterator[Facts]:

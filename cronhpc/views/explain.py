@@ -140,6 +140,8 @@ def _live(run: Mapping[str, Any], style: Style) -> str:
         return f"{head} is running{where} since {style.clock(started)}, for {times.took(style.now - started)} by now."
     if run["state"] == "UNKNOWN":
         return f"{head} has not ended as far as is known."
+    if run.get("absent"):
+        return f"{head}: {text.one_line(str(run['absent']))}."
     if run["ahead"]:
         return f"{head} is queued ahead, to begin at its time."
     why = f": {text.one_line(run['reason'])}" if run["reason"] not in {"", "None"} else ""

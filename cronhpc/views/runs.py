@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from cronhpc.core.liveness import absences
 from cronhpc.core.model import FAILURES, ClaimState, Key, Result, Settle, standing_for
 from cronhpc.views.times import epoch, iso
 
 if TYPE_CHECKING:
+    from cronhpc.core.liveness import Absence
     from cronhpc.core.model import Claim, Ending, Job, Plan, World
 
 Facts = dict[str, Any]
@@ -76,15 +78,17 @@ def ended_facts(name: str, key: Key, ending: Ending, job_id: str | None) -> Fact
     return run_facts({**row, "result": str(ending.result)})
 
 
-def live_facts(claim: Claim, job: Job | None, now: int, *, answers: bool) -> Facts:
-    """An attempt that has not ended, as far as the queue tells; UNKNOWN where it does not answer."""
+def live_facts(claim: Claim, job: Job | None, now: int, *, answers: bool, absent: Absence | None = None) -> Facts:
+    """An attempt as the queue has it; UNKNOWN where that does not answer, ENDED where nobody tells yet how."""
+    gone = absent is not None and not absent.may_live
     started = job.start if job and not job.waits else None
     return {
         "job": claim.job_id,
         "slot": iso(claim.key.slot),
         "attempt": claim.key.attempt,
         "by_hand": claim.key.by_hand,
-        "state": job.state if job else "SUBMITTED" if answers else "UNKNOWN",
+        "state": "ENDED" if gone else job.state if job else "SUBMITTED" if answers else "UNKNOWN",
+        "absent": str(absent or ""),
         "reason": job.reason if job and job.waits else "",
         "held": bool(job and job.held),
         "started": iso(started),
@@ -105,13 +109,13 @@ def first_piece(job: Job) -> Facts:
     }  # fmt: skip
 
 
-LIVE = ("submitted", "pending", "held", "running")  # what a run that has not ended is called in `history`
+LIVE = ("submitted", "pending", "held", "running", "ended")  # what a run that has not ended is called in `history`
 
 
 def unsettled(world: World, plan: Plan) -> list[Facts]:
     """Attempts that no tick has settled yet, in the shape of a run: how they ended, or how far they are."""
     ends = {d.key: d.ending for d in plan.decisions if isinstance(d, Settle)}
-    jobs = jobs_by_id(world)
+    jobs, absent = jobs_by_id(world), absences(world)
     found = []
     for claim in world.claims:
         name = claim.name or claim.key.entry
@@ -120,12 +124,15 @@ def unsettled(world: World, plan: Plan) -> list[Facts]:
         if claim.key in ends:
             found.append(ended_facts(name, claim.key, ends[claim.key], claim.job_id))
         else:
-            found.append(_unended(name, claim, jobs.get(claim.job_id or "")))
+            found.append(_unended(name, claim, jobs.get(claim.job_id or ""), absent.get(claim.job_id or "")))
     return found
 
 
-def _unended(name: str, claim: Claim, job: Job | None) -> Facts:
-    """What the queue does not show is submitted, and no more is known."""
+def _unended(name: str, claim: Claim, job: Job | None, absent: Absence | None) -> Facts:
+    """What the queue does not show is submitted, or has ended in a way that is not known yet."""
+    if absent is not None:
+        row = {"entry": name, "key": str(claim.key), "job": claim.job_id, "submitted": claim.at or None}
+        return run_facts({**row, "result": "submitted" if absent.may_live else "ended", "detail": str(absent)})
     pending = job is None or job.waits
     row = {
         "entry": name,
@@ -185,7 +192,7 @@ RESULT_COLOURS = {
     Result.LOST: "yellow",
     **dict.fromkeys(FAILURES, "red"),
 }
-_LIVE_COLOURS = {"submitted": "yellow", "pending": "yellow", "held": "yellow", "running": "blue"}
+_LIVE_COLOURS = {"submitted": "yellow", "ended": "yellow", "pending": "yellow", "held": "yellow", "running": "blue"}
 
 
 def result_colour(run: Mapping[str, Any]) -> str:

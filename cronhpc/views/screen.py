@@ -198,8 +198,8 @@ def _row(entry: Mapping[str, Any], style: Style) -> list[Cell]:
 def _running(run: Mapping[str, Any], style: Style) -> list[Cell]:
     """RESULT, TOOK, WAITED of a run that has not ended."""
     started, ready = epoch(run["started"]), epoch(run["ready"])
-    if run["state"] == "UNKNOWN":
-        return [("unknown", "yellow"), "-", "-"]
+    if run["state"] in {"UNKNOWN", "ENDED"}:
+        return [(run["state"].lower(), "yellow"), "-", "-"]
     if started is None:
         waits = times.took(max(style.now - ready, 0)) if ready is not None else "-"
         return [("held" if run["held"] else "pending", "yellow"), "-", waits]

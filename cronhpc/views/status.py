@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpc import __version__
 from cronhpc.core import stop
+from cronhpc.core.liveness import absences
 from cronhpc.core.model import (
     ClaimState,
     Done,
@@ -84,7 +85,12 @@ def facts(
         "host": about.host,
         "cluster": about.cluster or world.settings.cluster,
         "timezone": world.settings.timezone,
-        "batch": {"name": about.backend, "answers": world.queue is not None, "error": world.queue_error},
+        "batch": {
+            "name": about.backend,
+            "answers": world.queue is not None,
+            "error": world.queue_error,
+            **({"accounting_error": world.accounting.trouble} if world.accounting.trouble else {}),
+        },
         "trains_only": about.trains_only,
         "cost": {"days": 30, "jobs": about.used[0], "cpu_seconds": about.used[1]} if about.used else None,
         "chain": chain.facts(world, plan, outcomes, stopped=about.stopped, ticked=ticked),
@@ -186,6 +192,7 @@ class _Found:
         self.directory = directory
         self.world, self.plan, self.states = world, plan, states
         self.jobs = runs.jobs_by_id(world)
+        self.absent = absences(world)
         self.claims: dict[str, list[Claim]] = {}
         for claim in world.claims:
             self.claims.setdefault(claim.key.entry, []).append(claim)
@@ -280,7 +287,13 @@ class _Found:
         now = self.world.now
         ended = {settle.key for settle in self.ended.get(name, ())}
         found = [
-            runs.live_facts(claim, self.jobs.get(claim.job_id or ""), now, answers=self.world.queue is not None)
+            runs.live_facts(
+                claim,
+                self.jobs.get(claim.job_id or ""),
+                now,
+                answers=self.world.queue is not None,
+                absent=self.absent.get(claim.job_id or ""),
+            )
             for claim in self.claims.get(name, ())
             if claim.job_id and claim.state is not ClaimState.SETTLED and claim.key not in ended
         ]

@@ -50,7 +50,7 @@ from cronhpc.core.model.runs import (
 )
 from cronhpc.core.model.settings import EntryRow, Settings, SettingsError
 from cronhpc.core.model.switches import Struck, Switch, SwitchSetting
-from cronhpc.core.model.world import CLOCKS_APART, LONGER, ChainFacts, LogFile, World
+from cronhpc.core.model.world import CLOCKS_APART, LONGER, Accounting, ChainFacts, LogFile, World
 
 __all__ = [
     "CLOCKS_APART",
@@ -61,6 +61,7 @@ __all__ = [
     "NEVER_STARTS",
     "PAUSED",
     "TOKEN",
+    "Accounting",
     "Adopt",
     "Advice",
     "Cancel",

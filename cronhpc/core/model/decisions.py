@@ -53,6 +53,7 @@ class Submit:
     begin: int | None = None  # a slot ahead: the job starts then
     detail: str = ""
     replaces: tuple[str, ...] = ()  # job ids to cancel first (overlap: replace)
+    tasks: str = ""  # of an array: the only ones to run; "": all
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,7 +49,7 @@ class Entry:
     partition: str = ""  # as the script says; `options` are over it
     account: str = ""
     comment: str = ""  # the script's own
-    array: bool = False
+    array: str = ""  # its indexes as the script has them: "1-4%2"
     own_export: str = ""  # the script's own --export: it would keep the run's variables out
     holds_itself: bool = False  # the script asks for --hold: its runs are left held
     own_begin: bool = False  # the script asks for --begin

@@ -134,6 +134,7 @@ class Ending:
     node: str = ""
     detail: str = ""
     log: str = ""  # path relative to the cron directory
+    tasks: str = ""  # of an array: those that failed, as sbatch takes them ("3", "1-2,5"); "": not known, or no array
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +151,7 @@ class Claim:
     ending: Ending | None = None
     retry_at: int | None = None  # settled, and a further attempt is due then
     damaged: bool = False  # its record says neither what was done nor which job it was: it may have run
+    tasks: str = ""  # of an array: the tasks that this attempt runs; "": all
     fresh: bool = False  # it changed while the queue was being asked: its job may be missing from the answer
 
 

@@ -59,6 +59,15 @@ class LogFile:
 
 
 @dataclass(frozen=True, slots=True)
+class Accounting:
+    """What accounting says of jobs that the queue does not show as live."""
+
+    exists: bool = False  # it has answered before, or the controller's configuration names it
+    trouble: str = ""  # why it gave no answer, where it exists
+    alive: frozenset[str] = frozenset()  # ids of jobs that it shows as waiting or running
+
+
+@dataclass(frozen=True, slots=True)
 class World:
     """Everything a tick decides on, read once. `queue` None: the batch system gave no answer; unknown is not empty."""
 
@@ -72,6 +81,8 @@ class World:
     queue: Queue | None = None
     queue_error: str = ""
     endings: Mapping[str, Ending] | None = field(default_factory=dict)  # by job id; None: nobody answered
+    accounting: Accounting = Accounting()
+    absent: Mapping[str, int] = field(default_factory=dict)  # job id -> the first look at which the queue missed it
     switches: tuple[Switch, ...] = ()
     switches_unknown: tuple[str, ...] = ()  # folders of switches that could not be listed
     skipped: tuple[Problem, ...] = ()  # files that are no entries, and why

@@ -1,0 +1,128 @@
+"""When a run that the queue does not show any more counts as ended, and what waits until then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from cronhpc.core.liveness import LATE, SILENT, Absence, absences, missed_since
+from cronhpc.core.model import Accounting, ClaimState, Ending, Result, Settle, World
+from cronhpc.core.plan import plan
+from tests.worlds import at, claim, entry, job, key, said, state, world
+
+NOW = at("14:00")
+KNOWN = Accounting(exists=True)
+SILENCE = Accounting(exists=True, trouble="Connection refused")
+ALIVE = Accounting(exists=True, alive=frozenset({"7"}))
+
+
+def one_run(
+    *, now: str = "14:00", missed: int | None = None, step: ClaimState = ClaimState.RELEASED, **more: Any
+) -> World:
+    """Job 7 runs for the slot 13:00. `missed`: seconds since the first look that missed it."""
+    absent = {} if missed is None else {"7": at(now) - missed}
+    mine = claim("e", "13:00", step, "7")
+    policies = {each: more.pop(each) for each in ("overlap", "retries") if each in more}
+    more.setdefault("states", {"e": state("13:00")})
+    return world(now, entry("e", **policies), claims=(mine,), absent=absent, **more)
+
+
+def decided(w: World) -> list[str]:
+    return [
+        f"settle {d.ending.result}{' retry' if d.retry_at is not None else ''}" if isinstance(d, Settle) else said(d)
+        for d in plan(w).decisions
+    ]
+
+
+SKIPS, SUBMITS, WAITS = "used up 14:00 skipped (1)", "submit 14:00", "wait 14:00 waits for the previous run"
+UNKNOWN = "settle ended, outcome unknown"
+
+
+@pytest.mark.parametrize(
+    ("w", "expected"),
+    [
+        pytest.param(one_run(), [WAITS], id="missed for the first time: the slot waits for the second look"),
+        pytest.param(one_run(missed=60), [WAITS], id="missed again a minute later: an answer may be that old"),
+        pytest.param(one_run(missed=120), [UNKNOWN, SUBMITS], id="missed at two looks, and there is no accounting"),
+        pytest.param(one_run(missed=-50), [WAITS], id="missed by a clock that was ahead: as for the first time"),
+        pytest.param(one_run(jobs=(job(7, of=key("e", "13:00")),)), [SKIPS], id="it is shown as running"),
+        pytest.param(
+            one_run(jobs=(job(7, "COMPLETED", of=key("e", "13:00")),)),
+            ["settle ok", SUBMITS],
+            id="shown as ended",
+        ),
+        pytest.param(one_run(endings={"7": Ending(Result.OK)}), ["settle ok", SUBMITS], id="accounting tells its end"),
+        pytest.param(one_run(accounting=ALIVE), [SKIPS], id="accounting says that it runs"),
+        pytest.param(one_run(accounting=ALIVE, missed=LATE - 1), [SKIPS], id="accounting says so for an hour"),
+        pytest.param(
+            one_run(accounting=ALIVE, missed=LATE), [UNKNOWN, SUBMITS], id="the controller lost it an hour ago"
+        ),
+        pytest.param(one_run(accounting=SILENCE), [WAITS], id="accounting is silent, one look"),
+        pytest.param(
+            one_run(accounting=SILENCE, missed=120),
+            [SUBMITS],
+            id="silent: its place is free, its end open",
+        ),
+        pytest.param(one_run(accounting=SILENCE, missed=SILENT), [UNKNOWN, SUBMITS], id="silent for a day"),
+        pytest.param(one_run(accounting=KNOWN, missed=120), [SUBMITS], id="accounting is late"),
+        pytest.param(one_run(accounting=KNOWN, missed=LATE), [UNKNOWN, SUBMITS], id="accounting never tells"),
+        pytest.param(one_run(endings=None), [WAITS], id="nobody could be asked how it ended"),
+        pytest.param(one_run(overlap="replace"), [WAITS], id="overlap: replace, missed for the first time"),
+        pytest.param(one_run(overlap="queue"), [WAITS], id="overlap: queue, missed for the first time"),
+        pytest.param(one_run(overlap="allow"), [SUBMITS], id="overlap: allow, missed for the first time"),
+        pytest.param(
+            one_run(endings={"7": Ending(Result.FAILED)}, retries=1, states={"e": state("14:00")}, now="13:30"),
+            ["settle failed retry"],
+            id="accounting tells a failure later: it is tried again",
+        ),
+        pytest.param(
+            one_run(step=ClaimState.SUBMITTED, accounting=SILENCE, missed=120, now="13:30"),
+            ["settle lost retry"],
+            id="a held job cannot have run: accounting is not waited for",
+        ),
+    ],
+)
+def test_an_absent_run(w: World, expected: list[str]) -> None:
+    shown = [each for each in decided(w) if not each.endswith("not due")]
+    assert shown == expected
+
+
+def test_a_second_look_is_asked_for_two_minutes_later_and_no_further_ones() -> None:
+    assert plan(one_run(now="14:10", states={"e": state("14:00")})).wake == at("14:12")
+    assert plan(one_run(now="14:10", missed=120, accounting=SILENCE, states={"e": state("14:00")})).wake == at("15:00")
+
+
+@pytest.mark.parametrize(
+    ("w", "known"),
+    [
+        pytest.param(one_run(), {"7": NOW}, id="the first look is remembered"),
+        pytest.param(one_run(missed=90), {"7": NOW - 90}, id="a second one keeps it"),
+        pytest.param(one_run(jobs=(job(7, of=key("e", "13:00")),), missed=90), {}, id="it is there again: forgotten"),
+        pytest.param(one_run(jobs=None, missed=90), {"7": NOW - 90}, id="no answer is no look"),
+        pytest.param(one_run(endings=None), {}, id="nor is half an answer"),
+    ],
+)
+def test_what_the_next_tick_knows_of_absent_jobs(w: World, known: dict[str, int]) -> None:
+    assert missed_since(w) == known
+
+
+def test_another_job_of_the_id_says_that_the_controller_has_forgotten_ours() -> None:
+    other = job(7, comment="cronhpc=other/e@20261127T1300Z.1")
+    assert absences(one_run(jobs=(other,))) == {}
+    assert absences(one_run(jobs=(other,), accounting=SILENCE)) == {"7": Absence.NO_ANSWER}
+
+
+@pytest.mark.parametrize(
+    ("accounting", "why"),
+    [
+        (Accounting(), "there is no accounting to ask"),
+        (KNOWN, "accounting does not tell how"),
+        (ALIVE, "accounting says that it has not ended"),
+        (SILENCE, "accounting has given no answer for 24 hours (Connection refused)"),
+    ],
+)
+def test_an_end_that_is_given_up_says_why(accounting: Accounting, why: str) -> None:
+    w = one_run(accounting=accounting, missed=SILENT)
+    (settled,) = (d for d in plan(w).decisions if isinstance(d, Settle))
+    assert why in settled.ending.detail
