@@ -112,6 +112,7 @@ SITUATIONS: dict[str, tuple[str, str, int, str]] = {
     "a blank in a list": ("#SBATCH --mail-type=BEGIN, END\n", "E205", 2, "write --mail-type=BEGIN,END"),
     "a blank in a quoted list": ('#SBATCH --mail-type="BEGIN, END"\n', "W222", 2, "without blanks"),
     "prose behind a value": ("#SBATCH --time=30 half an hour\n", "E205", 2, "put a # before"),
+    "a size with a blank": ("#SBATCH --mem=4 GB\n", "E205", 2, "write --mem=4GB"),
     "a value with a blank": ("#SBATCH --comment=my own job\n", "E205", 2, '--comment="my own job"'),
     "curly quotes around one word": ("#SBATCH --mem=\u201c4G\u201d\n", "E207", 2, "write --mem=4G"),
     "curly quotes around words": ("#SBATCH --comment=\u201cmy job\u201d\n", "E205", 2, '--comment="my job"'),
@@ -431,6 +432,10 @@ GOOD = {
     "a signal to what takes the shell's place": "#SBATCH --signal=B:TERM@60\nexec python t.py\n",
     "a signal whose trap is elsewhere": "#SBATCH --signal=B:USR1@60\n. /x/traps.sh\npython t.py & wait\n",
     "curly quotes within quotes": "echo '\u201cwell done\u201d \u2013 all'\n",
+    "curly quotes that are only printed": "echo \u201cwell done\u201d\n",
+    "a trap within a function": (
+        "#SBATCH --signal=B:USR1@60\narm() { trap 'kill $pid' USR1; }\narm\npython t.py &\npid=$!\nwait\n"
+    ),
     "a dash in a comment": "#SBATCH --comment='train \u2013 first'\n# \u201cx\u201d\ntrue \u2014\n",
     "modules behind a file of the site's": "source /site/setup.sh\nmodule load cuda\nconda activate x\n",
     "modules behind a dot": "[ -f /site/x ] && . /site/x\nml cuda\n",
@@ -611,6 +616,20 @@ def test_no_script_takes_long(body: str) -> None:
     started = time.process_time()
     lint(TOP + body)
     assert time.process_time() - started < 2
+
+
+# --- scripts as people write them -----------------------------------------------------------------------------------
+
+SCRIPTS = Path(__file__).parent / "data" / "scripts"
+
+
+def test_of_scripts_as_people_write_them_this_is_said_and_no_more() -> None:
+    said = [
+        str(problem)
+        for path in sorted(SCRIPTS.glob("*.slurm"))
+        for problem in lint_script(path.name, path.read_bytes(), folder_schedule="30 4 * * *")
+    ]
+    assert said == (SCRIPTS / "complaints.txt").read_text(encoding="utf-8").splitlines()
 
 
 # --- ignore --------------------------------------------------------------------------------------------------------

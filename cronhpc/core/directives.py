@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from cronhpc.core import sbatch_options, sbatch_values, typography
@@ -189,6 +190,8 @@ class _OptionReader:
             return f"No blanks around =: write {name}={right}."
         if changed := typography.mend_of_value(name, " ".join([value, *rest])):
             return changed
+        if re.fullmatch(r"\d+", value) and re.fullmatch(r"(?i)[KMGT]B?", word):
+            return f"No blanks in a size: write {name}={value}{word}."
         if value.endswith(",") or word.startswith(","):
             return f"No blanks in a list: write {name}={value}{''.join(rest)}."
         if before.value is None:

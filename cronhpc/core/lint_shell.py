@@ -224,9 +224,14 @@ def _modules(code: tuple[Piece, ...], by: Interpreter, functions: frozenset[str]
                 return
 
 
+_SAYS = re.compile(r"(?:echo|printf)\b")  # what is only printed does no harm
+
+
 def _word_processed(code: tuple[Piece, ...]) -> Iterator[Problem]:
     """Characters that a word processor put for plain ones, outside of quotes: the shell takes them as letters."""
     for piece in code:
+        if _SAYS.match(piece.text):
+            continue
         open_text = mask(piece.text)
         match = re.search(
             f"[{typography.QUOTES}{typography.BLANKS}{typography.UNSEEN}]|(?<=\\s)[{typography.DASHES}]+\\w", open_text
@@ -254,7 +259,7 @@ def _signals(code: tuple[Piece, ...], header: Header) -> Iterator[Problem]:
         return
     flags, _, rest = value.rpartition(":")
     name, _, seconds = rest.upper().removeprefix("SIG").partition("@")
-    traps = [p for p in code if re.match(rf"trap\b.*\b(?:SIG)?{re.escape(name)}\b", p.text)]
+    traps = [p for p in code if re.search(rf"(?:^|[\s;{{(&])trap\s.*\b(?:SIG)?{re.escape(name)}\b", p.text, re.DOTALL)]
     waits = any(re.search(r"\bwait\b", p.text) for p in code)
     elsewhere = any(re.search(r"\bexec\s", p.text) or _SOURCES.search(mask(p.text)) for p in code)
     launches = any(_LAUNCHERS.search(p.text) for p in code)
