@@ -15,12 +15,12 @@ from cronhpc import launch, release
 from cronhpc.batch.port import BatchError, Denied, Limited, Submission, Unreachable
 from cronhpc.batch.process import elapsed
 from cronhpc.core import model
-from cronhpc.core.chain import SPARE, comment_words
+from cronhpc.core.chain import SPARE, bad_nodes_text, comment_words
 from cronhpc.core.marks import marked, whole_comment
 from cronhpc.core.model import Done, Outcome, token
 from cronhpc.store import scheduler
 from cronhpc.store.claims import Claims
-from cronhpc.store.scheduler import link_options
+from cronhpc.store.scheduler import link_comment, link_exclude, link_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -196,12 +196,16 @@ class Actor:
         if self.link_refused and not isinstance(link, model.MoveLink):  # a link that waits holds the text of before
             self.note(link, Done.FAILED, self.link_refused)
             return None
-        comment = token(self.world.directory_id, comment_words(link.kind, link.at, self.world.chain.fingerprint))
+        chain, settings = self.world.chain, self.site.settings
+        comment = token(self.world.directory_id, comment_words(link.kind, link.at, chain.fingerprint))
+        comment += link_comment(settings)
+        exclude = link_exclude(settings, [bad.node for bad in chain.bad_nodes])
         if isinstance(link, model.MoveLink):
-            self.site.batch.move(link.job_id, link.at, comment)
+            known = exclude if chain.bad_nodes or chain.bad_nodes_changed else None
+            self.site.batch.move(link.job_id, link.at, comment, known)
             return None
         try:
-            job_id = self.site.batch.submit(self._link_submission(link, comment))
+            job_id = self.site.batch.submit(self._link_submission(link, comment, exclude))
         except Limited as error:
             if link.kind != SPARE:
                 raise
@@ -220,21 +224,22 @@ class Actor:
         refused = rooms.link_refusal(self.site.paths, self.site.settings, self.site.uid)
         return f"{refused.what} " + refused.mend if refused else mend_link(self.site)
 
-    def _link_submission(self, link: model.SubmitLink, comment: str) -> Submission:
+    def _link_submission(self, link: model.SubmitLink, comment: str, exclude: str) -> Submission:
+        """It needs none of the user's folders to start: on a node without them it says so, and goes on elsewhere."""
         chain, paths = self.world.chain, self.site.paths
         spare = link.kind == SPARE
+        options = link_options(self.site.settings, resident=chain.resident)
         return Submission(
             script=str(paths.script),
-            arguments=(str(link.at), "spare" if spare else "link"),
-            options=link_options(self.site.settings, resident=chain.resident),
+            arguments=(str(link.at), "spare" if spare else "link", "0", bad_nodes_text(chain.bad_nodes)),
+            options=(*options, f"--exclude={exclude}") if exclude else options,
             job_name=chain.spare_name if spare else chain.link_name,
             comment=comment,
-            output=str(paths.scheduler / "scheduler.log").replace("%", "%%"),
+            output="/dev/null",
             chdir="/",
             begin=link.at,
             held=False,
             no_requeue=True,
-            append=True,
         )
 
     # --- attempts

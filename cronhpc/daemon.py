@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from types import FrameType
 
+    from cronhpc.core.model import BadNode
     from cronhpc.site import Site
     from cronhpc.store.paths import Paths
 
@@ -42,7 +43,8 @@ _URGENT_GAP = 4.0  # … between ticks that switches call for, after the first: 
 class Daemon:
     """One cron directory's resident. `clock` gives epoch seconds; `tell` gets each report or error.
 
-    `link`: the job of a chain that this runs in; it makes way for its successor. `seconds`: it ends after these.
+    `link`: the job of a chain that this runs in; it makes way for its successor. `bad_nodes`: where those cannot work.
+    `seconds`: it ends after these.
     `doubt`: the batch system is asked first what time it is.
     """
 
@@ -53,6 +55,7 @@ class Daemon:
         tell: Callable[[Report | Exception], None],
         *,
         link: str = "",
+        bad_nodes: tuple[BadNode, ...] = (),
         seconds: float | None = None,
         poll: bool = False,
         doubt: bool = False,
@@ -63,6 +66,7 @@ class Daemon:
         self.off = 0  # seconds to add to `clock`, where the batch system's says otherwise
         self.tell = tell
         self.link = link
+        self.bad_nodes = bad_nodes
         self.until = None if seconds is None else time.monotonic() + seconds
         self.poll = poll
         self.bell = Bell()
@@ -149,7 +153,7 @@ class Daemon:
         mine = int(self.clock())
         at = reckoned(site, mine + self.off, doubt=self.doubt)
         self.off, self.doubt = at.now - mine, self.doubt and not at.sure
-        return tick(site, at.now, link=self.link, resident=True, sure=at.sure)
+        return tick(site, at.now, link=self.link, resident=True, sure=at.sure, bad_nodes=self.bad_nodes)
 
     def _complain(self, what: str, error: Exception) -> None:
         """Once, until it is another one."""

@@ -11,6 +11,7 @@ from cronhpc.core import claimed, model, stop, struck
 from cronhpc.core.model import (
     CLOCKS_APART,
     TOKEN,
+    BadNode,
     ChainFacts,
     ClaimState,
     Entry,
@@ -48,13 +49,21 @@ class Reading:
 
 
 def read_world(
-    site: Site, now: int, *, link: str = "", resident: bool = False, only: str = "", sure: bool = False
+    site: Site,
+    now: int,
+    *,
+    link: str = "",
+    resident: bool = False,
+    only: str = "",
+    sure: bool = False,
+    bad_nodes: tuple[BadNode, ...] = (),
 ) -> Reading:
     """Everything that a tick decides on. What cannot be read is unknown, and is named; it is never taken for absent.
 
     The claims are listed before the queue is asked, and read after: what changed in between belongs to another tick at
     work, and its job may be missing from the answer. Raises StateError for state of a newer version, OSError.
     """
+    from cronhpc.core.chain import bad_node_problems
     from cronhpc.read_entries import read_entries
 
     problems: list[Problem] = list(site.problems)
@@ -85,7 +94,10 @@ def read_world(
         switches=switches,
         switches_unknown=unknown,
         skipped=tuple(problems),
-        chain=replace(chain_facts(site, memory, link, now, problems), caller=_caller(site, link, resident=resident)),
+        chain=replace(
+            chain_facts(site, memory, link, now, problems, bad_nodes=bad_nodes),
+            caller=_caller(site, link, resident=resident),
+        ),
         logged=logged,
         **_remembered(memory),
         resident=resident,
@@ -94,6 +106,7 @@ def read_world(
         disk_clock=_disk_clock(site, memory, entries, now),
     )
     world = _asked_on(site, world)
+    problems.extend(bad_node_problems(world.chain.bad_nodes, now))
     problems.extend(_unheard(world))
     return Reading(world, memory, tuple(problems), before)
 
@@ -144,7 +157,7 @@ def _asked_on(site: Site, world: World) -> World:
     """With what can only be asked when the rest is known: whose jobs are strangers', how runs ended, who cancelled."""
     world = replace(_asked_about_strangers(site, world), endings=_endings(site, world))
     world = replace(world, accounting=getattr(site.batch, "accounting_said", world.accounting))
-    return replace(world, chain=replace(world.chain, resting=world.chain.resting or _an_admins_word(site, world)))
+    return replace(world, chain=_after_a_lost_link(site, world))
 
 
 _LEAST_ROOM, _LEAST_FILES = 65536, 16  # bytes, inodes
@@ -180,6 +193,16 @@ def _queue(site: Site) -> tuple[Queue | None, str]:
 
 
 _ADMIN_SINCE = 2 * 86400  # seconds: links are not looked up further back than this
+
+
+def _after_a_lost_link(site: Site, world: World) -> ChainFacts:
+    """The chain, with what the ends of its jobs say: nodes that cannot start them, an administrator's word."""
+    from cronhpc.core.chain import failed_launches, standing
+
+    known = world.chain
+    bad = standing((*known.bad_nodes, *failed_launches(world)), world.now)
+    known = replace(known, bad_nodes=bad, bad_nodes_changed=known.bad_nodes_changed or bad != known.bad_nodes)
+    return replace(known, resting=known.resting or _an_admins_word(site, world))
 
 
 def _an_admins_word(site: Site, world: World) -> str:
@@ -343,10 +366,13 @@ _ELSEWHERE = "on the local backend, whose daemon runs scripts on one machine, if
 _SPARE_AGAIN = 3600  # seconds after which a spare that a limit forbade is tried again
 
 
-def chain_facts(site: Site, memory: Memory, link: str, now: int, problems: list[Problem]) -> ChainFacts:
-    """How ticks are driven here, as `start` and `stop` left it."""
+def chain_facts(
+    site: Site, memory: Memory, link: str, now: int, problems: list[Problem], *, bad_nodes: tuple[BadNode, ...] = ()
+) -> ChainFacts:
+    """How ticks are driven here, as `start` and `stop` left it; `bad_nodes`: what the link at work knows of them."""
+    from cronhpc.core.chain import standing
     from cronhpc.store.place import moved_from
-    from cronhpc.store.scheduler import link_names, marks, no_submit, resting, started
+    from cronhpc.store.scheduler import link_names, marks, no_submit, resting, started, successor_noted
 
     lost: list[str] = []
     how = started(site.paths, lost)
@@ -361,6 +387,7 @@ def chain_facts(site: Site, memory: Memory, link: str, now: int, problems: list[
     if how is None:
         return ChainFacts(wanted=False, self_id=link, stopped=marks(site.paths).stopped)
     via = how.get("via", "resident" if site.batch.name == "local" else "chain")
+    before = tuple(BadNode(*row) for row in meta.get("bad_nodes", ()))
     spareless = now - meta.get("no_spare_at", 0) < _SPARE_AGAIN
     link_name, spare_name = link_names(directory_id(site.paths)) if via in {"chain", "daemon"} else ("", "")
     return ChainFacts(
@@ -374,6 +401,9 @@ def chain_facts(site: Site, memory: Memory, link: str, now: int, problems: list[
         crowded=spareless and meta.get("crowded", False),
         successor_seen=meta.get("successor", ""),
         spare_seen=meta.get("spare", ""),
+        successor_noted=successor_noted(site.paths),
+        bad_nodes=(bad := standing((*before, *bad_nodes), now)),
+        bad_nodes_changed=set(bad) != set(before),
         prequeue=how.get("prequeue", 1),
         resident=via == "daemon",
         via=via,

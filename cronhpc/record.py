@@ -7,7 +7,7 @@ its watermarks, then the claims that both have outlived.
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, astuple, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core import alerts, chain, liveness, model
@@ -303,6 +303,7 @@ class _Keeper:
                 meta["no_spare"], meta["no_spare_at"], meta["crowded"] = outcome.detail, now, True
             elif isinstance(decision, model.KeepLink | model.MoveLink):
                 meta[decision.kind] = decision.job_id
+        meta["bad_nodes"] = [astuple(bad) for bad in self.world.chain.bad_nodes]
         meta["warned"] = warned
         meta["comments"] = self._comments()
         meta["struck"] = {job: asdict(known) for job, known in self.strikes.struck.items()}

@@ -22,7 +22,7 @@ from cronhpc.store import lease
 
 if TYPE_CHECKING:
     from cronhpc.clean import Cleaned
-    from cronhpc.core.model import Outcome, Plan, Problem, World
+    from cronhpc.core.model import BadNode, Outcome, Plan, Problem, World
     from cronhpc.record import Recorded
     from cronhpc.site import Site
 _PAUSE = 2 * 86400  # seconds without a tick, after which a clock has to be confirmed before logs are judged by it
@@ -48,16 +48,26 @@ class Report:
         return trouble or invalid or self.world.queue is None or any(p.severity == "error" for p in self.problems)
 
 
-def tick(site: Site, now: int, *, link: str = "", resident: bool = False, only: str = "", sure: bool = False) -> Report:
+def tick(
+    site: Site,
+    now: int,
+    *,
+    link: str = "",
+    resident: bool = False,
+    only: str = "",
+    sure: bool = False,
+    bad_nodes: tuple[BadNode, ...] = (),
+) -> Report:
     """One pass at `now` (`sure`: the batch system has said that it is), also beside another that holds the lease.
 
+    `link`: the job id of the scheduler's job that this runs in; `bad_nodes`: those that links could not work on.
     Raises StateError, and OSError where state/ can be neither read nor written.
     """
     me = lease.myself(site.host, link or os.environ.get("SLURM_JOB_ID", ""), os.environ.get("SLURM_RESTART_COUNT", ""))
     said: list[Problem] = []
     holder = take_lease(site, me, said)
     try:
-        reading = read_world(site, now, link=link, resident=resident, only=only, sure=sure)
+        reading = read_world(site, now, link=link, resident=resident, only=only, sure=sure, bad_nodes=bad_nodes)
         planned = plan(reading.world)
         actor = Actor(site, reading.world)
         outcomes = actor.carry_out(planned)

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from cronhpc.core import chain as core_chain
 from cronhpc.core.model import (
     Adopt,
+    BadNode,
     Cancel,
     CancelLink,
     ClaimState,
@@ -375,6 +377,10 @@ CHAINS: dict[str, tuple[World, list[str]]] = {
         linked(link(18, "15:00", status="RUNNING"), SPARE),
         ["submit successor", "keep spare 12"],
     ),
+    "a node turned out to be one that links cannot work on: what waits is told": (
+        linked(NEXT, SPARE, facts={"bad_nodes_changed": True}),
+        ["move successor 11", "move spare 12"],
+    ),
     "there can be no spare here": (linked(NEXT, facts={"no_spare": "submit limit"}), ["keep successor 11"]),
     "the spare takes the place of the runs: it goes": (
         linked(NEXT, SPARE, facts={"no_spare": "submit limit", "crowded": True}),
@@ -493,3 +499,41 @@ STILL = {
 @pytest.mark.parametrize(("w", "expected"), STILL.values(), ids=STILL)
 def test_while_an_entry_is_suspended(w: World, expected: list[str]) -> None:
     assert decided(replace(w, states=SUSPENDED)) == expected
+
+
+# --- nodes on which links cannot work ------------------------------------------------------------------------------
+
+
+def ended(number: int, status: str, *, signal: int | None = None, nodes: str = "cpu7", kind: str = "link") -> Job:
+    comment = f"cronhpc={ID}/{kind} 1 f00d" if kind else ""
+    return Job(str(number), status, comment=comment, nodes=nodes, signal=signal, ended=1000)
+
+
+LAUNCHES: dict[str, tuple[Job, bool]] = {
+    "Slurm could not launch it": (ended(8, "FAILED", signal=53), True),
+    "nor the spare": (ended(8, "FAILED", signal=53, kind="spare"), True),
+    "its node went down": (ended(8, "NODE_FAIL"), True),
+    "it failed before it wrote down a successor: no bash there": (ended(9, "FAILED"), True),
+    "it failed after that: its tick": (ended(8, "FAILED"), False),
+    "it ended well": (ended(9, "COMPLETED"), False),
+    "another job failed there": (ended(8, "FAILED", signal=53, kind=""), False),
+    "it never had a node": (ended(8, "FAILED", signal=53, nodes=""), False),
+}
+
+
+@pytest.mark.parametrize(("job", "bad"), LAUNCHES.values(), ids=LAUNCHES)
+def test_a_node_on_which_a_link_never_ran_is_avoided(job: Job, bad: bool) -> None:  # noqa: FBT001 - a table's column
+    seen = replace(linked(job, NEXT, facts={"successor_noted": "9"}), now=2000)
+    found = core_chain.failed_launches(seen)
+    assert [row.node for row in found] == (["cpu7"] if bad else [])
+    assert not bad or core_chain.standing(found, 2000) == found
+    assert core_chain.standing(found, 1000 + 6 * 3600) == ()
+    assert core_chain.bad_nodes_of(core_chain.bad_nodes_text(found)) == found
+    told = [problem.what for problem in core_chain.bad_node_problems(found, 2000)]
+    assert all("cannot work on cpu7: Slurm could not start them there" in what for what in told)
+    assert bool(told) == bad
+
+
+def test_of_two_rows_about_a_node_the_later_one_counts_and_what_is_no_row_is_left_out() -> None:
+    found = core_chain.bad_nodes_of("cpu7:900:files,cpu7:500:launch,x,cpu8:soon:files,cpu9:100:python,")
+    assert core_chain.standing(found, 200) == (BadNode("cpu7", 900, "files"),)

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess  # noqa: TID251 -- the script is the thing under test
-from dataclasses import dataclass, field
+import sys
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
@@ -51,6 +53,9 @@ class Stand:
     """A cron directory whose link can be run."""
 
     root: Path
+    sbatch: str = "echo 71"  # what it does once it has written down how it was called
+    sacct: str = "exit 1"
+    arguments: tuple[str, ...] = ()  # the link's third and following
 
     def run(self, situation: Situation) -> tuple[list[str], str]:
         """The begins of the successors that it submitted ("12:00"), what it cancelled, and what it said."""
@@ -68,8 +73,8 @@ class Stand:
         )
         self._stand_in("squeue", f"if [ -s {calls} ]; then\n{after}\nelse\n{before}\nfi")
         self._stand_in("scancel", f'echo "cancel $*" >>{calls}')
-        self._stand_in("sbatch", f'echo "$*" >>{calls}\necho 71')
-        self._stand_in("sacct", "exit 1")
+        self._stand_in("sbatch", f'echo "$*" >>{calls}\n{self.sbatch}')
+        self._stand_in("sacct", self.sacct)
         self._stand_in("sleep", "exit 0")
         given = f'builtin printf -v "$2" %s {situation.now}'
         clock = f'printf() {{ if [ "$1" = -v ]; then {given}; else builtin printf "$@"; fi; }}\n'
@@ -77,14 +82,15 @@ class Stand:
         script = self.root / "link"
         script.write_text(text.replace("#!/bin/bash\n", f"#!/bin/bash\n{clock}", 1))
         done = subprocess.run(
-            ["bash", str(script), str(situation.slot), situation.kind],
-            env={"PATH": f"{bin_}:{os.environ['PATH']}", "SLURM_JOB_ID": str(JOB)},
+            ["bash", str(script), str(situation.slot), situation.kind, *self.arguments],
+            env={"PATH": f"{bin_}:{os.environ['PATH']}", "SLURM_JOB_ID": str(JOB), "SLURMD_NODENAME": "cpu7"},
             capture_output=True,
             text=True,
             timeout=60,
             check=False,
         )
-        return done.returncode, done.stdout + done.stderr
+        log = self.root / "cron" / "scheduler" / "scheduler.log"
+        return done.returncode, done.stdout + done.stderr + (log.read_text() if log.exists() else "")
 
     def _stand_in(self, name: str, text: str) -> None:
         path = self.root / "bin" / name
@@ -294,3 +300,99 @@ def test_start_and_stop_outrank_each_other_and_clean_up(tmp_path: Path) -> None:
     (paths.scheduler / "stop").touch()
     start()
     assert (scheduler.resting(paths), *left()) == ("", False, ["rest.2", "start.2", "start.3", "started"])
+
+
+# --- nodes on which it cannot work ----------------------------------------------------------------------------------
+
+LATER, OVER = NOON + 5 * HOUR, NOON - HOUR
+HERE = f"cpu7:{NOON + 5 + 6 * HOUR}"
+
+NODES = {
+    # what is missing here, its arguments, sacct of the successor noted; then: begin, nodes excluded, what is handed on
+    "all is there": ("", ("0",), "", "13:00", "", "0 "),
+    "the cron directory is not there: at once, elsewhere": ("files", ("0",), "", "soon", "cpu7", f"1 {HERE}:files"),
+    "its Python is not there": ("python", (), "", "soon", "cpu7", f"1 {HERE}:python"),
+    "the second node in a row": (
+        *("files", ("1", f"cpu8:{LATER}:files"), "", "soon", "cpu8,cpu7"),
+        f"2 cpu8:{LATER}:files,{HERE}:files",
+    ),
+    "the fourth in a row: it is everywhere": ("files", ("3",), "", "13:00", "cpu7", f"4 {HERE}:files"),
+    "a week of them": ("files", ("168",), "", "", "", ""),
+    "well here, and not on another": ("", ("2", f"cpu8:{LATER}:files"), "", "13:00", "cpu8", f"0 cpu8:{LATER}:files"),
+    "that was six hours ago": ("", ("0", f"cpu8:{OVER}:files,cpu9:{LATER}:python"), "", "13:00", "cpu9", "0 cpu9:"),
+    "what is no such list": ("", ("0", "cpu8,:x:,;$(exit)"), "", "13:00", "", "0 "),
+    "the successor could not be launched": ("", ("0",), "FAILED|cpu3", "13:00", "cpu3", "0 cpu3:"),
+    "the successor's node went down": ("", ("0",), "NODE_FAIL|cpu3", "13:00", "cpu3", "0 cpu3:"),
+    "the successor ran well": ("", ("0",), "COMPLETED|cpu3", "13:00", "", "0 "),
+}
+
+
+@pytest.mark.parametrize(("missing", "arguments", "sacct", "begin", "excluded", "handed_on"), NODES.values(), ids=NODES)
+def test_links_avoid_nodes_on_which_they_could_not_work(  # noqa: PLR0917 - a table's columns
+    stand: Stand, missing: str, arguments: tuple[str, ...], sacct: str, begin: str, excluded: str, handed_on: str
+) -> None:
+    folder = stand.root / "cron" / "scheduler"
+    text = (folder / "scheduler.slurm").read_text()
+    if missing == "python":
+        text = text.replace(sys.executable, "/nonexistent/python")
+    text = text.replace(f"dir={stand.root}/cron\n", "dir=/nonexistent\n") if missing == "files" else text
+    text = text.replace("\ntrue\n", "\necho ticked\n").replace("  true\n", "  echo ticked\n")
+    (folder / "scheduler.slurm").write_text(text)
+    (folder / "successor").write_text("69\n")
+    stand.sacct = f"echo '{LINK}|{sacct}'"
+    stand.arguments = arguments
+    code, said = stand.ended(Situation(NOON + 5, kind="spare" if sacct else "link"))
+    calls = (stand.root / "calls").read_text()
+    found = re.search(r"--begin=uts(\d+).* --output=/dev/null --chdir=/ .*", calls)
+    assert (found is not None) == bool(begin), calls
+    assert (code, "ticked" in said) == ((1, False) if missing else (0, True)), said
+    if found is not None:
+        at = int(found[1])
+        assert ("soon" if at == NOON + 15 else _clock(at)) == begin
+        assert re.findall(r"--exclude=(\S+)", calls) == ([excluded] if excluded else [])
+        assert f" link {handed_on}" in calls
+
+
+@pytest.mark.parametrize(
+    ("answer", "begins"),
+    [
+        (
+            'case "$*" in *--exclude*) echo "Requested node configuration is not available"; exit 1 ;; esac; echo 71',
+            2,
+        ),
+        ("echo 'sbatch: a word from the site' >&2; echo 71; echo 'and one more'", 1),
+        ("echo '71;cluster'", 1),
+    ],
+    ids=["no other node is left: it goes without", "a plugin's words around the id", "with the cluster's name"],
+)
+def test_the_id_is_read_whatever_is_printed_beside_it(stand: Stand, answer: str, begins: int) -> None:
+    stand.sbatch, stand.arguments = answer, ("0", f"cpu8:{LATER}:files")
+    _, said = stand.ended(Situation(NOON + 5, then=[ME]))
+    assert (stand.root / "calls").read_text().count("--begin=") == begins
+    assert "successor 71\n" in said
+    assert (stand.root / "cron" / "scheduler" / "successor").read_text() == "71\n"
+
+
+def test_a_folder_that_is_called_as_a_word_of_the_template(tmp_path: Path) -> None:
+    for name in ("@ID@", "@FINGERPRINT@", "@OPTIONS@ @DIR@"):
+        paths = Paths(tmp_path / name)
+        paths.scheduler.mkdir(parents=True)
+        text, fingerprint = scheduler.render(paths, Settings(), ID, "/usr/bin")
+        assert f"\ndir={shlex.quote(str(paths.root))}\n" in text
+        assert f"\nfingerprint={fingerprint}\n" in text
+        scheduler.write_script(paths, text)
+        assert scheduler.is_whole(paths)
+
+
+def test_options_that_the_settings_add_stand_beside_the_links_own(stand: Stand) -> None:
+    given = (("time", "7"), ("comment", "billing: it's us"), ("exclude", "cpu1"))
+    text, _ = scheduler.render(
+        Paths(stand.root / "cron"), replace(Settings(), link_sbatch=given), ID, str(stand.root / "bin")
+    )
+    text = re.sub(r"^.* tick --dir .*$", "true", text, flags=re.MULTILINE)
+    (stand.root / "cron" / "scheduler" / "scheduler.slurm").write_text(text)
+    stand.arguments = ("0", f"cpu8:{LATER}:files")
+    stand.run(Situation(NOON + 5))
+    calls = (stand.root / "calls").read_text()
+    assert re.search(rf" --comment=cronhpc={ID}/link {NOON + HOUR} \w+ billing: it's us --output", calls)
+    assert re.search(r" --time=7 --exclude=cpu1,cpu8 ", calls)

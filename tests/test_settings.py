@@ -207,6 +207,17 @@ WRONG = {
         "'--partition' is written with dashes. Write partition.",
     ),
     "an sbatch option that cannot be": ("sbatch: {wrap: x}", "wrap cannot be set here. Use command: in an entry."),
+    "a name for the scheduler's jobs": (
+        "scheduler: {sbatch: {job-name: x}}",
+        "E603 job-name cannot be set here. Remove it: the scheduler's jobs have names by which they are found.",
+    ),
+    **{
+        f"the scheduler's jobs with {name}": (f"scheduler: {{sbatch: {{time: 5, {name}: x}}}}", f"{name} cannot be set")
+        for name in (
+            *("begin", "deadline", "immediate", "array", "hold", "requeue", "dependency"),
+            *("output", "error", "open-mode", "chdir", "input"),
+        )
+    },
     "a key twice": ("timezone: a\n\ntimezone: b", "cronhpc.yaml:3: E604 timezone stands here twice, first in line 1."),
     "an entry twice": (
         "entries:\n  a: {schedule: '@daily', command: x}\n  a: {schedule: '@daily', command: y}",

@@ -112,8 +112,11 @@ class Batch(Protocol):
         """Send a signal (TERM, USR1 …) to all processes of running jobs. Raises Unreachable."""
         ...
 
-    def move(self, job_id: str, at: int, comment: str | None = None) -> None:
-        """Let a pending job start at `at` (epoch), and set its comment in the same update. Raises BatchError."""
+    def move(self, job_id: str, at: int, comment: str | None = None, exclude: str | None = None) -> None:
+        """Let a pending job start at `at` (epoch), and set its comment in the same update. Raises BatchError.
+
+        `exclude`: nodes that it is not to start on, in place of those so far; "": none.
+        """
         ...
 
     def hold(self, job_ids: Sequence[str], comment: str) -> None:

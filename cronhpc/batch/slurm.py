@@ -118,9 +118,9 @@ class Slurm:
             if ended.code not in _SIGNAL_MAY_HAVE_COME:
                 text.changed("scancel", ended, gone_is_fine=True)
 
-    def move(self, job_id: str, at: int, comment: str | None = None) -> None:
+    def move(self, job_id: str, at: int, comment: str | None = None, exclude: str | None = None) -> None:
         """Let a pending job start at `at`. Raises Unreachable; BatchError where it is not pending any more."""
-        argv = text.update_argv([job_id], self.cluster, StartTime=f"uts{at}", Comment=comment)
+        argv = text.update_argv([job_id], self.cluster, StartTime=f"uts{at}", Comment=comment, ExcNodeList=exclude)
         self._change(argv, gone_is_fine=False)
 
     def hold(self, job_ids: Sequence[str], comment: str) -> None:

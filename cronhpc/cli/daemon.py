@@ -30,12 +30,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--for", dest="seconds", type=seconds_of, metavar="TIME", help="end after this long: 8h, or seconds"
     )
     parser.add_argument("--link", metavar="JOB", default="", help="the scheduler job that this runs in")
+    parser.add_argument("--avoid", metavar="NODES", default="", help="nodes on which such jobs could not work")
     parser.add_argument("--doubt-clock", action="store_true", help="ask the batch system what time it is")
 
 
 def run(args: argparse.Namespace, door: Door) -> int:
     """Exit code 0 when it was told to end."""
     from cronhpc.cli import log
+    from cronhpc.core.chain import bad_nodes_of
     from cronhpc.daemon import Daemon
 
     def tell(said: Report | Exception) -> None:
@@ -50,6 +52,7 @@ def run(args: argparse.Namespace, door: Door) -> int:
         lambda: door.again().now,
         tell,
         link=args.link,
+        bad_nodes=bad_nodes_of(args.avoid),
         seconds=args.seconds,
         poll=args.poll,
         doubt=args.doubt_clock,

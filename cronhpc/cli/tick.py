@@ -21,6 +21,7 @@ EXAMPLE = "cronhpc tick"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Its own options."""
     parser.add_argument("--link", metavar="JOB", default="", help="the scheduler job that this runs in")
+    parser.add_argument("--avoid", metavar="NODES", default="", help="nodes on which such jobs could not work")
     parser.add_argument("--doubt-clock", action="store_true", help="ask the batch system what time it is")
 
 
@@ -31,6 +32,7 @@ def run(args: argparse.Namespace, door: Door) -> int:
     """
     from cronhpc.cli import log
     from cronhpc.clock import reckoned
+    from cronhpc.core.chain import bad_nodes_of
     from cronhpc.store.scheduler import is_stopped_login
     from cronhpc.tick import tick
 
@@ -41,7 +43,7 @@ def run(args: argparse.Namespace, door: Door) -> int:
             door.say(stopped + command("start"))
         return FINE
     at = reckoned(site, door.now, doubt=args.doubt_clock)
-    report = tick(site, at.now, link=args.link, sure=at.sure)
+    report = tick(site, at.now, link=args.link, sure=at.sure, bad_nodes=bad_nodes_of(args.avoid))
     log.report(report, args, door, site.settings.timezone)
     if args.link and report.away:
         return NO_ANSWER

@@ -5,11 +5,24 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import NEVER_STARTS, CancelLink, KeepLink, MoveLink, Rest, RestCause, SubmitLink, command
+from cronhpc.core.model import (
+    ENDS,
+    NEVER_STARTS,
+    BadNode,
+    CancelLink,
+    KeepLink,
+    MoveLink,
+    Problem,
+    Rest,
+    RestCause,
+    Result,
+    SubmitLink,
+    command,
+)
 from cronhpc.core.slots import boundary
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from cronhpc.core.model import Decision, Job, World
 
@@ -138,7 +151,7 @@ def _reconcile(world: World, kind: str, jobs: tuple[Job, ...], wanted: list[int]
     for job, at in zip(sorted(kept, key=lambda job: job.start or 0), wanted, strict=False):
         if kind == SUCCESSOR and world.resident and slot_of(world, job) <= world.now:
             yield KeepLink(kind, job.id, slot_of(world, job), "it is due, and waits for its turn")
-        elif job.start is None or abs(job.start - at) > _CLOSE:
+        elif job.start is None or abs(job.start - at) > _CLOSE or world.chain.bad_nodes_changed:
             yield MoveLink(kind, job.id, at)
         else:
             yield KeepLink(kind, job.id, job.start)
@@ -157,3 +170,53 @@ def unfit(world: World, job: Job) -> str:
     if world.chain.fingerprint and world.chain.fingerprint not in text:
         return "it holds an older scheduler.slurm or other settings"
     return ""
+
+
+# --- nodes on which links could not work ---------------------------------------------------------------------------
+
+_SHUNNED = 6 * 3600  # seconds: a node may have been mended since; as in the link's text
+_LAUNCH_FAILED = 53  # the "signal" of a script that slurmd could not start
+_LACKS = {"files": "it does not have the cron directory", "python": "it does not have cronhpc's Python"}
+
+
+def bad_nodes_of(text: str) -> tuple[BadNode, ...]:
+    """What a link hands on: "cpu7:1795791600:files,cpu8:…"; rows that cannot be read are left out."""
+    rows = [row.split(":") for row in text.split(",")]
+    return tuple(BadNode(row[0], int(row[1]), row[2]) for row in rows if len(row) == 3 and row[1].isdecimal())  # noqa: PLR2004 - as above
+
+
+def bad_nodes_text(nodes: Iterable[BadNode]) -> str:
+    """The same, for a link's argument."""
+    return ",".join(f"{bad.node}:{bad.until}:{bad.why}" for bad in nodes)
+
+
+def failed_launches(world: World) -> tuple[BadNode, ...]:
+    """Nodes of the chain's jobs that ended before they did anything, as the queue remembers."""
+    jobs = [job for job in (world.queue.jobs if world.queue else ()) if not job.live and job.nodes]
+    return tuple(
+        BadNode(job.nodes, (job.ended or world.now) + _SHUNNED, "launch")
+        for job in jobs
+        if word(job, world.directory_id) and never_ran(world, job.id, ENDS[job.state], job.signal)
+    )
+
+
+def never_ran(world: World, job_id: str, result: Result, signal: int | None) -> bool:
+    """Whether a link that ended so cannot have begun its work: it would have written down a successor of its own."""
+    failed = result is Result.FAILED and (signal == _LAUNCH_FAILED or job_id == world.chain.successor_noted)
+    return failed or result is Result.NODE_FAIL
+
+
+def standing(nodes: Iterable[BadNode], now: int) -> tuple[BadNode, ...]:
+    """One row a node, the one that lasts longest; what is over is left out."""
+    rows = sorted(nodes, key=lambda bad: bad.until)
+    return tuple({bad.node: bad for bad in rows if bad.until > now}.values())
+
+
+def bad_node_problems(nodes: Iterable[BadNode], now: int) -> Iterator[Problem]:
+    """What to say of them."""
+    for bad in nodes:
+        hours = max(1, round((bad.until - now) / 3600))
+        lacks = _LACKS.get(bad.why, "Slurm could not start them there")
+        what = f"links of the scheduler cannot work on {bad.node}: {lacks}. It is excluded for them for {hours} h."
+        mend = f"Tell the administrators. For runs that fail there: #SBATCH --exclude={bad.node}"
+        yield Problem("W361", what, mend)

@@ -17,7 +17,7 @@ from cronhpc.store import shapes
 from cronhpc.store.files import read_bytes, read_json, replace_file, write_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from cronhpc.core.model import Settings
     from cronhpc.store.paths import Paths
@@ -37,13 +37,24 @@ def link_options(settings: Settings, *, resident: bool = False) -> tuple[str, ..
 
     `resident`: links run the daemon until their successor starts, and a while longer where that has to wait.
     """
-    own = dict(settings.link_sbatch)
+    own = {name: value for name, value in settings.link_sbatch if name not in {"comment", "exclude"}}
     if resident:
         own["time"] = str((settings.interval + LONGER) // 60)
     for name, value in settings.sbatch:
         if name in {"partition", "account", "qos"}:
             own.setdefault(name, value)
     return tuple(f"--{name}={value}" if value else f"--{name}" for name, value in own.items())
+
+
+def link_exclude(settings: Settings, nodes: Iterable[str] = ()) -> str:
+    """The value of --exclude for links: the settings', and `nodes` that they could not work on."""
+    return ",".join(filter(None, (dict(settings.link_sbatch).get("exclude", ""), *nodes)))
+
+
+def link_comment(settings: Settings) -> str:
+    """What the settings want in the comment of links, behind our own words."""
+    own = dict(settings.link_sbatch).get("comment", "")
+    return f" {own}" if own else ""
 
 
 def template() -> str:
@@ -75,6 +86,9 @@ def render(
         "GENERATION": str(generation),
         "INTERVAL": str(settings.interval),
         "TIMEOUT": str(settings.timeout),
+        "PYTHON": shlex.quote(sys.executable),
+        "EXCLUDE": shlex.quote(link_exclude(settings)),
+        "COMMENT": shlex.quote(own) if (own := link_comment(settings)) else "",
         "OPTIONS": shlex.join(link_options(settings, resident=resident)),
         "LINK": link,
         "SPARE": spare,
@@ -84,14 +98,13 @@ def render(
         "WORK": f"daemon --for {settings.interval + LONGER - _MARGIN}" if resident else "tick",
         "COMMAND": "cronhpc",
     }
-    text = template()
-    for name, value in values.items():
-        text = text.replace(f"@{name}@", value)
+    # in one pass: a folder may be called as one of these words is
+    text = re.sub("@([A-Z]+)@", lambda word: values.get(word[1], word[0]), template())
     mark = _mark(text)
-    return text.replace(_BLANK, mark), mark
+    return text.replace(_BLANK, f"\nfingerprint={mark}\n", 1), mark
 
 
-_BLANK = "@FINGERPRINT@"
+_BLANK = "\nfingerprint=@FINGERPRINT@\n"
 
 
 def _mark(blank: str) -> str:
@@ -102,7 +115,7 @@ def is_whole(paths: Paths) -> bool:
     """Whether the link's text on disk is one that `render` made, by its fingerprint. Raises OSError."""
     text = (read_bytes(paths.script) or b"").decode("utf-8", "surrogateescape")
     mark = text.partition("\nfingerprint=")[2].partition("\n")[0]
-    return bool(mark) and _mark(text.replace(mark, _BLANK)) == mark
+    return bool(mark) and _mark(text.replace(f"\nfingerprint={mark}\n", _BLANK, 1)) == mark
 
 
 def write_script(paths: Paths, text: str) -> None:
@@ -233,6 +246,11 @@ def remember_successor(paths: Paths, job_id: str) -> None:
     path = paths.scheduler / "successor"
     if job_id and (read_bytes(path) or b"").strip() != job_id.encode():
         replace_file(path, f"{job_id}\n".encode(), 0o644)
+
+
+def successor_noted(paths: Paths) -> str:
+    """What the last link that ran, or tick, left there: a job id; "" where nobody did. Raises OSError."""
+    return (read_bytes(paths.scheduler / "successor") or b"").decode("ascii", "replace").strip()
 
 
 def scrontab_mark(paths: Paths) -> Path:

@@ -90,7 +90,13 @@ TABLE = (
         "1d",
         least=60,
     ),
-    Setting("scheduler.sbatch", "link_sbatch", "sbatch", "Options of the scheduler job itself.", "time: 10"),
+    Setting(
+        "scheduler.sbatch",
+        "link_sbatch",
+        "sbatch",
+        "Options of the scheduler job itself; a comment stands behind its own.",
+        "time: 10",
+    ),
     Setting("scheduler.parallel", "parallel", "count", "How many sbatch calls run at once.", "4", least=1),
     Setting(
         "scheduler.timeout", "timeout", "duration", "How long one call of the batch system may take.", "30s", least=1

@@ -16,7 +16,7 @@ from cronhpc.store.settings_reader import Fields, Reader, join, last, nearest
 from cronhpc.store.yaml_nodes import Node, line_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from cronhpc.store.schema import Setting
 
@@ -35,6 +35,24 @@ _NOT_IN_SETTINGS = {
     "help": "Remove it.",
     "usage": "Remove it.",
     "version": "Remove it.",
+}
+
+_NOT_OF_LINKS = {
+    **_NOT_IN_SETTINGS,
+    "job-name": "Remove it: the scheduler's jobs have names by which they are found.",
+    "begin": "Remove it: the scheduler's jobs begin at times of their own; see scheduler: {interval: 30m}.",
+    "deadline": "Remove it: a scheduler's job that starts late still has work to do.",
+    "immediate": "Remove it: the scheduler's jobs wait for their time.",
+    "array": "Remove it: each task would be a scheduler of its own.",
+    "hold": "Remove it: the scheduler would never start; to end it: cronhpc stop.",
+    "requeue": "Remove it: the next job takes over from one that was lost.",
+    "dependency": "Remove it: the scheduler would wait for that job, and end with it.",
+    **dict.fromkeys(
+        ("output", "error", "open-mode"), "Remove it: the scheduler's jobs write to scheduler/scheduler.log."
+    ),
+    **dict.fromkeys(
+        ("chdir", "input"), "Remove it: the scheduler's jobs need no file to start, so no node can fail to have it."
+    ),
 }
 
 
@@ -109,23 +127,29 @@ def _count(reader: Reader, setting: Setting, node: Node) -> int | None:
 
 
 def _sbatch(reader: Reader, setting: Setting, node: Node) -> tuple[tuple[str, str], ...]:
-    given = _options(reader, node, setting.key)
+    refused = _NOT_OF_LINKS if setting.field == "link_sbatch" else _NOT_IN_SETTINGS
+    given = _options(reader, node, setting.key, refused)
     names = {name for name, _ in given}
     return (*(row for row in getattr(Settings(), setting.field) if row[0] not in names), *given)
 
 
-def _options(reader: Reader, node: Node, where: str) -> tuple[tuple[str, str], ...]:
-    """The long options of sbatch; `true` means the bare option, and `false` that it is not asked for."""
+def _options(
+    reader: Reader, node: Node, where: str, refused: Mapping[str, str] = _NOT_IN_SETTINGS
+) -> tuple[tuple[str, str], ...]:
+    """The long options of sbatch; `true` means the bare option, and `false` that it is not asked for.
+
+    `refused`: options that cannot be set there, and what to do instead.
+    """
     options = []
     for name, (key, value) in reader.mapping(node, where).items():
-        option = _option(reader, key, name, where)
+        option = _option(reader, key, name, where, refused)
         text = _option_value(reader, value, join(where, name))
         if option and text is not None:
             options.append((option, text))
     return tuple(options)
 
 
-def _option(reader: Reader, key: Node, name: str, where: str) -> str | None:
+def _option(reader: Reader, key: Node, name: str, where: str, refused: Mapping[str, str]) -> str | None:
     bare = name.lstrip("-")
     long = known.ALIASES.get(bare, bare)
     at = join(where, name)
@@ -133,8 +157,8 @@ def _option(reader: Reader, key: Node, name: str, where: str) -> str | None:
         reader.bad(key, at, f"-{name} is a short option.", f"Write {known.SHORT[name]}.", "E602")
     elif name != bare:
         reader.bad(key, at, f"{name!r} is written with dashes.", f"Write {bare}.", "E602")
-    elif long in _NOT_IN_SETTINGS:
-        reader.bad(key, at, f"{name} cannot be set here.", _NOT_IN_SETTINGS[long])
+    elif long in refused:
+        reader.bad(key, at, f"{name} cannot be set here.", refused[long])
     elif long not in known.LONG and not known.is_plugin_option(long):
         near = known.nearest(name)
         mend = f"Did you mean {near}?" if near else "Write it as sbatch --help has it, without dashes."

@@ -139,7 +139,7 @@ META = {
     "last_tick": when, "caller": text, "wake": when, "recent": [(number, text, number)],
     "warned": Rows(when), "comments": Rows(text),
     "struck": Rows(_STRUCK), "alerts": Rows(_ALERT), "successor": text, "spare": text, "no_spare": text,
-    "no_spare_at": when, "crowded": flag, "absent": Rows(when),
+    "no_spare_at": when, "crowded": flag, "absent": Rows(when), "bad_nodes": [(text, when, text)],
     "noted": [text], "forgotten": (when, flag), "odd": (when, flag, text),
 }  # fmt: skip
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -341,6 +342,30 @@ def test_link_and_spare_that_start_together_submit_one_successor(cron: Cron) -> 
     jobs = [submit_link(cron), submit_link(cron, kind="spare"), submit_link(cron)]
     cron.lab.wait_ended(*jobs, timeout=60)
     assert counts(cron) == (1, 0)
+
+
+def test_on_a_node_without_its_files_the_chain_goes_on_elsewhere_and_says_so(
+    make_lab: MakeLab, cluster_user_dir: Callable[..., Path]
+) -> None:
+    """It is idle, so Slurm starts each link there first; the folder is hidden from its slurmd by a mount of its own."""
+    lab = make_lab(nodes=2, gpu_nodes=0)
+    cron = make(lab, cluster_user_dir() / "cron", names="")
+    lab.kill_node("cpu1")
+    hide = f"mount -t tmpfs none {shlex.quote(str(cron.root))} && exec slurmd -D -N cpu1"
+    path = f"{os.environ['PATH']}:/usr/sbin:/sbin"
+    node = lab.popen(["unshare", "--mount", "sh", "-c", hide], env={"PATH": path})
+    try:
+        lab.wait_for(lambda: lab.run(["sinfo", "-h", "-n", "cpu1", "-o", "%T"]).stdout.split() == ["idle"])
+        cron.drive("start", now_in(lab))
+        lab.wait_for(lambda: (cron.root / "status.json").exists() and quiet(cron), timeout=90)
+        assert counts(cron) == (1, 1)
+        excluded = {lab.job(job["id"])["ExcNodeList"] for job in cron.jobs()}
+        assert excluded == {"cpu1"}, cron.jobs()
+        said = lab.run([sys.executable, "-m", "cronhpc", "status", "--dir", str(cron.root)], check=False).stdout
+        assert "cannot work on cpu1: it does not have the cron directory" in " ".join(said.split())
+    finally:
+        node.terminate()
+        node.wait(20)
 
 
 @pytest.mark.parametrize("off", [-600, 600], ids=["ten minutes slow", "ten minutes fast"])

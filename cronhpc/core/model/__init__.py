@@ -50,7 +50,7 @@ from cronhpc.core.model.runs import (
 )
 from cronhpc.core.model.settings import EntryRow, Settings, SettingsError
 from cronhpc.core.model.switches import Struck, Switch, SwitchSetting
-from cronhpc.core.model.world import CLOCKS_APART, LONGER, Accounting, ChainFacts, LogFile, World
+from cronhpc.core.model.world import CLOCKS_APART, LONGER, Accounting, BadNode, ChainFacts, LogFile, World
 
 __all__ = [
     "CLOCKS_APART",
@@ -64,6 +64,7 @@ __all__ = [
     "Accounting",
     "Adopt",
     "Advice",
+    "BadNode",
     "Cancel",
     "CancelLink",
     "ChainFacts",

@@ -18,6 +18,15 @@ LONGER = 900  # seconds that a daemon's link may go on after its successor was t
 
 
 @dataclass(frozen=True, slots=True)
+class BadNode:
+    """A node on which links could not work; they go elsewhere until then."""
+
+    node: str
+    until: int  # epoch seconds
+    why: str  # "files": it lacks the cron directory; "python"; "launch": Slurm could not start them
+
+
+@dataclass(frozen=True, slots=True)
 class ChainFacts:
     """What the chain's decisions need beyond the queue."""
 
@@ -37,6 +46,9 @@ class ChainFacts:
     via: str = "chain"  # who calls the ticks: chain | daemon | scrontab | login | resident
     disabled: str = ""  # why those who are to call the ticks call none, in words
     caller: str = ""  # who called this tick, in words
+    successor_noted: str = ""  # job id that the last link that ran left as its successor
+    bad_nodes: tuple[BadNode, ...] = ()  # links are not to start there
+    bad_nodes_changed: bool = False  # since the last tick: what waits is to know of it
     moved_from: str = ""  # the folder that links look in, where this one was moved since `start`
 
     @property
