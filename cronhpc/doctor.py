@@ -336,9 +336,8 @@ def wanted(found: Iterable[Finding]) -> dict[str, str]:
 
 def put(root: Path, values: Mapping[str, str]) -> None:
     """Write settings into cronhpc.yaml; all else in it stays. Raises EditError, SettingsError, OSError."""
-    from cronhpc.store.files import replace_file
-    from cronhpc.store.settings_text import edited
+    from cronhpc.store.settings_text import edited, write_settings
 
     path = root / MARKER
     text = path.read_text(encoding="utf-8")
-    replace_file(path, edited(text, values).encode(), 0o644)
+    write_settings(path, edited(text, values))

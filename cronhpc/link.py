@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.core.model import command
 from cronhpc.store import scheduler
-from cronhpc.store.files import read_bytes, replace_file, write_json
+from cronhpc.store.files import read_bytes, write_json
 from cronhpc.store.paths import MARKER
 
 if TYPE_CHECKING:
@@ -49,10 +49,10 @@ def keep_options(site: Site, environ: Mapping[str, str], lines: list[str]) -> Si
     wanted = {f"sbatch.{name}": value for name, value in options_kept(environ).items() if name not in has}
     if not wanted:
         return site
-    from cronhpc.store.settings_text import edited
+    from cronhpc.store.settings_text import edited, write_settings
 
     text = site.paths.settings.read_text(encoding="utf-8")
-    replace_file(site.paths.settings, edited(text, wanted).encode(), 0o644)
+    write_settings(site.paths.settings, edited(text, wanted))
     lines.append(f"kept from your SBATCH_ variables, in {MARKER}: {', '.join(f'{k}: {v}' for k, v in wanted.items())}")
     added = tuple((key.removeprefix("sbatch."), value) for key, value in wanted.items())
     return replace(site, settings=replace(site.settings, sbatch=(*site.settings.sbatch, *added)))

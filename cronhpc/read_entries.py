@@ -205,13 +205,13 @@ class _Reader:
         """What the script asks of sbatch, and what is added to it."""
         chdir = header.chdir
         home = self.site.environment.get("HOME", "/")
-        output = _is_ours(header.output)
+        output = _is_ours(header.output, chdir)
         error = header.error or dict(self.site.settings.sbatch).get("error")
         return {
             "options": self._added({o.name for o in header.options}, wants_gpu=header.wants_gpu),
             "job_name": header.job_name,
             "output": output,
-            "error": output and bool(error) and _is_ours(error),
+            "error": output and bool(error) and _is_ours(error, chdir),
             "partition": header.value("partition") or "",
             "account": header.value("account") or "",
             "chdir": home if chdir is None else os.path.join(home, chdir),  # noqa: PTH118 - texts
@@ -275,14 +275,15 @@ class _Reader:
             options = self._added(set(own), wants_gpu=asks_for_gpu(own))
             entry = replace(entry, command=_command_text(row), chdir=home, options=options)
         given = tuple(f"--{name}={value}" if value else f"--{name}" for name, value in row.sbatch)
-        output = entry.output and _is_ours(own.get("output"))
+        chdir = own.get("chdir", entry.chdir if entry.chdir != home else None)
+        output = entry.output and _is_ours(own.get("output"), chdir)
         entry = replace(
             entry,
             options=(*entry.options, *given),
             job_name=own.get("job-name", entry.job_name),
             comment=own.get("comment", entry.comment or dict(self.site.settings.sbatch).get("comment", "")),
             output=output,
-            error=output and (_is_ours(own["error"]) if own.get("error") else entry.error),
+            error=output and (_is_ours(own["error"], chdir) if own.get("error") else entry.error),
             chdir=os.path.join(home, own["chdir"]) if "chdir" in own else entry.chdir,  # noqa: PTH118 - texts
         )
         problems += [replace(p, file="cronhpc.yaml", line=row.line) for p in self._schedule_problem(entry, row.line)]
@@ -309,9 +310,12 @@ def _spelt(header: Header) -> tuple[str, ...]:
     return tuple(f"--{o.name}" if o.value is None else f"--{o.name}={o.value}" for o in header.options)
 
 
-def _is_ours(pattern: str | None) -> bool:
-    """Whether the log stands for a file that a script names so: in the home folder it would be nobody's to find."""
-    return not (pattern and pattern.startswith("/"))
+def _is_ours(pattern: str | None, chdir: str | None) -> bool:
+    """Whether the log stands for a file that a script names so: in the home folder it would be nobody's to find.
+
+    What it names in a folder of its own choice (`--chdir=/PATH`), or by a whole path, is kept as sbatch has it.
+    """
+    return not (pattern and (pattern.startswith("/") or (chdir or "").startswith("/")))
 
 
 def _command_text(row: EntryRow) -> str:

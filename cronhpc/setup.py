@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from cronhpc.batch.port import BatchError
 from cronhpc.core.model import TOKEN, command
 from cronhpc.core.self_submission import submits_itself
-from cronhpc.store import place
-from cronhpc.store.files import must_take_links, replace_file
+from cronhpc.store import place, trust
+from cronhpc.store.files import must_take_links, umask
 from cronhpc.store.paths import MARKER, DirectoryError, Paths, must_be_plain
 from cronhpc.store.scheduler import OURS
 
@@ -37,15 +37,19 @@ class Made:
     root: Path
     adopted: bool
     lines: tuple[str, ...]
+    paths: tuple[str, ...] = ()  # what was made, relative to `root`, folders before what is in them
+    is_new: bool = False  # the folder itself was made
 
 
 def init(root: Path, found: Mapping[str, str], *, group: str = "", adopt: bool = False) -> Made:
     """Make `root` a cron directory; what is in it stays as it is. `found`: settings by dotted key, to be filled in.
 
-    Raises DirectoryError for a folder that holds something else, OSError.
+    A umask that lets the user's own private group write (002) is provided for: `trust.group`. Raises DirectoryError for
+    a folder that holds something else, OSError.
     """
     must_be_plain(root)
     adopted = _may_take(root, adopt=adopt)
+    is_new, before = not root.exists(), _names(root)
     if (root / MARKER).exists() and not (root / MARKER).is_file():
         kind = "a folder" if (root / MARKER).is_dir() else "no regular file"
         raise DirectoryError(f"{root / MARKER} is {kind}. Nothing was changed. Move it away, then try again.")
@@ -70,23 +74,38 @@ def init(root: Path, found: Mapping[str, str], *, group: str = "", adopt: bool =
     if settings.exists():
         lines.append(f"kept {MARKER}")
     else:
-        from cronhpc.store.settings_text import default_text
+        from cronhpc.store.settings_text import default_text, write_settings
 
-        replace_file(settings, default_text({**found, **({"kill.group": group} if group else {})}).encode(), 0o644)
+        own = trust.private_group(umask())
+        found = {**found, **({"trust.group": own} if own else {})}
+        write_settings(settings, default_text({**found, **({"kill.group": group} if group else {})}))
         lines.append(f"wrote {MARKER}" + (f" with {', '.join(f'{k}: {v}' for k, v in found.items())}" if found else ""))
-    return Made(root, adopted, tuple(lines))
+        if own:
+            lines.append(f"your files may be written by the group {own}, and nobody else is in it: it is trusted")
+    return Made(root, adopted, tuple(lines), tuple(sorted(_names(root) - before)), is_new)
+
+
+def _names(root: Path) -> set[str]:
+    """What lies in a folder and in those of cronhpc's below it that `init` fills, relative to it."""
+    found = set()
+    for folder in ("", "scheduler", "state", "state/claims"):
+        with suppress(OSError):
+            found |= {str(each.relative_to(root)) for each in (root / folder).iterdir()}
+    return found
 
 
 def _may_take(root: Path, *, adopt: bool) -> bool:
-    """Whether hand-made scripts are adopted; no folder that serves another purpose is taken."""
+    """Whether hand-made scripts are adopted; no folder that serves another purpose is taken.
+
+    A name alone is no evidence: any project has a log/ or a scheduler/.
+    """
     try:
         names = {each.name for each in root.iterdir()}
     except FileNotFoundError:
         return False
     except NotADirectoryError:
         raise DirectoryError(f"{root} is no folder. Choose another with --dir.") from None
-    known = names & _OURS
-    if names and not known and not adopt:
+    if names and MARKER not in names and not adopt and not _is_evident(root, names):
         raise DirectoryError(
             f"{root} holds other things ({', '.join(sorted(names)[:3])} …). Nothing was changed. "
             "Choose a folder of its own: "
@@ -94,6 +113,28 @@ def _may_take(root: Path, *, adopt: bool) -> bool:
             + "; or take this one all the same: --adopt"
         )
     return bool(names) and MARKER not in names
+
+
+def _is_evident(root: Path, names: set[str]) -> bool:
+    """Scripts in a schedule folder, a script in scheduler/ that submits itself, or what an earlier `init` left."""
+    schedules = [root / name for name in names & set(FOLDERS) if name.startswith("cron.")]
+    if (schedules and names <= _OURS) or any((root / folder / "id").is_file() for folder in ("state", "scheduler")):
+        return True
+    if any(each.suffix == ".slurm" or "#SBATCH" in _text(each) for folder in schedules for each in _files(folder)):
+        return True
+    return any(submits_itself(_text(each), each.name) for each in _files(root / "scheduler"))
+
+
+def _files(folder: Path) -> list[Path]:
+    with suppress(OSError):
+        return [each for each in folder.iterdir() if each.is_file() and each.stat().st_size <= _LARGEST]
+    return []
+
+
+def _text(path: Path) -> str:
+    with suppress(OSError):
+        return path.read_text(encoding="utf-8", errors="replace")
+    return ""
 
 
 def _folder(path: Path, mode: int) -> bool:

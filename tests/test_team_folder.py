@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cronhpc.store.switches import Listing, SwitchError, scan, unset_switch
+from cronhpc.store.switches import Listing, SwitchError, scan, set_switch, unset_switch
 from cronhpc.store.team_folder import AstrayError, open_folder
 
 BOB, CAROL = 54321, 54322
@@ -89,6 +89,30 @@ def test_no_file_is_removed_through_it(team: Path, lead: Callable[[Path], None])
     with pytest.raises(SwitchError, match="real place"):
         unset_switch(team / "kill", "token")
     assert sorted(team.parent.rglob("*")) == there
+
+
+@pytest.mark.parametrize("lead", [row[0] for row in ASTRAY.values()], ids=ASTRAY)
+def test_no_file_is_made_through_it(team: Path, lead: Callable[[Path], None]) -> None:
+    """It would be a file of mine, which a group may write, in a folder of my own or a third person's."""
+    lead(team)
+    there = sorted(team.parent.rglob("*"))
+    with pytest.raises(SwitchError, match="real place"):
+        set_switch(team / "kill", "autorun", "why", group="users")
+    assert sorted(team.parent.rglob("*")) == there
+
+
+def test_no_file_is_made_in_a_third_person_s_folder_that_was_put_there(team: Path) -> None:
+    made(team / "kill", CAROL)
+    os.chown(team, BOB, BOB)
+    with pytest.raises(SwitchError, match="54322's, not of the cron directory's owner"):
+        set_switch(team / "kill", "x")
+    assert list((team / "kill").iterdir()) == []
+
+
+def test_a_switch_is_set_in_a_teammate_s_own_folder(team: Path) -> None:
+    made(team / "kill", BOB)
+    os.chown(team, BOB, BOB)
+    assert set_switch(team / "kill", "x")
 
 
 def _linked_by_root(team: Path) -> None:

@@ -12,7 +12,7 @@ from zoneinfo import ZoneInfo
 
 from cronhpc.cli import ATTENTION, BROKEN, FINE
 from cronhpc.cli.common import no_such, paths_of, site_of
-from cronhpc.core.model import SettingsError
+from cronhpc.core.model import Problem, SettingsError
 
 if TYPE_CHECKING:
     import argparse
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from cronhpc.cli.check_online import Online, Partitions
     from cronhpc.cli.door import Door
-    from cronhpc.core.model import Entry, EntryRow, Problem, Settings
+    from cronhpc.core.model import Entry, EntryRow, Settings
     from cronhpc.store.paths import Paths
 
 HELP = "Look for mistakes in scripts and settings: whatever sbatch or cron would stumble over or silently ignore."
@@ -217,7 +217,7 @@ def _directory(
     for name in names:
         if name not in known:
             raise no_such("entry", name, known)
-    return [*found, *([] if names else problems)], False
+    return [*found, *looked.relative_outputs(), *([] if names else problems)], False
 
 
 def _scripts_in(place: Path) -> list[str]:
@@ -245,6 +245,15 @@ class _Look:
         self.partitions: Partitions | None = None
         self.entries: dict[str, Entry] = {}
         self.functions = frozenset[str]()
+        self.renamed: list[str] = []  # entries whose relative --output gives way to log/NAME/
+
+    def relative_outputs(self) -> Iterator[Problem]:
+        """One line for all of them: nothing is wrong with any."""
+        if not self.renamed:
+            return
+        named = ", ".join(self.renamed[:3]) + (", …" if len(self.renamed) > 3 else "")  # noqa: PLR2004 - of many
+        what = f"a relative --output ({named}): the log is log/NAME/SLOT-JOB.out instead, as cronhpc logs shows it."
+        yield Problem("N002", what, "To keep it, write a whole path, or #SBATCH --chdir=/PATH.", key="output")
 
     def scripts(self) -> Iterator[Problem]:
         """All that lint says of them."""
@@ -298,12 +307,15 @@ class _Look:
     def _lint(
         self, shown: str, path: str, schedule: str | None, hashed: str, entry: Entry | None
     ) -> tuple[Problem, ...]:
+        from cronhpc.core.header import read_header
         from cronhpc.store.entries import read_script
 
         try:
             data = read_script(path)
         except OSError:
             return ()  # named by read_entries
+        if entry is not None and entry.output and read_header(data, "").output:
+            self.renamed.append(entry.name)
         look = partial(
             _linted,
             shown,

@@ -138,12 +138,16 @@ def _tell(door: Door, made: Made, remark: str, old: list[str]) -> None:
     lines = ["  " + line for line in (*made.lines, *([remark] if remark else []), *old)]
     door.say(joined("\n", lines))
     door.say(f"next:  cp job.slurm {root}/cron.daily/ && " + command("start") + " && " + command("status"))
-    door.say(_undo(made, root))
+    door.say(f"undo:  {_undo(made, root) or 'nothing to undo'}")
 
 
 def _undo(made: Made, root: str) -> str:
-    if made.adopted:
-        return f"undo:  cd {root} && rm -r cronhpc.yaml kill pause state"
-    return (
-        f"undo:  rm -r {root}" if any(line.startswith("made cron") for line in made.lines) else "undo:  nothing to undo"
-    )
+    """A command that removes what was made, by name: nothing that lay there before, or came since."""
+    from cronhpc.views.text import word
+
+    if made.is_new:
+        return f"rm -r {root}"
+    folders = [word(path) for path in reversed(made.paths) if (made.root / path).is_dir()]
+    files = [word(path) for path in made.paths if not (made.root / path).is_dir()]
+    steps = [f"cd {root}", f"rm {' '.join(files)}" if files else "", f"rmdir {' '.join(folders)}" if folders else ""]
+    return " && ".join(filter(None, steps)) if made.paths else ""

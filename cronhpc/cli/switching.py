@@ -248,7 +248,8 @@ def lifted(
 
     style = door.style()
     lines = [f"removed {style.path(path)}" for path in removed] + more
-    lines += [f"it still stands for the whole team: rm {text.word(path)}" for path in left]
+    mine = is_mine(paths_of(args, door))  # what another's settings name may be any file of mine: no advice to remove it
+    lines += [f"it still stands for the whole team: {'rm ' if mine else ''}{text.word(path)}" for path in left]
     if not lines:
         return f"no {kind} switch {text.name(args.name)} stands. See: " + command("status")
     paths = paths_of(args, door)

@@ -101,6 +101,10 @@ OF_FILES = {
     "W007": Code("a folder in a cron folder: it is not looked into", "Put the script itself there."),
     "W010": Code("a script, or a folder with scripts, in a place that is no cron folder: it never runs", "The `mv`."),
     "N001": Code("other files in a cron folder (logs, backups, folders): they are let alone", "Nothing."),
+    "N002": Code(
+        "a relative `--output`: logs are `log/NAME/SLOT-JOB.out` instead",
+        "To keep it, write a whole path, or `#SBATCH --chdir=/PATH`.",
+    ),
     "W009": Code("a file that cannot be looked at: it is skipped", "Make it readable, or mount what it lies on."),
     "E301": Code("a second entry of a name: it does not run", "Rename one of them."),
     "E302": Code("an entry called ALL, or as a job's number: no switch can mean it alone", "Rename it."),

@@ -261,6 +261,13 @@ def _is_temporary(name: str) -> bool:
     return ours or name.startswith("lease.dead.")
 
 
+def umask() -> int:
+    """This process's: what it takes away from the modes of new files."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
 def clock_of(folder: Path) -> int:
     """What time it is by the clock of the folder's file system: epoch seconds, of a file just made. Raises OSError."""
     temporary = _temporary(folder / "clock")

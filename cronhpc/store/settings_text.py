@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 
 from cronhpc.core.model import CronhpcError
 from cronhpc.store import schema
+from cronhpc.store.files import replace_file, umask
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+    from pathlib import Path
 
     from cronhpc.store.yaml_nodes import Node
 
@@ -18,6 +20,9 @@ _HEAD = """\
 # After an edit: cronhpc check
 """
 _PLAIN = re.compile(r"[A-Za-z0-9/_][A-Za-z0-9/_@.+:-]*(?<!:)")
+_ENVIRONMENT = re.compile(  # of an entry: names and their values; the settings' own is a list of names
+    r"^[^#\n]*\benvironment:[ \t]*(?:\{[ \t]*[^}\s]|(?:#.*)?\n(?:[ \t]*(?:#.*)?\n)*[ \t]+[^\s#-])", re.MULTILINE
+)
 _RESERVED = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
 
 
@@ -39,6 +44,18 @@ def default_text(found: Mapping[str, str]) -> str:
     if left:
         raise KeyError(f"no such settings: {', '.join(sorted(left))}")
     return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def write_settings(path: Path, text: str) -> None:
+    """Put `text` there, whole, with the modes that the file has, or that the umask leaves to a new one.
+
+    Where it holds values under `environment:`, which may be secrets, it is for its owner alone. Raises OSError.
+    """
+    try:
+        mode = path.stat().st_mode & 0o777
+    except FileNotFoundError:
+        mode = 0o644 & ~umask()
+    replace_file(path, text.encode(), mode & 0o600 if _ENVIRONMENT.search(text) else mode)
 
 
 def _sections(wanted: list[str], opened: str) -> Iterator[str]:

@@ -5,6 +5,7 @@ Teammates may write there, so whatever lies there is only ever named, never foll
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import shlex
@@ -200,19 +201,20 @@ def check_name(name: str) -> None:
 def set_switch(folder: Path, name: str, reason: str = "", expires: int | None = None, group: str = "") -> bool:
     """Make the switch `name` in `folder`, writable by `group` (else the folder's); False: it stands already.
 
-    `expires` is an instant. Raises SwitchError with the mend.
+    `expires` is an instant. `folder` must be one of the cron directory's owner, to which nobody has led the way from
+    elsewhere: else the file, which a group may write, would be made in a folder of someone else's choice. Raises
+    SwitchError with the mend.
     """
     check_name(name)
     lines = [clean(reason)] if reason else []
     lines += [f"expires: {_iso(expires)}"] if expires is not None else []
     try:
-        fd = _create(folder, name)
+        fd = _create(folder, name, group)
     except FileExistsError:
         return False
     except OSError as error:
         raise _refused(folder, name, error, "set") from None
     try:
-        _share(fd, folder, group)
         os.write(fd, "".join(line + "\n" for line in lines).encode("utf-8", "replace"))
     except OSError as error:  # it is there, and its name is what counts
         raise SwitchError(f"{folder / name} is set, but its reason could not be written: {error.strerror}.") from None
@@ -221,26 +223,47 @@ def set_switch(folder: Path, name: str, reason: str = "", expires: int | None = 
     return True
 
 
-def _create(folder: Path, name: str) -> int:
+def _create(folder: Path, name: str, group: str) -> int:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    parent = _owners_folder(folder)
     try:
-        return os.open(folder / name, flags, 0o664)
+        fd = os.open(name, flags, 0o664, dir_fd=parent)
+        try:
+            _share(fd, _gid(group) if group else os.fstat(parent).st_gid)
+        except OSError:
+            os.close(fd)
+            raise
+        return fd
+    finally:
+        os.close(parent)
+
+
+def _owners_folder(folder: Path) -> int:
+    """A descriptor of a cron directory's kill/ or pause/, which is its owner's. Raises OSError."""
+    root = folder.parent
+    try:
+        fd = open_folder(folder, root, listing=False)
     except FileNotFoundError:
         if not _in_cron_directory(folder):
             raise
         os.mkdir(folder, 0o755)  # removed by hand: it is made anew as `init` would
-        return os.open(folder / name, flags, 0o664)
+        fd = open_folder(folder, root, listing=False)
+    owners = {os.stat(root).st_uid}
+    with contextlib.suppress(FileNotFoundError):
+        owners.add(os.lstat(root / MARKER).st_uid)
+    found = os.fstat(fd).st_uid
+    if found in owners:
+        return fd
+    os.close(fd)
+    raise AstrayError(errno.EXDEV, f"that folder is {owner(found)}'s, not of the cron directory's owner", str(folder))
 
 
-def _share(fd: int, folder: Path, group: str) -> None:
+def _share(fd: int, gid: int | None) -> None:
     """The team may change and remove it, whatever the umask."""
-    import contextlib
-
     os.fchmod(fd, 0o664)
-    wanted = _gid(group) if group else os.stat(folder).st_gid
-    if wanted is not None and os.fstat(fd).st_gid != wanted:
+    if gid is not None and os.fstat(fd).st_gid != gid:
         with contextlib.suppress(PermissionError):  # not a member: it stands all the same
-            os.fchown(fd, -1, wanted)
+            os.fchown(fd, -1, gid)
 
 
 def _gid(group: str) -> int | None:

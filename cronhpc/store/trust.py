@@ -224,6 +224,26 @@ def _group(gid: int) -> str:
         return str(gid)
 
 
+def private_group(mask: int) -> str:
+    """The user's own group, where `mask` (an umask) lets it write new files and nobody else is in it; else "".
+
+    Debian, Red Hat and others give each user such a group, by the user's name or number, and some an umask of 002.
+    """
+    if mask & stat.S_IWGRP:
+        return ""
+    import grp
+    import pwd
+
+    try:
+        me = pwd.getpwuid(os.geteuid())
+        own = grp.getgrgid(os.getegid())
+    except KeyError:
+        return ""
+    alike = own.gr_name == me.pw_name or own.gr_gid == me.pw_uid
+    others = set(own.gr_mem) | {each.pw_name for each in pwd.getpwall() if each.pw_gid == own.gr_gid}
+    return own.gr_name if alike and others <= {me.pw_name} else ""
+
+
 def _gid(group: str | None) -> int | None:
     import grp
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -184,8 +185,9 @@ def test_only_the_hand_made_chain_is_cancelled_wherever_it_was_submitted(
 def test_what_live_jobs_write_is_not_cleaned_whoever_submitted_them(shell: Shell) -> None:
     logs = shell.root.parent / "tr logs"
     logs.mkdir()
-    with (shell.root / "cronhpc.yaml").open("a", encoding="utf-8") as settings:
-        settings.write(f'\nlogs: {{extra: ["{logs}/*.log"]}}\n')
+    settings = shell.root / "cronhpc.yaml"
+    text = re.sub(r"#~/runs/out:.*", f'"{logs}": "*.log"', settings.read_text(encoding="utf-8"))
+    settings.write_text(text, encoding="utf-8")
     running = shell.lab.submit("--open-mode=append", "-o", f"{logs}/tr17.log", "--wrap=sleep 600")
     waiting = shell.lab.submit("--hold", "--array=1-3", "-o", f"{logs}/%x-%A_%a.log", "-J", "fit", "--wrap=true")
     names = ["tr17.log", f"fit-{waiting}_2.log", "fit-1_2.log", "over.log"]

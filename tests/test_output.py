@@ -1,0 +1,81 @@
+"""Where a run's log goes: what a script names in a folder of its own is kept, anything else is `log/NAME/`."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from cronhpc import cli
+from cronhpc.cli import switching
+from cronhpc.cli.door import Door
+
+KEPT = {
+    "a whole path": "--output=/w/my-%j.log",
+    "a name in a folder that is named wholly": "--chdir=/ --output=my-%j.log",
+    "the same, the short way": "-D / -o my-%j.log",
+}
+OURS = {
+    "none": "--time=5",
+    "a folder alone": "--chdir=/",
+    "a name relative to the home folder": "--output=my-%j.log",
+    "a folder relative to the home folder": "--chdir=w --output=my-%j.log",
+}
+
+
+def cronhpc(home: Path, *words: str) -> str:
+    out = io.StringIO()
+    environ = {"HOME": str(home), "PATH": os.environ["PATH"], "TZ": "UTC"}
+    cli.main(words, Door(int(time.time()) + 120, environ, out, out, is_terminal=False))  # noqa: TID251 - files are of now
+    return out.getvalue()
+
+
+def planned(home: Path, options: str) -> str:
+    (home / "w").mkdir()
+    cronhpc(home, "init", "--backend", "local")
+    text = f"#!/bin/bash\n#SBATCH {options}\n#CRON * * * * *\nhostname\n"
+    (home / "cron/cron.d/mine.slurm").write_text(text, encoding="utf-8")
+    return cronhpc(home, "plan")
+
+
+@pytest.mark.parametrize("options", KEPT.values(), ids=KEPT.keys())
+def test_the_script_s_own_log_is_kept(tmp_path: Path, options: str) -> None:
+    said = planned(tmp_path, options)
+    assert "job mine" in said
+    assert "log/mine/" not in said
+    assert "N002" not in cronhpc(tmp_path, "check")
+
+
+@pytest.mark.parametrize("options", OURS.values(), ids=OURS.keys())
+def test_the_log_is_cronhpc_s(tmp_path: Path, options: str) -> None:
+    assert "log/mine/" in planned(tmp_path, options)
+
+
+def test_check_says_once_that_a_relative_name_gives_way(tmp_path: Path) -> None:
+    planned(tmp_path, "--output=my-%j.log")
+    for name in ("b", "c", "d"):
+        text = "#!/bin/bash\n#SBATCH -o x.log\n#CRON 5 4 * * *\nhostname\n"
+        (tmp_path / f"cron/cron.d/{name}.slurm").write_text(text, encoding="utf-8")
+    said = cronhpc(tmp_path, "check")
+    assert said.count("N002") == 1
+    assert "a relative --output (b, c, d, …): the log is log/NAME/SLOT-JOB.out instead" in said
+
+
+def test_no_advice_to_remove_a_file_that_another_s_settings_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cronhpc(tmp_path, "init", "--backend", "local")
+    thesis = str(tmp_path / "thesis.tex")
+    args = argparse.Namespace(name="thesis.tex", dir=str(tmp_path / "cron"), backend=None, json=False)
+    door = Door(0, {"HOME": str(tmp_path), "TZ": "UTC"}, io.StringIO(), io.StringIO(), is_terminal=False)
+
+    def told() -> str:
+        return switching.lifted(args, door, "kill", removed=[], left=[thesis], more=[])
+
+    assert told() == f"it still stands for the whole team: rm {thesis}"
+    monkeypatch.setattr(switching, "is_mine", lambda _: False)
+    assert told() == f"it still stands for the whole team: {thesis}"
