@@ -281,7 +281,7 @@ def test_init_gives_no_folder_to_a_group_through_a_link(tmp_path: Path) -> None:
     (tmp_path / "cron").mkdir()
     (tmp_path / "cron" / "kill").symlink_to(private)
     with pytest.raises(DirectoryError, match="kill is a link"):
-        setup.init(tmp_path / "cron", {}, group=my_group())
+        setup.init(tmp_path / "cron", {}, group=my_group(), adopt=True)
     assert stat.S_IMODE(private.stat().st_mode) == 0o700
 
 
