@@ -161,8 +161,12 @@ def _by_command(
 
 
 def _harmless(text: str) -> str:
-    """What a program said, on one line, not long, and without any address: it may hold a secret."""
-    return " ".join(_ADDRESS.sub("(an address)", text).split())[-_SHOWN:]
+    """The end of what a program said: one line of whole words, without any address, which may hold a secret."""
+    said = " ".join(_ADDRESS.sub("(an address)", text).split())
+    if len(said) <= _SHOWN:
+        return said
+    end = said[-_SHOWN:]
+    return f"… {end.partition(' ')[2] or end}"
 
 
 # --- Apprise -------------------------------------------------------------------------------------------------------

@@ -99,7 +99,9 @@ MANUALS = {
     "cronhpc/batch/probe_job.py": "a comment in the probe's script",
     "cronhpc/store/settings_text.py": "a comment in cronhpc.yaml",
 }
-_AS_TEXT = re.compile(rf"(?<!nstall )\bcronhpc (?:{'|'.join(present())})\b(?!:)")  # "cronhpc next: …" is who speaks
+_AS_TEXT = re.compile(
+    rf"(?<!nstall )\bcronhpc (?:{'|'.join(present())})\b(?!:)|: cronhpc \x00"
+)  # "cronhpc next: …" is who speaks
 
 
 def _texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
@@ -111,7 +113,12 @@ def _texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
             continue
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             continue
-        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        if isinstance(node, ast.JoinedStr):  # "cronhpc {verb}" as well
+            yield (
+                node.lineno,
+                "".join(getattr(part, "value", "") if isinstance(part, ast.Constant) else "\0" for part in node.values),
+            )
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.lineno, node.value
         yield from _texts(node)
 

@@ -141,7 +141,10 @@ def _none(args: argparse.Namespace, door: Door, logs: list[Log]) -> int:
         )
         return ATTENTION
     entry = _entry(args, door)
-    if entry.output:
+    if entry.problem is not None:
+        refused = f"{name(args.name)} has no log yet, and is not run as it is: "
+        door.complain(refused + entry.problem.advice)
+    elif entry.output:
         door.complain(f"{name(args.name)} has no log yet. Now: " + command("run", args.name))
     else:
         door.complain(f"{name(args.name)} names its own output in {entry.source} (#SBATCH --output): look there.")

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from shlex import quote
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import Problem, entry_id
+from cronhpc.core.model import Problem, command, entry_id
 from cronhpc.core.stop import ALL, Index, expired
 
 if TYPE_CHECKING:
@@ -45,5 +44,5 @@ def _nameless(switch: Switch, known: list[str]) -> Problem:
         what = f"no job {shown} is in the queue."
     mend = "It acts as soon as there is one."
     if switch.name.isprintable():
-        mend += f" To remove it: cronhpc {'unkill' if switch.kind == 'kill' else 'resume'} {quote(switch.name)}"
+        mend = mend + " To remove it: " + command("unkill" if switch.kind == "kill" else "resume", switch.name)
     return Problem("W504", what, mend, switch.title)

@@ -48,7 +48,7 @@ def render(entry: Mapping[str, Any], known: Mapping[str, Any], schedule: Schedul
     title = _train(entry, style) if entry["train"] else _title(entry, more, style)
     lines = [title, *_now(entry, known, style)]
     lines += [_live(run, style) for run in entry["runs"]]
-    lines += _last(entry, style)
+    lines += _last(entry, known, style)
     if more["clock_change"] and schedule:
         lines.append(_clock_change(more["clock_change"], schedule, style))
     lines += ["Note: " + _noted(note) for note in entry["notes"]]
@@ -100,12 +100,25 @@ def _now(entry: Mapping[str, Any], known: Mapping[str, Any], style: Style) -> It
         when = f" since {style.said(since)}" if since else ""
         failures = text.count(entry["failures"], "failure")
         yield f"It is suspended{when}, after {failures} in a row. Lift it: " + command("resume", name)
+    yield from (_could_not(row, style) for row in _troubles(entry, known))
     if entry["reason"] in {Reason.BUDGET, Reason.UNKNOWN, Reason.QUEUED, Reason.JUST_CHANGED} and not problem:
         detail = f": {text.one_line(entry['detail'])}" if entry["detail"] else ""
         yield f"It waits ({entry['reason']}){detail}."
     chain = known["chain"]
     if chain["state"] != "fine" and chain["mend"] and not entry["train"]:
         yield f"The scheduler is {chain['state']}, so nothing starts by itself. Mend it: " + chain["mend"]
+
+
+def _troubles(entry: Mapping[str, Any], known: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """What a tick could not do for it, as the list has it."""
+    return [row for row in known["attention"] if row["kind"] == "trouble" and row["name"] == entry["name"]]
+
+
+def _could_not(row: Mapping[str, Any], style: Style) -> str:
+    at = epoch(row["at"])
+    when = f" ({row['when']} {style.said(at)})" if at is not None else ""
+    again = "" if row["mend"] == command("status", row["name"]) else f" {row['mend'][:1].upper()}{row['mend'][1:]}."
+    return f"It {row['what']}{when}.{again}"
 
 
 def _switch(switch: Mapping[str, Any], style: Style) -> str:
@@ -149,11 +162,12 @@ def _live(run: Mapping[str, Any], style: Style) -> str:
     return f"{head} is {'held' if run['held'] else 'waiting in the queue'}{why}.{mend}"
 
 
-def _last(entry: Mapping[str, Any], style: Style) -> Iterator[str]:
+def _last(entry: Mapping[str, Any], known: Mapping[str, Any], style: Style) -> Iterator[str]:
     last = entry["last"]
     if not last:
         if not entry["runs"] and not entry["train"]:
-            yield "It has not run yet. Now: " + command("run", entry["name"])
+            refused = entry["problem"] or entry["switch"] or _troubles(entry, known)  # by hand it would be as well
+            yield "It has not run yet." if refused else "It has not run yet. Now: " + command("run", entry["name"])
         return
     yield _last_sentence(last, style)
     if entry.get("bad_node") and entry["failures"]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core.model import Reason
+from cronhpc.core.model import Advice, Command, Reason, command
 from cronhpc.views import text, times
 from cronhpc.views.decisions import decision_facts
 from cronhpc.views.style import Cell, Column, table
 from cronhpc.views.times import epoch, iso
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from cronhpc.core.model import Plan, Problem, World
     from cronhpc.views.style import Style
@@ -59,9 +59,7 @@ def render(known: Mapping[str, Any], style: Style) -> str:
         if wake:
             rows.append(["next tick", "wanted", f"{style.clock(wake)} ({style.distance(wake)})"])
     elif known["entries"]:
-        rows.append(
-            [("chain", "yellow"), ("none", "yellow"), f"the scheduler is not started: {style.command('start')}"]
-        )
+        rows.append([("chain", "yellow"), ("none", "yellow"), "the scheduler is not started: " + command("start")])
     if known["logs"]:
         rows.append(["logs", "remove", _logs(known["logs"])])
     if not known["batch"]["answers"]:
@@ -73,10 +71,31 @@ def render(known: Mapping[str, Any], style: Style) -> str:
             [
                 (text.name(place or "settings"), "yellow"),
                 (problem["code"], "yellow"),
-                style.text(text.one_line(problem["what"] + " " + problem["mend"])),
+                text.one_line(problem["what"] + " " + problem["mend"]),
             ]
         )
-    return "\n".join([head, *table(_COLUMNS, rows, style)])
+    return "\n".join([head, *_lines(rows, style)])
+
+
+def _lines(rows: Sequence[list[Cell]], style: Style) -> Iterator[str]:
+    """The table; where a command would be cut, it stands below its row, whole."""
+    said = [row[2] if isinstance(row[2], str) else row[2][0] for row in rows]
+    whole = table(_COLUMNS, [[*row[:2], style.text(each)] for row, each in zip(rows, said, strict=True)], style)
+    cut = [
+        isinstance(each, Advice) and not line.endswith(style.text(each)) for each, line in zip(said, whole, strict=True)
+    ]
+    words = [_without_commands(each) if is_cut else style.text(each) for each, is_cut in zip(said, cut, strict=True)]
+    lines = table(_COLUMNS, [[*row[:2], each] for row, each in zip(rows, words, strict=True)], style)
+    for each, line, is_cut in zip(said, lines, cut, strict=True):
+        yield line
+        if is_cut and isinstance(each, Advice):
+            yield from (f"  {part.text(style.directory)}" for part in each.parts if isinstance(part, Command))
+
+
+def _without_commands(said: str) -> str:
+    return "".join(
+        part for part in (said.parts if isinstance(said, Advice) else (said,)) if isinstance(part, str)
+    ).rstrip(" :")
 
 
 def _logs(logs: Mapping[str, Any]) -> str:
@@ -95,7 +114,7 @@ def _row(row: Mapping[str, Any], style: Style) -> list[Cell]:
     who = text.name(row["entry"]) if row.get("entry") else _WHO.get(kind, "chain" if "link" in kind else kind)
     verb, colour, words = _SAID[kind](row, style)
     if row.get("reason") == Reason.SUSPENDED:
-        words += f"; lift it with: {style.command('resume', row['entry'])}"
+        words = words + "; lift it with: " + command("resume", row["entry"])
     return [who, (verb, colour), words]
 
 
@@ -200,7 +219,7 @@ _SAID: dict[str, Callable[[Mapping[str, Any], Style], Said]] = {
     "submit link": _said_link,
     "move link": _said_link,
     "cancel link": _said_link,
-    "rest": lambda row, style: ("rest", "yellow", style.text(text.one_line(row["why"]))),
+    "rest": lambda row, _: ("rest", "yellow", text.one_line(row["why"])),
     "stop": _said_stop,
     "hold": _said_hold,
     "free": lambda row, _: ("release", "green", f"jobs {', '.join(row['jobs'])}"),
