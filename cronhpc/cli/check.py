@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from cronhpc.cli import ATTENTION, BROKEN, FINE
 from cronhpc.cli.common import no_such, paths_of, site_of
-from cronhpc.core.model import Problem, SettingsError
+from cronhpc.core.model import Problem, SettingsError, command
 
 if TYPE_CHECKING:
     import argparse
@@ -66,6 +67,7 @@ def run(args: argparse.Namespace, door: Door) -> int:
         found += more
     found += [problem for asked in (partitions, online) if asked is not None for problem in asked.problems]
     found = sorted(dict.fromkeys(found), key=lambda p: (p.file, p.line, p.code))
+    found = [replace(each, what=door.text(each.what), mend=door.text(each.mend)) for each in found]
     door.say(check.render(found, fmt="json" if args.json else args.format))
     return BROKEN if broken else ATTENTION if any(p.severity != "note" for p in found) else FINE
 
@@ -252,7 +254,8 @@ class _Look:
         if not self.renamed:
             return
         named = ", ".join(self.renamed[:3]) + (", …" if len(self.renamed) > 3 else "")  # noqa: PLR2004 - of many
-        what = f"a relative --output ({named}): the log is log/NAME/SLOT-JOB.out instead, as cronhpc logs shows it."
+        what = f"a relative --output ({named}): the log is log/NAME/SLOT-JOB.out instead, as "
+        what = what + command("logs") + " shows it."
         yield Problem("N002", what, "To keep it, write a whole path, or #SBATCH --chdir=/PATH.", key="output")
 
     def scripts(self) -> Iterator[Problem]:

@@ -87,7 +87,7 @@ def _zone(key: str, door: Door) -> ZoneInfo:
         return zone if isinstance(zone, ZoneInfo) and zone.key else ZoneInfo("UTC")
     _, problems = parse_policies([("timezone", key, 0)])
     if problems:
-        raise UsageError(f"cronhpc next: {problems[0].what} {problems[0].mend}")
+        raise UsageError(f"cronhpc next: {problems[0].what} " + problems[0].mend)
     return zone_of(key.strip())
 
 
@@ -119,7 +119,7 @@ def _entries(args: argparse.Namespace, door: Door) -> tuple[list[Preview], str]:
         if switch:
             held = f"{switch.kind}/{switch.name}, by {switch.by}"
         elif entry.problem:
-            held = f"{entry.problem.what} {entry.problem.mend}"
+            held = door.text(f"{entry.problem.what} " + entry.problem.mend)
         elif world.states.get(entry.name, EntryState()).suspended:
             held = "suspended"
         if entry.schedule:

@@ -9,6 +9,7 @@ from dataclasses import replace
 from signal import Signals
 from typing import TYPE_CHECKING, Any
 
+from cronhpc.core import model
 from cronhpc.core import sbatch_options as known
 from cronhpc.core.model import EntryRow, Settings, SwitchSetting
 from cronhpc.store import schema
@@ -44,7 +45,7 @@ _NOT_OF_LINKS = {
     "deadline": "Remove it: a scheduler's job that starts late still has work to do.",
     "immediate": "Remove it: the scheduler's jobs wait for their time.",
     "array": "Remove it: each task would be a scheduler of its own.",
-    "hold": "Remove it: the scheduler would never start; to end it: cronhpc stop.",
+    "hold": "Remove it: the scheduler would never start; to end it: " + model.command("stop") + ".",
     "requeue": "Remove it: the next job takes over from one that was lost.",
     "dependency": "Remove it: the scheduler would wait for that job, and end with it.",
     **dict.fromkeys(
