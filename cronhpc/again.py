@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
+from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,7 +38,7 @@ from cronhpc.core.plan import Budget
 from cronhpc.read import Reading, switches_now
 from cronhpc.read_trains import train_of
 from cronhpc.record import record
-from cronhpc.site import Site, directory_id
+from cronhpc.site import Site, by_its_disks_clock, directory_id
 from cronhpc.store import lease, rooms, trains
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
@@ -89,10 +90,16 @@ class Me:
 
 def again(site: Site, asked: Asked, now: int, job_id: str) -> Answer:
     """Queue the next piece, or say why there is none. Raises NoTrain, BatchError, StateError, OSError."""
+    site = by_its_disks_clock(site, now)
     details = site.batch.describe(job_id)
     holder = _take(site, job_id)
     try:
-        return _Again(site, asked, now, job_id, details).run()
+        one = _Again(site, asked, now, job_id, details)
+        try:
+            return one.run()
+        except (CronhpcError, OSError) as error:
+            one.note_trouble(error)
+            raise
     finally:
         if holder is not None:
             lease.give_back(site.paths.state / "lease", holder)
@@ -148,6 +155,13 @@ class _Again:
         self._remember_ends(outcomes)
         return self._told(outcomes, key, last)
 
+    def note_trouble(self, error: Exception) -> None:
+        """For `status`: the series ends against its rules, unless another try goes through."""
+        if self.record.seen == self.me.job_id:  # else it is no piece of it
+            self.record.trouble = str(error)
+            with suppress(OSError):
+                trains.save(self.site.paths.state, self.record)
+
     # --- what is known of this train
 
     def _record(self) -> trains.Record:
@@ -178,6 +192,7 @@ class _Again:
             known.logs = [*known.logs, [self.me.job_id, log]][-_KEPT_ENDS:] if log else known.logs
         if self.asked.arguments is not None:
             known.arguments = list(self.asked.arguments)
+        known.trouble = ""
         known.given = list(self.asked.options)
         known.rules = asdict(self.asked.rules)
         known.workdir, known.job_name = details.get("WorkDir", known.workdir), details.get("JobName", self.name)

@@ -167,7 +167,7 @@ def _in_time(actor: Actor, mine: list[Submit]) -> list[Submit]:
     for row in fresh:
         if row.key in late:
             actor.claims.give_up(row.key)
-            actor.note(row, Done.REFUSED, "its slot was used up meanwhile")
+            actor.note(row, Done.REFUSED, TAKEN if row.key.by_hand else "its slot was used up meanwhile")
     return [row for row in mine if row.key not in late]
 
 
@@ -177,15 +177,17 @@ def _late(actor: Actor, rows: list[Submit]) -> set[Key]:
         return set()
     believed = actor.world.believed
     late = actor.claims.late([row.key for row in rows], believed)
-    marks = store_memory.watermarks(actor.site.paths.entries)
+    states = store_memory.states_now(actor.site.paths.entries)
     for row in rows:
         key = row.key
         if key.attempt > 1:
             before = replace(key, attempt=key.attempt - 1)
             if not actor.claims.exists(before):
                 late.add(key)  # its first attempt is archived, so the further one has been made
-        elif not key.by_hand and key.slot <= marks.get(row.entry.name, 0) <= believed:
-            late.add(key)
+            continue
+        state = states.get(row.entry.name, EntryState())
+        if state.last.get("key") == str(key) if key.by_hand else key.slot <= state.watermark <= believed:
+            late.add(key)  # a run by hand: another of this second has ended already
     return late
 
 

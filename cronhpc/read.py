@@ -27,6 +27,7 @@ from cronhpc.site import Site, directory_id, user_name
 from cronhpc.store import files, lease, torn, witness
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
+from cronhpc.store.files import DiskClock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -69,6 +70,7 @@ def read_world(
     problems: list[Problem] = list(site.problems)
     problems += _full_disk(site)
     memory = store_memory.load(site.paths.entries)
+    site = _with_clock(site, memory)
     problems += lease.left_behind(site.paths.state / "lease")
     problems += (*torn.of_entries(memory, now), *torn.others(site.paths.state))
     claims = Claims(site.paths.claims)
@@ -121,6 +123,15 @@ def _disk_clock(site: Site, memory: Memory, entries: Iterable[Entry], now: int) 
     except OSError:
         return 0
     return clock if clock > now + CLOCKS_APART else 0
+
+
+def _with_clock(site: Site, memory: Memory) -> Site:
+    """A tick notes by how much the disk's clock is ahead; who only looks goes by that, and writes nothing."""
+    if site.disk_clock is None:
+        clock = DiskClock(memory.meta.get("disk_ahead", 0), os.stat(site.paths.state).st_dev)  # noqa: PTH116 - one stat
+        return replace(site, disk_clock=clock)
+    memory.meta["disk_ahead"] = site.disk_clock.ahead
+    return site
 
 
 def _logged(
@@ -267,7 +278,7 @@ def _switches(site: Site, now: int, problems: list[Problem]) -> tuple[tuple[Swit
     folders = [("kill", site.paths.kill), ("pause", site.paths.pause)]
     folders += [("kill", Path(each).expanduser()) for each in site.settings.kill_also]
     files = [(row.name, Path(row.file).expanduser()) for row in site.settings.switches if row.file]
-    found = switches.scan(folders, files, now, site.paths.root)
+    found = switches.scan(folders, files, now, site.paths.root, site.disk_clock or DiskClock())
     problems.extend(found.problems)
     return found.switches, found.unknown
 

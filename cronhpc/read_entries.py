@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import Entry, Problem
 from cronhpc.store.entries import FRESH, misplaced, read_script, scan
+from cronhpc.store.files import DiskClock, passes
 from cronhpc.store.memory import entry_of, entry_row
 from cronhpc.store.names import Names
 
@@ -50,15 +51,16 @@ class _Reader:
         self.names = Names(site.paths.entries)
         self.known: Mapping[str, list[Any]] = site.cache.get("files") or {}
         self.kept: dict[str, list[Any]] = {}
+        self.clock = site.disk_clock or DiskClock()
         self.base: Policies | None = None
         self.trust: Trust | None = None
 
     def folder(self, folder: str, schedule: str) -> None:
         before = len(self.problems)
         try:
-            found = scan(self.site.paths.root, folder, self.problems)
+            found = scan(self.site.paths.root, folder, self.problems, clock=self.clock)
         except OSError as error:
-            mend = f"Make it readable: chmod u+rx {self.site.paths.root / folder}"
+            mend = _reach(error, f"chmod u+rx {self.site.paths.root / folder}")
             self.problems.append(Problem("E310", f"cannot be read ({error.strerror}): its entries wait.", mend, folder))
             self._unseen(folder, f"{folder} cannot be read ({error.strerror}).", mend, drop=False)
             return
@@ -101,7 +103,9 @@ class _Reader:
             entry = self._parse(found, schedule)
             row = entry_row(entry)
             self.site.parsed.append(found.source)
-        self.kept[found.source] = [found.fingerprint, row, 0]
+        fresh = abs(self.now - found.changed) < FRESH
+        # Its next edit may have the very same times, where the disk tells whole seconds: it is read again.
+        self.kept[found.source] = [[] if fresh else found.fingerprint, row, 0]
         if entry.problem is None and (found.is_link or known is None or known[0] != found.fingerprint):
             entry = self._trusted(entry, found)
             if not found.is_link:  # what a link points through may change without the link's knowing
@@ -110,9 +114,7 @@ class _Reader:
         refused = self._trust().folder_refusal(self.site.paths.root / found.source.rpartition("/")[0])
         if refused is not None and entry.problem is None:
             entry = replace(entry, problem=refused)
-        if abs(self.now - found.changed) < FRESH:
-            entry = replace(entry, fresh=True)
-        return entry
+        return replace(entry, fresh=True) if fresh else entry
 
     def _trusted(self, entry: Entry, found: Found) -> Entry:
         refused = self._trust().refusal(Path(found.path))
@@ -147,7 +149,7 @@ class _Reader:
         try:
             data = read_script(found.path)
         except OSError as error:
-            mend = f"Make it readable: chmod u+r {found.path}"
+            mend = _reach(error, f"chmod u+r {found.path}")
             return replace(blank, problem=Problem("E312", f"cannot be read ({error.strerror}).", mend, found.source))
         header = read_header(data, os.path.basename(found.path))  # noqa: PTH119 - a text, no path
         policies, wrong = parse_policies(header.cron.policies if header.cron else (), self._policies())
@@ -242,7 +244,7 @@ class _Reader:
             if known is not None and not row.script:
                 entry, kept = entry_of(known[1]), known
             else:
-                entry = self._row(row, source, found.st_ctime_ns // 10**9)
+                entry = self._row(row, source, self.clock.ours(found, found.st_ctime))
                 kept = [[], entry_row(entry), 0]
                 self.site.parsed.append(source)
             self.kept[source] = kept
@@ -303,6 +305,12 @@ class _Reader:
         refused = self._trust().refusal(Path(path))
         header = read_header(data, os.path.basename(path))  # noqa: PTH119 - a text
         return replace(entry, script=path, **self._asked(header)), [refused] if refused else []
+
+
+def _reach(error: OSError, command: str) -> str:
+    if passes(error):
+        return "The file system is at fault: it is looked at again at each tick."
+    return f"Make it readable: {command}"
 
 
 def _spelt(header: Header) -> tuple[str, ...]:

@@ -46,4 +46,4 @@ def train_of(site: Site, known: Record) -> Train:
         chdir=known.workdir,
         comment=known.comment,
     )
-    return Train(entry, rules.words(), known.runs, rules.endings(), known.resting, known.seen, known.at)
+    return Train(entry, rules.words(), known.runs, rules.endings(), known.resting, known.seen, known.at, known.trouble)

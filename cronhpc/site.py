@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from cronhpc.core.model import Problem, SettingsError, StateError, command
 from cronhpc.store import memory as store_memory
 from cronhpc.store.entries import fingerprint
+from cronhpc.store.files import DiskClock, disk_clock
 from cronhpc.store.paths import Paths, existing
 from cronhpc.store.place import must_be_no_copy
 
@@ -37,6 +39,7 @@ class Site:
     cache: dict[str, Any] = field(default_factory=dict)  # what was parsed from files; written back by the tick
     parsed: list[str] = field(default_factory=list)  # what had to be parsed anew: then the cache is written
     problems: list[Problem] = field(default_factory=list)  # rows of the settings that cannot be used
+    disk_clock: DiskClock | None = None  # None: not looked at, what the last tick noted counts
 
 
 def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str, str]) -> Site:
@@ -73,7 +76,7 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
     parsed: list[str] = []
     if not problems and (cache.get("zone") != zone or "settings" not in cache):
         cache["zone"] = zone
-        cache["settings"] = [_print_of(paths.settings), _settings_json(settings)]
+        cache["settings"] = [_lasting_print_of(paths.settings), _settings_json(settings)]
         parsed.append("settings")
     return Site(
         paths, settings, batch, environment, os.uname().nodename, user_name(uid), uid, zone, cache, parsed, problems
@@ -121,6 +124,17 @@ def _load_cache(paths: Paths) -> dict[str, Any]:
 
 def _print_of(path: Path) -> list[int]:
     return fingerprint(os.stat(path))  # noqa: PTH116 - beside the other stat calls
+
+
+def _lasting_print_of(path: Path) -> list[int]:
+    """None where an edit in this very second could have the same: the disk tells whole seconds."""
+    found = os.stat(path)  # noqa: PTH116 - beside the other stat calls
+    whole = not found.st_mtime_ns % 10**9
+    young = whole and abs(time.time() - found.st_mtime) < _YOUNG  # noqa: TID251 - nothing is decided by it
+    return [] if young else fingerprint(found)
+
+
+_YOUNG = 3  # seconds
 
 
 def _settings(paths: Paths, cache: dict[str, Any], problems: list[Problem]) -> Settings:
@@ -180,6 +194,34 @@ def _saved_environment(paths: Paths) -> dict[str, str] | None:
         return environment(paths.state / "environment.json", [])
     except OSError:
         return None
+
+
+_FAR = 300  # seconds: a clock that far off is told of, and not counted by
+
+
+def by_its_disks_clock(site: Site, now: int, *, sure: bool = False) -> Site:
+    """With the clock that stamps the cron directory's files, against the one that `now` is of.
+
+    `sure`: the batch system has said that it is `now`, whatever this machine's clock says.
+    """
+    try:
+        found = disk_clock(site.paths.state)
+    except OSError:
+        return site
+    ahead = found.ahead
+    if sure:
+        off = int(time.time()) - now  # noqa: TID251 - two clocks are compared
+        ahead += off if abs(off) > _CORRECTED else 0
+    if abs(ahead) >= _TOLD:
+        way = "ahead of" if ahead > 0 else "behind"
+        what = f"the clock that dates files here is {abs(ahead)} s {way} this machine's"
+        counted = "ages of files are counted by it" if abs(ahead) <= _FAR else "ages of files are not what they seem"
+        mend = f"Tell the administrators: the file server or {site.host} wants ntp."
+        site.problems.append(Problem("W362", f"{what}: {counted}.", mend))
+    return replace(site, disk_clock=found._replace(ahead=ahead if abs(ahead) <= _FAR else 0))
+
+
+_CORRECTED, _TOLD = 60, 30  # seconds
 
 
 def directory_id(paths: Paths) -> str:

@@ -18,6 +18,7 @@ from cronhpc.core.plan import plan
 from cronhpc.core.slots import UNSETTLED_WAKE
 from cronhpc.read import read_world
 from cronhpc.record import record
+from cronhpc.site import by_its_disks_clock
 from cronhpc.store import lease
 
 if TYPE_CHECKING:
@@ -67,6 +68,7 @@ def tick(
     said: list[Problem] = []
     holder = take_lease(site, me, said)
     try:
+        site = by_its_disks_clock(site, now, sure=sure)
         reading = read_world(site, now, link=link, resident=resident, only=only, sure=sure, bad_nodes=bad_nodes)
         planned = plan(reading.world)
         actor = Actor(site, reading.world)

@@ -502,12 +502,14 @@ def test_a_switch_folder_that_cannot_be_read_is_asked_again_before_the_series_en
         stage.again()
     assert caught.value.passing
     assert stage.waiting() == {"101": "held"}
+    assert "stays unreleased" in stage.record.trouble
     with pytest.raises(NoTrain, match="stays unreleased"):
         stage.again()
     kill.unlink()
     hidden.rename(kill)
     assert stage.again().job_id == "101"
     assert stage.waiting() == {"101": "15:00"}
+    assert stage.record.trouble == ""
 
 
 def test_a_lease_that_the_disk_refuses_is_gone_without(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -516,3 +518,34 @@ def test_a_lease_that_the_disk_refuses_is_gone_without(stage: Stage, monkeypatch
 
     monkeypatch.setattr("cronhpc.again.lease.take", refuse)
     assert stage.again().job_id == "101"
+
+
+def test_a_job_that_is_no_piece_leaves_no_trouble_in_the_record(stage: Stage) -> None:
+    stage.batch.details["100"]["ArrayJobId"] = "100"
+    with pytest.raises(NoTrain):
+        stage.again()
+    assert list(trains.every(stage.site.paths.state)) == []
+
+
+@pytest.mark.parametrize("code", [errno.EIO, errno.ESTALE])
+def test_again_tries_a_disk_that_fails_for_a_while_once_more_before_it_gives_up(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    from cronhpc.cli import again as command
+
+    slept: list[float] = []
+    failures = [OSError(code, "the disk", "/w/x")] * 2
+
+    def call(*_: object) -> Answer:
+        if failures:
+            raise failures.pop()
+        return Answer(0, ("next piece",), "101")
+
+    monkeypatch.setattr("cronhpc.again.again", call)
+    monkeypatch.setattr("cronhpc.again_site.open_train_site", lambda *_: stage.site)
+    monkeypatch.setattr(Door, "wait", lambda _, seconds: slept.append(seconds))
+    out, err = io.StringIO(), io.StringIO()
+    environ = {"SLURM_JOB_ID": "100", "HOME": str(stage.place), "PATH": ""}
+    assert main(["again", "--every", "1h"], Door(NOW, environ, out, err, is_terminal=False)) == 0
+    assert slept == list(command._PAUSES[:2])
+    assert "/w/x: the disk; tried once more in 5 s" in err.getvalue()

@@ -621,6 +621,17 @@ def test_an_end_that_nobody_asked_for_needs_attention(resting: str, result: str,
     assert [each["what"] for each in facts["attention"]] == ([row] if row else [])
 
 
+def test_a_series_that_could_queue_no_next_piece_is_told_while_its_last_one_runs_and_after() -> None:
+    lost = replace(GOING, trouble="/w/cron/state/trains/t.json: Input/output error.")
+    row = "train17  queues no next piece: /w/cron/state/trains/t.json: Input/output error  sbatch /w/t.slurm …"
+    running, pending = Job("4800", "RUNNING", "train17", start=at("13:00")), Job("4801", "PENDING", "train17")
+    assert row in screen(of_train(lost, running))
+    assert "queues no next piece" not in screen(
+        of_train(lost, running, pending, claim="4801")
+    )  # another try came through
+    assert "train17  has ended: /w/cron/state/trains/t.json: Input/output error" in screen(of_train(lost, last={}))
+
+
 def test_the_last_piece_of_a_train_that_still_runs() -> None:
     world = of_train(replace(GOING, resting="last piece: run 3 of --max-runs 3"), Job("4800", "RUNNING", "train17"))
     assert "train17  last piece" in screen(world)

@@ -126,13 +126,18 @@ def ending(job: Job, end: sv.Facts) -> Ending:
     )
 
 
+_LARGEST = 4 * 1024 * 1024  # bytes, as Slurm's max_script_size; the copy of each run is kept
+
+
 def read_script(path: str) -> bytes:
     """The script's bytes, refused where sbatch would refuse them. Raises Refused, Unreachable."""
     try:
         with open(path, "rb") as file:
-            script = file.read()
+            script = file.read(_LARGEST + 1)
     except OSError as error:
         raise Unreachable(f"{path}: cannot be read: {error.strerror}") from None
+    if len(script) > _LARGEST:
+        raise Refused(f"{path}: job script exceeds size limit of {_LARGEST} bytes. Put its data into a file of its own")
     if not script:
         raise Refused(f"{path}: Batch script is empty!")
     if not script.startswith(b"#!"):

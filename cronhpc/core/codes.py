@@ -129,6 +129,7 @@ OF_FILES = {
     "E361": Code("jobs may not submit on a node: the scheduler has no successor", "`cronhpc start --via login`"),
     "W360": Code("this machine's clock is far off: the batch system's is used", "Tell the administrators."),
     "W361": Code("a node on which the scheduler's jobs cannot work: they avoid it", "Tell the administrators."),
+    "W362": Code("the clock that dates files is not this machine's: ages count by it", "Tell the administrators."),
     "W350": Code("an alert could not be sent: the next tick tries again", "`cronhpc doctor --alerts`"),
     "W351": Code("a ping failed; its run is not touched by that", "Correct the address."),
     "W370": Code("the page was not written", "Mend `page:` in cronhpc.yaml."),

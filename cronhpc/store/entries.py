@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from cronhpc.core.count import count
 from cronhpc.core.entry_name import PERIODS, is_script, meant_folder, meant_name
 from cronhpc.core.model import Problem
-from cronhpc.store.files import patiently
+from cronhpc.store.files import DiskClock, patiently
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -32,8 +32,8 @@ class Found:
     source: str  # relative to the cron directory
     path: str
     fingerprint: Fingerprint
-    born: int  # when it was put there or changed last (ctime)
-    changed: int  # the younger of mtime and ctime
+    born: int  # when it was put there or changed last (ctime), by this machine's clock
+    changed: int  # the younger of mtime and ctime, likewise
     is_link: bool
 
 
@@ -46,7 +46,13 @@ def fingerprint(*found: os.stat_result) -> Fingerprint:
     ]
 
 
-def scan(root: Path, folder: str, skipped: list[Problem], others: list[str] | None = None) -> list[Found]:
+def scan(
+    root: Path,
+    folder: str,
+    skipped: list[Problem],
+    others: list[str] | None = None,
+    clock: DiskClock = DiskClock(),  # noqa: B008 - it is a constant
+) -> list[Found]:
     """The scripts in `root/folder`, by name. Raises OSError but for ENOENT.
 
     What was meant to be one and is passed over goes to `skipped`; the names of what is plainly none (logs, hidden
@@ -59,7 +65,7 @@ def scan(root: Path, folder: str, skipped: list[Problem], others: list[str] | No
         return []
     for row in listed:
         source = f"{folder}/{row.name}"
-        looked = looked_at(row, source)
+        looked = looked_at(row, source, clock)
         if isinstance(looked, Problem):
             skipped.append(looked)
         elif looked is not None:
@@ -74,10 +80,10 @@ def _listed(folder: Path) -> list[os.DirEntry[str]]:
         return sorted(rows, key=lambda row: row.name)
 
 
-def looked_at(row: os.DirEntry[str], source: str) -> Found | Problem | None:
+def looked_at(row: os.DirEntry[str], source: str, clock: DiskClock = DiskClock()) -> Found | Problem | None:  # noqa: B008 - it is a constant
     """A script, why one is passed over, or None for what is plainly no entry."""
     try:
-        return _look(row, source)
+        return _look(row, source, clock)
     except OSError as error:
         return Problem("W009", f"skipped: it cannot be looked at ({error.strerror}).", _reach(row, error), source)
 
@@ -91,7 +97,7 @@ def _reach(row: os.DirEntry[str], error: OSError) -> str:
     return f"Mount what it lies on ({place}), or remove it."
 
 
-def _look(row: os.DirEntry[str], source: str) -> Found | Problem | None:
+def _look(row: os.DirEntry[str], source: str, clock: DiskClock) -> Found | Problem | None:
     name = row.name
     if not is_script(name):
         meant = meant_name(name)
@@ -111,8 +117,8 @@ def _look(row: os.DirEntry[str], source: str) -> Found | Problem | None:
     if not stat.S_ISREG(target.st_mode):
         return Problem("W006", "skipped: neither a file nor a link to one.", "Put a batch script there.", source)
     own = row.stat(follow_symlinks=False) if is_link else target
-    born = max(own.st_ctime_ns, target.st_ctime_ns) // 10**9
-    changed = max(born, target.st_mtime_ns // 10**9)
+    born = max(clock.ours(each, each.st_ctime) for each in (own, target))
+    changed = max(born, clock.ours(target, target.st_mtime))
     prints = fingerprint(target, own) if is_link else fingerprint(target)
     return Found(name.removesuffix(SUFFIX), source, row.path, prints, born, changed, is_link)
 

@@ -12,7 +12,7 @@ import os
 import stat
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from cronhpc.core.model import StateError, command
 
@@ -32,6 +32,7 @@ _PASSING = frozenset(
 )
 _NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
 _PAUSES = (0.05, 0.15, 0.3, 0.5)  # seconds between tries
+_AGREE = 2.0  # seconds by which two clocks may differ: one of them may tell whole seconds only
 _GIVEN_UP = 60.0  # seconds: a disk for which all pauses were in vain is not waited for again sooner
 
 wait: Callable[[float], None] = time.sleep  # what a test replaces
@@ -268,16 +269,6 @@ def umask() -> int:
     return mask
 
 
-def clock_of(folder: Path) -> int:
-    """What time it is by the clock of the folder's file system: epoch seconds, of a file just made. Raises OSError."""
-    temporary = _temporary(folder / "clock")
-    try:
-        _write_new(temporary, b"?", 0o600)
-        return int(os.stat(temporary).st_mtime)
-    finally:
-        _forget(temporary)
-
-
 def sweep(folder: Path, older_than: float) -> None:
     """Remove what killed writers left, once nobody can still be writing it. Raises OSError."""
     for name in os.listdir(folder):
@@ -289,6 +280,45 @@ def sweep(folder: Path, older_than: float) -> None:
                 path.unlink()
         except FileNotFoundError:
             continue
+
+
+# --- the clock that stamps files -----------------------------------------------------------------------------------
+
+
+class DiskClock(NamedTuple):
+    """The clock by which files of one file system are stamped: a file server's is seldom this machine's."""
+
+    ahead: int = 0  # seconds before this machine's; 0 where they agree to a second or two
+    device: int | None = None  # whose files it stamps
+
+    def ours(self, found: os.stat_result, stamp: float) -> int:
+        """A time of a file, by this machine's clock."""
+        return int(stamp) - (self.ahead if found.st_dev == self.device else 0)
+
+
+def disk_clock(folder: Path) -> DiskClock:
+    """By a file just made in `folder`. Raises OSError."""
+    before = time.time()  # noqa: TID251 - two clocks are compared, and nothing is decided by this one
+    found = _stamped(folder)
+    after = time.time()  # noqa: TID251 - as above
+    ahead = found.st_mtime - (before if found.st_mtime < before else min(after, found.st_mtime))
+    return DiskClock(int(ahead) if abs(ahead) > _AGREE else 0, found.st_dev)
+
+
+def clock_of(folder: Path) -> int:
+    """What time it is by the clock of the folder's file system: epoch seconds, of a file just made. Raises OSError."""
+    return int(_stamped(folder).st_mtime)
+
+
+def _stamped(folder: Path) -> os.stat_result:
+    """Of a file just made in `folder`. Nothing is written to it: of that a client would tell the time by itself."""
+    path = _temporary(folder / "clock")
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    try:
+        return os.fstat(fd)
+    finally:
+        os.close(fd)
+        _forget(path)
 
 
 # --- reading -------------------------------------------------------------------------------------------------------

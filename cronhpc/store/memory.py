@@ -83,9 +83,9 @@ def merged(ours: Memory, theirs: Memory) -> Memory:
     return Memory(entries, meta, theirs.stamp)
 
 
-def watermarks(path: Path) -> Mapping[str, int]:
-    """Entry name to watermark as the disk has it now: read again after claiming. Raises StateError, OSError."""
-    return {name: state.watermark for name, state in load(path).entries.items()}
+def states_now(path: Path) -> Mapping[str, EntryState]:
+    """Entry name to state as the disk has it now: read again after claiming. Raises StateError, OSError."""
+    return load(path).entries
 
 
 def _state(row: dict[str, Any]) -> EntryState:

@@ -62,6 +62,11 @@ def when(value: object) -> Any:
     return number(value, LATEST)
 
 
+def seconds(value: object) -> Any:
+    """A difference of clocks."""
+    return value if type(value) is int and abs(value) <= _MOST else GONE
+
+
 def watermark(value: object) -> Any:
     """An instant; one beyond all dates is as a wrong clock's, and is dealt with as such (core/slots.py: FUTURE)."""
     return LATEST if isinstance(value, int | float) and value > LATEST else when(value)
@@ -141,6 +146,7 @@ META = {
     "struck": Rows(_STRUCK), "alerts": Rows(_ALERT), "successor": text, "spare": text, "no_spare": text,
     "no_spare_at": when, "crowded": flag, "absent": Rows(when), "bad_nodes": [(text, when, text)],
     "noted": [text], "forgotten": (when, flag), "odd": (when, flag, text),
+    "disk_ahead": seconds,
 }  # fmt: skip
 
 STARTED = {
@@ -163,7 +169,7 @@ TRAIN = {
     "version": number, "name": text, "script": text, "workdir": text, "rules": anything, "arguments": [text],
     "options": [text], "overruled": Rows(text), "given": [text], "submitted": [text], "output": text, "error": text,
     "job_name": text, "comment": text, "first": text, "seen": text, "next_slot": when, "at": when,
-    "logs": [(text, text)], "runs": number, "resting": text, "ran": [(text, result, _WHEN, _WHEN)],
+    "logs": [(text, text)], "runs": number, "resting": text, "trouble": text, "ran": [(text, result, _WHEN, _WHEN)],
 }  # fmt: skip
 _SENT = {"phase": text, "kind": text, "text": text, "entry": text, "since": _WHEN, "entries": [text]}
 UNSENT = {"way": text, "at": when, "alert": _SENT}

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core.model import CronhpcError, Problem, Switch, command
 from cronhpc.inside.switch_file import LAST, clean, content, owner, text_of
-from cronhpc.store.files import patiently
+from cronhpc.store.files import DiskClock, passes, patiently
 from cronhpc.store.paths import MARKER
 from cronhpc.store.team_folder import AstrayError, open_folder
 
@@ -41,15 +41,19 @@ class Listing(NamedTuple):
 
 
 def scan(
-    folders: Sequence[tuple[str, Path]], files: Sequence[tuple[str, Path]], now: int, root: Path | None = None
+    folders: Sequence[tuple[str, Path]],
+    files: Sequence[tuple[str, Path]],
+    now: int,
+    root: Path | None = None,
+    clock: DiskClock = DiskClock(),  # noqa: B008 - it is a constant
 ) -> Listing:
     """The switches in `folders` (kind, path) and at `files` (configured name, path).
 
     Folders are listed each time: a stat on NFS may be a minute old.
 
-    `root`: the cron directory; the way to it is not asked.
+    `root`: the cron directory; the way to it is not asked. `clock`: what stamps its files; `now` is of this machine's.
     """
-    looked = _Scan(now, root)
+    looked = _Scan(now, root, clock)
     for kind, folder in folders:
         looked.folder(kind, folder)
     for name, path in files:
@@ -60,8 +64,8 @@ def scan(
 class _Scan:
     """One look at all places."""
 
-    def __init__(self, now: int, root: Path | None) -> None:
-        self.now, self.root = now, root
+    def __init__(self, now: int, root: Path | None, clock: DiskClock) -> None:
+        self.now, self.root, self.clock = now, root, clock
         self.switches: list[Switch] = []
         self.unknown: list[str] = []
         self.problems: list[Problem] = []
@@ -101,6 +105,9 @@ class _Scan:
         why, mend = "cannot be listed", "Mount it or make it readable, or take it out of kill.also."
         if self.root in path.parents:
             mend = f"Make it readable: chmod u+rx {shlex.quote(str(path))}"
+        if passes(error):
+            why = f"cannot be listed ({error.strerror})"
+            mend = "The file system is at fault: it is looked at again within a minute; see whether ls answers there."
         if isinstance(error, AstrayError):
             why = f"is not looked into, since {error.strerror}"
             mend = "If it is the team's, name its real place in kill: of cronhpc.yaml; if not, take it out there."
@@ -120,12 +127,12 @@ class _Scan:
         except OSError:  # listed, and on NFS not yet to be seen by a stat: its name is what counts
             self.switches.append(Switch(kind, name, str(path), by="unknown", since=self.now))
             return
-        since = min(max(int(status.st_mtime), 0), LAST)
+        since = min(max(self.clock.ours(status, status.st_mtime), 0), LAST)
         where = f"{path.parent.name}/{clean(name)}"
         if since > self.now + _SKEW:
             what = f"dated {_iso(since)}, which is in the future."
             self.problems.append(
-                Problem("W502", what, "Touch it, or mend the clock of the machine that made it.", where)
+                Problem("W502", what, "Touch it, or mend the clock of the machine or file server that dated it.", where)
             )
         reason, expires, odd = content(*(text_of(path.name, status, fd) if read else ("", True)), since)
         if odd:

@@ -38,6 +38,7 @@ class Record:
     logs: list[list[str]] = field(default_factory=list)  # [job id, path] of the newest few
     runs: int = 0
     resting: str = ""
+    trouble: str = ""  # why the newest piece has queued no next one, against the rules
     ran: list[list[Any]] = field(default_factory=list)  # [job id, result, started, ended], the newest few
 
 

@@ -111,12 +111,17 @@ def _times(number: int) -> str:
 def _train(entry: Mapping[str, Any]) -> Iterator[Facts]:
     """One that ended otherwise than it was told to. Who cancelled its next piece knows of it."""
     train, last = entry["train"], entry["last"]
-    if not train or train["going"] or entry["switch"]:
+    if not train or entry["switch"]:
+        return
+    trouble = text.one_line(train.get("trouble", "")).rstrip(".")
+    if train["going"]:
+        if trouble and not any(run["state"] == "PENDING" for run in entry["runs"]):
+            yield _row("ended", entry["name"], f"queues no next piece: {trouble}", text.one_line(train["start"]))
         return
     if pieces.crashed(train["resting"]):
         yield _row("ended", entry["name"], f"rests: {train['resting']}", command("logs", entry["name"]))
     elif not train["resting"] and not (last and last["result"] in {Result.CANCELLED, Result.KILLED}):
-        what = "has ended: no piece of it is in the queue"
+        what = f"has ended: {trouble or 'no piece of it is in the queue'}"
         yield _row("ended", entry["name"], what, text.one_line(train["start"]))
 
 

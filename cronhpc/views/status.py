@@ -254,6 +254,7 @@ class _Found:
             "runs": train.runs,
             "ends": list(train.ends),
             "resting": train.resting,
+            "trouble": train.trouble,
             "going": going,
             "start": _start(train),
         }

@@ -29,7 +29,7 @@ _LAST = {
     "job": _TEXT, "submitted": _WHEN, "started": _WHEN, "ended": _WHEN, "waited": _COUNT, "took": _COUNT, "node": str,
     "detail": str, "count": int, "log": str,
 }  # fmt: skip
-_TRAIN = {"when": str, "runs": int, "ends": [str], "resting": str, "going": bool, "start": str}
+_TRAIN = {"when": str, "runs": int, "ends": [str], "resting": str, "trouble": str, "going": bool, "start": str}
 _ENTRY = {
     "name": str, "id": str, "source": str, "schedule": str, "timezone": str, "hash_key": str, "reason": str,
     "detail": str, "problem": (_PROBLEM, None), "switch": (_SWITCH, None), "next": _WHEN, "runs": [_RUN],

@@ -74,6 +74,7 @@ class Train:
     resting: str = ""  # why nothing is queued; "" while it goes on
     newest: str = ""  # the job of the piece that started last; the first one, a person's, has no claim
     at: int = 0  # when that was
+    trouble: str = ""  # why that one has queued no next piece, though no rule of the series ended it
 
     def owns(self, job: Job) -> bool:
         """Whether `job` is that piece; ids begin anew where a controller lost its state, so the name counts, too."""
