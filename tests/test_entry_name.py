@@ -163,6 +163,11 @@ def test_what_lies_where_nothing_runs_is_named_with_its_place(shell: Shell, file
     assert said.out.splitlines()[-1] == "1 warning"
 
 
+def test_the_script_of_a_series_may_lie_beside_the_cron_folders(shell: Shell) -> None:
+    shell.drop("train.slurm", "cronhpc again --after\npython /x/train.py\n")
+    assert shell("check", now=later()).out == "nothing to mend\n"
+
+
 def test_other_folders_in_a_cron_directory_are_nobody_s_business(shell: Shell) -> None:
     for name in ("data", "logs", "cron.old"):
         (shell.cron / name).mkdir()

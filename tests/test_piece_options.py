@@ -49,6 +49,8 @@ SHOWN = {
         pytest.param(
             {"TresPerNode": "gres/gpu:a100:2,gres/ssd:1"}, {}, "--gres=gpu:a100:2,ssd:1", id="by a newer Slurm"
         ),
+        pytest.param({"TresPerNode": "gres/gpu=2"}, {}, "--gres=gpu:2", id="GPUs, counted by ="),
+        pytest.param({"TresPerNode": "gpu:2"}, {}, "--gres=gpu:2", id="GPUs, by an older Slurm"),
         pytest.param({"TresPerNode": "gres:gpu:2"}, {"gpus-per-node": "2"}, "", id="GPUs of each node, by the script"),
         pytest.param({"TresPerJob": "gres:gpu:4"}, {}, "--gpus=4", id="GPUs of the job"),
         pytest.param({"TresPerJob": "gres/gpu:a100:4"}, {}, "--gpus=a100:4", id="GPUs of a kind"),

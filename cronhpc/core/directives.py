@@ -129,6 +129,25 @@ def split_directive(line: str, directive: str, number: int, problems: list[Probl
         return []
 
 
+def _mend_of_value(before: Option, rest: list[str]) -> str:
+    """What to write for the option `before` and the words `rest` behind it that sbatch does not take for its value."""
+    name, value, word = f"--{before.name}", before.value or "", rest[0]
+    if word.startswith("=") or (value in {"", "="} and before.name in sbatch_options.VALUE):
+        right = word if not word.startswith("=") else word.removeprefix("=") or " ".join(rest[1:2])
+        return f"No blanks around =: write {name}={right}."
+    if changed := typography.mend_of_value(name, " ".join([value, *rest])):
+        return changed
+    if re.fullmatch(r"\d+", value) and re.fullmatch(r"(?i)[KMGT]B?", word):
+        return f"No blanks in a size: write {name}={value}{word}."
+    if value.endswith(",") or word.startswith(","):
+        return f"No blanks in a list: write {name}={value}{''.join(rest)}."
+    if before.value is None:
+        return f"Write {name}={word}." if before.name in sbatch_options.OPTIONAL_VALUE else "Remove it."
+    if before.name in sbatch_options.FREE_TEXT:
+        return f'Quote a value that holds blanks: {name}="{value} {" ".join(rest)}".'
+    return "Remove it, or put a # before a remark."
+
+
 class _OptionReader:
     """getopt_long over the words of all #SBATCH lines at once, as sbatch does: a value may even be on the next line."""
 
@@ -155,7 +174,9 @@ class _OptionReader:
 
     def _after_the_end(self) -> None:
         for word, line in self.words[self.at :]:
-            self._problem("E205", line, word, 'nothing may follow "--".', 'Remove the "--".', key=word)
+            is_name = word.partition("=")[0] in sbatch_options.LONG
+            mend = f"No blank behind --: write --{word}." if is_name else 'Remove the "--".'
+            self._problem("E205", line, word, 'nothing may follow "--".', mend, key=word)
         self.at = len(self.words)
 
     def _add(self, name: str, value: str | None, line: int, written: str) -> None:
@@ -181,24 +202,13 @@ class _OptionReader:
         word = rest[0]
         if changed := typography.mend_of_word(word):
             return changed
+        if not typography.plain(word).strip():
+            return "Remove the unseen characters there."
+        if word.partition("=")[0] in sbatch_options.LONG and (before is None or "=" in word):
+            return f"Write --{word}."
         if before is None:
             return "No blanks around =." if word == "=" else "Quote a value that holds blanks, or remove the word."
-        value = before.value or ""
-        name = f"--{before.name}"
-        if word.startswith("=") or (value in {"", "="} and before.name in sbatch_options.VALUE):
-            right = (word.removeprefix("=") or " ".join(rest[1:2])) if word.startswith("=") else word
-            return f"No blanks around =: write {name}={right}."
-        if changed := typography.mend_of_value(name, " ".join([value, *rest])):
-            return changed
-        if re.fullmatch(r"\d+", value) and re.fullmatch(r"(?i)[KMGT]B?", word):
-            return f"No blanks in a size: write {name}={value}{word}."
-        if value.endswith(",") or word.startswith(","):
-            return f"No blanks in a list: write {name}={value}{''.join(rest)}."
-        if before.value is None:
-            return f"Write {name}={word}." if before.name in sbatch_options.OPTIONAL_VALUE else "Remove it."
-        if before.name in sbatch_options.FREE_TEXT:
-            return f'Quote a value that holds blanks: {name}="{value} {" ".join(rest)}".'
-        return "Remove it, or put a # before a remark."
+        return _mend_of_value(before, rest)
 
     def _long(self, word: str, line: int) -> None:
         name, equals, value = word[2:].partition("=")

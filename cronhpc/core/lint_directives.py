@@ -118,7 +118,7 @@ def _value(option: Option) -> Iterator[Problem]:
     elif option.name == "mail-type":
         yield from _ignored_mail_types(option)
     elif option.name == "dependency" and re.search(r"(?:^|[:,?])\s*\d+", value):
-        what = f"{shown}: every run waits for the same job, which is soon forgotten."
+        what = f"{shown}: every run waits for the same job; once Slurm has forgotten it, sbatch may refuse the run."
         yield Problem("W226", what, "Remove it: the schedule says when.", line=option.line, key="dependency")
 
 
@@ -265,10 +265,10 @@ def _in_a_text(text: str) -> list[tuple[int, str]]:
         if end and re.match(r"#SBATCH(?:\s|-)", line):
             found.append((number, line))
         if not end and line.strip() and not line.lstrip().startswith("#"):
-            opened = re.match(r"\s*(?:(?::|true)\s+<<-?\s*['\"]?(\w+)|[rRuU]?(\"\"\"|\'\'\'))", line)
+            opened = re.match(r"\s*(?:(?::|true)\s+<<-?\s*['\"]?(\w+)|[rRuU]?(\"\"\"|\'\'\')|:\s+(['\"])$)", line)
             if opened is None:
                 break
-            end = opened[1] or opened[2]
+            end = opened[1] or opened[2] or opened[3]
     return found
 
 
@@ -287,7 +287,8 @@ def _cut_short(data: bytes) -> Iterator[Problem]:
         elif at > 0 and word.strip() and not text[at - 1].isspace():
             name, _, value = f"{word}{text[at:].split()[0]}".partition("=")
             what = f'"#SBATCH{text.rstrip()}": sbatch reads it up to the #: "{word.strip()}".'
-            mend = f'Quote it: {name}="{value}".' if value else "Quote what holds a #, or put a blank before it."
+            is_text = value and name.lstrip("-") not in sbatch_values.JUDGED
+            mend = f'Quote it: {name}="{value}".' if is_text else "Put a blank before the #."
             yield Problem("W224", what, mend, line=number, key="#")
         elif line.rstrip().endswith("\\") and not following.startswith("#SBATCH"):
             what = f'"{line.strip()}": sbatch joins no lines, so what follows is not read.'

@@ -70,6 +70,7 @@ def habits(
     yield from itself
     yield from _own_folder(code, {each.line for each in itself})
     yield from _relative_cd(code, header)
+    yield from _submit_folder(code)
     yield from _log_by_name(code, header)
     yield from _modules(code, by, functions if by.name == "bash" else frozenset())
     yield from _word_processed(code)
@@ -174,12 +175,17 @@ def _relative_cd(code: tuple[Piece, ...], header: Header) -> Iterator[Problem]:
             match = re.match(r"(?:cd|pushd)\s+(?:-[LPe@-]+\s+)*[\"']?([^\s\"']+)", bare(command))
             if not match:
                 continue
-            if re.fullmatch(r"\$\{?SLURM_SUBMIT_DIR(?::-[^}]*)?\}?/?", match[1]):
-                what = f'"cd {match[1]}": runs are submitted from your home folder, so that is where it leads.'
-            elif fixed or match[1][0] in "/~$-`" or re.fullmatch(r"\./?", match[1]):
+            if fixed or match[1][0] in "/~$-`" or re.fullmatch(r"\./?", match[1]):
                 return
-            else:
-                what = f'"cd {match[1]}": relative, and a run starts in your home folder.'
+            what = f'"cd {match[1]}": relative, and a run starts in your home folder.'
+            yield Problem("W303", what, "Write the whole path, or #SBATCH --chdir=/PATH.", line=piece.line, key="cd")
+            return
+
+
+def _submit_folder(code: tuple[Piece, ...]) -> Iterator[Problem]:
+    for piece in code:
+        if "SLURM_SUBMIT_DIR" in piece.text and not _SAYS.match(piece.text):
+            what = "$SLURM_SUBMIT_DIR: runs are submitted from your home folder, so that is where it leads."
             yield Problem("W303", what, "Write the whole path, or #SBATCH --chdir=/PATH.", line=piece.line, key="cd")
             return
 

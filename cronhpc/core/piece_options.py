@@ -69,7 +69,7 @@ def _asked(option: str, value: str) -> str:
     if option.startswith(("gres", "gpus")):
         items = [item.removeprefix("gres:").removeprefix("gres/") for item in value.split(",")]
         if option == "gres":
-            return ",".join(items)
+            return ",".join(items).replace("=", ":")  # 22.05 takes no gpu=2
         counts = [item.removeprefix("gpu").lstrip(":=") for item in items if item.startswith("gpu")]
         return ",".join(counts)
     return value.lower() if option == "exclusive" and value in {"USER", "MCS", "TOPO"} else value

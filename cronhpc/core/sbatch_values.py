@@ -121,6 +121,10 @@ _FORMS = {
     "thread-spec": (r"(?:\s*\+?\d+)?", "not a number.", "Write a whole number."),
     "wait-all-nodes": ("[01]?", "neither 0 nor 1.", "Write 0 or 1."),
 }
+# Options whose values are judged here, by a form or by a function.
+JUDGED = frozenset(
+    {*_FORMS, *_SIZES, *_GPUS, *sbatch_options.COUNTS, "array", "gres", "nodes", "signal", "time", "time-min"}
+)
 _SIGNAL = r"(?i)(?:[RB]+:)?(?:SIG)?(?P<name>-?\w+)(?:@(?P<seconds>\d*))?"
 _MOST_SECONDS = 65_535
 

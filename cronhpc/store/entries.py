@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import shlex
 import stat
 from dataclasses import dataclass
@@ -138,6 +139,8 @@ def misplaced(root: Path, known: Iterable[str]) -> Iterator[Problem]:
         shown = shlex.quote(name)
         right = meant_folder(name, cron | switches)
         if is_script(name):
+            if _is_of_a_series(root / name):
+                continue
             what = "a script beside the cron folders: it never runs."
             yield Problem("W010", what, f"mv {shown} cron.daily/", name)
         elif right in switches and (files := _names_in(root / name)):
@@ -149,6 +152,14 @@ def misplaced(root: Path, known: Iterable[str]) -> Iterator[Problem]:
                 never = f"its {count(len(scripts), 'script')} never {'runs' if len(scripts) == 1 else 'run'}"
                 mend = f"mv {shown}/*.slurm {right}/" if right else _a_folder_more(name)
                 yield Problem("W010", f"is no cron folder: {never}.", mend, f"{name}/")
+
+
+def _is_of_a_series(path: Path) -> bool:
+    """Whether a script is submitted by hand, and queues its next piece itself."""
+    try:
+        return re.search(rb"\bcronhpc\b.*\bagain\b", read_script(str(path))) is not None
+    except OSError:
+        return False
 
 
 def _names_in(folder: Path) -> list[str]:
