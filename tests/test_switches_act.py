@@ -51,6 +51,9 @@ class Fake:
     def queue(self) -> Queue:
         return Queue(tuple(self.queues.pop(0) if len(self.queues) > 1 else self.queues[0]))
 
+    def live_files(self) -> tuple[()]:
+        return ()
+
     def endings(self, *_: object) -> Mapping[str, Ending]:
         return {}
 

@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from cronhpc.batch.slurm import Slurm
+from cronhpc.core import liveness
 from cronhpc.core.model import EntryState
 from cronhpc.store import memory
 from tests.lab.conftest import Lab, MakeLab, start, stop
@@ -68,6 +69,13 @@ class Night(Team):
         known = memory.load(self.root / "state" / "entries.json")
         key = f"{schedule}|UTC|"
         known.entries[name] = EntryState(watermark=slot - 60, schedule_key=key, next_slot=slot)
+        memory.save(self.root / "state" / "entries.json", known)
+        shutil.chown(self.root / "state" / "entries.json", "alice")
+
+    def looked_earlier(self, seconds: int) -> None:
+        """The looks that missed a job, as if they had been so much earlier."""
+        known = memory.load(self.root / "state" / "entries.json")
+        known.meta["absent"] = {job: at - seconds for job, at in known.meta["absent"].items()}
         memory.save(self.root / "state" / "entries.json", known)
         shutil.chown(self.root / "state" / "entries.json", "alice")
 
@@ -283,6 +291,9 @@ def test_a_run_that_records_its_own_end_is_known_after_the_controller_forgot_it(
     one.tick()
     lab.wait_for(one.ended(), 40)
     lab.wait_for(lambda: not lab.squeue("alice", "all"), 90, every=0.5)
+    one.tick()
+    assert one.rows("silent") == [], "the queue does not show it: one look says nothing yet"
+    one.looked_earlier(liveness.TWO_LOOKS)
     one.tick()
     ends = {name: one.rows(name)[0] for name in ("told", "well", "term", "silent")}
     assert {name: row["result"] for name, row in ends.items()} == {
