@@ -107,7 +107,7 @@ def read_world(
         sure=sure,
         disk_clock=_disk_clock(site, memory, entries, now),
     )
-    world = _asked_on(site, world)
+    world = _asked_on(site, replace(world, queue=_with_restarts(site, world)))
     problems.extend(bad_node_problems(world.chain.bad_nodes, now))
     problems.extend(_unheard(world))
     return Reading(world, memory, tuple(problems), before)
@@ -201,6 +201,25 @@ def _queue(site: Site) -> tuple[Queue | None, str]:
         return site.batch.queue(), ""
     except BatchError as error:
         return None, error.text
+
+
+_AFTER_RECORD = 60  # seconds: a job that was submitted later than this after its record was put back into the queue
+
+
+def _with_restarts(site: Site, world: World) -> Queue | None:
+    """The queue, with how often runs of ours began anew. One more question, only where one did: its time tells."""
+    from cronhpc.batch.port import BatchError
+
+    recorded = {c.job_id: max(c.at, c.released or 0) for c in world.claims if c.job_id and c.ending is None}
+    jobs = world.queue.jobs if world.queue is not None else ()
+    again = {j.id for j in jobs if j.live and (j.submitted or 0) > recorded.get(j.id, j.submitted or 0) + _AFTER_RECORD}
+    if not again:
+        return world.queue
+    try:
+        known = site.batch.restarts()
+    except BatchError:
+        return world.queue
+    return Queue(tuple(replace(job, restarts=known.get(job.id, 0)) if job.id in again else job for job in jobs))
 
 
 _ADMIN_SINCE = 2 * 86400  # seconds: links are not looked up further back than this

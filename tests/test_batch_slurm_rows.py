@@ -17,6 +17,7 @@ from cronhpc.batch.slurm_endings import (
     exit_of,
     exits_rows,
     for_accounting,
+    restarts_of,
     used_of,
 )
 from cronhpc.batch.slurm_rows import moment, queue_format, queue_rows, task_list
@@ -190,6 +191,20 @@ def test_multi_line_comments_do_not_break_the_rows_of_accounting() -> None:
     assert len(accounting()) == 18
 
 
+def test_restarts_are_counted_from_the_controllers_number_and_from_accountings_rows() -> None:
+    assert endings_of([replace(a_row("FAILED"), restarts=2)], AT, {})["7"].detail == "restarted 2 times"
+    starts = [a_row("REQUEUED", AT), a_row("REQUEUED", AT + 60), a_row("TIMEOUT", AT + 120)]
+    assert endings_of(starts, AT, {})["7"].detail == "restarted 2 times; timeout"
+    tasks = [a_row("REQUEUED", AT, "1"), a_row("COMPLETED", AT + 60, "1"), a_row("COMPLETED", AT, "2")]
+    assert endings_of(tasks, AT, {})["7"].detail == "restarted once"
+
+
+def test_restarts_of_live_jobs_as_squeue_prints_them() -> None:
+    rows = [("57_1", "2"), ("57_2", "1"), ("57_[3-9]", "0"), ("8", "3"), ("9", "0")]
+    printed = "".join(f"{name:<64}{number:<64}\n" for name, number in rows)
+    assert restarts_of(f"CLUSTER: lab\n{printed}") == {"57": 3, "8": 3}
+
+
 def test_the_hand_made_26_05_exit_codes() -> None:
     found = endings_of(exits_rows(sample("squeue_exits_26.05_like_handmade.txt")), AT, {})
     assert {job: (e.exit_code, e.signal) for job, e in found.items()} == {
@@ -225,7 +240,7 @@ def a_row(
     marks: str | None = None,
     exit: str = "0:0",  # noqa: A002 - the field's name
 ) -> Row:
-    return Row("7", state, exit, submitted, submitted + 1, submitted + 2, "cpu1", task, marks)
+    return Row("7", state, exit, submitted, submitted + 1, submitted + 2, "cpu1", task, marks=marks)
 
 
 def test_a_reused_id_is_told_by_its_comment() -> None:

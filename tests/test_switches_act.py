@@ -17,6 +17,7 @@ from cronhpc import cli, setup
 from cronhpc.batch.port import BatchError, Limited, Submission, Unreachable
 from cronhpc.cli.door import Door
 from cronhpc.core.model import PAUSED, Ending, EntryState, Job, Key, Outcome, Queue, Result, Stop, Submit, Wait
+from cronhpc.read import read_world
 from cronhpc.site import Site, directory_id, open_site
 from cronhpc.store import history
 from cronhpc.store.claims import Claims
@@ -50,6 +51,10 @@ class Fake:
 
     def queue(self) -> Queue:
         return Queue(tuple(self.queues.pop(0) if len(self.queues) > 1 else self.queues[0]))
+
+    def restarts(self) -> Mapping[str, int]:
+        self._note("restarts?")
+        return {"7": 3}
 
     def live_files(self) -> tuple[()]:
         return ()
@@ -382,3 +387,15 @@ def test_a_further_attempt_of_an_array_submits_the_tasks_that_failed(root: Path)
     assert [each.options[-1] for each in fake.submitted] == ["--array=1,3%2"]
     (second,) = (each for each in claims.read(()) if each.key.attempt == 2)
     assert second.tasks == "1,3", "should this submission be cut off, the next one knows"
+
+
+def test_how_often_a_run_began_anew_is_asked_only_where_its_submit_time_says_that_one_did(root: Path) -> None:
+    assert Claims(root / "state" / "claims").make(Key("e", NOW - 30), "e", "a tick", NOW - 20)
+    Claims(root / "state" / "claims").record(Key("e", NOW - 30), "7", NOW - 20)
+    fake = Fake([job(7, "PENDING", name="e", submitted=NOW - 21, reason="JobHeldUser")])
+    assert read_world(site_of(root, fake), NOW).world.queue == Queue(tuple(fake.queues[0]))
+    assert fake.asked == []
+    fake = Fake([job(7, "PENDING", name="e", submitted=NOW + 300, reason="BeginTime")])
+    queue = read_world(site_of(root, fake), NOW + 360).world.queue
+    assert queue is not None
+    assert ([each.restarts for each in queue.jobs], fake.asked) == ([3], ["restarts?"])

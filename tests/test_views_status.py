@@ -297,6 +297,15 @@ ATTENTION = {
         with_entry(entry("backup"), claims=(RUNS[0],), queue=Queue((LINK, SPARE, HELD))),
         "backup  job 4720 cannot start: launch failed requeued held, since today 14:00  scontrol release 4720",
     ),
+    "a job that ends again and again so that it is put back into the queue": (
+        with_entry(
+            entry("backup"),
+            claims=(RUNS[0],),
+            queue=Queue((LINK, SPARE, replace(HELD, reason="BeginTime", restarts=9))),
+        ),
+        ("backup  job 4720 was restarted 9 times: Slurm puts it back into the queue each time it ends, "
+        "since today 14:00  cronhpc logs backup"),
+    ),
     "a job that asks for more than its partition gives": (
         with_entry(
             entry("backup"),

@@ -84,6 +84,10 @@ class Local:
             jobs.append(job)
         return Queue(tuple(jobs))
 
+    def restarts(self) -> Mapping[str, int]:
+        """Nothing begins anew here."""
+        return {}
+
     def live_files(self) -> tuple[JobFiles, ...]:
         """What each live job runs and writes. Raises Unreachable."""
         from glob import escape

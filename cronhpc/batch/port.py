@@ -88,6 +88,13 @@ class Batch(Protocol):
         """All of this user's jobs in one query, ended ones as long as they are remembered. Raises Unreachable."""
         ...
 
+    def restarts(self) -> Mapping[str, int]:
+        """How often each of this user's jobs was put back into the queue (of an array: its tasks). Raises Unreachable.
+
+        By id; those that were not are left out.
+        """
+        ...
+
     def live_files(self) -> tuple[JobFiles, ...]:
         """What each of this user's live jobs runs and writes, whoever submitted it. Raises Unreachable."""
         ...

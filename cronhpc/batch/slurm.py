@@ -146,6 +146,16 @@ class Slurm:
 
         return Past(self).endings(job_ids, since, tokens or {}) if job_ids else {}
 
+    def restarts(self) -> Mapping[str, int]:
+        """How often each of this user's jobs was put back into the queue (of an array: its tasks). Raises Unreachable.
+
+        By id; those that were not are left out.
+        """
+        from cronhpc.batch import slurm_endings as ends
+
+        asked = ["--me", "--states=all", "--array", "--noheader", f"--Format={ends.restarts_format()}"]
+        return ends.restarts_of(self.ask("squeue", asked))
+
     def cancelled_by(self, job_id: str, since: int) -> int | None:
         """The user id that cancelled a job, where accounting tells; None: unknown."""
         from cronhpc.batch.slurm_past import Past

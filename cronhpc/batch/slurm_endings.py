@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.batch.port import Unreachable
 from cronhpc.batch.slurm_rows import JOB_ID, moment, task_list, word
-from cronhpc.core.model import ENDS, FAILURES, Ending, Result
+from cronhpc.core.model import ENDS, FAILURES, Ending, Result, restarted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -32,6 +32,7 @@ class Row:
     ended: int | None
     nodes: str = ""
     task: str = ""
+    restarts: int = 0
     marks: str | None = None  # comment and submit line, to tell a reused id by; None where neither is stored
 
 
@@ -106,15 +107,27 @@ def endings_of(rows: Iterable[Row], since: int, tokens: Mapping[str, str]) -> di
     of that job.
     """
     jobs: dict[str, dict[str, Row]] = {}
+    starts: dict[str, set[tuple[str, int]]] = {}  # accounting has a row for each
     for row in rows:
         if (row.submitted or 0) < since or _foreign(row, tokens):
             continue
         tasks = jobs.setdefault(row.id, {})
+        starts.setdefault(row.id, set()).add((row.task, row.submitted or 0))
         known = tasks.get(row.task)
         if known is None or _rank(row) >= _rank(known):
             tasks[row.task] = row
     found = {job_id: combined(_whole(tasks)) for job_id, tasks in jobs.items()}
-    return {job_id: ending for job_id, ending in found.items() if ending is not None}
+    return {
+        job_id: _with_restarts(ending, len(starts[job_id]) - len(jobs[job_id]), jobs[job_id].values())
+        for job_id, ending in found.items()
+        if ending is not None
+    }
+
+
+def _with_restarts(ending: Ending, counted: int, rows: Iterable[Row]) -> Ending:
+    """Said with the end: of a job that ran three times, waiting and running time tell of the last one only."""
+    number = max(counted, sum(row.restarts for row in rows))
+    return replace(ending, detail="; ".join(filter(None, [restarted(number), ending.detail])))
 
 
 def alive(rows: Iterable[Row], since: int, tokens: Mapping[str, str]) -> frozenset[str]:
@@ -153,7 +166,24 @@ _MARKS_WIDTH = 300  # of the comment: our mark stands first
 
 def exits_format() -> str:
     """The -O argument of squeue: words of fixed width, and the start of the comment."""
-    return ",".join([*(f"{name}:{_EXIT_WIDTH}" for name in _EXIT_FIELDS), f"Comment:{_MARKS_WIDTH}"])
+    words = [f"{name}:{_EXIT_WIDTH}" for name in _EXIT_FIELDS]
+    return ",".join([*words, f"Comment:{_MARKS_WIDTH}", f"RestartCnt:{_EXIT_WIDTH}"])
+
+
+def restarts_format() -> str:
+    """The -O argument of squeue that `restarts_of` reads."""
+    return f"JobArrayID:{_EXIT_WIDTH},RestartCnt:{_EXIT_WIDTH}"
+
+
+def restarts_of(text: str) -> dict[str, int]:
+    """By job id, how often it was put back into the queue; of an array all its tasks together."""
+    found: dict[str, int] = {}
+    for line in text.split("\n"):
+        name, number = line[:_EXIT_WIDTH].strip(), line[_EXIT_WIDTH:].strip()
+        job = JOB_ID.fullmatch(name)
+        if job and number.isdecimal() and int(number):
+            found[job[1]] = found.get(job[1], 0) + int(number)
+    return found
 
 
 def exits_rows(text: str) -> list[Row]:
@@ -169,7 +199,8 @@ def exits_rows(text: str) -> list[Row]:
 
 
 def _remembered(words: Sequence[str]) -> Row:
-    id_, state, exit_text, submitted, started, ended, nodes, comment = words
+    id_, state, exit_text, submitted, started, ended, nodes, rest = words
+    comment, restarts = rest[:_MARKS_WIDTH].rstrip(), rest[_MARKS_WIDTH:].strip()
     found = JOB_ID.fullmatch(id_)
     if not found:
         raise Unreachable(f"squeue's answer has a row without job id: {words!r}")
@@ -182,6 +213,7 @@ def _remembered(words: Sequence[str]) -> Row:
         ended=moment(ended),
         nodes=word(nodes),
         task=found[2] or "",
+        restarts=int(restarts) if restarts.isdecimal() else 0,
         marks=word(comment),
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core import pieces
-from cronhpc.core.model import Done, Reason, Result, command, may_never_start
+from cronhpc.core.model import Done, Reason, Result, command, may_never_start, restarted
 from cronhpc.views import runs, text
 
 if TYPE_CHECKING:
@@ -79,6 +79,7 @@ def _entry(entry: Mapping[str, Any]) -> Iterator[Facts]:
     if entry["reason"] == Reason.BUDGET:
         yield _row("budget", name, f"not submitted: {entry['detail']}", "raise it in cronhpc.yaml, or wait")
     for run in entry["runs"]:
+        yield from _restless(entry, run)
         if may_never_start(run["reason"]) or (run["held"] and run["state"] == "PENDING"):
             what = f"job {run['job']} cannot start: {text.one_line(run['reason'])}"
             mend = f"scontrol release {run['job']}" if run["held"] else f"scancel {run['job']}"
@@ -106,6 +107,16 @@ def _ended(entry: Mapping[str, Any], last: Mapping[str, Any] | None) -> Iterator
 
 def _times(number: int) -> str:
     return f"{number} times in a row" if number > 1 else "once"
+
+
+_RESTARTS = 2  # a node's fault may be behind so many; more need attention, where `--retries` does not allow for them
+
+
+def _restless(entry: Mapping[str, Any], run: Mapping[str, Any]) -> Iterator[Facts]:
+    """A run that ends, time and again, in a way that has it put back into the queue."""
+    if (run.get("restarts") or 0) > max(_RESTARTS, entry.get("retries") or 0):
+        what = f"job {run['job']} was {restarted(run['restarts'])}: Slurm puts it back into the queue each time it ends"
+        yield _row("restarts", entry["name"], what, command("logs", entry["name"]), when="since", at=run["since"])
 
 
 def _train(entry: Mapping[str, Any]) -> Iterator[Facts]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core.model import Advice, Reason, Result, command, joined
+from cronhpc.core.model import Advice, Reason, Result, command, joined, restarted
 from cronhpc.views import runs, text, times
 from cronhpc.views.next import change_words, lowered
 from cronhpc.views.times import epoch, iso
@@ -153,6 +153,8 @@ def _live(run: Mapping[str, Any], style: Style) -> str:
         return f"{head} is running{where} since {style.clock(started)}, for {times.took(style.now - started)} by now."
     if run["state"] == "UNKNOWN":
         return f"{head} has not ended as far as is known."
+    if again := restarted(int(run.get("restarts") or 0)):
+        head += f", {again},"
     if run.get("absent"):
         return f"{head}: {text.one_line(str(run['absent']))}."
     if run["ahead"]:

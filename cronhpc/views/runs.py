@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.liveness import absences
-from cronhpc.core.model import FAILURES, ClaimState, Key, Result, Settle, standing_for
+from cronhpc.core.model import FAILURES, ClaimState, Key, Result, Settle, restarted, standing_for
 from cronhpc.views.times import epoch, iso
 
 if TYPE_CHECKING:
@@ -89,6 +89,7 @@ def live_facts(claim: Claim, job: Job | None, now: int, *, answers: bool, absent
         "by_hand": claim.key.by_hand,
         "state": "ENDED" if gone else job.state if job else "SUBMITTED" if answers else "UNKNOWN",
         "absent": str(absent or ""),
+        "restarts": job.restarts if job else 0,
         "reason": job.reason if job and job.waits else "",
         "held": bool(job and job.held),
         "started": iso(started),
@@ -134,6 +135,7 @@ def _unended(name: str, claim: Claim, job: Job | None, absent: Absence | None) -
         row = {"entry": name, "key": str(claim.key), "job": claim.job_id, "submitted": claim.at or None}
         return run_facts({**row, "result": "submitted" if absent.may_live else "ended", "detail": str(absent)})
     pending = job is None or job.waits
+    reason = job.reason if job and pending and job.reason not in {"None", "BeginTime"} else ""
     row = {
         "entry": name,
         "key": str(claim.key),
@@ -142,7 +144,7 @@ def _unended(name: str, claim: Claim, job: Job | None, absent: Absence | None) -
         "submitted": claim.at or None,
         "started": job.start if job and not pending else None,
         "node": job.nodes if job else "",
-        "detail": job.reason if job and pending and job.reason not in {"None", "BeginTime"} else "",
+        "detail": "; ".join(filter(None, (restarted(job.restarts), reason))) if job else "",
     }
     return run_facts(row)
 

@@ -233,6 +233,7 @@ class _Found:
             "suspended": iso(state.suspended),
             "suspend_after": entry.policies.suspend_after,
             "overlap": entry.policies.overlap,
+            "retries": entry.policies.retries,
             "previous_success": iso(state.previous_success),
             "notes": [_problem(note) for note in entry.notes],
             "train": None,

@@ -23,6 +23,7 @@ _SWITCH = {
 _RUN = {
     "job": _TEXT, "slot": _WHEN, "attempt": int, "by_hand": bool, "state": str, "reason": str, "held": bool,
     "started": _WHEN, "since": _WHEN, "ready": _WHEN, "ahead": bool, "node": str,
+    "absent?": str, "restarts?": int,
 }  # fmt: skip
 _LAST = {
     "entry": str, "slot": _WHEN, "attempt": int, "by_hand": bool, "result": str, "exit_code": _COUNT, "signal": _COUNT,
@@ -35,11 +36,12 @@ _ENTRY = {
     "detail": str, "problem": (_PROBLEM, None), "switch": (_SWITCH, None), "next": _WHEN, "runs": [_RUN],
     "last": (_LAST, None), "successes": int, "failures": int, "bad_node": str, "suspended": _WHEN,
     "suspend_after": _COUNT, "overlap": str, "previous_success": _WHEN, "notes": [_PROBLEM], "train": (_TRAIN, None),
+    "retries?": int,
 }  # fmt: skip
 _LINK = {"job": _TEXT, "at": _WHEN, "reason": str}
 _STATUS = {
     "cronhpc": str, "now": _TIME, "directory": str, "owner": str, "host": str, "cluster": str, "timezone": str,
-    "batch": {"name": str, "answers": bool, "error": str},
+    "batch": {"name": str, "answers": bool, "error": str, "accounting_error?": str},
     "cost": ({"days": int, "jobs": int, "cpu_seconds": int}, None),
     "chain": {
         "wanted": bool, "stopped": bool, "by_links": bool, "resident": bool, "interval": int, "last_tick": _WHEN,

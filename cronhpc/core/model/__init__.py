@@ -30,7 +30,7 @@ from cronhpc.core.model.decisions import (
 )
 from cronhpc.core.model.entries import Entry, Policies, Train
 from cronhpc.core.model.problems import CronhpcError, Problem, StateError
-from cronhpc.core.model.queue import ENDS, NEVER_STARTS, Job, Queue, may_never_start, standing_for
+from cronhpc.core.model.queue import ENDS, NEVER_STARTS, Job, Queue, may_never_start, restarted, standing_for
 from cronhpc.core.model.runs import (
     FAILURES,
     LOG_NAME,
@@ -115,6 +115,7 @@ __all__ = [
     "entry_id",
     "joined",
     "may_never_start",
+    "restarted",
     "slot_of",
     "slot_text",
     "standing_for",

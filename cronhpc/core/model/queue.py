@@ -58,6 +58,7 @@ class Job:
     exit_code: int | None = None
     signal: int | None = None
     from_scrontab: bool | None = False  # None: nobody could be asked
+    restarts: int = 0  # how often it was put back into the queue and began anew, where that was asked
     raw_id: str = ""  # of an array's task: the number that it knows itself by ($SLURM_JOB_ID)
 
     @property
@@ -118,6 +119,11 @@ class Queue:
     """All of this user's jobs, ended ones included as long as the batch system remembers them."""
 
     jobs: tuple[Job, ...]
+
+
+def restarted(number: int) -> str:
+    """In words, "restarted 3 times"; "" where it was not."""
+    return "" if not number else "restarted once" if number == 1 else f"restarted {number} times"
 
 
 def standing_for(rows: Iterable[Job]) -> Job | None:
