@@ -164,9 +164,17 @@ ABOUT = {
         "later than this a slot is recorded as missed; off: when its next one is due, never with `--catch-up=all`",
     ),
     "overlap": (", ".join(OVERLAP), "skip", "what a due slot does while the previous run is pending or running"),
-    "retries": ("0 to 100", "0", "further attempts after a failed or preempted run, of an array of the tasks that failed; a killed run has none"),
+    "retries": (
+        "0 to 100",
+        "0",
+        "further attempts after a failed or preempted run, of an array of the tasks that failed; a killed run has none",
+    ),
     "retry-delay": ("duration", "0", "how long after the failure the first retry comes; it doubles with each"),
-    "suspend-after": ("1 to 1000, or off", "off", "so many slots failed in a row: what waits is cancelled, until `cronhpc resume`; preempted ones do not count"),
+    "suspend-after": (
+        "1 to 1000, or off",
+        "off",
+        "so many slots failed in a row: what waits is cancelled, until `cronhpc resume`; preempted ones do not count",
+    ),
     "record": ("true, false", "false", "the run writes down its own end, for sites without accounting"),
     "ping": (
         "https://…, file:PATH, env:NAME",
