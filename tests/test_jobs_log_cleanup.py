@@ -123,9 +123,17 @@ def test_with_the_flag_it_removes_logs_and_nothing_else(place: Path) -> None:
 
 def test_the_log_of_a_job_that_is_in_the_queue_stays_however_old(place: Path) -> None:
     row = "\\x1e470\\x1f470\\x1fRUNNING\\x1fNone\\x1fme\\x1f1\\x1f\\x1f/x\\x1fbackup\\n"
-    stand_in(place, "squeue", f"printf '{row}'")
+    stand_in(place, "squeue", f"case \"$*\" in *StdOut*) ;; *) printf '{row}' ;; esac")
     clean(place, DELETE="yes", COUNT="1")
     assert sorted(path.stem[-3:] for path in (place / "log/backup").glob("2026*.out")) == ["470", "479"]
+
+
+def test_what_a_job_in_the_queue_writes_stays_whatever_its_name(place: Path) -> None:
+    folder = f"{place}/log/backup"
+    row = "\\x1f".join(["99", "99", folder, "20261118T0400Z-471.out", f"{folder}/20261118T0400Z-4%%N3.out", "\\n"])
+    stand_in(place, "squeue", f"case \"$*\" in *StdOut*) printf '{row}' ;; esac")
+    clean(place, DELETE="yes", COUNT="1")
+    assert sorted(path.stem[-3:] for path in (place / "log/backup").glob("2026*.out")) == ["471", "473", "479"]
 
 
 def test_a_queue_that_does_not_answer_ends_it_with_nothing_removed(place: Path) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
+import glob
 import os
 import re
 import stat
@@ -69,15 +71,27 @@ def _why(log: Log, limits: Limits, now: float, place: int, kept: int) -> str:
     return ""
 
 
+@dataclass(frozen=True)
+class Live:
+    """What jobs in the queue write: files with a job's number in their name, and `files` by device and inode."""
+
+    ids: frozenset[str] = frozenset()
+    files: frozenset[tuple[int, int]] = frozenset()
+
+    def has(self, name: str, found: os.stat_result) -> bool:
+        """Whether a file, of this name in its folder, may still be written to."""
+        return not self.ids.isdisjoint(re.findall(r"[0-9]+", name)) or (found.st_dev, found.st_ino) in self.files
+
+
 # --- the folder ----------------------------------------------------------------------------------------------------
 
 
-def listed(root: int, endings: Sequence[str], live: frozenset[str]) -> Iterator[Log]:
+def listed(root: int, endings: Sequence[str], live: Live) -> Iterator[Log]:
     """One's own logs below an open folder, which is entered through handles, and links never. Raises OSError."""
     yield from _below(root, "", endings, live, _DEEPEST)
 
 
-def _below(folder: int, prefix: str, endings: Sequence[str], live: frozenset[str], depth: int) -> Iterator[Log]:
+def _below(folder: int, prefix: str, endings: Sequence[str], live: Live, depth: int) -> Iterator[Log]:
     for name in sorted(os.listdir(folder)):
         try:
             found = os.lstat(name, dir_fd=folder)
@@ -94,8 +108,7 @@ def _below(folder: int, prefix: str, endings: Sequence[str], live: frozenset[str
             finally:
                 os.close(inside)
         elif stat.S_ISREG(found.st_mode) and name.endswith(tuple(endings)) and found.st_uid == os.geteuid():
-            ids = set(re.findall(r"[0-9]+", name))
-            yield Log(prefix + name, found.st_mtime, found.st_size, live=bool(ids & live))
+            yield Log(prefix + name, found.st_mtime, found.st_size, live=live.has(name, found))
 
 
 def remove(root: int, path: str) -> None:
@@ -120,12 +133,18 @@ def remove(root: int, path: str) -> None:
 # --- the job -------------------------------------------------------------------------------------------------------
 
 
-def live_ids() -> frozenset[str]:
-    """The numbers of jobs in the queue: their logs may still be written to. Raises Broken: then nothing may go."""
+def live_now() -> Live:
+    """What jobs in the queue write, by their numbers and by the files that they name. Raises Broken: nothing may go."""
     if not shelf.has("squeue"):
-        return frozenset()
+        return Live()
     rows = slurm_queue.jobs()
-    return frozenset(number for row in rows for number in (row.number, row.id.partition("_")[0]))
+    files = set()
+    for path in (path for pattern in slurm_queue.outputs() for path in glob.iglob(pattern)):
+        with contextlib.suppress(OSError):
+            found = os.stat(path)
+            files.add((found.st_dev, found.st_ino))
+    ids = frozenset(number for row in rows for number in (row.number, row.id.partition("_")[0]))
+    return Live(ids, frozenset(files))
 
 
 def main(argv: Sequence[str]) -> int:
@@ -143,7 +162,7 @@ def main(argv: Sequence[str]) -> int:
     if not args.endings.split():
         raise Broken("ENDINGS is empty: write what logs end in, as '.out .err .log'")
     folder = shelf.folder(args.folder, "FOLDER")
-    live = live_ids()
+    live = live_now()
     root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         logs = list(listed(root, args.endings.split(), live))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import glob
 import grp
 import os
 import pwd
@@ -83,6 +84,35 @@ def jobs(users: Sequence[str] = ()) -> list[Job]:
     if answer.code:
         raise Broken(f"the queue is unknown: {answer.said}")
     return parse(answer.out)
+
+
+_OUTPUTS = ("JobID", "ArrayJobID", "WorkDir", "StdOut", "StdErr")
+_PATTERN = re.compile(r"%[0-9]*([a-zA-Z%])")
+
+
+def outputs() -> set[str]:
+    """Glob patterns of the files that one's jobs in the queue write or will append to. Raises Broken."""
+    squeue = shelf.find("squeue", package="the package slurm-client")
+    fields = ",".join(f"{name}:{_FIELD}" for name in _OUTPUTS)
+    answer = shelf.ask([squeue, "-h", "-u", str(os.getuid()), "-O", fields], timeout=120)
+    cells = answer.out.split(_FIELD)
+    if answer.code or len(cells) % len(_OUTPUTS) != 1:
+        raise Broken(f"the queue is unknown: {answer.said}")
+    found = set()
+    for start in range(0, len(cells) - 1, len(_OUTPUTS)):
+        number, array, folder, *paths = (cell.lstrip("\n") for cell in cells[start : start + len(_OUTPUTS)])
+        known = {"j": number, "J": number, "A": array, "%": "%"}
+        found |= {_globbed(os.path.join(folder, path), known) for path in paths}
+    return found
+
+
+def _globbed(path: str, known: Mapping[str, str]) -> str:
+    """What only the start decides (a node, a task) is `*`."""
+    text, at = "", 0
+    for match in _PATTERN.finditer(path):
+        text += glob.escape(path[at : match.start()]) + known.get(match[1], "*")
+        at = match.end()
+    return text + glob.escape(path[at:])
 
 
 def parse(text: str) -> list[Job]:
