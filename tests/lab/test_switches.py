@@ -339,7 +339,8 @@ def test_undoing_a_switch_of_somebody_elses_removes_no_file_that_their_settings_
     team.settings(f"kill: {{switches: {{x: {{jobs: {{name: x}}, file: {mine}/chapter}}}}}}\n")
     said = team.cronhpc("unkill", "x", user="bob")
     assert (mine / "chapter").read_text() == "1"
-    assert f"rm {mine}/chapter" in said
+    assert f"it still stands for the whole team: {mine}/chapter" in said
+    assert "rm " not in said
 
 
 # --- safety --------------------------------------------------------------------------------------------------------
