@@ -244,7 +244,7 @@ def _kind(site: Site, job: JobFiles) -> _Kind:
     try:
         text = site.batch.script(job.id)
     except BatchError:
-        return _Kind.OTHER if is_near else _Kind.FOREIGN
+        text = _text(script) if script is not None else ""
     if OURS in text:  # a link whose comment the site has replaced
         return _Kind.FOREIGN
     if not is_near and str(site.paths.root) not in text:

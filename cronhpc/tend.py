@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core import held_logs
-from cronhpc.core.model import CLOCKS_APART, Problem, StateError
+from cronhpc.core.model import Problem, StateError
 from cronhpc.store import shapes
 from cronhpc.store.files import clock_of, read_json, write_json
 
@@ -33,6 +33,7 @@ _EVERY = 6 * 3600  # seconds between two listings of all logs
 _SOON = 10 * 60  # ... while the disk is nearly full
 _FEW = 1000  # folders, of which a stat each is cheap enough for every tick
 _MONTHS = 24  # of history that are kept
+_AHEAD = 86400  # seconds by which this machine's clock may be ahead of the file system's: ages are of days
 _LOOK_BACK = 86400  # seconds by which clocks of machines, and rows of history, may be out of order
 
 
@@ -59,7 +60,7 @@ def tend(
         seen = _last(known, "seen")
         if not whole and not _came(paths, seen):
             return None
-        if (clock := _disk_clock(paths, now)) < now - CLOCKS_APART:
+        if (clock := _disk_clock(paths, now)) < now - _AHEAD:
             from cronhpc.clean import Cleaned
 
             return Cleaned(problems=(_clock_ahead(clock, now),), left=True)
@@ -111,7 +112,7 @@ def _disk_clock(paths: Paths, now: int) -> int:
     """What time it is by the file system's clock, at least; `now` where it cannot be told, as on a full disk."""
     with contextlib.suppress(OSError):
         last = int(os.stat(paths.status).st_mtime)  # noqa: PTH116 - one stat, and the tick has just written it
-        if last >= now - CLOCKS_APART:
+        if last >= now - _AHEAD:
             return last
     with contextlib.suppress(OSError):
         return clock_of(paths.state)

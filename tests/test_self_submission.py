@@ -131,6 +131,14 @@ def test_a_job_of_the_queue_is(job: tuple[str, str, str | None], kind: str) -> N
     }
 
 
+def test_where_the_copy_cannot_be_read_the_file_tells(tmp_path: Path) -> None:
+    script = tmp_path / "scheduler" / "hourly.slurm"
+    script.parent.mkdir()
+    script.write_text(CHAIN, encoding="utf-8")
+    found = setup.old_jobs(site_of(tmp_path, Batch({"7": (str(script), "/", None)})))
+    assert [job.id for job in found.chain] == ["7"]
+
+
 def test_only_the_chain_is_cancelled_and_what_it_submits_meanwhile() -> None:
     link = ("scheduler/hourly.slurm", D, CHAIN)
     batch = Batch({"7": link, "8": ("cron.daily/a.slurm", D, PAYLOAD), "9": ("x", D, PAYLOAD)}, submits=[link])
