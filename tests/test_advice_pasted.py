@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 import shlex
@@ -134,6 +135,21 @@ def _words(line: str) -> list[str]:
             continue
         return words
     raise AssertionError(f"no command line: {line}")
+
+
+def test_nothing_is_added_for_the_default_directory(desk: Desk) -> None:
+    other = desk.environ["CRONHPC_DIR"]
+    for words in (["status"], ["status", "--dir", other], ["status", "--dir", f"{other}/../other"]):
+        assert "cronhpc start  " in desk.type(*words)
+
+
+def test_what_others_read_names_the_directory_always(desk: Desk) -> None:
+    """A teammate reads status.json, and whoever gets an alert reads that."""
+    desk.say("tick")
+    known = json.loads((desk.cron / "status.json").read_text())
+    mends = [row["mend"] for row in known["attention"] if row["mend"].startswith("cronhpc ")]
+    assert mends
+    assert [mend for mend in mends if f" --dir '{desk.cron}'" not in mend] == []
 
 
 @pytest.mark.parametrize("words", SCREENS.values(), ids=SCREENS)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core.model import Done, KeepLink, MoveLink, Reason, Wait
+from cronhpc.core.model import Done, KeepLink, MoveLink, Reason, Wait, texts_of
 
 if TYPE_CHECKING:
     import argparse
@@ -99,7 +99,7 @@ def _facts(report: Report) -> dict[str, Any]:
         "now": iso(report.world.now),
         "attention": report.attention,
         "outcomes": [_outcome(outcome, names) for outcome in report.outcomes],
-        "problems": [str(problem) for problem in report.problems],
+        "problems": [problem.advice for problem in report.problems],
         "logs_removed": report.cleaned.removed if report.cleaned is not None else 0,
         "batch": {"answers": report.world.queue is not None, "error": report.world.queue_error},
     }
@@ -116,7 +116,7 @@ def _show(report: Report, door: Door, zone: str) -> None:
         if outcome.done is not Done.OK:
             facts = _outcome(outcome, {})
             who = facts.get("entry") or facts.get("link") or facts.get("switch") or ""
-            door.complain(f"{facts['decision']} {who}: {outcome.done}: {outcome.detail}")
+            door.complain(f"{facts['decision']} {who}: {outcome.done}: " + outcome.detail)
 
 
 def _write(door: Door, lines: Iterator[Line]) -> None:
@@ -125,7 +125,7 @@ def _write(door: Door, lines: Iterator[Line]) -> None:
         return
     logger = _logger(door)
     for level, event, facts in (first, *lines):
-        getattr(logger, level)(event, **facts)
+        getattr(logger, level)(door.text(event), **texts_of(facts, door.directory))
 
 
 def _logger(door: Door) -> Any:
