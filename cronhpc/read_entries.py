@@ -100,7 +100,7 @@ class _Reader:
         if known is not None and known[0] == found.fingerprint:
             entry, row = entry_of(known[1]), known[1]
         else:
-            entry = self._parse(found, schedule)
+            entry = self._parsed(found, schedule)
             row = entry_row(entry)
             self.site.parsed.append(found.source)
         fresh = abs(self.now - found.changed) < FRESH
@@ -114,6 +114,7 @@ class _Reader:
         refused = self._trust().folder_refusal(self.site.paths.root / found.source.rpartition("/")[0])
         if refused is not None and entry.problem is None:
             entry = replace(entry, problem=refused)
+        entry = self._in_a_known_zone(entry)
         return replace(entry, fresh=True) if fresh else entry
 
     def _trusted(self, entry: Entry, found: Found) -> Entry:
@@ -140,6 +141,28 @@ class _Reader:
         return self.base
 
     # --- what a file or a row says
+
+    def _parsed(self, found: Found, schedule: str) -> Entry:
+        """One that cannot be understood harms only itself, also where that is our mistake."""
+        try:
+            return self._parse(found, schedule)
+        except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
+            what = f"cannot be understood, which is a mistake of cronhpc's ({type(error).__name__})."
+            mend = "Report it with the script; until then simplify its #CRON and #SBATCH lines."
+            blank = Entry(found.name, found.source, found.path, "", self.site.timezone, "", born=found.born)
+            return replace(blank, problem=Problem("E313", what, mend, found.source))
+
+    def _in_a_known_zone(self, entry: Entry) -> Entry:
+        """A zone that the machine knew which read the file first may be unknown to this one."""
+        if entry.timezone == self.site.timezone or entry.problem is not None:
+            return entry
+        from cronhpc.core.zones import is_zone
+
+        if is_zone(entry.timezone):
+            return entry
+        what = f"{entry.timezone}: {self.site.host} does not know this time zone."
+        mend = "Have tzdata installed there, or take another zone."
+        return replace(entry, schedule="", problem=Problem("E103", what, mend, entry.source))
 
     def _parse(self, found: Found, schedule: str) -> Entry:
         from cronhpc.core.header import read_header
@@ -251,7 +274,7 @@ class _Reader:
             refused = self._trust().folder_refusal(self.site.paths.root)
             if refused is not None and entry.problem is None:
                 entry = replace(entry, problem=refused)
-            self.names.add(entry)
+            self.names.add(self._in_a_known_zone(entry))
 
     def _row(self, row: EntryRow, source: str, born: int) -> Entry:
         from cronhpc.core.entry_name import unswitchable

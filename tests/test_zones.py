@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pytest
 
 from cronhpc.core.policy import parse_policies
 from cronhpc.core.zones import ZoneError, is_zone, zone_of
-from tests.test_cli import Shell
+from tests.test_cli import Shell, later
 from tests.test_cli import shell as shell  # noqa: PLC0414 - a fixture
 
 ABSURD = {
@@ -81,3 +83,42 @@ def test_an_import_with_an_absurd_zone_is_no_traceback(shell: Shell, tmp_path: P
     table.write_text(f"CRON_TZ={ABSURD['600 levels']}\n0 3 * * * true\n", encoding="utf-8")
     said = shell("import", "crontab", str(table), "--dry-run")
     assert "Traceback" not in said.err
+
+
+def test_a_zone_that_another_machine_knew_bars_one_entry_and_no_tick(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell.drop("cron.d/a.slurm", "#CRON 0 3 * * * --timezone=Asia/Tokyo")
+    shell.drop("cron.d/b.slurm", "#CRON 0 3 * * *")
+    assert shell("tick", now=later()).code == 0
+    monkeypatch.setattr("cronhpc.core.zones.ZoneInfo", _without_tokyo)
+    said = shell("tick", now=later() + 86400)
+    assert "Traceback" not in said.err
+    a, b = json.loads(shell("status", "--json", now=later() + 86400).out)["entries"]
+    assert (a["problem"]["code"], b["problem"]) == ("E103", None)
+
+
+def _without_tokyo(key: str) -> ZoneInfo:
+    if key == "Asia/Tokyo":
+        raise ZoneInfoNotFoundError(key)
+    return ZoneInfo(key)
+
+
+@pytest.mark.parametrize("error", [RecursionError, ValueError, KeyError, OverflowError, TypeError])
+def test_a_script_on_which_cronhpc_itself_fails_harms_only_itself(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
+) -> None:
+    from cronhpc.core import header
+
+    real = header.read_header
+
+    def read(data: bytes, name: str) -> header.Header:
+        if b"odd" in data:
+            raise error
+        return real(data, name)
+
+    monkeypatch.setattr("cronhpc.core.header.read_header", read)
+    shell.drop("cron.d/a.slurm", "#CRON 0 3 * * *\n# odd")
+    shell.drop("cron.d/b.slurm", "#CRON 0 3 * * *")
+    a, b = json.loads(shell("status", "--json", now=later()).out)["entries"]
+    assert (a["problem"]["code"], b["problem"]) == ("E313", None)

@@ -111,6 +111,7 @@ OF_FILES = {
     "E310": Code("a cron folder cannot be read: its entries wait", "`chmod u+rx FOLDER`"),
     "E311": Code("an entry's file was not seen just now: it is looked for again", "Nothing, unless it stays."),
     "E312": Code("a script cannot be read: it stays due", "`chmod u+r FILE`, or correct the path."),
+    "E313": Code("a script that cronhpc itself fails to understand: it alone waits", "Report it with the script."),
     "E320": Code(
         "a folder of switches cannot be listed, or is not the one meant: nothing is submitted", "Correct kill.also."
     ),
