@@ -217,7 +217,7 @@ def by_its_disks_clock(site: Site, now: int, *, sure: bool = False) -> Site:
         what = f"the clock that dates files here is {abs(ahead)} s {way} this machine's"
         counted = "ages of files are counted by it" if abs(ahead) <= _FAR else "ages of files are not what they seem"
         mend = f"Tell the administrators: the file server or {site.host} wants ntp."
-        site.problems.append(Problem("W362", f"{what}: {counted}.", mend))
+        site = replace(site, problems=[*site.problems, Problem("W362", f"{what}: {counted}.", mend)])
     return replace(site, disk_clock=found._replace(ahead=ahead if abs(ahead) <= _FAR else 0))
 
 
