@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from cronhpc.store import lease
+from cronhpc.store import lease, scheduler
+from cronhpc.store.paths import Paths
 from tests.test_cli import Shell, later
 from tests.test_cli import shell as shell  # noqa: PLC0414 - a fixture
 
@@ -79,3 +80,39 @@ def test_nothing_runs_on_this_machine_that_nobody_has_asked_for(shell: Shell, wo
     assert THIS in said.out + said.err
     assert not list((shell.cron / "state" / "local" / "jobs").glob("[0-9]*"))
     assert not (shell.cron / "state" / "daemon.json").exists()
+
+
+# --- runs that wait ahead of their slots -----------------------------------------------------------------------------
+
+
+def seen(shell: Shell, now: int) -> tuple[list[str], str, list[str]]:
+    """Of the one entry: the slots that runs wait for, when it is next, and slots of LAST that are still to come."""
+    known = shell("status", "--json", now=now).json
+    [entry] = known["entries"]
+    last = [entry["last"]["slot"]] if entry["last"] else []
+    waiting = [run["slot"][11:16] for run in entry["runs"] if run["ahead"]]
+    return waiting, (entry["next"] or "")[11:16], [slot for slot in last if slot > known["now"]]
+
+
+@pytest.mark.parametrize("look", ["check", "status"])
+def test_the_owners_own_look_takes_back_what_waits_on_a_schedule_that_was_edited(shell: Shell, look: str) -> None:
+    """It ran on the old one: the next link came an hour later. LAST then showed it as lost, before its time."""
+    now = later() // 86400 * 86400 + 5 * 86400  # midnight: nothing ahead begins while this test runs
+    (shell.cron / "cronhpc.yaml").write_text("backend: local\ntimezone: UTC\nscheduler: {ahead: 2h}\n")
+    scheduler.mark_started(Paths(shell.cron), {"via": "login", "at": now, "by": "me"})
+    file = shell.drop("cron.d/fit.slurm", "#CRON 30 * * * *")
+    try:
+        shell("tick", now=now)
+        assert seen(shell, now + 20) == (["00:30", "01:30"], "00:30", [])
+        file.write_text("#!/bin/bash\n#CRON 40 * * * *\ntrue\n")
+        shell(look, now=now + 60)
+        assert seen(shell, now + 61) == (["00:40", "01:40"], "00:40", [])
+        (shell.cron / "pause" / "ALL").touch()
+        shell(look, now=now + 120)
+        assert seen(shell, now + 121) == ([], "00:40", [])
+        (shell.cron / "pause" / "ALL").unlink()
+        shell("tick", now=now + 180)
+        assert seen(shell, now + 181) == (["00:40", "01:40"], "00:40", [])
+    finally:
+        shell("stop", now=now + 200)
+    assert shell("tick", now=now + 240, terminal=True).out.startswith("stopped by cronhpc stop")

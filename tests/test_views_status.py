@@ -31,6 +31,7 @@ from cronhpc.core.plan import plan
 from cronhpc.views import explain, status, text
 from cronhpc.views.runs import unsettled
 from cronhpc.views.screen import render
+from cronhpc.views.times import iso
 from tests.view_situations import (
     ABOUT,
     BACKUP_FILE,
@@ -681,3 +682,18 @@ def test_a_node_that_the_last_failures_share_is_named_with_what_to_add() -> None
     )
     assert "failed 3 times in a row, exit 1, each time on cpu2" in screen(world)
     assert "exclude" not in explained(WORLD, "backup")
+
+
+NEXT = {
+    "edited, and the next tick comes after its new slot": ("30 * * * *", "0 * * * *|UTC|", "15:00"),
+    "as the last tick knew it: that one comes in time": ("30 * * * *", "30 * * * *|UTC|", "14:30"),
+    "edited, and its new slot is later than the next tick": ("40 14 * * *", "0 * * * *|UTC|", "15:40"),
+}
+
+
+@pytest.mark.parametrize(("schedule", "known", "shown"), NEXT.values(), ids=NEXT)
+def test_next_is_when_it_will_run(schedule: str, known: str, shown: str) -> None:
+    before = EntryState(watermark=at("14:05"), schedule_key=known)
+    fit = entry("fit", schedule, timezone="UTC")
+    facts = facts_of(replace(QUIET, entries=(fit,), states={"fit": before}, claims=()))
+    assert facts["entries"][0]["next"] == iso(at(shown))

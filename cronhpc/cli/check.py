@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 from cronhpc.cli import ATTENTION, BROKEN, FINE
-from cronhpc.cli.common import no_such, paths_of, site_of
+from cronhpc.cli.common import is_mine, no_such, paths_of, site_of, withdraw_edited
 from cronhpc.core.model import Problem, SettingsError, command
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ def run(args: argparse.Namespace, door: Door) -> int:
     if names or not files:
         more, broken = _directory(args, door, names, online, partitions)
         found += more
+    if here and is_mine(paths_of(args, door)) and not broken:
+        withdraw_edited(site_of(args, door), door.now)
     found += [problem for asked in (partitions, online) if asked is not None for problem in asked.problems]
     found = sorted(dict.fromkeys(found), key=lambda p: (p.file, p.line, p.code))
     found = [replace(each, what=door.text(each.what), mend=door.text(each.mend)) for each in found]

@@ -56,6 +56,32 @@ def keeps_trains_only(paths: Paths, door: Door) -> bool:
     return paths.root == own_folder(door.environ)
 
 
+def withdraw_edited(site: Site, now: int) -> bool:
+    """Tick, where a run waits for its slot and its entry was edited, stopped or removed since; whether that was so.
+
+    So the owner's own look does not leave it to the next link, which may come after that slot.
+    """
+    from cronhpc.core.claimed import decide
+    from cronhpc.core.model import Withdraw
+    from cronhpc.core.plan import Budget
+    from cronhpc.read import read_world
+    from cronhpc.store.claims import Claims
+    from cronhpc.store.scheduler import started
+    from cronhpc.tick import tick
+
+    try:
+        waiting = any(key.slot > now for key in Claims(site.paths.claims).names())
+        if not waiting or started(site.paths) is None:
+            return False
+        world = read_world(site, now).world
+        if not any(isinstance(each, Withdraw) for each in decide(world, Budget.of(world))):
+            return False
+        tick(site, now)
+    except (CronhpcError, OSError):
+        return False  # said by the look itself, or by the next tick
+    return True
+
+
 def settings_or_default(paths: Paths) -> Settings:
     """The settings where they can be used, else the defaults: for commands that must work all the same."""
     from cronhpc.core.model import Settings

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import UsageError
-from cronhpc.cli.common import is_mine, keeps_trains_only, no_such, paths_of, site_of, written_status
+from cronhpc.cli.common import is_mine, keeps_trains_only, no_such, paths_of, site_of, withdraw_edited, written_status
 from cronhpc.core.model import CronhpcError, StateError, command
 
 if TYPE_CHECKING:
@@ -133,6 +133,8 @@ def facts(args: argparse.Namespace, door: Door) -> Mapping[str, Any]:
     from cronhpc.views import status
 
     site = site_of(args, door)
+    if withdraw_edited(site, door.now):
+        site = site_of(args, door)
     reading = read_world(site, door.now)
     world = _looked_up(reading.world, site, door)
     about = status.About(

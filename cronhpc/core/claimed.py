@@ -215,7 +215,8 @@ def _with_id(world: World, claim: Claim, entry: Entry | None, rows: list[Job]) -
     if ahead and claim.holds and (why := _unwanted(world, claim, entry)):
         yield Withdraw(claim.key, claim.name, job_id, why)
         return
-    if claim.state is not ClaimState.SUBMITTED and all(job.reason == _IMPOSSIBLE for job in live):
+    impossible = claim.state is not ClaimState.SUBMITTED and all(job.reason == _IMPOSSIBLE for job in live)
+    if impossible and not (ahead and claim.holds):  # one ahead of its slot may be mended until that has come
         yield Cancel(job_id, "it can never start", key=claim.key, only="pending")
         why = f"its request can never be met here (the queue says {_IMPOSSIBLE})"
         yield Settle(claim.key, claim.name, Ending(Result.REFUSED, detail=why))

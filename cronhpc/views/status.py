@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpc import __version__
 from cronhpc.core import stop
+from cronhpc.core.chain import Links
 from cronhpc.core.liveness import absences
 from cronhpc.core.model import (
     ClaimState,
@@ -21,9 +22,11 @@ from cronhpc.core.model import (
     Submit,
     UseUp,
     Wait,
+    Withdraw,
     entry_id,
 )
 from cronhpc.core.outcome import shared_node
+from cronhpc.core.slots import boundary, schedule_key
 from cronhpc.views import attention, chain, runs, text
 from cronhpc.views.times import epoch, iso
 
@@ -73,7 +76,7 @@ def facts(
     """
     ticked, outcomes = outcomes is not None, outcomes or ()
     trouble = [_trouble(outcome, world.now) for outcome in outcomes if outcome.done in _TROUBLE]
-    found = _Found(world, plan, states, outcomes, directory=about.directory)
+    found = _Found(world, plan, states, outcomes, directory=about.directory, ticked=ticked)
     found_entries = [found.entry(entry) for entry in world.entries]
     found_entries += [row for train in world.trains if (row := found.train(train)) is not None]
     result = {
@@ -188,6 +191,7 @@ class _Found:
         outcomes: Sequence[Outcome],
         *,
         directory: str,
+        ticked: bool,
     ) -> None:
         self.directory = directory
         self.world, self.plan, self.states = world, plan, states
@@ -203,6 +207,10 @@ class _Found:
                 self.decided.setdefault(decision.entry.name, []).append(decision)
             elif isinstance(decision, Settle):
                 self.ended.setdefault(decision.key.entry, []).append(decision)
+        self.tick_at = 0 if ticked else _next_tick(world)
+        self.withdrawn = {
+            d.key for d in plan.decisions if isinstance(d, Withdraw) and (ticked or d.key.slot > self.tick_at)
+        }
         self.submitted = {
             outcome.decision.key: outcome.job_id
             for outcome in outcomes
@@ -272,17 +280,23 @@ class _Found:
         return (Reason.SUSPENDED, "") if state.suspended else (Reason.NOT_DUE, "")
 
     def _next(self, entry: Entry, name: str, state: EntryState) -> int | None:
-        """The earliest slot that is still to run: submitted ahead, due, or to come."""
+        """When it runs next: the slot of a job that waits for it, one that is due, or one to come.
+
+        Where its schedule was edited, the last tick has not set the next one for it: not before that.
+        """
         now, decided = self.world.now, self.decided.get(entry.name, ())
-        waiting = [claim.key.slot for claim in self.claims.get(name, ()) if claim.job_id]
-        ahead = [slot for slot in waiting if slot > now]
-        ahead += [d.key.slot for d in decided if isinstance(d, Submit) and (d.begin or d.key not in self.submitted)]
-        ahead += [d.slot for d in decided if isinstance(d, Wait) and d.slot is not None]
+        queued = [claim.key for claim in self.claims.get(name, ()) if claim.job_id and claim.key not in self.withdrawn]
+        queued += [d.key for d in decided if isinstance(d, Submit) and d.begin and d.key in self.submitted]
+        ahead = [key.slot for key in queued if key.slot > now]
+        ahead += [d.slot for d in decided if isinstance(d, Wait) and d.slot is not None and d.reason != Reason.NOT_DUE]
+        looked_for = [d.key.slot for d in decided if isinstance(d, Submit) and d.key not in self.submitted]
+        looked_for += [d.slot for d in decided if isinstance(d, Wait) and d.slot and d.reason == Reason.NOT_DUE]
         computed = self.plan.next_slots.get(entry.name)
         later = computed[1] if computed else state.next_slot
         if later is not None and later > now:
-            ahead.append(later)
-        return min(ahead, default=None)
+            looked_for.append(later)
+        edited = state.schedule_key not in {"", schedule_key(entry)}
+        return min([*ahead, *(max(slot, self.tick_at if edited else 0) for slot in looked_for)], default=None)
 
     def _live(self, name: str) -> list[Facts]:
         """Attempts that have not ended, oldest first."""
@@ -297,7 +311,7 @@ class _Found:
                 absent=self.absent.get(claim.job_id or ""),
             )
             for claim in self.claims.get(name, ())
-            if claim.job_id and claim.state is not ClaimState.SETTLED and claim.key not in ended
+            if claim.job_id and claim.state is not ClaimState.SETTLED and claim.key not in ended | self.withdrawn
         ]
         found += [
             {
@@ -318,7 +332,18 @@ class _Found:
             runs.ended_facts(entry.name, settle.key, settle.ending, jobs.get(settle.key))
             for settle in self.ended.get(name, ())
         ]
-        return max(known, key=runs.when, default=None)
+        return max((run for run in known if runs.when(run) <= self.world.now), key=runs.when, default=None)
+
+
+def _next_tick(world: World) -> int:
+    """The instant of the next tick, as far as that is known; else 0."""
+    if world.resident or not world.chain.wanted:
+        return 0
+    if world.chain.via == "scrontab":
+        return boundary(world.now, world.settings.interval)
+    links = Links.of(world)
+    starts = [] if links.running else [job.start for job in links.successors if job.start and not job.held]
+    return min(starts, default=0)
 
 
 def _problem(problem: Problem | None) -> Facts | None:
