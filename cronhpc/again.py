@@ -361,7 +361,7 @@ class _Again:
                     self._pause(outcome.job_id or "")
                     said = f"next piece of {self.name}: job {outcome.job_id} ({self.asked.rules.words()})"
                     return Answer(0, (*self.lines, said), outcome.job_id or "")
-                error = NoTrain(f"the next piece of {self.name} is not queued: {outcome.detail}")
+                error = NoTrain(f"the next piece of {self.name} is not queued: " + outcome.detail)
                 error.passing = outcome.done is Done.PASSING
                 raise error
         return Answer(0, tuple(self.lines))

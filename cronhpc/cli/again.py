@@ -130,7 +130,7 @@ def _options(rest: list[str]) -> tuple[str, ...]:
 
     header = read_header(f"#!/bin/sh\n#SBATCH {shlex.join(rest)}\n".encode("utf-8", "surrogateescape"), "")
     if header.problems:
-        raise UsageError(f"cronhpc again: {header.problems[0].what} {header.problems[0].mend}\nSee: " + _HELP)
+        raise UsageError(f"cronhpc again: {header.problems[0].what} " + header.problems[0].mend + "\nSee: " + _HELP)
     for option in header.options:
         if option.name in _NOT_ITS:
             raise UsageError(f"cronhpc again: --{option.name} is not for a next piece: " + _NOT_ITS[option.name] + ".")

@@ -52,7 +52,7 @@ def _words(outcome: Outcome, style: Style) -> str:
     decision = outcome.decision
     if outcome.done is not Done.OK:
         facts = _facts(outcome)
-        return f"{facts['decision']} {facts.get('link', '')}: {outcome.done}: {one_line(outcome.detail)}"
+        return f"{facts['decision']} {facts.get('link', '')}: {outcome.done}: " + one_line(outcome.detail)
     match decision:
         case SubmitLink():
             clock = f"at {style.clock(decision.at)} ({style.distance(decision.at)})"

@@ -133,7 +133,7 @@ def _barred(world: World, entry: Entry) -> tuple[Reason, str] | None:
         return Reason.STOPPED, f"{world.switches_unknown[0]} cannot be read, so nobody knows what it stops"
     if entry.problem is not None:
         reason = Reason.NOT_TRUSTED if entry.problem.code.startswith("E40") else Reason.INVALID
-        return reason, f"{entry.problem.what} {entry.problem.mend}".strip()
+        return reason, (f"{entry.problem.what} " + entry.problem.mend).rstrip()
     if entry.fresh:
         return Reason.JUST_CHANGED, "changed in the last seconds; it is looked at again"
     return None

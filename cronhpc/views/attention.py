@@ -77,7 +77,7 @@ def _entry(entry: Mapping[str, Any]) -> Iterator[Facts]:
     yield from _ended(entry, last)
     yield from _train(entry)
     if entry["reason"] == Reason.BUDGET:
-        yield _row("budget", name, f"not submitted: {entry['detail']}", "raise it in cronhpc.yaml, or wait")
+        yield _row("budget", name, "not submitted: " + entry["detail"], "raise it in cronhpc.yaml, or wait")
     for run in entry["runs"]:
         yield from _restless(entry, run)
         if may_never_start(run["reason"]) or (run["held"] and run["state"] == "PENDING"):
@@ -159,7 +159,7 @@ def _trouble(row: Mapping[str, Any], chain: Mapping[str, Any]) -> Facts:
     )
     if row["link"] and not (chain["next"] or chain["running"]):  # no tick will come by itself
         again = command("start") + ", once scheduler.sbatch in cronhpc.yaml is right"
-    return _row("trouble", who, f"{verb}: {detail}", again, when="at", at=row["at"])
+    return _row("trouble", who, f"{verb}: " + detail, again, when="at", at=row["at"])
 
 
 _COULD_NOT = {

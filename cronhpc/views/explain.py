@@ -102,8 +102,8 @@ def _now(entry: Mapping[str, Any], known: Mapping[str, Any], style: Style) -> It
         yield f"It is suspended{when}, after {failures} in a row. Lift it: " + command("resume", name)
     yield from (_could_not(row, style) for row in _troubles(entry, known))
     if entry["reason"] in {Reason.BUDGET, Reason.UNKNOWN, Reason.QUEUED, Reason.JUST_CHANGED} and not problem:
-        detail = f": {text.one_line(entry['detail'])}" if entry["detail"] else ""
-        yield f"It waits ({entry['reason']}){detail}."
+        detail = ": " + text.one_line(entry["detail"]) if entry["detail"] else ""
+        yield f"It waits ({entry['reason']})" + detail + "."
     chain = known["chain"]
     if chain["state"] != "fine" and chain["mend"] and not entry["train"]:
         yield f"The scheduler is {chain['state']}, so nothing starts by itself. Mend it: " + chain["mend"]
@@ -118,7 +118,8 @@ def _could_not(row: Mapping[str, Any], style: Style) -> str:
     at = epoch(row["at"])
     when = f" ({row['when']} {style.said(at)})" if at is not None else ""
     again = "" if row["mend"] == command("status", row["name"]) else f" {row['mend'][:1].upper()}{row['mend'][1:]}."
-    return f"It {row['what']}{when}.{again}"
+    what: str = row["what"]
+    return "It " + what + f"{when}.{again}"
 
 
 def _switch(switch: Mapping[str, Any], style: Style) -> str:

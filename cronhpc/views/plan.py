@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core.model import Advice, Command, Reason, command
+from cronhpc.core.model import Advice, Command, Reason, command, joined
 from cronhpc.views import text, times
 from cronhpc.views.decisions import decision_facts
 from cronhpc.views.style import Cell, Column, table
@@ -144,9 +144,9 @@ def _said_use_up(row: Mapping[str, Any], style: Style) -> Said:
         else f"{row['count']} slots up to {_at(row['slot'], style)}"
     )
     if row["result"] in row["detail"]:
-        return row["reason"], "yellow", f"up to slot {_at(row['slot'], style)}: {text.one_line(row['detail'])}"
+        return row["reason"], "yellow", f"up to slot {_at(row['slot'], style)}: " + text.one_line(row["detail"])
     words = f"{slots} recorded as {row['result']}"
-    return row["reason"], "yellow", f"{words}: {text.one_line(row['detail'])}" if row["detail"] else words
+    return row["reason"], "yellow", f"{words}: " + text.one_line(row["detail"]) if row["detail"] else words
 
 
 def _said_wait(row: Mapping[str, Any], style: Style) -> Said:
@@ -162,7 +162,7 @@ def _said_wait(row: Mapping[str, Any], style: Style) -> Said:
     colour = "" if row["reason"] == Reason.NOT_DUE else "yellow"
     if row["reason"] == Reason.NOT_DUE and slot is not None:
         word += f" ({style.distance(slot)})"
-    return row["reason"], colour, "; ".join(part for part in (detail, word) if part)
+    return row["reason"], colour, joined("; ", filter(None, (detail, word)))
 
 
 def _said_settle(row: Mapping[str, Any], style: Style) -> Said:

@@ -92,7 +92,7 @@ def _chain(known: Mapping[str, Any], style: Style) -> str:
     if facts["mend"]:
         mend = style.text(facts["mend"])
         if style.width and _CHAIN + text.width(lines[-1]) + 2 + text.width(mend) > style.width:
-            lines.append(style.paint(mend, "bold"))
+            lines += [style.paint(line, "bold") for line in style.wrapped(facts["mend"], style.width - _CHAIN)]
         else:
             lines[-1] += f"  {style.paint(mend, 'bold')}"
     lines[0] = style.paint(state, _CHAIN_COLOURS.get(state, "yellow")) + lines[0].removeprefix(state)
@@ -119,7 +119,8 @@ def _attention(rows: Sequence[Mapping[str, Any]], style: Style, *, everything: b
 
 def _what(row: Mapping[str, Any], style: Style) -> str:
     at = epoch(row["at"])
-    return f"{row['what']}, {row['when']} {style.said(at)}" if at is not None else str(row["what"])
+    what = style.text(row["what"])
+    return f"{what}, {row['when']} {style.said(at)}" if at is not None else what
 
 
 def _what_width(rows: Sequence[Mapping[str, Any]], whats: Sequence[str], names: int, style: Style) -> int:
