@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -15,12 +16,11 @@ from cronhpc import launch, release
 from cronhpc.batch.port import BatchError, Denied, Limited, Submission, Unreachable
 from cronhpc.batch.process import elapsed
 from cronhpc.core import model
-from cronhpc.core.chain import SPARE, bad_nodes_text, comment_words
+from cronhpc.core.chain import SPARE, bad_nodes_text, comment_words, record_of
 from cronhpc.core.marks import marked, whole_comment
 from cronhpc.core.model import Done, Outcome, token
 from cronhpc.store import scheduler
 from cronhpc.store.claims import Claims
-from cronhpc.store.scheduler import link_comment, link_exclude, link_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -81,6 +81,11 @@ class Actor:
         from cronhpc.store.rooms import trust_of
 
         return trust_of(self.site.paths, self.site.settings, self.site.uid)
+
+    @property
+    def clock(self) -> int:
+        """The instant that it is by now, epoch seconds."""
+        return int(self.world.now + elapsed() - self.began)
 
     @property
     def spent(self) -> bool:
@@ -182,7 +187,7 @@ class Actor:
     def _has_gone_on(self, cancel: model.Cancel, key: Key) -> bool:
         """A held job was released, a twin became the recorded one, the slot of one submitted ahead has come."""
         if cancel.only == "ahead":
-            return key.slot <= self.world.now + elapsed() - self.began
+            return key.slot <= self.clock
         if cancel.only != "held" or self.claims.job_id(key) != cancel.job_id:
             return False
         return self._believed(key) != cancel.job_id or not self.claims.awaits_release(key)
@@ -197,12 +202,15 @@ class Actor:
             self.note(link, Done.FAILED, self.link_refused)
             return None
         chain, settings = self.world.chain, self.site.settings
-        comment = token(self.world.directory_id, comment_words(link.kind, link.at, chain.fingerprint))
-        comment += link_comment(settings)
-        exclude = link_exclude(settings, [bad.node for bad in chain.bad_nodes])
+        own = record_of(link.kind, link.at, chain.fingerprint, self.clock)
+        comment = token(self.world.directory_id, comment_words(own))
+        comment += scheduler.link_comment(settings)
+        exclude = scheduler.link_exclude(settings, [bad.node for bad in chain.bad_nodes])
         if isinstance(link, model.MoveLink):
             known = exclude if chain.bad_nodes or chain.bad_nodes_changed else None
             self.site.batch.move(link.job_id, link.at, comment, known)
+            if link.job_id in self.world.links:
+                self._remember_link(link.job_id, replace(own, at=self.world.links[link.job_id].at))
             return None
         try:
             job_id = self.site.batch.submit(self._link_submission(link, comment, exclude))
@@ -211,8 +219,14 @@ class Actor:
                 raise
             self.failed(error)
             return error.text  # a site that takes two jobs at a time: it goes on without a spare
+        self._remember_link(job_id, own)
         self.note(link, Done.OK, job_id=job_id)
         return None
+
+    def _remember_link(self, job_id: str, link: model.LinkRecord) -> None:
+        """A disk that refuses it is no reason to fail: it has its comment and its name as well."""
+        with suppress(OSError):
+            scheduler.remember_link(self.site.paths, job_id, link)
 
     def _refused_link(self, plan: Plan) -> str:
         """Why the link's text is not to be submitted, where that is planned: it may be another's by now."""
@@ -228,7 +242,7 @@ class Actor:
         """It needs none of the user's folders to start: on a node without them it says so, and goes on elsewhere."""
         chain, paths = self.world.chain, self.site.paths
         spare = link.kind == SPARE
-        options = link_options(self.site.settings, resident=chain.resident)
+        options = scheduler.link_options(self.site.settings, resident=chain.resident)
         return Submission(
             script=str(paths.script),
             arguments=(str(link.at), "spare" if spare else "link", "0", bad_nodes_text(chain.bad_nodes)),
@@ -254,7 +268,7 @@ class Actor:
         release.release_recorded(self)
 
     def _adopt(self, adopt: model.Adopt) -> str | None:
-        if not self.claims.record(adopt.key, adopt.job_id, self.world.now):
+        if not self.claims.record(adopt.key, adopt.job_id, self.clock):
             return "another id was recorded meanwhile"
         self.adopted.add(adopt.key)
         return None

@@ -18,6 +18,7 @@ from cronhpc.act import Actor
 from cronhpc.batch.port import BatchError
 from cronhpc.batch.process import elapsed
 from cronhpc.core import claimed, piece_options, pieces, stop
+from cronhpc.core.identity import records
 from cronhpc.core.model import (
     PAUSED,
     ClaimState,
@@ -35,8 +36,8 @@ from cronhpc.core.model import (
     token,
 )
 from cronhpc.core.plan import Budget
-from cronhpc.read import Reading, switches_now
-from cronhpc.read_trains import train_of
+from cronhpc.read import Reading, asked_about_doubtful, switches_now
+from cronhpc.read_trains import read_trains, train_of
 from cronhpc.record import record
 from cronhpc.site import Site, by_its_disks_clock, directory_id
 from cronhpc.store import lease, rooms, trains
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from cronhpc.core.header import Header
-    from cronhpc.core.model import Decision, Outcome
+    from cronhpc.core.model import Decision, Job, Outcome
 
 ENDED = 113  # as `cronhpc guard`: a switch or a rule of its own has ended this work
 _PATIENCE = 20.0
@@ -129,11 +130,14 @@ class _Again:
         self.lines: list[str] = []
         self.directory = directory_id(site.paths)
         self.queue = site.batch.queue()
-        own = next((job for job in self.queue.jobs if job.id == job_id), None)
-        self.me = Me(job_id, details, own.key(self.directory) if own is not None else None)
-        self.name = asked.name or details.get("JobName", "")
-        self.record = self._record()
         self.claims = Claims(site.paths.claims)
+        self.jobs = self._jobs()
+        own = next((job for job in self.jobs.queue.jobs if job.id == job_id), None) if self.jobs.queue else None
+        owner = records(self.jobs).of(own) if own is not None else None
+        self.me = Me(job_id, details, owner.key if owner is not None else None)
+        going = [t.entry.name for t in self.jobs.trains if owner is not None and entry_id(t.entry.name) == owner.entry]
+        self.name = asked.name or next(iter(going), "") or details.get("JobName", "")
+        self.record = self._record(trains.load(site.paths.state, self.name))
 
     def run(self) -> Answer:
         """Settle what has ended, then end, or queue the next piece."""
@@ -164,8 +168,7 @@ class _Again:
 
     # --- what is known of this train
 
-    def _record(self) -> trains.Record:
-        known = trains.load(self.site.paths.state, self.name)
+    def _record(self, known: trains.Record | None) -> trains.Record:
         script, workdir = _script_of(self.me, known)
         refused = rooms.trust_of(self.site.paths, self.site.settings, self.site.uid).refusal(Path(script))
         if refused is not None:
@@ -236,34 +239,49 @@ class _Again:
 
     def _going(self) -> bool:
         """Whether another piece of this train is in the queue."""
-        mine = entry_id(self.name)
-        return any(
-            job.live and job.id != self.me.job_id and (key := job.key(self.directory)) is not None and key.entry == mine
-            for job in self.queue.jobs
+        return any(job.live and job.id != self.me.job_id for job in self._mine())
+
+    def _mine(self) -> list[Job]:
+        """The jobs of this train in the queue, but for the one that a person started."""
+        mine, known = entry_id(self.name), records(self.jobs)
+        return [job for job in self.queue.jobs if (key := known.key(job)) is not None and key.entry == mine]
+
+    def _jobs(self) -> World:
+        """What is needed to tell whose the jobs in the queue are."""
+        self.memory = store_memory.load(self.site.paths.entries)
+        self.before = self.claims.names()
+        settled = {state.settled for state in self.memory.entries.values()}
+        return asked_about_doubtful(
+            self.site,
+            World(
+                now=self.now,
+                directory_id=self.directory,
+                settings=self.site.settings,
+                trains=read_trains(self.site, []),
+                claims=self.claims.read(settled),
+                queue=self.queue,
+            ),
         )
 
     def _world(self) -> World:
-        memory = store_memory.load(self.site.paths.entries)
-        train = train_of(self.site, self.record)
+        memory, before, train = self.memory, self.before, train_of(self.site, self.record)
         mine = entry_id(self.name)
-        before = self.claims.names()
-        settled = {state.settled for state in memory.entries.values()}
-        mine_of = (c for c in self.claims.read(settled) if c.key.entry == mine)
-        claims = claimed.recognised(mine_of, self.queue, self.directory)
         world = World(
             now=self.now,
             directory_id=self.directory,
             settings=self.site.settings,
             trains=(train,),
             states=memory.entries,
-            claims=claims,
-            queue=self.queue,
+            claims=tuple(c for c in self.jobs.claims if c.key.entry == mine),
+            queue=self.jobs.queue,
             recent=tuple((m, n, c) for m, n, c in memory.meta.get("recent", ())),
             absent=memory.meta.get("absent", {}),
             only=mine,
             **switches_now(self.site, self.now),
         )
+        world = claimed.recognised(world)
         self.reading = Reading(world, memory, (), before)
+        claims = world.claims
         ids = [c.job_id or "" for c in claims if c.state is not ClaimState.SETTLED]
         since = min((c.at for c in claims if c.at), default=self.now) - 600
         if self.record.runs <= _KEPT_ENDS and not any(row[0] == self.record.first for row in self.record.ran):
@@ -339,13 +357,7 @@ class _Again:
     def _rest(self, world: World, reason: str) -> Answer:
         """It ends here: nothing is queued, and a piece that was is cancelled."""
         self.record.resting = reason
-        waiting = [
-            job.id
-            for job in self.queue.jobs
-            if job.state == "PENDING"
-            and (key := job.key(self.directory)) is not None
-            and key.entry == entry_id(self.name)
-        ]
+        waiting = [job.id for job in self._mine() if job.state == "PENDING"]
         outcomes = self._carry_out(world, [d for d in claimed.decide(world, Budget.of(world)) if isinstance(d, Settle)])
         self._remember_ends(outcomes)
         if waiting:
@@ -371,7 +383,7 @@ class _Again:
         world = self.reading.world
         for switch in world.switches:
             if switch.kind == "pause" and not stop.expired(switch, self.now) and stop.names(switch, self.name):
-                comment = token(self.directory, str(self._next_key()), self.record.comment)
+                comment = self.record.comment or token(self.directory, str(self._next_key()))
                 self.site.batch.hold([job_id], f"{PAUSED}{self.directory} {comment}")
                 self.lines.append(f"pause switch {switch.name} (by {switch.by}): job {job_id} is held")
                 return

@@ -30,7 +30,7 @@ def add(site: Site, environ: Mapping[str, str], lines: list[str]) -> None:
     mark = directory_id(site.paths)
     command = shlex.join([*scheduler.command(), "tick", "--dir", str(site.paths.root)])
     log = str(site.paths.scheduler / "scheduler.log").replace("%", "%%")
-    options = [*scheduler.link_options(site.settings), f"--job-name={scheduler.link_names(mark)[0]}"]
+    options = [*scheduler.link_options(site.settings), f"--job-name={model.link_names(mark)[0]}"]
     options += [shlex.quote(f"--output={log}"), "--open-mode=append"]
     ours = scrontab.block(mark, scrontab.fields_of(site.settings.interval), options, command)
     table = scrontab.read(environ)

@@ -221,7 +221,7 @@ def _submit(actor: Actor, row: Submit) -> str | BatchError:
         actor.failed(error)
         return error
     try:
-        if not actor.claims.record(row.key, job_id, actor.world.now) and actor.claims.job_id(row.key) != job_id:
+        if not actor.claims.record(row.key, job_id, actor.clock) and actor.claims.job_id(row.key) != job_id:
             return Twin(job_id)  # unless another tick has found this very job and adopted it
     except OSError as error:  # a full disk: the job stays held, and is found by its token
         return Unreachable(f"job {job_id} is held, its id could not be recorded ({error.strerror}); the next tick will")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core import claimed, model, stop, struck
+from cronhpc.core.identity import records
 from cronhpc.core.model import (
     CLOCKS_APART,
     TOKEN,
@@ -21,10 +22,12 @@ from cronhpc.core.model import (
     Train,
     World,
     command,
+    entry_id,
+    link_names,
     slot_text,
 )
 from cronhpc.site import Site, directory_id, user_name
-from cronhpc.store import files, lease, torn, witness
+from cronhpc.store import files, lease, scheduler, torn, witness
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
 from cronhpc.store.files import DiskClock
@@ -32,7 +35,7 @@ from cronhpc.store.files import DiskClock
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from cronhpc.core.model import Claim, Ending, Job, Switch
+    from cronhpc.core.model import Claim, Ending, Key, Switch
     from cronhpc.store.memory import Memory
 
 
@@ -78,9 +81,11 @@ def read_world(
     entries = read_entries(site, now, problems)
     logged = _logged(site, memory, entries, problems)
     queue, error = _queue(site)
+    links = scheduler.links(site.paths)  # after the queue: a link that is in the answer is in the folder by now
     switches, unknown = _switches(site, now, problems)
     settled = {state.settled for state in memory.entries.values()}
     found = tuple(_freshened(claim, before) for claim in claims.read(settled))
+    logged = logged or _logged_without_id(site, entries, found)
     problems += [torn.claims(claims.odd)] if claims.odd else []
     directory = directory_id(site.paths)
     world = World(
@@ -90,7 +95,8 @@ def read_world(
         entries=entries,
         trains=_trains(site, problems),
         states=memory.entries,
-        claims=claimed.recognised(found, queue, directory),
+        claims=found,
+        links=links,
         queue=queue,
         queue_error=error,
         switches=switches,
@@ -107,9 +113,11 @@ def read_world(
         sure=sure,
         disk_clock=_disk_clock(site, memory, entries, now),
     )
-    world = _asked_on(site, replace(world, queue=_with_restarts(site, world)))
+    world = asked_about_doubtful(site, replace(world, queue=_with_restarts(site, world)))
+    world = _asked_on(site, claimed.recognised(world))
     problems.extend(bad_node_problems(world.chain.bad_nodes, now))
     problems.extend(_unheard(world))
+    problems.extend(_hold_dropped(site, world))
     return Reading(world, memory, tuple(problems), before)
 
 
@@ -148,6 +156,17 @@ def _logged(
         mend = "Scripts that name their own log may run their newest slot again; see: " + model.command("plan")
         problems.append(Problem("W334", what, mend, "state/"))
     return witness.logged(site.paths, entries)
+
+
+def _logged_without_id(
+    site: Site, entries: Iterable[Entry], claims: Iterable[Claim]
+) -> Mapping[str, Mapping[int, int]]:
+    """What logs say of attempts without a job id: where a site drops --hold, one may have run and be forgotten."""
+    keys = [claim.key for claim in claims if claim.state is ClaimState.CLAIMED and claim.ending is None]
+    if not keys:
+        return {}
+    found = witness.logged(site.paths, [e for e in entries if entry_id(e.name) in {key.entry for key in keys}])
+    return {key.entry: {key.slot: found.get(key.entry, {}).get(key.slot, 0)} for key in keys}
 
 
 def _remembered(memory: Memory) -> dict[str, Any]:
@@ -210,7 +229,7 @@ def _with_restarts(site: Site, world: World) -> Queue | None:
     """The queue, with how often runs of ours began anew. One more question, only where one did: its time tells."""
     from cronhpc.batch.port import BatchError
 
-    recorded = {c.job_id: max(c.at, c.released or 0) for c in world.claims if c.job_id and c.ending is None}
+    recorded = {c.job_id: max(c.at, c.recorded or 0) for c in world.claims if c.job_id and c.ending is None}
     jobs = world.queue.jobs if world.queue is not None else ()
     again = {j.id for j in jobs if j.live and (j.submitted or 0) > recorded.get(j.id, j.submitted or 0) + _AFTER_RECORD}
     if not again:
@@ -251,7 +270,11 @@ def _an_admins_word(site: Site, world: World) -> str:
         return ""
     since = max((started(site.paths) or {}).get("at", 0), world.now - _ADMIN_SINCE)
     try:
-        ended = site.batch.endings([job_id], since, {job_id: f"{TOKEN}{world.directory_id}/link "}).get(job_id)
+        known = world.links.get(job_id)
+        token = {} if known else {job_id: f"{TOKEN}{world.directory_id}/link "}
+        ended = site.batch.endings([job_id], since, token).get(job_id)
+        if known and ended and (ended.submitted or 0) > known.at + CLOCKS_APART:
+            return ""  # another job of that number
         if ended is None or ended.result is not Result.CANCELLED or ended.started is not None:
             return ""
         by = site.batch.cancelled_by(job_id, since)
@@ -260,6 +283,26 @@ def _an_admins_word(site: Site, world: World) -> str:
     if by is None or by == site.uid or (ended.submitted or 0) < since:
         return ""
     return f"the pending link {job_id} was cancelled by {user_name(by)}"
+
+
+def asked_about_doubtful(site: Site, world: World) -> World:
+    """With whether jobs of recorded ids that came after the record, without our token, were requeued, and their logs.
+
+    One question a job, for few; one that gets no answer stays what its record says.
+    """
+    from cronhpc.batch.port import BatchError
+
+    jobs = {job.id: job for job in records(world).doubtful(world.queue.jobs if world.queue else ())}
+    facts: dict[str, dict[str, Any]] = {}
+    for job_id in list(jobs)[:_ASKED_AT_ONCE]:
+        try:
+            said = site.batch.describe(job_id)
+        except BatchError:
+            said = {"Restarts": "1"}
+        facts[job_id] = {"restarts": int(said.get("Restarts") or 0), "output": said.get("StdOut", "")}
+    if not facts or world.queue is None:
+        return world
+    return replace(world, queue=Queue(tuple(replace(j, **facts.get(j.id, {})) for j in world.queue.jobs)))
 
 
 _ASKED_AT_ONCE = 500  # jobs, a question each: some seconds
@@ -291,6 +334,20 @@ def _unheard(world: World) -> list[Problem]:
     return unheard(world)
 
 
+def _hold_dropped(site: Site, world: World) -> list[Problem]:
+    """Runs that have begun before their release: seen now, or found by the look of once a day (release.py)."""
+    waits = {c.key for c in world.claims if c.state in {ClaimState.CLAIMED, ClaimState.SUBMITTED} and not c.fresh}
+    for job in world.queue.jobs if world.queue is not None and waits else ():
+        if job.state != "PENDING" and records(world).key(job) in waits:
+            site.note_hold(job.id, world.now)
+    job_id, _ = site.cache.get("hold", ("", 0))
+    if not job_id:
+        return []
+    what = f"job {job_id} could begin before its release: this site drops --hold."
+    mend = "No slot runs twice by that, but a kill switch may come too late. See: cronhpc doctor --submit"
+    return [Problem("W342", what, mend)]
+
+
 def _switches(site: Site, now: int, problems: list[Problem]) -> tuple[tuple[Switch, ...], tuple[str, ...]]:
     from cronhpc.store import switches
 
@@ -320,25 +377,19 @@ def _trains(site: Site, problems: list[Problem]) -> tuple[Train, ...]:
 def _endings(site: Site, world: World) -> Mapping[str, Ending] | None:
     """What is known of runs that the queue shows as ended, or not at all; one query for all. None: no answer."""
     from cronhpc.batch.port import BatchError
-    from cronhpc.core.outcome import id_used_again, launched
+    from cronhpc.core.outcome import launched
 
     if world.queue is None:
         return {}
-    live: dict[str, list[Job]] = {}
-    for job in world.queue.jobs:
-        if job.live:
-            live.setdefault(job.id, []).append(job)
-    gone = [
-        claim
-        for claim in world.claims
-        if claim.job_id
-        and claim.state is not ClaimState.SETTLED
-        and all(id_used_again(world, claim, job) for job in live.get(claim.job_id, ()))
-    ]
+    ours = records(world)
+    live: set[Key | None] = {ours.key(job) for job in world.queue.jobs if job.live}
+    seen: set[Key | None] = {ours.key(job) for job in world.queue.jobs}
+    gone = [c for c in world.claims if c.job_id and c.state is not ClaimState.SETTLED and c.key not in live]
     if not gone:
         return {}
     ids = [claim.job_id for claim in gone if claim.job_id]
-    tokens = {claim.job_id: f"{world.directory_id}/{claim.key}" for claim in gone if claim.job_id}
+    # one that the queue still shows is known by its record, whatever became of its comment
+    tokens = {c.job_id: f"{world.directory_id}/{c.key}" for c in gone if c.job_id and c.key not in seen}
     since = min((claim.at for claim in gone if claim.at), default=world.now - 86400)
     try:
         known = dict(site.batch.endings(ids, since - 600, tokens))
@@ -402,7 +453,7 @@ def chain_facts(
     """How ticks are driven here, as `start` and `stop` left it; `bad_nodes`: what the link at work knows of them."""
     from cronhpc.core.chain import standing
     from cronhpc.store.place import moved_from
-    from cronhpc.store.scheduler import link_names, marks, no_submit, resting, started, successor_noted
+    from cronhpc.store.scheduler import marks, no_submit, resting, started, successor_noted
 
     lost: list[str] = []
     how = started(site.paths, lost)

@@ -7,6 +7,7 @@ its watermarks, then the claims that both have outlived.
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import asdict, astuple, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -373,6 +374,10 @@ class _Keeper:
 
     def write_chain(self) -> None:
         """What the bash of a link, and a command with a poor PATH, want to know."""
+        if self.world.queue is not None and self.world.links:
+            live = {job.id for job in self.world.queue.jobs if job.live}
+            old = (each for each, link in self.world.links.items() if link.at < self.world.now - _OLD_TEMPORARY)
+            scheduler.forget_links(self.site.paths, (each for each in old if each not in live))
         if self.site.batch.name == "slurm" and self.world.queue is not None:
             scheduler.remember_slurm(self.site.paths)
         resting = self.world.chain.resting
@@ -391,8 +396,9 @@ class _Keeper:
         if not self.world.only:
             claims.drop_steps({state.settled for state in self.states.values() if state.settled})
             paths = self.site.paths
-            for folder in (paths.claims, paths.state, paths.scheduler, paths.root):
-                sweep(folder, self.world.now - _OLD_TEMPORARY)
+            for folder in (paths.claims, paths.state, paths.scheduler, paths.root, paths.scheduler / "links"):
+                with suppress(FileNotFoundError):
+                    sweep(folder, self.world.now - _OLD_TEMPORARY)
 
     def write_cache(self) -> None:
         self._note_cost()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cronhpc.batch.port import BatchError, Unreachable
-from cronhpc.core.model import ClaimState, Done, Ending, Result, slot_text
+from cronhpc.core.model import ClaimState, Done, Ending, Result, cut_comment, slot_text
 from cronhpc.core.stop import switch_on
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def release_all(actor: Actor, rows: Sequence[Release]) -> None:
 def release_recorded(actor: Actor) -> None:
     """One release for all whose ids are on disk, after a last look at the disk and at the switches."""
     recorded, actor.recorded = actor.recorded, []
+    _look_whether_held(actor, recorded)
     planted = {each.key: found for each in recorded if (found := _planted(actor, each))}
     mine: list[Recorded] = []
     sending: list[Recorded] = []
@@ -67,6 +68,24 @@ def release_recorded(actor: Actor) -> None:
         _unreleased(actor, mine or recorded, f"is held: {disk_words(error)}")
     else:
         _send(actor, sending)
+
+
+_HOLD_AGAIN = 86400  # seconds
+
+
+def _look_whether_held(actor: Actor, recorded: Sequence[Recorded]) -> None:
+    """Once a day: does this site keep --hold? Where it does not, a run may begin before it is written down."""
+    ids = {each.job_id for each in recorded if each.state is ClaimState.SUBMITTED}
+    known, now = actor.site.cache.get("hold", ("", 0)), actor.world.now
+    if not ids or 0 <= now - known[1] < _HOLD_AGAIN or actor.away or actor.site.batch.name == "local":
+        return
+    try:
+        jobs = [job for job in actor.site.batch.queue().jobs if job.id in ids]
+    except BatchError as error:
+        actor.failed(error)
+        return
+    if jobs:
+        actor.site.note_hold(next((job.id for job in jobs if not job.held), ""), now)
 
 
 def _is_gone(actor: Actor, each: Recorded, gone: set[Key]) -> bool:
@@ -151,6 +170,7 @@ def _send(actor: Actor, sending: list[Recorded]) -> None:
     if ids and actor.away and not actor.has_time_for_one:
         _unreleased(actor, sending, f"is held: {actor.away}")
         return
+    _give_own_comments(actor, sending)
     try:
         still, why = _released(actor, ids)
     except BatchError as error:
@@ -164,6 +184,18 @@ def _send(actor: Actor, sending: list[Recorded]) -> None:
         with suppress(OSError):  # the next tick sees that it is released, and marks it
             actor.claims.step(each.key, ClaimState.RELEASED)
         actor.note(each.decision, Done.OK, job_id=each.job_id)
+
+
+def _give_own_comments(actor: Actor, sending: Sequence[Recorded]) -> None:
+    """A script's own comment stands alone from now on, as programs of the site read it: the job's id is recorded."""
+    known = actor.world.known()
+    alike: dict[str, list[str]] = {}
+    for each in sending:
+        if each.key.entry in known and known[each.key.entry].comment:
+            alike.setdefault(known[each.key.entry].comment, []).append(each.job_id)
+    for comment, ids in alike.items():
+        with suppress(BatchError):  # it stands behind the token then
+            actor.site.batch.comment(ids, cut_comment(" ".join(comment.split("\n"))))
 
 
 def _released(actor: Actor, ids: Sequence[str]) -> tuple[frozenset[str], str]:

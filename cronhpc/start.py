@@ -15,6 +15,7 @@ from cronhpc.batch.port import BatchError
 from cronhpc.core import chain
 from cronhpc.core.claimed import withdrawals
 from cronhpc.core.count import count
+from cronhpc.core.identity import records
 from cronhpc.core.model import (
     CancelLink,
     ClaimState,
@@ -28,6 +29,7 @@ from cronhpc.core.model import (
     Submit,
     SubmitLink,
     Withdraw,
+    World,
     command,
 )
 from cronhpc.core.slots import boundary
@@ -41,7 +43,7 @@ from cronhpc.store.refused import mend
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
-    from cronhpc.core.model import Decision, Key, Outcome, World
+    from cronhpc.core.model import Decision, Job, Key, LinkRecord, Outcome
     from cronhpc.site import Site
 
 _LOOKS = 5
@@ -167,17 +169,14 @@ _HOUR = 3600
 
 def _must_own_its_links(site: Site) -> None:
     """A copy whose first folder was moved since finds that one's jobs, with texts of its own. Raises CronhpcError."""
-    from cronhpc.site import directory_id
-
     known = scheduler.started(site.paths)
     if known is None or not place.moved_from(site.paths):
         return
-    mark, text = directory_id(site.paths), str(known.get("fingerprint", ""))
+    text = str(known.get("fingerprint", ""))
     try:
-        links = [job for job in site.batch.queue().jobs if job.live and chain.word(job, mark)]
+        others = [job.id for job, link in _links(site) if link.fingerprint != text]
     except BatchError:
         return  # said where they are needed
-    others = [job.id for job in links if text not in (job.token_of(mark) or "").split(" ")]
     if others:
         raise CronhpcError(
             f"{site.paths.root} was copied or moved, and has the id of another folder, whose scheduler waits in job "
@@ -273,12 +272,18 @@ def _ahead_words(world: World, withdrawn: Container[Key]) -> list[str]:
     ]
 
 
-def _cancelled_waiting(site: Site) -> int:
-    """How many links and spares waited: all of them are cancelled. Raises BatchError."""
+def _links(site: Site) -> list[tuple[Job, LinkRecord]]:
+    """The links and spares that live. Raises BatchError, OSError."""
     from cronhpc.site import directory_id
 
-    mark = directory_id(site.paths)
-    waiting = [job.id for job in site.batch.queue().jobs if job.state == "PENDING" and chain.word(job, mark)]
+    queue = site.batch.queue()
+    world = World(0, directory_id(site.paths), site.settings, queue=queue, links=scheduler.links(site.paths))
+    return [(job, link) for job in queue.jobs if job.live and (link := records(world).link(job)) is not None]
+
+
+def _cancelled_waiting(site: Site) -> int:
+    """How many links and spares waited: all of them are cancelled. Raises BatchError."""
+    waiting = [job.id for job, _ in _links(site) if job.state == "PENDING"]
     if waiting:
         site.batch.cancel(waiting)
     return len(waiting)

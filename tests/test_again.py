@@ -68,6 +68,10 @@ class Batch:
         for each in job_ids:
             self.jobs[each] = replace(self.jobs[each], reason="BeginTime")
 
+    def comment(self, job_ids: Sequence[str], comment: str) -> None:
+        for each in job_ids:
+            self.jobs[each] = replace(self.jobs[each], comment=comment)
+
     def cancel(self, job_ids: Sequence[str], *, pending_only: bool = False) -> None:
         for each in job_ids:
             if self.jobs[each].state == "PENDING" or not pending_only:
@@ -549,3 +553,32 @@ def test_again_tries_a_disk_that_fails_for_a_while_once_more_before_it_gives_up(
     assert main(["again", "--every", "1h"], Door(NOW, environ, out, err, is_terminal=False)) == 0
     assert slept == list(command._PAUSES[:2])
     assert "/w/x: the disk; tried once more in 5 s" in err.getvalue()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param({"comment": "epoch 5"}, id="its comment"),
+        pytest.param({"comment": "epoch 5", "name": "epoch-5"}, id="comment and name"),
+        pytest.param({"comment": ""}, id="a site replaces comments"),
+    ],
+)
+def test_a_piece_whose_script_has_changed(stage: Stage, change: dict[str, str]) -> None:
+    """It is known by its id, which its claim holds: no second train begins with it."""
+    stage.again()
+    stage.starts("101", "15:00")
+    submitted = at("14:20")
+    stage.batch.jobs["101"] = replace(stage.batch.jobs["101"], submitted=submitted, **change)  # type: ignore[arg-type]  # by name
+    stage.batch.details["101"]["JobName"] = change.get("name", "watch")
+    stage.again(job="101")
+    assert (stage.record.runs, stage.record.first, stage.record.seen) == (2, "100", "101")
+    assert stage.waiting() == {"102": "16:00"}
+
+
+def test_the_scripts_own_comment_stands_alone_in_every_piece(stage: Stage) -> None:
+    (stage.place / "watch.slurm").write_text(text_of('#SBATCH --comment=\'{"Reaper":{"exempt":"90"}}\''))
+    for job, now in (("100", "14:20"), ("101", "15:00")):
+        if job != "100":
+            stage.starts(job, now)
+        stage.again(job=job, name="watch")
+    assert [stage.batch.jobs[each].comment for each in ("101", "102")] == ['{"Reaper":{"exempt":"90"}}'] * 2

@@ -84,7 +84,7 @@ def test_a_grandchild_that_keeps_the_pipes_does_not_keep_us() -> None:
 def test_once_it_said_enough_it_need_not_end() -> None:
     begun = time.monotonic()
     ended = bash("echo 4711; sleep 60", enough=lambda out: "4711\n" in out)
-    assert ended == Finished(0, "4711\n", "")
+    assert ended == Finished(0, "4711\n", "", cut=True)
     assert time.monotonic() - begun < 5
 
 

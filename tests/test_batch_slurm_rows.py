@@ -36,7 +36,7 @@ def row(*fields: str) -> str:
     return MARK + MARK.join(fields) + MARK + "\n"
 
 
-PLAIN = ("7", "RUNNING", "None", "100", "90", "N/A", "cpu", "abc", "cpu1", "job", "/tmp", "(null)")
+PLAIN = ("7", "RUNNING", "None", "100", "90", "N/A", "cpu", "abc", "cpu1", "job", "/tmp", "/tmp/job.sh", "(null)")
 
 
 @pytest.fixture(scope="module")

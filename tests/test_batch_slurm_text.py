@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from cronhpc.batch import slurm_text as text
 from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Submission, Unreachable
 from cronhpc.batch.process import Finished
 from cronhpc.batch.slurm_past import accounting_arguments
+from cronhpc.batch.slurm_rows import alike, submitted
+from cronhpc.core.model import Job
 
 FAILED = "sbatch: error: Batch job submission failed: "
 POLICY = FAILED + "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
@@ -95,7 +99,6 @@ def test_the_window_of_accounting_is_in_utc() -> None:
     [
         pytest.param("4711\n", 0, "", "4711", id="plain"),
         pytest.param("4711;lab\n", 0, "", "4711", id="with the cluster's name"),
-        pytest.param("Welcome!\n4711\n", 0, "", "4711", id="a site's banner before it"),
         pytest.param(
             "4711\n",
             0,
@@ -104,6 +107,7 @@ def test_the_window_of_accounting_is_in_utc() -> None:
             id="a warning that reads like an error",
         ),
         pytest.param("4711\n", 3, "", "4711", id="--wait: the exit code is the job's"),
+        pytest.param("Submitted batch job 4711\n", 0, "", "4711", id="a wrapper that drops --parsable"),
     ],
 )
 def test_the_id_on_stdout_counts(out: str, code: int, err: str, job_id: str) -> None:
@@ -119,7 +123,6 @@ def test_the_id_on_stdout_counts(out: str, code: int, err: str, job_id: str) -> 
         (Unreachable, 1, FAILED + "Invalid authentication credential"),
         (Unreachable, 1, "sbatch: fatal: Could not establish a configuration source"),
         (Unreachable, 1, ""),
-        (Unreachable, 0, ""),
         (Unreachable, -9, FAILED + "Invalid qos specification"),
         (Limited, 1, "sbatch: error: AssocMaxSubmitJobLimit\n" + POLICY),
         (Limited, 1, "sbatch: error: QOSMaxSubmitJobPerUserLimit\n" + POLICY),
@@ -171,6 +174,72 @@ def test_errors_of_sbatch(kind: type[BatchError], code: int, err: str) -> None:
     with pytest.raises(BatchError) as caught:
         text.submitted(Finished(code, "", err))
     assert type(caught.value) is kind
+
+
+@pytest.mark.parametrize(
+    ("ended", "numbers"),
+    [
+        pytest.param(Finished(0, "Core hours left:\n5000\n4711\n", ""), ["5000", "4711"], id="a line before it"),
+        pytest.param(Finished(0, "4711\n5000\n", ""), ["4711", "5000"], id="a line behind it"),
+        pytest.param(Finished(0, "Core hours left: 5000\n4711;lab\n", ""), ["5000", "4711"], id="at a line's end"),
+        pytest.param(Finished(0, "job 4711 taken, left: 5000\n", ""), ["5000"], id="the id within a line"),
+        pytest.param(Finished(0, "5000\n", "", cut=True), ["5000"], id="ended before it was through"),
+        pytest.param(Finished(0, "Core hours left:\n5000\n", ""), ["5000"], id="the id is hidden"),
+        pytest.param(Finished(0, "Welcome!\n4711\n", ""), ["4711"], id="a site's banner before it"),
+        pytest.param(Finished(0, "Core hours left: 5000 h\n4711\n", ""), ["4711"], id="a number within a line"),
+        pytest.param(Finished(0, "", ""), [], id="nothing"),
+        pytest.param(Finished(0, "Done.\n", ""), [], id="words"),
+    ],
+)
+def test_numbers_of_which_none_is_the_id_for_certain(ended: Finished, numbers: list[str]) -> None:
+    with pytest.raises(text.Unclear) as caught:
+        text.submitted(ended)
+    assert caught.value.numbers == numbers
+
+
+def test_a_number_beside_a_failure_is_no_id() -> None:
+    with pytest.raises(Refused):
+        text.submitted(Finished(1, "5000\n", FAILED + "Invalid partition name specified"))
+
+
+ASKED = Submission("/cron/e.slurm", comment="cronhpc=ab12cd/e@20261127T1400Z.1 own", output="/cron/log/e/%j.out")
+ARGV = "/cron/link 1795788000 link"
+MINE = Job("71", "PENDING", comment=ASKED.comment)
+LINK = Submission("/cron/link", ("1795788000", "link"), output="/cron/scheduler.log")
+
+
+@pytest.mark.parametrize(
+    ("jobs", "numbers", "found"),
+    [
+        pytest.param([MINE, Job("50", "PENDING")], ["50", "71"], "71", id="its token"),
+        pytest.param([Job("71", "PENDING", comment=f"site {ASKED.comment}")], [], "71", id="which a site has prefixed"),
+        pytest.param([MINE, replace(MINE, id="70")], ["71"], "71", id="of two the printed one"),
+        pytest.param([MINE, replace(MINE, id="70")], ["50"], "", id="of two neither"),
+        pytest.param([Job("50", "PENDING", command="/home/u/x.sh")], ["50"], "", id="a number of another job"),
+    ],
+)
+def test_the_comment_tells_which_number_is_the_job(jobs: list[Job], numbers: list[str], found: str) -> None:
+    assert submitted(jobs, ASKED, numbers) == found
+
+
+@pytest.mark.parametrize(
+    ("asked", "commands", "numbers", "found"),
+    [
+        pytest.param(ASKED, {"70": "/cron/e.slurm a", "71": "/cron/e.slurm"}, ["70"], ["70", "71"], id="runs"),
+        pytest.param(ASKED, {"70": "/cron/e.slurm.old", "50": ""}, ["50", "70"], [], id="another script"),
+        pytest.param(LINK, {"70": ARGV, "71": "/cron/link 1 link"}, ["70", "71"], ["70"], id="a link"),
+        pytest.param(LINK, {"70": ARGV}, ["50"], [], id="a link that nobody printed"),
+    ],
+)
+def test_jobs_of_the_same_script(
+    asked: Submission, commands: dict[str, str], numbers: list[str], found: list[str]
+) -> None:
+    """A site has replaced the comment: the log of each is asked for."""
+    assert alike([Job(number, "PENDING", command=said) for number, said in commands.items()], asked, numbers) == found
+
+
+def test_the_path_of_a_log() -> None:
+    assert text.filled("/d%%1/log/%j.out", "71") == "/d%1/log/71.out"
 
 
 def test_a_time_out_is_no_answer_whatever_was_printed() -> None:
@@ -250,3 +319,39 @@ def test_moving_a_job_that_is_gone_is_said() -> None:
 )
 def test_a_scrontabs_own_job(shown: str, *, answer: bool) -> None:
     assert text.of_scrontab(shown) is answer
+
+
+# --- what scontrol shows of a job ----------------------------------------------------------------------------------
+
+SHOWN = """\
+JobId=7 JobName=a job
+   UserId=root(0) GroupId=root(0) MCS_label=N/A
+   Requeue=1 Restarts=2 BatchFlag=1 Reboot=0 ExitCode=0:0
+   Partition=cpu AllocNode:Sid=localhost:3814
+{command}   WorkDir=/work
+{comment}   StdErr=/work/log/7.out
+   StdIn=/dev/null
+   StdOut=/work/log/7.out
+   Power=
+   MailUser=root MailType=END"""
+EXPECTED = {"JobName": "a job", "Restarts": "2", "Partition": "cpu", "StdOut": "/work/log/7.out", "MailType": "END"}
+
+
+@pytest.mark.parametrize(
+    ("command", "comment"),
+    [
+        pytest.param("   Command=/x.sh a\n", "", id="plain"),
+        pytest.param("   Command=/x.sh a\n\n   StdOut=/y WorkDir=/z\n", "", id="an empty line in the arguments"),
+        pytest.param("   Command=/x.sh StdOut=/y Partition=gpu\n", "", id="KEY=VALUE words in the arguments"),
+        pytest.param(
+            "   Command=/x.sh\n   SubmitLine=sbatch /x.sh StdOut=/y Partition=gpu JobName=z\n",
+            "",
+            id="SubmitLine= of 25.11",
+        ),
+        pytest.param("   Command=/x.sh\n", "   Comment=one\n\n   StdErr=/evil\n   StdOut=/evil\n", id="a comment"),
+    ],
+)
+def test_free_text_is_not_taken_for_fields(command: str, comment: str) -> None:
+    found = text.fields(f"{SHOWN.format(command=command, comment=comment)}\n\nJobId=8 JobName=another\n")
+    assert {name: found[name] for name in EXPECTED} == EXPECTED
+    assert found["Command"].startswith("/x.sh")

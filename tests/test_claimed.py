@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cronhpc.core import chain as core_chain
+from cronhpc.core.identity import records
 from cronhpc.core.model import (
     Adopt,
     BadNode,
@@ -403,8 +404,8 @@ def test_the_chain_has_one_successor_and_one_spare(situation: World, expected: l
 
 
 def test_the_marks_are_this_directorys() -> None:
-    assert job(1, of=K).key(ID) == K
-    assert job(1, of=K).key("ffffff") is None
+    assert records(world("14:00", jobs=())).key(job(1, of=K)) == K
+    assert records(replace(world("14:00", jobs=()), directory_id="ffffff")).key(job(1, of=K)) is None
 
 
 # --- arrays ---------------------------------------------------------------------------------------------------------

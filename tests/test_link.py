@@ -31,7 +31,7 @@ def row(
 ) -> str:
     """A row of squeue, as the link asks for it; `start` by the controller's clock."""
     name = LINK if kind == "link" else SPARE
-    return f"{job}|{state}|{name}|{reason}|{start}|cronhpc={ID}/{kind} {at} f00d"
+    return f"{job}|{state}|{name}|{reason}|{start}|{at - HOUR}|cronhpc={ID}/{kind} {at} f00d"
 
 
 ME = row(JOB, NOON, "RUNNING", "None")
@@ -165,6 +165,50 @@ MINUTE = 60
 )
 def test_the_successor(situation: Situation, begins: list[str], stand: Stand) -> None:
     assert stand.run(situation)[0] == begins
+
+
+OTHERS_NAME = f"71|PENDING|abc-job|BeginTime|N/A|{NOON - HOUR}|proj=abc"  # as a site has changed a link
+
+
+@pytest.mark.parametrize(
+    ("record", "rows", "begins"),
+    [
+        pytest.param({71: f"link {NOON + HOUR} f00d {NOON}"}, [ME, OTHERS_NAME], [], id="known by its record"),
+        pytest.param(
+            {71: f"link {NOON + HOUR} f00d {NOON - 2 * HOUR}"}, [ME, OTHERS_NAME], ["13:00"], id="id given anew"
+        ),
+        pytest.param({}, [ME, OTHERS_NAME], ["13:00"], id="nobody's"),
+        pytest.param(
+            {JOB: f"link {NOON - 30 * MINUTE} f00d {NOON}"},
+            [f"{JOB}|RUNNING|{LINK}|None|N/A|{NOON - HOUR}|99999999999 of the site"],
+            ["12:00"],
+            id="its own instant, where the site has replaced its comment",
+        ),
+    ],
+)
+def test_links_of_a_site_that_changes_comments_and_names(
+    record: dict[int, str], rows: list[str], begins: list[str], stand: Stand
+) -> None:
+    links = stand.root / "cron" / "scheduler" / "links"
+    links.mkdir()
+    for job, text in record.items():
+        (links / str(job)).write_text(f"{text}\n")
+    assert stand.run(Situation(NOON - 40 * MINUTE if JOB in record else NOON + 5, rows))[0] == begins
+
+
+def test_a_link_writes_down_what_it_has_submitted(stand: Stand) -> None:
+    stand.run(Situation(NOON + 5))
+    record = (stand.root / "cron" / "scheduler" / "links" / "71").read_text().split()
+    assert (record[:2], record[3:]) == (["link", str(NOON + HOUR)], [str(NOON + 5)])
+
+
+def test_numbers_that_a_wrapper_prints_are_no_links(stand: Stand) -> None:
+    """It looks again: the successor is in the queue."""
+    stand.sbatch = "printf '5000\\n71\\n'"
+    begins, said = stand.run(Situation(NOON + 5, [ME], [ME, row(71, NOON + HOUR)]))
+    assert begins == ["13:00"], said
+    assert "NO SUCCESSOR" not in said
+    assert not (stand.root / "cron" / "scheduler" / "links").exists()
 
 
 def test_without_an_answer_one_is_submitted_and_no_second_one(stand: Stand) -> None:

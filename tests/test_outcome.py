@@ -9,9 +9,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cronhpc.core.identity import records
 from cronhpc.core.liveness import Lives
 from cronhpc.core.model import FAILURES, ClaimState, Ending, EntryState, Result, Settle
-from cronhpc.core.outcome import counted, ending_of, hosts, id_used_again, launched, retry_at, shared_node
+from cronhpc.core.outcome import counted, ending_of, hosts, launched, retry_at, shared_node
 from cronhpc.core.plan import plan
 from tests.worlds import ID, at, claim, entry, job, key, world
 
@@ -293,7 +294,7 @@ def test_an_id_that_was_used_again(more: dict[str, Any], again: bool) -> None:  
     mine = claim("e", "13:00", ClaimState.RELEASED, "7")
     other = job(7, **more)
     one = world("16:00", entry("e"), jobs=(other,), claims=(mine,))
-    assert id_used_again(one, mine, other) == again
+    assert records(one).is_run(mine, other) != again
     assert bool(Lives.of(one).of_entry("e")) != again
     settled = [d for d in plan(one).decisions if isinstance(d, Settle)]
     assert [d.ending.result for d in settled] == ([Result.UNKNOWN] if again else [])

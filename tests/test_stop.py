@@ -35,6 +35,7 @@ from tests.worlds import ID, at, chain, claim, entry, job, key, link, state, swi
 
 TR17 = SwitchSetting("training17", jobs="tr17-*")
 NOW = "14:00:30"
+OTHERS_LINK = "cronhpc=ffffff/link 1795791600 abc"
 
 
 def pending(number: int, tasks: str = "", **more: Any) -> Job:
@@ -163,8 +164,12 @@ REACHED: dict[str, tuple[World, list[str]]] = {
         ["x: end 7"],
     ),
     "nor those of another cron directory": (
-        on("x", jobs=(job(4, "PENDING", comment="cronhpc=ffffff/link 1795791600 abc", name="x"),)),
+        on("cronhpc-ffffff", jobs=(job(4, "PENDING", comment=OTHERS_LINK, name="cronhpc-ffffff"),)),
         [],
+    ),
+    "a copied comment of a link protects no job": (
+        on("x", jobs=(job(4, comment=OTHERS_LINK, name="x"), job(5, comment=link(9, "15:00").comment, name="x"))),
+        ["x: end 4 5"],
     ),
     "of an array of which a task was renamed, the others": (
         on("a", jobs=(job(57, tasks="0", name="a"), job(57, tasks="1", name="kept"), pending(57, "[2-9]", name="a"))),

@@ -65,9 +65,9 @@ def job(number: str, comment: str, start: int, **facts: object) -> Job:
     return replace(Job(number, "PENDING", comment=mark, reason="BeginTime", start=start), **facts)  # type: ignore[arg-type]  # by name
 
 
-LINK = job("4711", f"link {at('15:00')} fp", at("15:00"), name="cronhpc")
-SPARE = job("4712", f"spare {at('15:30')} fp", at("15:30"), name="cronhpc-spare")
-CHAIN = ChainFacts(wanted=True, fingerprint="fp", link_name="cronhpc", spare_name="cronhpc-spare")
+LINK = job("4711", f"link {at('15:00')} fp", at("15:00"), name="cronhpc-abc123")
+SPARE = job("4712", f"spare {at('15:30')} fp", at("15:30"), name="cronhpc-abc123-spare")
+CHAIN = ChainFacts(wanted=True, fingerprint="fp", link_name="cronhpc", spare_name="cronhpc-abc123-spare")
 
 ENTRIES = (
     entry("hub-sync", "*/30 8-18 * * mon-fri"),
@@ -136,7 +136,7 @@ WORLD = World(
 def running(name: str, slot: int, number: str, **facts: object) -> tuple[Claim, Job]:
     """A released attempt and its job."""
     key = Key(entry_id(name), slot)
-    claim = Claim(key, ClaimState.RELEASED, name, number, at=slot, released=slot)
+    claim = Claim(key, ClaimState.RELEASED, name, number, at=slot, recorded=slot)
     return claim, job(number, str(key), slot + 3, **{"state": "RUNNING", "reason": "None", "nodes": "cpu1", **facts})
 
 

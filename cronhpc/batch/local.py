@@ -168,10 +168,14 @@ class Local:
         for number in self._known(job_ids):
             self._replan(number, held=True, comment=comment)
 
-    def free(self, job_ids: Sequence[str], comment: str) -> None:
-        """Release jobs and set their comment."""
+    def comment(self, job_ids: Sequence[str], comment: str) -> None:
+        """Set the comment of jobs."""
         for number in self._known(job_ids):
             self._replan(number, comment=comment)
+
+    def free(self, job_ids: Sequence[str], comment: str) -> None:
+        """Release jobs and set their comment."""
+        self.comment(job_ids, comment)
         self.release(job_ids)
 
     def endings(

@@ -130,6 +130,10 @@ class Batch(Protocol):
         """Hold pending tasks and set their comment in one update. Raises BatchError."""
         ...
 
+    def comment(self, job_ids: Sequence[str], comment: str) -> None:
+        """Set the comment of jobs. Raises BatchError."""
+        ...
+
     def free(self, job_ids: Sequence[str], comment: str) -> None:
         """Release tasks and set their comment. Raises BatchError."""
         ...

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 USUAL_PATH = "/usr/local/bin:/usr/bin:/bin"
-_GRACE = 0.3  # seconds: for what a child still prints after its end, or for its end after it said enough
+_GRACE = 2.0  # seconds for the end of a child that has said enough: a wrapper may have printed a number of its own
 _LOOK = 0.05  # seconds between looks at a child that keeps its pipes open
 _CHUNK = 65536
 
@@ -31,13 +31,14 @@ class Missing(CronhpcError):
 class Finished:
     """How a program ended. `code` as the shell's, but -N for signal N; bytes that are no UTF-8 are kept as surrogates.
 
-    `timed_out`: it did not end in time, and was killed with all that it started.
+    `timed_out`: it did not end in time, and was killed with all that it started. `cut`: it was, having said enough.
     """
 
     code: int
     out: str
     err: str
     timed_out: bool = False
+    cut: bool = False
 
     @property
     def said(self) -> str:
@@ -136,7 +137,8 @@ class _Watch:
         timed_out = self.child.poll() is None and not self.satisfied
         _end(self.child)
         code = self.child.wait()
-        return Finished(0 if self.satisfied and code < 0 else code, _text(self.out), _text(self.err), timed_out)
+        cut = self.satisfied and code < 0
+        return Finished(0 if cut else code, _text(self.out), _text(self.err), timed_out, cut)
 
     def _more(self) -> bool:
         """Read what there is; whether to go on."""

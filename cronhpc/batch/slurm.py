@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 _SIGNAL_MAY_HAVE_COME = frozenset({124, 228, 229})  # scancel's exits after which the signal may have been delivered
 _CLOCK = 3.0  # seconds
+_ALIKE = 20  # jobs of one script that are asked for their logs
 
 
 class Slurm:
@@ -82,10 +83,27 @@ class Slurm:
         return self.ask("scontrol", ["write", "batch_script", job_id, "-"])
 
     def submit(self, job: Submission) -> str:
-        """The new job's id. Raises Unreachable (the job may exist all the same), Refused, Limited."""
+        """The new job's id. Raises Unreachable (the job may exist all the same), Refused, Limited, Unclear."""
         env = {**self._runs, **(job.export or {})}
         argv = text.submit_argv(job, self.cluster)
-        return text.submitted(_run(argv, self._timeout, env, enough=text.has_id, cwd=_home(env)))
+        try:
+            return text.submitted(_run(argv, self._timeout, env, enough=text.has_id, cwd=_home(env)))
+        except text.Unclear as error:
+            found = self._submitted(job, error.numbers)
+            if not found:
+                raise
+            return found
+
+    def _submitted(self, job: Submission, numbers: Sequence[str]) -> str:
+        """The id of what was just submitted, as the queue knows it; "" where nothing is certain. Raises Unreachable."""
+        jobs = self.queue().jobs
+        if found := rows.submitted(jobs, job, numbers):
+            return found
+        for each in rows.alike(jobs, job, numbers)[:_ALIKE]:  # a site has replaced the comment
+            wanted = text.filled(job.output or "", each)
+            if not wanted or self.describe(each).get("StdOut", "") in {wanted, text.filled(wanted, each)}:
+                return each
+        return ""
 
     def release(self, job_ids: Sequence[str]) -> None:
         """Release held jobs in one call (500 at a time). Raises Unreachable; BatchError where one is held all the same.
@@ -128,11 +146,15 @@ class Slurm:
         for some in text.chunks(job_ids):
             self._change(text.update_argv(some, self.cluster, Comment=comment, Priority="0"))
 
+    def comment(self, job_ids: Sequence[str], comment: str) -> None:
+        """Set the comment of jobs. Raises Unreachable."""
+        for some in text.chunks(job_ids):
+            self._change(text.update_argv(some, self.cluster, Comment=comment))
+
     def free(self, job_ids: Sequence[str], comment: str) -> None:
         """Release tasks, then set their comment: a mark is not lost before what it stands for. Raises Unreachable."""
         self.release(job_ids)
-        for some in text.chunks(job_ids):
-            self._change(text.update_argv(some, self.cluster, Comment=comment))
+        self.comment(job_ids, comment)
 
     def endings(
         self, job_ids: Sequence[str], since: int, tokens: Mapping[str, str] | None = None
@@ -175,8 +197,13 @@ class Slurm:
         return int(said) if said.isascii() and said.isdecimal() else None
 
     def describe(self, job_id: str) -> Mapping[str, str]:
-        """The fields of `scontrol show job`. Raises Unreachable."""
-        return text.fields(self.ask("scontrol", ["show", "job", job_id]))
+        """The fields of `scontrol show job`, and from squeue those that follow free text there. Raises Unreachable."""
+        mark = text.new_mark()
+        shown = text.fields(self.ask("scontrol", ["show", "job", job_id]))
+        asked = ["--me", f"--jobs={job_id}", "--states=all", "--noheader", f"--format={rows.queue_format(mark)}"]
+        for job in rows.queue_rows(self.ask("squeue", asked), mark)[:1]:
+            shown |= {"WorkDir": job.workdir, "JobName": job.name, "Command": job.command or ""}
+        return shown
 
     # --- beyond the port -------------------------------------------------------------------------------------------
 

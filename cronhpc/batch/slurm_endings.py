@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.batch.port import Unreachable
 from cronhpc.batch.slurm_rows import JOB_ID, moment, task_list, word
-from cronhpc.core.model import ENDS, FAILURES, Ending, Result, restarted
+from cronhpc.core.model import ENDS, FAILURES, TOKEN, Ending, Result, restarted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -267,8 +267,14 @@ def _accounted(fields: Sequence[str]) -> Row:
         ended=moment(ended),
         nodes="" if nodes == "None assigned" else nodes,
         task=found[2] or "",
-        marks="\n".join(marks).strip() or None,
+        marks=_marks(*marks),
     )
+
+
+def _marks(comment: str, submit_line: str = "") -> str | None:
+    """A job may have got another comment since; without the line that submitted it that proves nothing."""
+    known = bool(submit_line.strip()) or TOKEN in comment
+    return f"{comment}\n{submit_line}".strip() if known else None
 
 
 def used_of(text: str) -> tuple[int, int]:

@@ -16,9 +16,11 @@ from cronhpc.core.model import ENDS, Job
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from cronhpc.batch.port import Submission
+
 # id (a task's own number behind it), state, reason, start, submitted, end, partition, account, nodes; then what
 # people may fill with anything
-_FORMAT = ("%i %A", "%T", "%r", "%S", "%V", "%e", "%P", "%a", "%N", "%j", "%Z", "%k")
+_FORMAT = ("%i %A", "%T", "%r", "%S", "%V", "%e", "%P", "%a", "%N", "%j", "%Z", "%o", "%k")
 _NOTHING = frozenset({"", "N/A", "NONE", "None", "Unknown", "(null)"})
 JOB_ID = re.compile(r"(\d+)(?:_(.+?))?(?:\+\d+)?")  # 57, 57_3, 57_[4-9%2], 57+1
 _HELD_STATES = frozenset({"REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"})  # pending, and held
@@ -50,6 +52,28 @@ def queue_rows(text: str, mark: str) -> tuple[Job, ...]:
     return tuple(_gathered(jobs))
 
 
+def submitted(jobs: Iterable[Job], asked: Submission, numbers: Sequence[str]) -> str:
+    """The id of the job that was submitted as `asked`, by its comment; "" where that does not tell.
+
+    `numbers`: what was printed.
+    """
+    told = {job.id for job in jobs if asked.comment and asked.comment in job.comment}
+    found = told & set(numbers) or told
+    return found.pop() if len(found) == 1 else ""
+
+
+def alike(jobs: Iterable[Job], asked: Submission, numbers: Sequence[str]) -> list[str]:
+    """Ids of jobs of the script that was submitted as `asked`: printed ones first, then the newest.
+
+    Where the log's name does not tell one job from the next, the arguments must do, and the id must be printed.
+    """
+    argv = " ".join([asked.script, *asked.arguments])
+    whole = "%j" not in (asked.output or "") and "%A" not in (asked.output or "")
+    mine = [job for job in jobs if f"{job.command} ".startswith(f"{argv if whole else asked.script} ")]
+    mine = [job for job in mine if job.id in numbers] if whole else mine
+    return sorted({job.id for job in mine}, key=lambda each: (each not in numbers, -int(each)))
+
+
 def _check_between(text: str) -> None:
     """Between rows there is nothing, but with --clusters a line that names the cluster."""
     for line in text.splitlines():
@@ -58,7 +82,7 @@ def _check_between(text: str) -> None:
 
 
 def _job(fields: Sequence[str]) -> Job:
-    id_, state, reason, start, submitted, end, partition, account, nodes, name, workdir, comment = fields
+    id_, state, reason, start, submitted, end, partition, account, nodes, name, workdir, command, comment = fields
     id_, _, raw = id_.partition(" ")
     found = JOB_ID.fullmatch(id_)
     if not found or not state:
@@ -81,6 +105,7 @@ def _job(fields: Sequence[str]) -> Job:
         account=word(account),
         workdir=word(workdir),
         nodes=word(nodes),
+        command=word(command),
     )
 
 

@@ -96,8 +96,9 @@ def new_mark() -> str:
 
 # --- what is answered ----------------------------------------------------------------------------------------------
 
-_ID = re.compile(r"^(\d+)(?:;[^\s;]+)?$", re.MULTILINE)
 _ID_LINE = re.compile(r"^\d+(?:;[^\s;]+)?\n", re.MULTILINE)
+_ID = re.compile(r"(?:Submitted batch job )?(\d+)(?:;[^\s;]+| on cluster \S+)?")
+_NUMBER = re.compile(r"(?:^|\s)(\d+)(?:;[^\s;]+| on cluster \S+)?$")
 
 _SUBMIT_LIMIT = re.compile(
     r"(?:Assoc|QOS)\w*Submit\w*Limit|Resource temporarily unavailable"
@@ -139,15 +140,44 @@ def has_id(out: str) -> bool:
     return _ID_LINE.search(out) is not None
 
 
-def submitted(ended: Finished) -> str:
-    """The new job's id. Raises Unreachable, Refused, Limited, and BatchError for a no that may be none tomorrow.
+def filled(pattern: str, job_id: str) -> str:
+    """The path of a log, as Slurm fills its pattern in; of an array's the pattern of its tasks stays."""
+    return pattern.replace("%%", "\0").replace("%j", job_id).replace("%A", job_id).replace("\0", "%")
 
-    The id on stdout counts, whatever the exit code and the warnings. Words that we do not know are never a no for
-    good: sites add their own.
+
+class Unclear(BatchError):
+    """sbatch was content, and what was printed is no single id. `numbers`: those that one of it may be."""
+
+    def __init__(self, text: str, numbers: Sequence[str]) -> None:
+        super().__init__(text)
+        self.numbers = numbers
+
+
+def _printed(ended: Finished) -> str:
+    """The id on stdout, where nothing else is: wrappers print balances and the like, and some hide the id.
+
+    "" where sbatch has failed. Raises Unclear.
     """
-    ids = _ID.findall(ended.out)
-    if ids:
-        return str(ids[-1])
+    if "submission failed: " in ended.err:
+        return ""
+    lines = [line.strip() for line in ended.out.splitlines() if line.strip()]
+    numbers = [found[1] for line in lines if (found := _NUMBER.search(line))]
+    ids = [found[1] for line in lines if (found := _ID.fullmatch(line))]
+    if ids and len(lines) == 1 and not ended.cut:
+        return str(ids[0])
+    if numbers or (ended.code == 0 and not ended.err.strip() and not ended.timed_out):
+        raise Unclear(f"what sbatch printed names no job for certain: {told('sbatch', ended)}", numbers)
+    return ""
+
+
+def submitted(ended: Finished) -> str:
+    """The new job's id. Raises Unclear, Unreachable, Refused, Limited; BatchError for a no that may be none tomorrow.
+
+    The id on stdout counts, whatever the exit code and the warnings. Words that we do not know are never a no for good:
+    sites add their own.
+    """
+    if printed := _printed(ended):
+        return printed
     text = told("sbatch", ended)
     if _holds(ended.err, _FULL):  # MaxJobCount: it sleeps and tries again until its time is up
         raise Limited(text)
@@ -221,19 +251,35 @@ def of_scrontab(shown: str) -> bool:
     return re.search(r"^ {3}(?:CronJob=Yes|CrontabSpec=)", shown, re.MULTILINE) is not None
 
 
-_FREE = ("Command", "WorkDir", "Comment", "StdErr", "StdIn", "StdOut", "JobName", "AdminComment", "SystemComment")
+_FREE = ("Command", "SubmitLine", "WorkDir", "StdErr", "StdIn", "StdOut", "JobName")
+_NEXT_JOB = re.compile(r"\n\n(?=JobId=\d)")
 
 
 def fields(shown: str) -> dict[str, str]:
-    """The fields of the first job that `scontrol show job` prints; free text stands last on its line."""
+    """The fields of the first job that `scontrol show job` prints.
+
+    Arguments (Command, SubmitLine) and comments may hold anything, empty lines and whole lines of fields too. They
+    stand between Command and StdErr, the last of which is the job's own: of what is between, the first line of each
+    field counts.
+    """
+    first = _NEXT_JOB.split(shown.strip())[0]
+    head, command, rest = first.partition("\n   Command=")
+    middle, logs, last = rest.rpartition("\n   StdErr=")
+    if not logs:
+        return _of_lines(first)
+    return {**_of_lines(f"{command}{middle}"), **_of_lines(head), **_of_lines(f"{logs}{last}")}
+
+
+def _of_lines(text: str) -> dict[str, str]:
+    """Free text stands last on its line."""
     found: dict[str, str] = {}
-    for line in shown.strip().partition("\n\n")[0].splitlines():
+    for line in text.splitlines():
         words = line.strip()
         while words:
             name, equals, rest = words.partition("=")
             if not equals:
                 break
-            end = len(rest) if name in _FREE else _value_end(rest)
+            end = len(rest) if name in _FREE or name.endswith("Comment") else _value_end(rest)
             found.setdefault(name, rest[:end].rstrip())
             words = rest[end:].lstrip()
     return found

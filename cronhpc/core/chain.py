@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cronhpc.core.identity import records
 from cronhpc.core.model import (
     ENDS,
     NEVER_STARTS,
     BadNode,
     CancelLink,
     KeepLink,
+    LinkRecord,
     MoveLink,
     Problem,
     Rest,
@@ -51,9 +53,10 @@ class Links:
 
     @classmethod
     def of(cls, world: World) -> Links:
-        """Found by their tokens, so that no other job of that name is taken for one."""
+        """Found by their records (core/identity.py), so that no other job of that name is taken for one."""
         jobs = sorted(world.queue.jobs if world.queue else (), key=lambda job: int(job.id))
-        mine = [(job, word(job, world.directory_id)) for job in jobs if job.live]
+        found = [(job, records(world).link(job)) for job in jobs if job.live]
+        mine = [(job, link.kind if link else "") for job, link in found]
         pending = [(job, kind) for job, kind in mine if job.state == "PENDING" and job.id != world.chain.self_id]
         return cls(
             tuple(job for job, kind in pending if kind == "link"),
@@ -62,21 +65,20 @@ class Links:
         )
 
 
-def word(job: Job, directory_id: str) -> str:
-    """`link`, `spare`, or "" for a job that is none of the chain's."""
-    first = (job.token_of(directory_id) or "").split(" ", 1)[0]
-    return first if first in {"link", "spare"} else ""
-
-
 def slot_of(world: World, job: Job) -> int:
-    """The instant that a link stands for, as its comment says; else its start, as far as that is known."""
-    words = (job.token_of(world.directory_id) or "").split(" ")
-    return int(words[1]) if len(words) > 1 and words[1].isdecimal() else job.start or 0
+    """The instant that a link stands for, as its comment or record says; else its start, as far as that is known."""
+    link = records(world).link(job)
+    return link.slot if link is not None and link.slot else job.start or 0
 
 
-def comment_words(kind: str, at: int, fingerprint: str) -> str:
+def record_of(kind: str, slot: int, fingerprint: str, at: int) -> LinkRecord:
+    """What is kept of a link that is submitted, or moved, at `at`."""
+    return LinkRecord(_WORDS[kind], slot, fingerprint, at)
+
+
+def comment_words(link: LinkRecord) -> str:
     """What the comment of a link says after the directory's mark: its kind, its slot, the text it holds."""
-    return f"{_WORDS[kind]} {at} {fingerprint}"
+    return f"{link.kind} {link.slot} {link.fingerprint}"
 
 
 _START = command("start")
@@ -137,7 +139,7 @@ def _spare(world: World, spares: tuple[Job, ...]) -> Iterator[Decision]:
 def crowds(world: World) -> bool:
     """Whether a limit that a run has met is used up by the chain alone: with three submit slots no run ever fits."""
     jobs = [job for job in world.queue.jobs if job.live] if world.queue is not None else []
-    return bool(Links.of(world).spares) and all(word(job, world.directory_id) for job in jobs)
+    return bool(Links.of(world).spares) and all(records(world).link(job) for job in jobs)
 
 
 def _reconcile(world: World, kind: str, jobs: tuple[Job, ...], wanted: list[int]) -> Iterator[Decision]:
@@ -166,8 +168,8 @@ def unfit(world: World, job: Job) -> str:
         return f"it is held ({job.reason})"
     if job.reason in NEVER_STARTS:
         return f"it can never start ({job.reason})"
-    text = (job.token_of(world.directory_id) or "").split(" ")
-    if world.chain.fingerprint and world.chain.fingerprint not in text:
+    link = records(world).link(job)
+    if world.chain.fingerprint and (link is None or link.fingerprint != world.chain.fingerprint):
         return "it holds an older scheduler.slurm or other settings"
     return ""
 
@@ -196,7 +198,7 @@ def failed_launches(world: World) -> tuple[BadNode, ...]:
     return tuple(
         BadNode(job.nodes, (job.ended or world.now) + _SHUNNED, "launch")
         for job in jobs
-        if word(job, world.directory_id) and never_ran(world, job.id, ENDS[job.state], job.signal)
+        if records(world).link(job) and never_ran(world, job.id, ENDS[job.state], job.signal)
     )
 
 

@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cronhpc.core import slots, stop
+from cronhpc.core.identity import records
 from cronhpc.core.liveness import absences, unknown
 from cronhpc.core.model import (
     FAILURES,
@@ -29,13 +30,13 @@ from cronhpc.core.model import (
     Withdraw,
     standing_for,
 )
-from cronhpc.core.outcome import ending_of, id_used_again, retry_at, suspension
+from cronhpc.core.outcome import ending_of, retry_at, suspension
 from cronhpc.core.struck import verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterator
 
-    from cronhpc.core.model import Claim, Decision, Entry, Job, Queue, World
+    from cronhpc.core.model import Claim, Decision, Entry, Job, World
     from cronhpc.core.plan import Budget
 
 # What sbatch refuses at once it takes of a held job; Slurm finds out when it is released, and gives it up for good.
@@ -43,18 +44,15 @@ _IMPOSSIBLE = "BadConstraints"
 _LOST_TRIES = 3  # a held job that vanishes is submitted again this often
 
 
-def recognised(claims: Iterable[Claim], queue: Queue | None, directory_id: str) -> tuple[Claim, ...]:
-    """The claims, damaged ones with the job that carries their token: one that is live keeps the next from starting."""
-    found = tuple(claims)
-    lost = {claim.key for claim in found if claim.damaged}
-    if not lost or queue is None:
-        return found
-    jobs: dict[Key, list[Job]] = {}
-    for job in queue.jobs:
-        key = job.key(directory_id)
-        if key is not None and key in lost:
-            jobs.setdefault(key, []).append(job)
-    return tuple(_recognised(claim, jobs[claim.key]) if claim.key in jobs else claim for claim in found)
+def recognised(world: World) -> World:
+    """With the job that carries its token in each damaged claim: one that is live keeps the next from starting."""
+    if not any(claim.damaged for claim in world.claims):
+        return world
+    jobs = _by_key(world)
+    return replace(
+        world,
+        claims=tuple(_recognised(c, jobs[c.key]) if c.damaged and c.key in jobs else c for c in world.claims),
+    )
 
 
 def _recognised(claim: Claim, jobs: list[Job]) -> Claim:
@@ -83,7 +81,7 @@ def decide(world: World, budget: Budget) -> Iterator[Decision]:
         elif claim.state is ClaimState.CLAIMED:
             yield from _without_id(world, claim, entry, by_key.get(claim.key, []), budget)
         else:
-            rows = [job for job in by_id.get(claim.job_id or "", ()) if not id_used_again(world, claim, job)]
+            rows = [job for job in by_id.get(claim.job_id or "", ()) if records(world).is_run(claim, job)]
             if rows or claim.job_id not in absent:
                 yield from _with_id(world, claim, entry, rows)
         yield from _twins(claim, by_key.pop(claim.key, []))
@@ -99,7 +97,7 @@ def _named(claim: Claim, entry: Entry | None) -> Claim:
 def _by_key(world: World) -> dict[Key, list[Job]]:
     found: dict[Key, list[Job]] = {}
     for job in world.queue.jobs if world.queue else ():
-        key = job.key(world.directory_id)
+        key = records(world).key(job)
         if key is not None:
             found.setdefault(key, []).append(job)
     return found
@@ -152,8 +150,11 @@ def _once_more(world: World, claim: Claim, entry: Entry | None, budget: Budget) 
 
 
 def _ran_already(world: World, key: Key) -> Ending | None:
-    """state/ was brought back from an older copy, and a log shows that the attempt has run since."""
-    why = "its log shows that it has run; state/ is older than that"
+    """A log shows that the attempt has run.
+
+    state/ was brought back from an older copy; or a site drops --hold, and a tick died before it wrote down the id.
+    """
+    why = "its log shows that it has run, and state/ does not know of it"
     return Ending(Result.UNKNOWN, detail=why) if world.has_run(key) else None
 
 

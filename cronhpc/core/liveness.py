@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from cronhpc.core.identity import records
 from cronhpc.core.model import ClaimState, Ending, Result
-from cronhpc.core.outcome import id_used_again
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping
@@ -62,7 +62,7 @@ class Lives:
                 missing = absent.get(claim.job_id or "")
                 rows = shown.get(claim.job_id or "", ())
                 lives = claim.fresh or (missing is not None and missing.may_live)
-                lives = lives or any(job.live and not id_used_again(world, claim, job) for job in rows)
+                lives = lives or any(job.live and records(world).is_run(claim, job) for job in rows)
             if lives and claim.key not in but:
                 found.setdefault(claim.key.entry, []).append(claim)
         return cls({entry: tuple(claims) for entry, claims in found.items()}, absent)
@@ -111,7 +111,7 @@ def _absent(world: World) -> Iterator[Claim]:
         if not claim.job_id or claim.state not in _WITH_JOB or claim.damaged or claim.fresh:
             continue
         ended = world.endings is not None and claim.job_id in world.endings
-        if not ended and all(id_used_again(world, claim, job) for job in shown.get(claim.job_id, ())):
+        if not ended and not any(records(world).is_run(claim, job) for job in shown.get(claim.job_id, ())):
             yield claim
 
 

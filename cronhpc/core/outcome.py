@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cronhpc.core.count import count
-from cronhpc.core.model import ENDS, FAILURES, TOKEN, Ending, EntryState, Result, entry_id
+from cronhpc.core.model import ENDS, FAILURES, Ending, EntryState, Result, entry_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -19,7 +19,6 @@ _NOT_LAUNCHED = "it could not be launched: no log was produced (its output or wo
 # What the queue's reason says of an ended job and the result does not: older ones say JobLaunchFailure of any signal.
 _NO_NEWS = frozenset({"", "None", "NonZeroExitCode", "TimeLimit", "JobLaunchFailure"})
 _LONGEST_BACKOFF = 2**10
-_SUBMITTED_LATER = 3600  # seconds after its claim that no submission takes
 _MOST_NODES = 10_000  # of one range
 _LAST_NODES, _FEW = 5, 2  # failures whose nodes are remembered; fewer than a few tell nothing
 
@@ -161,18 +160,3 @@ def _numbers(part: str) -> list[str]:
     if not (dash and first.isdecimal() and last.isdecimal()) or int(last) - int(first) > _MOST_NODES:
         return [part]
     return [f"{number:0{len(first)}d}" for number in range(int(first), int(last) + 1)]
-
-
-def id_used_again(world: World, claim: Claim, job: Job) -> bool:
-    """Whether `job`, of the claim's id, is another one: a controller that lost its state counts from the beginning.
-
-    The mark in its comment tells. Its user may have changed that: then a job of the run's name, submitted about when
-    the run was, is the run.
-    """
-    if job.own_comment.startswith(TOKEN):
-        return job.key(world.directory_id) != claim.key
-    if job.submitted and claim.at and job.submitted > claim.at + _SUBMITTED_LATER:
-        return True
-    entry = world.known().get(claim.key.entry)
-    name = (entry.job_name or entry.script.rpartition("/")[2]) if entry else ""
-    return bool(job.name and name and job.name != name)

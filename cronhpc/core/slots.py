@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+from cronhpc.core.identity import records
 from cronhpc.core.liveness import Absence
 from cronhpc.core.model import ClaimState, Reason, Result, Stop, UseUp, Wait, entry_id
 from cronhpc.core.stop import reachable
@@ -87,7 +88,7 @@ class Seen:
         newest: dict[str, int] = {}
         keys = [claim.key for claim in world.claims]
         for job in world.queue.jobs if world.queue else ():  # should claims be lost, what ran is remembered there
-            key = job.key(world.directory_id)
+            key = records(world).key(job)
             if key is not None and not job.ended_before(key.slot):
                 keys.append(key)
         for key in keys:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import PAUSED, TOKEN, Free, Hold, Stop, entry_id
+from cronhpc.core.identity import is_link, records
+from cronhpc.core.model import PAUSED, Free, Hold, Stop, entry_id
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -104,20 +105,17 @@ class Index:
     def of(cls, world: World) -> Index:
         """Empty where the queue is unknown."""
         index = cls(world)
-        newest = {train.newest: train for train in world.trains if train.newest}
+        ours = records(world)
         for job in world.queue.jobs if world.queue is not None else ():
             if job.live:
                 index.by_id.setdefault(job.id, []).append(job)
                 if job.raw_id:
                     index.by_id.setdefault(job.raw_id, []).append(job)
-                if not is_link(job):
+                if not is_link(world, job):
                     index.by_name.setdefault(job.name, []).append(job)
-                    key = job.key(world.directory_id)
-                    train = newest.get(job.id)
-                    if key is not None:
-                        index.by_entry.setdefault(key.entry, []).append(job)
-                    elif train is not None and train.owns(job):
-                        index.by_entry.setdefault(entry_id(train.entry.name), []).append(job)
+                    owner = ours.of(job)
+                    if owner is not None:
+                        index.by_entry.setdefault(owner.entry, []).append(job)
         return index
 
     def reached(self, switch: Switch) -> tuple[Job, ...]:
@@ -138,12 +136,6 @@ class Index:
 
 def _fits(row: SwitchSetting, job: Job) -> bool:
     return _matches(row, job.name, job.partition, job.account, job.workdir)
-
-
-def is_link(job: Job) -> bool:
-    """Whether it belongs to a chain, of this cron directory or another of the user's."""
-    comment = job.own_comment
-    return comment.startswith(TOKEN) and comment.partition("/")[2].startswith(("link ", "spare "))
 
 
 def _part(job: Job, asked: list[tuple[int, int]] | None) -> Job | None:
@@ -180,7 +172,7 @@ def _spans(tasks: str) -> list[tuple[int, int]]:
 
 def reachable(world: World) -> bool:
     """Whether any job lives that a switch could reach: then a tick must not be far."""
-    return world.queue is not None and any(job.live and not is_link(job) for job in world.queue.jobs)
+    return world.queue is not None and any(job.live and not is_link(world, job) for job in world.queue.jobs)
 
 
 def strangers(world: World) -> tuple[str, ...]:
@@ -189,7 +181,7 @@ def strangers(world: World) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for kind in ("kill", "pause"):
         for _, jobs in _assigned(world, index, kind):
-            found.update((j.id, None) for j in jobs if TOKEN not in j.comment and j.state != "COMPLETING")
+            found.update((j.id, None) for j in jobs if records(world).of(j) is None and j.state != "COMPLETING")
     return tuple(found)
 
 

@@ -101,7 +101,7 @@ class Claims:
         if lost or "id" not in step:
             self.odd.append(f"{base.key}{suffix}")
         job_id = step.get("id")
-        return _with(base, _STEPS[suffix], job_id=job_id, released=step.get("at"), damaged=job_id is None)
+        return _with(base, _STEPS[suffix], job_id=job_id, recorded=step.get("at"), damaged=job_id is None)
 
     def _body(self, key: Key, suffix: str, lost: list[str] | None = None) -> dict[str, Any]:
         """What a file holds, without what is of no use; `lost` gets what that is."""

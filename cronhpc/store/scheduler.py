@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core import model
-from cronhpc.core.model import LONGER
+from cronhpc.core.model import LONGER, LinkRecord, link_names
 from cronhpc.store import shapes
 from cronhpc.store.files import read_bytes, read_json, replace_file, write_json
 
@@ -25,11 +25,6 @@ if TYPE_CHECKING:
 VERSION = 1
 OURS = "# A link of cronhpc's chain"  # the template's second line: nobody else's script has it
 _MARGIN = 120  # seconds before its time limit at which it ends by itself
-
-
-def link_names(directory_id: str) -> tuple[str, str]:
-    """Job names of a directory's links and of its spare."""
-    return f"cronhpc-{directory_id}", f"cronhpc-{directory_id}-spare"
 
 
 def link_options(settings: Settings, *, resident: bool = False) -> tuple[str, ...]:
@@ -239,6 +234,44 @@ def remember_rest(paths: Paths, why: str) -> None:
     if resting(paths) == why:
         return
     replace_file(paths.scheduler / f"rest.{marks(paths).start}", f"{why}\n".encode(), 0o644)
+
+
+def links(paths: Paths) -> dict[str, LinkRecord]:
+    """The links that were submitted, by job id, as those who did it wrote them down. Raises OSError.
+
+    A file of another shape, and one that is being written, is none: its link is known by its comment, or its name.
+    """
+    found: dict[str, LinkRecord] = {}
+    try:
+        names = os.listdir(paths.scheduler / "links")
+    except FileNotFoundError:
+        return found
+    for name in filter(str.isdecimal, names):
+        words = (read_bytes(paths.scheduler / "links" / name) or b"").decode("ascii", "replace").split()
+        if (
+            len(words) == _LINK_WORDS
+            and words[0] in {"link", "spare"}
+            and words[1].isdecimal()
+            and words[3].isdecimal()
+        ):
+            found[name] = LinkRecord(words[0], int(words[1]), words[2], int(words[3]))
+    return found
+
+
+_LINK_WORDS = 4  # kind, slot, fingerprint, when it was written
+
+
+def remember_link(paths: Paths, job_id: str, link: LinkRecord) -> None:
+    """Write down that `job_id` is a link. Raises OSError."""
+    folder = paths.scheduler / "links"
+    folder.mkdir(mode=0o755, exist_ok=True)
+    replace_file(folder / job_id, f"{link.kind} {link.slot} {link.fingerprint or '-'} {link.at}\n".encode(), 0o644)
+
+
+def forget_links(paths: Paths, job_ids: Iterable[str]) -> None:
+    """Drop the records of links that have ended. Raises OSError."""
+    for job_id in job_ids:
+        (paths.scheduler / "links" / job_id).unlink(missing_ok=True)
 
 
 def remember_successor(paths: Paths, job_id: str) -> None:

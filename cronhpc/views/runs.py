@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from cronhpc.core.identity import records
 from cronhpc.core.liveness import absences
 from cronhpc.core.model import FAILURES, ClaimState, Key, Result, Settle, restarted, standing_for
 from cronhpc.views.times import epoch, iso
@@ -93,7 +94,7 @@ def live_facts(claim: Claim, job: Job | None, now: int, *, answers: bool, absent
         "reason": job.reason if job and job.waits else "",
         "held": bool(job and job.held),
         "started": iso(started),
-        "since": iso(started or claim.released or claim.at or None),
+        "since": iso(started or claim.recorded or claim.at or None),
         "ready": iso(max(claim.at, claim.key.slot)),  # it waits from then on: one caught up with was not there before
         "ahead": claim.key.slot > now,
         "node": job.nodes if job else "",
@@ -156,10 +157,11 @@ def _progress(job: Job) -> str:
 
 
 def jobs_by_id(world: World) -> dict[str, Job]:
-    """The row that speaks for each job of the queue."""
+    """The row that speaks for each job of ours in the queue."""
     rows: dict[str, list[Job]] = {}
     for job in world.queue.jobs if world.queue else ():
-        rows.setdefault(job.id, []).append(job)
+        if records(world).of(job) is not None:
+            rows.setdefault(job.id, []).append(job)
     return {job_id: one for job_id, found in rows.items() if (one := standing_for(found)) is not None}
 
 

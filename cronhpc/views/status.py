@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cronhpc import __version__
 from cronhpc.core import stop
 from cronhpc.core.chain import Links
+from cronhpc.core.identity import records
 from cronhpc.core.liveness import absences
 from cronhpc.core.model import (
     ClaimState,
@@ -252,7 +253,7 @@ class _Found:
         facts = self.entry(train.entry)
         newest = self.jobs.get(train.newest)
         known = {run["job"] for run in facts["runs"]}
-        if newest is not None and newest.live and train.owns(newest) and newest.id not in known:
+        if newest is not None and newest.live and records(self.world).of(newest) is not None and newest.id not in known:
             facts["runs"].insert(0, runs.first_piece(newest))
         going = bool(facts["runs"]) or self.world.queue is None or not (train.newest or train.resting)
         ended = epoch((facts["last"] or {}).get("ended")) or train.at

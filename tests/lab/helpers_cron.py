@@ -72,9 +72,17 @@ class Cron:
         return self.jobs_in(self.lab.squeue())
 
     def jobs_in(self, queue: list[dict[str, str]]) -> list[dict[str, str]]:
-        """Those of `queue` that are its."""
-        mark = f"cronhpc={self.id}/"
-        return [job for job in queue if job["comment"].startswith(mark)]
+        """Those of `queue` that are its: a run whose script has a comment of its own has lost its token."""
+        mark, known = f"cronhpc={self.id}/", self.recorded()
+        return [job for job in queue if job["comment"].startswith(mark) or job["id"].partition("_")[0] in known]
+
+    def recorded(self) -> set[str]:
+        """The job ids of claims that are not settled."""
+        claims = Claims(self.root / "state" / "claims")
+        try:
+            return {claim.job_id for claim in claims.read(()) if claim.job_id and claim.ending is None}
+        except OSError:  # a tick at work has just taken one further
+            return self.recorded()
 
     def links(self, kind: str = "link") -> list[dict[str, str]]:
         """Its pending links, or spares."""
@@ -83,7 +91,7 @@ class Cron:
 
     def runs(self) -> list[dict[str, str]]:
         """Its entries' jobs that have not ended."""
-        return [job for job in self.jobs() if "@" in job["comment"].split(" ")[0]]
+        return [job for job in self.jobs() if not job["comment"].partition("/")[2].startswith(("link ", "spare "))]
 
     def wait_quiet(self, timeout: float = 30) -> None:
         """Until no run of its entries waits or runs."""

@@ -15,8 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from cronhpc.core.model import Key
-from cronhpc.store.scheduler import link_names
+from cronhpc.core.model import Key, link_names
 from tests.lab.conftest import Lab, MakeLab
 from tests.lab.helpers_cron import Cron, Expected, finish, judge, make, mark_started
 from tests.test_scrontab import FAKE as SCRONTAB

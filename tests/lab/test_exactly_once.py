@@ -24,7 +24,7 @@ import pytest
 
 from cronhpc import setup
 from cronhpc.batch.port import Submission
-from cronhpc.core.model import ClaimState, Ending, Key, Result, Submit, slot_text
+from cronhpc.core.model import ClaimState, Ending, Key, Result, Submit
 from cronhpc.store.claims import Claims
 from tests.lab.conftest import Lab, start, stop
 from tests.lab.helpers_cron import DAY, Cron, Expected, finish, give_a_past, judge, judge_after, make
@@ -270,10 +270,8 @@ def test_a_script_with(cluster: Lab, tmp_path: Path, directive: str, runs: int) 
         pytest.param("a: {{{row}}}", "everybody's", id="everybody's"),
     ],
 )
-def test_a_comment_in_the_settings_stands_beside_the_mark(
-    cluster: Lab, tmp_path: Path, settings: str, kept: str
-) -> None:
-    """A newline in it would cut the queue's row in two; a row's own was lost."""
+def test_a_comment_in_the_settings_is_the_jobs(cluster: Lab, tmp_path: Path, settings: str, kept: str) -> None:
+    """It stands alone from the release on. A newline in it would cut the queue's row in two; a row's own was lost."""
     cron = make(cluster, tmp_path / "cron", names="", started=False)
     at = datetime.fromtimestamp(cron.slot, UTC)
     row = f'schedule: "{at.minute} {at.hour} * * *", command: "echo $CRONHPC_SLOT >>$CRONHPC_DIR/ran/a; sleep 2"'
@@ -283,7 +281,7 @@ def test_a_comment_in_the_settings_stands_beside_the_mark(
     )
     cron.tick()
     (run,) = cron.runs()
-    assert run["comment"] == f"cronhpc={cron.id}/a@{slot_text(cron.slot)}.1 {kept}"
+    assert run["comment"] == kept
     finish(cron)
     assert {name: len(slots) for name, slots in cron.ran().items()} == {"a": 1}
     assert [row["result"] for row in cron.rows() if row["slot"] == cron.slot] == ["ok"]

@@ -44,13 +44,23 @@ from cronhpc.core.model.runs import (
     Result,
     cut_comment,
     entry_id,
+    link_names,
     slot_of,
     slot_text,
     token,
 )
 from cronhpc.core.model.settings import EntryRow, Settings, SettingsError
 from cronhpc.core.model.switches import Struck, Switch, SwitchSetting
-from cronhpc.core.model.world import CLOCKS_APART, LONGER, Accounting, BadNode, ChainFacts, LogFile, World
+from cronhpc.core.model.world import (
+    CLOCKS_APART,
+    LONGER,
+    Accounting,
+    BadNode,
+    ChainFacts,
+    LinkRecord,
+    LogFile,
+    World,
+)
 
 __all__ = [
     "CLOCKS_APART",
@@ -83,6 +93,7 @@ __all__ = [
     "Job",
     "KeepLink",
     "Key",
+    "LinkRecord",
     "LogFile",
     "MoveLink",
     "Outcome",
@@ -114,6 +125,7 @@ __all__ = [
     "cut_comment",
     "entry_id",
     "joined",
+    "link_names",
     "may_never_start",
     "restarted",
     "slot_of",

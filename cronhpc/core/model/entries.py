@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cronhpc.core.model.problems import Problem
-from cronhpc.core.model.queue import Job
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,3 @@ class Train:
     newest: str = ""  # the job of the piece that started last; the first one, a person's, has no claim
     at: int = 0  # when that was
     trouble: str = ""  # why that one has queued no next piece, though no rule of the series ended it
-
-    def owns(self, job: Job) -> bool:
-        """Whether `job` is that piece; ids begin anew where a controller lost its state, so the name counts, too."""
-        return job.id == self.newest and job.name == self.entry.job_name

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model.runs import FAILURES, PAUSED, TOKEN, Key, Result
+from cronhpc.core.model.runs import FAILURES, PAUSED, TOKEN, Result
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -60,6 +60,8 @@ class Job:
     from_scrontab: bool | None = False  # None: nobody could be asked
     restarts: int = 0  # how often it was put back into the queue and began anew, where that was asked
     raw_id: str = ""  # of an array's task: the number that it knows itself by ($SLURM_JOB_ID)
+    command: str | None = None  # the script's path, arguments behind it; "": there is none; None: not told
+    output: str = ""  # its log, where it was asked for
 
     @property
     def shown(self) -> str:
@@ -98,20 +100,17 @@ class Job:
         return self.state == "CANCELLED" and self.ended is not None and self.ended < slot
 
     def token_of(self, directory_id: str) -> str | None:
-        """What the comment says after this directory's mark, without the script's own comment; None: not ours."""
-        mark = f"{TOKEN}{directory_id}/"
-        comment = self.own_comment
-        return comment.removeprefix(mark) if comment.startswith(mark) else None
+        """What the comment says after this directory's mark, wherever a site has moved that; None: no such mark.
+
+        Whether the job is ours tells core/identity.py: comments are changed, and copied.
+        """
+        _, mark, words = self.own_comment.partition(f"{TOKEN}{directory_id}/")
+        return words if mark else None
 
     @property
     def own_comment(self) -> str:
         """The comment without the mark of a pause."""
         return self.comment.partition(" ")[2] if self.comment.startswith(PAUSED) else self.comment
-
-    def key(self, directory_id: str) -> Key | None:
-        """The attempt that this job was submitted for, or None."""
-        text = self.token_of(directory_id)
-        return Key.of(text.split(" ", 1)[0]) if text else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,11 @@ _LONGEST_COMMENT = 1024  # bytes; Slurm refuses a longer one
 _COMMENT_ROOM = 1000  # with a pause's mark before it, it still fits
 
 
+def link_names(directory_id: str) -> tuple[str, str]:
+    """Job names of a directory's links and of its spare."""
+    return f"cronhpc-{directory_id}", f"cronhpc-{directory_id}-spare"
+
+
 def cut_comment(text: str) -> str:
     """`text` as far as Slurm takes it: 1,024 bytes, counted in UTF-8."""
     return text.encode("utf-8", "surrogateescape")[:_LONGEST_COMMENT].decode("utf-8", "ignore")
@@ -147,7 +152,7 @@ class Claim:
     job_id: str | None = None
     at: int = 0  # when it was claimed
     holds: str = ""  # which text and schedule a job submitted ahead was made of (slots.text_key)
-    released: int | None = None
+    recorded: int | None = None  # when its job id was
     ending: Ending | None = None
     retry_at: int | None = None  # settled, and a further attempt is due then
     damaged: bool = False  # its record says neither what was done nor which job it was: it may have run

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from cronhpc.core.model.entries import Entry, Train
 from cronhpc.core.model.problems import Problem
@@ -58,6 +59,16 @@ class ChainFacts:
 
 
 @dataclass(frozen=True, slots=True)
+class LinkRecord:
+    """A link as the one who submitted it wrote it down, beside its job id."""
+
+    kind: str  # "link" | "spare"
+    slot: int  # the instant that it stands for
+    fingerprint: str  # of the text that it holds
+    at: int = 0  # when it was written down
+
+
+@dataclass(frozen=True, slots=True)
 class LogFile:
     """A file below log/: path relative to it, and what retention needs.
 
@@ -90,6 +101,7 @@ class World:
     trains: tuple[Train, ...] = ()
     states: Mapping[str, EntryState] = field(default_factory=dict)  # by entry name
     claims: tuple[Claim, ...] = ()
+    links: Mapping[str, LinkRecord] = field(default_factory=dict)  # by job id
     queue: Queue | None = None
     queue_error: str = ""
     endings: Mapping[str, Ending] | None = field(default_factory=dict)  # by job id; None: nobody answered
@@ -110,6 +122,9 @@ class World:
     sure: bool = False  # the batch system has said that it is `now`
     disk_clock: int = 0  # what the file system's clock says, where `now` is far behind it
     only: str = ""  # `run NAME`: the entry id that a slot is made for now, whatever its schedule
+    memo: list[Any] = field(
+        default_factory=list, init=False, compare=False, repr=False
+    )  # core/identity.py: its records
 
     @property
     def believed(self) -> int:
