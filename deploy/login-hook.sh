@@ -5,8 +5,8 @@
 #
 # While all is well a login waits for nothing: one stat, in the background, of the file whose times say when the scheduler
 # was last at work, and until when it may be silent. It never starts what was never started, or was ended by `cronhpc
-# stop`; it does nothing inside jobs. $CRONHPC names another cronhpc than the one on PATH. (1800: clocks may differ by
-# that, core/model/world.py.)
+# stop`; it does nothing inside jobs. After `cronhpc start --via login` it calls the ticks, at most one an interval.
+# $CRONHPC names another cronhpc than the one on PATH. (1800: clocks may differ by that, core/model/world.py.)
 
 if [ -z "${SLURM_JOB_ID-}" ]; then
   (

@@ -47,7 +47,11 @@ def render(entry: Mapping[str, Any], known: Mapping[str, Any], schedule: Schedul
     more = facts(entry, schedule, style.now)
     title = _train(entry, style) if entry["train"] else _title(entry, more, style)
     lines = [title, *_now(entry, known, style)]
-    lines += [_live(run, style) for run in entry["runs"]]
+    waiting = [run for run in entry["runs"] if run["ahead"]]
+    lines += [_live(run, style) for run in entry["runs"] if not run["ahead"] or run in waiting[:1]]
+    if len(waiting) > 1:
+        until = style.said(epoch(waiting[-1]["slot"]) or 0)
+        lines.append(f"{text.count(len(waiting) - 1, 'more run')} of it wait in the queue, the last for {until}.")
     lines += _last(entry, known, style)
     if more["clock_change"] and schedule:
         lines.append(_clock_change(more["clock_change"], schedule, style))

@@ -244,16 +244,23 @@ def _hints(known: Mapping[str, Any], style: Style) -> list[str]:
     lines = [_new(entry, known["chain"], style) for entry in sorted(new, key=_order)[:_FEW]]
     if len(new) > _FEW:
         lines.append(f"and {len(new) - _FEW} more have not run yet")
-    ahead = [
-        e
-        for e in known["entries"]
-        if e["overlap"] == "skip" and not e["train"] and len(e["runs"]) > 1 and e["runs"][-1]["ahead"]
-    ]
+    by_login = known["chain"].get("via") == "login"
+    ahead = [e for e in known["entries"] if not e["train"] and _comes_all_the_same(e, by_login=by_login)]
     lines += [
-        f"{text.name(e['name'])}: its next run is queued ahead, so overlap: skip cannot hold it back"
+        f"{text.name(e['name'])}: its next run is queued ahead, so overlap: {e['overlap']} cannot hold it back"
         for e in ahead[:_FEW]
     ]
     return ["", *lines] if lines else []
+
+
+def _comes_all_the_same(entry: Mapping[str, Any], *, by_login: bool) -> bool:
+    """Whether a run waits for its slot behind another that its policy would have it wait for."""
+    runs = entry["runs"]
+    if len(runs) <= 1 or not runs[-1]["ahead"]:
+        return False
+    if by_login:  # a day's runs wait, so only behind one that lives
+        return entry["overlap"] != "allow" and not runs[0]["ahead"]
+    return bool(entry["overlap"] == "skip")
 
 
 def _new(entry: Mapping[str, Any], chain: Mapping[str, Any], style: Style) -> str:
