@@ -405,7 +405,7 @@ def _endings(site: Site, world: World) -> Mapping[str, Ending] | None:
 
 def _logs(site: Site, entry: Entry | None, claim: Claim) -> bool | None:
     """Whether a run has left a log; None where cronhpc does not name it. A listing: a stat may be a minute old."""
-    if entry is None or not entry.output:
+    if entry is None or entry.problem is not None or not entry.output:
         return None
     begins = f"{slot_text(claim.key.slot)}-{claim.job_id}"
     try:

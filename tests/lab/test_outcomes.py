@@ -11,7 +11,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -69,6 +69,12 @@ class Night(Team):
         known = memory.load(self.root / "state" / "entries.json")
         key = f"{schedule}|UTC|"
         known.entries[name] = EntryState(watermark=slot - 60, schedule_key=key, next_slot=slot)
+        memory.save(self.root / "state" / "entries.json", known)
+        shutil.chown(self.root / "state" / "entries.json", "alice")
+
+    def went_well_on(self, name: str, node: str) -> None:
+        known = memory.load(self.root / "state" / "entries.json")
+        known.entries[name] = replace(known.entries[name], well_on=node)
         memory.save(self.root / "state" / "entries.json", known)
         shutil.chown(self.root / "state" / "entries.json", "alice")
 
@@ -350,6 +356,65 @@ def test_a_failed_run_is_tried_again_and_counts_once(alone: Night) -> None:
     assert alone.json("status")["entries"][0]["suspended"] is None
 
 
+def test_a_further_attempt_of_an_array_runs_the_tasks_that_failed(alone: Night) -> None:
+    """Two at a time, as its script says."""
+    body = 'touch "$CRONHPC_DIR/ran-$CRONHPC_ATTEMPT-$SLURM_ARRAY_TASK_ID"\n'
+    body += '[ "$CRONHPC_ATTEMPT" = 2 ] || exit $((SLURM_ARRAY_TASK_ID % 2))'
+    alone.entry("sweep", body, "--array=1-4%2", policies="--retries=1")
+    time.sleep(_FRESH)
+    for _ in range(3):
+        alone.tick()
+        alone.lab.wait_for(alone.ended(), 60)
+    alone.tick()
+    assert [(row["attempt"], row["result"]) for row in alone.rows("sweep")] == [(2, "ok"), (1, "failed")]
+    ran = sorted(path.name.removeprefix("ran-") for path in alone.root.glob("ran-*"))
+    assert ran == ["1-1", "1-2", "1-3", "1-4", "2-1", "2-3"]
+
+
+def test_a_run_that_slurm_puts_back_into_the_queue_is_shown_with_its_restarts(alone: Night) -> None:
+    alone.entry("anew", SLEEP, "--requeue")
+    time.sleep(_FRESH)
+    alone.tick()
+    alone.lab.wait_for(lambda: alone.is_up("anew"), 60)
+    job = alone.job_of("anew")
+    record = next((alone.root / "state" / "claims").glob("anew@*.run"))
+    earlier = json.loads(record.read_text())["at"] - 120
+    for path in (record, next((alone.root / "state" / "claims").glob("anew@*.1"))):  # as if it had been submitted then
+        path.write_text(json.dumps({**json.loads(path.read_text()), "at": earlier}), encoding="utf-8")
+    alone.lab.run(["scontrol", "requeue", job])
+    assert f"Job {job}" in (shown := alone.cronhpc("status", "anew"))
+    assert "restarted once" in shown
+    (row,) = alone.json("history", "anew")["runs"]
+    assert (row["result"], row["detail"].partition(";")[0]) == ("pending", "restarted once")
+
+
+def test_a_preempted_run_is_tried_again_and_is_no_failure_of_its_script(
+    make_lab: MakeLab, cluster_user_dir: Callable[..., Path]
+) -> None:
+    lab = make_lab(users=USERS, nodes=1, gpu_nodes=0, conf=["PreemptType=preempt/partition_prio", "PreemptMode=CANCEL"])
+    for name, tier in (("low", 1), ("high", 10)):
+        lab.run(["scontrol", "create", f"PartitionName={name}", "Nodes=cpu1", "MaxTime=60", f"PriorityTier={tier}"])
+    one = night(lab, cluster_user_dir("alice"))
+    one.entry("guest", SLEEP, "--partition=low --exclusive", policies="--retries=1 --retry-delay=1h --suspend-after=1")
+    time.sleep(_FRESH)
+    one.tick()
+    lab.wait_for(lambda: one.is_up("guest"), 60)
+    job = one.job_of("guest")
+    other = lab.submit("--partition=high", "--exclusive", "--output=/dev/null", "--wrap", "true")
+    lab.wait_ended(job, other)
+    one.tick()
+    (row,) = one.rows("guest")
+    assert row["result"] == "preempted"
+    (entry,) = one.json("status")["entries"]
+    assert (entry["failures"], entry["suspended"]) == (0, None)
+    assert "preempted" in one.cronhpc("status")
+    assert [each["retry_at"] for each in _settled(one)] == [row["ended"] + 3600]
+
+
+def _settled(one: Night) -> list[dict[str, Any]]:
+    return [json.loads(path.read_text()) for path in (one.root / "state" / "claims").glob("guest@*")]
+
+
 def test_a_killed_run_is_neither_a_failure_nor_tried_again(alone: Night) -> None:
     alone.entry("victim", SLEEP, policies="--retries=3 --suspend-after=1")
     time.sleep(_FRESH)
@@ -367,6 +432,7 @@ def test_a_killed_run_is_neither_a_failure_nor_tried_again(alone: Night) -> None
 
 def test_the_node_that_failures_share_is_named(alone: Night) -> None:
     alone.entry("picky", "exit 1", "-w cpu2", policies="--retries=1 --retry-delay=0")
+    alone.went_well_on("picky", "cpu1")
     time.sleep(_FRESH)
     for _ in range(4):
         alone.tick()
