@@ -204,6 +204,7 @@ def test_a_directory_that_is_missing_is_made_by_the_command_of_the_error(desk: D
     assert said
     desk.paste(said[1])
     assert (place / "cronhpc.yaml").exists()
+    assert f"cp job.slurm '{place}'/cron.daily/" in desk.type("status", "--dir", str(place))
 
 
 def test_a_large_import_is_undone_by_the_command_that_is_shown(desk: Desk) -> None:

@@ -276,7 +276,7 @@ def _first_steps(known: Mapping[str, Any], style: Style) -> list[str]:
     if known.get("trains_only"):
         more = style.command("again", options=("--help",))
         return [f"No job keeps itself going now. One line at the top of a script does it: {more}"]
-    root = style.path(known["directory"])
+    root = style.word(known["directory"])
     start = [] if known["chain"]["wanted"] else [f"  {style.command('start'):<35}then it runs by itself"]
     return [
         "There are no entries yet. Put a batch script into a folder:",
