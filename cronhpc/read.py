@@ -344,7 +344,8 @@ def _hold_dropped(site: Site, world: World) -> list[Problem]:
     if not job_id:
         return []
     what = f"job {job_id} could begin before its release: this site drops --hold."
-    mend = "No slot runs twice by that, but a kill switch may come too late. See: cronhpc doctor --submit"
+    mend = "No slot runs twice by that, but a kill switch may come too late. See: "
+    mend = mend + model.command("doctor", options=("--submit",))
     return [Problem("W342", what, mend)]
 
 
