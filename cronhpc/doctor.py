@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from cronhpc.batch.limits import Cluster
     from cronhpc.batch.port import Batch
+    from cronhpc.batch.probe_job import ProbeJob
     from cronhpc.core.model import Problem
 
 _QUESTION = 8.0  # seconds for one question: three unanswered ones end within half a minute
@@ -213,7 +214,7 @@ def _batch(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int
     yield from findings.of_cluster(cluster, settings, asked=times[0], answered=times[1], resident=resident)
     yield from _taken(slurm, settings)
     if asked.submit:
-        yield from _nodes(asked, settings, here)
+        yield from _nodes(asked, settings, here, clock)
     else:
         what = "whether compute nodes may submit jobs, and have cronhpc and this folder, was not tried."
         yield Finding(
@@ -269,7 +270,7 @@ def _taken(slurm: Any, settings: Settings) -> Iterator[Finding]:
         yield Finding("fine", "sbatch", "sbatch would take the scheduler's job from here.")
 
 
-def _nodes(asked: Asked, settings: Settings, here: Here) -> Iterator[Finding]:
+def _nodes(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int]) -> Iterator[Finding]:
     """The probe job, on one or two nodes."""
     from cronhpc.batch import connect
     from cronhpc.batch.probe_job import ProbeJob
@@ -287,6 +288,7 @@ def _nodes(asked: Asked, settings: Settings, here: Here) -> Iterator[Finding]:
                 "error", "submit", f"the probe job was not taken: {error.text}.", "See sbatch: in cronhpc.yaml."
             )
             return
+        yield from _options(job, clock())
         ended = job.wait(asked.patience, this.race)
         nodes = [_node(row) for row in job.rows()]
     if not ended and not nodes:
@@ -315,6 +317,18 @@ class _This:
 
     def found(self) -> dict[str, object]:
         return {"disk": self.disk, **self.racer.found()}
+
+
+def _options(job: ProbeJob, now: int) -> Iterator[Finding]:
+    """What this site changes of a submission."""
+    try:
+        given, seen = job.read_back(now)
+    except BatchError as error:
+        yield Finding(
+            "unknown", "options", f"what a submission looks like here is not known: {error.text}.", "Ask again."
+        )
+        return
+    yield from diagnosis.of_submission(seen, name=given.job_name or "", comment=given.comment, begin=given.begin or 0)
 
 
 def _node(row: Mapping[str, Any]) -> Node:

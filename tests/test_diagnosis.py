@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from cronhpc.core.diagnosis import Beat, Here, Node, of_disk, of_files, of_machine, of_nodes, of_trust
+from cronhpc.core.diagnosis import Beat, Here, Node, of_disk, of_files, of_machine, of_nodes, of_submission, of_trust
 from cronhpc.core.findings import Finding
-from cronhpc.core.model import Problem
+from cronhpc.core.model import Job, Problem
 from cronhpc.store.disk import Disk
 
 GIB = 1 << 30
@@ -149,3 +149,28 @@ def test_trust_has_its_own_words() -> None:
     assert worst(list(of_trust(problem, None))) == [("error", "trust")]
     assert worst(list(of_trust(None, problem))) == [("warning", "trust")]
     assert worst(list(of_trust(None, None))) == []
+
+
+KEPT = Job("7", "PENDING", "cronhpc-doctor-held", "cronhpc-doctor=a1", "JobHeldUser", start=5000)
+SITES: dict[str, tuple[Job | None, list[tuple[str, str]], str]] = {
+    "all is kept": (KEPT, [], "keeps --hold, --begin, --comment and --job-name"),
+    "the comment is replaced": (replace(KEPT, comment="proj=x"), [("warning", "options")], "replaces --comment"),
+    "the comment gets a prefix": (replace(KEPT, comment="x cronhpc-doctor=a1"), [], "adds to --comment"),
+    "the name is changed": (replace(KEPT, name="x"), [("warning", "options")], "changes --job-name"),
+    "--hold is dropped": (replace(KEPT, reason="BeginTime"), [("error", "options")], "drops --hold"),
+    "--begin is dropped": (replace(KEPT, start=1400), [("error", "options")], "drops --begin"),
+    "--hold and --begin are": (
+        replace(KEPT, state="RUNNING", reason="None", start=1400),
+        [("error", "options")] * 2,
+        "drops --begin",
+    ),
+    "when it would begin is not told": (replace(KEPT, start=None), [], "keeps"),
+    "it is not in the queue": (None, [("unknown", "options")], "not in the queue"),
+}
+
+
+@pytest.mark.parametrize(("seen", "levels", "words"), SITES.values(), ids=SITES)
+def test_what_a_site_makes_of_a_submission(seen: Job | None, levels: list[tuple[str, str]], words: str) -> None:
+    found = list(of_submission(seen, name="cronhpc-doctor-held", comment="cronhpc-doctor=a1", begin=5000))
+    assert worst(found) == levels
+    assert any(words in each.what for each in found)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import shlex
 import shutil
 import tempfile
@@ -18,8 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from cronhpc.batch.port import Batch
+    from cronhpc.core.model import Job
 
 NAME = "cronhpc-doctor"
+_LATER = 3600  # seconds: the begin that is asked for
 _LOOK = 0.5  # seconds between looks at the folder
 _SETTLE = 20.0  # seconds that answers may take to be seen here: attribute caches
 
@@ -98,6 +101,27 @@ class ProbeJob:
             no_requeue=True,
         )
         self.job_id = self.batch.submit(job)
+
+    def read_back(self, now: int) -> tuple[Submission, Job | None]:
+        """A held job as runs are submitted, and how the queue shows it; None: not at all. It is cancelled at once.
+
+        Raises BatchError.
+        """
+        asked = Submission(
+            str(self.script),
+            options=(*self.options, "--time=1"),
+            job_name=f"{NAME}-held",
+            comment=f"{NAME}={os.urandom(4).hex()}",
+            output="/dev/null",
+            chdir="/",
+            begin=now + _LATER,
+        )
+        job_id = self.batch.submit(asked)
+        try:
+            jobs = self.batch.queue().jobs
+        finally:
+            self.batch.cancel([job_id])
+        return asked, next((job for job in jobs if job.id == job_id), None)
 
     def wait(self, seconds: float, beside: Callable[[float], None] = time.sleep) -> bool:
         """Whether it came to its end in time; `beside` is done for some seconds again and again while it runs."""

@@ -14,7 +14,7 @@ from cronhpc.core.model import command
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from cronhpc.core.model import Problem
+    from cronhpc.core.model import Job, Problem
     from cronhpc.store.disk import Disk
 
 _GIB = 1 << 30
@@ -188,6 +188,31 @@ def of_nodes(nodes: Sequence[Node], here: Here) -> Iterator[Finding]:
                 else (f"the address given can be reached from {node.name}.")
             )
             yield Finding(level, "network", what, "Let a daemon on a login node send pings." if node.network else "")
+
+
+def of_submission(seen: Job | None, *, name: str, comment: str, begin: int) -> Iterator[Finding]:
+    """What a site makes of a held submission: a plugin of the controller, or a wrapper, may change all of it.
+
+    `seen`: the job as the queue shows it; `name`, `comment`, `begin` (epoch seconds) as they were asked for.
+    """
+    if seen is None:
+        what = "a job that was submitted held is not in the queue."
+        yield Finding("unknown", "options", what, "Ask again later.")
+        return
+    ask = "Ask the administrators to leave it alone."
+    replaced, early = comment not in seen.comment, seen.start is not None and seen.start < begin - _SKEW_BAD
+    changed = (
+        ("error", not seen.held, "drops --hold: runs begin before they are written down", ask),
+        ("error", early, "drops --begin: links begin at once, again and again", ask),
+        ("warning", replaced, "replaces --comment: a script's own is lost; jobs are known by their recorded ids", ""),
+        ("advice", not replaced and comment != seen.comment, "adds to --comment, also to a script's own", ""),
+        ("warning", seen.name != name, "changes --job-name: name the entry, not the job, in a switch", ""),
+    )
+    for level, is_so, what, mend in changed:
+        if is_so:
+            yield Finding(level, "options", f"this site {what}.", mend)
+    if not any(is_so for _, is_so, _, _ in changed):
+        yield Finding("fine", "options", "this site keeps --hold, --begin, --comment and --job-name as they are given.")
 
 
 def _submits(node: Node, here: Here) -> Iterator[Finding]:
