@@ -13,6 +13,7 @@ import pytest
 from cronhpc import cli
 from cronhpc.cli import switching
 from cronhpc.cli.door import Door
+from cronhpc.views import attention
 
 KEPT = {
     "a whole path": "--output=/w/my-%j.log",
@@ -79,3 +80,20 @@ def test_no_advice_to_remove_a_file_that_another_s_settings_name(
     assert told() == f"it still stands for the whole team: rm {thesis}"
     monkeypatch.setattr(switching, "is_mine", lambda _: False)
     assert told() == f"it still stands for the whole team: {thesis}"
+
+
+def test_a_colleague_s_status_gives_no_advice_to_remove_a_file_of_mine() -> None:
+    known = {
+        "owner": "mallory",
+        "switches": [
+            {"name": "thesis.tex", "ours": False, "path": "/home/bob/thesis.tex"},
+            {"name": "ALL", "ours": True, "path": "/home/mallory/cron/kill/ALL"},
+        ],
+        "attention": [
+            {"kind": "switch", "name": "thesis.tex", "what": "stopped", "mend": "rm /home/bob/thesis.tex"},
+            {"kind": "switch", "name": "ALL", "what": "stopped", "mend": "cronhpc unkill ALL"},
+        ],
+    }
+    shown = attention.for_others(known)
+    assert [row["mend"] for row in shown["attention"]] == ["ask mallory", "cronhpc unkill ALL"]
+    assert all(switch["ours"] for switch in shown["switches"])

@@ -176,6 +176,7 @@ def _before(paths: Paths) -> Mapping[str, Any] | None:
 
 
 def _written(paths: Paths, door: Door) -> Mapping[str, Any]:
+    from cronhpc.views.attention import for_others
     from cronhpc.views.status import seen_at
 
     known = written_status(paths)
@@ -183,7 +184,7 @@ def _written(paths: Paths, door: Door) -> Mapping[str, Any]:
         raise StateError(
             f"{paths.status} is not there yet: its owner's scheduler has not run. Ask for: " + command("start")
         )
-    return {**seen_at(known, door.now), "from_file": True}
+    return {**for_others(dict(seen_at(known, door.now))), "from_file": True}
 
 
 def _explain(args: argparse.Namespace, door: Door, known: Mapping[str, Any]) -> int:

@@ -27,6 +27,20 @@ def rows(known: Mapping[str, Any], problems: Iterable[Problem]) -> list[Facts]:
     return found
 
 
+def for_others(known: Facts) -> Facts:
+    """`known`, from a colleague's status.json, as it is shown: no advice to remove what lies outside the directory.
+
+    What the owner's settings name there, or status.json says, may be any file of the reader's.
+    """
+    foreign = {switch["name"] for switch in known["switches"] if not switch["ours"]}
+    ask = f"ask {text.one_line(known['owner'])}"
+    rows = [
+        {**row, "mend": ask} if row["kind"] in {"switch", "expired"} and row["name"] in foreign else row
+        for row in known["attention"]
+    ]
+    return {**known, "attention": rows, "switches": [{**switch, "ours": True} for switch in known["switches"]]}
+
+
 def _row(kind: str, name: str, what: str, mend: str, *, when: str = "", at: str | None = None) -> Facts:
     """`when` and `at` together say since when: "since", an instant."""
     return {"kind": kind, "name": name, "what": what, "when": when if at else "", "at": at, "mend": mend}
