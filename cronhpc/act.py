@@ -57,7 +57,7 @@ class Actor:
         steps: tuple[tuple[type | tuple[type, ...], Callable[[Sequence[object]], None]], ...] = (
             (model.Stop, self._each(self._stop)),
             (model.Cancel, self._each(self._cancel)),
-            (model.Withdraw, self._each(self._withdraw)),
+            (model.Withdraw, self._withdraw),
             ((model.CancelLink, model.MoveLink, model.SubmitLink), self._each(self._link)),
             (model.Adopt, self._each(self._adopt, asks=False)),
             (model.Settle, self._each(self._settle, asks=False)),
@@ -173,16 +173,39 @@ class Actor:
             raise
         return None
 
-    def _withdraw(self, row: model.Withdraw) -> str | None:
-        """Its job goes first, then the claim: a slot that nobody has claimed may be submitted again."""
-        if row.key.slot <= self.world.now + elapsed() - self.began:
-            return "its slot has come"
-        if row.job_id:
-            self.site.batch.cancel([row.job_id], pending_only=True)
-        if (self.claims.job_id(row.key) or "") != row.job_id:
-            return "another tick has gone on with it"
-        self.claims.forget([row.key])
-        return None
+    def _withdraw(self, rows: Sequence[object]) -> None:
+        """The jobs go first, all at once, and then the claims: a slot that nobody has claimed may be submitted again.
+
+        So the queue is asked once more: one that begins by the controller's clock at this moment is not cancelled.
+        """
+        ready = [row for row in rows if isinstance(row, model.Withdraw)]
+        ids, live, failed = [row.job_id for row in ready if row.job_id], set[str](), self.away
+        try:
+            if ids and not failed:
+                self.site.batch.cancel(ids, pending_only=True)
+                live = {job.id for job in self.site.batch.queue().jobs if job.live}
+        except BatchError as error:
+            self.failed(error)
+            failed = error.text
+        for row in ready:
+            if failed:
+                self.note(row, Done.PASSING, failed)
+            elif row.key.slot <= self.world.now + elapsed() - self.began:
+                self.note(row, Done.REFUSED, "its slot has come")
+            elif row.job_id in live:
+                self.note(row, Done.REFUSED, f"job {row.job_id} is there still")
+            elif (self.claims.job_id(row.key) or "") != row.job_id:
+                self.note(row, Done.REFUSED, "another tick has gone on with it")
+            else:
+                self._give_back(row)
+
+    def _give_back(self, row: model.Withdraw) -> None:
+        try:
+            self.claims.forget([row.key])
+        except OSError as error:
+            self.note(row, Done.PASSING, f"{error.strerror}: {error.filename}")
+        else:
+            self.note(row, Done.OK)
 
     def _has_gone_on(self, cancel: model.Cancel, key: Key) -> bool:
         """A held job was released, a twin became the recorded one, the slot of one submitted ahead has come."""

@@ -261,6 +261,11 @@ AHEAD: dict[str, tuple[World, list[str]]] = {
         [],
     ),
     "somebody has cancelled it: nothing is told before its slot has come": (ahead(LIFTED), []),
+    "a tick that was killed had cancelled it: the claim follows": (ahead(LIFTED, entries=()), ["withdraw 7"]),
+    "somebody has let it run before its time: that was its run": (
+        ahead(job(7, "CANCELLED", of=K, ended=at("13:55"), nodes="cpu1"), entries=(EDITED,)),
+        [],
+    ),
     "… then it is": (ahead(LIFTED, now="14:01"), ["settle cancelled"]),
     "held, its id recorded, and edited since": (
         ahead(held(7, K), step=SUBMITTED, entries=(EDITED,), now="13:59"),

@@ -237,9 +237,12 @@ def _not_live(world: World, claim: Claim, entry: Entry | None, rows: list[Job]) 
     if claim.fresh and not rows:
         return
     if claim.holds and claim.key.slot > world.now:
-        # A held job that vanished never ran; one that somebody cancelled is told of when its slot has come.
-        if claim.state is ClaimState.SUBMITTED and not rows and world.endings is not None:
-            yield Withdraw(claim.key, claim.name, claim.job_id or "", "the held job vanished from the queue")
+        # A held job that vanished never ran; one that was cancelled is told of when its slot has come, unless by us.
+        why = "the held job vanished from the queue" if claim.state is ClaimState.SUBMITTED and not rows else ""
+        if rows and all(job.ended_before(claim.key.slot) for job in rows):
+            why = _unwanted(world, claim, entry)
+        if why and world.endings is not None:
+            yield Withdraw(claim.key, claim.name, claim.job_id or "", why)
         return
     yield from _ended(world, claim, entry, standing_for(rows))
 

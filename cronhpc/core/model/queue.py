@@ -97,7 +97,7 @@ class Job:
 
     def ended_before(self, slot: int) -> bool:
         """Whether it was cancelled while it waited for `slot` (epoch) to come."""
-        return self.state == "CANCELLED" and self.ended is not None and self.ended < slot
+        return self.state == "CANCELLED" and not self.nodes and self.ended is not None and self.ended < slot
 
     def token_of(self, directory_id: str) -> str | None:
         """What the comment says after this directory's mark, wherever a site has moved that; None: no such mark.
