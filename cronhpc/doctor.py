@@ -18,7 +18,7 @@ from cronhpc.batch.port import BatchError, Submission, Unreachable
 from cronhpc.core import diagnosis, findings
 from cronhpc.core.diagnosis import Beat, Here, Node
 from cronhpc.core.findings import Finding
-from cronhpc.core.model import Settings, SettingsError, command
+from cronhpc.core.model import CronhpcError, Settings, SettingsError, command
 from cronhpc.inside import probe
 from cronhpc.store import disk, rooms, scheduler
 from cronhpc.store.paths import MARKER, Paths
@@ -213,6 +213,7 @@ def _batch(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int
     resident = via == "daemon"
     yield from findings.of_cluster(cluster, settings, asked=times[0], answered=times[1], resident=resident)
     yield from _taken(slurm, settings)
+    yield from _others_at_work(asked)
     if asked.submit:
         yield from _nodes(asked, settings, here, clock)
     else:
@@ -235,6 +236,22 @@ def _ticks(asked: Asked, via: str | None) -> Iterator[Finding]:
     if via not in {None, "login"} and (said := scheduler.no_submit(paths)):
         mend = "Let a login node submit a day's runs ahead: " + command("start", options=("--via", "login"))
         yield Finding("error", "submit", f"jobs may not submit here ({said}).", mend)
+
+
+def _others_at_work(asked: Asked) -> Iterator[Finding]:
+    """Another scheduler of the same folder, on another cluster or hand-made; and a zone that is not the one meant."""
+    from cronhpc.hand_made import hand_made_problem
+    from cronhpc.site import of_other_cluster, of_other_zone, open_site
+
+    try:
+        site = open_site(str(asked.root), asked.backend, asked.environ)
+        problems = [look(site) for look in (of_other_cluster, of_other_zone, hand_made_problem)]
+    except (CronhpcError, OSError):
+        return  # no cron directory that can be used: said above
+    for problem in problems:
+        if problem is not None:
+            level = "error" if problem.severity == "error" else "warning"
+            yield Finding(level, "scheduler", problem.what, problem.mend)
 
 
 def _cluster(slurm: Any, settings: Settings, user: str, clock: Callable[[], int]) -> tuple[Cluster, tuple[int, int]]:

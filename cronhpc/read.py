@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,7 +27,7 @@ from cronhpc.core.model import (
     link_names,
     slot_text,
 )
-from cronhpc.site import Site, directory_id, user_name
+from cronhpc.site import Site, directory_id, of_other_cluster, of_other_zone, user_name
 from cronhpc.store import files, lease, scheduler, torn, witness
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
@@ -72,6 +73,7 @@ def read_world(
 
     problems: list[Problem] = list(site.problems)
     problems += _full_disk(site)
+    problems += _of_the_place(site)
     memory = store_memory.load(site.paths.entries)
     site = _with_clock(site, memory)
     problems += lease.left_behind(site.paths.state / "lease")
@@ -188,6 +190,18 @@ def _asked_on(site: Site, world: World) -> World:
     world = replace(_asked_about_strangers(site, world), endings=_endings(site, world))
     world = replace(world, accounting=getattr(site.batch, "accounting_said", world.accounting))
     return replace(world, chain=_after_a_lost_link(site, world))
+
+
+def _of_the_place(site: Site) -> list[Problem]:
+    """Another scheduler at work on this folder: of another cluster, hand-made; and a zone that is not the one meant."""
+    found = [of_other_cluster(site), of_other_zone(site)]
+    if os.path.lexists(scheduler.hand_made_mark(site.paths)):
+        from cronhpc.batch.port import BatchError
+        from cronhpc.hand_made import hand_made_problem
+
+        with suppress(BatchError, OSError):  # no answer: looked at again
+            found.append(hand_made_problem(site))
+    return [problem for problem in found if problem is not None]
 
 
 _LEAST_ROOM, _LEAST_FILES = 65536, 16  # bytes, inodes

@@ -114,6 +114,45 @@ def _script_options(data: bytes) -> dict[str, str]:
     return {option.name: option.value or "" for option in read_header(data, "").options}
 
 
+def elsewhere(site: Site, here: str, there: str) -> Problem:
+    """The scheduler of this directory runs on another cluster, which has the same files."""
+    what = (
+        f"this is cluster {here}, and the scheduler of {site.paths.root} runs on {there}, whose jobs nobody sees here."
+    )
+    mend = f"Use a directory of its own here; or first, on {there}: " + command("stop")
+    return Problem("E363", what, mend)
+
+
+def of_other_cluster(site: Site) -> Problem | None:
+    """Why nothing is to be done from here, where another cluster's `start` has been; asked once on a machine."""
+    from cronhpc.batch.port import BatchError
+    from cronhpc.store.scheduler import started
+
+    there = (started(site.paths) or {}).get("cluster", "")
+    if not there or site.batch.name != "slurm":
+        return None
+    key = f"{site.host} {site.environment.get('SLURM_CONF', '')}"
+    names = site.cache.setdefault("clusters", {})
+    if key not in names:
+        try:
+            names[key] = site.batch.cluster_name()
+        except BatchError:
+            return None  # unknown: said where it is needed
+        site.parsed.append("clusters")
+    return elsewhere(site, names[key], there) if names[key] not in {there, ""} else None
+
+
+def of_other_zone(site: Site) -> Problem | None:
+    """Where no setting names the zone, machines with zones of their own see other slots."""
+    from cronhpc.store.scheduler import started
+
+    noted = (started(site.paths) or {}).get("zone", "")
+    if site.settings.timezone or noted in {"", site.timezone}:
+        return None
+    what = f"{site.host} is in the time zone {site.timezone}, and the scheduler was started in {noted}: slots shift."
+    return Problem("W364", what, f"Write into cronhpc.yaml: timezone: {noted}", "cronhpc.yaml")
+
+
 def _settings_json(settings: Settings) -> dict[str, Any]:
     from cronhpc.store.settings import to_json
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc import by_scrontab, resident
 from cronhpc.act import Actor
-from cronhpc.batch.port import BatchError
+from cronhpc.batch.port import BatchError, Unreachable
 from cronhpc.core import chain
 from cronhpc.core.claimed import withdrawals
 from cronhpc.core.count import count
@@ -35,6 +35,7 @@ from cronhpc.core.model import (
 from cronhpc.core.slots import boundary
 from cronhpc.link import keep_environment, keep_options, write_link
 from cronhpc.read import read_world, switches_now
+from cronhpc.site import elsewhere, machine_zone
 from cronhpc.store import lease, place, scheduler
 from cronhpc.store.files import write_json
 from cronhpc.store.paths import must_be_plain
@@ -77,6 +78,7 @@ def start(
     prequeue: int = 1,
     repair: bool = False,
     anew: bool = False,
+    beside: bool = False,
 ) -> Started:
     """Set the chain going, or mend it; safe to call twice, and from two nodes at once.
 
@@ -84,6 +86,7 @@ def start(
     successor starts; login: nothing of ours waits in the queue, and whoever calls `cronhpc tick` on a login node
     submits the runs of the next `scheduler.ahead`. `prequeue`: so many links wait ahead. `repair`: the environment kept
     for runs stays as it is. `anew`: the way was asked for, so that nodes have refused it before does not count.
+    `beside`: also while a hand-made scheduler of the folder is in the queue.
 
     Raises CronhpcError, StateError, OSError.
     """
@@ -102,6 +105,7 @@ def start(
         _nodes_must_submit(site, via, anew=anew)
     if site.batch.name == "local":
         return _start_here(site, environ, now, lines, repair=repair)
+    cluster = _must_be_alone(site, beside=beside or repair)
     with _lease(site):
         _must_own_its_links(site)
         keep_environment(site, environ, repair=repair)
@@ -112,7 +116,7 @@ def start(
         number = scheduler.marks(site.paths).next_start
         fingerprint = write_link(site, lines, resident=via == "daemon", generation=number)
         how = {"via": via, "fingerprint": fingerprint, "prequeue": prequeue, "at": now(), "by": site.user}
-        how["generation"] = number
+        how |= {"generation": number, "cluster": cluster, "zone": machine_zone()}
         before = (scheduler.last_started(site.paths) or {}).get("via", via)
         if via == "scrontab":
             by_scrontab.add(site, environ, lines)
@@ -165,6 +169,31 @@ def _first_tick(site: Site, now: Callable[[], int], outcomes: tuple[Outcome, ...
 
 
 _HOUR = 3600
+
+
+def _must_be_alone(site: Site, *, beside: bool) -> str:
+    """The cluster's name; "" where nobody tells.
+
+    Raises CronhpcError where another scheduler would run the same scripts: the one that was started on another cluster,
+    or, but for `beside`, a hand-made one that is still in the queue; Unreachable.
+    """
+    from cronhpc.hand_made import look_for_hand_made
+
+    try:
+        name = site.batch.cluster_name()
+        hand_made = None if beside else look_for_hand_made(site)
+    except Unreachable:
+        raise
+    except BatchError:
+        return ""  # it cannot be told here
+    known = (scheduler.started(site.paths) or {}).get("cluster", "")
+    if name and known not in {name, ""}:
+        found = elsewhere(site, name, known)
+        raise CronhpcError(found.what, " Nothing was submitted. ", found.mend)
+    if hand_made is not None:
+        both = command("start", options=("--beside",))
+        raise CronhpcError(hand_made.what, " Nothing was submitted. ", hand_made.mend, "; or let both run: ", both)
+    return name
 
 
 def _must_own_its_links(site: Site) -> None:

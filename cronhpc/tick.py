@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cronhpc.act import Actor
-from cronhpc.core.model import Done
+from cronhpc.core.model import CronhpcError, Done
 from cronhpc.core.plan import plan
 from cronhpc.core.slots import UNSETTLED_WAKE
 from cronhpc.read import read_world
 from cronhpc.record import record
-from cronhpc.site import by_its_disks_clock
+from cronhpc.site import by_its_disks_clock, of_other_cluster
 from cronhpc.store import lease
 
 if TYPE_CHECKING:
@@ -62,8 +62,11 @@ def tick(
     """One pass at `now` (`sure`: the batch system has said that it is), also beside another that holds the lease.
 
     `link`: the job id of the scheduler's job that this runs in; `bad_nodes`: those that links could not work on.
-    Raises StateError, and OSError where state/ can be neither read nor written.
+    Raises CronhpcError on another cluster than the scheduler's, StateError, and OSError where state/ can be neither
+    read nor written.
     """
+    if (other := of_other_cluster(site)) is not None:
+        raise CronhpcError(other.what, " Nothing was done. ", other.mend)
     me = lease.myself(site.host, link or os.environ.get("SLURM_JOB_ID", ""), os.environ.get("SLURM_RESTART_COUNT", ""))
     said: list[Problem] = []
     holder = take_lease(site, me, said)

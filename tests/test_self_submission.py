@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
-from cronhpc import setup
+from cronhpc import hand_made, start
+from cronhpc import site as site_module
 from cronhpc.batch.port import BatchError, JobFiles, Unreachable
-from cronhpc.core.model import Job, Queue
+from cronhpc.core.model import CronhpcError, Job, Queue, Settings
 from cronhpc.core.self_submission import submits_itself
+from cronhpc.store import scheduler
 from cronhpc.store.paths import Paths
+from cronhpc.tick import tick
 
 ITSELF = {
     "by $0": 'sbatch --begin=now+1hour "$0"',
@@ -124,7 +127,7 @@ JOBS = {
 
 @pytest.mark.parametrize(("job", "kind"), JOBS.values(), ids=JOBS.keys())
 def test_a_job_of_the_queue_is(job: tuple[str, str, str | None], kind: str) -> None:
-    found = setup.old_jobs(site_of(Path(D), Batch({"7": job})))
+    found = hand_made.old_jobs(site_of(Path(D), Batch({"7": job})))
     assert {"chain": [each.id for each in found.chain], "others": [each.id for each in found.others]} == {
         "chain": ["7"] if kind == "chain" else [],
         "others": ["7"] if kind == "others" else [],
@@ -135,14 +138,14 @@ def test_where_the_copy_cannot_be_read_the_file_tells(tmp_path: Path) -> None:
     script = tmp_path / "scheduler" / "hourly.slurm"
     script.parent.mkdir()
     script.write_text(CHAIN, encoding="utf-8")
-    found = setup.old_jobs(site_of(tmp_path, Batch({"7": (str(script), "/", None)})))
+    found = hand_made.old_jobs(site_of(tmp_path, Batch({"7": (str(script), "/", None)})))
     assert [job.id for job in found.chain] == ["7"]
 
 
 def test_only_the_chain_is_cancelled_and_what_it_submits_meanwhile() -> None:
     link = ("scheduler/hourly.slurm", D, CHAIN)
     batch = Batch({"7": link, "8": ("cron.daily/a.slurm", D, PAYLOAD), "9": ("x", D, PAYLOAD)}, submits=[link])
-    found = setup.cancel_old_chain(site_of(Path(D), batch))
+    found = hand_made.cancel_old_chain(site_of(Path(D), batch))
     assert [job.id for job in found.chain] == batch.cancelled == ["7", "100"]
     assert [job.id for job in found.others] == ["8", "9"]
 
@@ -153,10 +156,91 @@ def test_no_answer_is_not_none() -> None:
             raise Unreachable("away")
 
     with pytest.raises(Unreachable):
-        setup.old_jobs(site_of(Path(D), Silent({})))
+        hand_made.old_jobs(site_of(Path(D), Silent({})))
 
 
 def test_the_marker_of_links_stands_in_their_template() -> None:
     from cronhpc.store import scheduler
 
     assert scheduler.OURS in scheduler.template()
+
+
+# --- another scheduler at work on the same folder -------------------------------------------------------------------
+
+
+@dataclass
+class Cluster(Batch):
+    """One that has a name."""
+
+    name: str = "slurm"
+    cluster: str = "alps"
+    asked: int = 0
+
+    def cluster_name(self) -> str:
+        self.asked += 1
+        return self.cluster
+
+
+def folder_of(root: Path, **started: str) -> Paths:
+    paths = Paths(root)
+    paths.scheduler.mkdir()
+    if started:
+        scheduler.mark_started(paths, {"via": "chain", **started})
+    return paths
+
+
+def at(paths: Paths, batch: Batch, timezone: str = "") -> Any:
+    settings = replace(Settings(), timezone=timezone)
+    return cast(
+        "Any",
+        SimpleNamespace(
+            paths=paths, batch=batch, host="login1", environment={}, cache={}, parsed=[], settings=settings,
+            timezone=timezone or "Europe/Paris",
+        ),
+    )  # fmt: skip
+
+
+def test_start_refuses_beside_a_hand_made_scheduler_and_it_is_told_until_that_is_gone(tmp_path: Path) -> None:
+    link = (str(tmp_path / "scheduler" / "hourly.slurm"), str(tmp_path), CHAIN)
+    batch = Cluster({"7": link})
+    site = at(folder_of(tmp_path), batch)
+    assert hand_made.hand_made_problem(site) is None, "nobody has looked for one yet"
+    with pytest.raises(
+        CronhpcError, match=r"still in the queue: 7 .*cronhpc init --cancel-old.*cronhpc start --beside"
+    ):
+        start._must_be_alone(site, beside=False)
+    assert start._must_be_alone(site, beside=True) == "alps"
+    told = hand_made.hand_made_problem(site)
+    assert told is not None
+    assert told.code == "W365"
+    hand_made.cancel_old_chain(site)
+    assert hand_made.hand_made_problem(site) is None
+    assert not scheduler.hand_made_mark(site.paths).exists()
+    assert start._must_be_alone(site, beside=False) == "alps"
+
+
+def test_on_another_cluster_than_its_own_nothing_is_done(tmp_path: Path) -> None:
+    paths = folder_of(tmp_path, cluster="alps")
+    here, there = at(paths, Cluster({})), at(paths, Cluster({}, cluster="jura"))
+    assert site_module.of_other_cluster(here) is None
+    with pytest.raises(CronhpcError, match=r"cluster jura, .* runs on alps.* on alps: cronhpc stop"):
+        tick(there, 0)
+    with pytest.raises(CronhpcError, match="cluster jura"):
+        start._must_be_alone(there, beside=True)
+    assert site_module.of_other_cluster(there) is not None
+    assert there.batch.asked == 2, "each look asks once on a machine"
+    scheduler.mark_stopped(paths, "me")
+    assert site_module.of_other_cluster(there) is None
+    assert start._must_be_alone(there, beside=True) == "jura", "its own stop has ended it"
+
+
+@pytest.mark.parametrize(
+    ("noted", "setting", "told"),
+    [("UTC", "", True), ("Europe/Paris", "", False), ("UTC", "Asia/Tokyo", False), ("", "", False)],
+    ids=["another zone than at start", "the same", "the settings name one", "nobody noted any"],
+)
+def test_a_machine_in_another_time_zone_says_so(tmp_path: Path, noted: str, setting: str, told: bool) -> None:  # noqa: FBT001 - a table's column
+    site = at(folder_of(tmp_path, zone=noted), Cluster({}), setting)
+    found = site_module.of_other_zone(site)
+    assert (found is not None) == told
+    assert found is None or found.mend == "Write into cronhpc.yaml: timezone: UTC"

@@ -155,6 +155,10 @@ class Local:
             if ran and sv.lives({key: ran[key] for key in ("pid", "since", "boot", "host")}):
                 sv.send(sv.session(ran["pid"]), number)
 
+    def cluster_name(self) -> str:
+        """It has none."""
+        return ""
+
     def move(self, job_id: str, at: int, comment: str | None = None, exclude: str | None = None) -> None:  # noqa: ARG002 - it is one machine
         """Let a pending job start at `at`. Raises BatchError where it is not pending any more."""
         for number in self._known([job_id]):

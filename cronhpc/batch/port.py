@@ -160,6 +160,10 @@ class Batch(Protocol):
         """What `init` and `doctor` want to know: cluster, version, account, partitions. Raises Unreachable."""
         ...
 
+    def cluster_name(self) -> str:
+        """The cluster's name; "" where it has none. Raises Unreachable."""
+        ...
+
     def clock(self) -> int | None:
         """The instant by its own clock, epoch seconds; None where it has none but ours. Raises Unreachable."""
         ...

@@ -184,6 +184,12 @@ class Slurm:
 
         return Past(self).cancelled_by(job_id, since)
 
+    def cluster_name(self) -> str:
+        """As the controller says it. Raises Unreachable."""
+        from cronhpc.batch.site import config_values
+
+        return self.cluster or config_values(self.ask("scontrol", ["show", "config"])).get("ClusterName", "")
+
     def clock(self) -> int | None:
         """The controller's clock: `scontrol show config` says as of when it is. Raises Unreachable.
 

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
     from cronhpc.cli.door import Door
     from cronhpc.core.model import Job
-    from cronhpc.setup import Made, OldJobs
+    from cronhpc.hand_made import OldJobs
+    from cronhpc.setup import Made
 
 HELP = (
     "Make a cron directory, or take over a folder that holds hand-made ones; no file in it is touched. Safe to repeat."
@@ -35,14 +36,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, door: Door) -> int:
     """Exit code 1 if an old chain is still in the queue."""
+    from dataclasses import replace
+
     from cronhpc.setup import init
-    from cronhpc.store.paths import wanted
+    from cronhpc.store.files import replace_file
+    from cronhpc.store.paths import Paths, wanted
+    from cronhpc.store.scheduler import hand_made_mark
 
     root, _ = wanted(args.dir, door.environ)
     found, remark = _found(args, door, root)
     made = init(root, found, group=args.group, adopt=args.adopt)
     old, unknown = _old_jobs(args, door, made)
     cancelled = args.cancel_old and bool(old)
+    if old and not cancelled:
+        mark = hand_made_mark(Paths(root))
+        replace_file(mark, b"", 0o644)
+        made = replace(made, paths=(*made.paths, str(mark.relative_to(root))))
     remark = "; ".join(filter(None, (remark, unknown)))
     if args.json:
         door.json(
@@ -67,6 +76,7 @@ def _found(args: argparse.Namespace, door: Door, root: Path) -> tuple[dict[str, 
     from cronhpc.batch import backend_name, connect
     from cronhpc.batch.environment import options_kept
     from cronhpc.core.model import Settings
+    from cronhpc.site import machine_zone
 
     if (root / "cronhpc.yaml").exists():
         return {}, ""
@@ -88,13 +98,14 @@ def _found(args: argparse.Namespace, door: Door, root: Path) -> tuple[dict[str, 
             found["sbatch.account"] = site.account
     found |= {f"sbatch.{name}": value for name, value in options_kept(door.environ).items()}
     found["backend"] = args.backend or "slurm"
+    found["timezone"] = machine_zone()  # nodes may have another one
     return found, remark
 
 
 def _old_jobs(args: argparse.Namespace, door: Door, made: Made) -> tuple[OldJobs, str]:
     """What is in the queue of a folder that was adopted, the chain cancelled where that was asked; or why not known."""
     from cronhpc.batch.port import BatchError
-    from cronhpc.setup import OldJobs, cancel_old_chain, old_jobs
+    from cronhpc.hand_made import OldJobs, cancel_old_chain, old_jobs
     from cronhpc.site import open_site
 
     if not (made.adopted or args.cancel_old):  # the folder is adopted once; its old chain may be cancelled later

@@ -36,6 +36,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "login, you or crontab on a login node, where nodes may not submit",
     )
     parser.add_argument(
+        "--beside", action="store_true", help="also while a hand-made scheduler of the folder is in the queue"
+    )
+    parser.add_argument(
         "--daemon",
         action="store_true",
         help="the scheduler's job stays until its successor starts, and acts on switches and files at once",
@@ -76,6 +79,7 @@ def run(args: argparse.Namespace, door: Door) -> int:
         prequeue=prequeue,
         repair=args.if_stale,
         anew=bool(args.via or args.daemon),
+        beside=args.beside,
     )
     if started.ok and via != "login":  # whose tick has noted it
         expect(site.paths, door.now + off, heard_until(door.now + off, site.settings.interval))

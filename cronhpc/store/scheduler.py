@@ -291,6 +291,11 @@ def scrontab_mark(paths: Paths) -> Path:
     return paths.scheduler / "in-scrontab"
 
 
+def hand_made_mark(paths: Paths) -> Path:
+    """It stands as long as a hand-made scheduler that `init` or `start` has seen may be in the queue."""
+    return paths.scheduler / "hand-made"
+
+
 def remember_slurm(paths: Paths) -> None:
     """A tick has found Slurm here; by one stat where that is known. Raises OSError."""
     mark = paths.scheduler / "on-slurm"

@@ -151,6 +151,7 @@ META = {
 
 STARTED = {
     "version": number, "via": way, "fingerprint": text, "prequeue": links, "at": when, "by": text, "generation": number,
+    "cluster": text, "zone": text,
 }  # fmt: skip
 ENVIRONMENT = Rows(text)
 LOGS = {
