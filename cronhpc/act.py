@@ -10,7 +10,7 @@ import os
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from cronhpc import launch, release
 from cronhpc.batch.port import BatchError, Denied, Limited, Submission, Unreachable
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from cronhpc.site import Site
     from cronhpc.store.trust import Trust
 
+Answer = TypeVar("Answer")
 _PATIENCE = 45.0  # seconds: a tick under a controller that does not answer ends within a minute
 
 
@@ -231,12 +232,15 @@ class Actor:
         exclude = scheduler.link_exclude(settings, [bad.node for bad in chain.bad_nodes])
         if isinstance(link, model.MoveLink):
             known = exclude if chain.bad_nodes or chain.bad_nodes_changed else None
-            self.site.batch.move(link.job_id, link.at, comment, known)
+            _avoiding(known, None, lambda nodes: self.site.batch.move(link.job_id, link.at, comment, nodes))
             if link.job_id in self.world.links:
                 self._remember_link(link.job_id, replace(own, at=self.world.links[link.job_id].at))
             return None
+        least = scheduler.link_exclude(settings)
         try:
-            job_id = self.site.batch.submit(self._link_submission(link, comment, exclude))
+            job_id = _avoiding(
+                exclude, least, lambda nodes: self.site.batch.submit(self._link_submission(link, comment, nodes or ""))
+            )
         except Limited as error:
             if link.kind != SPARE:
                 raise
@@ -324,6 +328,18 @@ class Actor:
         for comment, ids in _alike(free.jobs, lambda job: whole_comment(self.world, job)).items():
             self.site.batch.free(ids, comment)
         return None
+
+
+def _avoiding(nodes: str | None, else_: str | None, call: Callable[[str | None], Answer]) -> Answer:
+    """What `call` gives with those nodes excluded; where Slurm has no other for it, or does not know one, without."""
+    try:
+        return call(nodes)
+    except (Denied, Limited, Unreachable):
+        raise
+    except BatchError:
+        if nodes == else_:
+            raise
+        return call(else_)
 
 
 def _alike(jobs: Sequence[Job], comment: Callable[[Job], str]) -> dict[str, list[str]]:

@@ -73,7 +73,7 @@ def read_world(
 
     problems: list[Problem] = list(site.problems)
     problems += _full_disk(site)
-    problems += _of_the_place(site)
+    problems += _of_the_place(site, link)
     memory = store_memory.load(site.paths.entries)
     site = _with_clock(site, memory)
     problems += lease.left_behind(site.paths.state / "lease")
@@ -192,9 +192,9 @@ def _asked_on(site: Site, world: World) -> World:
     return replace(world, chain=_after_a_lost_link(site, world))
 
 
-def _of_the_place(site: Site) -> list[Problem]:
+def _of_the_place(site: Site, link: str) -> list[Problem]:
     """Another scheduler at work on this folder: of another cluster, hand-made; and a zone that is not the one meant."""
-    found = [of_other_cluster(site), of_other_zone(site)]
+    found = [None if link else of_other_cluster(site), of_other_zone(site)]
     if os.path.lexists(scheduler.hand_made_mark(site.paths)):
         from cronhpc.batch.port import BatchError
         from cronhpc.hand_made import hand_made_problem
@@ -263,7 +263,9 @@ def _after_a_lost_link(site: Site, world: World) -> ChainFacts:
     from cronhpc.core.chain import failed_launches, standing
 
     known = world.chain
-    bad = standing((*known.bad_nodes, *failed_launches(world)), world.now)
+    here = {job.nodes for job in (world.queue.jobs if world.queue else ()) if job.id == known.self_id}  # this one works
+    rows = (row for row in (*known.bad_nodes, *failed_launches(world)) if row.node not in here)
+    bad = standing(rows, world.now)
     known = replace(known, bad_nodes=bad, bad_nodes_changed=known.bad_nodes_changed or bad != known.bad_nodes)
     return replace(known, resting=known.resting or _an_admins_word(site, world))
 

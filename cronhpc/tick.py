@@ -65,7 +65,7 @@ def tick(
     Raises CronhpcError on another cluster than the scheduler's, StateError, and OSError where state/ can be neither
     read nor written.
     """
-    if (other := of_other_cluster(site)) is not None:
+    if not link and (other := of_other_cluster(site)) is not None:  # a link is on the one that it was submitted on
         raise CronhpcError(other.what, " Nothing was done. ", other.mend)
     me = lease.myself(site.host, link or os.environ.get("SLURM_JOB_ID", ""), os.environ.get("SLURM_RESTART_COUNT", ""))
     said: list[Problem] = []

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from cronhpc.act import Actor
+from cronhpc.batch.port import Refused, Submission
 from cronhpc.core import chain as core_chain
 from cronhpc.core.identity import records
 from cronhpc.core.model import (
@@ -25,6 +29,7 @@ from cronhpc.core.model import (
     Release,
     Rest,
     Result,
+    Settings,
     Settle,
     Submit,
     SubmitLink,
@@ -33,6 +38,7 @@ from cronhpc.core.model import (
 )
 from cronhpc.core.plan import plan
 from cronhpc.core.slots import schedule_key, text_key
+from cronhpc.store.paths import Paths
 from tests.worlds import ID, at, chain, claim, entry, held, job, key, link, state, switch, world
 
 E = entry(deadline=3600)
@@ -543,3 +549,39 @@ def test_a_node_on_which_a_link_never_ran_is_avoided(job: Job, bad: bool) -> Non
 def test_of_two_rows_about_a_node_the_later_one_counts_and_what_is_no_row_is_left_out() -> None:
     found = core_chain.bad_nodes_of("cpu7:900:files,cpu7:500:launch,x,cpu8:soon:files,cpu9:100:python,")
     assert core_chain.standing(found, 200) == (BadNode("cpu7", 900, "files"),)
+
+
+class Nodes:
+    """A batch system that takes no job with nodes excluded, where `refuses`; it notes which were."""
+
+    def __init__(self, *, refuses: bool) -> None:
+        self.refuses = refuses
+        self.asked: list[str | None] = []
+
+    def _answer(self, excluded: str | None) -> str:
+        self.asked.append(excluded)
+        if self.refuses and excluded:
+            raise Refused("Requested node configuration is not available")
+        return "71"
+
+    def submit(self, job: Submission) -> str:
+        assert (job.output, job.chdir) == ("/dev/null", "/")
+        assert job.arguments[2:] == ("0", "cpu7:9999999999:files")
+        return self._answer(next((each.partition("=")[2] for each in job.options if "exclude" in each), None))
+
+    def move(self, _: str, __: int, ___: str, exclude: str | None) -> None:
+        self._answer(exclude)
+
+
+@pytest.mark.parametrize("refuses", [False, True], ids=["another node is there", "no other node is there"])
+@pytest.mark.parametrize("decision", [SubmitLink("successor", 100, ""), MoveLink("successor", "11", 100)])
+def test_a_tick_keeps_links_from_such_a_node_if_there_is_another(
+    tmp_path: Path,
+    decision: SubmitLink | MoveLink,
+    refuses: bool,  # noqa: FBT001 - a table's column
+) -> None:
+    batch = Nodes(refuses=refuses)
+    site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=batch, host="login1", settings=Settings())
+    actor = Actor(site, linked(NEXT, facts={"bad_nodes": (BadNode("cpu7", 9999999999, "files"),)}))
+    assert actor._link(decision) is None
+    assert batch.asked == ["cpu7", None][: 1 + refuses]

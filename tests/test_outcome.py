@@ -70,6 +70,18 @@ def test_only_a_missing_log_tells_that_it_could_not_be_launched(
     assert ("no log was produced" in launched(ending, logged=logged).detail) == failed_launch
 
 
+@pytest.mark.parametrize(
+    ("node", "said"),
+    [("cpu7", "on cpu7: no log was"), ("cpu[1-3]", "on cpu[1-3]: no log was"), ("", "launched: no log was")],
+    ids=["one node", "several: nobody knows which", "none is known"],
+)
+def test_a_failed_launch_names_the_node_and_the_way_round_it(node: str, said: str) -> None:
+    told = launched(Ending(Result.FAILED, None, 53, node=node), logged=False).detail
+    assert said in told
+    assert told.endswith("#SBATCH --exclude=cpu7") == (node == "cpu7")
+    assert ("--exclude" in told) == (node == "cpu7")
+
+
 def test_nobody_knows_is_said() -> None:
     assert ending_of(None, None).result is Result.UNKNOWN
 

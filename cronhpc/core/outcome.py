@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from cronhpc.core.model import Claim, Entry, Job, Settle, World
 
 _LAUNCH_FAILED = 53  # the "signal" of a script that slurmd could not start; 20.11 says exit code 1 instead
-_NOT_LAUNCHED = "it could not be launched: no log was produced (its output or working folder may be missing there)"
+_NO_LOG = "no log was produced (its output or working folder may be missing there)"
 # What the queue's reason says of an ended job and the result does not: older ones say JobLaunchFailure of any signal.
 _NO_NEWS = frozenset({"", "None", "NonZeroExitCode", "TimeLimit", "JobLaunchFailure"})
+_ONE_NODE = re.compile(r"[\w.-]+")
 _LONGEST_BACKOFF = 2**10
 _MOST_NODES = 10_000  # of one range
 _LAST_NODES, _FEW = 5, 2  # failures whose nodes are remembered; fewer than a few tell nothing
@@ -63,7 +64,10 @@ def launched(ending: Ending, *, logged: bool | None) -> Ending:
     code_of_old = ending.exit_code == 1 and not ending.signal and logged is False
     if ending.result is not Result.FAILED or logged or not (ending.signal == _LAUNCH_FAILED or code_of_old):
         return ending
-    return replace(ending, detail="; ".join(filter(None, (_NOT_LAUNCHED, ending.detail))))
+    where = f" on {ending.node}" if ending.node else ""
+    way = f"if that node is at fault: #SBATCH --exclude={ending.node}" if _ONE_NODE.fullmatch(ending.node) else ""
+    words = (f"it could not be launched{where}: {_NO_LOG}", way, ending.detail)
+    return replace(ending, detail="; ".join(filter(None, words)))
 
 
 def retry_at(entry: Entry | None, claim: Claim, ending: Ending, deadline: int | None, now: int) -> int | None:
