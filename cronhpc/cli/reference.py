@@ -213,9 +213,12 @@ def _variables() -> Iterator[Section]:
 
 def _codes() -> Iterator[Prose | Lines]:
     yield Prose(
-        "Each complaint names its file and line, a code, what is wrong, and the mend. E is an error, W a warning. A "
-        "comment silences one of a script's: on its line, on a comment line just above, or at the top for the whole "
-        "script."
+        "Each complaint names its file and line, a code, what is wrong, and the mend. E is an error, W a "
+        "warning, N a note that needs nobody. E1 and W1 are of the schedule. E2 is what sbatch refuses on "
+        "every cluster: for whoever would else find out in the morning. W2 is what sbatch reads otherwise "
+        "than it looks, or not at all. W3 is what goes well by hand, and wrong in a run: that starts in the "
+        "home folder, without a login shell, again and again. A comment silences one of a script's: on its "
+        "line, on a comment line just above, or at the top for the whole script."
     )
     yield Lines("# cronhpc: ignore=W221,W303", "bash")
 

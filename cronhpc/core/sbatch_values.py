@@ -15,6 +15,7 @@ from cronhpc.core.sbatch_options import Option
 
 _SIZE = r"(?i)\s*\+?\d{1,18}(?:[KMGT]B?)?"
 _INDEXES = r"(?P<low>\d+)(?:-(?P<high>\d+)(?::0*[1-9]\d*)?)?"
+_COUNT = "[0-9]+[kKmMgGtT]?"
 _MOST_INDEX = 4_000_001  # MaxArraySize cannot be larger
 _SIZES = frozenset({"mem", "mem-per-cpu", "mem-per-gpu", "tmp"})
 _GPUS = frozenset({"gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task"})
@@ -44,7 +45,7 @@ _FREQUENCY = r"(?:low|medium|highm1|high|\d[^:-]*)"
 _GOVERNOR = r"(?:conservative|ondemand|performance|powersave|schedutil|userspace)"
 _RANKS = {"low": 0, "medium": 1, "highm1": 2, "high": 3}
 _GPU_FREQUENCY = r"(?:memory=)?(?:low|medium|high|highm1|\d+)|v(?:erbose)?"
-_INTERVAL = r"(?:(?:task|energy|network|filesystem)=)?\d+\w*"
+_INTERVAL = r"(?:(?:task|energy|network|filesystem)=)?\d+[^,]*"
 _BINDING = r"q|quiet|v|verbose|no|none|p|prefer|rank|local|sort|nosort|ma(?:p|sk)_mem:[\da-fx,*]+"
 _LIMIT = r"(?:RLIMIT_)?(?:AS|CORE|CPU|DATA|FSIZE|MEMLOCK|NOFILE|NPROC|RSS|STACK)"
 _SPREAD = r"(?:arbitrary|hostfile|\*|block|cyclic)(?::(?:\*|block|f?cyclic)){0,2}(?:,(?:no)?pack)?|(?:no)?pack"
@@ -71,10 +72,10 @@ _FORMS = {
         "Write block, cyclic, plane=SIZE or arbitrary, with :block, :cyclic or :fcyclic behind the first two.",
     ),
     "exclusive": ("(?i)|user|mcs|topo|exclusive|node", "no such way.", "Write --exclusive, --exclusive=user or =mcs."),
-    "extra-node-info": (r"\s*(?:\*|\+?\d).*", "not a number.", "Write SOCKETS:CORES:THREADS: 2:8:1."),
-    "get-user-env": (r"(?i)\d*[SL]?", "no number of seconds.", "Write --get-user-env alone."),
+    "extra-node-info": (r"\s*(?:\*|\+?\d+)(?:[:x,-].*)?", "not a number.", "Write SOCKETS:CORES:THREADS: 2:8:1."),
+    "get-user-env": (r"(?i)-?\d*(?:[SL].*)?", "no number of seconds.", "Write --get-user-env alone."),
     "gpu-bind": (
-        r"(?i)(?:v(?:erbose)?,)?(?:closest|none|(?:single|per_task):\w+|ma(?:p|sk)_gpu:[\da-fx,*]+)(?:,v(?:erbose)?)?",
+        r"(?i)(?:v(?:erbose)?,)?(?:[cn][a-z]*|(?:single|per_task):\w+|ma(?:p|sk)_gpu:[\da-fx,*]+)(?:,v(?:erbose)?)?",
         "no such binding.",
         "Write closest, none, single:TASKS, per_task:GPUS, map_gpu:LIST or mask_gpu:LIST.",
     ),
@@ -119,14 +120,18 @@ _FORMS = {
     ),
     "switches": (r"\s*\+?0*[1-9]\d*(?:@.*)?", "not a number above zero.", "Write COUNT, or COUNT@MINUTES."),
     "thread-spec": (r"(?:\s*\+?\d+)?", "not a number.", "Write a whole number."),
-    "wait-all-nodes": ("[01]?", "neither 0 nor 1.", "Write 0 or 1."),
+    "wait-all-nodes": (r"(?:\+?[01])?", "neither 0 nor 1.", "Write 0 or 1."),
 }
 # Options whose values are judged here, by a form or by a function.
 JUDGED = frozenset(
     {*_FORMS, *_SIZES, *_GPUS, *sbatch_options.COUNTS, "array", "gres", "nodes", "signal", "time", "time-min"}
 )
-_SIGNAL = r"(?i)(?:[RB]+:)?(?:SIG)?(?P<name>-?\w+)(?:@(?P<seconds>\d*))?"
+_SIGNAL = r"(?i)(?:[RB]+:)?(?:SIG)?(?P<name>[+-]?\w+)(?:@(?P<seconds>\d*))?"
 _MOST_SECONDS = 65_535
+
+
+def _fits(form: str, value: str) -> re.Match[str] | None:
+    return re.fullmatch(form, value, re.ASCII | re.DOTALL)
 
 
 def time_limit(text: str) -> int | None:
@@ -154,12 +159,12 @@ def fault(name: str, value: str) -> tuple[str, str] | None:
     """(what, mend) where sbatch would refuse `value` for option `name`; only what is certain."""
     if name in {"time", "time-min", "delay-boot"}:
         return _bad_time(value)
-    if name in _SIZES and not re.fullmatch(_SIZE, value):
+    if name in _SIZES and not _fits(_SIZE, value):
         return "not a size.", "Write a whole number of megabytes, or one with K, M, G or T: 4G."
-    if name in sbatch_options.COUNTS and not (re.fullmatch(r"\s*\+?0*[1-9]\d*", value) and int(value) < 2**31):
+    if name in sbatch_options.COUNTS and not (_fits(r"\s*\+?0*[1-9]\d*", value) and int(value) < 2**31):
         return "not a number above zero.", "Write a whole number."
     form, *said = _FORMS.get(name, ("",))
-    if said and not re.fullmatch(form, value):
+    if said and not _fits(form, value):
         return said[0], said[1]
     if name == "mail-type" and not sbatch_options.MAIL_TYPES & set(re.split(r",\s*", value.lower())):
         return "no such mail type.", f"Write {nearest_mail_type(value)}."
@@ -213,15 +218,15 @@ def _seconds(option: Option) -> float:
 
 
 def _bad_nodes(value: str) -> tuple[str, str] | None:
-    count = re.fullmatch(r"\s*(?P<low>\+?\d+[km]{0,2})?\s*(?:-\s*(?P<high>\d+[km]{0,2})\s*)?", value, re.IGNORECASE)
+    count = _fits(r"\s*(?P<low>\+?\d+[kKmM]{0,2})?\s*(?:-\s*(?P<high>\d+[kKmM]{0,2})\s*)?", value)
     if count and count[0].strip():
         low, high = _count(count["low"]), _count(count["high"])
         if low is not None and high is not None and high < low:
             return "the most nodes are fewer than the least.", "Write MIN-MAX, or one number."
         return None
-    if re.fullmatch(r"\d+(?:-\d+)?(?::\d+)?(?:,\d+(?:-\d+)?(?::\d+)?)*", value):  # 23.02 has lists of counts
+    if _fits(r"\d+(?:-\d+)?(?::\d+)?(?:,\d+(?:-\d+)?(?::\d+)?)*", value):  # 23.02 has lists of counts
         return None
-    if re.fullmatch(r"\s*\+?\d+\s*-.*", value):
+    if _fits(r"\s*\+?\d+\s*-.*", value):
         return "not a range of counts.", "Write MIN-MAX, or one number."
     return "not a count of nodes; names go into --nodelist.", "Write a number, or MIN-MAX."
 
@@ -255,7 +260,7 @@ def _bad_time(value: str) -> tuple[str, str] | None:
 def _bad_array(value: str) -> tuple[str, str] | None:
     listed = value.strip().partition("%")[0]
     listed = listed[1:-1] if listed.startswith("[") and listed.endswith("]") else listed
-    ranges = [re.fullmatch(_INDEXES, part) for part in listed.split(",") if part]
+    ranges = [_fits(_INDEXES, part) for part in listed.split(",") if part]
     wrong = [r for r in ranges if r is None or not int(r["low"]) <= int(r["high"] or r["low"]) < _MOST_INDEX]
     if wrong or (value and not ranges):
         return "not a list of indexes.", "Write it like 0-15, 1,3,5-7 or 0-99%10."
@@ -263,9 +268,9 @@ def _bad_array(value: str) -> tuple[str, str] | None:
 
 
 def _bad_signal(value: str) -> tuple[str, str] | None:
-    match = re.fullmatch(_SIGNAL, value)
+    match = _fits(_SIGNAL, value)
     name = match["name"] if match else "0"
-    if name == "0" or not (name.lstrip("-").isdecimal() or name.upper() in sbatch_options.SIGNALS):
+    if name == "0" or not (name.lstrip("+-").isdecimal() or name.upper() in sbatch_options.SIGNALS):
         return "no such signal.", "Write it like B:USR1@300."
     if int((match and match["seconds"]) or 0) > _MOST_SECONDS:
         return f"more than {_MOST_SECONDS} seconds before the end.", "Write fewer: B:USR1@300."
@@ -279,8 +284,8 @@ def _bad_gpus(value: str) -> tuple[str, str] | None:
         if (
             item.count(":") > 1
             or item.startswith(":")
-            or (":" in item and not re.fullmatch(r"\d+[kmgt]?", number, re.IGNORECASE))
-            or re.fullmatch(r"\d+(?:\.\d+|[a-z]+)(?<![kmgt])", bare, re.IGNORECASE)
+            or (":" in item and not _fits(_COUNT, number))
+            or (re.match("[0-9]", bare) and not _fits(_COUNT, bare))
             or re.search(r"\s", item)
         ):
             return "not a number of GPUs.", "Write NUMBER, or TYPE:NUMBER: 2, a100:2."
@@ -290,8 +295,8 @@ def _bad_gpus(value: str) -> tuple[str, str] | None:
 def _bad_gres(value: str) -> tuple[str, str] | None:
     for item in value.split(","):
         parts = re.sub(r"^gres[:/]", "", item).replace("=", ":").split(":")
-        counted = len(parts) > 2 and not re.fullmatch(r"\d+[kmgt]?", parts[-1], re.IGNORECASE)  # noqa: PLR2004 - name, type, count
-        if "" in parts or counted or len(parts) > 3 or re.search(r"\s", item) or re.fullmatch(r"\d+\.\d+", parts[-1]):  # noqa: PLR2004
+        counted = len(parts) > 2 and not _fits(_COUNT, parts[-1])  # noqa: PLR2004 - name, type, count
+        if "" in parts or counted or len(parts) > 3 or re.search(r"\s", item) or _fits(r"\d+\.\d+", parts[-1]):  # noqa: PLR2004
             return "no resource is named so.", "Write NAME:NUMBER, or NAME:TYPE:NUMBER: gpu:2, gpu:a100:2."
     return None
 
