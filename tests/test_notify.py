@@ -182,6 +182,11 @@ def test_the_command_gets_each_alert_as_json_on_its_stdin(tmp_path: Path) -> Non
     ("text", "words"),
     [
         pytest.param("exit 3", "exited 3", id="it fails"),
+        pytest.param(
+            "for n in $(seq 100); do echo word$n; done >&2; exit 3",
+            "exited 3: … word73 word74",
+            id="what it said last, from a whole word on",
+        ),
         pytest.param("sleep 60", "did not end within 1 s", id="it hangs"),
         pytest.param("echo no such channel >&2; exit 1", "no such channel", id="it says why"),
         pytest.param(f"echo at https://hooks.example/{SECRET} >&2; exit 1", "(an address)", id="it says its address"),
