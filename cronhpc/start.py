@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -366,7 +366,16 @@ def _reconcile(
             break
         time.sleep(2)
     outcomes = Actor(site, replace(world, **switches_now(site, world.now))).carry_out(Plan(decisions, world.now))
+    _note_successor(site, outcomes)
     return world, outcomes
+
+
+def _note_successor(site: Site, outcomes: Iterable[Outcome]) -> None:
+    """A first link that fails before it notes a successor of its own was on a node that could not run it."""
+    for each in outcomes:
+        if isinstance(each.decision, SubmitLink) and each.decision.kind == chain.SUCCESSOR and each.job_id:
+            with suppress(OSError):
+                scheduler.remember_successor(site.paths, each.job_id)
 
 
 def _wake(site: Site, world: World) -> int:

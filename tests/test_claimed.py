@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
+from cronhpc import start
 from cronhpc.act import Actor
 from cronhpc.batch.port import Refused, Submission
 from cronhpc.core import chain as core_chain
@@ -20,11 +21,13 @@ from cronhpc.core.model import (
     CancelLink,
     ClaimState,
     Decision,
+    Done,
     Ending,
     Hold,
     Job,
     KeepLink,
     MoveLink,
+    Outcome,
     Problem,
     Release,
     Rest,
@@ -38,6 +41,7 @@ from cronhpc.core.model import (
 )
 from cronhpc.core.plan import plan
 from cronhpc.core.slots import schedule_key, text_key
+from cronhpc.store import scheduler
 from cronhpc.store.paths import Paths
 from tests.worlds import ID, at, chain, claim, entry, held, job, key, link, state, switch, world
 
@@ -549,6 +553,15 @@ def test_a_node_on_which_a_link_never_ran_is_avoided(job: Job, bad: bool) -> Non
 def test_of_two_rows_about_a_node_the_later_one_counts_and_what_is_no_row_is_left_out() -> None:
     found = core_chain.bad_nodes_of("cpu7:900:files,cpu7:500:launch,x,cpu8:soon:files,cpu9:100:python,")
     assert core_chain.standing(found, 200) == (BadNode("cpu7", 900, "files"),)
+
+
+def test_the_first_link_is_noted_so_that_its_failed_launch_is_known(tmp_path: Path) -> None:
+    paths = Paths(tmp_path)
+    paths.scheduler.mkdir()
+    kinds = (("spare", "70"), ("successor", "71"))
+    outcomes = [Outcome(SubmitLink(kind, 100, ""), Done.OK, job_id=number) for kind, number in kinds]
+    start._note_successor(cast("Any", SimpleNamespace(paths=paths)), outcomes)
+    assert scheduler.successor_noted(paths) == "71"
 
 
 class Nodes:
