@@ -364,7 +364,7 @@ def test_on_a_node_without_its_files_the_chain_goes_on_elsewhere_and_says_so(
         assert "cannot work on cpu1: it does not have the cron directory" in " ".join(said.split())
     finally:
         node.terminate()
-        node.wait(20)
+        node.communicate(timeout=20)  # which closes its pipes
 
 
 @pytest.mark.parametrize("off", [-600, 600], ids=["ten minutes slow", "ten minutes fast"])
