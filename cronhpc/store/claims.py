@@ -122,7 +122,7 @@ class Claims:
         """Claim `key`; False: another has it. `late` must be asked afterwards. `holds`, `tasks`: see Claim."""
         more = {name: value for name, value in (("holds", holds), ("tasks", tasks)) if value}
         body = {"version": VERSION, "name": name, "by": by, "at": now, **more}
-        return create_once(self.folder / str(key), _dump(body))
+        return create_once(self.folder / str(key), _dump(body), durable=False)  # its name says enough
 
     def record(self, key: Key, job_id: str, now: int) -> bool:
         """Record `job_id` as the one job of `key`; False: the attempt has another. Then cancel yours.

@@ -84,7 +84,7 @@ def _sync(folder: Path) -> None:
         os.close(fd)
 
 
-def _write_new(path: str, data: bytes, mode: int) -> None:
+def _write_new(path: str, data: bytes, mode: int, *, durable: bool = True) -> None:
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     try:
         if mode & 0o077:
@@ -92,7 +92,8 @@ def _write_new(path: str, data: bytes, mode: int) -> None:
         view = memoryview(data)
         while view:
             view = view[os.write(fd, view) :]
-        os.fsync(fd)
+        if durable:
+            os.fsync(fd)
     finally:
         os.close(fd)  # close may report what write did not: quota, a lost server
 
@@ -110,11 +111,11 @@ def _temporary(path: Path) -> str:
     return f"{path.parent}/.{path.name[:180]}.{os.getpid()}.{os.urandom(4).hex()}.tmp"
 
 
-def _written(path: Path, data: bytes, mode: int) -> str:
-    """A temporary file beside `path` that holds `data`, durable. Raises OSError, and leaves none behind then."""
+def _written(path: Path, data: bytes, mode: int, *, durable: bool = True) -> str:
+    """A temporary file beside `path` that holds `data`. Raises OSError, and leaves none behind then."""
     temporary = _temporary(path)
     try:
-        _write_new(temporary, data, mode)
+        _write_new(temporary, data, mode, durable=durable)
     except OSError as error:
         _forget(temporary)
         if isinstance(error, FileExistsError):  # nobody else has its name
@@ -159,17 +160,18 @@ def _was_moved(temporary: str, path: Path, data: bytes) -> bool:
         return False
 
 
-def create_once(path: Path, data: bytes, *, mode: int = 0o600) -> bool:
+def create_once(path: Path, data: bytes, *, mode: int = 0o600, durable: bool = True) -> bool:
     """Create `path` with `data` if nothing of that name exists; False: another was first. Raises OSError.
 
-    By link(2) of a finished file, so nobody ever sees it half written, and its content is durable; its name is once the
-    folder is synced. `data` should be nobody else's: it tells whose file it is where a reply was lost.
+    By link(2) of a finished file, so nobody ever sees it half written. Its content is durable unless that is not asked
+    for; its name is once the folder is synced. `data` should be nobody else's: it tells whose file it is where a reply
+    was lost.
     """
-    return patiently(lambda: _create(path, data, mode))
+    return patiently(lambda: _create(path, data, mode, durable=durable))
 
 
-def _create(path: Path, data: bytes, mode: int) -> bool:
-    temporary = _written(path, data, mode)
+def _create(path: Path, data: bytes, mode: int, *, durable: bool) -> bool:
+    temporary = _written(path, data, mode, durable=durable)
     try:
         os.link(temporary, path)
     except OSError as error:
