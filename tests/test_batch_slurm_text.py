@@ -228,7 +228,8 @@ def test_the_comment_tells_which_number_is_the_job(jobs: list[Job], numbers: lis
         pytest.param(ASKED, {"70": "/cron/e.slurm a", "71": "/cron/e.slurm"}, ["70"], ["70", "71"], id="runs"),
         pytest.param(ASKED, {"70": "/cron/e.slurm.old", "50": ""}, ["50", "70"], [], id="another script"),
         pytest.param(LINK, {"70": ARGV, "71": "/cron/link 1 link"}, ["70", "71"], ["70"], id="a link"),
-        pytest.param(LINK, {"70": ARGV}, ["50"], [], id="a link that nobody printed"),
+        pytest.param(LINK, {"70": ARGV}, ["50"], ["70"], id="the only link of those arguments"),
+        pytest.param(LINK, {"70": ARGV, "71": ARGV}, ["50"], [], id="one of two, and none was printed"),
     ],
 )
 def test_jobs_of_the_same_script(

@@ -65,12 +65,14 @@ def submitted(jobs: Iterable[Job], asked: Submission, numbers: Sequence[str]) ->
 def alike(jobs: Iterable[Job], asked: Submission, numbers: Sequence[str]) -> list[str]:
     """Ids of jobs of the script that was submitted as `asked`: printed ones first, then the newest.
 
-    Where the log's name does not tell one job from the next, the arguments must do, and the id must be printed.
+    Where the log's name does not tell one job from the next, the arguments must do: of one live job, or a printed one.
     """
     argv = " ".join([asked.script, *asked.arguments])
     whole = "%j" not in (asked.output or "") and "%A" not in (asked.output or "")
     mine = [job for job in jobs if f"{job.command} ".startswith(f"{argv if whole else asked.script} ")]
-    mine = [job for job in mine if job.id in numbers] if whole else mine
+    if whole:
+        live = [job for job in mine if job.live]
+        mine = [job for job in live if job.id in numbers] or (live if len(live) == 1 else [])
     return sorted({job.id for job in mine}, key=lambda each: (each not in numbers, -int(each)))
 
 
