@@ -266,10 +266,7 @@ AHEAD: dict[str, tuple[World, list[str]]] = {
         [],
     ),
     "changed in the last seconds: looked at again": (ahead(WAITS, entries=(replace(EDITED, fresh=True),)), []),
-    "edited, and its slot has come: it runs, and the next slot waits for it to end": (
-        ahead(WAITS, entries=(EDITED,), now="14:00:30"),
-        [],
-    ),
+    "edited, and its slot has come: it runs": (ahead(WAITS, entries=(EDITED,), now="14:00:30"), ["ahead #1"]),
     "somebody has cancelled it: nothing is told before its slot has come": (ahead(LIFTED), []),
     "a tick that was killed had cancelled it: the claim follows": (ahead(LIFTED, entries=()), ["withdraw 7"]),
     "somebody has let it run before its time: that was its run": (

@@ -270,6 +270,7 @@ def test_a_run_that_waits_ahead_is_no_previous_run() -> None:
         pytest.param("skip", (job(7, "PENDING", of=key("e", "14:56")),), False, "15:02:04", id="it waits"),
         pytest.param("allow", (job(7, of=key("e", "14:56")),), True, "15:06", id="allow, and it runs"),
         pytest.param("skip", (job(7, "COMPLETED", of=key("e", "14:56")),), True, "15:06", id="it has ended"),
+        pytest.param("skip", (job(7, of=key("e", "15:00")),), True, "15:06", id="it has just begun: it may be short"),
     ],
 )
 def test_while_a_run_of_before_lives_no_slot_is_submitted_ahead_that_it_could_overlap(
@@ -279,7 +280,8 @@ def test_while_a_run_of_before_lives_no_slot_is_submitted_ahead_that_it_could_ov
     wake: str,
 ) -> None:
     e = entry(schedule="*/2 * * * *", overlap=overlap)
-    before = claim("e", "14:56", ClaimState.RELEASED, "7")
+    slot = "15:00" if "T1500Z" in jobs[0].comment else "14:56"
+    before = claim("e", slot, ClaimState.RELEASED, "7")
     w = one("15:00:04", e, state("15:00"), chain=chain("9"), jobs=jobs, claims=(before,))
     rows = planned(w)
     assert ("ahead 15:02 begin 15:02" in rows) == ahead, rows

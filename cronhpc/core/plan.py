@@ -156,7 +156,10 @@ def _entry(
     if due.missed is not None:
         yield due.missed
     before = [claim for claim in lives.of_entry(entry_id(entry.name)) if claim.key.slot <= world.now]
-    live = begun = [claim.job_id or "" for claim in before]
+    live = [claim.job_id or "" for claim in before]
+    # What has lasted as long as there is time left to the next slot may well last until then.
+    left = due.next - world.now if due.next is not None else 0
+    lasting = [claim.job_id or "" for claim in before if world.now - claim.key.slot >= left]
     doubt = next((why for each in live if (why := lives.absent.get(each)) is Absence.ONE_LOOK), None)
     for slot in due.slots:
         decision = _slot(world, entry, slot, budget, overlapping=live, doubt=doubt)
@@ -171,7 +174,7 @@ def _entry(
                 )
                 return
             live, doubt = [], None  # of slots caught up together none is the other's previous run
-    yield from _ahead(world, entry, due, seen, ahead, overlapping=begun)
+    yield from _ahead(world, entry, due, seen, ahead, overlapping=lasting)
 
 
 def _refused(entry: Entry, due: slots.Due, reason: Reason, detail: str, *, readable: bool) -> Iterator[Decision]:
@@ -220,8 +223,8 @@ def _ahead(
 ) -> Iterator[Decision]:
     """Slots nearer than the next possible tick are submitted now, to begin at their time.
 
-    While a run of before may be live they are not: whether it still is, only a tick at the slot can tell. Where ticks
-    come from a login node alone nobody would come at the slot.
+    While a run of before lasts they are not: whether it still does, only a tick at the slot can tell. Where ticks come
+    from a login node alone nobody would come at the slot.
     """
     near, following = due.near(world)
     one_by_one = entry.policies.overlap == "queue" and not world.chain.by_login
