@@ -94,6 +94,6 @@ def test_a_file_that_a_listing_has_missed_is_there_still(shell: Shell, monkeypat
     now = later()
     shell.drop("cron.d/fit.slurm", "#CRON 7 * * * *\n")
     shell("tick", now=now)
-    monkeypatch.setattr("cronhpc.read_entries.scan", lambda *_: [])
+    monkeypatch.setattr("cronhpc.read_entries.scan", lambda *_, **__: [])
     known = shell("status", "--json", now=now + 20).json
     assert [each["problem"]["code"] for each in known["entries"]] == ["E311"]
