@@ -295,8 +295,8 @@ class _Look:
                 mend = f"To run it: mv {shlex.quote(shown)} {shlex.quote(meant)}"
                 yield Problem("W001", "a batch script, but not a .slurm file: it does not run.", mend, shown)
             elif scripts:
-                what = f"a folder in a cron folder: its {count(len(scripts), 'script')} never run."
-                what = what.replace("script never run", "script never runs")
+                run = "runs" if len(scripts) == 1 else "run"
+                what = f"a folder in a cron folder: its {count(len(scripts), 'script')} never {run}."
                 yield Problem("W010", what, f"mv {shlex.quote(shown)}/*.slurm {folder}/", f"{shown}/")
             else:
                 rest += 1
