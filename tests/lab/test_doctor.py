@@ -138,6 +138,6 @@ def test_check_online_has_sbatch_look_at_each_script(lab: Lab, cluster_user_dir:
     lines = lab.run(argv, check=False).stdout.splitlines()
     assert "a.slurm:2: E227" in lines[0]
     assert "Did you mean gpu?" in lines[0]
-    assert "b.slurm: E228 sbatch would refuse it: Requested node configuration is not available." in lines[1]
+    assert "b.slurm:2: E228 sbatch would refuse it: Requested node configuration is not available." in lines[1]
     assert lines[2:] == ["2 errors"]
     assert lab.squeue() == []
