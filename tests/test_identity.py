@@ -210,3 +210,13 @@ def test_the_first_piece_of_a_series_is_known_by_its_record() -> None:
     assert owner is not None
     assert owner.entry == "tr"
     assert records(one).of(replace(first, submitted=at("14:00"))) is None, "another job of that number"
+
+
+def test_a_later_piece_whose_comment_is_its_scripts_own_is_its_claims_and_lives() -> None:
+    """Both its claim and the record of its series, which is the newer one, have its id."""
+    piece = job(9, name="tr", comment="mine", submitted=at("14:00:02"))
+    made = claim("tr", "14:00", ClaimState.RELEASED, "9", recorded=at("14:00:03"))
+    series = Train(entry("tr", schedule="", job_name="tr"), newest="9", at=at("14:00:20"))
+    one = world("14:30", jobs=(piece,), claims=(made,), trains=(series,), endings={})
+    assert records(one).key(piece) == made.key
+    assert not [each for each in plan(one).decisions if isinstance(each, Settle)], "it runs"

@@ -78,6 +78,8 @@ class Records:
     def of(self, job: Job) -> Owner | None:
         """Whose `job` is; None: no job of ours."""
         known = [record for record in self._records.get(job.id, ()) if self._fits(record, job)]
+        claimed = {record.owner.entry for record in known if record.owner.key is not None}
+        known = [each for each in known if each.owner.key is not None or each.owner.entry not in claimed]
         if known:
             best = max(known, key=lambda record: (self._says(record.owner, job), record.owner.entry != "", record.at))
             return self._with_words(best.owner, job)
