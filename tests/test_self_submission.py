@@ -33,11 +33,15 @@ ITSELF = {
     "after a sleep": "sleep 3600\nsbatch $0",
     "after itself, at a time": "sbatch --dependency=afterany:$SLURM_JOB_ID --begin=now+1hour $0",
     "one at a time": "sbatch --dependency=singleton --begin=now+1hour $0",
+    "in backticks": "next=`sbatch --parsable --begin=now+1hour hourly.slurm`",
+    "its output thrown away": "sbatch --begin=now+1hour hourly.slurm>/dev/null",
     "in a condition, through ssh": 'if [ -e go ]; then ssh login "sbatch --begin=now+1hour $0"; fi',
 }
 NOT = {
     "payload": "srun python train.py",
     "a training whose next piece waits for this one": 'sbatch --dependency=afterany:$SLURM_JOB_ID "$0"',
+    "a training of which one piece runs at a time": 'sbatch --dependency=singleton "$0"',
+    "the same, with the short option": "sbatch -d afterok:4711,singleton hourly.slurm",
     "another script": "sbatch --begin=now+1hour other.slurm",
     "a script whose name ends alike": "sbatch --begin=now+1hour my-hourly.slurm.old",
     "in a comment": "# sbatch $0\nhostname",
@@ -62,6 +66,11 @@ def test_other_languages_do_too() -> None:
     assert submits_itself(python.format("__file__"), "c.py")
     assert submits_itself(python.format("'/home/ada/c.py'"), "c.py")
     assert not submits_itself(python.format("'other.slurm'"), "c.py")
+    usage = (
+        '#!/usr/bin/env python3\n"""Train.\n\nUsage: sbatch c.py\n"""\nimport subprocess\nsubprocess.run(["make"])\n'
+    )
+    assert not submits_itself(usage, "c.py"), "its description says how a person submits it"
+    assert not submits_itself("#!/usr/bin/env python3\nprint('submitted by: sbatch c.py', __file__)\n", "c.py")
     assert submits_itself("#!/bin/tcsh\nsbatch --begin=now+1hour $0\n", "c.csh")
 
 

@@ -18,7 +18,11 @@ _SBATCH = re.compile(r"(?:^|[\s\"'`(;&|/])sbatch\s+([^|;&\n]*)")
 _SAYS = re.compile(r"(?:echo|printf|cat|log|info|alias|which|type|hash|command\s+-v|:)\b")
 _ASSIGNS = re.compile(r"(?:export\s+|local\s+|readonly\s+|declare\s+(?:-\w+\s+)*)?([A-Za-z_]\w*)=")
 _VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
-_AFTER_ITSELF = re.compile(r"(?:--dependency[=\s]|-d\s*)[\"']?after\w*:\S*SLURM_(?:ARRAY_)?JOB_?ID")
+_AFTER_ITSELF = re.compile(
+    r"(?:--dependency[=\s]|-d\s*)[\"']?(?:after\w*:\S*SLURM_(?:ARRAY_)?JOB_?ID|\S*\bsingleton\b)"
+)
+_DOCSTRING = re.compile(r"^[ \t]*[rR]?(\"{3}|\'{3}).*?\1", re.MULTILINE | re.DOTALL)
+_STARTS_COMMANDS = re.compile(r"subprocess|system|exec|spawn|popen|\brun\b|\bcall\b|`|\bqx\b|\bpipe\(", re.IGNORECASE)
 _BEGINS_LATER = re.compile(r"(?:^|\s)(?:--begin\b|-b)")
 
 
@@ -33,15 +37,17 @@ class SelfSubmission(NamedTuple):
 def submits_itself(text: str, file_name: str) -> bool:
     """Whether the script `text`, known as `file_name` ("" where it has none), submits itself as a scheduler does.
 
-    A training whose next piece waits for this one (`--dependency=afterany:$SLURM_JOB_ID "$0"`) is no scheduler.
+    A training whose next piece waits for this one (`--dependency=afterany:$SLURM_JOB_ID "$0"`, or `singleton`) is no
+    scheduler, nor is a program that names sbatch in its description alone.
     """
     by = interpreter(text.partition("\n")[0])
     if by.is_shell or by.name in {"csh", "tcsh"}:
         code = tuple(piece for piece in lex(text) if not piece.comment)
         return any(not each.is_series for each in self_submissions(code, file_name))
     lines = [line for line in text.split("\n") if not line.lstrip().startswith("#")]
-    program = "\n".join(lines)
-    return "sbatch" in program and bool(_OF_A_PROGRAM.search(program) or _names(file_name).search(program))
+    program = _DOCSTRING.sub("", "\n".join(lines))
+    submits = "sbatch" in program and _STARTS_COMMANDS.search(program)
+    return bool(submits) and bool(_OF_A_PROGRAM.search(program) or _names(file_name).search(program))
 
 
 def self_submissions(code: Iterable[Piece], file_name: str) -> Iterator[SelfSubmission]:
@@ -69,7 +75,7 @@ def _names(file_name: str) -> re.Pattern[str]:
     """The file's name as a word of its own, whatever folder stands before it."""
     if not file_name:
         return re.compile(r"(?!)")
-    return re.compile(rf"(?:^|[\s/\"'=]){re.escape(file_name)}(?=$|[\s\"')\],])", re.MULTILINE)
+    return re.compile(rf"(?:^|[\s/\"'=<]){re.escape(file_name)}(?=$|[\s\"')\],`<>])", re.MULTILINE)
 
 
 def _sbatch_commands(text: str) -> Iterator[tuple[str, str]]:
