@@ -150,7 +150,9 @@ def _first_tick(site: Site, now: Callable[[], int], outcomes: tuple[Outcome, ...
 
     report = tick(site, now())
     if report.world.queue is None:
-        raise AwayError(f"the batch system does not answer: {report.world.queue_error}. Nothing was submitted.")
+        raise AwayError(
+            f"the batch system does not answer: {report.world.queue_error.rstrip('.')}. Nothing was submitted."
+        )
     runs = [each for each in report.outcomes if isinstance(each.decision, Submit)]
     refused = dict.fromkeys(each.detail for each in runs if each.done in {Done.FAILED, Done.PASSING})
     submitted = sum(each.done is Done.OK for each in runs)
@@ -357,7 +359,7 @@ def _reconcile(
         world = read_world(site, now()).world
         if world.queue is None:
             done = "Nothing was submitted" if first else "It is marked as stopped; what waits ends when it starts"
-            raise AwayError(f"the batch system does not answer: {world.queue_error}. {done}.")
+            raise AwayError(f"the batch system does not answer: {world.queue_error.rstrip('.')}. {done}.")
         decisions = tuple(_first_now(world, chain.decide(world, _wake(site, world)), first=first))
         if not first and by_login:
             decisions += tuple(withdrawals(world, "the scheduler is stopped"))

@@ -43,6 +43,14 @@ def test_who_cannot_go_on_is_told_to_try_again(away: Shell, words: str) -> None:
     assert TRY_AGAIN in away(words, "--json", now=later()).json["error"]
 
 
+def test_where_slurms_commands_are_not_loaded_no_minute_helps(away: Shell) -> None:
+    away.environ["PATH"] = str(away.home / "none")
+    said = away("start", now=later())
+    assert said.code == 2
+    assert said.err.endswith("Load Slurm's commands first (module load slurm).\n")
+    assert ".." not in away("stop", now=later()).err
+
+
 @pytest.mark.parametrize("words", ["run nobody", "start --dir /nonexistent", "status --colour"])
 def test_what_is_wrong_with_the_call_is_two(shell: Shell, words: str) -> None:
     said = shell(*words.split())

@@ -31,6 +31,12 @@ class Unreachable(BatchError):
     passing = True
 
 
+class NoProgram(Unreachable):
+    """Slurm's commands are not on PATH: the same until they are loaded."""
+
+    passing = False
+
+
 class Refused(BatchError):
     """A plain no that will be no again: account, partition, impossible request, bad option, not a script."""
 

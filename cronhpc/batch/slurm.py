@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from cronhpc.batch import slurm_rows as rows
 from cronhpc.batch import slurm_text as text
 from cronhpc.batch.environment import for_commands, scrub
-from cronhpc.batch.port import BatchError, Unreachable
+from cronhpc.batch.port import BatchError, NoProgram, Unreachable
 from cronhpc.batch.process import Finished, Missing, run, run_many, which
 from cronhpc.core.model import Accounting, CronhpcError, Queue
 
@@ -285,7 +285,7 @@ def _run(
     try:
         return run(argv, timeout=timeout, env=env, cwd=cwd, enough=enough, input=given)
     except Missing as error:
-        raise Unreachable(f"{error}. Load Slurm's commands, or say `backend: local` in cronhpc.yaml.") from None
+        raise NoProgram(f"{error}. Load Slurm's commands first (module load slurm).") from None
 
 
 def _home(env: Mapping[str, str]) -> str:
