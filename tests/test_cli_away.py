@@ -57,6 +57,16 @@ def test_what_is_wrong_with_the_call_is_two(shell: Shell, words: str) -> None:
     assert (said.code, TRY_AGAIN in said.err) == (2, False)
 
 
+def test_a_run_by_hand_that_sbatch_did_not_answer_stays_due_and_says_so(away: Shell) -> None:
+    """Ordered once more it would run twice: the next tick submits it."""
+    for name in ("squeue", "scontrol", "sinfo"):
+        (away.home / "bin" / name).write_text("#!/bin/sh\nexit 0\n")
+    said = away("run", "backup", now=later())
+    assert said.code == 1
+    assert "backup is not submitted yet" in said.err
+    assert "the next tick submits it: do not order it once more; now: cronhpc tick" in said.err
+
+
 @pytest.mark.parametrize("seconds_ago", [0, 120], ids=["at work, or just killed", "killed two minutes ago"])
 @pytest.mark.parametrize("words", ["tick", "start", "stop", "run backup"])
 def test_beside_a_process_of_another_machine_that_keeps_the_lease(

@@ -45,7 +45,7 @@ def run(args: argparse.Namespace, door: Door) -> int:
     entry = next((each for each in report.world.entries if each.name == args.name), None)
     if entry is None:
         raise no_such("entry", args.name, (each.name for each in report.world.entries))
-    return _tell(args, door, site.batch.name, report, entry)
+    return _tell(args, door, site, report, entry)
 
 
 def _once(site: Site, now: int, name: str) -> Report:
@@ -70,9 +70,9 @@ def _taken(report: Report) -> bool:
     return any(isinstance(o.decision, Submit) and (o.done, o.detail) == (Done.REFUSED, TAKEN) for o in report.outcomes)
 
 
-def _tell(args: argparse.Namespace, door: Door, backend: str, report: Report, entry: Entry) -> int:
+def _tell(args: argparse.Namespace, door: Door, site: Site, report: Report, entry: Entry) -> int:
     outcome = report.outcomes[0]
-    facts = _facts(outcome, entry, backend)
+    facts = _facts(outcome, entry, site.batch.name) | {"stays_due": _stays_due(site, outcome)}
     if args.json:
         door.json(facts)
     elif facts["job"] and facts["released"]:
@@ -105,6 +105,15 @@ def _facts(outcome: Outcome, entry: Entry, backend: str) -> dict[str, Any]:
     }
 
 
+def _stays_due(site: Site, outcome: Outcome) -> bool:
+    """Whether the order stands although no job came of it: ordered once more it would run twice."""
+    from cronhpc.core.model import Done, Submit
+    from cronhpc.store.claims import Claims
+
+    row = outcome.decision
+    return isinstance(row, Submit) and outcome.done is Done.PASSING and Claims(site.paths.claims).exists(row.key)
+
+
 def _undo(job_id: str, backend: str) -> str:
     return f"scancel {job_id}" if backend == "slurm" else command("kill", job_id) + " && " + command("tick")
 
@@ -122,4 +131,8 @@ def _not_submitted(facts: dict[str, Any]) -> str:
     from cronhpc.views import text
 
     why = ": ".join(part for part in (facts["reason"], text.one_line(facts["detail"])) if part)
-    return f"{text.name(facts['entry'])} was not submitted: {why}\nmore: " + command("status", facts["entry"])
+    more = "\nmore: " + command("status", facts["entry"])
+    if facts["stays_due"]:
+        due = "\nit stays due, and the next tick submits it: do not order it once more; now: " + command("tick")
+        return Advice(f"{text.name(facts['entry'])} is not submitted yet: {why}", due, more)
+    return f"{text.name(facts['entry'])} was not submitted: {why}" + more
