@@ -58,6 +58,7 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
     _must_be_there(paths)
     cache = _load_cache(paths)
     problems: list[Problem] = []
+    seen = _lasting_print_of(paths.settings)  # before it is read: an edit from then on is another print
     settings = _settings(paths, cache, problems)
     if not os.stat(paths.settings).st_size:  # noqa: PTH116 - beside the other stat calls
         problems.append(_emptied(paths))
@@ -81,7 +82,7 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
     parsed: list[str] = []
     if not problems and (cache.get("zone") != zone or "settings" not in cache):
         cache["zone"] = zone
-        cache["settings"] = [_lasting_print_of(paths.settings), _settings_json(settings)]
+        cache["settings"] = [seen, _settings_json(settings)]
         parsed.append("settings")
     return Site(
         paths, settings, batch, environment, os.uname().nodename, user_name(uid), uid, zone, cache, parsed, problems

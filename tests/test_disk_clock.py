@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from cronhpc.core.model import Done
+from cronhpc.core.model import Done, Settings
 from cronhpc.launch import TAKEN
 from cronhpc.read import read_world
 from cronhpc.site import by_its_disks_clock, open_site
 from cronhpc.store import entries, files, switches
 from cronhpc.store.files import DiskClock, disk_clock
 from cronhpc.tick import Report, tick
-from tests.test_cli import Shell
+from tests.test_cli import Shell, later
 from tests.test_cli import shell as shell  # noqa: PLC0414 - a fixture
 
 _stamping = time.time  # noqa: TID251 - the clock by which the disk's files are stamped
@@ -176,3 +176,22 @@ def _pasted(line: str) -> list[bytes]:
 def test_nothing_of_it_is_waited_for(waited: list[float], tmp_path: Path) -> None:
     files.replace_file(tmp_path / "a", b"x")
     assert waited == []
+
+
+def test_settings_that_are_edited_while_a_tick_reads_them_count_from_the_next_look_on(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The tick's cache would else hold the old ones under the new file's size and time, until the next edit."""
+    from cronhpc.store import settings
+
+    file, read = shell.cron / "cronhpc.yaml", settings.read_settings
+    file.write_text("backend: local\nlogs: {keep: 8d}\n", encoding="utf-8")
+
+    def read_just_before_an_edit(path: Path) -> Settings:
+        found = read(path)
+        file.write_text("backend: local\nlogs: {keep: 9d}\n", encoding="utf-8")
+        return found
+
+    monkeypatch.setattr(settings, "read_settings", read_just_before_an_edit)
+    tick(open_site(str(shell.cron), None, shell.environ), later())
+    assert open_site(str(shell.cron), None, shell.environ).settings.logs_keep == 9 * 86400
