@@ -214,7 +214,7 @@ WRONG = {
     **{
         f"the scheduler's jobs with {name}": (f"scheduler: {{sbatch: {{time: 5, {name}: x}}}}", f"{name} cannot be set")
         for name in (
-            *("begin", "deadline", "immediate", "array", "hold", "requeue", "dependency"),
+            *("begin", "deadline", "immediate", "array", "hold", "quiet", "requeue", "dependency"),
             *("output", "error", "open-mode", "chdir", "input"),
         )
     },

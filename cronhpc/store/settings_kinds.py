@@ -46,6 +46,7 @@ _NOT_OF_LINKS = {
     "immediate": "Remove it: the scheduler's jobs wait for their time.",
     "array": "Remove it: each task would be a scheduler of its own.",
     "hold": "Remove it: the scheduler would never start; to end it: " + model.command("stop") + ".",
+    "quiet": "Remove it: sbatch would not tell the next job's number.",
     "requeue": "Remove it: the next job takes over from one that was lost.",
     "dependency": "Remove it: the scheduler would wait for that job, and end with it.",
     **dict.fromkeys(
