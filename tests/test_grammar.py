@@ -114,7 +114,11 @@ FOREIGN = {
     "0 30 9 * * ? *": ("7 fields", "write 30 9 * * *."),
     "0 0 8 ? * 2#1": ("nor a counterpart", "let the script look"),
     "0 15 10 L * ?": ("nor a counterpart", "28-31"),
-    "0 15 10 ? * 6L": ("nor a counterpart", "28-31"),
+    "0 15 10 ? * 6L": ("last weekday of a month", "let the script look at the date"),
+    "0 15 10 ? * FRIL": ("last weekday of a month", "let the script look at the date"),
+    "0 15 10 L-3 * ?": ("before the end", "let the script look at the date"),
+    "0/30 0 12 * * ?": ("6 fields", "write 0 12 * * *. It starts once in such a minute."),
+    "0 0 9 ? * MONDAY-FRIDAY": ("6 fields", "write 0 9 * * mon-fri."),
     "0 15 10 15W * ?": ("nor a counterpart", "let the script look"),
     "0/30 * * * * *": ("shortest step is a minute", "* * * * *"),
     "30 0 12 * * ?": ("6 fields", "30 s earlier"),
@@ -134,6 +138,10 @@ FOREIGN = {
     "0 2 * * * UTC+2": ("time zone", "--timezone=Etc/GMT-2 "),
     "0 2 * * * GMT-5": ("time zone", "--timezone=Etc/GMT+5 "),
     "0 2 * * * PST": ("no time zone", "--timezone=ZONE"),
+    "0 2 * * * +05:30": ("no time zone", "--timezone=ZONE"),
+    "0 2 * * * utc": ("time zone", "--timezone=UTC "),
+    "0 2 * * * Japan": ("time zone", "--timezone=Japan "),
+    "0 2 * * * EST5EDT": ("time zone", "--timezone=EST5EDT "),
     "Mon..Fri *-*-* 10:00": ("OnCalendar", "Write 0 10 * * mon-fri."),
     "Mon..Fri *-*-* 10:00:00 Europe/Paris": ("OnCalendar", "0 10 * * mon-fri --timezone=Europe/Paris "),
     "*-*-01 04:00": ("OnCalendar", "Write 0 4 1 * *."),
@@ -141,6 +149,7 @@ FOREIGN = {
     "OnCalendar=weekly": ("cron", "Write 0 0 * * mon."),
     "Mon *-*-01..07 04:00": ("both must fit", "Leave one"),
     "*-*~01 00:00": ("nor a counterpart", "28-31"),
+    "*-*~03 00:00": ("nor a counterpart", "let the script look at the date"),
     "*:*:0/20": ("seconds are not cron", "Leave the seconds out"),
     "2026-01-01 00:00": ("once", "sbatch --begin=2026-01-01T00:00"),
     "hourly": ("begins with @", "Write @hourly."),
@@ -159,8 +168,12 @@ def test_a_schedule_of_another_world_is_said_in_crons_words(text: str, named: st
     assert mend in error.mend
 
 
+# a month is no Monday; a number of repeats and a first instant would be dropped
+_NOT_KEPT = ("every month at 3", "every monthly", "Month 10:00", "R5/PT1H", "R/2026-01-01T03:00:00Z/P1D")
+
+
 @pytest.mark.parametrize(
-    "text", ["every 0 minutes", "Mon to Fri this runs at 8", "0 4 * * * backup.sh", "(", "P", "TZ="]
+    "text", ["every 0 minutes", "Mon to Fri this runs at 8", "0 4 * * * backup.sh", "(", "P", "TZ=", *_NOT_KEPT]
 )
 def test_what_is_no_schedule_anywhere_is_not_guessed(text: str) -> None:
     assert recognised(text) is None
@@ -210,7 +223,11 @@ REFUSED = {
     "-5 * * * *": (0, "negative", "*"),
     "0 0 ? * *": (4, "cron has no ?", "*"),
     "0 0 L * *": (4, "cron has no L", "28-31"),
-    "0 0 15W * *": (4, "cron has no W", "mon-fri"),
+    "0 0 L-2 * *": (4, "cron has no L-", "let the script look at the date"),
+    "0 0 15W * *": (4, "cron has no W", "let the script look at the date"),
+    "0 0 * * 5L": (8, "last weekday", "let the script look at the date"),
+    "0 0 * * friL": (8, "last weekday", "let the script look at the date"),
+    "0 0 * APRIL *": (6, 'month "APRIL"', "apr"),
     "0 0 * * fri#2": (8, "cron has no #", "Write fri"),
     "0~30 * * * *": (0, "random ~", "H(0-30)"),
     "~ * * * *": (0, "random ~", "H"),

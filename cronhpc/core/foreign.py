@@ -13,13 +13,14 @@ from dataclasses import dataclass, replace
 from cronhpc.core.fields import UNITS, WEEKDAYS, ranges
 from cronhpc.core.zones import is_zone
 
-_ZONE = r"(?:[A-Za-z][A-Za-z_]*(?:/[A-Za-z0-9_+-]+){1,2}|UTC|GMT|Z|[A-Z]{3,4}|(?:UTC|GMT)?[+-]\d{1,2}(?::?00)?)"
+_ZONE = r"(?:[A-Za-z][A-Za-z_]*(?:/[A-Za-z0-9_+-]+){1,2}|(?i:UTC|GMT)|Z|[A-Z]{3,4}|(?i:UTC|GMT)?[+-]\d{1,2}(?::?\d\d)?)"
 _ZONE_FIRST = re.compile(r"(?:CRON_)?TZ=([\"']?)(?P<zone>[^\s\"';]+)\1[;\s]\s*(?P<rest>\S.*)", re.DOTALL)
 _ZONE_LAST = re.compile(rf"(?P<rest>\S.*\S)\s+\(?(?P<zone>{_ZONE})\)?", re.DOTALL)
-_OFFSET = re.compile(r"(?:UTC|GMT)?([+-])(\d{1,2})(?::?00)?")
+_OFFSET = re.compile(r"(?i:UTC|GMT)?([+-])(\d{1,2})(?::?00)?")
 _NAMES = "|".join((*WEEKDAYS, *UNITS[3].names))
 _FIELD = re.compile(rf"(?:[0-9*?,/#LW-]|(?:{_NAMES})[a-z]*)+", re.IGNORECASE)
 _BY_SCRIPT = "Write every day that it may be, and let the script look at the date."
+_ON_THE_LAST = "Write 28-31 as the day of month, and let the script look whether tomorrow is the 1st."
 
 
 _FIVE = "Five fields are needed: minute, hour, day of month, month, day of week; w"
@@ -61,8 +62,8 @@ def recognised(text: str) -> Foreign | None:
 
 def _zoned(text: str) -> Foreign | None:
     """`CRON_TZ=Europe/Paris 0 3 * * *`, `0 2 * * * UTC`."""
-    match = _ZONE_FIRST.fullmatch(text) or _ZONE_LAST.fullmatch(text)
-    if match is None or (match.re is _ZONE_LAST and match["zone"].lower()[:3] in (*WEEKDAYS, *UNITS[3].names)):
+    match = _ZONE_FIRST.fullmatch(text) or _ZONE_LAST.fullmatch(text) or _named_last(text)
+    if match is None or (match.re is not _ZONE_FIRST and match["zone"].lower()[:3] in (*WEEKDAYS, *UNITS[3].names)):
         return None
     rest, zone = match["rest"].strip(), _zone_key(match["zone"])
     inner = Foreign("a time zone is no part of cron's fields.", rest) if _usable(rest) else recognised(rest)
@@ -74,11 +75,17 @@ def _zoned(text: str) -> Foreign | None:
     return Foreign(inner.what, inner.write, zone)
 
 
+def _named_last(text: str) -> re.Match[str] | None:
+    """A zone of one word behind the schedule that only the database knows: `Japan`, `EST5EDT`."""
+    match = re.fullmatch(r"(?P<rest>\S.*\S)\s+(?P<zone>[A-Z][A-Za-z0-9-]{2,})", text, re.DOTALL)
+    return match if match and is_zone(match["zone"]) else None
+
+
 def _zone_key(text: str) -> str:
     """The IANA key: an offset's sign is the other way round there (POSIX)."""
     match = _OFFSET.fullmatch(text)
     if match is None:
-        return "UTC" if text == "Z" else text.removeprefix(":")
+        return "UTC" if text == "Z" or text.lower() == "utc" else text.removeprefix(":")
     hours = int(match[2])
     return f"Etc/GMT{'-' if match[1] == '+' else '+'}{hours}" if hours else "UTC"
 
@@ -162,7 +169,7 @@ class _Fields:
         missing = _no_counterpart(day, weekday)
         if missing:
             return missing
-        if "*" in self.second or "/" in self.second or "," in self.second:
+        if self._often() and not {minute, hour, day, month, weekday} - {"*", "?"}:
             what = self.what.removesuffix(".") + ": its shortest step is a minute."
             return Foreign(what, instead="For every minute write * * * * *.")
         if not self.numbered and re.search(r"\d", weekday):
@@ -178,6 +185,10 @@ class _Fields:
             return Foreign(self.what, instead=f"{error} Write five cron fields.")
         return self._checked(written)
 
+    def _often(self) -> bool:
+        """Whether it starts more than once in a minute."""
+        return bool(re.search(r"[*/,-]", self.second))
+
     def _checked(self, written: str) -> Foreign:
         from cronhpc.core.grammar import ScheduleError, parse_fields
 
@@ -186,7 +197,9 @@ class _Fields:
         except ScheduleError as error:
             return Foreign(error.what, instead=error.mend)
         besides = ""
-        if not re.fullmatch(r"0+", self.second):
+        if self._often():
+            besides = "It starts once in such a minute."
+        elif not re.fullmatch(r"0+", self.second):
             besides = f"It starts at the full minute, {self.second} s earlier."
         if self.year not in {"*", "?"}:
             besides = "It comes each year: let the script look which it is."
@@ -199,11 +212,12 @@ def _no_counterpart(day: str, weekday: str) -> Foreign | None:
         return Foreign("cron has no # (n-th weekday of a month), nor a counterpart.", instead=_BY_SCRIPT)
     if "W" in day.upper():
         return Foreign("cron has no W (nearest weekday), nor a counterpart.", instead=_BY_SCRIPT)
-    if "L" in day.upper() or re.search(r"\dL|^L$", weekday.upper()):
-        return Foreign(
-            "cron has no L (last day), nor a counterpart.",
-            instead="Write 28-31 as the day of month, and let the script look whether tomorrow is the 1st.",
-        )
+    if re.search(r"L$|L,", weekday.upper()):
+        return Foreign("cron has no L (last weekday of a month), nor a counterpart.", instead=_BY_SCRIPT)
+    if "L-" in day.upper():
+        return Foreign("cron has no L- (days before the end of the month), nor a counterpart.", instead=_BY_SCRIPT)
+    if "L" in day.upper():
+        return Foreign("cron has no L (last day), nor a counterpart.", instead=_ON_THE_LAST)
     return None
 
 
@@ -245,7 +259,7 @@ def _quartz_day(word: str) -> int:
         if not 1 <= int(word) <= len(WEEKDAYS):
             raise ValueError(f"weekday {word}: they count from Sunday=1 to Saturday=7.")
         return int(word) - 1
-    if word.lower()[:3] not in WEEKDAYS:
+    if not re.fullmatch(_DAY_NAMES, word, re.IGNORECASE):
         raise ValueError(f'"{word}" is no day of week.')
     return WEEKDAYS.index(word.lower()[:3])
 
@@ -265,7 +279,7 @@ def named_weekdays(days: set[int]) -> str:
 
 # --- systemd's OnCalendar ------------------------------------------------------------------------------------------
 
-_DAY_NAMES = r"(?:sun|mon|tue|wed|thu|fri|sat)(?:[a-z]*)"
+_DAY_NAMES = r"(?:(?:sun|mon|fri)(?:days?)?|tue(?:s|sdays?)?|wed(?:nesdays?)?|thu(?:rs?|rsdays?)?|sat(?:urdays?)?)"
 _CALENDAR = re.compile(
     rf"(?:(?P<days>{_DAY_NAMES}(?:(?:\.\.|-|,){_DAY_NAMES})*,?)(?:\s+|$))?"
     r"(?:(?:(?P<year>[\d*.,/]+)-)?(?P<month>[\d*.,/]+)-(?P<day>[\d*.,/~-]+)(?:\s+|T|$))?"
@@ -308,10 +322,8 @@ def _systemd(text: str) -> Foreign | None:
     if match["year"] not in {None, "*"}:
         return Foreign(f'cron has no years, and so no "{match["year"]}".', instead="Let the script look at the year.")
     if "~" in (match["day"] or ""):
-        return Foreign(
-            "cron has no ~ (days before the end of the month), nor a counterpart.",
-            instead="Write 28-31 as the day of month, and let the script look whether tomorrow is the 1st.",
-        )
+        instead = _ON_THE_LAST if re.fullmatch(r"\*?~0*1", match["day"]) else _BY_SCRIPT
+        return Foreign("cron has no ~ (days before the end of the month), nor a counterpart.", instead=instead)
     days = _calendar_days(match["days"])
     fields = [_calendar(at, match[name] or default) for at, name, default in _CALENDAR_FIELDS]
     written = " ".join([*fields, days])
@@ -347,7 +359,7 @@ _AT = re.compile(
     re.IGNORECASE,
 )
 _EVERY = re.compile(r"(?:every|each)\s+(?:(?P<count>\d+)\s*)?(?P<unit>[a-z]+)", re.IGNORECASE)
-_ISO = re.compile(r"(?:R\d*/(?:[^/]+/)?)?P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?)?")
+_ISO = re.compile(r"(?:R/)?P(?:(\d+)W)?(?:(\d+)D)?(?:T(?:(\d+)H)?(?:(\d+)M)?)?")
 _UNITS = {
     "m": 1,
     "min": 1,
@@ -380,7 +392,7 @@ def _spoken(text: str) -> Foreign | None:
     unit = match["unit"].lower()
     singular = unit.removesuffix("s") if len(unit) > 1 else unit
     count = 1 if match["count"] is None else int(match["count"])
-    if count == 1 and (singular in _EVERY_ONE or singular[:3] in WEEKDAYS):
+    if count == 1 and (singular in _EVERY_ONE or re.fullmatch(_DAY_NAMES, unit)):
         return Foreign("not as cron writes it.", _EVERY_ONE.get(singular) or f"0 0 * * {singular[:3]}")
     if singular in {"weekday", "weekend"}:
         return Foreign("not as cron writes it.", f"0 0 * * {_SPOKEN_DAYS[singular]}")

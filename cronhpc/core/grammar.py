@@ -108,7 +108,7 @@ class _Reader:
     def _element(self, at: int, element: str) -> tuple[range, int]:
         """The values of one element of a list, and its step."""
         match = _ELEMENT.fullmatch(element)
-        if not match:
+        if not match or element.startswith("L-"):
             self._refuse(at, element, mends.element(self.unit, element))
         step = self._step(at, element, match["step"])
         if match["star"]:

@@ -30,6 +30,8 @@ def element(unit: Unit, text: str) -> tuple[str, str]:
     """An element that is not of the grammar at all."""
     if not text:
         return "there is nothing beside a comma.", "Remove the comma, or write a number there."
+    if unit is UNITS[4] and re.fullmatch(r"\w*L", text, re.IGNORECASE):
+        return "cron has no L (last weekday of a month).", _BY_SCRIPT
     for fits, what, mend in _HABITS:
         match = re.fullmatch(fits, text)
         if match:
@@ -37,11 +39,14 @@ def element(unit: Unit, text: str) -> tuple[str, str]:
     return "is no number, range, list or step.", f"Write {bounds(unit)}, a range a-b, */n, or * for every {unit.name}."
 
 
+_BY_SCRIPT = "Write every day that it may be, and let the script look at the date."
+
 # What people bring along from other schedulers.
 _HABITS = (
     (r"\?", "cron has no ?.", r"Write *."),
+    (r"L-.*", "cron has no L- (days before the end of the month).", _BY_SCRIPT),
     (r"(\d*)L.*|LW", "cron has no L (last day).", "Write 28-31, and let the script look whether tomorrow is the 1st."),
-    (r"\d+W", "cron has no W (nearest weekday).", "Write a day, and mon-fri in another entry."),
+    (r"\d+W", "cron has no W (nearest weekday).", _BY_SCRIPT),
     (r"(\w+)#\d", "cron has no # (n-th weekday).", r"Write \1, and let the script look at the date."),
     (r"(\d+)~(\d+)", "cron's random ~ changes with every load.", r"Write H(\1-\2): chosen once, by the entry's name."),
     (r"\d*~\d*", "cron's random ~ changes with every load.", "Write H: chosen once, by the entry's name."),
@@ -101,7 +106,7 @@ def _span(unit: Unit, values: range, *, named: bool) -> str:
 
 def name(unit: Unit, word: str) -> tuple[str, str]:
     """A word that is no name of this field."""
-    if not word.isalpha() or word[0] in "LWhH":
+    if not word.isalpha() or word[0] in "LWhH" or (unit is UNITS[4] and word[-1] == "L"):
         return element(unit, word)
     near = word.lower()[:3] if word.lower()[:3] in unit.names else None
     if near is None:
