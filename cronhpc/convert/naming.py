@@ -44,12 +44,15 @@ _VALUE_FOLLOWS = {
     "env": ("-u", "-C"),
     "sudo": ("-u", "-g"),
     "flock": ("-w", "-E"),
+    "conda run": ("-n", "--name", "-p", "--prefix", "--cwd"),
     "stdbuf": ("-i", "-o", "-e"),
     "srun": _SBATCH,
     "sbatch": _SBATCH,
 }
 _INTERPRETERS = re.compile(r"(?:python|pypy|perl|ruby|node|Rscript|julia|bash|sh|dash|zsh|ksh|php|uv|poetry)[\d.]*")
 _ENDINGS = re.compile(r"\.(?:sh|bash|zsh|ksh|csh|py|pl|rb|R|r|jl|js|php|slurm|sbatch|job|exe|bin)$")
+_ASIDE = re.compile(r"\$\(\(.*?\)\)|(?<!\S)\d?(?:>>?|<)(?!<)&?\s*[^\s<>&|;()]+")  # arithmetic; `>FILE`, `2>&1`
+_RUNNERS = frozenset({"conda", "mamba", "micromamba"})
 _LONGEST = 60
 
 
@@ -76,7 +79,7 @@ def submits(command: str) -> bool:
 
 def _commands(command: str) -> Iterator[list[str]]:
     """The simple commands of a line, roughly: nothing depends on it but a name."""
-    lexer = shlex.shlex(command, posix=True, punctuation_chars="&|;()")
+    lexer = shlex.shlex(_ASIDE.sub(" ", command), posix=True, punctuation_chars="&|;()")
     lexer.whitespace_split = True
     try:
         found = list(lexer)
@@ -95,8 +98,13 @@ def _program(words: list[str]) -> str:
         bare = word.rpartition("/")[2]
         if re.match(r"[A-Za-z_]\w*=", word):
             continue
+        if bare in _RUNNERS and rest[:1] == ["run"]:
+            rest = _behind("conda run", rest[1:])
+            continue
         if bare in _SKIPPED:
             return ""
+        if bare in {"-c", "--command"}:  # flock's
+            return _argument(["-c", *rest])
         if bare in _WRAPPERS:
             rest = _behind(bare, rest)
         elif _INTERPRETERS.fullmatch(bare):
