@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import subprocess  # noqa: TID251 - the advice is pasted into a shell
 from dataclasses import replace
 from pathlib import Path
 
@@ -134,21 +135,34 @@ def test_a_batch_script_under_another_name_is_named(shell: Shell) -> None:
     (shell.cron / "cron.daily" / "old" / "c.slurm").write_text("#!/bin/bash\n")
     said = shell("check", now=later())
     assert said.code == 1
-    assert "To run it: mv cron.daily/a.sbatch cron.daily/a.slurm" in said.out
-    assert "To run it: mv cron.daily/b.sh cron.daily/b.slurm" in said.out
-    assert (
-        "cron.daily/old/: W010 a folder in a cron folder: its 1 script never runs. mv cron.daily/old/*.slurm"
-        in said.out
-    )
+    daily = shell.cron / "cron.daily"
+    assert f"To run it: mv -n {daily}/a.sbatch {daily}/a.slurm" in said.out
+    assert f"To run it: mv -n {daily}/b.sh {daily}/b.slurm" in said.out
+    never = "cron.daily/old/: W010 a folder in a cron folder: its 1 script never runs."
+    assert f"{never} mv -n {daily}/old/*.slurm {daily}/" in said.out
+
+
+def test_no_advice_replaces_a_script_of_the_same_name(shell: Shell, tmp_path: Path) -> None:
+    names = ("cron.daily/a.slurm", "cron.daily/a.sh", "a.slurm", "cron.dayly/a.slurm", "cron.daily/old/a.slurm")
+    for name in names:
+        (shell.cron / name).parent.mkdir(exist_ok=True)
+        (shell.cron / name).write_text(f"#!/bin/bash\n#SBATCH --time=5\n: {name}\n")
+    said = shell("check", now=later()).out
+    assert "give it a name of its own: a.slurm is there already." in said
+    moves = re.findall(r"mv -n .*", said)
+    assert len(moves) == len(names) - 2
+    for line in moves:
+        subprocess.run(["bash", "-c", line], cwd=tmp_path, check=False, capture_output=True)  # some mv report a skip
+    assert all((shell.cron / name).read_text().endswith(f": {name}\n") for name in names)
 
 
 MISPLACED = {
-    "cron.dayly/x.slurm": "W010 is no cron folder: its 1 script never runs. mv cron.dayly/*.slurm cron.daily/",
-    "Cron.daily/x.slurm": "mv Cron.daily/*.slurm cron.daily/",
-    "daily/x.slurm": "mv daily/*.slurm cron.daily/",
+    "cron.dayly/x.slurm": "W010 is no cron folder: its 1 script never runs. mv -n @/cron.dayly/*.slurm @/cron.daily/",
+    "Cron.daily/x.slurm": "mv -n @/Cron.daily/*.slurm @/cron.daily/",
+    "daily/x.slurm": "mv -n @/daily/*.slurm @/cron.daily/",
     "cron.minutely/x.slurm": 'folders: {minutely: "* * * * *"}',
-    "kills/x": "mv kills/* kill/",
-    "x.slurm": "mv x.slurm cron.daily/",
+    "kills/x": "mv -n @/kills/* @/kill/",
+    "x.slurm": "mv -n @/x.slurm @/cron.daily/",
 }
 
 
@@ -159,7 +173,7 @@ def test_what_lies_where_nothing_runs_is_named_with_its_place(shell: Shell, file
     place.write_text("#!/bin/bash\ntrue\n")
     said = shell("check", now=later())
     assert said.code == 1
-    assert mend in said.out
+    assert mend.replace("@", str(shell.cron)) in said.out
     assert said.out.splitlines()[-1] == "1 warning"
 
 

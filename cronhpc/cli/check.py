@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -284,6 +283,7 @@ class _Look:
         """Of what is no script by its name: batch scripts among it, and folders of scripts; the rest in one line."""
         from cronhpc.core.count import count
         from cronhpc.core.model import Problem
+        from cronhpc.store.entries import moving, renaming
 
         rest = 0
         for name in names:
@@ -291,13 +291,12 @@ class _Look:
             scripts = [] if name.startswith(".") else _scripts_in(place)
             shown = f"{folder}/{name}"
             if scripts == [name]:
-                meant = f"{folder}/{name.removesuffix('.sh')}.slurm"
-                mend = f"To run it: mv {shlex.quote(shown)} {shlex.quote(meant)}"
+                mend = renaming(place, f"{name.removesuffix('.sh')}.slurm")
                 yield Problem("W001", "a batch script, but not a .slurm file: it does not run.", mend, shown)
             elif scripts:
                 run = "runs" if len(scripts) == 1 else "run"
                 what = f"a folder in a cron folder: its {count(len(scripts), 'script')} never {run}."
-                yield Problem("W010", what, f"mv {shlex.quote(shown)}/*.slurm {folder}/", f"{shown}/")
+                yield Problem("W010", what, moving(place, place.parent, "*.slurm"), f"{shown}/")
             else:
                 rest += 1
         if rest:

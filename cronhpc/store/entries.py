@@ -8,6 +8,7 @@ import re
 import shlex
 import stat
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cronhpc.core.count import count
@@ -17,7 +18,6 @@ from cronhpc.store.files import DiskClock, patiently
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
-    from pathlib import Path
 
 SUFFIX = ".slurm"
 FRESH = 3  # seconds: a file this young may be half written
@@ -105,8 +105,7 @@ def _look(row: os.DirEntry[str], source: str, clock: DiskClock) -> Found | Probl
         if not meant or row.is_dir():
             return None
         why = "a hidden file" if name.startswith(".") else "not a .slurm file"
-        folder = source.removesuffix(name)
-        mend = f"To run it: mv {shlex.quote(source)} {shlex.quote(folder + meant)}"
+        mend = renaming(Path(row.path), meant)
         return Problem("W003" if name.startswith(".") else "W001", f"{why}: it does not run.", mend, source)
     is_link = row.is_symlink()
     try:
@@ -124,6 +123,19 @@ def _look(row: os.DirEntry[str], source: str, clock: DiskClock) -> Found | Probl
     return Found(name.removesuffix(SUFFIX), source, row.path, prints, born, changed, is_link)
 
 
+def renaming(script: Path, name: str) -> str:
+    """What to do so that `script` is read, as `name` beside it; an entry of that name is never replaced."""
+    if os.path.lexists(script.with_name(name)):
+        return f"To run it, give it a name of its own: {name} is there already."
+    return f"To run it: mv -n {shlex.quote(str(script))} {shlex.quote(str(script.with_name(name)))}"
+
+
+def moving(place: Path, to: Path, which: str = "") -> str:
+    """The command that puts `place`, or the files `which` in it, into the folder `to`, and replaces nothing there."""
+    what = shlex.quote(str(place)) + (f"/{which}" if which else "")
+    return f"mv -n {what} {shlex.quote(f'{to}/')}"
+
+
 def misplaced(root: Path, known: Iterable[str]) -> Iterator[Problem]:
     """Scripts in the root, and folders that are no cron folders though they are called so: nothing in them ever runs.
 
@@ -136,21 +148,20 @@ def misplaced(root: Path, known: Iterable[str]) -> Iterator[Problem]:
     except OSError:
         return
     for name in listed:
-        shown = shlex.quote(name)
         right = meant_folder(name, cron | switches)
         if is_script(name):
             if _is_of_a_series(root / name):
                 continue
             what = "a script beside the cron folders: it never runs."
-            yield Problem("W010", what, f"mv {shown} cron.daily/", name)
+            yield Problem("W010", what, moving(root / name, root / "cron.daily"), name)
         elif right in switches and (files := _names_in(root / name)):
             what = f"is no folder of switches: what is in it ({count(len(files), 'file')}) does nothing."
-            yield Problem("W010", what, f"mv {shown}/* {right}/", f"{name}/")
+            yield Problem("W010", what, moving(root / name, root / right, "*"), f"{name}/")
         elif name not in cron and (right or name.lower().startswith("cron.")):
             scripts = [each for each in _names_in(root / name) if is_script(each)]
             if scripts:
                 never = f"its {count(len(scripts), 'script')} never {'runs' if len(scripts) == 1 else 'run'}"
-                mend = f"mv {shown}/*.slurm {right}/" if right else _a_folder_more(name)
+                mend = moving(root / name, root / right, f"*{SUFFIX}") if right else _a_folder_more(name)
                 yield Problem("W010", f"is no cron folder: {never}.", mend, f"{name}/")
 
 
