@@ -141,6 +141,8 @@ def _mend_of_value(before: Option, rest: list[str]) -> str:
         return f"No blanks in a size: write {name}={value}{word}."
     if value.endswith(",") or word.startswith(","):
         return f"No blanks in a list: write {name}={value}{''.join(rest)}."
+    if before.name == "mail-type" and word.lower() in sbatch_options.MAIL_TYPES:
+        return f"A list has commas: write {name}={','.join([value, *rest])}."
     if before.value is None:
         return f"Write {name}={word}." if before.name in sbatch_options.OPTIONAL_VALUE else "Remove it."
     if before.name in sbatch_options.FREE_TEXT:
@@ -173,7 +175,7 @@ class _OptionReader:
                 self._stray(word, line)
 
     def _after_the_end(self) -> None:
-        for word, line in self.words[self.at :]:
+        for word, line in self.words[self.at : self.at + 1]:  # one cause, one complaint
             is_name = word.partition("=")[0] in sbatch_options.LONG
             mend = f"No blank behind --: write --{word}." if is_name else 'Remove the "--".'
             self._problem("E205", line, word, 'nothing may follow "--".', mend, key=word)
@@ -191,7 +193,7 @@ class _OptionReader:
             return
         self.complained = line
         rest = [word, *(w for w, at in self.words[self.at :] if at == line)]
-        rest = rest[: next((n for n, each in enumerate(rest) if each.startswith("-")), len(rest))]
+        rest = rest[: next((n for n, each in enumerate(rest[1:], 1) if each.startswith("-")), len(rest))]
         before = self.options[-1] if self.options and self.options[-1].line == line else None
         mend = self._where_it_belongs(rest, before)
         key = before.name if before else word
@@ -204,6 +206,10 @@ class _OptionReader:
             return changed
         if not typography.plain(word).strip():
             return "Remove the unseen characters there."
+        if word == "-":
+            return "Write the - before its option, without a blank between; a long one has two."
+        if word.startswith(":") and before is None:
+            return "Write no colon behind #SBATCH."
         if word.partition("=")[0] in sbatch_options.LONG and (before is None or "=" in word):
             return f"Write --{word}."
         if before is None:
@@ -263,7 +269,15 @@ class _OptionReader:
         why = f'with one dash sbatch reads it as -{letter} with the value "{value}"'
         refused = sbatch_values.fault(option, value) or option in {"partition", "nodelist"}
         code, more = ("E207", ", and refuses that") if refused else ("W223", "")
-        self._problem(code, line, word, f"{why}{more}.", f"Write -{word}.", key=option)
+        right = word
+        if refused and word[1:] in sbatch_options.VALUE and self._follows_on(line):
+            right = f"{word}={self.words[self.at][0]}"  # meant as its value: one complaint is enough
+            self.at += 1
+        self._problem(code, line, word, f"{why}{more}.", f"Write -{right}.", key=option)
+
+    def _follows_on(self, line: int) -> bool:
+        """Whether the next word stands on this line, and is no option."""
+        return self.at < len(self.words) and self.words[self.at][1] == line and self.words[self.at][0][0] != "-"
 
     def _unknown_letter(self, word: str, letter: str, line: int) -> None:
         if changed := typography.mend_of_word(word):

@@ -46,6 +46,16 @@ PLUGIN_PREFIXES = ("container-", "no-container-", "x11", "stdin-", "beegfs", "tm
 LONG = VALUE | OPTIONAL_VALUE | NO_VALUE
 ALIASES = {"cluster": "clusters", "tasks-per-node": "ntasks-per-node"}
 RETIRED = {"workdir": "chdir", "share": "oversubscribe", "cpu_bind": "cpu-bind", "immediate": "", "jobid": ""}
+ELSEWHERE = {  # as other batch systems, and people, call them
+    "queue": "partition",
+    "walltime": "time",
+    "memory": "mem",
+    "name": "job-name",
+    "stdout": "output",
+    "log": "output",
+    "stderr": "error",
+    "email": "mail-user",
+}
 SHORT = {
     "A": "account", "B": "extra-node-info", "C": "constraint", "D": "chdir", "F": "nodefile", "G": "gpus",
     "H": "hold", "J": "job-name", "L": "licenses", "M": "clusters", "N": "nodes", "O": "overcommit",
@@ -95,6 +105,8 @@ def nearest(word: str) -> str | None:
     """The option most like a misspelt `word`, or None."""
     import difflib
 
+    if word in ELSEWHERE:
+        return ELSEWHERE[word]
     if word in RETIRED:
         return RETIRED[word] or None
     close = difflib.get_close_matches(word.lower().replace("_", "-"), (*LONG, *ALIASES), n=1, cutoff=0.7)

@@ -167,7 +167,9 @@ def fault(name: str, value: str) -> tuple[str, str] | None:
     if said and not _fits(form, value):
         return said[0], said[1]
     if name == "mail-type" and not sbatch_options.MAIL_TYPES & set(re.split(r",\s*", value.lower())):
-        return "no such mail type.", f"Write {nearest_mail_type(value)}."
+        types = [each for each in re.split(r"[\s;|:+/]+", value.lower()) if each]
+        right = ",".join(types).upper() if sbatch_options.MAIL_TYPES.issuperset(types) else nearest_mail_type(value)
+        return "no such mail type.", f"Write {right}."
     judge = {"nodes": _bad_nodes, "array": _bad_array, "signal": _bad_signal, "gres": _bad_gres, "cpu-freq": _bad_order}
     if name in _GPUS:
         return _bad_gpus(value)
@@ -313,5 +315,7 @@ def nearest_mail_type(word: str) -> str:
     """The mail type most like a misspelt `word`, in capitals."""
     import difflib
 
+    if word.lower() in {"done", "complete", "completed", "finished", "success"}:
+        return "END"
     near = difflib.get_close_matches(word.lower(), sorted(sbatch_options.MAIL_TYPES), n=1)
     return near[0].upper() if near else "END or FAIL"
