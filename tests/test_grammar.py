@@ -140,6 +140,7 @@ FOREIGN = {
     "0 2 * * * PST": ("no time zone", "--timezone=ZONE"),
     "0 2 * * * +05:30": ("no time zone", "--timezone=ZONE"),
     "0 2 * * * utc": ("time zone", "--timezone=UTC "),
+    "0 2 * * * --timezone=Europe/Paris": ("time zone", "--timezone=Europe/Paris (in cronhpc.yaml: timezone: "),
     "0 2 * * * Japan": ("time zone", "--timezone=Japan "),
     "0 2 * * * EST5EDT": ("time zone", "--timezone=EST5EDT "),
     "Mon..Fri *-*-* 10:00": ("OnCalendar", "Write 0 10 * * mon-fri."),

@@ -15,7 +15,7 @@ from cronhpc.core.zones import is_zone
 
 _ZONE = r"(?:[A-Za-z][A-Za-z_]*(?:/[A-Za-z0-9_+-]+){1,2}|(?i:UTC|GMT)|Z|[A-Z]{3,4}|(?i:UTC|GMT)?[+-]\d{1,2}(?::?\d\d)?)"
 _ZONE_FIRST = re.compile(r"(?:CRON_)?TZ=([\"']?)(?P<zone>[^\s\"';]+)\1[;\s]\s*(?P<rest>\S.*)", re.DOTALL)
-_ZONE_LAST = re.compile(rf"(?P<rest>\S.*\S)\s+\(?(?P<zone>{_ZONE})\)?", re.DOTALL)
+_ZONE_LAST = re.compile(rf"(?P<rest>\S.*\S)\s+(?:--timezone[= ]|\()?(?P<zone>{_ZONE})\)?", re.DOTALL)
 _OFFSET = re.compile(r"(?i:UTC|GMT)?([+-])(\d{1,2})(?::?00)?")
 _NAMES = "|".join((*WEEKDAYS, *UNITS[3].names))
 _FIELD = re.compile(rf"(?:[0-9*?,/#LW-]|(?:{_NAMES})[a-z]*)+", re.IGNORECASE)
