@@ -271,3 +271,27 @@ def test_history_is_there_where_nothing_was_ever_claimed(shell: Shell) -> None:
     past(shell)
     (shell.cron / "state" / "claims").rmdir()
     assert [run["job"] for run in shell("history", "--json").json["runs"]] == ["7"]
+
+
+# --- check of what stands in cronhpc.yaml ----------------------------------------------------------------------------
+
+SETTINGS_THAT_NEVER_WORK = {
+    'folders: {daily: "H 4 * * fri#1"}': "E101 folders.daily:",
+    "sbatch: {time: 90m}": "E207 sbatch.time:",
+    'entries: {a: {schedule: "0 3 * * *", command: x, sbatch: {mem: 4 GB}}}': "E207 entries.a.sbatch.mem:",
+    'entries: {a: {schedule: "*/90 * * * *", command: x}}': "cronhpc.yaml:2: W104",
+}
+
+
+@pytest.mark.parametrize(("text", "said"), SETTINGS_THAT_NEVER_WORK.items(), ids=SETTINGS_THAT_NEVER_WORK.keys())
+def test_what_is_refused_later_is_said_by_check(shell: Shell, text: str, said: str) -> None:
+    settings(shell, text)
+    found = shell("check")
+    assert found.code == 1
+    assert found.out.count(said) == 1
+
+
+def test_the_check_of_one_entry_names_its_folders_schedule(shell: Shell) -> None:
+    settings(shell, 'folders: {daily: "H 4 * * fri#1"}')
+    shell.drop("cron.daily/x.slurm")
+    assert "E101 folders.daily:" in shell("check", "x", now=later()).out

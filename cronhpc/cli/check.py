@@ -207,7 +207,7 @@ def _directory(
     looked.online, looked.partitions = online, partitions
     looked.entries = {entry.name: entry for entry in entries}
     looked.functions = _functions(site.environment)
-    found = list(looked.scripts())
+    found = [*looked.in_settings(), *looked.scripts()]
     for entry in entries:
         if names and entry.name not in names:
             continue
@@ -278,6 +278,32 @@ class _Look:
         for row in self.settings.entries:
             if row.script and (not self.names or row.name in self.names):
                 yield from self._row(row)
+
+    def in_settings(self) -> Iterator[Problem]:
+        """Schedules and sbatch values in cronhpc.yaml that are read as they stand, and refused where they are used."""
+        from cronhpc.core import mends, sbatch_values
+        from cronhpc.core.model import Problem
+        from cronhpc.core.schedule import ScheduleError, parse
+
+        rows = [row for row in self.settings.entries if not self.names or row.name in self.names]
+        given = [] if self.names else [("sbatch", self.settings.sbatch, 0)]
+        for where, options, line in (*given, *((f"entries.{row.name}.sbatch", row.sbatch, row.line) for row in rows)):
+            for name, value in options:
+                if value and (fault := sbatch_values.fault(name, value)):
+                    key = f"{where}.{name}"
+                    yield Problem("E207", f'{key}: "{value}": {fault[0]}', fault[1], "cronhpc.yaml", line, key)
+        for row in rows:
+            for what, mend in mends.steps_beyond(row.schedule):
+                yield Problem("W104", f'"{row.schedule}": {what}', mend, "cronhpc.yaml", row.line)
+        asked = [self.entries[name].source for name in self.names if name in self.entries]
+        for name, text in self.settings.folders:
+            if self.names and not any(source.startswith(f"cron.{name}/") for source in asked):
+                continue
+            try:
+                parse(text, self.zone, hash_key=f"cron.{name}")
+            except ScheduleError as error:
+                key = f"folders.{name}"
+                yield Problem("E101", f'{key}: "{text}": {error.what}', error.mend, "cronhpc.yaml", key=key)
 
     def _others(self, folder: str, names: list[str]) -> Iterator[Problem]:
         """Of what is no script by its name: batch scripts among it, and folders of scripts; the rest in one line."""
