@@ -94,6 +94,10 @@ def test_without_a_command_the_help_is_shown_and_it_is_a_usage_error(shell: Shel
 
 USAGE = {
     "an unknown command": (["statsu"], "there is no command statsu. Did you mean: cronhpc status"),
+    "a command's opposite, as others call it": (["unpause", "a"], "Did you mean: cronhpc resume"),
+    "a command by another tool's name": (["list"], "Did you mean: cronhpc status"),
+    "what is done to the file": (["remove", "a"], "An entry is a file"),
+    "a page in a folder that is not there": (["page", "--out", "/no/such/x.html"], "mkdir -p /no/such"),
     "an unknown option": (["status", "--colour"], "unrecognized arguments: --colour"),
     "a missing name": (["run"], "the following arguments are required: NAME"),
     "an option without a command": (["--colour"], "without a command"),

@@ -207,12 +207,26 @@ def _without_command(leading: list[str], door: Door) -> NoReturn:
     raise SystemExit(0 if leading else 2)
 
 
+_ELSEWHERE = {  # what other tools call it; without these the nearest by its letters may do the opposite
+    **dict.fromkeys(("list", "ls", "show"), "status"),
+    **dict.fromkeys(("unpause", "enable", "unsuspend"), "resume"),
+    **dict.fromkeys(("disable", "suspend", "hold"), "pause"),
+    "cancel": "kill",
+    "trigger": "run",
+    "help": "--help",
+    "version": "--version",
+}
+_OF_FILES = frozenset({"remove", "delete", "rm", "edit"})
+
+
 def _unknown(name: str) -> str:
     import difflib
 
     from cronhpc.views.text import name as shown
 
-    near = difflib.get_close_matches(name, present(), n=1)
+    if name in _OF_FILES:
+        return f"cronhpc: there is no command {name}. An entry is a file in the cron directory: {name} that."
+    near = [_ELSEWHERE[name]] if name in _ELSEWHERE else difflib.get_close_matches(name, present(), n=1)
     mend = f"Did you mean: cronhpc {near[0]}" if near else "See: cronhpc --help"
     return f"cronhpc: there is no command {shown(name)}. {mend}"
 

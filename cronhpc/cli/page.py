@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,6 +50,9 @@ def run(args: argparse.Namespace, door: Door) -> int:
     if args.out == "-":
         door.out.write(text)
         return FINE
+    if args.out and not Path(args.out).expanduser().parent.is_dir():
+        folder = shlex.quote(str(Path(args.out).expanduser().parent))
+        raise CronhpcError(f"{args.out}: its folder is not there. mkdir -p {folder}")
     path = Path(args.out).expanduser() if args.out else page.place(paths, settings.page or "page.html")
     page.write(path, text)
     if args.json:
