@@ -84,7 +84,8 @@ LINES = {
     "a value behind =, one word as zsh has it": ("cronhpc start --via=sc", ["--via=scrontab"]),
     "a folder whose name holds a blank": ("cronhpc status --dir my", ["my\\ folder"]),
     "such a folder, begun with its backslash": ("cronhpc status --dir 'my\\ fo'", ["my\\ folder"]),
-    "such a folder, begun with a quote": ("""cronhpc status --dir "'my fo\"""", ["my\\ folder"]),
+    "such a folder, begun with a quote": ("""cronhpc status --dir "'my fo\"""", ["my folder"]),
+    "such a folder behind $HOME": ("cronhpc status --dir '$HOME/my'", ["$HOME/my\\ folder"]),
     "such a folder at home": ("cronhpc status --dir '~/my'", ["~/my\\ folder"]),
 }
 

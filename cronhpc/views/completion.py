@@ -59,14 +59,18 @@ _cronhpc_found() { # names of what lies in folders of the cron directory: WORD S
 }
 
 _cronhpc_files() { # WORD KIND: f for files, d for folders; the word is as it was typed, with its ~, \\ or quote
-  local each plain=$1 home=''
+  local each plain=$1 home='' tilde='~/' quote=''
+  case ${ZSH_VERSION-}$1 in [\\"\\']*) quote=1 ;; esac # bash adds to what stands behind the quote; zsh replaces it too
   plain=${plain#[\\"\\']}
   plain=${plain//\\\\/}
-  case $plain in "~/"*) home=$HOME && plain=$HOME/${plain#??} ;; esac
+  case $plain in "~/"*) home=$HOME && plain=$HOME/${plain#??} ;;
+    '$HOME/'*) home=$HOME && tilde='$HOME/' && plain=$HOME/${plain#??????} ;; esac
   while IFS= read -r each; do
     if [ -n "$home" ]; then each=${each#"$home"} && each=${each#/}; fi
-    each=$(printf '%q' "$each")
-    COMPREPLY+=("${home:+~/}$each")
+    if [ -z "$quote" ]; then each=$(printf '%q' "$each")
+    else case $each in *[\\"\\'\\$\\\\\\`]*) continue ;; esac
+    fi
+    COMPREPLY+=("${home:+$tilde}$each")
   done < <(compgen "-$2" -- "$plain")
 }
 
