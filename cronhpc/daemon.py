@@ -7,6 +7,7 @@ import signal
 import sys
 import threading
 import time
+from collections import deque
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,7 +38,7 @@ _ENDING = 5  # … while something that was stopped is still there
 _LAST_WORK = 0.7  # seconds that a tick at work gets to end after SIGTERM; what it leaves is claimed
 _AGAIN = 60  # seconds after a tick that could not work
 _UNKNOWN = 30  # … between looks at switches of which something is unknown
-_URGENT_GAP = 4.0  # … between ticks that switches call for, after the first: somebody may flip one in a loop
+_FLIPS, _FLIPS_IN = 3, 12.0  # so many ticks in so many seconds may switches call for: somebody may flip one in a loop
 
 
 class Daemon:
@@ -78,7 +79,7 @@ class Daemon:
         self.stops_before: frozenset[str] = frozenset()  # those that stood when it began end it no more
         self.took = 0.0  # seconds, the last tick
         self.gap = _GAP
-        self.urgent_at = -_URGENT_GAP  # when a switch called for a tick last
+        self.urgent: deque[float] = deque(maxlen=_FLIPS)  # when switches called for ticks last
         self.said: dict[str, str] = {}  # the errors told last, of ticks and of settings
 
     def run(self) -> None:
@@ -205,18 +206,18 @@ class Daemon:
                 return
 
     def _rest(self, since: float, until: float) -> None:
-        """Events without end must keep neither a core busy nor the controller; the first switch waits for nothing."""
-        since_urgent = time.monotonic() - self.urgent_at
+        """Events without end must keep neither a core busy nor the controller; the first switches wait for nothing."""
         while not self._over():
-            first = since_urgent > _URGENT_GAP
-            gap = (self.took if first else _URGENT_GAP) if self.bell.urgent else self.gap
+            many = len(self.urgent) == _FLIPS
+            urgent_gap = max(self.took, self.urgent[0] + _FLIPS_IN - since if many else 0.0)
+            gap = urgent_gap if self.bell.urgent else self.gap
             left = min(since + gap, until) - time.monotonic()
             if left <= 0:
                 break
             self.bell.drain()
             self.bell.wait(left)
         if self.bell.urgent:
-            self.urgent_at = time.monotonic()
+            self.urgent.append(time.monotonic())
         quiet = time.monotonic() - since > _QUEUE
         self.gap = _GAP if quiet else min(2 * self.gap, _QUEUE)
 
