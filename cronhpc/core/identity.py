@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from cronhpc.core.model import Claim, Entry, Job, World
 
+_ROUNDED = 2  # seconds that an id may have been noted too early: its clock is read in whole seconds, and so is Slurm's
 _CLOSE = 60  # seconds that the clocks of a site which minds them differ by
 _LINK = re.compile(r"(?:^|/)(?:slurm_script|scheduler\.slurm)(?: \d+ (link|spare)\b.*)?$", re.DOTALL)
 
@@ -124,7 +125,7 @@ class Records:
         if job.submitted is not None and record.at:
             if job.submitted < record.since - CLOCKS_APART:
                 return False
-            if job.submitted <= record.at or job.restarts:
+            if job.submitted <= record.at + _ROUNDED or job.restarts:
                 return True
             if job.submitted > record.at + CLOCKS_APART:
                 return False
@@ -207,7 +208,7 @@ class Records:
 
 
 def _apart(record: _Record, job: Job) -> bool:
-    return not record.since - CLOCKS_APART <= (job.submitted or 0) <= record.at
+    return not record.since - CLOCKS_APART <= (job.submitted or 0) <= record.at + _ROUNDED
 
 
 def _of_claim(claim: Claim) -> _Record:
