@@ -15,6 +15,7 @@ from cronhpc.core.count import count
 from cronhpc.core.entry_name import PERIODS, is_script, meant_folder, meant_name
 from cronhpc.core.model import Problem
 from cronhpc.store.files import DiskClock, patiently
+from cronhpc.store.paths import MARKER
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -142,9 +143,10 @@ def misplaced(root: Path, known: Iterable[str]) -> Iterator[Problem]:
     `known`: the cron folders. A folder is named with the one that it was meant to be (`cron.dayly`, `kills`).
     """
     cron, switches = {*known}, {"kill", "pause"}
+    ours = cron | switches | {MARKER, "state", "log", "scheduler", "status.json"}
     try:
         with os.scandir(root) as rows:
-            listed = sorted((row.name for row in rows), key=str)
+            listed = sorted(row.name for row in rows if row.name not in ours)
     except OSError:
         return
     for name in listed:
