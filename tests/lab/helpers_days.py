@@ -322,7 +322,7 @@ def twice(evidence: Evidence) -> dict[str, dict[str, int]]:
 
 # --- simulations side by side --------------------------------------------------------------------------------------
 
-_SIDE_BY_SIDE = 4  # more are too much for two processors; the longest goes first, and sets the length of it all
+_SIDE_BY_SIDE = 3  # more are too much for two processors; the longest goes first, and sets the length of it all
 _LENGTHS: dict[Callable[[], Any], int] = {}  # real seconds
 _running: dict[Callable[[], Any], Future[Any]] = {}
 
