@@ -114,10 +114,10 @@ class Lab:
 
     def squeue(self, user: str | None = None, states: str | None = None) -> list[dict[str, str]]:
         """The queue (of all, or of one user), array tasks apart: id, name, state, reason, user, partition, comment."""
-        form = "%i\x1f%j\x1f%T\x1f%r\x1f%u\x1f%P\x1f%k"
+        form = "%i\x1f%j\x1f%T\x1f%r\x1f%u\x1f%P\x1f%k\x1e"  # a name may hold a line break
         argv = ["squeue", "-h", "-r", "-o", form, *(["-u", user] if user else []), *(["-t", states] if states else [])]
         keys = ("id", "name", "state", "reason", "user", "partition", "comment")
-        rows = self.run(argv).stdout.split("\n")
+        rows = self.run(argv).stdout.split("\x1e\n")
         return [dict(zip(keys, row.split("\x1f"), strict=False)) for row in rows if row]
 
     def job(self, job: str | int) -> dict[str, str]:
