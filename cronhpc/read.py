@@ -87,7 +87,7 @@ def read_world(
     switches, unknown = _switches(site, now, problems)
     settled = {state.settled for state in memory.entries.values()}
     found = tuple(_freshened(claim, before) for claim in claims.read(settled))
-    logged = logged or _logged_without_id(site, entries, found)
+    logged = logged or _logged_unreleased(site, entries, found)
     problems += [torn.claims(claims.odd)] if claims.odd else []
     directory = directory_id(site.paths)
     world = World(
@@ -160,11 +160,15 @@ def _logged(
     return witness.logged(site.paths, entries)
 
 
-def _logged_without_id(
+def _logged_unreleased(
     site: Site, entries: Iterable[Entry], claims: Iterable[Claim]
 ) -> Mapping[str, Mapping[int, int]]:
-    """What logs say of attempts without a job id: where a site drops --hold, one may have run and be forgotten."""
-    keys = [claim.key for claim in claims if claim.state is ClaimState.CLAIMED and claim.ending is None]
+    """What logs say of attempts that were not released: one may have run all the same, and be forgotten.
+
+    Where a site drops --hold; and at the second look after state/ was brought back from a copy.
+    """
+    unreleased = {ClaimState.CLAIMED, ClaimState.SUBMITTED}
+    keys = [claim.key for claim in claims if claim.state in unreleased and claim.ending is None]
     if not keys:
         return {}
     found = witness.logged(site.paths, [e for e in entries if entry_id(e.name) in {key.entry for key in keys}])
