@@ -124,7 +124,12 @@ def read_world(
 
 
 def _disk_clock(site: Site, memory: Memory, entries: Iterable[Entry], now: int) -> int:
-    """What the file system's clock says where ours is far behind it; asked only where a stamp is from the future."""
+    """What the file system's clock says where ours is far behind it; asked only where a stamp is from the future.
+
+    0 where a batch system has a clock of its own: what is amiss with ours is known by that.
+    """
+    if site.batch.name != "local":
+        return 0
     stamps = [memory.meta.get("last_tick", 0), *(state.watermark for state in memory.entries.values())]
     if max([*stamps, *(entry.born for entry in entries)]) <= now + CLOCKS_APART:
         return 0
