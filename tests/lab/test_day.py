@@ -141,6 +141,8 @@ def dropped() -> Evidence:
         old = day.script("cron.hourly/dated-2020.slurm")
         os.utime(old, (instant("2020-01-01 00:00"),) * 2)
         day.noted["status"] = day.cronhpc("status")
+        day.watch(hour + 32 * MINUTE)
+        day.cronhpc("tick")  # it notes them by now: the lab's clock runs away from the one that stamps files
         day.watch(hour + HOUR + 45 * MINUTE)
         day.settle()
         return day.evidence()
@@ -196,7 +198,7 @@ def test_a_broken_interpreter_and_a_full_partition_leave_one_successor(request: 
     day = evidence_of(broken, request)
     assert day.forks() == []
     full = [each for each in day.samples if BROKEN + 600 < each.at < FREED]
-    assert {len(each.successors) for each in full} == {1}
+    assert {len(each.successors) for each in full if not each.running} == {1}  # one that has just begun submits it
     after = [each for each in day.samples if FREED + HOUR < each.at < MENDED + 2 * HOUR]
     assert all(each.successors or each.running for each in after)  # a link that has just begun submits it
     assert "the chain goes on" in day.log
