@@ -89,7 +89,11 @@ class Evidence:
     noted: dict[str, Any] = field(default_factory=dict)  # what a simulation asked on its way
 
     def forks(self) -> list[Sample]:
-        """Samples with more than one pending successor, or spare, for an hour: the next tick has taken none back."""
+        """Samples with more than one pending successor, or spare."""
+        return [each for each in self.samples if len(each.successors) > 1 or len(each.spares) > 1]
+
+    def lasting_forks(self) -> list[Sample]:
+        """Those that have stood for an hour: the next tick has taken none back."""
         lasting: list[Sample] = []
         since: int | None = None
         for each in self.samples:
