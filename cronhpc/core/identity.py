@@ -111,7 +111,7 @@ class Records:
         """
         for job in jobs:
             known = self._records.get(job.id, ()) if job.submitted and not job.restarts else ()
-            apart = any(record.at and _apart(record, job) and not self._says(record.owner, job) for record in known)
+            apart = any(record.at and not self._at_its_time(record, job) for record in known)
             lost = self._unrecorded and self.of(job) is None and any(self._may_be(c, job) for c in self._unrecorded)
             if apart or lost:
                 yield job
@@ -125,7 +125,7 @@ class Records:
         if job.submitted is not None and record.at:
             if job.submitted < record.since - CLOCKS_APART:
                 return False
-            if job.submitted <= record.at + _ROUNDED or job.restarts:
+            if self._soon(record, job) or job.restarts:
                 return True
             if job.submitted > record.at + CLOCKS_APART:
                 return False
@@ -135,6 +135,15 @@ class Records:
         if entry is not None and job.command is not None:
             return _is_of(entry, job.command) and not (job.output and entry.output)  # a name is easily the same
         return self._alike(record.owner, job)
+
+    def _at_its_time(self, record: _Record, job: Job) -> bool:
+        in_time = (job.submitted or 0) >= record.since - CLOCKS_APART and self._soon(record, job)
+        return in_time or self._says(record.owner, job)
+
+    def _soon(self, record: _Record, job: Job) -> bool:
+        """Submitted before its id was noted; within what rounding makes, its name or script has to be right, too."""
+        late = (job.submitted or 0) - record.at
+        return late <= 0 or (late <= _ROUNDED and self._alike(record.owner, job))
 
     def _has_its_log(self, owner: Owner, job: Job) -> bool:
         return owner.key is not None and f"/{slot_text(owner.key.slot)}-{job.id}" in job.output
@@ -205,10 +214,6 @@ class Records:
         if entry is None:
             return owner.entry in job.name or owner.entry in (job.command or "")
         return job.name in _names(entry) or _is_of(entry, job.command)
-
-
-def _apart(record: _Record, job: Job) -> bool:
-    return not record.since - CLOCKS_APART <= (job.submitted or 0) <= record.at + _ROUNDED
 
 
 def _of_claim(claim: Claim) -> _Record:

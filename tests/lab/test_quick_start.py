@@ -22,6 +22,7 @@ PROJECT = Path(__file__).parents[2]
 def shape(text: str, home: str = "/home/alice") -> list[str]:
     """The lines of `text`, with N for what differs from day to day and from cluster to cluster."""
     text = re.sub(r"cronhpc-[0-9a-f]{6}", "cronhpc-ID", text.replace(home, "~"))
+    text = re.sub(rf"\b(?:{DAYS}) (?=\d\d:\d\d)", "", text)  # a time of tomorrow has its day
     text = re.sub(rf"\b(?:{DAYS}|{MONTHS}|cpu\d+|\d{{8}}T\d{{4,6}}Z)\b", "N", text)
     text = re.sub(r"\bin \d+ (?:s|min|h|days?)\b", "in N", text)
     text = re.sub(r"\d+(?:[:.]\d+)*", "N", text)
