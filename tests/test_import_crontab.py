@@ -16,13 +16,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from cronhpc.convert import crontab
-from cronhpc.convert.entries import Imported, named
-from cronhpc.convert.naming import name_of
-from cronhpc.convert.percent import split_percent
-from cronhpc.convert.script import MARK
+from cronhpc.convert.crontab import Crontab, split_percent, zone_of
+from cronhpc.convert.script import MARK, Imported, name_of, named
 from cronhpc.convert.table import Kind, Surroundings, Table
-from cronhpc.convert.zone import zone_of
 from cronhpc.core.header import read_header
 from cronhpc.core.lint import lint_script
 from cronhpc.core.policy import parse_policies
@@ -33,7 +29,7 @@ ALICE = Surroundings(user="alice")
 
 
 def table_of(text: str, around: Surroundings = ALICE) -> Table:
-    return crontab.read(text.encode("utf-8", "surrogateescape"), around)
+    return Crontab.read(text.encode("utf-8", "surrogateescape"), around)
 
 
 def imported(text: str, around: Surroundings = ALICE) -> tuple[Imported, ...]:
@@ -298,7 +294,7 @@ def test_a_percent_that_was_meant_needs_nobody(command: str) -> None:
 
 
 def test_a_table_in_utf_16_is_read() -> None:
-    table = crontab.read("0 4 * * * x\n".encode("utf-16"), ALICE)
+    table = Crontab.read("0 4 * * * x\n".encode("utf-16"), ALICE)
     assert [job.command for job in table.jobs] == ["x"]
 
 

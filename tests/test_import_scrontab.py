@@ -16,10 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cronhpc.batch.scrontab import block as scrontab_block
-from cronhpc.convert import scrontab
-from cronhpc.convert.entries import Imported, named
-from cronhpc.convert.script import directive
-from cronhpc.convert.scron_fields import RefusedError, as_cron, meaning
+from cronhpc.convert.script import Imported, directive, named
+from cronhpc.convert.scrontab import RefusedError, Scrontab, as_cron, meaning
 from cronhpc.convert.table import Kind, Surroundings, Table
 from cronhpc.core.directives import words as sbatch_words
 from cronhpc.core.header import read_header
@@ -33,7 +31,7 @@ UTC = ZoneInfo("UTC")
 
 
 def table_of(text: str, around: Surroundings = ALICE) -> Table:
-    return scrontab.read(text.encode("utf-8", "surrogateescape"), around)
+    return Scrontab.read(text.encode("utf-8", "surrogateescape"), around)
 
 
 def imported(text: str) -> tuple[Imported, ...]:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from cronhpc.cli.door import Door
-    from cronhpc.convert.entries import Imported
+    from cronhpc.convert.script import Imported
     from cronhpc.convert.table import Surroundings, Table
     from cronhpc.core.model import Settings
     from cronhpc.store.paths import Paths
@@ -48,12 +48,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace, door: Door) -> int:
     """Exit code 1 if something is left for a person to decide."""
-    from cronhpc.convert import crontab, scrontab
-    from cronhpc.convert.entries import named
+    from cronhpc.convert.crontab import Crontab
+    from cronhpc.convert.script import named
+    from cronhpc.convert.scrontab import Scrontab
 
     data = _input(args.file)
     target = _target(args, door)
-    reader = crontab if args.kind == "crontab" else scrontab
+    reader = Crontab if args.kind == "crontab" else Scrontab
     table = reader.read(data, _around(args, target.settings))
     rows = named(table, target.names, target.marks)
     if not args.dry_run and target.paths is not None:

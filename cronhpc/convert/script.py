@@ -1,14 +1,216 @@
-"""A job's batch script."""
+"""A table's jobs as batch scripts of cron.d/: named, unique, and recognised when the table is imported again."""
 
 from __future__ import annotations
 
 import hashlib
 import re
 import shlex
-from typing import TYPE_CHECKING
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
 
-if TYPE_CHECKING:
-    from cronhpc.convert.table import Job
+from cronhpc.convert.table import Job, Table
+
+FOLDER = "cron.d"
+
+
+@dataclass(frozen=True, slots=True)
+class Imported:
+    """One entry. `there` is the source of the script that holds it already: then nothing is to be written."""
+
+    name: str
+    path: str  # below the cron directory
+    script: bytes
+    job: Job
+    mark: str
+    there: str = ""
+
+    @property
+    def cron(self) -> str:
+        """What its #CRON line says."""
+        return self.job.schedule + (f" --timezone={self.job.timezone}" if self.job.timezone else "")
+
+
+def named(table: Table, taken: Collection[str], marks: Mapping[str, str]) -> tuple[Imported, ...]:
+    """The jobs of `table` with names that no entry in `taken` has.
+
+    `marks`: the source of every script that was imported before, by its mark.
+    """
+    used = {name.lower() for name in taken}  # for people, and for file systems, case makes no two names
+    alike: Counter[str] = Counter()
+    found = []
+    for job in table.jobs:
+        first = fingerprint(table.source, job, 0)
+        mark = fingerprint(table.source, job, alike[first])
+        alike[first] += 1
+        there = marks.get(mark, "")
+        name = (
+            there.rpartition("/")[2].removesuffix(".slurm")
+            if there
+            else _free(name_of(job.command, job.job_name), used)
+        )
+        used.add(name.lower())
+        path = there or f"{FOLDER}/{name}.slurm"
+        found.append(Imported(name, path, script(table.source, job, mark), job, mark, there))
+    return tuple(found)
+
+
+def _free(wanted: str, used: Collection[str]) -> str:
+    name, number = wanted, 1
+    while name.lower() in used:
+        number += 1
+        name = f"{wanted}-{number}"
+    return name
+
+
+# --- names ------------------------------------------------------------------------------------------------------------
+
+
+_SKIPPED = frozenset(
+    {"cd", "test", "[", "[[", "sleep", "source", ".", "export", "set", "unset", "umask", "ulimit", "module", "conda"}
+    | {
+        "mkdir",
+        ":",
+        "true",
+        "eval",
+        "trap",
+        "pushd",
+        "popd",
+        "wait",
+        "read",
+        "shift",
+        "local",
+        "for",
+        "case",
+        "function",
+    }
+    | {"fi", "done", "esac", "}", "conda", "module", "ulimit", "alias", "pgrep", "grep", "hash", "type", "which"}
+)
+_PREFIXES = frozenset({"{", "!", "if", "then", "else", "elif", "do", "while", "until"})
+_PLAIN = frozenset(
+    {"exit", "return", "break", "continue", "false", "echo", "printf", "date", "cat", "ls", "rm", "touch"}
+)
+_ENDS = frozenset({"exit", "return", "break", "continue", "false"})
+_WRAPPERS = frozenset(
+    {"nice", "ionice", "nohup", "time", "timeout", "flock", "env", "sudo", "exec", "command", "builtin", "setsid"}
+    | {"stdbuf", "taskset", "unbuffer", "systemd-run", "chronic", "cronic", "srun", "sbatch"}
+)
+_SBATCH = ("-A", "-c", "-D", "-J", "-n", "-N", "-o", "-e", "-p", "-q", "-t")
+_VALUE_FOLLOWS = {
+    "nice": ("-n",),
+    "ionice": ("-c", "-n"),
+    "timeout": ("-k", "-s"),
+    "env": ("-u", "-C"),
+    "sudo": ("-u", "-g"),
+    "flock": ("-w", "-E"),
+    "conda run": ("-n", "--name", "-p", "--prefix", "--cwd"),
+    "stdbuf": ("-i", "-o", "-e"),
+    "srun": _SBATCH,
+    "sbatch": _SBATCH,
+}
+_INTERPRETERS = re.compile(r"(?:python|pypy|perl|ruby|node|Rscript|julia|bash|sh|dash|zsh|ksh|php|uv|poetry)[\d.]*")
+_ENDINGS = re.compile(r"\.(?:sh|bash|zsh|ksh|csh|py|pl|rb|R|r|jl|js|php|slurm|sbatch|job|exe|bin)$")
+_ASIDE = re.compile(r"\$\(\(.*?\)\)|(?<!\S)\d?(?:>>?|<)(?!<)&?\s*[^\s<>&|;()]+")  # arithmetic; `>FILE`, `2>&1`
+_RUNNERS = frozenset({"conda", "mamba", "micromamba"})
+_LONGEST = 60
+
+
+def name_of(command: str, job_name: str = "") -> str:
+    """A name for what `command` runs, fit for a file; "job" where nothing in it gives one."""
+    if job_name:
+        return _fit(_stem(job_name))
+    found = [program for words in _simple_commands(command) if (program := _program(words))]
+    real = [program for program in found if program.rpartition("/")[2] not in _PLAIN]
+    return _fit(_stem((real or [each for each in found if each not in _ENDS] or [""])[0]))
+
+
+def submits(command: str) -> bool:
+    """Whether what `command` runs in the end, behind settings and wrappers, is sbatch."""
+    for words in _simple_commands(command):
+        plain = [word for word in words if word not in _PREFIXES and not re.match(r"[A-Za-z_]\w*=", word)]
+        bare = plain[0].rpartition("/")[2] if plain else ""
+        if bare not in _SKIPPED and bare not in _PLAIN and bare:
+            programs = [word.rpartition("/")[2] for word in plain]
+            at = next((at for at, word in enumerate(programs) if word not in _WRAPPERS or word == "sbatch"), -1)
+            return at >= 0 and programs[at] == "sbatch"
+    return False
+
+
+def _simple_commands(command: str) -> Iterator[list[str]]:
+    """The simple commands of a line, roughly: nothing depends on it but a name."""
+    lexer = shlex.shlex(_ASIDE.sub(" ", command), posix=True, punctuation_chars="&|;()")
+    lexer.whitespace_split = True
+    try:
+        found = list(lexer)
+    except ValueError:  # an open quote
+        found = command.split()
+    for is_operator, words in groupby(found, lambda word: bool(word) and set(word) <= set("&|;()")):
+        if not is_operator:
+            yield list(words)
+
+
+def _program(words: list[str]) -> str:
+    """The program of one command, behind settings and wrappers; "" for what is only in its way."""
+    rest = [word for word in words if word not in _PREFIXES]
+    while rest:
+        word = rest.pop(0)
+        bare = word.rpartition("/")[2]
+        if re.match(r"[A-Za-z_]\w*=", word):
+            continue
+        if bare in _RUNNERS and rest[:1] == ["run"]:
+            rest = _behind("conda run", rest[1:])
+            continue
+        if bare in _SKIPPED:
+            return ""
+        if bare in {"-c", "--command"}:  # flock's
+            return _argument(["-c", *rest])
+        if bare in _WRAPPERS:
+            rest = _behind(bare, rest)
+        elif _INTERPRETERS.fullmatch(bare):
+            return _argument(rest) or bare
+        else:
+            return word
+    return ""
+
+
+def _behind(wrapper: str, words: list[str]) -> list[str]:
+    """The words that a wrapper runs: without its options, and the one argument that some take first."""
+    at = 0
+    while at < len(words) and (words[at].startswith("-") or "=" in words[at]):
+        at += 2 if words[at] in _VALUE_FOLLOWS.get(wrapper, ()) else 1
+    if wrapper in {"timeout", "flock", "taskset"}:
+        at += 1
+    return words[at:]
+
+
+def _argument(words: list[str]) -> str:
+    """The script, or the module, that an interpreter is given."""
+    for at, word in enumerate(words):
+        if word == "-m" and at + 1 < len(words):
+            return words[at + 1]
+        if re.fullmatch(r"-[a-z]*c", word) and at + 1 < len(words):
+            return next((found for part in _simple_commands(words[at + 1]) if (found := _program(part))), "")
+        if word == "run" or word.startswith("-"):
+            continue
+        return word
+    return ""
+
+
+def _stem(program: str) -> str:
+    return _ENDINGS.sub("", program.rstrip("/").rpartition("/")[2])
+
+
+def _fit(name: str) -> str:
+    """Fit for a file, a switch and a command line: no dot or dash first, no job id, not ALL."""
+    plain = re.sub(r"[^A-Za-z0-9._+-]+", "-", name).strip("-.")[:_LONGEST].rstrip("-.")
+    if not plain:
+        return "job"
+    return f"job-{plain}" if plain.upper() == "ALL" or re.fullmatch(r"[0-9]+(?:_.*)?", plain) else plain
+
+
+# --- scripts ----------------------------------------------------------------------------------------------------------
+
 
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "ksh93", "mksh", "zsh"})
 _READ_BY_SOMEONE = re.compile(r"#(?:!|SBATCH|S?CRON|PBS|BSUB)", re.IGNORECASE)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import StrEnum
 
 from cronhpc.core.model import Advice
@@ -123,16 +123,43 @@ def no_command(text: str) -> str:
     return "six fields of time, or a number for a command: cron has five fields." if _TIME.match(text) else ""
 
 
-@dataclass(slots=True)
-class Builder:
-    """Collects a Table line by line. Comments wait for the entry that follows them."""
+class Reader:
+    """Reads a table; each dialect says in `line` what a line is. Comments wait for the entry below them."""
 
-    source: str
-    jobs: list[Job] = field(default_factory=list)
-    remarks: list[Remark] = field(default_factory=list)
-    kinds: dict[int, Kind] = field(default_factory=dict)
-    owners: dict[int, int] = field(default_factory=dict)  # line -> the entry's line
-    comments: list[tuple[int, str]] = field(default_factory=list)
+    source = ""
+    scheduler = ""  # whose commands the table's are
+
+    def __init__(self, around: Surroundings, lines: list[str]) -> None:
+        self.around, self.lines = around, lines
+        self.jobs: list[Job] = []
+        self.remarks: list[Remark] = []
+        self.kinds: dict[int, Kind] = {}
+        self.owners: dict[int, int] = {}  # line -> the entry's line
+        self.comments: list[tuple[int, str]] = []
+        self.variables: dict[str, str] = {}  # a variable holds for the entries below it
+
+    @classmethod
+    def read(cls, data: bytes, around: Surroundings) -> Table:
+        """The table in `data`. Never raises: what cannot be read is a remark on its line."""
+        lines, windows = source_lines(data)
+        if says_none(lines):
+            return Table(cls.source, (), (), (), absent=True)
+        reader = cls(around, lines)
+        for number, line in enumerate(lines, 1):
+            reader.line(number, line)
+        if data.startswith(BOMS):
+            reader.note(1, f"it begins with a byte order mark, at which {cls.scheduler} stumbles: taken off.")
+        if windows:
+            reader.note(1, f"Windows line ends, at which {cls.scheduler}'s commands fail: taken off.")
+        reader.end(data)
+        return reader.table()
+
+    def line(self, number: int, text: str) -> None:
+        """One line, counted from 1."""
+        raise NotImplementedError
+
+    def end(self, data: bytes) -> None:
+        """What is to be said once the last line is read; `data` is the whole table."""
 
     def note(self, line: int, what: str, mend: str = "", *, look: bool = False) -> None:
         """One remark."""
@@ -161,7 +188,7 @@ class Builder:
         self.owners[job.line] = job.line
         self.jobs.append(job)
 
-    def table(self, lines: list[str]) -> Table:
+    def table(self) -> Table:
         """All of it; remarks by line."""
         stray = [number for number, kind in self.kinds.items() if kind is Kind.COMMENT and number not in self.owners]
         if stray:
@@ -169,6 +196,56 @@ class Builder:
             what = f"comments{others} that belong to no entry imported: no script holds them."
             self.remarks.append(Remark(stray[0], what))
         rows = tuple(
-            Line(number, text, self.kinds[number], self.owners.get(number, 0)) for number, text in enumerate(lines, 1)
+            Line(number, text, self.kinds[number], self.owners.get(number, 0))
+            for number, text in enumerate(self.lines, 1)
         )
         return Table(self.source, tuple(self.jobs), rows, tuple(sorted(self.remarks, key=lambda each: each.line)))
+
+
+# --- variables --------------------------------------------------------------------------------------------------------
+
+
+_SPACE = " \t\n\r\v\f"
+# cron: name and value may each be quoted; nothing may follow a closed quote; an open value loses its last blanks.
+_CRON = re.compile(
+    r"""[ \t]*(?:'(?P<single>[^'=]*)'|"(?P<double>[^"=]*)"|(?P<name>(?!['"])[^\s=]*))\s*=\s*"""
+    r"""(?:'(?P<value1>[^']*)'\s*|"(?P<value2>[^"]*)"\s*|(?P<value>(?!['"]).*))"""
+)
+_SCRON = re.compile(
+    r"""[ \t]*(?P<name>[A-Za-z0-9_]*)[ \t]*=[ \t]*"""
+    r"""(?:'(?P<value1>[^']*)'[ \t]*|"(?P<value2>[^"]*)"[ \t]*|(?P<value>(?!['"]).*))"""
+)
+# A shell does not take these from outside, or not as they are: IFS would split words anew.
+_SHELLS_OWN = frozenset({"IFS", "UID", "EUID", "PPID", "SHELLOPTS", "BASHOPTS", "PWD", "OLDPWD", "OPTIND", "_"})
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+
+
+def cron_variable(line: str) -> tuple[str, str] | None:
+    """(name, value) where cron takes `line` for a setting; nothing in the value is expanded."""
+    match = _CRON.fullmatch(line)
+    if match is None:
+        return None
+    name = match["single"] or match["double"] or match["name"] or ""
+    quoted = match["value1"] if match["value1"] is not None else match["value2"]
+    return name, quoted if quoted is not None else match["value"].rstrip(_SPACE)
+
+
+def scron_variable(line: str) -> tuple[str, str] | None:
+    """(name, value) where scrontab takes `line` for a setting."""
+    match = _SCRON.fullmatch(line)
+    if match is None:
+        return None
+    quoted = match["value1"] if match["value1"] is not None else match["value2"]
+    return match["name"], quoted if quoted is not None else match["value"]
+
+
+def is_shell_name(name: str) -> bool:
+    """Whether a script can pass on a variable of this name."""
+    return bool(_PLAIN.fullmatch(name)) and name not in _SHELLS_OWN
+
+
+def substituted(command: str, variables: tuple[tuple[str, str], ...]) -> str:
+    """`command` as scrontab fills it in: of each variable the first `$NAME` only, whatever follows it, one by one."""
+    for name, value in variables:
+        command = command.replace(f"${name}", value, 1)
+    return command
