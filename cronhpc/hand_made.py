@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.batch.port import BatchError
 from cronhpc.core.model import TOKEN, Problem, command
-from cronhpc.core.self_submission import submits_itself
+from cronhpc.core.self_submission import Resubmission, resubmission
 from cronhpc.store.files import replace_file
 from cronhpc.store.scheduler import OURS, hand_made_mark
 
@@ -28,8 +28,9 @@ _LOOKS = 3  # at the queue while a chain is cancelled: a link may submit another
 class OldJobs:
     """Live jobs that have to do with a cron directory and are not cronhpc's, one row of the queue each."""
 
-    chain: tuple[Job, ...] = ()  # a hand-made scheduler's: their script submits itself
+    chain: tuple[Job, ...] = ()  # a hand-made scheduler's: their script submits itself, for a later time
     others: tuple[Job, ...] = ()  # they go on: payload, series, and those whose script cannot be read
+    unclear: tuple[Job, ...] = ()  # of those: their script submits itself at once, as a training may do
 
     def __bool__(self) -> bool:
         return bool(self.chain)
@@ -39,8 +40,8 @@ def old_jobs(site: Site) -> OldJobs:
     """The hand-made scheduler of this folder that is still in the queue, and what else runs of the folder.
 
     A job has to do with the folder where its script lies in it, it works in it, or its script names it. It is a
-    scheduler's if the very text that it runs submits itself; but not if that lies in a schedule folder, for then it is
-    payload. Raises BatchError: no answer is not "none".
+    scheduler's if the very text that it runs submits itself for a later time; but not if that lies in a schedule
+    folder, for then it is payload. Raises BatchError: no answer is not "none".
     """
     live = [job for job in site.batch.queue().jobs if job.live and not job.own_comment.startswith(TOKEN)]
     if not live:
@@ -49,13 +50,15 @@ def old_jobs(site: Site) -> OldJobs:
     kinds = {job.id: _kind(site, files[job.id]) for job in live if job.id in files}
     return OldJobs(
         tuple(job for job in live if kinds.get(job.id) is _Kind.SCHEDULER),
-        tuple(job for job in live if kinds.get(job.id) is _Kind.OTHER),
+        tuple(job for job in live if kinds.get(job.id) in {_Kind.OTHER, _Kind.UNCLEAR}),
+        tuple(job for job in live if kinds.get(job.id) is _Kind.UNCLEAR),
     )
 
 
 class _Kind(Enum):
     SCHEDULER = "of a scheduler"
     OTHER = "of this folder"
+    UNCLEAR = "of this folder, and submits itself"
     FOREIGN = "of another folder"
 
 
@@ -73,9 +76,10 @@ def _kind(site: Site, job: JobFiles) -> _Kind:
         return _Kind.FOREIGN
     if not is_near and str(site.paths.root) not in text:
         return _Kind.FOREIGN
-    is_payload = script is not None and str(script).startswith(f"{root}/cron.")
-    name = Path(job.command.partition(" ")[0]).name
-    return _Kind.SCHEDULER if not is_payload and submits_itself(text, name) else _Kind.OTHER
+    if script is not None and str(script).startswith(f"{root}/cron."):
+        return _Kind.OTHER
+    how = resubmission(text, Path(job.command.partition(" ")[0]).name)
+    return {Resubmission.CLOCK: _Kind.SCHEDULER, Resubmission.UNCLEAR: _Kind.UNCLEAR}.get(how, _Kind.OTHER)
 
 
 def _may_name(script: Path, root: Path) -> bool:
@@ -129,4 +133,4 @@ def cancel_old_chain(site: Site) -> OldJobs:
             break
         site.batch.cancel(list(more))
         chain |= more
-    return OldJobs(tuple(chain.values()), found.others)
+    return OldJobs(tuple(chain.values()), found.others, found.unclear)

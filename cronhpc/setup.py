@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cronhpc.core.model import command
-from cronhpc.core.self_submission import submits_itself
+from cronhpc.core.self_submission import Resubmission, resubmission
 from cronhpc.hand_made import text_of
 from cronhpc.store import place, trust
 from cronhpc.store.files import must_take_links, umask
@@ -117,7 +117,8 @@ def _is_evident(root: Path, names: set[str]) -> bool:
         return True
     if any(each.suffix == ".slurm" or "#SBATCH" in text_of(each) for folder in schedules for each in _files(folder)):
         return True
-    return any(submits_itself(text_of(each), each.name) for each in _files(root / "scheduler"))
+    by_itself = {Resubmission.CLOCK, Resubmission.UNCLEAR}
+    return any(resubmission(text_of(each), each.name) in by_itself for each in _files(root / "scheduler"))
 
 
 def _files(folder: Path) -> list[Path]:

@@ -13,7 +13,7 @@ from cronhpc import hand_made, start
 from cronhpc import site as site_module
 from cronhpc.batch.port import BatchError, JobFiles, Unreachable
 from cronhpc.core.model import CronhpcError, Job, Queue, Settings
-from cronhpc.core.self_submission import submits_itself
+from cronhpc.core.self_submission import Resubmission, resubmission
 from cronhpc.store import scheduler
 from cronhpc.store.paths import Paths
 from cronhpc.tick import tick
@@ -31,6 +31,13 @@ ITSELF = {
     "from standard input": "sbatch --begin=now+1hour < $0",
     "by its job's name": 'sbatch --begin=now+1hour "$SLURM_JOB_NAME"',
     "after a sleep": "sleep 3600\nsbatch $0",
+    "after a sleep of a variable length": "HOUR=$((60*60))\nsh cron.hourly/*\nsleep $HOUR\nsbatch $0",
+    "after a sleep in hours": "sleep 1h && sbatch $0",
+    "its time in a directive": "#SBATCH --begin=now+1hour\nsbatch $0",
+    "after itself, its time in a directive": "#SBATCH -b now+1hour\nsbatch -d afterany:$SLURM_JOB_ID $0",
+    "its time in a variable": 'options="--time=5 --begin=now+1hour"\nsbatch $options $0',
+    "its time in the environment": "export SBATCH_BEGIN=now+1hour\nsbatch $0",
+    "its time in front of the command": "SBATCH_BEGIN=now+1hour sbatch $0",
     "after itself, at a time": "sbatch --dependency=afterany:$SLURM_JOB_ID --begin=now+1hour $0",
     "one at a time": "sbatch --dependency=singleton --begin=now+1hour $0",
     "in backticks": "next=`sbatch --parsable --begin=now+1hour hourly.slurm`",
@@ -42,6 +49,15 @@ NOT = {
     "a training whose next piece waits for this one": 'sbatch --dependency=afterany:$SLURM_JOB_ID "$0"',
     "a training of which one piece runs at a time": 'sbatch --dependency=singleton "$0"',
     "the same, with the short option": "sbatch -d afterok:4711,singleton hourly.slurm",
+    "a training that goes on at its end": 'srun python train.py\n[ -e done ] || sbatch "$0"',
+    "the same, after a wait for the disk": 'srun python train.py\nsleep 5\nsbatch "$0"',
+    "the same, after a wait for a file": 'until [ -e ckpt ]; do\n  sleep 300\ndone\nsbatch "$0"',
+    "a training that a sleep ends in time": "python train.py & PID=$!\nsleep 82800\nkill -USR1 $PID\nwait\nsbatch $0",
+    "a training with a timer beside it": "(sleep 82800; touch stop) &\nsrun python train.py\nsbatch $0",
+    "a training with an option -b of its own": "srun python train.py\nsbatch $0 -b 32",
+    "a training that queues its evaluation for later": "sbatch --begin=now+1day eval.slurm\nsbatch $0",
+    "a training that waits after a failure only": "srun python train.py || sbatch --begin=now+1hour $0\nsbatch $0",
+    "the next piece queued first, by a variable": "J=$SLURM_JOB_ID\nME=hourly.slurm\nsbatch -d afterany:$J $ME",
     "another script": "sbatch --begin=now+1hour other.slurm",
     "a script whose name ends alike": "sbatch --begin=now+1hour my-hourly.slurm.old",
     "in a comment": "# sbatch $0\nhostname",
@@ -53,30 +69,41 @@ NOT = {
 
 @pytest.mark.parametrize("text", ITSELF.values(), ids=ITSELF.keys())
 def test_it_submits_itself(text: str) -> None:
-    assert submits_itself(f"#!/bin/bash\n#SBATCH --time=5\n{text}\n", "hourly.slurm")
+    assert resubmission(f"#!/bin/bash\n#SBATCH --time=5\n{text}\n", "hourly.slurm") is Resubmission.CLOCK
 
 
 @pytest.mark.parametrize("text", NOT.values(), ids=NOT.keys())
 def test_it_does_not(text: str) -> None:
-    assert not submits_itself(f"#!/bin/bash\n#SBATCH --time=5\n{text}\n", "hourly.slurm")
+    assert resubmission(f"#!/bin/bash\n#SBATCH --time=5\n{text}\n", "hourly.slurm") is not Resubmission.CLOCK
 
 
 def test_other_languages_do_too() -> None:
     python = "#!/usr/bin/env python3\nimport subprocess\nsubprocess.run(['sbatch', '--begin=now+1hour', {}])\n"
-    assert submits_itself(python.format("__file__"), "c.py")
-    assert submits_itself(python.format("'/home/ada/c.py'"), "c.py")
-    assert not submits_itself(python.format("'other.slurm'"), "c.py")
+    assert resubmission(python.format("__file__"), "c.py") is Resubmission.CLOCK
+    assert resubmission(python.format("'/home/ada/c.py'"), "c.py") is Resubmission.CLOCK
+    assert resubmission(python.format("'other.slurm'"), "c.py") is Resubmission.NONE
     usage = (
         '#!/usr/bin/env python3\n"""Train.\n\nUsage: sbatch c.py\n"""\nimport subprocess\nsubprocess.run(["make"])\n'
     )
-    assert not submits_itself(usage, "c.py"), "its description says how a person submits it"
-    assert not submits_itself("#!/usr/bin/env python3\nprint('submitted by: sbatch c.py', __file__)\n", "c.py")
-    assert submits_itself("#!/bin/tcsh\nsbatch --begin=now+1hour $0\n", "c.csh")
+    assert resubmission(usage, "c.py") is Resubmission.NONE, "its description says how a person submits it"
+    assert (
+        resubmission("#!/usr/bin/env python3\nprint('submitted by: sbatch c.py', __file__)\n", "c.py")
+        is Resubmission.NONE
+    )
+    assert resubmission("#!/bin/tcsh\nsbatch --begin=now+1hour $0\n", "c.csh") is Resubmission.CLOCK
+
+
+def test_a_program_without_a_begin_or_a_sleep_is_a_training() -> None:
+    text = "#!/usr/bin/env python3\nimport subprocess, time\ntime.sleep({})\nsubprocess.run(['sbatch', {}__file__])\n"
+    assert resubmission(text.format("2", ""), "c.py") is Resubmission.UNCLEAR
+    assert resubmission(text.format("60 * 60", ""), "c.py") is Resubmission.CLOCK
+    assert resubmission(text.format("2", "'--dependency=afterany:' + job, "), "c.py") is Resubmission.SERIES
 
 
 # --- jobs ----------------------------------------------------------------------------------------------------------
 
 CHAIN = '#!/bin/bash\nsbatch --begin=now+1hour "$0"\n'
+AT_ONCE = '#!/bin/bash\nsrun python train.py\nsbatch "$0"\n'
 PAYLOAD = "#!/bin/bash\nsleep 1000\n"
 
 
@@ -123,6 +150,7 @@ JOBS = {
     "the chain, with arguments": ((f"{D}/scheduler/hourly.slurm 3 x", "/home/ada", CHAIN), "chain"),
     "payload of a schedule folder": ((f"{D}/cron.daily/train.slurm", D, PAYLOAD), "others"),
     "payload that submits itself": ((f"{D}/cron.daily/train.slurm", D, CHAIN), "others"),
+    "a training that goes on at its end": (("train.slurm", f"{D}/work", AT_ONCE), "others"),
     "payload below the folder": (("train.slurm", f"{D}/work", PAYLOAD), "others"),
     "a job whose script cannot be read": (("train.slurm", f"{D}/work", None), "others"),
     "another chain of the user's": (("/home/ada/other/hourly.slurm", "/home/ada", CHAIN), ""),
@@ -141,6 +169,16 @@ def test_a_job_of_the_queue_is(job: tuple[str, str, str | None], kind: str) -> N
         "chain": ["7"] if kind == "chain" else [],
         "others": ["7"] if kind == "others" else [],
     }
+
+
+def test_a_job_that_may_be_a_training_or_a_scheduler_is_named_and_not_cancelled() -> None:
+    from cronhpc.cli.init import _old_words
+
+    batch = Batch({"7": ("train.slurm", f"{D}/work", AT_ONCE), "8": ("train.slurm", f"{D}/work", PAYLOAD)})
+    found = hand_made.cancel_old_chain(site_of(Path(D), batch))
+    assert batch.cancelled == []
+    assert [job.id for job in found.unclear] == ["7"]
+    assert _old_words(found, cancelled=True)[-1].endswith("If that is a scheduler: scancel 7")
 
 
 def test_where_the_copy_cannot_be_read_the_file_tells(tmp_path: Path) -> None:

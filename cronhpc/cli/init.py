@@ -133,6 +133,13 @@ def _old_words(old: OldJobs, *, cancelled: bool) -> list[str]:
     if old.others:
         verb = "goes" if len(old.others) == 1 else "go"
         lines.append(f"{count(len(old.others), 'other job')} of this folder {verb} on: {_named(old.others)}")
+    if old.unclear:
+        submits = "submits itself" if len(old.unclear) == 1 else "submit themselves"
+        ids = " ".join(dict.fromkeys(job.id for job in old.unclear))
+        lines.append(
+            f"{_named(old.unclear)} {submits} without --begin or a sleep, as a training does. "
+            f"If that is a scheduler: scancel {ids}"
+        )
     return lines
 
 

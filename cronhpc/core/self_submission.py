@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from enum import Enum
+from math import prod
 from typing import NamedTuple
 
 from cronhpc.core.shell_text import Piece, bare, commands, interpreter, lex
@@ -24,6 +26,23 @@ _AFTER_ITSELF = re.compile(
 _DOCSTRING = re.compile(r"^[ \t]*[rR]?(\"{3}|\'{3}).*?\1", re.MULTILINE | re.DOTALL)
 _STARTS_COMMANDS = re.compile(r"subprocess|system|exec|spawn|popen|\brun\b|\bcall\b|`|\bqx\b|\bpipe\(", re.IGNORECASE)
 _BEGINS_LATER = re.compile(r"(?:^|\s)(?:--begin\b|-b)")
+_LATER_ANYWHERE = re.compile(r"--begin\b|\bSBATCH_BEGIN\b")
+_BEGIN_DIRECTIVE = re.compile(r"^#SBATCH\s(?:.*\s)?(?:--begin\b|-b)", re.MULTILINE)
+_SLEEP = re.compile(r"(?:(?:then|else|time)\s+)?sleep\s+(\S+)")
+_PROGRAM_SLEEP = re.compile(r"\bsleep\(?\s*([\d_*. ]+)")
+_BLOCK = re.compile(r"(?:(?:then|else|do)\s+)*(?:while|until|for|foreach|select)\b|.*\{$|\{\s")
+_BLOCK_END = re.compile(r"done\b|\}|end$")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_PAUSE = 60  # seconds: a shorter sleep waits for something, it is no clock
+
+
+class Resubmission(Enum):
+    """How a script goes on after itself."""
+
+    NONE = "it does not submit itself"
+    SERIES = "its next piece waits for this one to end: work that goes on"
+    UNCLEAR = "its next piece neither waits for this one nor begins later"
+    CLOCK = "its next piece begins later, at a time of its own, or after a sleep: a scheduler"
 
 
 class SelfSubmission(NamedTuple):
@@ -31,44 +50,101 @@ class SelfSubmission(NamedTuple):
 
     line: int  # from 1
     by_copy: bool  # by $0, which inside a job is a copy in the node's spool folder
-    is_series: bool  # the next piece waits for this one to end: work that goes on, not a clock
+    waits: bool  # for the piece that submits it to end
+    begins_later: bool
 
 
-def submits_itself(text: str, file_name: str) -> bool:
-    """Whether the script `text`, known as `file_name` ("" where it has none), submits itself as a scheduler does.
+def resubmission(text: str, file_name: str) -> Resubmission:
+    """How the script `text`, known as `file_name` ("" where it has none), submits itself.
 
-    A training whose next piece waits for this one (`--dependency=afterany:$SLURM_JOB_ID "$0"`, or `singleton`) is no
-    scheduler, nor is a program that names sbatch in its description alone.
+    A scheduler asks for a time (`--begin`), or sleeps, between its pieces; a training goes on at once, or when the
+    piece before it has ended. A program that names sbatch in its description alone does not submit itself.
     """
     by = interpreter(text.partition("\n")[0])
     if by.is_shell or by.name in {"csh", "tcsh"}:
         code = tuple(piece for piece in lex(text) if not piece.comment)
-        return any(not each.is_series for each in self_submissions(code, file_name))
-    lines = [line for line in text.split("\n") if not line.lstrip().startswith("#")]
-    program = _DOCSTRING.sub("", "\n".join(lines))
-    submits = "sbatch" in program and _STARTS_COMMANDS.search(program)
-    return bool(submits) and bool(_OF_A_PROGRAM.search(program) or _names(file_name).search(program))
+        found = tuple(self_submissions(code, file_name))
+        later = bool(_BEGIN_DIRECTIVE.search(text)) or _pauses(code)
+    else:
+        program = _DOCSTRING.sub("", "\n".join(li for li in text.split("\n") if not li.lstrip().startswith("#")))
+        submits = "sbatch" in program and _STARTS_COMMANDS.search(program)
+        itself = submits and (_OF_A_PROGRAM.search(program) or _names(file_name).search(program))
+        waits = bool(re.search(r"after(?:any|ok|notok|corr)\b|singleton", program))
+        found = (SelfSubmission(0, False, waits, bool(_LATER_ANYWHERE.search(program))),) if itself else ()  # noqa: FBT003
+        later = any(_product(each[1]) >= _PAUSE for each in _PROGRAM_SLEEP.finditer(program))
+    if not found:
+        return Resubmission.NONE
+    if all(each.begins_later or (later and not each.waits) for each in found) or _BEGIN_DIRECTIVE.search(text):
+        return Resubmission.CLOCK
+    return Resubmission.SERIES if all(each.waits for each in found) else Resubmission.UNCLEAR
+
+
+def _pauses(code: Iterable[Piece]) -> bool:
+    """Whether a script sleeps for a minute or more and does nothing else meanwhile.
+
+    A sleep in a loop waits for something, and one beside a command in the background ends a training in time.
+    """
+    assigned: dict[str, str] = {}
+    depth, found = 0, False
+    for piece in code:
+        for before, command in commands(piece.text):
+            if before == "&":
+                return False
+            depth += bool(_BLOCK.match(command)) - bool(_BLOCK_END.match(command))
+            if value := re.fullmatch(r"(\w+)=(\S+)", command):
+                assigned[value[1]] = value[2]
+            if depth <= 0 and (sleep := _SLEEP.fullmatch(command)):
+                found = found or _duration(sleep[1], assigned) >= _PAUSE
+    return found
+
+
+def _duration(word: str, assigned: Mapping[str, str]) -> float:
+    """Seconds that `sleep WORD` takes; 0 where nobody can tell."""
+    word = word.strip("\"'")
+    variable = _VARIABLE.fullmatch(word)
+    word = assigned.get(variable[1], "").strip("\"'") if variable else word
+    word = word.removeprefix("$((").removesuffix("))")
+    unit = _UNITS.get(word[-1:], 0)
+    return _product(word[:-1]) * unit if unit else _product(word)
+
+
+def _product(text: str) -> float:
+    """`60*60`: 3600; 0 for what is no product of numbers."""
+    factors = [each.strip().replace("_", "") for each in text.rstrip("*. ").split("*")]
+    return prod(float(each) if re.fullmatch(r"\d{1,9}(?:\.\d*)?", each) else 0 for each in factors)
 
 
 def self_submissions(code: Iterable[Piece], file_name: str) -> Iterator[SelfSubmission]:
     """The commands of a shell script that submit it: by $0, by its name, by a variable, by asking the queue."""
     own_file = _names(file_name)
     own_variables: set[str] = set()
+    later_variables: set[str] = set()
     for piece in code:
         assigned = _ASSIGNS.match(piece.text)
+        if assigned and _LATER_ANYWHERE.search(piece.text) and not _SBATCH.search(piece.text):
+            later_variables.add(assigned[1])
         if assigned and any(p.search(piece.text) for p in (_SELF_ANYWHERE, _ASKS_QUEUE, own_file)):
             own_variables.add(assigned[1])
         for command, arguments in _sbatch_commands(piece.text):
-            by_copy = bool(_SELF_WORD.search(arguments))
+            by_copy = _SELF_WORD.search(arguments)
+            by_name = own_file.search(arguments)
+            variables = set(_VARIABLE.findall(arguments))
             if (
                 by_copy
-                or own_file.search(arguments)
-                or own_variables & set(_VARIABLE.findall(arguments))
+                or by_name
+                or own_variables & variables
                 or _OWN_NAME.search(re.sub(r"(?:--job-name[=\s]|-J\s*)\S+", "", arguments))
                 or _ASKS_QUEUE.search(command)
             ):
-                is_series = bool(_AFTER_ITSELF.search(arguments)) and not _BEGINS_LATER.search(arguments)
-                yield SelfSubmission(piece.line, by_copy, is_series)
+                script = by_copy or by_name
+                options = arguments[: script.start()] if script else arguments  # what follows is for the script
+                later = _BEGINS_LATER.search(options) or "SBATCH_BEGIN=" in command or later_variables & variables
+                yield SelfSubmission(
+                    piece.line,
+                    bool(by_copy),
+                    waits=bool(_AFTER_ITSELF.search(options)),
+                    begins_later=bool(later or "SBATCH_BEGIN" in later_variables),
+                )
 
 
 def _names(file_name: str) -> re.Pattern[str]:
