@@ -90,7 +90,7 @@ def test_a_joined_text_of_no_parts_is_empty() -> None:
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "cronhpc").rglob("*.py"))
-TEXTS_OF_HELP = {"HELP", "EXAMPLE"}
+TEXTS_OF_HELP = ("HELP", "EXAMPLE")
 MANUALS = {
     "cronhpc/core/codes.py": "the table of codes in docs/reference.md",
     "cronhpc/core/policy.py": "the table of policies there",
@@ -108,7 +108,7 @@ _AS_TEXT = re.compile(
 def _texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """The strings of a module that are not documentation: docstrings, help, examples."""
     for node in ast.iter_child_nodes(tree):
-        if isinstance(node, ast.Assign) and any(getattr(t, "id", "") in TEXTS_OF_HELP for t in node.targets):
+        if isinstance(node, ast.Assign) and any(getattr(t, "id", "").endswith(TEXTS_OF_HELP) for t in node.targets):
             continue
         if isinstance(node, ast.keyword) and node.arg == "help":
             continue

@@ -535,7 +535,7 @@ def test_a_job_that_is_no_piece_leaves_no_trouble_in_the_record(stage: Stage) ->
 def test_again_tries_a_disk_that_fails_for_a_while_once_more_before_it_gives_up(
     stage: Stage, monkeypatch: pytest.MonkeyPatch, code: int
 ) -> None:
-    from cronhpc.cli import again as command
+    from cronhpc.cli import in_jobs as command
 
     slept: list[float] = []
     failures = [OSError(code, "the disk", "/w/x")] * 2

@@ -10,7 +10,7 @@ import pytest
 
 from cronhpc.cli import parsers
 from cronhpc.cli.commands import UsageError
-from cronhpc.cli.completion import script
+from cronhpc.cli.reference import script
 
 PARSERS = parsers()
 

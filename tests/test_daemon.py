@@ -301,7 +301,7 @@ def lives(root: Path, job: str) -> bool:
 DRIVER = """
 import os, sys, time
 from cronhpc import daemon
-from cronhpc.cli import log
+from cronhpc.cli import engine
 from cronhpc.cli.door import Door
 from cronhpc.site import open_site
 from types import SimpleNamespace
@@ -311,7 +311,7 @@ def tell(said):
     if isinstance(said, Exception):
         print(said)
     elif isinstance(said, daemon.Report):
-        log.report(said, SimpleNamespace(json=False), Door.here(), "UTC")
+        engine.report(said, SimpleNamespace(json=False), Door.here(), "UTC")
     sys.stdout.flush()
 link = words[words.index("--link") + 1] if "--link" in words else ""
 seconds = float(words[words.index("--for") + 1]) if "--for" in words else None

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cronhpc import cli
-from cronhpc.cli import switching
+from cronhpc.cli import switches
 from cronhpc.cli.door import Door
 from cronhpc.views import attention
 
@@ -75,10 +75,10 @@ def test_no_advice_to_remove_a_file_that_another_s_settings_name(
     door = Door(0, {"HOME": str(tmp_path), "TZ": "UTC"}, io.StringIO(), io.StringIO(), is_terminal=False)
 
     def told() -> str:
-        return switching.lifted(args, door, "kill", removed=[], left=[thesis], more=[])
+        return switches.lifted(args, door, "kill", removed=[], left=[thesis], more=[])
 
     assert told() == f"it still stands for the whole team: rm {thesis}"
-    monkeypatch.setattr(switching, "is_mine", lambda _: False)
+    monkeypatch.setattr(switches, "is_mine", lambda _: False)
     assert told() == f"it still stands for the whole team: {thesis}"
 
 

@@ -172,7 +172,7 @@ def test_a_job_of_the_queue_is(job: tuple[str, str, str | None], kind: str) -> N
 
 
 def test_a_job_that_may_be_a_training_or_a_scheduler_is_named_and_not_cancelled() -> None:
-    from cronhpc.cli.init import _old_words
+    from cronhpc.cli.setup import _old_words
 
     batch = Batch({"7": ("train.slurm", f"{D}/work", AT_ONCE), "8": ("train.slurm", f"{D}/work", PAYLOAD)})
     found = hand_made.cancel_old_chain(site_of(Path(D), batch))

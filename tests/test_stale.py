@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from cronhpc.cli.chain import is_stale
 from cronhpc.cli.door import Door
-from cronhpc.cli.start import is_stale
 from cronhpc.core.chain import heard_until
 from cronhpc.store.paths import Paths
 from cronhpc.store.scheduler import expect, expected, mark_started, mark_stopped

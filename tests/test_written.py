@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from cronhpc import setup
-from cronhpc.cli import main
+from cronhpc.cli import main, past
 from cronhpc.cli.door import Door
 from cronhpc.core.model import Queue, World
 from cronhpc.store.files import read_bytes, read_json
@@ -210,7 +210,7 @@ def test_what_he_alone_may_is_said_to_be_his(bobs: Path, name: str, monkeypatch:
     def denied(*_: object) -> int:
         raise PermissionError(errno.EACCES, "Permission denied", str(bobs / name))
 
-    monkeypatch.setattr("cronhpc.cli.history.run", denied)
+    monkeypatch.setitem(past.COMMANDS, "history", past.COMMANDS["history"]._replace(run=denied))
     code, said = cronhpc(bobs, "history")
     assert code == 2
     assert "Permission denied. " in said
@@ -223,7 +223,7 @@ def test_what_is_denied_of_ones_own_is_said_with_the_command_that_mends_it(
     def denied(*_: object) -> int:
         raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "x"))
 
-    monkeypatch.setattr("cronhpc.cli.history.run", denied)
+    monkeypatch.setitem(past.COMMANDS, "history", past.COMMANDS["history"]._replace(run=denied))
     said = f"{tmp_path}/x: Permission denied. It is yours: chmod u+rwX {tmp_path}\n"
     assert cronhpc(tmp_path, "history")[1] == said
 

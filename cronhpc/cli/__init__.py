@@ -1,8 +1,7 @@
 """The command line: the only place that reads the clock, prints, sets up logging and exits.
 
-One thin file a command, imported only when that command is used: it has HELP, EXAMPLE, `add_arguments(parser)` and
-`run(args, door) -> int`. Exit codes: 0 fine, 1 something needs attention (what passes by itself, too: a controller that
-does not answer), 2 usage or broken.
+One file a group of commands, imported only when one of them is used; its COMMANDS holds them. Exit codes: 0 fine,
+1 something needs attention (what passes by itself, too: a controller that does not answer), 2 usage or broken.
 """
 
 from __future__ import annotations

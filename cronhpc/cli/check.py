@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
+from cronhpc.batch.port import Submission, Unreachable
 from cronhpc.cli import ATTENTION, BROKEN, FINE
+from cronhpc.cli.commands import Command, UsageError
 from cronhpc.cli.common import is_mine, no_such, paths_of, site_of, withdraw_edited
 from cronhpc.core.model import Problem, SettingsError, command
 
@@ -18,13 +20,15 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator, Mapping
 
-    from cronhpc.cli.check_online import Online, Partitions
+    from cronhpc.batch.port import Batch
+    from cronhpc.batch.slurm import Slurm
     from cronhpc.cli.door import Door
     from cronhpc.core.model import Entry, EntryRow, Settings
     from cronhpc.store.paths import Paths
 
-HELP = "Look for mistakes in scripts and settings: whatever sbatch or cron would stumble over or silently ignore."
-EXAMPLE = """
+
+_HELP = "Look for mistakes in scripts and settings: whatever sbatch or cron would stumble over or silently ignore."
+_EXAMPLE = """
 cronhpc check
 cronhpc check backup ~/new-job.slurm
 cronhpc check --online          # also asks the cluster, for each script, whether sbatch takes it
@@ -37,14 +41,13 @@ _PATIENCE = 10.0  # seconds, for a shell that only reads
 _ANY_SCHEDULE = "0 4 * * *"  # for a file that lies in no folder of ours yet
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Its own options."""
+def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME|FILE", help="only these entries, or scripts anywhere")
     parser.add_argument("--online", action="store_true", help="also ask sbatch --test-only; nothing is submitted")
     parser.add_argument("--format", choices=("text", "json", "github"), default="text", help="how to print it")
 
 
-def run(args: argparse.Namespace, door: Door) -> int:
+def _run(args: argparse.Namespace, door: Door) -> int:
     """Exit code 1 if there is anything to mend, 2 if the settings cannot be used."""
     from cronhpc.views import check
 
@@ -104,7 +107,6 @@ def _has_directory(args: argparse.Namespace, door: Door) -> bool:
 def _online(args: argparse.Namespace, door: Door) -> Online:
     """The cluster of the cron directory, or, where there is none that can be used, of this environment."""
     from cronhpc.batch import connect
-    from cronhpc.cli.check_online import Online
     from cronhpc.core.model import Settings
     from cronhpc.store.paths import DirectoryError
 
@@ -116,7 +118,6 @@ def _online(args: argparse.Namespace, door: Door) -> Online:
 
 def _partitions(args: argparse.Namespace, door: Door) -> Partitions | None:
     """Of the cron directory's cluster, or of this environment's."""
-    from cronhpc.cli.check_online import Partitions
     from cronhpc.cli.common import settings_or_default
     from cronhpc.core.model import Settings
     from cronhpc.store.paths import DirectoryError
@@ -357,3 +358,95 @@ class _Look:
             functions=self.functions,
         )
         return _with_cluster(look, self.online, path, entry)
+
+
+# --- what is asked of the cluster -------------------------------------------------------------------------------------
+
+
+_CLUSTER_PATIENCE = 5.0  # seconds: without an answer the rest is said all the same
+
+
+class Partitions:
+    """The names of a cluster's partitions, hidden ones too. It is asked once, where a script names one."""
+
+    def __init__(self, slurm: Slurm) -> None:
+        self.slurm = slurm
+        self.problems: list[Problem] = []
+        self._known: frozenset[str] | None = None
+        self._asked = False
+
+    @classmethod
+    def of(cls, args: argparse.Namespace, settings: Settings, environ: Mapping[str, str]) -> Partitions | None:
+        """Of the settings' cluster; None where there is no Slurm."""
+        from cronhpc.batch import backend_name
+        from cronhpc.batch.process import which
+        from cronhpc.batch.slurm import Slurm
+
+        if backend_name(args.backend or "", settings, environ) != "slurm" or not which("sinfo", environ):
+            return None
+        return cls(Slurm(environ, cluster=settings.cluster, query_timeout=_CLUSTER_PATIENCE))
+
+    def __call__(self) -> frozenset[str] | None:
+        """None where nobody knows."""
+        if not self._asked:
+            self._asked = True
+            try:
+                said = self.slurm.ask("sinfo", ["--all", "--noheader", "--format=%R"])
+                self._known = frozenset(said.split()) or None
+            except Unreachable as error:
+                what = f"the cluster gave no answer, so the names of partitions were not looked at: {error.text}."
+                self.problems.append(Problem("W229", what, "Try again later."))
+        return self._known
+
+
+class Online:
+    """One cluster; after a question without an answer it is asked no more, and `problems` says so."""
+
+    def __init__(self, batch: Batch) -> None:
+        self.slurm = _slurm(batch)
+        self.problems: list[Problem] = []
+
+    def _away(self, error: Unreachable) -> None:
+        what = f"the cluster gave no answer, so nothing was asked of sbatch: {error.text}."
+        self.problems.append(Problem("W229", what, "Try again later, or without --online."))
+
+    def refusal(self, path: str, entry: Entry | None = None) -> str:
+        """Why sbatch would not take the script, as the entry's run would be submitted; "" if it would, or is away."""
+        if self.problems:
+            return ""
+        try:
+            return self.slurm.refusal(_submission(path, entry), entry.command if entry and entry.command else None)
+        except Unreachable as error:
+            self._away(error)
+            return ""
+
+    def of_command(self, entry: Entry) -> list[Problem]:
+        """A row's command has no file of its own: what sbatch says of the script that is made of it."""
+        said = self.refusal("", entry)
+        where, _, line = entry.source.partition(":")
+        mend = "Correct its sbatch: options."
+        return (
+            [Problem("E228", f"{entry.name}: sbatch would refuse it: {said}.", mend, where, int(line))] if said else []
+        )
+
+
+def _slurm(batch: Batch) -> Slurm:
+    from cronhpc.batch.slurm import Slurm
+
+    if not isinstance(batch, Slurm):
+        raise UsageError(
+            "cronhpc check: --online asks sbatch, and this backend has none. Leave it out, or: --backend slurm"
+        )
+    return batch
+
+
+def _submission(path: str, entry: Entry | None) -> Submission:
+    """Without its log: sbatch would look for the folder, which a run's submission makes."""
+    if entry is None:
+        return Submission(path, held=False)
+    return Submission(path, entry.arguments, entry.options, chdir=entry.chdir or None, held=False)
+
+
+COMMANDS = {
+    "check": Command(_HELP, _EXAMPLE, _run, _arguments),
+}

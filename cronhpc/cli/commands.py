@@ -5,14 +5,13 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from cronhpc import __version__
 from cronhpc.core.model import CronhpcError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import ModuleType
 
     from cronhpc.cli.door import Door
 
@@ -52,6 +51,18 @@ GROUPS = {
     },
 }
 
+_MODULES = {
+    **dict.fromkeys(("init", "doctor"), "setup"),
+    **dict.fromkeys(("start", "stop"), "chain"),
+    **dict.fromkeys(("status", "next", "page"), "see"),
+    **dict.fromkeys(("history", "logs"), "past"),
+    **dict.fromkeys(("add", "run", "clean"), "change"),
+    **dict.fromkeys(("kill", "unkill", "pause", "resume"), "switches"),
+    **dict.fromkeys(("again", "guard"), "in_jobs"),
+    **dict.fromkeys(("plan", "tick", "daemon"), "engine"),
+    "check": "check",
+    "import": "import_",
+}
 _COMMON_WITH_VALUE = ("--dir", "--backend", "--completion", "--reference")
 _WIDEST, _USUAL = 100, 80  # columns of help
 
@@ -78,38 +89,43 @@ class Parser(argparse.ArgumentParser):
         return super().format_help()
 
 
-def _module_name(name: str) -> str:
-    return f"cronhpc.cli.{name}_" if name == "import" else f"cronhpc.cli.{name}"
+def _no_arguments(_: argparse.ArgumentParser) -> None:
+    pass
 
 
-def exists(name: str) -> bool:
-    """Whether this installation has the command."""
-    import importlib.util
+class Command(NamedTuple):
+    """One command: what its help says, what runs it, and what adds its own options."""
 
-    return importlib.util.find_spec(_module_name(name)) is not None
+    help: str
+    example: str
+    run: Callable[[argparse.Namespace, Door], int]
+    add_arguments: Callable[[argparse.ArgumentParser], None] = _no_arguments
+    of_trains: bool = False  # it finds trains that were started without a cron directory
+    takes_rest: bool = False  # options of sbatch, and behind -- those of a script
 
 
 def present() -> list[str]:
-    """The commands that there are, in the order of the help."""
-    return [name for group in GROUPS.values() for name in group if exists(name)]
+    """The commands, in the order of the help."""
+    return [name for group in GROUPS.values() for name in group]
 
 
-def _module(name: str) -> ModuleType:
-    return importlib.import_module(_module_name(name))
+def _command(name: str) -> Command:
+    commands: dict[str, Command] = importlib.import_module(f"cronhpc.cli.{_MODULES[name]}").COMMANDS
+    return commands[name]
 
 
 def parser_of(name: str) -> argparse.ArgumentParser:
     """The parser of one command."""
-    module = _module(name)
+    command = _command(name)
     prog = f"cronhpc {name}"
     parser = Parser(
         prog=prog,
-        description=module.HELP,
-        epilog=f"{_codes(module)}example:\n{_indented(module.EXAMPLE)}",
+        description=command.help,
+        epilog=f"{_codes(command)}example:\n{_indented(command.example)}",
         formatter_class=_formatter,
         allow_abbrev=False,
     )
-    module.add_arguments(parser)
+    command.add_arguments(parser)
     common = parser.add_argument_group("on every command")
     common.add_argument("--dir", metavar="DIR", help="the cron directory (else $CRONHPC_DIR, $WORK/cron, ~/cron)")
     common.add_argument("--backend", choices=("slurm", "local"), help="the batch system (else the settings')")
@@ -118,9 +134,9 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     return parser
 
 
-def _codes(module: ModuleType) -> str:
+def _codes(command: Command) -> str:
     """Where a command has codes of its own, its help says so."""
-    return "" if "xit code" in module.HELP else f"exit codes: {EXIT_CODES}\n\n"
+    return "" if "xit code" in command.help else f"exit codes: {EXIT_CODES}\n\n"
 
 
 def _formatter(prog: str) -> argparse.HelpFormatter:
@@ -144,17 +160,12 @@ def parse(arguments: list[str], door: Door) -> tuple[argparse.Namespace, Callabl
     leading, name, rest = _split(arguments)
     if name is None:
         return _without_command(leading, door)
-    if not any(name in group for group in GROUPS.values()):
+    if name not in _MODULES:
         raise UsageError(_unknown(name))
-    try:
-        module = _module(name)
-    except ModuleNotFoundError as error:
-        if error.name != _module_name(name):
-            raise
-        raise UsageError(_unknown(name)) from None
+    command = _command(name)
     parser, words = parser_of(name), [*leading, *rest]
     with door.redirected():
-        if getattr(_module(name), "TAKES_REST", False):  # options of sbatch, and behind -- those of a script
+        if command.takes_rest:
             own, behind = _behind(words)
             try:
                 args, unknown = parser.parse_known_args(own)
@@ -163,9 +174,8 @@ def parse(arguments: list[str], door: Door) -> tuple[argparse.Namespace, Callabl
             args.rest, args.behind = unknown, behind
         else:
             args = parser.parse_args(words)
-    args.of_trains = getattr(module, "OF_TRAINS", False)
-    run: Callable[[Any, Door], int] = module.run
-    return args, run
+    args.of_trains = command.of_trains
+    return args, command.run
 
 
 def _behind(words: list[str]) -> tuple[list[str], list[str] | None]:
@@ -191,7 +201,7 @@ def _without_command(leading: list[str], door: Door) -> NoReturn:
         door.say(f"cronhpc {__version__}")
         raise SystemExit(0)
     if leading and leading[0].partition("=")[0] == "--completion":
-        from cronhpc.cli.completion import script
+        from cronhpc.cli.reference import script
 
         door.say(script(" ".join(leading).removeprefix("--completion").lstrip("= ")))
         raise SystemExit(0)
@@ -241,8 +251,8 @@ def overview() -> str:
     ]
     width = max(len(name) for group in GROUPS.values() for name in group)
     for title, group in GROUPS.items():
-        rows = [f"  {name:<{width}}  {words}" for name, words in group.items() if exists(name)]
-        lines += [title, *rows, ""] if rows else []
+        rows = [f"  {name:<{width}}  {words}" for name, words in group.items()]
+        lines += [title, *rows, ""]
     lines += [
         "Every command takes --dir DIR, --backend slurm|local, --json, --version,",
         "and --help, which has an example. cronhpc --completion bash|zsh prints what completes it,",

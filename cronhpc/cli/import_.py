@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.cli import ATTENTION, FINE
-from cronhpc.cli.commands import UsageError
+from cronhpc.cli.commands import Command, UsageError
 from cronhpc.cli.common import is_mine, paths_of
 from cronhpc.core.model import CronhpcError, command, joined
 
@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from cronhpc.core.model import Settings
     from cronhpc.store.paths import Paths
 
-HELP = (
+_HELP = (
     "Take over a crontab or a scrontab: each entry becomes a script in cron.d/. The table itself is not changed. "
     "What has no counterpart is reported line by line. Safe to repeat."
 )
-EXAMPLE = """
+_EXAMPLE = """
 crontab -l | cronhpc import crontab -
 scrontab -l > table && cronhpc import scrontab table --dry-run
 """
@@ -37,8 +37,7 @@ _FEW = 20  # of more files the folder is named once
 _EDITORS = {"crontab": "crontab -e", "scrontab": "scrontab -e"}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Its own options."""
+def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("kind", choices=tuple(_EDITORS), help="what the table is")
     parser.add_argument("file", metavar="FILE", help="the table; - for standard input")
     parser.add_argument("--dry-run", action="store_true", help="print the scripts, write nothing")
@@ -46,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--timezone", metavar="ZONE", help="the clock that the table ran by (else this machine's)")
 
 
-def run(args: argparse.Namespace, door: Door) -> int:
+def _run(args: argparse.Namespace, door: Door) -> int:
     """Exit code 1 if something is left for a person to decide."""
     from cronhpc.convert.crontab import Crontab
     from cronhpc.convert.script import named
@@ -297,3 +296,6 @@ def _next(args: argparse.Namespace, target: _Target, new: list[Imported]) -> Ite
         yield f"undo: (cd {word(str(root))} && rm {' '.join(map(word, files))})"
     else:
         yield f"undo: rm {' '.join(word(str(root / file)) for file in files)}"
+
+
+COMMANDS = {"import": Command(_HELP, _EXAMPLE, _run, _arguments)}

@@ -13,10 +13,13 @@ from cronhpc import __version__
 from cronhpc.cli.commands import GROUPS, UsageError
 from cronhpc.core import codes, policy
 from cronhpc.store import schema
+from cronhpc.views import completion
+from cronhpc.views.completion import SHELLS, Words
 from cronhpc.views.reference import FORMATS, Lines, Prose, Rows, Section, render
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
+
 
 SUMMARY = "cron for Slurm clusters, without admin rights"
 _DESCRIPTION = (
@@ -227,3 +230,36 @@ def _code_tables() -> Iterator[Section]:
     for title, table in (("Of scripts", codes.OF_SCRIPTS), ("Of the cron directory", codes.OF_FILES)):
         rows = [(f"`{code}`", what, mend) for code, (what, mend) in table.items()]
         yield Section(title, [Rows(("code", "what is wrong", "mend"), rows)])
+
+
+# --- completion -------------------------------------------------------------------------------------------------------
+
+
+_COMPLETED = ("--dir", "--backend", "--json")
+_OF_NAMES = {"unkill": "kill", "resume": "pause"}  # what they lift is a switch
+_KINDS = {"FILE": "file", "PATH|NAME": "file", "NAME|FILE": "entry or file", "NAME": "entry"}
+
+
+def script(shell: str) -> str:
+    """Raises UsageError for another shell than bash or zsh."""
+    from cronhpc.cli import parsers
+
+    if shell not in SHELLS:
+        raise UsageError(f"cronhpc: --completion knows {' and '.join(SHELLS)}, not {shell!r}.")
+    rows = {name: words_of(name, parser._actions) for name, parser in parsers().items()}  # noqa: SLF001 - argparse has no other way
+    return completion.render(rows, _COMPLETED, shell, __version__)
+
+
+def words_of(name: str, actions: Iterable[argparse.Action]) -> Words:
+    """The options of one command and what they take."""
+    options: dict[str, tuple[str, ...] | str | None] = {}
+    positional, choices = "", tuple[str, ...]()
+    for action in actions:
+        takes = tuple(action.choices) if action.choices else _KINDS.get(str(action.metavar), "")
+        if not action.option_strings:
+            positional = positional or (takes if isinstance(takes, str) else "")
+            choices = choices or (takes if isinstance(takes, tuple) else ())
+        elif not {"--help", "--version", *_COMPLETED} & set(action.option_strings):
+            of_value = None if action.nargs == 0 else takes if takes != "entry" else ""
+            options |= dict.fromkeys(action.option_strings, of_value)
+    return Words(options, _OF_NAMES.get(name, positional), choices)

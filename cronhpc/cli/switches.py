@@ -1,13 +1,15 @@
-"""What kill, unkill, pause and resume share: they only write files, so any teammate may use them."""
+"""`cronhpc kill`, `unkill`, `pause` and `resume`: they only write files, so any teammate may use them."""
 
 from __future__ import annotations
 
 import os
+import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.cli import FINE
-from cronhpc.cli.commands import UsageError
+from cronhpc.cli import ATTENTION, FINE
+from cronhpc.cli.commands import Command, UsageError
 from cronhpc.cli.common import (
     instant_of,
     is_mine,
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from cronhpc.cli.door import Door
     from cronhpc.core.model import Outcome
     from cronhpc.store.paths import Paths
+
 
 _COST = (
     "what it holds keeps its id and submit time; the waiting time that its priority counts may begin anew when it is "
@@ -261,3 +264,118 @@ def lifted(
             again = "a train that it ended begins anew with sbatch"
         lines.append(f"{again}; undo: " + command(kind, args.name))
     return joined("\n", lines)
+
+
+_KILL_HELP = "Stop jobs by a kill switch: what runs is cancelled, and nothing new is submitted while it stands."
+_KILL_EXAMPLE = """
+cronhpc kill backup --reason "disk is full"
+cronhpc kill 4711
+cronhpc kill ALL --expires 2h
+cronhpc kill train17 --dir /home/alice/cron     # a teammate's
+"""
+
+
+def _kill_arguments(parser: argparse.ArgumentParser) -> None:
+    add_set_arguments(parser)
+
+
+def _kill(args: argparse.Namespace, door: Door) -> int:
+    """It only writes a file: the owner's scheduler does the stopping."""
+    return set_one(args, door, "kill")
+
+
+_PAUSE_HELP = "Hold jobs: pending ones wait with their ids, and nothing new is submitted, until cronhpc resume."
+_PAUSE_EXAMPLE = """
+cronhpc pause backup --reason "until the new disk is in"
+cronhpc pause ALL --expires 2h
+"""
+
+
+def _pause_arguments(parser: argparse.ArgumentParser) -> None:
+    add_set_arguments(parser)
+
+
+def _pause(args: argparse.Namespace, door: Door) -> int:
+    """It only writes a file: the owner's scheduler does the holding."""
+    return set_one(args, door, "pause")
+
+
+_UNKILL_HELP = "Lift a kill switch. What it stopped stays stopped; its next slots run again."
+_UNKILL_EXAMPLE = "cronhpc unkill backup"
+
+
+def _unkill_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="the switch, as cronhpc status has it")
+
+
+def _unkill(args: argparse.Namespace, door: Door) -> int:
+    """Exit code 1 if there was none, or if a team's still stands."""
+    removed, left = unset_one(args, door, "kill")
+    if args.json:
+        door.json({"switch": args.name, "removed": removed, "still_stands": left})
+    else:
+        door.say(lifted(args, door, "kill", removed=removed, left=left, more=[]))
+    return FINE if removed and not left else ATTENTION
+
+
+_RESUME_HELP = "Lift a pause, or a suspension after failures."
+_RESUME_EXAMPLE = "cronhpc resume backup"
+_PATIENCE = 20.0  # seconds that a tick at work is waited for
+
+
+def _resume_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="an entry, or a pause switch as cronhpc status has it")
+
+
+def _resume(args: argparse.Namespace, door: Door) -> int:
+    """Exit code 1 if nothing held it."""
+    paths = paths_of(args, door)
+    removed, left = unset_one(args, door, "pause")
+    suspended = is_mine(paths) and _lift_suspension(paths, args.name)
+    if args.json:
+        door.json({"switch": args.name, "removed": removed, "suspension_lifted": suspended, "still_stands": left})
+    else:
+        more = (
+            ["its suspension is lifted, and its failures are counted anew"] if suspended else _owners(paths, args.name)
+        )
+        door.say(lifted(args, door, "pause", removed=removed, left=left, more=more))
+    return FINE if removed or suspended else ATTENTION
+
+
+def _owners(paths: Paths, name: str) -> list[str]:
+    """A suspension is its owner's to lift: whoever may write switches can stop jobs, and start none."""
+    known = None if is_mine(paths) else written_status(paths)
+    row = next((entry for entry in known["entries"] if entry["name"] == name), None) if known else None
+    if not known or not row or not row["suspended"]:
+        return []
+    return [f"it is suspended after failures, which {known['owner']} alone can lift, with the same command"]
+
+
+def _lift_suspension(paths: Paths, name: str) -> bool:
+    """Under the lease, so that no tick that began before writes the suspension back. Raises StateError, OSError."""
+    from cronhpc.store import lease, memory
+
+    state = memory.load(paths.entries).entries.get(name)
+    if state is None or state.suspended is None:
+        return False
+    me = lease.myself(os.uname().nodename, "", "")
+    place = paths.state / "lease"
+    until = time.monotonic() + _PATIENCE
+    while (holder := lease.take(place, me, lambda _: False)) is not None and time.monotonic() < until:
+        time.sleep(0.1)
+    try:
+        known = memory.load(paths.entries)
+        known.entries[name] = replace(known.entries[name], suspended=None, failures=0)
+        memory.save(paths.entries, known)
+    finally:
+        if holder is None:
+            lease.give_back(place, me)
+    return True
+
+
+COMMANDS = {
+    "kill": Command(_KILL_HELP, _KILL_EXAMPLE, _kill, _kill_arguments, of_trains=True),
+    "pause": Command(_PAUSE_HELP, _PAUSE_EXAMPLE, _pause, _pause_arguments, of_trains=True),
+    "unkill": Command(_UNKILL_HELP, _UNKILL_EXAMPLE, _unkill, _unkill_arguments, of_trains=True),
+    "resume": Command(_RESUME_HELP, _RESUME_EXAMPLE, _resume, _resume_arguments, of_trains=True),
+}

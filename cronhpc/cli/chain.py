@@ -1,21 +1,26 @@
-"""`cronhpc start`."""
+"""`cronhpc start` and `stop`, and what they say of the chain."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cronhpc.cli import ATTENTION, FINE
-from cronhpc.cli.commands import UsageError
+from cronhpc.cli.commands import Command, UsageError
 from cronhpc.cli.common import count_of, paths_of, settings_or_default, site_of, written_status
+from cronhpc.core.model import CancelLink, Done, KeepLink, MoveLink, Rest, SubmitLink, command, joined
 
 if TYPE_CHECKING:
     import argparse
 
     from cronhpc.cli.door import Door
+    from cronhpc.core.model import Outcome
+    from cronhpc.start import Started
     from cronhpc.store.paths import Paths
+    from cronhpc.views.style import Style
 
-HELP = "Start the scheduler, or mend it: one job that waits for its time, and a spare behind it. Safe to repeat."
-EXAMPLE = """
+
+_START_HELP = "Start the scheduler, or mend it: one job that waits for its time, and a spare behind it. Safe to repeat."
+_START_EXAMPLE = """
 cronhpc start
 cronhpc start --daemon       # a long job instead of a short one an interval: switches act within seconds
 cronhpc start --via login    # where nodes may not submit: ticks on a login node submit a day's runs ahead
@@ -26,8 +31,7 @@ cronhpc start --if-stale     # in ~/.bashrc: mends the chain if it was lost, els
 _MOST = 200  # links ahead: a week of hours, and some; arbitrary
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Its own options."""
+def _start_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--if-stale", action="store_true", help="only if it was started and has fallen silent; quiet")
     parser.add_argument(
         "--via",
@@ -51,9 +55,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(args: argparse.Namespace, door: Door) -> int:
+def _start(args: argparse.Namespace, door: Door) -> int:
     """Exit code 1 if the chain does not stand."""
-    from cronhpc.cli.chain_words import report
     from cronhpc.clock import reckoned
     from cronhpc.core.chain import heard_until
     from cronhpc.start import start
@@ -114,3 +117,85 @@ def is_stale(paths: Paths, door: Door) -> bool:
         return True
     chain = {**known["chain"], "wanted": True, "interval": settings_or_default(paths).interval}
     return health(chain, answers=True, entries=1, now=door.now).state in {"silent", "broken", "moved"}
+
+
+_STOP_HELP = "Stop the scheduler, and keep it stopped. Jobs that run go on."
+_STOP_EXAMPLE = "cronhpc stop"
+
+
+def _stop(args: argparse.Namespace, door: Door) -> int:
+    """Exit code 1 if one of its jobs could not be cancelled."""
+    from cronhpc.start import stop
+
+    site = site_of(args, door)
+    stopped = stop(site, door.environ, lambda: door.again().now)
+    report(stopped, args, door, site.settings.timezone, undo="start")
+    return FINE if stopped.ok else ATTENTION
+
+
+# --- what is said -----------------------------------------------------------------------------------------------------
+
+
+def report(started: Started, args: argparse.Namespace, door: Door, zone: str, *, undo: str) -> None:
+    """What was done, to which jobs, and how to undo it: by the command `undo`."""
+    if args.json:
+        door.json(
+            {
+                "ok": started.ok,
+                "done": list(started.lines),
+                "links": [_facts(o) for o in started.outcomes],
+                "undo": command(undo),
+            }
+        )
+        return
+    style = door.style(zone)
+    lines = [*started.lines, *(_words(outcome, style) for outcome in started.outcomes)]
+    lines = [line for line in lines if line]
+    if undo == "stop":
+        lines.append("see: " + command("status"))
+    else:
+        lines = lines or ["no scheduler job was in the queue"]
+        again = any(isinstance(o.decision, KeepLink | MoveLink | SubmitLink) for o in started.outcomes)
+        lines.append("somebody has started it again meanwhile" if again else "stopped; jobs that run go on")
+    door.say(joined("\n", [*lines, "undo: " + command(undo)]))
+
+
+def _facts(outcome: Outcome) -> dict[str, Any]:
+    from cronhpc.views.decisions import decision_facts
+
+    facts = decision_facts(outcome.decision, {})
+    return {**facts, "job": outcome.job_id or facts.get("job"), "done": str(outcome.done), "outcome": outcome.detail}
+
+
+def _words(outcome: Outcome, style: Style) -> str:
+    from cronhpc.views.text import one_line
+
+    decision = outcome.decision
+    if outcome.done is not Done.OK:
+        facts = _facts(outcome)
+        return f"{facts['decision']} {facts.get('link', '')}: {outcome.done}: " + one_line(outcome.detail)
+    match decision:
+        case SubmitLink():
+            clock = f"at {style.clock(decision.at)} ({style.distance(decision.at)})"
+            at = "now" if decision.at <= style.now + _SOON else clock
+            return f"submitted the {_NAMES[decision.kind]}: job {outcome.job_id}, begins {at}"
+        case KeepLink():
+            return f"the {_NAMES[decision.kind]} stands: job {decision.job_id} at {style.clock(decision.at)}"
+        case MoveLink():
+            return f"moved the {_NAMES[decision.kind]}: job {decision.job_id} to {style.clock(decision.at)}"
+        case CancelLink():
+            return f"cancelled job {decision.job_id}: {one_line(decision.why)}"
+        case Rest():
+            return one_line(decision.why)
+        case _:
+            return ""
+
+
+_SOON = 60  # seconds
+_NAMES = {"successor": "scheduler", "spare": "spare"}
+
+
+COMMANDS = {
+    "start": Command(_START_HELP, _START_EXAMPLE, _start, _start_arguments),
+    "stop": Command(_STOP_HELP, _STOP_EXAMPLE, _stop),
+}

@@ -1,28 +1,33 @@
-"""`cronhpc again`."""
+"""`cronhpc again` and `cronhpc guard -- COMMAND…`, inside a job."""
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cronhpc.cli import FINE
-from cronhpc.cli.commands import UsageError
-from cronhpc.cli.common import count_of, count_or_none
+from cronhpc.cli.commands import Command, UsageError
+from cronhpc.cli.common import count_of, count_or_none, directory
 from cronhpc.core.model import CronhpcError, command
 from cronhpc.core.pieces import Rules
+from cronhpc.inside import guard
 
 if TYPE_CHECKING:
     import argparse
 
     from cronhpc.again import Answer
     from cronhpc.cli.door import Door
+    from cronhpc.core.model import Settings
     from cronhpc.site import Site
 
-TAKES_REST = True
-HELP = """Queue the next piece of the job that this runs in, before the script goes on. One line at the top of any batch
-script; the next piece reads the script when it starts. Exit code 113: the work has ended (a switch, --until …), and
-this piece should end as well. Anything else that is not 0: cronhpc is broken, and the payload should go on."""
-EXAMPLE = """
+
+_AGAIN_HELP = (
+    "Queue the next piece of the job that this runs in, before the script goes on. One line at the top of any batch "
+    "script; the next piece reads the script when it starts. Exit code 113: the work has ended (a switch, --until …), "
+    "and this piece should end as well. Anything else that is not 0: cronhpc is broken, and the payload should go on."
+)
+_AGAIN_EXAMPLE = """
 cronhpc again --every 1h || [ $? -ne 113 ] || exit 0
 cronhpc again --after --until done.txt --max-runs 20 -- "$@" || [ $? -ne 113 ] || exit 0
 cronhpc again --after --time=20:00:00 --nodes=4 -- "$@"      # sbatch options for the next piece
@@ -40,7 +45,7 @@ class NotQueued(CronhpcError):
         super().__init__(who + why + "\ncronhpc again: this call queues no next piece; the script goes on")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def _again_arguments(parser: argparse.ArgumentParser) -> None:
     """Its own options; what it does not know is for sbatch, what stands behind `--` for the script."""
     when = parser.add_mutually_exclusive_group()
     when.add_argument("--every", metavar="DURATION", help="at whole multiples of it: 1h, 90m; no drift")
@@ -57,7 +62,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--timezone", default="", help="of --cron")
 
 
-def run(args: argparse.Namespace, door: Door) -> int:
+def _again(args: argparse.Namespace, door: Door) -> int:
     """0, or 113 where the work has ended. Raises NotQueued (exit 2) for a cronhpc that cannot do its part."""
     job_id = door.environ.get("SLURM_JOB_ID", "")
     if not job_id:
@@ -173,3 +178,44 @@ def _rules(args: argparse.Namespace, door: Door, site: Site) -> Rules:
         max_fast_failures=args.max_fast_failures or None,
         fast=parse_duration(args.fast),
     )
+
+
+# --- guard ------------------------------------------------------------------------------------------------------------
+
+
+_GUARD_HELP = f"""Run a command inside a job, and end it when a kill switch is set.
+Its exit code is the command's, or {guard.STOPPED_EXIT} where a switch ended it or kept it from starting."""
+_GUARD_EXAMPLE = """
+cronhpc guard -- python train.py
+cronhpc guard --kill-switch /proj/team/kill/training17 --grace 10m --signal USR1 -- python train.py
+cronhpc guard --warn-before-end 10m --signal USR1 -- python train.py
+"""
+
+
+def _guard_arguments(parser: argparse.ArgumentParser) -> None:
+    guard.add_arguments(parser)
+
+
+def _guard(args: argparse.Namespace, door: Door) -> int:
+    """Where the settings can be read, names are looked for in `kill.also` and at a switch's `file:`, too."""
+    with suppress(CronhpcError, OSError):
+        args.dir = directory(args, door)
+    settings = _settings(args, door)
+    files = {row.name: str(Path(row.file).expanduser()) for row in settings.switches if row.file} if settings else {}
+    return guard.run(args, settings.kill_also if settings else (), files)
+
+
+def _settings(args: argparse.Namespace, door: Door) -> Settings | None:
+    """Nothing that is wrong with a cron directory keeps a job's command from running."""
+    from cronhpc.cli.common import paths_of, settings_or_default
+
+    try:
+        return settings_or_default(paths_of(args, door))
+    except (CronhpcError, OSError):
+        return None
+
+
+COMMANDS = {
+    "again": Command(_AGAIN_HELP, _AGAIN_EXAMPLE, _again, _again_arguments, takes_rest=True),
+    "guard": Command(_GUARD_HELP, _GUARD_EXAMPLE, _guard, _guard_arguments, of_trains=True),
+}

@@ -1,0 +1,311 @@
+"""`cronhpc add [JOB]`, `run NAME` and `clean`."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.cli import ATTENTION, FINE
+from cronhpc.cli.commands import Command, UsageError
+from cronhpc.cli.common import is_mine, no_such, paths_of, settings_or_default, site_of
+from cronhpc.core.model import Advice, CronhpcError, command, joined
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from cronhpc.clean import Cleaned
+    from cronhpc.cli.door import Door
+    from cronhpc.core.model import Entry, Outcome, Settings
+    from cronhpc.ready_made import Copy, ReadyMade
+    from cronhpc.site import Site
+    from cronhpc.tick import Report
+
+
+_ADD_HELP = (
+    "Add a ready-made job: without a JOB, list them. The copy is yours to edit: its settings stand at its top, and it "
+    "changes and deletes nothing until you say so there."
+)
+_ADD_EXAMPLE = """
+cronhpc add
+cronhpc add quota-watch
+cronhpc add backup --schedule "30 3 * * mon-fri" --as backup-results
+"""
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("job", nargs="?", default="", metavar="JOB", help="which; without one they are listed")
+    parser.add_argument("--schedule", default="", help="instead of the job's own times, as a #CRON line has it")
+    parser.add_argument("--as", dest="name", default="", metavar="NAME", help="the entry's name (the job's)")
+
+
+def _add(args: argparse.Namespace, door: Door) -> int:
+    """Exit code 0; what cannot be added is an error."""
+    from cronhpc import ready_made
+
+    known = {job.name: job for job in ready_made.jobs()}
+    if not args.job:
+        if args.schedule or args.name:
+            raise UsageError("cronhpc add: which job? See: " + command("add"))
+        _list(args, door, tuple(known.values()))
+        return FINE
+    name = args.job.removesuffix(ready_made.SUFFIX)
+    if name not in known:
+        raise no_such("ready-made job", args.job, known, see=command("add"))
+    paths = paths_of(args, door)
+    copy = ready_made.copy_of(
+        known[name], paths, settings_or_default(paths), name=args.name or name, schedule=args.schedule
+    )
+    ready_made.write(copy)
+    if args.json:
+        door.json(_facts(copy))
+    else:
+        door.say(joined("\n", _told(copy, door)))
+    return FINE
+
+
+def _list(args: argparse.Namespace, door: Door, jobs: tuple[ReadyMade, ...]) -> None:
+    from cronhpc.ready_made import shelf
+    from cronhpc.views.style import Column, table
+
+    examples = shelf() / "examples"
+    if args.json:
+        rows = [{"name": job.name, "runs": job.runs, "what": job.what, "edit": job.edit} for job in jobs]
+        door.json({"jobs": rows, "examples": str(examples)})
+        return
+    columns = [Column("JOB"), Column("RUNS"), Column("WHAT IT DOES", least=20)]
+    for line in table(columns, [[job.name, job.runs, job.what] for job in jobs], door.style()):
+        door.say(line)
+    door.say("\nto take one: " + command("add", "JOB"))
+    door.say(f"examples to start your own from: {door.style().path(str(examples))}")
+
+
+def _facts(copy: Copy) -> dict[str, Any]:
+    return {
+        "entry": copy.name if copy.job.is_entry or copy.cron else None,
+        "job": copy.job.name,
+        "path": str(copy.path),
+        "cron": copy.cron or None,
+        "runs": copy.cron or copy.job.runs,
+        "edit": copy.job.edit,
+    }
+
+
+def _told(copy: Copy, door: Door) -> Iterator[str]:
+    from cronhpc.views.text import name, word
+
+    path = word(str(copy.path))
+    when = f"by its line #CRON {copy.cron}" if copy.cron else copy.job.runs
+    yield f"added {name(copy.name)}: {door.style().path(str(copy.path))}, runs {when}"
+    yield f"what it does: {copy.job.what}"
+    yield (
+        f"edit, at its top: {copy.job.edit}" if copy.job.edit else "nothing needs an edit; its settings are at its top"
+    )
+    if copy.job.is_entry or copy.cron:
+        yield "then try it: " + command("run", copy.name)
+    else:
+        yield f"then submit it, once: sbatch {path}"
+    yield f"undo: rm {path}"
+
+
+# --- run --------------------------------------------------------------------------------------------------------------
+
+
+_RUN_HELP = "Run an entry now, whatever its schedule says; its next slots stay as they are. Switches and trust hold."
+_RUN_EXAMPLE = "cronhpc run backup"
+
+
+_TRIES = 30  # seconds, for as many runs of one entry asked for at once
+
+
+def _run_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="an entry")
+
+
+def _run(args: argparse.Namespace, door: Door) -> int:
+    """Exit code 1 if it was not submitted."""
+    from cronhpc.store.entries import FRESH
+
+    site = site_of(args, door)
+    report = _once(site, door.now, args.name)
+    if _just_changed(report):  # who asks for a run by hand has surely finished writing in a moment
+        door.wait(FRESH + 1)
+        report = _once(site_of(args, door), door.again().now, args.name)
+    for _ in range(_TRIES):  # its slot is this second, and somebody else has taken that one
+        if not _taken(report):
+            break
+        door.wait(1)
+        report = _once(site_of(args, door), door.again().now, args.name)
+    entry = next((each for each in report.world.entries if each.name == args.name), None)
+    if entry is None:
+        raise no_such("entry", args.name, (each.name for each in report.world.entries))
+    return _tell(args, door, site, report, entry)
+
+
+def _once(site: Site, now: int, name: str) -> Report:
+    from cronhpc.clock import reckoned
+    from cronhpc.core.model import entry_id
+    from cronhpc.tick import tick
+
+    at = reckoned(site, now)
+    return tick(site, at.now, only=entry_id(name), sure=at.sure)
+
+
+def _just_changed(report: Report) -> bool:
+    from cronhpc.core.model import Reason, Wait
+
+    return any(isinstance(o.decision, Wait) and o.decision.reason is Reason.JUST_CHANGED for o in report.outcomes)
+
+
+def _taken(report: Report) -> bool:
+    from cronhpc.core.model import Done, Submit
+    from cronhpc.launch import TAKEN
+
+    return any(isinstance(o.decision, Submit) and (o.done, o.detail) == (Done.REFUSED, TAKEN) for o in report.outcomes)
+
+
+def _tell(args: argparse.Namespace, door: Door, site: Site, report: Report, entry: Entry) -> int:
+    outcome = report.outcomes[0]
+    facts = _run_facts(outcome, entry, site.batch.name) | {"stays_due": _stays_due(site, outcome)}
+    if args.json:
+        door.json(facts)
+    elif facts["job"] and facts["released"]:
+        door.say(_submitted(facts))
+    else:
+        door.complain(_not_submitted(facts))
+    return FINE if facts["job"] and facts["released"] else ATTENTION
+
+
+def _run_facts(outcome: Outcome, entry: Entry, backend: str) -> dict[str, Any]:
+    from cronhpc.core.model import Done, Submit, slot_text
+    from cronhpc.views.times import iso
+
+    decision = outcome.decision
+    slot = decision.key.slot if isinstance(decision, Submit) else None
+    log = ""
+    if outcome.job_id and slot is not None and entry.output:
+        number = f"{outcome.job_id}_*" if entry.array else outcome.job_id
+        log = f"log/{decision.key.entry}/{slot_text(slot)}-{number}.out" if isinstance(decision, Submit) else ""
+    return {
+        "entry": entry.name,
+        "job": outcome.job_id,
+        "released": outcome.done is Done.OK,
+        "slot": iso(slot),
+        "log": log,
+        "reason": str(getattr(decision, "reason", "")),
+        "detail": outcome.detail or getattr(decision, "detail", ""),
+        "undo": _undo(outcome.job_id, backend) if outcome.job_id else None,
+        "held": entry.holds_itself,
+    }
+
+
+def _stays_due(site: Site, outcome: Outcome) -> bool:
+    """Whether the order stands although no job came of it: ordered once more it would run twice."""
+    from cronhpc.core.model import Done, Submit
+    from cronhpc.store.claims import Claims
+
+    row = outcome.decision
+    return isinstance(row, Submit) and outcome.done is Done.PASSING and Claims(site.paths.claims).exists(row.key)
+
+
+def _undo(job_id: str, backend: str) -> str:
+    return f"scancel {job_id}" if backend == "slurm" else command("kill", job_id) + " && " + command("tick")
+
+
+def _submitted(facts: dict[str, Any]) -> str:
+    from cronhpc.views import text
+
+    held = " (its script asks to be held: scontrol release it)" if facts["held"] else ""
+    log = f"\nits log: {text.clean(facts['log'])}, or: " + command("logs", facts["entry"]) if facts["log"] else ""
+    head = f"submitted {text.name(facts['entry'])} as job {facts['job']}{held}"
+    return Advice(head, log, "\nundo: ", facts["undo"])
+
+
+def _not_submitted(facts: dict[str, Any]) -> str:
+    from cronhpc.views import text
+
+    why = ": ".join(part for part in (facts["reason"], text.one_line(facts["detail"])) if part)
+    more = "\nmore: " + command("status", facts["entry"])
+    if facts["stays_due"]:
+        due = "\nit stays due, and the next tick submits it: do not order it once more; now: " + command("tick")
+        return Advice(f"{text.name(facts['entry'])} is not submitted yet: {why}", due, more)
+    return f"{text.name(facts['entry'])} was not submitted: {why}" + more
+
+
+# --- clean ------------------------------------------------------------------------------------------------------------
+
+
+_CLEAN_HELP = (
+    "Remove old logs, as each tick does: those over a limit of `logs:` in the settings. Live runs' files and each "
+    "entry's newest failed log stay; links are never followed."
+)
+_CLEAN_EXAMPLE = """
+cronhpc clean --dry-run
+cronhpc clean
+"""
+
+
+class NotMineError(CronhpcError):
+    """Another user's cron directory."""
+
+
+def _clean_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--dry-run", "-n", action="store_true", help="only say which would go, and why")
+    parser.add_argument("--all", action="store_true", help="with --dry-run: name each file, however many")
+
+
+def _clean(args: argparse.Namespace, door: Door) -> int:
+    """Exit code 1 if something could not be looked at or removed."""
+    from cronhpc.tend import tend
+    from cronhpc.views import clean as view
+
+    paths = paths_of(args, door)
+    if not is_mine(paths):
+        raise NotMineError(f"{paths.root} belongs to someone else: only its owner cleans its logs.")
+    site = site_of(args, door)
+    live, files = _live(site), site.batch.live_files
+    cleaned = tend(paths, site.settings, door.now, live, files, most=sys.maxsize, always=True, dry_run=args.dry_run)
+    if cleaned is None:  # never with `always`
+        return FINE
+    known = _clean_facts(cleaned, site.settings, dry_run=args.dry_run)
+    if args.json:
+        door.json(known)
+    else:
+        door.say(view.render(known, door.style(site.settings.timezone), everything=args.all))
+    return ATTENTION if cleaned.problems else FINE
+
+
+def _live(site: Site) -> frozenset[str] | None:
+    from cronhpc.batch.port import BatchError
+    from cronhpc.core.held_logs import live_of
+    from cronhpc.store.claims import Claims
+
+    try:
+        queue = site.batch.queue()
+    except BatchError:
+        return None
+    return live_of(queue, Claims(site.paths.claims).read(frozenset()))
+
+
+def _clean_facts(cleaned: Cleaned, settings: Settings, *, dry_run: bool) -> dict[str, object]:
+    from cronhpc.views import clean as view
+
+    return view.facts(
+        settings,
+        dry_run=dry_run,
+        kept=cleaned.kept,
+        size=None if cleaned.unmeasured else cleaned.bytes,
+        folders=cleaned.folders,
+        files=cleaned.files,
+        stays=cleaned.stays,
+        left=cleaned.left,
+        scarce=cleaned.scarce,
+        problems=cleaned.problems,
+    )
+
+
+COMMANDS = {
+    "add": Command(_ADD_HELP, _ADD_EXAMPLE, _add, _add_arguments),
+    "run": Command(_RUN_HELP, _RUN_EXAMPLE, _run, _run_arguments),
+    "clean": Command(_CLEAN_HELP, _CLEAN_EXAMPLE, _clean, _clean_arguments),
+}

@@ -1,0 +1,284 @@
+"""`cronhpc tick`, `daemon` and `plan`, and what a tick says: JSON lines into a log, a table on a terminal.
+
+structlog is loaded only when there is a line to write: an idle tick has none.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.cli import ATTENTION, FINE, NO_ANSWER
+from cronhpc.cli.commands import Command
+from cronhpc.cli.common import seconds_of, site_of
+from cronhpc.core.model import Done, KeepLink, MoveLink, Reason, Wait, command, texts_of
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator
+
+    from cronhpc.clean import Cleaned
+    from cronhpc.cli.door import Door
+    from cronhpc.core.model import Outcome, World
+    from cronhpc.site import Site
+    from cronhpc.tick import Report
+
+
+_TICK_HELP = (
+    "One pass of the scheduler: read, plan, act, record. Its log is JSON lines, unless it is read on a terminal."
+)
+_TICK_EXAMPLE = "cronhpc tick"
+
+
+def _tick_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--link", metavar="JOB", default="", help="the scheduler job that this runs in")
+    parser.add_argument("--avoid", metavar="NODES", default="", help="nodes on which such jobs could not work")
+    parser.add_argument("--doubt-clock", action="store_true", help="ask the batch system what time it is")
+
+
+def _tick(args: argparse.Namespace, door: Door) -> int:
+    """Exit code 1 if a person should look.
+
+    A link is told where the batch system gave no answer: it looks again before it ends.
+    """
+    from cronhpc.clock import reckoned
+    from cronhpc.core.chain import bad_nodes_of
+    from cronhpc.store.scheduler import is_stopped_login
+    from cronhpc.tick import tick
+
+    site = site_of(args, door)
+    if not args.link and is_stopped_login(site.paths):
+        if door.is_terminal:
+            stopped = "stopped by " + command("stop") + ", so this tick does nothing; it goes on with: "
+            door.say(stopped + command("start"))
+        return FINE
+    at = reckoned(site, door.now, doubt=args.doubt_clock)
+    done = tick(site, at.now, link=args.link, sure=at.sure, bad_nodes=bad_nodes_of(args.avoid))
+    report(done, args, door, site.settings.timezone)
+    if args.link and done.away:
+        return NO_ANSWER
+    return ATTENTION if done.attention else FINE
+
+
+_DAEMON_HELP = (
+    "Tick whenever a file changes, a slot is due or the interval is over: for tmux, a systemd user unit, a long job. "
+    "SIGTERM ends it, SIGHUP makes it look again, and so does `cronhpc stop`."
+)
+_DAEMON_EXAMPLE = """
+cronhpc daemon                     # in tmux
+cronhpc daemon --poll              # where events do not reach and the file system is not known for it
+"""
+
+
+def _daemon_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--poll", action="store_true", help="look at folders every few seconds instead of file events")
+    parser.add_argument(
+        "--for", dest="seconds", type=seconds_of, metavar="TIME", help="end after this long: 8h, or seconds"
+    )
+    parser.add_argument("--link", metavar="JOB", default="", help="the scheduler job that this runs in")
+    parser.add_argument("--avoid", metavar="NODES", default="", help="nodes on which such jobs could not work")
+    parser.add_argument("--doubt-clock", action="store_true", help="ask the batch system what time it is")
+
+
+def _daemon(args: argparse.Namespace, door: Door) -> int:
+    """Exit code 0 when it was told to end."""
+    from cronhpc.core.chain import bad_nodes_of
+    from cronhpc.daemon import Daemon
+
+    def tell(said: Report | Exception) -> None:
+        if isinstance(said, Exception):
+            door.complain(str(said))
+        elif worth_telling(said):
+            report(said, args, door, said.world.settings.timezone)
+        door.out.flush()  # whoever follows the log sees it when it happens
+
+    daemon = Daemon(
+        lambda: site_of(args, door),
+        lambda: door.again().now,
+        tell,
+        link=args.link,
+        bad_nodes=bad_nodes_of(args.avoid),
+        seconds=args.seconds,
+        poll=args.poll,
+        doubt=args.doubt_clock,
+    )
+    daemon.run()
+    return FINE
+
+
+# --- plan -------------------------------------------------------------------------------------------------------------
+
+
+_PLAN_HELP = (
+    "What the next tick would do, and why. Nothing is changed: these are the very decisions that a tick executes."
+)
+_PLAN_EXAMPLE = "cronhpc plan"
+
+
+def _plan(args: argparse.Namespace, door: Door) -> int:
+    """Exit code 1 if something was passed over, or the batch system does not answer."""
+    from cronhpc.core.plan import plan
+    from cronhpc.read import read_world
+    from cronhpc.views import plan as view
+
+    site = site_of(args, door)
+    world = read_world(site, door.now).world
+    known = view.facts(world, plan(world), world.skipped, _cleaning(site, world))
+    if args.json:
+        door.json(known)
+    else:
+        door.say(view.render(known, door.style(site.settings.timezone)))
+    wrong = world.queue is None or world.skipped or any(entry.problem for entry in world.entries)
+    return ATTENTION if wrong else FINE
+
+
+def _cleaning(site: Site, world: World) -> dict[str, Any] | None:
+    """What the tick's clean-up would do; None where it is not time for it, or nothing would go."""
+    from cronhpc.core.held_logs import live_of
+    from cronhpc.tend import tend
+
+    cleaned = tend(
+        site.paths, site.settings, world.now, live_of(world.queue, world.claims), site.batch.live_files, dry_run=True
+    )
+    if cleaned is None or not cleaned.removed:
+        return None
+    return {
+        "remove": cleaned.removed,
+        "keep": cleaned.kept,
+        "bytes": cleaned.bytes,
+        "reasons": dict(cleaned.reasons),
+    }
+
+
+# --- what a tick says -------------------------------------------------------------------------------------------------
+
+
+_ERRORS = {Done.FAILED, Done.PASSING}
+
+
+def report(report: Report, args: argparse.Namespace, door: Door, zone: str) -> None:
+    """One tick's decisions and what came of each, but for those that say that nothing is due."""
+    if args.json:
+        door.json(_report_facts(report))
+    elif door.is_terminal:
+        _show(report, door, zone)
+    else:
+        _write(door, _lines(report))
+
+
+def worth_telling(report: Report) -> bool:
+    """Whether a tick did or found anything that a log should keep."""
+    return next(_lines(report), None) is not None
+
+
+Line = tuple[str, str, dict[str, Any]]  # level, event, facts
+
+
+def _lines(report: Report) -> Iterator[Line]:
+    """The lines, if any is worth one: links that stay where they are are not."""
+    yield from (_line(outcome, report) for outcome in report.outcomes if _worth_a_line(outcome))
+    for problem in report.problems:
+        level = "error" if problem.severity == "error" else "warning"
+        facts = {"code": problem.code, "file": problem.file, "line": problem.line, "mend": problem.mend}
+        yield level, problem.what, {name: value for name, value in facts.items() if value}
+    if report.cleaned is not None and report.cleaned.removed:
+        yield "info", _removed(report.cleaned), {"reasons": dict(report.cleaned.reasons)}
+    if report.world.queue is None:
+        yield "error", "the batch system does not answer", {"detail": report.world.queue_error}
+    if report.beside:
+        yield "warning", "went on beside another tick", {"detail": report.beside}
+
+
+def _removed(cleaned: Cleaned) -> str:
+    """`removed 212 logs, 1.1 MB`; of some the size was not looked at, as their names tell their age."""
+    from cronhpc.views.text import count, size
+
+    least = "at least " if cleaned.unmeasured else ""
+    known = f", {least}{size(cleaned.bytes)}" if cleaned.bytes else ""
+    return f"removed {count(cleaned.removed, 'log')}{known}"
+
+
+def _worth_a_line(outcome: Outcome) -> bool:
+    decision = outcome.decision
+    if outcome.done in _ERRORS:
+        return True
+    if isinstance(decision, Wait):
+        return decision.reason not in {Reason.NOT_DUE, Reason.NEVER}
+    return not isinstance(decision, KeepLink | MoveLink)
+
+
+def _line(outcome: Outcome, report: Report) -> Line:
+    facts = _outcome(outcome, {claim.key: claim.name for claim in report.world.claims})
+    event = str(facts.pop("decision"))
+    level = "error" if outcome.done is Done.FAILED else "warning" if outcome.done is not Done.OK else "info"
+    return level, event, {name: value for name, value in facts.items() if value not in (None, "", [], False)}
+
+
+def _outcome(outcome: Outcome, names: dict[Any, str]) -> dict[str, Any]:
+    from cronhpc.views.decisions import decision_facts
+
+    facts = decision_facts(outcome.decision, names)
+    facts["done"] = str(outcome.done)
+    if outcome.detail:
+        facts["outcome"] = outcome.detail
+    if outcome.job_id:
+        facts["job"] = outcome.job_id
+    return facts
+
+
+def _report_facts(report: Report) -> dict[str, Any]:
+    from cronhpc.views.times import iso
+
+    names = {claim.key: claim.name for claim in report.world.claims}
+    return {
+        "now": iso(report.world.now),
+        "attention": report.attention,
+        "outcomes": [_outcome(outcome, names) for outcome in report.outcomes],
+        "problems": [problem.advice for problem in report.problems],
+        "logs_removed": report.cleaned.removed if report.cleaned is not None else 0,
+        "batch": {"answers": report.world.queue is not None, "error": report.world.queue_error},
+    }
+
+
+def _show(report: Report, door: Door, zone: str) -> None:
+    from cronhpc.views import plan
+
+    known = plan.facts(report.world, report.plan, report.problems)
+    door.say(plan.render(known, door.style(zone)))
+    if report.cleaned is not None and report.cleaned.removed:
+        door.say(_removed(report.cleaned))
+    for outcome in report.outcomes:
+        if outcome.done is not Done.OK:
+            facts = _outcome(outcome, {})
+            who = facts.get("entry") or facts.get("link") or facts.get("switch") or ""
+            door.complain(f"{facts['decision']} {who}: {outcome.done}: " + outcome.detail)
+
+
+def _write(door: Door, lines: Iterator[Line]) -> None:
+    first = next(lines, None)
+    if first is None:
+        return
+    logger = _logger(door)
+    for level, event, facts in (first, *lines):
+        getattr(logger, level)(door.text(event), **texts_of(facts, door.directory))
+
+
+def _logger(door: Door) -> Any:
+    import structlog
+
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.JSONRenderer(),
+        ],
+        logger_factory=structlog.WriteLoggerFactory(file=door.out),  # one write a line: two jobs' lines do not mix
+        cache_logger_on_first_use=False,
+    )
+    return structlog.get_logger()
+
+
+COMMANDS = {
+    "tick": Command(_TICK_HELP, _TICK_EXAMPLE, _tick, _tick_arguments, of_trains=True),
+    "daemon": Command(_DAEMON_HELP, _DAEMON_EXAMPLE, _daemon, _daemon_arguments),
+    "plan": Command(_PLAN_HELP, _PLAN_EXAMPLE, _plan, of_trains=True),
+}

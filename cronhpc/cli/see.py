@@ -1,0 +1,385 @@
+"""`cronhpc status [NAME]`, `next [NAME]` and `page`."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.cli import ATTENTION, FINE
+from cronhpc.cli.commands import Command, UsageError
+from cronhpc.cli.common import (
+    count_of,
+    instant_of,
+    is_mine,
+    keeps_trains_only,
+    no_such,
+    paths_of,
+    settings_or_default,
+    site_of,
+    withdraw_edited,
+    written_status,
+)
+from cronhpc.core.model import CronhpcError, StateError, command
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Mapping
+    from zoneinfo import ZoneInfo
+
+    from cronhpc.cli.door import Door
+    from cronhpc.core.model import World
+    from cronhpc.site import Site
+    from cronhpc.store.paths import Paths
+    from cronhpc.views.next import Preview
+
+
+_STATUS_HELP = "How everything is, on one screen. With a NAME: that entry in sentences, and why it does not run now."
+_STATUS_EXAMPLE = """
+cronhpc status
+cronhpc status backup
+cronhpc status --watch
+cronhpc status --prometheus --out /var/lib/node_exporter/cronhpc.prom
+cronhpc status --dir /home/alice/cron     # a colleague's, from her status.json
+"""
+_EVERY = 30
+_WEEK = 7 * 86400
+
+
+def _status_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", metavar="NAME", help="an entry")
+    parser.add_argument("--all", action="store_true", help="everything, also what does not fit on one screen")
+    parser.add_argument("--prometheus", action="store_true", help="metrics for the node exporter's textfile folder")
+    parser.add_argument("--out", metavar="FILE", help="with --prometheus: put them there, whole or not at all")
+    parser.add_argument(
+        "--nagios", action="store_true", help="one line; exit code 0 OK, 1 warning, 2 critical, 3 unknown"
+    )
+    parser.add_argument("--watch", action="store_true", help=f"look again every {_EVERY} s, until Ctrl-C")
+
+
+def _status(args: argparse.Namespace, door: Door) -> int:
+    """Exit code 1 if anything needs attention; --nagios has its own codes."""
+    if args.out and not args.prometheus:
+        raise UsageError("cronhpc status: --out goes with --prometheus.")
+    if args.nagios:
+        return _nagios(args, door)
+    if args.prometheus:
+        return _prometheus(args, door)
+    if not args.watch:
+        return _once(args, door)
+    while True:
+        if door.is_terminal:
+            door.out.write("\x1b[H\x1b[2J")
+        _once(args, door)
+        door.out.flush()
+        door.wait(_EVERY)
+        door = door.again()
+
+
+def _once(args: argparse.Namespace, door: Door) -> int:
+    known = facts(args, door)
+    if args.name is not None:
+        return _explain(args, door, known)
+    if args.json:
+        door.json(known)
+    else:
+        from cronhpc.views.screen import render
+
+        door.say(render(known, door.style(known["timezone"]), everything=args.all))
+        _elsewhere(args, door)
+    return ATTENTION if known["needs_attention"] else FINE
+
+
+def _elsewhere(args: argparse.Namespace, door: Door) -> None:
+    """A word on trains of the user's that were started before there was this cron directory."""
+    from cronhpc.store.paths import own_folder
+
+    own = own_folder(door.environ)
+    if paths_of(args, door).root == own:
+        return
+    newest = max((path.stat().st_mtime for path in (own / "state" / "trains").glob("*.json")), default=0.0)
+    if newest > door.now - _WEEK:
+        door.say("\njobs that keep themselves going without this directory: " + command("status", directory=str(own)))
+
+
+def _nagios(args: argparse.Namespace, door: Door) -> int:
+    """What cannot be looked at is unknown: code 2 would mean that it is down."""
+    from cronhpc.views import metrics
+
+    try:
+        known = facts(args, door)
+        if args.name is not None and args.name not in {each["name"] for each in known["entries"]}:
+            raise no_such("entry", args.name, (each["name"] for each in known["entries"]))
+        code, line = metrics.nagios(known, args.name, door.now)
+    except (CronhpcError, OSError) as error:
+        code, line = metrics.UNKNOWN, metrics.one_line(metrics.UNKNOWN, str(error))
+    door.say(line)
+    return code
+
+
+def _prometheus(args: argparse.Namespace, door: Door) -> int:
+    from cronhpc.store import history
+    from cronhpc.views import metrics, past
+
+    paths = paths_of(args, door)
+    known = facts(args, door)
+    pasts = past.digest(history.rows(paths.history), door.now) if is_mine(paths) else None
+    text = metrics.prometheus(known, pasts, door.now)
+    if args.out:
+        from cronhpc.store.files import write_out
+
+        write_out(Path(args.out).expanduser().absolute(), text.encode("utf-8", "replace"), 0o644)
+    else:
+        door.out.write(text)
+    return FINE
+
+
+def facts(args: argparse.Namespace, door: Door) -> Mapping[str, Any]:
+    """Read now by its owner; by anyone else as the owner's last tick wrote it."""
+    paths = paths_of(args, door)
+    if not is_mine(paths):
+        return _written(paths, door)
+    from cronhpc.core.plan import plan
+    from cronhpc.read import read_world
+    from cronhpc.store import scheduler
+    from cronhpc.store.torn import of_entries
+    from cronhpc.views import status
+
+    site = site_of(args, door)
+    if withdraw_edited(site, door.now):
+        site = site_of(args, door)
+    reading = read_world(site, door.now)
+    world = _looked_up(reading.world, site, door)
+    about = status.About(
+        directory=str(paths.root),
+        backend=site.batch.name,
+        owner=site.user,
+        host=site.host,
+        stopped=scheduler.marks(paths).stopped,
+        trains_only=keeps_trains_only(paths, door),
+        used=status.used_of(site.cache),
+    )
+    decided = plan(world)
+    return status.facts(
+        world,
+        decided,
+        reading.memory.entries,
+        about,
+        problems=(*reading.problems, *of_entries(reading.memory, door.now, told_too=True)),
+        before=_before(paths),
+    )
+
+
+def _looked_up(world: World, site: Site, door: Door) -> World:
+    """With a look into the user's scrontab, where that is to call the ticks: a cancelled job disables its entry."""
+    if world.chain.via != "scrontab":
+        return world
+    from dataclasses import replace
+
+    from cronhpc.by_scrontab import trouble
+
+    return replace(world, chain=replace(world.chain, disabled=trouble(site.paths, door.environ)))
+
+
+def _before(paths: Paths) -> Mapping[str, Any] | None:
+    try:
+        return written_status(paths)
+    except (OSError, StateError):
+        return None  # only the last tick's troubles would stand there
+
+
+def _written(paths: Paths, door: Door) -> Mapping[str, Any]:
+    from cronhpc.views.attention import for_others
+    from cronhpc.views.status import seen_at
+
+    known = written_status(paths)
+    if known is None:
+        raise StateError(
+            f"{paths.status} is not there yet: its owner's scheduler has not run. Ask for: " + command("start")
+        )
+    return {**for_others(dict(seen_at(known, door.now))), "from_file": True}
+
+
+def _explain(args: argparse.Namespace, door: Door, known: Mapping[str, Any]) -> int:
+    from cronhpc.views import explain
+
+    entry = next((each for each in known["entries"] if each["name"] == args.name), None)
+    if entry is None:
+        raise no_such("entry", args.name, (each["name"] for each in known["entries"]))
+    rows = [row for row in known["attention"] if row["name"] in {entry["name"], entry["source"]}]
+    schedule = explain.schedule_of(entry)
+    if args.json:
+        door.json({**entry, **explain.facts(entry, schedule, door.now), "attention": rows})
+    else:
+        door.say(explain.render(entry, known, schedule, door.style(known["timezone"])))
+    return ATTENTION if rows or entry["switch"] else FINE
+
+
+# --- next -------------------------------------------------------------------------------------------------------------
+
+
+_NEXT_HELP = "When entries run next, or when any schedule would; with the clock changes on the way."
+_NEXT_EXAMPLE = """
+cronhpc next
+cronhpc next backup -n 3
+cronhpc next --schedule "30 2 * * *" --timezone Europe/Paris --after 2026-10-24
+"""
+
+
+def _next_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", nargs="?", metavar="NAME", help="an entry (else all)")
+    parser.add_argument("--schedule", metavar="CRON", help="any schedule, instead of an entry's")
+    parser.add_argument("--timezone", metavar="ZONE", help="the schedule's zone (else the settings', yours)")
+    parser.add_argument("--after", metavar="TIME", help="slots after this time (else now): 2026-10-25T01:00, or 2d")
+    parser.add_argument("-n", dest="number", type=count_of, default=10, metavar="N", help="how many (else 10)")
+
+
+def _next(args: argparse.Namespace, door: Door) -> int:
+    """Exit code 2 for a schedule that cannot be used."""
+    from cronhpc.views import next as view
+
+    if args.schedule is not None:
+        previews, zone_key = _any(args, door)
+    elif args.timezone is not None:
+        raise UsageError("cronhpc next: --timezone goes with --schedule. An entry's zone stands in its #CRON line.")
+    else:
+        previews, zone_key = _of_entries(args, door)
+    after = door.now if args.after is None else instant_of(args.after, door, args.timezone or zone_key)
+    known = view.facts(previews, after, args.number)
+    if args.json:
+        door.json(known)
+    else:
+        door.say(view.render(known, door.style(zone_key)))
+    return FINE
+
+
+def _any(args: argparse.Namespace, door: Door) -> tuple[list[Preview], str]:
+    """A schedule needs no cron directory; where there is one its zone counts."""
+    from cronhpc.core.schedule import parse
+    from cronhpc.views.next import Preview
+
+    if args.name is not None:
+        raise UsageError("cronhpc next: either NAME or --schedule.")
+    key = _settings_zone(args, door)
+    return [Preview("", parse(args.schedule, _zone(args.timezone or key, door)))], key
+
+
+def _settings_zone(args: argparse.Namespace, door: Door) -> str:
+    from cronhpc.cli.common import paths_of, settings_or_default
+    from cronhpc.store.paths import DirectoryError
+
+    try:
+        return settings_or_default(paths_of(args, door)).timezone
+    except DirectoryError:
+        if args.dir:
+            raise
+        return ""
+
+
+def _zone(key: str, door: Door) -> ZoneInfo:
+    from zoneinfo import ZoneInfo
+
+    from cronhpc.core.policy import parse_policies
+    from cronhpc.core.zones import zone_of
+
+    if not key:
+        zone = door.zone()
+        return zone if isinstance(zone, ZoneInfo) and zone.key else ZoneInfo("UTC")
+    _, problems = parse_policies([("timezone", key, 0)])
+    if problems:
+        raise UsageError(f"cronhpc next: {problems[0].what} " + problems[0].mend)
+    return zone_of(key.strip())
+
+
+def _world(site: Site, now: int) -> World:
+    """What decides about slots: entries, their state, switches. The queue is not asked: it may not answer."""
+    from cronhpc.core.model import World
+    from cronhpc.read import switches_now
+    from cronhpc.read_entries import read_entries
+    from cronhpc.store import memory
+
+    entries, states = read_entries(site, now, []), memory.load(site.paths.entries).entries
+    return World(now, "", site.settings, entries, states=states, **switches_now(site, now))
+
+
+def _of_entries(args: argparse.Namespace, door: Door) -> tuple[list[Preview], str]:
+    from cronhpc.core import slots, stop
+    from cronhpc.core.model import EntryState
+    from cronhpc.views.next import Preview
+
+    site = site_of(args, door)
+    world = _world(site, door.now)
+    chosen = [entry for entry in world.entries if args.name in {None, entry.name}]
+    if args.name is not None and not chosen:
+        raise no_such("entry", args.name, (entry.name for entry in world.entries))
+    previews = []
+    for entry in chosen:
+        switch = stop.switch_on(world, entry)
+        held = ""
+        if switch:
+            held = f"{switch.kind}/{switch.name}, by {switch.by}"
+        elif entry.problem:
+            held = door.text(f"{entry.problem.what} " + entry.problem.mend)
+        elif world.states.get(entry.name, EntryState()).suspended:
+            held = "suspended"
+        if entry.schedule:
+            previews.append(Preview(entry.name, slots.schedule_of(entry), held))
+    return previews, site.settings.timezone
+
+
+# --- page -------------------------------------------------------------------------------------------------------------
+
+
+_PAGE_HELP = (
+    "Write one HTML page of it all: the last 7 days, the next 24 hours, failures with the end of their logs. "
+    "It is one file, needs no server, fetches nothing and runs no script. After each tick: `page:` in cronhpc.yaml."
+)
+_PAGE_EXAMPLE = """
+cronhpc page                          # page.html in the cron directory
+cronhpc page --out ~/public_html/cron.html
+cronhpc page --out - | less
+"""
+
+
+class NotMineError(CronhpcError):
+    """A colleague's cron directory."""
+
+
+def _page_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--out", metavar="FILE", help="where to; - prints it (else `page:` of the settings, page.html)")
+
+
+def _page(args: argparse.Namespace, door: Door) -> int:
+    """Write it."""
+    from cronhpc import page
+
+    paths = paths_of(args, door)
+    if not is_mine(paths):
+        raise NotMineError(f"{paths.root} belongs to someone else: only its owner can read history and logs.")
+    settings = settings_or_default(paths)
+    args.name = None
+    text = page.drawn(paths, facts(args, door), door.style(settings.timezone))
+    if args.out == "-":
+        door.out.write(text)
+        return FINE
+    if args.out and not Path(args.out).expanduser().parent.is_dir():
+        folder = shlex.quote(str(Path(args.out).expanduser().parent))
+        raise CronhpcError(f"{args.out}: its folder is not there. mkdir -p {folder}")
+    path = Path(args.out).expanduser() if args.out else page.place(paths, settings.page or "page.html")
+    page.write(path, text)
+    if args.json:
+        door.json({"page": str(path), "bytes": len(text.encode())})
+    else:
+        from cronhpc.views.text import size
+
+        door.say(
+            f"{door.style().path(str(path))}: {size(len(text.encode()))}; open it in a browser, or copy it anywhere"
+        )
+    return FINE
+
+
+COMMANDS = {
+    "status": Command(_STATUS_HELP, _STATUS_EXAMPLE, _status, _status_arguments, of_trains=True),
+    "next": Command(_NEXT_HELP, _NEXT_EXAMPLE, _next, _next_arguments),
+    "page": Command(_PAGE_HELP, _PAGE_EXAMPLE, _page, _page_arguments, of_trains=True),
+}
