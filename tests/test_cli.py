@@ -550,6 +550,12 @@ def test_an_older_run_by_count_or_job(logs: Shell, which: tuple[str, str]) -> No
     assert logs("logs", "backup", *which).out == "the day before\n"
 
 
+@pytest.mark.parametrize("name", ["notes.txt", "results-12.out"])
+def test_a_file_of_the_owners_beside_the_logs_is_not_taken_for_the_newest_run(logs: Shell, name: str) -> None:
+    (logs.cron / "log" / "backup" / name).write_text("mine\n", encoding="utf-8")
+    assert logs("logs", "backup").out.endswith("299\n")
+
+
 NO_LOG = {
     "a job that has none": (("backup", "--job", "8"), "and none of job 8"),
     "too far back": (("backup", "--run", "3"), "and none number 3"),

@@ -199,6 +199,7 @@ cronhpc logs backup --job 4655
 _LOOK = 0.5  # seconds between looks of -f
 _TAIL = 1 << 22  # bytes looked at for the last lines
 _ON_TERMINAL = 100  # lines
+_SLOT = re.compile(r"\d{8}T\d{4}")
 _JOB = re.compile(r"-(?P<job>\d+)(?:_\d+)?\.\w+$")
 
 
@@ -242,7 +243,7 @@ def _log(args: argparse.Namespace, door: Door) -> int:
 
 
 def _logs(paths: Paths, name: str) -> list[Log]:
-    """The entry's logs, newest first: names begin with the slot, so they sort by it."""
+    """The entry's logs, newest first: names begin with the slot, so they sort by it. Files of other names come last."""
     from cronhpc.core.model import entry_id
 
     folder = paths.log / entry_id(name)
@@ -257,7 +258,11 @@ def _logs(paths: Paths, name: str) -> list[Log]:
                     )
     except FileNotFoundError:
         return _of_train(paths, name)
-    return sorted(found, key=lambda log: (log.path.name.partition("-")[0], log.modified, log.path.name), reverse=True)
+
+    def age(log: Log) -> tuple[bool, str, int, str]:
+        return bool(_SLOT.match(log.path.name)), log.path.name.partition("-")[0], log.modified, log.path.name
+
+    return sorted(found, key=age, reverse=True)
 
 
 def _of_train(paths: Paths, name: str) -> list[Log]:

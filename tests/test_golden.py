@@ -1,0 +1,207 @@
+"""Every screen and every --json of one rich directory, word for word: tests/data/golden/.
+
+Who changes a word on purpose writes them anew, and reads the difference before it is committed:
+
+    CRONHPC_WRITE_GOLDEN=1 deploy/test --plain tests/test_golden.py
+    git diff tests/data/golden
+"""
+
+from __future__ import annotations
+
+import difflib
+import html
+import io
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from cronhpc import __version__, cli
+from cronhpc.cli.door import Door
+from cronhpc.read import read_world
+from cronhpc.site import open_site
+from cronhpc.store.memory import save_cache
+from tests import golden_directory
+from tests.golden_directory import Cluster
+from tests.view_situations import NOW
+
+GOLDEN = Path(__file__).parent / "data" / "golden"
+WRITE = bool(os.environ.get("CRONHPC_WRITE_GOLDEN"))
+HOME = "/home/alice-golden"  # stands for the folder of the test, and is as long: what is cut to a width stays so
+WIDTHS = (80, 120)
+NO_PATH = "/nowhere/bin"  # no Slurm of this machine's
+
+
+@dataclass
+class Shell:
+    """Alice's, at one instant."""
+
+    home: Path
+    cluster: Cluster
+
+    def __call__(self, *words: str, width: int = 0) -> str:
+        """A command, what it printed and its exit code, as one text."""
+        out, err = io.StringIO(), io.StringIO()
+        environ = {
+            "HOME": str(self.home),
+            "PATH": NO_PATH,
+            "TZ": "Europe/Paris",
+            "CRONHPC_DIR": str(self.home / "cron"),
+            "NO_COLOR": "1",
+        }
+        words = tuple(word.replace(HOME, str(self.home)) for word in words)
+        code = cli.main(words, Door(NOW, environ, out, err, bool(width), width, 1000 if width else 0))
+        error = f"--- on standard error\n{err.getvalue()}" if err.getvalue() else ""
+        return self.fixed(f"{out.getvalue()}{error}--- exit code {code}\n")
+
+    def fixed(self, text: str) -> str:
+        """Without what differs from one place and version to another."""
+        text = re.sub('"timestamp": "[^"]*"', '"timestamp": "NOW"', text)  # structlog reads a clock of its own
+        return text.replace(str(self.home), HOME).replace(__version__, "VERSION")
+
+
+@pytest.fixture(scope="module")
+def model() -> Iterator[Path]:
+    """The directory, built once."""
+    with tempfile.TemporaryDirectory(prefix="gold-", dir="/tmp") as folder, pytest.MonkeyPatch.context() as patch:
+        shell = Shell(Path(folder), Cluster(tuple(golden_directory.jobs(Path(folder) / "cron"))))
+        golden_directory.outside(patch, shell.cluster)
+        golden_directory.make(Path(folder) / "cron")
+        written, _, _ = shell("status", "--json").rpartition("---")  # what the last tick has left there is as much
+        (Path(folder) / "cron" / "status.json").write_text(written.replace(HOME, folder), encoding="utf-8")
+        yield Path(folder) / "cron"
+
+
+def _copied(model: Path, patch: pytest.MonkeyPatch) -> Iterator[Shell]:
+    with tempfile.TemporaryDirectory(prefix="gold-", dir="/tmp") as folder:
+        assert len(folder) == len(HOME)
+        shell = Shell(Path(folder), Cluster(tuple(golden_directory.jobs(Path(folder) / "cron"))))
+        golden_directory.outside(patch, shell.cluster)
+        golden_directory.copy(model, shell.home / "cron")
+        yield shell
+
+
+@pytest.fixture(scope="module")
+def looking(model: Path) -> Iterator[Shell]:
+    """One directory for all that only look; its scripts are parsed once."""
+    with pytest.MonkeyPatch.context() as patch:
+        for shell in _copied(model, patch):
+            site = open_site(str(shell.home / "cron"), None, {"HOME": str(shell.home), "PATH": NO_PATH})
+            read_world(site, NOW)
+            save_cache(site.paths.state / "cache.json", site.cache)
+            yield shell
+
+
+@pytest.fixture
+def doing(model: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
+    """A directory of its own for each that changes something."""
+    yield from _copied(model, monkeypatch)
+
+
+def compare(name: str, text: str) -> None:
+    """`text` against the golden file, or into it."""
+    path = GOLDEN / name
+    if WRITE:
+        GOLDEN.mkdir(exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    difference = "\n".join(difflib.unified_diff(before.splitlines(), text.splitlines(), name, "now", lineterm="", n=2))
+    assert text == before, f"{difference}\nIf it is meant so: CRONHPC_WRITE_GOLDEN=1 pytest tests/test_golden.py"
+
+
+def screens(shell: Shell, words: tuple[str, ...], widths: tuple[int, ...] = WIDTHS) -> str:
+    """What a command shows at each width."""
+    return "\n".join(f"$ cronhpc {' '.join(words)}  # {w} columns\n{shell(*words, width=w)}" for w in widths)
+
+
+LOOKS = {
+    "status": ("status",),
+    "plan": ("plan",),
+    "next": ("next",),
+    "next-one": ("next", "new-york", "-n", "4"),
+    "next-any": ("next", "--schedule", "0 2 * * sun", "--after", "2026-10-17", "-n", "4"),
+    "history": ("history",),
+    "history-one": ("history", "backup", "--since", "7d"),
+    "history-state": ("history", "--state", "failed,missed,running,pending", "-n", "30"),
+    "logs": ("logs", "backup", "-n", "6"),
+    "logs-none": ("logs", "brand-new"),
+    "check": ("check",),
+    "check-one": ("check", "bad-option"),
+    "clean": ("clean", "--dry-run"),
+    "status-of-sweep": ("status", "sweep"),
+    "status-of-backup": ("status", "backup"),
+    "status-of-bad-option": ("status", "bad-option"),
+}
+EXPLAINED = (
+    "brand-new", "bad-schedule", "fetch", "flaky", "gpu-health", "heartbeat", "hello", "loss-watch", "mirror",
+    "new-york", "one-node", "open-to-all", "queued",
+)  # fmt: skip
+DEEDS = {
+    "kill": ("kill", "backup", "--reason", "disk is full"),
+    "kill-all": ("kill", "ALL", "--expires", "2h"),
+    "kill-unknown": ("kill", "bakup"),
+    "pause": ("pause", "sweep", "--reason", "until the new disk is in"),
+    "unkill": ("unkill", "loss-watch"),
+    "resume": ("resume", "gpu-health"),
+    "resume-suspended": ("resume", "flaky"),
+    "run": ("run", "quota"),
+    "run-refused": ("run", "open-to-all"),
+    "start": ("start",),
+    "stop": ("stop",),
+    "init": ("init", "--dir", f"{HOME}/other", "--backend", "slurm"),
+    "init-again": ("init",),
+    "add": ("add", "quota-watch"),
+    "tick": ("tick",),
+}
+
+
+@pytest.mark.parametrize("name", LOOKS)
+def test_a_look_shows_the_same_words_as_ever(looking: Shell, name: str) -> None:
+    compare(f"{name}.txt", screens(looking, LOOKS[name]))
+    compare(f"{name}.json.txt", looking(*LOOKS[name], "--json"))
+
+
+@pytest.mark.parametrize("name", EXPLAINED)
+def test_an_entry_is_explained_in_the_same_words_as_ever(looking: Shell, name: str) -> None:
+    compare(f"status-of-{name}.txt", screens(looking, ("status", name), (80,)))
+
+
+def test_what_other_programs_read_is_the_same_as_ever(looking: Shell) -> None:
+    """Metrics, a monitoring check's line, the page (as text: its tags and styles are the page's own)."""
+    compare("metrics.txt", looking("status", "--prometheus"))
+    compare("nagios.txt", looking("status", "--nagios"))
+    compare("page.txt", _text_of(looking("page", "--out", "-")))
+
+
+def _text_of(page: str) -> str:
+    """What a reader sees of an HTML page, a line for each piece of text."""
+    body = re.sub(r"<(style|svg)\b.*?</\1>", "", page, flags=re.DOTALL)
+    lines = (" ".join(html.unescape(each).split()) for each in re.split(r"<[^>]*>", body))
+    return "\n".join(filter(None, lines)) + "\n"
+
+
+@pytest.mark.parametrize("form", ["screen", "json"])
+@pytest.mark.parametrize("name", DEEDS)
+def test_a_deed_is_told_in_the_same_words_as_ever(doing: Shell, name: str, form: str) -> None:
+    if form == "screen":
+        compare(f"{name}.txt", screens(doing, DEEDS[name], (80,)))
+    else:
+        compare(f"{name}.json.txt", doing(*DEEDS[name], "--json"))
+
+
+def test_a_tick_writes_the_same_log_and_status_as_ever(doing: Shell) -> None:
+    compare("tick.log.txt", doing("tick"))
+    known = json.loads((doing.home / "cron" / "status.json").read_text(encoding="utf-8"))
+    compare("status-file.txt", doing.fixed(json.dumps(known, indent=2)) + "\n")
+
+
+def test_every_golden_file_is_compared_with_something() -> None:
+    names = {f"{name}{end}" for name in (*LOOKS, *DEEDS) for end in (".txt", ".json.txt")}
+    names |= {f"status-of-{name}.txt" for name in EXPLAINED}
+    names |= {"metrics.txt", "nagios.txt", "page.txt", "tick.log.txt", "status-file.txt"}
+    assert {path.name for path in GOLDEN.iterdir()} == names
