@@ -49,6 +49,7 @@ class Actor:
         self.emptied: set[str] = set()  # arrays whose pending tasks were cancelled in this tick
         self.recorded: list[release.Recorded] = []  # held jobs that wait for the one release
         self.link_refused = ""
+        self.linked: set[str] = set()  # job ids of the links that were submitted since the queue was asked
         self.refused: set[str] = set()  # entry ids of which sbatch has refused a run in this tick
         self.began = elapsed()
         self.until = self.began + _PATIENCE
@@ -236,6 +237,10 @@ class Actor:
             if link.job_id in self.world.links:
                 self._remember_link(link.job_id, replace(own, at=self.world.links[link.job_id].at))
             return None
+        if job_id := self._submitted_meanwhile(own.kind):
+            self.linked.add(job_id)
+            self.note(link, Done.OK, job_id=job_id)
+            return None
         least = scheduler.link_exclude(settings)
         try:
             job_id = _avoiding(
@@ -250,8 +255,17 @@ class Actor:
         self.note(link, Done.OK, job_id=job_id)
         return None
 
+    def _submitted_meanwhile(self, kind: str) -> str:
+        """The link of this kind that another has submitted since the queue was asked: a tick may stand still."""
+        with suppress(OSError):
+            there = scheduler.links(self.site.paths).items()
+            known = self.world.links.keys() | self.linked
+            return next((job_id for job_id, link in there if link.kind == kind and job_id not in known), "")
+        return ""
+
     def _remember_link(self, job_id: str, link: model.LinkRecord) -> None:
         """A disk that refuses it is no reason to fail: it has its comment and its name as well."""
+        self.linked.add(job_id)
         with suppress(OSError):
             scheduler.remember_link(self.site.paths, job_id, link)
 

@@ -9,7 +9,7 @@ the second step and prints the very value that the third one would carry out.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cronhpc.act import Actor
@@ -73,6 +73,8 @@ def tick(
     try:
         site = by_its_disks_clock(site, now, sure=sure)
         reading = read_world(site, now, link=link, resident=resident, only=only, sure=sure, bad_nodes=bad_nodes)
+        if holder is not None and lease.is_at_work(site.paths.state / "lease", holder, site.host):
+            reading.world = replace(reading.world, chain=replace(reading.world.chain, beside=str(holder)))
         planned = plan(reading.world)
         actor = Actor(site, reading.world)
         outcomes = actor.carry_out(planned)

@@ -26,6 +26,7 @@ from cronhpc.core.model import (
     Hold,
     Job,
     KeepLink,
+    LinkRecord,
     MoveLink,
     Outcome,
     Problem,
@@ -309,6 +310,14 @@ NEXT, SPARE = link(11, "16:00"), link(12, "16:30", "spare")
 CHAINS: dict[str, tuple[World, list[str]]] = {
     "all is well: both are kept": (linked(NEXT, SPARE), ["keep successor 11", "keep spare 12"]),
     "both are missing: both are submitted": (linked(), ["submit successor", "submit spare"]),
+    "both are missing, and another tick is at work: it submits them": (
+        linked(facts={"beside": "job 12 on cpu1"}),
+        ["rest"],
+    ),
+    "two successors, and another tick is at work: it takes one back": (
+        linked(NEXT, link(14, "16:00"), SPARE, facts={"beside": "job 12 on cpu1"}),
+        ["rest"],
+    ),
     "the spare stands where the last interval left it: pushed": (
         linked(NEXT, link(12, "15:30", "spare")),
         ["keep successor 11", "move spare 12"],
@@ -595,3 +604,29 @@ def test_a_tick_keeps_links_from_such_a_node_if_there_is_another(
     actor = Actor(site, linked(NEXT, facts={"bad_nodes": (BadNode("cpu7", 9999999999, "files"),)}))
     assert actor._link(decision) is None
     assert batch.asked == ["cpu7", None][: 1 + refuses]
+
+
+@pytest.mark.parametrize("kind", ["successor", "spare"])
+@pytest.mark.parametrize("meanwhile", [False, True], ids=["nobody else did", "another did since the queue was asked"])
+def test_a_link_is_submitted_if(tmp_path: Path, kind: str, meanwhile: bool) -> None:  # noqa: FBT001 - a table's column
+    """A tick that stood still, or went on beside another: what it read may be old."""
+    batch = Nodes(refuses=False)
+    paths = Paths(tmp_path)
+    paths.scheduler.mkdir()
+    actor = Actor(
+        cast("Any", SimpleNamespace(paths=paths, batch=batch, host="login1", settings=Settings())),
+        linked(
+            facts={"bad_nodes": (BadNode("cpu7", 9999999999, "files"),)}, links={"10": LinkRecord("link", 1, "", 1)}
+        ),
+    )
+    scheduler.remember_link(paths, "10", LinkRecord("link", 1, "", 1))
+    scheduler.remember_link(paths, "69", LinkRecord("spare" if kind == "successor" else "link", 1, "", 1))
+    if meanwhile:
+        scheduler.remember_link(paths, "70", LinkRecord("link" if kind == "successor" else "spare", 1, "", 1))
+    assert actor._link(SubmitLink(kind, 100, "there is none")) is None
+    assert actor.outcomes == [
+        Outcome(SubmitLink(kind, 100, "there is none"), Done.OK, job_id="70" if meanwhile else "71")
+    ]
+    assert batch.asked == ([] if meanwhile else ["cpu7"])
+    actor._link(SubmitLink(kind, 200, "another one ahead"))
+    assert batch.asked[-1:] == ["cpu7"], "of those wanted ahead, each is one"

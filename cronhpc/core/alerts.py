@@ -78,8 +78,8 @@ def conditions(
 
 
 def _at_work(rest: model.Rest) -> bool:
-    """A link beside us that deals with its successor itself: nothing that anybody has to know."""
-    return rest.cause is model.RestCause.LINK_AT_WORK
+    """A link or tick beside us that deals with the links itself: nothing that anybody has to know."""
+    return rest.cause in {model.RestCause.LINK_AT_WORK, model.RestCause.TICK_AT_WORK}
 
 
 def _subject(switch: Switch) -> str:

@@ -106,6 +106,9 @@ def decide(world: World, wake: int) -> Iterator[Decision]:
     if world.chain.resting:
         yield Rest(RestCause.CANCELLED, f"{world.chain.resting}; when that is settled: " + _START)
         return
+    if world.chain.beside:
+        yield Rest(RestCause.TICK_AT_WORK, f"the tick of {world.chain.beside} is at work; it sees to the links")
+        return
     if not links.successors and _another_is_at_work(world, links):
         why = f"link {links.running[0].id} is running; it queues its own successor"
         yield Rest(RestCause.LINK_AT_WORK, why)

@@ -171,6 +171,14 @@ def is_stalled(holder: Holder, host: str) -> bool:
     return holder.host == host and process_born(holder.pid)[:1] in {"T", "t"}
 
 
+def is_at_work(path: Path, holder: Holder, host: str) -> bool:
+    """Whether the holder can be counted on to end its tick: it began a short while ago, and is not stopped.
+
+    Raises OSError.
+    """
+    return age(path) <= _OLD and not is_stalled(holder, host)
+
+
 def _break(path: Path, holder: Holder) -> None:
     """Remove a dead holder's lease; one breaker wins (link of a name that only this lease has)."""
     grave = path.with_name(f"lease.dead.{holder.token or 'unknown'}")

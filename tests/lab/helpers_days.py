@@ -92,17 +92,6 @@ class Evidence:
         """Samples with more than one pending successor, or spare."""
         return [each for each in self.samples if len(each.successors) > 1 or len(each.spares) > 1]
 
-    def lasting_forks(self) -> list[Sample]:
-        """Those that have stood for an hour: the next tick has taken none back."""
-        lasting: list[Sample] = []
-        since: int | None = None
-        for each in self.samples:
-            forked = len(each.successors) > 1 or len(each.spares) > 1
-            since = (each.at if since is None else since) if forked else None
-            if since is not None and each.at - since > HOUR:
-                lasting.append(each)
-        return lasting
-
     def links(self, first: int, end: int) -> list[str]:
         """When the links that ran were due, in [first, end), as clock times; a spare is none."""
         due = sorted(job.due for job in self.ended if job.name == f"cronhpc-{self.id}" and job.started)

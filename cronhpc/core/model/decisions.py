@@ -41,6 +41,7 @@ class RestCause(StrEnum):
     HELD = "an administrator holds a link"
     CANCELLED = "somebody else cancelled a link"
     LINK_AT_WORK = "a link that runs queues its own successor"
+    TICK_AT_WORK = "another tick sees to the links"
 
 
 @dataclass(frozen=True, slots=True)
