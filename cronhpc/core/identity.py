@@ -43,9 +43,9 @@ class _Record:
 
 def records(world: World) -> Records:
     """The records of `world`, gathered once for it."""
-    if not world.memo:
-        world.memo.append(Records(world))
-    found: Records = world.memo[0]
+    if "records" not in world.memo:
+        world.memo["records"] = Records(world)
+    found: Records = world.memo["records"]
     return found
 
 

@@ -7,11 +7,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import lru_cache
 
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.+")
 _LONGEST_ID = 150  # bytes: a file name holds 255, and slot, attempt and a temporary suffix follow
 
 
+@lru_cache(maxsize=16384)
 def entry_id(name: str) -> str:
     """`name` as one word safe in file names and comments; long ones end in a hash, and stay one to one."""
     raw = name.encode("utf-8", "surrogateescape")

@@ -123,9 +123,7 @@ class World:
     sure: bool = False  # the batch system has said that it is `now`
     disk_clock: int = 0  # what the file system's clock says, where `now` is far behind it
     only: str = ""  # `run NAME`: the entry id that a slot is made for now, whatever its schedule
-    memo: list[Any] = field(
-        default_factory=list, init=False, compare=False, repr=False
-    )  # core/identity.py: its records
+    memo: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)  # what is made of it once
 
     @property
     def believed(self) -> int:
@@ -143,4 +141,8 @@ class World:
 
     def known(self) -> dict[str, Entry]:
         """Entries and trains by the id that claims carry."""
-        return {entry_id(e.name): e for e in (*self.entries, *(train.entry for train in self.trains))}
+        if "known" not in self.memo:
+            both = (*self.entries, *(train.entry for train in self.trains))
+            self.memo["known"] = {entry_id(entry.name): entry for entry in both}
+        found: dict[str, Entry] = self.memo["known"]
+        return found
