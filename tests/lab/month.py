@@ -267,7 +267,7 @@ def _furnish(day: Days) -> None:
 def judge(month: Month) -> Iterator[str]:
     """What is wrong, in sentences."""
     evidence = month.evidence
-    for sample in evidence.forks():
+    for sample in evidence.forks_left():
         yield f"{said(sample.at)}: two pending at once: {sample}"
     for entry, slots in twice(evidence).items():
         yield f"{entry} ran more than once: {slots}"

@@ -39,7 +39,7 @@ def test_the_faults_were_there(request: pytest.FixtureRequest) -> None:
 
 
 @simulated(month)
-def test_at_no_sample_were_there_two_pending_successors(request: pytest.FixtureRequest) -> None:
+def test_two_pending_successors_are_taken_back_at_once(request: pytest.FixtureRequest) -> None:
     found = evidence_of(month, request)
     assert len(found.evidence.samples) > 500
-    assert found.evidence.forks() == []
+    assert found.evidence.forks_left() == []
