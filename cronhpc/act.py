@@ -50,6 +50,7 @@ class Actor:
         self.recorded: list[release.Recorded] = []  # held jobs that wait for the one release
         self.link_refused = ""
         self.linked: set[str] = set()  # job ids of the links that were submitted since the queue was asked
+        self.drops_begin = world.chain.drops_begin
         self.refused: set[str] = set()  # entry ids of which sbatch has refused a run in this tick
         self.began = elapsed()
         self.until = self.began + _PATIENCE
@@ -251,6 +252,8 @@ class Actor:
                 raise
             self.failed(error)
             return error.text  # a site that takes two jobs at a time: it goes on without a spare
+        if self.drops_begin:
+            self._let_begin(job_id, link.at)
         self._remember_link(job_id, own)
         self.note(link, Done.OK, job_id=job_id)
         return None
@@ -262,6 +265,15 @@ class Actor:
             known = self.world.links.keys() | self.linked
             return next((job_id for job_id, link in there if link.kind == kind and job_id not in known), "")
         return ""
+
+    def _let_begin(self, job_id: str, at: int) -> None:
+        """Where the site drops --begin: a held link gets its begin, and is released. Raises BatchError: it is gone."""
+        try:
+            self.site.batch.move(job_id, at)
+            self.site.batch.release([job_id])
+        except BatchError:
+            self.site.batch.cancel([job_id])
+            raise
 
     def _remember_link(self, job_id: str, link: model.LinkRecord) -> None:
         """A disk that refuses it is no reason to fail: it has its comment and its name as well."""
@@ -284,16 +296,17 @@ class Actor:
         chain, paths = self.world.chain, self.site.paths
         spare = link.kind == SPARE
         options = scheduler.link_options(self.site.settings, resident=chain.resident)
+        whose = f"{self.world.directory_id}/{chain.fingerprint}"
         return Submission(
             script=str(paths.script),
-            arguments=(str(link.at), "spare" if spare else "link", "0", bad_nodes_text(chain.bad_nodes)),
+            arguments=(str(link.at), "spare" if spare else "link", "0", bad_nodes_text(chain.bad_nodes), whose),
             options=(*options, f"--exclude={exclude}") if exclude else options,
             job_name=chain.spare_name if spare else chain.link_name,
             comment=comment,
             output="/dev/null",
             chdir="/",
             begin=link.at,
-            held=False,
+            held=self.drops_begin != "",
             no_requeue=True,
         )
 

@@ -34,7 +34,7 @@ from cronhpc.store.claims import Claims
 from cronhpc.store.files import DiskClock
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from cronhpc.core.model import Claim, Ending, Key, Switch
     from cronhpc.store.memory import Memory
@@ -119,7 +119,7 @@ def read_world(
     world = _asked_on(site, claimed.recognised(world))
     problems.extend(bad_node_problems(world.chain.bad_nodes, now))
     problems.extend(_unheard(world))
-    problems.extend(_hold_dropped(site, world))
+    problems.extend((*_hold_dropped(site, world), *_begin_dropped(world)))
     return Reading(world, memory, tuple(problems), before)
 
 
@@ -364,7 +364,7 @@ def _hold_dropped(site: Site, world: World) -> list[Problem]:
     waits = {c.key for c in world.claims if c.state in {ClaimState.CLAIMED, ClaimState.SUBMITTED} and not c.fresh}
     for job in world.queue.jobs if world.queue is not None and waits else ():
         if job.state != "PENDING" and records(world).key(job) in waits:
-            site.note_hold(job.id, world.now)
+            site.note_kept("hold", job.id, world.now)
     job_id, _ = site.cache.get("hold", ("", 0))
     if not job_id:
         return []
@@ -372,6 +372,14 @@ def _hold_dropped(site: Site, world: World) -> list[Problem]:
     mend = "No slot runs twice by that, but a kill switch may come too late. See: "
     mend = mend + model.command("doctor", options=("--submit",))
     return [Problem("W342", what, mend)]
+
+
+def _begin_dropped(world: World) -> Iterator[Problem]:
+    """As a link has noted that began too early, or the look at a submission (release.py)."""
+    if world.chain.drops_begin:
+        what = f"job {world.chain.drops_begin} could begin before its --begin: this site drops it."
+        mend = "Links and runs get it from scontrol, before they are released. See: "
+        yield Problem("W343", what, mend + model.command("doctor", options=("--submit",)))
 
 
 def _switches(site: Site, now: int, problems: list[Problem]) -> tuple[tuple[Switch, ...], tuple[str, ...]]:
@@ -479,7 +487,7 @@ def chain_facts(
     """How ticks are driven here, as `start` and `stop` left it; `bad_nodes`: what the link at work knows of them."""
     from cronhpc.core.chain import standing
     from cronhpc.store.place import moved_from
-    from cronhpc.store.scheduler import marks, no_submit, resting, started, successor_noted
+    from cronhpc.store.scheduler import marks, no_begin, no_submit, resting, started, successor_noted
 
     lost: list[str] = []
     how = started(site.paths, lost)
@@ -515,5 +523,6 @@ def chain_facts(
         resident=via == "daemon",
         via=via,
         disabled=_ELSEWHERE if via == "resident" and site.batch.name == "slurm" else "",
+        drops_begin=no_begin(site.paths),
         moved_from=moved_from(site.paths),
     )

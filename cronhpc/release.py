@@ -8,15 +8,16 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cronhpc.batch.port import BatchError, Unreachable
-from cronhpc.core.model import ClaimState, Done, Ending, Result, cut_comment, slot_text
+from cronhpc.core.model import ClaimState, Done, Ending, Release, Result, cut_comment, slot_text
 from cronhpc.core.stop import switch_on
+from cronhpc.store import scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
     from cronhpc.act import Actor
-    from cronhpc.core.model import Key, Release, Submit, World
+    from cronhpc.core.model import Key, Submit, World
 
 
 @dataclass(slots=True)
@@ -52,7 +53,7 @@ def release_all(actor: Actor, rows: Sequence[Release]) -> None:
 def release_recorded(actor: Actor) -> None:
     """One release for all whose ids are on disk, after a last look at the disk and at the switches."""
     recorded, actor.recorded = actor.recorded, []
-    _look_whether_held(actor, recorded)
+    _look_at_submissions(actor, recorded)
     planted = {each.key: found for each in recorded if (found := _planted(actor, each))}
     mine: list[Recorded] = []
     sending: list[Recorded] = []
@@ -70,14 +71,20 @@ def release_recorded(actor: Actor) -> None:
         _send(actor, sending)
 
 
-_HOLD_AGAIN = 86400  # seconds
+_LOOK_AGAIN = 86400  # seconds
+_EARLY = 60  # seconds
 
 
-def _look_whether_held(actor: Actor, recorded: Sequence[Recorded]) -> None:
-    """Once a day: does this site keep --hold? Where it does not, a run may begin before it is written down."""
+def _look_at_submissions(actor: Actor, recorded: Sequence[Recorded]) -> None:
+    """Once a day: does this site keep --hold? Where it does not, a run may begin before it is written down.
+
+    And does it keep --begin, which a run submitted ahead of its slot needs?
+    """
     ids = {each.job_id for each in recorded if each.state is ClaimState.SUBMITTED}
-    known, now = actor.site.cache.get("hold", ("", 0)), actor.world.now
-    if not ids or 0 <= now - known[1] < _HOLD_AGAIN or actor.away or actor.site.batch.name == "local":
+    begins = {each.job_id: begin for each in recorded if (begin := _begin(actor, each))}
+    site, now = actor.site, actor.world.now
+    old = [not 0 <= now - site.cache.get(kind, ("", 0))[1] < _LOOK_AGAIN for kind in ("hold", "begin")]
+    if not ids or not (old[0] or (old[1] and begins)) or actor.away or site.batch.name == "local":
         return
     try:
         jobs = [job for job in actor.site.batch.queue().jobs if job.id in ids]
@@ -85,7 +92,20 @@ def _look_whether_held(actor: Actor, recorded: Sequence[Recorded]) -> None:
         actor.failed(error)
         return
     if jobs:
-        actor.site.note_hold(next((job.id for job in jobs if not job.held), ""), now)
+        site.note_kept("hold", next((job.id for job in jobs if not job.held), ""), now)
+    if asked := [job for job in jobs if job.id in begins]:
+        early = [job.id for job in asked if job.held and (job.start or 0) < begins[job.id] - _EARLY]
+        site.note_kept("begin", early[0] if early else "", now)
+        if early:
+            actor.drops_begin = early[0]
+            with suppress(OSError):
+                scheduler.note_no_begin(site.paths, early[0])
+
+
+def _begin(actor: Actor, each: Recorded) -> int:
+    """When it is to begin where that is later than now; 0: at once."""
+    begin = each.key.slot if isinstance(each.decision, Release) else each.decision.begin or 0
+    return begin if begin > actor.world.now else 0
 
 
 def _is_gone(actor: Actor, each: Recorded, gone: set[Key]) -> bool:
@@ -172,6 +192,9 @@ def _send(actor: Actor, sending: list[Recorded]) -> None:
         return
     _give_own_comments(actor, sending)
     try:
+        for each in sending if actor.drops_begin else ():
+            if begin := _begin(actor, each):
+                actor.site.batch.move(each.job_id, begin)
         still, why = _released(actor, ids)
     except BatchError as error:
         actor.failed(error)

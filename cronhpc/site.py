@@ -41,10 +41,10 @@ class Site:
     problems: list[Problem] = field(default_factory=list)  # rows of the settings that cannot be used
     disk_clock: DiskClock | None = None  # None: not looked at, what the last tick noted counts
 
-    def note_hold(self, job_id: str, now: int) -> None:
-        """Remember, as of `now`, that this site drops --hold, as `job_id` shows; "": that it keeps it."""
-        self.cache["hold"] = [job_id, now]
-        self.parsed.append("hold")
+    def note_kept(self, kind: str, job_id: str, now: int) -> None:
+        """Remember, as of `now`, that this site drops --hold or --begin, as `job_id` shows; "": that it keeps it."""
+        self.cache[kind] = [job_id, now]
+        self.parsed.append(kind)
 
 
 def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str, str]) -> Site:

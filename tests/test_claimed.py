@@ -44,7 +44,7 @@ from cronhpc.core.plan import plan
 from cronhpc.core.slots import schedule_key, text_key
 from cronhpc.store import scheduler
 from cronhpc.store.paths import Paths
-from tests.worlds import ID, at, chain, claim, entry, held, job, key, link, state, switch, world
+from tests.worlds import ID, PRINT, at, chain, claim, entry, held, job, key, link, state, switch, world
 
 E = entry(deadline=3600)
 USED = {"e": state("14:00")}
@@ -585,7 +585,7 @@ class Nodes:
 
     def submit(self, job: Submission) -> str:
         assert (job.output, job.chdir) == ("/dev/null", "/")
-        assert job.arguments[2:] == ("0", "cpu7:9999999999:files")
+        assert job.arguments[2:] == ("0", "cpu7:9999999999:files", f"{ID}/{PRINT}")
         return self._answer(next((each.partition("=")[2] for each in job.options if "exclude" in each), None))
 
     def move(self, _: str, __: int, ___: str, exclude: str | None) -> None:

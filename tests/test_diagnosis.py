@@ -158,13 +158,13 @@ SITES: dict[str, tuple[Job | None, list[tuple[str, str]], str]] = {
     "the comment gets a prefix": (replace(KEPT, comment="x cronhpc-doctor=a1"), [], "adds to --comment"),
     "the name is changed": (replace(KEPT, name="x"), [("warning", "options")], "changes --job-name"),
     "--hold is dropped": (replace(KEPT, reason="BeginTime"), [("error", "options")], "drops --hold"),
-    "--begin is dropped": (replace(KEPT, start=1400), [("error", "options")], "drops --begin"),
+    "--begin is dropped": (replace(KEPT, start=None), [("warning", "options")], "drops --begin"),
+    "--begin is brought forward": (replace(KEPT, start=1400), [("warning", "options")], "drops --begin"),
     "--hold and --begin are": (
         replace(KEPT, state="RUNNING", reason="None", start=1400),
-        [("error", "options")] * 2,
+        [("error", "options"), ("warning", "options")],
         "drops --begin",
     ),
-    "when it would begin is not told": (replace(KEPT, start=None), [], "keeps"),
     "it is not in the queue": (None, [("unknown", "options")], "not in the queue"),
 }
 

@@ -14,6 +14,7 @@ from cronhpc.core.model import (
     Claim,
     ClaimState,
     Job,
+    KeepLink,
     LinkRecord,
     Settle,
     Submit,
@@ -182,6 +183,18 @@ def test_a_link_that_nobody_recorded_is_known_by_its_name_and_script_and_gets_a_
     """The disk was full, or a version before this one has submitted it, on a site that replaces comments."""
     bare = replace(GOOD[0], comment="proj=abc", command=LINK_SCRIPT)
     assert [j.id for j in Links.of(world("14:30", jobs=(bare,), chain=chain())).successors] == ["10"]
+
+
+@pytest.mark.parametrize("kind", ["link", "spare"])
+def test_a_link_of_which_a_site_changes_all_is_known_by_its_arguments_and_stays(kind: str) -> None:
+    """Its name and its comment, and the id that sbatch prints is garbled, so that nobody could record it."""
+    command = f"/var/spool/slurmd/job10/slurm_script {at('15:00')} {kind} 0  {ID}/{PRINT}"
+    row = replace(link(9, "15:00" if kind == "link" else "15:30"), name="abc-job", comment="proj=abc", command=command)
+    one = world("14:30", jobs=(row,), chain=chain())
+    assert [each.id for each in getattr(Links.of(one), "successors" if kind == "link" else "spares")] == ["9"]
+    assert [d.job_id for d in plan(one).decisions if isinstance(d, KeepLink)] == ["9"]
+    elsewhere = replace(row, command=command.replace(ID, "0ther0"))
+    assert not Links.of(world("14:30", jobs=(elsewhere,), chain=chain())).successors
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,7 @@ class Stand:
     root: Path
     sbatch: str = "echo 71"  # what it does once it has written down how it was called
     sacct: str = "exit 1"
+    scontrol: str = "exit 0"
     arguments: tuple[str, ...] = ()  # the link's third and following
 
     def run(self, situation: Situation) -> tuple[list[str], str]:
@@ -75,6 +76,7 @@ class Stand:
         self._stand_in("scancel", f'echo "cancel $*" >>{calls}')
         self._stand_in("sbatch", f'echo "$*" >>{calls}\n{self.sbatch}')
         self._stand_in("sacct", self.sacct)
+        self._stand_in("scontrol", f'echo "scontrol $*" >>{calls}\n{self.scontrol}')
         self._stand_in("sleep", "exit 0")
         given = f'builtin printf -v "$2" %s {situation.now}'
         clock = f'printf() {{ if [ "$1" = -v ]; then {given}; else builtin printf "$@"; fi; }}\n'
@@ -168,6 +170,7 @@ def test_the_successor(situation: Situation, begins: list[str], stand: Stand) ->
 
 
 OTHERS_NAME = f"71|PENDING|abc-job|BeginTime|N/A|{NOON - HOUR}|proj=abc"  # as a site has changed a link
+OWN_COPY = f"/var/spool/slurmd/job00070/slurm_script {NOON + HOUR} link 0 "  # its command: no site changes that
 
 
 @pytest.mark.parametrize(
@@ -178,6 +181,8 @@ OTHERS_NAME = f"71|PENDING|abc-job|BeginTime|N/A|{NOON - HOUR}|proj=abc"  # as a
             {71: f"link {NOON + HOUR} f00d {NOON - 2 * HOUR}"}, [ME, OTHERS_NAME], ["13:00"], id="id given anew"
         ),
         pytest.param({}, [ME, OTHERS_NAME], ["13:00"], id="nobody's"),
+        pytest.param({}, [ME, f"{OTHERS_NAME}|{OWN_COPY} {ID}/f00d"], [], id="known by its arguments"),
+        pytest.param({}, [ME, f"{OTHERS_NAME}|{OWN_COPY} ab12ce/f00d"], ["13:00"], id="another directory's"),
         pytest.param(
             {JOB: f"link {NOON - 30 * MINUTE} f00d {NOON}"},
             [f"{JOB}|RUNNING|{LINK}|None|N/A|{NOON - HOUR}|99999999999 of the site"],
@@ -200,6 +205,42 @@ def test_a_link_writes_down_what_it_has_submitted(stand: Stand) -> None:
     stand.run(Situation(NOON + 5))
     record = (stand.root / "cron" / "scheduler" / "links" / "71").read_text().split()
     assert (record[:2], record[3:]) == (["link", str(NOON + HOUR)], [str(NOON + 5)])
+
+
+EARLY = f"{NOON - HOUR + 5}"
+
+
+@pytest.mark.parametrize(
+    ("start", "noted", "begins", "steps"),
+    [
+        pytest.param(
+            EARLY, False, ["12:00"], ["update JobId=71 StartTime=uts%d", "release 71"], id="it began too early"
+        ),
+        pytest.param(NOON, True, ["13:00"], ["update JobId=71 StartTime=uts%d", "release 71"], id="one before it did"),
+        pytest.param(NOON, False, ["13:00"], [], id="a site that keeps it"),
+    ],
+)
+def test_where_a_site_drops_begin_the_successor_is_held_until_it_has_one(
+    stand: Stand, start: object, begins: list[str], steps: list[str], *, noted: bool
+) -> None:
+    """Else it would begin at once, and so would its own: without end."""
+    note = stand.root / "cron" / "scheduler" / "no-begin"
+    if noted:
+        note.write_text("69\n")
+    me = row(JOB, NOON, "RUNNING", "None", start=start)
+    found, said = stand.run(Situation(NOON - HOUR + 5 if start == EARLY else NOON + 5, [me]))
+    calls = (stand.root / "calls").read_text()
+    at = NOON if start == EARLY else NOON + HOUR
+    assert found == begins, said
+    assert re.findall("(?m)^scontrol (.*)$", calls) == [step.replace("%d", str(at)) for step in steps]
+    assert ("--hold" in calls, note.exists()) == (bool(steps), bool(steps))
+
+
+def test_a_successor_that_can_be_given_no_begin_is_taken_back(stand: Stand) -> None:
+    stand.scontrol = "exit 1"
+    begins, said = stand.run(Situation(NOON - HOUR + 5, [row(JOB, NOON, "RUNNING", "None", start=EARLY)]))
+    assert begins[:2] == ["12:00", "cancel 71"]
+    assert "NO SUCCESSOR" in said
 
 
 def test_numbers_that_a_wrapper_prints_are_no_links(stand: Stand) -> None:

@@ -13,6 +13,7 @@ from cronhpc import setup
 from cronhpc.batch.local import Local
 from cronhpc.core.model import Queue
 from cronhpc.site import open_site
+from cronhpc.store import scheduler
 from cronhpc.tick import Report, tick
 
 if TYPE_CHECKING:
@@ -84,3 +85,24 @@ def test_once_a_day_it_is_looked_whether_a_submission_is_held(
     ticked(changed, NOW)
     codes = [problem.code for problem in ticked(changed, NOW + 60).problems]
     assert ("W342" in codes) == said
+
+
+class Early(Changing):
+    """A site that drops --begin; what is moved has one. `moved`: the jobs, and when they are to begin."""
+
+    def __init__(self, local: Local) -> None:
+        super().__init__(local, start=None)
+        self.moved: list[tuple[str, int]] = []
+
+    def move(self, job_id: str, at: int, *_: object) -> None:
+        self.moved.append((job_id, at))
+
+
+def test_where_a_site_drops_begin_a_run_ahead_of_its_slot_gets_it_again_before_its_release(site: Site) -> None:
+    """It would run at once, hours before its slot; later ones need no look at the queue."""
+    early = Early(site.batch)  # type: ignore[arg-type]  # as strict as is needed
+    changed = replace(site, batch=early)  # type: ignore[arg-type]
+    scheduler.mark_started(site.paths, {"via": "chain", "fingerprint": "f00d"})
+    ticked(changed, NOW - 125)
+    assert early.moved == [("1", NOW - 5), ("2", NOW - 5)]
+    assert "W343" in [problem.code for problem in ticked(changed, NOW - 65).problems]

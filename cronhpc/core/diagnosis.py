@@ -200,10 +200,10 @@ def of_submission(seen: Job | None, *, name: str, comment: str, begin: int) -> I
         yield Finding("unknown", "options", what, "Ask again later.")
         return
     ask = "Ask the administrators to leave it alone."
-    replaced, early = comment not in seen.comment, seen.start is not None and seen.start < begin - _SKEW_BAD
+    replaced, early = comment not in seen.comment, (seen.start or 0) < begin - _SKEW_BAD
     changed = (
         ("error", not seen.held, "drops --hold: runs begin before they are written down", ask),
-        ("error", early, "drops --begin: links begin at once, again and again", ask),
+        ("warning", early, "drops --begin: links and runs get it once more, from scontrol", ask),
         ("warning", replaced, "replaces --comment: a script's own is lost; jobs are known by their recorded ids", ""),
         ("advice", not replaced and comment != seen.comment, "adds to --comment, also to a script's own", ""),
         ("warning", seen.name != name, "changes --job-name: name the entry, not the job, in a switch", ""),

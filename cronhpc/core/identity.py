@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _ROUNDED = 2  # seconds that an id may have been noted too early: its clock is read in whole seconds, and so is Slurm's
 _CLOSE = 60  # seconds that the clocks of a site which minds them differ by
-_LINK = re.compile(r"(?:^|/)(?:slurm_script|scheduler\.slurm)(?: \d+ (link|spare)\b.*)?$", re.DOTALL)
+_LINK = re.compile(r"(?:^|/)(?:slurm_script|scheduler\.slurm)(?: \d+ (link|spare)\b.*?(?: (\w+)/(\w+))?)?$", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,9 +165,12 @@ class Records:
             owner = Owner(link=_link(first, words, job))
         elif (key := Key.of(first)) is not None and self._in_time(key, job):
             owner = Owner(key.entry, key)
-        elif job.name in self._names and job.command and _LINK.search(job.command):
-            kind = "spare" if job.name == self._names[1] else "link"  # a site has replaced the comment
-            return Owner(link=_link(kind, [], job))
+        elif job.command and (link := _LINK.search(job.command)):  # a site has replaced the comment
+            if link[2] == self.directory_id:
+                return Owner(link=LinkRecord(link[1], job.start or 0, link[3]))
+            if job.name not in self._names:
+                return None
+            return Owner(link=_link("spare" if job.name == self._names[1] else "link", [], job))
         else:
             return None
         return owner if self._alike(owner, job) else None

@@ -229,6 +229,16 @@ def no_submit(paths: Paths) -> str:
     return (read_bytes(paths.scheduler / "no-submit") or b"").decode("utf-8", "replace").strip()
 
 
+def note_no_begin(paths: Paths, job_id: str) -> None:
+    """This site drops --begin, as `job_id` shows; a link that began too early notes it, too. Raises OSError."""
+    replace_file(paths.scheduler / "no-begin", f"{job_id}\n".encode(), 0o644)
+
+
+def no_begin(paths: Paths) -> str:
+    """What `note_no_begin` noted, until somebody says `start --via` anew; "" where there is nothing."""
+    return (read_bytes(paths.scheduler / "no-begin") or b"").decode("ascii", "replace").strip()
+
+
 def remember_rest(paths: Paths, why: str) -> None:
     """Keep an administrator's word until `start`. Raises OSError."""
     if resting(paths) == why:
