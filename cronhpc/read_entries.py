@@ -248,7 +248,13 @@ class _Reader:
         }
 
     def _added(self, own: set[str], *, wants_gpu: bool) -> tuple[str, ...]:
-        """The settings' `sbatch:` for what the script does not say itself; no CPU partition for who wants a GPU."""
+        """The settings' `sbatch:` for what the script does not say itself; no CPU partition for who wants a GPU.
+
+        Nor what sbatch would refuse beside an option of the script's: `mem` beside its --mem-per-cpu.
+        """
+        from cronhpc.core.sbatch_values import EXCLUSIVE
+
+        own = own.union(*(names for names in EXCLUSIVE if own.intersection(names)))
         return tuple(
             f"--{name}={value}" if value else f"--{name}"
             for name, value in self.site.settings.sbatch

@@ -188,6 +188,11 @@ def test_an_error_is_json_where_json_was_asked_for(shell: Shell) -> None:
     assert said.json == {"error": "There is no entry called nobody. See: cronhpc status"}
 
 
+def test_a_zone_of_a_fixed_offset_is_read_as_date_reads_it() -> None:
+    door = Door(NOW, {"TZ": "UTC+3"}, io.StringIO(), io.StringIO(), is_terminal=False)
+    assert str(door.zone("Europe/Paris")) == "Etc/GMT+3"
+
+
 @pytest.mark.parametrize("name", commands.present())
 def test_every_command_has_help_with_an_example_and_the_common_options(shell: Shell, name: str) -> None:
     said = shell(name, "--help")

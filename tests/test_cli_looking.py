@@ -280,7 +280,52 @@ SETTINGS_THAT_NEVER_WORK = {
     "sbatch: {time: 90m}": "E207 sbatch.time:",
     'entries: {a: {schedule: "0 3 * * *", command: x, sbatch: {mem: 4 GB}}}': "E207 entries.a.sbatch.mem:",
     'entries: {a: {schedule: "*/90 * * * *", command: x}}': "cronhpc.yaml:2: W104",
+    "scheduler: {sbatch: {time: 90m}}": "E207 scheduler.sbatch.time:",
 }
+COMMANDS = {  # of a row: what is said of its command, as of a script's body
+    "python train.py | tee log.txt": "the last command is a pipe into tee: the job counts as fine even when what "
+    'feeds it fails. Begin it with "set -o pipefail;".',
+    "cd data && make": "W303 entries.a.command:",
+    "module load cuda; make": 'Begin it with ". /etc/profile;".',
+    "curl https://u:hunter2@x/": "W301 entries.a.command:",
+    "make &": "W308 entries.a.command:",
+    "if true; then make": "E230 entries.a.command: its shell cannot read it:",
+    "while squeue -n a; do sleep 60; done": "W306 entries.a.command:",
+}
+QUIET_COMMANDS = {
+    "python -m hello": "",
+    ". /etc/profile; module load cuda": "",
+    "cd data && make": "chdir: /tmp",
+    "set -o pipefail; python train.py | tee log.txt": "",
+    "make | tee log.txt # cronhpc: ignore=W305": "",
+}
+
+
+@pytest.mark.parametrize(("text", "said"), COMMANDS.items(), ids=COMMANDS.keys())
+def test_a_command_in_the_settings_is_looked_at_as_a_script_is(shell: Shell, text: str, said: str) -> None:
+    settings(shell, f"entries:\n  a:\n    schedule: '@daily'\n    command: {json.dumps(text)}\n")
+    found = shell("check")
+    assert found.code == 1
+    assert found.out.count(said) == 1
+    assert "hunter2" not in found.out
+    assert "cronhpc.yaml:3: " in found.out
+
+
+@pytest.mark.parametrize(("text", "sbatch"), QUIET_COMMANDS.items(), ids=QUIET_COMMANDS.keys())
+def test_of_a_good_command_nothing_is_said(shell: Shell, text: str, sbatch: str) -> None:
+    row = f"{{schedule: '@daily', command: {json.dumps(text)}, sbatch: {{{sbatch}}}}}"
+    settings(shell, f"entries: {{a: {row}}}")
+    assert shell("check").code == 0
+
+
+def test_what_the_settings_give_a_script_beside_its_own_options_counts(shell: Shell) -> None:
+    settings(shell, "sbatch: {ntasks: 4, mem: 4G}")
+    shell.drop("cron.daily/a.slurm", "#!/bin/bash\n#SBATCH --gpus-per-task=1 --mem-per-cpu=2G\ntrue\n")
+    assert "E207" not in shell("check").out
+    shell("tick", now=later())
+    asked = (shell.cron / "state" / "cache.json").read_text()
+    assert "--ntasks=4" in asked
+    assert "--mem=4G" not in asked, "sbatch refuses it beside --mem-per-cpu"
 
 
 @pytest.mark.parametrize(("text", "said"), SETTINGS_THAT_NEVER_WORK.items(), ids=SETTINGS_THAT_NEVER_WORK.keys())

@@ -212,6 +212,7 @@ REMARKS: dict[str, tuple[str, int, str, bool, int]] = {
     "one's own name in front": ("17 * * * * alice /x\n", 1, "--system", True, 0),
     "a zone with rules of its own": ("CRON_TZ=CET-1CEST,M3.5.0,M10.5.0/3\n@daily x\n", 2, "no name", True, 0),
     "a zone that nobody knows is UTC to cron": ("CRON_TZ=Europe/Pari\n@daily x\n", 1, "it took UTC", True, 1),
+    "an offset, whose sign POSIX turns round": ("CRON_TZ=UTC+3\n@daily x\n", 1, "3 h behind UTC to cron", False, 1),
     "a SHELL without a path": ("SHELL=bash\n@daily x\n", 2, "whole path", True, 0),
     "a SHELL with an option": ("SHELL=/bin/bash -l\n@daily x\n", 2, "whole path", True, 0),
     "#SCRON": ("#SCRON --time=5\n@daily x\n", 1, "cronhpc import scrontab", True, 1),

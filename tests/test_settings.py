@@ -94,6 +94,11 @@ VALUES = {
         "link_sbatch",
         (("time", "10"), ("partition", "cpu")),
     ),
+    "a priority of their own": (
+        "scheduler: {sbatch: {time: 5, priority: 10}}",
+        "link_sbatch",
+        (("time", "5"), ("priority", "10")),
+    ),
     "a link with a limit of its own": ("scheduler: {sbatch: {time: 5}}", "link_sbatch", (("time", "5"),)),
     "an interval shorter than the least": ("scheduler: {interval: 2m}", "min_interval", 120),
     "one folder changed": (
@@ -191,6 +196,7 @@ WRONG = {
         "timezone: Europe/Pariss\n",
         "cronhpc.yaml:1: E603 'Europe/Pariss' is no time zone. Did you mean",
     ),
+    "an offset for a zone": ("timezone: UTC+3\n", "Write Etc/GMT-3 for 3 hours ahead of UTC (its sign is POSIX's)"),
     "a key like no other": ("zzz: 1", "Known here: timezone, sbatch,"),
     "a policy misspelt in an entry": (
         "entries:\n  a:\n    schedule: '@daily'\n    command: x\n    retires: 2",
@@ -218,6 +224,32 @@ WRONG = {
             *("output", "error", "open-mode", "chdir", "input"),
         )
     },
+    **{
+        f"the scheduler's jobs with {name} as {key}": (
+            f"scheduler: {{sbatch: {{{key}: true}}}}",
+            f"{key} cannot be set",
+        )
+        for name, key in (
+            *(("wait", "W"), ("wait", "-W"), ("wait", "--wait"), ("hold", "H"), ("hold", "--hold"), ("quiet", "Q")),
+            *(("dependency", "d"), ("dependency", "--dep"), ("array", "-a")),
+        )
+    },
+    "the scheduler's jobs with a whole directive": (
+        "scheduler:\n  sbatch:\n    '#SBATCH --wait': true",
+        "cronhpc.yaml:3: E603 #SBATCH --wait cannot be set here.",
+    ),
+    "the scheduler's jobs held by their priority": (
+        "scheduler:\n  sbatch: {priority: 0}",
+        "cronhpc.yaml:2: E603 priority 0 is a held job to Slurm. Write a number above zero.",
+    ),
+    "the scheduler's jobs held by a priority that is no number": ("scheduler: {sbatch: {priority: x}}", "a held job"),
+    "runs held by their priority": ("sbatch: {priority: '00'}", "priority 0 is a held job"),
+    "runs held": ("sbatch: {hold: true}", "to hold an entry: cronhpc pause NAME"),
+    "an entry's runs without a number": (
+        "entries: {a: {schedule: '@daily', command: x, sbatch: {quiet: true}}}",
+        "quiet cannot be set here. Remove it: sbatch would not tell the job's number.",
+    ),
+    "an abbreviated option": ("sbatch: {part: cpu}", "E602 sbatch has no option 'part'. Did you mean partition?"),
     "a key twice": ("timezone: a\n\ntimezone: b", "cronhpc.yaml:3: E604 timezone stands here twice, first in line 1."),
     "an entry twice": (
         "entries:\n  a: {schedule: '@daily', command: x}\n  a: {schedule: '@daily', command: y}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -39,6 +40,13 @@ _ASKED_SHELLS = frozenset({"sh", "bash", "dash", "ksh", "zsh"})
 _SHELL_SAID = re.compile(r":(?: line)? (\d+): (.*)")
 _PATIENCE = 10.0  # seconds, for a shell that only reads
 _ANY_SCHEDULE = "0 4 * * *"  # for a file that lies in no folder of ours yet
+_FIX_IN_ROWS = {  # where the one for scripts is of another line than the command's
+    "W303": "Write the whole path, or under the entry: sbatch: {chdir: /PATH}.",
+    "W304": 'Begin it with ". /etc/profile;".',
+    "W305": 'Begin it with "set -o pipefail;".',
+    "W307": "Write the folder's path, or under the entry: sbatch: {chdir: /PATH}.",
+    "E230": "Correct it; in YAML a command of several lines stands behind: command: |",
+}
 
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
@@ -151,12 +159,13 @@ def _linted(
     *,
     refused: str = "",
     functions: frozenset[str] = frozenset(),
+    added: frozenset[str] = frozenset(),
     **more: Any,
 ) -> tuple[Problem, ...]:
     from cronhpc.core.lint import Facts, lint_script
 
     known = partitions() if partitions is not None and _NAMES_PARTITION.search(data) else None
-    facts = Facts(known, os.path.isdir, refused, functions, _unreadable(data))
+    facts = Facts(known, os.path.isdir, refused, functions, _unreadable(data), added)
     return lint_script(shown, data, facts=facts, **more)
 
 
@@ -277,8 +286,8 @@ class _Look:
                     hashed = folder if schedule else each.name
                     yield from self._lint(each.source, each.path, schedule, hashed, self.entries.get(each.name))
         for row in self.settings.entries:
-            if row.script and (not self.names or row.name in self.names):
-                yield from self._row(row)
+            if not self.names or row.name in self.names:
+                yield from self._row(row) if row.script else self._command(row.name)
 
     def in_settings(self) -> Iterator[Problem]:
         """Schedules and sbatch values in cronhpc.yaml that are read as they stand, and refused where they are used."""
@@ -287,7 +296,8 @@ class _Look:
         from cronhpc.core.schedule import ScheduleError, parse
 
         rows = [row for row in self.settings.entries if not self.names or row.name in self.names]
-        given = [] if self.names else [("sbatch", self.settings.sbatch, 0)]
+        settings = self.settings
+        given = [] if self.names else [("sbatch", settings.sbatch, 0), ("scheduler.sbatch", settings.link_sbatch, 0)]
         for where, options, line in (*given, *((f"entries.{row.name}.sbatch", row.sbatch, row.line) for row in rows)):
             for name, value in options:
                 if value and (fault := sbatch_values.fault(name, value)):
@@ -335,6 +345,21 @@ class _Look:
         entry = self.entries.get(row.name)
         yield from self._lint(row.script, path, row.schedule, row.name, entry)
 
+    def _command(self, name: str) -> Iterator[Problem]:
+        """Of a row's command: what lint says of the script that is made of it, in the words of a row."""
+        entry = self.entries.get(name)
+        if entry is None or not entry.command:
+            return
+        place, _, line = entry.source.partition(":")
+        first, _, rest = entry.command.partition("\n")
+        options = (f"--job-name={entry.job_name}", *entry.options)
+        asked = "".join(f"#SBATCH {shlex.quote(option)}\n" for option in options if option.isprintable())
+        data = f"{first}\n{asked}{rest}".encode("utf-8", "surrogateescape")
+        for each in _linted(place, data, None, folder_schedule=_ANY_SCHEDULE, functions=self.functions):
+            if each.code.startswith("W3") or each.code == "E230":  # in_settings has the rest
+                fix = _FIX_IN_ROWS.get(each.code, each.mend)
+                yield replace(each, what=f"entries.{name}.command: {each.what}", mend=fix, line=int(line))
+
     def _lint(
         self, shown: str, path: str, schedule: str | None, hashed: str, entry: Entry | None
     ) -> tuple[Problem, ...]:
@@ -356,6 +381,7 @@ class _Look:
             zone=self.zone,
             hash_key=f"{self.user}:{self.paths.root}:{hashed}",
             functions=self.functions,
+            added=frozenset(each[2:].partition("=")[0] for each in (entry.options if entry else ())),
         )
         return _with_cluster(look, self.online, path, entry)
 

@@ -169,10 +169,10 @@ def _clock() -> int:
 
 
 def _zone(key: str) -> tzinfo | None:
-    from cronhpc.core.zones import ZoneError, zone_of
+    from cronhpc.core.zones import ZoneError, fixed, zone_of
 
     try:
-        return zone_of(key)
+        return zone_of(fixed(key) or key)
     except ZoneError:
         return None
 

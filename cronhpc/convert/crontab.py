@@ -22,7 +22,7 @@ from cronhpc.core.fields import UNITS, Unit
 from cronhpc.core.grammar import ScheduleError, parse_fields
 from cronhpc.core.mends import steps_beyond, unknown_alias
 from cronhpc.core.model import command
-from cronhpc.core.zones import is_zone
+from cronhpc.core.zones import fixed, is_zone
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -277,6 +277,10 @@ def _cron_tz(value: str, _: Surroundings) -> _Said:
     if value and zone == "UTC" and value.removeprefix(":") not in {"UTC", "GMT", "Etc/UTC"}:
         what = f'CRON_TZ="{value}" is no time zone that cron knows, so it took UTC: written as --timezone=UTC.'
         return what, "Correct --timezone in the scripts if another was meant.", True
+    if zone and zone.startswith("Etc/GMT") and value.removeprefix(":") != zone:
+        side = "behind" if zone[7] == "+" else "ahead of"
+        what = f"CRON_TZ={value} is {zone[8:]} h {side} UTC to cron, as POSIX reads the sign: --timezone={zone}."
+        return what, "", False
     return "", "", False
 
 
@@ -392,7 +396,6 @@ def waited_for(command: str) -> tuple[str, bool]:
 # --- zones ------------------------------------------------------------------------------------------------------------
 
 
-_FIXED = re.compile(r"(?:[A-Za-z]{3,}|<[+-]?\w+>)(?P<sign>[+-]?)(?P<hours>\d{1,2})")
 _RULES = re.compile(r"(?:[A-Za-z]{3,}|<[+-]?\w+>)[+-]?\d")
 
 
@@ -404,10 +407,6 @@ def zone_of(text: str) -> str | None:
     key = text.removeprefix(":").removeprefix("/usr/share/zoneinfo/")
     if is_zone(key):
         return key
-    fixed = _FIXED.fullmatch(key)
-    if fixed:
-        hours = int(fixed["hours"])
-        sign = "-" if fixed["sign"] == "-" else "+"  # west is + here as there
-        found = f"Etc/GMT{sign}{hours}" if hours else "UTC"
-        return found if is_zone(found) else None
+    if found := fixed(key):
+        return found
     return None if _RULES.match(key) or key.startswith("/") else "UTC"  # a file may say anything

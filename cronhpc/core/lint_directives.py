@@ -34,6 +34,7 @@ class Facts:
     refused: str = ""  # why sbatch would not take the script, in its own words
     functions: frozenset[str] = frozenset()  # of the shell, in the environment that runs get
     unreadable: tuple[int, str] | None = None  # (line, why) where its shell cannot read the script
+    added: frozenset[str] = frozenset()  # names of the options that the settings give it
 
 
 # --- the first line ------------------------------------------------------------------------------------------------
@@ -89,7 +90,7 @@ def options(header: Header, facts: Facts) -> Iterator[Problem]:
         if (option.line, option.name) not in told:
             yield from _value(option)
     yield from _flags(header)
-    yield from _together(header)
+    yield from _together(header, facts.added)
     yield from _repeated(header)
     yield from _world(header, facts)
 
@@ -148,14 +149,14 @@ def _flags(header: Header) -> Iterator[Problem]:
             yield Problem(code, f"{_shown(option)}: {what}", mend, line=option.line, key=name)
 
 
-def _together(header: Header) -> Iterator[Problem]:
+def _together(header: Header, added: frozenset[str]) -> Iterator[Problem]:
     for component in {option.component for option in header.options}:
         given = {
             option.name: option
             for option in header.options
             if option.component == component and not sbatch_values.fault(option.name, option.value or "")
         }
-        for code, what, option, mend in sbatch_values.conflicts(given):
+        for code, what, option, mend in sbatch_values.conflicts(given, added):
             yield Problem(code, what, mend, line=option.line, key=option.name)
 
 

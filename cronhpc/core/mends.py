@@ -122,30 +122,42 @@ def name(unit: Unit, word: str) -> tuple[str, str]:
     return "is no number.", f"Write {bounds(unit)}, or * for every {unit.name}."
 
 
-def _step_beyond(unit: Unit, word: str) -> tuple[str, str] | None:
-    """`*/90`, which cron takes, and which never takes a step: what fires, and what may have been meant."""
-    match = re.fullmatch(r"\*/(\d{1,6})", word)
-    if match is None or int(match[1]) < unit.top - unit.low + 1 or int(match[1]) == 1:
+_STEPPED = re.compile(r"(?P<start>\*|H(?:\((?P<from>\w+)-(?P<to>\w+)\))?|(?P<low>\w+)-(?P<high>\w+))/(?P<by>\d{1,9})")
+_OF = {"minute": " of the hour", "hour": " of the day", "day of month": " of the month"}
+
+
+def _step_beyond(unit: Unit, element: str) -> tuple[str, str] | None:
+    """`*/90`, `8-18/12`: cron takes it, and it never takes a step. What fires, and what may have been meant."""
+    match = _STEPPED.fullmatch(element)
+    if match is None:
         return None
-    by = match[1]
-    often = {"minute": "minute 0 of the hour", "hour": "hour 0 of the day", "day of month": "day 1 of the month"}
-    what = (
-        f"a step of {by} leads out of the field, so it fires at {often.get(unit.name, f'the first {unit.name}')} only."
-    )
+    start, by = match["start"], int(match["by"])
+    low = _number(unit, match["low"] or match["from"] or str(unit.low))
+    high = _number(unit, match["high"] or match["to"] or str(unit.top))
+    if not low < high < low + by or by == 1:
+        return None
+    first = f"the first {unit.name}" if unit.name not in _OF else f"{unit.name.removesuffix(' of month')} {low}"
+    once, alone = (f"one {unit.name}", start) if start[0] == "H" else (first, str(low))
+    what = f"a step of {by} leads out of {'the field' if start in '*H' else start}, so it fires at {once}"
+    what += f"{_OF.get(unit.name, '')} only."
     span = {"minute": "m", "hour": "h", "day of month": "d"}.get(unit.name)
-    every = (
-        f"For every {by} {unit.name.removesuffix(' of month')}s write @every {by}{span}; else"
-        if span
-        else "If that is meant,"
-    )
-    return what, f"{every} write {unit.low}."
+    if by <= unit.top - unit.low:
+        return what, f"Write a step of at most {high - low}; if that is meant, write {alone}."
+    if not span:
+        return what, f"If that is meant, write {alone}."
+    return what, f"For every {by} {unit.name.removesuffix(' of month')}s write @every {by}{span}; else write {alone}."
+
+
+def _number(unit: Unit, word: str) -> int:
+    return unit.names.index(word.lower()) + unit.low if word.lower() in unit.names else int(word)
 
 
 def steps_beyond(text: str) -> list[tuple[str, str]]:
-    """What is wrong with steps longer than their fields, in a schedule of five fields that can be read."""
+    """What is wrong with steps longer than what they step through, in a schedule of five fields that can be read."""
     words = text.split()
     pairs = zip(UNITS, words, strict=True) if len(words) == len(UNITS) else ()
-    return [found for unit, word in pairs if (found := _step_beyond(unit, word))]
+    elements = [(unit, element) for unit, word in pairs for element in word.split(",")]
+    return [found for unit, element in elements if (found := _step_beyond(unit, element))]
 
 
 # --- the whole schedule -------------------------------------------------------------------------------------

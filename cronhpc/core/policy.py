@@ -131,6 +131,10 @@ def _zone_mend(key: str) -> str:
     import difflib
     from zoneinfo import available_timezones
 
+    from cronhpc.core.zones import offset_fix
+
+    if fix := offset_fix(key):
+        return fix
     known = sorted(available_timezones())
     city = {zone.rpartition("/")[2].lower(): zone for zone in known}
     plain = key[:60].lower().replace(" ", "_")

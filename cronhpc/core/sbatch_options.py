@@ -6,6 +6,7 @@ An option that only some versions know is no mistake here: the cluster has the l
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 
@@ -94,6 +95,11 @@ def candidates(word: str) -> tuple[str, ...]:
         return (ALIASES[word],)
     begun = {ALIASES.get(name, name) for name in (*LONG, *ALIASES) if name.startswith(word)}
     return tuple(sorted(begun))
+
+
+def is_held(priority: str) -> bool:
+    """Whether sbatch reads 0 of the value of --priority, Slurm's for a held job (22.05's drops it); `x` is 0, too."""
+    return priority.upper() != "TOP" and re.match(r"\s*\+?0*[1-9]", priority) is None
 
 
 def is_plugin_option(word: str) -> bool:

@@ -176,9 +176,14 @@ def fault(name: str, value: str) -> tuple[str, str] | None:
     return judge[name](value) if name in judge else None
 
 
-def conflicts(given: Mapping[str, Option]) -> Iterator[tuple[str, str, Option, str]]:
-    """(code, what, option, mend) of options of one job that sbatch refuses together; `given` by their names."""
-    for names in _EXCLUSIVE:
+def conflicts(
+    given: Mapping[str, Option], added: frozenset[str] = frozenset()
+) -> Iterator[tuple[str, str, Option, str]]:
+    """(code, what, option, mend) of options of one job that sbatch refuses together; `given` by their names.
+
+    `added`: names of options that the settings give the job beside its own.
+    """
+    for names in EXCLUSIVE:
         present = [given[name] for name in names if name in given]
         if len(present) > 1:
             last = max(present, key=lambda o: o.line)
@@ -187,11 +192,11 @@ def conflicts(given: Mapping[str, Option]) -> Iterator[tuple[str, str, Option, s
             return
     for name, (needs, usual) in _NEEDS.items():
         option = given.get(name)
-        if option and option.value not in {"0", ""} and not needs & given.keys():
+        if option and option.value not in {"0", ""} and not needs & (given.keys() | added):
             yield "E207", f"--{name} needs --{usual} beside it.", option, f"Add --{usual}=NUMBER."
     spread = given.get("distribution")
     arbitrary = spread and re.match("(?i)arbitrary|hostfile", spread.value or "")
-    if spread and arbitrary and not {"nodelist", "nodefile"} & given.keys():
+    if spread and arbitrary and not {"nodelist", "nodefile"} & (given.keys() | added):
         yield "E207", f"--distribution={spread.value} needs --nodelist beside it.", spread, "Add --nodelist=NODES."
     least, most = given.get("time-min"), given.get("time")
     if least and most and _seconds(least) > _seconds(most):
@@ -199,7 +204,7 @@ def conflicts(given: Mapping[str, Option]) -> Iterator[tuple[str, str, Option, s
         yield "E207", what, least, "Write a smaller --time-min, or leave it out."
 
 
-_EXCLUSIVE = (
+EXCLUSIVE = (
     ("mem", "mem-per-cpu", "mem-per-gpu"),
     ("core-spec", "thread-spec"),
     ("cpus-per-gpu", "cpus-per-task"),

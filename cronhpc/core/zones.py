@@ -40,6 +40,28 @@ def is_zone(key: str) -> bool:
     return True
 
 
+_FIXED = re.compile(r"(?P<name>[A-Za-z]{3,}|<[+-]?\w+>)?(?P<sign>[+-]?)(?P<hours>\d{1,2})(?::00)?")
+
+
+def fixed(text: str) -> str | None:
+    """The key that the C library's `UTC+3` stands for: Etc/GMT+3, three hours *behind* UTC (POSIX); None for others."""
+    match = _FIXED.fullmatch(text)
+    if match is None or not match["name"]:
+        return None
+    key = f"Etc/GMT{match['sign'] or '+'}{int(match['hours'])}" if int(match["hours"]) else "UTC"
+    return key if is_zone(key) else None
+
+
+def offset_fix(text: str) -> str:
+    """What to write for `UTC+3`, which people and POSIX read with opposite signs; "" for what is no offset."""
+    match = _FIXED.fullmatch(text.strip())
+    hours = int(match["hours"]) if match and match["sign"] else 0
+    if not hours or not is_zone(f"Etc/GMT+{hours}"):
+        return ""
+    ahead = f"Write Etc/GMT-{hours} for {hours} hours ahead of UTC (its sign is POSIX's)"
+    return f"{ahead}, Etc/GMT+{hours} for as many behind."
+
+
 class Change(NamedTuple):
     """A clock change: the first second (epoch) of the new offset, and the offsets from UTC in seconds."""
 

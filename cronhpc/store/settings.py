@@ -82,7 +82,7 @@ def parse_settings(data: bytes, file: str = "cronhpc.yaml") -> Settings:
 
 def _fit_zone(reader: Reader, found: dict[str, Any]) -> None:
     """A zone that is none would stop every entry: it is named here, with its line."""
-    from cronhpc.core.zones import is_zone
+    from cronhpc.core.zones import is_zone, offset_fix
 
     key = found.get("timezone", "")
     if key and not is_zone(key):
@@ -91,6 +91,7 @@ def _fit_zone(reader: Reader, found: dict[str, Any]) -> None:
 
         near = difflib.get_close_matches(key[:60], sorted(available_timezones()), n=1)
         mend = f"Did you mean {near[0]}?" if near else "Write a name such as Europe/Paris or UTC."
+        mend = offset_fix(key) or mend
         line = reader.lines.get("timezone", 0)
         reader.problems.append(Problem("E603", f"{key[:60]!r} is no time zone.", mend, reader.file, line, "timezone"))
 

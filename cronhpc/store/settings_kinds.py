@@ -33,6 +33,8 @@ _NOT_IN_SETTINGS = {
     "wait": "cronhpc follows its runs itself: remove it.",
     "test-only": "Nothing would run: remove it.",
     "parsable": "It changes nothing here: remove it.",
+    "quiet": "Remove it: sbatch would not tell the job's number.",
+    "hold": "Remove it: a run begins at its time; to hold an entry: " + model.command("pause", "NAME") + ".",
     "help": "Remove it.",
     "usage": "Remove it.",
     "version": "Remove it.",
@@ -46,7 +48,6 @@ _NOT_OF_LINKS = {
     "immediate": "Remove it: the scheduler's jobs wait for their time.",
     "array": "Remove it: each task would be a scheduler of its own.",
     "hold": "Remove it: the scheduler would never start; to end it: " + model.command("stop") + ".",
-    "quiet": "Remove it: sbatch would not tell the next job's number.",
     "requeue": "Remove it: the next job takes over from one that was lost.",
     "dependency": "Remove it: the scheduler would wait for that job, and end with it.",
     **dict.fromkeys(
@@ -146,21 +147,26 @@ def _options(
     for name, (key, value) in reader.mapping(node, where).items():
         option = _option(reader, key, name, where, refused)
         text = _option_value(reader, value, join(where, name))
-        if option and text is not None:
+        if option == "priority" and text is not None and known.is_held(text):
+            reader.bad(value, join(where, name), "priority 0 is a held job to Slurm.", "Write a number above zero.")
+        elif option and text is not None:
             options.append((option, text))
     return tuple(options)
 
 
 def _option(reader: Reader, key: Node, name: str, where: str, refused: Mapping[str, str]) -> str | None:
-    bare = name.lstrip("-")
-    long = known.ALIASES.get(bare, bare)
+    bare = name.removeprefix("#SBATCH").strip().lstrip("-")
+    begun = known.candidates(bare) if bare else ()
+    long = known.SHORT.get(bare) or (begun[0] if len(begun) == 1 else bare)
     at = join(where, name)
-    if name in known.SHORT:
-        reader.bad(key, at, f"-{name} is a short option.", f"Write {known.SHORT[name]}.", "E602")
-    elif name != bare:
-        reader.bad(key, at, f"{name!r} is written with dashes.", f"Write {bare}.", "E602")
-    elif long in refused:
+    if long in refused:
         reader.bad(key, at, f"{name} cannot be set here.", refused[long])
+    elif bare in known.SHORT:
+        reader.bad(key, at, f"-{bare} is a short option.", f"Write {long}.", "E602")
+    elif name != bare:
+        reader.bad(key, at, f"{name!r} is written with dashes.", f"Write {long}.", "E602")
+    elif long != known.ALIASES.get(name, name):
+        reader.bad(key, at, f"sbatch has no option {name!r}.", f"Did you mean {long}?", "E602")
     elif long not in known.LONG and not known.is_plugin_option(long):
         near = known.nearest(name)
         mend = f"Did you mean {near}?" if near else "Write it as sbatch --help has it, without dashes."
