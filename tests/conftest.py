@@ -5,8 +5,13 @@ from __future__ import annotations
 import signal
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from cronhpc.store import files
+
+# How long an example takes is the machine's affair: a loaded one is no reason to fail.
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 # Under nohup, and behind a shell's &, these are ignored, and whatever a test starts would inherit that.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)

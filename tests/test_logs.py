@@ -618,8 +618,7 @@ def test_a_thousand_planted_links_hard_links_and_swapped_folders_delete_nothing_
     with at_the_same_time(BOB, swap):
         as_user(ALICE, tidy)
     assert all_there(precious)
-    assert sorted(path.name for path in shared.rglob("*") if not path.is_symlink() and path.is_file()) > []
-    assert list(shared.glob("log/*/" + young.name)) != []
+    assert list(shared.glob("log/*/" + young.name)) != [], "wherever the folder was left by the last exchange"
     assert (shared / "cronhpc.yaml").exists()
 
 

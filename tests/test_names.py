@@ -48,7 +48,9 @@ def test_of_three_each_newcomer_is_told_who_was_first(tmp_path: Path) -> None:
     names = Names(tmp_path / "entries.json")
     for each in (DAILY, entry("cron.d/backup.slurm", 150), WEEKLY):
         names.add(each)
-    assert all(f"{WEEKLY.source} had" in problem.what for problem in names.refused())
+    told = {problem.file: problem.what for problem in names.refused()}
+    assert set(told) == {DAILY.source, "cron.d/backup.slurm"}
+    assert [f"{WEEKLY.source} had the name first" in what for what in told.values()] == [True, True]
 
 
 def test_a_newcomer_neither_runs_nor_takes_over_what_is_known(shell: Shell) -> None:

@@ -121,7 +121,10 @@ _INSTANT = st.integers(NOW - 10 * DAY, NOW + 2 * DAY)
 
 @given(st.lists(st.tuples(_INSTANT, _INSTANT, _INSTANT, st.sampled_from(timeline.KINDS[1:])), max_size=60))
 def test_strokes_are_in_order_apart_and_on_the_line(runs: list[tuple[int, int, int, str]]) -> None:
-    for path in timeline.past([Run(*each) for each in runs], NOW).values():
+    drawn = timeline.past([Run(*each) for each in runs], NOW)
+    whole = [Run(*each) for each in runs if NOW - 7 * DAY <= each[0] <= each[1] <= each[2] <= NOW]
+    assert {run.kind for run in whole} | {"wait" for run in whole if run.ready < (run.started or 0)} <= set(drawn)
+    for path in drawn.values():
         found = strokes(path)
         assert found
         assert all(0 <= left < right <= timeline.PAST for left, right in found)
@@ -132,6 +135,9 @@ def test_strokes_are_in_order_apart_and_on_the_line(runs: list[tuple[int, int, i
 def test_the_next_day_is_drawn_behind_it(slots: list[int]) -> None:
     found = strokes(timeline.following(slots, NOW))
     assert bool(found) == bool(slots)
+    for slot in slots[:20]:
+        place = timeline.PAST + (slot - NOW) * timeline.FUTURE / DAY
+        assert any(left - 3 <= place <= right + 3 for left, right in found), "it is drawn where it lies"
     assert all(timeline.PAST <= left < right <= timeline.WIDTH for left, right in found)
     assert len(found) <= timeline.FUTURE // 3
 

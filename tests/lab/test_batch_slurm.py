@@ -118,7 +118,7 @@ def test_a_part_of_an_array_is_held_marked_and_freed(bench: Bench) -> None:
     own_numbers = dict.fromkeys(("3", "4", "5"), ("mark own", True))  # Slurm parts them, and each is a job by now
     assert parts in (rest | own_numbers, rest | {"[3-5]": ("mark own", True)})
     bench.slurm.free([f"{job_id}_[3-5]"], "own")
-    assert all((job.comment, job.held) == ("own", False) for job in bench.jobs(job_id))
+    assert {(job.comment, job.held) for job in bench.jobs(job_id)} == {("own", False)}
 
 
 def test_an_array_of_which_a_part_has_ended_is_held_freed_and_cancelled_as_a_whole(bench: Bench) -> None:
@@ -130,7 +130,7 @@ def test_an_array_of_which_a_part_has_ended_is_held_freed_and_cancelled_as_a_who
     bench.slurm.free([job_id], "own")
     assert {(job.comment, job.held) for job in bench.jobs(job_id) if job.live} == {("own", False)}
     bench.slurm.cancel([job_id])
-    assert not any(job.live for job in bench.jobs(job_id))
+    assert {job.state for job in bench.jobs(job_id)} == {"CANCELLED"}
 
 
 def test_long_task_lists_are_not_cut(bench: Bench) -> None:
