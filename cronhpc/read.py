@@ -28,7 +28,7 @@ from cronhpc.core.model import (
     slot_text,
 )
 from cronhpc.site import Site, directory_id, of_other_cluster, of_other_zone, user_name
-from cronhpc.store import files, lease, scheduler, torn, witness
+from cronhpc.store import damage, files, lease, scheduler
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
 from cronhpc.store.files import DiskClock
@@ -77,7 +77,7 @@ def read_world(
     memory = store_memory.load(site.paths.entries)
     site = _with_clock(site, memory)
     problems += lease.left_behind(site.paths.state / "lease")
-    problems += (*torn.of_entries(memory, now), *torn.others(site.paths.state))
+    problems += (*damage.of_entries(memory, now), *damage.others(site.paths.state))
     claims = Claims(site.paths.claims)
     before = claims.names()
     entries = read_entries(site, now, problems)
@@ -88,7 +88,7 @@ def read_world(
     settled = {state.settled for state in memory.entries.values()}
     found = tuple(_freshened(claim, before) for claim in claims.read(settled))
     logged = logged or _logged_unreleased(site, entries, found)
-    problems += [torn.claims(claims.odd)] if claims.odd else []
+    problems += [damage.claims(claims.odd)] if claims.odd else []
     directory = directory_id(site.paths)
     world = World(
         now=now,
@@ -156,13 +156,13 @@ def _logged(
     from cronhpc.core.chain import heard_until
 
     last = memory.meta.get("last_tick", 0)
-    if not witness.is_older(site.paths, last, heard_until(last, site.settings.interval)):
+    if not damage.is_older(site.paths, last, heard_until(last, site.settings.interval)):
         return {}
     if last:
         what = "is older than the newest tick: was it brought back from a copy? What ran since is told by logs' names."
         mend = "Scripts that name their own log may run their newest slot again; see: " + model.command("plan")
         problems.append(Problem("W334", what, mend, "state/"))
-    return witness.logged(site.paths, entries)
+    return damage.logged(site.paths, entries)
 
 
 def _logged_unreleased(
@@ -176,7 +176,7 @@ def _logged_unreleased(
     keys = [claim.key for claim in claims if claim.state in unreleased and claim.ending is None]
     if not keys:
         return {}
-    found = witness.logged(site.paths, [e for e in entries if entry_id(e.name) in {key.entry for key in keys}])
+    found = damage.logged(site.paths, [e for e in entries if entry_id(e.name) in {key.entry for key in keys}])
     return {key.entry: {key.slot: found.get(key.entry, {}).get(key.slot, 0)} for key in keys}
 
 
@@ -486,14 +486,14 @@ def chain_facts(
 ) -> ChainFacts:
     """How ticks are driven here, as `start` and `stop` left it; `bad_nodes`: what the link at work knows of them."""
     from cronhpc.core.chain import standing
-    from cronhpc.store.place import moved_from
+    from cronhpc.store.paths import moved_from
     from cronhpc.store.scheduler import marks, no_begin, no_submit, resting, started, successor_noted
 
     lost: list[str] = []
     how = started(site.paths, lost)
     meta = memory.meta
     if lost:
-        problems.append(torn.started(lost))
+        problems.append(damage.started(lost))
     if how is not None and how.get("via") != "login" and (said := no_submit(site.paths)):
         what = f"jobs may not submit here ({said}): the scheduler has no successor, and runs do not start."
         problems.append(

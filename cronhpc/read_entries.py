@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import Entry, Problem
-from cronhpc.store.entries import FRESH, misplaced, read_script, scan
+from cronhpc.store.entries import FRESH, Names, misplaced, read_script, scan
 from cronhpc.store.files import DiskClock, passes
 from cronhpc.store.memory import entry_of, entry_row
-from cronhpc.store.names import Names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

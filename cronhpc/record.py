@@ -31,12 +31,12 @@ from cronhpc.core.model import (
 from cronhpc.core.outcome import counted
 from cronhpc.core.struck import Strikes
 from cronhpc.release import with_log
-from cronhpc.store import full_disk, history, scheduler, torn
+from cronhpc.store import damage, history, scheduler
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
+from cronhpc.store.damage import mend
+from cronhpc.store.entries import file_of
 from cronhpc.store.files import sweep, write_json
-from cronhpc.store.names import file_of
-from cronhpc.store.refused import mend
 from cronhpc.store.stubs import forget_ends
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def record(site: Site, reading: Reading, plan: Plan, outcomes: Sequence[Outcome]
 def _of_disk(site: Site, now: int, problems: Sequence[Problem]) -> list[Alert]:
     """What a full disk can still remember is in a file's name and time."""
     said = problems[0].what if problems else _scarce(site)
-    phase = full_disk.told(site.paths.state, now, full=bool(said), again=alerts.REMIND)
+    phase = damage.told_of_disk(site.paths.state, now, full=bool(said), again=alerts.REMIND)
     return [Alert(phase, "disk", said or "fine again: the disk", since=now)] if phase else []
 
 
@@ -350,7 +350,7 @@ class _Keeper:
             state, source = self.states.get(entry.name, EntryState()), file_of(entry)
             if state.source != source:
                 self.states[entry.name] = replace(state, source=source)
-        torn.remember(self.memory, self.world.now, told=not self.world.only)
+        damage.remember(self.memory, self.world.now, told=not self.world.only)
         if not self.world.only:
             self.memory.meta = self._meta()
         self._note_absent()
@@ -439,7 +439,7 @@ class _Keeper:
             stopped=scheduler.marks(self.site.paths).stopped,
             used=status.used_of(self.site.cache),
         )
-        problems = (*self.problems, *torn.of_entries(self.memory, self.world.now, told_too=True))
+        problems = (*self.problems, *damage.of_entries(self.memory, self.world.now, told_too=True))
         facts = status.facts(self.world, self.plan, self.states, about, problems=problems, outcomes=self.outcomes)
         facts = texts_of(facts, about.directory)  # its readers may have another one
         write_json(self.site.paths.status, facts, status.VERSION, 0o644)

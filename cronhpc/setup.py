@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from cronhpc.core.model import command
 from cronhpc.core.self_submission import Resubmission, resubmission
 from cronhpc.hand_made import text_of
-from cronhpc.store import place, trust
+from cronhpc.store import trust
 from cronhpc.store.files import must_take_links, umask
-from cronhpc.store.paths import MARKER, DirectoryError, Paths, must_be_plain
+from cronhpc.store.paths import MARKER, DirectoryError, Paths, must_be_plain, remember_place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -187,4 +187,4 @@ def identity(paths: Paths) -> None:
     for path in (paths.scheduler / "id", paths.state / "id"):
         create_once(path, own, mode=0o644)
     if not known:
-        place.remember(paths)
+        remember_place(paths)

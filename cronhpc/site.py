@@ -14,8 +14,7 @@ from cronhpc.core.model import Problem, SettingsError, StateError, command
 from cronhpc.store import memory as store_memory
 from cronhpc.store.entries import fingerprint
 from cronhpc.store.files import DiskClock, disk_clock
-from cronhpc.store.paths import Paths, existing
-from cronhpc.store.place import must_be_no_copy
+from cronhpc.store.paths import Paths, existing, must_be_no_copy
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -233,7 +232,7 @@ def must_be_safe(paths: Paths) -> None:
 
 def _saved_environment(paths: Paths) -> dict[str, str] | None:
     """What `start` was called in."""
-    from cronhpc.store.torn import environment
+    from cronhpc.store.damage import environment
 
     try:
         return environment(paths.state / "environment.json", [])

@@ -36,10 +36,10 @@ from cronhpc.core.slots import boundary
 from cronhpc.link import keep_environment, keep_options, write_link
 from cronhpc.read import read_world, switches_now
 from cronhpc.site import elsewhere, machine_zone
-from cronhpc.store import lease, place, scheduler
+from cronhpc.store import lease, paths, scheduler
+from cronhpc.store.damage import mend
 from cronhpc.store.files import write_json
 from cronhpc.store.paths import must_be_plain
-from cronhpc.store.refused import mend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Iterator, Mapping
@@ -123,7 +123,7 @@ def start(
         elif before == "scrontab" or by_scrontab.may_be_in(site):
             by_scrontab.remove(site, environ, lines)
         scheduler.mark_started(site.paths, how)
-        place.remember(site.paths)
+        paths.remember_place(site.paths)
         if pid := resident.daemon(site)[0]:
             lines.append(resident.ended_now(site, pid))
         world, outcomes = _reconcile(site, now, first=True)
@@ -202,7 +202,7 @@ def _must_be_alone(site: Site, *, beside: bool) -> str:
 def _must_own_its_links(site: Site) -> None:
     """A copy whose first folder was moved since finds that one's jobs, with texts of its own. Raises CronhpcError."""
     known = scheduler.started(site.paths)
-    if known is None or not place.moved_from(site.paths):
+    if known is None or not paths.moved_from(site.paths):
         return
     text = str(known.get("fingerprint", ""))
     try:
@@ -212,7 +212,7 @@ def _must_own_its_links(site: Site) -> None:
     if others:
         raise CronhpcError(
             f"{site.paths.root} was copied or moved, and has the id of another folder, whose scheduler waits in job "
-            f"{others[0]}. Nothing was done. {place.id_of_its_own(site.paths)}; "
+            f"{others[0]}. Nothing was done. {paths.id_of_its_own(site.paths)}; "
             f"if it is this one's: scancel {others[0]}"
         )
 
@@ -249,7 +249,7 @@ def _start_here(
     with _lease(site):
         keep_environment(site, environ, repair=repair)
         scheduler.mark_started(site.paths, {"via": "resident", "at": now(), "by": site.user})
-        place.remember(site.paths)
+        paths.remember_place(site.paths)
         pid, _ = resident.daemon(site)
         if not pid:
             log = str(site.paths.scheduler / "scheduler.log")

@@ -34,7 +34,7 @@ from cronhpc.core.model import (
     slot_text,
     token,
 )
-from cronhpc.store import files, history, memory, place, scheduler, trains
+from cronhpc.store import files, history, memory, paths, scheduler, trains
 from cronhpc.store.claims import Claims
 from cronhpc.store.memory import Memory
 from cronhpc.store.paths import Paths
@@ -235,7 +235,7 @@ def copy(root: Path, to: Path) -> None:
     written = (root / "status.json").read_text(encoding="utf-8")
     (to / "status.json").write_text(written.replace(str(root), str(to)), encoding="utf-8")
     scheduler.expect(Paths(to), at("14:00:04"), at("16:30"))
-    place.remember(Paths(to))
+    paths.remember_place(Paths(to))
 
 
 def _write(path: Path, text: str, modified: int = OLD) -> None:

@@ -11,7 +11,7 @@ import pytest
 from cronhpc.core import alerts, model
 from cronhpc.core.alerts import Alert, Condition
 from cronhpc.core.model import Done, EntryState, Outcome, Reason, Result, World
-from cronhpc.store import full_disk
+from cronhpc.store import damage
 from tests.worlds import at, chain, entry, job, key, link, switch, world
 
 HOUR, DAY = 3600, 86400
@@ -273,7 +273,7 @@ def test_many_of_a_kind_are_one_message_that_names_all_entries() -> None:
 
 def test_a_full_disk_is_told_once_though_nothing_can_be_written(tmp_path: Path) -> None:
     def told(now: int, *, full: bool) -> str:
-        return full_disk.told(tmp_path, now, full=full, again=DAY)
+        return damage.told_of_disk(tmp_path, now, full=full, again=DAY)
 
     assert told(0, full=False) == ""
     assert told(HOUR, full=True) == "new"
@@ -287,8 +287,8 @@ def test_a_full_disk_is_told_once_though_nothing_can_be_written(tmp_path: Path) 
 
 def test_where_not_even_a_name_can_be_changed_it_is_told_each_time(tmp_path: Path) -> None:
     gone = tmp_path / "gone"
-    assert [full_disk.told(gone, n, full=True, again=DAY) for n in range(2)] == ["new", "new"]
-    assert full_disk.told(gone, 0, full=False, again=DAY) == ""
+    assert [damage.told_of_disk(gone, n, full=True, again=DAY) for n in range(2)] == ["new", "new"]
+    assert damage.told_of_disk(gone, 0, full=False, again=DAY) == ""
 
 
 def test_jobs_of_the_world_are_not_mistaken_for_links() -> None:

@@ -11,8 +11,8 @@ import pytest
 
 from cronhpc.core.model import ClaimState, Key
 from cronhpc.store.claims import Claims
+from cronhpc.store.damage import mend
 from cronhpc.store.files import create_once, replace_file, write_json, write_out
-from cronhpc.store.refused import mend
 from tests.faults import Disk
 from tests.test_cli import Shell
 from tests.test_cli import shell as shell  # noqa: PLC0414 - a fixture

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cronhpc.core.model import Entry
-from cronhpc.store.names import Names
+from cronhpc.store.entries import Names
 from tests.test_cli import Shell, later
 from tests.test_cli import shell as shell  # noqa: PLC0414 - a fixture
 

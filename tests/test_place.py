@@ -11,8 +11,7 @@ import pytest
 from cronhpc import setup
 from cronhpc.core.model import StateError
 from cronhpc.site import directory_id, open_site
-from cronhpc.store.paths import Paths
-from cronhpc.store.place import moved_from, must_be_no_copy
+from cronhpc.store.paths import Paths, moved_from, must_be_no_copy
 
 
 @pytest.fixture

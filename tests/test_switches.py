@@ -511,7 +511,7 @@ def test_a_polled_file_in_a_folder_that_may_be_entered_and_not_listed_is_found_b
             raise PermissionError(errno.EACCES, "Permission denied", str(path))
         return real(path, flags, *more, **kwargs)
 
-    monkeypatch.setattr("cronhpc.store.team_folder.os.open", opened)
+    monkeypatch.setattr("cronhpc.store.switches.os.open", opened)
     assert scan([], [("t", cron / "polled")], NOW)[:2] == ((), ())
     (cron / "polled").touch()
     assert [s.name for s in scan([], [("t", cron / "polled")], NOW).switches] == ["t"]

@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cronhpc.store.switches import Listing, SwitchError, scan, set_switch, unset_switch
-from cronhpc.store.team_folder import AstrayError, open_folder
+from cronhpc.store.switches import AstrayError, Listing, SwitchError, open_folder, scan, set_switch, unset_switch
 
 BOB, CAROL = 54321, 54322
 NOW = 1_795_800_000

@@ -9,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cronhpc.store import acl
-from cronhpc.store.acl import Writer
-from cronhpc.store.trust import Trust, fingerprint, owner_ids, refusal
+from cronhpc.store import trust
+from cronhpc.store.trust import Trust, Writer, fingerprint, owner_ids, refusal
 
 ME = os.getuid()
 BOB, PROJ, OTHERS = 54321, 54322, 54323  # of nobody on this machine
@@ -360,7 +359,7 @@ NFS4 = {
 
 @pytest.mark.parametrize(("rows", "found"), NFS4.values(), ids=NFS4)
 def test_an_nfs4_list_is_read(rows: list[tuple[int, int, int, str]], found: list[Writer]) -> None:
-    assert list(acl.nfs4(nfs4_list(*rows))) == found
+    assert list(trust.nfs4(nfs4_list(*rows))) == found
 
 
 def test_a_user_of_an_nfs4_list_is_refused_unless_listed(cron: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -369,7 +368,7 @@ def test_a_user_of_an_nfs4_list_is_refused_unless_listed(cron: Path, monkeypatch
     def answer(path: Path, name: str) -> bytes | None:
         return raw if name == "system.nfs4_acl" and path == script_of(cron) else None
 
-    monkeypatch.setattr(acl, "_read", answer)
+    monkeypatch.setattr(trust, "_attribute", answer)
     assert "can be written by 54321 (by an ACL). Mend it with: nfs4_editfacl" in refused(cron)
     assert refusal(script_of(cron), cron, OWNERS | {BOB}, None) is None
 

@@ -82,7 +82,7 @@ def _code_of(arguments: list[str], door: Door) -> int:
     except BrokenPipeError:
         code = door.reader_left()
     except OSError as error:  # a disk, a permission: it says which
-        from cronhpc.store.refused import mend
+        from cronhpc.store.damage import mend
 
         said = joined(". ", filter(None, (error.strerror or str(error), mend(error))))
         if error.filename or error.errno not in _OF_ANSWERS:

@@ -142,7 +142,7 @@ def facts(args: argparse.Namespace, door: Door) -> Mapping[str, Any]:
     from cronhpc.core.plan import plan
     from cronhpc.read import read_world
     from cronhpc.store import scheduler
-    from cronhpc.store.torn import of_entries
+    from cronhpc.store.damage import of_entries
     from cronhpc.views import status
 
     site = site_of(args, door)

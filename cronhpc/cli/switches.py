@@ -224,8 +224,7 @@ def _said(facts: Mapping[str, Any], door: Door, zone: str) -> str:
 
 def unset_one(args: argparse.Namespace, door: Door, kind: str) -> tuple[list[str], list[str]]:
     """Remove the switch wherever this directory has it: paths removed, and the team's that still stand."""
-    from cronhpc.store.switches import unset_switch
-    from cronhpc.store.team_folder import is_where_it_says
+    from cronhpc.store.switches import is_where_it_says, unset_switch
 
     paths = paths_of(args, door)
     settings = settings_or_default(paths)

@@ -64,8 +64,7 @@ def emptied(path: Path) -> Problem:
 
 def parse_settings(data: bytes, file: str = "cronhpc.yaml") -> Settings:
     """The settings in `data`; an empty file means all defaults. Raises SettingsError."""
-    from cronhpc.store.settings_reader import Reader
-    from cronhpc.store.yaml_nodes import compose
+    from cronhpc.store.settings_reader import Reader, compose
 
     root = compose(data, file)
     reader = Reader(file)

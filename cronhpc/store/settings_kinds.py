@@ -13,8 +13,7 @@ from cronhpc.core import model
 from cronhpc.core import sbatch_options as known
 from cronhpc.core.model import EntryRow, Settings, SwitchSetting
 from cronhpc.store import schema
-from cronhpc.store.settings_reader import Fields, Reader, join, last, nearest
-from cronhpc.store.yaml_nodes import Node, line_of
+from cronhpc.store.settings_reader import Fields, Node, Reader, join, last, line_of, nearest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from cronhpc.store.yaml_nodes import Node
+    from cronhpc.store.settings_reader import Node
 
 _HEAD = """\
 # Settings of cronhpc. A line such as "#interval: 1h" shows the default, or an example: remove its # to change it.
@@ -107,7 +107,7 @@ def edited(text: str, changes: Mapping[str, str]) -> str:
 
 def _set(text: str, keys: list[str], value: str) -> str:
     """Descend as far as the keys exist; then replace the value, or add what is missing."""
-    from cronhpc.store.yaml_nodes import compose, is_null
+    from cronhpc.store.settings_reader import compose, is_null
 
     node = compose(text.encode(), "cronhpc.yaml")
     lines = text.splitlines(keepends=True)

@@ -1,0 +1,241 @@
+"""Damage, and what to do: state that was cut off or is an older copy, files that were refused, a full disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shlex
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.core.model import Problem, command, entry_id, slot_of
+from cronhpc.inside.switch_file import clean, owner
+from cronhpc.store import shapes
+from cronhpc.store.files import passes, read_json
+from cronhpc.store.scheduler import expected
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from cronhpc.core.model import Entry
+    from cronhpc.store.memory import Memory
+    from cronhpc.store.paths import Paths
+
+
+_SHOWN = 86400  # seconds for which `status` goes on to say what one tick has found
+_SAFE = "No slot runs twice: the claims hold what was submitted."
+
+
+def remember(memory: Memory, now: int, *, told: bool) -> None:
+    """Keep in `memory` that it is not whole: its next writing hides that. `told`: a tick's report says it."""
+    if memory.torn:
+        memory.meta.setdefault("forgotten", [now, False])
+    elif memory.odd:
+        memory.meta["odd"] = [now, False, memory.odd]
+    for each in ("forgotten", "odd"):
+        if told and each in memory.meta:
+            memory.meta[each][1] = True
+
+
+def of_entries(memory: Memory, now: int, *, told_too: bool = False) -> list[Problem]:
+    """What was lost of entries, until a tick has told it; `told_too`: for a day."""
+    found = []
+    if _is_shown(memory.meta.get("forgotten"), now, new=memory.torn, told_too=told_too):
+        what = "was empty or cut off: last results, streaks, suspensions and standing alerts are forgotten."
+        mend = f"{_SAFE} Entries that were suspended run again; the past is in: " + command("history")
+        found.append(Problem("W332", what, mend, "state/entries.json"))
+    odd = memory.meta.get("odd")
+    where = memory.odd or (odd[2] if odd else "")
+    if _is_shown(odd, now, new=bool(memory.odd), told_too=told_too):
+        what = f"held what no tick writes, and that is forgotten: {where}."
+        mend = f"{_SAFE} The past is in: " + command("history")
+        found.append(Problem("W335", what, mend, "state/entries.json"))
+    return found
+
+
+def _is_shown(known: Sequence[Any] | None, now: int, *, new: bool, told_too: bool) -> bool:
+    """Once told by a tick, it is for those who look within a day."""
+    if new or known is None:
+        return new
+    since, told, *_ = known
+    return not told or (told_too and 0 <= now - since < _SHOWN)
+
+
+def others(state: Path) -> Iterator[Problem]:
+    """Files that stay as they are until someone acts. Raises OSError, StateError."""
+    flaw = _flaw_of_environment(state / "environment.json")
+    if flaw:
+        yield Problem("W333", flaw, "Save it again: " + command("start"), "state/environment.json")
+    for path in sorted((state / "trains").glob("*.json")):
+        from cronhpc.store.trains import usable
+
+        if _is_there(path) and usable(path) is None:
+            what = "is empty, cut off, or no record of ours: how far that work has come is forgotten."
+            mend = f"Start its script again; then remove the file. {_SAFE}"
+            yield Problem("W341", what, mend, f"state/trains/{path.name}")
+
+
+def environment(path: Path, lost: list[str]) -> dict[str, str] | None:
+    """What `start` was called in, as far as it can be used; None where there is none. Raises OSError, StateError."""
+    found = shapes.fitted((read_json(path, 1) or {}).get("environment"), shapes.ENVIRONMENT, lost)
+    if found is shapes.GONE:
+        return None
+    bad = [name for name in found if not name or "=" in name]
+    lost += bad
+    return {name: value for name, value in found.items() if name not in bad}
+
+
+def _flaw_of_environment(path: Path) -> str:
+    lost: list[str] = []
+    try:
+        found = environment(path, lost)
+    except OSError as error:
+        return f"cannot be read ({error.strerror}): runs get the environment of whoever calls the tick."
+    if found is None:
+        what = "is empty, cut off, or none of ours: runs get the environment of whoever calls the tick."
+        return what if _is_there(path) else ""
+    return f"holds variables that no program can get, and runs do without: {shapes.places(lost)}." if lost else ""
+
+
+def _is_there(path: Path) -> bool:
+    return os.path.lexists(path)
+
+
+def started(lost: Sequence[str]) -> Problem:
+    """How ticks are driven, where that is not wholly to be known."""
+    what = f"is cut off, or holds what `start` does not write: {shapes.places(list(lost))}."
+    return Problem("W336", what, "Write it again: " + command("start"), "scheduler/started")
+
+
+def claims(odd: Sequence[str]) -> Problem:
+    """Claims whose records are of no use: their names still say that they are claimed."""
+    what = f"is damaged: {shapes.places(list(odd))}. It counts as claimed, and is not submitted again."
+    mend = "Whether it ran can be told by its log; see: " + command("history")
+    return Problem("W337", what, mend, "state/claims")
+
+
+# --- refused files ----------------------------------------------------------------------------------------------------
+
+
+_MENDS = {
+    errno.ENOENT: "It was removed: " + command("init") + " makes it again",
+    errno.EISDIR: "A folder has that name: move it away",
+    errno.EEXIST: "Something else has that name: move it away",
+    errno.ENOTDIR: "Something that is no folder has that name: move it away",
+    errno.EINVAL: "Something that is no file has that name: move it away",
+    errno.ELOOP: "A link has that name: move it away",
+    errno.ENOSPC: "Make room, or mend the quota",
+    errno.EDQUOT: "Make room, or mend the quota",
+    errno.EROFS: "It is mounted read-only here",
+    errno.ESTALE: "The file system has lost it: try again in a minute",
+    errno.EOPNOTSUPP: "Choose a folder on another file system with --dir",
+}
+_PASSES = "The file system is at fault: try again in a minute"
+
+
+def mend(error: OSError) -> str:
+    """What to do; where we may not, who may: the owner of the first place that we cannot enter or read.
+
+    Without a full stop; "" where nobody knows.
+    """
+    if not isinstance(error, PermissionError):
+        return _MENDS.get(error.errno or 0) or (_PASSES if passes(error) else "")
+    if not isinstance(error.filename, str | Path):
+        return ""
+    path = Path(error.filename)
+    shut = (p for p in (*reversed(path.parents), path) if not os.access(p, os.X_OK if p != path else os.R_OK | os.W_OK))
+    place = next(shut, path)
+    while not os.path.lexists(place):  # it cannot be made, where it would be
+        place = place.parent
+    uid = place.lstat().st_uid
+    if uid == os.getuid():
+        return f"It is yours: chmod u+rwX {shlex.quote(str(place))}"
+    return f"{clean(str(place))} belongs to {owner(uid)}: ask them, or name a directory of your own with --dir"
+
+
+# --- a full disk ------------------------------------------------------------------------------------------------------
+
+
+_FINE, _FULL = "disk.fine", "disk.full"
+
+
+def told_of_disk(state: Path, now: int, *, full: bool, again: int) -> str:
+    """What people are to be told of the disk: new, still (`again` seconds after the last time), over; "" for nothing.
+
+    Where not even a name can be changed it is new each time.
+    """
+    try:
+        return _full(state, now, again) if full else _fine(state)
+    except OSError:
+        return "new" if full else ""
+
+
+def _full(state: Path, now: int, again: int) -> str:
+    try:
+        since = int(os.stat(state / _FULL).st_mtime)
+    except FileNotFoundError:
+        os.rename(state / _FINE, state / _FULL)
+        os.utime(state / _FULL, (now, now))
+        return "new"
+    if 0 <= now - since < again:
+        return ""
+    os.utime(state / _FULL, (now, now))
+    return "still"
+
+
+def _fine(state: Path) -> str:
+    if os.path.lexists(state / _FINE):
+        return ""
+    try:
+        os.rename(state / _FULL, state / _FINE)
+    except FileNotFoundError:
+        os.close(os.open(state / _FINE, os.O_WRONLY | os.O_CREAT | os.O_NONBLOCK | os.O_CLOEXEC, 0o600))
+        return ""
+    return "over"
+
+
+# --- an older copy of state/ ------------------------------------------------------------------------------------------
+
+
+def is_older(paths: Paths, last_tick: int, heard_until: int) -> bool:
+    """Whether a tick has been that state/ does not know, which remembers one at `last_tick` as the newest.
+
+    One stat while all is well: `heard_until` is what that tick has noted (store/scheduler.py: expect).
+    """
+    from cronhpc.core.model import StateError
+
+    noted = expected(paths)
+    if noted is None or noted[1] <= heard_until:
+        return False
+    try:
+        chain = (read_json(paths.status, 1) or {}).get("chain")
+        seen = datetime.fromisoformat(str(chain["last_tick"])) if isinstance(chain, dict) else None
+    except (StateError, OSError, KeyError, ValueError):
+        return False
+    return seen is not None and seen.tzinfo is not None and int(seen.timestamp()) > last_tick
+
+
+def logged(paths: Paths, entries: Iterable[Entry]) -> Mapping[str, Mapping[int, int]]:
+    """Entry id to slot to the number of jobs that have left a log of it; a log's name is SLOT-JOBID.out.
+
+    Scripts that name their logs themselves leave no such witness. A folder that cannot be listed says nothing.
+    """
+    found: dict[str, dict[int, int]] = {}
+    for entry in entries:
+        name = entry_id(entry.name)
+        try:
+            logs = os.listdir(paths.log / name)
+        except OSError:
+            continue
+        jobs: dict[int, set[str]] = {}
+        for log in logs:
+            slot, dash, rest = log.partition("-")
+            try:
+                at = slot_of(slot)
+            except ValueError:
+                continue
+            if dash:
+                jobs.setdefault(at, set()).add(rest.partition(".")[0].partition("_")[0])
+        found[name] = {slot: len(ids) for slot, ids in jobs.items()}
+    return found
