@@ -7,6 +7,7 @@ tick ends after its share with the work done so far.
 from __future__ import annotations
 
 import fnmatch
+import math
 from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -56,6 +57,7 @@ def clean_logs(
     live: frozenset[str] | None,
     live_files: Callable[[], Iterable[JobFiles]],
     newest_failed: Mapping[str, str],
+    first_began: float = math.inf,
     most: int = 5000,
     dry_run: bool = False,
     since: int | None = None,
@@ -64,12 +66,12 @@ def clean_logs(
 
     `live`: ids of jobs whose files stay; None where they are unknown: then nothing goes. `live_files` tells which files
     the user's live jobs write (it raises BatchError), whatever they are called; asked once, before the first file goes,
-    and without an answer nothing goes either. `newest_failed`: by entry id
+    and without an answer nothing goes either. `first_began`: as held_logs has it. `newest_failed`: by entry id
     the path, relative to the cron directory, of the log that stays whatever its age. `since` (ns): only folders that a
     name came into after it (see Cleaned.seen), by age and count alone. What the disk refuses is a problem, and harms
     nothing else.
     """
-    work = _Work(most, live_files, dry_run=dry_run)
+    work = _Work(most, live_files, first_began, dry_run=dry_run)
     if live is None:
         work.unanswered()
         return work.done()
@@ -91,8 +93,11 @@ def clean_logs(
 class _Work:
     """One pass over the logs."""
 
-    def __init__(self, most: int, live_files: Callable[[], Iterable[JobFiles]], *, dry_run: bool) -> None:
+    def __init__(
+        self, most: int, live_files: Callable[[], Iterable[JobFiles]], first_began: float, *, dry_run: bool
+    ) -> None:
         self.room = most
+        self.first_began = first_began
         self.live_files = live_files
         self.written: frozenset[tuple[int, int]] | None = None  # by live jobs: device and inode; None: not asked yet
         self.dry_run = dry_run
@@ -222,7 +227,7 @@ class _Work:
             except BatchError:
                 self.unanswered()
                 return set(names)
-        spared = logs.written_by(folder, names, self.written)
+        spared = logs.written_by(folder, names, self.written, self.first_began)
         self.stays[Why.RUN] += len(spared)
         return spared
 

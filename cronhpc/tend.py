@@ -8,6 +8,7 @@ and a stat a folder.
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
@@ -44,6 +45,7 @@ def tend(
     live: frozenset[str] | None,
     live_files: Callable[[], Iterable[JobFiles]],
     *,
+    first_began: float = math.inf,
     most: int = MOST,
     always: bool = False,
     dry_run: bool = False,
@@ -51,8 +53,8 @@ def tend(
     """Clean where it is time to (`always`: now), and rotate the scheduler's log and history; None: it is not time.
 
     `live`: as held_logs.live_of tells; runs that ended long after their slot are added from history. `live_files`: as
-    Batch has it. Ages are only believed up to the file system's own clock: with a later `now` nothing goes. What the
-    disk refuses is a problem.
+    Batch has it. `first_began`: as held_logs has it. Ages are only believed up to the file system's own clock: with a
+    later `now` nothing goes. What the disk refuses is a problem.
     """
     try:
         known = _known(paths)
@@ -76,6 +78,7 @@ def tend(
         known,
         live=held,
         live_files=live_files,
+        first_began=first_began,
         newest_failed=failed,
         most=most,
         dry_run=dry_run,

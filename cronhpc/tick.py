@@ -100,10 +100,11 @@ def _tended(site: Site, world: World) -> Cleaned | None:
     """
     if not world.sure and world.last_tick is not None and world.now - world.last_tick > _PAUSE:
         return None
-    from cronhpc.core.held_logs import live_of
+    from cronhpc.core.held_logs import first_began, live_of
     from cronhpc.tend import tend
 
-    return tend(site.paths, site.settings, world.now, live_of(world.queue, world.claims), site.batch.live_files)
+    live, began = live_of(world.queue, world.claims), first_began(world.queue)
+    return tend(site.paths, site.settings, world.now, live, site.batch.live_files, first_began=began)
 
 
 def _shown(site: Site, now: int) -> tuple[Problem, ...]:

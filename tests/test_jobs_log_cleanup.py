@@ -136,6 +136,14 @@ def test_what_a_job_in_the_queue_writes_stays_whatever_its_name(place: Path) -> 
     assert sorted(path.stem[-3:] for path in (place / "log/backup").glob("2026*.out")) == ["471", "473", "479"]
 
 
+def test_what_was_written_since_a_job_began_that_still_runs_is_not_too_old(place: Path) -> None:
+    logs = sorted((place / "log/backup").glob("2026*.out"))
+    began = int(logs[2].stat().st_mtime) - 60  # the third one was written a minute later
+    stand_in(place, "squeue", f"case \"$*\" in *'-o %S') echo N/A; echo {began + DAY}; echo {began};; esac")
+    clean(place, DELETE="yes", COUNT="0", TOTAL="0")
+    assert sorted((place / "log/backup").glob("2026*.out")) == logs[2:]
+
+
 def test_a_queue_that_does_not_answer_ends_it_with_nothing_removed(place: Path) -> None:
     stand_in(place, "squeue", "echo unable to contact >&2; exit 1")
     ended = clean(place, DELETE="yes", COUNT="1")

@@ -18,8 +18,8 @@ import pytest
 from cronhpc import tick
 from cronhpc.batch.port import JobFiles, Unreachable
 from cronhpc.clean import Cleaned, clean_logs
-from cronhpc.core import retention
-from cronhpc.core.model import LogFile, Result, Settings, slot_text
+from cronhpc.core import held_logs, retention
+from cronhpc.core.model import Job, LogFile, Queue, Result, Settings, slot_text
 from cronhpc.store import history, logs
 from cronhpc.store.paths import Paths
 from cronhpc.tend import tend
@@ -216,6 +216,32 @@ def test_what_a_live_job_writes_stays_whatever_its_name(cron: Path) -> None:
     cleaned = clean(cron, limits, live_files=writes(cron.parent / "alias/tr17.log", over))
     assert (log.exists(), silent.exists(), over.exists()) == (True, False, True)
     assert cleaned.stays == {"its run is live, or ended lately": 2}
+
+
+BEGAN = {  # a log last written 9 days ago, with a limit of 7, beside a job that runs
+    "that began before it was written: it may be that job's": ([Job("1", "RUNNING", start=NOW - 10 * DAY)], True),
+    "that was put to sleep": ([Job("1", "SUSPENDED", start=NOW - 10 * DAY)], True),
+    "of which nobody knows when it began": ([Job("1", "RUNNING", start=None)], True),
+    "that began a minute later, by a clock that may be off": ([Job("1", "RUNNING", start=NOW - 9 * DAY + 60)], True),
+    "that began later": ([Job("1", "RUNNING", start=NOW - 8 * DAY)], False),
+    "that waits": ([Job("1", "PENDING", start=NOW - 10 * DAY)], False),
+    "that has ended": ([Job("1", "COMPLETED", start=NOW - 10 * DAY)], False),
+    "among others": ([Job("1", "RUNNING", start=NOW - DAY), Job("2", "RUNNING", start=NOW - 10 * DAY)], True),
+}
+
+
+@pytest.mark.parametrize(("jobs", "stays"), BEGAN.values(), ids=BEGAN)
+def test_what_a_job_may_have_opened_by_itself_stays_while_it_runs(cron: Path, jobs: list[Job], stays: bool) -> None:  # noqa: FBT001 - a table's column
+    extra = cron.parent / "extra"
+    written, before, over = (
+        put(extra / "step.log", age=9 * DAY),
+        put(extra / "a.log", age=11 * DAY),
+        run_log(cron, 9 * DAY),
+    )
+    limits = replace(SETTINGS, logs_extra=((str(extra), "*.log"),))
+    began = held_logs.first_began(Queue(tuple(jobs)))
+    tend(Paths(cron), limits, NOW, frozenset(), tuple, first_began=began, always=True)
+    assert (written.exists(), before.exists(), over.exists()) == (stays, None in {j.start for j in jobs}, False)
 
 
 def test_a_dry_run_does_not_name_what_a_live_job_writes(cron: Path) -> None:

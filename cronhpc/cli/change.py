@@ -263,8 +263,9 @@ def _clean(args: argparse.Namespace, door: Door) -> int:
     if not is_mine(paths):
         raise NotMineError(f"{paths.root} belongs to someone else: only its owner cleans its logs.")
     site = site_of(args, door)
-    live, files = _live(site), site.batch.live_files
-    cleaned = tend(paths, site.settings, door.now, live, files, most=sys.maxsize, always=True, dry_run=args.dry_run)
+    live, began = _live(site)
+    how: dict[str, Any] = {"first_began": began, "most": sys.maxsize, "always": True, "dry_run": args.dry_run}
+    cleaned = tend(paths, site.settings, door.now, live, site.batch.live_files, **how)
     if cleaned is None:  # never with `always`
         return FINE
     known = _clean_facts(cleaned, site.settings, dry_run=args.dry_run)
@@ -275,16 +276,16 @@ def _clean(args: argparse.Namespace, door: Door) -> int:
     return ATTENTION if cleaned.problems else FINE
 
 
-def _live(site: Site) -> frozenset[str] | None:
+def _live(site: Site) -> tuple[frozenset[str] | None, float]:
     from cronhpc.batch.port import BatchError
-    from cronhpc.core.held_logs import live_of
+    from cronhpc.core.held_logs import first_began, live_of
     from cronhpc.store.claims import Claims
 
     try:
         queue = site.batch.queue()
     except BatchError:
-        return None
-    return live_of(queue, Claims(site.paths.claims).read(frozenset()))
+        return None, 0
+    return live_of(queue, Claims(site.paths.claims).read(frozenset())), first_began(queue)
 
 
 def _clean_facts(cleaned: Cleaned, settings: Settings, *, dry_run: bool) -> dict[str, object]:

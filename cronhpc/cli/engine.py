@@ -133,12 +133,11 @@ def _plan(args: argparse.Namespace, door: Door) -> int:
 
 def _cleaning(site: Site, world: World) -> dict[str, Any] | None:
     """What the tick's clean-up would do; None where it is not time for it, or nothing would go."""
-    from cronhpc.core.held_logs import live_of
+    from cronhpc.core.held_logs import first_began, live_of
     from cronhpc.tend import tend
 
-    cleaned = tend(
-        site.paths, site.settings, world.now, live_of(world.queue, world.claims), site.batch.live_files, dry_run=True
-    )
+    live, began = live_of(world.queue, world.claims), first_began(world.queue)
+    cleaned = tend(site.paths, site.settings, world.now, live, site.batch.live_files, first_began=began, dry_run=True)
     if cleaned is None or not cleaned.removed:
         return None
     return {

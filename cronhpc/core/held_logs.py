@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core.model import FAILURES, Key
+from cronhpc.core.model import CLOCKS_APART, FAILURES, Key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -20,6 +21,16 @@ def live_of(queue: Queue | None, claims: Iterable[Claim]) -> frozenset[str] | No
         return None
     queued = {job.id for job in queue.jobs if job.live}
     return frozenset(queued | {claim.job_id for claim in claims if claim.job_id and claim.ending is None})
+
+
+def first_began(queue: Queue | None) -> float:
+    """When the first job of the user's that now runs began, by the slowest clock; infinity where none runs.
+
+    The queue names a job's own output only: what it opens by itself (`srun -o`, `exec >`) may be any file that was
+    last written since then. To be old enough to go, such a file needs a job that runs longer than `logs.keep`.
+    """
+    began = (job.start or 0 for job in (queue.jobs if queue else ()) if job.live and not job.waits)
+    return min(began, default=math.inf) - CLOCKS_APART
 
 
 def remember(known: Mapping[str, Any], rows: Iterable[Mapping[str, Any]], now: int, keep: int) -> dict[str, Any]:

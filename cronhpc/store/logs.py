@@ -229,13 +229,16 @@ def size_of(folder: Folder, names: Sequence[str]) -> int:
     return total
 
 
-def written_by(folder: Folder, names: Iterable[str], live: frozenset[tuple[int, int]]) -> set[str]:
-    """Those of `names` that are among the files (device, inode) which live jobs write."""
+def written_by(folder: Folder, names: Iterable[str], live: frozenset[tuple[int, int]], first_began: float) -> set[str]:
+    """Those of `names` that live jobs may write: among `live` (device, inode), or last written since one began.
+
+    The latter in the user's own folders alone: in log/ a file bears the number of its job.
+    """
     found = set()
-    for name in names if live else ():
+    for name in names if live or folder.any_name else ():
         with contextlib.suppress(OSError):
             status = os.stat(name, dir_fd=folder.fd, follow_symlinks=False)
-            if (status.st_dev, status.st_ino) in live:
+            if (status.st_dev, status.st_ino) in live or (folder.any_name and status.st_mtime >= first_began):
                 found.add(name)
     return found
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import glob
+import math
 import os
 import re
 import stat
@@ -28,6 +29,7 @@ class Log:
     at: float
     size: int
     live: bool = False
+    since_live: bool = False  # last written since a job began that still runs: it may be what that job opened by itself
 
     @property
     def group(self) -> str:
@@ -62,7 +64,7 @@ def plan(logs: Sequence[Log], limits: Limits, now: float) -> dict[Log, str]:
 
 
 def _why(log: Log, limits: Limits, now: float, place: int, kept: int) -> str:
-    if limits.age and now - log.at > limits.age:
+    if limits.age and now - log.at > limits.age and not log.since_live:
         return f"older than {shelf.ago(limits.age)}"
     if limits.count and place > limits.count:
         return f"more than {shelf.plural(limits.count, 'file')} in its folder"
@@ -77,6 +79,7 @@ class Live:
 
     ids: frozenset[str] = frozenset()
     files: frozenset[tuple[int, int]] = frozenset()
+    began: float = math.inf  # when the first of those that run began
 
     def has(self, name: str, found: os.stat_result) -> bool:
         """Whether a file, of this name in its folder, may still be written to."""
@@ -108,7 +111,7 @@ def _below(folder: int, prefix: str, endings: Sequence[str], live: Live, depth: 
             finally:
                 os.close(inside)
         elif stat.S_ISREG(found.st_mode) and name.endswith(tuple(endings)) and found.st_uid == os.geteuid():
-            yield Log(prefix + name, found.st_mtime, found.st_size, live=live.has(name, found))
+            yield Log(prefix + name, found.st_mtime, found.st_size, live.has(name, found), found.st_mtime >= live.began)
 
 
 def remove(root: int, path: str) -> None:
@@ -144,7 +147,7 @@ def live_now() -> Live:
             found = os.stat(path)
             files.add((found.st_dev, found.st_ino))
     ids = frozenset(number for row in rows for number in (row.number, row.id.partition("_")[0]))
-    return Live(ids, frozenset(files))
+    return Live(ids, frozenset(files), slurm_queue.first_began())
 
 
 def main(argv: Sequence[str]) -> int:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import fnmatch
 import glob
 import grp
+import math
 import os
 import pwd
 import re
@@ -84,6 +85,19 @@ def jobs(users: Sequence[str] = ()) -> list[Job]:
     if answer.code:
         raise Broken(f"the queue is unknown: {answer.said}")
     return parse(answer.out)
+
+
+_CLOCKS_APART = 1800  # seconds that the clocks of a cluster, and of its disks, may differ by
+
+
+def first_began() -> float:
+    """When the first of one's jobs that run began, by the slowest clock; infinity where none runs. Raises Broken."""
+    squeue = shelf.find("squeue", package="the package slurm-client")
+    running = "--states=running,suspended,completing,stopped,signaling,stage_out"
+    answer = shelf.ask([squeue, "-h", "-u", str(os.getuid()), running, "-o", "%S"], timeout=120)
+    if answer.code:
+        raise Broken(f"the queue is unknown: {answer.said}")
+    return min(map(int, filter(str.isdecimal, answer.out.split())), default=math.inf) - _CLOCKS_APART
 
 
 _OUTPUTS = ("JobID", "ArrayJobID", "WorkDir", "StdOut", "StdErr")
