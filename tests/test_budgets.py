@@ -1,0 +1,130 @@
+"""How big the house is: budgets that may be lowered, and are raised only with a reason in the commit.
+
+A tick's files are counted in a process of its own on the local backend: of ours, those of which a function was called.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess  # noqa: TID251 - a tick is traced from its first call on
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import grimp
+import pytest
+
+TOP = Path(__file__).resolve().parent.parent
+PACKAGE = TOP / "cronhpc"
+
+FILES = 180  # in cronhpc/
+LINES = 35_000
+ENTERED = {"idle": 66, "submitting": 80}  # files of ours that such a tick enters
+CIRCLES = [
+    {"act", "launch", "release"},
+    {"batch.slurm", "batch.slurm_past"},
+    {"cli", "cli.commands", "cli.reference"},
+    {"core.claimed", "core.plan"},
+    {"core.foreign", "core.grammar"},
+    {"store.settings_kinds", "store.settings_reader"},
+]
+
+TICK = """
+import io, json, os, sys
+from cronhpc.cli import main
+from cronhpc.cli.door import Door
+
+root, package, now = sys.argv[1], sys.argv[2], int(sys.argv[3])
+entered = set()
+
+def note(frame, event, _):
+    code = frame.f_code
+    if event == "call" and not code.co_name.startswith("<") and code.co_filename.startswith(package):
+        entered.add(code.co_filename[len(package) + 1 :])
+
+out, err = io.StringIO(), io.StringIO()
+door = Door(now, dict(os.environ), out, err, is_terminal=False)
+sys.setprofile(note)
+code = main(["tick", "--dir", root], door)
+sys.setprofile(None)
+print(json.dumps({"code": code, "entered": sorted(entered), "said": out.getvalue() + err.getvalue()}))
+"""
+
+
+def ticked(root: Path, now: int) -> dict[str, Any]:
+    """One tick at `now`: its exit code, the files that it entered, what it said."""
+    environ = {"PATH": "/usr/bin:/bin", "HOME": str(root.parent), "TZ": "UTC", "PYTHONPATH": str(TOP)}
+    argv = [sys.executable, "-c", TICK, str(root), str(PACKAGE), str(now)]
+    ended = subprocess.run(argv, env=environ, capture_output=True, text=True, check=True, cwd=root)
+    found: dict[str, Any] = json.loads(ended.stdout)
+    return found
+
+
+@pytest.fixture(scope="module")
+def ticks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
+    """An idle tick, and one that submits a run; the one before them has read the script."""
+    from cronhpc import setup
+    from cronhpc.batch.local import Local
+
+    root = tmp_path_factory.mktemp("budget") / "cron"
+    setup.init(root, {"backend": "local", "timezone": "UTC"})
+    slot = (int(time.time()) // 60 + 2) * 60  # noqa: TID251 - a script counts from its ctime, which is this clock's
+    script = root / "cron.d" / "a.slurm"
+    script.write_text(f"#!/bin/bash\n#SBATCH --time=1\n#CRON {slot // 60 % 60} * * * *\ntrue\n", encoding="utf-8")
+    script.chmod(0o644)
+    ticked(root, slot - 30)
+    found = {"idle": ticked(root, slot - 20), "submitting": ticked(root, slot + 5)}
+    batch = Local(root / "state" / "local", dict(os.environ))
+    batch.cancel([job.id for job in batch.queue().jobs if job.live])
+    return found
+
+
+@pytest.mark.parametrize("kind", ENTERED)
+def test_a_tick_enters_no_more_files_than_it_did(ticks: dict[str, dict[str, Any]], kind: str) -> None:
+    tick = ticks[kind]
+    assert tick["code"] == 0, tick["said"]
+    assert ('"event": "submit"' in tick["said"]) == (kind == "submitting"), tick["said"]
+    assert {"tick.py", "core/plan.py"} <= set(tick["entered"])
+    assert len(tick["entered"]) <= ENTERED[kind], "\n".join(tick["entered"])
+
+
+def test_the_package_has_no_more_files_and_lines_than_it_had() -> None:
+    texts = [path.read_text(encoding="utf-8") for path in PACKAGE.rglob("*.py")]
+    assert len(texts) <= FILES
+    assert sum(text.count("\n") for text in texts) <= LINES
+
+
+def test_there_is_no_circle_of_imports_but_the_known_ones() -> None:
+    """Imports for types count. One that is gone is taken out of the list."""
+    graph = grimp.build_graph("cronhpc", cache_dir=None)
+    imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
+    assert len(imports) > 100
+    found = [{name.removeprefix("cronhpc.") for name in circle} for circle in circles(imports)]
+    assert sorted(found, key=min) == CIRCLES
+
+
+def circles(imports: dict[str, set[str]]) -> list[set[str]]:
+    """The sets of modules that all import each other, some by way of others."""
+    reach = {module: reached(imports, module) for module in imports}
+    return [
+        {other for other in far if module in reach[other]}
+        for module, far in reach.items()
+        if module in far and module == min(other for other in far if module in reach[other])
+    ]
+
+
+def reached(imports: dict[str, set[str]], module: str) -> set[str]:
+    """All that it imports, also by way of others."""
+    found: set[str] = set()
+    left = [module]
+    while left:
+        new = imports[left.pop()] - found
+        found |= new
+        left += new
+    return found
+
+
+def test_a_circle_is_found() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set()}) == [{"b", "c"}]
