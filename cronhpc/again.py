@@ -43,6 +43,7 @@ from cronhpc.site import Site, by_its_disks_clock, directory_id
 from cronhpc.store import lease, rooms, trains
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
+from cronhpc.store.files import is_listed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -308,7 +309,7 @@ class _Again:
         switch = stop.switch_on(world, world.trains[0].entry)
         if switch is not None:
             return f"kill switch {switch.name} (by {switch.by}{': ' + switch.reason if switch.reason else ''})"
-        until = bool(self.asked.rules.until) and os.path.lexists(self.asked.rules.until)
+        until = bool(self.asked.rules.until) and is_listed(Path(self.asked.rules.until))
         return pieces.ended(self.asked.rules, until_exists=until, now=self.now, ran=self._ran(world))
 
     def _ran(self, world: World) -> list[pieces.Ran]:

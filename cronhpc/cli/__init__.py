@@ -83,10 +83,13 @@ def _code_of(arguments: list[str], door: Door) -> int:
         code = door.reader_left()
     except OSError as error:  # a disk, a permission: it says which
         from cronhpc.store.damage import mend
+        from cronhpc.store.files import passes
 
         said = joined(". ", filter(None, (error.strerror or str(error), mend(error))))
         if error.filename or error.errno not in _OF_ANSWERS:
             code = _failed(f"{error.filename}: " + said if error.filename else said, arguments, door)
+            if "--link" in arguments and passes(error):
+                code = NO_ANSWER
         else:  # of no file that was opened: of the one that answers go to
             door.emptied()
             door.complain("what there is to say cannot be written: " + said)

@@ -24,6 +24,7 @@ from cronhpc.store import shapes
 from cronhpc.store.files import (
     create_once,
     decoded,
+    is_listed,
     move,
     no_file,
     patiently,
@@ -171,7 +172,7 @@ class Claims:
 
     def awaits_release(self, key: Key) -> bool:
         """Whether its job is recorded, and nobody has gone on to release it."""
-        return (self.folder / f"{key}.id").exists()
+        return is_listed(self.folder / f"{key}.id")
 
     def knows(self, key: Key, job_id: str) -> bool:
         """Whether `job_id` is the job that ran for `key`, or runs, as far as the disk still tells."""
@@ -179,7 +180,7 @@ class Claims:
 
     def exists(self, key: Key) -> bool:
         """Whether anybody has claimed `key` and it is not archived."""
-        return (self.folder / str(key)).exists()
+        return is_listed(self.folder / str(key))
 
     def settle(
         self, key: Key, name: str, ending: Ending, job_id: str | None, *, now: int, retry_at: int | None = None
@@ -199,7 +200,7 @@ class Claims:
 
     def give_up(self, key: Key) -> None:
         """Take back a claim that turned out to be too late, unless another has submitted for it meanwhile."""
-        if not any((self.folder / f"{key}{suffix}").exists() for suffix in _STEPS):
+        if not any(is_listed(self.folder / f"{key}{suffix}") for suffix in _STEPS):
             self._unlink(str(key))
 
     def forget(self, keys: Iterable[Key]) -> None:

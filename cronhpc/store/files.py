@@ -11,6 +11,7 @@ import json
 import os
 import stat
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -225,12 +226,15 @@ def remove(path: Path) -> None:
 def is_listed(path: Path) -> bool:
     """Whether `path` is there, a link to nothing included, by its folder's listing: a stat may be a minute old.
 
-    Raises OSError where the folder cannot be listed; where it is not there, neither is `path`.
+    By a stat only where the folder may not be listed. Raises OSError where it cannot be; where it is not there, neither
+    is `path`.
     """
     try:
         return path.name in patiently(lambda: os.listdir(path.parent))
     except FileNotFoundError:
         return False
+    except PermissionError:
+        return os.path.lexists(path)
 
 
 def _has_two_names(temporary: str) -> bool:
@@ -326,15 +330,28 @@ def _stamped(folder: Path) -> os.stat_result:
 # --- reading -------------------------------------------------------------------------------------------------------
 
 
-def read_bytes(path: Path) -> bytes | None:
+def read_bytes(path: Path, *, lasting: bool = False) -> bytes | None:
     """The content; None where there is no such file. Raises OSError.
 
     In a colleague's directory anything may have the name: no pipe is waited for, and no device read until memory ends.
+
+    A machine that has looked for the file before another made it may be told for a minute that there is none, while the
+    folder's listing shows it. That is not taken for absent: it is ESTALE, which passes. A `lasting` file, which is
+    replaced and never removed, is opened all the same: the server is asked by a call that would make it.
     """
+    return patiently(lambda: _content_or_none(path, lasting=lasting))
+
+
+def _content_or_none(path: Path, *, lasting: bool) -> bytes | None:
     try:
-        return patiently(lambda: _content(path))
+        return _content(path)
     except FileNotFoundError:
-        return None
+        if path.is_symlink() or not is_listed(path):
+            return None
+    if lasting:
+        with suppress(PermissionError):  # of a colleague's folder
+            return _content(path, os.O_CREAT | os.O_NOFOLLOW)
+    raise OSError(errno.ESTALE, "another machine has made it, and it cannot be opened here yet", str(path))
 
 
 def no_file(error: OSError) -> bool:
@@ -342,16 +359,16 @@ def no_file(error: OSError) -> bool:
     return error.errno in {errno.EISDIR, errno.EINVAL, errno.ELOOP}
 
 
-def _content(path: Path) -> bytes:
-    with open_file(path) as stream:
+def _content(path: Path, more_flags: int = 0) -> bytes:
+    with open_file(path, more_flags) as stream:
         if os.fstat(stream.fileno()).st_size > _MOST:
             raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), str(path))
         return stream.read(_MOST)
 
 
-def open_file(path: Path) -> BinaryIO:
+def open_file(path: Path, more_flags: int = 0) -> BinaryIO:
     """A regular file, to be read; anything else of that name is refused, and not waited for. Raises OSError."""
-    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC | more_flags, 0o600)
     mode = os.fstat(fd).st_mode
     if stat.S_ISREG(mode):
         return os.fdopen(fd, "rb")
@@ -370,13 +387,23 @@ def decoded(data: bytes | None) -> Any:
 
 def read_object(path: Path) -> dict[str, Any] | None:
     """A state file of ours, whatever its version; None where it is absent, empty, torn or no object. Raises OSError."""
-    value = decoded(read_bytes(path))
+    return object_of(read_bytes(path, lasting=True))
+
+
+def object_of(data: bytes | None) -> dict[str, Any] | None:
+    """What a state file holds; None for what is no object."""
+    value = decoded(data)
     return value if isinstance(value, dict) else None
 
 
 def read_json(path: Path, version: int) -> dict[str, Any] | None:
     """A state file of ours; None where it is absent, empty or torn. Raises StateError for a newer version, OSError."""
-    value = read_object(path)
+    return of_version(read_bytes(path, lasting=True), path, version)
+
+
+def of_version(data: bytes | None, path: Path, version: int) -> dict[str, Any] | None:
+    """The same of what was read from `path`. Raises StateError for a newer version."""
+    value = object_of(data)
     if value is None:
         return None
     found = value.get("version", 0)

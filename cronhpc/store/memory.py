@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import Advice, Command, EntryState, Policies, Problem
 from cronhpc.store import shapes
-from cronhpc.store.files import read_bytes, read_json, replace_file, write_json
+from cronhpc.store.files import of_version, read_bytes, replace_file, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -30,39 +29,30 @@ class Memory:
 
     entries: dict[str, EntryState] = field(default_factory=dict)
     meta: dict[str, Any] = field(default_factory=dict)
-    stamp: tuple[int, int, int] | None = None  # of the file as read, to notice another's writing
+    data: bytes | None = None  # the file as read, to notice another's writing: what a stat says may be a minute old
     torn: bool = False  # the file was there, and held nothing that can be read
     odd: str = ""  # places in the file whose values were of no use, for a message
 
 
-def _stamp(path: Path) -> tuple[int, int, int] | None:
-    try:
-        found = os.stat(path)
-    except FileNotFoundError:
-        return None
-    return found.st_mtime_ns, found.st_ino, found.st_size
-
-
 def load(path: Path) -> Memory:
     """Raises StateError for a newer format, OSError. A torn or empty file is as none: the claims remain."""
-    stamp = _stamp(path)
-    found = read_json(path, VERSION)
-    value = found or {}
+    data = read_bytes(path, lasting=True)
+    value = of_version(data, path, VERSION) or {}
     lost: list[str] = []
     rows = shapes.fitted(value.get("entries", {}), shapes.Rows(shapes.ENTRY), lost, "entries")
     meta = shapes.fitted(value.get("meta", {}), shapes.META, lost, "meta")
     return Memory(
         {} if rows is shapes.GONE else {name: _state(row) for name, row in rows.items()},
         {} if meta is shapes.GONE else meta,
-        stamp,
-        torn=stamp is not None and not isinstance(value.get("entries"), dict),
+        data,
+        torn=data is not None and not isinstance(value.get("entries"), dict),
         odd=shapes.places(lost),
     )
 
 
 def save(path: Path, memory: Memory) -> None:
     """Write, after taking over what another scheduler has written meanwhile: a watermark never goes back."""
-    if _stamp(path) != memory.stamp:
+    if read_bytes(path, lasting=True) != memory.data:
         memory = merged(memory, load(path))
     rows = {name: _row(state) for name, state in memory.entries.items()}
     write_json(path, {"entries": rows, "meta": memory.meta}, VERSION)
@@ -80,7 +70,7 @@ def merged(ours: Memory, theirs: Memory) -> Memory:
     meta = {**theirs.meta, **ours.meta}
     for key in ("last_tick",):
         meta[key] = max(int(ours.meta.get(key) or 0), int(theirs.meta.get(key) or 0))
-    return Memory(entries, meta, theirs.stamp)
+    return Memory(entries, meta, theirs.data)
 
 
 def states_now(path: Path) -> Mapping[str, EntryState]:

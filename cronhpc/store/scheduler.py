@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import re
@@ -249,7 +250,8 @@ def remember_rest(paths: Paths, why: str) -> None:
 def links(paths: Paths) -> dict[str, LinkRecord]:
     """The links that were submitted, by job id, as those who did it wrote them down. Raises OSError.
 
-    A file of another shape, and one that is being written, is none: its link is known by its comment, or its name.
+    A file of another shape, and one that is being written or cannot be opened here yet, is none: its link is known by
+    its comment, or its name.
     """
     found: dict[str, LinkRecord] = {}
     try:
@@ -257,7 +259,7 @@ def links(paths: Paths) -> dict[str, LinkRecord]:
     except FileNotFoundError:
         return found
     for name in filter(str.isdecimal, names):
-        words = (read_bytes(paths.scheduler / "links" / name) or b"").decode("ascii", "replace").split()
+        words = _words(paths.scheduler / "links" / name)
         if (
             len(words) == _LINK_WORDS
             and words[0] in {"link", "spare"}
@@ -266,6 +268,15 @@ def links(paths: Paths) -> dict[str, LinkRecord]:
         ):
             found[name] = LinkRecord(words[0], int(words[1]), words[2], int(words[3]))
     return found
+
+
+def _words(path: Path) -> list[str]:
+    try:
+        return (read_bytes(path) or b"").decode("ascii", "replace").split()
+    except OSError as error:
+        if error.errno != errno.ESTALE:
+            raise
+        return []
 
 
 _LINK_WORDS = 4  # kind, slot, fingerprint, when it was written
