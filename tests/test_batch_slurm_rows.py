@@ -10,6 +10,7 @@ import pytest
 from cronhpc.batch.port import Unreachable
 from cronhpc.batch.slurm_endings import (
     Row,
+    accounting_fields,
     accounting_rows,
     canceller,
     ending_of,
@@ -212,6 +213,27 @@ def test_the_hand_made_26_05_exit_codes() -> None:
         "7011": (None, 9),
         "7012": (0, None),
     }
+
+
+BANNER, BYE = "### maintenance on 2026-12-01 | all\n99|down\n\n", "Have a nice day! (3 jobs)\n"
+EXITS = f"{'JOBID':64}{'STATE':64}{'EXIT_CODE':64}\n"
+ACCOUNTED = MARK.join(accounting_fields(submit_line=True)) + "\n"
+
+
+@pytest.mark.parametrize("before", ["", BANNER])
+@pytest.mark.parametrize("behind", ["", BYE])
+def test_what_a_sites_wrapper_prints_around_an_answer_is_no_part_of_it(before: str, behind: str) -> None:
+    """The header tells, also where there are no rows: an answer of the wrapper alone is none."""
+    header = row("JOBID JOBID", "STATE", *("X" for _ in PLAIN[2:]))
+    assert [job.id for job in queue_rows(before + header + row(*PLAIN) + behind, MARK)] == ["7"]
+    assert queue_rows(before + header + behind, MARK) == ()
+    exits = sample("squeue_exits_22.05.txt")
+    assert exits_rows(before + EXITS + exits + behind) == exits_rows(exits)
+    assert exits_rows(before + EXITS + behind) == []
+    told = sample("sacct_22.05.txt")
+    for text in (told, ""):
+        found = accounting_rows(before + ACCOUNTED + text + behind, MARK, submit_line=True)
+        assert [each.id for each in found] == [each.id for each in accounting_rows(text, MARK, submit_line=True)]
 
 
 @pytest.mark.parametrize("text", ["no such thing\n", "7 RUNNING 0\n"])

@@ -58,6 +58,11 @@ def test_an_ended_job_writes_nothing_and_an_answer_cut_short_is_none() -> None:
     assert live_files.squeue_rows("", MARK) == ()
     with pytest.raises(Unreachable):
         live_files.squeue_rows(text[:-30], MARK)
+    header = row(State="STATE", JobID="JOBID")
+    assert live_files.squeue_rows(f"# a site's wrapper\n{header}{text}bye\n", MARK) == live_files.squeue_rows(
+        text, MARK
+    )
+    assert live_files.squeue_rows(f"# a site's wrapper\n{header}bye\n", MARK) == ()
 
 
 def test_a_file_is_known_by_whatever_name_it_is_looked_at(tmp_path: Path) -> None:

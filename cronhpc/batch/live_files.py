@@ -11,6 +11,7 @@ from glob import escape
 from typing import TYPE_CHECKING
 
 from cronhpc.batch.port import JobFiles, Unreachable
+from cronhpc.batch.slurm_rows import behind_header
 from cronhpc.core.model import ENDS
 
 if TYPE_CHECKING:
@@ -27,8 +28,10 @@ def squeue_format(mark: str) -> str:
 
 def squeue_rows(text: str, mark: str) -> tuple[JobFiles, ...]:
     """The live jobs that squeue printed with `squeue_format(mark)`. Raises Unreachable for an answer cut short."""
+    text, headed = behind_header(text, f"STATE{mark}JOBID{mark}")
     *values, rest = text.split(mark)
-    if len(values) % len(_FIELDS) or rest.strip():
+    whole = headed and rest.endswith("\n") and (rest.startswith("\n") or not values)  # lines of a site's wrapper
+    if len(values) % len(_FIELDS) or (rest.strip() and not whole):
         raise Unreachable(f"squeue's answer breaks off: {text[-200:]!r}")
     found = []
     for start in range(0, len(values), len(_FIELDS)):

@@ -66,7 +66,7 @@ class Slurm:
         """All of this user's jobs in one query. Raises Unreachable."""
         mark = text.new_mark()
         # one row a task (-r): a row for several hides that some of them are held
-        asked = ["--me", "--states=all", "--array", "--noheader", f"--format={rows.queue_format(mark)}"]
+        asked = ["--me", "--states=all", "--array", f"--format={rows.queue_format(mark)}"]
         answer = self.ask("squeue", asked)
         return Queue(rows.queue_rows(answer, mark))
 
@@ -75,7 +75,7 @@ class Slurm:
         from cronhpc.batch import live_files
 
         mark = text.new_mark()
-        asked = ["--me", "--states=all", "--noheader", f"--Format={live_files.squeue_format(mark)}"]
+        asked = ["--me", "--states=all", f"--Format={live_files.squeue_format(mark)}"]
         return live_files.squeue_rows(self.ask("squeue", asked), mark)
 
     def script(self, job_id: str) -> str:
@@ -198,15 +198,14 @@ class Slurm:
         ended = _run([*text.command("scontrol", self.cluster), "show", "config"], _CLOCK, self._commands)
         if ended.code != 0 or ended.timed_out:
             raise Unreachable(text.told("scontrol", ended))
-        first = ended.out.partition("\n")[0]
-        said = first.rpartition("as of ")[2].strip()
+        said = ended.out.partition("Configuration data as of ")[2].partition("\n")[0].strip()
         return int(said) if said.isascii() and said.isdecimal() else None
 
     def describe(self, job_id: str) -> Mapping[str, str]:
         """The fields of `scontrol show job`, and from squeue those that follow free text there. Raises Unreachable."""
         mark = text.new_mark()
         shown = text.fields(self.ask("scontrol", ["show", "job", job_id]))
-        asked = ["--me", f"--jobs={job_id}", "--states=all", "--noheader", f"--format={rows.queue_format(mark)}"]
+        asked = ["--me", f"--jobs={job_id}", "--states=all", f"--format={rows.queue_format(mark)}"]
         for job in rows.queue_rows(self.ask("squeue", asked), mark)[:1]:
             shown |= {"WorkDir": job.workdir, "JobName": job.name, "Command": job.command or ""}
         return shown

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cronhpc.batch.port import Unreachable
-from cronhpc.batch.slurm_rows import JOB_ID, moment, task_list, word
+from cronhpc.batch.slurm_rows import JOB_ID, behind_header, moment, task_list, word
 from cronhpc.core.model import ENDS, FAILURES, TOKEN, Ending, Result, restarted
 
 if TYPE_CHECKING:
@@ -189,11 +189,12 @@ def restarts_of(text: str) -> dict[str, int]:
 def exits_rows(text: str) -> list[Row]:
     """The rows that squeue printed with `exits_format`. Raises Unreachable."""
     rows: list[Row] = []
+    text, headed = behind_header(text, f"{'JOBID':{_EXIT_WIDTH}}{'STATE':{_EXIT_WIDTH}}")
     for line in text.split("\n"):
         found = _EXIT_ROW.fullmatch(line)
         if found:
             rows.append(_remembered([word.strip() for word in found.groups()]))
-        elif line.strip() and not line.startswith("CLUSTER:") and not rows:
+        elif line.strip() and not (headed or rows or line.startswith("CLUSTER:")):
             raise Unreachable(f"squeue's answer has a row without job id: {line!r}")  # later ones: a comment goes on
     return rows
 
@@ -230,8 +231,11 @@ def accounting_fields(*, submit_line: bool) -> tuple[str, ...]:
 
 def accounting_rows(text: str, mark: str, *, submit_line: bool) -> list[Row]:
     """The rows that `sacct --parsable2 --delimiter=mark` printed. Raises Unreachable."""
-    width = len(accounting_fields(submit_line=submit_line))
-    return [_accounted(fields) for fields in _joined_rows(text, mark, width)]
+    names = accounting_fields(submit_line=submit_line)
+    text, headed = behind_header(text, mark.join(names))
+    if headed and mark not in text:
+        return []
+    return [_accounted(fields) for fields in _joined_rows(text, mark, len(names))]
 
 
 def _joined_rows(text: str, mark: str, width: int) -> Iterator[list[str]]:

@@ -67,7 +67,7 @@ class Past:
 
     def _remembered(self, job_ids: frozenset[str]) -> list[ends.Row]:
         """What the controller still knows (MinJobAge seconds), exit codes included."""
-        arguments = ["--me", "--states=all", "--array", "--noheader", f"--Format={ends.exits_format()}"]
+        arguments = ["--me", "--states=all", "--array", f"--Format={ends.exits_format()}"]
         return [row for row in ends.exits_rows(self._slurm.ask("squeue", arguments)) if row.id in job_ids]
 
     def _accounted(self, job_ids: Sequence[str], since: int) -> list[ends.Row]:
@@ -132,5 +132,5 @@ def _with_names(ending: Ending) -> Ending:
 def accounting_arguments(job_ids: Sequence[str], since: int, mark: str, fields: Sequence[str]) -> list[str]:
     """Of sacct, in UTC: jobs that were there at `since` or later, a row for each start of a requeued one."""
     start = datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%dT%H:%M:%S")
-    flags = ("--allocations", "--duplicates", "--noheader", "--parsable2", f"--delimiter={mark}")
+    flags = ("--allocations", "--duplicates", "--parsable2", f"--delimiter={mark}")
     return [*flags, f"--starttime={start}", f"--jobs={','.join(job_ids)}", f"--format={','.join(fields)}"]

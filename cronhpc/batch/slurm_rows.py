@@ -1,7 +1,8 @@
 """What squeue prints of a user's jobs, as values. Pure.
 
 Names, comments and folders may hold anything: blanks, `|`, newlines, control characters. So fields are parted by a
-mark that is made anew for each query, and a row that does not add up is an error, never dropped.
+mark that is made anew for each query, and a row that does not add up is an error, never dropped. A site's wrapper may
+print lines of its own around them: the header proves that squeue itself has answered, also where there are no rows.
 """
 
 from __future__ import annotations
@@ -37,9 +38,11 @@ def queue_rows(text: str, mark: str) -> tuple[Job, ...]:
 
     Raises Unreachable for anything else: an answer that is not understood is no answer.
     """
+    text, headed = behind_header(text, f"{mark}JOBID JOBID{mark}")
     between, *rest = text.split(mark)
     width = len(_FORMAT) + 1
-    _check_between(between)
+    if not headed:
+        _check_between(between)
     if len(rest) % width:
         raise Unreachable(f"squeue's answer breaks off: {text[-200:]!r}")
     jobs = []
@@ -47,9 +50,16 @@ def queue_rows(text: str, mark: str) -> tuple[Job, ...]:
         *fields, between = rest[start : start + width]
         if not between.startswith("\n"):
             raise Unreachable(f"squeue's answer has a row that does not end: {fields!r}")
-        _check_between(between)
+        if not headed:
+            _check_between(between)
         jobs.append(_job(fields))
     return tuple(_gathered(jobs))
+
+
+def behind_header(text: str, header: str) -> tuple[str, bool]:
+    """What follows the line that `header` begins, and whether there is one; else all of `text`."""
+    _, found, rest = text.partition(header)
+    return (rest.partition("\n")[2], True) if found else (text, False)
 
 
 def submitted(jobs: Iterable[Job], asked: Submission, numbers: Sequence[str]) -> str:
@@ -80,7 +90,7 @@ def _check_between(text: str) -> None:
     """Between rows there is nothing, but with --clusters a line that names the cluster."""
     for line in text.splitlines():
         if line.strip() and not line.startswith("CLUSTER:"):
-            raise Unreachable(f"squeue printed {line!r}, which is no queue. Is `squeue` a wrapper on this PATH?")
+            raise Unreachable(f"squeue printed {line!r}, which is no queue; is `squeue` a wrapper on this PATH?")
 
 
 def _job(fields: Sequence[str]) -> Job:
