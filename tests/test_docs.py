@@ -20,7 +20,15 @@ from cronhpc.core import cron_line, policy, sbatch_options
 from cronhpc.store.settings import parse_settings
 
 TOP = Path(__file__).resolve().parent.parent
-DOCS = sorted({TOP / "README.md", *TOP.glob("docs/**/*.md"), *TOP.glob("jobs/**/*.md"), *TOP.glob("deploy/**/*.md")})
+DOCS = sorted(
+    {
+        TOP / "README.md",
+        TOP / "CONTRIBUTING.md",
+        *TOP.glob("docs/**/*.md"),
+        *TOP.glob("jobs/**/*.md"),
+        *TOP.glob("deploy/**/*.md"),
+    }
+)
 PARSERS = parsers()
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 SPAN = re.compile(r"`([^`\n]+)`")
