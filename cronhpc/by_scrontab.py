@@ -22,8 +22,8 @@ def may_be_in(site: Site) -> bool:
     return os.path.lexists(scheduler.scrontab_mark(site.paths))
 
 
-def add(site: Site, environ: Mapping[str, str], lines: list[str]) -> None:
-    """One entry beside the user's own, which stay byte for byte. Raises ScrontabError."""
+def add(site: Site, environ: Mapping[str, str]) -> list[str]:
+    """One entry beside the user's own, which stay byte for byte; what to say of it. Raises ScrontabError."""
     from cronhpc.batch import scrontab
     from cronhpc.site import directory_id
 
@@ -35,15 +35,17 @@ def add(site: Site, environ: Mapping[str, str], lines: list[str]) -> None:
     ours = scrontab.block(mark, scrontab.fields_of(site.settings.interval), options, command)
     table = scrontab.read(environ)
     if scrontab.with_block(table, mark, ours) == table:
-        return
+        return []
     replace_file(scheduler.scrontab_mark(site.paths), b"cronhpc has an entry in the scrontab\n", 0o644)
     scrontab.write(environ, scrontab.with_block(table, mark, ours))
+    said = []
     if scrontab.is_disabled(table, mark):
-        lines.append("its entry in your scrontab was disabled, as its job had been cancelled: put back")
+        said = ["its entry in your scrontab was disabled, as its job had been cancelled: put back"]
     added = "added one entry to your scrontab; scancel of its job disables it for good: "
-    lines.append(added + model.command("stop") + " removes it")
+    said.append(added + model.command("stop") + " removes it")
     if scrontab.has_entries(scrontab.without_block(table, mark)):
-        lines.append("your other entries got new job ids by that: one that was running just now may run a second time")
+        said.append("your other entries got new job ids by that: one that was running just now may run a second time")
+    return said
 
 
 def trouble(paths: Paths, environ: Mapping[str, str]) -> str:
@@ -61,8 +63,8 @@ def trouble(paths: Paths, environ: Mapping[str, str]) -> str:
     return "" if scrontab.own_lines(table.splitlines(), mark) else "its entry is no longer in your scrontab"
 
 
-def remove(site: Site, environ: Mapping[str, str], lines: list[str]) -> None:
-    """Our entry alone. Raises ScrontabError."""
+def remove(site: Site, environ: Mapping[str, str]) -> list[str]:
+    """Our entry alone; what to say of it. Raises ScrontabError."""
     from cronhpc.batch import scrontab
     from cronhpc.site import directory_id
 
@@ -70,5 +72,6 @@ def remove(site: Site, environ: Mapping[str, str], lines: list[str]) -> None:
     rest = scrontab.without_block(table, directory_id(site.paths))
     if rest != table:
         scrontab.write(environ, rest)
-        lines.append("removed its entry from your scrontab; the others stand as they were, with new job ids")
     scheduler.scrontab_mark(site.paths).unlink(missing_ok=True)
+    removed = "removed its entry from your scrontab; the others stand as they were, with new job ids"
+    return [removed] if rest != table else []

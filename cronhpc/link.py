@@ -41,25 +41,32 @@ def keep_environment(site: Site, environ: Mapping[str, str], *, repair: bool) ->
 _WAY = ("SLURM_CONF", "SLURM_JWT")
 
 
-def keep_options(site: Site, environ: Mapping[str, str], lines: list[str]) -> Site:
-    """What people keep in SBATCH_ACCOUNT and the like goes into the settings: the scrubbing would lose it."""
+def keep_options(site: Site, environ: Mapping[str, str]) -> tuple[Site, list[str]]:
+    """What people keep in SBATCH_ACCOUNT and the like goes into the settings: the scrubbing would lose it.
+
+    The site with them, and what to say of it.
+    """
     from cronhpc.batch.environment import options_kept
 
     has = {name for name, _ in site.settings.sbatch}
     wanted = {f"sbatch.{name}": value for name, value in options_kept(environ).items() if name not in has}
     if not wanted:
-        return site
+        return site, []
     from cronhpc.store.settings_text import edited, write_settings
 
     text = site.paths.settings.read_text(encoding="utf-8")
     write_settings(site.paths.settings, edited(text, wanted))
-    lines.append(f"kept from your SBATCH_ variables, in {MARKER}: {', '.join(f'{k}: {v}' for k, v in wanted.items())}")
+    kept = ", ".join(f"{key}: {value}" for key, value in wanted.items())
     added = tuple((key.removeprefix("sbatch."), value) for key, value in wanted.items())
-    return replace(site, settings=replace(site.settings, sbatch=(*site.settings.sbatch, *added)))
+    settings = replace(site.settings, sbatch=(*site.settings.sbatch, *added))
+    return replace(site, settings=settings), [f"kept from your SBATCH_ variables, in {MARKER}: {kept}"]
 
 
-def write_link(site: Site, lines: list[str] | None = None, *, resident: bool = False, generation: int = 0) -> str:
-    """Generate `scheduler/scheduler.slurm` from the settings; a hand-made one is kept beside it. The fingerprint."""
+def write_link(site: Site, *, resident: bool = False, generation: int = 0) -> tuple[str, list[str]]:
+    """Generate `scheduler/scheduler.slurm` from the settings; a hand-made one is kept beside it.
+
+    The text's fingerprint, and what to say of it.
+    """
     from cronhpc.site import directory_id
 
     mark, tools = directory_id(site.paths), site.batch.tools()
@@ -68,13 +75,13 @@ def write_link(site: Site, lines: list[str] | None = None, *, resident: bool = F
     )
     path = site.paths.script
     known = read_bytes(path)
+    said = []
     if known is not None and scheduler.OURS.encode() not in known:
         kept = _free_name(path.with_name("scheduler.slurm.before-cronhpc"))
         os.link(path, kept)
-        if lines is not None:
-            lines.append(f"kept your scheduler.slurm as scheduler/{kept.name}")
+        said = [f"kept your scheduler.slurm as scheduler/{kept.name}"]
     scheduler.write_script(site.paths, text)
-    return fingerprint
+    return fingerprint, said
 
 
 def mend_link(site: Site) -> str:

@@ -76,7 +76,7 @@ def read_world(
     problems += _of_the_place(site, link)
     memory = store_memory.load(site.paths.entries)
     site = _with_clock(site, memory)
-    problems += lease.left_behind(site.paths.state / "lease")
+    problems += lease.problems(site.paths.state / "lease")
     problems += (*damage.of_entries(memory, now), *damage.others(site.paths.state))
     claims = Claims(site.paths.claims)
     before = claims.names()

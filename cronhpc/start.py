@@ -104,31 +104,33 @@ def start(
     if site.batch.name == "slurm" and via != "login":
         _nodes_must_submit(site, via, anew=anew)
     if site.batch.name == "local":
-        return _start_here(site, environ, now, lines, repair=repair)
+        return _start_here(site, environ, now, repair=repair)
     cluster = _must_be_alone(site, beside=beside or repair)
     with _lease(site):
         _must_own_its_links(site)
         keep_environment(site, environ, repair=repair)
-        site = keep_options(site, environ, lines)
+        site, kept = keep_options(site, environ)
         if via == "daemon":
             _must_fit(site)
-        _drop_torn(site, lines)
+        dropped = _drop_torn(site)
         number = scheduler.marks(site.paths).next_start
-        fingerprint = write_link(site, lines, resident=via == "daemon", generation=number)
+        fingerprint, made = write_link(site, resident=via == "daemon", generation=number)
+        lines += [*kept, *dropped, *made]
         how = {"via": via, "fingerprint": fingerprint, "prequeue": prequeue, "at": now(), "by": site.user}
         how |= {"generation": number, "cluster": cluster, "zone": machine_zone()}
         before = (scheduler.last_started(site.paths) or {}).get("via", via)
         if via == "scrontab":
-            by_scrontab.add(site, environ, lines)
+            lines += by_scrontab.add(site, environ)
         elif before == "scrontab" or by_scrontab.may_be_in(site):
-            by_scrontab.remove(site, environ, lines)
+            lines += by_scrontab.remove(site, environ)
         scheduler.mark_started(site.paths, how)
         paths.remember_place(site.paths)
         if pid := resident.daemon(site)[0]:
             lines.append(resident.ended_now(site, pid))
         world, outcomes = _reconcile(site, now, first=True)
     if via == "login":
-        return _first_tick(site, now, outcomes, lines)
+        world, said = _first_tick(site, now)
+        lines += said
     return Started(world, outcomes, tuple(lines))
 
 
@@ -144,8 +146,8 @@ def _nodes_must_submit(site: Site, via: str, *, anew: bool) -> None:
         raise CronhpcError(what + "Let a login node do it: " + way + "; where that has changed: " + again)
 
 
-def _first_tick(site: Site, now: Callable[[], int], outcomes: tuple[Outcome, ...], lines: list[str]) -> Started:
-    """Submit the runs of the next `scheduler.ahead`, and say how the ticks after this one may come."""
+def _first_tick(site: Site, now: Callable[[], int]) -> tuple[World, list[str]]:
+    """Submit the runs of the next `scheduler.ahead`; say so, and how the ticks after this one may come."""
     from cronhpc.site import directory_id
     from cronhpc.tick import tick
 
@@ -158,17 +160,16 @@ def _first_tick(site: Site, now: Callable[[], int], outcomes: tuple[Outcome, ...
     refused = dict.fromkeys(each.detail for each in runs if each.done in {Done.FAILED, Done.PASSING})
     submitted = sum(each.done is Done.OK for each in runs)
     until = f"of the next {site.settings.ahead // 3600} h" if site.settings.ahead >= _HOUR else "ahead"
-    lines.append(f"submitted {count(submitted, 'run')} {until}; each further tick submits what has come into reach")
-    lines += [f"not submitted: {' '.join(why.split())}" for why in refused]
     log = shlex.quote(str(site.paths.scheduler / "scheduler.log"))
     line = f"{shlex.join(scheduler.command())} tick --dir {shlex.quote(str(site.paths.root))} >>{log} 2>&1"
     minute = int(directory_id(site.paths), 36) % 60
-    lines.append("now let a login node call the ticks, best each hour; a line for crontab -e there:")
-    lines.append(f"  {minute} * * * * {line.replace('%', chr(92) + '%')}")
-    lines.append(
-        "where there is no crontab: the login hook in ~/.bashrc, a systemd timer, or " + command("daemon") + " in tmux"
-    )
-    return Started(report.world, outcomes, tuple(lines))
+    return report.world, [
+        f"submitted {count(submitted, 'run')} {until}; each further tick submits what has come into reach",
+        *(f"not submitted: {' '.join(why.split())}" for why in refused),
+        "now let a login node call the ticks, best each hour; a line for crontab -e there:",
+        f"  {minute} * * * * {line.replace('%', chr(92) + '%')}",
+        "where there is no crontab: the login hook in ~/.bashrc, a systemd timer, or " + command("daemon") + " in tmux",
+    ]
 
 
 _HOUR = 3600
@@ -217,15 +218,16 @@ def _must_own_its_links(site: Site) -> None:
         )
 
 
-def _drop_torn(site: Site, lines: list[str]) -> None:
-    """Where the link's text was cut off or edited, what waits may hold that. Raises OSError."""
+def _drop_torn(site: Site) -> list[str]:
+    """Where the link's text was cut off or edited, what waits may hold that; what to say of it. Raises OSError."""
     if not os.path.lexists(site.paths.script) or scheduler.is_whole(site.paths):
-        return
+        return []
     try:
-        if _cancelled_waiting(site):
-            lines.append(f"{site.paths.script} was cut off or edited: made anew, and what waited with it is replaced")
+        cancelled = _cancelled_waiting(site)
     except BatchError:
-        return  # said where they are needed
+        return []  # said where they are needed
+    said = f"{site.paths.script} was cut off or edited: made anew, and what waited with it is replaced"
+    return [said] if cancelled else []
 
 
 def _must_fit(site: Site) -> None:
@@ -240,9 +242,7 @@ def _must_fit(site: Site) -> None:
         raise CronhpcError(f"{found.what} Nothing was submitted. " + found.mend)
 
 
-def _start_here(
-    site: Site, environ: Mapping[str, str], now: Callable[[], int], lines: list[str], *, repair: bool
-) -> Started:
+def _start_here(site: Site, environ: Mapping[str, str], now: Callable[[], int], *, repair: bool) -> Started:
     """Without a batch system there is no queue to wait in: a daemon on this machine calls the ticks."""
     from cronhpc.batch import process
 
@@ -257,10 +257,10 @@ def _start_here(
             pid = process.start(["/bin/sh", "-c", 'exec "$@" >>"$0" 2>&1', log, *argv], env=site.environment)
             born = lease.process_born(pid).partition(" ")[2]
             write_json(site.paths.state / "daemon.json", {"pid": pid, "born": born, "host": site.host}, 1)
-            lines.append(f"started the daemon: process {pid} of this machine; after a reboot: " + command("start"))
+            said: str = f"started the daemon: process {pid} of this machine; after a reboot: " + command("start")
         else:
-            lines.append(f"the daemon runs already: process {pid}")
-        return Started(read_world(site, now()).world, (), tuple(lines))
+            said = f"the daemon runs already: process {pid}"
+        return Started(read_world(site, now()).world, (), (*_way_words(site), said))
 
 
 def _way_words(site: Site) -> list[str]:
@@ -284,7 +284,7 @@ def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Star
         lines.append(resident.stopped(site, *daemon))
     with _lease(site):
         if how.get("via") == "scrontab" or by_scrontab.may_be_in(site):
-            by_scrontab.remove(site, environ, lines)
+            lines += by_scrontab.remove(site, environ)
         world, outcomes = _reconcile(site, now, first=False, by_login=how.get("via") == "login")
     withdrawn = [o.decision for o in outcomes if isinstance(o.decision, Withdraw) and o.done is Done.OK]
     if withdrawn:
@@ -342,7 +342,7 @@ def _lease(site: Site) -> Iterator[None]:
     from cronhpc.tick import take_lease
 
     me = lease.myself(site.host, os.environ.get("SLURM_JOB_ID", ""), os.environ.get("SLURM_RESTART_COUNT", ""))
-    take_lease(site, me, [])
+    take_lease(site, me)
     try:
         yield
     finally:

@@ -68,8 +68,7 @@ def tick(
     if not link and (other := of_other_cluster(site)) is not None:  # a link is on the one that it was submitted on
         raise CronhpcError(other.what, " Nothing was done. ", other.mend)
     me = lease.myself(site.host, link or os.environ.get("SLURM_JOB_ID", ""), os.environ.get("SLURM_RESTART_COUNT", ""))
-    said: list[Problem] = []
-    holder = take_lease(site, me, said)
+    holder = take_lease(site, me)
     try:
         site = by_its_disks_clock(site, now, sure=sure)
         reading = read_world(site, now, link=link, resident=resident, only=only, sure=sure, bad_nodes=bad_nodes)
@@ -86,7 +85,7 @@ def tick(
     beside = f"the lease of {holder} stood" if holder is not None else ""
     shown = () if only else _shown(site, now)
     tended = cleaned.problems if cleaned is not None else ()
-    problems = (*said, *reading.problems, *recorded.problems, *tended, *shown, *_told(site, recorded, now))
+    problems = (*reading.problems, *recorded.problems, *tended, *shown, *_told(site, recorded, now))
     away = actor.away or reading.world.queue_error
     if not away and actor.limited and planned.wake - now > UNSETTLED_WAKE:
         away = actor.limited  # what it claimed is looked at again before its deadline: that look moves the next link
@@ -128,10 +127,10 @@ def _told(site: Site, recorded: Recorded, now: int) -> tuple[Problem, ...]:
     return send(site.settings, recorded.alerts, pings, site.environment, about, outbox=outbox, now=now)
 
 
-def take_lease(site: Site, me: lease.Holder, said: list[Problem]) -> lease.Holder | None:
+def take_lease(site: Site, me: lease.Holder) -> lease.Holder | None:
     """None: ours, or the disk refuses one. It only saves work: claims are what makes two ticks safe."""
     try:
-        return lease.wait_and_take(site.paths.state / "lease", me, lambda job_id: _job_gone(site, job_id), said)
+        return lease.wait_and_take(site.paths.state / "lease", me, lambda job_id: _job_gone(site, job_id))
     except OSError:
         return None
 

@@ -183,6 +183,8 @@ def outside(patch: pytest.MonkeyPatch, cluster: Cluster) -> None:
     real_user, real_clock = pwd.getpwuid, files.DiskClock
     machine = SimpleNamespace(nodename="login1", sysname="Linux", release="6.1", version="1", machine="x86_64")
     patch.setattr(os, "uname", lambda: machine)
+    for place in ("inside.switch_file", "store.switches", "store.damage"):  # that one remembers whom it has asked for
+        patch.setattr(f"cronhpc.{place}.owner", lambda _: "alice")
     patch.setattr(pwd, "getpwuid", lambda uid: pwd.struct_passwd(("alice", *real_user(uid)[1:])))
     # a file's ctime is of the machine's clock: its mtime, which a test may set, is taken for both
     patch.setattr(real_clock, "ours", lambda _, found, __: int(found.st_mtime))

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import stat
 import time
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -63,9 +64,7 @@ def myself(host: str, job_id: str, restarts: str) -> Holder:
     return Holder(host, pid, born, os.urandom(8).hex(), job_id, restarts)
 
 
-def wait_and_take(
-    path: Path, me: Holder, job_gone: Callable[[str], bool], said: list[Problem] | None = None
-) -> Holder | None:
+def wait_and_take(path: Path, me: Holder, job_gone: Callable[[str], bool]) -> Holder | None:
     """Take the lease, after a few seconds if need be; beside the holder that is returned, one goes on without it.
 
     None: it is mine, or there can be none. Raises OSError.
@@ -73,7 +72,7 @@ def wait_and_take(
     until = time.monotonic() + _WAITS
     pause = 0.1
     while True:
-        holder = take(path, me, job_gone, said)
+        holder = take(path, me, job_gone)
         if holder is None or time.monotonic() >= until or is_stalled(holder, me.host) or age(path) > _OLD:
             return holder
         time.sleep(pause)
@@ -91,9 +90,12 @@ def age(path: Path) -> float:
         return 0.0
 
 
-def left_behind(path: Path) -> tuple[Problem, ...]:
-    """What to say of a lease that is older than a tick takes."""
+def problems(path: Path) -> tuple[Problem, ...]:
+    """What to say of a lease that is none, or older than a tick takes."""
     try:
+        if not stat.S_ISREG(os.lstat(path).st_mode):
+            what = "is a folder, a pipe or a device: ticks do not see each other, which the claims make safe."
+            return (Problem("W338", what, "Remove it.", "state/lease"),)
         seconds = age(path)
         holder = read(path) if seconds > _OLD else None
     except OSError:
@@ -104,8 +106,8 @@ def left_behind(path: Path) -> tuple[Problem, ...]:
     return (Problem("W339", what, f"If that has ended: rm {shlex.quote(str(path))}", "state/lease"),)
 
 
-def take(path: Path, me: Holder, job_gone: Callable[[str], bool], said: list[Problem] | None = None) -> Holder | None:
-    """Take the lease; None: it is mine, or there can be none, which `said` gets told. Otherwise who holds it.
+def take(path: Path, me: Holder, job_gone: Callable[[str], bool]) -> Holder | None:
+    """Take the lease; None: it is mine, or there can be none. Otherwise who holds it.
 
     `job_gone(job_id)` is True only when the batch system has said that the job is not running. Raises OSError.
     """
@@ -114,9 +116,6 @@ def take(path: Path, me: Holder, job_gone: Callable[[str], bool], said: list[Pro
     except OSError as error:
         if not no_file(error):
             raise
-        what = "is a folder, a pipe or a device: ticks do not see each other, which the claims make safe."
-        if said is not None:
-            said.append(Problem("W338", what, "Remove it.", "state/lease"))
         return None
 
 

@@ -146,7 +146,7 @@ def make(
 def mark_started(lab: Lab, root: Path) -> None:
     """What `start` leaves on the disk, without its jobs."""
     site = open_site(str(root), None, lab.env)
-    fingerprint = write_link(site, generation=1)
+    fingerprint, _ = write_link(site, generation=1)
     how = {"via": "chain", "fingerprint": fingerprint, "at": int(time.time()), "by": site.user}
     scheduler.mark_started(site.paths, how)
 
