@@ -17,8 +17,8 @@ from cronhpc.batch.port import BatchError, Denied, Limited, Submission, Unreacha
 from cronhpc.batch.process import elapsed
 from cronhpc.core import model
 from cronhpc.core.chain import SPARE, bad_nodes_text, comment_words, record_of
-from cronhpc.core.marks import marked, whole_comment
 from cronhpc.core.model import Done, Outcome, token
+from cronhpc.core.stop import marked, whole_comment
 from cronhpc.store import scheduler
 from cronhpc.store.claims import Claims
 

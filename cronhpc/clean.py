@@ -16,7 +16,6 @@ from cronhpc.batch.port import BatchError
 from cronhpc.core import retention
 from cronhpc.core.model import Problem
 from cronhpc.core.retention import Why
-from cronhpc.core.space import Space, scarce
 from cronhpc.store import logs
 
 if TYPE_CHECKING:
@@ -144,7 +143,7 @@ class _Work:
 
     def clean(self, log: Folder, rules: Rules, since: int | None) -> None:
         """Each folder by age and count; then, where all together are too large, those that take most."""
-        self.scarce = scarce(Space(*logs.space(log.fd)), rules.total)
+        self.scarce = logs.scarce(logs.space(log.fd), rules.total)
         if self.scarce:
             rules = rules.halved()
         top = logs.listing(log)

@@ -17,9 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cronhpc.core.count import were
 from cronhpc.core.model import CronhpcError, Problem
 from cronhpc.core.model import command as model_command
+from cronhpc.core.text import were
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

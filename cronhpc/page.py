@@ -31,7 +31,7 @@ def drawn(paths: Paths, known: Mapping[str, Any], style: Style) -> str:
 
 def _slots(known: Mapping[str, Any], now: int) -> dict[str, Sequence[int]]:
     """The slots of the next day, by entry."""
-    from cronhpc.core.upcoming import between
+    from cronhpc.core.schedule import between
     from cronhpc.views.explain import schedule_of
     from cronhpc.views.timeline import DAY
 

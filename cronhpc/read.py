@@ -354,7 +354,7 @@ def _unheard(world: World) -> list[Problem]:
     """Imported where there is a switch at all."""
     if not world.switches or world.only:
         return []
-    from cronhpc.core.unheard import unheard
+    from cronhpc.core.stop import unheard
 
     return unheard(world)
 

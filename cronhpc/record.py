@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpc.core import alerts, chain, liveness, model
 from cronhpc.core.alerts import Alert
-from cronhpc.core.marks import marked
 from cronhpc.core.model import (
     FAILURES,
     ClaimState,
@@ -29,6 +28,7 @@ from cronhpc.core.model import (
     texts_of,
 )
 from cronhpc.core.outcome import counted
+from cronhpc.core.stop import marked
 from cronhpc.core.struck import Strikes
 from cronhpc.release import with_log
 from cronhpc.store import damage, history, scheduler
@@ -93,11 +93,10 @@ def _of_disk(site: Site, now: int, problems: Sequence[Problem]) -> list[Alert]:
 
 def _scarce(site: Site) -> str:
     """The disk is nearly full: logs are cleaned to half their limits, and people are told before it is too late."""
-    from cronhpc.core.space import Space, scarce
     from cronhpc.store import logs
 
     try:
-        said = scarce(Space(*logs.space(site.paths.log)), site.settings.logs_total)
+        said = logs.scarce(logs.space(site.paths.log), site.settings.logs_total)
     except OSError:
         return ""  # named where logs are cleaned
     return f"the disk is nearly full: {said}; of logs half as much is kept" if said else ""

@@ -14,7 +14,6 @@ from cronhpc.act import Actor
 from cronhpc.batch.port import BatchError, Unreachable
 from cronhpc.core import chain
 from cronhpc.core.claimed import withdrawals
-from cronhpc.core.count import count
 from cronhpc.core.identity import records
 from cronhpc.core.model import (
     CancelLink,
@@ -33,6 +32,7 @@ from cronhpc.core.model import (
     command,
 )
 from cronhpc.core.slots import boundary
+from cronhpc.core.text import count
 from cronhpc.link import keep_environment, keep_options, write_link
 from cronhpc.read import read_world, switches_now
 from cronhpc.site import elsewhere, machine_zone
@@ -232,7 +232,7 @@ def _drop_torn(site: Site) -> list[str]:
 
 def _must_fit(site: Site) -> None:
     """A link that asks for more than its partition gives would wait for ever. Raises CronhpcError."""
-    from cronhpc.core.resident_fit import misfit
+    from cronhpc.core.findings import misfit
 
     try:
         found = misfit(site.batch.site().partitions, site.settings)

@@ -164,11 +164,10 @@ def _is_due(paths: Paths, settings: Settings, known: Mapping[str, Any], now: int
         return True
     if since < _SOON:
         return False
-    from cronhpc.core.space import Space, scarce
     from cronhpc.store import logs
 
     try:
-        return bool(scarce(Space(*logs.space(paths.log)), settings.logs_total))
+        return bool(logs.scarce(logs.space(paths.log), settings.logs_total))
     except FileNotFoundError:
         return False
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from cronhpc.core.model import Entry, EntryState, Key, Queue, World, entry_id
 from cronhpc.core.plan import plan
-from cronhpc.core.upcoming import between
+from cronhpc.core.schedule import between
 from cronhpc.views import page, past, status
 from cronhpc.views.explain import schedule_of
 from tests.view_situations import ABOUT, ENTRIES, NOW, STATES, WORLD, at, entry, running, style

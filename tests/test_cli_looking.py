@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cronhpc.store import history
+from cronhpc.store import history, logs
 from tests.test_cli import HOUR, NOW, Shell, later, wait_for
 from tests.test_cli import shell as shell  # noqa: PLC0414 - a fixture
 
@@ -257,7 +257,7 @@ def test_a_disk_that_is_nearly_full_is_told_before_it_is_too_late(
     shell("tick", now=later())
     before = told.read_text() if told.exists() else ""
     assert "nearly full" not in before
-    monkeypatch.setattr("cronhpc.store.logs.space", lambda _: (10**8, 10**12, 10**6, 10**7))
+    monkeypatch.setattr("cronhpc.store.logs.space", lambda _: logs.Space(10**8, 10**12, 10**6, 10**7))
     for minute in (1, 2):
         shell("tick", now=later() + 60 * minute)
     monkeypatch.undo()

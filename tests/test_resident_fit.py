@@ -8,9 +8,8 @@ import pytest
 
 from cronhpc.batch.limits import Offer
 from cronhpc.batch.site import Partition
-from cronhpc.core.findings import of_cluster
+from cronhpc.core.findings import misfit, of_cluster
 from cronhpc.core.model import Settings
-from cronhpc.core.resident_fit import misfit
 from tests.test_cli import Shell, later
 from tests.test_cli import shell as shell  # noqa: PLC0414 - a fixture
 from tests.test_findings import WELL

@@ -26,7 +26,7 @@ from cronhpc.core.retention import (
     share,
     use_of,
 )
-from cronhpc.core.space import Space, scarce
+from cronhpc.store.logs import Space, scarce
 
 NOW = 1_795_800_000  # 2026-11-27T17:20:00Z
 HOUR, DAY, GB = 3600, 86400, 1 << 30

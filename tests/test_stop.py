@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from cronhpc.core import alerts, stop
-from cronhpc.core.marks import marked, whole_comment
 from cronhpc.core.model import (
     PAUSED,
     ClaimState,
@@ -29,8 +28,8 @@ from cronhpc.core.model import (
     World,
 )
 from cronhpc.core.plan import plan
+from cronhpc.core.stop import marked, unheard, whole_comment
 from cronhpc.core.struck import Strikes, from_rows, job_words, verdict
-from cronhpc.core.unheard import unheard
 from tests.worlds import ID, at, chain, claim, entry, job, key, link, state, switch, world
 
 TR17 = SwitchSetting("training17", jobs="tr17-*")

@@ -8,8 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cronhpc.core.schedule import Schedule, parse
-from cronhpc.core.upcoming import between
+from cronhpc.core.schedule import Schedule, between, parse
 
 DAY = 86400
 PARIS = ZoneInfo("Europe/Paris")

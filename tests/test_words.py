@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cronhpc.core import count
+from cronhpc.core import text
 from cronhpc.core.schedule import parse
 
 
@@ -87,6 +87,6 @@ COUNTS = {0: "0 files", 1: "1 file", 2: "2 files", 1904: "1,904 files"}
 
 @pytest.mark.parametrize(("number", "said"), COUNTS.items())
 def test_how_many(number: int, said: str) -> None:
-    assert count.count(number, "file") == said
-    assert count.were(number, "file") == f"{said} {'was' if number == 1 else 'were'}"
-    assert count.are(number, "file") == f"{said} {'is' if number == 1 else 'are'}"
+    assert text.count(number, "file") == said
+    assert text.were(number, "file") == f"{said} {'was' if number == 1 else 'were'}"
+    assert text.are(number, "file") == f"{said} {'is' if number == 1 else 'are'}"

@@ -318,8 +318,8 @@ class _Look:
 
     def _others(self, folder: str, names: list[str]) -> Iterator[Problem]:
         """Of what is no script by its name: batch scripts among it, and folders of scripts; the rest in one line."""
-        from cronhpc.core.count import count
         from cronhpc.core.model import Problem
+        from cronhpc.core.text import count
         from cronhpc.store.entries import moving, renaming
 
         rest = 0

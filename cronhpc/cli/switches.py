@@ -169,7 +169,7 @@ def _unheard(args: argparse.Namespace, door: Door, path: Path) -> str:
     """By entries as they lie there now, and by the queue; "" where that cannot be known."""
     from dataclasses import replace
 
-    from cronhpc.core.unheard import unheard
+    from cronhpc.core.stop import unheard
     from cronhpc.read import read_world
     from cronhpc.read_entries import read_entries
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 from cronhpc.core import model
 from cronhpc.core.chain import SUCCESSOR
-from cronhpc.core.count import count
 from cronhpc.core.model import FAILURES, Done, Reason, Result, entry_id
 from cronhpc.core.outcome import shared_node
+from cronhpc.core.text import count
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

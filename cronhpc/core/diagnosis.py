@@ -7,9 +7,9 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cronhpc.core.count import are
 from cronhpc.core.findings import Finding
 from cronhpc.core.model import command
+from cronhpc.core.text import are
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -6,8 +6,8 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cronhpc.core.count import count
 from cronhpc.core.model import ENDS, FAILURES, Ending, EntryState, Result, entry_id
+from cronhpc.core.text import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

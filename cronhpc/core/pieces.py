@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cronhpc.core.count import count
 from cronhpc.core.model import FAILURES, Result
+from cronhpc.core.text import count
 from cronhpc.core.zones import zone_of
 
 if TYPE_CHECKING:

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from cronhpc.core import chain, claimed, slots, stop
-from cronhpc.core.count import count
 from cronhpc.core.liveness import Absence, Lives
 from cronhpc.core.model import (
     EntryState,
@@ -35,6 +34,7 @@ from cronhpc.core.model import (
     entry_id,
 )
 from cronhpc.core.outcome import suspended_now
+from cronhpc.core.text import count
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator

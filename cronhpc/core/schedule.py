@@ -10,18 +10,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from functools import lru_cache
+from itertools import pairwise
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from cronhpc.core import mends, zones
 from cronhpc.core.duration import DurationError, format_duration, parse_duration
-from cronhpc.core.fields import ALIASES, Fields
+from cronhpc.core.fields import ALIASES, UNITS, Field, Fields, Unit
 from cronhpc.core.grammar import ScheduleError, parse_fields
+from cronhpc.core.text import count
 
 if TYPE_CHECKING:
     from croniter import croniter
+
 
 __all__ = ["Schedule", "ScheduleError", "parse"]
 
@@ -79,8 +82,6 @@ class Schedule:
 
     def in_words(self) -> str:
         """The schedule in an English phrase, in its own zone: `At 04:00, only on Sunday`."""
-        from cronhpc.core.words import cron_in_words, every_in_words
-
         return cron_in_words(self.fields) if self.fields else every_in_words(self.every)
 
 
@@ -236,3 +237,98 @@ def _latest_slot(schedule: Schedule, instant: int) -> int:
         else:
             end = middle
     return latest
+
+
+# --- every slot of a stretch of time ----------------------------------------------------------------------------------
+
+
+_FIRST_DAY = date(1970, 1, 1).toordinal()
+_BACK = 4 * 3600  # a clock that went back within these seconds may still be waited for
+
+
+def between(schedule: Schedule, after: int, until: int) -> list[int]:
+    """The slots in (after, until], epoch seconds, ascending: what `next_epoch` would find one by one.
+
+    Where no clock changes, they are read off the fields; a hundred entries with a slot a minute take no second so.
+    """
+    fields = schedule.fields
+    if fields is None or next(schedule.changes(after - _BACK, until), None) is not None:
+        return _one_by_one(schedule, after, until)
+    ahead = zones.offset(schedule.zone, after)
+    found = []
+    for day in range((after + ahead) // zones.DAY, (until + ahead) // zones.DAY + 1):
+        if _matches(fields, date.fromordinal(_FIRST_DAY + day)):
+            start = day * zones.DAY - ahead
+            found += [start + 3600 * h + 60 * m for h in fields.hour.values for m in fields.minute.values]
+    return [slot for slot in found if after < slot <= until]
+
+
+def _one_by_one(schedule: Schedule, after: int, until: int) -> list[int]:
+    found: list[int] = []
+    try:
+        while (after := schedule.next_epoch(after)) <= until:
+            found.append(after)
+    except ScheduleError:  # the end of the calendar
+        pass
+    return found
+
+
+def _matches(fields: Fields, day: date) -> bool:
+    """Whether a day is one of the schedule's (crontab.5)."""
+    if day.month not in fields.month.values:
+        return False
+    by_date = day.day in fields.day.values
+    by_weekday = day.isoweekday() % 7 in fields.weekday.values
+    return (by_date or by_weekday) if fields.either_day else (by_date and by_weekday)
+
+
+# --- in words ---------------------------------------------------------------------------------------------------------
+
+
+_LISTED = 8  # a longer list is said as ranges
+_ONE = re.compile(r"(?<!and )(?<![0-9, ] )(?<![0-9])1 (minute|hour|second)s\b")  # the library says "1 minutes"
+
+
+def cron_in_words(fields: Fields) -> str:
+    """The fields in an English phrase on a 24-hour clock."""
+    from cron_descriptor import ExpressionDescriptor, Options
+
+    # The locale is given, else the library asks the environment for it, and warns where there is none.
+    options = Options(locale_code="en_US", use_24hour_time_format=True)
+    minute, hour, day, month, weekday = (_plain(*pair) for pair in zip(UNITS, fields, strict=True))
+    if fields.every_day:
+        day = weekday = "*"
+    # Put together here: the library says "or", or nothing, between date and weekday, whatever cron means by them.
+    times = ExpressionDescriptor(f"{minute} {hour} {day} * *", options).get_full_description()
+    times = _ONE.sub(r"1 \1", times)
+    rest = ExpressionDescriptor(f"{minute} {hour} * {month} {weekday}", options)
+    weekdays = rest.get_day_of_week_description().removeprefix(", ").removeprefix("only ")
+    joint = "" if weekday == "*" else ", or " if fields.either_day and day != "*" else ", only "
+    return f"{times}{joint}{weekdays}{rest.get_month_description()}"
+
+
+def every_in_words(seconds: int) -> str:
+    """`Every hour`, `Every 1 hour 30 minutes`."""
+    parts = []
+    for name, size in (("day", 86_400), ("hour", 3_600), ("minute", 60), ("second", 1)):
+        number, seconds = divmod(seconds, size)
+        if number:
+            parts.append(count(number, name))
+    return f"Every {' '.join(parts)}" if len(parts) > 1 else f"Every {parts[0].removeprefix('1 ')}"
+
+
+def _plain(unit: Unit, field: Field) -> str:
+    """The field in a form that the library says rightly: a step only where it comes out even, or is a long row."""
+    values = field.values
+    steps = {high - low for low, high in pairwise(values)}
+    step = steps.pop() if len(steps) == 1 else 0  # 0: not a row
+    size = unit.top - unit.low + 1
+    if len(values) == size:
+        return "*"
+    if step == 1:
+        return f"{values[0]}-{values[-1]}"
+    if step and size % step == 0 and len(values) == size // step and values[0] == unit.low:
+        return f"*/{step}"
+    if step and len(values) > _LISTED:
+        return f"{values[0]}-{values[-1]}/{step}"
+    return ",".join(map(str, values))

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cronhpc.core.count import count
 from cronhpc.core.entry_name import PERIODS, is_script, meant_folder, meant_name
 from cronhpc.core.model import Problem, StateError
+from cronhpc.core.text import count
 from cronhpc.store.files import DiskClock, patiently
 from cronhpc.store.memory import load
 from cronhpc.store.paths import MARKER

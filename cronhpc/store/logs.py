@@ -15,7 +15,7 @@ import re
 import stat
 from dataclasses import dataclass, field
 from glob import iglob
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core.model import LOG_NAME, CronhpcError, LogFile, Problem, command
 from cronhpc.store.paths import MARKER
@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MOST_ERRORS = 20  # files of one folder that cannot be removed, before it is given up
 _ROTATED = 2  # older ones kept of the scheduler's own log
+_SCARCE = 50  # one part in this many is left: 2 %
+_SCARCE_BYTES = 4  # ... and less than so many times `logs.total`: 2 % of a large file system is plenty
+_SCARCE_INODES = 100_000
 
 
 class LogsError(CronhpcError):
@@ -134,10 +137,29 @@ def _not_opened(shown: str, error: OSError) -> Problem:
     return Problem("E614", what, mend, shown)
 
 
-def space(folder: int | Path) -> tuple[int, int, int, int]:
-    """Bytes free to users and in all, inodes free and in all, of the folder's file system. Raises OSError."""
+class Space(NamedTuple):
+    """What a file system has and has left; `inodes` 0: it does not count them."""
+
+    bytes_free: int
+    bytes: int
+    inodes_free: int
+    inodes: int
+
+
+def space(folder: int | Path) -> Space:
+    """Of the folder's file system, as far as it is for users. Raises OSError."""
     found = os.statvfs(folder)
-    return found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize, found.f_favail, found.f_files
+    return Space(found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize, found.f_favail, found.f_files)
+
+
+def scarce(space: Space, total: int) -> str:
+    """What is nearly used up, in words; "" where nothing is. `total`: the most bytes of logs."""
+    said = []
+    if space.bytes_free * _SCARCE < space.bytes and space.bytes_free < max(_SCARCE_BYTES * total, 1):
+        said.append(f"{space.bytes_free * 100 / space.bytes:.1f} % of its bytes")
+    if space.inodes_free * _SCARCE < space.inodes and space.inodes_free < _SCARCE_INODES:
+        said.append(f"{space.inodes_free * 100 / space.inodes:.1f} % of its inodes")
+    return f"the file system has {' and '.join(said)} left" if said else ""
 
 
 def last_change(folder: Folder, name: str = "") -> int:

@@ -5,15 +5,15 @@ from __future__ import annotations
 import unicodedata
 from typing import TYPE_CHECKING
 
-from cronhpc.core import count as words_of
-from cronhpc.core import quoting
+from cronhpc.core import text
+from cronhpc.core import text as words_of
 from cronhpc.core.model import Advice, Command
-from cronhpc.core.quoting import dollar, escape
+from cronhpc.core.text import dollar, escape
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-word = quoting.word  # as one word that can be pasted into a shell
+word = text.word  # as one word that can be pasted into a shell
 _JAMO = range(0x1160, 0x1200)  # Hangul vowels and finals join the syllable before them
 
 

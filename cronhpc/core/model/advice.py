@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from cronhpc.core.quoting import word
+from cronhpc.core.text import word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,6 +1,25 @@
-"""Text as one word that can be pasted into a shell."""
+"""Text: how many, in words; and one word that can be pasted into a shell."""
 
 from __future__ import annotations
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
+    """`1 file`, `1,904 files`."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def are(number: int, noun: str) -> str:
+    """`1 file is`, `3 files are`."""
+    return f"{count(number, noun)} {'is' if number == 1 else 'are'}"
+
+
+def were(number: int, noun: str) -> str:
+    """`1 file was`, `3 files were`."""
+    return f"{count(number, noun)} {'was' if number == 1 else 'were'}"
+
+
+# --- for a shell ------------------------------------------------------------------------------------------------------
+
 
 _SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\x1b": "\\e"}
 _PLAIN_WORD = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789@%+=:,./-_")
