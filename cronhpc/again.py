@@ -29,6 +29,7 @@ from cronhpc.core.model import (
     Reason,
     Release,
     Result,
+    Settings,
     Settle,
     Submit,
     World,
@@ -43,13 +44,15 @@ from cronhpc.site import Site, by_its_disks_clock, directory_id
 from cronhpc.store import lease, rooms, trains
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
-from cronhpc.store.files import is_listed
+from cronhpc.store.files import is_listed, read_bytes, replace_file
+from cronhpc.store.paths import DirectoryError, Paths, existing, own_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from cronhpc.core.header import Header
     from cronhpc.core.model import Decision, Job, Outcome
+
 
 ENDED = 113  # as `cronhpc guard`: a switch or a rule of its own has ended this work
 _PATIENCE = 20.0
@@ -410,3 +413,67 @@ def _script_of(me: Me, known: trains.Record | None) -> tuple[str, str]:
             return " ".join(words), workdir
         words.pop()
     raise NoTrain(f"{command} is not there any more. Put the script back, then submit it once more.")
+
+
+# --- where series are kept --------------------------------------------------------------------------------------------
+
+
+def open_train_site(dir_option: str | None, backend: str | None, environ: Mapping[str, str]) -> Site:
+    """The site that `again` works on; its pieces get this job's environment, as sbatch in a script would give it.
+
+    A cron directory that was named (--dir, $CRONHPC_DIR) must be there: with its records out of sight a second piece
+    might be queued. Raises DirectoryError, SettingsError, OSError.
+    """
+    from cronhpc.batch import connect
+    from cronhpc.batch.process import scrub
+    from cronhpc.site import Site, machine_zone, must_be_safe, user_name
+    from cronhpc.store.settings import read_settings
+
+    paths = _paths(dir_option, environ)
+    must_be_safe(paths)
+    plain = not os.path.lexists(paths.settings) or read_bytes(paths.settings) == _SETTINGS  # then YAML is not loaded
+    settings = Settings() if plain else read_settings(paths.settings)
+    environment = scrub(environ, settings.environment)
+    if not backend and not settings.backend and "SLURM_CLUSTER_NAME" in environ:
+        backend = "slurm"  # not another one because a module has taken sbatch from PATH
+    batch = connect(backend or "", settings, environment, paths.state)
+    zone = settings.timezone or machine_zone()
+    uid = os.getuid()
+    return Site(paths, settings, batch, environment, os.uname().nodename, user_name(uid), uid, zone)
+
+
+_SETTINGS = b"""\
+# Made by `cronhpc again`: here are the records of trains that were started without a cron directory.
+# `cronhpc status` and the like find it where there is no cron directory; else: cronhpc status --dir FOLDER
+"""
+
+
+def _paths(dir_option: str | None, environ: Mapping[str, str]) -> Paths:
+    own = own_folder(environ)
+    named = dir_option or environ.get("CRONHPC_DIR")
+    if named and Path(named) == own:
+        return _made(own)
+    try:
+        return existing(dir_option, environ)
+    except DirectoryError:
+        if named or ("WORK" in environ and not os.path.isdir(environ["WORK"])):  # noqa: PTH112 - a text
+            raise
+    return _made(own)
+
+
+def _made(root: Path) -> Paths:
+    from cronhpc.setup import identity
+
+    paths = Paths(root)
+    try:
+        for folder in (root, paths.state, paths.claims, paths.scheduler, paths.kill, paths.pause):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not os.path.lexists(paths.settings):
+            replace_file(paths.settings, _SETTINGS, 0o644)
+        identity(paths)
+    except OSError as error:
+        raise DirectoryError(
+            f"the records of trains cannot be kept: {error.filename or root}: {error.strerror}. Set XDG_STATE_HOME to "
+            "a folder of yours that all nodes see, or CRONHPC_DIR to a cron directory."
+        ) from None
+    return paths

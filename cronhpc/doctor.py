@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.batch import process
-from cronhpc.batch.environment import for_commands
 from cronhpc.batch.port import BatchError, Submission, Unreachable
+from cronhpc.batch.process import for_commands
 from cronhpc.core import diagnosis, findings
 from cronhpc.core.diagnosis import Beat, Here, Node
 from cronhpc.core.findings import Finding

@@ -24,8 +24,7 @@ def keep_environment(site: Site, environ: Mapping[str, str], *, repair: bool) ->
     A `repair` comes from crontab or a unit, whose environment is nobody's: what is kept stays. The way to the cluster
     stays in any case: a poor PATH would leave links without their commands.
     """
-    from cronhpc.batch.environment import scrub
-    from cronhpc.batch.process import USUAL_PATH, which
+    from cronhpc.batch.process import USUAL_PATH, scrub, which
 
     path = site.paths.state / "environment.json"
     if repair and (read_bytes(path) or b"").rstrip().endswith(b"}"):
@@ -46,7 +45,7 @@ def keep_options(site: Site, environ: Mapping[str, str]) -> tuple[Site, list[str
 
     The site with them, and what to say of it.
     """
-    from cronhpc.batch.environment import options_kept
+    from cronhpc.batch.process import options_kept
 
     has = {name for name, _ in site.settings.sbatch}
     wanted = {f"sbatch.{name}": value for name, value in options_kept(environ).items() if name not in has}

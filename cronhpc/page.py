@@ -21,11 +21,11 @@ _EVERY = 60  # seconds: a daemon ticks at every event, and a page takes a second
 def drawn(paths: Paths, known: Mapping[str, Any], style: Style) -> str:
     """The page as `style.now` and `style.zone` see it; `known` is what `status` knows. Raises OSError."""
     from cronhpc.store import history, tails
-    from cronhpc.views import page, past
+    from cronhpc.views import page
 
-    pasts = past.digest(history.rows(paths.history), style.now)
-    logs = {str(row.get("log") or "") for row in past.failures(pasts)} - {""}
-    read = {log: past.tail(text) for log in logs if (text := tails.tail_of(paths.root, log))}
+    pasts = page.digest(history.rows(paths.history), style.now)
+    logs = {str(row.get("log") or "") for row in page.failures(pasts)} - {""}
+    read = {log: page.tail(text) for log in logs if (text := tails.tail_of(paths.root, log))}
     return page.render(known, pasts, _slots(known, style.now), read, style)
 
 
@@ -33,7 +33,7 @@ def _slots(known: Mapping[str, Any], now: int) -> dict[str, Sequence[int]]:
     """The slots of the next day, by entry."""
     from cronhpc.core.schedule import between
     from cronhpc.views.explain import schedule_of
-    from cronhpc.views.timeline import DAY
+    from cronhpc.views.page import DAY
 
     found: dict[str, Sequence[int]] = {}
     for entry in known["entries"]:

@@ -49,7 +49,7 @@ class Site:
 def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str, str]) -> Site:
     """Raises DirectoryError, SettingsError, BatchError (the backend asked for is not here), StateError, OSError."""
     from cronhpc.batch import connect
-    from cronhpc.batch.environment import scrub
+    from cronhpc.batch.process import scrub
 
     paths = existing(dir_option, environ)
     must_be_safe(paths)

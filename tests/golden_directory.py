@@ -34,6 +34,7 @@ from cronhpc.core.model import (
     slot_text,
     token,
 )
+from cronhpc.inside.switch_file import owner
 from cronhpc.store import files, history, memory, paths, scheduler, trains
 from cronhpc.store.claims import Claims
 from cronhpc.store.memory import Memory
@@ -186,6 +187,8 @@ def outside(patch: pytest.MonkeyPatch, cluster: Cluster) -> None:
     for place in ("inside.switch_file", "store.switches", "store.damage"):  # that one remembers whom it has asked for
         patch.setattr(f"cronhpc.{place}.owner", lambda _: "alice")
     patch.setattr(pwd, "getpwuid", lambda uid: pwd.struct_passwd(("alice", *real_user(uid)[1:])))
+    for module in ("inside.switch_file", "store.damage", "store.switches"):  # its cache may hold another test's names
+        patch.setattr(f"cronhpc.{module}.owner", owner.__wrapped__)
     # a file's ctime is of the machine's clock: its mtime, which a test may set, is taken for both
     patch.setattr(real_clock, "ours", lambda _, found, __: int(found.st_mtime))
     patch.setattr("cronhpc.site.disk_clock", lambda _: real_clock())

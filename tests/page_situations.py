@@ -8,7 +8,7 @@ from typing import Any
 from cronhpc.core.model import Entry, EntryState, Key, Queue, World, entry_id
 from cronhpc.core.plan import plan
 from cronhpc.core.schedule import between
-from cronhpc.views import page, past, status
+from cronhpc.views import page, status
 from cronhpc.views.explain import schedule_of
 from tests.view_situations import ABOUT, ENTRIES, NOW, STATES, WORLD, at, entry, running, style
 
@@ -65,7 +65,7 @@ def known() -> dict[str, Any]:
 def html() -> str:
     """The page."""
     facts, rows = known(), week()
-    pasts = past.digest(iter(rows), NOW)
+    pasts = page.digest(iter(rows), NOW)
     slots = {e["name"]: between(s, NOW, NOW + 86400) for e in facts["entries"] if (s := schedule_of(e)) is not None}
-    tails = {str(each["log"]): past.tail(TAIL) for each in past.failures(pasts)}
+    tails = {str(each["log"]): page.tail(TAIL) for each in page.failures(pasts)}
     return page.render(facts, pasts, slots, tails, style())

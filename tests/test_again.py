@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from cronhpc.again import ENDED, Answer, Asked, NoTrain, again
-from cronhpc.again_site import open_train_site
+from cronhpc.again import ENDED, Answer, Asked, NoTrain, again, open_train_site
 from cronhpc.batch.port import BatchError, Refused, Submission, Unreachable
 from cronhpc.cli import main
 from cronhpc.cli.door import Door
@@ -546,7 +545,7 @@ def test_again_tries_a_disk_that_fails_for_a_while_once_more_before_it_gives_up(
         return Answer(0, ("next piece",), "101")
 
     monkeypatch.setattr("cronhpc.again.again", call)
-    monkeypatch.setattr("cronhpc.again_site.open_train_site", lambda *_: stage.site)
+    monkeypatch.setattr("cronhpc.again.open_train_site", lambda *_: stage.site)
     monkeypatch.setattr(Door, "wait", lambda _, seconds: slept.append(seconds))
     out, err = io.StringIO(), io.StringIO()
     environ = {"SLURM_JOB_ID": "100", "HOME": str(stage.place), "PATH": ""}

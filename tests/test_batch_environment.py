@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from cronhpc.batch.environment import for_commands, options_kept, scrub
+from cronhpc.batch.process import for_commands, options_kept, scrub
 
 GONE = [
     *("SLURM_JOB_ID", "SLURM_MEM_PER_CPU", "SLURM_CLUSTERS", "SLURMD_NODENAME", "SBATCH_TIMELIMIT", "SBATCH_ACCOUNT"),

@@ -14,7 +14,7 @@ import pytest
 from cronhpc import cli
 from cronhpc.cli.door import Door
 from cronhpc.core.model import Problem, Settings, slot_text
-from cronhpc.views import clean as view
+from cronhpc.views import reports as view
 from cronhpc.views.style import Style
 
 NOW = 1_795_800_000
@@ -122,14 +122,14 @@ def facts(**more: Any) -> view.Facts:
         "scarce": "",
         "problems": [],
     }
-    return view.facts(Settings(), **(values | more))
+    return view.clean_facts(Settings(), **(values | more))
 
 
 STYLE = Style(NOW, UTC)
 
 
 def test_the_screen_of_a_large_clean_up() -> None:
-    assert view.render(facts(dry_run=True), STYLE).splitlines() == [
+    assert view.clean(facts(dry_run=True), STYLE).splitlines() == [
         "would remove 212 of 1,904 logs, 1.1 MB",
         "",
         "FOLDER        FILES  WHY",
@@ -145,15 +145,15 @@ def test_the_screen_of_a_large_clean_up() -> None:
 
 def test_on_a_nearly_full_disk_the_halved_limits_are_shown() -> None:
     words = "the file system has 0.9 % of its inodes left"
-    lines = view.render(facts(scarce=words), STYLE).splitlines()
+    lines = view.clean(facts(scarce=words), STYLE).splitlines()
     assert lines[1] == f"{words}: the limits are halved"
     assert lines[4].endswith("150 older than 3d12h, 50 more than 100 of one entry")
 
 
 def test_many_files_are_named_only_when_asked_for() -> None:
     known = facts(dry_run=True, files=[(f"log/backup/{n}.out", "too old") for n in range(212)])
-    assert "log/backup/7.out" not in view.render(known, STYLE)
-    assert "log/backup/7.out" in view.render(known, STYLE, everything=True)
+    assert "log/backup/7.out" not in view.clean(known, STYLE)
+    assert "log/backup/7.out" in view.clean(known, STYLE, everything=True)
 
 
 def test_names_that_teammates_gave_do_no_harm_to_a_terminal() -> None:
@@ -164,5 +164,5 @@ def test_names_that_teammates_gave_do_no_harm_to_a_terminal() -> None:
         files=[(f"{bad}/y", "too old")],
         problems=[Problem("W613", f"{bad} holds 1 link.", "Remove it.", bad)],
     )
-    assert "\x1b" not in view.render(known, STYLE)
-    assert "\x1b" not in view.render({**known, "files": []}, STYLE)
+    assert "\x1b" not in view.clean(known, STYLE)
+    assert "\x1b" not in view.clean({**known, "files": []}, STYLE)

@@ -16,7 +16,7 @@ from cronhpc.cli import main
 from cronhpc.cli.door import Door
 from cronhpc.core.findings import LEVELS, Finding
 from cronhpc.store.settings import read_settings
-from cronhpc.views import doctor as view
+from cronhpc.views import reports as view
 from cronhpc.views.style import Style
 
 NOW = 1795826219
@@ -219,7 +219,7 @@ def test_the_screen_has_the_worst_first_and_hostile_texts_on_one_line() -> None:
         Finding("error", "submit", "n1\x1b[2J may not\nsubmit.", "Ask.", (("sbatch.partition", "cpu"),)),
         Finding("fine", "slurm", "answers."),
     ]
-    text = view.render(found, {"sbatch.partition": "cpu"}, Style(NOW, width=60), written=False)
+    text = view.doctor(found, {"sbatch.partition": "cpu"}, Style(NOW, width=60), written=False)
     assert text.splitlines() == [
         "to be mended",
         "  submit  n1\\e[2J may not submit.",

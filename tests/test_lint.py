@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from cronhpc.core.lint import CODES, Facts, lint_script
 from cronhpc.core.model import Problem
-from cronhpc.views.check import render, summary
+from cronhpc.views.reports import check as render
+from cronhpc.views.reports import summary
 
 TOP = "#!/bin/bash\n"
 PARIS = ZoneInfo("Europe/Paris")

@@ -9,14 +9,14 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from cronhpc.core.model import EntryState, Queue, World
-from cronhpc.views import metrics, past
+from cronhpc.views import metrics, page
 from tests.page_situations import NASTY, known, week
 from tests.view_situations import ENTRIES, NOW, STATES, WORLD, at, entry, facts_of
 
 QUIET = replace(WORLD, switches=(), skipped=(), states={n: s for n, s in STATES.items() if n != "backup"})
 
 
-def values(facts: dict[str, Any], pasts: dict[str, past.Past] | None = None) -> dict[tuple[str, ...], float]:
+def values(facts: dict[str, Any], pasts: dict[str, page.Past] | None = None) -> dict[tuple[str, ...], float]:
     """Each sample by its name and its labels' values, but for whose it is."""
     found = {}
     for family in text_string_to_metric_families(metrics.prometheus(facts, pasts, NOW)):
@@ -31,7 +31,7 @@ def values(facts: dict[str, Any], pasts: dict[str, past.Past] | None = None) -> 
 
 @pytest.fixture(scope="module")
 def samples() -> dict[tuple[str, ...], float]:
-    return values(known(), past.digest(iter(week()), NOW))
+    return values(known(), page.digest(iter(week()), NOW))
 
 
 @pytest.mark.parametrize(

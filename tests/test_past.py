@@ -11,17 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cronhpc.views import past, timeline
-from cronhpc.views.timeline import Run
+from cronhpc.views import page
+from cronhpc.views.page import Run
 from tests.page_situations import html, row
 from tests.view_situations import NOW, at
 
 DAY, HOUR = 86400, 3600
 
 
-def digest(*rows: dict[str, Any]) -> past.Past:
+def digest(*rows: dict[str, Any]) -> page.Past:
     """Of the entry e, rows given newest first."""
-    return past.digest(iter(rows), NOW)["e"]
+    return page.digest(iter(rows), NOW)["e"]
 
 
 def ago(days: float, result: str = "ok", **facts: Any) -> dict[str, Any]:
@@ -47,7 +47,7 @@ def test_rows_beyond_a_month_are_not_even_asked_for() -> None:
         yield ago(31)
         pytest.fail("it went on")
 
-    assert past.digest(rows(), NOW)["e"].month["ok"] == 1
+    assert page.digest(rows(), NOW)["e"].month["ok"] == 1
 
 
 @pytest.mark.parametrize(
@@ -55,7 +55,7 @@ def test_rows_beyond_a_month_are_not_even_asked_for() -> None:
     [{}, {"what": "run"}, {"what": "run", "entry": "e"}, {"what": "run", "entry": "e", "slot": "x", "at": "y"}],
 )
 def test_a_row_that_tells_nothing_is_passed_over(odd: dict[str, Any]) -> None:
-    assert past.digest(iter([odd, ago(1)]), NOW)["e"].week["ok"] == 1
+    assert page.digest(iter([odd, ago(1)]), NOW)["e"].week["ok"] == 1
 
 
 def test_waiting_counts_from_when_it_could_have_started() -> None:
@@ -67,13 +67,13 @@ def test_waiting_counts_from_when_it_could_have_started() -> None:
 
 def test_the_newest_failure_of_each_entry_of_the_last_week_is_wanted() -> None:
     rows = [ago(1), ago(2, "failed", log="new"), ago(3, "failed", log="old"), row("f", NOW - 8 * DAY, "failed")]
-    assert [each["log"] for each in past.failures(past.digest(iter(rows), NOW))] == ["new"]
+    assert [each["log"] for each in page.failures(page.digest(iter(rows), NOW))] == ["new"]
 
 
 def test_a_tail_is_its_last_lines_and_not_long() -> None:
-    assert past.tail("\n".join(map(str, range(100)))).split("\n")[0] == "60"
-    assert len(past.tail("x" * 10_000)) < 4100
-    assert past.tail("a\x1b[31mb\x00\u202e") == "a\\e[31mb\\x00\\u202e"
+    assert page.tail("\n".join(map(str, range(100)))).split("\n")[0] == "60"
+    assert len(page.tail("x" * 10_000)) < 4100
+    assert page.tail("a\x1b[31mb\x00\u202e") == "a\\e[31mb\\x00\\u202e"
 
 
 # --- lines ---------------------------------------------------------------------------------------------------------
@@ -90,16 +90,16 @@ def strokes(path: str) -> list[tuple[int, int]]:
 
 
 def test_waiting_and_running_are_drawn_apart() -> None:
-    paths = timeline.past([Run(NOW - DAY, NOW - DAY + 6 * HOUR, NOW - DAY + 9 * HOUR, "ok")], NOW)
+    paths = page.past_paths([Run(NOW - DAY, NOW - DAY + 6 * HOUR, NOW - DAY + 9 * HOUR, "ok")], NOW)
     assert strokes(paths["wait"]) == [(864, 900)]
     assert strokes(paths["ok"]) == [(900, 918)]
 
 
 def test_a_short_run_can_still_be_seen_and_those_side_by_side_are_one_stroke() -> None:
     runs = [Run(NOW - HOUR * n, NOW - HOUR * n, NOW - HOUR * n + 1, "ok") for n in (20, 21)]
-    assert [right - left for left, right in strokes(timeline.past(runs, NOW)["ok"])] == [4, 4]
+    assert [right - left for left, right in strokes(page.past_paths(runs, NOW)["ok"])] == [4, 4]
     runs = [Run(NOW - 60 * n, NOW - 60 * n, NOW - 60 * n + 1, "ok") for n in range(100, 200)]
-    assert len(strokes(timeline.past(runs, NOW)["ok"])) == 1
+    assert len(strokes(page.past_paths(runs, NOW)["ok"])) == 1
 
 
 @pytest.mark.parametrize(
@@ -113,44 +113,44 @@ def test_a_short_run_can_still_be_seen_and_those_side_by_side_are_one_stroke() -
     ],
 )
 def test_what_is_drawn(run: Run, kinds: set[str]) -> None:
-    assert set(timeline.past([run], NOW)) == kinds
+    assert set(page.past_paths([run], NOW)) == kinds
 
 
 _INSTANT = st.integers(NOW - 10 * DAY, NOW + 2 * DAY)
 
 
-@given(st.lists(st.tuples(_INSTANT, _INSTANT, _INSTANT, st.sampled_from(timeline.KINDS[1:])), max_size=60))
+@given(st.lists(st.tuples(_INSTANT, _INSTANT, _INSTANT, st.sampled_from(page.KINDS[1:])), max_size=60))
 def test_strokes_are_in_order_apart_and_on_the_line(runs: list[tuple[int, int, int, str]]) -> None:
-    drawn = timeline.past([Run(*each) for each in runs], NOW)
+    drawn = page.past_paths([Run(*each) for each in runs], NOW)
     whole = [Run(*each) for each in runs if NOW - 7 * DAY <= each[0] <= each[1] <= each[2] <= NOW]
     assert {run.kind for run in whole} | {"wait" for run in whole if run.ready < (run.started or 0)} <= set(drawn)
     for path in drawn.values():
         found = strokes(path)
         assert found
-        assert all(0 <= left < right <= timeline.PAST for left, right in found)
+        assert all(0 <= left < right <= page.PAST for left, right in found)
         assert all(before[1] < after[0] for before, after in itertools.pairwise(found))
 
 
 @given(st.lists(st.integers(NOW, NOW + DAY), max_size=2000))
 def test_the_next_day_is_drawn_behind_it(slots: list[int]) -> None:
-    found = strokes(timeline.following(slots, NOW))
+    found = strokes(page.following(slots, NOW))
     assert bool(found) == bool(slots)
     for slot in slots[:20]:
-        place = timeline.PAST + (slot - NOW) * timeline.FUTURE / DAY
+        place = page.PAST + (slot - NOW) * page.FUTURE / DAY
         assert any(left - 3 <= place <= right + 3 for left, right in found), "it is drawn where it lies"
-    assert all(timeline.PAST <= left < right <= timeline.WIDTH for left, right in found)
-    assert len(found) <= timeline.FUTURE // 3
+    assert all(page.PAST <= left < right <= page.WIDTH for left, right in found)
+    assert len(found) <= page.FUTURE // 3
 
 
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Paris", "Asia/Kathmandu", "Pacific/Auckland"])
 @pytest.mark.parametrize("now", [NOW, at("00:00"), at("23:59"), 1_806_195_600, 1_824_944_400 + 7200])
 def test_days_and_hours_lie_in_order_on_the_line(now: int, zone: str) -> None:
-    axis = timeline.axis(now, ZoneInfo(zone))
+    axis = page.axis(now, ZoneInfo(zone))
     assert 5 <= len(axis["days"]) <= 7
     places = [float(each["x"].rstrip("%")) for each in [*axis["days"], {"x": axis["now"]}, *axis["hours"]]]
     assert places == sorted(places)
     assert axis["lines"] == sorted(axis["lines"])
-    assert all(0 <= each <= timeline.WIDTH for each in axis["lines"])
+    assert all(0 <= each <= page.WIDTH for each in axis["lines"])
 
 
 def test_the_page_is_the_same_each_time_and_small() -> None:

@@ -13,8 +13,8 @@ import pytest
 from cronhpc.core.model import Queue
 from cronhpc.core.plan import plan
 from cronhpc.core.schedule import parse
-from cronhpc.views import history, runs
 from cronhpc.views import next as view
+from cronhpc.views import reports, runs
 from tests.view_situations import LINK, NOW, PARIS, SPARE, WORLD, at, running, style
 
 
@@ -113,12 +113,12 @@ ROWS = {
 
 @pytest.mark.parametrize(("row", "line"), ROWS.values(), ids=ROWS)
 def test_a_run_in_a_row(row: dict[str, object], line: str) -> None:
-    assert history.render([runs.run_facts(row)], style()).splitlines()[1].split() == line.split()
+    assert reports.history([runs.run_facts(row)], style()).splitlines()[1].split() == line.split()
 
 
 def test_what_a_switch_stopped_is_a_row() -> None:
     row = {"what": "switch", "switch": "train17", "by": "bob", "reason": "loss spikes", "jobs": ["4501"], "at": NOW}
-    line = history.render([runs.switch_facts(row)], style()).splitlines()[1]
+    line = reports.history([runs.switch_facts(row)], style()).splitlines()[1]
     assert line.split(None, 3)[:3] == ["14:07", "train17", "switch"]
     assert line.endswith('by bob: "loss spikes"; cancelled 4501')
 

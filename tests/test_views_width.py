@@ -10,9 +10,9 @@ import pytest
 from cronhpc.core.model import Queue
 from cronhpc.core.plan import plan
 from cronhpc.core.schedule import parse
-from cronhpc.views import history, runs, screen, text
 from cronhpc.views import next as upcoming
 from cronhpc.views import plan as dry_run
+from cronhpc.views import reports, runs, screen, text
 from tests.view_situations import (
     ENTRIES,
     LINK,
@@ -53,7 +53,7 @@ def _next(how: Style) -> str:
 
 def _history(how: Style) -> str:
     row: dict[str, Any] = {"entry": LONG, "slot": NOW, "result": "failed", "detail": "no room " * 20, "node": "cpu1"}
-    return history.render([runs.run_facts(row)], how)
+    return reports.history([runs.run_facts(row)], how)
 
 
 SCREENS: dict[str, Callable[[Style], str]] = {

@@ -7,22 +7,21 @@ import pwd
 import signal
 import sys
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
-from cronhpc.batch import local_rows as rows
 from cronhpc.batch import local_supervisor as sv
-from cronhpc.batch.environment import scrub
 from cronhpc.batch.port import BatchError, JobFiles, Refused, Unreachable
-from cronhpc.batch.process import start
+from cronhpc.batch.process import scrub, start
 from cronhpc.batch.site import Site
-from cronhpc.core.model import Queue
+from cronhpc.core.model import ENDS, Ending, Job, Queue, Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from cronhpc.batch.port import Submission
-    from cronhpc.core.model import Ending, Job
+
 
 NOTE = (
     "The local backend runs scripts on this machine only, as your own processes: no limits of time, memory or CPUs, "
@@ -94,7 +93,7 @@ class Local:
 
         found = []
         for job in self.queue().jobs:
-            facts = rows.facts(self._folder(int(job.id)), "job.json") if job.live else None
+            facts = _facts_in(self._folder(int(job.id)), "job.json") if job.live else None
             if facts is not None:
                 names = {facts["output"], facts["error"] or facts["output"]}
                 paths = (os.path.join(facts["chdir"], sv.expanded(name, facts)) for name in names)
@@ -114,8 +113,8 @@ class Local:
         """The new job's id. Raises Refused, Unreachable."""
         if self.assumed:
             raise Unreachable(NO_SLURM)
-        script = rows.read_script(job.script)
-        asked = {**self._script_options(script), **rows.long_options(job.options)}
+        script = read_script(job.script)
+        asked = {**self._script_options(script), **long_options(job.options)}
         if "array" in asked:
             raise Refused(f"{job.script}: the local backend has no arrays. Loop in the script, or use Slurm.")
         facts = self._facts(job, asked)
@@ -151,7 +150,7 @@ class Local:
         except KeyError:
             raise BatchError(f"{name}: there is no such signal. Write TERM, USR1 and the like.") from None
         for job in self._known(job_ids):
-            ran = rows.facts(self._folder(job), "run.json")
+            ran = _facts_in(self._folder(job), "run.json")
             if ran and sv.lives({key: ran[key] for key in ("pid", "since", "boot", "host")}):
                 sv.send(sv.session(ran["pid"]), number)
 
@@ -193,7 +192,7 @@ class Local:
         for number in self._known(job_ids):
             job = self._row(number)
             if job and not job.live and (job.submitted or 0) >= since:
-                found[job.id] = rows.ending(job, rows.facts(self._folder(number), "end.json") or {})
+                found[job.id] = ending(job, _facts_in(self._folder(number), "end.json") or {})
         return found
 
     def clock(self) -> int | None:
@@ -203,7 +202,7 @@ class Local:
     def describe(self, job_id: str) -> Mapping[str, str]:
         """What is known of a job, by Slurm's names. Raises BatchError for one that is not known."""
         for number in self._known([job_id]):
-            job = rows.facts(self._folder(number), "job.json")
+            job = _facts_in(self._folder(number), "job.json")
             if job is not None:
                 return {"Command": str(job["script"]), "WorkDir": str(job["chdir"]), "JobName": str(job["job_name"])}
         raise BatchError(f"there is no job {job_id} here")
@@ -212,8 +211,8 @@ class Local:
         """The user id that cancelled a job."""
         for number in self._known([job_id]):
             for name in ("cancel", "end.json"):
-                facts = rows.facts(self._folder(number), name) or {}
-                job = rows.facts(self._folder(number), "job.json") or {"submitted": 0}
+                facts = _facts_in(self._folder(number), name) or {}
+                job = _facts_in(self._folder(number), "job.json") or {"submitted": 0}
                 if "by" in facts and job["submitted"] >= since:
                     return int(facts["by"])
         return None
@@ -295,31 +294,31 @@ class Local:
         """One job as the queue shows it; None: it has just been forgotten."""
         folder = self._folder(number)
         try:
-            facts, plan = rows.facts(folder, "job.json"), rows.facts(folder, "plan.json")
-            end = rows.facts(folder, "end.json") or self._unwritten_end(folder)
+            facts, plan = _facts_in(folder, "job.json"), _facts_in(folder, "plan.json")
+            end = _facts_in(folder, "end.json") or self._unwritten_end(folder)
         except (OSError, ValueError) as error:
             raise Unreachable(f"{folder}: cannot be read: {error}") from None
         if facts is None or plan is None:
             return None
         if end:
-            return rows.ended(facts, plan, end)
+            return ended(facts, plan, end)
         if os.path.lexists(f"{folder}/fate"):
-            return rows.running(facts, plan, rows.facts(folder, "run.json"))
+            return running(facts, plan, _facts_in(folder, "run.json"))
         if not plan["held"] and self._waits_alone(number):
             self._supervise(number)
-        return rows.waiting(facts, plan)
+        return waiting(facts, plan)
 
     def _unwritten_end(self, folder: str) -> sv.Facts | None:
         """The end of a job that nobody could write down: its supervisor was killed, or the machine went down."""
-        fate = rows.facts(folder, "fate")
+        fate = _facts_in(folder, "fate")
         if fate is None:
             return None
         if fate.pop("fate") == "cancelled":
             return {"state": "CANCELLED", "ended": sv.now()}
         if sv.lives(fate) is not False:
             return None
-        ran = rows.facts(folder, "run.json")
-        end = rows.facts(folder, "end.json")  # it may have ended while we looked
+        ran = _facts_in(folder, "run.json")
+        end = _facts_in(folder, "end.json")  # it may have ended while we looked
         if end is None:
             end = {"state": "NODE_FAIL", "ended": sv.now(), "detail": "its supervisor died"}
             end["started"] = ran["started"] if ran else None
@@ -333,14 +332,14 @@ class Local:
         folder = self._folder(number)
         if os.path.lexists(f"{folder}/fate"):
             return False
-        who = rows.facts(folder, "supervisor.json")
+        who = _facts_in(folder, "supervisor.json")
         return who is None or sv.lives(who) is False
 
     # --- changing --------------------------------------------------------------------------------------------------
 
     def _replan(self, number: int, **changes: object) -> None:
         folder = self._folder(number)
-        plan = rows.facts(folder, "plan.json")
+        plan = _facts_in(folder, "plan.json")
         if plan is not None:
             with self._disk():
                 sv.write(folder, "plan.json", {**plan, **changes})
@@ -355,7 +354,7 @@ class Local:
             raise Unreachable(f"{self._jobs}: cannot be written: {error.strerror}") from None
 
     def _wake(self, number: int) -> None:
-        who = rows.facts(self._folder(number), "supervisor.json")
+        who = _facts_in(self._folder(number), "supervisor.json")
         if who and sv.lives(who):
             sv.send([who["pid"]], signal.SIGUSR1)
 
@@ -378,3 +377,149 @@ def _remove(folder: str) -> None:
         os.rmdir(folder)
     except OSError:
         return  # somebody else forgets it too, or the next one will
+
+
+# --- rows of the queue, endings, refusals -----------------------------------------------------------------------------
+
+
+_HEAD = 65536  # bytes of a script that are looked at for line ends
+
+
+_WHOLE, _MAYBE = (int,), (int, type(None))
+_KINDS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("id", "submitted", "ended", "pid", "by"), _WHOLE),
+    **dict.fromkeys(("begin", "started", "exit_code", "signal"), _MAYBE),
+    **dict.fromkeys(("script", "job_name", "chdir", "comment", "state", "reason", "detail", "fate"), (str,)),
+    **dict.fromkeys(("since", "boot", "host"), (str,)),
+    "held": (bool,),
+}
+_NEEDED = {
+    "job.json": {"id", "script", "job_name", "chdir", "submitted"},
+    "plan.json": {"begin", "held", "comment"},
+    "end.json": {"state", "ended"},
+    "fate": {"fate"},
+    "run.json": {"pid", "since", "boot", "host", "started"},
+    "supervisor.json": {"pid", "since", "boot", "host"},
+    "cancel": {"by"},
+}
+_LATEST = 253402128000  # 9999-12-30: a later instant has no date in every zone
+
+
+def _facts_in(folder: str, name: str) -> sv.Facts | None:
+    """A file of a job, or None where there is none. Raises Unreachable for one that is no work of ours.
+
+    What it says is unknown then, which is not absent: nobody may take the job for gone.
+    """
+    try:
+        found = sv.read(folder, name)
+    except (OSError, ValueError, RecursionError) as error:
+        raise Unreachable(f"{folder}/{name}: cannot be read: {str(error)[:80]}") from None
+    if found is not None and (flaw := _flaw(found, folder, name)):
+        what = f"{folder}/{name}: its {flaw} is none that cronhpc writes"
+        raise Unreachable(f"{what}. When nothing of that job runs any more, remove its folder.")
+    return found
+
+
+def _flaw(found: Any, folder: str, name: str) -> str:
+    """Which part of it no program of ours would have written; "" where all is well."""
+    if not isinstance(found, dict) or not _NEEDED[name] <= found.keys():
+        return "content"
+    for key, value in found.items():
+        kinds = _KINDS.get(key)
+        if kinds and (type(value) not in kinds or (type(value) is int and not 0 <= value <= _LATEST)):
+            return str(key)
+        if isinstance(value, str) and ("\0" in value or not _is_text(value)):
+            return str(key)
+    if name == "end.json" and found["state"] not in ENDS:
+        return "state"
+    if name == "fate" and found["fate"] != "cancelled" and not _NEEDED["supervisor.json"] <= found.keys():
+        return "process"
+    return "id" if name == "job.json" and str(found["id"]) != folder.rpartition("/")[2] else ""
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def waiting(facts: sv.Facts, plan: sv.Facts) -> Job:
+    """A job that has not started."""
+    begin = plan["begin"]
+    reason = "JobHeldUser" if plan["held"] else "BeginTime" if (begin or 0) > sv.now() else ""
+    return replace(_job(facts, plan, "PENDING"), reason=reason, start=begin)
+
+
+def running(facts: sv.Facts, plan: sv.Facts, ran: sv.Facts | None) -> Job:
+    """A job whose script runs, or is about to."""
+    return replace(_job(facts, plan, "RUNNING"), nodes=os.uname().nodename, start=(ran or {}).get("started"))
+
+
+def ended(facts: sv.Facts, plan: sv.Facts, end: sv.Facts) -> Job:
+    """A job that is over."""
+    return replace(
+        _job(facts, plan, end["state"]),
+        reason=end.get("reason", ""),
+        start=end.get("started"),
+        ended=end["ended"],
+        nodes=os.uname().nodename if end.get("started") else "",
+        exit_code=end.get("exit_code"),
+        signal=end.get("signal"),
+    )
+
+
+def _job(facts: sv.Facts, plan: sv.Facts, state: str) -> Job:
+    return Job(
+        str(facts["id"]),
+        state,
+        name=facts["job_name"],
+        comment=plan["comment"],
+        workdir=facts["chdir"],
+        submitted=facts["submitted"],
+    )
+
+
+def ending(job: Job, end: sv.Facts) -> Ending:
+    """How a job that is over ended."""
+    return Ending(
+        result=ENDS.get(job.state, Result.UNKNOWN),
+        exit_code=job.exit_code,
+        signal=job.signal,
+        submitted=job.submitted,
+        started=job.start,
+        ended=job.ended,
+        node=job.nodes,
+        detail=end.get("detail", ""),
+    )
+
+
+_LARGEST = 4 * 1024 * 1024  # bytes, as Slurm's max_script_size; the copy of each run is kept
+
+
+def read_script(path: str) -> bytes:
+    """The script's bytes, refused where sbatch would refuse them. Raises Refused, Unreachable."""
+    try:
+        with open(path, "rb") as file:
+            script = file.read(_LARGEST + 1)
+    except OSError as error:
+        raise Unreachable(f"{path}: cannot be read: {error.strerror}") from None
+    if len(script) > _LARGEST:
+        raise Refused(f"{path}: job script exceeds size limit of {_LARGEST} bytes. Put its data into a file of its own")
+    if not script:
+        raise Refused(f"{path}: Batch script is empty!")
+    if not script.startswith(b"#!"):
+        raise Refused(f"{path}: This does not look like a batch script.  The first line must start with #!")
+    if b"\r\n" in script[:_HEAD]:
+        raise Refused(f"{path}: Batch script contains DOS line breaks (\\r\\n)")
+    return script
+
+
+def long_options(options: Sequence[str]) -> dict[str, str | None]:
+    """Options as sbatch takes them ("--chdir=/x", "--hold"), by name."""
+    found: dict[str, str | None] = {}
+    for option in options:
+        name, equals, value = option.removeprefix("--").partition("=")
+        found[name] = value if equals else None
+    return found

@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from cronhpc.batch.environment import for_commands
-from cronhpc.batch.process import Missing, run
+from cronhpc.batch.process import Missing, for_commands, run
 from cronhpc.core import model
 from cronhpc.core.model import CronhpcError
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING
 
 from cronhpc.batch import slurm_rows as rows
 from cronhpc.batch import slurm_text as text
-from cronhpc.batch.environment import for_commands, scrub
 from cronhpc.batch.port import BatchError, NoProgram, Unreachable
-from cronhpc.batch.process import Finished, Missing, run, run_many, which
+from cronhpc.batch.process import Finished, Missing, for_commands, run, run_many, scrub, which
 from cronhpc.core.model import Accounting, CronhpcError, Queue
 
 if TYPE_CHECKING:

@@ -257,7 +257,7 @@ def _clean_arguments(parser: argparse.ArgumentParser) -> None:
 def _clean(args: argparse.Namespace, door: Door) -> int:
     """Exit code 1 if something could not be looked at or removed."""
     from cronhpc.tend import tend
-    from cronhpc.views import clean as view
+    from cronhpc.views import reports as view
 
     paths = paths_of(args, door)
     if not is_mine(paths):
@@ -272,7 +272,7 @@ def _clean(args: argparse.Namespace, door: Door) -> int:
     if args.json:
         door.json(known)
     else:
-        door.say(view.render(known, door.style(site.settings.timezone), everything=args.all))
+        door.say(view.clean(known, door.style(site.settings.timezone), everything=args.all))
     return ATTENTION if cleaned.problems else FINE
 
 
@@ -289,9 +289,9 @@ def _live(site: Site) -> tuple[frozenset[str] | None, float]:
 
 
 def _clean_facts(cleaned: Cleaned, settings: Settings, *, dry_run: bool) -> dict[str, object]:
-    from cronhpc.views import clean as view
+    from cronhpc.views import reports as view
 
-    return view.facts(
+    return view.clean_facts(
         settings,
         dry_run=dry_run,
         kept=cleaned.kept,

@@ -57,7 +57,7 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(args: argparse.Namespace, door: Door) -> int:
     """Exit code 1 if there is anything to mend, 2 if the settings cannot be used."""
-    from cronhpc.views import check
+    from cronhpc.views import reports
 
     here = _has_directory(args, door)
     entries = _entry_names(args, door) if here and any(_may_be_a_file(name) for name in args.names) else set()
@@ -80,7 +80,7 @@ def _run(args: argparse.Namespace, door: Door) -> int:
     found += [problem for asked in (partitions, online) if asked is not None for problem in asked.problems]
     found = sorted(dict.fromkeys(found), key=lambda p: (p.file, p.line, p.code))
     found = [replace(each, what=door.text(each.what), mend=door.text(each.mend)) for each in found]
-    door.say(check.render(found, fmt="json" if args.json else args.format))
+    door.say(reports.check(found, fmt="json" if args.json else args.format))
     return BROKEN if broken else ATTENTION if any(p.severity != "note" for p in found) else FINE
 
 

@@ -88,8 +88,7 @@ def _disk_words(error: OSError) -> str:
 
 def _patient(args: argparse.Namespace, door: Door, job_id: str) -> Answer:
     """Where the batch system or the disk gives no answer just now, a train of weeks should not end: tried once more."""
-    from cronhpc.again import Asked, again
-    from cronhpc.again_site import open_train_site
+    from cronhpc.again import Asked, again, open_train_site
     from cronhpc.batch.process import which
     from cronhpc.store.files import passes
 

@@ -52,7 +52,7 @@ def _history(args: argparse.Namespace, door: Door) -> int:
     if args.json:
         door.json({"since": args.since and since, "runs": found})
     elif found:
-        from cronhpc.views.history import render
+        from cronhpc.views.reports import history as render
 
         door.say(render(found, door.style(zone_key)))
     else:

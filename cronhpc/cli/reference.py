@@ -13,9 +13,8 @@ from cronhpc import __version__
 from cronhpc.cli.commands import GROUPS, UsageError
 from cronhpc.core import codes, policy
 from cronhpc.store import schema
-from cronhpc.views import completion
-from cronhpc.views.completion import SHELLS, Words
-from cronhpc.views.reference import FORMATS, Lines, Prose, Rows, Section, render
+from cronhpc.views import reference
+from cronhpc.views.reference import FORMATS, SHELLS, Lines, Prose, Rows, Section, Words, render
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -247,7 +246,7 @@ def script(shell: str) -> str:
     if shell not in SHELLS:
         raise UsageError(f"cronhpc: --completion knows {' and '.join(SHELLS)}, not {shell!r}.")
     rows = {name: words_of(name, parser._actions) for name, parser in parsers().items()}  # noqa: SLF001 - argparse has no other way
-    return completion.render(rows, _COMPLETED, shell, __version__)
+    return reference.completion(rows, _COMPLETED, shell, __version__)
 
 
 def words_of(name: str, actions: Iterable[argparse.Action]) -> Words:

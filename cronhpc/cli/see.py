@@ -119,11 +119,11 @@ def _nagios(args: argparse.Namespace, door: Door) -> int:
 
 def _prometheus(args: argparse.Namespace, door: Door) -> int:
     from cronhpc.store import history
-    from cronhpc.views import metrics, past
+    from cronhpc.views import metrics, page
 
     paths = paths_of(args, door)
     known = facts(args, door)
-    pasts = past.digest(history.rows(paths.history), door.now) if is_mine(paths) else None
+    pasts = page.digest(history.rows(paths.history), door.now) if is_mine(paths) else None
     text = metrics.prometheus(known, pasts, door.now)
     if args.out:
         from cronhpc.store.files import write_out

@@ -77,7 +77,7 @@ def _init(args: argparse.Namespace, door: Door) -> int:
 def _found(args: argparse.Namespace, door: Door, root: Path) -> tuple[dict[str, str], str]:
     """Settings that the environment and the cluster tell, by dotted key; and what could not be asked."""
     from cronhpc.batch import backend_name, connect
-    from cronhpc.batch.environment import options_kept
+    from cronhpc.batch.process import options_kept
     from cronhpc.core.model import Settings
     from cronhpc.site import machine_zone
 
@@ -202,7 +202,7 @@ def _doctor(args: argparse.Namespace, door: Door) -> int:
     from cronhpc.site import must_be_safe
     from cronhpc.store.paths import Paths, existing
     from cronhpc.store.paths import wanted as place
-    from cronhpc.views import doctor
+    from cronhpc.views import reports
 
     root, named_by = place(args.dir, door.environ)
     if named_by in {"--dir", "$CRONHPC_DIR"} and not root.is_dir():  # what is not there says nothing of its disk
@@ -215,9 +215,9 @@ def _doctor(args: argparse.Namespace, door: Door) -> int:
         put(root, values)
     written = args.write and bool(values)
     if args.json:
-        door.json(doctor.facts(found, values, written=written))
+        door.json(reports.doctor_facts(found, values, written=written))
     else:
-        door.say(doctor.render(found, values, door.style(), written=written))
+        door.say(reports.doctor(found, values, door.style(), written=written))
     return ATTENTION if any(each.level in {"error", "warning"} for each in found) else FINE
 
 

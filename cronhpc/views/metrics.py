@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from prometheus_client.core import Metric
     from prometheus_client.registry import Collector
 
-    from cronhpc.views.past import Past
+    from cronhpc.views.page import Past
 
 Value = tuple[dict[str, str], float]
 _DOWN = frozenset({"silent", "broken", "moved", "not started", "stopped", "resting"})

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import statistics
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cronhpc.core.model import command, texts_of
-from cronhpc.views import chain, runs, screen, text, timeline, times
-from cronhpc.views.past import Past, failures
-from cronhpc.views.timeline import Run
+from cronhpc.core.model import FAILURES, Result, command, texts_of
+from cronhpc.views import chain, runs, screen, text, times
 from cronhpc.views.times import epoch
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import tzinfo
 
     from cronhpc.views.style import Style
+
 
 Facts = dict[str, Any]
 
@@ -125,16 +127,16 @@ def _body(
     style: Style,
 ) -> Facts:
     drawn = [
-        _entry(entry, pasts.get(entry["name"], Past()), slots.get(entry["name"], ()), style)
+        _entry_row(entry, pasts.get(entry["name"], Past()), slots.get(entry["name"], ()), style)
         for entry in known["entries"]
     ]
     return {
         "attention": [_attention(row, style) for row in known["attention"]],
         "entries": sorted(drawn, key=lambda each: each["order"]),
         "failures": [_failure(row, tails, style) for row in failures(pasts)],
-        "axis": timeline.axis(style.now, style.zone),
-        "width": timeline.WIDTH,
-        "past": timeline.PAST,
+        "axis": axis(style.now, style.zone),
+        "width": WIDTH,
+        "past": PAST,
     }
 
 
@@ -149,7 +151,7 @@ def _attention(row: Mapping[str, Any], style: Style) -> Facts:
     }
 
 
-def _entry(entry: Mapping[str, Any], past: Past, slots: Sequence[int], style: Style) -> Facts:
+def _entry_row(entry: Mapping[str, Any], past: Past, slots: Sequence[int], style: Style) -> Facts:
     last = entry["last"] or (runs.run_facts(past.newest[0]) if past.newest else None)
     blocked = screen.blocked(entry)
     live = [_live(run, style.now) for run in entry["runs"] if not run["ahead"]]
@@ -164,8 +166,8 @@ def _entry(entry: Mapping[str, Any], past: Past, slots: Sequence[int], style: St
         "kind": kind,
         "state": result if not blocked or blocked == "-" else blocked,
         "why": _why(entry, style),
-        "paths": timeline.past([*past.drawn, *(run for run in live if run)], style.now),
-        "next_path": timeline.following(slots, style.now),
+        "paths": past_paths([*past.drawn, *(run for run in live if run)], style.now),
+        "next_path": following(slots, style.now),
         "held": bool(blocked) and blocked != "-",
         "rate": rate,
         "judged": past.week["ok"] + past.week["bad"],
@@ -180,7 +182,7 @@ def _entry(entry: Mapping[str, Any], past: Past, slots: Sequence[int], style: St
         "schedule": text.one_line(entry["schedule"]) or text.one_line((entry["train"] or {}).get("when", "")),
         "timezone": entry["timezone"] if entry["schedule"] else "",
         "label": f"{name}: in the last 7 days {past.week['ok']} went well, {past.week['bad']} failed; next {to_come}",
-        "runs": [_run(runs.run_facts(row), style) for row in past.newest],
+        "runs": [_run_row(runs.run_facts(row), style) for row in past.newest],
     }
 
 
@@ -194,7 +196,7 @@ def _kind(entry: Mapping[str, Any]) -> str:
         return "bad"
     if not entry["last"]:
         return "new"
-    return "ok" if timeline.kind_of(entry["last"]["result"]) == "ok" else "other"
+    return "ok" if kind_of(entry["last"]["result"]) == "ok" else "other"
 
 
 def _why(entry: Mapping[str, Any], style: Style) -> str:
@@ -224,11 +226,11 @@ def _spread(seconds: Sequence[int]) -> Facts:
     return {"usual": times.took(usual), "most": times.took(most) if most > usual else ""}
 
 
-def _run(run: Mapping[str, Any], style: Style) -> Facts:
+def _run_row(run: Mapping[str, Any], style: Style) -> Facts:
     slot = epoch(run["slot"])
     return {
         "slot": style.clock(slot) if slot is not None else "-",
-        "kind": timeline.kind_of(run["result"]),
+        "kind": kind_of(run["result"]),
         "result": runs.result_words(run),
         "waited": times.took(run["waited"]),
         "took": times.took(run["took"]),
@@ -242,10 +244,246 @@ def _failure(row: Mapping[str, Any], tails: Mapping[str, str], style: Style) -> 
     run = runs.run_facts(row)
     slot = epoch(run["slot"])
     return {
-        **_run(run, style),
+        **_run_row(run, style),
         "name": text.name(run["entry"]),
         "when": style.said(slot) if slot is not None else "",
         "log": text.clean(run["log"]),
         "tail": tails.get(run["log"], ""),
         "command": command("logs", run["entry"]),
     }
+
+
+# --- the past ---------------------------------------------------------------------------------------------------------
+
+
+MONTH = 30  # days that are looked back
+_NEWEST = 6  # runs of an entry that are listed
+_FAILURES = 30  # entries whose newest failure is shown with its log
+_TAIL_LINES, _TAIL_CHARS = 40, 4000
+
+
+@dataclass(slots=True)
+class Past:
+    """What history tells of one entry: its last 30 days."""
+
+    drawn: list[Run] = field(default_factory=list)  # of the last 7 days
+    week: dict[str, int] = field(default_factory=lambda: {"ok": 0, "bad": 0, "other": 0})
+    month: dict[str, int] = field(default_factory=lambda: {"ok": 0, "bad": 0, "other": 0})
+    results: dict[str, int] = field(default_factory=dict)  # of the last 30 days
+    days: list[str] = field(default_factory=lambda: [""] * MONTH)  # the worst kind of each day, today first
+    waited: list[int] = field(default_factory=list)  # seconds, of the last 7 days
+    took: list[int] = field(default_factory=list)
+    newest: list[Mapping[str, Any]] = field(default_factory=list)  # rows of history
+    failure: Mapping[str, Any] | None = None  # the newest of the last 7 days
+
+    def add(self, row: Mapping[str, Any], now: int) -> None:
+        """One row of history; they come newest first."""
+        run = run_of(row)
+        if run is None:
+            return
+        if len(self.newest) < _NEWEST:
+            self.newest.append(row)
+        day = (now - run.ready) // DAY
+        if not 0 <= day < MONTH:
+            return
+        self.month[run.kind] += 1
+        result = str(row.get("result"))
+        self.results[result] = self.results.get(result, 0) + 1
+        self.days[day] = max(self.days[day], run.kind, key=_RANK.__getitem__)
+        if day < PAST_DAYS:
+            self._add_drawn(row, run)
+
+    def _add_drawn(self, row: Mapping[str, Any], run: Run) -> None:
+        self.drawn.append(run)
+        self.week[run.kind] += 1
+        if run.started is not None:
+            self.waited.append(max(run.started - run.ready, 0))
+            if run.ended is not None:
+                self.took.append(max(run.ended - run.started, 0))
+        if run.kind == "bad" and self.failure is None:
+            self.failure = row
+
+
+_RANK = {"": 0, "ok": 1, "other": 2, "bad": 3}
+
+
+def digest(rows: Iterable[Mapping[str, Any]], now: int) -> dict[str, Past]:
+    """The past of every entry, by name. `rows`: history, newest first; what is older than 30 days is not asked for."""
+    found: dict[str, Past] = {}
+    until = now - MONTH * DAY
+    for row in rows:
+        if _written(row, now) < until:
+            break
+        if row.get("what") in {"run", "slot"}:
+            name = str(row.get("entry"))
+            past = found.get(name)
+            if past is None:
+                past = found[name] = Past()
+            past.add(row, now)
+    return found
+
+
+def _written(row: Mapping[str, Any], default: int = 0) -> int:
+    at = row.get("at")
+    return at if isinstance(at, int) else default
+
+
+def failures(pasts: Mapping[str, Past]) -> list[Mapping[str, Any]]:
+    """The newest failure of each entry, as rows of history, newest first: their logs' tails are wanted."""
+    found = [past.failure for past in pasts.values() if past.failure is not None]
+    return sorted(found, key=_written, reverse=True)[:_FAILURES]
+
+
+def tail(data: str) -> str:
+    """The end of a log, harmless and not long."""
+    lines = text.lines(data).rstrip("\n").split("\n")[-_TAIL_LINES:]
+    kept = "\n".join(lines)
+    return kept if len(kept) <= _TAIL_CHARS else "… " + kept[-_TAIL_CHARS:]
+
+
+# --- the picture of an entry's week -----------------------------------------------------------------------------------
+
+
+DAY = 86400
+PAST_DAYS = 7
+PAST, FUTURE = 1008, 432  # units
+WIDTH = PAST + FUTURE
+MIDDLE = 11  # height of the line's centre, of 22
+KINDS = ("wait", "ok", "other", "live", "bad")  # in the order they are drawn
+_LEAST = {"wait": 1, "ok": 4, "other": 5, "live": 5, "bad": 6, "next": 3}  # units: what is shorter could not be seen
+
+_BAD = frozenset(map(str, FAILURES))
+Stretch = tuple[int, int]
+
+
+class Run(NamedTuple):
+    """A run or a slot as it is drawn; epoch seconds. `ready` is when it could have started."""
+
+    ready: int
+    started: int | None
+    ended: int | None
+    kind: str
+
+
+class Scale(NamedTuple):
+    """A part of the line: the seconds from `start` to `end` on `units`, from `offset` on."""
+
+    start: int
+    end: int
+    units: int
+    offset: int = 0
+
+
+def kind_of(result: str) -> str:
+    """ok, bad, or other: neither a success nor a failure of its own."""
+    if result == Result.OK:
+        return "ok"
+    return "bad" if result in _BAD else "other"
+
+
+def run_of(row: Mapping[str, object]) -> Run | None:
+    """A row of history; None where it tells no time."""
+    slot, submitted = _whole(row.get("slot")), _whole(row.get("submitted"))
+    started, ended = _whole(row.get("started")), _whole(row.get("ended"))
+    ready = max(slot or 0, submitted or 0) or started or ended
+    return Run(ready, started, ended, kind_of(str(row.get("result")))) if ready else None
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+def past_paths(runs: Iterable[Run], now: int) -> dict[str, str]:
+    """The paths of the last 7 days by kind, those that hold anything."""
+    scale = Scale(now - PAST_DAYS * DAY, now, PAST)
+    found: dict[str, list[Stretch]] = {kind: [] for kind in KINDS}
+    for run in runs:
+        begun = run.started if run.started is not None else run.ended or run.ready
+        if begun > run.ready:
+            found["wait"].append((run.ready, begun))
+        if run.started is not None or run.kind != "live":
+            found[run.kind].append((begun, run.ended or (now if run.kind == "live" else begun)))
+    return {kind: path for kind in KINDS if (path := _path(found[kind], scale, _LEAST[kind]))}
+
+
+def following(slots: Sequence[int], now: int) -> str:
+    """The path of the slots of the next 24 hours."""
+    return _path([(slot, slot) for slot in slots], Scale(now, now + DAY, FUTURE, PAST), _LEAST["next"])
+
+
+def _path(stretches: list[Stretch], scale: Scale, least: int) -> str:
+    """Horizontal strokes, each after the first by its distance from the one before: the shortest way to say it."""
+    text, pen = "", None
+    for left, right in _merged(stretches, scale, least):
+        if pen is None:
+            text = f"M{left + scale.offset} {MIDDLE}h{right - left}"
+        else:
+            text += f"m{left - pen} 0h{right - left}"
+        pen = right
+    return text
+
+
+def _merged(stretches: list[Stretch], scale: Scale, least: int) -> list[Stretch]:
+    """In whole units, at least `least` long, within the line; what touches is one."""
+    start, end, units, _ = scale
+    unit = (end - start) / units
+    found: list[Stretch] = []
+    for begin, finish in sorted(stretches):
+        if finish < start or begin > end:
+            continue
+        left = min(max(int((begin - start) / unit), 0), units - least)
+        right = min(max(int((finish - start) / unit), left + least), units)
+        if found and left <= found[-1][1]:
+            found[-1] = (found[-1][0], max(right, found[-1][1]))
+        else:
+            found.append((left, right))
+    return found
+
+
+def axis(now: int, zone: tzinfo) -> dict[str, Any]:
+    """Where days and hours lie: lines in units, words in percent of the line, by the clock of `zone`."""
+    today = times.local(now, zone).replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
+
+    def at(moment: datetime) -> int:
+        return int(moment.replace(tzinfo=zone).timestamp())
+
+    midnights = [at(today - timedelta(days=back)) for back in range(PAST_DAYS, -1, -1)]
+    ends = [*midnights[1:], now]
+    days = [
+        {"x": _percent((_unit(left, now) + _unit(right, now)) / 2), "day": _day(left, zone)}
+        for begin, right in zip(midnights, ends, strict=True)
+        if right - (left := max(begin, now - PAST_DAYS * DAY)) > _WORTH_A_NAME and now - (left + right) // 2 > _ROOM
+    ]
+    moments = [today + timedelta(hours=6 * step) for step in range(1, 8)]
+    hours = [(at(each), f"{each:%H:%M}") for each in moments if now < at(each) < now + DAY]
+    return {
+        "days": days,
+        "hours": [{"x": _percent(_unit(instant, now)), "hour": name} for instant, name in _apart(hours, now)],
+        "lines": [_unit(each, now) for each in midnights if each > now - PAST_DAYS * DAY]
+        + [_unit(instant, now) for instant, _ in hours],
+        "now": _percent(PAST),
+    }
+
+
+_WORTH_A_NAME = DAY * 3 // 4
+_ROOM = DAY // 2  # beside the word "now"
+
+
+def _day(at: int, zone: tzinfo) -> tuple[str, str]:
+    moment = times.local(at, zone)
+    return times.DAYS[moment.weekday()], str(moment.day)
+
+
+def _apart(hours: list[tuple[int, str]], now: int) -> list[tuple[int, str]]:
+    """Those that have room between "now" and the end of the line."""
+    return [each for each in hours if DAY // 5 < each[0] - now < DAY * 19 // 20]
+
+
+def _unit(at: int, now: int) -> int:
+    if at <= now:
+        return PAST - (now - at) * PAST // (PAST_DAYS * DAY)
+    return PAST + (at - now) * FUTURE // DAY
+
+
+def _percent(unit: float) -> str:
+    return f"{100 * unit / WIDTH:.2f}%"

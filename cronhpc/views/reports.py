@@ -1,0 +1,284 @@
+"""What `cronhpc check`, `clean`, `doctor` and `history` print."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.core.duration import format_duration
+from cronhpc.core.findings import LEVELS, Finding
+from cronhpc.core.model import Problem
+from cronhpc.core.retention import Why
+from cronhpc.views import runs, text, times
+from cronhpc.views.style import Cell, Column, Style, table, wrap
+from cronhpc.views.times import epoch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from cronhpc.core.model import Settings
+
+
+# --- check ------------------------------------------------------------------------------------------------------------
+
+
+_GITHUB = {"error": "error", "warning": "warning", "note": "notice"}
+FORMATS = ("text", "json", "github")
+
+
+def check(problems: Sequence[Problem], *, fmt: str = "text") -> str:
+    """`problems` as lines for people, as JSON, or as GitHub's workflow commands; no line end at the end."""
+    if fmt == "json":
+        return _json(problems)
+    line = _github if fmt == "github" else _check_line
+    return "\n".join([*(line(p) for p in problems), summary(problems)])
+
+
+def summary(problems: Sequence[Problem]) -> str:
+    """`2 warnings, 1 error`, or `nothing to mend`."""
+    errors = sum(p.severity == "error" for p in problems)
+    warnings = sum(p.severity == "warning" for p in problems)
+    counted = [(warnings, "warning"), (errors, "error")]
+    return ", ".join(f"{n} {word}{'s' * (n != 1)}" for n, word in counted if n) or "nothing to mend"
+
+
+def _check_line(problem: Problem) -> str:
+    return _plain(str(problem))
+
+
+def _plain(text: str) -> str:
+    """One printable line: names and scripts may hold line ends, terminal codes and bytes that are no UTF-8."""
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def _json(problems: Sequence[Problem]) -> str:
+    rows = [
+        {
+            "file": _plain(p.file),
+            "line": p.line,
+            "code": p.code,
+            "severity": p.severity,
+            "key": _plain(p.key),
+            "what": _plain(p.what),
+            "mend": _plain(p.mend),
+        }
+        for p in problems
+    ]
+    errors = sum(p.severity == "error" for p in problems)
+    warnings = sum(p.severity == "warning" for p in problems)
+    whole = {"problems": rows, "warnings": warnings, "errors": errors}
+    return json.dumps(whole, ensure_ascii=False, indent=2)
+
+
+def _github(problem: Problem) -> str:
+    place = f"file={_property(problem.file)}," if problem.file else ""
+    place += f"line={problem.line}," if problem.line else ""
+    kind, said = _GITHUB[problem.severity], f"{problem.what} {problem.mend}".strip()
+    return f"::{kind} {place}title={problem.code}::{_message(said)}"
+
+
+def _message(text: str) -> str:
+    return _plain(text).replace("%", "%25")
+
+
+def _property(text: str) -> str:
+    return _message(text).replace(":", "%3A").replace(",", "%2C")
+
+
+# --- clean ------------------------------------------------------------------------------------------------------------
+
+
+Facts = dict[str, Any]
+_LISTED = 20  # files that a dry run names one by one; of more it says how many in each folder
+_COLUMNS = (Column("FOLDER"), Column("FILES", right=True), Column("WHY"))
+_FILES = (Column("FILE"), Column("WHY"))
+
+
+def clean_facts(
+    settings: Settings,
+    *,
+    dry_run: bool,
+    kept: int,
+    size: int | None,
+    folders: Mapping[str, Mapping[str, int]],
+    files: Iterable[tuple[str, str]],
+    stays: Mapping[str, int],
+    left: bool,
+    scarce: str,
+    problems: Sequence[Problem],
+) -> Facts:
+    """What a clean-up did or would do, JSON-ready. `size` (bytes) None: nobody looked at each file's."""
+    part = 2 if scarce else 1
+    return {
+        "dry_run": dry_run,
+        "removed": sum(sum(row.values()) for row in folders.values()),
+        "bytes": size,
+        "kept": kept,
+        "kept_because": dict(stays),
+        "folders": [
+            {"folder": name, "removed": sum(row.values()), "because": dict(row)} for name, row in folders.items()
+        ],
+        "files": [{"file": file, "because": why} for file, why in files],
+        "left": left,
+        "limits": {
+            "keep": settings.logs_keep // part,
+            "files": max(settings.logs_files // part, 1),
+            "total": settings.logs_total // part,
+            "halved_because": scarce,
+        },
+        "problems": [
+            {"code": p.code, "file": p.file, "line": p.line, "what": p.what, "mend": p.mend} for p in problems
+        ],
+    }
+
+
+def clean(known: Facts, style: Style, *, everything: bool = False) -> str:
+    """For people."""
+    lines = [_headline(known)]
+    if known["limits"]["halved_because"]:
+        lines.append(style.paint(f"{known['limits']['halved_because']}: the limits are halved", "yellow"))
+    words = _words(known["limits"])
+    if known["removed"]:
+        lines += ["", *_table(known, words, style, everything=everything)]
+    held = {why: n for why, n in known["kept_because"].items() if why != Why.WITHIN}
+    lines += [""] if held or known["problems"] else []
+    lines += [f"kept  {text.count(n, 'log')}: {why}" for why, n in held.items()]
+    lines += [style.paint(style.text(_said(problem)), "yellow") for problem in known["problems"]]
+    if known["dry_run"] and known["removed"]:
+        lines += ["", f"Nothing was removed. Remove them with: {style.command('clean')}"]
+    return "\n".join(lines)
+
+
+def _said(problem: Facts) -> str:
+    return f"{text.clean(problem['what'])} " + text.clean(problem["mend"])
+
+
+def _headline(known: Facts) -> str:
+    verb = "would remove" if known["dry_run"] else "removed"
+    number, everything = known["removed"], known["removed"] + known["kept"]
+    size = f", {text.size(known['bytes'])}" if number and known["bytes"] is not None else ""
+    if not number:
+        return f"nothing to remove of {text.count(everything, 'log')}"
+    return f"{verb} {number:,} of {text.count(everything, 'log')}{size}"
+
+
+def _words(limits: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        Why.OLD: f"older than {_age(limits['keep'])}",
+        Why.MANY: f"more than {limits['files']:,} of one entry",
+        Why.LARGE: f"more than {text.size(limits['total'])} in all",
+    }
+
+
+def _age(seconds: int) -> str:
+    return format_duration(seconds) if seconds % times.DAY else text.count(seconds // times.DAY, "day")
+
+
+def _table(known: Facts, words: Mapping[str, str], style: Style, *, everything: bool) -> list[str]:
+    if known["files"] and (everything or len(known["files"]) <= _LISTED):
+        return table(_FILES, [(text.clean(row["file"]), words[row["because"]]) for row in known["files"]], style)
+    rows = [
+        (text.clean(row["folder"]), f"{row['removed']:,}", _because(row["because"], words)) for row in known["folders"]
+    ]
+    return table(_COLUMNS, rows, style)
+
+
+def _because(because: Mapping[str, int], words: Mapping[str, str]) -> str:
+    if len(because) == 1:
+        return words[next(iter(because))]
+    return ", ".join(f"{number:,} {words[why]}" for why, number in because.items())
+
+
+# --- doctor -----------------------------------------------------------------------------------------------------------
+
+
+_TITLES = {
+    "error": ("to be mended", "red"),
+    "warning": ("worth mending", "yellow"),
+    "unknown": ("not known", "blue"),
+    "advice": ("good to know", ""),
+    "fine": ("fine", "green"),
+}
+_GAP = 2
+
+
+def doctor_facts(found: Sequence[Finding], values: Mapping[str, str], *, written: bool) -> dict[str, Any]:
+    """For --json; texts as they are."""
+    names = ("level", "topic", "what", "mend")
+    rows = [{**{name: getattr(each, name) for name in names}, "settings": dict(each.settings)} for each in found]
+    counts = {level: sum(each.level == level for each in found) for level in LEVELS}
+    return {"findings": rows, "counts": counts, "settings": dict(values), "written": written}
+
+
+def doctor(found: Sequence[Finding], values: Mapping[str, str], style: Style, *, written: bool) -> str:
+    """Findings by level; then what to put into the settings, or that it was put."""
+    lines: list[str] = []
+    column = max((text.width(each.topic) for each in found), default=0) + _GAP
+    for level in LEVELS:
+        rows = [each for each in found if each.level == level]
+        if rows:
+            title, colour = _TITLES[level]
+            lines += [*([""] if lines else []), style.paint(title, colour or "bold")]
+            lines += [line for each in rows for line in _row(each, column, style)]
+    return "\n".join([*lines, *_settings(values, style, written=written)])
+
+
+def _row(finding: Finding, column: int, style: Style) -> list[str]:
+    room = max(style.width - column - _GAP, 30) if style.width else 0
+    said = wrap(text.one_line(finding.what), room)
+    said += [
+        line for part in (_put(finding), finding.mend) if part for line in style.wrapped(text.one_line(part), room)
+    ]
+    heads = [finding.topic, *[""] * (len(said) - 1)]
+    return [f"  {text.pad(head, column)}{line}" for head, line in zip(heads, said, strict=True)]
+
+
+def _put(finding: Finding) -> str:
+    return ", ".join(f"Put {key}: {value}" for key, value in finding.settings)
+
+
+def _settings(values: Mapping[str, str], style: Style, *, written: bool) -> list[str]:
+    if not values:
+        return []
+    rows = [f"  {key}: {text.one_line(value)}" for key, value in values.items()]
+    write = style.command("doctor", options=("--write",))
+    if written:
+        return ["", "put into cronhpc.yaml:", *rows, f"next: {style.command('start')}   (so that links have them, too)"]
+    return ["", f"settings to put into cronhpc.yaml ({write} does it):", *rows]
+
+
+# --- history ----------------------------------------------------------------------------------------------------------
+
+
+_HISTORY = (
+    Column("SLOT"),
+    Column("ENTRY", least=12, name=True),
+    Column("RESULT", least=12),
+    Column("TOOK", optional=2),
+    Column("WAITED", optional=3),
+    Column("JOB", optional=1),
+    Column("NODE", optional=4, least=4),
+    Column("DETAIL", least=20),
+)
+
+
+def history(rows: Sequence[Mapping[str, Any]], style: Style) -> str:
+    """A line a run (`runs.run_facts`)."""
+    return "\n".join(table(_HISTORY, [_history_row(row, style) for row in rows], style))
+
+
+def _history_row(row: Mapping[str, Any], style: Style) -> list[Cell]:
+    slot = epoch(row["slot"])
+    again = f" #{row['attempt']}" if row["attempt"] > 1 else ""
+    hand = " by hand" if row["by_hand"] else ""
+    return [
+        (style.clock(slot) if slot is not None else "-") + again + hand,
+        text.name(row["entry"]),
+        (runs.result_words(row), runs.result_colour(row)),
+        times.took(row["took"]),
+        times.took(row["waited"]),
+        row["job"] or "-",
+        text.clean(row["node"]) or "-",
+        text.one_line(row["detail"]),
+    ]
