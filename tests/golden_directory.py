@@ -189,6 +189,8 @@ def outside(patch: pytest.MonkeyPatch, cluster: Cluster) -> None:
     patch.setattr(pwd, "getpwuid", lambda uid: pwd.struct_passwd(("alice", *real_user(uid)[1:])))
     for module in ("inside.switch_file", "store.damage", "store.switches"):  # its cache may hold another test's names
         patch.setattr(f"cronhpc.{module}.owner", owner.__wrapped__)
+    for module in ("switches", "damage"):  # they have it from a cache, which outlives a test
+        patch.setattr(f"cronhpc.store.{module}.owner", lambda _: "alice")
     # a file's ctime is of the machine's clock: its mtime, which a test may set, is taken for both
     patch.setattr(real_clock, "ours", lambda _, found, __: int(found.st_mtime))
     patch.setattr("cronhpc.site.disk_clock", lambda _: real_clock())

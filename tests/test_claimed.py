@@ -15,36 +15,32 @@ from cronhpc.batch.port import Refused, Submission
 from cronhpc.core import chain as core_chain
 from cronhpc.core.identity import records
 from cronhpc.core.model import (
-    Adopt,
     BadNode,
-    Cancel,
-    CancelLink,
     ClaimState,
-    Decision,
     Done,
     Ending,
+    Free,
     Hold,
     Job,
-    KeepLink,
     LinkRecord,
     MoveLink,
     Outcome,
     Problem,
-    Release,
-    Rest,
     Result,
     Settings,
     Settle,
+    Stop,
     Submit,
     SubmitLink,
-    Withdraw,
+    UseUp,
+    Wait,
     World,
 )
 from cronhpc.core.plan import plan
 from cronhpc.core.slots import schedule_key, text_key
 from cronhpc.store import scheduler
 from cronhpc.store.paths import Paths
-from tests.worlds import ID, PRINT, at, chain, claim, entry, held, job, key, link, state, switch, world
+from tests.worlds import ID, PRINT, at, chain, claim, entry, held, job, key, link, said, state, switch, world
 
 E = entry(deadline=3600)
 USED = {"e": state("14:00")}
@@ -59,28 +55,14 @@ def unsettled(step: ClaimState, *jobs: Job, job_id: str | None = None, now: str 
     return world(now, *entries, jobs=jobs, states=USED, claims=(mine,), **more)
 
 
-def said(decision: Decision) -> str:
-    if isinstance(decision, Adopt | Cancel | Withdraw):
-        return f"{type(decision).__name__.lower()} {decision.job_id or '-'}"
-    if isinstance(decision, Release):
-        return f"{'mark' if decision.marked else 'release'} {decision.job_id}"
-    if isinstance(decision, Settle):
-        return f"settle {decision.ending.result}" + (" retry" if decision.retry_at is not None else "")
-    if isinstance(decision, Submit):
-        return f"{decision.reason} #{decision.key.attempt}"
-    if isinstance(decision, SubmitLink):
-        return f"submit {decision.kind}"
-    if isinstance(decision, MoveLink):
-        return f"move {decision.kind} {decision.job_id}"
-    if isinstance(decision, KeepLink):
-        return f"keep {decision.kind} {decision.job_id}"
-    if isinstance(decision, CancelLink):
-        return f"cancel {decision.kind} {decision.job_id}"
-    return "rest" if isinstance(decision, Rest) else ""
-
-
 def decided(w: World) -> list[str]:
-    return [text for text in map(said, plan(w).decisions) if text]
+    """What is done about attempts and links; of a submission why, and which attempt it is."""
+    others = UseUp | Wait | Stop | Hold | Free
+    return [
+        f"{d.reason} #{d.key.attempt}" if isinstance(d, Submit) else said(d)
+        for d in plan(w).decisions
+        if not isinstance(d, others)
+    ]
 
 
 CLAIMED, SUBMITTED = ClaimState.CLAIMED, ClaimState.SUBMITTED
@@ -292,9 +274,7 @@ AHEAD: dict[str, tuple[World, list[str]]] = {
 @pytest.mark.parametrize(("situation", "expected"), AHEAD.values(), ids=AHEAD.keys())
 def test_a_run_that_waits_for_its_slot(situation: World, expected: list[str]) -> None:
     decided_on = plan(situation).decisions
-    assert sorted(t for t in map(said, decided_on) if t and "successor" not in t and "spare" not in t) == sorted(
-        expected
-    )
+    assert sorted(t for t in decided(situation) if "successor" not in t and "spare" not in t) == sorted(expected)
     assert not [d for d in decided_on if isinstance(d, Hold) and d.jobs]
 
 

@@ -294,7 +294,7 @@ def test_what_this_tick_cancels_does_not_stand_in_the_way_of_the_next_slot() -> 
     stuck = job(7, "PENDING", of=key("e", "14:58"), reason="BadConstraints")
     before = claim("e", "14:58", ClaimState.RELEASED, "7")
     rows = planned(one("15:00:04", entry(schedule="*/2 * * * *"), state("14:58"), jobs=(stuck,), claims=(before,)))
-    assert rows[:3] == ["Cancel", "Settle", "submit 15:00"]
+    assert rows[:3] == ["cancel 7", "settle refused", "submit 15:00"]
 
 
 def test_a_resident_daemon_submits_nothing_ahead() -> None:

@@ -14,8 +14,6 @@ from cronhpc.core.model import (
     Done,
     Ending,
     Entry,
-    Free,
-    Hold,
     Job,
     Outcome,
     Result,
@@ -30,7 +28,7 @@ from cronhpc.core.model import (
 from cronhpc.core.plan import plan
 from cronhpc.core.stop import marked, unheard, whole_comment
 from cronhpc.core.struck import Strikes, from_rows, job_words, verdict
-from tests.worlds import ID, at, chain, claim, entry, job, key, link, state, switch, world
+from tests.worlds import ID, at, chain, claim, entry, job, key, link, said, state, switch, world
 
 TR17 = SwitchSetting("training17", jobs="tr17-*")
 NOW = "14:00:30"
@@ -53,25 +51,6 @@ def paused(number: int, tasks: str = "", own: str = "", of: str = ID, **more: An
 def seen(w: World) -> list[str]:
     """What switches do in `w`, one line a decision."""
     return [said(d) for d in stop.decide(w)]
-
-
-def said(decision: object) -> str:
-    if isinstance(decision, Stop):
-        parts = {
-            "pending": decision.pending,
-            "end": decision.running,
-            f"warn {decision.warn_signal}": decision.warn,
-            "wait for": decision.waiting,
-            "ending": decision.completing,
-            "alone": decision.left_alone,
-            "unasked": decision.unasked,
-        }
-        return f"{decision.switch.name}: " + ", ".join(f"{k} {' '.join(v)}" for k, v in parts.items() if v)
-    if isinstance(decision, Hold):
-        return f"hold {' '.join(each.shown for each in decision.jobs)}"
-    if isinstance(decision, Free):
-        return f"free {' '.join(each.shown for each in decision.jobs)}"
-    return type(decision).__name__
 
 
 def on(*names: str, jobs: tuple[Job, ...], entries: tuple[Entry, ...] = (), **more: Any) -> World:

@@ -143,7 +143,7 @@ def test_each_kind_of_decision_has_its_line(decision: model.Decision, line: str)
 
 def test_every_kind_of_decision_is_known_to_the_view() -> None:
     kinds = set(model.Decision.__args__)
-    assert kinds == set(decisions._FACTS)
+    assert kinds == set(decisions._KINDS)
 
 
 def test_odd_names_stay_on_their_line() -> None:

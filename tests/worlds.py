@@ -7,21 +7,34 @@ from datetime import UTC, datetime
 from typing import Any
 
 from cronhpc.core.model import (
+    Adopt,
+    Cancel,
+    CancelLink,
     ChainFacts,
     Claim,
     ClaimState,
     Decision,
     Entry,
     EntryState,
+    Free,
+    Hold,
     Job,
+    KeepLink,
     Key,
+    MoveLink,
     Policies,
     Queue,
+    Release,
+    Rest,
     Settings,
+    Settle,
+    Stop,
     Submit,
+    SubmitLink,
     Switch,
     UseUp,
     Wait,
+    Withdraw,
     World,
     entry_id,
     slot_text,
@@ -111,15 +124,43 @@ def switch(name: str, kind: str = "kill", **more: Any) -> Switch:
 
 def said(decision: Decision) -> str:
     """A decision in one short line: "submit 14:00", "used up 13:00 missed", "wait 15:00 not due"."""
-    if isinstance(decision, Submit):
-        begin = f" begin {clock(decision.begin)}" if decision.begin else ""
-        number = f" #{decision.key.attempt}" if decision.key.attempt > 1 else ""
-        return f"{decision.reason} {clock(decision.key.slot)}{number}{begin}"
-    if isinstance(decision, UseUp):
-        return f"used up {clock(decision.slot)} {decision.result} ({decision.count})"
-    if isinstance(decision, Wait):
-        return f"wait {clock(decision.slot) if decision.slot else '-'} {decision.reason}"
-    return type(decision).__name__
+    match decision:
+        case Submit():
+            begin = f" begin {clock(decision.begin)}" if decision.begin else ""
+            number = f" #{decision.key.attempt}" if decision.key.attempt > 1 else ""
+            return f"{decision.reason} {clock(decision.key.slot)}{number}{begin}"
+        case UseUp():
+            return f"used up {clock(decision.slot)} {decision.result} ({decision.count})"
+        case Wait():
+            return f"wait {clock(decision.slot) if decision.slot else '-'} {decision.reason}"
+        case Adopt() | Cancel() | Withdraw():
+            return f"{type(decision).__name__.lower()} {decision.job_id or '-'}"
+        case Release():
+            return f"{'mark' if decision.marked else 'release'} {decision.job_id}"
+        case Settle():
+            return f"settle {decision.ending.result}" + (" retry" if decision.retry_at is not None else "")
+        case SubmitLink() | KeepLink() | MoveLink() | CancelLink():
+            job_id = getattr(decision, "job_id", "")
+            return f"{type(decision).__name__.removesuffix('Link').lower()} {decision.kind} {job_id}".rstrip()
+        case Stop() | Hold() | Free():
+            return _switched(decision)
+        case Rest():
+            return "rest"
+
+
+def _switched(decision: Stop | Hold | Free) -> str:
+    if not isinstance(decision, Stop):
+        return f"{type(decision).__name__.lower()} {' '.join(each.shown for each in decision.jobs)}"
+    parts = {
+        "pending": decision.pending,
+        "end": decision.running,
+        f"warn {decision.warn_signal}": decision.warn,
+        "wait for": decision.waiting,
+        "ending": decision.completing,
+        "alone": decision.left_alone,
+        "unasked": decision.unasked,
+    }
+    return f"{decision.switch.name}: " + ", ".join(f"{k} {' '.join(v)}" for k, v in parts.items() if v)
 
 
 def clock(instant: int) -> str:

@@ -168,12 +168,12 @@ def _facts(outcome: Outcome) -> dict[str, Any]:
 
 
 def _words(outcome: Outcome, style: Style) -> str:
+    from cronhpc.views.decisions import not_done
     from cronhpc.views.text import one_line
 
     decision = outcome.decision
     if outcome.done is not Done.OK:
-        facts = _facts(outcome)
-        return f"{facts['decision']} {facts.get('link', '')}: {outcome.done}: " + one_line(outcome.detail)
+        return not_done(outcome) + one_line(outcome.detail)
     match decision:
         case SubmitLink():
             clock = f"at {style.clock(decision.at)} ({style.distance(decision.at)})"

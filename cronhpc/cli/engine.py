@@ -240,6 +240,7 @@ def _report_facts(report: Report) -> dict[str, Any]:
 
 def _show(report: Report, door: Door, zone: str) -> None:
     from cronhpc.views import plan
+    from cronhpc.views.decisions import not_done
 
     known = plan.facts(report.world, report.plan, report.problems)
     door.say(plan.render(known, door.style(zone)))
@@ -247,9 +248,7 @@ def _show(report: Report, door: Door, zone: str) -> None:
         door.say(_removed(report.cleaned))
     for outcome in report.outcomes:
         if outcome.done is not Done.OK:
-            facts = _outcome(outcome, {})
-            who = facts.get("entry") or facts.get("link") or facts.get("switch") or ""
-            door.complain(f"{facts['decision']} {who}: {outcome.done}: " + outcome.detail)
+            door.complain(not_done(outcome) + outcome.detail)
 
 
 def _write(door: Door, lines: Iterator[Line]) -> None:

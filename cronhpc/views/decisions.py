@@ -4,173 +4,115 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core.model import (
-    Adopt,
-    Cancel,
-    CancelLink,
-    Free,
-    Hold,
-    KeepLink,
-    MoveLink,
-    Release,
-    Rest,
-    Settle,
-    Stop,
-    Submit,
-    SubmitLink,
-    UseUp,
-    Wait,
-    Withdraw,
-    slot_text,
-)
+from cronhpc.core import model
+from cronhpc.core.model import slot_text
 from cronhpc.views.times import iso
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from cronhpc.core.model import Decision
+    from cronhpc.core.model import Decision, Outcome, Submit
 
 Facts = dict[str, Any]
 
 
 def decision_facts(decision: Decision, names: Mapping[Any, str]) -> Facts:
     """One decision; `decision` says its kind, the other keys depend on it. `names`: keys of claims to entries."""
-    return _FACTS[type(decision)](decision, names)
+    kind, keys = _KINDS[type(decision)]
+    return {"decision": kind, **{key: _READ[key](decision, names) for key in keys}}
 
 
-def _submit(d: Submit, _: Mapping[Any, str]) -> Facts:
-    return {
-        "decision": "submit",
-        "entry": d.entry.name,
-        "reason": str(d.reason),
-        "detail": d.detail,
-        "slot": iso(d.key.slot),
-        "attempt": d.key.attempt,
-        "by_hand": d.key.by_hand,
-        "begin": iso(d.begin),
-        "job_name": d.entry.job_name,
-        "options": list(d.entry.options),
-        "output": _output(d),
-        "replaces": list(d.replaces),
-    }
+def not_done(outcome: Outcome) -> str:
+    """What was not done, for whom, and how that ended: `submit backup: refused: `; its detail follows."""
+    facts = decision_facts(outcome.decision, {})
+    who = facts.get("entry") or facts.get("link") or facts.get("switch") or ""
+    return f"{facts['decision']} {who}: {outcome.done}: "
 
 
-def _output(d: Submit) -> str:
-    """Where the run will print; "" where its script says so itself."""
-    number = "%A_%a" if d.entry.array else "%j"
-    return f"log/{d.key.entry}/{slot_text(d.key.slot)}-{number}.out" if d.entry.output else ""
-
-
-def _use_up(d: UseUp, _: Mapping[Any, str]) -> Facts:
-    return {
-        "decision": "use up",
-        "entry": d.entry.name,
-        "reason": str(d.reason),
-        "detail": d.detail,
-        "slot": iso(d.slot),
-        "result": str(d.result),
-        "count": d.count,
-    }
-
-
-def _wait(d: Wait, _: Mapping[Any, str]) -> Facts:
-    return {"decision": "wait", "entry": d.entry.name, "reason": str(d.reason), "detail": d.detail, "slot": iso(d.slot)}
-
-
-def _of_key(verb: str) -> Callable[[Any, Mapping[Any, str]], Facts]:
-    def row(d: Adopt | Release, names: Mapping[Any, str]) -> Facts:
-        marked = {"marked": d.marked} if isinstance(d, Release) else {}
-        entry = names.get(d.key) or d.key.entry
-        return {
-            "decision": verb,
-            "entry": entry,
-            "slot": iso(d.key.slot),
-            "attempt": d.key.attempt,
-            "job": d.job_id,
-            **marked,
-        }
-
-    return row
-
-
-def _cancel(d: Cancel, names: Mapping[Any, str]) -> Facts:
-    entry = (names.get(d.key) or d.key.entry) if d.key else None
-    return {"decision": "cancel", "entry": entry, "job": d.job_id, "why": d.why}
-
-
-def _withdraw(d: Withdraw, _: Mapping[Any, str]) -> Facts:
-    return {
-        "decision": "withdraw",
-        "entry": d.name,
-        "slot": iso(d.key.slot),
-        "attempt": d.key.attempt,
-        "job": d.job_id or None,
-        "why": d.why,
-    }
-
-
-def _settle(d: Settle, _: Mapping[Any, str]) -> Facts:
-    return {
-        "decision": "settle",
-        "entry": d.name,
-        "slot": iso(d.key.slot),
-        "attempt": d.key.attempt,
-        "result": str(d.ending.result),
-        "exit_code": d.ending.exit_code,
-        "signal": d.ending.signal,
-        "detail": d.ending.detail,
-        "retry_at": iso(d.retry_at),
-    }
-
-
-def _link(verb: str) -> Callable[[Any, Mapping[Any, str]], Facts]:
-    def row(d: Any, _: Mapping[Any, str]) -> Facts:
-        return {
-            "decision": verb,
-            "link": d.kind,
-            "job": getattr(d, "job_id", None),
-            "at": iso(getattr(d, "at", None)),
-            "why": getattr(d, "why", "") or getattr(d, "detail", ""),
-        }
-
-    return row
-
-
-def _stop(d: Stop, _: Mapping[Any, str]) -> Facts:
-    return {
-        "decision": "stop",
-        "switch": d.switch.name,
-        "by": d.switch.by,
-        "since": iso(d.switch.since),
-        "pending": list(d.pending),
-        "running": list(d.running),
-        "warn_signal": d.warn_signal,
-        "grace": d.grace,
-        "warned": list(d.warn),
-        "completing": list(d.completing),
-        "left_alone": list(d.left_alone),
-    }
-
-
-def _hold(d: Hold, _: Mapping[Any, str]) -> Facts:
-    return {"decision": "hold", "switch": d.switch.name, "by": d.switch.by, "jobs": [j.shown for j in d.jobs]}
-
-
-_FACTS: dict[type, Callable[[Any, Mapping[Any, str]], Facts]] = {
-    Submit: _submit,
-    UseUp: _use_up,
-    Wait: _wait,
-    Adopt: _of_key("adopt"),
-    Release: _of_key("release"),
-    Cancel: _cancel,
-    Withdraw: _withdraw,
-    Settle: _settle,
-    KeepLink: _link("keep link"),
-    SubmitLink: _link("submit link"),
-    MoveLink: _link("move link"),
-    CancelLink: _link("cancel link"),
-    Rest: lambda d, _: {"decision": "rest", "why": d.why},
-    Stop: _stop,
-    Hold: _hold,
-    Free: lambda d, _: {"decision": "free", "jobs": [j.shown for j in d.jobs]},
+_LINK = ("link", "job", "at", "why")
+_KINDS: dict[type, tuple[str, tuple[str, ...]]] = {
+    model.Submit: (
+        "submit",
+        (
+            *("entry", "reason", "detail", "slot", "attempt", "by_hand"),
+            *("begin", "job_name", "options", "output", "replaces"),
+        ),
+    ),
+    model.UseUp: ("use up", ("entry", "reason", "detail", "slot", "result", "count")),
+    model.Wait: ("wait", ("entry", "reason", "detail", "slot")),
+    model.Adopt: ("adopt", ("entry", "slot", "attempt", "job")),
+    model.Release: ("release", ("entry", "slot", "attempt", "job", "marked")),
+    model.Cancel: ("cancel", ("entry", "job", "why")),
+    model.Withdraw: ("withdraw", ("entry", "slot", "attempt", "job", "why")),
+    model.Settle: ("settle", ("entry", "slot", "attempt", "result", "exit_code", "signal", "detail", "retry_at")),
+    model.KeepLink: ("keep link", _LINK),
+    model.SubmitLink: ("submit link", _LINK),
+    model.MoveLink: ("move link", _LINK),
+    model.CancelLink: ("cancel link", _LINK),
+    model.Rest: ("rest", ("why",)),
+    model.Stop: (
+        "stop",
+        (
+            *("switch", "by", "since", "pending", "running", "warn_signal"),
+            *("grace", "warned", "completing", "left_alone"),
+        ),
+    ),
+    model.Hold: ("hold", ("switch", "by", "jobs")),
+    model.Free: ("free", ("jobs",)),
 }
+
+
+def _entry(decision: Any, names: Mapping[Any, str]) -> str | None:
+    if hasattr(decision, "entry"):
+        return str(decision.entry.name)
+    if hasattr(decision, "name"):
+        return str(decision.name)
+    key = decision.key
+    return (names.get(key) or key.entry) if key else None
+
+
+def _output(submit: Submit) -> str:
+    """Where the run will print; "" where its script says so itself."""
+    key, number = submit.key, "%A_%a" if submit.entry.array else "%j"
+    return f"log/{key.entry}/{slot_text(key.slot)}-{number}.out" if submit.entry.output else ""
+
+
+_READ: dict[str, Callable[[Any, Mapping[Any, str]], Any]] = {
+    "entry": _entry,
+    "reason": lambda d, _: str(d.reason),
+    "detail": lambda d, _: _ending(d).detail,
+    "slot": lambda d, _: iso(d.slot if hasattr(d, "slot") else d.key.slot),
+    "attempt": lambda d, _: d.key.attempt,
+    "by_hand": lambda d, _: d.key.by_hand,
+    "begin": lambda d, _: iso(d.begin),
+    "job_name": lambda d, _: d.entry.job_name,
+    "options": lambda d, _: list(d.entry.options),
+    "output": lambda d, _: _output(d),
+    "replaces": lambda d, _: list(d.replaces),
+    "result": lambda d, _: str(_ending(d).result),
+    "count": lambda d, _: d.count,
+    "job": lambda d, _: getattr(d, "job_id", None) or None,
+    "marked": lambda d, _: d.marked,
+    "why": lambda d, _: getattr(d, "why", "") or getattr(d, "detail", ""),
+    "exit_code": lambda d, _: d.ending.exit_code,
+    "signal": lambda d, _: d.ending.signal,
+    "retry_at": lambda d, _: iso(d.retry_at),
+    "link": lambda d, _: d.kind,
+    "at": lambda d, _: iso(getattr(d, "at", None)),
+    "switch": lambda d, _: d.switch.name,
+    "by": lambda d, _: d.switch.by,
+    "since": lambda d, _: iso(d.switch.since),
+    "pending": lambda d, _: list(d.pending),
+    "running": lambda d, _: list(d.running),
+    "warn_signal": lambda d, _: d.warn_signal,
+    "grace": lambda d, _: d.grace,
+    "warned": lambda d, _: list(d.warn),
+    "completing": lambda d, _: list(d.completing),
+    "left_alone": lambda d, _: list(d.left_alone),
+    "jobs": lambda d, _: [job.shown for job in d.jobs],
+}
+
+
+def _ending(decision: Any) -> Any:
+    """Of an attempt that has ended its ending, else the decision itself."""
+    return getattr(decision, "ending", decision)
