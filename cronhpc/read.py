@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -82,6 +83,7 @@ def read_world(
     before = claims.names()
     entries = read_entries(site, now, problems)
     logged = _logged(site, memory, entries, problems)
+    problems += _brought_back(site, memory, now)
     queue, error = _queue(site)
     links = scheduler.links(site.paths)  # after the queue: a link that is in the answer is in the folder by now
     switches, unknown = _switches(site, now, problems)
@@ -149,6 +151,21 @@ def _with_clock(site: Site, memory: Memory) -> Site:
     return site
 
 
+def _brought_back(site: Site, memory: Memory, now: int) -> list[Problem]:
+    """A tick notes whether all of the directory is a copy, status.json and log/ too: then nothing tells what ran."""
+    last = memory.meta.get("last_tick", 0)
+    noted = memory.meta.get("due", "")
+    memory.meta["due"], at = damage.brought_back(site.paths, site.disk_clock or DiskClock(), noted, last)
+    if not at:
+        return []
+    memory.meta["restored"] = min(at, now)
+    of, back = (time.strftime("%F %H:%M UTC", time.gmtime(each)) for each in (last, min(at, now)))
+    what = (
+        f"this directory is a copy of {of}, brought back {back}: slots between count as missed, as they may have run."
+    )
+    return [Problem("W334", what, "To run one all the same: " + model.command("run", "NAME"))]
+
+
 def _logged(
     site: Site, memory: Memory, entries: Iterable[Entry], problems: list[Problem]
 ) -> Mapping[str, Mapping[int, int]]:
@@ -191,6 +208,7 @@ def _remembered(memory: Memory) -> dict[str, Any]:
         "comments": meta.get("comments", {}),
         "struck": struck.from_rows(meta.get("struck", {})),
         "absent": meta.get("absent", {}),
+        "restored": meta.get("restored", 0),
     }
 
 

@@ -62,6 +62,22 @@ SITUATIONS: dict[str, tuple[World, list[str]]] = {
         one("12:30", entry(), state("07:00"), logged={"e": {at("12:00"): 1, at("11:00"): 1}}),
         ["wait 13:00 not due"],
     ),
+    "the directory was brought back from a copy: what may have run since that was made is missed, the rest runs": (
+        one("12:30", entry(catch_up="all", overlap="allow"), state("07:00"), restored=at("10:20")),
+        ["used up 10:00 missed (3)", "submit 11:00", "submit 12:00", "wait 13:00 not due"],
+    ),
+    "the same, and of the rest only the latest is caught up": (
+        one("12:30", entry(), state("07:00"), restored=at("10:20")),
+        ["used up 11:00 missed (4)", "submit 12:00", "wait 13:00 not due"],
+    ),
+    "the same, and nothing was due since": (
+        one("12:30", entry(), state("07:00"), restored=at("12:20")),
+        ["used up 12:00 missed (5)", "wait 13:00 not due"],
+    ),
+    "a directory brought back long ago": (
+        one("12:30", entry(), state("11:00"), restored=at("10:20")),
+        ["submit 12:00", "wait 13:00 not due"],
+    ),
     "a log of a run by hand says nothing of slots": (
         one("12:30", entry(), state("11:00"), logged={"e": {at("12:17:03"): 1}}),
         ["submit 12:00", "wait 13:00 not due"],

@@ -155,6 +155,7 @@ def _ran_already(world: World, key: Key) -> Ending | None:
     state/ was brought back from an older copy; or a site drops --hold, and a tick died before it wrote down the id.
     """
     why = "its log shows that it has run, and state/ does not know of it"
+    why = "the directory was brought back from a copy: it may have run since" if key.slot <= world.restored else why
     return Ending(Result.UNKNOWN, detail=why) if world.has_run(key) else None
 
 

@@ -118,13 +118,17 @@ class Seen:
         used = self.used_up_to(world, entry, state)
         key = schedule_key(entry)
         first = state.next_slot
+        lost = None
+        if used < world.restored and not (state.schedule_key == key and first is not None and first > world.restored):
+            lost, used = _lost(world, entry, used), world.restored
         if state.schedule_key != key or first is None or first <= used or state.watermark > world.believed:
             first = schedule_of(entry).next_epoch(used)
             unborn = world.disk_clock and entry.born > world.now and not state.watermark
             self.computed[entry.name] = (key, first, 0 if unborn else used)
         if first > world.now:
-            return Due((), first, entry, self._unknown(world, entry, state))
-        return self._came(world, entry, state, used, first)
+            return Due((), first, entry, lost or self._unknown(world, entry, state))
+        came = self._came(world, entry, state, used, first)
+        return came if lost is None else replace(came, missed=_both(lost, came.missed))
 
     def _unknown(self, world: World, entry: Entry, state: EntryState) -> UseUp | None:
         """A clock that was ahead took the watermark with it: nobody knows which slots before now have run."""
@@ -184,6 +188,20 @@ def _all_of(entry: Entry, schedule: Schedule, first: int, latest: int) -> tuple[
         return tuple(runs), None
     why = f"no more than {entry.policies.catch_up_limit} are caught up with (catch-up-limit)"
     return tuple(runs), _missed(entry, schedule, first, older, why)
+
+
+def _lost(world: World, entry: Entry, used: int) -> UseUp | None:
+    """Slots of before the directory was brought back from a copy: what has run since the copy was made is forgotten."""
+    schedule = schedule_of(entry)
+    last = schedule.latest_before(world.restored, used)
+    why = "the directory was brought back from a copy that knows nothing of it, so it may have run"
+    return None if last is None else _missed(entry, schedule, schedule.next_epoch(used), last, why)
+
+
+def _both(lost: UseUp, missed: UseUp | None) -> UseUp:
+    if missed is None:
+        return lost
+    return replace(missed, count=lost.count + missed.count, detail=f"{lost.detail}; then {missed.detail}")
 
 
 def _after_outage(world: World) -> bool:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from cronhpc.core.model import Problem, command, entry_id, slot_of
 from cronhpc.inside.switch_file import clean, owner
 from cronhpc.store import shapes
-from cronhpc.store.files import passes, read_json
+from cronhpc.store.files import DiskClock, passes, read_json
 from cronhpc.store.scheduler import expected
 
 if TYPE_CHECKING:
@@ -214,6 +214,26 @@ def is_older(paths: Paths, last_tick: int, heard_until: int) -> bool:
     except (StateError, OSError, KeyError, ValueError):
         return False
     return seen is not None and seen.tzinfo is not None and int(seen.timestamp()) > last_tick
+
+
+_TICKS_APART = 120  # seconds: a tick may end so long after its time, and the next one comes no sooner
+
+
+def brought_back(paths: Paths, clock: DiskClock, noted: str, last_tick: int) -> tuple[str, int]:
+    """The inode of scheduler/due, and when the whole directory was brought back from a copy, by our clock (0: never).
+
+    `noted`: that inode as the newest tick that state/ knows, at `last_tick`, saw it. The file keeps it for life while
+    each tick changes the file's times: so what brings back an older copy has to make it anew, which chmod, backups and
+    hard links do not; and the time of that (ctime) cannot be brought back. Where inodes change by themselves (some FUSE
+    file systems), that time has not. A directory that was moved to another disk looks the same.
+    """
+    try:
+        found = (paths.scheduler / "due").stat(follow_symlinks=False)
+    except OSError:
+        return noted, 0
+    at = clock.ours(found, found.st_ctime)
+    is_copy = noted not in {"", str(found.st_ino)} and last_tick > 0 and at > last_tick + _TICKS_APART
+    return str(found.st_ino), at if is_copy else 0
 
 
 def logged(paths: Paths, entries: Iterable[Entry]) -> Mapping[str, Mapping[int, int]]:

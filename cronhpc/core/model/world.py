@@ -119,6 +119,7 @@ class World:
     warned: Mapping[str, int] = field(default_factory=dict)  # job id -> when a kill switch's warning was sent
     struck: Mapping[str, Struck] = field(default_factory=dict)  # job or task id -> what a kill switch did to it
     logged: Mapping[str, Mapping[int, int]] = field(default_factory=dict)  # entry id -> slot -> jobs that left a log
+    restored: int = 0  # when the directory was brought back from a copy: slots until then may have run
     comments: Mapping[str, str] = field(default_factory=dict)  # job id -> its comment, where a mark had no room beside
     resident: bool = False  # a daemon wakes itself for each slot: nothing is submitted ahead, but by_login
     sure: bool = False  # the batch system has said that it is `now`
@@ -137,8 +138,8 @@ class World:
         return max(self.now + room, self.disk_clock)
 
     def has_run(self, key: Key) -> bool:
-        """Whether a log says so. Asked for only where state/ is older than the newest tick."""
-        return self.logged.get(key.entry, {}).get(key.slot, 0) >= key.attempt
+        """Whether a log says so, or nobody knows. Logs are asked only where state/ is older than the newest tick."""
+        return key.slot <= self.restored or self.logged.get(key.entry, {}).get(key.slot, 0) >= key.attempt
 
     def known(self) -> dict[str, Entry]:
         """Entries and trains by the id that claims carry."""
