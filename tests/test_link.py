@@ -15,6 +15,7 @@ from pathlib import Path
 
 import pytest
 
+from cronhpc.batch.slurm_text import NO_SUBMIT
 from cronhpc.core.model import Settings
 from cronhpc.store import scheduler
 from cronhpc.store.paths import Paths
@@ -241,6 +242,21 @@ def test_a_successor_that_can_be_given_no_begin_is_taken_back(stand: Stand) -> N
     begins, said = stand.run(Situation(NOON - HOUR + 5, [row(JOB, NOON, "RUNNING", "None", start=EARLY)]))
     assert begins[:2] == ["12:00", "cancel 71"]
     assert "NO SUCCESSOR" in said
+
+
+REFUSALS = {
+    **{f"a wrapper's word: {word}": (f"echo 'jobs: {word}' >&2; exit 1", True) for word in NO_SUBMIT},
+    "Slurm's word": ("echo 'submission failed: Access/permission denied' >&2; exit 1", True),
+    "another failure behind a banner": ("echo 'compute nodes: 9'; echo 'submission failed: Ouch' >&2; exit 1", False),
+    "a banner beside ids": ("printf '5 login nodes are up: 5\\n71\\n'", False),
+}
+
+
+@pytest.mark.parametrize(("sbatch", "noted"), REFUSALS.values(), ids=REFUSALS)
+def test_that_jobs_may_not_submit_on_a_node_is_noted_for_start(sbatch: str, *, noted: bool, stand: Stand) -> None:
+    stand.sbatch = sbatch
+    _, said = stand.run(Situation(NOON + 5))
+    assert (stand.root / "cron" / "scheduler" / "no-submit").exists() == noted, said
 
 
 def test_numbers_that_a_wrapper_prints_are_no_links(stand: Stand) -> None:

@@ -124,6 +124,11 @@ _NO_ANSWER = (
     *("message send failure", "transport endpoint", "standby mode", "credential", "munge", "authentication"),
     *("configuration source", "resolve", "no route to host", "in progress"),
 )
+# Jobs may not submit where this one runs, in Slurm's words and in those of sites' wrappers; the link has the same list.
+NO_SUBMIT = (
+    *("access/permission denied", "compute node", "worker node", "login node", "login host", "submit node"),
+    *("submit host", "head node", "frontend", "front-end", "front end", "within a job", "inside a job", "nested job"),
+)
 _FULL = ("temporarily unable to accept job", "job queue full")  # the second: 26.05
 _TEST_ONLY = re.compile(r"^sbatch: Job \d+ to start at", re.MULTILINE)
 _USAGE = 255  # what sbatch exits with where it does not understand its command line
@@ -184,12 +189,8 @@ def submitted(ended: Finished) -> str:
     if _TEST_ONLY.search(ended.err):
         raise Refused(f"--test-only: nothing was submitted. {text}")
     failed = ended.err.rpartition("submission failed: ")[2]  # the error itself, without names that others gave
-    if (
-        ended.timed_out
-        or ended.code <= 0
-        or not ended.err.strip()
-        or (failed != ended.err and _holds(failed, _NO_ANSWER))
-    ):
+    denied = ended.code > 0 and not ended.timed_out and _holds(failed.strip() or ended.out, NO_SUBMIT)
+    if not denied and _is_silence(ended, failed):
         raise Unreachable(text)
     if _OTHER_LIMIT.search(ended.err):
         raise Refused(text)
@@ -200,9 +201,13 @@ def submitted(ended: Finished) -> str:
         raise Refused(text)
     if _holds(ended.err, _NO_ANSWER):  # last: the name of a script or a partition may hold these words
         raise Unreachable(text)
-    if _holds(ended.err, ("access/permission denied",)):
-        raise Denied(text)
-    raise BatchError(text)
+    raise Denied(text) if denied else BatchError(text)
+
+
+def _is_silence(ended: Finished, failed: str) -> bool:
+    if ended.timed_out or ended.code <= 0 or not ended.err.strip():
+        return True
+    return failed != ended.err and _holds(failed, _NO_ANSWER)
 
 
 def tested(ended: Finished) -> str:
