@@ -3,6 +3,9 @@
 One that is ahead would use up slots that have not come, and hours ahead it would take the chain there with it. So
 Slurm is asked where a tick's clock does not fit what the last one has noted, or a link began at another minute by Slurm
 than by its node; otherwise nothing is.
+
+Where there is no Slurm, a clock that has jumped by years is held against the file system's: that of a file server is
+another machine's. A disk of this machine's own has the same clock: there nothing tells the jump from a long silence.
 """
 
 from __future__ import annotations
@@ -11,12 +14,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cronhpc.core.model import CLOCKS_APART, Problem
+from cronhpc.store.files import clock_of
 from cronhpc.store.scheduler import expected
 
 if TYPE_CHECKING:
     from cronhpc.site import Site
 
-_MINUTE = 60
+_MINUTE, _YEAR = 60, 366 * 86400
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,10 +47,25 @@ def reckoned(site: Site, now: int, *, doubt: bool = False) -> Reckoned:
     except BatchError:
         return Reckoned(now)
     if said is None:
-        return Reckoned(now)
+        return _by_disk(site, now, noted[1] if noted else now)
     if abs(said - now) <= (_MINUTE if doubt else CLOCKS_APART):
         return Reckoned(now, sure=True)
     off = f"{abs(said - now) // 60} minutes {'behind' if said > now else 'ahead of'} the batch system's"
     mend = f"Tell the administrators: the clock of {site.host} wants ntp."
     site.problems.append(Problem("W360", f"this machine's clock is {off}, which is used.", mend))
     return Reckoned(said, sure=True)
+
+
+def _by_disk(site: Site, now: int, awaited: int) -> Reckoned:
+    """The file system's clock where ours is years beyond it, and beyond `awaited`, when the next tick was."""
+    if now - awaited <= _YEAR:
+        return Reckoned(now)
+    try:
+        disk = clock_of(site.paths.state)
+    except OSError:
+        return Reckoned(now)
+    if now - disk <= _YEAR:
+        return Reckoned(now)
+    what = f"this machine's clock is {(now - disk) // 86400} days ahead of the file system's, which is used."
+    site.problems.append(Problem("W360", what, f"Tell the administrators: the clock of {site.host} wants ntp."))
+    return Reckoned(disk, sure=True)

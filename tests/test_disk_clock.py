@@ -195,3 +195,22 @@ def test_settings_that_are_edited_while_a_tick_reads_them_count_from_the_next_lo
     monkeypatch.setattr(settings, "read_settings", read_just_before_an_edit)
     tick(open_site(str(shell.cron), None, shell.environ), later())
     assert open_site(str(shell.cron), None, shell.environ).settings.logs_keep == 9 * 86400
+
+
+def test_without_slurm_a_clock_that_jumps_ten_years_ahead_of_the_disks_catches_up_with_nothing(shell: Shell) -> None:
+    far = (real() // 60 + 30) % 60  # no slot comes while this test runs
+    shell.drop("cron.d/a.slurm", f"#CRON {far} * * * * --catch-up=all\ntrue")
+    shell("tick", now=later())
+    jumped = shell("tick", now=later() + 3653 * 86400)
+    assert "W360" in jumped.out
+    assert "days ahead of the file system's, which is used" in jumped.out
+    assert '"reason": "submit"' not in jumped.out
+    assert "W360" not in shell("tick", now=later() + 1).out
+    after = shell("tick", now=later() + 3600)
+    assert after.out.count('"reason": "submit"') == 1, "its slots have not been used up"
+
+
+def test_a_year_of_silence_is_none_where_the_disk_says_the_same(shell: Shell) -> None:
+    """As after a long outage; so it is, too, with a disk that has this machine's own clock."""
+    shell("tick", now=later() - 800 * 86400)
+    assert "W360" not in shell("tick", now=later()).out

@@ -129,7 +129,9 @@ OF_FILES = {
     "W341": Code("the record of a train was cut off", "Start its script again, then remove the file."),
     "E361": Code("jobs may not submit on a node: the scheduler has no successor", "`cronhpc start --via login`"),
     "W342": Code("this site drops --hold: runs begin before cronhpc has written them down", "Ask its administrators."),
-    "W360": Code("this machine's clock is far off: the batch system's is used", "Tell the administrators."),
+    "W360": Code(
+        "this machine's clock is far off: the batch system's, or the file system's, is used", "Tell the administrators."
+    ),
     "W343": Code("this site drops --begin: cronhpc sets it again by scontrol", "Ask its administrators."),
     "W361": Code("a node on which the scheduler's jobs cannot work: they avoid it", "Tell the administrators."),
     "W362": Code("the clock that dates files is not this machine's: ages count by it", "Tell the administrators."),
