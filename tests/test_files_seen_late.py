@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from cronhpc.core.model import ClaimState, EntryState, Key, LinkRecord
+from cronhpc.core.model import ClaimState, EntryState, Key
 from cronhpc.store import memory, scheduler
 from cronhpc.store.claims import Claims
-from cronhpc.store.files import is_listed, read_bytes, read_json
+from cronhpc.store.files import is_listed, read_json, read_listed
 from cronhpc.store.paths import Paths
 from tests.test_cli import Shell, later
 from tests.test_cli import shell as shell  # noqa: PLC0414 - a fixture
@@ -56,14 +56,14 @@ def test_one_that_may_be_removed_is_unknown_and_not_absent(tmp_path: Path, unsee
     path.touch()
     unseen(path)
     with pytest.raises(OSError, match="cannot be opened here yet") as caught:
-        read_bytes(path)
+        read_listed(path)
     assert (caught.value.errno, caught.value.filename) == (errno.ESTALE, str(path))
 
 
 def test_what_is_absent_is_not_made_by_looking_for_it(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("nowhere")
     for name in ("none", "link", "folder/none"):
-        assert (read_bytes(tmp_path / name), read_json(tmp_path / name, 1)) == (None, None)
+        assert (read_listed(tmp_path / name), read_json(tmp_path / name, 1)) == (None, None)
     assert [path.name for path in tmp_path.iterdir()] == ["link"]
 
 
@@ -74,7 +74,7 @@ def test_where_the_folder_may_not_be_listed_a_stat_counts(tmp_path: Path, monkey
     (tmp_path / "a").touch()
     monkeypatch.setattr(os, "listdir", refuse)
     assert (is_listed(tmp_path / "a"), is_listed(tmp_path / "b")) == (True, False)
-    assert read_bytes(tmp_path / "b") is None
+    assert read_listed(tmp_path / "b") is None
 
 
 def test_what_another_tick_has_written_since_is_merged_though_a_stat_still_tells_of_the_file_before(
@@ -108,19 +108,6 @@ def test_a_recorded_job_is_unknown_and_not_none(tmp_path: Path, unseen: Unseen) 
     unseen(tmp_path / f"{key}.go")
     with pytest.raises(OSError, match="cannot be opened here yet"):
         claims.job_id(key)
-
-
-def test_a_link_whose_record_cannot_be_opened_yet_is_known_by_its_comment(tmp_path: Path, unseen: Unseen) -> None:
-    paths = Paths(tmp_path)
-    scheduler.mark_started(_made(paths), {"via": "chain"})
-    scheduler.remember_link(paths, "7", LinkRecord("link", 60, "f00d", 60))
-    unseen(paths.scheduler / "links" / "7")
-    assert scheduler.links(paths) == {}
-
-
-def _made(paths: Paths) -> Paths:
-    paths.scheduler.mkdir()
-    return paths
 
 
 def test_a_machine_that_looked_before_the_first_start_knows_that_it_was_called(shell: Shell, unseen: Unseen) -> None:

@@ -28,7 +28,7 @@ from cronhpc.store.files import (
     move,
     no_file,
     patiently,
-    read_bytes,
+    read_listed,
     remove,
     replace_file,
     sync_folder,
@@ -108,7 +108,7 @@ class Claims:
         """What a file holds, without what is of no use; `lost` gets what that is."""
         lost = [] if lost is None else lost
         try:
-            data = read_bytes(self.folder / f"{key}{suffix}")
+            data = read_listed(self.folder / f"{key}{suffix}")
         except OSError as error:
             if not no_file(error):
                 raise

@@ -330,28 +330,44 @@ def _stamped(folder: Path) -> os.stat_result:
 # --- reading -------------------------------------------------------------------------------------------------------
 
 
-def read_bytes(path: Path, *, lasting: bool = False) -> bytes | None:
+def read_bytes(path: Path) -> bytes | None:
     """The content; None where there is no such file. Raises OSError.
 
     In a colleague's directory anything may have the name: no pipe is waited for, and no device read until memory ends.
-
-    A machine that has looked for the file before another made it may be told for a minute that there is none, while the
-    folder's listing shows it. That is not taken for absent: it is ESTALE, which passes. A `lasting` file, which is
-    replaced and never removed, is opened all the same: the server is asked by a call that would make it.
     """
-    return patiently(lambda: _content_or_none(path, lasting=lasting))
-
-
-def _content_or_none(path: Path, *, lasting: bool) -> bytes | None:
     try:
-        return _content(path)
+        return patiently(lambda: _content(path))
     except FileNotFoundError:
-        if path.is_symlink() or not is_listed(path):
-            return None
-    if lasting:
-        with suppress(PermissionError):  # of a colleague's folder
-            return _content(path, os.O_CREAT | os.O_NOFOLLOW)
-    raise OSError(errno.ESTALE, "another machine has made it, and it cannot be opened here yet", str(path))
+        return None
+
+
+def read_listed(path: Path) -> bytes | None:
+    """The same where None must be sure: raises ESTALE, which passes, where the folder lists what cannot be opened.
+
+    A machine that has looked for a file before another made it may be told for a minute that there is none.
+    """
+
+    def look() -> bytes | None:
+        data = read_bytes(path)
+        if data is None and _is_unseen(path):
+            raise OSError(errno.ESTALE, "another machine has made it, and it cannot be opened here yet", str(path))
+        return data
+
+    return patiently(look)
+
+
+def read_lasting(path: Path) -> bytes | None:
+    """The same of a file that is replaced and never removed: the server is asked by a call that would make it."""
+    data = read_bytes(path)
+    if data is None and _is_unseen(path):
+        with suppress(PermissionError):  # in a colleague's folder
+            return patiently(lambda: _content(path, os.O_CREAT | os.O_NOFOLLOW))
+    return data
+
+
+def _is_unseen(path: Path) -> bool:
+    """Whether `path`, which could not be opened, is there all the same."""
+    return is_listed(path) and not path.is_symlink()
 
 
 def no_file(error: OSError) -> bool:
@@ -387,7 +403,7 @@ def decoded(data: bytes | None) -> Any:
 
 def read_object(path: Path) -> dict[str, Any] | None:
     """A state file of ours, whatever its version; None where it is absent, empty, torn or no object. Raises OSError."""
-    return object_of(read_bytes(path, lasting=True))
+    return object_of(read_lasting(path))
 
 
 def object_of(data: bytes | None) -> dict[str, Any] | None:
@@ -398,7 +414,7 @@ def object_of(data: bytes | None) -> dict[str, Any] | None:
 
 def read_json(path: Path, version: int) -> dict[str, Any] | None:
     """A state file of ours; None where it is absent, empty or torn. Raises StateError for a newer version, OSError."""
-    return of_version(read_bytes(path, lasting=True), path, version)
+    return of_version(read_lasting(path), path, version)
 
 
 def of_version(data: bytes | None, path: Path, version: int) -> dict[str, Any] | None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import Advice, Command, EntryState, Policies, Problem
 from cronhpc.store import shapes
-from cronhpc.store.files import of_version, read_bytes, replace_file, write_json
+from cronhpc.store.files import of_version, read_bytes, read_lasting, replace_file, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -36,7 +36,7 @@ class Memory:
 
 def load(path: Path) -> Memory:
     """Raises StateError for a newer format, OSError. A torn or empty file is as none: the claims remain."""
-    data = read_bytes(path, lasting=True)
+    data = read_lasting(path)
     value = of_version(data, path, VERSION) or {}
     lost: list[str] = []
     rows = shapes.fitted(value.get("entries", {}), shapes.Rows(shapes.ENTRY), lost, "entries")
@@ -52,7 +52,7 @@ def load(path: Path) -> Memory:
 
 def save(path: Path, memory: Memory) -> None:
     """Write, after taking over what another scheduler has written meanwhile: a watermark never goes back."""
-    if read_bytes(path, lasting=True) != memory.data:
+    if read_lasting(path) != memory.data:
         memory = merged(memory, load(path))
     rows = {name: _row(state) for name, state in memory.entries.items()}
     write_json(path, {"entries": rows, "meta": memory.meta}, VERSION)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import os
 import re
@@ -259,7 +258,7 @@ def links(paths: Paths) -> dict[str, LinkRecord]:
     except FileNotFoundError:
         return found
     for name in filter(str.isdecimal, names):
-        words = _words(paths.scheduler / "links" / name)
+        words = (read_bytes(paths.scheduler / "links" / name) or b"").decode("ascii", "replace").split()
         if (
             len(words) == _LINK_WORDS
             and words[0] in {"link", "spare"}
@@ -268,15 +267,6 @@ def links(paths: Paths) -> dict[str, LinkRecord]:
         ):
             found[name] = LinkRecord(words[0], int(words[1]), words[2], int(words[3]))
     return found
-
-
-def _words(path: Path) -> list[str]:
-    try:
-        return (read_bytes(path) or b"").decode("ascii", "replace").split()
-    except OSError as error:
-        if error.errno != errno.ESTALE:
-            raise
-        return []
 
 
 _LINK_WORDS = 4  # kind, slot, fingerprint, when it was written
