@@ -90,11 +90,12 @@ _SKIPPED = frozenset(
 _PREFIXES = frozenset({"{", "!", "if", "then", "else", "elif", "do", "while", "until"})
 _PLAIN = frozenset(
     {"exit", "return", "break", "continue", "false", "echo", "printf", "date", "cat", "ls", "rm", "touch"}
+    | {"mkdir", "ps", "lockfile"}
 )
 _ENDS = frozenset({"exit", "return", "break", "continue", "false"})
 _WRAPPERS = frozenset(
     {"nice", "ionice", "nohup", "time", "timeout", "flock", "env", "sudo", "exec", "command", "builtin", "setsid"}
-    | {"stdbuf", "taskset", "unbuffer", "systemd-run", "chronic", "cronic", "srun", "sbatch"}
+    | {"stdbuf", "taskset", "unbuffer", "systemd-run", "chronic", "cronic", "srun", "sbatch", "setlock"}
 )
 _SBATCH = ("-A", "-c", "-D", "-J", "-n", "-N", "-o", "-e", "-p", "-q", "-t")
 _VALUE_FOLLOWS = {
@@ -111,7 +112,8 @@ _VALUE_FOLLOWS = {
 }
 _INTERPRETERS = re.compile(r"(?:python|pypy|perl|ruby|node|Rscript|julia|bash|sh|dash|zsh|ksh|php|uv|poetry)[\d.]*")
 _ENDINGS = re.compile(r"\.(?:sh|bash|zsh|ksh|csh|py|pl|rb|R|r|jl|js|php|slurm|sbatch|job|exe|bin)$")
-_ASIDE = re.compile(r"\$\(\(.*?\)\)|(?<!\S)\d?(?:>>?|<)(?!<)&?\s*[^\s<>&|;()]+")  # arithmetic; `>FILE`, `2>&1`
+# `$(…)`, also with one more in it, and `$((…))`; then `>FILE`, `2>&1`
+_ASIDE = re.compile(r"\$\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|`[^`]*`|(?<!\S)\d?(?:>>?|<)(?!<)&?\s*[^\s<>&|;()]+")
 _RUNNERS = frozenset({"conda", "mamba", "micromamba"})
 _LONGEST = 60
 
@@ -179,7 +181,7 @@ def _behind(wrapper: str, words: list[str]) -> list[str]:
     at = 0
     while at < len(words) and (words[at].startswith("-") or "=" in words[at]):
         at += 2 if words[at] in _VALUE_FOLLOWS.get(wrapper, ()) else 1
-    if wrapper in {"timeout", "flock", "taskset"}:
+    if wrapper in {"timeout", "flock", "taskset", "setlock"}:
         at += 1
     return words[at:]
 
