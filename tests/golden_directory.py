@@ -444,7 +444,8 @@ def _logs(root: Path, rows: Sequence[Mapping[str, Any]]) -> None:
     for each in rows:
         if "log" in each and each["slot"] > at("00:00", 26):
             path = root / each["log"]
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(exist_ok=True)
+            path.parent.chmod(0o755)
             _write(path, "".join(f"{each['entry']}: line {n}\n" for n in range(4)), each["ended"])
     folder = root / "log" / "backup"
     _write(folder / f"{slot_text(at('04:47'))}-{1000 + at('04:47') // 60 % 3600}.out", BACKUP_LOG, at("04:48"))

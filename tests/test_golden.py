@@ -23,11 +23,15 @@ import pytest
 
 from cronhpc import __version__, cli
 from cronhpc.cli.door import Door
+from cronhpc.core.diagnosis import of_disk, of_machine, of_nodes
+from cronhpc.core.findings import LEVELS, of_cluster
 from cronhpc.read import read_world
 from cronhpc.site import open_site
 from cronhpc.store.memory import save_cache
 from tests import golden_directory
 from tests.golden_directory import Cluster
+from tests.test_diagnosis import DISKS, HERE, MACHINES, NODES
+from tests.test_findings import SITES
 from tests.view_situations import NOW
 
 GOLDEN = Path(__file__).parent / "data" / "golden"
@@ -178,6 +182,20 @@ def test_what_other_programs_read_is_the_same_as_ever(looking: Shell) -> None:
     compare("page.txt", _text_of(looking("page", "--out", "-")))
 
 
+def test_what_doctor_says_of_sites_disks_machines_and_nodes_is_the_same_as_ever(
+    looking: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each sentence that its tests know, once; what it finds on this machine is no golden file's."""
+    found = [each for site in SITES.values() for each in of_cluster(*site[:2], asked=1000, answered=1001)]
+    found += [each for disk, *_ in DISKS.values() for each in of_disk(disk)]
+    found += [each for here, *_ in MACHINES.values() for each in of_machine(here, needs_network=True)]
+    found += [each for node, *_ in NODES.values() for each in of_nodes([node], HERE)]
+    ordered = sorted(dict.fromkeys(found), key=lambda each: LEVELS.index(each.level))
+    monkeypatch.setattr("cronhpc.doctor.examine", lambda *_: ordered)
+    compare("doctor.txt", screens(looking, ("doctor",)))
+    compare("doctor.json.txt", looking("doctor", "--json"))
+
+
 def _text_of(page: str) -> str:
     """What a reader sees of an HTML page, a line for each piece of text."""
     body = re.sub(r"<(style|svg)\b.*?</\1>", "", page, flags=re.DOTALL)
@@ -203,5 +221,13 @@ def test_a_tick_writes_the_same_log_and_status_as_ever(doing: Shell) -> None:
 def test_every_golden_file_is_compared_with_something() -> None:
     names = {f"{name}{end}" for name in (*LOOKS, *DEEDS) for end in (".txt", ".json.txt")}
     names |= {f"status-of-{name}.txt" for name in EXPLAINED}
-    names |= {"metrics.txt", "nagios.txt", "page.txt", "tick.log.txt", "status-file.txt"}
+    names |= {
+        "metrics.txt",
+        "nagios.txt",
+        "page.txt",
+        "tick.log.txt",
+        "status-file.txt",
+        "doctor.txt",
+        "doctor.json.txt",
+    }
     assert {path.name for path in GOLDEN.iterdir()} == names
