@@ -290,7 +290,12 @@ def user_name(uid: int) -> str:
 
 
 def machine_zone() -> str:
-    """The machine's time zone as an IANA key: /etc/localtime's name, /etc/timezone; UTC where none tells.
+    """As `machine_zone_key`; UTC where none tells."""
+    return machine_zone_key() or "UTC"
+
+
+def machine_zone_key() -> str:
+    """The machine's time zone as an IANA key: /etc/localtime's name, /etc/timezone; "" where none tells.
 
     A shell's $TZ is its user's view of times: it must not move slots, which another shell would see elsewhere.
     """
@@ -304,4 +309,4 @@ def machine_zone() -> str:
     for key in candidates:
         if not key.startswith(("posix/", "right/")) and is_zone(key):
             return key
-    return "UTC"
+    return ""

@@ -748,7 +748,7 @@ def test_a_file_that_is_not_there_is_said(cron: Path, capsys: pytest.CaptureFixt
 def test_a_zone_of_the_settings_does_not_move_the_table(
     cron: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("cronhpc.cli.door.machine_zone_key", lambda: "Europe/Paris")
+    monkeypatch.setattr("cronhpc.site.machine_zone_key", lambda: "Europe/Paris")
     (cron / "cronhpc.yaml").write_text("timezone: Asia/Tokyo\n")
     command(cron, capsys, "crontab", table_file(cron, "0 4 * * * y\n"))
     assert b"#CRON 0 4 * * * --timezone=Europe/Paris\n" in (cron / "cron.d" / "y.slurm").read_bytes()

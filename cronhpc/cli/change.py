@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command, UsageError
-from cronhpc.cli.common import is_mine, no_such, paths_of, settings_or_default, site_of
-from cronhpc.core.model import Advice, CronhpcError, command, joined
+from cronhpc.cli.common import no_such, own_paths, paths_of, settings_or_default, site_of
+from cronhpc.core.model import Advice, command, joined
 
 if TYPE_CHECKING:
     import argparse
@@ -245,10 +245,6 @@ cronhpc clean
 """
 
 
-class NotMineError(CronhpcError):
-    """Another user's cron directory."""
-
-
 def _clean_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dry-run", "-n", action="store_true", help="only say which would go, and why")
     parser.add_argument("--all", action="store_true", help="with --dry-run: name each file, however many")
@@ -259,9 +255,7 @@ def _clean(args: argparse.Namespace, door: Door) -> int:
     from cronhpc.tend import tend
     from cronhpc.views import reports as view
 
-    paths = paths_of(args, door)
-    if not is_mine(paths):
-        raise NotMineError(f"{paths.root} belongs to someone else: only its owner cleans its logs.")
+    paths = own_paths(args, door, "cleans its logs")
     site = site_of(args, door)
     live, began = _live(site)
     how: dict[str, Any] = {"first_began": began, "most": sys.maxsize, "always": True, "dry_run": args.dry_run}

@@ -230,14 +230,13 @@ _OF_FILES = frozenset({"remove", "delete", "rm", "edit"})
 
 
 def _unknown(name: str) -> str:
-    import difflib
-
+    from cronhpc.core.text import nearest
     from cronhpc.views.text import name as shown
 
     if name in _OF_FILES:
         return f"cronhpc: there is no command {name}. An entry is a file in the cron directory: {name} that."
-    near = [_ELSEWHERE[name]] if name in _ELSEWHERE else difflib.get_close_matches(name, present(), n=1)
-    mend = f"Did you mean: cronhpc {near[0]}" if near else "See: cronhpc --help"
+    near = _ELSEWHERE.get(name) or nearest(name, present())
+    mend = f"Did you mean: cronhpc {near}" if near else "See: cronhpc --help"
     return f"cronhpc: there is no command {shown(name)}. {mend}"
 
 

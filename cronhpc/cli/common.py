@@ -103,6 +103,14 @@ def is_mine(paths: Paths) -> bool:
     return False
 
 
+def own_paths(args: argparse.Namespace, door: Door, deed: str) -> Paths:
+    """As `paths_of`, for what only the owner does. Raises CronhpcError for another user's directory."""
+    paths = paths_of(args, door)
+    if not is_mine(paths):
+        raise CronhpcError(f"{paths.root} belongs to someone else: only its owner {deed}.")
+    return paths
+
+
 def written_status(paths: Paths) -> Mapping[str, Any] | None:
     """What the last tick wrote to status.json; None where there is none yet. Raises StateError, OSError.
 
@@ -121,13 +129,12 @@ def written_status(paths: Paths) -> Mapping[str, Any] | None:
 
 def no_such(what: str, name: str, known: Iterable[str], see: str = _STATUS) -> NoSuchError:
     """The error for a name that no entry has, with the nearest one."""
-    import difflib
-
+    from cronhpc.core.text import nearest
     from cronhpc.views.text import name as shown
     from cronhpc.views.text import word
 
-    near = difflib.get_close_matches(name, list(known), n=1, cutoff=0.5)
-    mend = f"Did you mean {word(near[0])}?" if near else "See: " + see
+    near = nearest(name, known, 0.5)
+    mend = f"Did you mean {word(near)}?" if near else "See: " + see
     return NoSuchError(f"There is no {what} called {shown(name)}. " + mend)
 
 

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from cronhpc.views.style import Style
 
-_ZONEINFO = "/zoneinfo/"
-
 
 @dataclass(frozen=True, slots=True)
 class Door:
@@ -177,23 +175,10 @@ def _zone(key: str) -> tzinfo | None:
         return None
 
 
-def machine_zone_key() -> str:
-    """The IANA name of the machine's zone, "" where it cannot be told."""
-    with contextlib.suppress(OSError):
-        target = os.path.realpath("/etc/localtime")
-        if _ZONEINFO in target:
-            key = target.partition(_ZONEINFO)[2]
-            if _zone(key):
-                return key
-    with contextlib.suppress(OSError):
-        key = Path("/etc/timezone").read_text(encoding="ascii", errors="replace").strip()
-        if _zone(key):
-            return key
-    return ""
-
-
 def _machine_zone() -> tzinfo | None:
     from zoneinfo import ZoneInfo
+
+    from cronhpc.site import machine_zone_key
 
     key = machine_zone_key()
     if key:

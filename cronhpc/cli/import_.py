@@ -157,11 +157,10 @@ def _around(args: argparse.Namespace, settings: Settings) -> Surroundings:
 
 def _zone(settings: Settings) -> str:
     """The machine's, which tables run by, where entries that name none run by another; else ""."""
-    from cronhpc.cli.door import machine_zone_key
-    from cronhpc.site import machine_zone
+    from cronhpc.site import machine_zone_key
 
     machine = machine_zone_key()
-    return machine if machine not in {"", settings.timezone or machine_zone()} else ""
+    return machine if machine not in {"", settings.timezone or machine} else ""
 
 
 # --- what is written -----------------------------------------------------------------------------------------------

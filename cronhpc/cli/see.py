@@ -14,6 +14,7 @@ from cronhpc.cli.common import (
     is_mine,
     keeps_trains_only,
     no_such,
+    own_paths,
     paths_of,
     settings_or_default,
     site_of,
@@ -341,10 +342,6 @@ cronhpc page --out - | less
 """
 
 
-class NotMineError(CronhpcError):
-    """A colleague's cron directory."""
-
-
 def _page_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="FILE", help="where to; - prints it (else `page:` of the settings, page.html)")
 
@@ -353,9 +350,7 @@ def _page(args: argparse.Namespace, door: Door) -> int:
     """Write it."""
     from cronhpc import page
 
-    paths = paths_of(args, door)
-    if not is_mine(paths):
-        raise NotMineError(f"{paths.root} belongs to someone else: only its owner can read history and logs.")
+    paths = own_paths(args, door, "can read history and logs")
     settings = settings_or_default(paths)
     args.name = None
     text = page.drawn(paths, facts(args, door), door.style(settings.timezone))

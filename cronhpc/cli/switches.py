@@ -186,17 +186,16 @@ def _unheard(args: argparse.Namespace, door: Door, path: Path) -> str:
 
 def _unwritten(name: str, entries: list[str], paths: Paths) -> str:
     """For a teammate: by what the owner's last tick wrote. A job may have the name, and nobody asks the queue here."""
-    import difflib
-
     from cronhpc.core.model import entry_id
+    from cronhpc.core.text import nearest
     from cronhpc.views.text import word
 
     if name.partition("_")[0].isdecimal() or name in entries:
         return ""
     of_id = [each for each in entries if entry_id(each) == name]  # as the log folder is called
-    near = of_id or difflib.get_close_matches(name, [*entries, *_configured(paths)], n=1, cutoff=0.5)
-    nearest = f" (nearest: {word(near[0])})" if near else ""
-    return f"no entry is called that{nearest}: it reaches the jobs that are, now or later"
+    near = of_id[0] if of_id else nearest(name, [*entries, *_configured(paths)], 0.5)
+    shown = f" (nearest: {word(near)})" if near else ""
+    return f"no entry is called that{shown}: it reaches the jobs that are, now or later"
 
 
 def _said(facts: Mapping[str, Any], door: Door, zone: str) -> str:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from cronhpc.core.model import Problem
+from cronhpc.core.text import nearest
 
 _TASKS = r"[0-9]+(?:-[0-9]+)?(?:,[0-9]+(?:-[0-9]+)?)*(?:%[0-9]+)?"
 _JOB_ID = re.compile(rf"[0-9]+(?:_(?:{_TASKS}|\[{_TASKS}\]))?")
@@ -46,14 +47,11 @@ def meant_name(name: str) -> str:
 
 def meant_folder(name: str, known: Iterable[str]) -> str:
     """The one of the folders `known` (`cron.daily`, `kill`) that a folder called `name` was meant to be, or ""."""
-    import difflib
-
     names = sorted(known)
     if name in names or name.lower().rpartition(".")[2] in PERIODS:
         return ""
     plain = name.lower() if "cron" in name.lower() or f"cron.{name.lower()}" not in names else f"cron.{name.lower()}"
-    near = difflib.get_close_matches(plain, names, n=1, cutoff=0.8)
-    return near[0] if near else ""
+    return nearest(plain, names, 0.8) or ""
 
 
 def unswitchable(name: str, source: str) -> Problem | None:

@@ -14,6 +14,7 @@ from cronhpc.core.directives import comment_lines, cut_at, text_lines
 from cronhpc.core.header import Header
 from cronhpc.core.model import Problem
 from cronhpc.core.sbatch_options import Option
+from cronhpc.core.text import nearest
 
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_]|\{|\()|`")
 _PATHS = frozenset({"output", "error", "input", "chdir"})
@@ -209,9 +210,9 @@ def _which_partition(name: str, known: frozenset[str]) -> str:
     """The one that is meant, or the nearest few, in an order that does not change."""
     import difflib
 
-    near = difflib.get_close_matches(name, sorted(known), n=1)
+    near = nearest(name, sorted(known))
     if near:
-        return f"Did you mean {near[0]}?"
+        return f"Did you mean {near}?"
     by_likeness = sorted(known, key=lambda each: (-difflib.SequenceMatcher(None, name, each).ratio(), each))
     more = f" and {len(known) - _NEAREST} more: sinfo -s" if len(known) > _NEAREST else ""
     return f"There are {', '.join(sorted(by_likeness[:_NEAREST]))}{more}."

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 from cronhpc.core.fields import ALIASES, UNITS, Fields, Unit
+from cronhpc.core.text import nearest
 
 _SHOWN = 60
 _FIVE = "Five fields are needed: minute, hour, day of month, month, day of week"
@@ -110,7 +110,7 @@ def name(unit: Unit, word: str) -> tuple[str, str]:
         return element(unit, word)
     near = word.lower()[:3] if word.lower()[:3] in unit.names else None
     if near is None:
-        near = _nearest(word.lower()[:9], unit.names)
+        near = nearest(word.lower()[:9], unit.names)
     if near:
         return "names have three letters." if len(word) > len(near) else "is no name.", f"Write {near}."
     other = next((u for u in UNITS if word.lower()[:3] in u.names), None)
@@ -210,11 +210,5 @@ def unknown_alias(text: str) -> tuple[str, str]:
     if word == "@reboot":
         return "@reboot has no meaning on a cluster, which does not boot for you.", "Write @daily, or a time."
     special = {"@noon": "0 12 * * *", "@quarterly": "0 0 1 */3 *", "@minutely": "* * * * *"}.get(word)
-    near = special or _nearest(word, ALIASES)
+    near = special or nearest(word, ALIASES)
     return "is no schedule.", f"Write {near}." if near else f"Write one of {', '.join(ALIASES)}, @every 90m."
-
-
-def _nearest(word: str, known: Iterable[str]) -> str | None:
-    from difflib import get_close_matches
-
-    return next(iter(get_close_matches(word, list(known), 1)), None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
+from cronhpc.core import text
 from cronhpc.core.model import Policies, Problem
 
 CATCH_UP = ("latest", "all", "none")
@@ -58,11 +59,8 @@ def _unknown(name: str, line: int) -> Problem:
 
 def nearest(name: str) -> str | None:
     """The policy most like a misspelt `name`, or None."""
-    import difflib
-
     plain = name.lower().replace("_", "-")
-    close = difflib.get_close_matches(_KNOWN_AS.get(plain, plain), NAMES, n=1, cutoff=0.6)
-    return close[0] if close else None
+    return text.nearest(_KNOWN_AS.get(plain, plain), NAMES)
 
 
 def _one_of(*choices: str) -> Callable[[str | None], str]:
@@ -128,7 +126,6 @@ def _timezone(value: str | None) -> str:
 
 
 def _zone_mend(key: str) -> str:
-    import difflib
     from zoneinfo import available_timezones
 
     from cronhpc.core.zones import offset_fix
@@ -139,8 +136,8 @@ def _zone_mend(key: str) -> str:
     city = {zone.rpartition("/")[2].lower(): zone for zone in known}
     plain = key[:60].lower().replace(" ", "_")
     lowered = {zone.lower(): zone for zone in known} | city
-    close = difflib.get_close_matches(plain, lowered, n=1, cutoff=0.7)
-    example = lowered[close[0]] if close else "Europe/Paris"
+    close = text.nearest(plain, lowered, 0.7)
+    example = lowered[close] if close else "Europe/Paris"
     return f"Write the name of a time zone, such as {example}."
 
 

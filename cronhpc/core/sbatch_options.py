@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from cronhpc.core import text
+
 
 @dataclass(frozen=True, slots=True)
 class Option:
@@ -109,11 +111,9 @@ def is_plugin_option(word: str) -> bool:
 
 def nearest(word: str) -> str | None:
     """The option most like a misspelt `word`, or None."""
-    import difflib
-
     if word in ELSEWHERE:
         return ELSEWHERE[word]
     if word in RETIRED:
         return RETIRED[word] or None
-    close = difflib.get_close_matches(word.lower().replace("_", "-"), (*LONG, *ALIASES), n=1, cutoff=0.7)
-    return ALIASES.get(close[0], close[0]) if close else None
+    close = text.nearest(word.lower().replace("_", "-"), (*LONG, *ALIASES), 0.7)
+    return ALIASES.get(close, close) if close else None

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from cronhpc.core import sbatch_options
+from cronhpc.core import sbatch_options, text
 from cronhpc.core.sbatch_options import Option
 
 _SIZE = r"(?i)\s*\+?\d{1,18}(?:[KMGT]B?)?"
@@ -318,9 +318,7 @@ def _bad_order(value: str) -> tuple[str, str] | None:
 
 def nearest_mail_type(word: str) -> str:
     """The mail type most like a misspelt `word`, in capitals."""
-    import difflib
-
     if word.lower() in {"done", "complete", "completed", "finished", "success"}:
         return "END"
-    near = difflib.get_close_matches(word.lower(), sorted(sbatch_options.MAIL_TYPES), n=1)
-    return near[0].upper() if near else "END or FAIL"
+    near = text.nearest(word.lower(), sorted(sbatch_options.MAIL_TYPES))
+    return near.upper() if near else "END or FAIL"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.core.identity import is_link, records
 from cronhpc.core.model import PAUSED, Free, Hold, Problem, Stop, command, cut_comment, entry_id
+from cronhpc.core.text import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -352,13 +353,10 @@ def unheard(world: World) -> list[Problem]:
 
 
 def _nameless(switch: Switch, known: list[str]) -> Problem:
-    import difflib
-
     shown = switch.title.partition("/")[2]
     of_id = [name for name in known if entry_id(name) == switch.name]  # as the log folder is called
-    near = of_id or difflib.get_close_matches(switch.name, known, n=1, cutoff=0.5)
-    nearest = f"; nearest: {near[0]}" if near else ""
-    what = f"nothing is called {shown}{nearest}."
+    near = of_id[0] if of_id else nearest(switch.name, known, 0.5)
+    what = f"nothing is called {shown}{f'; nearest: {near}' if near else ''}."
     if switch.name.partition("_")[0].isdecimal():
         what = f"no job {shown} is in the queue."
     mend = "It acts as soon as there is one."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 def count(number: int, noun: str, plural: str = "") -> str:
     """`1 file`, `1,904 files`."""
@@ -16,6 +18,13 @@ def are(number: int, noun: str) -> str:
 def were(number: int, noun: str) -> str:
     """`1 file was`, `3 files were`."""
     return f"{count(number, noun)} {'was' if number == 1 else 'were'}"
+
+
+def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The one of `known` most like a misspelt `word`; None where none is as like as `cutoff` (0 to 1)."""
+    import difflib
+
+    return next(iter(difflib.get_close_matches(word, list(known), 1, cutoff)), None)
 
 
 # --- for a shell ------------------------------------------------------------------------------------------------------

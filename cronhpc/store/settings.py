@@ -85,11 +85,12 @@ def _fit_zone(reader: Reader, found: dict[str, Any]) -> None:
 
     key = found.get("timezone", "")
     if key and not is_zone(key):
-        import difflib
         from zoneinfo import available_timezones
 
-        near = difflib.get_close_matches(key[:60], sorted(available_timezones()), n=1)
-        mend = f"Did you mean {near[0]}?" if near else "Write a name such as Europe/Paris or UTC."
+        from cronhpc.core.text import nearest
+
+        near = nearest(key[:60], sorted(available_timezones()))
+        mend = f"Did you mean {near}?" if near else "Write a name such as Europe/Paris or UTC."
         mend = offset_fix(key) or mend
         line = reader.lines.get("timezone", 0)
         reader.problems.append(Problem("E603", f"{key[:60]!r} is no time zone.", mend, reader.file, line, "timezone"))

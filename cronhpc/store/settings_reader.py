@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 import os
 from typing import TYPE_CHECKING, Any, Protocol
 
+from cronhpc.core import text
 from cronhpc.core.duration import DurationError, parse_duration
 from cronhpc.core.model import Problem, SettingsError
 
@@ -251,5 +251,4 @@ def join(where: str, name: str) -> str:
 
 def nearest(name: str, allowed: Iterable[str]) -> str | None:
     """The allowed name most like a misspelt one, or None."""
-    found = difflib.get_close_matches(name.lower().replace("_", "-"), tuple(allowed), n=1, cutoff=0.6)
-    return found[0] if found else None
+    return text.nearest(name.lower().replace("_", "-"), allowed)
