@@ -17,15 +17,18 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cronhpc.core.model import CronhpcError, Problem
+from cronhpc.core.model import CronhpcError, Problem, StateError
 from cronhpc.core.model import command as model_command
 from cronhpc.core.text import were
+from cronhpc.store import shapes
+from cronhpc.store.files import read_json, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from cronhpc.core.alerts import Alert
     from cronhpc.core.model import Settings
+
 
 Facts = Mapping[str, Any]
 _MOST_PINGS = 50  # a tick must end: what is more than this is dropped, and said
@@ -99,8 +102,6 @@ def send(
 
     What an earlier tick could not send, it left in `outbox`; so does this one.
     """
-    from cronhpc.store.outbox import Unsent, keep, waiting
-
     before = waiting(outbox, now) if outbox else []
     left: list[Unsent] = []
     problems = []
@@ -279,3 +280,49 @@ def _ping(ping: Ping, environ: Mapping[str, str], seconds: float) -> str:
 def _suffixed(url: str, suffix: str) -> str:
     base, mark, query = url.partition("?")
     return f"{base.rstrip('/')}{suffix}{mark}{query}"
+
+
+# --- what could not be sent -------------------------------------------------------------------------------------------
+#
+# Alerts are kept for a day, and tried again by the next ticks.
+
+
+VERSION = 1
+_KEPT_FOR = 86400  # seconds
+_MOST = 100
+
+
+class Unsent(NamedTuple):
+    """An alert, the way that failed, and when it was to be sent first."""
+
+    way: str
+    at: int
+    alert: dict[str, Any]
+
+
+def waiting(path: Path, now: int) -> list[Unsent]:
+    """What is still to be sent, oldest first; a file that cannot be used holds nothing."""
+    try:
+        rows = (read_json(path, VERSION) or {}).get("rows", [])
+    except (OSError, StateError):
+        return []
+    whole = [row for row in rows if _is_whole(row)] if isinstance(rows, list) else []
+    return [Unsent(**row) for row in whole if 0 <= now - row["at"] < _KEPT_FOR]
+
+
+def _is_whole(row: object) -> bool:
+    """An alert of which a part is of no use would tell something else."""
+    lost: list[str] = []
+    known = shapes.fitted(row, shapes.UNSENT, lost)
+    return not lost and known == row and known.keys() == shapes.UNSENT.keys() and known["alert"].keys() >= _TOLD
+
+
+_TOLD = frozenset({"phase", "kind", "text"})
+
+
+def keep(path: Path, rows: Sequence[Unsent]) -> None:
+    """Keep the newest of these, and nothing else. Raises OSError."""
+    if not rows:
+        path.unlink(missing_ok=True)
+        return
+    write_json(path, {"rows": [each._asdict() for each in rows[-_MOST:]]}, VERSION)

@@ -16,7 +16,7 @@ import pytest
 from cronhpc.cli import commands, main, parsers
 from cronhpc.cli.commands import UsageError
 from cronhpc.cli.door import Door
-from cronhpc.core import cron_line, policy, sbatch_options
+from cronhpc.core import header, policy, sbatch_options
 from cronhpc.store.settings import parse_settings
 
 TOP = Path(__file__).resolve().parent.parent
@@ -141,7 +141,7 @@ def test_schedules_in_the_docs_are_accepted(block: str) -> None:
     lines = tuple((n, line) for n, line in enumerate(block.splitlines(), 1) if line.startswith("#CRON"))
     assert lines
     for line in lines:
-        found, problems = cron_line.read((line,))
+        found, problems = header.read_cron((line,))
         assert found, line
         assert not problems, problems
 

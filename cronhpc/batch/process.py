@@ -250,6 +250,8 @@ def run_many(tasks: Sequence[Callable[[], T]], parallel: int) -> list[T | Cronhp
 
 
 # --- the environment --------------------------------------------------------------------------------------------------
+#
+# Which variables reach the batch system's commands and the runs. Pure: a mapping in, a dict out.
 
 
 # The batch system's. A running job's make sbatch inside it do other things, SQUEUE_* hide jobs despite --me, and

@@ -302,6 +302,8 @@ _REMARKS: dict[str, Callable[[str, Surroundings], _Said]] = {
 
 
 # --- schedules --------------------------------------------------------------------------------------------------------
+#
+# As cronie reads them, said in ours: the same text but for its random `~`.
 
 
 _RANDOM = re.compile(r"(\d*)~(\d*)")
@@ -341,6 +343,9 @@ def _hashed(unit: Unit, word: str) -> str:
 
 
 # --- commands ---------------------------------------------------------------------------------------------------------
+#
+# cron's `%` is the end of the command and the line breaks of what it reads (do_command.c). What a command leaves in
+# the background cron let run on, and a batch job ends it with its shell.
 
 
 def split_percent(text: str) -> tuple[str, str]:

@@ -203,6 +203,8 @@ class Reader:
 
 
 # --- variables --------------------------------------------------------------------------------------------------------
+#
+# Lines that set one, as cron (load_env in env.c) and scrontab (its own, of the same name) read them.
 
 
 _SPACE = " \t\n\r\v\f"

@@ -226,6 +226,8 @@ def _rules(cluster: Cluster) -> Iterator[Finding]:
 
 
 # --- a daemon's link --------------------------------------------------------------------------------------------------
+#
+# It asks for the interval and a while longer, so that it may hand over.
 
 
 _NEAT = (86400, 43200, 21600, 10800, 7200, 3600, 1800, 1200, 900, 600, 300)  # intervals that people name

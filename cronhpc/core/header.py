@@ -5,11 +5,12 @@ The rules of reading are sbatch's own, each tried on 22.05.8 (see tests/test_hea
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cronhpc.core import cron_line, directives, pbs
-from cronhpc.core.cron_line import CronLine
+from cronhpc.core import directives, pbs
+from cronhpc.core.directives import UnclosedQuoteError
 from cronhpc.core.model import Problem
 from cronhpc.core.sbatch_options import Option
 
@@ -137,6 +138,181 @@ def read_header(data: bytes, default_name: str) -> Header:
     lines = tuple(directives.comment_lines(data))
     options, problems = directives.sbatch_options_of(lines)
     foreign, foreign_problems = pbs.options(data, ignore=any(o.name == "ignore-pbs" for o in options))
-    cron, cron_problems = cron_line.read(lines)
+    cron, cron_problems = read_cron(lines)
     found = (*problems, *foreign_problems, *cron_problems)
     return Header((*options, *foreign), cron, tuple(sorted(found, key=lambda p: p.line)), default_name)
+
+
+# --- the #CRON line ---------------------------------------------------------------------------------------------------
+#
+# A crontab line's schedule, policies after it:
+#
+#     #CRON */30 8-18 * * mon-fri --timezone=Europe/Paris --overlap=skip --retries=2
+#
+# It is read at column 0, before the first command, like `#SBATCH` lines. A `#` after a blank starts a comment.
+
+
+_WORD = re.compile(r"""(?:"[^"]*"|'[^']*'|[^\s"'])+""")
+_QUOTED = re.compile(r""""([^"]*)"|'([^']*)'""")
+_FIELD = re.compile(
+    r"[\d*]\S*"
+    r"|[HR](?:[\d(/,-]\S*)?$"
+    r"|(?:sun|mon|tue|wed|thu|fri|sat|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)(?:[-,/]\S*)?$",
+    re.IGNORECASE,
+)
+_NAMES = frozenset({"hourly", "daily", "midnight", "nightly", "weekly", "monthly", "yearly", "annually", "reboot"})
+_FLAGS = frozenset({"record"})  # policies that may stand without a value
+_TRUTHS = frozenset({"true", "false", "yes", "no", "on", "off", "0", "1"})
+_DASHES = "\u2010\u2011\u2012\u2013\u2014\u2212"  # what word processors make of a minus sign
+_FORM = 'write "#CRON MINUTE HOUR DAY MONTH WEEKDAY --policy=value", as in "#CRON 30 4 * * mon-fri --retries=2".'
+
+
+@dataclass(frozen=True, slots=True)
+class CronLine:
+    """The `#CRON` line: schedule text ("" where it gives policies only) and (policy, value, line) triples."""
+
+    schedule: str
+    policies: tuple[tuple[str, str | None, int], ...]
+    line: int
+
+
+def read_cron(lines: tuple[tuple[int, str], ...]) -> tuple[CronLine | None, tuple[Problem, ...]]:
+    """The first `#CRON` line among a script's comment lines, and what is wrong with such lines."""
+    problems: list[Problem] = []
+    first: CronLine | None = None
+    for number, line in lines:
+        if line.startswith("#SCRON"):
+            problems.append(_scron(line, number))
+        elif line.startswith("#CRON"):
+            if not looks_meant(line.removeprefix("#CRON")):
+                problems.append(_prose(line, number))
+            elif first is None:
+                first = _parse(line, number, problems)
+            else:
+                problems.append(_second(line, number, first.line))
+    return first, tuple(problems)
+
+
+def looks_meant(rest: str) -> bool:
+    """Whether what follows `#CRON` was meant as a schedule or as policies, and not as prose."""
+    found = rest.split()
+    if not found or rest[0] in ":=_":
+        return False
+    return _looks_like_cron(rest, found) or (rest[0].isspace() and _looks_foreign(found))
+
+
+def _looks_foreign(found: list[str]) -> bool:
+    """Whether these words, up to the first policy, are a schedule of another scheduler's."""
+    from cronhpc.core.foreign import recognised
+
+    policies = (at for at, word in enumerate(found) if word.startswith(("--", "#")))
+    return recognised(" ".join(found[: next(policies, len(found))])) is not None
+
+
+def _looks_like_cron(rest: str, found: list[str]) -> bool:
+    head = found[0].lstrip("\"'")
+    if head[:1] == "@" or head[:1] in {"-", *_DASHES}:
+        return rest[0].isspace() and len(head) > 1
+    if head.lower() in _NAMES or (head.lower() == "every" and rest[0].isspace()):
+        length = 2 if head.lower() == "every" else 1
+        return len(found) == length or (len(found) > length and found[length].startswith(("-", "#")))
+    front = found[:5]
+    policies = [i for i, word in enumerate(front) if word.startswith(("-", "#"))]
+    front = front[: policies[0]] if policies else front
+    return bool(_FIELD.match(head)) and 2 * sum(bool(_FIELD.match(w)) for w in front) > len(front)
+
+
+def _prose(line: str, number: int) -> Problem:
+    what = f'"{line.strip()}": begins with #CRON and is no schedule, so it is not read.'
+    mend = f"If it is a comment, put a blank after the #; if a schedule, {_FORM}"
+    return Problem("W101", what, mend, line=number, key="#CRON")
+
+
+def _second(line: str, number: int, first: int) -> Problem:
+    what = f'"{line.strip()}": line {first} has a #CRON line already, and a script has one schedule.'
+    mend = f"Remove this line or line {first}; a second schedule needs a second script, or a link to this one."
+    return Problem("E104", what, mend, line=number, key="#CRON")
+
+
+def _scron(line: str, number: int) -> Problem:
+    rest = line.removeprefix("#SCRON").strip()
+    word = "#CRON" if looks_meant(" " + rest) and not rest.startswith("-") else "#SBATCH"
+    what = f'"{line.strip()}": #SCRON means something in a scrontab only.'
+    return Problem("E105", what, f'Write "{f"{word} {rest}".strip()}".', line=number, key="#SCRON")
+
+
+def _words(text: str) -> list[str]:
+    """Words without their quotes; a word that begins with `#` ends the line. Raises UnclosedQuoteError."""
+    found: list[str] = []
+    at = len(text) - len(text.lstrip())
+    while at < len(text) and text[at] != "#":
+        match = _WORD.match(text, at)
+        end = match.end() if match else at
+        if match is None or text[end : end + 1] in {'"', "'"}:
+            raise UnclosedQuoteError(text[end])
+        found.append(_QUOTED.sub(lambda m: m[1] or m[2] or "", match[0]))
+        at = end + len(text[end:]) - len(text[end:].lstrip())
+    return found
+
+
+def _parse(line: str, number: int, problems: list[Problem]) -> CronLine:
+    rest = line.removeprefix("#CRON")
+    if not rest[0].isspace():
+        what = f'"{line.strip()}": a blank is missing after #CRON.'
+        problems.append(Problem("E106", what, f'Write "#CRON {rest.strip()}".', line=number, key="#CRON"))
+    try:
+        found = _words(rest)
+    except UnclosedQuoteError as error:
+        what = f'"{line.strip()}": the quote {error} is not closed.'
+        problems.append(Problem("E106", what, "Close it.", line=number, key="#CRON"))
+        return CronLine("", (), number)
+    return _Reader(found, number, problems).read()
+
+
+class _Reader:
+    """The words of one line: those of the schedule stand together, before or after policies."""
+
+    def __init__(self, found: list[str], line: int, problems: list[Problem]) -> None:
+        self.words = found
+        self.line = line
+        self.problems = problems
+        self.schedule: list[str] = []
+        self.policies: list[tuple[str, str | None, int]] = []
+        self.closed = False  # something stands behind the schedule's words
+
+    def read(self) -> CronLine:
+        self.words.reverse()
+        while self.words:
+            self._take(self.words.pop())
+        schedule = " ".join(self.schedule)
+        named = [value or "" for name, value, _ in self.policies if name == "schedule"]
+        if named and (schedule or len(named) > 1):
+            self._wrong(f'--schedule="{named[-1]}": this line has a schedule already.', "Keep one of them.", "schedule")
+        policies = tuple(p for p in self.policies if p[0] != "schedule")
+        return CronLine(schedule or (named[0] if named else ""), policies, self.line)
+
+    def _take(self, word: str) -> None:
+        if word.startswith("--") and len(word) > 2:  # noqa: PLR2004 - the two dashes
+            self.closed = bool(self.schedule)
+            self._policy(*word[2:].partition("="))
+        elif word[:1] == "-" or word[:1] in _DASHES:
+            name = word.lstrip("-" + _DASHES)
+            self._wrong(f'"{word}": a policy begins with two minus signs.', f"Write --{name or 'NAME=VALUE'}.", name)
+            self.closed = True
+        elif self.closed:
+            mend = "Quote a value that holds blanks, or remove it."
+            self._wrong(f'"{word}": neither part of the schedule nor a policy.', mend, word)
+        else:
+            self.schedule.append(word)
+
+    def _policy(self, name: str, equals: str, value: str) -> None:
+        follows = bool(self.words) and not self.words[-1].startswith("--")
+        if name in _FLAGS and follows:
+            follows = self.words[-1].lower() in _TRUTHS
+        if not equals and follows:
+            self.policies.append((name, self.words.pop(), self.line))
+        else:
+            self.policies.append((name, value if equals else None, self.line))
+
+    def _wrong(self, what: str, mend: str, key: str) -> None:
+        self.problems.append(Problem("E106", what, mend, line=self.line, key=key))

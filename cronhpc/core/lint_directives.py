@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from cronhpc.core import sbatch_options, sbatch_values, typography
-from cronhpc.core.cron_line import looks_meant
 from cronhpc.core.directives import comment_lines, cut_at, text_lines
-from cronhpc.core.header import Header
+from cronhpc.core.header import Header, looks_meant
 from cronhpc.core.model import Problem
 from cronhpc.core.sbatch_options import Option
 from cronhpc.core.text import nearest

@@ -314,6 +314,8 @@ def _without(job: Job, parts: list[Job]) -> Job | None:
 
 
 # --- the mark of a pause ----------------------------------------------------------------------------------------------
+#
+# It stands before the comment of a task that a pause switch holds; its own comment comes back.
 
 
 def marked(world: World, job: Job) -> str:
@@ -328,6 +330,8 @@ def whole_comment(world: World, job: Job) -> str:
 
 
 # --- names that nothing has -------------------------------------------------------------------------------------------
+#
+# A slip of the pen, or a job that is still to come.
 
 
 _NEAREST = 20  # names for which a nearest one is looked for, among so many …

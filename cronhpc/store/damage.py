@@ -155,6 +155,8 @@ def mend(error: OSError) -> str:
 
 
 # --- a full disk ------------------------------------------------------------------------------------------------------
+#
+# What is remembered while nothing can be written: a file's name and its time take no room to change.
 
 
 _FINE, _FULL = "disk.fine", "disk.full"
@@ -196,6 +198,8 @@ def _fine(state: Path) -> str:
 
 
 # --- an older copy of state/ ------------------------------------------------------------------------------------------
+#
+# Where it has forgotten what ran, the names of logs say it.
 
 
 def is_older(paths: Paths, last_tick: int, heard_until: int) -> bool:

@@ -210,6 +210,8 @@ def _read_script(path: str, most: int) -> bytes:
 
 
 # --- names ------------------------------------------------------------------------------------------------------------
+#
+# They are one namespace, and of two files with one name the newcomer is refused.
 
 
 class Names:

@@ -167,6 +167,8 @@ def existing(option: str | None, environment: Mapping[str, str]) -> Paths:
 
 
 # --- the place where its id was made ----------------------------------------------------------------------------------
+#
+# A copy has the same id, and would take its jobs for its own.
 
 
 def remember_place(paths: Paths) -> None:

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 
 # --- nodes of YAML ----------------------------------------------------------------------------------------------------
+#
+# They know their line, and what the parser says is said in words that help. The only import of yaml.
 
 
 _MERGE = "tag:yaml.org,2002:merge"

@@ -333,6 +333,11 @@ def _refused(folder: Path, name: str, error: OSError, done: str) -> SwitchError:
 
 
 # --- the way to a folder ----------------------------------------------------------------------------------------------
+#
+# A folder of switches that others may write is opened so that nobody leads elsewhere: into a private folder of mine.
+# What lies in it is published: names and reasons stand in status.json. So where another user could have chosen the
+# folder (by a link of theirs, or by moving one of mine into its place), it has to be one that they may look into
+# themselves.
 
 
 _MOST_LINKS = 40  # the kernel's own limit

@@ -268,6 +268,8 @@ def _shown(path: Path | str) -> str:
 
 
 # --- access control lists ---------------------------------------------------------------------------------------------
+#
+# Who else may write: POSIX ones (local disks, Lustre, GPFS, NFSv3) and NFSv4 ones.
 
 
 _NONE = frozenset({errno.ENODATA, errno.ENOTSUP, errno.ENOSYS})

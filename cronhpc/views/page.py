@@ -254,6 +254,8 @@ def _failure(row: Mapping[str, Any], tails: Mapping[str, str], style: Style) -> 
 
 
 # --- the past ---------------------------------------------------------------------------------------------------------
+#
+# One walk over history, newest first, to a digest of each entry.
 
 
 MONTH = 30  # days that are looked back
@@ -342,6 +344,10 @@ def tail(data: str) -> str:
 
 
 # --- the picture of an entry's week -----------------------------------------------------------------------------------
+#
+# Its week and its next day, drawn as a few paths: however many runs there were, the picture stays small. The line is
+# `WIDTH` units long: the last 7 days in 10 minutes a unit, then the next 24 hours in 200 seconds a unit. What lies so
+# close that it could not be told apart is drawn as one stroke; what went wrong is drawn last, over the rest.
 
 
 DAY = 86400

@@ -3,7 +3,17 @@
 All instants are whole seconds since 1970-01-01 UTC (`int`); all durations are seconds.
 """
 
-from cronhpc.core.model.advice import Advice, Command, command, joined, text_of, texts_of
+from cronhpc.core.model.advice import (
+    Advice,
+    Command,
+    CronhpcError,
+    Problem,
+    StateError,
+    command,
+    joined,
+    text_of,
+    texts_of,
+)
 from cronhpc.core.model.decisions import (
     Adopt,
     Cancel,
@@ -28,29 +38,42 @@ from cronhpc.core.model.decisions import (
     Wait,
     Withdraw,
 )
-from cronhpc.core.model.entries import Entry, Policies, Train
-from cronhpc.core.model.problems import CronhpcError, Problem, StateError
-from cronhpc.core.model.queue import ENDS, NEVER_STARTS, Job, Queue, may_never_start, restarted, standing_for
+from cronhpc.core.model.entries import (
+    Entry,
+    EntryRow,
+    Policies,
+    Settings,
+    SettingsError,
+    Struck,
+    Switch,
+    SwitchSetting,
+    Train,
+)
 from cronhpc.core.model.runs import (
+    ENDS,
     FAILURES,
     LOG_NAME,
+    NEVER_STARTS,
     PAUSED,
     TOKEN,
     Claim,
     ClaimState,
     Ending,
     EntryState,
+    Job,
     Key,
+    Queue,
     Result,
     cut_comment,
     entry_id,
     link_names,
+    may_never_start,
+    restarted,
     slot_of,
     slot_text,
+    standing_for,
     token,
 )
-from cronhpc.core.model.settings import EntryRow, Settings, SettingsError
-from cronhpc.core.model.switches import Struck, Switch, SwitchSetting
 from cronhpc.core.model.world import (
     CLOCKS_APART,
     LONGER,

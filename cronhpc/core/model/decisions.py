@@ -6,10 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from cronhpc.core.model.entries import Entry
-from cronhpc.core.model.queue import Job
-from cronhpc.core.model.runs import Ending, Key, Result
-from cronhpc.core.model.switches import Switch
+from cronhpc.core.model.entries import Entry, Switch
+from cronhpc.core.model.runs import Ending, Job, Key, Result
 
 
 class Reason(StrEnum):

@@ -1,10 +1,10 @@
-"""What is to run, and by which policies."""
+"""What people want: entries with their policies, switches, settings."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cronhpc.core.model.problems import Problem
+from cronhpc.core.model.advice import CronhpcError, Problem, joined
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,3 +74,139 @@ class Train:
     newest: str = ""  # the job of the piece that started last; the first one, a person's, has no claim
     at: int = 0  # when that was
     trouble: str = ""  # why that one has queued no next piece, though no rule of the series ended it
+
+
+# --- switches, what they reach, and what they did ---------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Switch:
+    """A file in kill/ or pause/ (or a configured place) and what it says."""
+
+    kind: str  # kill | pause
+    name: str  # the file's name, or the configured switch's
+    path: str
+    by: str  # the file's owner
+    since: int  # mtime
+    reason: str = ""  # cleaned: one line, printable
+    expires: int | None = None
+
+    @property
+    def title(self) -> str:
+        """`kill/NAME` on one printable line: whoever may write there chooses the name."""
+        name = " ".join("".join(c if c.isprintable() else " " for c in self.name).split())
+        return f"{self.kind}/{name if len(name) <= _LONGEST_TITLE else name[:_LONGEST_TITLE] + '…'}"
+
+    @property
+    def said(self) -> str:
+        """Which, by whom and why."""
+        return f"{self.title}, by {self.by}" + (f": {self.reason}" if self.reason else "")
+
+
+_LONGEST_TITLE = 80  # characters
+
+
+@dataclass(frozen=True, slots=True)
+class Struck:
+    """What a kill switch has done to a job; kept until the job is gone and its end is recorded."""
+
+    at: int  # first warned or cancelled
+    name: str  # the switch's, and so on
+    by: str
+    reason: str
+    path: str
+    emptied: bool = False  # what was pending of it is cancelled
+    warned: bool = False
+    cancelled: bool = False  # what ran of it
+    gone: bool = False
+
+    @property
+    def said(self) -> str:
+        """By which switch, by whom and why."""
+        return Switch("kill", self.name, self.path, self.by, 0, self.reason).said
+
+
+@dataclass(frozen=True, slots=True)
+class SwitchSetting:
+    """A row under `kill.switches`: which jobs the switch of that name reaches. Empty patterns reach nothing."""
+
+    name: str
+    jobs: str = ""  # shell pattern over job names
+    partition: str = ""
+    account: str = ""
+    workdir: str = ""
+    file: str = ""
+    warn_signal: str = ""
+    warn_before: int = 0
+
+
+# --- cronhpc.yaml, typed ----------------------------------------------------------------------------------------------
+
+
+class SettingsError(CronhpcError):
+    """`cronhpc.yaml` cannot be used as it is; `problems` name file, line, key and the nearest right key.
+
+    `rest` is what can be used where nothing but rows under `entries:` is wrong (those carry their problem).
+    """
+
+    def __init__(self, problems: tuple[Problem, ...], rest: Settings | None = None) -> None:
+        super().__init__(joined("\n", (problem.advice for problem in problems)))
+        self.problems = problems
+        self.rest = rest
+
+
+@dataclass(frozen=True, slots=True)
+class EntryRow:
+    """A row under `entries:`."""
+
+    name: str
+    line: int
+    schedule: str
+    command: str = ""
+    script: str = ""
+    sbatch: tuple[tuple[str, str], ...] = ()
+    policies: tuple[tuple[str, str | None, int], ...] = ()  # (name, value, line), for core.policy
+    environment: tuple[tuple[str, str], ...] = ()
+    problem: Problem | None = None  # the first thing wrong with this row: it is an invalid entry
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """`cronhpc.yaml`, every key typed."""
+
+    timezone: str = ""  # "": the machine's
+    backend: str = ""  # slurm | local | "": slurm where sbatch is on PATH
+    cluster: str = ""
+    sbatch: tuple[tuple[str, str], ...] = ()
+    environment: tuple[str, ...] | None = None  # None: all but the batch system's and the login's
+    folders: tuple[tuple[str, str], ...] = (
+        ("hourly", "H * * * *"),
+        ("daily", "H 4 * * *"),
+        ("weekly", "H 4 * * sun"),
+        ("monthly", "H 4 1 * *"),
+    )
+    defaults: tuple[tuple[str, str | None, int], ...] = ()
+    entries: tuple[EntryRow, ...] = ()
+    interval: int = 3600
+    min_interval: int = 300
+    ahead: int = 86400  # seconds: start --via login submits the runs of this time ahead
+    link_sbatch: tuple[tuple[str, str], ...] = (("time", "10"),)
+    timeout: int = 30  # seconds, for one command of the batch system
+    parallel: int = 4  # sbatch calls at once; more does not help: the controller is the limit
+    budget_tick: int = 1000
+    budget_hour: int = 2000
+    budget_entry: int = 20  # an hour, beyond the schedule
+    kill_group: str = ""
+    kill_also: tuple[str, ...] = ()
+    kill_within: int = 600
+    switches: tuple[SwitchSetting, ...] = ()
+    trust_owners: tuple[str, ...] = ("me", "root")
+    trust_group: str = ""
+    logs_keep: int = 7 * 86400
+    logs_files: int = 200
+    logs_total: int = 5 * 1024**3
+    logs_extra: tuple[tuple[str, str], ...] = ()  # (folder, pattern)
+    alerts_command: str = ""
+    alerts_apprise: tuple[str, ...] = ()
+    alerts_ping: str = ""
+    page: str = ""

@@ -6,12 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cronhpc.core.model.entries import Entry, Train
-from cronhpc.core.model.problems import Problem
-from cronhpc.core.model.queue import Queue
-from cronhpc.core.model.runs import Claim, Ending, EntryState, Key, entry_id
-from cronhpc.core.model.settings import Settings
-from cronhpc.core.model.switches import Struck, Switch
+from cronhpc.core.model.advice import Problem
+from cronhpc.core.model.entries import Entry, Settings, Struck, Switch, Train
+from cronhpc.core.model.runs import Claim, Ending, EntryState, Key, Queue, entry_id
 
 CLOCKS_APART = 1800  # seconds that the clocks of a cluster may differ by
 _DAY = 86400
