@@ -358,7 +358,7 @@ def test_while_the_disk_is_nearly_full_the_limits_are_halved_and_it_is_said(
 ) -> None:
     run_log(cron, 5 * DAY, 1)
     run_log(cron, 3 * DAY, 2)
-    monkeypatch.setattr(logs, "space", lambda _: (1 << 40, 1 << 41, 9, 1000))
+    monkeypatch.setattr(logs, "space", lambda _: logs.Space(1 << 40, 1 << 41, 9, 1000))
     cleaned = clean(cron)
     assert cleaned.scarce == "the file system has 0.9 % of its inodes left"
     assert (cleaned.removed, cleaned.kept) == (1, 1)
@@ -836,7 +836,7 @@ def test_a_last_time_in_the_future_does_not_stop_it(cron: Path) -> None:
 
 def test_a_nearly_full_disk_is_looked_at_sooner(cron: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert tend(Paths(cron), SETTINGS, NOW, NONE_LIVE, tuple) is not None
-    monkeypatch.setattr(logs, "space", lambda _: (1 << 40, 1 << 41, 9, 1000))
+    monkeypatch.setattr(logs, "space", lambda _: logs.Space(1 << 40, 1 << 41, 9, 1000))
     assert tend(Paths(cron), SETTINGS, NOW + 60, NONE_LIVE, tuple) is None
     assert tend(Paths(cron), SETTINGS, NOW + 700, NONE_LIVE, tuple) is not None
 
