@@ -49,9 +49,8 @@ class Asked:
 
 def examine(asked: Asked, clock: Callable[[], int]) -> list[Finding]:
     """All findings, the worst first. Raises CronhpcError where --submit needs a cron directory, and there is none."""
-    found: list[Finding] = []
     refused = _refused(asked)
-    settings = Settings() if refused else _settings(asked, found)  # another's are not for us to act by
+    settings, found = (Settings(), []) if refused else _settings(asked)  # another's are not for us to act by
     here = _here(asked, settings)
     told = list(_batch(asked, settings, here, clock))
     seen = any(each.topic == "files" and each.level == "fine" for each in told)
@@ -75,25 +74,25 @@ def _refused(asked: Asked) -> Problem | None:
     return refused
 
 
-def _settings(asked: Asked, found: list[Finding]) -> Settings:
+def _settings(asked: Asked) -> tuple[Settings, list[Finding]]:
     from cronhpc.store.settings import emptied, read_settings
 
+    found: list[Finding] = []
     if not os.path.lexists(asked.root / MARKER):
         where = "is no cron directory" if asked.root.is_dir() else "is not there"
         make = command("init", directory=str(asked.root))
-        found.append(Finding("advice", "directory", f"{asked.root} {where} yet.", make))
-        return Settings()
+        return Settings(), [Finding("advice", "directory", f"{asked.root} {where} yet.", make)]
     if (asked.root / MARKER).exists() and not (asked.root / MARKER).stat().st_size:
         each = emptied(asked.root / MARKER)
         found.append(Finding("warning", "settings", f"{each.file} {each.what}", each.mend))
     try:
-        return read_settings(asked.root / MARKER)
+        return read_settings(asked.root / MARKER), found
     except SettingsError as error:
         found += [
             Finding("error", "settings", f"{each.file}{f':{each.line}' if each.line else ''}: {each.what}", each.mend)
             for each in error.problems
         ]
-        return error.rest or Settings()
+        return error.rest or Settings(), found
 
 
 def _directory(asked: Asked, settings: Settings, refused: Problem | None, *, seen: bool) -> Iterator[Finding]:

@@ -58,8 +58,7 @@ def init(root: Path, found: Mapping[str, str], *, group: str = "", adopt: bool =
     made = [name for name in FOLDERS if _folder(root / name, 0o755)]
     if made:
         lines.append(f"made {', '.join(made)}")
-    for name in ("kill", "pause"):
-        _shared(root / name, group, lines)
+    lines += [line for name in ("kill", "pause") for line in _shared(root / name, group)]
     state = Paths(root).state
     _folder(state, 0o700)
     _folder(state / "claims", 0o700)
@@ -137,11 +136,11 @@ def _folder(path: Path, mode: int) -> bool:
     return True
 
 
-def _shared(path: Path, group: str, lines: list[str]) -> None:
+def _shared(path: Path, group: str) -> list[str]:
     """Switch folders: a group may write there where one is named, whatever the umask; and files there get the group."""
     _folder(path, 0o755)
     if not group:
-        return
+        return []
     import grp
 
     try:
@@ -150,7 +149,7 @@ def _shared(path: Path, group: str, lines: list[str]) -> None:
         raise DirectoryError(f"there is no group {group}. Name one of yours: {_groups()}.") from None
     except PermissionError:
         raise DirectoryError(f"{path} cannot be given to group {group}. Name one of yours: {_groups()}.") from None
-    lines.append(f"{path.name}/ may be written by group {group}")
+    return [f"{path.name}/ may be written by group {group}"]
 
 
 def _give(folder: Path, gid: int) -> None:

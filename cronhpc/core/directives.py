@@ -99,12 +99,15 @@ def sbatch_options_of(lines: tuple[tuple[int, str], ...]) -> tuple[tuple[Option,
     found: list[tuple[str, int]] = []
     for number, line in lines:
         if line.startswith("#SBATCH"):
-            found += split_directive(line, "#SBATCH", number, problems)
+            its_words, wrong = split_directive(line, "#SBATCH", number)
+            found += its_words
+            problems += wrong
     options: list[Option] = []
     for component, its_words in enumerate(_components(found)):
-        reader = _OptionReader(its_words, problems, component)
+        reader = _OptionReader(its_words, component)
         reader.read()
         options += reader.options
+        problems += reader.problems
     return tuple(options), tuple(problems)
 
 
@@ -119,14 +122,13 @@ def _components(found: list[tuple[str, int]]) -> list[list[tuple[str, int]]]:
     return components
 
 
-def split_directive(line: str, directive: str, number: int, problems: list[Problem]) -> list[tuple[str, int]]:
-    """The words after `directive`, each with its line; an unclosed quote is added to `problems`."""
+def split_directive(line: str, directive: str, number: int) -> tuple[list[tuple[str, int]], list[Problem]]:
+    """The words after `directive`, each with its line, and what is wrong with it: an unclosed quote."""
     try:
-        return [(word, number) for word in words(line[len(directive) :])]
+        return [(word, number) for word in words(line[len(directive) :])], []
     except UnclosedQuoteError as error:
         what = f'"{line.strip()}": the quote {error} is not closed on this line.'
-        problems.append(Problem("E206", what, "Close it.", line=number, key=directive))
-        return []
+        return [], [Problem("E206", what, "Close it.", line=number, key=directive)]
 
 
 def _mend_of_value(before: Option, rest: list[str]) -> str:
@@ -153,9 +155,9 @@ def _mend_of_value(before: Option, rest: list[str]) -> str:
 class _OptionReader:
     """getopt_long over the words of all #SBATCH lines at once, as sbatch does: a value may even be on the next line."""
 
-    def __init__(self, found: list[tuple[str, int]], problems: list[Problem], component: int) -> None:
+    def __init__(self, found: list[tuple[str, int]], component: int) -> None:
         self.words = found
-        self.problems = problems
+        self.problems: list[Problem] = []
         self.options: list[Option] = []
         self.at = 0
         self.component = component

@@ -187,7 +187,8 @@ def read_cron(lines: tuple[tuple[int, str], ...]) -> tuple[CronLine | None, tupl
             if not looks_meant(line.removeprefix("#CRON")):
                 problems.append(_prose(line, number))
             elif first is None:
-                first = _parse(line, number, problems)
+                first, wrong = _parse(line, number)
+                problems += wrong
             else:
                 problems.append(_second(line, number, first.line))
     return first, tuple(problems)
@@ -255,27 +256,28 @@ def _words(text: str) -> list[str]:
     return found
 
 
-def _parse(line: str, number: int, problems: list[Problem]) -> CronLine:
+def _parse(line: str, number: int) -> tuple[CronLine, list[Problem]]:
     rest = line.removeprefix("#CRON")
+    problems: list[Problem] = []
     if not rest[0].isspace():
         what = f'"{line.strip()}": a blank is missing after #CRON.'
         problems.append(Problem("E106", what, f'Write "#CRON {rest.strip()}".', line=number, key="#CRON"))
     try:
-        found = _words(rest)
+        reader = _Reader(_words(rest), number)
     except UnclosedQuoteError as error:
         what = f'"{line.strip()}": the quote {error} is not closed.'
         problems.append(Problem("E106", what, "Close it.", line=number, key="#CRON"))
-        return CronLine("", (), number)
-    return _Reader(found, number, problems).read()
+        return CronLine("", (), number), problems
+    return reader.read(), problems + reader.problems
 
 
 class _Reader:
     """The words of one line: those of the schedule stand together, before or after policies."""
 
-    def __init__(self, found: list[str], line: int, problems: list[Problem]) -> None:
+    def __init__(self, found: list[str], line: int) -> None:
         self.words = found
         self.line = line
-        self.problems = problems
+        self.problems: list[Problem] = []
         self.schedule: list[str] = []
         self.policies: list[tuple[str, str | None, int]] = []
         self.closed = False  # something stands behind the schedule's words

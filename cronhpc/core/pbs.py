@@ -30,11 +30,10 @@ def options(data: bytes, *, ignore: bool) -> tuple[tuple[Option, ...], tuple[Pro
     if ignore or (b"#PBS" not in data and b"#BSUB" not in data):
         return (), ()
     for directive in ("#BSUB", "#PBS"):
-        problems: list[Problem] = []
-        lines = _lines(data, directive)
+        lines = [split_directive(line, directive, number) for number, line in _lines(data, directive)]
         if lines:
-            found = [word for number, line in lines for word in split_directive(line, directive, number, problems)]
-            return _read(found, directive, problems), tuple(problems)
+            options, problems = _read([word for words, _ in lines for word in words], directive)
+            return options, (*(each for _, wrong in lines for each in wrong), *problems)
     return (), ()
 
 
@@ -51,7 +50,8 @@ def _lines(data: bytes, directive: str) -> list[tuple[int, str]]:
     return found
 
 
-def _read(found: list[tuple[str, int]], directive: str, problems: list[Problem]) -> tuple[Option, ...]:
+def _read(found: list[tuple[str, int]], directive: str) -> tuple[tuple[Option, ...], list[Problem]]:
+    problems: list[Problem] = []
     valued, flags = (_PBS, _PBS_FLAGS) if directive == "#PBS" else (_BSUB, _BSUB_FLAGS)
     options: list[Option] = []
     rest = found[::-1]
@@ -73,7 +73,7 @@ def _read(found: list[tuple[str, int]], directive: str, problems: list[Problem])
             problems.append(Problem("E209", what, "Remove it, or add #SBATCH --ignore-pbs.", line=line, key=word))
             while letter and rest and rest[-1][1] == line and not rest[-1][0].startswith("-"):
                 rest.pop()  # most likely its value: one complaint is enough
-    return tuple(options)
+    return tuple(options), problems
 
 
 def _option(name: str, value: str | None, line: int, directive: str, written: str) -> list[Option]:
