@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpc.core import claimed, model, stop, struck
 from cronhpc.core.identity import records
+from cronhpc.core.liveness import SILENT
 from cronhpc.core.model import (
     CLOCKS_APART,
     TOKEN,
@@ -209,6 +210,7 @@ def _remembered(memory: Memory) -> dict[str, Any]:
         "struck": struck.from_rows(meta.get("struck", {})),
         "absent": meta.get("absent", {}),
         "restored": meta.get("restored", 0),
+        "given_up": {key: (job_id, at) for key, (job_id, at) in meta.get("given_up", {}).items()},
     }
 
 
@@ -427,7 +429,10 @@ def _trains(site: Site, problems: list[Problem]) -> tuple[Train, ...]:
 
 
 def _endings(site: Site, world: World) -> Mapping[str, Ending] | None:
-    """What is known of runs that the queue shows as ended, or not at all; one query for all. None: no answer."""
+    """What is known of runs that the queue shows as ended, or not at all; one query for all. None: no answer.
+
+    Those whose end was given up lately are asked for with them.
+    """
     from cronhpc.batch.port import BatchError
     from cronhpc.core.outcome import launched
 
@@ -443,6 +448,10 @@ def _endings(site: Site, world: World) -> Mapping[str, Ending] | None:
     # one that the queue still shows is known by its record, whatever became of its comment
     tokens = {c.job_id: f"{world.directory_id}/{c.key}" for c in gone if c.job_id and c.key not in seen}
     since = min((claim.at for claim in gone if claim.at), default=world.now - 86400)
+    for key, (job_id, _) in world.given_up.items():
+        ids.append(job_id)
+        tokens[job_id] = f"{world.directory_id}/{key}"
+        since = min(since, world.now - 2 * SILENT)
     try:
         known = dict(site.batch.endings(ids, since - 600, tokens))
     except BatchError:

@@ -124,6 +124,8 @@ class _Keeper:
         self.saved = False
         self.alerts: list[Alert] = []
         self.pings: list[tuple[str, str, str]] = []
+        self.given_up: dict[str, tuple[str, int]] = {}
+        self._correct()
         self._look_again()
         self._note_slots()
         for outcome in outcomes:
@@ -172,6 +174,25 @@ class _Keeper:
             name = claim.name or self.names.get(claim.key.entry, claim.key.entry)
             if claim.ending is not None:
                 self._ended(claim.key, name, claim.ending, claim.job_id, claim.retry_at)
+
+    def _correct(self) -> None:
+        """What accounting tells at last of a run whose end was given up: of two rows of a run the later one counts.
+
+        Streaks and further attempts stay as they are.
+        """
+        for text, (job_id, at) in self.world.given_up.items():
+            ending, key = (self.world.endings or {}).get(job_id), Key.of(text)
+            if key is None or self.world.now - at > liveness.SILENT:
+                continue
+            if ending is None or ending.result is Result.UNKNOWN:
+                self.given_up[text] = job_id, at
+                continue
+            name = self.names.get(key.entry, key.entry)
+            row = self._row(key, name, with_log(self.world, key, ending, job_id), job_id)
+            self.rows.append(row)
+            state = self.states.get(name)
+            if state is not None and state.last.get("key") == text:
+                self.states[name] = replace(state, last=row)
 
     def _note(self, outcome: Outcome) -> None:
         decision = outcome.decision
@@ -238,10 +259,10 @@ class _Keeper:
 
     def _ended(self, key: Key, name: str, ending: model.Ending, job_id: str | None, retry_at: int | None) -> None:
         state = self.states.get(name, EntryState())
-        row = {k: v for k, v in _ending_row(ending).items() if v not in (None, "")}
-        row |= {"what": "run", "key": str(key), "entry": name, "slot": key.slot, "attempt": key.attempt}
-        row |= {"job": job_id, "by_hand": key.by_hand, "at": self.world.now}
+        row = self._row(key, name, ending, job_id)
         self.rows.append(row)
+        if ending.result is Result.UNKNOWN and job_id and self.world.accounting.exists:
+            self.given_up[str(key)] = job_id, self.world.now
         known = Key.of(state.settled) if state.settled else None
         newest = known.slot if known is not None and self._believed(known.slot) else 0
         if not key.by_hand:
@@ -252,6 +273,11 @@ class _Keeper:
         if self._last_of(state) <= key.slot:
             state = replace(state, last=row)
         self.states[name] = state
+
+    def _row(self, key: Key, name: str, ending: model.Ending, job_id: str | None) -> Row:
+        row = {k: v for k, v in _ending_row(ending).items() if v not in (None, "")}
+        row |= {"what": "run", "key": str(key), "entry": name, "slot": key.slot, "attempt": key.attempt}
+        return row | {"job": job_id, "by_hand": key.by_hand, "at": self.world.now}
 
     def _believed(self, slot: int) -> bool:
         """False: it was made while a clock was ahead, and is not to stand before all that come."""
@@ -290,6 +316,7 @@ class _Keeper:
         meta["caller"] = self.world.chain.caller
         meta["recent"] = [row for row in meta.get("recent", []) if row[0] >= now // 60 - _HOUR]
         meta["wake"] = self.plan.wake
+        meta["given_up"] = self.given_up
         reached = {job for d in self.plan.decisions if isinstance(d, model.Stop) for job in (*d.waiting, *d.running)}
         still = reached if self.world.queue is not None and not self.world.switches_unknown else set(self.world.warned)
         warned = {job: at for job, at in self.world.warned.items() if job in still}

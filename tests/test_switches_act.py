@@ -16,7 +16,23 @@ import pytest
 from cronhpc import cli, setup
 from cronhpc.batch.port import BatchError, Limited, Submission, Unreachable
 from cronhpc.cli.door import Door
-from cronhpc.core.model import PAUSED, Ending, EntryState, Job, Key, Outcome, Queue, Result, Stop, Submit, Wait
+from cronhpc.core.liveness import LATE
+from cronhpc.core.model import (
+    PAUSED,
+    Accounting,
+    ClaimState,
+    Ending,
+    EntryState,
+    Job,
+    Key,
+    Outcome,
+    Queue,
+    Result,
+    Stop,
+    Submit,
+    Wait,
+    slot_text,
+)
 from cronhpc.read import read_world
 from cronhpc.site import Site, directory_id, open_site
 from cronhpc.store import history
@@ -39,6 +55,9 @@ class Fake:
         self.submitted: list[Submission] = []
         self.scrontab: frozenset[str] | BatchError = frozenset()
         self.fails: dict[str, BatchError] = {}
+        self.ends: dict[str, Ending] = {}
+        self.asked_ends: list[tuple[str, ...]] = []
+        self.accounting_said = Accounting()
         self.when_submitting: Callable[[], object] = lambda: None
 
     def _note(self, verb: str, *words: str) -> None:
@@ -59,8 +78,9 @@ class Fake:
     def live_files(self) -> tuple[()]:
         return ()
 
-    def endings(self, *_: object) -> Mapping[str, Ending]:
-        return {}
+    def endings(self, job_ids: Sequence[str], *_: object) -> Mapping[str, Ending]:
+        self.asked_ends.append(tuple(job_ids))
+        return {each: self.ends[each] for each in job_ids if each in self.ends}
 
     def of_scrontab(self, job_ids: Sequence[str]) -> frozenset[str]:
         self._note("scrontab?", *job_ids)
@@ -399,3 +419,26 @@ def test_how_often_a_run_began_anew_is_asked_only_where_its_submit_time_says_tha
     queue = read_world(site_of(root, fake), NOW + 360).world.queue
     assert queue is not None
     assert ([each.restarts for each in queue.jobs], fake.asked) == ([3], ["restarts?"])
+
+
+def test_an_end_that_was_given_up_is_corrected_when_accounting_tells_it(root: Path) -> None:
+    """With the next question that is asked anyway, within a day: an idle tick asks nothing."""
+    claims, fake = Claims(root / "state" / "claims"), Fake([])
+    fake.accounting_said = Accounting(exists=True)
+    for job_id, begin in (("7", NOW), ("8", NOW + 3 * LATE)):
+        key = Key("e", begin - 3600 - 30)
+        assert claims.make(key, "e", "a tick", key.slot)
+        claims.record(key, job_id, key.slot)
+        claims.step(key, ClaimState.RELEASING)
+        claims.step(key, ClaimState.RELEASED)
+        for after in (0, 130, 130 + LATE):  # two looks, then accounting is waited for
+            ticked(root, fake, begin + after)
+        results = {row["job"]: row["result"] for row in history.rows(root / "state" / "history")}
+        assert results[job_id] == str(Result.UNKNOWN)
+        fake.asked_ends.clear()
+        ticked(root, fake, begin + LATE + 200)
+        assert fake.asked_ends == [], "nothing has ended: nobody is asked"
+        fake.ends = {"7": Ending(Result.OK, 0, ended=NOW - 3000)}
+    results = {row["job"]: row["result"] for row in history.rows(root / "state" / "history")}
+    assert results == {"7": "ok", "8": str(Result.UNKNOWN)}
+    assert set(load(root / "state" / "entries.json").meta["given_up"]) == {f"e@{slot_text(NOW + 3 * LATE - 3630)}.1"}

@@ -146,7 +146,7 @@ META = {
     "struck": Rows(_STRUCK), "alerts": Rows(_ALERT), "successor": text, "spare": text, "no_spare": text,
     "no_spare_at": when, "crowded": flag, "absent": Rows(when), "bad_nodes": [(text, when, text)],
     "noted": [text], "forgotten": (when, flag), "odd": (when, flag, text),
-    "disk_ahead": seconds, "due": text, "restored": when,
+    "disk_ahead": seconds, "due": text, "restored": when, "given_up": Rows((text, when)),
 }  # fmt: skip
 
 STARTED = {

@@ -105,6 +105,9 @@ class World:
     queue_error: str = ""
     endings: Mapping[str, Ending] | None = field(default_factory=dict)  # by job id; None: nobody answered
     accounting: Accounting = Accounting()
+    given_up: Mapping[str, tuple[str, int]] = field(
+        default_factory=dict
+    )  # key -> job id, and when its end was given up
     absent: Mapping[str, int] = field(default_factory=dict)  # job id -> the first look at which the queue missed it
     switches: tuple[Switch, ...] = ()
     switches_unknown: tuple[str, ...] = ()  # folders of switches that could not be listed
