@@ -105,6 +105,10 @@ def test_equal_means_due_at_the_same_times_in_the_same_zone() -> None:
 
 # as written elsewhere: (what the message says, what to write instead)
 FOREIGN = {
+    "0 3 * * * /home/me/run.sh >/dev/null 2>&1": ("a command stands behind", "0 3 * * *. What runs is the script"),
+    "@daily ~/run.sh": ("a command stands behind", "Write @daily."),
+    "*/5 * * * * python3 x.py": ("a command stands behind", "Write */5 * * * *."),
+    "@daily at 3": ("takes no time of day", "Write 0 3 * * *."),
     "0 0 12 ? * 2-6": ("weekdays count from Sunday=1", "write 0 12 * * mon-fri."),
     "0 0 12 ? * 1": ("weekdays count from Sunday=1", "write 0 12 * * sun."),
     "0 12 ? * 2-6": ("weekdays count from Sunday=1", "Write 0 12 * * mon-fri."),
@@ -253,6 +257,11 @@ REFUSED = {
     "@dayly": (0, "no schedule", "@daily"),
     "@DAILY": (0, "no schedule", "@daily"),
     " @noon": (1, "no schedule", "0 12 * * *"),
+    "@fortnightly": (0, "no schedule", "@every 14d"),
+    "@biweekly": (0, "no schedule", "@every 14d"),
+    "@weekdays": (0, "no schedule", "0 0 * * mon-fri"),
+    "@bimonthly": (0, "no schedule", "0 0 1 */2 *"),
+    "@semiannually": (0, "no schedule", "0 0 1 */6 *"),
     "@xyzzy": (0, "no schedule", "@hourly"),
     "0 4 * *\n* *": (7, "no blank", "one line"),
     "0\N{NO-BREAK SPACE}4 * * *": (1, "no blank", "plain spaces"),

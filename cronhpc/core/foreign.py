@@ -54,7 +54,21 @@ def recognised(text: str) -> Foreign | None:
         return None
     if re.search(r"[^\S \t]", bare):  # of several lines only Jenkins' zone, which has one of its own
         return _zoned(bare) if _ZONE_FIRST.fullmatch(bare) else None
-    return _zoned(bare) or _amazon(bare) or _systemd(bare) or _spoken(bare) or _six(bare.split())
+    return _zoned(bare) or _crontab_line(bare) or _amazon(bare) or _systemd(bare) or _spoken(bare) or _six(bare.split())
+
+
+_LINE = re.compile(r"(?P<time>@[a-z]+|(?:\S+[ \t]+){4}\S+)[ \t]+(?P<first>[~/.$]\S+|[A-Za-z][\w.-]*(?=[ \t]))")
+
+
+def _crontab_line(text: str) -> Foreign | None:
+    """`0 3 * * * /home/me/run.sh > log`: a whole line of a crontab."""
+    match = _LINE.match(text)
+    if match is None or _FIELD.fullmatch(match["first"]) or not _usable(match["time"]):
+        return None
+    if match["time"].startswith("@") and "/" not in match["first"]:  # `@daily at 3`
+        return None
+    instead = "What runs is the script itself, or command: in cronhpc.yaml."
+    return Foreign("a command stands behind the schedule, as in a crontab.", match["time"], instead=instead)
 
 
 # --- zones in the text ---------------------------------------------------------------------------------------------

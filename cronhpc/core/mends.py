@@ -204,11 +204,22 @@ def wrong_count(words: list[str], usable: list[str]) -> tuple[str, str]:
     return what, f"{_FIVE}; write {usable[0]}." if usable else f"{_FIVE}, or a name like @daily."
 
 
+_ELSEWHERE = {  # what looks like a name of cron's may be another time
+    "@noon": "0 12 * * *",
+    "@quarterly": "0 0 1 */3 *",
+    "@minutely": "* * * * *",
+    "@bimonthly": "0 0 1 */2 *",
+    **dict.fromkeys(("@biweekly", "@fortnightly", "@fortnight"), "@every 14d"),
+    **dict.fromkeys(("@semiannually", "@biannually", "@semiannual", "@halfyearly"), "0 0 1 */6 *"),
+    **dict.fromkeys(("@weekday", "@workday"), "0 0 * * mon-fri"),
+    "@weekend": "0 0 * * sat,sun",
+}
+
+
 def unknown_alias(text: str) -> tuple[str, str]:
     """`@DAILY`, `@noon`."""
     word = text.split(maxsplit=1)[0].lower()[:20]
     if word == "@reboot":
         return "@reboot has no meaning on a cluster, which does not boot for you.", "Write @daily, or a time."
-    special = {"@noon": "0 12 * * *", "@quarterly": "0 0 1 */3 *", "@minutely": "* * * * *"}.get(word)
-    near = special or nearest(word, ALIASES)
+    near = _ELSEWHERE.get(word.removesuffix("s")) or nearest(word, ALIASES)
     return "is no schedule.", f"Write {near}." if near else f"Write one of {', '.join(ALIASES)}, @every 90m."
