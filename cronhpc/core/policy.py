@@ -117,28 +117,12 @@ def _ping(value: str | None) -> str:
 
 
 def _timezone(value: str | None) -> str:
-    from cronhpc.core.zones import is_zone
+    from cronhpc.core.zones import fix, is_zone
 
     key = (value or "").strip()
     if not is_zone(key):
-        raise _BadValueError(_zone_mend(key))
+        raise _BadValueError(fix(key))
     return key
-
-
-def _zone_mend(key: str) -> str:
-    from zoneinfo import available_timezones
-
-    from cronhpc.core.zones import offset_fix
-
-    if fix := offset_fix(key):
-        return fix
-    known = sorted(available_timezones())
-    city = {zone.rpartition("/")[2].lower(): zone for zone in known}
-    plain = key[:60].lower().replace(" ", "_")
-    lowered = {zone.lower(): zone for zone in known} | city
-    close = text.nearest(plain, lowered, 0.7)
-    example = lowered[close] if close else "Europe/Paris"
-    return f"Write the name of a time zone, such as {example}."
 
 
 _READERS: dict[str, Callable[[str | None], object]] = {

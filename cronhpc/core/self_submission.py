@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from enum import Enum
 from math import prod
 from typing import NamedTuple
@@ -32,6 +32,7 @@ _SLEEP = re.compile(r"(?:(?:then|else|time)\s+)?sleep\s+(\S+)")
 _PROGRAM_SLEEP = re.compile(r"\bsleep\(?\s*([\d_*. ]+)")
 _BLOCK = re.compile(r"(?:(?:then|else|do)\s+)*(?:while|until|for|foreach|select)\b|.*\{$|\{\s")
 _BLOCK_END = re.compile(r"done\b|\}|end$")
+_LENGTH = re.compile(r"[\"']?(?:\$\(\()?\s*(\d[\d_]*(?:\.\d*)?(?:\s*\*\s*\d+)*)\s*(?:\)\))?([smhd]?)[\"']?")
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _PAUSE = 60  # seconds: a shorter sleep waits for something, it is no clock
 
@@ -71,7 +72,7 @@ def resubmission(text: str, file_name: str) -> Resubmission:
         itself = submits and (_OF_A_PROGRAM.search(program) or _names(file_name).search(program))
         waits = bool(re.search(r"after(?:any|ok|notok|corr)\b|singleton", program))
         found = (SelfSubmission(0, False, waits, bool(_LATER_ANYWHERE.search(program))),) if itself else ()  # noqa: FBT003
-        later = any(_product(each[1]) >= _PAUSE for each in _PROGRAM_SLEEP.finditer(program))
+        later = any(_seconds(each[1]) >= _PAUSE for each in _PROGRAM_SLEEP.finditer(program))
     if not found:
         return Resubmission.NONE
     if all(each.begins_later or (later and not each.waits) for each in found) or _BEGIN_DIRECTIVE.search(text):
@@ -94,24 +95,15 @@ def _pauses(code: Iterable[Piece]) -> bool:
             if value := re.fullmatch(r"(\w+)=(\S+)", command):
                 assigned[value[1]] = value[2]
             if depth <= 0 and (sleep := _SLEEP.fullmatch(command)):
-                found = found or _duration(sleep[1], assigned) >= _PAUSE
+                name = _VARIABLE.fullmatch(sleep[1].strip("\"'"))
+                found = found or _seconds(assigned.get(name[1], "") if name else sleep[1]) >= _PAUSE
     return found
 
 
-def _duration(word: str, assigned: Mapping[str, str]) -> float:
-    """Seconds that `sleep WORD` takes; 0 where nobody can tell."""
-    word = word.strip("\"'")
-    variable = _VARIABLE.fullmatch(word)
-    word = assigned.get(variable[1], "").strip("\"'") if variable else word
-    word = word.removeprefix("$((").removesuffix("))")
-    unit = _UNITS.get(word[-1:], 0)
-    return _product(word[:-1]) * unit if unit else _product(word)
-
-
-def _product(text: str) -> float:
-    """`60*60`: 3600; 0 for what is no product of numbers."""
-    factors = [each.strip().replace("_", "") for each in text.rstrip("*. ").split("*")]
-    return prod(float(each) if re.fullmatch(r"\d{1,9}(?:\.\d*)?", each) else 0 for each in factors)
+def _seconds(length: str) -> float:
+    """Of `3600`, `1h`, `$((60 * 60))`; 0 where nobody can tell."""
+    found = _LENGTH.fullmatch(length.strip())
+    return prod(map(float, found[1].split("*"))) * _UNITS.get(found[2], 1) if found else 0
 
 
 def self_submissions(code: Iterable[Piece], file_name: str) -> Iterator[SelfSubmission]:

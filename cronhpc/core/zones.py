@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
+from cronhpc.core.text import nearest
+
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DAY = 86_400
 # Three days within what datetime can hold, so that no offset leads out of it.
@@ -52,14 +54,23 @@ def fixed(text: str) -> str | None:
     return key if is_zone(key) else None
 
 
-def offset_fix(text: str) -> str:
-    """What to write for `UTC+3`, which people and POSIX read with opposite signs; "" for what is no offset."""
+def fix(text: str) -> str:
+    """What to write for a zone that is none: the nearest, also by its city; of `UTC+3` both ways to read its sign."""
+    from zoneinfo import available_timezones
+
     match = _FIXED.fullmatch(text.strip())
     hours = int(match["hours"]) if match and match["sign"] else 0
-    if not hours or not is_zone(f"Etc/GMT+{hours}"):
-        return ""
-    ahead = f"Write Etc/GMT-{hours} for {hours} hours ahead of UTC (its sign is POSIX's)"
-    return f"{ahead}, Etc/GMT+{hours} for as many behind."
+    if hours and is_zone(f"Etc/GMT+{hours}"):
+        ahead = f"Write Etc/GMT-{hours} for {hours} hours ahead of UTC (its sign is POSIX's)"
+        return f"{ahead}, Etc/GMT+{hours} for as many behind."
+    known = sorted(available_timezones())
+    lowered = {key.lower(): key for key in known} | {key.rpartition("/")[2].lower(): key for key in known}
+    near = nearest(text[:60].lower().replace(" ", "_"), lowered, 0.7)
+    return (
+        f"Did you mean the time zone {lowered[near]}?"
+        if near
+        else "Write the name of a time zone, such as Europe/Paris or UTC."
+    )
 
 
 class Change(NamedTuple):

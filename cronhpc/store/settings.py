@@ -81,19 +81,13 @@ def parse_settings(data: bytes, file: str = "cronhpc.yaml") -> Settings:
 
 def _fit_zone(reader: Reader, found: dict[str, Any]) -> None:
     """A zone that is none would stop every entry: it is named here, with its line."""
-    from cronhpc.core.zones import is_zone, offset_fix
+    from cronhpc.core.zones import fix, is_zone
 
     key = found.get("timezone", "")
     if key and not is_zone(key):
-        from zoneinfo import available_timezones
-
-        from cronhpc.core.text import nearest
-
-        near = nearest(key[:60], sorted(available_timezones()))
-        mend = f"Did you mean {near}?" if near else "Write a name such as Europe/Paris or UTC."
-        mend = offset_fix(key) or mend
         line = reader.lines.get("timezone", 0)
-        reader.problems.append(Problem("E603", f"{key[:60]!r} is no time zone.", mend, reader.file, line, "timezone"))
+        what = f"{key[:60]!r} is no time zone."
+        reader.problems.append(Problem("E603", what, fix(key), reader.file, line, "timezone"))
 
 
 def _fit_intervals(reader: Reader, found: dict[str, Any]) -> None:
