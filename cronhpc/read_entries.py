@@ -13,7 +13,7 @@ from cronhpc.store.files import DiskClock, passes
 from cronhpc.store.memory import entry_of, entry_row
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from cronhpc.core.header import Header
     from cronhpc.core.model import EntryRow, Policies
@@ -55,29 +55,28 @@ class _Reader:
         self.trust: Trust | None = None
 
     def folder(self, folder: str, schedule: str) -> None:
-        before = len(self.problems)
         try:
-            found = scan(self.site.paths.root, folder, self.problems, clock=self.clock)
+            found = scan(self.site.paths.root, folder, self.clock)
         except OSError as error:
             mend = _reach(error, f"chmod u+rx {self.site.paths.root / folder}")
             self.problems.append(Problem("E310", f"cannot be read ({error.strerror}): its entries wait.", mend, folder))
             self._unseen(folder, f"{folder} cannot be read ({error.strerror}).", mend, drop=False)
             return
-        for each in found:
+        away = [each for each in found.skipped if each.code in {"W005", "W009"} and each.file in self.known]
+        self.problems += [each for each in found.skipped if each not in away]
+        for each in found.scripts:
             self.names.add(self._script(each, schedule))
-        self._away(before)
+        self._away(away)
         self._unseen(folder, "its file was not seen just now;", "it is looked for again.", drop=True)
 
-    def _away(self, since: int) -> None:
+    def _away(self, links: Iterable[Problem]) -> None:
         """A link that was an entry is one while it lies there: what it leads to is not mounted, say."""
-        for problem in [each for each in self.problems[since:] if each.code in {"W005", "W009"}]:
-            if problem.file in self.known:
-                self.problems.remove(problem)
-                prints, row, _ = self.known[problem.file]
-                self.kept[problem.file] = [prints, row, 0]
-                mend = "Mount it, or remove the link; its slots stay due until their deadlines."
-                what = "it leads to nothing just now." if problem.code == "W005" else problem.what
-                self.names.add(replace(entry_of(row), problem=Problem("E311", what, mend, problem.file)))
+        for problem in links:
+            prints, row, _ = self.known[problem.file]
+            self.kept[problem.file] = [prints, row, 0]
+            mend = "Mount it, or remove the link; its slots stay due until their deadlines."
+            what = "it leads to nothing just now." if problem.code == "W005" else problem.what
+            self.names.add(replace(entry_of(row), problem=Problem("E311", what, mend, problem.file)))
 
     def _unseen(self, folder: str, what: str, mend: str, *, drop: bool) -> None:
         """Files that were there: a listing on a shared file system may miss one once. One moved or removed is gone."""

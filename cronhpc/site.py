@@ -56,9 +56,8 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
     must_be_no_copy(paths)
     _must_be_there(paths)
     cache = _load_cache(paths)
-    problems: list[Problem] = []
     seen = _lasting_print_of(paths.settings)  # before it is read: an edit from then on is another print
-    settings = _settings(paths, cache, problems)
+    settings, problems = _settings(paths, cache)
     if not os.stat(paths.settings).st_size:  # noqa: PTH116 - beside the other stat calls
         problems.append(_emptied(paths))
     known = cache.get("accounting")  # whether there is any; what asking taught an earlier tick
@@ -181,7 +180,7 @@ def _lasting_print_of(path: Path) -> list[int]:
 _YOUNG = 3  # seconds
 
 
-def _settings(paths: Paths, cache: dict[str, Any], problems: list[Problem]) -> Settings:
+def _settings(paths: Paths, cache: dict[str, Any]) -> tuple[Settings, list[Problem]]:
     """Parsed anew only when the file has changed: then everything that was read with it is forgotten, too.
 
     Rows under `entries:` that are wrong harm only themselves, and are not cached: they are named at every look.
@@ -191,17 +190,16 @@ def _settings(paths: Paths, cache: dict[str, Any], problems: list[Problem]) -> S
     known = cache.get("settings")
     try:
         if known and known[0] == _print_of(paths.settings):
-            return from_json(known[1])
+            return from_json(known[1]), []
     except ValueError:
         known = None  # another version's
     cache.clear()
     try:
-        return read_settings(paths.settings)
+        return read_settings(paths.settings), []
     except SettingsError as error:
         if error.rest is None:
             raise
-        problems.extend(error.problems)
-        return error.rest
+        return error.rest, list(error.problems)
 
 
 def _emptied(paths: Paths) -> Problem:
@@ -235,7 +233,7 @@ def _saved_environment(paths: Paths) -> dict[str, str] | None:
     from cronhpc.store.damage import environment
 
     try:
-        return environment(paths.state / "environment.json", [])
+        return environment(paths.state / "environment.json")[0]
     except OSError:
         return None
 

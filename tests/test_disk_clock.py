@@ -73,7 +73,7 @@ def test_a_script_is_as_old_as_its_disk_says(tmp_path: Path) -> None:
     script.touch()
     born = int(script.stat().st_ctime)
     for clock, shift in ((DiskClock(90, script.stat().st_dev), 90), (DiskClock(90, -1), 0), (DiskClock(), 0)):
-        (found,) = entries.scan(tmp_path, "cron.d", [], clock=clock)
+        (found,) = entries.scan(tmp_path, "cron.d", clock).scripts
         assert (found.born, found.changed) == (born - shift, born - shift)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cronhpc.core.model import Entry
-from cronhpc.store.entries import Names
+from cronhpc.store.entries import Names, Scan
 from tests.test_cli import Shell, later
 from tests.test_cli import shell as shell  # noqa: PLC0414 - a fixture
 
@@ -96,6 +96,6 @@ def test_a_file_that_a_listing_has_missed_is_there_still(shell: Shell, monkeypat
     now = later()
     shell.drop("cron.d/fit.slurm", "#CRON 7 * * * *\n")
     shell("tick", now=now)
-    monkeypatch.setattr("cronhpc.read_entries.scan", lambda *_, **__: [])
+    monkeypatch.setattr("cronhpc.read_entries.scan", lambda *_: Scan())
     known = shell("status", "--json", now=now + 20).json
     assert [each["problem"]["code"] for each in known["entries"]] == ["E311"]

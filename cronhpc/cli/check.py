@@ -19,7 +19,7 @@ from cronhpc.core.model import Problem, SettingsError, command
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from cronhpc.batch.port import Batch
     from cronhpc.batch.slurm import Slurm
@@ -274,14 +274,13 @@ class _Look:
         from cronhpc.store.entries import scan
 
         for folder, schedule in (*((f"cron.{name}", text) for name, text in self.settings.folders), ("cron.d", None)):
-            others: list[str] = []
             try:
-                found = scan(self.paths.root, folder, [], others)
+                found = scan(self.paths.root, folder)
             except OSError:
                 continue  # named by read_entries
-            if others and not self.names:
-                yield from self._others(folder, others)
-            for each in found:
+            if found.others and not self.names:
+                yield from self._others(folder, found.others)
+            for each in found.scripts:
                 if not self.names or each.name in self.names:
                     hashed = folder if schedule else each.name
                     yield from self._lint(each.source, each.path, schedule, hashed, self.entries.get(each.name))
@@ -316,7 +315,7 @@ class _Look:
                 key = f"folders.{name}"
                 yield Problem("E101", f'{key}: "{text}": {error.what}', error.mend, "cronhpc.yaml", key=key)
 
-    def _others(self, folder: str, names: list[str]) -> Iterator[Problem]:
+    def _others(self, folder: str, names: Iterable[str]) -> Iterator[Problem]:
         """Of what is no script by its name: batch scripts among it, and folders of scripts; the rest in one line."""
         from cronhpc.core.model import Problem
         from cronhpc.core.text import count

@@ -128,7 +128,7 @@ def _scripts(paths: Paths, settings: Settings) -> Iterator[tuple[str, str, str]]
     from cronhpc.store.entries import read_script, scan
 
     for folder in (*(f"cron.{name}" for name, _ in settings.folders), "cron.d"):
-        for each in scan(paths.root, folder, []):
+        for each in scan(paths.root, folder).scripts:
             match = None
             with contextlib.suppress(OSError):  # one that cannot be read keeps its name all the same
                 match = MARK.search(read_script(each.path))

@@ -76,20 +76,22 @@ def others(state: Path) -> Iterator[Problem]:
             yield Problem("W341", what, mend, f"state/trains/{path.name}")
 
 
-def environment(path: Path, lost: list[str]) -> dict[str, str] | None:
-    """What `start` was called in, as far as it can be used; None where there is none. Raises OSError, StateError."""
+def environment(path: Path) -> tuple[dict[str, str] | None, list[str]]:
+    """What `start` was called in, as far as it can be used, None where there is none; and the names left out.
+
+    Raises OSError, StateError.
+    """
+    lost: list[str] = []
     found = shapes.fitted((read_json(path, 1) or {}).get("environment"), shapes.ENVIRONMENT, lost)
     if found is shapes.GONE:
-        return None
+        return None, lost
     bad = [name for name in found if not name or "=" in name]
-    lost += bad
-    return {name: value for name, value in found.items() if name not in bad}
+    return {name: value for name, value in found.items() if name not in bad}, lost + bad
 
 
 def _flaw_of_environment(path: Path) -> str:
-    lost: list[str] = []
     try:
-        found = environment(path, lost)
+        found, lost = environment(path)
     except OSError as error:
         return f"cannot be read ({error.strerror}): runs get the environment of whoever calls the tick."
     if found is None:

@@ -9,7 +9,7 @@ import shlex
 import stat
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core.entry_name import PERIODS, is_script, meant_folder, meant_name
 from cronhpc.core.model import Problem, StateError
@@ -52,33 +52,26 @@ def fingerprint(*found: os.stat_result) -> Fingerprint:
     ]
 
 
-def scan(
-    root: Path,
-    folder: str,
-    skipped: list[Problem],
-    others: list[str] | None = None,
-    clock: DiskClock = DiskClock(),  # noqa: B008 - it is a constant
-) -> list[Found]:
-    """The scripts in `root/folder`, by name. Raises OSError but for ENOENT.
+class Scan(NamedTuple):
+    """What lies in a folder."""
 
-    What was meant to be one and is passed over goes to `skipped`; the names of what is plainly none (logs, hidden
-    files, backups, folders) to `others`.
-    """
-    found: list[Found] = []
+    scripts: tuple[Found, ...] = ()
+    skipped: tuple[Problem, ...] = ()  # what was meant to be one and is passed over, and why
+    others: tuple[str, ...] = ()  # names of what is plainly none: logs, hidden files, backups, folders
+
+
+def scan(root: Path, folder: str, clock: DiskClock = DiskClock()) -> Scan:  # noqa: B008 - it is a constant
+    """The scripts in `root/folder`, by name, and the rest. Raises OSError but for ENOENT."""
     try:
         listed = patiently(lambda: _listed(root / folder))
     except FileNotFoundError:
-        return []
-    for row in listed:
-        source = f"{folder}/{row.name}"
-        looked = looked_at(row, source, clock)
-        if isinstance(looked, Problem):
-            skipped.append(looked)
-        elif looked is not None:
-            found.append(looked)
-        elif others is not None:
-            others.append(row.name)
-    return found
+        return Scan()
+    looked = [(row.name, looked_at(row, f"{folder}/{row.name}", clock)) for row in listed]
+    return Scan(
+        tuple(each for _, each in looked if isinstance(each, Found)),
+        tuple(each for _, each in looked if isinstance(each, Problem)),
+        tuple(name for name, each in looked if each is None),
+    )
 
 
 def _listed(folder: Path) -> list[os.DirEntry[str]]:
