@@ -611,6 +611,12 @@ UNHEARD: dict[str, tuple[World, list[str]]] = {
         [],
     ),
     "nobody knows what is in the queue": (replace(on("zzz", jobs=()), queue=None), []),
+    "a team's folder: it may be a teammate's": (on("zzz", jobs=(), settings={"kill_also": ("/cron/kill/",)}), []),
+    "the same below somebody's home": (on("zzz", jobs=(), settings={"kill_also": ("~/kill",)}), []),
+    "another folder is the team's": (
+        on("zzz", jobs=(), settings={"kill_also": ("/proj/kill",)}),
+        [f"kill/zzz: W504 nothing is called zzz. {SOON} unkill zzz"],
+    ),
 }
 
 

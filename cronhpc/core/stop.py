@@ -339,7 +339,10 @@ _CANDIDATES = 2000  # … names
 
 
 def unheard(world: World) -> list[Problem]:
-    """One problem a switch, with the nearest name; none where the queue is unknown. It acts once something has it."""
+    """One problem a switch, with the nearest name; none where the queue is unknown. It acts once something has it.
+
+    In a folder of kill.also names may be those of teammates' entries.
+    """
     if world.queue is None:
         return []
     index = Index.of(world)
@@ -350,10 +353,16 @@ def unheard(world: World) -> list[Problem]:
     lost = [
         s
         for s in world.switches
-        if not expired(s, world.now) and s.name not in known and s.path not in done and not index.reached(s)
+        if not (expired(s, world.now) or s.name in known or s.path in done or _is_shared(world, s))
+        and not index.reached(s)
     ]
     called = sorted((known | index.by_name.keys()) - {""})[:_CANDIDATES] if lost else []
     return [_nameless(switch, called if place < _NEAREST else []) for place, switch in enumerate(lost)]
+
+
+def _is_shared(world: World, switch: Switch) -> bool:
+    folders = (folder.rstrip("/").removeprefix("~") for folder in world.settings.kill_also)
+    return any(switch.path.endswith(f"{folder}/{switch.name}") for folder in folders)
 
 
 def _nameless(switch: Switch, known: list[str]) -> Problem:
