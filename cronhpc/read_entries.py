@@ -74,8 +74,10 @@ class _Reader:
         for problem in links:
             prints, row, _ = self.known[problem.file]
             self.kept[problem.file] = [prints, row, 0]
-            mend = "Mount it, or remove the link; its slots stay due until their deadlines."
-            what = "it leads to nothing just now." if problem.code == "W005" else problem.what
+            what, mend = problem.what, f"{problem.mend} Its slots stay due until their deadlines."
+            if problem.code == "W005":
+                what = "it leads to nothing just now."
+                mend = "Mount it, or remove the link; its slots stay due until their deadlines."
             self.names.add(replace(entry_of(row), problem=Problem("E311", what, mend, problem.file)))
 
     def _unseen(self, folder: str, what: str, mend: str, *, drop: bool) -> None:

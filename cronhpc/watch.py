@@ -101,7 +101,7 @@ class Watch:
         self.poll = poll
         self._observers: list[BaseObserver] = []
         self._seen: dict[Path, Identity | None] = {}
-        self._files: dict[Place, frozenset[str] | None] = {}  # of polled folders: those of `names` that are there
+        self._files: dict[Place, frozenset[str] | None] = {}  # of polled folders: what is there, of `names` at least
 
     def start(self) -> None:
         """Begin, or begin again. What cannot be watched is left to the rescans."""
@@ -112,9 +112,11 @@ class Watch:
             if self._seen[place.path] is None:
                 continue
             polled = self.poll or not is_local(place.path)
-            if polled and place.names:  # looked for by `healthy`: no observer compares all else that lies there
+            if polled and (
+                place.names or place.urgent
+            ):  # looked for by `healthy`: an observer's stats may be a minute old
                 self._files[place] = _there(place)
-            else:
+            if not polled or not place.names:  # else no observer compares all else that lies there
                 groups.setdefault(place.every if polled else 0.0, []).append(place)
         for every, places in groups.items():
             self._observe(every, places)
@@ -162,9 +164,10 @@ class Watch:
 
 
 def _there(place: Place) -> frozenset[str] | None:
-    """Which of the names are in the folder, by its listing: a stat may be a minute old. None: unknown."""
+    """Which of the names, or of all, are in the folder, by its listing: a stat may be a minute old. None: unknown."""
     try:
-        return place.names.intersection(each.name for each in place.path.iterdir())
+        found = frozenset(each.name for each in place.path.iterdir())
+        return found & place.names if place.names else found
     except OSError:
         return None
 

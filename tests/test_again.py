@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import io
+import os
 import shutil
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -231,6 +232,15 @@ def test_its_file_exists_and_what_was_queued_is_cancelled(stage: Stage) -> None:
     assert answer.lines[-1] == f"train watch ends: {stage.place}/done exists; nothing is queued"
     assert stage.waiting() == {}
     assert stage.record.resting == f"{stage.place}/done exists"
+
+
+def test_its_file_counts_that_a_stat_does_not_show_yet(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    rules = replace(HOURLY, until=str(stage.place / "done"))
+    stage.again(rules)
+    (stage.place / "done").touch()
+    lexists = os.path.lexists
+    monkeypatch.setattr(os.path, "lexists", lambda path: not str(path).endswith("/done") and lexists(path))
+    assert stage.again(rules).code == ENDED
 
 
 def test_the_last_of_three_runs_and_queues_nothing(stage: Stage) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import os
 import shutil
@@ -137,6 +138,24 @@ def test_an_observer_that_died_is_noticed(tmp_path: Path, bell: Bell) -> None:
             emitter.stop()
             emitter.join(5)
         assert not made.healthy()
+
+
+def test_a_switch_that_a_stat_does_not_show_yet_rings_where_its_folder_is_polled(
+    tmp_path: Path, bell: Bell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was removed here within the last minute, say, and set again on another machine."""
+    lstat = os.lstat
+
+    def late(path: str) -> os.stat_result:
+        if os.fspath(path).endswith("/again"):
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        return lstat(path)
+
+    monkeypatch.setattr(os, "lstat", late)
+    with watching(bell, Place(tmp_path, 60.0, urgent=True), poll=True) as made:
+        (tmp_path / "again").touch()
+        assert made.healthy()
+        assert (bell.wait(0), bell.urgent) == (True, True)
 
 
 def test_a_single_file_of_a_polled_folder_is_looked_at_alone(tmp_path: Path, bell: Bell) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import errno
 import os
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cronhpc.core.model import ClaimState, EntryState, Key
-from cronhpc.store import memory, scheduler
+from cronhpc.core.model import ClaimState, EntryState, Key, Problem
+from cronhpc.store import entries, memory, scheduler
 from cronhpc.store.claims import Claims
 from cronhpc.store.files import is_listed, read_json, read_listed
 from cronhpc.store.paths import Paths
@@ -116,6 +117,31 @@ def test_a_machine_that_looked_before_the_first_start_knows_that_it_was_called(s
     scheduler.mark_started(paths, {"via": "resident", "at": later()})
     unseen(paths.scheduler / "started")
     assert "not started" not in shell("status").out
+
+
+@dataclass
+class Row:
+    """What a listing shows of a script whose stat says that it is not there."""
+
+    path: str
+    link: bool
+    name: str = "new.slurm"
+
+    def is_symlink(self) -> bool:
+        return self.link
+
+    def stat(self) -> os.stat_result:
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), self.path)
+
+
+@pytest.mark.parametrize(("link", "said"), [(False, "cannot be looked at here yet"), (True, "a link to nothing")])
+def test_a_script_that_another_machine_has_just_dropped_is_no_link_to_nothing(
+    tmp_path: Path, said: str, *, link: bool
+) -> None:
+    row = Row(str(tmp_path / "new.slurm"), link)
+    found = entries.looked_at(row, "cron.d/new.slurm")  # type: ignore[arg-type]  # as much of one as is asked for
+    assert isinstance(found, Problem)
+    assert said in found.what
 
 
 @pytest.mark.parametrize(("words", "code"), [(["--link", "7"], 75), ([], 2)])

@@ -109,6 +109,9 @@ def _look(row: os.DirEntry[str], source: str, clock: DiskClock) -> Found | Probl
     try:
         target = row.stat()
     except FileNotFoundError:
+        if not is_link:
+            what = "skipped: another machine has just made or removed it, and it cannot be looked at here yet."
+            return Problem("W009", what, "It is looked at again by itself.", source)
         return Problem("W005", "skipped: a link to nothing.", "Bring back its target, or remove the link.", source)
     if stat.S_ISDIR(target.st_mode):
         return Problem("W007", "skipped: a folder.", "Put the script itself here; folders are not looked into.", source)
