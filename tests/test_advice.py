@@ -96,7 +96,6 @@ MANUALS = {
     "cronhpc/core/policy.py": "the table of policies there",
     "cronhpc/cli/reference.py": "its prose",
     "cronhpc/cli/commands.py": "cronhpc --help",
-    "cronhpc/batch/local.py": "prose: when cronhpc next looks",
     "cronhpc/batch/probe_job.py": "a comment in the probe's script",
     "cronhpc/store/settings_text.py": "a comment in cronhpc.yaml",
 }

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import pytest
 
 from cronhpc.batch import local_supervisor as sv
-from cronhpc.batch.local import NOTE, Local
+from cronhpc.batch.local import Local
 from cronhpc.batch.port import BatchError, Refused, Submission, Unreachable
 from cronhpc.core.model import Job, Result
 
@@ -355,11 +355,6 @@ def test_what_the_disk_does_not_take_has_not_happened(bench: Bench) -> None:
         bench.submit("true")
     (bench.folder / "local").unlink()
     (bench.folder / "moved").rename(bench.folder / "local")
-
-
-def test_it_says_honestly_what_it_does_not_do() -> None:
-    assert "no limits" in NOTE
-    assert "arrays" in NOTE
 
 
 def test_the_umask_of_the_submission_counts(bench: Bench) -> None:

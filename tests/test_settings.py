@@ -13,7 +13,7 @@ from cronhpc.core.model import EntryRow, Settings, SettingsError, SwitchSetting
 from cronhpc.core.policy import NAMES
 from cronhpc.store import schema
 from cronhpc.store.settings import from_json, parse_settings, read_settings, to_json
-from cronhpc.store.settings_kinds import READERS
+from cronhpc.store.settings_reader import READERS
 from cronhpc.store.settings_text import EditError, default_text, edited, quoted
 
 DESIGN = """\

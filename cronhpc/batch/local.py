@@ -23,11 +23,6 @@ if TYPE_CHECKING:
     from cronhpc.batch.port import Submission
 
 
-NOTE = (
-    "The local backend runs scripts on this machine only, as your own processes: no limits of time, memory or CPUs, "
-    "no partitions, accounts, arrays, dependencies or job steps, and all that is due starts at once. Running jobs "
-    "end when the machine goes down (NODE_FAIL); waiting ones start again when cronhpc next looks at the queue."
-)
 REMEMBERED = 86400  # seconds that an ended job stays in the queue
 
 

@@ -13,6 +13,7 @@ from cronhpc.core import directives, pbs
 from cronhpc.core.directives import UnclosedQuoteError
 from cronhpc.core.model import Problem
 from cronhpc.core.sbatch_options import Option
+from cronhpc.core.typography import DASHES
 
 _GPU_GRES = frozenset({"gpu", "shard", "mps"})
 _GPU_COUNTS = ("gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task")
@@ -163,7 +164,6 @@ _FIELD = re.compile(
 _NAMES = frozenset({"hourly", "daily", "midnight", "nightly", "weekly", "monthly", "yearly", "annually", "reboot"})
 _FLAGS = frozenset({"record"})  # policies that may stand without a value
 _TRUTHS = frozenset({"true", "false", "yes", "no", "on", "off", "0", "1"})
-_DASHES = "\u2010\u2011\u2012\u2013\u2014\u2212"  # what word processors make of a minus sign
 _FORM = 'write "#CRON MINUTE HOUR DAY MONTH WEEKDAY --policy=value", as in "#CRON 30 4 * * mon-fri --retries=2".'
 
 
@@ -212,7 +212,7 @@ def _looks_foreign(found: list[str]) -> bool:
 
 def _looks_like_cron(rest: str, found: list[str]) -> bool:
     head = found[0].lstrip("\"'")
-    if head[:1] == "@" or head[:1] in {"-", *_DASHES}:
+    if head[:1] == "@" or head[:1] in {"-", *DASHES}:
         return rest[0].isspace() and len(head) > 1
     if head.lower() in _NAMES or (head.lower() == "every" and rest[0].isspace()):
         length = 2 if head.lower() == "every" else 1
@@ -297,8 +297,8 @@ class _Reader:
         if word.startswith("--") and len(word) > 2:  # noqa: PLR2004 - the two dashes
             self.closed = bool(self.schedule)
             self._policy(*word[2:].partition("="))
-        elif word[:1] == "-" or word[:1] in _DASHES:
-            name = word.lstrip("-" + _DASHES)
+        elif word[:1] == "-" or word[:1] in DASHES:
+            name = word.lstrip("-" + DASHES)
             self._wrong(f'"{word}": a policy begins with two minus signs.', f"Write --{name or 'NAME=VALUE'}.", name)
             self.closed = True
         elif self.closed:

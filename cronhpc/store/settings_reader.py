@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
+from dataclasses import replace
+from signal import Signals
 from typing import TYPE_CHECKING, Any, Protocol
 
-from cronhpc.core import text
+from cronhpc.core import model
+from cronhpc.core import sbatch_options as known
+from cronhpc.core import text as words
 from cronhpc.core.duration import DurationError, parse_duration
-from cronhpc.core.model import Problem, SettingsError
+from cronhpc.core.model import EntryRow, Problem, Settings, SettingsError, SwitchSetting
+from cronhpc.store import schema
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from cronhpc.store.schema import Setting
 
 
 # --- nodes of YAML ----------------------------------------------------------------------------------------------------
@@ -127,7 +136,6 @@ class Reader:
     def section(self, node: Node, prefix: str, found: dict[str, Any]) -> None:
         """The settings below `prefix` ("" or "scheduler.") into `found`, by field."""
         from cronhpc.store import schema
-        from cronhpc.store.settings_kinds import READERS
 
         for name, (key, value) in self.fields(node, prefix.rstrip("."), schema.level(prefix)).items():
             path = prefix + name
@@ -253,4 +261,352 @@ def join(where: str, name: str) -> str:
 
 def nearest(name: str, allowed: Iterable[str]) -> str | None:
     """The allowed name most like a misspelt one, or None."""
-    return text.nearest(name.lower().replace("_", "-"), allowed)
+    return words.nearest(name.lower().replace("_", "-"), allowed)
+
+
+# --- kinds of values --------------------------------------------------------------------------------------------------
+#
+# What each may be (schema.KINDS): one reader for each, from a node to the value in Settings.
+
+
+_SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
+_SIZE = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)\s*([kmgtp]?)(?:i?b)?", re.IGNORECASE | re.ASCII)
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_WARN = re.compile(r"(?:SIG)?([A-Za-z]+[0-9]*)@(\S+)")
+_TRUE = frozenset({"yes", "true", "on"})
+_FALSE = frozenset({"no", "false", "off"})
+_NOT_IN_SETTINGS = {
+    "wrap": "Use command: in an entry.",
+    "clusters": "Use the key cluster: at the top.",
+    "wait": "cronhpc follows its runs itself: remove it.",
+    "test-only": "Nothing would run: remove it.",
+    "parsable": "It changes nothing here: remove it.",
+    "quiet": "Remove it: sbatch would not tell the job's number.",
+    "hold": "Remove it: a run begins at its time; to hold an entry: " + model.command("pause", "NAME") + ".",
+    "help": "Remove it.",
+    "usage": "Remove it.",
+    "version": "Remove it.",
+}
+
+_NOT_OF_LINKS = {
+    **_NOT_IN_SETTINGS,
+    "job-name": "Remove it: the scheduler's jobs have names by which they are found.",
+    "begin": "Remove it: the scheduler's jobs begin at times of their own; see scheduler: {interval: 30m}.",
+    "deadline": "Remove it: a scheduler's job that starts late still has work to do.",
+    "immediate": "Remove it: the scheduler's jobs wait for their time.",
+    "array": "Remove it: each task would be a scheduler of its own.",
+    "hold": "Remove it: the scheduler would never start; to end it: " + model.command("stop") + ".",
+    "requeue": "Remove it: the next job takes over from one that was lost.",
+    "dependency": "Remove it: the scheduler would wait for that job, and end with it.",
+    **dict.fromkeys(
+        ("output", "error", "open-mode"), "Remove it: the scheduler's jobs write to scheduler/scheduler.log."
+    ),
+    **dict.fromkeys(
+        ("chdir", "input"), "Remove it: the scheduler's jobs need no file to start, so no node can fail to have it."
+    ),
+}
+
+
+def _text(reader: Reader, setting: Setting, node: Node) -> str | None:
+    text = reader.scalar(node, setting.key, setting.example)
+    if text is not None and "\n" in text.strip():
+        reader.bad(node, setting.key, f"{setting.key}: more than one line.", "Write it on one line.")
+    return text.strip() if text is not None else None
+
+
+def _choice(reader: Reader, setting: Setting, node: Node) -> str | None:
+    text = reader.scalar(node, setting.key, " or ".join(setting.choices))
+    if text is not None and text not in setting.choices:
+        near = nearest(text, setting.choices)
+        mend = f"Did you mean {near}?" if near else f"Write {' or '.join(setting.choices)}."
+        reader.bad(node, setting.key, f"{setting.key}: {text!r} is not known.", mend)
+    return text
+
+
+def _file(reader: Reader, setting: Setting, node: Node) -> str | None:
+    text = _text(reader, setting, node)
+    if text and text.lower() in _TRUE | _FALSE:
+        reader.bad(
+            node, setting.key, f"{setting.key}: {text!r} is no path.", f"Write {setting.key}: {setting.example}."
+        )
+    return os.path.expanduser(text) if text else text
+
+
+def _texts(reader: Reader, setting: Setting, node: Node) -> tuple[str, ...] | None:
+    items = reader.scalars(node, setting.key, setting.example.strip("[]"))
+    return None if items is None else tuple(text for _, text in items)
+
+
+def _names(reader: Reader, setting: Setting, node: Node) -> tuple[str, ...] | None:
+    items = reader.scalars(node, setting.key, "PATH, HOME")
+    for item, text in items or ():
+        if not _VARIABLE.fullmatch(text):
+            reader.bad(item, setting.key, f"{setting.key}: {text!r} is no variable name.", "List names: [PATH, HOME].")
+    return None if items is None else tuple(text for _, text in items)
+
+
+def _paths(reader: Reader, setting: Setting, node: Node) -> tuple[str, ...] | None:
+    items = reader.scalars(node, setting.key, setting.example.strip("[]"))
+    return None if items is None else tuple(reader.path(item, setting.key, text) for item, text in items)
+
+
+def _duration(reader: Reader, setting: Setting, node: Node) -> int | None:
+    text = reader.scalar(node, setting.key, setting.example)
+    return None if text is None else reader.duration(node, setting.key, text, setting.least)
+
+
+def _size(reader: Reader, setting: Setting, node: Node) -> int | None:
+    text = reader.scalar(node, setting.key, setting.example)
+    match = _SIZE.fullmatch(text.strip()) if text is not None else None
+    if text is not None and match is None:
+        reader.bad(
+            node, setting.key, f"{setting.key}: {text!r} is no size.", "Write a number with K, M, G or T, as 5G."
+        )
+    return int(float(match[1]) * _SIZES[match[2].lower()]) if match else None
+
+
+def _count(reader: Reader, setting: Setting, node: Node) -> int | None:
+    text = reader.scalar(node, setting.key, setting.example)
+    if text is None:
+        return None
+    digits = text.strip().replace("_", "")
+    if not (digits.isascii() and digits.isdecimal() and int(digits) >= setting.least):
+        mend = f"Write a whole number from {setting.least} on."
+        reader.bad(node, setting.key, f"{setting.key}: {text!r} will not do.", mend)
+        return None
+    return int(digits)
+
+
+def _sbatch(reader: Reader, setting: Setting, node: Node) -> tuple[tuple[str, str], ...]:
+    refused = _NOT_OF_LINKS if setting.field == "link_sbatch" else _NOT_IN_SETTINGS
+    given = _options(reader, node, setting.key, refused)
+    names = {name for name, _ in given}
+    return (*(row for row in getattr(Settings(), setting.field) if row[0] not in names), *given)
+
+
+def _options(
+    reader: Reader, node: Node, where: str, refused: Mapping[str, str] = _NOT_IN_SETTINGS
+) -> tuple[tuple[str, str], ...]:
+    """The long options of sbatch; `true` means the bare option, and `false` that it is not asked for.
+
+    `refused`: options that cannot be set there, and what to do instead.
+    """
+    options = []
+    for name, (key, value) in reader.mapping(node, where).items():
+        option = _option(reader, key, name, where, refused)
+        text = _option_value(reader, value, join(where, name))
+        if option == "priority" and text is not None and known.is_held(text):
+            reader.bad(value, join(where, name), "priority 0 is a held job to Slurm.", "Write a number above zero.")
+        elif option and text is not None:
+            options.append((option, text))
+    return tuple(options)
+
+
+def _option(reader: Reader, key: Node, name: str, where: str, refused: Mapping[str, str]) -> str | None:
+    bare = name.removeprefix("#SBATCH").strip().lstrip("-")
+    begun = known.candidates(bare) if bare else ()
+    long = known.SHORT.get(bare) or (begun[0] if len(begun) == 1 else bare)
+    at = join(where, name)
+    if long in refused:
+        reader.bad(key, at, f"{name} cannot be set here.", refused[long])
+    elif bare in known.SHORT:
+        reader.bad(key, at, f"-{bare} is a short option.", f"Write {long}.", "E602")
+    elif name != bare:
+        reader.bad(key, at, f"{name!r} is written with dashes.", f"Write {long}.", "E602")
+    elif long != known.ALIASES.get(name, name):
+        reader.bad(key, at, f"sbatch has no option {name!r}.", f"Did you mean {long}?", "E602")
+    elif long not in known.LONG and not known.is_plugin_option(long):
+        near = known.nearest(name)
+        mend = f"Did you mean {near}?" if near else "Write it as sbatch --help has it, without dashes."
+        reader.bad(key, at, f"sbatch has no option {name!r}.", mend, "E602")
+    else:
+        return long
+    return None
+
+
+def _option_value(reader: Reader, node: Node, key: str) -> str | None:
+    if node.id == "sequence" and all(item.id == "scalar" for item in node.value):
+        return ",".join(str(item.value) for item in node.value)
+    if node.id == "scalar" and node.value == "":
+        return ""
+    text = reader.scalar(node, key, "a value")
+    if text is None or last(key) in known.VALUE:
+        return text
+    return {**dict.fromkeys(_TRUE, ""), **dict.fromkeys(_FALSE)}.get(text.lower(), text)
+
+
+def _folders(reader: Reader, setting: Setting, node: Node) -> tuple[tuple[str, str], ...]:
+    given = {}
+    for name, (_, value) in reader.fields(node, setting.key, schema.FOLDERS).items():
+        text = reader.scalar(value, f"{setting.key}.{name}", '"H 4 * * *"')
+        if text:
+            given[name] = text.strip()
+    return tuple((name, given.get(name, plain)) for name, plain in Settings().folders)
+
+
+def _policies(reader: Reader, setting: Setting, node: Node) -> tuple[tuple[str, str | None, int], ...]:
+    return _rows(reader, reader.fields(node, setting.key, schema.POLICIES), setting.key)
+
+
+def _rows(reader: Reader, fields: Fields, where: str) -> tuple[tuple[str, str | None, int], ...]:
+    """(name, value as written, line); core.policy judges the values."""
+    rows = []
+    for name, (key, value) in fields.items():
+        text = reader.scalar(value, join(where, name), "one value")
+        if text is not None:
+            rows.append((name, text, line_of(key)))
+    return tuple(rows)
+
+
+def _patterns(reader: Reader, setting: Setting, node: Node) -> tuple[tuple[str, str], ...]:
+    rows = []
+    for folder, (key, value) in reader.mapping(node, setting.key).items():
+        text = reader.scalar(value, join(setting.key, folder), '"*.out"')
+        if text and ("/" in text or text in {".", ".."}):
+            reader.bad(
+                value, setting.key, f"{setting.key}: pattern {text!r} holds a /.", 'Write a file pattern: "*.out".'
+            )
+        if text:
+            rows.append((reader.path(key, setting.key, folder), text))
+    return tuple(rows)
+
+
+def _entries(reader: Reader, setting: Setting, node: Node) -> tuple[EntryRow, ...]:
+    rows = []
+    for name, (key, value) in reader.mapping(node, setting.key).items():
+        before = len(reader.problems)
+        row = _entry(reader, key, name, value)
+        found = reader.problems[before:]
+        reader.in_rows += len(found)
+        if row is not None:
+            rows.append(replace(row, problem=found[0]) if found else row)
+    return tuple(rows)
+
+
+def _entry(reader: Reader, key: Node, name: str, node: Node) -> EntryRow | None:
+    where = f"entries.{name}"
+    if not name.strip() or "/" in name or name in {".", ".."}:
+        reader.bad(key, where, f"{name!r} cannot name an entry.", "Use a name without /, that is not empty, . or …")
+        return None
+    fields = reader.fields(node, where, schema.ENTRY_KEYS)
+    texts = {each: _field(reader, fields, where, each) for each in ("schedule", "script")}
+    row = EntryRow(
+        name=name,
+        line=line_of(key),
+        schedule=texts["schedule"],
+        command=_command(reader, fields, where),
+        script=os.path.expanduser(texts["script"]),
+        sbatch=_options(reader, fields["sbatch"][1], f"{where}.sbatch") if "sbatch" in fields else (),
+        policies=_rows(reader, {k: v for k, v in fields.items() if k in schema.POLICIES}, where),
+        environment=_variables(reader, fields["environment"][1], where) if "environment" in fields else (),
+    )
+    _complete(reader, key, row, where)
+    return row
+
+
+def _complete(reader: Reader, key: Node, row: EntryRow, where: str) -> None:
+    if not row.schedule:
+        reader.bad(key, where, f"{where}: no schedule.", f'Add schedule: "H 4 * * *" under {row.name}.', "E605")
+    if not row.command and not row.script:
+        reader.bad(key, where, f"{where}: nothing to run.", f"Add command: or script: under {row.name}.", "E605")
+    if row.command and row.script:
+        reader.bad(key, where, f"{where}: both command and script.", "Keep one of them.", "E605")
+
+
+def _field(reader: Reader, fields: Fields, where: str, name: str) -> str:
+    if name not in fields:
+        return ""
+    return (reader.scalar(fields[name][1], f"{where}.{name}", "one text") or "").strip()
+
+
+def _command(reader: Reader, fields: Fields, where: str) -> str:
+    if "command" not in fields:
+        return ""
+    node = fields["command"][1]
+    if node.id == "sequence":
+        return shlex.join(text for _, text in reader.scalars(node, f"{where}.command", "a word") or ())
+    return (reader.scalar(node, f"{where}.command", "one text or a list of words") or "").strip()
+
+
+def _variables(reader: Reader, node: Node, where: str) -> tuple[tuple[str, str], ...]:
+    rows = []
+    for name, (key, value) in reader.mapping(node, f"{where}.environment").items():
+        at = f"{where}.environment.{name}"
+        text = value.value if value.id == "scalar" and value.value == "" else reader.scalar(value, at, "one text")
+        if not _VARIABLE.fullmatch(name):
+            reader.bad(key, at, f"{name!r} is no variable name.", "Use letters, digits and _.")
+        elif text is not None:
+            rows.append((name, text))
+    return tuple(rows)
+
+
+def _switches(reader: Reader, setting: Setting, node: Node) -> tuple[SwitchSetting, ...]:
+    rows = [_switch(reader, key, name, value) for name, (key, value) in reader.mapping(node, setting.key).items()]
+    return tuple(row for row in rows if row)
+
+
+def _switch(reader: Reader, key: Node, name: str, node: Node) -> SwitchSetting | None:
+    where = f"kill.switches.{name}"
+    if not name.strip() or "/" in name or name.startswith(".") or name == "ALL":
+        reader.bad(key, where, f"{name!r} cannot name a switch.", "Use a file name without / that is not ALL.")
+        return None
+    fields = reader.fields(node, where, schema.SWITCH_KEYS)
+    signal, before = _warn(reader, fields, where)
+    jobs = _reached(reader, fields, where)
+    if not any(jobs.values()):
+        reader.bad(key, where, f"{where}: reaches no jobs.", 'Add jobs: {name: "tr17-*"}.', "E605")
+    return SwitchSetting(
+        name=name,
+        jobs=jobs.get("name", ""),
+        partition=jobs.get("partition", ""),
+        account=jobs.get("account", ""),
+        workdir=jobs.get("workdir", ""),
+        file=_absolute(reader, fields, where, "file"),
+        warn_signal=signal,
+        warn_before=before,
+    )
+
+
+def _reached(reader: Reader, fields: Fields, where: str) -> dict[str, str]:
+    if "jobs" not in fields:
+        return {}
+    where = f"{where}.jobs"
+    jobs = reader.fields(fields["jobs"][1], where, schema.SWITCH_JOB_KEYS)
+    read = {"workdir": _absolute}
+    return {name: read.get(name, _field)(reader, jobs, where, name) for name in jobs}
+
+
+def _absolute(reader: Reader, fields: Fields, where: str, name: str) -> str:
+    text = _field(reader, fields, where, name)
+    return reader.path(fields[name][1], f"{where}.{name}", text) if text else ""
+
+
+def _warn(reader: Reader, fields: Fields, where: str) -> tuple[str, int]:
+    text = _field(reader, fields, where, "warn")
+    if not text:
+        return "", 0
+    node = fields["warn"][1]
+    match = _WARN.fullmatch(text)
+    if match is None or f"SIG{match[1].upper()}" not in Signals.__members__:
+        reader.bad(node, f"{where}.warn", f"{where}.warn: {text!r} will not do.", "Write SIGNAL@TIME, as USR1@5m.")
+        return "", 0
+    return match[1].upper(), reader.duration(node, f"{where}.warn", match[2], 1) or 0
+
+
+READERS: dict[str, Callable[[Reader, Setting, Node], Any]] = {
+    "text": _text,
+    "choice": _choice,
+    "texts": _texts,
+    "names": _names,
+    "paths": _paths,
+    "file": _file,
+    "duration": _duration,
+    "size": _size,
+    "count": _count,
+    "sbatch": _sbatch,
+    "folders": _folders,
+    "policies": _policies,
+    "entries": _entries,
+    "switches": _switches,
+    "patterns": _patterns,
+}
