@@ -49,7 +49,6 @@ class Reading:
     world: World
     memory: Memory
     problems: tuple[Problem, ...] = ()
-    claims_before: dict[Any, set[str]] = field(default_factory=dict)
 
 
 # --- the world -----------------------------------------------------------------------------------------------------
@@ -123,7 +122,7 @@ def read_world(
     problems.extend(bad_node_problems(world.chain.bad_nodes, now))
     problems.extend(_unheard(world))
     problems.extend((*_hold_dropped(site, world), *_begin_dropped(world)))
-    return Reading(world, memory, tuple(problems), before)
+    return Reading(world, memory, tuple(problems))
 
 
 def _disk_clock(site: Site, memory: Memory, entries: Iterable[Entry], now: int) -> int:

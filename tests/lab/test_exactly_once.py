@@ -368,6 +368,25 @@ def test_a_state_folder_brought_back_from_an_older_copy_runs_nothing_again(
         assert cron.ran() == ran, copy.name
 
 
+def test_a_whole_directory_brought_back_from_an_older_copy_runs_nothing_again(forgetful: Lab, tmp_path: Path) -> None:
+    """Logs and status.json, too: nothing is left to tell what ran since the copy was made."""
+    cron = make(forgetful, tmp_path / "cron", slot=(int(time.time()) // 60 - 180) * 60)
+    for before in (HOUR, HOUR - 130):
+        cron.tick(-before)
+    copy = tmp_path / "copy"
+    shutil.copytree(cron.root, copy)
+    cron.tick(10)
+    cron.wait_quiet()
+    wait_gone(cron)
+    assert {entry: len(slots) for entry, slots in cron.ran().items()} == dict.fromkeys("abc", 1)
+    shutil.rmtree(cron.root)
+    shutil.copytree(copy, cron.root)
+    assert "W334" in cron.tick(370)
+    cron.wait_quiet()
+    assert cron.ran() == {}
+    assert {row["result"] for row in cron.rows() if row["slot"] == cron.slot} == {"missed"}
+
+
 def test_claims_alone_brought_back_from_the_middle_of_a_tick_run_nothing_again(forgetful: Lab, tmp_path: Path) -> None:
     """Claimed, or submitted, the copy says: and none of it is in the queue any more."""
     cron = make(forgetful, tmp_path / "cron")
