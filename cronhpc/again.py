@@ -253,7 +253,6 @@ class _Again:
     def _jobs(self) -> World:
         """What is needed to tell whose the jobs in the queue are."""
         self.memory = store_memory.load(self.site.paths.entries)
-        self.before = self.claims.names()
         settled = {state.settled for state in self.memory.entries.values()}
         return asked_about_doubtful(
             self.site,
@@ -268,7 +267,7 @@ class _Again:
         )
 
     def _world(self) -> World:
-        memory, before, train = self.memory, self.before, train_of(self.site, self.record)
+        memory, train = self.memory, train_of(self.site, self.record)
         mine = entry_id(self.name)
         world = World(
             now=self.now,
@@ -284,7 +283,7 @@ class _Again:
             **switches_now(self.site, self.now),
         )
         world = claimed.recognised(world)
-        self.reading = Reading(world, memory, (), before)
+        self.reading = Reading(world, memory)
         claims = world.claims
         ids = [c.job_id or "" for c in claims if c.state is not ClaimState.SETTLED]
         since = min((c.at for c in claims if c.at), default=self.now) - 600
