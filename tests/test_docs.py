@@ -151,6 +151,13 @@ def test_the_docs_name_every_policy() -> None:
     assert [name for name in policy.NAMES if f"--{name}" not in readme] == []
 
 
+def test_the_files_that_contributors_are_sent_to_are_there() -> None:
+    text = "".join((TOP / name).read_text(encoding="utf-8") for name in ("CONTRIBUTING.md", "docs/how-it-works.md"))
+    named = set(re.findall(r"`([\w/]+\.py)`", text))
+    assert {"cronhpc/tick.py", "core/policy.py"} <= named
+    assert [name for name in named if not any((TOP / top / name).exists() for top in ("", "cronhpc"))] == []
+
+
 def links() -> list[tuple[Path, str]]:
     found = []
     for path in DOCS:
