@@ -36,7 +36,6 @@ from cronhpc.core.model import (
     entry_id,
     token,
 )
-from cronhpc.core.plan import Budget
 from cronhpc.read import Reading, asked_about_doubtful, switches_now
 from cronhpc.read_trains import read_trains, train_of
 from cronhpc.record import record
@@ -155,7 +154,7 @@ class _Again:
             return self._rest(world, reason)
         last = pieces.last(self.asked.rules, next_at=key.slot, runs=self.record.runs)
         self.record.resting = last and f"last piece: {last}"
-        decisions = list(claimed.decide(world, Budget.of(world)))
+        decisions = list(claimed.decide(world, claimed.Budget.of(world)))
         if not last:
             decisions += self._submit(world, key)
         trains.save(self.site.paths.state, self.record)
@@ -319,7 +318,7 @@ class _Again:
         self._remember_first(world)
         ran = [pieces.Ran(str(job), Result(result), begun, end) for job, result, begun, end in self.record.ran]
         jobs = {claim.key: claim.job_id or "" for claim in world.claims}
-        settles = [d for d in claimed.decide(world, Budget.of(world)) if isinstance(d, Settle)]
+        settles = [d for d in claimed.decide(world, claimed.Budget.of(world)) if isinstance(d, Settle)]
         return ran + [pieces.Ran.of(jobs.get(d.key, ""), d.ending) for d in settles]
 
     def _remember_first(self, world: World) -> None:
@@ -361,7 +360,9 @@ class _Again:
         """It ends here: nothing is queued, and a piece that was is cancelled."""
         self.record.resting = reason
         waiting = [job.id for job in self._mine() if job.state == "PENDING"]
-        outcomes = self._carry_out(world, [d for d in claimed.decide(world, Budget.of(world)) if isinstance(d, Settle)])
+        outcomes = self._carry_out(
+            world, [d for d in claimed.decide(world, claimed.Budget.of(world)) if isinstance(d, Settle)]
+        )
         self._remember_ends(outcomes)
         if waiting:
             self.site.batch.cancel(waiting, pending_only=True)

@@ -26,7 +26,6 @@ CIRCLES = [
     {"act", "launch", "release"},
     {"batch.slurm", "batch.slurm_past"},
     {"cli", "cli.commands", "cli.reference"},
-    {"core.claimed", "core.plan"},
     {"core.foreign", "core.grammar"},
 ]
 

@@ -61,9 +61,8 @@ def withdraw_edited(site: Site, now: int) -> bool:
 
     So the owner's own look does not leave it to the next link, which may come after that slot.
     """
-    from cronhpc.core.claimed import decide
+    from cronhpc.core.claimed import Budget, decide
     from cronhpc.core.model import Withdraw
-    from cronhpc.core.plan import Budget
     from cronhpc.read import read_world
     from cronhpc.store.claims import Claims
     from cronhpc.store.scheduler import started

@@ -6,7 +6,7 @@ next tick finds it: adopts it (claim without id), releases it (id recorded), or 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from cronhpc.core import slots, stop
@@ -32,12 +32,12 @@ from cronhpc.core.model import (
 )
 from cronhpc.core.outcome import ending_of, retry_at, suspension
 from cronhpc.core.struck import verdict
+from cronhpc.core.text import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from cronhpc.core.model import Claim, Decision, Entry, Job, World
-    from cronhpc.core.plan import Budget
 
 # What sbatch refuses at once it takes of a held job; Slurm finds out when it is released, and gives it up for good.
 _IMPOSSIBLE = "BadConstraints"
@@ -59,6 +59,46 @@ def _recognised(claim: Claim, jobs: list[Job]) -> Claim:
     job = min(jobs, key=lambda job: (not job.live, int(job.id)))
     state = ClaimState.SUBMITTED if claim.state is ClaimState.CLAIMED else claim.state
     return replace(claim, job_id=job.id, state=state)
+
+
+@dataclass(slots=True)
+class Budget:
+    """How many submissions are left, counted down while planning: runaways end here."""
+
+    tick: int
+    hour: int
+    entry: int  # an hour and entry, beyond its schedule
+    extra: dict[str, int] = field(default_factory=dict)
+    now: int = 0
+
+    @classmethod
+    def of(cls, world: World) -> Budget:
+        """What the settings allow, less what the last hour has used."""
+        since = (world.now - 3600) // 60
+        used, extra = 0, dict[str, int]()
+        for minute, name, number in world.recent:
+            if minute < since:
+                continue
+            if name:
+                extra[name] = extra.get(name, 0) + number
+            else:
+                used += number
+        s = world.settings
+        return cls(s.budget_tick, s.budget_hour - used, s.budget_entry, extra, world.now)
+
+    def spend(self, entry: str, *, beyond_schedule: bool = False) -> str:
+        """Take one submission; otherwise why not, in words."""
+        if self.tick <= 0:
+            return "this tick has submitted as many jobs as scheduler.budget.tick allows"
+        if self.hour <= 0:
+            return "the last hour has submitted as many jobs as scheduler.budget.hour allows"
+        if beyond_schedule and self.extra.get(entry, 0) >= self.entry:
+            return f"{count(self.entry, 'submission')} beyond its schedule in the last hour (scheduler.budget.entry)"
+        self.tick -= 1
+        self.hour -= 1
+        if beyond_schedule:
+            self.extra[entry] = self.extra.get(entry, 0) + 1
+        return ""
 
 
 def decide(world: World, budget: Budget) -> Iterator[Decision]:

@@ -14,7 +14,7 @@ For one entry and one slot the first rung that applies decides, and its name is 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cronhpc.core import chain, claimed, slots, stop
@@ -44,14 +44,14 @@ if TYPE_CHECKING:
 
 def plan(world: World) -> Plan:
     """Everything that a tick will do at `world.now`, in order, each with its reason."""
-    budget = Budget.of(world)
+    budget = claimed.Budget.of(world)
     decided: list[Decision] = []
     if world.only:
         by_hand = (e for e in world.entries if entry_id(e.name) == world.only)
         decided.extend(d for e in by_hand for d in _by_hand(world, e, budget))
         return Plan(tuple(decided), world.now)
     decided.extend(stop.decide(world))
-    ends = (d for d in claimed.decide(world, Budget.of(world)) if isinstance(d, Settle))
+    ends = (d for d in claimed.decide(world, claimed.Budget.of(world)) if isinstance(d, Settle))
     if any(e.policies.suspend_after for e in world.entries) and (suspended := suspended_now(world, ends)):
         world = replace(world, states={**world.states, **suspended})  # at once: no retry, and what waits goes
     decided.extend(claimed.decide(world, budget))
@@ -71,47 +71,7 @@ def plan(world: World) -> Plan:
     return Plan(tuple(decided), wake, seen.computed)
 
 
-@dataclass(slots=True)
-class Budget:
-    """How many submissions are left, counted down while planning: runaways end here."""
-
-    tick: int
-    hour: int
-    entry: int  # an hour and entry, beyond its schedule
-    extra: dict[str, int] = field(default_factory=dict)
-    now: int = 0
-
-    @classmethod
-    def of(cls, world: World) -> Budget:
-        """What the settings allow, less what the last hour has used."""
-        since = (world.now - 3600) // 60
-        used, extra = 0, dict[str, int]()
-        for minute, name, number in world.recent:
-            if minute < since:
-                continue
-            if name:
-                extra[name] = extra.get(name, 0) + number
-            else:
-                used += number
-        s = world.settings
-        return cls(s.budget_tick, s.budget_hour - used, s.budget_entry, extra, world.now)
-
-    def spend(self, entry: str, *, beyond_schedule: bool = False) -> str:
-        """Take one submission; otherwise why not, in words."""
-        if self.tick <= 0:
-            return "this tick has submitted as many jobs as scheduler.budget.tick allows"
-        if self.hour <= 0:
-            return "the last hour has submitted as many jobs as scheduler.budget.hour allows"
-        if beyond_schedule and self.extra.get(entry, 0) >= self.entry:
-            return f"{count(self.entry, 'submission')} beyond its schedule in the last hour (scheduler.budget.entry)"
-        self.tick -= 1
-        self.hour -= 1
-        if beyond_schedule:
-            self.extra[entry] = self.extra.get(entry, 0) + 1
-        return ""
-
-
-def _by_hand(world: World, entry: Entry, budget: Budget) -> Iterator[Decision]:
+def _by_hand(world: World, entry: Entry, budget: claimed.Budget) -> Iterator[Decision]:
     """`cronhpc run`: a slot at the instant asked, whatever the schedule and overlap say; switches and trust hold."""
     key = Key(entry_id(entry.name), world.now, by_hand=True)
     if (refusal := _barred(world, entry)) is not None:
@@ -140,7 +100,7 @@ def _barred(world: World, entry: Entry) -> tuple[Reason, str] | None:
 
 
 def _entry(
-    world: World, entry: Entry, seen: slots.Seen, budget: Budget, *, lives: Lives, ahead: list[Submit]
+    world: World, entry: Entry, seen: slots.Seen, budget: claimed.Budget, *, lives: Lives, ahead: list[Submit]
 ) -> Iterator[Decision]:
     state = world.states.get(entry.name, EntryState())
     if entry.problem is not None and not entry.schedule:
@@ -191,7 +151,7 @@ def _refused(entry: Entry, due: slots.Due, reason: Reason, detail: str, *, reada
 
 
 def _slot(
-    world: World, entry: Entry, slot: int, budget: Budget, *, overlapping: list[str], doubt: Absence | None
+    world: World, entry: Entry, slot: int, budget: claimed.Budget, *, overlapping: list[str], doubt: Absence | None
 ) -> Decision:
     """The lower rungs, for a slot that is due. `doubt`: whether an overlapping run has ended the next look tells."""
     key = Key(entry_id(entry.name), slot)
@@ -248,7 +208,7 @@ def _without(decision: Decision, gone: Collection[str]) -> Decision:
     return replace(decision, jobs=tuple(job for job in decision.jobs if job.id not in gone))
 
 
-def _earliest_first(ahead: list[Submit], budget: Budget) -> Iterator[Decision]:
+def _earliest_first(ahead: list[Submit], budget: claimed.Budget) -> Iterator[Decision]:
     """What is submitted ahead, of all entries: should there be room for few, those whose time comes first."""
     held_up: set[str] = set()
     for row in sorted(ahead, key=lambda row: row.key.slot):
