@@ -52,6 +52,16 @@ def test_a_file_that_is_never_removed_is_read_although_it_is_said_not_to_be_ther
     assert read_json(path, 1) == {"version": 1, "a": 2}
 
 
+def test_in_anothers_folder_nothing_is_opened_so(
+    tmp_path: Path, unseen: Unseen, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "status.json"
+    path.write_text("{}")
+    unseen(path)
+    monkeypatch.setattr(os, "geteuid", lambda: tmp_path.stat().st_uid + 1)
+    assert read_json(path, 1) is None
+
+
 def test_one_that_may_be_removed_is_unknown_and_not_absent(tmp_path: Path, unseen: Unseen) -> None:
     path = tmp_path / "lease"
     path.touch()

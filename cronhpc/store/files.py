@@ -11,7 +11,6 @@ import json
 import os
 import stat
 import time
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -359,9 +358,8 @@ def read_listed(path: Path) -> bytes | None:
 def read_lasting(path: Path) -> bytes | None:
     """The same of a file that is replaced and never removed: the server is asked by a call that would make it."""
     data = read_bytes(path)
-    if data is None and _is_unseen(path):
-        with suppress(PermissionError):  # in a colleague's folder
-            return patiently(lambda: _content(path, os.O_CREAT | os.O_NOFOLLOW))
+    if data is None and _is_unseen(path) and path.parent.stat().st_uid == os.geteuid():  # nothing is made in another's
+        return patiently(lambda: _content(path, os.O_CREAT | os.O_NOFOLLOW))
     return data
 
 
