@@ -257,6 +257,7 @@ META: dict[str, Any] = {
     "wake": at("15:00"),
     "successor": "4711",
     "spare": "4712",
+    "noted": [f"{Key('fetch', at('13:00'))} {at('14:15')}"],
     "recent": [[at("14:00") // 60, "", 2]],
 }
 
@@ -334,6 +335,8 @@ def row(name: str, slot: int, result: str = "ok", **facts: Any) -> dict[str, Any
     known = {"what": "run", "key": str(Key(entry_id(name), slot)), "entry": name, "slot": slot, "result": result}
     if result in {"missed", "skipped", "stopped", "suspended"}:
         return {**known, "what": "slot", "at": slot + 60, "count": 1, **facts}
+    if result == "ok":
+        facts.pop("detail", None)
     number = str(1000 + slot // 60 % 3600)
     times = {"submitted": slot + 4, "started": slot + 24, "ended": slot + 144, "at": slot + 3600}
     log = f"log/{entry_id(name)}/{slot_text(slot)}-{number}.out"
@@ -356,7 +359,7 @@ def past() -> Iterator[dict[str, Any]]:
             yield row(
                 "loss-watch", at("22:00", day), "stopped" if day == 26 else "ok", detail="kill/loss-watch, by bob"
             )
-            yield row("fetch", at("13:00", day), "ok")
+            yield row("fetch", at("13:00", day))
             yield row("low-priority", at("01:00", day), "preempted" if day == 26 else "ok")
         if day < 27:
             yield row("gpu-health", at("05:20", day), started=at("05:38", day), ended=at("05:38:41", day), node="gpu1")
@@ -378,6 +381,7 @@ def past() -> Iterator[dict[str, Any]]:
                     "hub-sync", at(clock, day), "skipped" if half == 20 else "ok", detail="the previous run goes on"
                 )
                 yield row("hello", at(clock, day), started=at(clock, day) + 5, ended=at(clock, day) + 9)
+    yield row("fetch", at("13:00"), "failed", exit_code=22, job="4772", node="cpu4", ended=at("13:00:31"))
     for hour in range(14):
         failed = hour > 9
         yield row("one-node", at(f"{hour:02}:15"), "node failed" if failed else "ok", node="cpu7" if failed else "cpu2")
@@ -415,7 +419,6 @@ def states(rows: Sequence[Mapping[str, Any]]) -> dict[str, EntryState]:
         if at(clock) < NOW:
             found[name] = replace(found.get(name, EntryState()), watermark=at(clock))
     found["sweep"] = replace(found["sweep"], watermark=at("12:30"))
-    found["fetch"] = replace(found["fetch"], watermark=at("13:00"), failures=1)
     found["flaky"] = replace(found["flaky"], suspended=at("06:00", 26) + 144, watermark=at("06:00"))
     found["heartbeat"] = replace(found["heartbeat"], held_up="over budget: MaxSubmitJobs", held_since=at("14:07:10"))
     return found
