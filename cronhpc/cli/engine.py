@@ -29,7 +29,7 @@ _TICK_HELP = (
 _TICK_EXAMPLE = "cronhpc tick"
 
 
-def _tick_arguments(parser: argparse.ArgumentParser) -> None:
+def _link_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--link", metavar="JOB", default="", help="the scheduler job that this runs in")
     parser.add_argument("--avoid", metavar="NODES", default="", help="nodes on which such jobs could not work")
     parser.add_argument("--doubt-clock", action="store_true", help="ask the batch system what time it is")
@@ -74,9 +74,7 @@ def _daemon_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--for", dest="seconds", type=seconds_of, metavar="TIME", help="end after this long: 8h, or seconds"
     )
-    parser.add_argument("--link", metavar="JOB", default="", help="the scheduler job that this runs in")
-    parser.add_argument("--avoid", metavar="NODES", default="", help="nodes on which such jobs could not work")
-    parser.add_argument("--doubt-clock", action="store_true", help="ask the batch system what time it is")
+    _link_arguments(parser)
 
 
 def _daemon(args: argparse.Namespace, door: Door) -> int:
@@ -276,7 +274,7 @@ def _logger(door: Door) -> Any:
 
 
 COMMANDS = {
-    "tick": Command(_TICK_HELP, _TICK_EXAMPLE, _tick, _tick_arguments, of_trains=True),
+    "tick": Command(_TICK_HELP, _TICK_EXAMPLE, _tick, _link_arguments, of_trains=True),
     "daemon": Command(_DAEMON_HELP, _DAEMON_EXAMPLE, _daemon, _daemon_arguments),
     "plan": Command(_PLAN_HELP, _PLAN_EXAMPLE, _plan, of_trains=True),
 }

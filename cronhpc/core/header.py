@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from cronhpc.core import directives, pbs
+from cronhpc.core import directives
 from cronhpc.core.directives import UnclosedQuoteError
 from cronhpc.core.model import Problem
 from cronhpc.core.sbatch_options import Option
@@ -138,7 +138,7 @@ def read_header(data: bytes, default_name: str) -> Header:
     """
     lines = tuple(directives.comment_lines(data))
     options, problems = directives.sbatch_options_of(lines)
-    foreign, foreign_problems = pbs.options(data, ignore=any(o.name == "ignore-pbs" for o in options))
+    foreign, foreign_problems = directives.options(data, ignore=any(o.name == "ignore-pbs" for o in options))
     cron, cron_problems = read_cron(lines)
     found = (*problems, *foreign_problems, *cron_problems)
     return Header((*options, *foreign), cron, tuple(sorted(found, key=lambda p: p.line)), default_name)
