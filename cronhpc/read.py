@@ -154,12 +154,11 @@ def _with_clock(site: Site, memory: Memory) -> Site:
 def _brought_back(site: Site, memory: Memory, now: int) -> list[Problem]:
     """A tick notes whether all of the directory is a copy, status.json and log/ too: then nothing tells what ran."""
     last = memory.meta.get("last_tick", 0)
-    noted = memory.meta.get("due", "")
-    memory.meta["due"], at = damage.brought_back(site.paths, site.disk_clock or DiskClock(), noted, last)
-    if not at:
+    at = damage.brought_back(site.paths, site.disk_clock or DiskClock(), memory.meta.get("due", ""), last)
+    if at is None:
         return []
-    memory.meta["restored"] = min(at, now)
-    of, back = (time.strftime("%F %H:%M UTC", time.gmtime(each)) for each in (last, min(at, now)))
+    memory.meta["restored"] = at = min(at or now, now)
+    of, back = (time.strftime("%F %H:%M UTC", time.gmtime(each)) for each in (last, at))
     what = (
         f"this directory is a copy of {of}, brought back {back}: slots between count as missed, as they may have run."
     )

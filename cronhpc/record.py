@@ -317,6 +317,8 @@ class _Keeper:
         meta["recent"] = [row for row in meta.get("recent", []) if row[0] >= now // 60 - _HOUR]
         meta["wake"] = self.plan.wake
         meta["given_up"] = self.given_up
+        with suppress(OSError):  # a full disk: named where status.json is written
+            meta["due"] = scheduler.due_inode(self.site.paths)
         reached = {job for d in self.plan.decisions if isinstance(d, model.Stop) for job in (*d.waiting, *d.running)}
         still = reached if self.world.queue is not None and not self.world.switches_unknown else set(self.world.warned)
         warned = {job: at for job, at in self.world.warned.items() if job in still}

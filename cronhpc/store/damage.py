@@ -222,24 +222,28 @@ def is_older(paths: Paths, last_tick: int, heard_until: int) -> bool:
     return seen is not None and seen.tzinfo is not None and int(seen.timestamp()) > last_tick
 
 
-_TICKS_APART = 120  # seconds: a tick may end so long after its time, and the next one comes no sooner
+_AT_ONCE, _A_TICK = 0.2, 120  # seconds: from status.json to scheduler/due, which is written next; that a tick lasts
 
 
-def brought_back(paths: Paths, clock: DiskClock, noted: str, last_tick: int) -> tuple[str, int]:
-    """The inode of scheduler/due, and when the whole directory was brought back from a copy, by our clock (0: never).
+def brought_back(paths: Paths, clock: DiskClock, noted: str, last_tick: int) -> int | None:
+    """When the whole directory was brought back from a copy, by our clock; 0: nobody can tell when; None: never.
 
-    `noted`: that inode as the newest tick that state/ knows, at `last_tick`, saw it. The file keeps it for life while
-    each tick changes the file's times: so what brings back an older copy has to make it anew, which chmod, backups and
-    hard links do not; and the time of that (ctime) cannot be brought back. Where inodes change by themselves (some FUSE
-    file systems), that time has not. A directory that was moved to another disk looks the same.
+    `noted`: the inode of scheduler/due as the newest tick that state/ knows, at `last_tick`, saw it. The file keeps it
+    for life while each tick changes the file's times: so what brings back an older copy has to make it anew, which
+    chmod, backups and hard links do not; and the time of that (ctime) cannot be brought back. Where inodes change by
+    themselves (some FUSE file systems), that time has not. A directory that was moved to another disk looks the same.
     """
     try:
         found = (paths.scheduler / "due").stat(follow_symlinks=False)
+        if noted in {"", str(found.st_ino)} or not last_tick:
+            return None
+        written = paths.status.stat(follow_symlinks=False).st_mtime
     except OSError:
-        return noted, 0
+        return None
     at = clock.ours(found, found.st_ctime)
-    is_copy = noted not in {"", str(found.st_ino)} and last_tick > 0 and at > last_tick + _TICKS_APART
-    return str(found.st_ino), at if is_copy else 0
+    if found.st_ctime <= written + _AT_ONCE and at <= last_tick + _A_TICK:
+        return None
+    return at if at >= last_tick else 0  # earlier than what was copied: that tick's clock was not the disk's
 
 
 def logged(paths: Paths, entries: Iterable[Entry]) -> Mapping[str, Mapping[int, int]]:

@@ -332,6 +332,14 @@ def expect(paths: Paths, now: int, until: int) -> None:
         os.utime(due, (now, until), follow_symlinks=False)
 
 
+def due_inode(paths: Paths) -> str:
+    """Which file `expect` changes the times of, made where there is none: a copy of it is another. Raises OSError."""
+    due = paths.scheduler / "due"
+    if not os.path.lexists(due):
+        replace_file(due, b"", 0o644)
+    return str(due.stat(follow_symlinks=False).st_ino)
+
+
 def expected(paths: Paths) -> tuple[int, int] | None:
     """What `expect` noted, by one stat; None where it never did. Nobody reads the file, so its times are ours.
 
