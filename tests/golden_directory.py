@@ -443,9 +443,9 @@ def series() -> Iterator[trains.Record]:
 
 
 def _logs(root: Path, rows: Sequence[Mapping[str, Any]]) -> None:
-    """The logs of the last two days, and old ones that a tick would remove."""
+    """The logs of what went wrong in the last two days, and old ones that a tick would remove."""
     for each in rows:
-        if "log" in each and each["slot"] > at("00:00", 26):
+        if "log" in each and each["result"] != "ok" and each["slot"] > at("00:00", 26):
             path = root / each["log"]
             path.parent.mkdir(exist_ok=True)
             path.parent.chmod(0o755)
