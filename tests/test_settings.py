@@ -319,7 +319,21 @@ def test_text_that_is_not_utf8_is_named_with_its_line() -> None:
 
 def test_all_problems_are_said_at_once_and_by_line() -> None:
     found = complaints("logs: {keep: x}\nentries:\n  a: {schedul: y, command: z}\ntimezon: q\n")
-    assert [each.split(":")[1] for each in found] == ["1", "3", "3", "4"]
+    assert [each.split(":")[1] for each in found] == ["1", "3", "4"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "entries: {a: {schedule: '@daily', comand: x}}",
+        "entries: {a: {shedule: '@daily', command: x}}",
+        "entries: {a: {schedule: [1, 2], command: x}}",
+        "kill: {switches: {a: {job: {name: x}}}}",
+        "kill: {switches: {a: {jobs: {nam: x}}}}",
+    ],
+)
+def test_what_is_misspelt_is_not_missing_besides(text: str) -> None:
+    assert len(complaints(text)) == 1, complaints(text)
 
 
 def test_a_bad_row_harms_only_itself() -> None:

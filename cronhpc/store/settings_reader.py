@@ -488,6 +488,7 @@ def _entry(reader: Reader, key: Node, name: str, node: Node) -> EntryRow | None:
     if not name.strip() or "/" in name or name in {".", ".."}:
         reader.bad(key, where, f"{name!r} cannot name an entry.", "Use a name without /, that is not empty, . or …")
         return None
+    before = len(reader.problems)
     fields = reader.fields(node, where, schema.ENTRY_KEYS)
     texts = {each: _field(reader, fields, where, each) for each in ("schedule", "script")}
     row = EntryRow(
@@ -500,7 +501,8 @@ def _entry(reader: Reader, key: Node, name: str, node: Node) -> EntryRow | None:
         policies=_rows(reader, {k: v for k, v in fields.items() if k in schema.POLICIES}, where),
         environment=_variables(reader, fields["environment"][1], where) if "environment" in fields else (),
     )
-    _complete(reader, key, row, where)
+    if len(reader.problems) == before:  # a misspelt key is no missing one besides
+        _complete(reader, key, row, where)
     return row
 
 
@@ -550,10 +552,11 @@ def _switch(reader: Reader, key: Node, name: str, node: Node) -> SwitchSetting |
     if not name.strip() or "/" in name or name.startswith(".") or name == "ALL":
         reader.bad(key, where, f"{name!r} cannot name a switch.", "Use a file name without / that is not ALL.")
         return None
+    problems = len(reader.problems)
     fields = reader.fields(node, where, schema.SWITCH_KEYS)
     signal, before = _warn(reader, fields, where)
     jobs = _reached(reader, fields, where)
-    if not any(jobs.values()):
+    if not any(jobs.values()) and len(reader.problems) == problems:
         reader.bad(key, where, f"{where}: reaches no jobs.", 'Add jobs: {name: "tr17-*"}.', "E605")
     return SwitchSetting(
         name=name,
