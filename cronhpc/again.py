@@ -426,7 +426,8 @@ def open_train_site(dir_option: str | None, backend: str | None, environ: Mappin
     """
     from cronhpc.batch import connect
     from cronhpc.batch.process import scrub
-    from cronhpc.site import Site, machine_zone, must_be_safe, user_name
+    from cronhpc.inside.switch_file import owner
+    from cronhpc.site import Site, machine_zone, must_be_safe
     from cronhpc.store.settings import read_settings
 
     paths = _paths(dir_option, environ)
@@ -439,7 +440,7 @@ def open_train_site(dir_option: str | None, backend: str | None, environ: Mappin
     batch = connect(backend or "", settings, environment, paths.state)
     zone = settings.timezone or machine_zone()
     uid = os.getuid()
-    return Site(paths, settings, batch, environment, os.uname().nodename, user_name(uid), uid, zone)
+    return Site(paths, settings, batch, environment, os.uname().nodename, owner(uid), uid, zone)
 
 
 _SETTINGS = b"""\

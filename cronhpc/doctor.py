@@ -111,11 +111,12 @@ def _directory(asked: Asked, settings: Settings, refused: Problem | None, *, see
 
 
 def _here(asked: Asked, settings: Settings) -> Here:
-    from cronhpc.site import machine_zone, user_name
+    from cronhpc.inside.switch_file import owner
+    from cronhpc.site import machine_zone
 
     mask = os.umask(0o077)
     os.umask(mask)
-    user = user_name(os.getuid())
+    user = owner(os.getuid())
     group, private = _group(user)
     return Here(
         umask=mask,

@@ -29,7 +29,8 @@ from cronhpc.core.model import (
     link_names,
     slot_text,
 )
-from cronhpc.site import Site, directory_id, of_other_cluster, of_other_zone, user_name
+from cronhpc.inside.switch_file import owner
+from cronhpc.site import Site, directory_id, of_other_cluster, of_other_zone
 from cronhpc.store import damage, files, lease, scheduler
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
@@ -325,7 +326,7 @@ def _an_admins_word(site: Site, world: World) -> str:
         return ""
     if by is None or by == site.uid or (ended.submitted or 0) < since:
         return ""
-    return f"the pending link {job_id} was cancelled by {user_name(by)}"
+    return f"the pending link {job_id} was cancelled by {owner(by)}"
 
 
 def asked_about_doubtful(site: Site, world: World) -> World:

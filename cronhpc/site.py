@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import Problem, SettingsError, StateError, command
+from cronhpc.inside.switch_file import owner
 from cronhpc.store import memory as store_memory
 from cronhpc.store.entries import fingerprint
 from cronhpc.store.files import DiskClock, disk_clock
@@ -83,7 +84,7 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
         cache["settings"] = [seen, _settings_json(settings)]
         parsed.append("settings")
     return Site(
-        paths, settings, batch, environment, os.uname().nodename, user_name(uid), uid, zone, cache, parsed, problems
+        paths, settings, batch, environment, os.uname().nodename, owner(uid), uid, zone, cache, parsed, problems
     )
 
 
@@ -275,16 +276,6 @@ def directory_id(paths: Paths) -> str:
         if data and data.endswith(b"\n") and data.strip().isalnum():  # a torn one would be another directory's
             return data.strip().decode("ascii")
     raise StateError(f"{paths.state / 'id'} is missing. Make it with: " + command("init", directory=str(paths.root)))
-
-
-def user_name(uid: int) -> str:
-    """The account's name, or its number where it has none."""
-    import pwd
-
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
 
 
 def machine_zone() -> str:

@@ -34,7 +34,6 @@ from cronhpc.core.model import (
     slot_text,
     token,
 )
-from cronhpc.inside.switch_file import owner
 from cronhpc.store import files, history, memory, paths, scheduler, trains
 from cronhpc.store.claims import Claims
 from cronhpc.store.memory import Memory
@@ -187,10 +186,9 @@ def outside(patch: pytest.MonkeyPatch, cluster: Cluster) -> None:
     for place in ("inside.switch_file", "store.switches", "store.damage"):  # that one remembers whom it has asked for
         patch.setattr(f"cronhpc.{place}.owner", lambda _: "alice")
     patch.setattr(pwd, "getpwuid", lambda uid: pwd.struct_passwd(("alice", *real_user(uid)[1:])))
-    for module in ("inside.switch_file", "store.damage", "store.switches"):  # its cache may hold another test's names
-        patch.setattr(f"cronhpc.{module}.owner", owner.__wrapped__)
-    for module in ("switches", "damage"):  # they have it from a cache, which outlives a test
-        patch.setattr(f"cronhpc.store.{module}.owner", lambda _: "alice")
+    # they have it from a cache, which outlives a test
+    for module in ("inside.switch_file", "store.damage", "store.switches", "store.trust", "site", "read"):
+        patch.setattr(f"cronhpc.{module}.owner", lambda _: "alice")
     # a file's ctime is of the machine's clock: its mtime, which a test may set, is taken for both
     patch.setattr(real_clock, "ours", lambda _, found, __: int(found.st_mtime))
     patch.setattr("cronhpc.site.disk_clock", lambda _: real_clock())

@@ -141,14 +141,14 @@ def _scripts(paths: Paths, settings: Settings) -> Iterator[tuple[str, str, str]]
 def _around(args: argparse.Namespace, settings: Settings) -> Surroundings:
     from cronhpc.convert.table import Surroundings
     from cronhpc.core.zones import is_zone
-    from cronhpc.site import user_name
+    from cronhpc.inside.switch_file import owner
 
     if args.system and args.kind != "crontab":
         raise UsageError("--system is about system crontabs; a scrontab names no users.")
     if args.timezone and not is_zone(args.timezone):
         raise UsageError(f"--timezone={args.timezone}: there is no such time zone. Write one like Europe/Paris.")
     return Surroundings(
-        user=user_name(os.getuid()),
+        user=owner(os.getuid()),
         timezone=args.timezone or _zone(settings),
         alerts=bool(settings.alerts_command or settings.alerts_apprise),
         system=args.system,

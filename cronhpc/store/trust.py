@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core.model import Problem
+from cronhpc.inside.switch_file import owner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -155,15 +156,15 @@ class Trust:
     def _owned(self, path: Path, status: os.stat_result) -> Problem | None:
         if status.st_uid in self.owners:
             return None
-        owner = _user(status.st_uid)
-        what = f"{_shown(path)} belongs to {owner}, who is neither you nor root nor among trust.owners."
+        whose = owner(status.st_uid)
+        what = f"{_shown(path)} belongs to {whose}, who is neither you nor root nor among trust.owners."
         if stat.S_ISREG(status.st_mode):
             mend = f"Read it, then make it yours: cp {_q(path)} {_q(path)}.mine && mv -f {_q(path)}.mine {_q(path)}"
         elif stat.S_ISLNK(status.st_mode):
             mend = f'Look where it points, then make it yours: ln -sfn "$(readlink {_q(path)})" {_q(path)}'
         else:
             mend = "Keep the script in folders of your own."
-        return Problem("E403", what, f"{mend} (or allow it: trust: {{owners: [{owner}]}})", self._file(path))
+        return Problem("E403", what, f"{mend} (or allow it: trust: {{owners: [{whose}]}})", self._file(path))
 
     def _modes(self, path: Path, status: os.stat_result) -> Problem | None:
         if status.st_mode & stat.S_IWOTH:
@@ -182,7 +183,7 @@ class Trust:
         is_user = writer.kind == "user"
         if writer.id in self.owners if is_user else writer.id is not None and writer.id == self.gid:
             return None
-        name = _shown(writer.name or (_user if is_user else _group)(writer.id or 0))
+        name = _shown(writer.name or (owner if is_user else _group)(writer.id or 0))
         by = f"{'' if is_user else 'the group '}{name} (by an ACL)"
         if writer.name:
             return self._writable(path, by, f"nfs4_editfacl {_q(path)}  (take w, a, D, C and o from {name})")
@@ -203,15 +204,6 @@ class Trust:
             return str(Path(path).relative_to(self.root))
         except ValueError:
             return str(path)
-
-
-def _user(uid: int) -> str:
-    import pwd
-
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
 
 
 def _group(gid: int) -> str:
