@@ -281,6 +281,8 @@ SETTINGS_THAT_NEVER_WORK = {
     'entries: {a: {schedule: "0 3 * * *", command: x, sbatch: {mem: 4 GB}}}': "E207 entries.a.sbatch.mem:",
     'entries: {a: {schedule: "*/90 * * * *", command: x}}': "cronhpc.yaml:2: W104",
     "scheduler: {sbatch: {time: 90m}}": "E207 scheduler.sbatch.time:",
+    'entries: {a: {schedule: "@daily", command: x, sbatch: {mem: 1, mem-per-cpu: 1G}}}': "E208 --mem and --mem-per",
+    'entries: {a: {schedule: "@daily", command: x, sbatch: {gpus-per-task: 1}}}': "E207 --gpus-per-task needs --ntasks",
 }
 COMMANDS = {  # of a row: what is said of its command, as of a script's body
     "python train.py | tee log.txt": "the last command is a pipe into tee: the job counts as fine even when what "
@@ -322,6 +324,9 @@ def test_what_the_settings_give_a_script_beside_its_own_options_counts(shell: Sh
     settings(shell, "sbatch: {ntasks: 4, mem: 4G}")
     shell.drop("cron.daily/a.slurm", "#!/bin/bash\n#SBATCH --gpus-per-task=1 --mem-per-cpu=2G\ntrue\n")
     assert "E207" not in shell("check").out
+    settings(shell, "entries: {b: {schedule: '@daily', script: cron.daily/a.slurm, sbatch: {mem: 4G}}}")
+    assert "E208 --mem-per-cpu and --mem exclude each other." in shell("check", "b").out
+    settings(shell, "sbatch: {ntasks: 4, mem: 4G}")
     shell("tick", now=later())
     asked = (shell.cron / "state" / "cache.json").read_text()
     assert "--ntasks=4" in asked

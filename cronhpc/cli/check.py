@@ -44,6 +44,8 @@ _FIX_IN_ROWS = {  # where the one for scripts is of another line than the comman
     "W303": "Write the whole path, or under the entry: sbatch: {chdir: /PATH}.",
     "W304": 'Begin it with ". /etc/profile;".',
     "W305": 'Begin it with "set -o pipefail;".',
+    "W306": "Give it another name, under the entry: sbatch: {job-name: NAME}; or leave out $SLURM_JOB_ID.",
+    "W309": "Name one under the entry: sbatch: {output: /PATH/slurm-%j.out}.",
     "W307": "Write the folder's path, or under the entry: sbatch: {chdir: /PATH}.",
     "E230": "Correct it; in YAML a command of several lines stands behind: command: |",
 }
@@ -169,6 +171,11 @@ def _linted(
     return lint_script(shown, data, facts=facts, **more)
 
 
+def _names_added(entry: Entry | None) -> frozenset[str]:
+    """Names of the options that the settings give an entry's job."""
+    return frozenset(each[2:].partition("=")[0] for each in (entry.options if entry else ()))
+
+
 def _unreadable(data: bytes) -> tuple[int, str] | None:
     """What `bash -n` says of a shell script, and of which line; None where it can be read, or nobody knows."""
     from cronhpc.batch.process import Missing
@@ -286,7 +293,7 @@ class _Look:
                     yield from self._lint(each.source, each.path, schedule, hashed, self.entries.get(each.name))
         for row in self.settings.entries:
             if not self.names or row.name in self.names:
-                yield from self._row(row) if row.script else self._command(row.name)
+                yield from self._row(row) if row.script else self._command(row)
 
     def in_settings(self) -> Iterator[Problem]:
         """Schedules and sbatch values in cronhpc.yaml that are read as they stand, and refused where they are used."""
@@ -344,9 +351,15 @@ class _Look:
         entry = self.entries.get(row.name)
         yield from self._lint(row.script, path, row.schedule, row.name, entry)
 
-    def _command(self, name: str) -> Iterator[Problem]:
+    def _command(self, row: EntryRow) -> Iterator[Problem]:
         """Of a row's command: what lint says of the script that is made of it, in the words of a row."""
-        entry = self.entries.get(name)
+        from cronhpc.core.sbatch_options import Option
+        from cronhpc.core.sbatch_values import conflicts
+
+        name, entry = row.name, self.entries.get(row.name)
+        given = {option: Option(option, value, row.line) for option, value in row.sbatch}
+        for code, what, wrong, mend in conflicts(given, _names_added(entry)):
+            yield Problem(code, what, mend, "cronhpc.yaml", row.line, f"entries.{name}.sbatch.{wrong.name}")
         if entry is None or not entry.command:
             return
         place, _, line = entry.source.partition(":")
@@ -380,7 +393,7 @@ class _Look:
             zone=self.zone,
             hash_key=f"{self.user}:{self.paths.root}:{hashed}",
             functions=self.functions,
-            added=frozenset(each[2:].partition("=")[0] for each in (entry.options if entry else ())),
+            added=_names_added(entry),
         )
         return _with_cluster(look, self.online, path, entry)
 

@@ -31,7 +31,9 @@ OF_SCRIPTS = {
     "E107": Code("no schedule: it never runs", "Add a `#CRON` line, or move it to cron.daily/."),
     "W101": Code("prose that begins with `#CRON`: it is not read", "Put a blank after the `#`."),
     "W102": Code("a `#CRON` line that is not read, for its place or spelling", "Put it beside the `#SBATCH` lines."),
-    "W104": Code("a step longer than its field: `*/90` fires each hour", "Write `@every 90m`, or the value alone."),
+    "W104": Code(
+        "a step longer than its field or range: `*/90` fires each hour", "Write `@every 90m`, or the value alone."
+    ),
     "E201": Code("an option that sbatch does not have: it refuses the script", _OPTION),
     "E202": Code("an ambiguous abbreviation of an option", "Write it in full."),
     "E203": Code("an option without its value: sbatch takes the next word for it", "Write `--NAME=VALUE`."),

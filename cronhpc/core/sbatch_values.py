@@ -185,9 +185,10 @@ def conflicts(
     """
     for names in EXCLUSIVE:
         present = [given[name] for name in names if name in given]
-        if len(present) > 1:
+        every = [o.name for o in present] + [name for name in names if name in added and name not in given]
+        if present and len(every) > 1:
             last = max(present, key=lambda o: o.line)
-            said = " and ".join(f"--{o.name}" for o in present)
+            said = " and ".join(f"--{name}" for name in every)
             yield "E208", f"{said} exclude each other.", last, f"Keep one; --{last.name} is on this line."
             return
     for name, (needs, usual) in _NEEDS.items():
