@@ -281,6 +281,7 @@ FIRST_LINES: dict[str, tuple[bytes, str, int]] = {
     "a blank before it": (b" #!/bin/bash\necho\n", "E221", 1),
     "a BOM": (b"\xef\xbb\xbf#!/bin/bash\necho\n", "E222", 1),
     "a BOM, and a schedule": (b"\xef\xbb\xbf#!/bin/bash\n#CRON @daily\n#SBATCH -t 5\necho\n", "E222", 1),
+    "UTF-16, with a BOM and NUL bytes": ("#!/bin/bash\r\necho\r\n".encode("utf-16"), "E222", 1),
     "a blank line before it": (b"\n#!/bin/bash\necho\n", "E223", 1),
     "Windows line ends": (b"#!/bin/bash\r\n#SBATCH -t 5\r\necho\r\n", "E224", 1),
     "one Windows line end": (b"#!/bin/bash\necho\necho\r\n", "E224", 3),

@@ -47,7 +47,7 @@ OF_SCRIPTS = {
     "E222": Code("a byte order mark before `#!`: sbatch refuses it", "Save it as UTF-8 without one."),
     "E223": Code("a blank line before `#!`: sbatch refuses it", _TO_TOP),
     "E224": Code("Windows line ends: sbatch refuses them", "`sed -i 's/\\r$//' FILE`"),
-    "E225": Code("a NUL byte: sbatch refuses it", "Remove it, or the file."),
+    "E225": Code("a NUL byte: sbatch refuses it", "Remove it, or move the file out."),
     "E226": Code("nothing in it: sbatch refuses it", "Write the script, or remove the file."),
     "E227": Code("a partition that the cluster does not have", "Write one that `sinfo -s` shows."),
     "E228": Code("sbatch would refuse it (`--online`)", "Correct the `#SBATCH` lines, or `sbatch:` in cronhpc.yaml."),

@@ -44,10 +44,15 @@ def first_lines(data: bytes) -> Iterator[Problem]:
     """What sbatch refuses before it reads any option: at most one of them, and Windows line ends."""
     if not data.strip():
         yield Problem("E226", "nothing in it: sbatch refuses an empty script.", "Write the script, or remove the file.")
+    elif data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        what = "is written in UTF-16, two bytes a letter: sbatch does not see the #!."
+        yield Problem("E222", what, "Save it as UTF-8 without BOM; iconv -f UTF-16 -t UTF-8 makes one of it.", line=1)
     elif b"\0" in data:
         what = "a NUL byte: sbatch refuses it; this is no text file."
-        yield Problem("E225", what, "Remove it, or the file.", line=data.count(b"\n", 0, data.index(b"\0")) + 1)
-    elif data.startswith((b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")):
+        yield Problem(
+            "E225", what, "Remove it, or move the file out of here.", line=data.count(b"\n", 0, data.index(b"\0")) + 1
+        )
+    elif data.startswith(b"\xef\xbb\xbf"):
         what = "begins with a byte order mark, so sbatch does not see the #!."
         yield Problem("E222", what, "Save it as UTF-8 without BOM: sed -i '1s/^\\xef\\xbb\\xbf//' FILE.", line=1)
     elif not data.startswith(b"#!"):
