@@ -210,7 +210,7 @@ def test_common_options_may_stand_before_the_command(shell: Shell, tmp_path: Pat
 
 
 def test_parsers_are_there_for_the_docs() -> None:
-    assert set(cli.parsers()) == set(commands.present())
+    assert set(commands.parsers()) == set(commands.present())
 
 
 def test_the_version_is_said_everywhere(shell: Shell) -> None:

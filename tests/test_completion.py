@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cronhpc.cli import parsers
-from cronhpc.cli.commands import UsageError
+from cronhpc.cli.commands import UsageError, parsers
 from cronhpc.cli.reference import script
 
 PARSERS = parsers()

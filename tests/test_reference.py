@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from cronhpc.cli import main, parsers, reference
+from cronhpc.cli import main, reference
+from cronhpc.cli.commands import parsers
 from cronhpc.cli.door import Door
 from cronhpc.core import codes, policy
 from cronhpc.core.lint import CODES

@@ -101,6 +101,13 @@ def _parsed(arguments: list[str], door: Door) -> int | tuple[argparse.Namespace,
     """What is to run with which arguments; an exit code where all is said."""
     from cronhpc.cli import commands
 
+    asked, _, value = arguments[0].partition("=") if arguments else ("", "", "")
+    if asked in {"--completion", "--reference"}:
+        from cronhpc.cli import reference
+
+        printed = reference.script if asked == "--completion" else reference.text
+        door.say(printed(value or " ".join(arguments[1:])))
+        return FINE
     try:
         return commands.parse(arguments, door)
     except SystemExit as end:  # --help and --version have printed what they should
@@ -120,10 +127,3 @@ def _failed(message: str, arguments: list[str], door: Door) -> int:
     else:
         door.complain(message)
     return BROKEN
-
-
-def parsers() -> dict[str, argparse.ArgumentParser]:
-    """Every command's parser by its name, for docs and completion; this imports them all."""
-    from cronhpc.cli import commands
-
-    return {name: commands.parser_of(name) for name in commands.present()}

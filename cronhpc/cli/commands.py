@@ -63,7 +63,7 @@ _MODULES = {
     "check": "check",
     "import": "import_",
 }
-_COMMON_WITH_VALUE = ("--dir", "--backend", "--completion", "--reference")
+_COMMON_WITH_VALUE = ("--dir", "--backend")
 _WIDEST, _USUAL = 100, 80  # columns of help
 
 
@@ -134,6 +134,11 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     return parser
 
 
+def parsers() -> dict[str, argparse.ArgumentParser]:
+    """Every command's parser by its name, for docs and completion; this imports them all."""
+    return {name: parser_of(name) for name in present()}
+
+
 def _codes(command: Command) -> str:
     """Where a command has codes of its own, its help says so."""
     return "" if "xit code" in command.help else f"exit codes: {EXIT_CODES}\n\n"
@@ -199,16 +204,6 @@ def _split(arguments: list[str]) -> tuple[list[str], str | None, list[str]]:
 def _without_command(leading: list[str], door: Door) -> NoReturn:
     if "--version" in leading:
         door.say(f"cronhpc {__version__}")
-        raise SystemExit(0)
-    if leading and leading[0].partition("=")[0] == "--completion":
-        from cronhpc.cli.reference import script
-
-        door.say(script(" ".join(leading).removeprefix("--completion").lstrip("= ")))
-        raise SystemExit(0)
-    if leading and leading[0].partition("=")[0] == "--reference":
-        from cronhpc.cli.reference import text
-
-        door.say(text(" ".join(leading).removeprefix("--reference").lstrip("= ")))
         raise SystemExit(0)
     stray = [each for each in leading if each not in {"--help", "-h"}]
     if stray:

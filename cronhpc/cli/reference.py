@@ -10,7 +10,7 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from cronhpc import __version__
-from cronhpc.cli.commands import GROUPS, UsageError
+from cronhpc.cli.commands import GROUPS, UsageError, parsers
 from cronhpc.core import codes, policy
 from cronhpc.store import schema
 from cronhpc.views import reference
@@ -79,9 +79,9 @@ def text(fmt: str) -> str:
 
 
 def _sections() -> list[Section]:
-    common = Rows(("option", "meaning"), [*_options(_parsers()["status"], common=True)])
+    common = Rows(("option", "meaning"), [*_options(parsers()["status"], common=True)])
     intro = Prose("Each command has `--help`, with an example. These options go with all of them:")
-    parts = [part for name, parser in _parsers().items() for part in _command(name, parser)]
+    parts = [part for name, parser in parsers().items() for part in _command(name, parser)]
     return [
         Section("Description", [Prose(_DESCRIPTION)]),
         Section("Commands", [intro, common, *_without_command()], parts),
@@ -99,12 +99,6 @@ def _rows(table: Mapping[str, str], *, literal: bool = True) -> list[tuple[str, 
 
 
 # --- commands ------------------------------------------------------------------------------------------------------
-
-
-def _parsers() -> dict[str, argparse.ArgumentParser]:
-    from cronhpc.cli import parsers
-
-    return parsers()
 
 
 def _without_command() -> Iterator[Prose | Rows]:
@@ -241,8 +235,6 @@ _KINDS = {"FILE": "file", "PATH|NAME": "file", "NAME|FILE": "entry or file", "NA
 
 def script(shell: str) -> str:
     """Raises UsageError for another shell than bash or zsh."""
-    from cronhpc.cli import parsers
-
     if shell not in SHELLS:
         raise UsageError(f"cronhpc: --completion knows {' and '.join(SHELLS)}, not {shell!r}.")
     rows = {name: words_of(name, parser._actions) for name, parser in parsers().items()}  # noqa: SLF001 - argparse has no other way
