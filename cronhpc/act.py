@@ -42,8 +42,8 @@ class Actor:
         self.claims = Claims(site.paths.claims)
         self.by = f"{site.host}:{os.getpid()}:{os.urandom(4).hex()}"
         self.outcomes: list[Outcome] = []
-        self.away = ""  # what the batch system gave no answer with: nothing more is asked of it in this tick
-        self.limited = ""  # the site's limit that was met: nothing more is submitted in this tick
+        self.unreachable = ""  # what the batch system gave no answer with: nothing more is asked of it in this tick
+        self.at_submit_limit = ""  # the site's limit that was met: nothing more is submitted in this tick
         self.not_cancelled: set[Key] = set()
         self.adopted: set[Key] = set()
         self.emptied: set[str] = set()  # arrays whose pending tasks were cancelled in this tick
@@ -67,7 +67,7 @@ class Actor:
             (model.Release, self._release),
             (model.Submit, self._submit),
             (model.Hold, self._each(self._hold)),
-            (model.Free, self._each(self._free)),
+            (model.Unhold, self._each(self._unhold)),
         )
         self.link_refused = self._refused_link(plan)
         for kind, step in steps:
@@ -106,15 +106,21 @@ class Actor:
             with suppress(OSError):
                 scheduler.note_no_submit(self.site.paths, f"{self.site.host}: {error.text}")
         if isinstance(error, Unreachable):
-            self.away = error.text
+            self.unreachable = error.text
         elif isinstance(error, Limited):
-            self.limited = error.text
+            self.at_submit_limit = error.text
 
     def note(
-        self, decision: Decision, done: Done, detail: str = "", job_id: str | None = None, *, limited: bool = False
+        self,
+        decision: Decision,
+        done: Done,
+        detail: str = "",
+        job_id: str | None = None,
+        *,
+        at_submit_limit: bool = False,
     ) -> None:
         """One decision's outcome."""
-        self.outcomes.append(Outcome(decision, done, detail, job_id, limited))
+        self.outcomes.append(Outcome(decision, done, detail, job_id, at_submit_limit))
 
     def _each(self, step: Callable[..., str | None], *, asks: bool = True) -> Callable[[Sequence[object]], None]:
         """Run `step` for each decision; an error of the batch system or the disk is that decision's outcome.
@@ -124,7 +130,7 @@ class Actor:
 
         def run(rows: Sequence[object]) -> None:
             for row in rows:
-                if asks and self.away:
+                if asks and self.unreachable:
                     self._not_tried(row)
                     continue
                 try:
@@ -144,7 +150,7 @@ class Actor:
     def _not_tried(self, row: object) -> None:
         if isinstance(row, model.Cancel) and row.key is not None:
             self.not_cancelled.add(row.key)
-        self.note(row, Done.PASSING, f"not tried: {self.away}")  # type: ignore[arg-type]  # rows are decisions
+        self.note(row, Done.PASSING, f"not tried: {self.unreachable}")  # type: ignore[arg-type]  # rows are decisions
 
     # --- what must stop
 
@@ -182,7 +188,7 @@ class Actor:
         So the queue is asked once more: one that begins by the controller's clock at this moment is not cancelled.
         """
         ready = [row for row in rows if isinstance(row, model.Withdraw)]
-        ids, live, failed = [row.job_id for row in ready if row.job_id], set[str](), self.away
+        ids, live, failed = [row.job_id for row in ready if row.job_id], set[str](), self.unreachable
         try:
             if ids and not failed:
                 self.site.batch.cancel(ids, pending_only=True)
@@ -285,11 +291,11 @@ class Actor:
         """Why the link's text is not to be submitted, where that is planned: it may be another's by now."""
         if not any(isinstance(decision, model.SubmitLink) for decision in plan.decisions):
             return ""
-        from cronhpc.link import mend_link
+        from cronhpc.link import fix_link
         from cronhpc.store import rooms
 
         refused = rooms.link_refusal(self.site.paths, self.site.settings, self.site.uid)
-        return f"{refused.what} " + refused.mend if refused else mend_link(self.site)
+        return f"{refused.what} " + refused.fix if refused else fix_link(self.site)
 
     def _link_submission(self, link: model.SubmitLink, comment: str, exclude: str) -> Submission:
         """It needs none of the user's folders to start: on a node without them it says so, and goes on elsewhere."""
@@ -351,7 +357,7 @@ class Actor:
             self.site.batch.hold(ids, comment)
         return None
 
-    def _free(self, free: model.Free) -> str | None:
+    def _unhold(self, free: model.Unhold) -> str | None:
         for comment, ids in _alike(free.jobs, lambda job: whole_comment(self.world, job)).items():
             self.site.batch.free(ids, comment)
         return None

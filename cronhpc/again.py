@@ -1,6 +1,6 @@
 """`cronhpc again`: queue the next piece of the job that this runs in, exactly once, whatever happens.
 
-It is a tick over a world of one train: the same claims, the same two phases, the same record (tick.py). Without a cron
+It is a tick over a world of one series: the same claims, the same two phases, the same record (tick.py). Without a cron
 directory that world lies under `$XDG_STATE_HOME/cronhpc`.
 """
 
@@ -37,10 +37,10 @@ from cronhpc.core.model import (
     token,
 )
 from cronhpc.read import Reading, asked_about_doubtful, switches_now
-from cronhpc.read_trains import read_trains, train_of
+from cronhpc.read_series import read_series, series_of
 from cronhpc.record import record
 from cronhpc.site import Site, by_its_disks_clock, directory_id
-from cronhpc.store import lease, rooms, trains
+from cronhpc.store import lease, rooms, series_records
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
 from cronhpc.store.files import is_listed, read_bytes, replace_file
@@ -79,7 +79,7 @@ class Answer:
     job_id: str = ""
 
 
-class NoTrain(CronhpcError):
+class NoSeries(CronhpcError):
     """This job cannot queue another piece; its payload goes on all the same."""
 
 
@@ -93,7 +93,7 @@ class Me:
 
 
 def again(site: Site, asked: Asked, now: int, job_id: str) -> Answer:
-    """Queue the next piece, or say why there is none. Raises NoTrain, BatchError, StateError, OSError."""
+    """Queue the next piece, or say why there is none. Raises NoSeries, BatchError, StateError, OSError."""
     site = by_its_disks_clock(site, now)
     details = site.batch.describe(job_id)
     holder = _take(site, job_id)
@@ -138,14 +138,14 @@ class _Again:
         own = next((job for job in self.jobs.queue.jobs if job.id == job_id), None) if self.jobs.queue else None
         owner = records(self.jobs).of(own) if own is not None else None
         self.me = Me(job_id, details, owner.key if owner is not None else None)
-        going = [t.entry.name for t in self.jobs.trains if owner is not None and entry_id(t.entry.name) == owner.entry]
+        going = [t.entry.name for t in self.jobs.series if owner is not None and entry_id(t.entry.name) == owner.entry]
         self.name = asked.name or next(iter(going), "") or details.get("JobName", "")
-        self.record = self._record(trains.load(site.paths.state, self.name))
+        self.record = self._record(series_records.load(site.paths.state, self.name))
 
     def run(self) -> Answer:
         """Settle what has ended, then end, or queue the next piece."""
         if self.me.key is None and self.record.seen != self.me.job_id and self._going():
-            return Answer(0, (f"train {self.name} is going on already: this start of it queues nothing",))
+            return Answer(0, (f"series {self.name} is going on already: this start of it queues nothing",))
         self._refresh()
         world = self._world()
         key = self._next_key()
@@ -157,7 +157,7 @@ class _Again:
         decisions = list(claimed.decide(world, claimed.Budget.of(world)))
         if not last:
             decisions += self._submit(world, key)
-        trains.save(self.site.paths.state, self.record)
+        series_records.save(self.site.paths.state, self.record)
         outcomes = self._carry_out(world, decisions)
         self._remember_ends(outcomes)
         return self._told(outcomes, key, last)
@@ -167,21 +167,21 @@ class _Again:
         if self.record.seen == self.me.job_id:  # else it is no piece of it
             self.record.trouble = str(error)
             with suppress(OSError):
-                trains.save(self.site.paths.state, self.record)
+                series_records.save(self.site.paths.state, self.record)
 
-    # --- what is known of this train
+    # --- what is known of this series
 
-    def _record(self, known: trains.Record | None) -> trains.Record:
+    def _record(self, known: series_records.Record | None) -> series_records.Record:
         script, workdir = _script_of(self.me, known)
         refused = rooms.trust_of(self.site.paths, self.site.settings, self.site.uid).refusal(Path(script))
         if refused is not None:
-            raise NoTrain(f"the next piece would read a script that is not trusted: {refused.what} " + refused.mend)
+            raise NoSeries(f"the next piece would read a script that is not trusted: {refused.what} " + refused.fix)
         if known is not None and known.script != script and self._going():
-            raise NoTrain(
-                f"another train called {self.name!r} is going on ({known.script}). Give this one a name: --name NAME"
+            raise NoSeries(
+                f"another series called {self.name!r} is going on ({known.script}). Give this one a name: --name NAME"
             )
         if known is None or known.script != script:
-            return trains.Record(self.name, script, workdir)
+            return series_records.Record(self.name, script, workdir)
         return known
 
     def _refresh(self) -> None:
@@ -207,11 +207,11 @@ class _Again:
         known.submitted = list(piece_options.merged(own, known.options, known.given, known.overruled))
 
     def _begin(self, header: Header) -> None:
-        """Started by hand: a new train, which keeps what its command line asked for."""
+        """Started by hand: a new series, which keeps what its command line asked for."""
         if header.array is not None or self.me.details.get("ArrayJobId"):
-            raise NoTrain("an array cannot queue itself: write --array=1-10%1, whose tasks follow each other")
+            raise NoSeries("an array cannot queue itself: write --array=1-10%1, whose tasks follow each other")
         if self.me.details.get("HetJobId") or any(option.component for option in header.options):
-            raise NoTrain("a job of several components (hetjob) cannot queue itself")
+            raise NoSeries("a job of several components (hetjob) cannot queue itself")
         known, own = self.record, {option.name: option.value for option in header.options}
         told = {**piece_options.told_by_slurm(self.me.details, own), **self._logs_told(own)}
         known.runs, known.ran, known.first, known.arguments, known.logs = 0, [], self.me.job_id, [], []
@@ -241,11 +241,11 @@ class _Again:
         return read_header(read_script(script, _HEADER), os.path.basename(script))  # noqa: PTH119 - a text
 
     def _going(self) -> bool:
-        """Whether another piece of this train is in the queue."""
+        """Whether another piece of this series is in the queue."""
         return any(job.live and job.id != self.me.job_id for job in self._mine())
 
     def _mine(self) -> list[Job]:
-        """The jobs of this train in the queue, but for the one that a person started."""
+        """The jobs of this series in the queue, but for the one that a person started."""
         mine, known = entry_id(self.name), records(self.jobs)
         return [job for job in self.queue.jobs if (key := known.key(job)) is not None and key.entry == mine]
 
@@ -259,20 +259,20 @@ class _Again:
                 now=self.now,
                 directory_id=self.directory,
                 settings=self.site.settings,
-                trains=read_trains(self.site, []),
+                series=read_series(self.site, []),
                 claims=self.claims.read(settled),
                 queue=self.queue,
             ),
         )
 
     def _world(self) -> World:
-        memory, train = self.memory, train_of(self.site, self.record)
+        memory, series = self.memory, series_of(self.site, self.record)
         mine = entry_id(self.name)
         world = World(
             now=self.now,
             directory_id=self.directory,
             settings=self.site.settings,
-            trains=(train,),
+            series=(series,),
             states=memory.entries,
             claims=tuple(c for c in self.jobs.claims if c.key.entry == mine),
             queue=self.jobs.queue,
@@ -307,7 +307,7 @@ class _Again:
         return Key(entry_id(self.name), self.record.next_slot)
 
     def _ended(self, world: World) -> str:
-        switch = stop.switch_on(world, world.trains[0].entry)
+        switch = stop.switch_on(world, world.series[0].entry)
         if switch is not None:
             return f"kill switch {switch.name} (by {switch.by}{': ' + switch.reason if switch.reason else ''})"
         until = bool(self.asked.rules.until) and is_listed(Path(self.asked.rules.until))
@@ -335,7 +335,7 @@ class _Again:
                 self.lines.append(f"the next piece of {self.name} is queued already: {what}")
                 return []
         begin = None if self.asked.rules.after else key.slot
-        return [Submit(world.trains[0].entry, key, Reason.SUBMIT, begin=begin)]
+        return [Submit(world.series[0].entry, key, Reason.SUBMIT, begin=begin)]
 
     # --- doing it
 
@@ -354,7 +354,7 @@ class _Again:
                 ending = decision.ending
                 row = [jobs.get(decision.key, ""), str(ending.result), ending.started, ending.ended]
                 self.record.ran = [*self.record.ran, row][-_KEPT_ENDS:]
-        trains.save(self.site.paths.state, self.record)
+        series_records.save(self.site.paths.state, self.record)
 
     def _rest(self, world: World, reason: str) -> Answer:
         """It ends here: nothing is queued, and a piece that was is cancelled."""
@@ -366,7 +366,7 @@ class _Again:
         self._remember_ends(outcomes)
         if waiting:
             self.site.batch.cancel(waiting, pending_only=True)
-        return Answer(ENDED, (*self.lines, f"train {self.name} ends: {reason}; nothing is queued"))
+        return Answer(ENDED, (*self.lines, f"series {self.name} ends: {reason}; nothing is queued"))
 
     def _told(self, outcomes: Sequence[Outcome], key: Key, last: str) -> Answer:
         if last:
@@ -377,7 +377,7 @@ class _Again:
                     self._pause(outcome.job_id or "")
                     said = f"next piece of {self.name}: job {outcome.job_id} ({self.asked.rules.words()})"
                     return Answer(0, (*self.lines, said), outcome.job_id or "")
-                error = NoTrain(f"the next piece of {self.name} is not queued: " + outcome.detail)
+                error = NoSeries(f"the next piece of {self.name} is not queued: " + outcome.detail)
                 error.passing = outcome.done is Done.PASSING
                 raise error
         return Answer(0, tuple(self.lines))
@@ -396,29 +396,31 @@ class _Again:
 _OURS = frozenset({"job-name", "chdir", "comment", "hold", "wait", "array", "begin", "dependency"})
 
 
-def _script_of(me: Me, known: trains.Record | None) -> tuple[str, str]:
-    """The script's real path and its working folder. Raises NoTrain for a job that has none."""
+def _script_of(me: Me, known: series_records.Record | None) -> tuple[str, str]:
+    """The script's real path and its working folder. Raises NoSeries for a job that has none."""
     workdir = me.details.get("WorkDir", "/")
     if me.key is not None and known is not None:
         return known.script, workdir
     command = me.details.get("Command", "")
     if me.details.get("BatchFlag") == "0":
-        raise NoTrain("this is no batch job (srun, salloc): there is no script to run again. Submit one with sbatch.")
+        raise NoSeries("this is no batch job (srun, salloc): there is no script to run again. Submit one with sbatch.")
     if not command or command == "(null)":
-        raise NoTrain("this job was submitted from --wrap or stdin: there is no script to run again. Put it in a file.")
+        raise NoSeries(
+            "this job was submitted from --wrap or stdin: there is no script to run again. Put it in a file."
+        )
     path = Path(workdir, command)
     words = str(path).split(" ")
     while words:  # Slurm prints the arguments behind the path, unquoted
         if os.path.isfile(" ".join(words)):  # noqa: PTH113 - a text
             return " ".join(words), workdir
         words.pop()
-    raise NoTrain(f"{command} is not there any more. Put the script back, then submit it once more.")
+    raise NoSeries(f"{command} is not there any more. Put the script back, then submit it once more.")
 
 
 # --- where series are kept --------------------------------------------------------------------------------------------
 
 
-def open_train_site(dir_option: str | None, backend: str | None, environ: Mapping[str, str]) -> Site:
+def open_series_site(dir_option: str | None, backend: str | None, environ: Mapping[str, str]) -> Site:
     """The site that `again` works on; its pieces get this job's environment, as sbatch in a script would give it.
 
     A cron directory that was named (--dir, $CRONHPC_DIR) must be there: with its records out of sight a second piece
@@ -444,7 +446,7 @@ def open_train_site(dir_option: str | None, backend: str | None, environ: Mappin
 
 
 _SETTINGS = b"""\
-# Made by `cronhpc again`: here are the records of trains that were started without a cron directory.
+# Made by `cronhpc again`: here are the records of series that were started without a cron directory.
 # `cronhpc status` and the like find it where there is no cron directory; else: cronhpc status --dir FOLDER
 """
 
@@ -474,7 +476,7 @@ def _made(root: Path) -> Paths:
         identity(paths)
     except OSError as error:
         raise DirectoryError(
-            f"the records of trains cannot be kept: {error.filename or root}: {error.strerror}. Set XDG_STATE_HOME to "
+            f"the records of series cannot be kept: {error.filename or root}: {error.strerror}. Set XDG_STATE_HOME to "
             "a folder of yours that all nodes see, or CRONHPC_DIR to a cron directory."
         ) from None
     return paths

@@ -285,11 +285,11 @@ class _Work:
         if number:
             self.folders.setdefault(folder.shown, Counter())[why] += number
 
-    def _name_left(self, folder: Folder, names: list[str], kind: str, code: str, mend: str) -> None:
+    def _name_left(self, folder: Folder, names: list[str], kind: str, code: str, fix: str) -> None:
         if names:
             named = ", ".join(sorted(names)[:_NAMED]) + (", …" if len(names) > _NAMED else "")
             what = f"{folder.shown} holds {len(names)} {kind if len(names) > 1 else kind[:-1]} ({named}), left alone."
-            self.problems.append(Problem(code, what, mend, folder.shown))
+            self.problems.append(Problem(code, what, fix, folder.shown))
 
 
 def _base(file: LogFile) -> str:

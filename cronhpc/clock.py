@@ -28,7 +28,7 @@ class Reckoned:
     """The instant to go by. `sure`: the batch system has said so."""
 
     now: int
-    sure: bool = False
+    clock_verified: bool = False
 
 
 def reckoned(site: Site, now: int, *, doubt: bool = False) -> Reckoned:
@@ -49,11 +49,11 @@ def reckoned(site: Site, now: int, *, doubt: bool = False) -> Reckoned:
     if said is None:
         return _by_disk(site, now, noted[1] if noted else now)
     if abs(said - now) <= (_MINUTE if doubt else CLOCKS_APART):
-        return Reckoned(now, sure=True)
+        return Reckoned(now, clock_verified=True)
     off = f"{abs(said - now) // 60} minutes {'behind' if said > now else 'ahead of'} the batch system's"
-    mend = f"Tell the administrators: the clock of {site.host} wants ntp."
-    site.problems.append(Problem("W360", f"this machine's clock is {off}, which is used.", mend))
-    return Reckoned(said, sure=True)
+    fix = f"Tell the administrators: the clock of {site.host} wants ntp."
+    site.problems.append(Problem("W360", f"this machine's clock is {off}, which is used.", fix))
+    return Reckoned(said, clock_verified=True)
 
 
 def _by_disk(site: Site, now: int, awaited: int) -> Reckoned:
@@ -68,4 +68,4 @@ def _by_disk(site: Site, now: int, awaited: int) -> Reckoned:
         return Reckoned(now)
     what = f"this machine's clock is {(now - disk) // 86400} days ahead of the file system's, which is used."
     site.problems.append(Problem("W360", what, f"Tell the administrators: the clock of {site.host} wants ntp."))
-    return Reckoned(disk, sure=True)
+    return Reckoned(disk, clock_verified=True)

@@ -139,7 +139,7 @@ class Daemon:
         began = time.monotonic()
         try:
             report = self._pass(site)
-        except (CronhpcError, OSError) as error:  # a full disk, a folder not mounted: it may be mended
+        except (CronhpcError, OSError) as error:  # a full disk, a folder not mounted: it may be fixed
             self._complain("tick", error)
             return _AGAIN
         finally:
@@ -153,8 +153,10 @@ class Daemon:
         """One tick, by the clock that is right."""
         mine = int(self.clock())
         at = reckoned(site, mine + self.off, doubt=self.doubt)
-        self.off, self.doubt = at.now - mine, self.doubt and not at.sure
-        return tick(site, at.now, link=self.link, resident=True, sure=at.sure, bad_nodes=self.bad_nodes)
+        self.off, self.doubt = at.now - mine, self.doubt and not at.clock_verified
+        return tick(
+            site, at.now, link=self.link, resident=True, clock_verified=at.clock_verified, bad_nodes=self.bad_nodes
+        )
 
     def _complain(self, what: str, error: Exception) -> None:
         """Once, until it is another one."""
@@ -178,7 +180,7 @@ class Daemon:
         if any(isinstance(d, Stop) and (d.pending or d.running or d.warn or d.unasked) for d in decisions):
             at.append(now + _ENDING)
         open_attempts = [c for c in world.claims if c.state is not ClaimState.SETTLED]
-        if open_attempts or any(o.job_id for o in report.outcomes) or world.queue is None or world.struck:
+        if open_attempts or any(o.job_id for o in report.outcomes) or world.queue is None or world.kill_records:
             at.append(now + _QUEUE)
         if world.switches_unknown or any(switch.by == "unknown" for switch in world.switches):
             at.append(now + _UNKNOWN)

@@ -84,12 +84,12 @@ def _settings(asked: Asked) -> tuple[Settings, list[Finding]]:
         return Settings(), [Finding("advice", "directory", f"{asked.root} {where} yet.", make)]
     if (asked.root / MARKER).exists() and not (asked.root / MARKER).stat().st_size:
         each = emptied(asked.root / MARKER)
-        found.append(Finding("warning", "settings", f"{each.file} {each.what}", each.mend))
+        found.append(Finding("warning", "settings", f"{each.file} {each.what}", each.fix))
     try:
         return read_settings(asked.root / MARKER), found
     except SettingsError as error:
         found += [
-            Finding("error", "settings", f"{each.file}{f':{each.line}' if each.line else ''}: {each.what}", each.mend)
+            Finding("error", "settings", f"{each.file}{f':{each.line}' if each.line else ''}: {each.what}", each.fix)
             for each in error.problems
         ]
         return error.rest or Settings(), found
@@ -234,8 +234,8 @@ def _ticks(asked: Asked, via: str | None) -> Iterator[Finding]:
     if via == "scrontab" and (said := trouble(paths, asked.environ)):
         yield Finding("error", "ticks", f"no tick comes: {said}.", "Put it back: " + command("start"))
     if via not in {None, "login"} and (said := scheduler.no_submit(paths)):
-        mend = "Let a login node submit a day's runs ahead: " + command("start", options=("--via", "login"))
-        yield Finding("error", "submit", f"jobs may not submit here ({said}).", mend)
+        fix = "Let a login node submit a day's runs ahead: " + command("start", options=("--via", "login"))
+        yield Finding("error", "submit", f"jobs may not submit here ({said}).", fix)
 
 
 def _others_at_work(asked: Asked) -> Iterator[Finding]:
@@ -251,7 +251,7 @@ def _others_at_work(asked: Asked) -> Iterator[Finding]:
     for problem in problems:
         if problem is not None:
             level = "error" if problem.severity == "error" else "warning"
-            yield Finding(level, "scheduler", problem.what, problem.mend)
+            yield Finding(level, "scheduler", problem.what, problem.fix)
 
 
 def _cluster(slurm: Any, settings: Settings, user: str, clock: Callable[[], int]) -> tuple[Cluster, tuple[int, int]]:
@@ -357,7 +357,7 @@ def _node(row: Mapping[str, Any]) -> Node:
 
 
 def wanted(found: Iterable[Finding]) -> dict[str, str]:
-    """The settings that would mend what was found; of two for one key the worse finding's."""
+    """The settings that would fix what was found; of two for one key the worse finding's."""
     values: dict[str, str] = {}
     for each in found:
         for key, value in each.settings:

@@ -47,8 +47,8 @@ def submit_all(actor: Actor, rows: Sequence[Submit]) -> None:
     """Claim and submit; what was recorded is released later, by `release_recorded`."""
     ready = _claimed(actor, [row for row in rows if _prepared(actor, row)])
     for chunk in _chunks(actor, ready):
-        if actor.away or actor.limited or actor.spent:
-            why = actor.away or actor.limited or "this tick has no time left"
+        if actor.unreachable or actor.at_submit_limit or actor.spent:
+            why = actor.unreachable or actor.at_submit_limit or "this tick has no time left"
             for row in chunk:
                 _give_back(actor, row)
                 actor.note(row, Done.PASSING, f"not tried: {why}")
@@ -70,8 +70,8 @@ def _prepared(actor: Actor, row: Submit) -> bool:
     """The working folder is there, and the log's folder: sbatch would take a job that cannot start."""
     entry = row.entry
     if entry.chdir and not os.path.isdir(entry.chdir):  # noqa: PTH112 - a text
-        mend = "mount or make it, or correct --chdir"
-        actor.note(row, Done.PASSING, f"its working folder {entry.chdir} is not there: {mend}")
+        fix = "mount or make it, or correct --chdir"
+        actor.note(row, Done.PASSING, f"its working folder {entry.chdir} is not there: {fix}")
         return False
     try:
         if entry.output and (refused := _no_log(actor, log_folder(actor, entry))):
@@ -92,7 +92,7 @@ def _no_log(actor: Actor, folder: Path) -> str:
     except PermissionError:
         folder = folder.parent
     if refused := actor.trust.folder_refusal(folder):
-        return f"its log could be led astray: {refused.what} " + refused.mend
+        return f"its log could be led astray: {refused.what} " + refused.fix
     if not os.access(folder, os.W_OK | os.X_OK):
         return f"its log cannot be made: chmod u+wx {shlex.quote(str(folder))}"
     return ""
@@ -208,8 +208,8 @@ def _submit(actor: Actor, row: Submit) -> str | BatchError:
     """Submit held, and record the id at once."""
     if row.reason is Reason.AHEAD and row.key.entry in actor.refused:
         return AsBefore("refused as its slot before that")
-    if actor.away or actor.limited or actor.spent:
-        return NotTried(f"not tried: {actor.away or actor.limited or 'this tick has no time left'}")
+    if actor.unreachable or actor.at_submit_limit or actor.spent:
+        return NotTried(f"not tried: {actor.unreachable or actor.at_submit_limit or 'this tick has no time left'}")
     try:
         if row.replaces:
             actor.site.batch.cancel(row.replaces)
@@ -281,8 +281,8 @@ def _submission(actor: Actor, row: Submit) -> Submission:
 
 def _some_tasks(entry: Entry, tasks: str) -> tuple[str, ...]:
     """A further attempt of an array runs those tasks that failed, as many at once as the script says."""
-    _, limited, limit = str(entry.array).partition("%")  # True in what an older version has cached
-    return (f"--array={tasks}{limited}{limit}",) if tasks and entry.array else ()
+    _, at_submit_limit, limit = str(entry.array).partition("%")  # True in what an older version has cached
+    return (f"--array={tasks}{at_submit_limit}{limit}",) if tasks and entry.array else ()
 
 
 def _iso(instant: int) -> str:
@@ -297,7 +297,7 @@ def _note_answer(actor: Actor, row: Submit, answer: str | BatchError) -> None:
         if other := actor.claims.job_id(row.key):
             actor.note(row, Done.REFUSED, f"another tick has submitted it as job {other}", other)
             return
-        if row.reason is Reason.AHEAD:  # its slot has not come: until then it may be mended
+        if row.reason is Reason.AHEAD:  # its slot has not come: until then it may be fixed
             _give_back(actor, row)
         else:
             settle(actor, row.key, row.entry.name, Ending(Result.REFUSED, detail=answer.text))
@@ -313,7 +313,7 @@ def _note_answer(actor: Actor, row: Submit, answer: str | BatchError) -> None:
         if isinstance(answer, NotTried):
             actor.note(row, Done.PASSING, answer.text)
             return
-        actor.note(row, Done.PASSING, f"{answer.text} (no more tries in this tick)", limited=True)
+        actor.note(row, Done.PASSING, f"{answer.text} (no more tries in this tick)", at_submit_limit=True)
     else:
         actor.note(row, Done.PASSING, answer.text)
 

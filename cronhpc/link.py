@@ -83,7 +83,7 @@ def write_link(site: Site, *, resident: bool = False, generation: int = 0) -> tu
     return fingerprint, said
 
 
-def mend_link(site: Site) -> str:
+def fix_link(site: Site) -> str:
     """Why the link's text cannot be submitted; a file that was cut off or edited is written anew as `start` left it.
 
     Raises OSError.

@@ -98,7 +98,7 @@ def send(
     now: int = 0,
     patience: Patience = PATIENCE,
 ) -> tuple[Problem, ...]:
-    """Tell everybody. `about`: whose cron directory it is. What failed is returned, with the mend.
+    """Tell everybody. `about`: whose cron directory it is. What failed is returned, with the fix.
 
     What an earlier tick could not send, it left in `outbox`; so does this one.
     """
@@ -224,9 +224,9 @@ _PHASES = {"still": "still: "}
 def _pinged(pings: Sequence[Ping], environ: Mapping[str, str], seconds: float) -> list[Problem]:
     """All at once: a server that does not answer costs a tick no more than another."""
     said = _at_once([partial(_ping, ping, environ, seconds) for ping in pings[:_MOST_PINGS]], seconds)
-    mend = "Its run is not touched by that."
+    fix = "Its run is not touched by that."
     problems = [
-        Problem("W351", f"the ping of {ping.entry} failed: {why}.", mend)
+        Problem("W351", f"the ping of {ping.entry} failed: {why}.", fix)
         for ping, why in zip(pings, said, strict=False)
         if why
     ]

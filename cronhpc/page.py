@@ -74,7 +74,7 @@ def tend(site: Site, now: int) -> tuple[Problem, ...]:
     path = place(site.paths, site.settings.page)
     if refused := rooms.place_refusal(path, site.paths, site.settings, site.uid):
         what = f"the page was not written: {refused.what} So another folder could be put in the place of its own."
-        return (Problem("W372", what, refused.mend, "", 0, "page"),)
+        return (Problem("W372", what, refused.fix, "", 0, "page"),)
     try:
         if _is_new(path, now):
             return ()
@@ -82,7 +82,7 @@ def tend(site: Site, now: int) -> tuple[Problem, ...]:
         if known is not None and not flaw(known):
             write(path, drawn(site.paths, known, Style(now, zone_of(site.timezone))))
     except (OSError, StateError) as error:
-        return (Problem("W370", f"the page was not written: {error}", "Mend `page:` in cronhpc.yaml.", "", 0, "page"),)
+        return (Problem("W370", f"the page was not written: {error}", "Fix `page:` in cronhpc.yaml.", "", 0, "page"),)
     except ImportError as error:
         return (Problem("W371", f"the page needs {error.name}.", "Install cronhpc again, with what it needs."),)
     return ()

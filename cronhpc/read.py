@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core import claimed, model, stop, struck
+from cronhpc.core import claimed, kill_records, model, stop
 from cronhpc.core.identity import records
 from cronhpc.core.liveness import SILENT
 from cronhpc.core.model import (
@@ -22,7 +22,7 @@ from cronhpc.core.model import (
     Problem,
     Queue,
     Result,
-    Train,
+    Series,
     World,
     command,
     entry_id,
@@ -62,7 +62,7 @@ def read_world(
     link: str = "",
     resident: bool = False,
     only: str = "",
-    sure: bool = False,
+    clock_verified: bool = False,
     bad_nodes: tuple[BadNode, ...] = (),
 ) -> Reading:
     """Everything that a tick decides on. What cannot be read is unknown, and is named; it is never taken for absent.
@@ -98,7 +98,7 @@ def read_world(
         directory_id=directory,
         settings=site.settings,
         entries=entries,
-        trains=_trains(site, problems),
+        series=_all_series(site, problems),
         states=memory.entries,
         claims=found,
         links=links,
@@ -115,13 +115,13 @@ def read_world(
         **_remembered(memory),
         resident=resident,
         only=only,
-        sure=sure,
+        clock_verified=clock_verified,
         disk_clock=_disk_clock(site, memory, entries, now),
     )
     world = asked_about_doubtful(site, replace(world, queue=_with_restarts(site, world)))
     world = _asked_on(site, claimed.recognised(world))
     problems.extend(bad_node_problems(world.chain.bad_nodes, now))
-    problems.extend(_unheard(world))
+    problems.extend(_unmatched(world))
     problems.extend((*_hold_dropped(site, world), *_begin_dropped(world)))
     return Reading(world, memory, tuple(problems))
 
@@ -177,8 +177,8 @@ def _logged(
         return {}
     if last:
         what = "is older than the newest tick: was it brought back from a copy? What ran since is told by logs' names."
-        mend = "Scripts that name their own log may run their newest slot again; see: " + model.command("plan")
-        problems.append(Problem("W334", what, mend, "state/"))
+        fix = "Scripts that name their own log may run their newest slot again; see: " + model.command("plan")
+        problems.append(Problem("W334", what, fix, "state/"))
     return damage.logged(site.paths, entries)
 
 
@@ -206,7 +206,7 @@ def _remembered(memory: Memory) -> dict[str, Any]:
         "recent": tuple((minute, name, number) for minute, name, number in meta.get("recent", ())),
         "warned": meta.get("warned", {}),
         "comments": meta.get("comments", {}),
-        "struck": struck.from_rows(meta.get("struck", {})),
+        "kill_records": kill_records.from_rows(meta.get("struck", {})),
         "absent": meta.get("absent", {}),
         "restored": meta.get("restored", 0),
         "given_up": {key: (job_id, at) for key, (job_id, at) in meta.get("given_up", {}).items()},
@@ -244,7 +244,7 @@ def _full_disk(site: Site) -> list[Problem]:
     if room.f_bavail * room.f_frsize >= _LEAST_ROOM and (room.f_favail >= _LEAST_FILES or not room.f_files):
         return []
     what = f"the disk of {site.paths.root} is full: nothing can be submitted or recorded."
-    return [Problem("E331", what, "Make room, or mend the quota; slots stay due until their deadlines.")]
+    return [Problem("E331", what, "Make room, or fix the quota; slots stay due until their deadlines.")]
 
 
 def _freshened(claim: Claim, before: Mapping[Any, set[str]]) -> Claim:
@@ -369,13 +369,13 @@ def _asked_about_strangers(site: Site, world: World) -> World:
     return replace(world, queue=Queue(jobs))
 
 
-def _unheard(world: World) -> list[Problem]:
+def _unmatched(world: World) -> list[Problem]:
     """Imported where there is a switch at all."""
     if not world.switches or world.only:
         return []
-    from cronhpc.core.stop import unheard
+    from cronhpc.core.stop import unmatched
 
-    return unheard(world)
+    return unmatched(world)
 
 
 def _hold_dropped(site: Site, world: World) -> list[Problem]:
@@ -388,17 +388,17 @@ def _hold_dropped(site: Site, world: World) -> list[Problem]:
     if not job_id:
         return []
     what = f"job {job_id} could begin before its release: this site drops --hold."
-    mend = "No slot runs twice by that, but a kill switch may come too late. See: "
-    mend = mend + model.command("doctor", options=("--submit",))
-    return [Problem("W342", what, mend)]
+    fix = "No slot runs twice by that, but a kill switch may come too late. See: "
+    fix = fix + model.command("doctor", options=("--submit",))
+    return [Problem("W342", what, fix)]
 
 
 def _begin_dropped(world: World) -> Iterator[Problem]:
     """As a link has noted that began too early, or the look at a submission (release.py)."""
     if world.chain.drops_begin:
         what = f"job {world.chain.drops_begin} could begin before its --begin: this site drops it."
-        mend = "Links and runs get it from scontrol, before they are released. See: "
-        yield Problem("W343", what, mend + model.command("doctor", options=("--submit",)))
+        fix = "Links and runs get it from scontrol, before they are released. See: "
+        yield Problem("W343", what, fix + model.command("doctor", options=("--submit",)))
 
 
 def _switches(site: Site, now: int, problems: list[Problem]) -> tuple[tuple[Switch, ...], tuple[str, ...]]:
@@ -418,13 +418,13 @@ def switches_now(site: Site, now: int) -> dict[str, Any]:
     return {"switches": found, "switches_unknown": unknown}
 
 
-def _trains(site: Site, problems: list[Problem]) -> tuple[Train, ...]:
-    """Every train that `again` has left a record of."""
+def _all_series(site: Site, problems: list[Problem]) -> tuple[Series, ...]:
+    """Every series that `again` has left a record of."""
     if not os.path.isdir(site.paths.state / "trains"):  # noqa: PTH112 - one stat
         return ()
-    from cronhpc.read_trains import read_trains
+    from cronhpc.read_series import read_series
 
-    return read_trains(site, problems)
+    return read_series(site, problems)
 
 
 def _endings(site: Site, world: World) -> Mapping[str, Ending] | None:
@@ -539,7 +539,7 @@ def chain_facts(
         spare_name=spare_name,
         resting=resting(site.paths),
         no_spare=meta.get("no_spare", "") if spareless else "",
-        crowded=spareless and meta.get("crowded", False),
+        no_submit_slot=spareless and meta.get("crowded", False),
         successor_seen=meta.get("successor", ""),
         spare_seen=meta.get("spare", ""),
         successor_noted=successor_noted(site.paths),

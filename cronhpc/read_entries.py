@@ -58,15 +58,15 @@ class _Reader:
         try:
             found = scan(self.site.paths.root, folder, self.clock)
         except OSError as error:
-            mend = _reach(error, f"chmod u+rx {self.site.paths.root / folder}")
-            self.problems.append(Problem("E310", f"cannot be read ({error.strerror}): its entries wait.", mend, folder))
-            self._unseen(folder, f"{folder} cannot be read ({error.strerror}).", mend, drop=False)
+            fix = _reach(error, f"chmod u+rx {self.site.paths.root / folder}")
+            self.problems.append(Problem("E310", f"cannot be read ({error.strerror}): its entries wait.", fix, folder))
+            self._unseen(folder, f"{folder} cannot be read ({error.strerror}).", fix, drop=False)
             return
-        away = [each for each in found.skipped if each.code in {"W005", "W009"} and each.file in self.known]
-        self.problems += [each for each in found.skipped if each not in away]
+        unreachable = [each for each in found.skipped if each.code in {"W005", "W009"} and each.file in self.known]
+        self.problems += [each for each in found.skipped if each not in unreachable]
         for each in found.scripts:
             self.names.add(self._script(each, schedule))
-        self._away(away)
+        self._away(unreachable)
         self._unseen(folder, "its file was not seen just now;", "it is looked for again.", drop=True)
 
     def _away(self, links: Iterable[Problem]) -> None:
@@ -74,13 +74,13 @@ class _Reader:
         for problem in links:
             prints, row, _ = self.known[problem.file]
             self.kept[problem.file] = [prints, row, 0]
-            what, mend = problem.what, f"{problem.mend} Its slots stay due until their deadlines."
+            what, fix = problem.what, f"{problem.fix} Its slots stay due until their deadlines."
             if problem.code == "W005":
                 what = "it leads to nothing just now."
-                mend = "Mount it, or remove the link; its slots stay due until their deadlines."
-            self.names.add(replace(entry_of(row), problem=Problem("E311", what, mend, problem.file)))
+                fix = "Mount it, or remove the link; its slots stay due until their deadlines."
+            self.names.add(replace(entry_of(row), problem=Problem("E311", what, fix, problem.file)))
 
-    def _unseen(self, folder: str, what: str, mend: str, *, drop: bool) -> None:
+    def _unseen(self, folder: str, what: str, fix: str, *, drop: bool) -> None:
         """Files that were there: a listing on a shared file system may miss one once. One moved or removed is gone."""
         for source, (prints, row, missed) in self.known.items():
             if source.rpartition("/")[0] != folder or source in self.kept:
@@ -88,7 +88,7 @@ class _Reader:
             if drop and (missed + 1 >= _SCANS or self._gone(source)):
                 continue
             self.kept[source] = [prints, row, missed + 1 if drop else missed]
-            self.names.add(replace(entry_of(row), problem=Problem("E311", what, mend, source)))
+            self.names.add(replace(entry_of(row), problem=Problem("E311", what, fix, source)))
 
     def _gone(self, source: str) -> bool:
         """Whether the file is there no more, asked by its own name; of a folder that leads nowhere nobody can tell."""
@@ -127,8 +127,8 @@ class _Reader:
         if self.trust is None:
             owners, unknown = owner_ids(self.site.settings.trust_owners, self.site.uid)
             for name in unknown:
-                mend = "Correct trust.owners in cronhpc.yaml."
-                self.problems.append(Problem("W410", f"trust.owners: there is no user {name}.", mend, "cronhpc.yaml"))
+                fix = "Correct trust.owners in cronhpc.yaml."
+                self.problems.append(Problem("W410", f"trust.owners: there is no user {name}.", fix, "cronhpc.yaml"))
             self.trust = Trust(self.site.paths.root, owners, self.site.settings.trust_group)
         return self.trust
 
@@ -148,9 +148,9 @@ class _Reader:
             return self._parse(found, schedule)
         except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
             what = f"cannot be understood, which is a mistake of cronhpc's ({type(error).__name__})."
-            mend = "Report it with the script; until then simplify its #CRON and #SBATCH lines."
+            fix = "Report it with the script; until then simplify its #CRON and #SBATCH lines."
             blank = Entry(found.name, found.source, found.path, "", self.site.timezone, "", born=found.born)
-            return replace(blank, problem=Problem("E313", what, mend, found.source))
+            return replace(blank, problem=Problem("E313", what, fix, found.source))
 
     def _in_a_known_zone(self, entry: Entry) -> Entry:
         """A zone that the machine knew which read the file first may be unknown to this one."""
@@ -161,8 +161,8 @@ class _Reader:
         if is_zone(entry.timezone):
             return entry
         what = f"{entry.timezone}: {self.site.host} does not know this time zone."
-        mend = "Have tzdata installed there, or take another zone."
-        return replace(entry, schedule="", problem=Problem("E103", what, mend, entry.source))
+        fix = "Have tzdata installed there, or take another zone."
+        return replace(entry, schedule="", problem=Problem("E103", what, fix, entry.source))
 
     def _parse(self, found: Found, schedule: str) -> Entry:
         from cronhpc.core.header import read_header
@@ -172,8 +172,8 @@ class _Reader:
         try:
             data = read_script(found.path)
         except OSError as error:
-            mend = _reach(error, f"chmod u+r {found.path}")
-            return replace(blank, problem=Problem("E312", f"cannot be read ({error.strerror}).", mend, found.source))
+            fix = _reach(error, f"chmod u+r {found.path}")
+            return replace(blank, problem=Problem("E312", f"cannot be read ({error.strerror}).", fix, found.source))
         header = read_header(data, os.path.basename(found.path))  # noqa: PTH119 - a text, no path
         policies, wrong = parse_policies(header.cron.policies if header.cron else (), self._policies())
         problems = [replace(each, file=found.source) for each in (*header.problems, *wrong)]
@@ -218,12 +218,12 @@ class _Reader:
         from cronhpc.core.slots import schedule_of
 
         if not entry.schedule:
-            mend = "Write one beside the #SBATCH lines: #CRON */30 8-18 * * mon-fri"
-            return [Problem("E107", "no #CRON line: nothing says when it runs.", mend, entry.source)]
+            fix = "Write one beside the #SBATCH lines: #CRON */30 8-18 * * mon-fri"
+            return [Problem("E107", "no #CRON line: nothing says when it runs.", fix, entry.source)]
         try:
             schedule_of(entry)
         except ScheduleError as error:
-            return [Problem("E101", f'"{error.text}": {error.what}', error.mend, entry.source, line)]
+            return [Problem("E101", f'"{error.text}": {error.what}', error.fix, entry.source, line)]
         return []
 
     def _asked(self, header: Header) -> dict[str, Any]:

@@ -101,7 +101,7 @@ def copy_of(job: ReadyMade, paths: Paths, settings: Settings, *, name: str, sche
         text = _LIB.sub(lambda _: f"lib={shlex.quote(str(lib[0][0].parent))}", text, count=1)
     copy = Copy(job, name, paths.root / folder / f"{name}{SUFFIX}", text.encode(), lib, cron)
     for problem in _complaints(copy):
-        raise AddError(f"--schedule {schedule!r}: {problem.what} {problem.mend}")
+        raise AddError(f"--schedule {schedule!r}: {problem.what} {problem.fix}")
     return copy
 
 

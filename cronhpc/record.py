@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpc.core import alerts, chain, liveness, model
 from cronhpc.core.alerts import Alert
+from cronhpc.core.kill_records import Strikes
 from cronhpc.core.model import (
     FAILURES,
     ClaimState,
@@ -29,12 +30,11 @@ from cronhpc.core.model import (
 )
 from cronhpc.core.outcome import counted
 from cronhpc.core.stop import marked
-from cronhpc.core.struck import Strikes
 from cronhpc.release import with_log
 from cronhpc.store import damage, history, scheduler
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
-from cronhpc.store.damage import mend
+from cronhpc.store.damage import fix
 from cronhpc.store.entries import file_of
 from cronhpc.store.files import sweep, write_json
 from cronhpc.store.stubs import forget_ends
@@ -77,7 +77,7 @@ def record(site: Site, reading: Reading, plan: Plan, outcomes: Sequence[Outcome]
         except OSError as error:
             what = f"{error.filename or site.paths.state} cannot be written: {error.strerror}."
             kept = "nothing that was submitted is forgotten (state/claims)."
-            problems.append(Problem("E330", what, joined("; ", filter(None, (mend(error), kept)))))
+            problems.append(Problem("E330", what, joined("; ", filter(None, (fix(error), kept)))))
             break
     remembered = keeper.alerts if keeper.saved else []  # what is not, is told by the tick that can
     found = alerts.gathered([*remembered, *_of_disk(site, reading.world.now, problems)])
@@ -198,7 +198,7 @@ class _Keeper:
         decision = outcome.decision
         if isinstance(decision, model.Submit):
             self._submitted(decision, outcome)
-        elif isinstance(decision, model.UseUp):
+        elif isinstance(decision, model.Skip):
             self._used_up(decision)
         elif isinstance(decision, model.Wait):
             due = decision.slot is not None and decision.slot <= self.world.now
@@ -238,7 +238,7 @@ class _Keeper:
             self.settled.append(model.Claim(key, ClaimState.SETTLED, name, ending=ending))
             self._ended(key, name, ending, None, None)
 
-    def _used_up(self, decision: model.UseUp) -> None:
+    def _used_up(self, decision: model.Skip) -> None:
         name = decision.entry.name
         self._used(name, decision.slot)
         key = Key(entry_id(name), decision.slot)
@@ -328,14 +328,14 @@ class _Keeper:
                 warned |= dict.fromkeys(decision.warn, now)
             elif isinstance(decision, model.SubmitLink):
                 self._note_link(meta, decision, outcome)
-            elif isinstance(decision, model.Submit) and outcome.limited and chain.crowds(self.world):
+            elif isinstance(decision, model.Submit) and outcome.at_submit_limit and chain.crowds(self.world):
                 meta["no_spare"], meta["no_spare_at"], meta["crowded"] = outcome.detail, now, True
             elif isinstance(decision, model.KeepLink | model.MoveLink):
                 meta[decision.kind] = decision.job_id
         meta["bad_nodes"] = [astuple(bad) for bad in self.world.chain.bad_nodes]
         meta["warned"] = warned
         meta["comments"] = self._comments()
-        meta["struck"] = {job: asdict(known) for job, known in self.strikes.struck.items()}
+        meta["struck"] = {job: asdict(known) for job, known in self.strikes.kill_records.items()}
         standing = alerts.conditions(self.world, self.states, self.outcomes, self.strikes.said)
         before = meta.get("alerts", {})
         there = {entry.name for entry in self.world.entries}

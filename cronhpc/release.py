@@ -58,7 +58,7 @@ def release_recorded(actor: Actor) -> None:
     mine: list[Recorded] = []
     sending: list[Recorded] = []
     try:  # looked at after the logs: a log of a job that another tick has released since is no planted one
-        gone = actor.claims.gone_their_way(each.key for each in recorded if each.state is ClaimState.SUBMITTED)
+        gone = actor.claims.superseded(each.key for each in recorded if each.state is ClaimState.SUBMITTED)
         mine = [each for each in recorded if not _is_gone(actor, each, gone)]
         mine = [each for each in mine if not _begun(actor, each, planted)]
         ready = _not_stopped(actor, [each for each in mine if not _led_astray(actor, each, planted)])
@@ -84,7 +84,7 @@ def _look_at_submissions(actor: Actor, recorded: Sequence[Recorded]) -> None:
     begins = {each.job_id: begin for each in recorded if (begin := _begin(actor, each))}
     site, now = actor.site, actor.world.now
     old = [not 0 <= now - site.cache.get(kind, ("", 0))[1] < _LOOK_AGAIN for kind in ("hold", "begin")]
-    if not ids or not (old[0] or (old[1] and begins)) or actor.away or site.batch.name == "local":
+    if not ids or not (old[0] or (old[1] and begins)) or actor.unreachable or site.batch.name == "local":
         return
     try:
         jobs = [job for job in actor.site.batch.queue().jobs if job.id in ids]
@@ -187,8 +187,8 @@ def _unreleased(actor: Actor, rows: Sequence[Recorded], why: str) -> None:
 def _send(actor: Actor, sending: list[Recorded]) -> None:
     held_on_purpose = {name for name, entry in actor.world.known().items() if entry.holds_itself}
     ids = [each.job_id for each in sending if each.key.entry not in held_on_purpose]
-    if ids and actor.away and not actor.has_time_for_one:
-        _unreleased(actor, sending, f"is held: {actor.away}")
+    if ids and actor.unreachable and not actor.has_time_for_one:
+        _unreleased(actor, sending, f"is held: {actor.unreachable}")
         return
     _give_own_comments(actor, sending)
     try:

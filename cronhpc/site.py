@@ -119,8 +119,8 @@ def elsewhere(site: Site, here: str, there: str) -> Problem:
     what = (
         f"this is cluster {here}, and the scheduler of {site.paths.root} runs on {there}, whose jobs nobody sees here."
     )
-    mend = f"Use a directory of its own here; or first, on {there}: " + command("stop")
-    return Problem("E363", what, mend)
+    fix = f"Use a directory of its own here; or first, on {there}: " + command("stop")
+    return Problem("E363", what, fix)
 
 
 def of_other_cluster(site: Site) -> Problem | None:
@@ -242,7 +242,7 @@ def _saved_environment(paths: Paths) -> dict[str, str] | None:
 _FAR = 300  # seconds: a clock that far off is told of, and not counted by
 
 
-def by_its_disks_clock(site: Site, now: int, *, sure: bool = False) -> Site:
+def by_its_disks_clock(site: Site, now: int, *, clock_verified: bool = False) -> Site:
     """With the clock that stamps the cron directory's files, against the one that `now` is of.
 
     `sure`: the batch system has said that it is `now`, whatever this machine's clock says.
@@ -252,15 +252,15 @@ def by_its_disks_clock(site: Site, now: int, *, sure: bool = False) -> Site:
     except OSError:
         return site
     ahead = found.ahead
-    if sure:
+    if clock_verified:
         off = int(time.time()) - now  # noqa: TID251 - two clocks are compared
         ahead += off if abs(off) > _CORRECTED else 0
     if abs(ahead) >= _TOLD:
         way = "ahead of" if ahead > 0 else "behind"
         what = f"the clock that dates files here is {abs(ahead)} s {way} this machine's"
         counted = "ages of files are counted by it" if abs(ahead) <= _FAR else "ages of files are not what they seem"
-        mend = f"Tell the administrators: the file server or {site.host} wants ntp."
-        site = replace(site, problems=[*site.problems, Problem("W362", f"{what}: {counted}.", mend)])
+        fix = f"Tell the administrators: the file server or {site.host} wants ntp."
+        site = replace(site, problems=[*site.problems, Problem("W362", f"{what}: {counted}.", fix)])
     return replace(site, disk_clock=found._replace(ahead=ahead if abs(ahead) <= _FAR else 0))
 
 

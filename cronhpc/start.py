@@ -1,4 +1,4 @@
-"""`start` sets the chain going, or mends it; `stop` ends it. Both are the same reconciliation as a tick's."""
+"""`start` sets the chain going, or fixes it; `stop` ends it. Both are the same reconciliation as a tick's."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from cronhpc.link import keep_environment, keep_options, write_link
 from cronhpc.read import read_world, switches_now
 from cronhpc.site import elsewhere, machine_zone
 from cronhpc.store import lease, paths, scheduler
-from cronhpc.store.damage import mend
+from cronhpc.store.damage import fix
 from cronhpc.store.files import write_json
 from cronhpc.store.paths import must_be_plain
 
@@ -80,7 +80,7 @@ def start(
     anew: bool = False,
     beside: bool = False,
 ) -> Started:
-    """Set the chain going, or mend it; safe to call twice, and from two nodes at once.
+    """Set the chain going, or fix it; safe to call twice, and from two nodes at once.
 
     `via` scrontab: one entry of the user's scrontab calls the ticks; daemon: each link runs the daemon until its
     successor starts; login: nothing of ours waits in the queue, and whoever calls `cronhpc tick` on a login node
@@ -95,7 +95,7 @@ def start(
     must_be_plain(site.paths.root)
     refused = rooms.link_refusal(site.paths, site.settings, site.uid)
     if refused is not None:
-        raise CronhpcError(f"{refused.what} A link could be another's, so none was submitted. " + refused.mend)
+        raise CronhpcError(f"{refused.what} A link could be another's, so none was submitted. " + refused.fix)
     if getattr(site.batch, "assumed", False):
         from cronhpc.batch.local import NO_SLURM
 
@@ -193,10 +193,10 @@ def _must_be_alone(site: Site, *, beside: bool) -> str:
     known = (scheduler.started(site.paths) or {}).get("cluster", "")
     if name and known not in {name, ""}:
         found = elsewhere(site, name, known)
-        raise CronhpcError(found.what, " Nothing was submitted. ", found.mend)
+        raise CronhpcError(found.what, " Nothing was submitted. ", found.fix)
     if hand_made is not None:
         both = command("start", options=("--beside",))
-        raise CronhpcError(hand_made.what, " Nothing was submitted. ", hand_made.mend, "; or let both run: ", both)
+        raise CronhpcError(hand_made.what, " Nothing was submitted. ", hand_made.fix, "; or let both run: ", both)
     return name
 
 
@@ -239,7 +239,7 @@ def _must_fit(site: Site) -> None:
     except BatchError:
         return  # nobody can tell
     if found is not None:
-        raise CronhpcError(f"{found.what} Nothing was submitted. " + found.mend)
+        raise CronhpcError(f"{found.what} Nothing was submitted. " + found.fix)
 
 
 def _start_here(site: Site, environ: Mapping[str, str], now: Callable[[], int], *, repair: bool) -> Started:
@@ -268,7 +268,7 @@ def _way_words(site: Site) -> list[str]:
     from cronhpc.store import rooms
 
     refused = rooms.way_refusal(site.paths, site.settings, site.uid)
-    return [f"{refused.what} So another folder could be put in this one's place. " + refused.mend] if refused else []
+    return [f"{refused.what} So another folder could be put in this one's place. " + refused.fix] if refused else []
 
 
 def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Started:
@@ -326,7 +326,7 @@ def _stopped_unmarked(site: Site, error: OSError) -> CronhpcError:
     cancelled = count(_cancelled_waiting(site), "waiting job")
     return CronhpcError(
         f"cancelled {cancelled} of the scheduler, but {site.paths.scheduler} cannot be written to "
-        f"({error.strerror}): a link that runs just now may go on. " + mend(error) + "; then: " + command("stop")
+        f"({error.strerror}): a link that runs just now may go on. " + fix(error) + "; then: " + command("stop")
     )
 
 

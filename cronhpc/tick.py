@@ -38,7 +38,7 @@ class Report:
     outcomes: tuple[Outcome, ...]
     problems: tuple[Problem, ...] = ()
     beside: str = ""  # another tick's lease stood, and this one went on without it
-    away: str = ""  # what the batch system gave no answer with: another look soon may be worth it
+    unreachable: str = ""  # what the batch system gave no answer with: another look soon may be worth it
     cleaned: Cleaned | None = None  # what became of old logs, where it was time to look at them
 
     @property
@@ -56,7 +56,7 @@ def tick(
     link: str = "",
     resident: bool = False,
     only: str = "",
-    sure: bool = False,
+    clock_verified: bool = False,
     bad_nodes: tuple[BadNode, ...] = (),
 ) -> Report:
     """One pass at `now` (`sure`: the batch system has said that it is), also beside another that holds the lease.
@@ -66,12 +66,14 @@ def tick(
     read nor written.
     """
     if not link and (other := of_other_cluster(site)) is not None:  # a link is on the one that it was submitted on
-        raise CronhpcError(other.what, " Nothing was done. ", other.mend)
+        raise CronhpcError(other.what, " Nothing was done. ", other.fix)
     me = lease.myself(site.host, link or os.environ.get("SLURM_JOB_ID", ""), os.environ.get("SLURM_RESTART_COUNT", ""))
     holder = take_lease(site, me)
     try:
-        site = by_its_disks_clock(site, now, sure=sure)
-        reading = read_world(site, now, link=link, resident=resident, only=only, sure=sure, bad_nodes=bad_nodes)
+        site = by_its_disks_clock(site, now, clock_verified=clock_verified)
+        reading = read_world(
+            site, now, link=link, resident=resident, only=only, clock_verified=clock_verified, bad_nodes=bad_nodes
+        )
         if holder is not None and lease.is_at_work(site.paths.state / "lease", holder, site.host):
             reading.world = replace(reading.world, chain=replace(reading.world.chain, beside=str(holder)))
         planned = plan(reading.world)
@@ -86,10 +88,12 @@ def tick(
     shown = () if only else _shown(site, now)
     tended = cleaned.problems if cleaned is not None else ()
     problems = (*reading.problems, *recorded.problems, *tended, *shown, *_told(site, recorded, now))
-    away = actor.away or reading.world.queue_error
-    if not away and actor.limited and planned.wake - now > UNSETTLED_WAKE:
-        away = actor.limited  # what it claimed is looked at again before its deadline: that look moves the next link
-    return Report(reading.world, planned, outcomes, problems, beside, away, cleaned)
+    unreachable = actor.unreachable or reading.world.queue_error
+    if not unreachable and actor.at_submit_limit and planned.wake - now > UNSETTLED_WAKE:
+        unreachable = (
+            actor.at_submit_limit
+        )  # what it claimed is looked at again before its deadline: that look moves the next link
+    return Report(reading.world, planned, outcomes, problems, beside, unreachable, cleaned)
 
 
 def _tended(site: Site, world: World) -> Cleaned | None:
@@ -97,7 +101,7 @@ def _tended(site: Site, world: World) -> Cleaned | None:
 
     After a pause of days the next tick cleans: this one's clock may have jumped, and then all logs would look old.
     """
-    if not world.sure and world.last_tick is not None and world.now - world.last_tick > _PAUSE:
+    if not world.clock_verified and world.last_tick is not None and world.now - world.last_tick > _PAUSE:
         return None
     from cronhpc.core.held_logs import first_began, live_of
     from cronhpc.tend import tend

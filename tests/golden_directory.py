@@ -34,7 +34,7 @@ from cronhpc.core.model import (
     slot_text,
     token,
 )
-from cronhpc.store import files, history, memory, paths, scheduler, trains
+from cronhpc.store import files, history, memory, paths, scheduler, series_records
 from cronhpc.store.claims import Claims
 from cronhpc.store.memory import Memory
 from cronhpc.store.paths import Paths
@@ -193,7 +193,7 @@ def outside(patch: pytest.MonkeyPatch, cluster: Cluster) -> None:
     patch.setattr(real_clock, "ours", lambda _, found, __: int(found.st_mtime))
     patch.setattr("cronhpc.site.disk_clock", lambda _: real_clock())
     patch.setattr("cronhpc.tend.clock_of", lambda _: NOW)
-    patch.setattr("cronhpc.cli.door._clock", lambda: NOW)
+    patch.setattr("cronhpc.cli.console._clock", lambda: NOW)
     patch.setattr("cronhpc.batch.connect", lambda *_, **__: cluster)
     patch.setattr("cronhpc.site.machine_zone", lambda: "Europe/Paris")
     patch.setattr(scheduler, "render", lambda *_, **__: ("#!/bin/bash\n# a link\n", "fp"))
@@ -224,7 +224,7 @@ def make(root: Path) -> None:
     history.append(paths.history, rows, host="login1", now=NOW)
     memory.save(paths.entries, Memory(states(rows), dict(META)))
     for record in series():
-        trains.save(paths.state, record)
+        series_records.save(paths.state, record)
     scheduler.mark_started(
         paths, {"via": "chain", "fingerprint": "fp", "at": at("10:05", 18), "by": "alice", "cluster": "alps"}
     )
@@ -422,19 +422,19 @@ def states(rows: Sequence[Mapping[str, Any]]) -> dict[str, EntryState]:
     return found
 
 
-def series() -> Iterator[trains.Record]:
+def series() -> Iterator[series_records.Record]:
     """Jobs that keep themselves going: one that runs, one that rests, one in trouble."""
     ran = [["4700", "ok", at("17:20", 26), at("13:18")], ["4698", "ok", at("20:00", 25), at("16:00", 26)]]
-    yield trains.Record(
+    yield series_records.Record(
         "train", "/home/alice/train.slurm", "/home/alice", {"after": True, "max_runs": 20},
         submitted=["--time=20:00:00"], job_name="train", first="4690", seen="4750", at=at("13:20"), runs=5, ran=ran,
         logs=[["4750", "/home/alice/train-4750.out"]],
     )  # fmt: skip
-    yield trains.Record(
+    yield series_records.Record(
         "watchdog", "/home/alice/watchdog.slurm", "/home/alice", {"every": 3600}, job_name="watchdog", seen="4650",
         at=at("09:00"), runs=12, resting="three crashes in a row",
     )  # fmt: skip
-    yield trains.Record(
+    yield series_records.Record(
         "evaluate", "/home/alice/evaluate.slurm", "/home/alice", {"cron": "0 3 * * *", "timezone": "Europe/Paris"},
         job_name="evaluate", seen="4600", at=at("03:00"), runs=2, trouble="sbatch: invalid account",
     )  # fmt: skip

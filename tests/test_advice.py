@@ -52,7 +52,7 @@ TEXTS = {
 @pytest.mark.parametrize(("said", "expected"), TEXTS.values(), ids=TEXTS)
 def test_a_command_names_its_directory(said: str, expected: str) -> None:
     assert text_of(said, "/a/cron") == expected
-    assert texts_of({"mend": [said]}, "/a/cron") == {"mend": [expected]}
+    assert texts_of({"fix": [said]}, "/a/cron") == {"fix": [expected]}
     assert text_of(copy.deepcopy(said), "/a/cron") == expected
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from cronhpc import cli
 from cronhpc.cli import commands
-from cronhpc.cli.door import Door
+from cronhpc.cli.console import Console
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ class Desk:
         """All that a command prints."""
         said = io.StringIO()
         width, height = (80, 40) if terminal else (0, 0)
-        cli.main(words, Door(self.now, self.environ, said, said, terminal, width, height))
+        cli.main(words, Console(self.now, self.environ, said, said, terminal, width, height))
         return _ANSI.sub("", said.getvalue()).replace("\\\n", " ")  # a backslash at its end: the line goes on
 
     def say(self, *words: str, terminal: bool = False) -> str:
@@ -130,7 +130,7 @@ def _words(line: str) -> list[str]:
         try:
             words = shlex.split(line[:end])
             quiet = io.StringIO()
-            commands.parse(words[1:], Door(0, {}, quiet, quiet, is_terminal=False))
+            commands.parse(words[1:], Console(0, {}, quiet, quiet, is_terminal=False))
         except (ValueError, commands.UsageError, SystemExit):
             continue
         return words
@@ -147,9 +147,9 @@ def test_what_others_read_names_the_directory_always(desk: Desk) -> None:
     """A teammate reads status.json, and whoever gets an alert reads that."""
     desk.say("tick")
     known = json.loads((desk.cron / "status.json").read_text())
-    mends = [row["mend"] for row in known["attention"] if row["mend"].startswith("cronhpc ")]
-    assert mends
-    assert [mend for mend in mends if f" --dir '{desk.cron}'" not in mend] == []
+    fixes = [row["fix"] for row in known["attention"] if row["fix"].startswith("cronhpc ")]
+    assert fixes
+    assert [fix for fix in fixes if f" --dir '{desk.cron}'" not in fix] == []
 
 
 @pytest.mark.parametrize("words", SCREENS.values(), ids=SCREENS)

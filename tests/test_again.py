@@ -14,15 +14,15 @@ from typing import Any
 
 import pytest
 
-from cronhpc.again import ENDED, Answer, Asked, NoTrain, again, open_train_site
+from cronhpc.again import ENDED, Answer, Asked, NoSeries, again, open_series_site
 from cronhpc.batch.port import BatchError, Refused, Submission, Unreachable
 from cronhpc.cli import main
-from cronhpc.cli.door import Door
+from cronhpc.cli.console import Console
 from cronhpc.core.model import CronhpcError, Ending, Job, Queue, Result
 from cronhpc.core.pieces import Rules
 from cronhpc.setup import init
 from cronhpc.site import Site
-from cronhpc.store import trains
+from cronhpc.store import series_records
 from cronhpc.store.paths import Paths
 from cronhpc.store.settings import read_settings
 from tests.faults import Disk
@@ -117,8 +117,8 @@ class Stage:
         return {n: "held" if j.held else clock(j.start) if j.start else "at once" for n, j in pending.items()}
 
     @property
-    def record(self) -> trains.Record:
-        known = trains.load(self.site.paths.state, "watch")
+    def record(self) -> series_records.Record:
+        known = series_records.load(self.site.paths.state, "watch")
         assert known is not None
         return known
 
@@ -180,7 +180,7 @@ def test_a_second_start_of_a_train_that_goes_on_queues_nothing(stage: Stage) -> 
     stage.again()
     stage.batch.jobs["200"] = Job("200", "RUNNING", "watch")
     stage.batch.details["200"] = stage.batch.details["100"]
-    assert stage.again(job="200").lines == ("train watch is going on already: this start of it queues nothing",)
+    assert stage.again(job="200").lines == ("series watch is going on already: this start of it queues nothing",)
     assert stage.waiting() == {"101": "15:00"}
 
 
@@ -197,7 +197,7 @@ def test_a_train_that_came_to_an_end_starts_afresh(stage: Stage) -> None:
 
 def test_sbatch_times_out_and_the_job_is_there_all_the_same(stage: Stage) -> None:
     stage.batch.fails, stage.batch.accepts = [Unreachable("Socket timed out on send/recv operation")], True
-    with pytest.raises(NoTrain, match="Socket timed out"):
+    with pytest.raises(NoSeries, match="Socket timed out"):
         stage.again()
     assert stage.waiting() == {"101": "held"}
     stage.again()
@@ -206,7 +206,7 @@ def test_sbatch_times_out_and_the_job_is_there_all_the_same(stage: Stage) -> Non
 
 def test_sbatch_times_out_and_there_is_no_job(stage: Stage) -> None:
     stage.batch.fails = [Unreachable("Unable to contact slurm controller")]
-    with pytest.raises(NoTrain, match="the next piece of watch is not queued: Unable to contact"):
+    with pytest.raises(NoSeries, match="the next piece of watch is not queued: Unable to contact"):
         stage.again()
     assert stage.waiting() == {}
     stage.again()
@@ -215,7 +215,7 @@ def test_sbatch_times_out_and_there_is_no_job(stage: Stage) -> None:
 
 def test_sbatch_says_no(stage: Stage) -> None:
     stage.batch.fails = [Refused("Invalid account")]
-    with pytest.raises(NoTrain, match="Invalid account"):
+    with pytest.raises(NoSeries, match="Invalid account"):
         stage.again()
     assert stage.waiting() == {}
 
@@ -229,7 +229,7 @@ def test_its_file_exists_and_what_was_queued_is_cancelled(stage: Stage) -> None:
     (stage.place / "done").touch()
     answer = stage.again(rules)
     assert answer.code == ENDED
-    assert answer.lines[-1] == f"train watch ends: {stage.place}/done exists; nothing is queued"
+    assert answer.lines[-1] == f"series watch ends: {stage.place}/done exists; nothing is queued"
     assert stage.waiting() == {}
     assert stage.record.resting == f"{stage.place}/done exists"
 
@@ -308,7 +308,7 @@ def test_a_pause_switch_holds_the_piece_in_its_place(stage: Stage) -> None:
 )
 def test_a_job_that_cannot_queue_itself_is_told_why(details: dict[str, str], said: str, stage: Stage) -> None:
     stage.batch.details["100"] |= details
-    with pytest.raises(NoTrain, match=said):
+    with pytest.raises(NoSeries, match=said):
         stage.again()
     assert stage.waiting() == {}
 
@@ -325,7 +325,7 @@ def test_another_script_of_the_same_name_is_no_piece_of_it(stage: Stage) -> None
     (stage.place / "other.slurm").write_text(text_of())
     stage.batch.jobs["200"] = Job("200", "RUNNING", "watch")
     stage.batch.details["200"] = {**stage.batch.details["100"], "Command": str(stage.place / "other.slurm")}
-    with pytest.raises(NoTrain, match="another train called 'watch' is going on"):
+    with pytest.raises(NoSeries, match="another series called 'watch' is going on"):
         stage.again(job="200")
     assert stage.again(job="200", name="other").code == 0
     assert len(stage.waiting()) == 2
@@ -384,7 +384,7 @@ def test_what_the_script_says_itself_is_not_said_to_be_lost(stage: Stage) -> Non
 def test_a_mistake_is_named_in_the_jobs_log_with_whose_it_is(words: str, said: str, tmp_path: Path) -> None:
     environ = {"SLURM_JOB_ID": "7", "SLURM_CLUSTER_NAME": "c", "XDG_STATE_HOME": str(tmp_path), "HOME": "/"}
     out, err = io.StringIO(), io.StringIO()
-    assert main(["again", *words.split()], Door(NOW, environ, out, err, is_terminal=False)) == 2
+    assert main(["again", *words.split()], Console(NOW, environ, out, err, is_terminal=False)) == 2
     assert err.getvalue().startswith("cronhpc again: ")
     assert said in err.getvalue()
 
@@ -392,7 +392,7 @@ def test_a_mistake_is_named_in_the_jobs_log_with_whose_it_is(words: str, said: s
 def test_where_its_records_cannot_be_kept_it_says_what_to_set() -> None:
     environ = {"SLURM_JOB_ID": "7", "SLURM_CLUSTER_NAME": "c", "XDG_STATE_HOME": "/proc/none", "HOME": "/"}
     err = io.StringIO()
-    assert main(["again", "--after"], Door(NOW, environ, io.StringIO(), err, is_terminal=False)) == 2
+    assert main(["again", "--after"], Console(NOW, environ, io.StringIO(), err, is_terminal=False)) == 2
     assert "Set XDG_STATE_HOME to a folder of yours that all nodes see" in err.getvalue()
     assert err.getvalue().endswith("this call queues no next piece; the script goes on\n")
 
@@ -405,24 +405,26 @@ class Home:
     """A user's, with one train that is kept in the folder of its own."""
 
     environ: dict[str, str]
-    train: trains.Record
+    series: series_records.Record
 
     def run(self, words: str) -> tuple[int, str]:
         """A command's exit code, and all that it prints."""
         out = io.StringIO()
-        code = main(words.split(), Door(NOW, self.environ, out, out, is_terminal=False))
+        code = main(words.split(), Console(NOW, self.environ, out, out, is_terminal=False))
         return code, out.getvalue()
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Home:
     environ = {"HOME": str(tmp_path), "XDG_STATE_HOME": f"{tmp_path}/state", "PATH": "/nowhere"}
-    site = open_train_site(None, "local", environ)
+    site = open_series_site(None, "local", environ)
     (tmp_path / "tr.log").write_text("epoch 1\n")
     rules = {"after": True}
-    known = trains.Record("tr", f"{tmp_path}/tr.slurm", str(tmp_path), rules, seen="7", job_name="tr", at=NOW, runs=3)
+    known = series_records.Record(
+        "tr", f"{tmp_path}/tr.slurm", str(tmp_path), rules, seen="7", job_name="tr", at=NOW, runs=3
+    )
     known.logs = [["6", f"{tmp_path}/gone.log"], ["7", f"{tmp_path}/tr.log"]]
-    trains.save(site.paths.state, known)
+    series_records.save(site.paths.state, known)
     return Home(environ, known)
 
 
@@ -443,7 +445,7 @@ def test_without_a_scheduler_a_switch_acts_at_once(words: str, home: Home) -> No
 
 def test_a_trains_log_is_where_slurm_said(home: Home) -> None:
     assert home.run("logs tr") == (0, "epoch 1\n")
-    Path(home.train.logs[1][1]).unlink()
+    Path(home.series.logs[1][1]).unlink()
     code, said = home.run("logs tr")
     assert code == 2
     assert "tr has no log that can be read here. It prints to:" in said
@@ -511,12 +513,12 @@ def test_a_switch_folder_that_cannot_be_read_is_asked_again_before_the_series_en
         return real(self, job)
 
     monkeypatch.setattr(Batch, "submit", submit)
-    with pytest.raises(NoTrain, match="stays unreleased") as caught:
+    with pytest.raises(NoSeries, match="stays unreleased") as caught:
         stage.again()
     assert caught.value.passing
     assert stage.waiting() == {"101": "held"}
     assert "stays unreleased" in stage.record.trouble
-    with pytest.raises(NoTrain, match="stays unreleased"):
+    with pytest.raises(NoSeries, match="stays unreleased"):
         stage.again()
     kill.unlink()
     hidden.rename(kill)
@@ -535,9 +537,9 @@ def test_a_lease_that_the_disk_refuses_is_gone_without(stage: Stage, monkeypatch
 
 def test_a_job_that_is_no_piece_leaves_no_trouble_in_the_record(stage: Stage) -> None:
     stage.batch.details["100"]["ArrayJobId"] = "100"
-    with pytest.raises(NoTrain):
+    with pytest.raises(NoSeries):
         stage.again()
-    assert list(trains.every(stage.site.paths.state)) == []
+    assert list(series_records.every(stage.site.paths.state)) == []
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.ESTALE])
@@ -555,11 +557,11 @@ def test_again_tries_a_disk_that_fails_for_a_while_once_more_before_it_gives_up(
         return Answer(0, ("next piece",), "101")
 
     monkeypatch.setattr("cronhpc.again.again", call)
-    monkeypatch.setattr("cronhpc.again.open_train_site", lambda *_: stage.site)
-    monkeypatch.setattr(Door, "wait", lambda _, seconds: slept.append(seconds))
+    monkeypatch.setattr("cronhpc.again.open_series_site", lambda *_: stage.site)
+    monkeypatch.setattr(Console, "wait", lambda _, seconds: slept.append(seconds))
     out, err = io.StringIO(), io.StringIO()
     environ = {"SLURM_JOB_ID": "100", "HOME": str(stage.place), "PATH": ""}
-    assert main(["again", "--every", "1h"], Door(NOW, environ, out, err, is_terminal=False)) == 0
+    assert main(["again", "--every", "1h"], Console(NOW, environ, out, err, is_terminal=False)) == 0
     assert slept == list(command._PAUSES[:2])
     assert "/w/x: the disk; tried once more in 5 s" in err.getvalue()
 

@@ -48,7 +48,7 @@ def outcome(decision: model.Decision, done: Done = Done.OK, job_id: str | None =
         pytest.param(
             ended("cancelled", 2),
             [("failed", "backup failed 2 times in a row")],
-            id="a run that was cancelled after failures mends nothing",
+            id="a run that was cancelled after failures fixes nothing",
         ),
         pytest.param(ended("skipped", 1), [("failed", "backup failed once")], id="nor does one that was skipped"),
         pytest.param(ended(exit_code=1), [("failed", "backup failed once: failed (exit 1)")], id="an exit code"),
@@ -205,7 +205,7 @@ SUBMITTED = model.SubmitLink("successor", at("15:00"), "there is no successor", 
     [
         pytest.param(
             outcome(SUBMITTED, job_id="9"),
-            [("chain", "the chain was mended: there is no successor; job 9 was submitted")],
+            [("chain", "the chain was fixed: there is no successor; job 9 was submitted")],
             id="a link that a tick had to submit",
         ),
         pytest.param(outcome(SUBMITTED, Done.PASSING), [], id="one that could not be submitted"),
@@ -217,12 +217,12 @@ SUBMITTED = model.SubmitLink("successor", at("15:00"), "there is no successor", 
         ),
     ],
 )
-def test_the_chain_was_mended(done: Outcome, said: list[tuple[str, str]]) -> None:
+def test_the_chain_was_fixed(done: Outcome, said: list[tuple[str, str]]) -> None:
     assert events(world("14:00"), done) == said
 
 
 @pytest.mark.parametrize(
-    ("self_id", "jobs", "mended"),
+    ("self_id", "jobs", "fixed"),
     [
         pytest.param("8", (), True, id="the successor is gone, its spare went on"),
         pytest.param("8", (link(7, "14:00"),), False, id="the successor only waits"),
@@ -230,9 +230,9 @@ def test_the_chain_was_mended(done: Outcome, said: list[tuple[str, str]]) -> Non
         pytest.param("", (), False, id="a tick of somebody else's"),
     ],
 )
-def test_a_spare_that_had_to_go_on_is_told(self_id: str, jobs: tuple[model.Job, ...], *, mended: bool) -> None:
+def test_a_spare_that_had_to_go_on_is_told(self_id: str, jobs: tuple[model.Job, ...], *, fixed: bool) -> None:
     facts = replace(chain(self_id), successor_seen="7", spare_seen="8")
-    assert bool(events(world("14:30", jobs=jobs, chain=facts))) == mended
+    assert bool(events(world("14:30", jobs=jobs, chain=facts))) == fixed
 
 
 def test_a_spare_says_nothing_where_the_queue_is_unknown() -> None:
@@ -241,7 +241,7 @@ def test_a_spare_says_nothing_where_the_queue_is_unknown() -> None:
 
 
 def test_slots_missed_by_an_entry_that_runs_on_are_told_once() -> None:
-    missed = model.UseUp(entry("backup"), at("12:00"), Result.MISSED, Reason.MISSED, "2 slots: no disk", 2)
+    missed = model.Skip(entry("backup"), at("12:00"), Result.MISSED, Reason.MISSED, "2 slots: no disk", 2)
     runs = model.Submit(entry("backup"), key("backup", "14:00"), Reason.SUBMIT)
     assert events(world("14:00"), outcome(missed), outcome(runs)) == [("missed", "backup missed 2 slots: no disk")]
     assert events(world("14:00"), outcome(missed)) == [], "else it stands, and the condition says it"

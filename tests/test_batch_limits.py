@@ -91,11 +91,11 @@ def test_accounting_that_does_not_answer_leaves_the_rest() -> None:
 
 
 def test_a_controller_that_does_not_answer_is_said() -> None:
-    def away(program: str, arguments: Sequence[str]) -> str:
+    def unreachable(program: str, arguments: Sequence[str]) -> str:
         raise Unreachable("away")
 
     with pytest.raises(Unreachable):
-        cluster_of(away, "alice")
+        cluster_of(unreachable, "alice")
 
 
 @pytest.mark.parametrize(

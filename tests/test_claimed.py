@@ -19,7 +19,6 @@ from cronhpc.core.model import (
     ClaimState,
     Done,
     Ending,
-    Free,
     Hold,
     Job,
     LinkRecord,
@@ -29,10 +28,11 @@ from cronhpc.core.model import (
     Result,
     Settings,
     Settle,
+    Skip,
     Stop,
     Submit,
     SubmitLink,
-    UseUp,
+    Unhold,
     Wait,
     World,
 )
@@ -57,7 +57,7 @@ def unsettled(step: ClaimState, *jobs: Job, job_id: str | None = None, now: str 
 
 def decided(w: World) -> list[str]:
     """What is done about attempts and links; of a submission why, and which attempt it is."""
-    others = UseUp | Wait | Stop | Hold | Free
+    others = Skip | Wait | Stop | Hold | Unhold
     return [
         f"{d.reason} #{d.key.attempt}" if isinstance(d, Submit) else said(d)
         for d in plan(w).decisions
@@ -375,7 +375,7 @@ CHAINS: dict[str, tuple[World, list[str]]] = {
         linked(link(8, "15:00", status="RUNNING"), SPARE),
         ["rest"],
     ),
-    "a higher link runs beside this one: ours to mend": (
+    "a higher link runs beside this one: ours to fix": (
         linked(link(18, "15:00", status="RUNNING"), SPARE),
         ["submit successor", "keep spare 12"],
     ),
@@ -385,7 +385,7 @@ CHAINS: dict[str, tuple[World, list[str]]] = {
     ),
     "there can be no spare here": (linked(NEXT, facts={"no_spare": "submit limit"}), ["keep successor 11"]),
     "the spare takes the place of the runs: it goes": (
-        linked(NEXT, SPARE, facts={"no_spare": "submit limit", "crowded": True}),
+        linked(NEXT, SPARE, facts={"no_spare": "submit limit", "no_submit_slot": True}),
         ["keep successor 11", "cancel spare 12"],
     ),
     "another directory's links are not ours": (

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from cronhpc import cli
-from cronhpc.cli.door import Door
+from cronhpc.cli.console import Console
 from cronhpc.core.model import Problem, Settings, slot_text
 from cronhpc.views import reports as view
 from cronhpc.views.style import Style
@@ -31,7 +31,7 @@ def clean_or(home: Path, *arguments: str) -> tuple[int, str]:
     """The exit code of a command, and all that it printed."""
     out = io.StringIO()
     environ = {"HOME": str(home), "PATH": os.environ["PATH"], "TZ": "UTC", "CRONHPC_DIR": str(home / "cron")}
-    code = cli.main(arguments, Door(NOW, environ, out, out, is_terminal=False))
+    code = cli.main(arguments, Console(NOW, environ, out, out, is_terminal=False))
     return code, out.getvalue()
 
 

@@ -18,7 +18,7 @@ import pytest
 
 from cronhpc import cli
 from cronhpc.cli import commands
-from cronhpc.cli.door import Door
+from cronhpc.cli.console import Console
 from cronhpc.core.model import Problem
 from cronhpc.store import entries
 
@@ -54,8 +54,8 @@ class Shell:
 
     def __call__(self, *arguments: str, now: int = NOW, terminal: bool = False, width: int = 0, **more: str) -> Said:
         out, err = io.StringIO(), io.StringIO()
-        door = Door(now, {**self.environ, **more}, out, err, terminal, width, 40 if terminal else 0)
-        code = cli.main(arguments, door)
+        console = Console(now, {**self.environ, **more}, out, err, terminal, width, 40 if terminal else 0)
+        code = cli.main(arguments, console)
         return Said(code, out.getvalue(), err.getvalue())
 
     def drop(self, path: str, text: str = "echo hello", *, born: int = NOW - 60) -> Path:
@@ -116,7 +116,7 @@ USAGE = {
 
 
 @pytest.mark.parametrize(("arguments", "words"), USAGE.values(), ids=USAGE)
-def test_what_cannot_be_understood_is_said_with_its_mend(shell: Shell, arguments: list[str], words: str) -> None:
+def test_what_cannot_be_understood_is_said_with_its_fix(shell: Shell, arguments: list[str], words: str) -> None:
     said = shell(*arguments)
     assert (said.code, said.out) == (2, "")
     assert words in said.err
@@ -130,7 +130,7 @@ PLACES = [
 
 
 @pytest.mark.parametrize("words", PLACES, ids=" ".join)
-def test_a_folder_that_is_not_there_is_named_with_its_mend(shell: Shell, words: list[str]) -> None:
+def test_a_folder_that_is_not_there_is_named_with_its_fix(shell: Shell, words: list[str]) -> None:
     said = shell(*words, "--dir", str(shell.home / "no where"))
     assert (said.code, said.out) == (2, "")
     assert "There is no folder" in said.err
@@ -168,8 +168,8 @@ UNREACHABLE = [
 ]
 
 
-@pytest.mark.parametrize(("code", "mend"), UNREACHABLE)
-def test_a_script_that_cannot_be_looked_at_has_its_mend(tmp_path: Path, code: str, mend: str) -> None:
+@pytest.mark.parametrize(("code", "fix"), UNREACHABLE)
+def test_a_script_that_cannot_be_looked_at_has_its_fix(tmp_path: Path, code: str, fix: str) -> None:
     class Row:
         name, path = "a.slurm", str(tmp_path / "a.slurm")
 
@@ -178,7 +178,7 @@ def test_a_script_that_cannot_be_looked_at_has_its_mend(tmp_path: Path, code: st
 
     found = entries.looked_at(Row(), "cron.d/a.slurm")  # type: ignore[arg-type]  # as much as is asked of it
     assert isinstance(found, Problem)
-    assert (found.code, found.mend.startswith(mend)) == ("W009", True)
+    assert (found.code, found.fix.startswith(fix)) == ("W009", True)
 
 
 def test_an_error_is_json_where_json_was_asked_for(shell: Shell) -> None:
@@ -189,8 +189,8 @@ def test_an_error_is_json_where_json_was_asked_for(shell: Shell) -> None:
 
 
 def test_a_zone_of_a_fixed_offset_is_read_as_date_reads_it() -> None:
-    door = Door(NOW, {"TZ": "UTC+3"}, io.StringIO(), io.StringIO(), is_terminal=False)
-    assert str(door.zone("Europe/Paris")) == "Etc/GMT+3"
+    console = Console(NOW, {"TZ": "UTC+3"}, io.StringIO(), io.StringIO(), is_terminal=False)
+    assert str(console.zone("Europe/Paris")) == "Etc/GMT+3"
 
 
 @pytest.mark.parametrize("name", commands.present())
@@ -222,8 +222,8 @@ def test_a_reader_who_left_is_no_error(shell: Shell) -> None:
         def write(self, _: str) -> int:
             raise BrokenPipeError
 
-    door = Door(NOW, shell.environ, Gone(), io.StringIO(), is_terminal=False)
-    assert cli.main(["status"], door) == 0
+    console = Console(NOW, shell.environ, Gone(), io.StringIO(), is_terminal=False)
+    assert cli.main(["status"], console) == 0
 
 
 # --- directories ---------------------------------------------------------------------------------------------------
@@ -299,7 +299,7 @@ def test_the_first_screen_tells_what_to_do(shell: Shell) -> None:
 EMPTY = {
     "plan": "now 14:07:20, 0 entries, none due\n",
     "next": "nothing is to come\n",
-    "check": "nothing to mend\n",
+    "check": "nothing to fix\n",
     "history": "nothing is recorded yet: the next tick does it (now: cronhpc tick); what comes: cronhpc next\n",
 }
 
@@ -602,7 +602,7 @@ CHECKED = {
 
 
 @pytest.mark.parametrize(("data", "words"), CHECKED.values(), ids=CHECKED)
-def test_check_names_file_line_and_mend(shell: Shell, data: bytes, words: str) -> None:
+def test_check_names_file_line_and_fix(shell: Shell, data: bytes, words: str) -> None:
     (shell.cron / "cron.d" / "x.slurm").write_bytes(data)
     said = shell("check", now=later())
     assert said.code == 1
@@ -660,7 +660,7 @@ def test_a_pipe_is_cut_only_to_a_width_that_was_asked_for(
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     monkeypatch.setattr("sys.stdout", io.StringIO())
-    here = Door.here()
+    here = Console.here()
     assert (here.width, here.height) == (width, 0)
 
 
@@ -725,8 +725,8 @@ def test_a_second_run_in_the_same_second_takes_the_next_one(shell: Shell, monkey
     shell.drop("cron.daily/backup.slurm")
     now = later()
     waited: list[float] = []
-    monkeypatch.setattr(Door, "wait", lambda _, seconds: waited.append(seconds))
-    monkeypatch.setattr(Door, "again", lambda door: replace(door, now=now + len(waited)))
+    monkeypatch.setattr(Console, "wait", lambda _, seconds: waited.append(seconds))
+    monkeypatch.setattr(Console, "again", lambda console: replace(console, now=now + len(waited)))
     said = [shell("run", "backup", now=now) for _ in range(3)]
     assert [(each.code, each.err) for each in said] == [(0, "")] * 3
     assert len({line for each in said for line in each.out.splitlines() if line.startswith("its log: ")}) == 3

@@ -17,7 +17,7 @@ TRY_AGAIN = "Nothing is known to be wrong with the call: try again in a minute."
 
 
 @pytest.fixture
-def away(shell: Shell) -> Shell:
+def unreachable(shell: Shell) -> Shell:
     folder = shell.home / "bin"
     folder.mkdir()
     for name in ("squeue", "sbatch", "scontrol", "scancel", "sinfo", "sacct", "sacctmgr"):
@@ -30,25 +30,25 @@ def away(shell: Shell) -> Shell:
 
 
 @pytest.mark.parametrize("words", ["run backup", "start", "stop", "tick", "plan", "status", "clean"])
-def test_what_passes_by_itself_is_one_and_never_two(away: Shell, words: str) -> None:
-    said = away(*words.split(), now=later())
+def test_what_passes_by_itself_is_one_and_never_two(unreachable: Shell, words: str) -> None:
+    said = unreachable(*words.split(), now=later())
     assert said.code == 1, said.out + said.err
     told = " ".join((said.out + said.err).split())
     assert "Unable to contact slurm controller" in told or "does not answer" in told
 
 
 @pytest.mark.parametrize("words", ["start", "stop"])
-def test_who_cannot_go_on_is_told_to_try_again(away: Shell, words: str) -> None:
-    assert away(words, now=later()).err.endswith(TRY_AGAIN + "\n")
-    assert TRY_AGAIN in away(words, "--json", now=later()).json["error"]
+def test_who_cannot_go_on_is_told_to_try_again(unreachable: Shell, words: str) -> None:
+    assert unreachable(words, now=later()).err.endswith(TRY_AGAIN + "\n")
+    assert TRY_AGAIN in unreachable(words, "--json", now=later()).json["error"]
 
 
-def test_where_slurms_commands_are_not_loaded_no_minute_helps(away: Shell) -> None:
-    away.environ["PATH"] = str(away.home / "none")
-    said = away("start", now=later())
+def test_where_slurms_commands_are_not_loaded_no_minute_helps(unreachable: Shell) -> None:
+    unreachable.environ["PATH"] = str(unreachable.home / "none")
+    said = unreachable("start", now=later())
     assert said.code == 2
     assert said.err.endswith("Load Slurm's commands first (module load slurm).\n")
-    assert ".." not in away("stop", now=later()).err
+    assert ".." not in unreachable("stop", now=later()).err
 
 
 @pytest.mark.parametrize("words", ["run nobody", "start --dir /nonexistent", "status --colour"])
@@ -57,11 +57,11 @@ def test_what_is_wrong_with_the_call_is_two(shell: Shell, words: str) -> None:
     assert (said.code, TRY_AGAIN in said.err) == (2, False)
 
 
-def test_a_run_by_hand_that_sbatch_did_not_answer_stays_due_and_says_so(away: Shell) -> None:
+def test_a_run_by_hand_that_sbatch_did_not_answer_stays_due_and_says_so(unreachable: Shell) -> None:
     """Ordered once more it would run twice: the next tick submits it."""
     for name in ("squeue", "scontrol", "sinfo"):
-        (away.home / "bin" / name).write_text("#!/bin/sh\nexit 0\n")
-    said = away("run", "backup", now=later())
+        (unreachable.home / "bin" / name).write_text("#!/bin/sh\nexit 0\n")
+    said = unreachable("run", "backup", now=later())
     assert said.code == 1
     assert "backup is not submitted yet" in said.err
     assert "the next tick submits it: do not order it once more; now: cronhpc tick" in said.err

@@ -98,7 +98,7 @@ def test_a_second_cron_line_is_an_error_that_names_the_first() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "mend"),
+    ("line", "fix"),
     [
         ("#SCRON */5 * * * *", '"#CRON */5 * * * *"'),
         ("#SCRON @daily --retries=2", '"#CRON @daily --retries=2"'),
@@ -106,10 +106,10 @@ def test_a_second_cron_line_is_an_error_that_names_the_first() -> None:
         ("#SCRON -t 10", '"#SBATCH -t 10"'),
     ],
 )
-def test_scron_is_an_error_with_the_mend(line: str, mend: str) -> None:
+def test_scron_is_an_error_with_the_fix(line: str, fix: str) -> None:
     (problem,) = header(line).problems
     assert (problem.code, problem.line) == ("E105", 2)
-    assert mend in problem.mend
+    assert fix in problem.fix
 
 
 WRONG = {
@@ -123,8 +123,8 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize(("line", "mend"), WRONG.values(), ids=WRONG.keys())
-def test_what_cannot_be_read_is_an_error_with_the_mend(line: str, mend: str) -> None:
+@pytest.mark.parametrize(("line", "fix"), WRONG.values(), ids=WRONG.keys())
+def test_what_cannot_be_read_is_an_error_with_the_fix(line: str, fix: str) -> None:
     (problem,) = header(line).problems
     assert (problem.code, problem.line) == ("E106", 2)
-    assert mend in problem.mend
+    assert fix in problem.fix

@@ -321,7 +321,7 @@ DRIVER = """
 import os, sys, time
 from cronhpc import daemon
 from cronhpc.cli import engine
-from cronhpc.cli.door import Door
+from cronhpc.cli.console import Console
 from cronhpc.site import open_site
 from types import SimpleNamespace
 root, ahead, daemon.SWITCH_POLL = sys.argv[1], float(sys.argv[2]), float(sys.argv[3])
@@ -330,7 +330,7 @@ def tell(said):
     if isinstance(said, Exception):
         print(said)
     elif isinstance(said, daemon.Report):
-        engine.report(said, SimpleNamespace(json=False), Door.here(), "UTC")
+        engine.report(said, SimpleNamespace(json=False), Console.here(), "UTC")
     sys.stdout.flush()
 link = words[words.index("--link") + 1] if "--link" in words else ""
 seconds = float(words[words.index("--for") + 1]) if "--for" in words else None

@@ -160,16 +160,16 @@ def test_a_python_that_is_new_enough_is_found(tmp_path: Path, there: dict[str, s
 
 
 @pytest.mark.parametrize(
-    ("before", "mend"),
+    ("before", "fix"),
     [("", "module avail python"), ("module() { :; };", "module load python/3.12")],
     ids=["no modules here", "a machine with modules"],
 )
-def test_where_no_python_is_new_enough_what_brings_one_is_said(tmp_path: Path, before: str, mend: str) -> None:
+def test_where_no_python_is_new_enough_what_brings_one_is_said(tmp_path: Path, before: str, fix: str) -> None:
     old = program(tmp_path / "python3", f"#!/bin/bash\necho '{OLD}'; exit 1\n")
     done = lib(f"{before} find_python", check=False, CRONHPC_PYTHON=str(old))
     assert done.returncode == 1
     assert f"No Python of 3.11 or newer was found ({old} is 3.9.2)" in done.stderr
-    assert mend in done.stderr
+    assert fix in done.stderr
 
 
 def test_a_python_that_is_none_is_not_taken() -> None:

@@ -81,7 +81,7 @@ def test_a_machine(here: Here, levels: list[tuple[str, str]], words: str) -> Non
 def test_a_private_group_can_be_trusted_by_a_setting() -> None:
     found = list(of_machine(replace(HERE, umask=0o002), needs_network=True))
     assert [each.settings for each in found if each.settings] == [(("trust.group", "alice"),)]
-    assert any("--url" in each.mend for each in found)
+    assert any("--url" in each.fix for each in found)
 
 
 NODES: dict[str, tuple[Node, list[tuple[str, str]], str]] = {
@@ -119,8 +119,8 @@ def test_where_nodes_may_not_submit_the_way_that_is_here_is_named() -> None:
         ((Beat("scrontab", usable=True),), "let the login hook call"),
     ):
         (found,) = (each for each in of_nodes(refused, replace(HERE, beats=beats)) if each.topic == "submit")
-        assert "cronhpc start --via login" in found.mend
-        assert words in found.mend
+        assert "cronhpc start --via login" in found.fix
+        assert words in found.fix
 
 
 LOSER = replace(NODE, name="cpu2", created=(), linked=())

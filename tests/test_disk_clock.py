@@ -62,7 +62,7 @@ def test_where_slurm_has_corrected_this_machines_clock_files_are_dated_rightly_a
 ) -> None:
     site = open_site(str(shell.cron), None, shell.environ)
     monkeypatch.setattr("cronhpc.site.disk_clock", lambda _: DiskClock(-200, 7))  # the machine is 200 s ahead of all
-    looked = by_its_disks_clock(site, real() - 200, sure=True)
+    looked = by_its_disks_clock(site, real() - 200, clock_verified=True)
     assert looked.disk_clock is not None
     assert abs(looked.disk_clock.ahead) <= 2
 

@@ -15,7 +15,7 @@ import pytest
 
 from cronhpc.cli import commands, main
 from cronhpc.cli.commands import UsageError, parsers
-from cronhpc.cli.door import Door
+from cronhpc.cli.console import Console
 from cronhpc.core import header, policy, sbatch_options
 from cronhpc.store.settings import parse_settings
 
@@ -89,11 +89,11 @@ def test_a_command_in_the_docs_is_understood(where: str, words: list[str]) -> No
 def refused(words: list[str]) -> str:
     """Why the command line does not take these words; "" where it does."""
     quiet = io.StringIO()
-    door = Door(now=0, environ={}, out=quiet, err=quiet, is_terminal=False)
+    console = Console(now=0, environ={}, out=quiet, err=quiet, is_terminal=False)
     if words and words[0] in {"--completion", "--reference"}:  # these print, and run no command
-        return quiet.getvalue() if main(words, door) else ""
+        return quiet.getvalue() if main(words, console) else ""
     try:
-        commands.parse(words, door)
+        commands.parse(words, console)
     except SystemExit as end:  # --help and --version have printed what they should
         return str(end.code or "")
     except UsageError as error:
@@ -211,7 +211,7 @@ def test_what_the_quick_start_shows_is_what_is_printed(tmp_path: Path) -> None:
     def answer(*words: str) -> str:
         out.seek(0)
         out.truncate()
-        main(words, Door(now=1_795_838_400, environ=environ, out=out, err=out, is_terminal=False))
+        main(words, Console(now=1_795_838_400, environ=environ, out=out, err=out, is_terminal=False))
         return out.getvalue()
 
     init, kill, unkill = (

@@ -13,7 +13,7 @@ import pytest
 
 from cronhpc import setup
 from cronhpc.cli import main
-from cronhpc.cli.door import Door
+from cronhpc.cli.console import Console
 from cronhpc.core.findings import LEVELS, Finding
 from cronhpc.store.settings import read_settings
 from cronhpc.views import reports as view
@@ -62,8 +62,8 @@ class Site:
     def __call__(self, *words: str) -> tuple[int, str]:
         out = io.StringIO()
         environ = {"PATH": f"{self.bin}:/usr/bin:/bin", "HOME": str(self.place)}
-        door = Door(NOW, environ, out, out, is_terminal=False)
-        code = main(["doctor", *(["--dir", str(self.root)] if self.named else []), *words], FixedDoor.of(door))
+        console = Console(NOW, environ, out, out, is_terminal=False)
+        code = main(["doctor", *(["--dir", str(self.root)] if self.named else []), *words], FixedDoor.of(console))
         return code, out.getvalue()
 
     def json(self, *words: str) -> dict[str, Any]:
@@ -74,16 +74,16 @@ class Site:
         return [row["level"] for row in self.json(*words)["findings"] if row["topic"] == topic]
 
 
-class FixedDoor(Door):
+class FixedDoor(Console):
     """A door whose clock stands still."""
 
     __slots__ = ()
 
     @classmethod
-    def of(cls, door: Door) -> Door:
-        return cls(door.now, door.environ, door.out, door.err, door.is_terminal)
+    def of(cls, console: Console) -> Console:
+        return cls(console.now, console.environ, console.out, console.err, console.is_terminal)
 
-    def again(self) -> Door:
+    def again(self) -> Console:
         return self
 
 
@@ -120,7 +120,7 @@ def test_it_puts_what_it_found_and_the_next_look_has_nothing_to_put(site: Site) 
 def test_findings_have_stable_keys(site: Site) -> None:
     told = site.json()
     assert set(told) == {"findings", "counts", "settings", "written"}
-    assert all(set(row) == {"level", "topic", "what", "mend", "settings"} for row in told["findings"])
+    assert all(set(row) == {"level", "topic", "what", "fix", "settings"} for row in told["findings"])
     order = [LEVELS.index(row["level"]) for row in told["findings"]]
     assert order == sorted(order)
 
@@ -191,11 +191,11 @@ def test_mistakes_in_the_settings_are_findings(site: Site) -> None:
     assert site.levels("settings") == ["error"]
 
 
-def test_a_directory_that_others_may_write_is_a_finding_with_the_mend(site: Site) -> None:
+def test_a_directory_that_others_may_write_is_a_finding_with_the_fix(site: Site) -> None:
     site.root.chmod(0o777)
     rows = [row for row in site.json()["findings"] if row["topic"] == "trust"]
     assert [row["level"] for row in rows] == ["error"]
-    assert f"chmod go-w {site.root}" in rows[0]["mend"]
+    assert f"chmod go-w {site.root}" in rows[0]["fix"]
 
 
 def test_a_test_alert_is_sent_by_the_ways_that_the_settings_have(site: Site) -> None:
@@ -221,7 +221,7 @@ def test_the_screen_has_the_worst_first_and_hostile_texts_on_one_line() -> None:
     ]
     text = view.doctor(found, {"sbatch.partition": "cpu"}, Style(NOW, width=60), written=False)
     assert text.splitlines() == [
-        "to be mended",
+        "to be fixed",
         "  submit  n1\\e[2J may not submit.",
         "          Put sbatch.partition: cpu",
         "          Ask.",

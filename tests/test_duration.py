@@ -26,7 +26,7 @@ def test_a_duration_is_its_seconds(text: str, seconds: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "mend"),
+    ("text", "fix"),
     [
         pytest.param("90", "90m", id="a number alone could mean anything"),
         pytest.param("", "Write it like", id="nothing"),
@@ -42,10 +42,10 @@ def test_a_duration_is_its_seconds(text: str, seconds: int) -> None:
         pytest.param("soon", "Write it like", id="a word"),
     ],
 )
-def test_what_is_no_duration_is_refused_with_its_mend(text: str, mend: str) -> None:
+def test_what_is_no_duration_is_refused_with_its_fix(text: str, fix: str) -> None:
     with pytest.raises(DurationError) as caught:
         parse_duration(text)
-    assert mend in caught.value.mend
+    assert fix in caught.value.fix
     assert caught.value.text == text
     assert len(str(caught.value)) < 120
 
@@ -60,4 +60,4 @@ def test_any_text_is_a_duration_or_a_duration_error(text: str) -> None:
     try:
         assert parse_duration(text) >= 0
     except DurationError as error:
-        assert error.mend  # noqa: PT017  # both ends are right; which one is the text's affair
+        assert error.fix  # noqa: PT017  # both ends are right; which one is the text's affair

@@ -25,8 +25,8 @@ def test_what_a_switch_takes_for_another_is_no_name(name: str) -> None:
     problem = unswitchable(name, "cron.d/x.slurm")
     assert problem is not None
     assert (problem.code, problem.file) == ("E302", "cron.d/x.slurm")
-    mended = problem.mend.removeprefix("Rename it, for instance to ").partition(":")[0]
-    assert unswitchable(mended, "") is None
+    fixed = problem.fix.removeprefix("Rename it, for instance to ").partition(":")[0]
+    assert unswitchable(fixed, "") is None
 
 
 @pytest.mark.parametrize("name", FINE)
@@ -111,7 +111,7 @@ def test_a_folder_that_was_meant_to_be_another(name: str, right: str) -> None:
     assert meant_folder(name, FOLDERS) == right
 
 
-def test_what_is_plainly_no_script_is_one_line_and_nothing_to_mend(shell: Shell) -> None:
+def test_what_is_plainly_no_script_is_one_line_and_nothing_to_fix(shell: Shell) -> None:
     shell.drop("cron.daily/x.slurm")
     for name in ("README", "helper.sh", ".nfs0001", ".DS_Store", *(f"x-{n}.out" for n in range(300))):
         (shell.cron / "cron.daily" / name).write_text("x\n")
@@ -121,7 +121,7 @@ def test_what_is_plainly_no_script_is_one_line_and_nothing_to_mend(shell: Shell)
     assert said.code == 0
     assert said.out.splitlines() == [
         "cron.daily/: N001 306 other files, no scripts: only *.slurm files run.",
-        "nothing to mend",
+        "nothing to fix",
     ]
     for verb in ("status", "plan"):
         assert "other files" not in shell(verb, now=later()).out
@@ -166,27 +166,27 @@ MISPLACED = {
 }
 
 
-@pytest.mark.parametrize(("file", "mend"), MISPLACED.items(), ids=MISPLACED.keys())
-def test_what_lies_where_nothing_runs_is_named_with_its_place(shell: Shell, file: str, mend: str) -> None:
+@pytest.mark.parametrize(("file", "fix"), MISPLACED.items(), ids=MISPLACED.keys())
+def test_what_lies_where_nothing_runs_is_named_with_its_place(shell: Shell, file: str, fix: str) -> None:
     place = shell.cron / file
     place.parent.mkdir(exist_ok=True)
     place.write_text("#!/bin/bash\ntrue\n")
     said = shell("check", now=later())
     assert said.code == 1
-    assert mend.replace("@", str(shell.cron)) in said.out
+    assert fix.replace("@", str(shell.cron)) in said.out
     assert said.out.splitlines()[-1] == "1 warning"
 
 
 def test_the_script_of_a_series_may_lie_beside_the_cron_folders(shell: Shell) -> None:
     shell.drop("train.slurm", "cronhpc again --after\npython /x/train.py\n")
-    assert shell("check", now=later()).out == "nothing to mend\n"
+    assert shell("check", now=later()).out == "nothing to fix\n"
 
 
 def test_other_folders_in_a_cron_directory_are_nobody_s_business(shell: Shell) -> None:
     for name in ("data", "logs", "cron.old"):
         (shell.cron / name).mkdir()
     (shell.cron / "data" / "x.slurm").write_text("#!/bin/bash\n")
-    assert shell("check", now=later()).out == "nothing to mend\n"
+    assert shell("check", now=later()).out == "nothing to fix\n"
 
 
 def test_a_file_that_is_named_is_read_whatever_it_is_called(
@@ -200,7 +200,7 @@ def test_a_file_that_is_named_is_read_whatever_it_is_called(
         said = shell("check", name, now=later())
         assert said.code == 1
         assert said.out.startswith(f"{Path(name)}:2: E207 ")
-    assert shell("check", "backup", now=later()).out == "nothing to mend\n", "an entry goes before a file"
+    assert shell("check", "backup", now=later()).out == "nothing to fix\n", "an entry goes before a file"
 
 
 def test_what_the_shell_cannot_read_is_said_with_its_line(shell: Shell) -> None:
@@ -215,4 +215,4 @@ def test_functions_of_the_environment_count(shell: Shell, tmp_path: Path) -> Non
     (tmp_path / "x.slurm").write_text("#!/bin/bash\nmodule load x\n")
     assert "W304" in shell("check", str(tmp_path / "x.slurm")).out
     shell.environ["BASH_FUNC_module%%"] = "() {  echo; }"
-    assert shell("check", str(tmp_path / "x.slurm")).out == "nothing to mend\n"
+    assert shell("check", str(tmp_path / "x.slurm")).out == "nothing to fix\n"

@@ -11,7 +11,7 @@ import pytest
 
 from cronhpc.core.model import ClaimState, Key
 from cronhpc.store.claims import Claims
-from cronhpc.store.damage import mend
+from cronhpc.store.damage import fix
 from cronhpc.store.files import create_once, replace_file, write_json, write_out
 from tests.faults import Disk
 from tests.test_cli import Shell
@@ -147,7 +147,7 @@ def test_a_file_system_without_hard_links_is_named_by_what_it_lacks(
     disk.fail("refused", None, code, calls=["link"])
     with pytest.raises(OSError, match="no hard links") as caught:
         create_once(tmp_path / "a", b"mine")
-    assert "--dir" in mend(caught.value)
+    assert "--dir" in fix(caught.value)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -162,7 +162,7 @@ def test_a_claim_and_its_steps_outlive_any_one_error_that_passes(
         assert claims.make(key, "a", f"tick {key}", 1)
         assert not claims.make(key, "a", "another tick", 2)
         assert claims.record(key, "17", 3)
-        assert claims.gone_their_way([key]) == set()
+        assert claims.superseded([key]) == set()
         assert claims.step(key, ClaimState.RELEASING)
         assert claims.step(key, ClaimState.RELEASED)
         assert claims.job_id(key) == "17"

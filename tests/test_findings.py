@@ -28,7 +28,7 @@ NO_ACCOUNTING = replace(WELL, site=replace(WELL.site, accounting=False), limits=
 UNKNOWN_ACCOUNTING = replace(WELL, site=replace(WELL.site, accounting=None))
 
 
-def limited(*numbers: int) -> Cluster:
+def at_submit_limit(*numbers: int) -> Cluster:
     return replace(WELL, limits=tuple(Limit("QOS x", number) for number in numbers))
 
 
@@ -96,9 +96,9 @@ SITES: dict[str, tuple[Cluster, Settings, str, str, Put]] = {
         "jobs need an account",
         (("sbatch.account", "abc"),),
     ),
-    "one job at a time": (limited(1), PLAIN, "error limits", "QOS x lets you have 1", ()),
-    "two jobs": (limited(2), PLAIN, "warning limits", "no room for the spare", ()),
-    "four jobs": (limited(90, 4), PLAIN, "warning limits", "QOS x lets you have 4", ()),
+    "one job at a time": (at_submit_limit(1), PLAIN, "error limits", "QOS x lets you have 1", ()),
+    "two jobs": (at_submit_limit(2), PLAIN, "warning limits", "no room for the spare", ()),
+    "four jobs": (at_submit_limit(90, 4), PLAIN, "warning limits", "QOS x lets you have 4", ()),
     "no accounting": (
         NO_ACCOUNTING,
         PLAIN,
@@ -120,7 +120,7 @@ def test_one_thing_is_said_of_a_site(cluster: Cluster, settings: Settings, kind:
     (finding,) = says(cluster, settings)
     assert (f"{finding.level} {finding.topic}", finding.settings) == (kind, put)
     assert words in finding.what
-    assert finding.mend or finding.settings or finding.level == "unknown"
+    assert finding.fix or finding.settings or finding.level == "unknown"
 
 
 def test_runs_that_write_their_own_end_need_no_accounting() -> None:

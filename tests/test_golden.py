@@ -22,7 +22,7 @@ from pathlib import Path
 import pytest
 
 from cronhpc import __version__, cli
-from cronhpc.cli.door import Door
+from cronhpc.cli.console import Console
 from cronhpc.core.diagnosis import of_disk, of_machine, of_nodes
 from cronhpc.core.findings import LEVELS, of_cluster
 from cronhpc.read import read_world
@@ -59,7 +59,7 @@ class Shell:
             "NO_COLOR": "1",
         }
         words = tuple(word.replace(HOME, str(self.home)) for word in words)
-        code = cli.main(words, Door(NOW, environ, out, err, bool(width), width, 1000 if width else 0))
+        code = cli.main(words, Console(NOW, environ, out, err, bool(width), width, 1000 if width else 0))
         error = f"--- on standard error\n{err.getvalue()}" if err.getvalue() else ""
         return self.fixed(f"{out.getvalue()}{error}--- exit code {code}\n")
 

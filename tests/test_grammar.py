@@ -166,11 +166,11 @@ FOREIGN = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize(("text", "named", "mend"), [(text, *said) for text, said in FOREIGN.items()], ids=FOREIGN)
-def test_a_schedule_of_another_world_is_said_in_crons_words(text: str, named: str, mend: str) -> None:
+@pytest.mark.parametrize(("text", "named", "fix"), [(text, *said) for text, said in FOREIGN.items()], ids=FOREIGN)
+def test_a_schedule_of_another_world_is_said_in_crons_words(text: str, named: str, fix: str) -> None:
     error = refusal_of(text)
     assert named in error.what
-    assert mend in error.mend
+    assert fix in error.fix
 
 
 # a month is no Monday; a number of repeats and a first instant would be dropped
@@ -184,9 +184,9 @@ def test_what_is_no_schedule_anywhere_is_not_guessed(text: str) -> None:
     assert recognised(text) is None
 
 
-# --- what is refused, and how it is mended ---------------------------------------------------------------------------
+# --- what is refused, and how it is fixed ---------------------------------------------------------------------------
 
-# text: (position, what the message names, what the mend contains)
+# text: (position, what the message names, what the fix contains)
 REFUSED = {
     "": (0, "empty", "Five fields"),
     "* * * *": (7, "4 fields", "* * * * *"),
@@ -279,23 +279,23 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(
-    ("text", "position", "named", "mend"),
+    ("text", "position", "named", "fix"),
     [(text, *expected) for text, expected in REFUSED.items()],
     ids=[ascii(text)[1:40] for text in REFUSED],
 )
-def test_what_cron_would_not_run_is_refused_with_its_mend(text: str, position: int, named: str, mend: str) -> None:
+def test_what_cron_would_not_run_is_refused_with_its_fix(text: str, position: int, named: str, fix: str) -> None:
     error = refusal_of(text)
     assert isinstance(error, CronhpcError)
     assert named in str(error)
-    assert mend in error.mend
-    assert str(error).endswith(error.mend)
+    assert fix in error.fix
+    assert str(error).endswith(error.fix)
     assert (error.text, error.position) == (text, position)
     assert len(str(error)) < 350
     assert str(error).isprintable()
 
 
 @pytest.mark.parametrize(
-    ("text", "mended"),
+    ("text", "fixed"),
     [
         ("0/15 * * * *", "*/15 * * * *"),
         ("0 22-4/3 * * *", "0 22,1-4/3 * * *"),
@@ -304,13 +304,13 @@ def test_what_cron_would_not_run_is_refused_with_its_mend(text: str, position: i
         ("0 0 * * 6-2/2", "0 0 * * 6,1"),
     ],
 )
-def test_a_mend_is_itself_a_schedule(text: str, mended: str) -> None:
+def test_a_fix_is_itself_a_schedule(text: str, fixed: str) -> None:
     error = refusal_of(text)
     words = text.split()
     at = sum(1 for _ in text[: error.position].split())
-    words[at] = error.mend.removeprefix("Write ").removesuffix(".")
-    assert " ".join(words) == mended
-    assert parse(mended, UTC)
+    words[at] = error.fix.removeprefix("Write ").removesuffix(".")
+    assert " ".join(words) == fixed
+    assert parse(fixed, UTC)
 
 
 # --- H ---------------------------------------------------------------------------------------------------------------
@@ -400,7 +400,7 @@ def test_any_text_is_a_schedule_or_a_schedule_error(text: str) -> None:
     try:
         parse(text, UTC)
     except ScheduleError as error:
-        assert error.mend  # noqa: PT017  # both ends are right; which one is the text's affair
+        assert error.fix  # noqa: PT017  # both ends are right; which one is the text's affair
 
 
 def noise(rnd: random.Random) -> str:

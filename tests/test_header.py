@@ -109,11 +109,11 @@ REFUSED = {
 }
 
 
-@pytest.mark.parametrize(("text", "code", "mend"), REFUSED.values(), ids=REFUSED.keys())
-def test_what_sbatch_refuses_is_a_problem_with_line_and_mend(text: str, code: str, mend: str) -> None:
+@pytest.mark.parametrize(("text", "code", "fix"), REFUSED.values(), ids=REFUSED.keys())
+def test_what_sbatch_refuses_is_a_problem_with_line_and_fix(text: str, code: str, fix: str) -> None:
     (problem,) = header("\n" + text).problems
     assert (problem.code, problem.line) == (code, 3)
-    assert mend in problem.mend
+    assert fix in problem.fix
     assert problem.severity == "error"
 
 

@@ -16,10 +16,10 @@ from cronhpc.core.model import (
     Job,
     KeepLink,
     LinkRecord,
+    Series,
     Settle,
     Submit,
     SubmitLink,
-    Train,
     World,
 )
 from cronhpc.core.plan import plan
@@ -217,8 +217,8 @@ def test_a_users_own_job_is_no_link(mine: Job) -> None:
 def test_the_first_piece_of_a_series_is_known_by_its_record() -> None:
     """A person started it, so there is no claim; its script has changed comment and name above `again`."""
     first = job(8, name="x", comment="x", submitted=at("12:00"))
-    series = Train(entry("tr", schedule="", job_name="tr"), newest="8", at=at("13:00"))
-    one = world("14:30", jobs=(first,), trains=(series,))
+    series = Series(entry("tr", schedule="", job_name="tr"), newest="8", at=at("13:00"))
+    one = world("14:30", jobs=(first,), series=(series,))
     owner = records(one).of(first)
     assert owner is not None
     assert owner.entry == "tr"
@@ -229,7 +229,7 @@ def test_a_later_piece_whose_comment_is_its_scripts_own_is_its_claims_and_lives(
     """Both its claim and the record of its series, which is the newer one, have its id."""
     piece = job(9, name="tr", comment="mine", submitted=at("14:00:02"))
     made = claim("tr", "14:00", ClaimState.RELEASED, "9", recorded=at("14:00:03"))
-    series = Train(entry("tr", schedule="", job_name="tr"), newest="9", at=at("14:00:20"))
-    one = world("14:30", jobs=(piece,), claims=(made,), trains=(series,), endings={})
+    series = Series(entry("tr", schedule="", job_name="tr"), newest="9", at=at("14:00:20"))
+    one = world("14:30", jobs=(piece,), claims=(made,), series=(series,), endings={})
     assert records(one).key(piece) == made.key
     assert not [each for each in plan(one).decisions if isinstance(each, Settle)], "it runs"

@@ -308,7 +308,7 @@ def test_an_ordinary_table_needs_nobody() -> None:
 
 def test_where_alerts_are_set_mailto_asks_for_none() -> None:
     (remark,) = table_of("MAILTO=a@b.c\n@daily x\n", Surroundings("alice", alerts=True)).remarks
-    assert "cronhpc.yaml tell of failures" in remark.mend
+    assert "cronhpc.yaml tell of failures" in remark.fix
 
 
 @pytest.mark.parametrize("text", ["", "\n", " \n\t\n", "no crontab for alice\n"])
@@ -348,7 +348,7 @@ def test_other_users_lines_are_reported(line: str, words: str) -> None:
 def test_a_table_whose_every_line_names_a_user_is_no_users_own() -> None:
     table = table_of("0 4 * * * root /x/a\n0 5 * * * bob /x/b\nA=1\n@daily nginx cd /y && z\n")
     assert table.jobs == ()
-    assert [each.line for each in table.remarks if "--system" in each.mend] == [1, 2, 4]
+    assert [each.line for each in table.remarks if "--system" in each.fix] == [1, 2, 4]
 
 
 def test_a_program_that_is_called_like_a_user_is_a_program_in_ones_own_table() -> None:

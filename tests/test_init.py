@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from cronhpc import cli
-from cronhpc.cli.door import Door
+from cronhpc.cli.console import Console
 from cronhpc.store import settings_text, trust
 
 NOW = 1_795_800_000
@@ -28,7 +28,7 @@ def init(root: Path, *words: str) -> tuple[int, str]:
     out = io.StringIO()
     environ = {"HOME": str(root.parent), "PATH": os.environ["PATH"], "TZ": "UTC"}
     arguments = ("init", "--backend", "local", "--dir", str(root), *words)
-    return cli.main(arguments, Door(NOW, environ, out, out, is_terminal=False)), out.getvalue()
+    return cli.main(arguments, Console(NOW, environ, out, out, is_terminal=False)), out.getvalue()
 
 
 @pytest.fixture
@@ -213,5 +213,5 @@ def test_with_a_private_group_and_umask_002_the_first_script_is_trusted(
     put(tmp_path / "d/cron.daily/a.slurm", "#!/bin/bash\n#SBATCH --time=5\nhostname\n")
     out = io.StringIO()
     environ = {"HOME": str(tmp_path), "PATH": os.environ["PATH"], "TZ": "UTC", "CRONHPC_DIR": str(tmp_path / "d")}
-    cli.main(("check",), Door(NOW, environ, out, out, is_terminal=False))
+    cli.main(("check",), Console(NOW, environ, out, out, is_terminal=False))
     assert "chmod" not in out.getvalue()

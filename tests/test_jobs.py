@@ -233,7 +233,7 @@ def test_what_is_added_is_an_entry_that_check_has_nothing_to_say_of(shell: Shell
     assert said.code == 0, said.err
     job = next(job for job in ready_made.jobs() if job.name == name)
     assert not job.edit or job.edit in said.out
-    assert shell("check", now=later()).out == "nothing to mend\n"
+    assert shell("check", now=later()).out == "nothing to fix\n"
     facts = shell("add", name, "--as", "another", "--json").json
     assert facts["entry"] == ("another" if job.is_entry else None)
     assert read_header(Path(facts["path"]).read_bytes(), "").job_name == "another"

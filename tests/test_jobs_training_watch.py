@@ -114,7 +114,7 @@ def test_it_alerts_once_and_says_once_that_it_is_fine_again(tmp_path: Path) -> N
     assert codes == [0, 1, 1, 0, 0]
     assert sent.read_text(encoding="utf-8").splitlines() == [
         "training-watch",
-        "ALERT: train is gone. Mend: submit it again",
+        "ALERT: train is gone. Fix: submit it again",
         "training-watch",
         "fine again: train is pending: job 7 train (pending, Priority)",
     ]

@@ -102,7 +102,7 @@ def test_a_new_line_stands_before_the_nodes() -> None:
 
 
 @pytest.mark.parametrize("line", ["KillWait", "=3", "", "rm -rf=1"])
-def test_a_line_that_is_none_is_refused_with_the_mend(line: str) -> None:
+def test_a_line_that_is_none_is_refused_with_the_fix(line: str) -> None:
     with pytest.raises(LabError, match="Write Key=Value"):
         settings(Options(conf=(line,)))
 

@@ -30,7 +30,7 @@ def lint(
 
 # --- one situation, one code --------------------------------------------------------------------------------------
 
-# name: (script below the first line, the code, its line, what the mend says)
+# name: (script below the first line, the code, its line, what the fix says)
 SITUATIONS: dict[str, tuple[str, str, int, str]] = {
     "a schedule that cron does not know": ("#CRON 0/15 * * * *\n", "E101", 2, "*/15"),
     "a schedule that never fires": ("#CRON 0 4 30 2 *\n", "E101", 2, ""),
@@ -264,14 +264,14 @@ SITUATIONS: dict[str, tuple[str, str, int, str]] = {
 }
 
 
-@pytest.mark.parametrize(("body", "code", "line", "mend"), SITUATIONS.values(), ids=SITUATIONS.keys())
-def test_a_situation_gets_its_code_with_line_and_mend_and_no_other(body: str, code: str, line: int, mend: str) -> None:
+@pytest.mark.parametrize(("body", "code", "line", "fix"), SITUATIONS.values(), ids=SITUATIONS.keys())
+def test_a_situation_gets_its_code_with_line_and_fix_and_no_other(body: str, code: str, line: int, fix: str) -> None:
     found = lint(TOP + body)
     assert [(p.code, p.line) for p in found] == [(code, line)]
     assert found[0].file == "cron.daily/backup.slurm"
-    assert mend in found[0].mend
+    assert fix in found[0].fix
     assert found[0].what
-    assert found[0].mend
+    assert found[0].fix
     assert (found[0].severity == "error") is code.startswith("E")
 
 
@@ -323,7 +323,7 @@ INTERPRETERS = {
 @pytest.mark.parametrize("data", INTERPRETERS.values(), ids=INTERPRETERS.keys())
 def test_a_misspelt_first_line_is_one_mistake(data: bytes) -> None:
     (problem,) = lint(data, "cron.d/x.slurm", None)
-    assert (problem.code, problem.line, problem.mend) == ("E221", 1, 'Write "#!/bin/bash".')
+    assert (problem.code, problem.line, problem.fix) == ("E221", 1, 'Write "#!/bin/bash".')
 
 
 def test_a_docstring_above_the_directives_hides_them() -> None:
@@ -388,7 +388,7 @@ REASONS = {
 def test_a_refusal_is_at_the_line_of_its_option(reason: str, option: str, other: str) -> None:
     text = f"#!/bin/bash\n#SBATCH {other}\n#SBATCH {option}\ntrue\n".encode()
     found = lint_script("a.slurm", text, folder_schedule="@daily", facts=Facts(refused=reason))
-    assert [(p.code, p.line, p.mend) for p in found if p.code == "E228"] == [("E228", 3, f"Correct {option}.")]
+    assert [(p.code, p.line, p.fix) for p in found if p.code == "E228"] == [("E228", 3, f"Correct {option}.")]
 
 
 def test_of_many_partitions_the_nearest_are_named_in_the_same_order() -> None:
@@ -399,7 +399,7 @@ def test_of_many_partitions_the_nearest_are_named_in_the_same_order() -> None:
     }
     (problems,) = found
     assert [p.what.rpartition(" ")[2] for p in problems] == ["b.", "a."]
-    assert all(p.mend.endswith(" and 42 more: sinfo -s.") for p in problems)
+    assert all(p.fix.endswith(" and 42 more: sinfo -s.") for p in problems)
 
 
 # --- values, as the real sbatch judged them -------------------------------------------------------------------------
@@ -628,7 +628,7 @@ def test_whatever_a_script_holds_it_is_read_and_each_complaint_is_whole(atoms: l
     for problem in lint(data):
         assert problem.code in CODES
         assert problem.what
-        assert problem.mend
+        assert problem.fix
         assert 0 <= problem.line <= data.count(b"\n") + 1
 
 
@@ -716,7 +716,7 @@ def test_text_is_a_line_each_and_the_count() -> None:
 
 
 def test_counts_in_words() -> None:
-    assert summary([]) == "nothing to mend"
+    assert summary([]) == "nothing to fix"
     assert summary(PROBLEMS[:1]) == "1 warning"
     assert summary([PROBLEMS[1]] * 2) == "2 errors"
 
@@ -731,7 +731,7 @@ def test_json_has_the_same_facts() -> None:
         "severity": "warning",
         "key": "output",
         "what": '"#SBATCH --output=$RUN/out.txt": no.',
-        "mend": "Use %x.",
+        "fix": "Use %x.",
     }
 
 

@@ -470,8 +470,8 @@ def test_what_is_neither_file_nor_folder_stays(cron: Path) -> None:
     folder = cron / "log/backup"
     os.mkfifo(folder / "20260101T0000Z-1.out")
     (folder / "20260101T0000Z-2.out").mkdir()
-    with contextlib.chdir(folder), socket.socket(socket.AF_UNIX) as door:
-        door.bind("20260101T0000Z-3.out")
+    with contextlib.chdir(folder), socket.socket(socket.AF_UNIX) as console:
+        console.bind("20260101T0000Z-3.out")
     clean(cron)
     assert len(names(folder)) == 3
 

@@ -30,6 +30,6 @@ def test_an_entry_comes_back_from_the_cache_as_it_was(entry: Entry) -> None:
 
 
 def test_a_command_in_advice_comes_back_as_a_value() -> None:
-    note = replace(PROBLEM, mend="Leave it there (" + command("logs", "NAME") + ").")
+    note = replace(PROBLEM, fix="Leave it there (" + command("logs", "NAME") + ").")
     (known,) = entry_of(json.loads(json.dumps(entry_row(replace(PLAIN, notes=(note,)))))).notes
-    assert text_of(known.mend, "/cron") == "Leave it there (cronhpc logs --dir /cron NAME)."
+    assert text_of(known.fix, "/cron") == "Leave it there (cronhpc logs --dir /cron NAME)."

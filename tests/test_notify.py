@@ -289,7 +289,7 @@ def test_apprise_reads_files_of_addresses(server: Server, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("mode", [0o640, 0o604, 0o644, 0o660])
-def test_a_file_that_others_may_read_is_refused_with_the_mend(tmp_path: Path, mode: int) -> None:
+def test_a_file_that_others_may_read_is_refused_with_the_fix(tmp_path: Path, mode: int) -> None:
     path = kept(tmp_path, f"https://hc.example/{SECRET}", mode)
     with pytest.raises(SecretError, match=f"chmod 600 {path}"):
         notify.address(f"file:{path}", {})
@@ -335,4 +335,4 @@ def test_no_secret_is_ever_printed_or_told(settings: Settings) -> None:
 def test_a_problem_says_what_to_do() -> None:
     (problem,) = notify.send(Settings(alerts_command="/no/such"), [FAILED], (), ENV, ABOUT, patience=QUICK)
     assert isinstance(problem, Problem)
-    assert "cronhpc doctor --alerts" in problem.mend
+    assert "cronhpc doctor --alerts" in problem.fix

@@ -12,7 +12,7 @@ import pytest
 
 from cronhpc import cli
 from cronhpc.cli import switches
-from cronhpc.cli.door import Door
+from cronhpc.cli.console import Console
 from cronhpc.views import attention
 
 KEPT = {
@@ -31,7 +31,7 @@ OURS = {
 def cronhpc(home: Path, *words: str) -> str:
     out = io.StringIO()
     environ = {"HOME": str(home), "PATH": os.environ["PATH"], "TZ": "UTC"}
-    cli.main(words, Door(int(time.time()) + 120, environ, out, out, is_terminal=False))  # noqa: TID251 - files are of now
+    cli.main(words, Console(int(time.time()) + 120, environ, out, out, is_terminal=False))  # noqa: TID251 - files are of now
     return out.getvalue()
 
 
@@ -72,10 +72,10 @@ def test_no_advice_to_remove_a_file_that_another_s_settings_name(
     cronhpc(tmp_path, "init", "--backend", "local")
     thesis = str(tmp_path / "thesis.tex")
     args = argparse.Namespace(name="thesis.tex", dir=str(tmp_path / "cron"), backend=None, json=False)
-    door = Door(0, {"HOME": str(tmp_path), "TZ": "UTC"}, io.StringIO(), io.StringIO(), is_terminal=False)
+    console = Console(0, {"HOME": str(tmp_path), "TZ": "UTC"}, io.StringIO(), io.StringIO(), is_terminal=False)
 
     def told() -> str:
-        return switches.lifted(args, door, "kill", removed=[], left=[thesis], more=[])
+        return switches.lifted(args, console, "kill", removed=[], left=[thesis], more=[])
 
     assert told() == f"it still stands for the whole team: rm {thesis}"
     monkeypatch.setattr(switches, "is_mine", lambda _: False)
@@ -90,10 +90,10 @@ def test_a_colleague_s_status_gives_no_advice_to_remove_a_file_of_mine() -> None
             {"name": "ALL", "ours": True, "path": "/home/mallory/cron/kill/ALL"},
         ],
         "attention": [
-            {"kind": "switch", "name": "thesis.tex", "what": "stopped", "mend": "rm /home/bob/thesis.tex"},
-            {"kind": "switch", "name": "ALL", "what": "stopped", "mend": "cronhpc unkill ALL"},
+            {"kind": "switch", "name": "thesis.tex", "what": "stopped", "fix": "rm /home/bob/thesis.tex"},
+            {"kind": "switch", "name": "ALL", "what": "stopped", "fix": "cronhpc unkill ALL"},
         ],
     }
     shown = attention.for_others(known)
-    assert [row["mend"] for row in shown["attention"]] == ["ask mallory", "cronhpc unkill ALL"]
+    assert [row["fix"] for row in shown["attention"]] == ["ask mallory", "cronhpc unkill ALL"]
     assert all(switch["ours"] for switch in shown["switches"])

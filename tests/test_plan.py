@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cronhpc.core.model import ClaimState, Entry, EntryState, Job, Problem, Submit, UseUp, Wait, World
+from cronhpc.core.model import ClaimState, Entry, EntryState, Job, Problem, Skip, Submit, Wait, World
 from cronhpc.core.plan import plan
 from cronhpc.core.slots import Seen
 from tests.worlds import at, chain, claim, entry, job, key, planned, state, switch, world
@@ -245,7 +245,7 @@ HELD_UP = "over budget: this tick has submitted as many jobs as scheduler.budget
 )
 def test_what_held_a_slot_up_is_told_when_it_is_missed(e: Entry, now: str, detail: str) -> None:
     w = one(now, e, state("10:00", held_up=HELD_UP))
-    assert [d.detail for d in plan(w).decisions if isinstance(d, UseUp)] == [detail]
+    assert [d.detail for d in plan(w).decisions if isinstance(d, Skip)] == [detail]
 
 
 def test_slots_nearer_than_the_next_tick_are_submitted_ahead() -> None:
@@ -268,7 +268,7 @@ def test_slots_ahead_by_a_login_node_are_believed_whoever_knows_the_time() -> No
     taken = claim("e", "2026-11-28 07:00", ClaimState.RELEASED, "7")
     by_login = chain(via="login", link_name="")
     w = one("08:00", daily, state("07:00"), claims=(taken,), chain=by_login, jobs=(job(7, "PENDING", of=taken.key),))
-    assert planned(replace(w, sure=True)) == ["wait 29th 07:00 not due"]
+    assert planned(replace(w, clock_verified=True)) == ["wait 29th 07:00 not due"]
 
 
 def test_a_run_that_waits_ahead_is_no_previous_run() -> None:

@@ -64,11 +64,11 @@ BAD: dict[str, tuple[str, str | None, str]] = {
 }
 
 
-@pytest.mark.parametrize(("name", "text", "mend"), BAD.values(), ids=BAD.keys())
-def test_a_bad_value_is_a_problem_and_changes_nothing(name: str, text: str | None, mend: str) -> None:
+@pytest.mark.parametrize(("name", "text", "fix"), BAD.values(), ids=BAD.keys())
+def test_a_bad_value_is_a_problem_and_changes_nothing(name: str, text: str | None, fix: str) -> None:
     policies, (problem,) = parse_policies([(name, text, 7), ("overlap", "allow", 8)][: 1 if name == "overlap" else 2])
     assert (problem.code, problem.line, problem.key) == ("E103", 7, name)
-    assert mend in problem.mend
+    assert fix in problem.fix
     assert replace(policies, overlap="skip") == DEFAULTS
 
 
@@ -87,12 +87,12 @@ def test_a_bad_value_is_a_problem_and_changes_nothing(name: str, text: str | Non
 def test_an_unknown_policy_names_the_nearest(name: str, near: str) -> None:
     _, (problem,) = parse_policies([(name, "1", 3)])
     assert (problem.code, problem.line, problem.key) == ("E102", 3, name)
-    assert near in problem.mend
+    assert near in problem.fix
 
 
 def test_a_policy_unlike_any_lists_all() -> None:
     _, (problem,) = parse_policies([("xyzzy", None, 1)])
-    assert all(f"--{name}" in problem.mend for name in NAMES)
+    assert all(f"--{name}" in problem.fix for name in NAMES)
 
 
 def test_later_pairs_and_later_layers_win() -> None:

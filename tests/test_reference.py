@@ -12,7 +12,7 @@ import pytest
 
 from cronhpc.cli import main, reference
 from cronhpc.cli.commands import parsers
-from cronhpc.cli.door import Door
+from cronhpc.cli.console import Console
 from cronhpc.core import codes, policy
 from cronhpc.core.lint import CODES
 from cronhpc.core.model import Policies
@@ -28,7 +28,7 @@ REQUESTS = {".TH", ".nh", ".ad", ".SH", ".SS", ".B", ".I", ".PP", ".TP", ".RS", 
 
 def printed(*words: str) -> tuple[int, str, str]:
     out, err = io.StringIO(), io.StringIO()
-    code = main(words, Door(now=0, environ={}, out=out, err=err, is_terminal=False))
+    code = main(words, Console(now=0, environ={}, out=out, err=err, is_terminal=False))
     return code, out.getvalue(), err.getvalue()
 
 
@@ -36,8 +36,8 @@ def printed(*words: str) -> tuple[int, str, str]:
 def test_the_file_in_docs_is_what_the_program_prints(fmt: str) -> None:
     code, text, _ = printed("--reference", fmt)
     assert code == 0
-    mend = f"it is out of date. Write it with: cronhpc --reference {fmt} > {KEPT[fmt].relative_to(TOP)}"
-    assert KEPT[fmt].read_text(encoding="utf-8") == text, mend
+    fix = f"it is out of date. Write it with: cronhpc --reference {fmt} > {KEPT[fmt].relative_to(TOP)}"
+    assert KEPT[fmt].read_text(encoding="utf-8") == text, fix
 
 
 @pytest.mark.parametrize("words", [("--reference",), ("--reference", "pdf"), ("--reference=html",)], ids=" ".join)
@@ -91,7 +91,7 @@ def test_the_codes_are_those_that_the_program_has() -> None:
     assert used == {*codes.OF_SCRIPTS, *codes.OF_FILES}
     assert not set(codes.OF_SCRIPTS) & set(codes.OF_FILES)
     assert CODES is codes.OF_SCRIPTS
-    assert all(what and mend for what, mend in (*codes.OF_SCRIPTS.values(), *codes.OF_FILES.values()))
+    assert all(what and fix for what, fix in (*codes.OF_SCRIPTS.values(), *codes.OF_FILES.values()))
 
 
 def test_a_code_means_one_thing_wherever_it_is_given() -> None:

@@ -57,9 +57,9 @@ def test_one_that_could_never_start_has_the_setting_to_put(
     found = misfit(partitions, settings)
     assert found is not None
     assert found.interval == interval
-    assert f"scheduler: {{interval: {interval}}}" in found.mend or not interval
-    assert other in found.mend
-    assert "cronhpc start --via chain" in found.mend
+    assert f"scheduler: {{interval: {interval}}}" in found.fix or not interval
+    assert other in found.fix
+    assert "cronhpc start --via chain" in found.fix
     if interval:
         from cronhpc.core.duration import parse_duration
 

@@ -138,7 +138,7 @@ def test_a_directory_whose_settings_or_state_others_may_write_is_not_opened(
     assert said in told
 
 
-def test_what_mends_state_also_says_what_to_look_for(paths: Paths) -> None:
+def test_what_fixes_state_also_says_what_to_look_for(paths: Paths) -> None:
     group_writes_state(paths)
     told = opened(paths)
     assert f"chmod g-w {paths.state}" in told
@@ -213,7 +213,7 @@ def test_start_says_why_it_submits_no_link(paths: Paths) -> None:
     folder_is_open(paths)
     environ = {"PATH": "/usr/bin:/bin", "HOME": str(paths.root.parent)}
     site = open_site(str(paths.root), "local", environ)
-    with pytest.raises(CronhpcError, match=r"none was submitted\. Mend it with: chmod g-w"):
+    with pytest.raises(CronhpcError, match=r"none was submitted\. Fix it with: chmod g-w"):
         start(site, environ, lambda: 1_795_800_000)
 
 

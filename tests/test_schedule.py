@@ -290,7 +290,7 @@ def test_every_counts_elapsed_time_on_a_grid_without_zones() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "mend"),
+    ("text", "fix"),
     [
         pytest.param("@every", "@every 90m", id="no duration"),
         pytest.param("@every90m", "@every 90m", id="no blank"),
@@ -301,10 +301,10 @@ def test_every_counts_elapsed_time_on_a_grid_without_zones() -> None:
         pytest.param("@every 1h 30m", "1h30m", id="a blank inside"),
     ],
 )
-def test_an_every_that_cannot_be_is_refused(text: str, mend: str) -> None:
+def test_an_every_that_cannot_be_is_refused(text: str, fix: str) -> None:
     with pytest.raises(ScheduleError) as caught:
         parse(text, UTC_ZONE)
-    assert mend in caught.value.mend
+    assert fix in caught.value.fix
     assert caught.value.text == text
 
 

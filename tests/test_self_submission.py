@@ -290,4 +290,4 @@ def test_a_machine_in_another_time_zone_says_so(tmp_path: Path, noted: str, sett
     site = at(folder_of(tmp_path, zone=noted), Cluster({}), setting)
     found = site_module.of_other_zone(site)
     assert (found is not None) == told
-    assert found is None or found.mend == "Write into cronhpc.yaml: timezone: UTC"
+    assert found is None or found.fix == "Write into cronhpc.yaml: timezone: UTC"

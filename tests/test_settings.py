@@ -308,7 +308,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize(("text", "said"), WRONG.values(), ids=WRONG)
-def test_a_complaint_says_where_what_and_the_mend(text: str, said: str) -> None:
+def test_a_complaint_says_where_what_and_the_fix(text: str, said: str) -> None:
     assert any(said in each for each in complaints(text)), complaints(text)
 
 
@@ -369,7 +369,7 @@ UNUSABLE = [
 
 
 @pytest.mark.parametrize(("put", "words"), UNUSABLE)
-def test_what_is_no_file_is_named_with_its_own_mend(tmp_path: Path, put: Callable[[Path], None], words: str) -> None:
+def test_what_is_no_file_is_named_with_its_own_fix(tmp_path: Path, put: Callable[[Path], None], words: str) -> None:
     put(tmp_path / "cronhpc.yaml")
     with pytest.raises(SettingsError) as caught:
         read_settings(tmp_path / "cronhpc.yaml")
@@ -395,7 +395,7 @@ def test_no_text_raises_anything_but_settings_error(text: str) -> None:
         parse_settings(text.encode("utf-8", "surrogatepass"))
     except SettingsError as error:
         assert error.problems  # noqa: PT017 - both ends are fine here
-        assert all(p.file and p.what and p.mend for p in error.problems)  # noqa: PT017 - as above
+        assert all(p.file and p.what and p.fix for p in error.problems)  # noqa: PT017 - as above
 
 
 def test_settings_survive_the_cache() -> None:

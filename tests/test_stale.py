@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cronhpc.cli.chain import is_stale
-from cronhpc.cli.door import Door
+from cronhpc.cli.console import Console
 from cronhpc.core.chain import heard_until
 from cronhpc.store.paths import Paths
 from cronhpc.store.scheduler import expect, expected, mark_started, mark_stopped
@@ -18,8 +18,8 @@ MINUTE = 60
 
 
 def looks(shell: Shell, now: int) -> bool:
-    door = Door(now, shell.environ, None, None, is_terminal=False)  # type: ignore[arg-type]  # nothing is said
-    return is_stale(Paths(shell.cron), door)
+    console = Console(now, shell.environ, None, None, is_terminal=False)  # type: ignore[arg-type]  # nothing is said
+    return is_stale(Paths(shell.cron), console)
 
 
 INTERVALS = [

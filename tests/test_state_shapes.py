@@ -229,7 +229,7 @@ FOR_EVER = [
 
 
 @pytest.mark.parametrize(("name", "value", "code"), FOR_EVER)
-def test_what_a_person_has_to_mend_is_said_until_then(state: State, name: str, value: Any, code: str) -> None:
+def test_what_a_person_has_to_fix_is_said_until_then(state: State, name: str, value: Any, code: str) -> None:
     (state.root / name).write_bytes(written(value))
     for _ in range(2):
         assert state.shell("tick", now=NOW).out.count(code) == 1

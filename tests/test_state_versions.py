@@ -17,11 +17,11 @@ from typing import Any
 import pytest
 
 from cronhpc import setup
-from cronhpc.core.model import ClaimState, Job, Key, Queue, Result, StateError, Submit, UseUp
+from cronhpc.core.model import ClaimState, Job, Key, Queue, Result, Skip, StateError, Submit
 from cronhpc.core.plan import plan
 from cronhpc.read import read_world
 from cronhpc.site import Site, open_site
-from cronhpc.store import history, memory, trains
+from cronhpc.store import history, memory, series_records
 from cronhpc.store.memory import load_cache
 from cronhpc.store.stubs import end_of, forget_ends
 from tests.test_cli import Shell, later
@@ -79,7 +79,7 @@ def test_what_was_remembered_is_known(root: Path) -> None:
 def test_no_slot_that_ran_runs_again(root: Path) -> None:
     decisions = plan(read_world(opened(root), NOW).world).decisions
     assert not [each for each in decisions if isinstance(each, Submit)]
-    assert not [each for each in decisions if isinstance(each, UseUp)]
+    assert not [each for each in decisions if isinstance(each, Skip)]
 
 
 def test_attempts_stand_where_they_stood(root: Path) -> None:
@@ -93,13 +93,13 @@ def test_attempts_stand_where_they_stood(root: Path) -> None:
 
 
 def test_trains_go_on(root: Path) -> None:
-    (train,) = read_world(opened(root), NOW).world.trains
-    assert (train.entry.name, train.runs, train.entry.arguments) == (
+    (series,) = read_world(opened(root), NOW).world.series
+    assert (series.entry.name, series.runs, series.entry.arguments) == (
         "train",
         2,
         ("/home/alice/train.slurm", "--seed", "1"),
     )
-    known = trains.load(root / "state", "train")
+    known = series_records.load(root / "state", "train")
     assert known is not None
     assert (known.next_slot, known.ran) == (1795831900, [["900", "ok", 1795820000, 1795825000]])
 
@@ -139,7 +139,7 @@ def test_state_of_a_newer_cronhpc_is_refused_and_left_as_it_is(root: Path, name:
 def test_a_newer_record_of_a_train_is_refused(root: Path) -> None:
     newer(root / "state" / "trains" / "train.json")
     with pytest.raises(StateError, match="format 99"):
-        trains.load(root / "state", "train")
+        series_records.load(root / "state", "train")
 
 
 def test_a_newer_cache_is_made_anew(root: Path) -> None:
@@ -234,7 +234,7 @@ def test_a_clock_a_year_ahead_leaves_nothing_that_stands_before_what_comes_after
         ("entries.json", Path.mkdir, "A folder has that name: move it away"),
     ],
 )
-def test_what_has_the_name_of_a_state_file_is_said_with_the_mend(
+def test_what_has_the_name_of_a_state_file_is_said_with_the_fix(
     shell: Shell, name: str, made: Callable[[Path], None], said: str
 ) -> None:
     path = shell.cron / "state" / name

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cronhpc.core import alerts, stop
+from cronhpc.core.kill_records import Strikes, from_rows, job_words, verdict
 from cronhpc.core.model import (
     PAUSED,
     ClaimState,
@@ -15,19 +16,18 @@ from cronhpc.core.model import (
     Ending,
     Entry,
     Job,
+    KillRecord,
     Outcome,
     Result,
+    Series,
     Settle,
     Stop,
-    Struck,
     Submit,
     SwitchSetting,
-    Train,
     World,
 )
 from cronhpc.core.plan import plan
-from cronhpc.core.stop import marked, unheard, whole_comment
-from cronhpc.core.struck import Strikes, from_rows, job_words, verdict
+from cronhpc.core.stop import marked, unmatched, whole_comment
 from tests.worlds import ID, at, chain, claim, entry, job, key, link, said, state, switch, world
 
 TR17 = SwitchSetting("training17", jobs="tr17-*")
@@ -199,7 +199,7 @@ def test_ten_thousand_jobs_and_hundreds_of_switches_are_matched_in_a_moment() ->
     jobs = tuple(job(n, name=f"job{n % 900}") for n in range(1, 10_001))
     w = on(*(f"job{n}" for n in range(0, 900, 3)), *(f"nothing{n}" for n in range(300)), jobs=jobs)
     assert sum(len(d.running) for d in stop.decide(w) if isinstance(d, Stop)) == 3333
-    assert len(unheard(w)) == 300
+    assert len(unmatched(w)) == 300
 
 
 # --- entries are not submitted -------------------------------------------------------------------------------------
@@ -343,12 +343,12 @@ PAUSES: dict[str, tuple[World, list[str]]] = {
     ),
     "the switch is gone: just the marked ones are released": (
         on(jobs=(by_hand(57, "3"), paused(57, "[4-5]"), pending(57, "[6-9]"))),
-        ["free 57_[4-5]"],
+        ["unhold 57_[4-5]"],
     ),
     "one of two is gone: still held": (on("pause/8", jobs=(paused(8, name="ft"),)), []),
     "one task stays paused, the others are released": (
         on("pause/57_4", jobs=(paused(57, "[3-6]"),)),
-        ["free 57_[3,5-6]"],
+        ["unhold 57_[3,5-6]"],
     ),
     "each of its tasks is paused by a switch of its own": (
         on("pause/57_4", "pause/57_5", jobs=(paused(57, "[4-5]"),)),
@@ -357,7 +357,7 @@ PAUSES: dict[str, tuple[World, list[str]]] = {
     "another cron directory's marks are its own": (on(jobs=(paused(8, of="ffffff"),)), []),
     "a marked one that runs gets its comment back": (
         on(jobs=(job(8, comment=f"{PAUSED}{ID} mine"),)),
-        ["free 8"],
+        ["unhold 8"],
     ),
     "a folder of switches cannot be listed: nothing is released": (
         on(jobs=(paused(8),), switches_unknown=("/proj/kill",)),
@@ -389,21 +389,21 @@ def test_a_comment_that_leaves_no_room_for_the_mark_comes_back_whole() -> None:
     assert whole_comment(w, pending(8, comment="short")) == "short"
 
 
-TRAIN = Train(entry("tr", schedule=""))
+TRAIN = Series(entry("tr", schedule=""))
 
 
 def test_a_trains_name_reaches_the_piece_that_a_person_started() -> None:
     """It has no mark of ours, and the train may have a name of its own."""
-    train = replace(TRAIN, newest="8", entry=replace(TRAIN.entry, job_name="sbatch-name"))
+    series = replace(TRAIN, newest="8", entry=replace(TRAIN.entry, job_name="sbatch-name"))
     first, other = job(8, name="sbatch-name"), job(9, name="sbatch-name")
-    assert seen(on("tr", jobs=(first, other), trains=(train,))) == ["tr: end 8"]
-    reborn = on("tr", jobs=(job(8, name="another"),), trains=(train,))
+    assert seen(on("tr", jobs=(first, other), series=(series,))) == ["tr: end 8"]
+    reborn = on("tr", jobs=(job(8, name="another"),), series=(series,))
     assert seen(reborn) == [], "ids begin anew where a controller lost its state"
 
 
 def test_a_pause_holds_a_trains_piece_and_leaves_it_its_claim() -> None:
     piece = claim("tr", "15:00", ClaimState.RELEASED, "9")
-    w = on("pause/tr", jobs=(pending(9, of=piece.key, reason="BeginTime"),), trains=(TRAIN,), claims=(piece,))
+    w = on("pause/tr", jobs=(pending(9, of=piece.key, reason="BeginTime"),), series=(TRAIN,), claims=(piece,))
     decided = [d for d in plan(w).decisions if not isinstance(d, Stop)]
     assert [said(d) for d in decided] == ["hold 9"]
 
@@ -413,38 +413,38 @@ def test_a_pause_holds_a_trains_piece_and_leaves_it_its_claim() -> None:
 KILLED = (Result.KILLED, "kill/e, by bob: loss spikes")
 
 
-def struck(clock: str, **more: bool) -> Struck:
-    return Struck(at(clock), "e", "bob", "loss spikes", "/cron/kill/e", **more)
+def kill_records(clock: str, **more: bool) -> KillRecord:
+    return KillRecord(at(clock), "e", "bob", "loss spikes", "/cron/kill/e", **more)
 
 
 VERDICTS: dict[str, tuple[World, Ending, tuple[Result, str]]] = {
     "cancelled by our hand": (
-        on(jobs=(), struck={"7": struck("14:00", cancelled=True)}),
+        on(jobs=(), kill_records={"7": kill_records("14:00", cancelled=True)}),
         Ending(Result.CANCELLED, ended=at("14:00:05")),
         KILLED,
     ),
     "warned, and it saved its work and ended well: it is not finished all the same": (
-        on(jobs=(), struck={"7": struck("14:00", warned=True)}),
+        on(jobs=(), kill_records={"7": kill_records("14:00", warned=True)}),
         Ending(Result.OK, 0, ended=at("14:02")),
         KILLED,
     ),
     "warned, and it died of the signal: no failure": (
-        on(jobs=(), struck={"7": struck("14:00", warned=True)}),
+        on(jobs=(), kill_records={"7": kill_records("14:00", warned=True)}),
         Ending(Result.FAILED, signal=10, ended=at("14:00:01")),
         KILLED,
     ),
     "it had ended before": (
-        on(jobs=(), struck={"7": struck("14:00", cancelled=True)}),
+        on(jobs=(), kill_records={"7": kill_records("14:00", cancelled=True)}),
         Ending(Result.OK, 0, ended=at("13:59:59")),
         (Result.OK, ""),
     ),
     "it ended by itself in the second of the cancel": (
-        on(jobs=(), struck={"7": struck("14:00", cancelled=True)}),
+        on(jobs=(), kill_records={"7": kill_records("14:00", cancelled=True)}),
         Ending(Result.FAILED, 3, ended=at("14:00")),
         (Result.FAILED, ""),
     ),
     "nobody remembers how": (
-        on(jobs=(), struck={"7": struck("14:00", cancelled=True)}),
+        on(jobs=(), kill_records={"7": kill_records("14:00", cancelled=True)}),
         Ending(Result.UNKNOWN),
         KILLED,
     ),
@@ -492,7 +492,7 @@ def test_a_killed_run_is_not_tried_again() -> None:
         entry(retries=3),
         claims=(ran,),
         states={"e": state("14:00")},
-        struck={"7": struck("14:00", warned=True)},
+        kill_records={"7": kill_records("14:00", warned=True)},
         endings={"7": Ending(Result.FAILED, 1, ended=at("14:00:10"))},
     )
     [settled] = [d for d in plan(w).decisions if isinstance(d, Settle)]
@@ -526,41 +526,41 @@ def test_what_a_switch_stopped_is_a_row_with_who_when_and_why() -> None:
 def test_it_is_said_once_however_often_it_has_to_be_done() -> None:
     w = on("ft", jobs=(FOREIGN,))
     first = strikes(w)
-    again = strikes(replace(w, struck=first.struck))
+    again = strikes(replace(w, kill_records=first.kill_records))
     assert [len(first.rows), len(again.rows)] == [1, 0]
-    assert again.struck == first.struck
+    assert again.kill_records == first.kill_records
 
 
 def test_a_warning_and_the_end_are_two_rows() -> None:
     w = on("t", jobs=(TR,), settings=WARN)
     first = strikes(w)
-    late = replace(w, struck=first.struck, warned={"9": at("13:50")})
+    late = replace(w, kill_records=first.kill_records, warned={"9": at("13:50")})
     rows = [*first.rows, *strikes(late).rows]
     assert [(row["warned"], row["jobs"]) for row in rows] == [(["9"], []), ([], ["9"])]
 
 
 def test_when_it_is_gone_that_is_said_and_it_is_forgotten_once_its_end_is_recorded() -> None:
-    known = {"8": struck("14:00", cancelled=True)}
-    still = strikes(on(jobs=(job(8, "COMPLETING"),), struck=known))
-    assert (still.rows, still.struck) == ([], known)
-    gone = strikes(on(jobs=(job(8, "CANCELLED"),), struck=known), frozenset({"8"}))
+    known = {"8": kill_records("14:00", cancelled=True)}
+    still = strikes(on(jobs=(job(8, "COMPLETING"),), kill_records=known))
+    assert (still.rows, still.kill_records) == ([], known)
+    gone = strikes(on(jobs=(job(8, "CANCELLED"),), kill_records=known), frozenset({"8"}))
     assert [row["gone"] for row in gone.rows] == [{"8": 30}]
-    later = strikes(on(jobs=(), struck=gone.struck))
-    assert (later.rows, later.struck) == ([], {})
-    unknown = strikes(replace(on(jobs=(), struck=known), queue=None))
-    assert (unknown.rows, unknown.struck) == ([], known)
+    later = strikes(on(jobs=(), kill_records=gone.kill_records))
+    assert (later.rows, later.kill_records) == ([], {})
+    unknown = strikes(replace(on(jobs=(), kill_records=known), queue=None))
+    assert (unknown.rows, unknown.kill_records) == ([], known)
 
 
 def test_what_could_not_be_done_is_not_said_to_be_done() -> None:
     w = on("ft", jobs=(FOREIGN,))
     failed = Strikes.of(w, [Outcome(d, Done.PASSING, "no answer") for d in stop.decide(w)], frozenset())
-    assert (failed.rows, failed.struck) == ([], {})
+    assert (failed.rows, failed.kill_records) == ([], {})
 
 
 def test_the_state_of_another_version_is_no_error() -> None:
     known = {"at": 1, "name": "e", "by": "bob", "reason": "", "path": "/k", "more": 1}
     rows: dict[str, dict[str, Any]] = {"7": known, "8": {"at": 1}}
-    assert from_rows(rows) == {"7": Struck(1, "e", "bob", "", "/k")}
+    assert from_rows(rows) == {"7": KillRecord(1, "e", "bob", "", "/k")}
 
 
 JOBS_IN_WORDS = {
@@ -601,13 +601,15 @@ UNHEARD: dict[str, tuple[World, list[str]]] = {
             *("ALL", "e", "train", "tr", "training17", "ft", "8"),
             jobs=(FOREIGN,),
             entries=(entry(job_name="train"),),
-            trains=(TRAIN,),
+            series=(TRAIN,),
             settings=ROW,
         ),
         [],
     ),
     "one that has stopped what it named": (
-        on("ft", jobs=(), struck={"8": Struck(at("14:00"), "ft", "bob", "", "/cron/kill/ft", cancelled=True)}),
+        on(
+            "ft", jobs=(), kill_records={"8": KillRecord(at("14:00"), "ft", "bob", "", "/cron/kill/ft", cancelled=True)}
+        ),
         [],
     ),
     "nobody knows what is in the queue": (replace(on("zzz", jobs=()), queue=None), []),
@@ -622,14 +624,14 @@ UNHEARD: dict[str, tuple[World, list[str]]] = {
 
 @pytest.mark.parametrize(("w", "expected"), UNHEARD.values(), ids=UNHEARD)
 def test_a_name_that_nothing_has_is_said_with_the_nearest(w: World, expected: list[str]) -> None:
-    assert [str(problem) for problem in unheard(w)] == expected
+    assert [str(problem) for problem in unmatched(w)] == expected
 
 
 def test_it_acts_as_soon_as_something_is_called_so() -> None:
     w = on("later", jobs=())
-    assert (seen(w), len(unheard(w))) == ([], 1)
+    assert (seen(w), len(unmatched(w))) == ([], 1)
     w = on("later", jobs=(job(9, name="later"),))
-    assert (seen(w), unheard(w)) == (["later: end 9"], [])
+    assert (seen(w), unmatched(w)) == (["later: end 9"], [])
 
 
 ODD = ["new\nline", "\x1b[31mred\x1b[0m", "\udcff\udcfe", "a\u202eb", "x" * 255, "\t", "$(touch x)", "-rf"]
@@ -638,7 +640,7 @@ ODD = ["new\nline", "\x1b[31mred\x1b[0m", "\udcff\udcfe", "a\u202eb", "x" * 255,
 @pytest.mark.parametrize("name", ODD, ids=ascii)
 def test_an_odd_name_is_one_short_printable_line_wherever_it_is_said(name: str) -> None:
     w = on(name, jobs=(job(8, name=name),), entries=(entry(job_name=name),), states={"e": state("13:00")})
-    told = [*alerts.conditions(w, {}, (), {}), *unheard(on(name, jobs=()))]
+    told = [*alerts.conditions(w, {}, (), {}), *unmatched(on(name, jobs=()))]
     texts = [w.switches[0].said, *(str(getattr(each, "text", each)) for each in told)]
     texts += [d.detail for d in plan(w).decisions if hasattr(d, "detail")]
     assert len(texts) >= 4

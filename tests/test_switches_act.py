@@ -15,7 +15,7 @@ import pytest
 
 from cronhpc import cli, setup
 from cronhpc.batch.port import BatchError, Limited, Submission, Unreachable
-from cronhpc.cli.door import Door
+from cronhpc.cli.console import Console
 from cronhpc.core.liveness import LATE
 from cronhpc.core.model import (
     PAUSED,
@@ -244,7 +244,7 @@ def test_a_suspension_is_its_owners_to_lift(root: Path, monkeypatch: pytest.Monk
     for mine, words in ((False, f"which {site.user} alone can lift"), (True, "its suspension is lifted")):
         monkeypatch.setattr("cronhpc.cli.switches.is_mine", lambda _, mine=mine: mine)
         out = io.StringIO()
-        cli.main(["--dir", str(root), "resume", "e"], Door(NOW, {}, out, out, is_terminal=False))
+        cli.main(["--dir", str(root), "resume", "e"], Console(NOW, {}, out, out, is_terminal=False))
         assert words in out.getvalue()
         assert load(root / "state" / "entries.json").entries["e"].suspended == (None if mine else NOW - 60)
 
@@ -350,9 +350,9 @@ IN_THE_WAY = {
 }
 
 
-@pytest.mark.parametrize(("put", "mend"), IN_THE_WAY.values(), ids=IN_THE_WAY)
+@pytest.mark.parametrize(("put", "fix"), IN_THE_WAY.values(), ids=IN_THE_WAY)
 def test_what_cannot_be_written_for_a_name_in_the_way_is_not_called_a_full_disk(
-    root: Path, put: Callable[[Path], object], mend: str
+    root: Path, put: Callable[[Path], object], fix: str
 ) -> None:
     shutil.rmtree(root / "state" / "history", ignore_errors=True)
     (root / "status.json").unlink(missing_ok=True)
@@ -360,7 +360,7 @@ def test_what_cannot_be_written_for_a_name_in_the_way_is_not_called_a_full_disk(
     (root / "kill" / "tr").touch()
     report = ticked(root, Fake([TASK]))
     [problem] = [each for each in report.problems if each.code == "E330"]
-    assert problem.mend.startswith(mend)
+    assert problem.fix.startswith(fix)
 
 
 # --- limits --------------------------------------------------------------------------------------------------------
@@ -373,10 +373,10 @@ def test_a_limit_asks_for_one_more_look_and_that_look_for_the_next_link_in_two_m
     fake.fails = {"submit": Limited("QOSMaxSubmitJobPerUserLimit")}
     now = (int(time.time()) // 86400 + 2) * 86400 + 14 * 3600 + 30  # noqa: TID251 - the entry was born by this clock
     first = ticked(root, fake, now)
-    assert first.away == "QOSMaxSubmitJobPerUserLimit"
+    assert first.unreachable == "QOSMaxSubmitJobPerUserLimit"
     second = ticked(root, fake, now + 45)
     assert [str(each.done) for each in outcomes(second, Submit)] == ["failed, stays due"]
-    assert (second.away, second.plan.wake - now) == ("", 45 + 120)
+    assert (second.unreachable, second.plan.wake - now) == ("", 45 + 120)
 
 
 def test_an_end_counts_once_however_often_its_claim_is_read(root: Path) -> None:

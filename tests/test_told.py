@@ -19,7 +19,7 @@ from tests.test_notify import Server
 from tests.test_notify import server as server  # noqa: PLC0414 - a fixture
 
 SECRET = "0b5e-s3cr3t"  # noqa: S105 - the test looks for it
-SCRIPT = '[ -e "$CRONHPC_DIR/mended" ]\n'
+SCRIPT = '[ -e "$CRONHPC_DIR/fixed" ]\n'
 
 
 class Night:
@@ -95,10 +95,10 @@ def test_a_failure_is_told_once_again_after_a_day_and_when_it_is_fine_again(
     assert [path for path in server.asked if path != f"/{SECRET}"] == [f"/{SECRET}/start", f"/{SECRET}/fail"]
     one.tick()
     assert len(told(shell.home / "got")) == 1
-    (shell.cron / "mended").touch()
+    (shell.cron / "fixed").touch()
     one.now += 86400
     said += one.run()
-    assert [row["phase"] for row in told(shell.home / "got")] == ["new", "still", "over"], "a day later, and mended"
+    assert [row["phase"] for row in told(shell.home / "got")] == ["new", "still", "over"], "a day later, and fixed"
     _nothing_tells(SECRET, said, shell)
 
 

@@ -42,7 +42,7 @@ def refused(cron: Path, path: Path | None = None, group: str | None = None) -> s
     return str(problem) if problem else ""
 
 
-def mend(command: str) -> None:
+def fix(command: str) -> None:
     """Run the very command that was said."""
     subprocess.run(["bash", "-c", command], check=True)
 
@@ -65,19 +65,19 @@ def test_modes_that_let_nobody_else_write_are_trusted(cron: Path, mode: int) -> 
 @pytest.mark.parametrize(
     ("which", "mode", "said"),
     [
-        ("cron.daily/x.slurm", 0o646, "can be written by everyone. Mend it with: chmod o-w {path}"),
-        ("cron.daily/x.slurm", 0o666, "can be written by everyone. Mend it with: chmod go-w {path}"),
-        ("cron.daily/x.slurm", 0o664, "can be written by the group {group}. Mend it with: chmod g-w {path}"),
-        ("cron.daily/x.slurm", 0o620, "can be written by the group {group}. Mend it with: chmod g-w {path}"),
-        ("cron.daily", 0o777, "can be written by everyone. Mend it with: chmod go-w {path}"),
-        ("cron.daily", 0o1777, "can be written by everyone. Mend it with: chmod go-w {path}"),
-        ("cron.daily", 0o775, "can be written by the group {group}. Mend it with: chmod g-w {path}"),
-        ("cron.daily", 0o2775, "can be written by the group {group}. Mend it with: chmod g-w {path}"),
-        (".", 0o777, "can be written by everyone. Mend it with: chmod go-w {path}"),
-        (".", 0o770, "can be written by the group {group}. Mend it with: chmod g-w {path}"),
+        ("cron.daily/x.slurm", 0o646, "can be written by everyone. Fix it with: chmod o-w {path}"),
+        ("cron.daily/x.slurm", 0o666, "can be written by everyone. Fix it with: chmod go-w {path}"),
+        ("cron.daily/x.slurm", 0o664, "can be written by the group {group}. Fix it with: chmod g-w {path}"),
+        ("cron.daily/x.slurm", 0o620, "can be written by the group {group}. Fix it with: chmod g-w {path}"),
+        ("cron.daily", 0o777, "can be written by everyone. Fix it with: chmod go-w {path}"),
+        ("cron.daily", 0o1777, "can be written by everyone. Fix it with: chmod go-w {path}"),
+        ("cron.daily", 0o775, "can be written by the group {group}. Fix it with: chmod g-w {path}"),
+        ("cron.daily", 0o2775, "can be written by the group {group}. Fix it with: chmod g-w {path}"),
+        (".", 0o777, "can be written by everyone. Fix it with: chmod go-w {path}"),
+        (".", 0o770, "can be written by the group {group}. Fix it with: chmod g-w {path}"),
     ],
 )
-def test_what_others_may_write_is_refused_with_the_command_that_mends_it(
+def test_what_others_may_write_is_refused_with_the_command_that_fixes_it(
     cron: Path, which: str, mode: int, said: str
 ) -> None:
     import grp
@@ -87,7 +87,7 @@ def test_what_others_may_write_is_refused_with_the_command_that_mends_it(
     group = grp.getgrgid(path.stat().st_gid).gr_name
     text = refused(cron)
     assert f"E404 {path} {said.format(path=path, group=group)}" in text
-    mend(text.partition("Mend it with: ")[2].partition(" (or")[0])
+    fix(text.partition("Fix it with: ")[2].partition(" (or")[0])
     assert refused(cron) == ""
 
 
@@ -118,10 +118,10 @@ def test_what_belongs_to_another_user_is_refused(cron: Path, which: str) -> None
 
 
 @AS_ROOT
-def test_a_script_of_another_user_is_mended_by_making_it_mine(cron: Path) -> None:
+def test_a_script_of_another_user_is_fixed_by_making_it_mine(cron: Path) -> None:
     os.chown(script_of(cron), BOB, 0)
     command = refused(cron).partition("make it yours: ")[2].partition(" (or")[0]
-    mend(command)
+    fix(command)
     assert refused(cron) == ""
     assert script_of(cron).read_text() == "#!/bin/bash\n"
 
@@ -213,7 +213,7 @@ def test_a_link_whose_way_others_can_change_is_refused(
 ) -> None:
     text = refused(cron, linked(cron, prepare(outside)))
     assert "E404" in text
-    assert "can be written by everyone. Mend it with: chmod go-w" in text
+    assert "can be written by everyone. Fix it with: chmod go-w" in text
 
 
 def test_the_same_ways_through_a_relative_link_are_refused(cron: Path, outside: Path) -> None:
@@ -321,7 +321,7 @@ def test_an_acl_that_widens_access_counts(cron: Path, which: str, rows: list[tup
     assert said in text
     if said:
         kind, number = ("u", BOB) if rows[0][0] == USER else ("g", PROJ)
-        assert f"Mend it with: setfacl -x {kind}:{number} {path}" in text
+        assert f"Fix it with: setfacl -x {kind}:{number} {path}" in text
 
 
 def test_an_acl_whose_owning_group_may_write_is_named_as_the_group(cron: Path) -> None:
@@ -369,7 +369,7 @@ def test_a_user_of_an_nfs4_list_is_refused_unless_listed(cron: Path, monkeypatch
         return raw if name == "system.nfs4_acl" and path == script_of(cron) else None
 
     monkeypatch.setattr(trust, "_attribute", answer)
-    assert "can be written by 54321 (by an ACL). Mend it with: nfs4_editfacl" in refused(cron)
+    assert "can be written by 54321 (by an ACL). Fix it with: nfs4_editfacl" in refused(cron)
     assert refusal(script_of(cron), cron, OWNERS | {BOB}, None) is None
 
 
@@ -419,5 +419,5 @@ def test_odd_names_are_quoted_for_the_shell_and_harmless_on_a_terminal(cron: Pat
     text = refused(cron, path)
     assert "chmod o-w $'" in text
     assert "\x1b" not in text.partition(": ")[2]
-    mend(text.partition("Mend it with: ")[2])
+    fix(text.partition("Fix it with: ")[2])
     assert refused(cron, path) == ""

@@ -80,15 +80,15 @@ DECISIONS: dict[str, tuple[model.Decision, str]] = {
         "backup|ahead|slot 14:10, begins 14:10, job backup, partition cpu, log/backup/20261127T1310Z-%j.out",
     ),
     "one slot stopped": (
-        model.UseUp(BACKUP, at("04:00"), Result.STOPPED, Reason.STOPPED, "kill/backup, by bob"),
+        model.Skip(BACKUP, at("04:00"), Result.STOPPED, Reason.STOPPED, "kill/backup, by bob"),
         "backup|stopped|slot 04:00 recorded as stopped: kill/backup, by bob",
     ),
     "several slots missed": (
-        model.UseUp(BACKUP, at("04:00"), Result.MISSED, Reason.MISSED, "5 slots missed: nothing ran then", 5),
+        model.Skip(BACKUP, at("04:00"), Result.MISSED, Reason.MISSED, "5 slots missed: nothing ran then", 5),
         "backup|missed|up to slot 04:00: 5 slots missed: nothing ran then",
     ),
     "several slots suspended": (
-        model.UseUp(BACKUP, at("04:00"), Result.SUSPENDED, Reason.SUSPENDED, "", 3),
+        model.Skip(BACKUP, at("04:00"), Result.SUSPENDED, Reason.SUSPENDED, "", 3),
         "backup|suspended|3 slots up to 04:00 recorded as suspended; lift it with: cronhpc resume backup",
     ),
     "waits behind another": (
@@ -127,7 +127,7 @@ DECISIONS: dict[str, tuple[model.Decision, str]] = {
         ),
     ),
     "a pause": (model.Hold(replace(BOBS, kind="pause"), (RUN,)), "pause switch|hold|train-watch, by bob: 4720"),
-    "a pause is over": (model.Free((RUN,)), "pause switch|release|jobs 4720"),
+    "a pause is over": (model.Unhold((RUN,)), "pause switch|release|jobs 4720"),
 }  # fmt: skip
 
 

@@ -21,10 +21,10 @@ from cronhpc.core.model import (
     Outcome,
     Problem,
     Queue,
+    Series,
     Submit,
     SubmitLink,
     Switch,
-    Train,
     World,
 )
 from cronhpc.core.plan import plan
@@ -75,7 +75,7 @@ def test_the_whole_screen_reads_as_drawn() -> None:
     assert screen(WORLD) == FULL
 
 
-def test_on_80_columns_nothing_is_wider_and_a_mend_goes_below() -> None:
+def test_on_80_columns_nothing_is_wider_and_a_fix_goes_below() -> None:
     shown = screen(WORLD, 80)
     assert max(map(text.width, shown.splitlines())) <= 80
     assert (
@@ -109,7 +109,7 @@ CHAINS = {
     "scheduler/ was removed, and its jobs wait": (
         replace(QUIET, chain=ChainFacts(wanted=False)),
         (
-            "resting: scheduler/started is gone, though nobody has called cronhpc stop; mend it: cronhpc start; "
+            "resting: scheduler/started is gone, though nobody has called cronhpc stop; fix it: cronhpc start; "
             "last tick 14:00:04 (7 min ago)  cronhpc start"
         ),
     ),
@@ -332,7 +332,7 @@ ATTENTION = {
 
 
 @pytest.mark.parametrize(("world", "line"), ATTENTION.values(), ids=ATTENTION)
-def test_each_complaint_says_what_and_ends_with_its_mend(world: World, line: str) -> None:
+def test_each_complaint_says_what_and_ends_with_its_fix(world: World, line: str) -> None:
     shown = screen(world).splitlines()
     block = shown[shown.index("needs attention") + 1 :]
     assert block[: block.index("")] == [f"  {line}"]
@@ -514,7 +514,7 @@ SENTENCES = {
     "the chain is gone": (
         replace(QUIET, queue=Queue(())),
         "backup",
-        "The scheduler is broken, so nothing starts by itself. Mend it: cronhpc start",
+        "The scheduler is broken, so nothing starts by itself. Fix it: cronhpc start",
     ),
 }
 
@@ -572,11 +572,11 @@ def test_the_entries_are_ordered_by_what_comes_first() -> None:
     assert [line.split()[0] for line in shown[-4:]] == ["hub-sync", "backup", "gpu-health", "train-watch"]
 
 
-TRAIN = Train(entry("train17", ""), "every 1h", 12, ("when done.txt exists", "after 20 pieces"))
+TRAIN = Series(entry("train17", ""), "every 1h", 12, ("when done.txt exists", "after 20 pieces"))
 
 
 def test_a_job_that_keeps_itself_going_is_a_row_beside_the_entries() -> None:
-    world = replace(QUIET, entries=(), trains=(TRAIN,), states={})
+    world = replace(QUIET, entries=(), series=(TRAIN,), states={})
     assert "train17  every 1h  -     not yet" in screen(world)
     assert explained(world, "train17").splitlines()[0] == (
         "train17 (cron.d/train17.slurm) keeps itself going, every 1h: 12 pieces so far. "
@@ -585,7 +585,7 @@ def test_a_job_that_keeps_itself_going_is_a_row_beside_the_entries() -> None:
 
 
 def test_one_that_rests_says_why() -> None:
-    world = replace(QUIET, entries=(), trains=(replace(TRAIN, resting="3 pieces in a row failed at once"),), states={})
+    world = replace(QUIET, entries=(), series=(replace(TRAIN, resting="3 pieces in a row failed at once"),), states={})
     assert "train17  resting" in screen(world)
     assert "It rests: 3 pieces in a row failed at once." in explained(world, "train17")
 
@@ -594,11 +594,11 @@ PIECE = Key("train17", at("14:00"))
 GOING = replace(TRAIN, newest="4800", at=at("13:00"), entry=replace(TRAIN.entry, arguments=("/w/t.slurm", "--lr", "1")))
 
 
-def of_train(train: Train, *jobs: Job, claim: str = "", last: dict[str, object] | None = None) -> World:
+def of_train(series: Series, *jobs: Job, claim: str = "", last: dict[str, object] | None = None) -> World:
     """A world of one train; `claim`: the job of its next piece."""
     claims = (Claim(PIECE, ClaimState.RELEASED, "train17", claim),) if claim else ()
     states = {"train17": EntryState(last={"result": "ok", "job": "4801", "slot": at("13:30"), **last})} if last else {}
-    return replace(QUIET, entries=(), trains=(train,), states=states, claims=claims, queue=Queue((LINK, SPARE, *jobs)))
+    return replace(QUIET, entries=(), series=(series,), states=states, claims=claims, queue=Queue((LINK, SPARE, *jobs)))
 
 
 def test_the_piece_that_a_person_started_is_seen_running() -> None:
@@ -655,7 +655,7 @@ def test_a_train_that_ended_a_week_ago_is_shown_no_more() -> None:
 def test_trains_need_no_scheduler() -> None:
     piece = Job("4800", "RUNNING", "train17")
     world = replace(of_train(GOING, piece), queue=Queue((piece,)), chain=replace(CHAIN, wanted=False), last_tick=None)
-    facts = status.facts(world, plan(world), {}, replace(ABOUT, trains_only=True))
+    facts = status.facts(world, plan(world), {}, replace(ABOUT, series_only=True))
     assert not facts["needs_attention"]
     assert "chain" not in render(facts, style())
 

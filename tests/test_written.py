@@ -16,7 +16,7 @@ import pytest
 
 from cronhpc import setup
 from cronhpc.cli import main, past
-from cronhpc.cli.door import Door
+from cronhpc.cli.console import Console
 from cronhpc.core.model import Queue, World
 from cronhpc.store.files import read_bytes, read_json
 from cronhpc.views.written import cleaned, flaw
@@ -58,7 +58,7 @@ def test_what_a_tick_writes_has_no_flaw(world: World) -> None:
 
 
 # Nothing reads these from the file.
-UNREAD = {"version", "trains_only", "seen", "needs_attention", "state", "mend", "key"}
+UNREAD = {"version", "series_only", "seen", "needs_attention", "state", "fix", "key"}
 
 
 def test_a_part_of_another_kind_is_named_wherever_it_stands() -> None:
@@ -157,7 +157,7 @@ def bobs(tmp_path: Path) -> Path:
 def cronhpc(root: Path, *words: str) -> tuple[int, str]:
     out = io.StringIO()
     environ = {"PATH": "/usr/bin:/bin", "HOME": str(root.parent)}
-    return main([*words, "--dir", str(root)], Door(NOW, environ, out, out, is_terminal=False)), out.getvalue()
+    return main([*words, "--dir", str(root)], Console(NOW, environ, out, out, is_terminal=False)), out.getvalue()
 
 
 LOOKS = [("status",), ("status", "sync"), ("kill", "sync"), ("unkill", "sync"), ("status", "--nagios")]
@@ -172,7 +172,7 @@ def test_no_code_of_his_reaches_the_terminal(bobs: Path, words: tuple[str, ...])
         ("chain", "running"),
         ("entries", 0, "last", "result"),
         ("entries", 1, "detail"),
-        ("attention", 0, "mend"),
+        ("attention", 0, "fix"),
         ("attention", 0, "when"),
     ):
         value = put(value, way, CODES)
@@ -185,11 +185,11 @@ def test_no_code_of_his_reaches_the_terminal(bobs: Path, words: tuple[str, ...])
 
 @AS_ROOT
 def test_a_status_that_no_tick_wrote_is_said_with_its_place(bobs: Path) -> None:
-    (bobs / "status.json").write_text(json.dumps(put(whole(), ("entries", 0, "train"), 7)))
+    (bobs / "status.json").write_text(json.dumps(put(whole(), ("entries", 0, "series"), 7)))
     code, said = cronhpc(bobs, "status")
     assert code == 2
     assert "is not what a tick of cronhpc" in said
-    assert "entries.0.train" in said
+    assert "entries.0.series" in said
 
 
 @AS_ROOT
@@ -217,7 +217,7 @@ def test_what_he_alone_may_is_said_to_be_his(bobs: Path, name: str, monkeypatch:
     assert "belongs to 54321: ask them, or name a directory of your own with --dir" in said
 
 
-def test_what_is_denied_of_ones_own_is_said_with_the_command_that_mends_it(
+def test_what_is_denied_of_ones_own_is_said_with_the_command_that_fixes_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def denied(*_: object) -> int:

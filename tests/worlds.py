@@ -16,7 +16,6 @@ from cronhpc.core.model import (
     Decision,
     Entry,
     EntryState,
-    Free,
     Hold,
     Job,
     KeepLink,
@@ -28,11 +27,12 @@ from cronhpc.core.model import (
     Rest,
     Settings,
     Settle,
+    Skip,
     Stop,
     Submit,
     SubmitLink,
     Switch,
-    UseUp,
+    Unhold,
     Wait,
     Withdraw,
     World,
@@ -129,7 +129,7 @@ def said(decision: Decision) -> str:
             begin = f" begin {clock(decision.begin)}" if decision.begin else ""
             number = f" #{decision.key.attempt}" if decision.key.attempt > 1 else ""
             return f"{decision.reason} {clock(decision.key.slot)}{number}{begin}"
-        case UseUp():
+        case Skip():
             return f"used up {clock(decision.slot)} {decision.result} ({decision.count})"
         case Wait():
             return f"wait {clock(decision.slot) if decision.slot else '-'} {decision.reason}"
@@ -142,13 +142,13 @@ def said(decision: Decision) -> str:
         case SubmitLink() | KeepLink() | MoveLink() | CancelLink():
             job_id = getattr(decision, "job_id", "")
             return f"{type(decision).__name__.removesuffix('Link').lower()} {decision.kind} {job_id}".rstrip()
-        case Stop() | Hold() | Free():
+        case Stop() | Hold() | Unhold():
             return _switched(decision)
         case Rest():
             return "rest"
 
 
-def _switched(decision: Stop | Hold | Free) -> str:
+def _switched(decision: Stop | Hold | Unhold) -> str:
     if not isinstance(decision, Stop):
         return f"{type(decision).__name__.lower()} {' '.join(each.shown for each in decision.jobs)}"
     parts = {

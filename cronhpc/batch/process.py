@@ -1,11 +1,11 @@
-"""The one door to other programs: argument lists, absolute paths, a given environment, a time-out."""
+"""The one way to other programs: argument lists, absolute paths, a given environment, a time-out."""
 
 from __future__ import annotations
 
 import os
 import re
 import signal
-import subprocess  # noqa: TID251 - this is the one door
+import subprocess  # noqa: TID251 - this is the one way
 import threading
 from dataclasses import dataclass
 from selectors import EVENT_READ, DefaultSelector

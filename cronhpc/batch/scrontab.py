@@ -22,7 +22,7 @@ _HOUR = 3600
 
 
 class ScrontabError(CronhpcError):
-    """The table was not changed, or not as it should be; the text says which, and the mend."""
+    """The table was not changed, or not as it should be; the text says which, and the fix."""
 
 
 def read(environ: Mapping[str, str]) -> str:

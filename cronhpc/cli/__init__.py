@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence
 
-    from cronhpc.cli.door import Door
+    from cronhpc.cli.console import Console
 
 FINE, ATTENTION, BROKEN, INTERRUPTED = 0, 1, 2, 130
 NO_ANSWER = 75  # to a link alone, which asks once more: "temporary failure" in sysexits.h
@@ -54,50 +54,50 @@ def _libraries_back() -> None:
 _OF_ANSWERS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EFBIG, errno.EBADF)
 
 
-def main(argv: Sequence[str] | None = None, door: Door | None = None) -> int:
+def main(argv: Sequence[str] | None = None, console: Console | None = None) -> int:
     """Run one command; its exit code. Nothing but a mistake of ours ends in a traceback."""
-    from cronhpc.cli.door import Door
+    from cronhpc.cli.console import Console
 
     arguments = list(sys.argv[1:] if argv is None else argv)
-    door = door or Door.here()
-    code = _code_of(arguments, door)
-    return code if door.emptied() else BROKEN
+    console = console or Console.here()
+    code = _code_of(arguments, console)
+    return code if console.emptied() else BROKEN
 
 
-def _code_of(arguments: list[str], door: Door) -> int:
+def _code_of(arguments: list[str], console: Console) -> int:
     try:
-        parsed = _parsed(arguments, door)
+        parsed = _parsed(arguments, console)
         if isinstance(parsed, int):
             code = parsed
         else:
             args, run = parsed
-            door = door.about(args.dir)
-            code = run(args, door)
-        door.out.flush()
+            console = console.about(args.dir)
+            code = run(args, console)
+        console.out.flush()
     except CronhpcError as error:
-        code = _failed(_told(error), arguments, door)
+        code = _failed(_told(error), arguments, console)
         code = ATTENTION if error.passing else code
     except KeyboardInterrupt:
         code = INTERRUPTED
     except BrokenPipeError:
-        code = door.reader_left()
+        code = console.reader_left()
     except OSError as error:  # a disk, a permission: it says which
-        from cronhpc.store.damage import mend
+        from cronhpc.store.damage import fix
         from cronhpc.store.files import passes
 
-        said = joined(". ", filter(None, (error.strerror or str(error), mend(error))))
+        said = joined(". ", filter(None, (error.strerror or str(error), fix(error))))
         if error.filename or error.errno not in _OF_ANSWERS:
-            code = _failed(f"{error.filename}: " + said if error.filename else said, arguments, door)
+            code = _failed(f"{error.filename}: " + said if error.filename else said, arguments, console)
             if "--link" in arguments and passes(error):
                 code = NO_ANSWER
         else:  # of no file that was opened: of the one that answers go to
-            door.emptied()
-            door.complain("what there is to say cannot be written: " + said)
+            console.emptied()
+            console.complain("what there is to say cannot be written: " + said)
             code = BROKEN
     return code
 
 
-def _parsed(arguments: list[str], door: Door) -> int | tuple[argparse.Namespace, Callable[..., int]]:
+def _parsed(arguments: list[str], console: Console) -> int | tuple[argparse.Namespace, Callable[..., int]]:
     """What is to run with which arguments; an exit code where all is said."""
     from cronhpc.cli import commands
 
@@ -106,10 +106,10 @@ def _parsed(arguments: list[str], door: Door) -> int | tuple[argparse.Namespace,
         from cronhpc.cli import reference
 
         printed = reference.script if asked == "--completion" else reference.text
-        door.say(printed(value or " ".join(arguments[1:])))
+        console.say(printed(value or " ".join(arguments[1:])))
         return FINE
     try:
-        return commands.parse(arguments, door)
+        return commands.parse(arguments, console)
     except SystemExit as end:  # --help and --version have printed what they should
         return int(end.code or 0)
 
@@ -121,9 +121,9 @@ def _told(error: CronhpcError) -> str:
     return error.advice + f"{dot} Nothing is known to be wrong with the call: try again in a minute."
 
 
-def _failed(message: str, arguments: list[str], door: Door) -> int:
+def _failed(message: str, arguments: list[str], console: Console) -> int:
     if "--json" in arguments:
-        door.json({"error": message})
+        console.json({"error": message})
     else:
-        door.complain(message)
+        console.complain(message)
     return BROKEN

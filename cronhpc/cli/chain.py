@@ -12,19 +12,19 @@ from cronhpc.core.model import CancelLink, Done, KeepLink, MoveLink, Rest, Submi
 if TYPE_CHECKING:
     import argparse
 
-    from cronhpc.cli.door import Door
+    from cronhpc.cli.console import Console
     from cronhpc.core.model import Outcome
     from cronhpc.start import Started
     from cronhpc.store.paths import Paths
     from cronhpc.views.style import Style
 
 
-_START_HELP = "Start the scheduler, or mend it: one job that waits for its time, and a spare behind it. Safe to repeat."
+_START_HELP = "Start the scheduler, or fix it: one job that waits for its time, and a spare behind it. Safe to repeat."
 _START_EXAMPLE = """
 cronhpc start
 cronhpc start --daemon       # a long job instead of a short one an interval: switches act within seconds
 cronhpc start --via login    # where nodes may not submit: ticks on a login node submit a day's runs ahead
-cronhpc start --if-stale     # in ~/.bashrc: mends the chain if it was lost, else costs one stat
+cronhpc start --if-stale     # in ~/.bashrc: fixes the chain if it was lost, else costs one stat
 """
 
 
@@ -55,7 +55,7 @@ def _start_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _start(args: argparse.Namespace, door: Door) -> int:
+def _start(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if the chain does not stand."""
     from cronhpc.clock import reckoned
     from cronhpc.core.chain import heard_until
@@ -63,9 +63,9 @@ def _start(args: argparse.Namespace, door: Door) -> int:
     from cronhpc.store.scheduler import expect, is_stopped_login
     from cronhpc.store.scheduler import started as driven
 
-    if args.if_stale and not is_stale(paths_of(args, door), door):
+    if args.if_stale and not is_stale(paths_of(args, console), console):
         return FINE
-    site = site_of(args, door)
+    site = site_of(args, console)
     before = driven(site.paths) or {}  # a repair changes nothing of how ticks are driven
     if is_stopped_login(site.paths):  # a site where nodes may not submit is still one
         before = {"via": "login"}
@@ -73,11 +73,11 @@ def _start(args: argparse.Namespace, door: Door) -> int:
         before = {}  # the local backend's way
     via = "daemon" if args.daemon else args.via or str(before.get("via", "chain"))
     prequeue = args.prequeue or int(before.get("prequeue", 1))
-    off = reckoned(site, door.now).now - door.now
+    off = reckoned(site, console.now).now - console.now
     started = start(
         site,
-        door.environ,
-        lambda: door.again().now + off,
+        console.environ,
+        lambda: console.again().now + off,
         via=via,
         prequeue=prequeue,
         repair=args.if_stale,
@@ -85,8 +85,8 @@ def _start(args: argparse.Namespace, door: Door) -> int:
         beside=args.beside,
     )
     if started.ok and via != "login":  # whose tick has noted it
-        expect(site.paths, door.now + off, heard_until(door.now + off, site.settings.interval))
-    report(started, args, door, site.settings.timezone, undo="stop")
+        expect(site.paths, console.now + off, heard_until(console.now + off, site.settings.interval))
+    report(started, args, console, site.settings.timezone, undo="stop")
     return FINE if started.ok else ATTENTION
 
 
@@ -98,14 +98,14 @@ def _links(text: str) -> int:
     return number
 
 
-def is_stale(paths: Paths, door: Door) -> bool:
+def is_stale(paths: Paths, console: Console) -> bool:
     """Whether ticks have stopped that should come. Until the next one is overdue, a stat is all that is done."""
     from cronhpc.core.model import CLOCKS_APART
     from cronhpc.store.scheduler import expected, started
     from cronhpc.views.chain import health
 
     due = expected(paths)
-    if due is not None and due[0] <= door.now + CLOCKS_APART and door.now <= due[1]:
+    if due is not None and due[0] <= console.now + CLOCKS_APART and console.now <= due[1]:
         return False
     how = started(paths)
     if how is None:
@@ -116,30 +116,30 @@ def is_stale(paths: Paths, door: Door) -> bool:
     if known is None:
         return True
     chain = {**known["chain"], "wanted": True, "interval": settings_or_default(paths).interval}
-    return health(chain, answers=True, entries=1, now=door.now).state in {"silent", "broken", "moved"}
+    return health(chain, answers=True, entries=1, now=console.now).state in {"silent", "broken", "moved"}
 
 
 _STOP_HELP = "Stop the scheduler, and keep it stopped. Jobs that run go on."
 _STOP_EXAMPLE = "cronhpc stop"
 
 
-def _stop(args: argparse.Namespace, door: Door) -> int:
+def _stop(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if one of its jobs could not be cancelled."""
     from cronhpc.start import stop
 
-    site = site_of(args, door)
-    stopped = stop(site, door.environ, lambda: door.again().now)
-    report(stopped, args, door, site.settings.timezone, undo="start")
+    site = site_of(args, console)
+    stopped = stop(site, console.environ, lambda: console.again().now)
+    report(stopped, args, console, site.settings.timezone, undo="start")
     return FINE if stopped.ok else ATTENTION
 
 
 # --- what is said -----------------------------------------------------------------------------------------------------
 
 
-def report(started: Started, args: argparse.Namespace, door: Door, zone: str, *, undo: str) -> None:
+def report(started: Started, args: argparse.Namespace, console: Console, zone: str, *, undo: str) -> None:
     """What was done, to which jobs, and how to undo it: by the command `undo`."""
     if args.json:
-        door.json(
+        console.json(
             {
                 "ok": started.ok,
                 "done": list(started.lines),
@@ -148,7 +148,7 @@ def report(started: Started, args: argparse.Namespace, door: Door, zone: str, *,
             }
         )
         return
-    style = door.style(zone)
+    style = console.style(zone)
     lines = [*started.lines, *(_words(outcome, style) for outcome in started.outcomes)]
     lines = [line for line in lines if line]
     if undo == "stop":
@@ -157,7 +157,7 @@ def report(started: Started, args: argparse.Namespace, door: Door, zone: str, *,
         lines = lines or ["no scheduler job was in the queue"]
         again = any(isinstance(o.decision, KeepLink | MoveLink | SubmitLink) for o in started.outcomes)
         lines.append("somebody has started it again meanwhile" if again else "stopped; jobs that run go on")
-    door.say(joined("\n", [*lines, "undo: " + command(undo)]))
+    console.say(joined("\n", [*lines, "undo: " + command(undo)]))
 
 
 def _facts(outcome: Outcome) -> dict[str, Any]:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from cronhpc.clean import Cleaned
-    from cronhpc.cli.door import Door
+    from cronhpc.cli.console import Console
     from cronhpc.core.model import Entry, Outcome, Settings
     from cronhpc.ready_made import Copy, ReadyMade
     from cronhpc.site import Site
@@ -39,7 +39,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--as", dest="name", default="", metavar="NAME", help="the entry's name (the job's)")
 
 
-def _add(args: argparse.Namespace, door: Door) -> int:
+def _add(args: argparse.Namespace, console: Console) -> int:
     """Exit code 0; what cannot be added is an error."""
     from cronhpc import ready_made
 
@@ -47,37 +47,37 @@ def _add(args: argparse.Namespace, door: Door) -> int:
     if not args.job:
         if args.schedule or args.name:
             raise UsageError("cronhpc add: which job? See: " + command("add"))
-        _list(args, door, tuple(known.values()))
+        _list(args, console, tuple(known.values()))
         return FINE
     name = args.job.removesuffix(ready_made.SUFFIX)
     if name not in known:
         raise no_such("ready-made job", args.job, known, see=command("add"))
-    paths = paths_of(args, door)
+    paths = paths_of(args, console)
     copy = ready_made.copy_of(
         known[name], paths, settings_or_default(paths), name=args.name or name, schedule=args.schedule
     )
     ready_made.write(copy)
     if args.json:
-        door.json(_facts(copy))
+        console.json(_facts(copy))
     else:
-        door.say(joined("\n", _told(copy, door)))
+        console.say(joined("\n", _told(copy, console)))
     return FINE
 
 
-def _list(args: argparse.Namespace, door: Door, jobs: tuple[ReadyMade, ...]) -> None:
+def _list(args: argparse.Namespace, console: Console, jobs: tuple[ReadyMade, ...]) -> None:
     from cronhpc.ready_made import shelf
     from cronhpc.views.style import Column, table
 
     examples = shelf() / "examples"
     if args.json:
         rows = [{"name": job.name, "runs": job.runs, "what": job.what, "edit": job.edit} for job in jobs]
-        door.json({"jobs": rows, "examples": str(examples)})
+        console.json({"jobs": rows, "examples": str(examples)})
         return
     columns = [Column("JOB"), Column("RUNS"), Column("WHAT IT DOES", least=20)]
-    for line in table(columns, [[job.name, job.runs, job.what] for job in jobs], door.style()):
-        door.say(line)
-    door.say("\nto take one: " + command("add", "JOB"))
-    door.say(f"examples to start your own from: {door.style().path(str(examples))}")
+    for line in table(columns, [[job.name, job.runs, job.what] for job in jobs], console.style()):
+        console.say(line)
+    console.say("\nto take one: " + command("add", "JOB"))
+    console.say(f"examples to start your own from: {console.style().path(str(examples))}")
 
 
 def _facts(copy: Copy) -> dict[str, Any]:
@@ -91,12 +91,12 @@ def _facts(copy: Copy) -> dict[str, Any]:
     }
 
 
-def _told(copy: Copy, door: Door) -> Iterator[str]:
+def _told(copy: Copy, console: Console) -> Iterator[str]:
     from cronhpc.views.text import name, word
 
     path = word(str(copy.path))
     when = f"by its line #CRON {copy.cron}" if copy.cron else copy.job.runs
-    yield f"added {name(copy.name)}: {door.style().path(str(copy.path))}, runs {when}"
+    yield f"added {name(copy.name)}: {console.style().path(str(copy.path))}, runs {when}"
     yield f"what it does: {copy.job.what}"
     yield (
         f"edit, at its top: {copy.job.edit}" if copy.job.edit else "nothing needs an edit; its settings are at its top"
@@ -122,24 +122,24 @@ def _run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="an entry")
 
 
-def _run(args: argparse.Namespace, door: Door) -> int:
+def _run(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if it was not submitted."""
     from cronhpc.store.entries import FRESH
 
-    site = site_of(args, door)
-    report = _once(site, door.now, args.name)
+    site = site_of(args, console)
+    report = _once(site, console.now, args.name)
     if _just_changed(report):  # who asks for a run by hand has surely finished writing in a moment
-        door.wait(FRESH + 1)
-        report = _once(site_of(args, door), door.again().now, args.name)
+        console.wait(FRESH + 1)
+        report = _once(site_of(args, console), console.again().now, args.name)
     for _ in range(_TRIES):  # its slot is this second, and somebody else has taken that one
         if not _taken(report):
             break
-        door.wait(1)
-        report = _once(site_of(args, door), door.again().now, args.name)
+        console.wait(1)
+        report = _once(site_of(args, console), console.again().now, args.name)
     entry = next((each for each in report.world.entries if each.name == args.name), None)
     if entry is None:
         raise no_such("entry", args.name, (each.name for each in report.world.entries))
-    return _tell(args, door, site, report, entry)
+    return _tell(args, console, site, report, entry)
 
 
 def _once(site: Site, now: int, name: str) -> Report:
@@ -148,7 +148,7 @@ def _once(site: Site, now: int, name: str) -> Report:
     from cronhpc.tick import tick
 
     at = reckoned(site, now)
-    return tick(site, at.now, only=entry_id(name), sure=at.sure)
+    return tick(site, at.now, only=entry_id(name), clock_verified=at.clock_verified)
 
 
 def _just_changed(report: Report) -> bool:
@@ -164,15 +164,15 @@ def _taken(report: Report) -> bool:
     return any(isinstance(o.decision, Submit) and (o.done, o.detail) == (Done.REFUSED, TAKEN) for o in report.outcomes)
 
 
-def _tell(args: argparse.Namespace, door: Door, site: Site, report: Report, entry: Entry) -> int:
+def _tell(args: argparse.Namespace, console: Console, site: Site, report: Report, entry: Entry) -> int:
     outcome = report.outcomes[0]
     facts = _run_facts(outcome, entry, site.batch.name) | {"stays_due": _stays_due(site, outcome)}
     if args.json:
-        door.json(facts)
+        console.json(facts)
     elif facts["job"] and facts["released"]:
-        door.say(_submitted(facts))
+        console.say(_submitted(facts))
     else:
-        door.complain(_not_submitted(facts))
+        console.complain(_not_submitted(facts))
     return FINE if facts["job"] and facts["released"] else ATTENTION
 
 
@@ -250,23 +250,23 @@ def _clean_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--all", action="store_true", help="with --dry-run: name each file, however many")
 
 
-def _clean(args: argparse.Namespace, door: Door) -> int:
+def _clean(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if something could not be looked at or removed."""
     from cronhpc.tend import tend
     from cronhpc.views import reports as view
 
-    paths = own_paths(args, door, "cleans its logs")
-    site = site_of(args, door)
+    paths = own_paths(args, console, "cleans its logs")
+    site = site_of(args, console)
     live, began = _live(site)
     how: dict[str, Any] = {"first_began": began, "most": sys.maxsize, "always": True, "dry_run": args.dry_run}
-    cleaned = tend(paths, site.settings, door.now, live, site.batch.live_files, **how)
+    cleaned = tend(paths, site.settings, console.now, live, site.batch.live_files, **how)
     if cleaned is None:  # never with `always`
         return FINE
     known = _clean_facts(cleaned, site.settings, dry_run=args.dry_run)
     if args.json:
-        door.json(known)
+        console.json(known)
     else:
-        door.say(view.clean(known, door.style(site.settings.timezone), everything=args.all))
+        console.say(view.clean(known, console.style(site.settings.timezone), everything=args.all))
     return ATTENTION if cleaned.problems else FINE
 
 

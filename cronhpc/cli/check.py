@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from cronhpc.batch.port import Batch
     from cronhpc.batch.slurm import Slurm
-    from cronhpc.cli.door import Door
+    from cronhpc.cli.console import Console
     from cronhpc.core.model import Entry, EntryRow, Settings
     from cronhpc.store.paths import Paths
 
@@ -57,32 +57,32 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--format", choices=("text", "json", "github"), default="text", help="how to print it")
 
 
-def _run(args: argparse.Namespace, door: Door) -> int:
-    """Exit code 1 if there is anything to mend, 2 if the settings cannot be used."""
+def _run(args: argparse.Namespace, console: Console) -> int:
+    """Exit code 1 if there is anything to fix, 2 if the settings cannot be used."""
     from cronhpc.views import reports
 
-    here = _has_directory(args, door)
-    entries = _entry_names(args, door) if here and any(_may_be_a_file(name) for name in args.names) else set()
+    here = _has_directory(args, console)
+    entries = _entry_names(args, console) if here and any(_may_be_a_file(name) for name in args.names) else set()
     files = [
         name
         for name in args.names
         if "/" in name or (name.endswith(".slurm") and not here) or (_may_be_a_file(name) and name not in entries)
     ]
     names = [name for name in args.names if name not in files]
-    online = _online(args, door) if args.online else None
-    partitions = _partitions(args, door)
-    functions = _functions(door.environ)
+    online = _online(args, console) if args.online else None
+    partitions = _partitions(args, console)
+    functions = _functions(console.environ)
     found = [problem for file in files for problem in _file(Path(file), online, partitions, functions)]
     broken = False
     if names or not files:
-        more, broken = _directory(args, door, names, online, partitions)
+        more, broken = _directory(args, console, names, online, partitions)
         found += more
-    if here and is_mine(paths_of(args, door)) and not broken:
-        withdraw_edited(site_of(args, door), door.now)
+    if here and is_mine(paths_of(args, console)) and not broken:
+        withdraw_edited(site_of(args, console), console.now)
     found += [problem for asked in (partitions, online) if asked is not None for problem in asked.problems]
     found = sorted(dict.fromkeys(found), key=lambda p: (p.file, p.line, p.code))
-    found = [replace(each, what=door.text(each.what), mend=door.text(each.mend)) for each in found]
-    door.say(reports.check(found, fmt="json" if args.json else args.format))
+    found = [replace(each, what=console.text(each.what), fix=console.text(each.fix)) for each in found]
+    console.say(reports.check(found, fmt="json" if args.json else args.format))
     return BROKEN if broken else ATTENTION if any(p.severity != "note" for p in found) else FINE
 
 
@@ -90,11 +90,11 @@ def _may_be_a_file(name: str) -> bool:
     return "/" not in name and Path(name).is_file()
 
 
-def _entry_names(args: argparse.Namespace, door: Door) -> set[str]:
+def _entry_names(args: argparse.Namespace, console: Console) -> set[str]:
     from cronhpc.read_entries import read_entries
 
     try:
-        return {entry.name for entry in read_entries(site_of(args, door), door.now, [])}
+        return {entry.name for entry in read_entries(site_of(args, console), console.now, [])}
     except SettingsError:
         return set()
 
@@ -104,39 +104,39 @@ def _functions(environ: Mapping[str, str]) -> frozenset[str]:
     return frozenset(m[1] for name in environ if (m := re.fullmatch(r"BASH_FUNC_([\w.-]+)(?:%%|\(\))", name)))
 
 
-def _has_directory(args: argparse.Namespace, door: Door) -> bool:
+def _has_directory(args: argparse.Namespace, console: Console) -> bool:
     from cronhpc.store.paths import DirectoryError
 
     try:
-        paths_of(args, door)
+        paths_of(args, console)
     except DirectoryError:
         return False
     return True
 
 
-def _online(args: argparse.Namespace, door: Door) -> Online:
+def _online(args: argparse.Namespace, console: Console) -> Online:
     """The cluster of the cron directory, or, where there is none that can be used, of this environment."""
     from cronhpc.batch import connect
     from cronhpc.core.model import Settings
     from cronhpc.store.paths import DirectoryError
 
     try:
-        return Online(site_of(args, door).batch)
+        return Online(site_of(args, console).batch)
     except (DirectoryError, SettingsError):
-        return Online(connect(args.backend or "", Settings(), door.environ, Path("/nonexistent")))
+        return Online(connect(args.backend or "", Settings(), console.environ, Path("/nonexistent")))
 
 
-def _partitions(args: argparse.Namespace, door: Door) -> Partitions | None:
+def _partitions(args: argparse.Namespace, console: Console) -> Partitions | None:
     """Of the cron directory's cluster, or of this environment's."""
     from cronhpc.cli.common import settings_or_default
     from cronhpc.core.model import Settings
     from cronhpc.store.paths import DirectoryError
 
     try:
-        settings = settings_or_default(paths_of(args, door))
+        settings = settings_or_default(paths_of(args, console))
     except DirectoryError:
         settings = Settings()
-    return Partitions.of(args, settings, door.environ)
+    return Partitions.of(args, settings, console.environ)
 
 
 def _file(
@@ -205,21 +205,21 @@ def _with_cluster(
 
 
 def _directory(
-    args: argparse.Namespace, door: Door, names: list[str], online: Online | None, partitions: Partitions | None
+    args: argparse.Namespace, console: Console, names: list[str], online: Online | None, partitions: Partitions | None
 ) -> tuple[list[Problem], bool]:
     """What is to be said of a cron directory, and whether its settings are unusable."""
     from cronhpc.core.model import Settings
     from cronhpc.read_entries import read_entries
 
-    paths = paths_of(args, door)
+    paths = paths_of(args, console)
     try:
-        site = site_of(args, door)
+        site = site_of(args, console)
     except SettingsError as error:  # the scripts are looked at all the same, under the default settings
         looked = _Look(paths, Settings(), ZoneInfo("UTC"), "", names)
         looked.online, looked.partitions = online, partitions
         return [*error.problems, *looked.scripts()], True
     problems: list[Problem] = list(site.problems)
-    entries = read_entries(site, door.now, problems)
+    entries = read_entries(site, console.now, problems)
     looked = _Look(paths, site.settings, ZoneInfo(site.timezone), site.user, names)
     looked.online, looked.partitions = online, partitions
     looked.entries = {entry.name: entry for entry in entries}
@@ -297,7 +297,7 @@ class _Look:
 
     def in_settings(self) -> Iterator[Problem]:
         """Schedules and sbatch values in cronhpc.yaml that are read as they stand, and refused where they are used."""
-        from cronhpc.core import mends, sbatch_values
+        from cronhpc.core import fixes, sbatch_values
         from cronhpc.core.model import Problem
         from cronhpc.core.schedule import ScheduleError, parse
 
@@ -310,8 +310,8 @@ class _Look:
                     key = f"{where}.{name}"
                     yield Problem("E207", f'{key}: "{value}": {fault[0]}', fault[1], "cronhpc.yaml", line, key)
         for row in rows:
-            for what, mend in mends.steps_beyond(row.schedule):
-                yield Problem("W104", f'"{row.schedule}": {what}', mend, "cronhpc.yaml", row.line)
+            for what, fix in fixes.steps_beyond(row.schedule):
+                yield Problem("W104", f'"{row.schedule}": {what}', fix, "cronhpc.yaml", row.line)
         asked = [self.entries[name].source for name in self.names if name in self.entries]
         for name, text in self.settings.folders:
             if self.names and not any(source.startswith(f"cron.{name}/") for source in asked):
@@ -320,7 +320,7 @@ class _Look:
                 parse(text, self.zone, hash_key=f"cron.{name}")
             except ScheduleError as error:
                 key = f"folders.{name}"
-                yield Problem("E101", f'{key}: "{text}": {error.what}', error.mend, "cronhpc.yaml", key=key)
+                yield Problem("E101", f'{key}: "{text}": {error.what}', error.fix, "cronhpc.yaml", key=key)
 
     def _others(self, folder: str, names: Iterable[str]) -> Iterator[Problem]:
         """Of what is no script by its name: batch scripts among it, and folders of scripts; the rest in one line."""
@@ -334,8 +334,8 @@ class _Look:
             scripts = [] if name.startswith(".") else _scripts_in(place)
             shown = f"{folder}/{name}"
             if scripts == [name]:
-                mend = renaming(place, f"{name.removesuffix('.sh')}.slurm")
-                yield Problem("W001", "a batch script, but not a .slurm file: it does not run.", mend, shown)
+                fix = renaming(place, f"{name.removesuffix('.sh')}.slurm")
+                yield Problem("W001", "a batch script, but not a .slurm file: it does not run.", fix, shown)
             elif scripts:
                 run = "runs" if len(scripts) == 1 else "run"
                 what = f"a folder in a cron folder: its {count(len(scripts), 'script')} never {run}."
@@ -358,8 +358,8 @@ class _Look:
 
         name, entry = row.name, self.entries.get(row.name)
         given = {option: Option(option, value, row.line) for option, value in row.sbatch}
-        for code, what, wrong, mend in conflicts(given, _names_added(entry)):
-            yield Problem(code, what, mend, "cronhpc.yaml", row.line, f"entries.{name}.sbatch.{wrong.name}")
+        for code, what, wrong, fix in conflicts(given, _names_added(entry)):
+            yield Problem(code, what, fix, "cronhpc.yaml", row.line, f"entries.{name}.sbatch.{wrong.name}")
         if entry is None or not entry.command:
             return
         place, _, line = entry.source.partition(":")
@@ -369,8 +369,8 @@ class _Look:
         data = f"{first}\n{asked}{rest}".encode("utf-8", "surrogateescape")
         for each in _linted(place, data, None, folder_schedule=_ANY_SCHEDULE, functions=self.functions):
             if each.code.startswith("W3") or each.code == "E230":  # in_settings has the rest
-                fix = _FIX_IN_ROWS.get(each.code, each.mend)
-                yield replace(each, what=f"entries.{name}.command: {each.what}", mend=fix, line=int(line))
+                fix = _FIX_IN_ROWS.get(each.code, each.fix)
+                yield replace(each, what=f"entries.{name}.command: {each.what}", fix=fix, line=int(line))
 
     def _lint(
         self, shown: str, path: str, schedule: str | None, hashed: str, entry: Entry | None
@@ -462,9 +462,9 @@ class Online:
         """A row's command has no file of its own: what sbatch says of the script that is made of it."""
         said = self.refusal("", entry)
         where, _, line = entry.source.partition(":")
-        mend = "Correct its sbatch: options."
+        fix = "Correct its sbatch: options."
         return (
-            [Problem("E228", f"{entry.name}: sbatch would refuse it: {said}.", mend, where, int(line))] if said else []
+            [Problem("E228", f"{entry.name}: sbatch would refuse it: {said}.", fix, where, int(line))] if said else []
         )
 
 

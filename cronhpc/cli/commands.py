@@ -13,7 +13,7 @@ from cronhpc.core.model import CronhpcError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from cronhpc.cli.door import Door
+    from cronhpc.cli.console import Console
 
 GROUPS = {
     "set up": {
@@ -78,7 +78,7 @@ class Parser(argparse.ArgumentParser):
     """One that raises UsageError instead of exiting, so that --json has its say."""
 
     def error(self, message: str) -> NoReturn:
-        """Raise UsageError with the mend."""
+        """Raise UsageError with the fix."""
         raise UsageError(f"{self.prog}: {message}\nSee: {self.prog} --help")
 
     def format_help(self) -> str:
@@ -98,9 +98,9 @@ class Command(NamedTuple):
 
     help: str
     example: str
-    run: Callable[[argparse.Namespace, Door], int]
+    run: Callable[[argparse.Namespace, Console], int]
     add_arguments: Callable[[argparse.ArgumentParser], None] = _no_arguments
-    of_trains: bool = False  # it finds trains that were started without a cron directory
+    of_series: bool = False  # it finds series that were started without a cron directory
     takes_rest: bool = False  # options of sbatch, and behind -- those of a script
 
 
@@ -160,16 +160,18 @@ def _indented(text: str) -> str:
     return "\n".join(f"  {line}" for line in text.strip().splitlines())
 
 
-def parse(arguments: list[str], door: Door) -> tuple[argparse.Namespace, Callable[[argparse.Namespace, Door], int]]:
+def parse(
+    arguments: list[str], console: Console
+) -> tuple[argparse.Namespace, Callable[[argparse.Namespace, Console], int]]:
     """The command's arguments and what runs it. Raises UsageError; SystemExit after --help and --version."""
     leading, name, rest = _split(arguments)
     if name is None:
-        return _without_command(leading, door)
+        return _without_command(leading, console)
     if name not in _MODULES:
         raise UsageError(_unknown(name))
     command = _command(name)
     parser, words = parser_of(name), [*leading, *rest]
-    with door.redirected():
+    with console.redirected():
         if command.takes_rest:
             own, behind = _behind(words)
             try:
@@ -179,7 +181,7 @@ def parse(arguments: list[str], door: Door) -> tuple[argparse.Namespace, Callabl
             args.rest, args.behind = unknown, behind
         else:
             args = parser.parse_args(words)
-    args.of_trains = command.of_trains
+    args.of_series = command.of_series
     return args, command.run
 
 
@@ -201,14 +203,14 @@ def _split(arguments: list[str]) -> tuple[list[str], str | None, list[str]]:
     return arguments[:index], arguments[index], arguments[index + 1 :]
 
 
-def _without_command(leading: list[str], door: Door) -> NoReturn:
+def _without_command(leading: list[str], console: Console) -> NoReturn:
     if "--version" in leading:
-        door.say(f"cronhpc {__version__}")
+        console.say(f"cronhpc {__version__}")
         raise SystemExit(0)
     stray = [each for each in leading if each not in {"--help", "-h"}]
     if stray:
         raise UsageError(f"cronhpc: {' '.join(stray)} without a command.\nSee: cronhpc --help")
-    door.say(overview())
+    console.say(overview())
     raise SystemExit(0 if leading else 2)
 
 
@@ -231,8 +233,8 @@ def _unknown(name: str) -> str:
     if name in _OF_FILES:
         return f"cronhpc: there is no command {name}. An entry is a file in the cron directory: {name} that."
     near = _ELSEWHERE.get(name) or nearest(name, present())
-    mend = f"Did you mean: cronhpc {near}" if near else "See: cronhpc --help"
-    return f"cronhpc: there is no command {shown(name)}. {mend}"
+    fix = f"Did you mean: cronhpc {near}" if near else "See: cronhpc --help"
+    return f"cronhpc: there is no command {shown(name)}. {fix}"
 
 
 def overview() -> str:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Mapping
 
-    from cronhpc.cli.door import Door
+    from cronhpc.cli.console import Console
     from cronhpc.core.model import Settings
     from cronhpc.site import Site
     from cronhpc.store.paths import Paths
@@ -27,33 +27,33 @@ class NoSuchError(CronhpcError):
     """A name that nothing has."""
 
 
-def site_of(args: argparse.Namespace, door: Door) -> Site:
+def site_of(args: argparse.Namespace, console: Console) -> Site:
     """The cron directory meant, opened. Raises DirectoryError, SettingsError, StateError, BatchError, OSError."""
     from cronhpc.site import open_site
 
-    return open_site(directory(args, door), args.backend, door.environ)
+    return open_site(directory(args, console), args.backend, console.environ)
 
 
-def paths_of(args: argparse.Namespace, door: Door) -> Paths:
+def paths_of(args: argparse.Namespace, console: Console) -> Paths:
     """The cron directory meant. Raises DirectoryError."""
     from cronhpc.store.paths import existing
 
-    return existing(directory(args, door), door.environ)
+    return existing(directory(args, console), console.environ)
 
 
-def directory(args: argparse.Namespace, door: Door) -> str | None:
-    """The one named. For commands that look, or stop: also where `again` keeps trains without a cron directory."""
-    from cronhpc.store.paths import of_trains
+def directory(args: argparse.Namespace, console: Console) -> str | None:
+    """The one named. For commands that look, or stop: also where `again` keeps series without a cron directory."""
+    from cronhpc.store.paths import of_series
 
-    own = of_trains(args.dir, door.environ) if getattr(args, "of_trains", False) else None
+    own = of_series(args.dir, console.environ) if getattr(args, "of_series", False) else None
     return args.dir if own is None else str(own)
 
 
-def keeps_trains_only(paths: Paths, door: Door) -> bool:
+def keeps_series_only(paths: Paths, console: Console) -> bool:
     """Whether it is the folder of `again` alone, where no scheduler works."""
     from cronhpc.store.paths import own_folder
 
-    return paths.root == own_folder(door.environ)
+    return paths.root == own_folder(console.environ)
 
 
 def withdraw_edited(site: Site, now: int) -> bool:
@@ -102,9 +102,9 @@ def is_mine(paths: Paths) -> bool:
     return False
 
 
-def own_paths(args: argparse.Namespace, door: Door, deed: str) -> Paths:
+def own_paths(args: argparse.Namespace, console: Console, deed: str) -> Paths:
     """As `paths_of`, for what only the owner does. Raises CronhpcError for another user's directory."""
-    paths = paths_of(args, door)
+    paths = paths_of(args, console)
     if not is_mine(paths):
         raise CronhpcError(f"{paths.root} belongs to someone else: only its owner {deed}.")
     return paths
@@ -122,7 +122,7 @@ def written_status(paths: Paths) -> Mapping[str, Any] | None:
     known = read_json(paths.status, VERSION)
     if known is not None and (where := flaw(known)):
         what = f"{paths.status} is not what a tick of cronhpc {__version__} writes (see its {where})."
-        raise StateError(f"{what} Its owner can mend it: " + command("tick"))
+        raise StateError(f"{what} Its owner can fix it: " + command("tick"))
     return known if known is None else cleaned(known)
 
 
@@ -133,8 +133,8 @@ def no_such(what: str, name: str, known: Iterable[str], see: str = _STATUS) -> N
     from cronhpc.views.text import word
 
     near = nearest(name, known, 0.5)
-    mend = f"Did you mean {word(near)}?" if near else "See: " + see
-    return NoSuchError(f"There is no {what} called {shown(name)}. " + mend)
+    fix = f"Did you mean {word(near)}?" if near else "See: " + see
+    return NoSuchError(f"There is no {what} called {shown(name)}. " + fix)
 
 
 def count_of(text: str) -> int:
@@ -166,7 +166,7 @@ def seconds_of(text: str) -> int:
     return seconds
 
 
-def instant_of(text: str, door: Door, zone_key: str = "", *, past: bool = False) -> int:
+def instant_of(text: str, console: Console, zone_key: str = "", *, past: bool = False) -> int:
     """An instant as people write it: 2026-11-27, 2026-11-27T14:30, with or without a zone, or 2d (from now).
 
     `past`: a duration counts back. Raises UsageError.
@@ -180,11 +180,11 @@ def instant_of(text: str, door: Door, zone_key: str = "", *, past: bool = False)
     except DurationError:
         pass
     else:
-        return door.now - seconds if past else door.now + seconds
+        return console.now - seconds if past else console.now + seconds
     try:
         moment = datetime.fromisoformat(text)
         if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=door.zone(zone_key))
+            moment = moment.replace(tzinfo=console.zone(zone_key))
         return int(moment.timestamp())
     except (ValueError, OverflowError):
         raise UsageError(f"{text!r} is no time. Write it like 2026-11-27T14:30, 2026-11-27 or 2d.") from None

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from cronhpc.clean import Cleaned
-    from cronhpc.cli.door import Door
+    from cronhpc.cli.console import Console
     from cronhpc.core.model import Outcome, World
     from cronhpc.site import Site
     from cronhpc.tick import Report
@@ -35,7 +35,7 @@ def _link_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--doubt-clock", action="store_true", help="ask the batch system what time it is")
 
 
-def _tick(args: argparse.Namespace, door: Door) -> int:
+def _tick(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if a person should look.
 
     A link is told where the batch system gave no answer: it looks again before it ends.
@@ -45,16 +45,16 @@ def _tick(args: argparse.Namespace, door: Door) -> int:
     from cronhpc.store.scheduler import is_stopped_login
     from cronhpc.tick import tick
 
-    site = site_of(args, door)
+    site = site_of(args, console)
     if not args.link and is_stopped_login(site.paths):
-        if door.is_terminal:
+        if console.is_terminal:
             stopped = "stopped by " + command("stop") + ", so this tick does nothing; it goes on with: "
-            door.say(stopped + command("start"))
+            console.say(stopped + command("start"))
         return FINE
-    at = reckoned(site, door.now, doubt=args.doubt_clock)
-    done = tick(site, at.now, link=args.link, sure=at.sure, bad_nodes=bad_nodes_of(args.avoid))
-    report(done, args, door, site.settings.timezone)
-    if args.link and done.away:
+    at = reckoned(site, console.now, doubt=args.doubt_clock)
+    done = tick(site, at.now, link=args.link, clock_verified=at.clock_verified, bad_nodes=bad_nodes_of(args.avoid))
+    report(done, args, console, site.settings.timezone)
+    if args.link and done.unreachable:
         return NO_ANSWER
     return ATTENTION if done.attention else FINE
 
@@ -77,21 +77,21 @@ def _daemon_arguments(parser: argparse.ArgumentParser) -> None:
     _link_arguments(parser)
 
 
-def _daemon(args: argparse.Namespace, door: Door) -> int:
+def _daemon(args: argparse.Namespace, console: Console) -> int:
     """Exit code 0 when it was told to end."""
     from cronhpc.core.chain import bad_nodes_of
     from cronhpc.daemon import Daemon
 
     def tell(said: Report | Exception) -> None:
         if isinstance(said, Exception):
-            door.complain(str(said))
+            console.complain(str(said))
         elif worth_telling(said):
-            report(said, args, door, said.world.settings.timezone)
-        door.out.flush()  # whoever follows the log sees it when it happens
+            report(said, args, console, said.world.settings.timezone)
+        console.out.flush()  # whoever follows the log sees it when it happens
 
     daemon = Daemon(
-        lambda: site_of(args, door),
-        lambda: door.again().now,
+        lambda: site_of(args, console),
+        lambda: console.again().now,
         tell,
         link=args.link,
         bad_nodes=bad_nodes_of(args.avoid),
@@ -112,19 +112,19 @@ _PLAN_HELP = (
 _PLAN_EXAMPLE = "cronhpc plan"
 
 
-def _plan(args: argparse.Namespace, door: Door) -> int:
+def _plan(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if something was passed over, or the batch system does not answer."""
     from cronhpc.core.plan import plan
     from cronhpc.read import read_world
     from cronhpc.views import plan as view
 
-    site = site_of(args, door)
-    world = read_world(site, door.now).world
+    site = site_of(args, console)
+    world = read_world(site, console.now).world
     known = view.facts(world, plan(world), world.skipped, _cleaning(site, world))
     if args.json:
-        door.json(known)
+        console.json(known)
     else:
-        door.say(view.render(known, door.style(site.settings.timezone)))
+        console.say(view.render(known, console.style(site.settings.timezone)))
     wrong = world.queue is None or world.skipped or any(entry.problem for entry in world.entries)
     return ATTENTION if wrong else FINE
 
@@ -152,14 +152,14 @@ def _cleaning(site: Site, world: World) -> dict[str, Any] | None:
 _ERRORS = {Done.FAILED, Done.PASSING}
 
 
-def report(report: Report, args: argparse.Namespace, door: Door, zone: str) -> None:
+def report(report: Report, args: argparse.Namespace, console: Console, zone: str) -> None:
     """One tick's decisions and what came of each, but for those that say that nothing is due."""
     if args.json:
-        door.json(_report_facts(report))
-    elif door.is_terminal:
-        _show(report, door, zone)
+        console.json(_report_facts(report))
+    elif console.is_terminal:
+        _show(report, console, zone)
     else:
-        _write(door, _lines(report))
+        _write(console, _lines(report))
 
 
 def worth_telling(report: Report) -> bool:
@@ -175,7 +175,7 @@ def _lines(report: Report) -> Iterator[Line]:
     yield from (_line(outcome, report) for outcome in report.outcomes if _worth_a_line(outcome))
     for problem in report.problems:
         level = "error" if problem.severity == "error" else "warning"
-        facts = {"code": problem.code, "file": problem.file, "line": problem.line, "mend": problem.mend}
+        facts = {"code": problem.code, "file": problem.file, "line": problem.line, "fix": problem.fix}
         yield level, problem.what, {name: value for name, value in facts.items() if value}
     if report.cleaned is not None and report.cleaned.removed:
         yield "info", _removed(report.cleaned), {"reasons": dict(report.cleaned.reasons)}
@@ -236,29 +236,29 @@ def _report_facts(report: Report) -> dict[str, Any]:
     }
 
 
-def _show(report: Report, door: Door, zone: str) -> None:
+def _show(report: Report, console: Console, zone: str) -> None:
     from cronhpc.views import plan
     from cronhpc.views.decisions import not_done
 
     known = plan.facts(report.world, report.plan, report.problems)
-    door.say(plan.render(known, door.style(zone)))
+    console.say(plan.render(known, console.style(zone)))
     if report.cleaned is not None and report.cleaned.removed:
-        door.say(_removed(report.cleaned))
+        console.say(_removed(report.cleaned))
     for outcome in report.outcomes:
         if outcome.done is not Done.OK:
-            door.complain(not_done(outcome) + outcome.detail)
+            console.complain(not_done(outcome) + outcome.detail)
 
 
-def _write(door: Door, lines: Iterator[Line]) -> None:
+def _write(console: Console, lines: Iterator[Line]) -> None:
     first = next(lines, None)
     if first is None:
         return
-    logger = _logger(door)
+    logger = _logger(console)
     for level, event, facts in (first, *lines):
-        getattr(logger, level)(door.text(event), **texts_of(facts, door.directory))
+        getattr(logger, level)(console.text(event), **texts_of(facts, console.directory))
 
 
-def _logger(door: Door) -> Any:
+def _logger(console: Console) -> Any:
     import structlog
 
     structlog.configure(
@@ -267,14 +267,14 @@ def _logger(door: Door) -> Any:
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.JSONRenderer(),
         ],
-        logger_factory=structlog.WriteLoggerFactory(file=door.out),  # one write a line: two jobs' lines do not mix
+        logger_factory=structlog.WriteLoggerFactory(file=console.out),  # one write a line: two jobs' lines do not mix
         cache_logger_on_first_use=False,
     )
     return structlog.get_logger()
 
 
 COMMANDS = {
-    "tick": Command(_TICK_HELP, _TICK_EXAMPLE, _tick, _link_arguments, of_trains=True),
+    "tick": Command(_TICK_HELP, _TICK_EXAMPLE, _tick, _link_arguments, of_series=True),
     "daemon": Command(_DAEMON_HELP, _DAEMON_EXAMPLE, _daemon, _daemon_arguments),
-    "plan": Command(_PLAN_HELP, _PLAN_EXAMPLE, _plan, of_trains=True),
+    "plan": Command(_PLAN_HELP, _PLAN_EXAMPLE, _plan, of_series=True),
 }

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from cronhpc.cli.door import Door
+    from cronhpc.cli.console import Console
     from cronhpc.convert.script import Imported
     from cronhpc.convert.table import Surroundings, Table
     from cronhpc.core.model import Settings
@@ -45,23 +45,23 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--timezone", metavar="ZONE", help="the clock that the table ran by (else this machine's)")
 
 
-def _run(args: argparse.Namespace, door: Door) -> int:
+def _run(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if something is left for a person to decide."""
     from cronhpc.convert.crontab import Crontab
     from cronhpc.convert.script import named
     from cronhpc.convert.scrontab import Scrontab
 
     data = _input(args.file)
-    target = _target(args, door)
+    target = _target(args, console)
     reader = Crontab if args.kind == "crontab" else Scrontab
     table = reader.read(data, _around(args, target.settings))
     rows = named(table, target.names, target.marks)
     if not args.dry_run and target.paths is not None:
         _write(target.paths, target.settings, rows)
     if args.json:
-        door.json(_facts(args, target, table, rows))
+        console.json(_facts(args, target, table, rows))
     else:
-        door.say(joined("\n", _told(args, door, target, table, rows)))
+        console.say(joined("\n", _told(args, console, target, table, rows)))
     return ATTENTION if any(remark.look for remark in table.remarks) else FINE
 
 
@@ -93,14 +93,14 @@ class _Target:
     marks: dict[str, str] = field(default_factory=dict)  # mark of an earlier import -> source
 
 
-def _target(args: argparse.Namespace, door: Door) -> _Target:
+def _target(args: argparse.Namespace, console: Console) -> _Target:
     """Raises DirectoryError, SettingsError, CronhpcError."""
     from cronhpc.core.model import Settings
     from cronhpc.store.paths import DirectoryError
     from cronhpc.store.settings import read_settings
 
     try:
-        paths = paths_of(args, door)
+        paths = paths_of(args, console)
     except DirectoryError:
         if args.dry_run:
             return _Target(None, Settings())
@@ -186,7 +186,7 @@ def _write(paths: Paths, settings: Settings, rows: tuple[Imported, ...]) -> None
             path.chmod(0o700)  # as private as the table was
         except OSError as error:
             what = f"{path} cannot be written: {error.strerror}."
-            raise CronhpcError(f"{what} Import again when that is mended: what is done is kept.") from None
+            raise CronhpcError(f"{what} Import again when that is fixed: what is done is kept.") from None
 
 
 # --- what is said --------------------------------------------------------------------------------------------------
@@ -212,14 +212,14 @@ def _facts(args: argparse.Namespace, target: _Target, table: Table, rows: tuple[
             for row in rows
         ],
         "remarks": [
-            {"line": r.line, "what": clean(r.what), "mend": clean(r.mend), "look": r.look} for r in table.remarks
+            {"line": r.line, "what": clean(r.what), "fix": clean(r.fix), "look": r.look} for r in table.remarks
         ],
         "lines": [{"line": each.number, "kind": each.kind, "entry": each.entry or None} for each in table.lines],
     }
 
 
 def _told(
-    args: argparse.Namespace, door: Door, target: _Target, table: Table, rows: tuple[Imported, ...]
+    args: argparse.Namespace, console: Console, target: _Target, table: Table, rows: tuple[Imported, ...]
 ) -> Iterator[str]:
     from cronhpc.views import text
 
@@ -232,7 +232,7 @@ def _told(
             yield f"--- {row.path}"
             yield text.lines(row.script.decode("utf-8", "surrogateescape")).rstrip("\n")
             yield ""
-    yield from _list(args, door, target, new)
+    yield from _list(args, console, target, new)
     for row in rows:
         if row.there:
             yield f"already there: {text.name(row.name)} ({text.clean(row.there)}), from line {row.job.line}"
@@ -253,11 +253,11 @@ def _nothing(args: argparse.Namespace, table: Table) -> str:
     return f"nothing to import: there is no entry in {count(len(table.lines), 'line')}"
 
 
-def _list(args: argparse.Namespace, door: Door, target: _Target, new: list[Imported]) -> Iterator[str]:
+def _list(args: argparse.Namespace, console: Console, target: _Target, new: list[Imported]) -> Iterator[str]:
     from cronhpc.views.style import Column, table
     from cronhpc.views.text import count, name
 
-    where = door.style().path(str(target.paths.root / "cron.d")) if target.paths else "cron.d"
+    where = console.style().path(str(target.paths.root / "cron.d")) if target.paths else "cron.d"
     if args.dry_run:
         yield f"{count(len(new), 'script')} for {where}; nothing was written (--dry-run)"
     elif new:
@@ -267,7 +267,7 @@ def _list(args: argparse.Namespace, door: Door, target: _Target, new: list[Impor
     columns = [Column("ENTRY"), Column("LINE", right=True), Column("#CRON"), Column("")]
     rows = [[name(row.name), str(row.job.line), row.cron, "paused" if row.job.paused else ""] for row in new]
     if rows:
-        yield from table(columns, rows, door.style())
+        yield from table(columns, rows, console.style())
 
 
 def _remarks(title: str, remarks: list[str]) -> Iterator[str]:

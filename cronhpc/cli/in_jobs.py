@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import argparse
 
     from cronhpc.again import Answer
-    from cronhpc.cli.door import Door
+    from cronhpc.cli.console import Console
     from cronhpc.core.model import Settings
     from cronhpc.site import Site
 
@@ -58,26 +58,26 @@ def _again_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-fast-failures", type=count_or_none, metavar="N", default=3, help="rests after so many (3; 0: never)"
     )
     parser.add_argument("--fast", metavar="DURATION", default="2m", help="what counts as a fast failure (2m)")
-    parser.add_argument("--name", default="", help="the train's name, instead of the job's")
+    parser.add_argument("--name", default="", help="the series' name, instead of the job's")
     parser.add_argument("--timezone", default="", help="of --cron")
 
 
-def _again(args: argparse.Namespace, door: Door) -> int:
+def _again(args: argparse.Namespace, console: Console) -> int:
     """0, or 113 where the work has ended. Raises NotQueued (exit 2) for a cronhpc that cannot do its part."""
-    job_id = door.environ.get("SLURM_JOB_ID", "")
+    job_id = console.environ.get("SLURM_JOB_ID", "")
     if not job_id:
         raise UsageError("cronhpc again: this is no batch job (SLURM_JOB_ID is not set). Put it into a batch script.")
     try:
-        answer = _patient(args, door, job_id)
+        answer = _patient(args, console, job_id)
     except CronhpcError as error:
         raise NotQueued(error.advice) from None
     except OSError as error:
         raise NotQueued(_disk_words(error)) from None
     if args.json:
-        door.json({"code": answer.code, "job": answer.job_id or None, "said": list(answer.lines)})
+        console.json({"code": answer.code, "job": answer.job_id or None, "said": list(answer.lines)})
     else:
         for line in answer.lines:
-            door.say(f"cronhpc: {line}")
+            console.say(f"cronhpc: {line}")
     return answer.code or FINE
 
 
@@ -86,29 +86,29 @@ def _disk_words(error: OSError) -> str:
     return f"{where}{error.strerror or error}"
 
 
-def _patient(args: argparse.Namespace, door: Door, job_id: str) -> Answer:
-    """Where the batch system or the disk gives no answer just now, a train of weeks should not end: tried once more."""
-    from cronhpc.again import Asked, again, open_train_site
+def _patient(args: argparse.Namespace, console: Console, job_id: str) -> Answer:
+    """Where the batch system or the disk gives no answer just now, a series should not end: tried once more."""
+    from cronhpc.again import Asked, again, open_series_site
     from cronhpc.batch.process import which
     from cronhpc.store.files import passes
 
-    site = open_train_site(args.dir, args.backend, door.environ)
+    site = open_series_site(args.dir, args.backend, console.environ)
     arguments = None if args.behind is None else tuple(args.behind)
-    asked = Asked(_rules(args, door, site), args.name, _options(args.rest), arguments)
+    asked = Asked(_rules(args, console, site), args.name, _options(args.rest), arguments)
     for pause in _PAUSES:
         try:
-            return again(site, asked, door.now, job_id)
+            return again(site, asked, console.now, job_id)
         except CronhpcError as error:
-            if not error.passing or which("scontrol", door.environ) is None:
+            if not error.passing or which("scontrol", console.environ) is None:
                 raise
-            door.complain(f"cronhpc again: {str(error).rstrip('.')}; asked once more in {pause} s")
+            console.complain(f"cronhpc again: {str(error).rstrip('.')}; asked once more in {pause} s")
         except OSError as error:
             if not passes(error):
                 raise
-            door.complain(f"cronhpc again: {_disk_words(error)}; tried once more in {pause} s")
-        door.wait(pause)
-        door = door.again()
-    return again(site, asked, door.now, job_id)
+            console.complain(f"cronhpc again: {_disk_words(error)}; tried once more in {pause} s")
+        console.wait(pause)
+        console = console.again()
+    return again(site, asked, console.now, job_id)
 
 
 _HELP = command("again", options=("--help",))
@@ -119,7 +119,7 @@ _NOT_ITS = {
     "chdir": "it runs where the first one did; put a cd into the script",
     "comment": "put it into the script",
     "hold": "to hold it: " + command("pause", "NAME"),
-    "job-name": "a train keeps its job's name; --name names the train",
+    "job-name": "a series keeps its job's name; --name names the series",
     "wait": "nobody would be there to wait",
     "wrap": "it runs the script",
     "test-only": "it is to run",
@@ -134,7 +134,7 @@ def _options(rest: list[str]) -> tuple[str, ...]:
 
     header = read_header(f"#!/bin/sh\n#SBATCH {shlex.join(rest)}\n".encode("utf-8", "surrogateescape"), "")
     if header.problems:
-        raise UsageError(f"cronhpc again: {header.problems[0].what} " + header.problems[0].mend + "\nSee: " + _HELP)
+        raise UsageError(f"cronhpc again: {header.problems[0].what} " + header.problems[0].fix + "\nSee: " + _HELP)
     for option in header.options:
         if option.name in _NOT_ITS:
             raise UsageError(f"cronhpc again: --{option.name} is not for a next piece: " + _NOT_ITS[option.name] + ".")
@@ -150,7 +150,7 @@ def _timezone(name: str) -> str:
         raise UsageError(f"cronhpc again: {name!r} is no timezone. Write one like Europe/Berlin.") from None
 
 
-def _rules(args: argparse.Namespace, door: Door, site: Site) -> Rules:
+def _rules(args: argparse.Namespace, console: Console, site: Site) -> Rules:
     from cronhpc.core.duration import parse_duration
 
     if not (args.every or args.cron or args.after):
@@ -165,7 +165,7 @@ def _rules(args: argparse.Namespace, door: Door, site: Site) -> Rules:
     if args.until_time:
         from cronhpc.cli.common import instant_of
 
-        until_time = instant_of(args.until_time, door, timezone)
+        until_time = instant_of(args.until_time, console, timezone)
     return Rules(
         every=every,
         cron=args.cron or "",
@@ -195,26 +195,26 @@ def _guard_arguments(parser: argparse.ArgumentParser) -> None:
     guard.add_arguments(parser)
 
 
-def _guard(args: argparse.Namespace, door: Door) -> int:
+def _guard(args: argparse.Namespace, console: Console) -> int:
     """Where the settings can be read, names are looked for in `kill.also` and at a switch's `file:`, too."""
     with suppress(CronhpcError, OSError):
-        args.dir = directory(args, door)
-    settings = _settings(args, door)
+        args.dir = directory(args, console)
+    settings = _settings(args, console)
     files = {row.name: str(Path(row.file).expanduser()) for row in settings.switches if row.file} if settings else {}
     return guard.run(args, settings.kill_also if settings else (), files)
 
 
-def _settings(args: argparse.Namespace, door: Door) -> Settings | None:
+def _settings(args: argparse.Namespace, console: Console) -> Settings | None:
     """Nothing that is wrong with a cron directory keeps a job's command from running."""
     from cronhpc.cli.common import paths_of, settings_or_default
 
     try:
-        return settings_or_default(paths_of(args, door))
+        return settings_or_default(paths_of(args, console))
     except (CronhpcError, OSError):
         return None
 
 
 COMMANDS = {
     "again": Command(_AGAIN_HELP, _AGAIN_EXAMPLE, _again, _again_arguments, takes_rest=True),
-    "guard": Command(_GUARD_HELP, _GUARD_EXAMPLE, _guard, _guard_arguments, of_trains=True),
+    "guard": Command(_GUARD_HELP, _GUARD_EXAMPLE, _guard, _guard_arguments, of_series=True),
 }

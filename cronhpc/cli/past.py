@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from cronhpc.cli.door import Door
+    from cronhpc.cli.console import Console
     from cronhpc.store.paths import Paths
 
 
@@ -42,21 +42,21 @@ def _history_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-n", dest="number", type=count_of, metavar="N", help="how many (else 20, or all with --since)")
 
 
-def _history(args: argparse.Namespace, door: Door) -> int:
+def _history(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if nothing was found."""
-    paths = paths_of(args, door)
+    paths = paths_of(args, console)
     zone_key = settings_or_default(paths).timezone
-    since = 0 if args.since is None else instant_of(args.since, door, zone_key, past=True)
+    since = 0 if args.since is None else instant_of(args.since, console, zone_key, past=True)
     number = args.number or (20 if args.since is None else None)
-    found = _newest(_wanted(args, _known(args, door, paths), since), number)
+    found = _newest(_wanted(args, _known(args, console, paths), since), number)
     if args.json:
-        door.json({"since": args.since and since, "runs": found})
+        console.json({"since": args.since and since, "runs": found})
     elif found:
         from cronhpc.views.reports import history as render
 
-        door.say(render(found, door.style(zone_key)))
+        console.say(render(found, console.style(zone_key)))
     else:
-        door.say(_nothing(args, paths))
+        console.say(_nothing(args, paths))
     return FINE if found or not args.name else ATTENTION
 
 
@@ -75,7 +75,7 @@ def _wanted(
             yield written, known
 
 
-def _known(args: argparse.Namespace, door: Door, paths: Paths) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def _known(args: argparse.Namespace, console: Console, paths: Paths) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Runs as facts, each with the instant it was written: what no tick has settled yet, then history.
 
     What a switch stopped is among them.
@@ -83,8 +83,8 @@ def _known(args: argparse.Namespace, door: Door, paths: Paths) -> Iterator[tuple
     from cronhpc.store import history
     from cronhpc.views.runs import run_facts, switch_facts
 
-    unsettled = _unsettled(args, door, paths)
-    yield from ((door.now, known) for known in unsettled)
+    unsettled = _unsettled(args, console, paths)
+    yield from ((console.now, known) for known in unsettled)
     shown = {_attempt(known) for known in unsettled}
     for row in history.rows(paths.history):
         known = switch_facts(row) if row.get("what") == "switch" else run_facts(row)
@@ -96,7 +96,7 @@ def _attempt(known: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(known[each] for each in ("entry", "slot", "attempt", "by_hand"))
 
 
-def _unsettled(args: argparse.Namespace, door: Door, paths: Paths) -> list[dict[str, Any]]:
+def _unsettled(args: argparse.Namespace, console: Console, paths: Paths) -> list[dict[str, Any]]:
     """What is claimed and not in history yet. The queue is asked only where there is such a claim."""
     from cronhpc.store.claims import Claims
     from cronhpc.views.runs import unsettled
@@ -111,9 +111,9 @@ def _unsettled(args: argparse.Namespace, door: Door, paths: Paths) -> list[dict[
     from cronhpc.read import read_world
 
     try:
-        world = read_world(site_of(args, door), door.now).world
+        world = read_world(site_of(args, console), console.now).world
     except CronhpcError as error:  # history is there to be read also where the batch system is not
-        door.complain(f"what has not ended yet is not shown: {error}")
+        console.complain(f"what has not ended yet is not shown: {error}")
         return []
     return unsettled(world, plan(world))
 
@@ -227,18 +227,18 @@ class Log:
     modified: int
 
 
-def _log(args: argparse.Namespace, door: Door) -> int:
+def _log(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if there is none."""
-    paths = paths_of(args, door)
+    paths = paths_of(args, console)
     logs = _logs(paths, args.name)
     chosen = [log for log in logs if log.job == args.job] if args.job else logs[args.back - 1 :]
     if not chosen:
-        return _none(args, door, logs)
+        return _none(args, console, logs)
     log = chosen[0]
     if args.json:
-        door.json({**_log_facts(log, paths, args.name), "text": "\n".join(_last_lines(log.path, args.lines)[0])})
+        console.json({**_log_facts(log, paths, args.name), "text": "\n".join(_last_lines(log.path, args.lines)[0])})
         return FINE
-    _print(log, paths, args, door)
+    _print(log, paths, args, console)
     return FINE
 
 
@@ -257,7 +257,7 @@ def _logs(paths: Paths, name: str) -> list[Log]:
                         Log(folder / row.name, match["job"] if match else "", status.st_size, int(status.st_mtime))
                     )
     except FileNotFoundError:
-        return _of_train(paths, name)
+        return _of_one_series(paths, name)
 
     def age(log: Log) -> tuple[bool, str, int, str]:
         return bool(_SLOT.match(log.path.name)), log.path.name.partition("-")[0], log.modified, log.path.name
@@ -265,15 +265,15 @@ def _logs(paths: Paths, name: str) -> list[Log]:
     return sorted(found, key=age, reverse=True)
 
 
-def _of_train(paths: Paths, name: str) -> list[Log]:
-    """Where Slurm said that the pieces of a train print; often it is one file."""
+def _of_one_series(paths: Paths, name: str) -> list[Log]:
+    """Where Slurm said that the pieces of a series print; often it is one file."""
     from pathlib import Path
 
     from cronhpc.core.model import StateError
-    from cronhpc.store import trains
+    from cronhpc.store import series_records
 
     try:
-        record = trains.load(paths.state, name)
+        record = series_records.load(paths.state, name)
     except (OSError, StateError):
         return []
     found: dict[str, Log] = {}
@@ -302,45 +302,45 @@ def _log_facts(log: Log, paths: Paths, name: str) -> dict[str, Any]:
     }
 
 
-def _none(args: argparse.Namespace, door: Door, logs: list[Log]) -> int:
+def _none(args: argparse.Namespace, console: Console, logs: list[Log]) -> int:
     from cronhpc.core.model import command
     from cronhpc.views.text import count, name
 
     if logs:
         which = f"of job {args.job}" if args.job else f"number {args.back}"
-        door.complain(
+        console.complain(
             f"{name(args.name)} has {count(len(logs), 'log')}, and none {which}. See: " + command("history", args.name)
         )
         return ATTENTION
-    entry = _entry(args, door)
+    entry = _entry(args, console)
     if entry.problem is not None:
         refused = f"{name(args.name)} has no log yet, and is not run as it is: "
-        door.complain(refused + entry.problem.advice)
+        console.complain(refused + entry.problem.advice)
     elif entry.output:
-        door.complain(f"{name(args.name)} has no log yet. Now: " + command("run", args.name))
+        console.complain(f"{name(args.name)} has no log yet. Now: " + command("run", args.name))
     else:
-        door.complain(f"{name(args.name)} names its own output in {entry.source} (#SBATCH --output): look there.")
+        console.complain(f"{name(args.name)} names its own output in {entry.source} (#SBATCH --output): look there.")
     return ATTENTION
 
 
-def _entry(args: argparse.Namespace, door: Door) -> Any:
+def _entry(args: argparse.Namespace, console: Console) -> Any:
     from cronhpc.cli.common import site_of
     from cronhpc.read_entries import read_entries
 
-    entries = {entry.name: entry for entry in read_entries(site_of(args, door), door.now, [])}
+    entries = {entry.name: entry for entry in read_entries(site_of(args, console), console.now, [])}
     if args.name not in entries:
-        _no_log_of_a_train(args, door)
+        _no_log_of_a_series(args, console)
         raise no_such("entry", args.name, entries)
     return entries[args.name]
 
 
-def _no_log_of_a_train(args: argparse.Namespace, door: Door) -> None:
-    """Raises NoSuchError where the name is a train's."""
+def _no_log_of_a_series(args: argparse.Namespace, console: Console) -> None:
+    """Raises NoSuchError where the name is that of a series."""
     from cronhpc.cli.common import NoSuchError
-    from cronhpc.store import trains
+    from cronhpc.store import series_records
     from cronhpc.views.text import name
 
-    known = next((each for each in trains.every(paths_of(args, door).state) if each.name == args.name), None)
+    known = next((each for each in series_records.every(paths_of(args, console).state) if each.name == args.name), None)
     if known is not None:
         places = ", ".join(path for _, path in known.logs) or f"#SBATCH --output in {known.script}"
         raise NoSuchError(f"{name(args.name)} has no log that can be read here. It prints to: {places}")
@@ -349,44 +349,44 @@ def _no_log_of_a_train(args: argparse.Namespace, door: Door) -> None:
 # --- printing ------------------------------------------------------------------------------------------------------
 
 
-def _print(log: Log, paths: Paths, args: argparse.Namespace, door: Door) -> None:
+def _print(log: Log, paths: Paths, args: argparse.Namespace, console: Console) -> None:
     from cronhpc.views.text import clean, count, size
 
-    number = args.lines or (_ON_TERMINAL if door.is_terminal else None)
-    if door.is_terminal:
-        style = door.style()
+    number = args.lines or (_ON_TERMINAL if console.is_terminal else None)
+    if console.is_terminal:
+        style = console.style()
         facts = f"{size(log.size)}, written {style.distance(log.modified)}"
-        door.say(style.paint(f"==> {clean(paths.shown(log.path))} ({facts})", "dim"))
+        console.say(style.paint(f"==> {clean(paths.shown(log.path))} ({facts})", "dim"))
     with open_file(log.path) as file:
-        if number is None and not door.is_terminal:
+        if number is None and not console.is_terminal:
             for part in iter(lambda: file.read(1 << 16), b""):
-                _raw(part, door)
+                _raw(part, console)
         else:
             lines, left_out = _last_lines(log.path, number)
             if left_out:
                 last = count(len(lines), "line").removeprefix("1 ")
-                door.say(f"... the last {last}; all of it: cat {clean(str(log.path))}")
+                console.say(f"... the last {last}; all of it: cat {clean(str(log.path))}")
             for line in lines:
-                door.say(_shown(line, door))
+                console.say(_shown(line, console))
             file.seek(0, os.SEEK_END)
         if args.follow:
-            _follow(file, door)
+            _follow(file, console)
 
 
-def _raw(part: bytes, door: Door) -> None:
+def _raw(part: bytes, console: Console) -> None:
     """A pipe gets the very bytes."""
-    buffer = getattr(door.out, "buffer", None)
+    buffer = getattr(console.out, "buffer", None)
     if buffer is None:
-        door.out.write(part.decode("utf-8", "replace"))
+        console.out.write(part.decode("utf-8", "replace"))
     else:
-        door.out.flush()
+        console.out.flush()
         buffer.write(part)
 
 
-def _shown(line: str, door: Door) -> str:
+def _shown(line: str, console: Console) -> str:
     from cronhpc.views.text import lines
 
-    return lines(line) if door.is_terminal else line
+    return lines(line) if console.is_terminal else line
 
 
 def _last_lines(path: Path, number: int | None) -> tuple[list[str], bool]:
@@ -402,25 +402,25 @@ def _last_lines(path: Path, number: int | None) -> tuple[list[str], bool]:
     return (lines[-number:] if number is not None else lines), cut or start > 0
 
 
-def _follow(file: IO[bytes], door: Door) -> None:
-    for part in _coming(file, door):
-        if door.is_terminal:
-            door.out.write(_shown(part.decode("utf-8", "replace"), door))
+def _follow(file: IO[bytes], console: Console) -> None:
+    for part in _coming(file, console):
+        if console.is_terminal:
+            console.out.write(_shown(part.decode("utf-8", "replace"), console))
         else:
-            _raw(part, door)
-        door.out.flush()
+            _raw(part, console)
+        console.out.flush()
 
 
-def _coming(file: IO[bytes], door: Door) -> Iterator[bytes]:
+def _coming(file: IO[bytes], console: Console) -> Iterator[bytes]:
     while True:
         part = file.read(1 << 16)
         if part:
             yield part
         else:
-            door.wait(_LOOK)
+            console.wait(_LOOK)
 
 
 COMMANDS = {
-    "history": Command(_HISTORY_HELP, _HISTORY_EXAMPLE, _history, _history_arguments, of_trains=True),
-    "logs": Command(_LOGS_HELP, _LOGS_EXAMPLE, _log, _logs_arguments, of_trains=True),
+    "history": Command(_HISTORY_HELP, _HISTORY_EXAMPLE, _history, _history_arguments, of_series=True),
+    "logs": Command(_LOGS_HELP, _LOGS_EXAMPLE, _log, _logs_arguments, of_series=True),
 }

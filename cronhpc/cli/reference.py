@@ -209,7 +209,7 @@ def _variables() -> Iterator[Section]:
 
 def _codes() -> Iterator[Prose | Lines]:
     yield Prose(
-        "Each complaint names its file and line, a code, what is wrong, and the mend. E is an error, W a "
+        "Each complaint names its file and line, a code, what is wrong, and the fix. E is an error, W a "
         "warning, N a note that needs nobody. E1 and W1 are of the schedule. E2 is what sbatch refuses on "
         "every cluster: for whoever would else find out in the morning. W2 is what sbatch reads otherwise "
         "than it looks, or not at all. W3 is what goes well by hand, and wrong in a run: that starts in the "
@@ -221,8 +221,8 @@ def _codes() -> Iterator[Prose | Lines]:
 
 def _code_tables() -> Iterator[Section]:
     for title, table in (("Of scripts", codes.OF_SCRIPTS), ("Of the cron directory", codes.OF_FILES)):
-        rows = [(f"`{code}`", what, mend) for code, (what, mend) in table.items()]
-        yield Section(title, [Rows(("code", "what is wrong", "mend"), rows)])
+        rows = [(f"`{code}`", what, fix) for code, (what, fix) in table.items()]
+        yield Section(title, [Rows(("code", "what is wrong", "fix"), rows)])
 
 
 # --- completion -------------------------------------------------------------------------------------------------------

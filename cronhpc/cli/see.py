@@ -12,7 +12,7 @@ from cronhpc.cli.common import (
     count_of,
     instant_of,
     is_mine,
-    keeps_trains_only,
+    keeps_series_only,
     no_such,
     own_paths,
     paths_of,
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from zoneinfo import ZoneInfo
 
-    from cronhpc.cli.door import Door
+    from cronhpc.cli.console import Console
     from cronhpc.core.model import World
     from cronhpc.site import Site
     from cronhpc.store.paths import Paths
@@ -58,106 +58,108 @@ def _status_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--watch", action="store_true", help=f"look again every {_EVERY} s, until Ctrl-C")
 
 
-def _status(args: argparse.Namespace, door: Door) -> int:
+def _status(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if anything needs attention; --nagios has its own codes."""
     if args.out and not args.prometheus:
         raise UsageError("cronhpc status: --out goes with --prometheus.")
     if args.nagios:
-        return _nagios(args, door)
+        return _nagios(args, console)
     if args.prometheus:
-        return _prometheus(args, door)
+        return _prometheus(args, console)
     if not args.watch:
-        return _once(args, door)
+        return _once(args, console)
     while True:
-        if door.is_terminal:
-            door.out.write("\x1b[H\x1b[2J")
-        _once(args, door)
-        door.out.flush()
-        door.wait(_EVERY)
-        door = door.again()
+        if console.is_terminal:
+            console.out.write("\x1b[H\x1b[2J")
+        _once(args, console)
+        console.out.flush()
+        console.wait(_EVERY)
+        console = console.again()
 
 
-def _once(args: argparse.Namespace, door: Door) -> int:
-    known = facts(args, door)
+def _once(args: argparse.Namespace, console: Console) -> int:
+    known = facts(args, console)
     if args.name is not None:
-        return _explain(args, door, known)
+        return _explain(args, console, known)
     if args.json:
-        door.json(known)
+        console.json(known)
     else:
         from cronhpc.views.screen import render
 
-        door.say(render(known, door.style(known["timezone"]), everything=args.all))
-        _elsewhere(args, door)
+        console.say(render(known, console.style(known["timezone"]), everything=args.all))
+        _elsewhere(args, console)
     return ATTENTION if known["needs_attention"] else FINE
 
 
-def _elsewhere(args: argparse.Namespace, door: Door) -> None:
-    """A word on trains of the user's that were started before there was this cron directory."""
+def _elsewhere(args: argparse.Namespace, console: Console) -> None:
+    """A word on series of the user's that were started before there was this cron directory."""
     from cronhpc.store.paths import own_folder
 
-    own = own_folder(door.environ)
-    if paths_of(args, door).root == own:
+    own = own_folder(console.environ)
+    if paths_of(args, console).root == own:
         return
     newest = max((path.stat().st_mtime for path in (own / "state" / "trains").glob("*.json")), default=0.0)
-    if newest > door.now - _WEEK:
-        door.say("\njobs that keep themselves going without this directory: " + command("status", directory=str(own)))
+    if newest > console.now - _WEEK:
+        console.say(
+            "\njobs that keep themselves going without this directory: " + command("status", directory=str(own))
+        )
 
 
-def _nagios(args: argparse.Namespace, door: Door) -> int:
+def _nagios(args: argparse.Namespace, console: Console) -> int:
     """What cannot be looked at is unknown: code 2 would mean that it is down."""
     from cronhpc.views import metrics
 
     try:
-        known = facts(args, door)
+        known = facts(args, console)
         if args.name is not None and args.name not in {each["name"] for each in known["entries"]}:
             raise no_such("entry", args.name, (each["name"] for each in known["entries"]))
-        code, line = metrics.nagios(known, args.name, door.now)
+        code, line = metrics.nagios(known, args.name, console.now)
     except (CronhpcError, OSError) as error:
         code, line = metrics.UNKNOWN, metrics.one_line(metrics.UNKNOWN, str(error))
-    door.say(line)
+    console.say(line)
     return code
 
 
-def _prometheus(args: argparse.Namespace, door: Door) -> int:
+def _prometheus(args: argparse.Namespace, console: Console) -> int:
     from cronhpc.store import history
     from cronhpc.views import metrics, page
 
-    paths = paths_of(args, door)
-    known = facts(args, door)
-    pasts = page.digest(history.rows(paths.history), door.now) if is_mine(paths) else None
-    text = metrics.prometheus(known, pasts, door.now)
+    paths = paths_of(args, console)
+    known = facts(args, console)
+    pasts = page.digest(history.rows(paths.history), console.now) if is_mine(paths) else None
+    text = metrics.prometheus(known, pasts, console.now)
     if args.out:
         from cronhpc.store.files import write_out
 
         write_out(Path(args.out).expanduser().absolute(), text.encode("utf-8", "replace"), 0o644)
     else:
-        door.out.write(text)
+        console.out.write(text)
     return FINE
 
 
-def facts(args: argparse.Namespace, door: Door) -> Mapping[str, Any]:
+def facts(args: argparse.Namespace, console: Console) -> Mapping[str, Any]:
     """Read now by its owner; by anyone else as the owner's last tick wrote it."""
-    paths = paths_of(args, door)
+    paths = paths_of(args, console)
     if not is_mine(paths):
-        return _written(paths, door)
+        return _written(paths, console)
     from cronhpc.core.plan import plan
     from cronhpc.read import read_world
     from cronhpc.store import scheduler
     from cronhpc.store.damage import of_entries
     from cronhpc.views import status
 
-    site = site_of(args, door)
-    if withdraw_edited(site, door.now):
-        site = site_of(args, door)
-    reading = read_world(site, door.now)
-    world = _looked_up(reading.world, site, door)
+    site = site_of(args, console)
+    if withdraw_edited(site, console.now):
+        site = site_of(args, console)
+    reading = read_world(site, console.now)
+    world = _looked_up(reading.world, site, console)
     about = status.About(
         directory=str(paths.root),
         backend=site.batch.name,
         owner=site.user,
         host=site.host,
         stopped=scheduler.marks(paths).stopped,
-        trains_only=keeps_trains_only(paths, door),
+        series_only=keeps_series_only(paths, console),
         used=status.used_of(site.cache),
     )
     decided = plan(world)
@@ -166,12 +168,12 @@ def facts(args: argparse.Namespace, door: Door) -> Mapping[str, Any]:
         decided,
         reading.memory.entries,
         about,
-        problems=(*reading.problems, *of_entries(reading.memory, door.now, told_too=True)),
+        problems=(*reading.problems, *of_entries(reading.memory, console.now, told_too=True)),
         before=_before(paths),
     )
 
 
-def _looked_up(world: World, site: Site, door: Door) -> World:
+def _looked_up(world: World, site: Site, console: Console) -> World:
     """With a look into the user's scrontab, where that is to call the ticks: a cancelled job disables its entry."""
     if world.chain.via != "scrontab":
         return world
@@ -179,7 +181,7 @@ def _looked_up(world: World, site: Site, door: Door) -> World:
 
     from cronhpc.by_scrontab import trouble
 
-    return replace(world, chain=replace(world.chain, disabled=trouble(site.paths, door.environ)))
+    return replace(world, chain=replace(world.chain, disabled=trouble(site.paths, console.environ)))
 
 
 def _before(paths: Paths) -> Mapping[str, Any] | None:
@@ -189,7 +191,7 @@ def _before(paths: Paths) -> Mapping[str, Any] | None:
         return None  # only the last tick's troubles would stand there
 
 
-def _written(paths: Paths, door: Door) -> Mapping[str, Any]:
+def _written(paths: Paths, console: Console) -> Mapping[str, Any]:
     from cronhpc.views.attention import for_others
     from cronhpc.views.status import seen_at
 
@@ -198,10 +200,10 @@ def _written(paths: Paths, door: Door) -> Mapping[str, Any]:
         raise StateError(
             f"{paths.status} is not there yet: its owner's scheduler has not run. Ask for: " + command("start")
         )
-    return {**for_others(dict(seen_at(known, door.now))), "from_file": True}
+    return {**for_others(dict(seen_at(known, console.now))), "from_file": True}
 
 
-def _explain(args: argparse.Namespace, door: Door, known: Mapping[str, Any]) -> int:
+def _explain(args: argparse.Namespace, console: Console, known: Mapping[str, Any]) -> int:
     from cronhpc.views import explain
 
     entry = next((each for each in known["entries"] if each["name"] == args.name), None)
@@ -210,9 +212,9 @@ def _explain(args: argparse.Namespace, door: Door, known: Mapping[str, Any]) -> 
     rows = [row for row in known["attention"] if row["name"] in {entry["name"], entry["source"]}]
     schedule = explain.schedule_of(entry)
     if args.json:
-        door.json({**entry, **explain.facts(entry, schedule, door.now), "attention": rows})
+        console.json({**entry, **explain.facts(entry, schedule, console.now), "attention": rows})
     else:
-        door.say(explain.render(entry, known, schedule, door.style(known["timezone"])))
+        console.say(explain.render(entry, known, schedule, console.style(known["timezone"])))
     return ATTENTION if rows or entry["switch"] else FINE
 
 
@@ -235,60 +237,60 @@ def _next_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-n", dest="number", type=count_of, default=10, metavar="N", help="how many (else 10)")
 
 
-def _next(args: argparse.Namespace, door: Door) -> int:
+def _next(args: argparse.Namespace, console: Console) -> int:
     """Exit code 2 for a schedule that cannot be used."""
     from cronhpc.views import next as view
 
     if args.schedule is not None:
-        previews, zone_key = _any(args, door)
+        previews, zone_key = _any(args, console)
     elif args.timezone is not None:
         raise UsageError("cronhpc next: --timezone goes with --schedule. An entry's zone stands in its #CRON line.")
     else:
-        previews, zone_key = _of_entries(args, door)
-    after = door.now if args.after is None else instant_of(args.after, door, args.timezone or zone_key)
+        previews, zone_key = _of_entries(args, console)
+    after = console.now if args.after is None else instant_of(args.after, console, args.timezone or zone_key)
     known = view.facts(previews, after, args.number)
     if args.json:
-        door.json(known)
+        console.json(known)
     else:
-        door.say(view.render(known, door.style(zone_key)))
+        console.say(view.render(known, console.style(zone_key)))
     return FINE
 
 
-def _any(args: argparse.Namespace, door: Door) -> tuple[list[Preview], str]:
+def _any(args: argparse.Namespace, console: Console) -> tuple[list[Preview], str]:
     """A schedule needs no cron directory; where there is one its zone counts."""
     from cronhpc.core.schedule import parse
     from cronhpc.views.next import Preview
 
     if args.name is not None:
         raise UsageError("cronhpc next: either NAME or --schedule.")
-    key = _settings_zone(args, door)
-    return [Preview("", parse(args.schedule, _zone(args.timezone or key, door)))], key
+    key = _settings_zone(args, console)
+    return [Preview("", parse(args.schedule, _zone(args.timezone or key, console)))], key
 
 
-def _settings_zone(args: argparse.Namespace, door: Door) -> str:
+def _settings_zone(args: argparse.Namespace, console: Console) -> str:
     from cronhpc.cli.common import paths_of, settings_or_default
     from cronhpc.store.paths import DirectoryError
 
     try:
-        return settings_or_default(paths_of(args, door)).timezone
+        return settings_or_default(paths_of(args, console)).timezone
     except DirectoryError:
         if args.dir:
             raise
         return ""
 
 
-def _zone(key: str, door: Door) -> ZoneInfo:
+def _zone(key: str, console: Console) -> ZoneInfo:
     from zoneinfo import ZoneInfo
 
     from cronhpc.core.policy import parse_policies
     from cronhpc.core.zones import zone_of
 
     if not key:
-        zone = door.zone()
+        zone = console.zone()
         return zone if isinstance(zone, ZoneInfo) and zone.key else ZoneInfo("UTC")
     _, problems = parse_policies([("timezone", key, 0)])
     if problems:
-        raise UsageError(f"cronhpc next: {problems[0].what} " + problems[0].mend)
+        raise UsageError(f"cronhpc next: {problems[0].what} " + problems[0].fix)
     return zone_of(key.strip())
 
 
@@ -303,13 +305,13 @@ def _world(site: Site, now: int) -> World:
     return World(now, "", site.settings, entries, states=states, **switches_now(site, now))
 
 
-def _of_entries(args: argparse.Namespace, door: Door) -> tuple[list[Preview], str]:
+def _of_entries(args: argparse.Namespace, console: Console) -> tuple[list[Preview], str]:
     from cronhpc.core import slots, stop
     from cronhpc.core.model import EntryState
     from cronhpc.views.next import Preview
 
-    site = site_of(args, door)
-    world = _world(site, door.now)
+    site = site_of(args, console)
+    world = _world(site, console.now)
     chosen = [entry for entry in world.entries if args.name in {None, entry.name}]
     if args.name is not None and not chosen:
         raise no_such("entry", args.name, (entry.name for entry in world.entries))
@@ -320,7 +322,7 @@ def _of_entries(args: argparse.Namespace, door: Door) -> tuple[list[Preview], st
         if switch:
             held = f"{switch.kind}/{switch.name}, by {switch.by}"
         elif entry.problem:
-            held = door.text(f"{entry.problem.what} " + entry.problem.mend)
+            held = console.text(f"{entry.problem.what} " + entry.problem.fix)
         elif world.states.get(entry.name, EntryState()).suspended:
             held = "suspended"
         if entry.schedule:
@@ -346,16 +348,16 @@ def _page_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--out", metavar="FILE", help="where to; - prints it (else `page:` of the settings, page.html)")
 
 
-def _page(args: argparse.Namespace, door: Door) -> int:
+def _page(args: argparse.Namespace, console: Console) -> int:
     """Write it."""
     from cronhpc import page
 
-    paths = own_paths(args, door, "can read history and logs")
+    paths = own_paths(args, console, "can read history and logs")
     settings = settings_or_default(paths)
     args.name = None
-    text = page.drawn(paths, facts(args, door), door.style(settings.timezone))
+    text = page.drawn(paths, facts(args, console), console.style(settings.timezone))
     if args.out == "-":
-        door.out.write(text)
+        console.out.write(text)
         return FINE
     if args.out and not Path(args.out).expanduser().parent.is_dir():
         folder = shlex.quote(str(Path(args.out).expanduser().parent))
@@ -363,18 +365,18 @@ def _page(args: argparse.Namespace, door: Door) -> int:
     path = Path(args.out).expanduser() if args.out else page.place(paths, settings.page or "page.html")
     page.write(path, text)
     if args.json:
-        door.json({"page": str(path), "bytes": len(text.encode())})
+        console.json({"page": str(path), "bytes": len(text.encode())})
     else:
         from cronhpc.views.text import size
 
-        door.say(
-            f"{door.style().path(str(path))}: {size(len(text.encode()))}; open it in a browser, or copy it anywhere"
+        console.say(
+            f"{console.style().path(str(path))}: {size(len(text.encode()))}; open it in a browser, or copy it anywhere"
         )
     return FINE
 
 
 COMMANDS = {
-    "status": Command(_STATUS_HELP, _STATUS_EXAMPLE, _status, _status_arguments, of_trains=True),
+    "status": Command(_STATUS_HELP, _STATUS_EXAMPLE, _status, _status_arguments, of_series=True),
     "next": Command(_NEXT_HELP, _NEXT_EXAMPLE, _next, _next_arguments),
-    "page": Command(_PAGE_HELP, _PAGE_EXAMPLE, _page, _page_arguments, of_trains=True),
+    "page": Command(_PAGE_HELP, _PAGE_EXAMPLE, _page, _page_arguments, of_series=True),
 }

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     import argparse
     from pathlib import Path
 
-    from cronhpc.cli.door import Door
+    from cronhpc.cli.console import Console
     from cronhpc.core.findings import Finding
     from cronhpc.core.model import Job
     from cronhpc.doctor import Asked
@@ -37,7 +37,7 @@ def _init_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _init(args: argparse.Namespace, door: Door) -> int:
+def _init(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if an old chain is still in the queue."""
     from dataclasses import replace
 
@@ -46,10 +46,10 @@ def _init(args: argparse.Namespace, door: Door) -> int:
     from cronhpc.store.paths import Paths, wanted
     from cronhpc.store.scheduler import hand_made_mark
 
-    root, _ = wanted(args.dir, door.environ)
-    found, remark = _found(args, door, root)
+    root, _ = wanted(args.dir, console.environ)
+    found, remark = _found(args, console, root)
     made = init(root, found, group=args.group, adopt=args.adopt)
-    old, unknown = _old_jobs(args, door, made)
+    old, unknown = _old_jobs(args, console, made)
     cancelled = args.cancel_old and bool(old)
     if old and not cancelled:
         mark = hand_made_mark(Paths(root))
@@ -57,7 +57,7 @@ def _init(args: argparse.Namespace, door: Door) -> int:
         made = replace(made, paths=(*made.paths, str(mark.relative_to(root))))
     remark = "; ".join(filter(None, (remark, unknown)))
     if args.json:
-        door.json(
+        console.json(
             {
                 "directory": str(root),
                 "adopted": made.adopted,
@@ -70,11 +70,11 @@ def _init(args: argparse.Namespace, door: Door) -> int:
             }
         )
     else:
-        _tell(door, made, remark, _old_words(old, cancelled=cancelled))
+        _tell(console, made, remark, _old_words(old, cancelled=cancelled))
     return ATTENTION if unknown or (old and not cancelled) else FINE
 
 
-def _found(args: argparse.Namespace, door: Door, root: Path) -> tuple[dict[str, str], str]:
+def _found(args: argparse.Namespace, console: Console, root: Path) -> tuple[dict[str, str], str]:
     """Settings that the environment and the cluster tell, by dotted key; and what could not be asked."""
     from cronhpc.batch import backend_name, connect
     from cronhpc.batch.process import options_kept
@@ -83,14 +83,14 @@ def _found(args: argparse.Namespace, door: Door, root: Path) -> tuple[dict[str, 
 
     if (root / "cronhpc.yaml").exists():
         return {}, ""
-    if backend_name(args.backend or "", Settings(), door.environ) == "local" and not args.backend:
+    if backend_name(args.backend or "", Settings(), console.environ) == "local" and not args.backend:
         raise CronhpcError(
             "No Slurm here: scripts would run on THIS machine. Nothing was made. On a cluster load Slurm's commands "
             "first (module load slurm); if scripts shall run here: " + command("init", options=("--backend", "local"))
         )
     found, remark = {}, ""
     try:
-        batch = connect(args.backend or "", Settings(), door.environ, root / "state")
+        batch = connect(args.backend or "", Settings(), console.environ, root / "state")
         site = batch.site()
     except CronhpcError as error:
         remark = f"the batch system could not be asked for account and partition ({error}): see sbatch: in cronhpc.yaml"
@@ -99,13 +99,13 @@ def _found(args: argparse.Namespace, door: Door, root: Path) -> tuple[dict[str, 
             found["sbatch.partition"] = site.cpu_partition.name
         if site.account:
             found["sbatch.account"] = site.account
-    found |= {f"sbatch.{name}": value for name, value in options_kept(door.environ).items()}
+    found |= {f"sbatch.{name}": value for name, value in options_kept(console.environ).items()}
     found["backend"] = args.backend or "slurm"
     found["timezone"] = machine_zone()  # nodes may have another one
     return found, remark
 
 
-def _old_jobs(args: argparse.Namespace, door: Door, made: Made) -> tuple[OldJobs, str]:
+def _old_jobs(args: argparse.Namespace, console: Console, made: Made) -> tuple[OldJobs, str]:
     """What is in the queue of a folder that was adopted, the chain cancelled where that was asked; or why not known."""
     from cronhpc.batch.port import BatchError
     from cronhpc.hand_made import OldJobs, cancel_old_chain, old_jobs
@@ -113,7 +113,7 @@ def _old_jobs(args: argparse.Namespace, door: Door, made: Made) -> tuple[OldJobs
 
     if not (made.adopted or args.cancel_old):  # the folder is adopted once; its old chain may be cancelled later
         return OldJobs(), ""
-    site = open_site(str(made.root), args.backend, door.environ)
+    site = open_site(str(made.root), args.backend, console.environ)
     try:
         return (cancel_old_chain(site) if args.cancel_old else old_jobs(site)), ""
     except BatchError as error:
@@ -152,14 +152,14 @@ def _named(jobs: tuple[Job, ...]) -> str:
     return ", ".join(f"{job.shown} ({name(job.name)})" for job in jobs)
 
 
-def _tell(door: Door, made: Made, remark: str, old: list[str]) -> None:
-    style = door.style()
+def _tell(console: Console, made: Made, remark: str, old: list[str]) -> None:
+    style = console.style()
     root = style.word(str(made.root))
-    door.say(f"{'adopted' if made.adopted else 'cron directory'} {style.path(str(made.root))}")
+    console.say(f"{'adopted' if made.adopted else 'cron directory'} {style.path(str(made.root))}")
     lines = ["  " + line for line in (*made.lines, *([remark] if remark else []), *old)]
-    door.say(joined("\n", lines))
-    door.say(f"next:  cp job.slurm {root}/cron.daily/ && " + command("start") + " && " + command("status"))
-    door.say(f"undo:  {_undo(made, root) or 'nothing to undo'}")
+    console.say(joined("\n", lines))
+    console.say(f"next:  cp job.slurm {root}/cron.daily/ && " + command("start") + " && " + command("status"))
+    console.say(f"undo:  {_undo(made, root) or 'nothing to undo'}")
 
 
 def _undo(made: Made, root: str) -> str:
@@ -191,37 +191,37 @@ cronhpc doctor --write        # put the settings that it found into cronhpc.yaml
 def _doctor_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--submit", action="store_true", help="also run a job of a minute on one or two nodes")
     parser.add_argument("--wait", metavar="DURATION", default="2m", help="with --submit: how long it may wait (2m)")
-    parser.add_argument("--write", action="store_true", help="put the settings that would mend things")
+    parser.add_argument("--write", action="store_true", help="put the settings that would fix things")
     parser.add_argument("--alerts", action="store_true", help="send a test alert, as alerts: in the settings says")
     parser.add_argument("--url", metavar="URL", default="", help="see whether this address can be reached")
 
 
-def _doctor(args: argparse.Namespace, door: Door) -> int:
-    """Exit code 1 if there is anything to mend."""
+def _doctor(args: argparse.Namespace, console: Console) -> int:
+    """Exit code 1 if there is anything to fix."""
     from cronhpc.doctor import examine, put, wanted
     from cronhpc.site import must_be_safe
     from cronhpc.store.paths import Paths, existing
     from cronhpc.store.paths import wanted as place
     from cronhpc.views import reports
 
-    root, named_by = place(args.dir, door.environ)
+    root, named_by = place(args.dir, console.environ)
     if named_by in {"--dir", "$CRONHPC_DIR"} and not root.is_dir():  # what is not there says nothing of its disk
-        existing(args.dir, door.environ)
-    found = examine(_asked(args, door, root), lambda: door.again().now)
-    found = [*_alerts(args, door), *found] if args.alerts else found
+        existing(args.dir, console.environ)
+    found = examine(_asked(args, console, root), lambda: console.again().now)
+    found = [*_alerts(args, console), *found] if args.alerts else found
     values = wanted(found)
     if args.write and values:
         must_be_safe(Paths(root))
         put(root, values)
     written = args.write and bool(values)
     if args.json:
-        door.json(reports.doctor_facts(found, values, written=written))
+        console.json(reports.doctor_facts(found, values, written=written))
     else:
-        door.say(reports.doctor(found, values, door.style(), written=written))
+        console.say(reports.doctor(found, values, console.style(), written=written))
     return ATTENTION if any(each.level in {"error", "warning"} for each in found) else FINE
 
 
-def _asked(args: argparse.Namespace, door: Door, root: Path) -> Asked:
+def _asked(args: argparse.Namespace, console: Console, root: Path) -> Asked:
     from cronhpc.core.duration import parse_duration
     from cronhpc.doctor import Asked
 
@@ -229,22 +229,22 @@ def _asked(args: argparse.Namespace, door: Door, root: Path) -> Asked:
         make = command("init", directory=str(root))
         raise UsageError("cronhpc doctor: --write needs a cron directory. Make it with: " + make)
     patience = float(parse_duration(args.wait))
-    return Asked(root, door.environ, args.backend or "", submit=args.submit, patience=patience, url=args.url)
+    return Asked(root, console.environ, args.backend or "", submit=args.submit, patience=patience, url=args.url)
 
 
-def _alerts(args: argparse.Namespace, door: Door) -> list[Finding]:
+def _alerts(args: argparse.Namespace, console: Console) -> list[Finding]:
     """Send one, by the ways that the settings have, in the environment that ticks have."""
     from cronhpc.cli.common import site_of
     from cronhpc.core.alerts import Alert
     from cronhpc.core.findings import Finding
     from cronhpc.notify import Ping, send
 
-    site = site_of(args, door)
+    site = site_of(args, console)
     settings = site.settings
     ways = [bool(settings.alerts_command), bool(settings.alerts_apprise), bool(settings.alerts_ping)]
     if not any(ways):
-        mend = "For example: alerts: {command: ~/bin/notify} in cronhpc.yaml."
-        return [Finding("warning", "alerts", "the settings have no way to send alerts.", mend)]
+        fix = "For example: alerts: {command: ~/bin/notify} in cronhpc.yaml."
+        return [Finding("warning", "alerts", "the settings have no way to send alerts.", fix)]
     alert = Alert("once", "test", f"This is a test, sent by: {command('doctor', options=('--alerts',))}")
     about = {"directory": str(site.paths.root), "owner": site.user, "host": site.host}
     pings = [Ping(settings.alerts_ping, "success", "the chain")] if settings.alerts_ping else []

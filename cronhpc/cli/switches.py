@@ -13,7 +13,7 @@ from cronhpc.cli.commands import Command, UsageError
 from cronhpc.cli.common import (
     instant_of,
     is_mine,
-    keeps_trains_only,
+    keeps_series_only,
     paths_of,
     settings_or_default,
     site_of,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Mapping
 
-    from cronhpc.cli.door import Door
+    from cronhpc.cli.console import Console
     from cronhpc.core.model import Outcome
     from cronhpc.store.paths import Paths
 
@@ -44,42 +44,42 @@ def add_set_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--expires", metavar="TIME", help="it stands until then: 2h, or 2026-11-27T18:00")
 
 
-def set_one(args: argparse.Namespace, door: Door, kind: str) -> int:
+def set_one(args: argparse.Namespace, console: Console, kind: str) -> int:
     """Make the switch; say when it acts and how to undo it."""
     from cronhpc.store.switches import set_switch
 
-    paths = paths_of(args, door)
+    paths = paths_of(args, console)
     settings = settings_or_default(paths)
     folder = _folder(paths, kind)
-    expires = _expiry(args, door, settings.timezone)
+    expires = _expiry(args, console, settings.timezone)
     made = set_switch(folder, args.name, args.reason, expires, settings.kill_group)
-    known = _written(paths, door)
+    known = _written(paths, console)
     facts = {
         "switch": args.name,
         "kind": kind,
         "path": str(folder / args.name),
         "made": made,
-        **(at_once(args, door, paths) or _effect(known, paths)),
+        **(at_once(args, console, paths) or _effect(known, paths)),
         "undo": command(_UNDO[kind], args.name),
     }
     if not args.json:
-        door.say(_said(facts, door, settings.timezone))
-        door.out.flush()  # it stands, however long the batch system takes to answer
-    note = _unknown_name(args, door, known, folder / args.name)
+        console.say(_said(facts, console, settings.timezone))
+        console.out.flush()  # it stands, however long the batch system takes to answer
+    note = _unknown_name(args, console, known, folder / args.name)
     if args.json:
-        door.json({**facts, "note": note})
+        console.json({**facts, "note": note})
     elif note:
-        door.say(f"note: {note}")
+        console.say(f"note: {note}")
     return FINE
 
 
-def _expiry(args: argparse.Namespace, door: Door, zone: str) -> int | None:
+def _expiry(args: argparse.Namespace, console: Console, zone: str) -> int | None:
     """The instant asked for. Raises UsageError for one that has passed: the switch would stop nothing."""
     if args.expires is None:
         return None
-    at = instant_of(args.expires, door, zone)
-    if at <= door.now:
-        said = f"{args.expires!r} is {door.style(zone).whole(at)}, which is not in the future"
+    at = instant_of(args.expires, console, zone)
+    if at <= console.now:
+        said = f"{args.expires!r} is {console.style(zone).whole(at)}, which is not in the future"
         raise UsageError(f"--expires {said}: it would stop nothing. Write a later time, or how long, like 2h.")
     return at
 
@@ -88,14 +88,14 @@ def _folder(paths: Paths, kind: str) -> Path:
     return paths.kill if kind == "kill" else paths.pause
 
 
-def _written(paths: Paths, door: Door) -> Mapping[str, Any] | None:
+def _written(paths: Paths, console: Console) -> Mapping[str, Any] | None:
     from cronhpc.views.status import seen_at
 
     try:
         known = written_status(paths)
     except (OSError, StateError):
         return None
-    return seen_at(known, door.now) if known else None
+    return seen_at(known, console.now) if known else None
 
 
 def _effect(known: Mapping[str, Any] | None, paths: Paths) -> dict[str, Any]:
@@ -104,42 +104,42 @@ def _effect(known: Mapping[str, Any] | None, paths: Paths) -> dict[str, Any]:
         return {
             "acts": "as soon as the scheduler runs",
             "at": None,
-            "mend": command("tick") if is_mine(paths) else None,
+            "fix": command("tick") if is_mine(paths) else None,
         }
     chain = known["chain"]
     if chain.get("resident") and chain["state"] in {"fine", "driven otherwise"}:
-        return {"acts": "within seconds: the daemon runs", "at": None, "mend": None}
+        return {"acts": "within seconds: the daemon runs", "at": None, "fix": None}
     if chain["state"] not in {"fine", "unknown", "driven otherwise"}:
         return {
-            "acts": f"when the scheduler is mended, which is {chain['state']}",
+            "acts": f"when the scheduler is fixed, which is {chain['state']}",
             "at": None,
-            "mend": chain["mend"] or None,
+            "fix": chain["fix"] or None,
         }
     if chain["wanted"] and chain["by_links"]:
         after = chain["next"] or chain["spare"]
         now = command("tick") if is_mine(paths) else None
-        return {"acts": "at the next tick", "at": after["at"] if after else None, "mend": now}
-    return {"acts": "at the next tick", "at": None, "mend": command("tick") if is_mine(paths) else None}
+        return {"acts": "at the next tick", "at": after["at"] if after else None, "fix": now}
+    return {"acts": "at the next tick", "at": None, "fix": command("tick") if is_mine(paths) else None}
 
 
-def at_once(args: argparse.Namespace, door: Door, paths: Paths) -> dict[str, Any] | None:
-    """The effect of a tick of one's own where no scheduler looks: trains without a cron directory. None elsewhere."""
-    if not (keeps_trains_only(paths, door) and is_mine(paths)):
+def at_once(args: argparse.Namespace, console: Console, paths: Paths) -> dict[str, Any] | None:
+    """The effect of a tick of one's own where no scheduler looks: series without a cron directory. None elsewhere."""
+    if not (keeps_series_only(paths, console) and is_mine(paths)):
         return None
     from cronhpc.tick import tick
 
     try:
-        report = tick(site_of(args, door), door.now)
+        report = tick(site_of(args, console), console.now)
     except (CronhpcError, OSError) as error:
-        return {"acts": f"when Slurm can be asked ({error})", "at": None, "mend": command("tick")}
-    return {"acts": f"at once: {_done(report.outcomes)}", "at": None, "mend": None}
+        return {"acts": f"when Slurm can be asked ({error})", "at": None, "fix": command("tick")}
+    return {"acts": f"at once: {_done(report.outcomes)}", "at": None, "fix": None}
 
 
 def _done(outcomes: Iterable[Outcome]) -> str:
     """What became of jobs, by kind."""
-    from cronhpc.core.model import Done, Free, Hold, Stop
+    from cronhpc.core.model import Done, Hold, Stop, Unhold
 
-    words = {Stop: "cancelled", Hold: "held", Free: "released"}
+    words = {Stop: "cancelled", Hold: "held", Unhold: "released"}
     found: dict[str, list[str]] = {}
     for outcome in outcomes:
         what = words.get(type(outcome.decision))
@@ -149,15 +149,15 @@ def _done(outcomes: Iterable[Outcome]) -> str:
     return "; ".join(f"{what} {', '.join(jobs)}" for what, jobs in found.items() if jobs) or "no job of it was there"
 
 
-def _unknown_name(args: argparse.Namespace, door: Door, known: Mapping[str, Any] | None, path: Path) -> str:
+def _unknown_name(args: argparse.Namespace, console: Console, known: Mapping[str, Any] | None, path: Path) -> str:
     """A remark where nothing has the name; the owner's batch system is asked only where no entry has it."""
     from cronhpc.core.stop import ALL
 
-    paths = paths_of(args, door)
+    paths = paths_of(args, console)
     if args.name in {ALL, *_configured(paths)}:
         return ""
     if is_mine(paths):
-        return _unheard(args, door, path)
+        return _unmatched(args, console, path)
     return "" if known is None else _unwritten(args.name, [entry["name"] for entry in known["entries"]], paths)
 
 
@@ -165,22 +165,22 @@ def _configured(paths: Paths) -> list[str]:
     return [row.name for row in settings_or_default(paths).switches]
 
 
-def _unheard(args: argparse.Namespace, door: Door, path: Path) -> str:
+def _unmatched(args: argparse.Namespace, console: Console, path: Path) -> str:
     """By entries as they lie there now, and by the queue; "" where that cannot be known."""
     from dataclasses import replace
 
-    from cronhpc.core.stop import unheard
+    from cronhpc.core.stop import unmatched
     from cronhpc.read import read_world
     from cronhpc.read_entries import read_entries
 
     try:
-        site = site_of(args, door)
-        if args.name in {name for e in read_entries(site, door.now, []) for name in (e.name, e.job_name)}:
+        site = site_of(args, console)
+        if args.name in {name for e in read_entries(site, console.now, []) for name in (e.name, e.job_name)}:
             return ""
-        world = read_world(site, door.now).world
+        world = read_world(site, console.now).world
     except (CronhpcError, OSError):
         return ""
-    lost = unheard(replace(world, switches=tuple(each for each in world.switches if each.path == str(path))))
+    lost = unmatched(replace(world, switches=tuple(each for each in world.switches if each.path == str(path))))
     return "".join(f"{each.what} It acts as soon as there is one." for each in lost)
 
 
@@ -198,11 +198,11 @@ def _unwritten(name: str, entries: list[str], paths: Paths) -> str:
     return f"no entry is called that{shown}: it reaches the jobs that are, now or later"
 
 
-def _said(facts: Mapping[str, Any], door: Door, zone: str) -> str:
+def _said(facts: Mapping[str, Any], console: Console, zone: str) -> str:
     from cronhpc.views import text
     from cronhpc.views.times import epoch
 
-    style = door.style(zone)
+    style = console.style(zone)
     name, kill = text.name(facts["switch"]), facts["kind"] == "kill"
     done = (
         "set" if facts["made"] else "it stands already:"
@@ -212,7 +212,7 @@ def _said(facts: Mapping[str, Any], door: Door, zone: str) -> str:
     what = "everything" if facts["switch"] == "ALL" else name
     lines = [
         done,
-        f"{'stops' if kill else 'holds'} {what} {when}" + ("; at once: " + facts["mend"] if facts["mend"] else ""),
+        f"{'stops' if kill else 'holds'} {what} {when}" + ("; at once: " + facts["fix"] if facts["fix"] else ""),
     ]
     lines += [] if kill else [_COST]
     return joined("\n", [*lines, "undo: " + facts["undo"]])
@@ -221,11 +221,11 @@ def _said(facts: Mapping[str, Any], door: Door, zone: str) -> str:
 # --- removing ------------------------------------------------------------------------------------------------------
 
 
-def unset_one(args: argparse.Namespace, door: Door, kind: str) -> tuple[list[str], list[str]]:
+def unset_one(args: argparse.Namespace, console: Console, kind: str) -> tuple[list[str], list[str]]:
     """Remove the switch wherever this directory has it: paths removed, and the team's that still stand."""
     from cronhpc.store.switches import is_where_it_says, unset_switch
 
-    paths = paths_of(args, door)
+    paths = paths_of(args, console)
     settings = settings_or_default(paths)
     folder = _folder(paths, kind)
     removed = [str(folder / args.name)] if unset_switch(folder, args.name, paths.root) else []
@@ -242,24 +242,26 @@ def unset_one(args: argparse.Namespace, door: Door, kind: str) -> tuple[list[str
 
 
 def lifted(
-    args: argparse.Namespace, door: Door, kind: str, *, removed: list[str], left: list[str], more: list[str]
+    args: argparse.Namespace, console: Console, kind: str, *, removed: list[str], left: list[str], more: list[str]
 ) -> str:
     """What was done, to what, and how to undo it."""
     from cronhpc.views import text
 
-    style = door.style()
+    style = console.style()
     lines = [f"removed {style.path(path)}" for path in removed] + more
-    mine = is_mine(paths_of(args, door))  # what another's settings name may be any file of mine: no advice to remove it
+    mine = is_mine(
+        paths_of(args, console)
+    )  # what another's settings name may be any file of mine: no advice to remove it
     lines += [f"it still stands for the whole team: {'rm ' if mine else ''}{text.word(path)}" for path in left]
     if not lines:
         return f"no {kind} switch {text.name(args.name)} stands. See: " + command("status")
-    paths = paths_of(args, door)
-    if removed and (effect := at_once(args, door, paths) if kind == "pause" else None):
+    paths = paths_of(args, console)
+    if removed and (effect := at_once(args, console, paths) if kind == "pause" else None):
         lines.append(f"{effect['acts']}; undo: " + command(kind, args.name))
     elif removed:
         again = "its next slots run as usual" if kind == "kill" else "what it held is released at the next tick"
-        if kind == "kill" and keeps_trains_only(paths, door):
-            again = "a train that it ended begins anew with sbatch"
+        if kind == "kill" and keeps_series_only(paths, console):
+            again = "a series that it ended begins anew with sbatch"
         lines.append(f"{again}; undo: " + command(kind, args.name))
     return joined("\n", lines)
 
@@ -277,9 +279,9 @@ def _kill_arguments(parser: argparse.ArgumentParser) -> None:
     add_set_arguments(parser)
 
 
-def _kill(args: argparse.Namespace, door: Door) -> int:
+def _kill(args: argparse.Namespace, console: Console) -> int:
     """It only writes a file: the owner's scheduler does the stopping."""
-    return set_one(args, door, "kill")
+    return set_one(args, console, "kill")
 
 
 _PAUSE_HELP = "Hold jobs: pending ones wait with their ids, and nothing new is submitted, until cronhpc resume."
@@ -293,9 +295,9 @@ def _pause_arguments(parser: argparse.ArgumentParser) -> None:
     add_set_arguments(parser)
 
 
-def _pause(args: argparse.Namespace, door: Door) -> int:
+def _pause(args: argparse.Namespace, console: Console) -> int:
     """It only writes a file: the owner's scheduler does the holding."""
-    return set_one(args, door, "pause")
+    return set_one(args, console, "pause")
 
 
 _UNKILL_HELP = "Lift a kill switch. What it stopped stays stopped; its next slots run again."
@@ -306,13 +308,13 @@ def _unkill_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="the switch, as cronhpc status has it")
 
 
-def _unkill(args: argparse.Namespace, door: Door) -> int:
+def _unkill(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if there was none, or if a team's still stands."""
-    removed, left = unset_one(args, door, "kill")
+    removed, left = unset_one(args, console, "kill")
     if args.json:
-        door.json({"switch": args.name, "removed": removed, "still_stands": left})
+        console.json({"switch": args.name, "removed": removed, "still_stands": left})
     else:
-        door.say(lifted(args, door, "kill", removed=removed, left=left, more=[]))
+        console.say(lifted(args, console, "kill", removed=removed, left=left, more=[]))
     return FINE if removed and not left else ATTENTION
 
 
@@ -325,18 +327,18 @@ def _resume_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="an entry, or a pause switch as cronhpc status has it")
 
 
-def _resume(args: argparse.Namespace, door: Door) -> int:
+def _resume(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if nothing held it."""
-    paths = paths_of(args, door)
-    removed, left = unset_one(args, door, "pause")
+    paths = paths_of(args, console)
+    removed, left = unset_one(args, console, "pause")
     suspended = is_mine(paths) and _lift_suspension(paths, args.name)
     if args.json:
-        door.json({"switch": args.name, "removed": removed, "suspension_lifted": suspended, "still_stands": left})
+        console.json({"switch": args.name, "removed": removed, "suspension_lifted": suspended, "still_stands": left})
     else:
         more = (
             ["its suspension is lifted, and its failures are counted anew"] if suspended else _owners(paths, args.name)
         )
-        door.say(lifted(args, door, "pause", removed=removed, left=left, more=more))
+        console.say(lifted(args, console, "pause", removed=removed, left=left, more=more))
     return FINE if removed or suspended else ATTENTION
 
 
@@ -372,8 +374,8 @@ def _lift_suspension(paths: Paths, name: str) -> bool:
 
 
 COMMANDS = {
-    "kill": Command(_KILL_HELP, _KILL_EXAMPLE, _kill, _kill_arguments, of_trains=True),
-    "pause": Command(_PAUSE_HELP, _PAUSE_EXAMPLE, _pause, _pause_arguments, of_trains=True),
-    "unkill": Command(_UNKILL_HELP, _UNKILL_EXAMPLE, _unkill, _unkill_arguments, of_trains=True),
-    "resume": Command(_RESUME_HELP, _RESUME_EXAMPLE, _resume, _resume_arguments, of_trains=True),
+    "kill": Command(_KILL_HELP, _KILL_EXAMPLE, _kill, _kill_arguments, of_series=True),
+    "pause": Command(_PAUSE_HELP, _PAUSE_EXAMPLE, _pause, _pause_arguments, of_series=True),
+    "unkill": Command(_UNKILL_HELP, _UNKILL_EXAMPLE, _unkill, _unkill_arguments, of_series=True),
+    "resume": Command(_RESUME_HELP, _RESUME_EXAMPLE, _resume, _resume_arguments, of_series=True),
 }

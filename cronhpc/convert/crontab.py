@@ -19,8 +19,8 @@ from cronhpc.convert.table import (
     no_command,
 )
 from cronhpc.core.fields import UNITS, Unit
+from cronhpc.core.fixes import steps_beyond, unknown_alias
 from cronhpc.core.grammar import ScheduleError, parse_fields
-from cronhpc.core.mends import steps_beyond, unknown_alias
 from cronhpc.core.model import command
 from cronhpc.core.zones import fixed, is_zone
 
@@ -96,11 +96,11 @@ class Crontab(Reader):
             self.kinds[number] = Kind.VARIABLE
             self.note(number, f"{name}: cron sets it itself, whatever the table says; so does cronhpc.")
         elif misread.zone_in_front(name, value):
-            what, mend = misread.zone_in_front(name, value) or ("", "")
-            self.report(number, what, f"{mend} It is not imported.")
+            what, fix = misread.zone_in_front(name, value) or ("", "")
+            self.report(number, what, f"{fix} It is not imported.")
         elif name == "RANDOM_DELAY":
-            mend = "Write H for a minute or an hour (#CRON H 4 * * *): a fixed one, chosen by the entry's name."
-            self._no_counterpart(number, f"RANDOM_DELAY={value}: nothing is delayed by chance here.", mend)
+            fix = "Write H for a minute or an hour (#CRON H 4 * * *): a fixed one, chosen by the entry's name."
+            self._no_counterpart(number, f"RANDOM_DELAY={value}: nothing is delayed by chance here.", fix)
         elif name != "CRON_TZ" and not is_shell_name(name):
             what = f'"{name}": a shell script cannot pass on a variable of that name.'
             self._no_counterpart(number, what, "Rename it, or set it with env in the command. It is left out.")
@@ -109,10 +109,10 @@ class Crontab(Reader):
             self.variables[name] = value
             self._remark(number, name, value)
 
-    def _no_counterpart(self, number: int, what: str, mend: str) -> None:
+    def _no_counterpart(self, number: int, what: str, fix: str) -> None:
         """As `report`, but the comments above may be about what follows."""
         self.kinds[number] = Kind.REPORTED
-        self.note(number, what, mend, look=True)
+        self.note(number, what, fix, look=True)
 
     def _remark(self, number: int, name: str, value: str) -> None:
         special = _REMARKS.get(name)
@@ -132,22 +132,22 @@ class Crontab(Reader):
     def _entry(self, number: int, text: str) -> None:
         match = _ENTRY.fullmatch(text)
         if match is None:
-            what, mend = misread.refused(text) or (_unreadable(text), "Five fields are needed, then a command.")
-            self.report(number, what, mend)
+            what, fix = misread.refused(text) or (_unreadable(text), "Five fields are needed, then a command.")
+            self.report(number, what, fix)
             return
         when = " ".join(match["when"].split())
         try:
             schedule = as_cron(when)
         except ScheduleError as error:
-            what, mend = f'"{error.text}": {error.what}', error.mend
+            what, fix = f'"{error.text}": {error.what}', error.fix
             if _ANACRON.match(text):
-                what, mend = (
+                what, fix = (
                     "it looks like a line of anacrontab: days, delay, name.",
                     "Write @daily or @weekly for them.",
                 )
             else:
-                what, mend = misread.refused(text) or (what, mend)
-            self.report(number, what, f"{mend} It is not imported.")
+                what, fix = misread.refused(text) or (what, fix)
+            self.report(number, what, f"{fix} It is not imported.")
             return
         command = self._command(number, match["rest"] or "")
         zone = self._zone(number)
@@ -182,11 +182,11 @@ class Crontab(Reader):
         return self._some(number, match["command"])
 
     def _some(self, number: int, command: str) -> str | None:
-        what, mend = no_command(command), "Correct the line."
+        what, fix = no_command(command), "Correct the line."
         if not what:
-            what, mend = misread.command_of_placeholder(command) or misread.zone_behind(command) or ("", "")
+            what, fix = misread.command_of_placeholder(command) or misread.zone_behind(command) or ("", "")
         if what:
-            self.report(number, what, f"{mend} It is not imported.")
+            self.report(number, what, f"{fix} It is not imported.")
             return None
         flags = _OPENBSD.match(command)
         if flags:
@@ -312,11 +312,11 @@ _LAST_HASHED_DAY = 28
 
 
 def as_cron(text: str) -> str:
-    """Five fields, or a name, that start when cron would start `text`. Raises ScheduleError with the mend."""
+    """Five fields, or a name, that start when cron would start `text`. Raises ScheduleError with the fix."""
     if text.startswith("@"):
         if text == "@every":
-            mend = "For a script in cron.d/ it has a meaning: #CRON @every 5m."
-            raise ScheduleError(text, 0, "cron has no @every.", mend)
+            fix = "For a script in cron.d/ it has a meaning: #CRON @every 5m."
+            raise ScheduleError(text, 0, "cron has no @every.", fix)
         if text not in _CRONS:
             raise ScheduleError(text, 0, *unknown_alias(text))
         return text

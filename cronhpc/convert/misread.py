@@ -35,7 +35,7 @@ def refused(line: str) -> tuple[str, str] | None:
     if any("?" in word or "#" in word for word in found):
         foreign = recognised(" ".join(found))
         if foreign:
-            return foreign.what, foreign.mend
+            return foreign.what, foreign.fix
     if 1 < len(found) < len(UNITS) and len(line.split()) > len(found):
         count = {2: "two", 3: "three", 4: "four"}[len(found)]
         last = UNITS[len(found)].name

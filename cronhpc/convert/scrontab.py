@@ -93,8 +93,8 @@ class Scrontab(Reader):
             what = (
                 f"{name}=… and an entry on one line: scrontab takes it all for the value of {name}, and runs nothing."
             )
-            mend = "Write the entry on a line of its own, and --timezone beside #CRON in its script."
-            self._refuse(number, what, f"{mend} It is not imported.")
+            fix = "Write the entry on a line of its own, and --timezone beside #CRON in its script."
+            self._refuse(number, what, f"{fix} It is not imported.")
             return
         self.kinds[number] = Kind.VARIABLE
         self.variables.pop(name, None)  # set anew it is filled in last
@@ -102,8 +102,8 @@ class Scrontab(Reader):
         if name == "MAILTO" and value:
             what = f"MAILTO={value}: scrontab sends no mail by it."
             command = f"alerts: {{command: mail -s cronhpc {value.replace(',', ' ')}}}"
-            mend = "" if self.around.alerts else f"To be told of failures, write in cronhpc.yaml: {command}"
-            self.note(number, what, mend)
+            fix = "" if self.around.alerts else f"To be told of failures, write in cronhpc.yaml: {command}"
+            self.note(number, what, fix)
         elif name == "CRON_TZ":
             what = "CRON_TZ does nothing in a scrontab, which runs by the controller's clock."
             self.note(number, what, "If it was meant, add --timezone to the #CRON lines.", look=True)
@@ -154,25 +154,25 @@ class Scrontab(Reader):
         if problems:
             what, others = problems[0].what, [f"{each.key}" for each in problems[1:] if each.key]
             likewise = f" The same of {', '.join(others)}." if others else ""
-            mend = f"{problems[0].mend} Kept: the cluster has the last word."
-            self.note(number, what + likewise, mend, look=True)
+            fix = f"{problems[0].fix} Kept: the cluster has the last word."
+            self.note(number, what + likewise, fix, look=True)
 
     # --- entries
 
     def _entry(self, number: int, text: str, *, disabled: bool = False) -> None:
         match = _ENTRY.fullmatch(text)
         what = no_command(match["command"] or "") if match else "neither a comment, a setting nor an entry."
-        mend = "Five fields are needed, then a command."
+        fix = "Five fields are needed, then a command."
         if match is None or what:
             if number > 1 and CONTINUED.search(self.lines[number - 2]) and match is None:
                 what = "neither a comment, a setting nor an entry; scrontab has no continued lines."
-                mend = "Put the command into one line."
+                fix = "Put the command into one line."
             else:
-                what, mend = misread.refused(text) or (what, mend)
+                what, fix = misread.refused(text) or (what, fix)
         else:
-            what, mend = misread.command_of_placeholder(match["command"]) or ("", "")
+            what, fix = misread.command_of_placeholder(match["command"]) or ("", "")
         if match is None or what:
-            self._refuse(number, what, f"{mend} It is not imported.")
+            self._refuse(number, what, f"{fix} It is not imported.")
             return
         schedule = self._schedule(number, " ".join(match["when"].split()), text)
         if schedule is None:
@@ -192,12 +192,12 @@ class Scrontab(Reader):
         job = Job(number, schedule, command, self.around.timezone, comments=comments, options=options)
         self.add(_named(job, paused=disabled))
 
-    def _refuse(self, number: int, what: str, mend: str) -> None:
+    def _refuse(self, number: int, what: str, fix: str) -> None:
         for line, _, _ in self.options:
             self.kinds[line] = Kind.REPORTED
             self.note(line, f"options of line {number}, which is not imported.")
         self.options.clear()
-        self.report(number, what, mend)
+        self.report(number, what, fix)
 
     def _schedule(self, number: int, text: str, whole: str) -> str | None:
         try:
@@ -214,8 +214,8 @@ class Scrontab(Reader):
         try:
             written = crontab.as_cron(text)
         except ScheduleError as error:
-            what, mend = misread.refused(whole) or (f'"{error.text}": {error.what}', error.mend)
-            self._refuse(number, what, f"{mend} It is not imported.")
+            what, fix = misread.refused(whole) or (f'"{error.text}": {error.what}', error.fix)
+            self._refuse(number, what, f"{fix} It is not imported.")
             return None
         what = f"scrontab refuses {why}, so this line never ran there; here it means what cron means by it."
         self.note(number, what, "Look whether that is what you want.", look=True)

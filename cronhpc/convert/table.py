@@ -32,11 +32,11 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """What a person should know of a line; `look`: something has to be decided or mended by hand."""
+    """What a person should know of a line; `look`: something has to be decided or fixed by hand."""
 
     line: int
     what: str
-    mend: str = ""
+    fix: str = ""
     look: bool = False
 
     def __str__(self) -> str:
@@ -44,8 +44,8 @@ class Remark:
 
     @property
     def advice(self) -> Advice:
-        """The whole remark, with the commands of its mend as values."""
-        return Advice(f"line {self.line}: {self.what} ", self.mend).rstrip()
+        """The whole remark, with the commands of its fix as values."""
+        return Advice(f"line {self.line}: {self.what} ", self.fix).rstrip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,14 +161,14 @@ class Reader:
     def end(self, data: bytes) -> None:
         """What is to be said once the last line is read; `data` is the whole table."""
 
-    def note(self, line: int, what: str, mend: str = "", *, look: bool = False) -> None:
+    def note(self, line: int, what: str, fix: str = "", *, look: bool = False) -> None:
         """One remark."""
-        self.remarks.append(Remark(line, what, mend, look))
+        self.remarks.append(Remark(line, what, fix, look))
 
-    def report(self, line: int, what: str, mend: str = "") -> None:
+    def report(self, line: int, what: str, fix: str = "") -> None:
         """This line becomes nothing; the comments above it were about it."""
         self.kinds[line] = Kind.REPORTED
-        self.note(line, what, mend, look=True)
+        self.note(line, what, fix, look=True)
         self.comments.clear()
 
     def comment(self, line: int, text: str) -> None:

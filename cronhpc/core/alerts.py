@@ -23,7 +23,7 @@ Known = dict[str, dict[str, object]]  # subject -> {"kind", "text", "since", "to
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """Something that stands until it is mended. `subject` is its name over time."""
+    """Something that stands until it is fixed. `subject` is its name over time."""
 
     subject: str  # "failed backup", "switch kill/training17"
     kind: str  # failed | missed | suspended | stopped | chain | budget | disk
@@ -114,7 +114,7 @@ def _of_entry(name: str, state: EntryState | None, *, tried_again: bool) -> Cond
         text = f"{name} is suspended {after}; go on with: " + model.command("resume", name)
         return Condition(f"suspended {name}", "suspended", text, name)
     result = str(state.last.get("result", ""))
-    if state.failures:  # until it goes well: a slot that was skipped, missed or cancelled mends nothing
+    if state.failures:  # until it goes well: a slot that was skipped, missed or cancelled fixes nothing
         times = f"{state.failures} times in a row" if state.failures > 1 else "once"
         how = f": {result}{_how(state)}" if result in FAILURES else ""
         return Condition(f"failed {name}", "failed", f"{name} failed {times}{how}", name)
@@ -152,20 +152,20 @@ def events(
         for switch in world.switches
         if switch.path in stopped and _subject(switch) in known
     ]
-    return [*later, *_mended(world, outcomes), *_missed(outcomes)]
+    return [*later, *_fixed(world, outcomes), *_missed(outcomes)]
 
 
-def _mended(world: World, outcomes: Sequence[Outcome]) -> list[Alert]:
+def _fixed(world: World, outcomes: Sequence[Outcome]) -> list[Alert]:
     """Links submit their own successors: where a tick had to, or the spare had to go on, one was lost."""
     for each in outcomes:
         decision = each.decision
         if isinstance(decision, model.SubmitLink) and each.done is Done.OK and _was_lost(decision):
-            text = f"the chain was mended: {decision.why}; job {each.job_id} was submitted"
+            text = f"the chain was fixed: {decision.why}; job {each.job_id} was submitted"
             return [Alert("once", "chain", text, since=world.now)]
     chain, live = world.chain, {job.id for job in world.queue.jobs if job.live} if world.queue else set()
     lost = chain.successor_seen
     if world.queue and chain.self_id and chain.self_id == chain.spare_seen and lost not in {"", *live}:
-        text = f"the chain was mended: job {lost} did not come, and its spare, job {chain.self_id}, went on"
+        text = f"the chain was fixed: job {lost} did not come, and its spare, job {chain.self_id}, went on"
         return [Alert("once", "chain", text, since=world.now)]
     return []
 
@@ -181,7 +181,7 @@ def _missed(outcomes: Sequence[Outcome]) -> list[Alert]:
     return [
         Alert("once", "missed", f"{d.entry.name} {_missing(d.detail, d.count)}", d.entry.name, d.slot)
         for d in (outcome.decision for outcome in outcomes)
-        if isinstance(d, model.UseUp) and d.result is Result.MISSED and d.entry.name in runs_on
+        if isinstance(d, model.Skip) and d.result is Result.MISSED and d.entry.name in runs_on
     ]
 
 

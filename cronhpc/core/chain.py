@@ -91,7 +91,7 @@ def decide(world: World, wake: int) -> Iterator[Decision]:
     links = Links.of(world)
     if not world.chain.wanted and not world.chain.stopped:
         if links.successors or links.spares:
-            gone = "scheduler/started is gone, though nobody has called " + command("stop") + "; mend it: " + _START
+            gone = "scheduler/started is gone, though nobody has called " + command("stop") + "; fix it: " + _START
             yield Rest(RestCause.NOT_MARKED, gone)
         return
     if not world.chain.wanted or not world.chain.link_name:
@@ -131,10 +131,10 @@ def _another_is_at_work(world: World, links: Links) -> bool:
 
 def _spare(world: World, spares: tuple[Job, ...]) -> Iterator[Decision]:
     interval = world.settings.interval
-    if world.chain.crowded:
+    if world.chain.no_submit_slot:
         for job in spares:
             yield CancelLink(SPARE, job.id, f"it takes the place of a run: {world.chain.no_spare}")
-    if world.chain.crowded or (world.chain.no_spare and not spares):
+    if world.chain.no_submit_slot or (world.chain.no_spare and not spares):
         return
     yield from _reconcile(world, SPARE, spares, [boundary(world.now, interval) + interval // 2])
 
@@ -179,7 +179,7 @@ def unfit(world: World, job: Job) -> str:
 
 # --- nodes on which links could not work ---------------------------------------------------------------------------
 
-_SHUNNED = 6 * 3600  # seconds: a node may have been mended since; as in the link's text
+_SHUNNED = 6 * 3600  # seconds: a node may have been fixed since; as in the link's text
 _LAUNCH_FAILED = 53  # the "signal" of a script that slurmd could not start
 _LACKS = {"files": "it does not have the cron directory", "python": "it does not have cronhpc's Python"}
 
@@ -223,5 +223,5 @@ def bad_node_problems(nodes: Iterable[BadNode], now: int) -> Iterator[Problem]:
         hours = max(1, round((bad.until - now) / 3600))
         lacks = _LACKS.get(bad.why, "Slurm could not start them there")
         what = f"links of the scheduler cannot work on {bad.node}: {lacks}. It is excluded for them for {hours} h."
-        mend = f"Tell the administrators. For runs that fail there: #SBATCH --exclude={bad.node}"
-        yield Problem("W361", what, mend)
+        fix = f"Tell the administrators. For runs that fail there: #SBATCH --exclude={bad.node}"
+        yield Problem("W361", what, fix)

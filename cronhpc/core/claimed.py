@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.core import slots, stop
 from cronhpc.core.identity import records
+from cronhpc.core.kill_records import verdict
 from cronhpc.core.liveness import absences, unknown
 from cronhpc.core.model import (
     FAILURES,
@@ -31,7 +32,6 @@ from cronhpc.core.model import (
     standing_for,
 )
 from cronhpc.core.outcome import ending_of, retry_at, suspension
-from cronhpc.core.struck import verdict
 from cronhpc.core.text import count
 
 if TYPE_CHECKING:
@@ -258,7 +258,7 @@ def _with_id(world: World, claim: Claim, entry: Entry | None, rows: list[Job]) -
         yield Withdraw(claim.key, claim.name, job_id, why)
         return
     impossible = claim.state is not ClaimState.SUBMITTED and all(job.reason == _IMPOSSIBLE for job in live)
-    if impossible and not (ahead and claim.holds):  # one ahead of its slot may be mended until that has come
+    if impossible and not (ahead and claim.holds):  # one ahead of its slot may be fixed until that has come
         yield Cancel(job_id, "it can never start", key=claim.key, only="pending")
         why = f"its request can never be met here (the queue says {_IMPOSSIBLE})"
         yield Settle(claim.key, claim.name, Ending(Result.REFUSED, detail=why))

@@ -1,6 +1,6 @@
 """Every code that a complaint may carry, with why it matters and what to do: the docs' table, and `check`'s.
 
-A complaint itself says more: the line, the word, and the very mend. Codes that begin with E are errors (what they
+A complaint itself says more: the line, the word, and the very fix. Codes that begin with E are errors (what they
 concern does not run, or does not do what it says), those with W warnings.
 """
 
@@ -13,7 +13,7 @@ class Code(NamedTuple):
     """What is wrong and why that matters; what to do."""
 
     what: str
-    mend: str
+    fix: str
 
 
 _OPTION = "Write it as `sbatch --help` has it; the complaint names the nearest."
@@ -117,8 +117,8 @@ OF_FILES = {
     "E320": Code(
         "a folder of switches cannot be listed, or is not the one meant: nothing is submitted", "Correct kill.also."
     ),
-    "E330": Code("state/ cannot be written: nothing submitted is forgotten", "Make room, or mend the quota."),
-    "E331": Code("the disk is full: nothing can be submitted or recorded", "Make room, or mend the quota."),
+    "E330": Code("state/ cannot be written: nothing submitted is forgotten", "Make room, or fix the quota."),
+    "E331": Code("the disk is full: nothing can be submitted or recorded", "Make room, or fix the quota."),
     "W332": Code("state/entries.json was cut off: results, streaks and suspensions are forgotten", "Nothing."),
     "W333": Code("the environment that runs get was cut off, or is of no use: they get the tick's", "`cronhpc start`"),
     "W334": Code("state/ is older than the newest tick: it was brought back from a copy", "Look at: `cronhpc plan`."),
@@ -127,8 +127,8 @@ OF_FILES = {
     "W337": Code("a claim is damaged: it counts as claimed, and is not submitted again", "Look into the run's log."),
     "W338": Code("what is called state/lease is no lease: ticks do not see each other", "Remove it."),
     "W339": Code("a lease older than a tick takes: ticks go on beside it", "Remove it, if its holder has ended."),
-    "W340": Code("the record of a train is of another version", "Start its script again."),
-    "W341": Code("the record of a train was cut off", "Start its script again, then remove the file."),
+    "W340": Code("the record of a series is of another version", "Start its script again."),
+    "W341": Code("the record of a series was cut off", "Start its script again, then remove the file."),
     "E361": Code("jobs may not submit on a node: the scheduler has no successor", "`cronhpc start --via login`"),
     "W342": Code("this site drops --hold: runs begin before cronhpc has written them down", "Ask its administrators."),
     "W360": Code(
@@ -142,16 +142,16 @@ OF_FILES = {
     "W364": Code("the machines' time zones differ: slots shift", "Write `timezone:` into cronhpc.yaml."),
     "W350": Code("an alert could not be sent: the next tick tries again", "`cronhpc doctor --alerts`"),
     "W351": Code("a ping failed; its run is not touched by that", "Correct the address."),
-    "W370": Code("the page was not written", "Mend `page:` in cronhpc.yaml."),
+    "W370": Code("the page was not written", "Fix `page:` in cronhpc.yaml."),
     "W371": Code("the page needs a package that is missing", "Install cronhpc again."),
     "W372": Code("the page's place is not safe: others could put a folder there", "The complaint's `chmod`."),
-    "E401": Code("a script, or the way to it, cannot be looked at: it is not trusted", "Mend the link or the modes."),
+    "E401": Code("a script, or the way to it, cannot be looked at: it is not trusted", "Fix the link or the modes."),
     "E402": Code("no regular file: it is not trusted", "Put a batch script there."),
     "E403": Code("it belongs to someone else: it is not trusted", "Copy it, or list them under trust.owners."),
     "E404": Code("others can write it or a folder of its path: it is not trusted", "The complaint's `chmod`."),
     "W410": Code("trust.owners names a user that does not exist", "Correct trust.owners."),
     "W501": Code("an editor's backup in a folder of switches: no switch", "Remove it, or rename it."),
-    "W502": Code("a switch is dated in the future", "`touch` it, or mend the clock that made it."),
+    "W502": Code("a switch is dated in the future", "`touch` it, or fix the clock that made it."),
     "W503": Code("`expires:` cannot be read: the switch stands until removed", "Write `expires: 2h`, or a time."),
     "W504": Code("a switch names nothing that is there", "Correct its name, or remove it."),
     "E600": Code("cronhpc.yaml is missing or cannot be read", "`cronhpc init`, or `chmod u+r` it."),
@@ -165,7 +165,7 @@ OF_FILES = {
     "E611": Code("no cron directory: nothing is removed", "`cronhpc init --dir DIR`"),
     "E612": Code("others can write the cron directory: nothing is removed", "The complaint's `chmod`."),
     "E613": Code("a folder of logs is a link: nothing is removed through it", "Put a real folder there."),
-    "E614": Code("a folder of logs cannot be opened: nothing in it is removed", "Mount it, or mend its modes."),
+    "E614": Code("a folder of logs cannot be opened: nothing in it is removed", "Mount it, or fix its modes."),
     "E615": Code("logs.extra names a home folder, / or the cron directory's own", "Name one that holds only logs."),
     "E616": Code("others can change the way to a folder of logs.extra", "The complaint's `chmod`."),
     "E617": Code("a folder of logs.extra belongs to someone else", "Name folders of your own."),
@@ -175,7 +175,7 @@ OF_FILES = {
     "W613": Code("links in a folder of logs: they are left", "Remove them if they are not yours."),
     "W614": Code("folders in a folder of logs: they are left", "What is in them is yours to clean."),
     "W615": Code("a log cannot be removed", "Look at its owner and at the folder's modes."),
-    "W616": Code("what is known of logs cannot be kept: each tick looks at all", "Mend what the complaint names."),
+    "W616": Code("what is known of logs cannot be kept: each tick looks at all", "Fix what the complaint names."),
     "W617": Code(
         "this machine's clock is ahead of the file system's: no log is removed",
         "Tell the administrators: it wants ntp.",

@@ -115,17 +115,17 @@ def _room(disk: Disk) -> Iterator[Finding]:
 def of_rooms(closed: Iterable[str]) -> Iterator[Finding]:
     """Folders of the cron directory in which a tick could write nothing."""
     for place in closed:
-        mend = "A tick writes there: chmod u+rwx it, or see whether what it lies on is mounted read-only."
-        yield Finding("error", "disk", f"you cannot write in {place}.", mend)
+        fix = "A tick writes there: chmod u+rwx it, or see whether what it lies on is mounted read-only."
+        yield Finding("error", "disk", f"you cannot write in {place}.", fix)
 
 
 def of_trust(refused: Problem | None, way: Problem | None) -> Iterator[Finding]:
     """`refused`: why the directory itself is not trusted; `way`: who could put another in its place."""
     if refused is not None:
-        yield Finding("error", "trust", refused.what, refused.mend)
+        yield Finding("error", "trust", refused.what, refused.fix)
     if way is not None:
         what = f"{way.what} So another folder could be put in the place of this one, and its scripts run as you."
-        yield Finding("warning", "trust", what, way.mend)
+        yield Finding("warning", "trust", what, way.fix)
     if refused is None and way is None:
         yield Finding("fine", "trust", "nobody else can change the cron directory, or what is above it.")
 
@@ -139,18 +139,18 @@ def of_machine(here: Here, *, needs_network: bool) -> Iterator[Finding]:
     if here.tzdata:
         yield Finding("fine", "zones", f"time zones are of tzdata {here.tzdata}; schedules follow {here.zone}.")
     else:
-        mend = "Put the package tzdata where cronhpc is installed, or have it installed."
-        yield Finding("error", "zones", "there is no time zone database here: only UTC can be used.", mend)
+        fix = "Put the package tzdata where cronhpc is installed, or have it installed."
+        yield Finding("error", "zones", "there is no time zone database here: only UTC can be used.", fix)
     usable = [beat.name for beat in here.beats if beat.usable]
     rest = ", ".join(f"{beat.name} ({beat.detail})" for beat in here.beats if not beat.usable and beat.detail)
     if usable:
         what = f"a heartbeat from outside the chain could be {' or '.join(usable)}{f'; not: {rest}' if rest else ''}."
-        mend = "For when all jobs are lost at once: a line there that says " + _IF_STALE
-        yield Finding("advice", "heartbeat", what, mend)
+        fix = "For when all jobs are lost at once: a line there that says " + _IF_STALE
+        yield Finding("advice", "heartbeat", what, fix)
     else:
         what = f"nothing here can call cronhpc from outside the chain{f': {rest}' if rest else ''}."
-        mend = "For when all jobs are lost at once: " + _IF_STALE + " in your login script."
-        yield Finding("advice", "heartbeat", what, mend)
+        fix = "For when all jobs are lost at once: " + _IF_STALE + " in your login script."
+        yield Finding("advice", "heartbeat", what, fix)
     if needs_network:
         what = "the settings have pings: ticks need the way out to that address."
         yield Finding("advice", "network", what, "Try it, from nodes too: " + _URL)
@@ -208,9 +208,9 @@ def of_submission(seen: Job | None, *, name: str, comment: str, begin: int) -> I
         ("advice", not replaced and comment != seen.comment, "adds to --comment, also to a script's own", ""),
         ("warning", seen.name != name, "changes --job-name: name the entry, not the job, in a switch", ""),
     )
-    for level, is_so, what, mend in changed:
+    for level, is_so, what, fix in changed:
         if is_so:
-            yield Finding(level, "options", f"this site {what}.", mend)
+            yield Finding(level, "options", f"this site {what}.", fix)
     if not any(is_so for _, is_so, _, _ in changed):
         yield Finding("fine", "options", "this site keeps --hold, --begin, --comment and --job-name as they are given.")
 
@@ -229,8 +229,8 @@ def _submits(node: Node, here: Here) -> Iterator[Finding]:
         by = next((beat.name for beat in here.beats if beat.usable and beat.name != "scrontab"), "the login hook")
         what = f"{node.name} may not submit jobs ({node.submit}): neither a chain nor a scrontab can."
         ahead = "Let this machine submit a day's runs ahead: " + command("start", options=("--via", "login"))
-        mend = ahead + f", and let {by} call " + command("tick")
-        yield Finding("error", "submit", what, mend)
+        fix = ahead + f", and let {by} call " + command("tick")
+        yield Finding("error", "submit", what, fix)
 
 
 def _has_python(node: Node, here: Here) -> Iterator[Finding]:
@@ -280,8 +280,8 @@ def of_files(nodes: Sequence[Node]) -> Iterator[Finding]:
             f"of {names}, several created the same file in {len(created)} of {len(raced)} races and linked it in "
             f"{len(linked)}; each time it should have been one."
         )
-        mend = "Do not use this file system for the cron directory: a slot could run twice."
-        yield Finding("error", "files", what, mend)
+        fix = "Do not use this file system for the cron directory: a slot could run twice."
+        yield Finding("error", "files", what, fix)
     elif raced:
         what = f"of {names}, one alone could create and link each of {len(raced)} files: claims are safe there."
         yield Finding("fine", "files", what)

@@ -131,13 +131,13 @@ def split_directive(line: str, directive: str, number: int) -> tuple[list[tuple[
         return [], [Problem("E206", what, "Close it.", line=number, key=directive)]
 
 
-def _mend_of_value(before: Option, rest: list[str]) -> str:
+def _fix_of_value(before: Option, rest: list[str]) -> str:
     """What to write for the option `before` and the words `rest` behind it that sbatch does not take for its value."""
     name, value, word = f"--{before.name}", before.value or "", rest[0]
     if word.startswith("=") or (value in {"", "="} and before.name in sbatch_options.VALUE):
         right = word if not word.startswith("=") else word.removeprefix("=") or " ".join(rest[1:2])
         return f"No blanks around =: write {name}={right}."
-    if changed := typography.mend_of_value(name, " ".join([value, *rest])):
+    if changed := typography.fix_of_value(name, " ".join([value, *rest])):
         return changed
     if re.fullmatch(r"\d+", value) and re.fullmatch(r"(?i)[KMGT]B?", word):
         return f"No blanks in a size: write {name}={value}{word}."
@@ -179,15 +179,15 @@ class _OptionReader:
     def _after_the_end(self) -> None:
         for word, line in self.words[self.at : self.at + 1]:  # one cause, one complaint
             is_name = word.partition("=")[0] in sbatch_options.LONG
-            mend = f"No blank behind --: write --{word}." if is_name else 'Remove the "--".'
-            self._problem("E205", line, word, 'nothing may follow "--".', mend, key=word)
+            fix = f"No blank behind --: write --{word}." if is_name else 'Remove the "--".'
+            self._problem("E205", line, word, 'nothing may follow "--".', fix, key=word)
         self.at = len(self.words)
 
     def _add(self, name: str, value: str | None, line: int, written: str) -> None:
         self.options.append(Option(name, value, line, written, component=self.component))
 
-    def _problem(self, code: str, line: int, written: str, why: str, mend: str, *, key: str) -> None:
-        self.problems.append(Problem(code, f'"#SBATCH {written}": {why}', mend, line=line, key=key))
+    def _problem(self, code: str, line: int, written: str, why: str, fix: str, *, key: str) -> None:
+        self.problems.append(Problem(code, f'"#SBATCH {written}": {why}', fix, line=line, key=key))
 
     def _stray(self, word: str, line: int) -> None:
         """A word that is no option: said once a line, with what it most likely belongs to."""
@@ -197,14 +197,14 @@ class _OptionReader:
         rest = [word, *(w for w, at in self.words[self.at :] if at == line)]
         rest = rest[: next((n for n, each in enumerate(rest[1:], 1) if each.startswith("-")), len(rest))]
         before = self.options[-1] if self.options and self.options[-1].line == line else None
-        mend = self._where_it_belongs(rest, before)
+        fix = self._where_it_belongs(rest, before)
         key = before.name if before else word
-        self._problem("E205", line, word, "sbatch expects an option here.", mend, key=key)
+        self._problem("E205", line, word, "sbatch expects an option here.", fix, key=key)
 
     @staticmethod
     def _where_it_belongs(rest: list[str], before: Option | None) -> str:
         word = rest[0]
-        if changed := typography.mend_of_word(word):
+        if changed := typography.fix_of_word(word):
             return changed
         if not typography.plain(word).strip():
             return "Remove the unseen characters there."
@@ -216,7 +216,7 @@ class _OptionReader:
             return f"Write --{word}."
         if before is None:
             return "No blanks around =." if word == "=" else "Quote a value that holds blanks, or remove the word."
-        return _mend_of_value(before, rest)
+        return _fix_of_value(before, rest)
 
     def _long(self, word: str, line: int) -> None:
         name, equals, value = word[2:].partition("=")
@@ -234,12 +234,12 @@ class _OptionReader:
         if not has_value and self.at < len(self.words) and not self.words[self.at][0].startswith("-"):
             self.at += 1  # most likely its value: one complaint is enough
         if names:
-            mend = f"It may be --{', --'.join(names[:4])}: write it in full."
-            self._problem("E202", line, word, f"--{name} is ambiguous.", mend, key=name)
+            fix = f"It may be --{', --'.join(names[:4])}: write it in full."
+            self._problem("E202", line, word, f"--{name} is ambiguous.", fix, key=name)
         elif not sbatch_options.is_plugin_option(name):
             near = sbatch_options.nearest(name)
-            mend = f"Did you mean --{near}?" if near else "See sbatch --help for what there is."
-            self._problem("E201", line, word, f"sbatch has no option --{name}.", mend, key=name)
+            fix = f"Did you mean --{near}?" if near else "See sbatch --help for what there is."
+            self._problem("E201", line, word, f"sbatch has no option --{name}.", fix, key=name)
 
     def _short(self, word: str, line: int) -> None:
         name = word[1:].partition("=")[0]
@@ -282,13 +282,13 @@ class _OptionReader:
         return self.at < len(self.words) and self.words[self.at][1] == line and self.words[self.at][0][0] != "-"
 
     def _unknown_letter(self, word: str, letter: str, line: int) -> None:
-        if changed := typography.mend_of_word(word):
+        if changed := typography.fix_of_word(word):
             self._problem("E201", line, word, "sbatch cannot read its dashes.", changed, key=word)
             return
         name = word[1:].partition("=")[0]
         long = name in sbatch_options.LONG or (len(name) > 2 and sbatch_options.nearest(name))  # noqa: PLR2004 - short clusters are no names
-        mend = f"A long option has two dashes: -{word}." if long else "See sbatch --help for what there is."
-        self._problem("E201", line, word, f"sbatch has no option -{letter}.", mend, key=word)
+        fix = f"A long option has two dashes: -{word}." if long else "See sbatch --help for what there is."
+        self._problem("E201", line, word, f"sbatch has no option -{letter}.", fix, key=word)
 
     def _value_follows(self, name: str, line: int, written: str) -> None:
         if self.at == len(self.words):

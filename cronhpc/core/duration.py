@@ -16,13 +16,13 @@ _EXAMPLES = "Write it like 90m, 1h30m, 2d or 20s."
 
 
 class DurationError(CronhpcError):
-    """A duration that cannot be used: `text` as written, `what` is wrong, and the `mend`."""
+    """A duration that cannot be used: `text` as written, `what` is wrong, and the `fix`."""
 
-    def __init__(self, text: str, what: str, mend: str) -> None:
-        super().__init__(f"{what} {mend}")
+    def __init__(self, text: str, what: str, fix: str) -> None:
+        super().__init__(f"{what} {fix}")
         self.text = text
         self.what = what
-        self.mend = mend
+        self.fix = fix
 
 
 def parse_duration(text: str) -> int:

@@ -30,12 +30,12 @@ _GRACE = 30
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing learnt. `settings`: (dotted key, value) that would mend it."""
+    """One thing learnt. `settings`: (dotted key, value) that would fix it."""
 
     level: str
     topic: str
     what: str
-    mend: str = ""
+    fix: str = ""
     settings: tuple[tuple[str, str], ...] = ()
 
 
@@ -70,8 +70,8 @@ def _clock(clock: int | None, asked: int, answered: int) -> Iterator[Finding]:
         return
     word = "ahead of" if clock < asked else "behind"
     what = f"this machine's clock is {skew} s {word} the controller's."
-    mend = "Tell the administrators. Schedules follow the clock of the node that a tick runs on."
-    yield Finding("error" if skew >= _SKEW_BAD else "warning", "clock", what, mend)
+    fix = "Tell the administrators. Schedules follow the clock of the node that a tick runs on."
+    yield Finding("error" if skew >= _SKEW_BAD else "warning", "clock", what, fix)
 
 
 # --- partitions ----------------------------------------------------------------------------------------------------
@@ -99,8 +99,8 @@ def _partition(cluster: Cluster, settings: Settings) -> Iterator[Finding]:
         yield from _chosen(names[chosen.split(",")[0]], settings)
     elif best is None:
         what = "no partition without GPUs is open to you: the scheduler's own jobs go to the default one."
-        mend = "Ask where short jobs of one CPU belong, and put sbatch: {partition: …}."
-        yield Finding("warning", "partition", what, mend)
+        fix = "Ask where short jobs of one CPU belong, and put sbatch: {partition: …}."
+        yield Finding("warning", "partition", what, fix)
     elif not best.default:
         default = next((each for each in cluster.offers if each.default), None)
         where = f"{default.name}, {_words(default)}" if default else "nowhere: there is no default partition"
@@ -136,8 +136,8 @@ def _chosen(offer: Offer, settings: Settings) -> Iterator[Finding]:
         yield Finding("error", "partition", what, "", put)
     if offer.submitters:
         what = f"only {offer.submitters} may submit to {offer.name}: links run on compute nodes, and could not go on."
-        mend = "Try it for real: " + command("doctor", options=("--submit",)) + "."
-        yield Finding("warning", "submit", what, mend)
+        fix = "Try it for real: " + command("doctor", options=("--submit",)) + "."
+        yield Finding("warning", "submit", what, fix)
 
 
 def _resident(cluster: Cluster, settings: Settings, *, driven: bool) -> Iterator[Finding]:
@@ -146,10 +146,10 @@ def _resident(cluster: Cluster, settings: Settings, *, driven: bool) -> Iterator
         return
     if driven:
         put = (("scheduler.interval", found.interval),) if found.interval else ()
-        yield Finding("error", "daemon", found.what, found.mend, put)
+        yield Finding("error", "daemon", found.what, found.fix, put)
     else:  # its interval is right for short links
         yield Finding(
-            "advice", "daemon", found.what, "Before " + command("start", options=("--daemon",)) + ": " + found.mend
+            "advice", "daemon", found.what, "Before " + command("start", options=("--daemon",)) + ": " + found.fix
         )
 
 
@@ -167,8 +167,8 @@ def _account(cluster: Cluster, settings: Settings) -> Iterator[Finding]:
         yield Finding("error", "account", what, "", (("sbatch.account", site.account or site.accounts[0]),))
     elif cluster.accounts_enforced and not (chosen or site.account):
         put = (("sbatch.account", site.accounts[0]),) if site.accounts else ()
-        mend = "" if put else "Ask for an account; then sbatch: {account: …} in cronhpc.yaml."
-        yield Finding("error", "account", "jobs need an account here, and you have no default one.", mend, put)
+        fix = "" if put else "Ask for an account; then sbatch: {account: …} in cronhpc.yaml."
+        yield Finding("error", "account", "jobs need an account here, and you have no default one.", fix, put)
     elif chosen or site.account:
         yield Finding("fine", "account", f"jobs are billed to {chosen or site.account}.")
 
@@ -221,8 +221,8 @@ def _rules(cluster: Cluster) -> Iterator[Finding]:
         yield Finding("advice", "requeue", what, "Where that would harm, write: #SBATCH --no-requeue")
     if cluster.kill_wait is not None and cluster.kill_wait < _GRACE:
         what = f"KillWait is {cluster.kill_wait} s: so long has a cancelled job between SIGTERM and SIGKILL."
-        mend = "To write a checkpoint, warn earlier: kill: {switches: {NAME: {warn: USR1@5m}}}"
-        yield Finding("advice", "kill", what, mend)
+        fix = "To write a checkpoint, warn earlier: kill: {switches: {NAME: {warn: USR1@5m}}}"
+        yield Finding("advice", "kill", what, fix)
 
 
 # --- a daemon's link --------------------------------------------------------------------------------------------------
@@ -234,10 +234,10 @@ _NEAT = (86400, 43200, 21600, 10800, 7200, 3600, 1800, 1200, 900, 600, 300)  # i
 
 
 class Misfit(NamedTuple):
-    """What is wrong, the mend in words, and the interval to put; "" where none would fit."""
+    """What is wrong, the fix in words, and the interval to put; "" where none would fit."""
 
     what: str
-    mend: str
+    fix: str
     interval: str
 
 
@@ -263,8 +263,8 @@ def misfit(partitions: Sequence[Partition | Offer], settings: Settings) -> Misfi
     if other:
         ways.append(f"name a partition that allows it: scheduler: {{sbatch: {{partition: {other}}}}}")
     by_links = " short links do the work: " + command("start", options=("--via", "chain")) + "."
-    mend = f"{ways[0][:1].upper()}{', or '.join(ways)[1:]}, or let" + by_links if ways else "Let" + by_links
-    return Misfit(what, mend, format_duration(interval) if interval else "")
+    fix = f"{ways[0][:1].upper()}{', or '.join(ways)[1:]}, or let" + by_links if ways else "Let" + by_links
+    return Misfit(what, fix, format_duration(interval) if interval else "")
 
 
 def _takes(partition: Partition | Offer, seconds: int) -> bool:

@@ -37,7 +37,7 @@ class Foreign:
     counted: bool = False  # the number of its fields is what is wrong
 
     @property
-    def mend(self) -> str:
+    def fix(self) -> str:
         """What to do, in sentences."""
         if not self.write:
             return self.instead
@@ -130,8 +130,8 @@ def _amazon(text: str) -> Foreign | None:
         what = "EventBridge's at(…) runs once; cron has no date with a year."
         return Foreign(what, instead=f"To run once: sbatch --begin={inside or 'TIME'} SCRIPT.")
     if kind == "rate":
-        mend = "Write @every 5m, or five fields."
-        return _spoken(f"every {inside}") or Foreign("EventBridge's rate(…), and no span of time.", instead=mend)
+        fix = "Write @every 5m, or five fields."
+        return _spoken(f"every {inside}") or Foreign("EventBridge's rate(…), and no span of time.", instead=fix)
     words = inside.split()
     if len(words) != len(UNITS) + 1:
         return Foreign("EventBridge's cron(…) has six fields, a year last.", instead="Write five fields.")
@@ -209,7 +209,7 @@ class _Fields:
         try:
             parse_fields(written)
         except ScheduleError as error:
-            return Foreign(error.what, instead=error.mend)
+            return Foreign(error.what, instead=error.fix)
         besides = ""
         if self._often():
             besides = "It starts once in such a minute."

@@ -1,4 +1,4 @@
-"""The strict cron grammar: five words of text to five fields, or an error that names the mend.
+"""The strict cron grammar: five words of text to five fields, or an error that names the fix.
 
 What is taken is what cronie takes, less what cronie takes and then never runs; `H` is ours.
 """
@@ -9,7 +9,7 @@ import hashlib
 import re
 from typing import NoReturn
 
-from cronhpc.core import mends
+from cronhpc.core import fixes
 from cronhpc.core.fields import UNITS, WEEKDAYS, Field, Fields, Unit, field_of
 from cronhpc.core.model import CronhpcError
 
@@ -29,21 +29,21 @@ class ScheduleError(CronhpcError):
     """A schedule that cannot be used.
 
     `text` is the schedule as written, `position` the offset in it at which the fault begins, `what` says what is
-    wrong there, `mend` what to write instead. `str()` has it all.
+    wrong there, `fix` what to write instead. `str()` has it all.
     """
 
-    def __init__(self, text: str, position: int, what: str, mend: str) -> None:
-        super().__init__(f'"{mends.shown(text)}": {what} {mend}')
+    def __init__(self, text: str, position: int, what: str, fix: str) -> None:
+        super().__init__(f'"{fixes.shown(text)}": {what} {fix}')
         self.text = text
         self.position = position
         self.what = what
-        self.mend = mend
+        self.fix = fix
 
 
 def parse_fields(text: str, hash_key: str = "") -> Fields:
     """Read five cron fields; `hash_key` seeds the `H` ones. Raises ScheduleError.
 
-    A schedule that another scheduler would take gets its counterpart as the mend (core/foreign.py).
+    A schedule that another scheduler would take gets its counterpart as the fix (core/foreign.py).
     """
     try:
         return _parse(text, hash_key)
@@ -53,7 +53,7 @@ def parse_fields(text: str, hash_key: str = "") -> Fields:
         found = recognised(text)
         if found is None:
             raise
-        raise ScheduleError(text, error.position, found.what, found.mend) from error
+        raise ScheduleError(text, error.position, found.what, found.fix) from error
 
 
 def _parse(text: str, hash_key: str) -> Fields:
@@ -61,27 +61,27 @@ def _parse(text: str, hash_key: str) -> Fields:
         raise ScheduleError(text, MAX_LENGTH, f"{len(text)} characters are no schedule.", "Write five short fields.")
     odd = re.search(r"[^\S \t]", text.rstrip(" \t\r\n"))
     if odd:
-        raise ScheduleError(text, odd.start(), *mends.odd_blank(odd.group()))
+        raise ScheduleError(text, odd.start(), *fixes.odd_blank(odd.group()))
     words = [(match.start(), match.group()) for match in re.finditer(r"\S+", text)]
     if len(words) != len(UNITS):
         raise _wrong_count(text, words)
     fields = Fields(*(_Reader(text, unit, hash_key).read(*word) for unit, word in zip(UNITS, words, strict=True)))
     if not fields.can_fire:
-        raise ScheduleError(text, words[2][0], *mends.never_fires(fields))
+        raise ScheduleError(text, words[2][0], *fixes.never_fires(fields))
     return fields
 
 
 def _wrong_count(text: str, places: list[tuple[int, str]]) -> ScheduleError:
-    """The error for other than five fields; its mend is tried before it is offered."""
+    """The error for other than five fields; its fix is tried before it is offered."""
     words, usable = [word for _, word in places], []
-    for candidate in mends.five_of(words):
+    for candidate in fixes.five_of(words):
         try:
             parse_fields(candidate)
         except ScheduleError:
             continue
         usable.append(candidate)
     position = places[len(UNITS)][0] if len(places) > len(UNITS) else len(text)
-    return ScheduleError(text, position, *mends.wrong_count(words, usable))
+    return ScheduleError(text, position, *fixes.wrong_count(words, usable))
 
 
 class _Reader:
@@ -109,7 +109,7 @@ class _Reader:
         """The values of one element of a list, and its step."""
         match = _ELEMENT.fullmatch(element)
         if not match or element.startswith("L-"):
-            self._refuse(at, element, mends.element(self.unit, element))
+            self._refuse(at, element, fixes.element(self.unit, element))
         step = self._step(at, element, match["step"])
         if match["star"]:
             return range(self.unit.low, self.unit.high + 1, step), step
@@ -122,18 +122,18 @@ class _Reader:
         low = self._number(at, element, match["low"])
         if match["high"] is None:
             if match["step"]:
-                self._refuse(at, element, mends.start_with_step(self.unit, low, step))
+                self._refuse(at, element, fixes.start_with_step(self.unit, low, step))
             values = range(low, low + 1)
         else:
             high = self._number(at, element, match["high"])
             if self.unit.names == WEEKDAYS and low > high == 0 and not match["step"]:
                 high = 7  # sat-sun: cronie reads it so, but only where no step follows
             if low > high:
-                self._refuse(at, element, mends.backwards(self.unit, low, high, step, named=match["low"].isalpha()))
+                self._refuse(at, element, fixes.backwards(self.unit, low, high, step, named=match["low"].isalpha()))
             values = range(low, high + 1, step)
         # As cronie, which looks at the values and not at the bounds: 0-60/7 ends at 56.
         if values[0] < self.unit.low or values[-1] > self.unit.high:
-            self._refuse(at, element, mends.out_of_range(self.unit))
+            self._refuse(at, element, fixes.out_of_range(self.unit))
         return values
 
     def _hashed(self, at: int, element: str, match: re.Match[str], step: int) -> range:
@@ -144,7 +144,7 @@ class _Reader:
             low = self._number(at, element, match["hash_low"])
             high = self._number(at, element, match["hash_high"])
             if not lowest <= low <= high <= highest:
-                self._refuse(at, element, mends.hash_bounds(lowest, highest))
+                self._refuse(at, element, fixes.hash_bounds(lowest, highest))
         seed = f"{self.hash_key}\0{self.unit.name}".encode("utf-8", "surrogatepass")
         number = int.from_bytes(hashlib.blake2b(seed, digest_size=8).digest(), "big")
         size = high - low + 1
@@ -156,18 +156,18 @@ class _Reader:
         if digits is None:
             return 1
         if len(digits) > _MAX_DIGITS or int(digits) == 0:
-            self._refuse(at, element, mends.step(self.unit))
+            self._refuse(at, element, fixes.step(self.unit))
         return int(digits)
 
     def _number(self, at: int, element: str, word: str) -> int:
         if word.isdigit():
             if len(word) > _MAX_DIGITS:
-                self._refuse(at, element, mends.out_of_range(self.unit))
+                self._refuse(at, element, fixes.out_of_range(self.unit))
             return int(word)
         if word.lower() not in self.unit.names:
-            self._refuse(at, element, mends.name(self.unit, word))
+            self._refuse(at, element, fixes.name(self.unit, word))
         return self.unit.names.index(word.lower()) + self.unit.low
 
-    def _refuse(self, at: int, element: str, what_and_mend: tuple[str, str]) -> NoReturn:
-        what, mend = what_and_mend
-        raise ScheduleError(self.text, at, f'{self.unit.name} "{mends.shown(element)}": {what}', mend)
+    def _refuse(self, at: int, element: str, what_and_fix: tuple[str, str]) -> NoReturn:
+        what, fix = what_and_fix
+        raise ScheduleError(self.text, at, f'{self.unit.name} "{fixes.shown(element)}": {what}', fix)

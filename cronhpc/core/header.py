@@ -225,14 +225,14 @@ def _looks_like_cron(rest: str, found: list[str]) -> bool:
 
 def _prose(line: str, number: int) -> Problem:
     what = f'"{line.strip()}": begins with #CRON and is no schedule, so it is not read.'
-    mend = f"If it is a comment, put a blank after the #; if a schedule, {_FORM}"
-    return Problem("W101", what, mend, line=number, key="#CRON")
+    fix = f"If it is a comment, put a blank after the #; if a schedule, {_FORM}"
+    return Problem("W101", what, fix, line=number, key="#CRON")
 
 
 def _second(line: str, number: int, first: int) -> Problem:
     what = f'"{line.strip()}": line {first} has a #CRON line already, and a script has one schedule.'
-    mend = f"Remove this line or line {first}; a second schedule needs a second script, or a link to this one."
-    return Problem("E104", what, mend, line=number, key="#CRON")
+    fix = f"Remove this line or line {first}; a second schedule needs a second script, or a link to this one."
+    return Problem("E104", what, fix, line=number, key="#CRON")
 
 
 def _scron(line: str, number: int) -> Problem:
@@ -302,8 +302,8 @@ class _Reader:
             self._wrong(f'"{word}": a policy begins with two minus signs.', f"Write --{name or 'NAME=VALUE'}.", name)
             self.closed = True
         elif self.closed:
-            mend = "Quote a value that holds blanks, or remove it."
-            self._wrong(f'"{word}": neither part of the schedule nor a policy.', mend, word)
+            fix = "Quote a value that holds blanks, or remove it."
+            self._wrong(f'"{word}": neither part of the schedule nor a policy.', fix, word)
         else:
             self.schedule.append(word)
 
@@ -316,5 +316,5 @@ class _Reader:
         else:
             self.policies.append((name, value if equals else None, self.line))
 
-    def _wrong(self, what: str, mend: str, key: str) -> None:
-        self.problems.append(Problem("E106", what, mend, line=self.line, key=key))
+    def _wrong(self, what: str, fix: str, key: str) -> None:
+        self.problems.append(Problem("E106", what, fix, line=self.line, key=key))

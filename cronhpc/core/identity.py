@@ -69,9 +69,9 @@ class Records:
         if world.chain.self_id and world.chain.self_id not in world.links:
             own = LinkRecord("spare" if self._spare_self else "link", 0, "")
             self._add(world.chain.self_id, _Record(Owner(link=own), 0, 0))
-        for train in world.trains:
-            if train.newest:
-                self._add(train.newest, _Record(Owner(entry_id(train.entry.name)), 0, train.at))
+        for series in world.series:
+            if series.newest:
+                self._add(series.newest, _Record(Owner(entry_id(series.entry.name)), 0, series.at))
 
     def _add(self, job_id: str, record: _Record) -> None:
         self._records.setdefault(job_id, []).append(record)

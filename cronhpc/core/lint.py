@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cronhpc.core import lint_directives, lint_shell, mends
+from cronhpc.core import fixes, lint_directives, lint_shell
 from cronhpc.core.codes import OF_SCRIPTS, RETIRED
 from cronhpc.core.header import Header, read_header
 from cronhpc.core.lint_directives import Facts
@@ -125,10 +125,10 @@ def _refused(facts: Facts, header: Header) -> Iterable[Problem]:
         return
     option = _option_meant(facts.refused, header)
     what = f"sbatch would refuse it: {facts.refused.rstrip('.')}."
-    mend = "Correct the #SBATCH lines, or sbatch: in cronhpc.yaml."
+    fix = "Correct the #SBATCH lines, or sbatch: in cronhpc.yaml."
     if option:
-        mend = f"Correct --{option.name}{'' if option.value is None else f'={option.value}'}."
-    yield Problem("E228", what, mend, line=option.line if option else 0, key=option.name if option else "sbatch")
+        fix = f"Correct --{option.name}{'' if option.value is None else f'={option.value}'}."
+    yield Problem("E228", what, fix, line=option.line if option else 0, key=option.name if option else "sbatch")
 
 
 def _option_meant(reason: str, header: Header) -> Option | None:
@@ -156,9 +156,9 @@ def _schedule(header: Header, folder_schedule: str | None, zone: ZoneInfo | None
     text = cron.schedule if cron and cron.schedule else folder_schedule
     if not text:
         if not any(p.code in {"E105", "E106"} for p in header.problems):
-            mend = 'Add a line such as "#CRON 30 4 * * *" below the first, or move it to cron.daily/.'
+            fix = 'Add a line such as "#CRON 30 4 * * *" below the first, or move it to cron.daily/.'
             yield Problem(
-                "E107", "no schedule: there is no #CRON line.", mend, line=cron.line if cron else 0, key="#CRON"
+                "E107", "no schedule: there is no #CRON line.", fix, line=cron.line if cron else 0, key="#CRON"
             )
         return
     own = zone_of(policies.timezone) if policies.timezone else zone or zone_of("UTC")
@@ -175,10 +175,10 @@ def _slots(header: Header, text: str, zone: ZoneInfo, hash_key: str) -> Iterable
         parse(text, zone, hash_key=hash_key)
     except ScheduleError as error:
         if own:
-            yield Problem("E101", f'"#CRON {text}": {error.what}', error.mend, line=line, key="schedule")
+            yield Problem("E101", f'"#CRON {text}": {error.what}', error.fix, line=line, key="schedule")
         return
-    for what, mend in mends.steps_beyond(text):
-        yield Problem("W104", f'"{text}": {what}', mend, line=line, key="schedule")
+    for what, fix in fixes.steps_beyond(text):
+        yield Problem("W104", f'"{text}": {what}', fix, line=line, key="schedule")
 
 
 # --- ignore comments -----------------------------------------------------------------------------------------------

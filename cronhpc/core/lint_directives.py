@@ -71,16 +71,14 @@ def _no_interpreter(data: bytes) -> Problem:
         )
     later = next((n for n, line in text_lines(data) if line.lstrip().startswith("#!")), 0)
     meant = _FIRST.match(first)
-    mend = (
-        f'Write "#!{meant[1].decode("utf-8", "replace").strip()}".' if meant else 'Make the first line "#!/bin/bash".'
-    )
-    mend = f"Move line {later} to the top." if later > 1 else mend
-    mend = "Remove the blanks before #!." if later == 1 else mend
-    return Problem("E221", "the first line does not begin with #!: sbatch refuses it.", mend, line=1)
+    fix = f'Write "#!{meant[1].decode("utf-8", "replace").strip()}".' if meant else 'Make the first line "#!/bin/bash".'
+    fix = f"Move line {later} to the top." if later > 1 else fix
+    fix = "Remove the blanks before #!." if later == 1 else fix
+    return Problem("E221", "the first line does not begin with #!: sbatch refuses it.", fix, line=1)
 
 
 def with_interpreter(data: bytes) -> bytes:
-    """`data` with the first line that was meant (`!/bin/bash`): what is said of the rest holds once it is mended."""
+    """`data` with the first line that was meant (`!/bin/bash`): what is said of the rest holds once it is fixed."""
     meant = _FIRST.match(data) if not data.startswith(b"#!") else None
     return b"#!" + meant[1] + data[meant.end() :] if meant else data
 
@@ -113,14 +111,14 @@ def _value(option: Option) -> Iterator[Problem]:
     tilde = option.name in _PATHS and value.startswith("~")
     if tilde or _VARIABLE.search(value):
         word = "~" if tilde else "variables"
-        mend = "Use %x, %j, or a fixed path." if option.name in _PATHS else "Write the value itself."
+        fix = "Use %x, %j, or a fixed path." if option.name in _PATHS else "Write the value itself."
         what = f"{shown}: sbatch does not expand {word}{', and refuses it' if why else ''}."
-        yield Problem("E207" if why else "W210", what, mend, line=option.line, key=option.name)
+        yield Problem("E207" if why else "W210", what, fix, line=option.line, key=option.name)
     elif why or typography.is_suspect(value):
-        changed = typography.mend_of_value(name, value)
-        what, mend = why or ("sbatch takes it as it stands.", "")
-        mend = f"No blanks around =: write {name}{value}." if value.startswith("=") else mend
-        yield Problem("E207" if why else "W225", f"{shown}: {what}", changed or mend, line=option.line, key=option.name)
+        changed = typography.fix_of_value(name, value)
+        what, fix = why or ("sbatch takes it as it stands.", "")
+        fix = f"No blanks around =: write {name}{value}." if value.startswith("=") else fix
+        yield Problem("E207" if why else "W225", f"{shown}: {what}", changed or fix, line=option.line, key=option.name)
     elif option.name == "mail-type":
         yield from _ignored_mail_types(option)
     elif option.name == "dependency" and re.search(r"(?:^|[:,?])\s*\d+", value):
@@ -134,8 +132,8 @@ def _ignored_mail_types(option: Option) -> Iterator[Problem]:
     for word in unknown:
         what = f'{_shown(option)}: sbatch ignores "{word}".'
         right = sbatch_values.nearest_mail_type(word.strip())
-        mend = f"Write {right}, without blanks." if word != word.strip() else f"Write {right}."
-        yield Problem("W222", what, mend, line=option.line, key="mail-type")
+        fix = f"Write {right}, without blanks." if word != word.strip() else f"Write {right}."
+        yield Problem("W222", what, fix, line=option.line, key="mail-type")
 
 
 def _flags(header: Header) -> Iterator[Problem]:
@@ -148,10 +146,10 @@ def _flags(header: Header) -> Iterator[Problem]:
         "begin": ("W221", "each run waits until then, whatever its slot.", "Remove it: the schedule says when."),
         "test-only": ("W219", "sbatch submits nothing.", "Remove it."),
     }
-    for name, (code, what, mend) in said.items():
+    for name, (code, what, fix) in said.items():
         option = header.find(name)
         if option:
-            yield Problem(code, f"{_shown(option)}: {what}", mend, line=option.line, key=name)
+            yield Problem(code, f"{_shown(option)}: {what}", fix, line=option.line, key=name)
 
 
 def _together(header: Header, added: frozenset[str]) -> Iterator[Problem]:
@@ -161,8 +159,8 @@ def _together(header: Header, added: frozenset[str]) -> Iterator[Problem]:
             for option in header.options
             if option.component == component and not sbatch_values.fault(option.name, option.value or "")
         }
-        for code, what, option, mend in sbatch_values.conflicts(given, added):
-            yield Problem(code, what, mend, line=option.line, key=option.name)
+        for code, what, option, fix in sbatch_values.conflicts(given, added):
+            yield Problem(code, what, fix, line=option.line, key=option.name)
 
 
 def _repeated(header: Header) -> Iterator[Problem]:
@@ -173,8 +171,8 @@ def _repeated(header: Header) -> Iterator[Problem]:
             continue
         if option.directive != before.directive:
             what = f"{_shown(option)} wins over {_shown(before)} of line {before.line}."
-            mend = "Remove one, or add #SBATCH --ignore-pbs."
-            yield Problem("W217", what, mend, line=option.line, key=option.name)
+            fix = "Remove one, or add #SBATCH --ignore-pbs."
+            yield Problem("W217", what, fix, line=option.line, key=option.name)
         else:
             what = f"{_shown(option)}: line {before.line} says {before.written}, and the last one counts."
             yield Problem("W220", what, "Remove one.", line=option.line, key=option.name)
@@ -294,23 +292,23 @@ def _cut_short(data: bytes) -> Iterator[Problem]:
             name, _, value = f"{word}{text[at:].split()[0]}".partition("=")
             what = f'"#SBATCH{text.rstrip()}": sbatch reads it up to the #: "{word.strip()}".'
             is_text = value and name.lstrip("-") not in sbatch_values.JUDGED
-            mend = f'Quote it: {name}="{value}".' if is_text else "Put a blank before the #."
-            yield Problem("W224", what, mend, line=number, key="#")
+            fix = f'Quote it: {name}="{value}".' if is_text else "Put a blank before the #."
+            yield Problem("W224", what, fix, line=number, key="#")
         elif line.rstrip().endswith("\\") and not following.startswith("#SBATCH"):
             what = f'"{line.strip()}": sbatch joins no lines, so what follows is not read.'
             yield Problem("W224", what, "Begin each line with #SBATCH.", line=number, key="#SBATCH")
 
 
 def _misspelt(line: int, text: str) -> Iterator[Problem]:
-    mend = _right_spelling(text)
-    if mend:
+    fix = _right_spelling(text)
+    if fix:
         what = f'"{text.strip()}": a comment to sbatch, for its spelling.'
-        yield Problem("W212", what, mend, line=line, key="#SBATCH")
+        yield Problem("W212", what, fix, line=line, key="#SBATCH")
     match = _CRON_MISSPELT.match(text)
     if match and not text.startswith("#CRON") and looks_meant(match["rest"]):
         what = f'"{text.strip()}": a comment, for its spelling.'
-        mend = f'Write "#CRON {match["rest"].strip()}" at the beginning of the line.'
-        yield Problem("W102", what, mend, line=line, key="#CRON")
+        fix = f'Write "#CRON {match["rest"].strip()}" at the beginning of the line.'
+        yield Problem("W102", what, fix, line=line, key="#CRON")
 
 
 def _right_spelling(text: str) -> str:

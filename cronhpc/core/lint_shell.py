@@ -85,12 +85,12 @@ def habits(
 
 def _secrets(text: str, code: tuple[Piece, ...], header: Header) -> Iterator[Problem]:
     """The message never repeats the secret."""
-    mend = "Keep it in a file of mode 0600 that the program reads, and replace the one that was shown."
+    fix = "Keep it in a file of mode 0600 that the program reads, and replace the one that was shown."
     told: set[int] = set()
     for number, line in enumerate(text.split("\n"), start=1):
         if _TOKEN.search(line):
             told.add(number)
-            yield Problem("W301", "an access token stands in the text.", mend, line=number, key="token")
+            yield Problem("W301", "an access token stands in the text.", fix, line=number, key="token")
     for option in header.options:
         if (
             option.name in {"export", "comment", "wrap"}
@@ -100,14 +100,14 @@ def _secrets(text: str, code: tuple[Piece, ...], header: Header) -> Iterator[Pro
             yield Problem(
                 "W301",
                 f"--{option.name} shows a secret to everyone on the cluster.",
-                mend,
+                fix,
                 line=option.line,
                 key="secret",
             )
     for piece in code:
         why = _secret_in(piece.text)
         if why and piece.line not in told:
-            yield Problem("W301", why, mend, line=piece.line, key="secret")
+            yield Problem("W301", why, fix, line=piece.line, key="secret")
 
 
 def _secret_in(command: str) -> str:
@@ -129,13 +129,13 @@ _REQUEUES = re.compile(r"\bscontrol\s+requeue\s+[\"']?\$\{?SLURM_(?:ARRAY_)?JOB_
 
 def _submits_itself(code: tuple[Piece, ...], header: Header, *, scheduled: bool) -> Iterator[Problem]:
     again = 'For work that goes on by itself use "' + model.command("again") + '".'
-    mend = "Remove it: the schedule starts it again. " + again
+    fix = "Remove it: the schedule starts it again. " + again
     for found in self_submissions(code, header.default_name):
         if found.by_copy:
             what = '"sbatch $0": submits itself, and that from a copy: inside a job $0 is in the node\'s spool folder.'
         else:
             what = f"submits itself ({header.default_name}): with the schedule that makes two chains of it."
-        yield Problem("W302", what, mend, line=found.line, key="sbatch")
+        yield Problem("W302", what, fix, line=found.line, key="sbatch")
     for piece in code:
         what = _why_endless(piece.text, scheduled=scheduled)
         if what:
@@ -200,8 +200,8 @@ def _log_by_name(code: tuple[Piece, ...], header: Header) -> Iterator[Problem]:
         if _USUAL_LOG.search(piece.text):
             what = "looks for slurm-JOBID.out: the log of a run is log/NAME/SLOT-JOBID.out in the cron directory."
             logs = model.command("logs", "NAME")
-            mend = "Leave it there (" + logs + "), or name one: #SBATCH --output=/PATH/slurm-%j.out"
-            yield Problem("W309", what, mend, line=piece.line, key="log")
+            fix = "Leave it there (" + logs + "), or name one: #SBATCH --output=/PATH/slurm-%j.out"
+            yield Problem("W309", what, fix, line=piece.line, key="log")
             return
 
 
@@ -225,8 +225,8 @@ def _modules(code: tuple[Piece, ...], by: Interpreter, functions: frozenset[str]
                 said = match["said"] or "conda activate"
                 who = match["said"] or match["own"] or "conda's activate"
                 what = f'"{words.splitlines()[0][:60]}": {who} is set up by a login shell, and this is none.'
-                mend = 'Make the first line "#!/bin/bash -l".'
-                yield Problem("W304", what, mend, line=piece.line, key=said)
+                fix = 'Make the first line "#!/bin/bash -l".'
+                yield Problem("W304", what, fix, line=piece.line, key=said)
                 return
 
 
@@ -278,19 +278,19 @@ def _signals(code: tuple[Piece, ...], header: Header) -> Iterator[Problem]:
     guard = model.command("guard", options=("--warn-before-end", "DURATION", "--", "COMMAND"))
     if limit and early >= limit:
         what = f"{shown}: {early} s before the end is before the start of a job of {limit} s."
-        mend = "Write fewer seconds, or a longer --time."
+        fix = "Write fewer seconds, or a longer --time."
     elif "B" not in flags.upper() and not launches:
         what = f"{shown}: without B: only job steps get the signal, and nothing here starts one with srun."
-        mend = f"Start the work with srun, or: {guard}" if not traps else f"Write --signal=B:{value}, or: {guard}"
+        fix = f"Start the work with srun, or: {guard}" if not traps else f"Write --signal=B:{value}, or: {guard}"
     elif "B" in flags.upper() and traps and not waits:
         what = f"{shown}: the shell runs its trap only when the command in the foreground has ended."
-        mend = f"Put the work in the background: COMMAND & wait; or: {guard}"
+        fix = f"Put the work in the background: COMMAND & wait; or: {guard}"
     elif "B" in flags.upper() and not traps and not elsewhere and name not in {"CONT", "CHLD", "CLD", "URG", "WINCH"}:
         what = f"{shown}: the script has no trap for {name}, so the signal ends it."
-        mend = f"Add a trap, COMMAND & and wait; or: {guard}"
+        fix = f"Add a trap, COMMAND & and wait; or: {guard}"
     else:
         return
-    yield Problem("W227", what, mend, line=option.line, key="signal")
+    yield Problem("W227", what, fix, line=option.line, key="signal")
 
 
 def _lost_exit_code(code: tuple[Piece, ...], by: Interpreter) -> Iterator[Problem]:
@@ -306,8 +306,8 @@ def _lost_exit_code(code: tuple[Piece, ...], by: Interpreter) -> Iterator[Proble
     if len(stages) < 2 or names[-1] in _SINKS or all(name in _HARMLESS for name in names[:-1]):  # noqa: PLR2004 - a pipe
         return
     what = f"the last command is a pipe into {names[-1]}: the job counts as fine even when what feeds it fails."
-    mend = 'Put "set -o pipefail" above it' + (', and "#!/bin/bash" first.' if by.name in {"sh", "dash"} else ".")
-    yield Problem("W305", what, mend, line=last.line, key="pipe")
+    fix = 'Put "set -o pipefail" above it' + (', and "#!/bin/bash" first.' if by.name in {"sh", "dash"} else ".")
+    yield Problem("W305", what, fix, line=last.line, key="pipe")
 
 
 def _left_in_background(code: tuple[Piece, ...]) -> Iterator[Problem]:
@@ -337,8 +337,8 @@ def _watches_itself(code: tuple[Piece, ...], header: Header) -> Iterator[Problem
         seen = _seen_name(piece.text, names, known)
         if seen:
             what = f'looks for jobs named "{seen}", and its own job is named {header.job_name}: it always finds itself.'
-            mend = "Give it another --job-name, or leave out $SLURM_JOB_ID."
-            yield Problem("W306", what, mend, line=piece.line, key="squeue")
+            fix = "Give it another --job-name, or leave out $SLURM_JOB_ID."
+            yield Problem("W306", what, fix, line=piece.line, key="squeue")
 
 
 def _seen_name(text: str, names: set[str], known: dict[str, str]) -> str:

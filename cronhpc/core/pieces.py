@@ -19,7 +19,7 @@ AFTER = "each as soon as the one before has ended"
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """When the next piece is due, and what ends the train. Exactly one of `every`, `cron`, `after` is set."""
+    """When the next piece is due, and what ends the series. Exactly one of `every`, `cron`, `after` is set."""
 
     every: int = 0  # seconds
     cron: str = ""
@@ -40,7 +40,7 @@ class Rules:
         return f"every {format_duration(self.every)}" if self.every else f"{self.cron} ({self.timezone})"
 
     def endings(self) -> tuple[str, ...]:
-        """What would end the train, for people."""
+        """What would end the series, for people."""
         from cronhpc.core.duration import format_duration
 
         found = []
@@ -102,7 +102,7 @@ def ended(rules: Rules, *, until_exists: bool, now: int, ran: Sequence[Ran]) -> 
 
 
 def crashed(reason: str) -> bool:
-    """Whether it is for its failures that a train rests."""
+    """Whether it is for its failures that a series rests."""
     return " failed within " in reason
 
 

@@ -27,8 +27,8 @@ from cronhpc.core.model import (
     Reason,
     Result,
     Settle,
+    Skip,
     Submit,
-    UseUp,
     Wait,
     Withdraw,
     entry_id,
@@ -93,7 +93,7 @@ def _barred(world: World, entry: Entry) -> tuple[Reason, str] | None:
         return Reason.STOPPED, f"{world.switches_unknown[0]} cannot be read, so nobody knows what it stops"
     if entry.problem is not None:
         reason = Reason.NOT_TRUSTED if entry.problem.code.startswith("E40") else Reason.INVALID
-        return reason, (f"{entry.problem.what} " + entry.problem.mend).rstrip()
+        return reason, (f"{entry.problem.what} " + entry.problem.fix).rstrip()
     if entry.fresh:
         return Reason.JUST_CHANGED, "changed in the last seconds; it is looked at again"
     return None
@@ -138,7 +138,7 @@ def _entry(
 
 
 def _refused(entry: Entry, due: slots.Due, reason: Reason, detail: str, *, readable: bool) -> Iterator[Decision]:
-    """A switch or a suspension uses its slots up; anything that can be mended leaves them due."""
+    """A switch or a suspension uses its slots up; anything that can be fixed leaves them due."""
     uses_up = reason is Reason.SUSPENDED or (reason is Reason.STOPPED and readable)
     if not uses_up or not due.slots:
         if due.missed is not None:
@@ -147,7 +147,7 @@ def _refused(entry: Entry, due: slots.Due, reason: Reason, detail: str, *, reada
         return
     result = Result.STOPPED if reason is Reason.STOPPED else Result.SUSPENDED
     count = len(due.slots) + (due.missed.count if due.missed else 0)
-    yield UseUp(entry, due.slots[-1], result, reason, detail, count)
+    yield Skip(entry, due.slots[-1], result, reason, detail, count)
 
 
 def _slot(
@@ -158,7 +158,7 @@ def _slot(
     limit = entry.policies.deadline
     if limit is not None and world.now - slot > limit:
         why = f"{world.now - slot} s late, deadline {limit} s{slots.cause(world.states.get(entry.name))}"
-        return UseUp(entry, slot, Result.MISSED, Reason.MISSED, why)
+        return Skip(entry, slot, Result.MISSED, Reason.MISSED, why)
     if world.queue is None:
         return Wait(entry, slot, Reason.UNKNOWN, world.queue_error)
     replaces: tuple[str, ...] = ()
@@ -169,7 +169,7 @@ def _slot(
         if entry.policies.overlap == "queue":
             return Wait(entry, slot, Reason.QUEUED, f"job {jobs} has not ended")
         if entry.policies.overlap == "skip":
-            return UseUp(entry, slot, Result.SKIPPED, Reason.RUNNING, f"job {jobs} has not ended")
+            return Skip(entry, slot, Result.SKIPPED, Reason.RUNNING, f"job {jobs} has not ended")
         replaces = tuple(overlapping)
     over = budget.spend(key.entry)
     if over:

@@ -18,7 +18,7 @@ _FALSE = frozenset({"false", "no", "off", "0"})
 
 
 class _BadValueError(ValueError):
-    """A policy's value cannot be; its text is the mend."""
+    """A policy's value cannot be; its text is the fix."""
 
 
 def parse_policies(
@@ -53,8 +53,8 @@ def _shown(value: str) -> str:
 
 def _unknown(name: str, line: int) -> Problem:
     near = nearest(name)
-    mend = f"Did you mean --{near}?" if near else f"There are --{', --'.join(NAMES)}."
-    return Problem("E102", f"--{name}: there is no such policy.", mend, line=line, key=name)
+    fix = f"Did you mean --{near}?" if near else f"There are --{', --'.join(NAMES)}."
+    return Problem("E102", f"--{name}: there is no such policy.", fix, line=line, key=name)
 
 
 def nearest(name: str) -> str | None:
@@ -91,7 +91,7 @@ def _duration(value: str | None) -> int:
     try:
         return parse_duration((value or "").strip())
     except DurationError as error:
-        raise _BadValueError(error.mend) from error
+        raise _BadValueError(error.fix) from error
 
 
 def _deadline(value: str | None) -> int | None:

@@ -156,7 +156,7 @@ def time_limit(text: str) -> int | None:
 
 
 def fault(name: str, value: str) -> tuple[str, str] | None:
-    """(what, mend) where sbatch would refuse `value` for option `name`; only what is certain."""
+    """(what, fix) where sbatch would refuse `value` for option `name`; only what is certain."""
     if name in {"time", "time-min", "delay-boot"}:
         return _bad_time(value)
     if name in _SIZES and not _fits(_SIZE, value):
@@ -179,7 +179,7 @@ def fault(name: str, value: str) -> tuple[str, str] | None:
 def conflicts(
     given: Mapping[str, Option], added: frozenset[str] = frozenset()
 ) -> Iterator[tuple[str, str, Option, str]]:
-    """(code, what, option, mend) of options of one job that sbatch refuses together; `given` by their names.
+    """(code, what, option, fix) of options of one job that sbatch refuses together; `given` by their names.
 
     `added`: names of options that the settings give the job beside its own.
     """
@@ -256,11 +256,11 @@ def _bad_time(value: str) -> tuple[str, str] | None:
         return None
     from cronhpc.core.duration import DurationError, parse_duration
 
-    mend = "Write minutes, hours:minutes:seconds or days-hours: 30, 2:00:00, 1-0."
+    fix = "Write minutes, hours:minutes:seconds or days-hours: 30, 2:00:00, 1-0."
     try:
         seconds = parse_duration(value)
     except DurationError:
-        return "not a time limit.", mend
+        return "not a time limit.", fix
     hours, rest = divmod(seconds, 3600)
     return "not a time limit to sbatch.", f"Write {hours}:{rest // 60:02}:{rest % 60:02}."
 

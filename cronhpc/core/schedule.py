@@ -16,7 +16,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
-from cronhpc.core import mends, zones
+from cronhpc.core import fixes, zones
 from cronhpc.core.duration import DurationError, format_duration, parse_duration
 from cronhpc.core.fields import ALIASES, UNITS, Field, Fields, Unit
 from cronhpc.core.grammar import ScheduleError, parse_fields
@@ -105,7 +105,7 @@ def _parse(text: str, zone: ZoneInfo, hash_key: str) -> Schedule:
         from cronhpc.core.foreign import recognised
 
         found = recognised(plain)
-        raise ScheduleError(text, text.index("@"), *((found.what, found.mend) if found else mends.unknown_alias(plain)))
+        raise ScheduleError(text, text.index("@"), *((found.what, found.fix) if found else fixes.unknown_alias(plain)))
     else:
         fields = parse_fields(text, hash_key)
     return Schedule(text, fields.text, zone, fields, 0)
@@ -122,10 +122,10 @@ def _every(text: str, plain: str) -> int:
     try:
         seconds = parse_duration(duration)
     except DurationError as error:
-        raise ScheduleError(text, position, error.what, error.mend) from error
+        raise ScheduleError(text, position, error.what, error.fix) from error
     if not _SHORTEST <= seconds <= _LONGEST:
-        mend = f"Write {format_duration(_SHORTEST)} to {format_duration(_LONGEST)}."
-        raise ScheduleError(text, position, f'"{mends.shown(duration)}" is no usable time between two runs.', mend)
+        fix = f"Write {format_duration(_SHORTEST)} to {format_duration(_LONGEST)}."
+        raise ScheduleError(text, position, f'"{fixes.shown(duration)}" is no usable time between two runs.', fix)
     return seconds
 
 

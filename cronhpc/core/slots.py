@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.core.identity import records
 from cronhpc.core.liveness import Absence
-from cronhpc.core.model import ClaimState, Reason, Result, Stop, UseUp, Wait, entry_id
+from cronhpc.core.model import ClaimState, Reason, Result, Skip, Stop, Wait, entry_id
 from cronhpc.core.stop import reachable
 from cronhpc.core.zones import zone_of
 
@@ -55,7 +55,7 @@ class Due:
     slots: tuple[int, ...]
     next: int | None
     entry: Entry
-    missed: UseUp | None = None
+    missed: Skip | None = None
 
     def near(self, world: World) -> tuple[list[int], int | None]:
         """Slots before the next possible tick, which would come too late if they waited for it; and the one after.
@@ -130,7 +130,7 @@ class Seen:
         came = self._came(world, entry, state, used, first)
         return came if lost is None else replace(came, missed=_both(lost, came.missed))
 
-    def _unknown(self, world: World, entry: Entry, state: EntryState) -> UseUp | None:
+    def _unknown(self, world: World, entry: Entry, state: EntryState) -> Skip | None:
         """A clock that was ahead took the watermark with it: nobody knows which slots before now have run."""
         if state.watermark <= world.believed:
             return None
@@ -139,7 +139,7 @@ class Seen:
         if latest is None:
             return None
         ahead = f"a clock that was ahead has used up all slots until {datetime.fromtimestamp(state.watermark, UTC):%F}"
-        return UseUp(entry, latest, Result.MISSED, Reason.MISSED, f"{ahead}; whether this one ran is not known")
+        return Skip(entry, latest, Result.MISSED, Reason.MISSED, f"{ahead}; whether this one ran is not known")
 
     def _came(self, world: World, entry: Entry, state: EntryState, used: int, first: int) -> Due:
         schedule = schedule_of(entry)
@@ -160,7 +160,7 @@ def cause(state: EntryState | None) -> str:
     return f"; at the last look: {state.held_up}" if state is not None and state.held_up else ""
 
 
-def _caught_up(world: World, entry: Entry, schedule: Schedule, first: int) -> tuple[tuple[int, ...], UseUp | None]:
+def _caught_up(world: World, entry: Entry, schedule: Schedule, first: int) -> tuple[tuple[int, ...], Skip | None]:
     policy = entry.policies
     latest = schedule.latest_before(world.now, first - 1)
     if latest is None:
@@ -175,7 +175,7 @@ def _caught_up(world: World, entry: Entry, schedule: Schedule, first: int) -> tu
     return (latest,), _missed(entry, schedule, first, before, f"only the latest runs (catch-up: {policy.catch_up})")
 
 
-def _all_of(entry: Entry, schedule: Schedule, first: int, latest: int) -> tuple[tuple[int, ...], UseUp | None]:
+def _all_of(entry: Entry, schedule: Schedule, first: int, latest: int) -> tuple[tuple[int, ...], Skip | None]:
     """The newest `catch-up-limit` slots; what is older is missed, and said."""
     runs = [latest]
     while runs[0] > first and len(runs) < entry.policies.catch_up_limit:
@@ -190,7 +190,7 @@ def _all_of(entry: Entry, schedule: Schedule, first: int, latest: int) -> tuple[
     return tuple(runs), _missed(entry, schedule, first, older, why)
 
 
-def _lost(world: World, entry: Entry, used: int) -> UseUp | None:
+def _lost(world: World, entry: Entry, used: int) -> Skip | None:
     """Slots of before the directory was brought back from a copy: what has run since the copy was made is forgotten."""
     schedule = schedule_of(entry)
     last = schedule.latest_before(world.restored, used)
@@ -198,7 +198,7 @@ def _lost(world: World, entry: Entry, used: int) -> UseUp | None:
     return None if last is None else _missed(entry, schedule, schedule.next_epoch(used), last, why)
 
 
-def _both(lost: UseUp, missed: UseUp | None) -> UseUp:
+def _both(lost: Skip, missed: Skip | None) -> Skip:
     if missed is None:
         return lost
     return replace(missed, count=lost.count + missed.count, detail=f"{lost.detail}; then {missed.detail}")
@@ -209,13 +209,13 @@ def _after_outage(world: World) -> bool:
     return last is None or last > world.now or world.now - last > _OUTAGE * world.settings.interval
 
 
-def _missed(entry: Entry, schedule: Schedule, first: int, last: int, why: str) -> UseUp:
+def _missed(entry: Entry, schedule: Schedule, first: int, last: int, why: str) -> Skip:
     count, slot = 1, first
     while slot < last and count < _COUNTED:
         slot = schedule.next_epoch(slot)
         count += 1
     how_many = "" if count == 1 else f"{count} slots: " if count < _COUNTED else f"{_COUNTED} slots or more: "
-    return UseUp(entry, last, Result.MISSED, Reason.MISSED, f"{how_many}{why}", count)
+    return Skip(entry, last, Result.MISSED, Reason.MISSED, f"{how_many}{why}", count)
 
 
 def boundary(now: int, interval: int) -> int:

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from cronhpc.core.identity import is_link, records
-from cronhpc.core.model import PAUSED, Free, Hold, Problem, Stop, command, cut_comment, entry_id
+from cronhpc.core.model import PAUSED, Hold, Problem, Stop, Unhold, command, cut_comment, entry_id
 from cronhpc.core.text import nearest
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _HEARS = frozenset({"RUNNING", "SUSPENDED", "RESIZING", "SIGNALING"})  # states 
 def switch_on(world: World, entry: Entry, kinds: Iterable[str] = ("kill", "pause")) -> Switch | None:
     """The first standing switch that covers `entry`, kill switches first; None where none does.
 
-    A train (no schedule) is not stopped by a pause: its piece is queued, and held.
+    A series (no schedule) is not stopped by a pause: its piece is queued, and held.
     """
     if not entry.schedule:
         kinds = ("kill",)
@@ -50,7 +50,7 @@ def expired(switch: Switch, now: int) -> bool:
 
 
 def names(switch: Switch, name: str) -> bool:
-    """Whether it covers the entry or train of that name by its own."""
+    """Whether it covers the entry or series of that name by its own."""
     return switch.name in {ALL, name}
 
 
@@ -205,7 +205,7 @@ def decide(world: World) -> Iterator[Decision]:
         if loose:
             yield Hold(switch, tuple(loose))
     if not world.switches_unknown:
-        yield from _free(world, index, ending)
+        yield from _unhold(world, index, ending)
 
 
 def _assigned(world: World, index: Index, kind: str) -> Iterator[tuple[Switch, list[Job]]]:
@@ -281,7 +281,7 @@ def _stage(world: World, job: Job, target: str, grace: int) -> str:
     return "waiting" if world.now < warned + grace else "running"
 
 
-def _free(world: World, index: Index, ending: set[str]) -> Iterator[Free]:
+def _unhold(world: World, index: Index, ending: set[str]) -> Iterator[Unhold]:
     """Those that we marked, and that no pause covers any more. Another cron directory's marks are its own."""
     mark = f"{PAUSED}{world.directory_id}"
     marked = [j for of, jobs in index.by_id.items() for j in jobs if j.comment.partition(" ")[0] == mark and j.id == of]
@@ -294,7 +294,7 @@ def _free(world: World, index: Index, ending: set[str]) -> Iterator[Free]:
     gone = [_without(job, paused.get(job.id, [])) for job in marked if job.shown not in ending]
     loose = tuple(job for job in gone if job is not None)
     if loose:
-        yield Free(loose)
+        yield Unhold(loose)
 
 
 def _without(job: Job, parts: list[Job]) -> Job | None:
@@ -338,7 +338,7 @@ _NEAREST = 20  # names for which a nearest one is looked for, among so many …
 _CANDIDATES = 2000  # … names
 
 
-def unheard(world: World) -> list[Problem]:
+def unmatched(world: World) -> list[Problem]:
     """One problem a switch, with the nearest name; none where the queue is unknown. It acts once something has it.
 
     In a folder of kill.also names may be those of teammates' entries.
@@ -349,7 +349,7 @@ def unheard(world: World) -> list[Problem]:
     known = {ALL, *(row.name for row in world.settings.switches)}
     for entry in world.known().values():
         known |= {entry.name, entry.job_name}
-    done = {struck.path for struck in world.struck.values()}
+    done = {kill_records.path for kill_records in world.kill_records.values()}
     lost = [
         s
         for s in world.switches
@@ -372,7 +372,7 @@ def _nameless(switch: Switch, known: list[str]) -> Problem:
     what = f"nothing is called {shown}{f'; nearest: {near}' if near else ''}."
     if switch.name.partition("_")[0].isdecimal():
         what = f"no job {shown} is in the queue."
-    mend = "It acts as soon as there is one."
+    fix = "It acts as soon as there is one."
     if switch.name.isprintable():
-        mend = mend + " To remove it: " + command("unkill" if switch.kind == "kill" else "resume", switch.name)
-    return Problem("W504", what, mend, switch.title)
+        fix = fix + " To remove it: " + command("unkill" if switch.kind == "kill" else "resume", switch.name)
+    return Problem("W504", what, fix, switch.title)

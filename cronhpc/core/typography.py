@@ -31,7 +31,7 @@ def plain(text: str) -> str:
     return text.translate(_PLAIN)
 
 
-def mend_of_word(word: str) -> str:
+def fix_of_word(word: str) -> str:
     """What to write for a changed option (`\u2014mem=16G`); "" for another word."""
     kind = changed(word)
     bare = plain(word).strip()
@@ -42,7 +42,7 @@ def mend_of_word(word: str) -> str:
     return f"A word processor has changed its {kind}: write {dashes}{name}."
 
 
-def mend_of_value(name: str, value: str) -> str:
+def fix_of_value(name: str, value: str) -> str:
     """What to write for an option's changed value; "" where it is plain. `name` has its dashes."""
     kind = changed(value)
     right = plain(value).strip()

@@ -128,11 +128,11 @@ class Claims:
     def record(self, key: Key, job_id: str, now: int) -> bool:
         """Record `job_id` as the one job of `key`; False: the attempt has another. Then cancel yours.
 
-        Before its release ask `gone_their_way`: the attempt may have been settled and forgotten meanwhile.
+        Before its release ask `superseded`: the attempt may have been settled and forgotten meanwhile.
         """
         return create_once(self.folder / f"{key}.id", _dump({"version": VERSION, "id": job_id, "at": now}))
 
-    def gone_their_way(self, keys: Iterable[Key]) -> set[Key]:
+    def superseded(self, keys: Iterable[Key]) -> set[Key]:
         """Those of `keys` whose recorded job must not be released: a stalled scheduler came back after their end."""
         self.sync()
         found = self.names()

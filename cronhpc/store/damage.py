@@ -43,14 +43,14 @@ def of_entries(memory: Memory, now: int, *, told_too: bool = False) -> list[Prob
     found = []
     if _is_shown(memory.meta.get("forgotten"), now, new=memory.torn, told_too=told_too):
         what = "was empty or cut off: last results, streaks, suspensions and standing alerts are forgotten."
-        mend = f"{_SAFE} Entries that were suspended run again; the past is in: " + command("history")
-        found.append(Problem("W332", what, mend, "state/entries.json"))
+        fix = f"{_SAFE} Entries that were suspended run again; the past is in: " + command("history")
+        found.append(Problem("W332", what, fix, "state/entries.json"))
     odd = memory.meta.get("odd")
     where = memory.odd or (odd[2] if odd else "")
     if _is_shown(odd, now, new=bool(memory.odd), told_too=told_too):
         what = f"held what no tick writes, and that is forgotten: {where}."
-        mend = f"{_SAFE} The past is in: " + command("history")
-        found.append(Problem("W335", what, mend, "state/entries.json"))
+        fix = f"{_SAFE} The past is in: " + command("history")
+        found.append(Problem("W335", what, fix, "state/entries.json"))
     return found
 
 
@@ -68,12 +68,12 @@ def others(state: Path) -> Iterator[Problem]:
     if flaw:
         yield Problem("W333", flaw, "Save it again: " + command("start"), "state/environment.json")
     for path in sorted((state / "trains").glob("*.json")):
-        from cronhpc.store.trains import usable
+        from cronhpc.store.series_records import usable
 
         if _is_there(path) and usable(path) is None:
             what = "is empty, cut off, or no record of ours: how far that work has come is forgotten."
-            mend = f"Start its script again; then remove the file. {_SAFE}"
-            yield Problem("W341", what, mend, f"state/trains/{path.name}")
+            fix = f"Start its script again; then remove the file. {_SAFE}"
+            yield Problem("W341", what, fix, f"state/trains/{path.name}")
 
 
 def environment(path: Path) -> tuple[dict[str, str] | None, list[str]]:
@@ -113,22 +113,22 @@ def started(lost: Sequence[str]) -> Problem:
 def claims(odd: Sequence[str]) -> Problem:
     """Claims whose records are of no use: their names still say that they are claimed."""
     what = f"is damaged: {shapes.places(list(odd))}. It counts as claimed, and is not submitted again."
-    mend = "Whether it ran can be told by its log; see: " + command("history")
-    return Problem("W337", what, mend, "state/claims")
+    fix = "Whether it ran can be told by its log; see: " + command("history")
+    return Problem("W337", what, fix, "state/claims")
 
 
 # --- refused files ----------------------------------------------------------------------------------------------------
 
 
-_MENDS = {
+_FIXES = {
     errno.ENOENT: "It was removed: " + command("init") + " makes it again",
     errno.EISDIR: "A folder has that name: move it away",
     errno.EEXIST: "Something else has that name: move it away",
     errno.ENOTDIR: "Something that is no folder has that name: move it away",
     errno.EINVAL: "Something that is no file has that name: move it away",
     errno.ELOOP: "A link has that name: move it away",
-    errno.ENOSPC: "Make room, or mend the quota",
-    errno.EDQUOT: "Make room, or mend the quota",
+    errno.ENOSPC: "Make room, or fix the quota",
+    errno.EDQUOT: "Make room, or fix the quota",
     errno.EROFS: "It is mounted read-only here",
     errno.ESTALE: "The file system has lost it: try again in a minute",
     errno.EOPNOTSUPP: "Choose a folder on another file system with --dir",
@@ -136,13 +136,13 @@ _MENDS = {
 _PASSES = "The file system is at fault: try again in a minute"
 
 
-def mend(error: OSError) -> str:
+def fix(error: OSError) -> str:
     """What to do; where we may not, who may: the owner of the first place that we cannot enter or read.
 
     Without a full stop; "" where nobody knows.
     """
     if not isinstance(error, PermissionError):
-        return _MENDS.get(error.errno or 0) or (_PASSES if passes(error) else "")
+        return _FIXES.get(error.errno or 0) or (_PASSES if passes(error) else "")
     if not isinstance(error.filename, str | Path):
         return ""
     path = Path(error.filename)

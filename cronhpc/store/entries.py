@@ -103,8 +103,8 @@ def _look(row: os.DirEntry[str], source: str, clock: DiskClock) -> Found | Probl
         if not meant or row.is_dir():
             return None
         why = "a hidden file" if name.startswith(".") else "not a .slurm file"
-        mend = renaming(Path(row.path), meant)
-        return Problem("W003" if name.startswith(".") else "W001", f"{why}: it does not run.", mend, source)
+        fix = renaming(Path(row.path), meant)
+        return Problem("W003" if name.startswith(".") else "W001", f"{why}: it does not run.", fix, source)
     is_link = row.is_symlink()
     try:
         target = row.stat()
@@ -163,8 +163,8 @@ def misplaced(root: Path, known: Iterable[str]) -> Iterator[Problem]:
             scripts = [each for each in _names_in(root / name) if is_script(each)]
             if scripts:
                 never = f"its {count(len(scripts), 'script')} never {'runs' if len(scripts) == 1 else 'run'}"
-                mend = moving(root / name, root / right, f"*{SUFFIX}") if right else _a_folder_more(name)
-                yield Problem("W010", f"is no cron folder: {never}.", mend, f"{name}/")
+                fix = moving(root / name, root / right, f"*{SUFFIX}") if right else _a_folder_more(name)
+                yield Problem("W010", f"is no cron folder: {never}.", fix, f"{name}/")
 
 
 def _is_of_a_series(path: Path) -> bool:

@@ -36,7 +36,7 @@ _SCARCE_INODES = 100_000
 
 
 class LogsError(CronhpcError):
-    """Nothing may be removed here; `problem` says why, and the mend. `absent`: there is nothing."""
+    """Nothing may be removed here; `problem` says why, and the fix. `absent`: there is nothing."""
 
     def __init__(self, problem: Problem, *, absent: bool = False) -> None:
         super().__init__(problem.advice)
@@ -111,7 +111,7 @@ def _must_be_cron_directory(root: int, paths: Paths, settings: Settings) -> None
     problem = Trust(paths.root, owners, settings.trust_group).folder_refusal(paths.root)
     if problem is not None:
         what = f"{problem.what} Any folder could be put in log/'s place, so nothing was removed."
-        raise LogsError(Problem("E612", what, problem.mend, problem.file))
+        raise LogsError(Problem("E612", what, problem.fix, problem.file))
 
 
 @contextlib.contextmanager
@@ -133,8 +133,8 @@ def _not_opened(shown: str, error: OSError) -> Problem:
         what = f"{shown} is a link, or no folder: nothing is removed through it."
         return Problem("E613", what, "Put a real folder there; others can be named under logs.extra.", shown)
     what = f"{shown} cannot be opened: {error.strerror}. Nothing in it was removed."
-    mend = "Mount it, or make it." if error.errno == errno.ENOENT else "Make it readable and writable to you."
-    return Problem("E614", what, mend, shown)
+    fix = "Mount it, or make it." if error.errno == errno.ENOENT else "Make it readable and writable to you."
+    return Problem("E614", what, fix, shown)
 
 
 class Space(NamedTuple):
@@ -335,7 +335,7 @@ def outside(path: str, paths: Paths, settings: Settings) -> Iterator[Folder]:
         if (
             problem is not None and problem.code != "E402"
         ):  # E402: "no regular file", and all folders before it are fine
-            raise LogsError(Problem("E616", f"logs.extra: {problem.what}", problem.mend, MARKER, 0, "logs.extra"))
+            raise LogsError(Problem("E616", f"logs.extra: {problem.what}", problem.fix, MARKER, 0, "logs.extra"))
         status = os.fstat(fd)
         if status.st_uid != me:
             what = f"logs.extra: {path} belongs to {_user(status.st_uid)}."

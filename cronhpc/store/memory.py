@@ -146,21 +146,21 @@ def entry_of(row: Mapping[str, Any]) -> Entry:
 
 
 def _problem_row(problem: Problem) -> list[Any]:
-    """Its mend with the commands as values, if it has any."""
-    mend = problem.mend
-    if isinstance(mend, Advice):
+    """Its fix with the commands as values, if it has any."""
+    fix = problem.fix
+    if isinstance(fix, Advice):
         kept = [
-            [part.verb, part.arguments, part.directory] if isinstance(part, Command) else part for part in mend.parts
+            [part.verb, part.arguments, part.directory] if isinstance(part, Command) else part for part in fix.parts
         ]
         return [problem.code, problem.what, kept, problem.file, problem.line, problem.key]
     return [getattr(problem, each) for each in Problem.__slots__]
 
 
 def _problem(row: Sequence[Any]) -> Problem:
-    code, what, mend, *place = row
-    if isinstance(mend, list):
-        mend = Advice(*(part if isinstance(part, str) else Command(part[0], tuple(part[1]), part[2]) for part in mend))
-    return Problem(code, what, mend, *place)
+    code, what, fix, *place = row
+    if isinstance(fix, list):
+        fix = Advice(*(part if isinstance(part, str) else Command(part[0], tuple(part[1]), part[2]) for part in fix))
+    return Problem(code, what, fix, *place)
 
 
 def _problems(rows: Iterable[list[Any]]) -> tuple[Problem, ...]:

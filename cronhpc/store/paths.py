@@ -129,14 +129,14 @@ def _absolute(text: str) -> Path:
 
 
 def own_folder(environment: Mapping[str, str]) -> Path:
-    """Where trains are kept that were started without a cron directory: `$XDG_STATE_HOME/cronhpc`, by the XDG rules."""
+    """Where series are kept that were started without a cron directory: `$XDG_STATE_HOME/cronhpc`, by the XDG rules."""
     state = environment.get("XDG_STATE_HOME", "")
     home = environment.get("HOME") or os.path.expanduser("~")
     return Path(state if state.startswith("/") else f"{home}/.local/state", "cronhpc")
 
 
-def of_trains(option: str | None, environment: Mapping[str, str]) -> Path | None:
-    """The folder of one's own where no cron directory is named nor there, and trains are; else None.
+def of_series(option: str | None, environment: Mapping[str, str]) -> Path | None:
+    """The folder of one's own where no cron directory is named nor there, and series are; else None.
 
     Raises DirectoryError.
     """

@@ -30,7 +30,7 @@ def refusal(paths: Paths, me: int) -> Problem | None:
     sealed = _sealed(strict, paths, me)
     if sealed is not None:
         return sealed
-    refused = strict.refusal(paths.settings) if os.path.lexists(paths.settings) else None  # trains need none
+    refused = strict.refusal(paths.settings) if os.path.lexists(paths.settings) else None  # series need none
     if refused is not None and refused.code == "E402":  # which speaks of scripts
         from cronhpc.store.settings import no_file
 
@@ -47,15 +47,15 @@ def _sealed(strict: Trust, paths: Paths, me: int) -> Problem | None:
     for path in (paths.settings, paths.state):
         refused = strict.sealed(path) if os.path.lexists(path) else None
         if refused is not None:
-            mend = refused.mend.partition(" (or allow it")[0]
+            fix = refused.fix.partition(" (or allow it")[0]
             if path == paths.settings and refused.code == "E403" and os.stat(paths.root).st_uid not in {0, me}:
-                mend = "It is another user's cron directory: " + command("status") + " shows it; for one of your own: "
-                mend += command("init", directory="DIR")
+                fix = "It is another user's cron directory: " + command("status") + " shows it; for one of your own: "
+                fix += command("init", directory="DIR")
             if path == paths.settings:
-                return Problem(refused.code, refused.what, mend, "cronhpc.yaml")
+                return Problem(refused.code, refused.what, fix, "cronhpc.yaml")
             what = f"{refused.what} What lies in it is run as you, so nothing was done."
-            mend = f"{mend}; then look for what is not yours: find {path} ! -user {me}"
-            return Problem(refused.code, what, mend, "state")
+            fix = f"{fix}; then look for what is not yours: find {path} ! -user {me}"
+            return Problem(refused.code, what, fix, "state")
     return None
 
 

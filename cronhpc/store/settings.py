@@ -1,4 +1,4 @@
-"""`cronhpc.yaml` to Settings: every key typed, every complaint with file, line, key and the mend."""
+"""`cronhpc.yaml` to Settings: every key typed, every complaint with file, line, key and the fix."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ def _unread(path: Path, error: OSError) -> Problem:
     if error.errno in {errno.EISDIR, errno.EINVAL}:
         return no_file(path)
     what = f"cannot be read: {error.strerror}."
-    mend = "Mount it, or mend what it leads to."
+    fix = "Mount it, or fix what it leads to."
     if isinstance(error, PermissionError):
-        mend = f"Make it readable: chmod u+r {shlex.quote(str(path))}"
-    return Problem("E600", what, mend, path.name)
+        fix = f"Make it readable: chmod u+r {shlex.quote(str(path))}"
+    return Problem("E600", what, fix, path.name)
 
 
 def _gone(path: Path) -> Problem:
     if path.is_symlink():
-        mend = "Bring that back; or remove the link, then: " + _init(path)
-        return Problem("E600", "is a link to nothing.", mend, path.name)
+        fix = "Bring that back; or remove the link, then: " + _init(path)
+        return Problem("E600", "is a link to nothing.", fix, path.name)
     return Problem("E600", "is missing.", "Make it with: " + _init(path), path.name)
 
 
@@ -58,8 +58,8 @@ def emptied(path: Path) -> Problem:
     """A file without a byte is what a full disk leaves; as settings it means all defaults."""
     what = "is empty: every setting has its default."
     anew = f"rm {shlex.quote(str(path))} && " + _init(path)
-    mend = "If it was cut off, bring it back, or: " + anew + ". If that is meant, write a comment in it."
-    return Problem("W600", what, mend, path.name)
+    fix = "If it was cut off, bring it back, or: " + anew + ". If that is meant, write a comment in it."
+    return Problem("W600", what, fix, path.name)
 
 
 def parse_settings(data: bytes, file: str = "cronhpc.yaml") -> Settings:

@@ -1,4 +1,4 @@
-"""The structure of `cronhpc.yaml`: sections, keys and single values, each complaint with its line and mend."""
+"""The structure of `cronhpc.yaml`: sections, keys and single values, each complaint with its line and fix."""
 
 from __future__ import annotations
 
@@ -76,10 +76,10 @@ def _syntax(error: Any, text: str, file: str) -> Problem:
     started = error.context_mark.line + 1 if error.context_mark else line
     if started != line:
         said += f" ({error.context}, from line {started})"
-    return Problem("E601", f"not YAML: {said}, at {here.strip()[:60]!r}.", _mend(here, said), file, line)
+    return Problem("E601", f"not YAML: {said}, at {here.strip()[:60]!r}.", _fix(here, said), file, line)
 
 
-def _mend(here: str, said: str) -> str:
+def _fix(here: str, said: str) -> str:
     if "\t" in here[: len(here) - len(here.lstrip())] or "'\\t'" in said:
         return "Indent with blanks, not tabs."
     value = here.partition(":")[2].strip()
@@ -161,8 +161,8 @@ class Reader:
         fields: Fields = {}
         if node.id != "mapping":
             if not is_null(node):
-                mend = f"Write keys under it, each with a value: {where or 'timezone'}: …"
-                self.bad(node, where, f"{said(node)} where keys and values belong.", mend)
+                fix = f"Write keys under it, each with a value: {where or 'timezone'}: …"
+                self.bad(node, where, f"{said(node)} where keys and values belong.", fix)
             return {}
         for key, value in pairs(node):
             name = key.value if key.id == "scalar" else ""
@@ -185,16 +185,16 @@ class Reader:
         elsewhere = [row.key for row in schema.TABLE if row.key.split(".")[-1] == name]
         near = nearest(name, allowed)
         if near:
-            mend = f"Did you mean {near}?"
+            fix = f"Did you mean {near}?"
         elif elsewhere:
-            mend = f"It belongs under {elsewhere[0].rpartition('.')[0] or 'no other key'}."
+            fix = f"It belongs under {elsewhere[0].rpartition('.')[0] or 'no other key'}."
         else:
-            mend = f"Known here: {', '.join(allowed)}."
-        self.bad(key, join(where, name), f"unknown key {name!r}{place}.", mend, "E602")
+            fix = f"Known here: {', '.join(allowed)}."
+        self.bad(key, join(where, name), f"unknown key {name!r}{place}.", fix, "E602")
 
-    def bad(self, node: Node, key: str, what: str, mend: str, code: str = "E603") -> None:
+    def bad(self, node: Node, key: str, what: str, fix: str, code: str = "E603") -> None:
         """Note what is wrong at `node`."""
-        self.problems.append(Problem(code, what, mend, self.file, line_of(node), key))
+        self.problems.append(Problem(code, what, fix, self.file, line_of(node), key))
 
     def scalar(self, node: Node, key: str, want: str) -> str | None:
         """The text as written (YAML's own guesses, as `off` or 1:30, are not asked); None where it is none."""
@@ -224,10 +224,8 @@ class Reader:
         """An absolute path, `~` expanded; variables are not, as they differ between nodes."""
         path = os.path.expanduser(text)
         if not path.startswith("/"):
-            mend = (
-                "Write the path out: variables are not expanded here." if "$" in text else "Write it from / or ~/ on."
-            )
-            self.bad(node, key, f"{key}: {text!r} is no absolute path.", mend)
+            fix = "Write the path out: variables are not expanded here." if "$" in text else "Write it from / or ~/ on."
+            self.bad(node, key, f"{key}: {text!r} is no absolute path.", fix)
         return os.path.normpath(path) if path else path
 
     def duration(self, node: Node, key: str, text: str, least: int = 0) -> int | None:
@@ -235,7 +233,7 @@ class Reader:
         try:
             seconds = parse_duration(text.strip())
         except DurationError as error:
-            self.bad(node, key, f"{key}: {error.what}", error.mend)
+            self.bad(node, key, f"{key}: {error.what}", error.fix)
             return None
         if seconds < least:
             self.bad(node, key, f"{key}: {text!r} is too short.", f"Write at least {least}s.")
@@ -318,8 +316,8 @@ def _choice(reader: Reader, setting: Setting, node: Node) -> str | None:
     text = reader.scalar(node, setting.key, " or ".join(setting.choices))
     if text is not None and text not in setting.choices:
         near = nearest(text, setting.choices)
-        mend = f"Did you mean {near}?" if near else f"Write {' or '.join(setting.choices)}."
-        reader.bad(node, setting.key, f"{setting.key}: {text!r} is not known.", mend)
+        fix = f"Did you mean {near}?" if near else f"Write {' or '.join(setting.choices)}."
+        reader.bad(node, setting.key, f"{setting.key}: {text!r} is not known.", fix)
     return text
 
 
@@ -371,8 +369,8 @@ def _count(reader: Reader, setting: Setting, node: Node) -> int | None:
         return None
     digits = text.strip().replace("_", "")
     if not (digits.isascii() and digits.isdecimal() and int(digits) >= setting.least):
-        mend = f"Write a whole number from {setting.least} on."
-        reader.bad(node, setting.key, f"{setting.key}: {text!r} will not do.", mend)
+        fix = f"Write a whole number from {setting.least} on."
+        reader.bad(node, setting.key, f"{setting.key}: {text!r} will not do.", fix)
         return None
     return int(digits)
 
@@ -417,8 +415,8 @@ def _option(reader: Reader, key: Node, name: str, where: str, refused: Mapping[s
         reader.bad(key, at, f"sbatch has no option {name!r}.", f"Did you mean {long}?", "E602")
     elif long not in known.LONG and not known.is_plugin_option(long):
         near = known.nearest(name)
-        mend = f"Did you mean {near}?" if near else "Write it as sbatch --help has it, without dashes."
-        reader.bad(key, at, f"sbatch has no option {name!r}.", mend, "E602")
+        fix = f"Did you mean {near}?" if near else "Write it as sbatch --help has it, without dashes."
+        reader.bad(key, at, f"sbatch has no option {name!r}.", fix, "E602")
     else:
         return long
     return None

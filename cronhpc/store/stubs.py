@@ -1,4 +1,4 @@
-"""Scripts submitted in place of the user's: for pieces of a train, and for entries that record their own end.
+"""Scripts submitted in place of the user's: for pieces of a series, and for entries that record their own end.
 
 The user's script is read when the job starts, not when it was queued. sbatch does not ask for the execute bit, so
 neither is it asked for here: the first line names the interpreter.
@@ -64,7 +64,7 @@ _SIGNALLED = 128  # the shell's way of saying that a signal ended it
 
 
 def piece(state: Path) -> Path:
-    """The stub of trains. Raises OSError."""
+    """The stub of series. Raises OSError."""
     return _written(state / "stubs" / "piece.slurm", PIECE)
 
 

@@ -102,17 +102,17 @@ class _Scan:
 
     def _unseen(self, path: Path, error: OSError) -> None:
         self.unknown.append(str(path))
-        why, mend = "cannot be listed", "Mount it or make it readable, or take it out of kill.also."
+        why, fix = "cannot be listed", "Mount it or make it readable, or take it out of kill.also."
         if self.root in path.parents:
-            mend = f"Make it readable: chmod u+rx {shlex.quote(str(path))}"
+            fix = f"Make it readable: chmod u+rx {shlex.quote(str(path))}"
         if passes(error):
             why = f"cannot be listed ({error.strerror})"
-            mend = "The file system is at fault: it is looked at again within a minute; see whether ls answers there."
+            fix = "The file system is at fault: it is looked at again within a minute; see whether ls answers there."
         if isinstance(error, AstrayError):
             why = f"is not looked into, since {error.strerror}"
-            mend = "If it is the team's, name its real place in kill: of cronhpc.yaml; if not, take it out there."
+            fix = "If it is the team's, name its real place in kill: of cronhpc.yaml; if not, take it out there."
         what = f"{clean(str(path), _PATH)} {why}: nobody knows what it stops, so nothing is submitted."
-        self.problems.append(Problem("E320", what, mend))
+        self.problems.append(Problem("E320", what, fix))
 
     def _named(self, kind: str, folder: Path, name: str, fd: int, *, read: bool) -> None:
         if _is_backup(name):
@@ -132,7 +132,7 @@ class _Scan:
         if since > self.now + _SKEW:
             what = f"dated {_iso(since)}, which is in the future."
             self.problems.append(
-                Problem("W502", what, "Touch it, or mend the clock of the machine or file server that dated it.", where)
+                Problem("W502", what, "Touch it, or fix the clock of the machine or file server that dated it.", where)
             )
         reason, expires, odd = content(*(text_of(path.name, status, fd) if read else ("", True)), since)
         if odd:
@@ -210,7 +210,7 @@ def set_switch(folder: Path, name: str, reason: str = "", expires: int | None = 
 
     `expires` is an instant. `folder` must be one of the cron directory's owner, to which nobody has led the way from
     elsewhere: else the file, which a group may write, would be made in a folder of someone else's choice. Raises
-    SwitchError with the mend.
+    SwitchError with the fix.
     """
     check_name(name)
     lines = [clean(reason)] if reason else []
@@ -317,8 +317,8 @@ def _refused(folder: Path, name: str, error: OSError, done: str) -> SwitchError:
             status = os.stat(folder)
         except OSError:
             return SwitchError(f"{what} Ask the owner of {where} to let you in.")
-        mend = f"Ask {owner(status.st_uid)} for: chgrp GROUP {where} && chmod 2775 {where}"
-        return SwitchError(f"{what} {mend}")
+        fix = f"Ask {owner(status.st_uid)} for: chgrp GROUP {where} && chmod 2775 {where}"
+        return SwitchError(f"{what} {fix}")
     if isinstance(error, AstrayError):
         return SwitchError(f"{what} If that is the team's folder, name its real place in kill: of cronhpc.yaml.")
     if error.errno == errno.ENOTEMPTY:
@@ -329,7 +329,7 @@ def _refused(folder: Path, name: str, error: OSError, done: str) -> SwitchError:
         return SwitchError(
             f"{what} There is no folder {where}. Is it mounted? In a cron directory, " + command("init") + " makes it."
         )
-    return SwitchError(f"{what} Mend the folder {where}, then try again.")
+    return SwitchError(f"{what} Fix the folder {where}, then try again.")
 
 
 # --- the way to a folder ----------------------------------------------------------------------------------------------

@@ -96,7 +96,7 @@ class Trust:
 
     def _unseen(self, path: Path, error: OSError) -> Problem:
         what = f"{_shown(error.filename or path)} cannot be looked at: {error.strerror}."
-        return Problem("E401", what, "Mend the link, or make the way to it readable to you.", self._file(path))
+        return Problem("E401", what, "Fix the link, or make the way to it readable to you.", self._file(path))
 
     def _walk(self, path: Path, check: Callable[[Path, os.stat_result], Problem | None]) -> Problem | None:
         """Every folder and link on the way, each by its real place; what is at its end is for `check`."""
@@ -159,12 +159,12 @@ class Trust:
         whose = owner(status.st_uid)
         what = f"{_shown(path)} belongs to {whose}, who is neither you nor root nor among trust.owners."
         if stat.S_ISREG(status.st_mode):
-            mend = f"Read it, then make it yours: cp {_q(path)} {_q(path)}.mine && mv -f {_q(path)}.mine {_q(path)}"
+            fix = f"Read it, then make it yours: cp {_q(path)} {_q(path)}.mine && mv -f {_q(path)}.mine {_q(path)}"
         elif stat.S_ISLNK(status.st_mode):
-            mend = f'Look where it points, then make it yours: ln -sfn "$(readlink {_q(path)})" {_q(path)}'
+            fix = f'Look where it points, then make it yours: ln -sfn "$(readlink {_q(path)})" {_q(path)}'
         else:
-            mend = "Keep the script in folders of your own."
-        return Problem("E403", what, f"{mend} (or allow it: trust: {{owners: [{whose}]}})", self._file(path))
+            fix = "Keep the script in folders of your own."
+        return Problem("E403", what, f"{fix} (or allow it: trust: {{owners: [{whose}]}})", self._file(path))
 
     def _modes(self, path: Path, status: os.stat_result) -> Problem | None:
         if status.st_mode & stat.S_IWOTH:
@@ -194,10 +194,10 @@ class Trust:
             return None
         name = _group(gid)
         found = self._writable(path, f"the group {name}", f"chmod g-w {_q(path)}")
-        return Problem(found.code, found.what, f"{found.mend} (or allow it: trust: {{group: {name}}})", found.file)
+        return Problem(found.code, found.what, f"{found.fix} (or allow it: trust: {{group: {name}}})", found.file)
 
     def _writable(self, path: Path, by: str, command: str) -> Problem:
-        return Problem("E404", f"{_shown(path)} can be written by {by}.", f"Mend it with: {command}", self._file(path))
+        return Problem("E404", f"{_shown(path)} can be written by {by}.", f"Fix it with: {command}", self._file(path))
 
     def _file(self, path: Path | str) -> str:
         try:

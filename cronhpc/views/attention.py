@@ -1,4 +1,4 @@
-"""What somebody has to look at: each row says what, since when, and the command or edit that mends it."""
+"""What somebody has to look at: each row says what, since when, and the command or edit that fixes it."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ def for_others(known: Facts) -> Facts:
     foreign = {switch["name"] for switch in known["switches"] if not switch["ours"]}
     ask = f"ask {text.one_line(known['owner'])}"
     rows = [
-        {**row, "mend": ask} if row["kind"] in {"switch", "expired"} and row["name"] in foreign else row
+        {**row, "fix": ask} if row["kind"] in {"switch", "expired"} and row["name"] in foreign else row
         for row in known["attention"]
     ]
     return {**known, "attention": rows, "switches": [{**switch, "ours": True} for switch in known["switches"]]}
 
 
-def _row(kind: str, name: str, what: str, mend: str, *, when: str = "", at: str | None = None) -> Facts:
+def _row(kind: str, name: str, what: str, fix: str, *, when: str = "", at: str | None = None) -> Facts:
     """`when` and `at` together say since when: "since", an instant."""
-    return {"kind": kind, "name": name, "what": what, "when": when if at else "", "at": at, "mend": mend}
+    return {"kind": kind, "name": name, "what": what, "when": when if at else "", "at": at, "fix": fix}
 
 
 def _batch(known: Mapping[str, Any]) -> Iterator[Facts]:
@@ -65,13 +65,13 @@ def _switches(known: Mapping[str, Any]) -> Iterator[Facts]:
         undo = "unkill" if switch["kind"] == "kill" else "resume"
         done = "stopped" if switch["kind"] == "kill" else "paused"
         reason = f': "{text.one_line(switch["reason"])}"' if switch["reason"] else ""
-        mend = command(undo, switch["name"]) if switch["ours"] else f"rm {text.word(switch['path'])}"
+        fix = command(undo, switch["name"]) if switch["ours"] else f"rm {text.word(switch['path'])}"
         name, by = switch["name"], text.one_line(switch["by"])
         if switch["expired"]:
             what = f"a {switch['kind']} switch by {by} that is over"
-            yield _row("expired", name, what, mend, when="expired", at=switch["expires"])
+            yield _row("expired", name, what, fix, when="expired", at=switch["expires"])
         else:
-            yield _row("switch", name, f"{done} by {by}{reason}{_left(switch)}", mend, when="since", at=switch["since"])
+            yield _row("switch", name, f"{done} by {by}{reason}{_left(switch)}", fix, when="since", at=switch["since"])
 
 
 def _left(switch: Mapping[str, Any]) -> str:
@@ -87,17 +87,17 @@ def _entry(entry: Mapping[str, Any]) -> Iterator[Facts]:
         line = f":{problem['line']}" if problem["line"] else ""
         where = f"{problem['file'] or entry['source']}{line}: "
         kind = "not trusted" if entry["reason"] == Reason.NOT_TRUSTED else "invalid"
-        yield _row(kind, name, text.one_line(f"{where}{problem['what']}").rstrip("."), text.one_line(problem["mend"]))
+        yield _row(kind, name, text.one_line(f"{where}{problem['what']}").rstrip("."), text.one_line(problem["fix"]))
     yield from _ended(entry, last)
-    yield from _train(entry)
+    yield from _series(entry)
     if entry["reason"] == Reason.BUDGET:
         yield _row("budget", name, "not submitted: " + entry["detail"], "raise it in cronhpc.yaml, or wait")
     for run in entry["runs"]:
         yield from _restless(entry, run)
         if may_never_start(run["reason"]) or (run["held"] and run["state"] == "PENDING"):
             what = f"job {run['job']} cannot start: {text.one_line(run['reason'])}"
-            mend = f"scontrol release {run['job']}" if run["held"] else f"scancel {run['job']}"
-            yield _row("held", name, what, mend, when="since", at=run["since"])
+            fix = f"scontrol release {run['job']}" if run["held"] else f"scancel {run['job']}"
+            yield _row("held", name, what, fix, when="since", at=run["since"])
     for note in entry["notes"]:
         if note["severity"] == "error":  # warnings are for `check`, and for `status NAME`
             yield _noted(name, note)
@@ -111,7 +111,7 @@ def _ended(entry: Mapping[str, Any], last: Mapping[str, Any] | None) -> Iterator
         yield _row("suspended", name, what, command("resume", name), when="since", at=entry["suspended"])
     elif last and runs.failed(last):
         yield _failed(entry, last)
-    elif last and entry["failures"]:  # a slot that was skipped, missed or cancelled since mends nothing
+    elif last and entry["failures"]:  # a slot that was skipped, missed or cancelled since fixes nothing
         what = f"failed {_times(entry['failures'])}, and has not gone well since; the last slot: {last['result']}"
         yield _row("failed", name, what, command("history", name), when="slot", at=last["slot"])
     elif last and last["result"] in {Result.MISSED, Result.LOST} and not entry["runs"]:
@@ -133,21 +133,21 @@ def _restless(entry: Mapping[str, Any], run: Mapping[str, Any]) -> Iterator[Fact
         yield _row("restarts", entry["name"], what, command("logs", entry["name"]), when="since", at=run["since"])
 
 
-def _train(entry: Mapping[str, Any]) -> Iterator[Facts]:
+def _series(entry: Mapping[str, Any]) -> Iterator[Facts]:
     """One that ended otherwise than it was told to. Who cancelled its next piece knows of it."""
-    train, last = entry["train"], entry["last"]
-    if not train or entry["switch"]:
+    series, last = entry["series"], entry["last"]
+    if not series or entry["switch"]:
         return
-    trouble = text.one_line(train.get("trouble", "")).rstrip(".")
-    if train["going"]:
+    trouble = text.one_line(series.get("trouble", "")).rstrip(".")
+    if series["going"]:
         if trouble and not any(run["state"] == "PENDING" for run in entry["runs"]):
-            yield _row("ended", entry["name"], f"queues no next piece: {trouble}", text.one_line(train["start"]))
+            yield _row("ended", entry["name"], f"queues no next piece: {trouble}", text.one_line(series["start"]))
         return
-    if pieces.crashed(train["resting"]):
-        yield _row("ended", entry["name"], f"rests: {train['resting']}", command("logs", entry["name"]))
-    elif not train["resting"] and not (last and last["result"] in {Result.CANCELLED, Result.KILLED}):
+    if pieces.crashed(series["resting"]):
+        yield _row("ended", entry["name"], f"rests: {series['resting']}", command("logs", entry["name"]))
+    elif not series["resting"] and not (last and last["result"] in {Result.CANCELLED, Result.KILLED}):
         what = f"has ended: {trouble or 'no piece of it is in the queue'}"
-        yield _row("ended", entry["name"], what, text.one_line(train["start"]))
+        yield _row("ended", entry["name"], what, text.one_line(series["start"]))
 
 
 def _failed(entry: Mapping[str, Any], last: Mapping[str, Any]) -> Facts:
@@ -158,8 +158,8 @@ def _failed(entry: Mapping[str, Any], last: Mapping[str, Any]) -> Facts:
     signal = f", signal {last['signal']}" if last["signal"] else ""
     detail = f" ({text.one_line(last['detail'])})" if last["detail"] else ""
     detail += f", each time on {text.clean(entry['bad_node'])}" if entry.get("bad_node") else ""
-    mend = command("logs", entry["name"]) if last["job"] else command("status", entry["name"])
-    return _row("failed", entry["name"], f"{result}{streak}{code}{signal}{detail}", mend, when="last", at=last["slot"])
+    fix = command("logs", entry["name"]) if last["job"] else command("status", entry["name"])
+    return _row("failed", entry["name"], f"{result}{streak}{code}{signal}{detail}", fix, when="last", at=last["slot"])
 
 
 def _trouble(row: Mapping[str, Any], chain: Mapping[str, Any]) -> Facts:
@@ -187,11 +187,11 @@ _COULD_NOT = {
 
 def _noted(name: str, note: Mapping[str, Any]) -> Facts:
     line = f"{note['file']}:{note['line']}: " if note["line"] else ""
-    return _row("note", name, text.one_line(f"{line}{note['what']}").rstrip("."), text.one_line(note["mend"]))
+    return _row("note", name, text.one_line(f"{line}{note['what']}").rstrip("."), text.one_line(note["fix"]))
 
 
 def _problem(problem: Problem) -> Facts:
     name = problem.file + (f":{problem.line}" if problem.line else "")
     return _row(
-        problem.severity, name or problem.code, text.one_line(problem.what).rstrip("."), text.one_line(problem.mend)
+        problem.severity, name or problem.code, text.one_line(problem.what).rstrip("."), text.one_line(problem.fix)
     )

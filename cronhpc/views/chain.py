@@ -69,10 +69,10 @@ def _link(jobs: tuple[Job, ...]) -> dict[str, Any] | None:
 
 
 class Health(NamedTuple):
-    """`state` in one word or two, the rest in words; `mend` is what to type where it is not fine."""
+    """`state` in one word or two, the rest in words; `fix` is what to type where it is not fine."""
 
     state: str
-    mend: str = ""
+    fix: str = ""
 
     @property
     def fine(self) -> bool:
@@ -114,7 +114,7 @@ def heard_until(chain: Mapping[str, Any], last: int) -> int:
 
 
 def words(chain: Mapping[str, Any], state: str, batch: str, style: Style) -> str:
-    """The chain in a line, without its mend."""
+    """The chain in a line, without its fix."""
     last = epoch(chain["last_tick"])
     ticked = f"last tick {style.clock(last, seconds=True)} ({style.distance(last)})" if last else "no tick yet"
     jobs = [ticked, *_jobs(chain, style)]

@@ -38,7 +38,7 @@ _KINDS: dict[type, tuple[str, tuple[str, ...]]] = {
             *("begin", "job_name", "options", "output", "replaces"),
         ),
     ),
-    model.UseUp: ("use up", ("entry", "reason", "detail", "slot", "result", "count")),
+    model.Skip: ("use up", ("entry", "reason", "detail", "slot", "result", "count")),
     model.Wait: ("wait", ("entry", "reason", "detail", "slot")),
     model.Adopt: ("adopt", ("entry", "slot", "attempt", "job")),
     model.Release: ("release", ("entry", "slot", "attempt", "job", "marked")),
@@ -58,7 +58,7 @@ _KINDS: dict[type, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     model.Hold: ("hold", ("switch", "by", "jobs")),
-    model.Free: ("free", ("jobs",)),
+    model.Unhold: ("free", ("jobs",)),
 }
 
 

@@ -45,7 +45,7 @@ def facts(entry: Mapping[str, Any], schedule: Schedule | None, now: int) -> Fact
 def render(entry: Mapping[str, Any], known: Mapping[str, Any], schedule: Schedule | None, style: Style) -> str:
     """The sentences, the most important first."""
     more = facts(entry, schedule, style.now)
-    title = _train(entry, style) if entry["train"] else _title(entry, more, style)
+    title = _series(entry, style) if entry["series"] else _title(entry, more, style)
     lines = [title, *_now(entry, known, style)]
     waiting = [run for run in entry["runs"] if run["ahead"]]
     lines += [_live(run, style) for run in entry["runs"] if not run["ahead"] or run in waiting[:1]]
@@ -72,27 +72,27 @@ def _title(entry: Mapping[str, Any], more: Mapping[str, Any], style: Style) -> s
     return f"{head}{words}; next {style.whole(at)} ({style.distance(at)})."
 
 
-def _train(entry: Mapping[str, Any], style: Style) -> str:
-    train, at = entry["train"], epoch(entry["next"])
+def _series(entry: Mapping[str, Any], style: Style) -> str:
+    series, at = entry["series"], epoch(entry["next"])
     following = f"; next {style.whole(at)} ({style.distance(at)})" if at is not None and at > style.now else ""
-    ends = f" It ends {text.listed([text.one_line(each) for each in train['ends']], 'or')}." if train["ends"] else ""
-    if not train["going"]:
-        why = f"It rests: {text.one_line(train['resting'])}" if train["resting"] else "No piece of it is in the queue"
-        rests = f" {why}. Start it again: {text.one_line(train['start'])}"
+    ends = f" It ends {text.listed([text.one_line(each) for each in series['ends']], 'or')}." if series["ends"] else ""
+    if not series["going"]:
+        why = f"It rests: {text.one_line(series['resting'])}" if series["resting"] else "No piece of it is in the queue"
+        rests = f" {why}. Start it again: {text.one_line(series['start'])}"
         ends = ""
     else:
-        rests = f" This is the {text.one_line(train['resting'])}." if train["resting"] else ""
-    keeps = "keeps itself going" if train["going"] else "has kept itself going"
+        rests = f" This is the {text.one_line(series['resting'])}." if series["resting"] else ""
+    keeps = "keeps itself going" if series["going"] else "has kept itself going"
     head = f"{text.name(entry['name'])} ({text.name(entry['source'])}) {keeps}"
-    pieces = text.count(train["runs"], "piece")
-    return f"{head}, {text.one_line(train['when'])}: {pieces} so far{following}.{rests}{ends}"
+    pieces = text.count(series["runs"], "piece")
+    return f"{head}, {text.one_line(series['when'])}: {pieces} so far{following}.{rests}{ends}"
 
 
 # --- why not now ---------------------------------------------------------------------------------------------------
 
 
 def _now(entry: Mapping[str, Any], known: Mapping[str, Any], style: Style) -> Iterator[str]:
-    """What holds it back at present, each with its mend."""
+    """What holds it back at present, each with its fix."""
     name, switch, problem = entry["name"], entry["switch"], entry["problem"]
     if switch:
         yield _switch(switch, style)
@@ -109,8 +109,8 @@ def _now(entry: Mapping[str, Any], known: Mapping[str, Any], style: Style) -> It
         detail = ": " + text.one_line(entry["detail"]) if entry["detail"] else ""
         yield f"It waits ({entry['reason']})" + detail + "."
     chain = known["chain"]
-    if chain["state"] != "fine" and chain["mend"] and not entry["train"]:
-        yield f"The scheduler is {chain['state']}, so nothing starts by itself. Mend it: " + chain["mend"]
+    if chain["state"] != "fine" and chain["fix"] and not entry["series"]:
+        yield f"The scheduler is {chain['state']}, so nothing starts by itself. Fix it: " + chain["fix"]
 
 
 def _troubles(entry: Mapping[str, Any], known: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -121,7 +121,7 @@ def _troubles(entry: Mapping[str, Any], known: Mapping[str, Any]) -> list[Mappin
 def _could_not(row: Mapping[str, Any], style: Style) -> str:
     at = epoch(row["at"])
     when = f" ({row['when']} {style.said(at)})" if at is not None else ""
-    again = "" if row["mend"] == command("status", row["name"]) else f" {row['mend'][:1].upper()}{row['mend'][1:]}."
+    again = "" if row["fix"] == command("status", row["name"]) else f" {row['fix'][:1].upper()}{row['fix'][1:]}."
     what: str = row["what"]
     return "It " + what + f"{when}.{again}"
 
@@ -142,8 +142,8 @@ def _switch(switch: Mapping[str, Any], style: Style) -> str:
 def _noted(problem: Mapping[str, Any]) -> str:
     place = problem["file"] + (f":{problem['line']}" if problem["line"] else "")
     where = f"{text.name(place)}: " if place else ""
-    what, mend = text.one_line(problem["what"]), text.one_line(problem["mend"])
-    return f"{where}{problem['code']} {what} " + mend if mend else f"{where}{problem['code']} {what}".rstrip()
+    what, fix = text.one_line(problem["what"]), text.one_line(problem["fix"])
+    return f"{where}{problem['code']} {what} " + fix if fix else f"{where}{problem['code']} {what}".rstrip()
 
 
 # --- runs ----------------------------------------------------------------------------------------------------------
@@ -165,14 +165,14 @@ def _live(run: Mapping[str, Any], style: Style) -> str:
     if run["ahead"]:
         return f"{head} is queued ahead, to begin at its time."
     why = f": {text.one_line(run['reason'])}" if run["reason"] not in {"", "None"} else ""
-    mend = f" Let it go: scontrol release {run['job']}" if run["held"] else ""
-    return f"{head} is {'held' if run['held'] else 'waiting in the queue'}{why}.{mend}"
+    fix = f" Let it go: scontrol release {run['job']}" if run["held"] else ""
+    return f"{head} is {'held' if run['held'] else 'waiting in the queue'}{why}.{fix}"
 
 
 def _last(entry: Mapping[str, Any], known: Mapping[str, Any], style: Style) -> Iterator[str]:
     last = entry["last"]
     if not last:
-        if not entry["runs"] and not entry["train"]:
+        if not entry["runs"] and not entry["series"]:
             refused = entry["problem"] or entry["switch"] or _troubles(entry, known)  # by hand it would be as well
             yield "It has not run yet." if refused else "It has not run yet. Now: " + command("run", entry["name"])
         return

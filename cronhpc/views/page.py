@@ -69,7 +69,7 @@ def _head(known: Mapping[str, Any], pasts: Mapping[str, Past], style: Style) -> 
             "state": facts["state"],
             "kind": {"fine": "ok", "silent": "bad", "broken": "bad", "moved": "bad"}.get(facts["state"], "other"),
             "words": _chain_words(known, style),
-            "mend": facts["mend"],
+            "fix": facts["fix"],
         },
         "silent_from": _silent_from(facts, style),
         "sums": _sums(known, pasts),
@@ -146,7 +146,7 @@ def _attention(row: Mapping[str, Any], style: Style) -> Facts:
         "name": text.name(row["name"]),
         "what": row["what"],
         "when": f"{row['when']} {style.said(at)}" if at is not None else "",
-        "mend": row["mend"],
+        "fix": row["fix"],
         "kind": "bad" if row["kind"] in {"failed", "suspended", "invalid", "not trusted", "error"} else "other",
     }
 
@@ -179,7 +179,7 @@ def _entry_row(entry: Mapping[str, Any], past: Past, slots: Sequence[int], style
         "last": style.said(epoch(last["slot"]) or style.now) if last else "",
         "result": result,
         "source": text.clean(entry["source"]),
-        "schedule": text.one_line(entry["schedule"]) or text.one_line((entry["train"] or {}).get("when", "")),
+        "schedule": text.one_line(entry["schedule"]) or text.one_line((entry["series"] or {}).get("when", "")),
         "timezone": entry["timezone"] if entry["schedule"] else "",
         "label": f"{name}: in the last 7 days {past.week['ok']} went well, {past.week['bad']} failed; next {to_come}",
         "runs": [_run_row(runs.run_facts(row), style) for row in past.newest],

@@ -33,9 +33,7 @@ def facts(world: World, plan: Plan, problems: Iterable[Problem] = (), logs: Fact
         "chain_wanted": world.chain.wanted,
         "decisions": rows,
         "logs": logs,
-        "problems": [
-            {"code": p.code, "file": p.file, "line": p.line, "what": p.what, "mend": p.mend} for p in problems
-        ],
+        "problems": [{"code": p.code, "file": p.file, "line": p.line, "what": p.what, "fix": p.fix} for p in problems],
     }
 
 
@@ -71,7 +69,7 @@ def render(known: Mapping[str, Any], style: Style) -> str:
             [
                 (text.name(place or "settings"), "yellow"),
                 (problem["code"], "yellow"),
-                text.one_line(problem["what"] + " " + problem["mend"]),
+                text.one_line(problem["what"] + " " + problem["fix"]),
             ]
         )
     return "\n".join([head, *_lines(rows, style)])

@@ -36,11 +36,11 @@ def check(problems: Sequence[Problem], *, fmt: str = "text") -> str:
 
 
 def summary(problems: Sequence[Problem]) -> str:
-    """`2 warnings, 1 error`, or `nothing to mend`."""
+    """`2 warnings, 1 error`, or `nothing to fix`."""
     errors = sum(p.severity == "error" for p in problems)
     warnings = sum(p.severity == "warning" for p in problems)
     counted = [(warnings, "warning"), (errors, "error")]
-    return ", ".join(f"{n} {word}{'s' * (n != 1)}" for n, word in counted if n) or "nothing to mend"
+    return ", ".join(f"{n} {word}{'s' * (n != 1)}" for n, word in counted if n) or "nothing to fix"
 
 
 def _check_line(problem: Problem) -> str:
@@ -61,7 +61,7 @@ def _json(problems: Sequence[Problem]) -> str:
             "severity": p.severity,
             "key": _plain(p.key),
             "what": _plain(p.what),
-            "mend": _plain(p.mend),
+            "fix": _plain(p.fix),
         }
         for p in problems
     ]
@@ -74,7 +74,7 @@ def _json(problems: Sequence[Problem]) -> str:
 def _github(problem: Problem) -> str:
     place = f"file={_property(problem.file)}," if problem.file else ""
     place += f"line={problem.line}," if problem.line else ""
-    kind, said = _GITHUB[problem.severity], f"{problem.what} {problem.mend}".strip()
+    kind, said = _GITHUB[problem.severity], f"{problem.what} {problem.fix}".strip()
     return f"::{kind} {place}title={problem.code}::{_message(said)}"
 
 
@@ -127,9 +127,7 @@ def clean_facts(
             "total": settings.logs_total // part,
             "halved_because": scarce,
         },
-        "problems": [
-            {"code": p.code, "file": p.file, "line": p.line, "what": p.what, "mend": p.mend} for p in problems
-        ],
+        "problems": [{"code": p.code, "file": p.file, "line": p.line, "what": p.what, "fix": p.fix} for p in problems],
     }
 
 
@@ -151,7 +149,7 @@ def clean(known: Facts, style: Style, *, everything: bool = False) -> str:
 
 
 def _said(problem: Facts) -> str:
-    return f"{text.clean(problem['what'])} " + text.clean(problem["mend"])
+    return f"{text.clean(problem['what'])} " + text.clean(problem["fix"])
 
 
 def _headline(known: Facts) -> str:
@@ -194,8 +192,8 @@ def _because(because: Mapping[str, int], words: Mapping[str, str]) -> str:
 
 
 _TITLES = {
-    "error": ("to be mended", "red"),
-    "warning": ("worth mending", "yellow"),
+    "error": ("to be fixed", "red"),
+    "warning": ("worth fixing", "yellow"),
     "unknown": ("not known", "blue"),
     "advice": ("good to know", ""),
     "fine": ("fine", "green"),
@@ -205,7 +203,7 @@ _GAP = 2
 
 def doctor_facts(found: Sequence[Finding], values: Mapping[str, str], *, written: bool) -> dict[str, Any]:
     """For --json; texts as they are."""
-    names = ("level", "topic", "what", "mend")
+    names = ("level", "topic", "what", "fix")
     rows = [{**{name: getattr(each, name) for name in names}, "settings": dict(each.settings)} for each in found]
     counts = {level: sum(each.level == level for each in found) for level in LEVELS}
     return {"findings": rows, "counts": counts, "settings": dict(values), "written": written}
@@ -227,9 +225,7 @@ def doctor(found: Sequence[Finding], values: Mapping[str, str], style: Style, *,
 def _row(finding: Finding, column: int, style: Style) -> list[str]:
     room = max(style.width - column - _GAP, 30) if style.width else 0
     said = wrap(text.one_line(finding.what), room)
-    said += [
-        line for part in (_put(finding), finding.mend) if part for line in style.wrapped(text.one_line(part), room)
-    ]
+    said += [line for part in (_put(finding), finding.fix) if part for line in style.wrapped(text.one_line(part), room)]
     heads = [finding.topic, *[""] * (len(said) - 1)]
     return [f"  {text.pad(head, column)}{line}" for head, line in zip(heads, said, strict=True)]
 

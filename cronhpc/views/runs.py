@@ -102,7 +102,7 @@ def live_facts(claim: Claim, job: Job | None, now: int, *, answers: bool, absent
 
 
 def first_piece(job: Job) -> Facts:
-    """The piece of a train that a person started: there is no claim of it."""
+    """The piece of a series that a person started: there is no claim of it."""
     started = job.start if not job.waits else None
     return {
         "job": job.id, "slot": None, "attempt": 1, "by_hand": True, "state": job.state,

@@ -36,7 +36,7 @@ COLUMNS = (
 
 def render(known: Mapping[str, Any], style: Style, *, everything: bool = False) -> str:
     """`known` is what `status.facts` gives. On a terminal only as much as fits, unless `everything`."""
-    top = [_header(known, style), *([] if known.get("trains_only") else [_chain(known, style)])]
+    top = [_header(known, style), *([] if known.get("series_only") else [_chain(known, style)])]
     if known.get("cost"):
         top.append(_cost(known["cost"]))
     if known.get("from_file"):
@@ -89,12 +89,12 @@ def _chain(known: Mapping[str, Any], style: Style) -> str:
     words = chain.words(facts, facts["state"], known["batch"]["name"], style)
     state = facts["state"] if words.startswith(facts["state"]) else ""
     lines = wrap(words, max(style.width - _CHAIN, 0))
-    if facts["mend"]:
-        mend = style.text(facts["mend"])
-        if style.width and _CHAIN + text.width(lines[-1]) + 2 + text.width(mend) > style.width:
-            lines += [style.paint(line, "bold") for line in style.wrapped(facts["mend"], style.width - _CHAIN)]
+    if facts["fix"]:
+        fix = style.text(facts["fix"])
+        if style.width and _CHAIN + text.width(lines[-1]) + 2 + text.width(fix) > style.width:
+            lines += [style.paint(line, "bold") for line in style.wrapped(facts["fix"], style.width - _CHAIN)]
         else:
-            lines[-1] += f"  {style.paint(mend, 'bold')}"
+            lines[-1] += f"  {style.paint(fix, 'bold')}"
     lines[0] = style.paint(state, _CHAIN_COLOURS.get(state, "yellow")) + lines[0].removeprefix(state)
     return "chain   " + ("\n" + " " * _CHAIN).join(lines)
 
@@ -124,26 +124,26 @@ def _what(row: Mapping[str, Any], style: Style) -> str:
 
 
 def _what_width(rows: Sequence[Mapping[str, Any]], whats: Sequence[str], names: int, style: Style) -> int:
-    """How wide the middle column is: as the widest of those that leave room for their mend."""
+    """How wide the middle column is: as the widest of those that leave room for their fix."""
     room = style.width - names - 4 if style.width else 0
-    mends = [text.width(style.text(row["mend"])) for row in rows]
-    fitting = [text.width(w) for w, m in zip(whats, mends, strict=True) if not room or text.width(w) + 2 + m <= room]
+    fixes = [text.width(style.text(row["fix"])) for row in rows]
+    fitting = [text.width(w) for w, m in zip(whats, fixes, strict=True) if not room or text.width(w) + 2 + m <= room]
     return min(max(fitting, default=0), 60)
 
 
 def _attention_row(row: Mapping[str, Any], what: str, names: int, wide: int, style: Style) -> list[str]:
-    name, mend = text.name(row["name"]), style.text(row["mend"])
+    name, fix = text.name(row["name"]), style.text(row["fix"])
     name = text.shorten(name, names) if style.width else name
     first = f"  {style.paint(name, _colour(row))}{' ' * (names - text.width(name))}  "
     room = style.width - names - 4 if style.width else 0
     lead = " " * (names + 4)
-    if not room or max(wide, text.width(what)) + 2 + text.width(mend) <= room:
-        return [f"{first}{text.pad(what, wide)}  {style.paint(mend, 'bold')}".rstrip()]
-    whats, mends = wrap(what, room), style.wrapped(row["mend"], room)
+    if not room or max(wide, text.width(what)) + 2 + text.width(fix) <= room:
+        return [f"{first}{text.pad(what, wide)}  {style.paint(fix, 'bold')}".rstrip()]
+    whats, fixes = wrap(what, room), style.wrapped(row["fix"], room)
     return [
         first + whats[0],
         *(lead + line for line in whats[1:]),
-        *(lead + style.paint(m, "bold") for m in mends if m),
+        *(lead + style.paint(m, "bold") for m in fixes if m),
     ]
 
 
@@ -173,14 +173,14 @@ def blocked(entry: Mapping[str, Any]) -> str:
     """Why nothing is to come, in a word or two; "" where a slot is."""
     if entry["switch"]:
         return "stopped" if entry["switch"]["kind"] == "kill" else "paused"
-    reason, train = entry["reason"], entry["train"]
-    if train and not train["going"]:
-        return "resting" if train["resting"] else "ended"
-    if train and train["resting"]:
+    reason, series = entry["reason"], entry["series"]
+    if series and not series["going"]:
+        return "resting" if series["resting"] else "ended"
+    if series and series["resting"]:
         return "last piece"
     if reason in {Reason.STOPPED, Reason.SUSPENDED, Reason.INVALID, Reason.NOT_TRUSTED, Reason.NEVER}:
         return str(reason)
-    return "" if entry["next"] or train else "-"
+    return "" if entry["next"] or series else "-"
 
 
 def _row(entry: Mapping[str, Any], style: Style) -> list[Cell]:
@@ -219,7 +219,7 @@ def _next(entry: Mapping[str, Any], style: Style) -> Cell:
         return word, "" if word == "-" else "yellow"
     at = epoch(entry["next"])
     if at is None:
-        when = text.one_line(entry["train"]["when"])
+        when = text.one_line(entry["series"]["when"])
         return "after this one" if when == pieces.AFTER else when
     if at <= style.now:
         return "due now", "blue"
@@ -245,7 +245,7 @@ def _hints(known: Mapping[str, Any], style: Style) -> list[str]:
     if len(new) > _FEW:
         lines.append(f"and {len(new) - _FEW} more have not run yet")
     by_login = known["chain"].get("via") == "login"
-    ahead = [e for e in known["entries"] if not e["train"] and _comes_all_the_same(e, by_login=by_login)]
+    ahead = [e for e in known["entries"] if not e["series"] and _comes_all_the_same(e, by_login=by_login)]
     lines += [
         f"{text.name(e['name'])}: its next run is queued ahead, so overlap: {e['overlap']} cannot hold it back"
         for e in ahead[:_FEW]
@@ -273,7 +273,7 @@ def _new(entry: Mapping[str, Any], chain: Mapping[str, Any], style: Style) -> st
 
 
 def _first_steps(known: Mapping[str, Any], style: Style) -> list[str]:
-    if known.get("trains_only"):
+    if known.get("series_only"):
         more = style.command("again", options=("--help",))
         return [f"No job keeps itself going now. One line at the top of a script does it: {more}"]
     root = style.word(known["directory"])

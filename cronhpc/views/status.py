@@ -19,9 +19,9 @@ from cronhpc.core.model import (
     EntryState,
     Reason,
     Settle,
+    Skip,
     Stop,
     Submit,
-    UseUp,
     Wait,
     Withdraw,
     entry_id,
@@ -34,7 +34,7 @@ from cronhpc.views.times import epoch, iso
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from cronhpc.core.model import Claim, Entry, Outcome, Plan, Problem, Switch, Train, World
+    from cronhpc.core.model import Claim, Entry, Outcome, Plan, Problem, Series, Switch, World
 
 Facts = dict[str, Any]
 VERSION = 1
@@ -50,7 +50,7 @@ class About:
     host: str = ""
     cluster: str = ""
     stopped: bool = False  # `cronhpc stop` was called
-    trains_only: bool = False  # it is no cron directory, but where `again` keeps its records without one
+    series_only: bool = False  # it is no cron directory, but where `again` keeps its records without one
     used: tuple[int, int] | None = None  # the scheduler's own jobs in 30 days, and their CPU seconds
 
 
@@ -79,7 +79,7 @@ def facts(
     trouble = [_trouble(outcome, world.now) for outcome in outcomes if outcome.done in _TROUBLE]
     found = _Found(world, plan, states, outcomes, directory=about.directory, ticked=ticked)
     found_entries = [found.entry(entry) for entry in world.entries]
-    found_entries += [row for train in world.trains if (row := found.train(train)) is not None]
+    found_entries += [row for series in world.series if (row := found.series(series)) is not None]
     result = {
         "version": VERSION,
         "cronhpc": __version__,
@@ -95,7 +95,7 @@ def facts(
             "error": world.queue_error,
             **({"accounting_error": world.accounting.trouble} if world.accounting.trouble else {}),
         },
-        "trains_only": about.trains_only,
+        "series_only": about.series_only,
         "cost": {"days": 30, "jobs": about.used[0], "cpu_seconds": about.used[1]} if about.used else None,
         "chain": chain.facts(world, plan, outcomes, stopped=about.stopped, ticked=ticked),
         "entries": found_entries,
@@ -106,7 +106,7 @@ def facts(
     return seen_at(result, world.now)
 
 
-_SHOWN = 7 * 86400  # seconds that a train is shown after its end
+_SHOWN = 7 * 86400  # seconds that a series is shown after its end
 _TROUBLE = frozenset({Done.FAILED, Done.PASSING})
 
 
@@ -137,19 +137,19 @@ def _problems(world: World, problems: Iterable[Problem]) -> list[Problem]:
 
 def seen_at(known: Mapping[str, Any], now: int) -> Facts:
     """The same facts looked at later: whether the chain is silent is for the reader's clock to say."""
-    entries = sum(not entry.get("train") for entry in known["entries"])  # trains need no scheduler
+    entries = sum(not entry.get("series") for entry in known["entries"])  # series need no scheduler
     how = chain.health(known["chain"], answers=known["batch"]["answers"], entries=entries, now=now)
     return {
         **known,
         "seen": iso(now),
-        "chain": {**known["chain"], "state": how.state, "mend": how.mend},
+        "chain": {**known["chain"], "state": how.state, "fix": how.fix},
         "needs_attention": bool(known["attention"]) or not how.fine,
     }
 
 
-def _start(train: Train) -> str:
+def _start(series: Series) -> str:
     """What begins it anew. Arguments are for its author's eyes: anyone may read status.json."""
-    script, *arguments = train.entry.arguments or ("",)
+    script, *arguments = series.entry.arguments or ("",)
     return f"sbatch {text.word(script)}{' …' if arguments else ''}"
 
 
@@ -201,10 +201,10 @@ class _Found:
         self.claims: dict[str, list[Claim]] = {}
         for claim in world.claims:
             self.claims.setdefault(claim.key.entry, []).append(claim)
-        self.decided: dict[str, list[Submit | UseUp | Wait]] = {}
+        self.decided: dict[str, list[Submit | Skip | Wait]] = {}
         self.ended: dict[str, list[Settle]] = {}
         for decision in plan.decisions:
-            if isinstance(decision, Submit | UseUp | Wait):
+            if isinstance(decision, Submit | Skip | Wait):
                 self.decided.setdefault(decision.entry.name, []).append(decision)
             elif isinstance(decision, Settle):
                 self.ended.setdefault(decision.key.entry, []).append(decision)
@@ -245,28 +245,28 @@ class _Found:
             "retries": entry.policies.retries,
             "previous_success": iso(state.previous_success),
             "notes": [_problem(note) for note in entry.notes],
-            "train": None,
+            "series": None,
         }
 
-    def train(self, train: Train) -> Facts | None:
+    def series(self, series: Series) -> Facts | None:
         """As an entry; None for one that came to its end a week ago."""
-        facts = self.entry(train.entry)
-        newest = self.jobs.get(train.newest)
+        facts = self.entry(series.entry)
+        newest = self.jobs.get(series.newest)
         known = {run["job"] for run in facts["runs"]}
         if newest is not None and newest.live and records(self.world).of(newest) is not None and newest.id not in known:
             facts["runs"].insert(0, runs.first_piece(newest))
-        going = bool(facts["runs"]) or self.world.queue is None or not (train.newest or train.resting)
-        ended = epoch((facts["last"] or {}).get("ended")) or train.at
+        going = bool(facts["runs"]) or self.world.queue is None or not (series.newest or series.resting)
+        ended = epoch((facts["last"] or {}).get("ended")) or series.at
         if not going and ended and ended < self.world.now - _SHOWN:
             return None
-        facts["train"] = {
-            "when": train.when,
-            "runs": train.runs,
-            "ends": list(train.ends),
-            "resting": train.resting,
-            "trouble": train.trouble,
+        facts["series"] = {
+            "when": series.when,
+            "runs": series.runs,
+            "ends": list(series.ends),
+            "resting": series.resting,
+            "trouble": series.trouble,
             "going": going,
-            "start": _start(train),
+            "start": _start(series),
         }
         return facts
 
@@ -275,7 +275,7 @@ class _Found:
         for decision in reversed(self.decided.get(entry.name, ())):
             if isinstance(decision, Submit) and decision.key in self.submitted:
                 return Reason.NOT_DUE, ""
-            if isinstance(decision, UseUp) and decision.reason in {Reason.MISSED, Reason.RUNNING}:
+            if isinstance(decision, Skip) and decision.reason in {Reason.MISSED, Reason.RUNNING}:
                 return Reason.NOT_DUE, decision.detail
             return decision.reason, decision.detail
         return (Reason.SUSPENDED, "") if state.suspended else (Reason.NOT_DUE, "")

@@ -15,7 +15,7 @@ _TIME = "a time"
 _TEXT = (str, None)
 _WHEN = (_TIME, None)
 _COUNT = (int, None)
-_PROBLEM = {"code": str, "what": str, "mend": str, "file": str, "line": int, "severity": str}
+_PROBLEM = {"code": str, "what": str, "fix": str, "file": str, "line": int, "severity": str}
 _SWITCH = {
     "kind": str, "name": str, "path": str, "by": str, "since": _WHEN, "reason": str, "expires": _WHEN, "expired": bool,
     "ours": bool,
@@ -30,12 +30,12 @@ _LAST = {
     "job": _TEXT, "submitted": _WHEN, "started": _WHEN, "ended": _WHEN, "waited": _COUNT, "took": _COUNT, "node": str,
     "detail": str, "count": int, "log": str,
 }  # fmt: skip
-_TRAIN = {"when": str, "runs": int, "ends": [str], "resting": str, "trouble": str, "going": bool, "start": str}
+_SERIES = {"when": str, "runs": int, "ends": [str], "resting": str, "trouble": str, "going": bool, "start": str}
 _ENTRY = {
     "name": str, "id": str, "source": str, "schedule": str, "timezone": str, "hash_key": str, "reason": str,
     "detail": str, "problem": (_PROBLEM, None), "switch": (_SWITCH, None), "next": _WHEN, "runs": [_RUN],
     "last": (_LAST, None), "successes": int, "failures": int, "bad_node": str, "suspended": _WHEN,
-    "suspend_after": _COUNT, "overlap": str, "previous_success": _WHEN, "notes": [_PROBLEM], "train": (_TRAIN, None),
+    "suspend_after": _COUNT, "overlap": str, "previous_success": _WHEN, "notes": [_PROBLEM], "series": (_SERIES, None),
     "retries?": int,
 }  # fmt: skip
 _LINK = {"job": _TEXT, "at": _WHEN, "reason": str}
@@ -55,7 +55,7 @@ _STATUS = {
          "detail": str, "at": _TIME}
     ],
     "switches": [{**_SWITCH, "ending": [str], "warned": [str], "ends": _WHEN, "left_alone": [str]}],
-    "attention": [{"kind": str, "name": str, "what": str, "when": str, "at": _WHEN, "mend": str}],
+    "attention": [{"kind": str, "name": str, "what": str, "when": str, "at": _WHEN, "fix": str}],
 }  # fmt: skip
 
 

@@ -38,7 +38,7 @@ _KEPT = frozenset({"SLURM_CONF", "SLURM_JWT"})
 
 
 class Broken(Exception):
-    """The job cannot do its work: what, and the mend. It ends with exit code 2."""
+    """The job cannot do its work: what, and the fix. It ends with exit code 2."""
 
 
 def door(main: Callable[[Sequence[str]], int]) -> None:
@@ -209,7 +209,7 @@ def shown_lines(text: str) -> str:
 
 
 def folder(text: str, variable: str) -> Path:
-    """A folder that a variable of the script names. Raises Broken with the mend."""
+    """A folder that a variable of the script names. Raises Broken with the fix."""
     if not text:
         raise Broken(f"{variable} is empty: set it at the top of the script")
     path = Path(os.path.expanduser(text))
@@ -221,7 +221,7 @@ def folder(text: str, variable: str) -> Path:
 
 
 def private(text: str, variable: str) -> Path:
-    """A file with a secret, which only its owner may read. Raises Broken with the mend."""
+    """A file with a secret, which only its owner may read. Raises Broken with the fix."""
     path = Path(os.path.expanduser(text))
     try:
         found = path.stat()

@@ -60,7 +60,7 @@ def judge(pattern: str, rows: Sequence[Job]) -> Seen:
     return Seen(pattern, state, found if state != GONE else ())
 
 
-def mend(seen: Seen) -> str:
+def fix(seen: Seen) -> str:
     """What a person can do about it."""
     ids = " ".join(job.id for job in seen.jobs)
     return {
@@ -113,7 +113,7 @@ def main(argv: Sequence[str]) -> int:
         if seen.alive:
             fine[pattern] = str(seen)
         else:
-            wrong.append(Alert(pattern, f"{seen}. {done or f'Mend: {mend(seen)}'}", seen.state))
+            wrong.append(Alert(pattern, f"{seen}. {done or f'Fix: {fix(seen)}'}", seen.state))
     return alerts.tell(JOB, wrong, now=shelf.seconds_now(), notify=args.notify, fine=fine)
 
 

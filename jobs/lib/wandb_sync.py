@@ -44,7 +44,7 @@ def is_synced(run: Path) -> bool:
 
 
 def has_key(host: str) -> None:
-    """The key lies in a netrc that only its owner may read. Raises Broken with the mend."""
+    """The key lies in a netrc that only its owner may read. Raises Broken with the fix."""
     path = shelf.private(os.environ.get("NETRC", "~/.netrc"), "the key's file")
     try:
         found = netrc.netrc(str(path)).authenticators(host)

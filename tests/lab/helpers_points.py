@@ -199,12 +199,12 @@ class Walked:
     """What a walk over points found: how many struck something, and what was wrong afterwards."""
 
     points: int
-    struck: int
+    kill_records: int
     wrong: list[str]
     seconds: float
 
     def __str__(self) -> str:
-        return f"{self.points} points, {self.struck} of them struck a call, in {self.seconds:.0f} s"
+        return f"{self.points} points, {self.kill_records} of them struck a call, in {self.seconds:.0f} s"
 
 
 def walk(
@@ -218,7 +218,7 @@ def walk(
     Two at a time, in waves, so that the runs of many directories pass while others are struck.
     """
     began = time.monotonic()
-    struck, wrong = 0, []
+    kill_records, wrong = 0, []
     with ThreadPoolExecutor(3) as pool:
         for first in range(0, len(points), WAVE):
             wave = points[first : first + WAVE]
@@ -229,11 +229,11 @@ def walk(
                 list(pool.map(lambda cron, later=later: finish(cron, (cron.strike_at + later,)), crons))
             queue = lab.squeue()
             for cron, row, hit in zip(crons, wave, hits, strict=True):
-                struck += any(each.call for each in hit)
+                kill_records += any(each.call for each in hit)
                 found = [*judge(cron, queue, expected), *(_crash(each) for each in hit if _crash(each))]
                 wrong += [f"{', then '.join(map(str, row))} ({hit[-1].call[:120]}): {each}" for each in found]
             lab.run(["scancel", "--quiet", *(job["id"] for cron in crons for job in cron.jobs_in(queue))], check=False)
-    return Walked(len(points), struck, wrong, time.monotonic() - began)
+    return Walked(len(points), kill_records, wrong, time.monotonic() - began)
 
 
 def _struck_in_turn(cron: Cron, row: Sequence[Point]) -> list[Hit]:

@@ -60,7 +60,7 @@ NEVER_MISSED = {"paris", "row"}  # catch-up: all
 
 @dataclass
 class Fault:
-    """One thing that breaks at `at`; `over` when it was mended; `note` says what was struck."""
+    """One thing that breaks at `at`; `over` when it was fixed; `note` says what was struck."""
 
     kind: str
     at: int
@@ -199,7 +199,7 @@ def cancel_everything(day: Days, fault: Fault) -> str:
         day.watch(fault.at + hours * HOUR)
         day.cronhpc("start", "--if-stale")
         if hours > 6:
-            raise AssertionError(f"the login hook has not mended the chain in six hours\n{day.tail()}")
+            raise AssertionError(f"the login hook has not fixed the chain in six hours\n{day.tail()}")
     return f"back after {hours} logins"
 
 
@@ -215,7 +215,7 @@ FAULTS: dict[str, tuple[Callable[[Days, Fault], str], set[str]]] = {  # and what
     "the disk is full": (fill_disk, {"missed", "skipped", "failed"}),
     "cancel everything": (cancel_everything, {"missed", "cancelled", "lost"}),
 }
-AFTER = 3 * HOUR  # a fault may be felt so long after it was mended
+AFTER = 3 * HOUR  # a fault may be felt so long after it was fixed
 
 
 # --- a run ---------------------------------------------------------------------------------------------------------

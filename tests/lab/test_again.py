@@ -67,16 +67,16 @@ def test_a_watchdog_runs_48_times_in_two_days_without_drift(request: pytest.Fixt
 @simulated(watchdog)
 def test_status_lists_a_train_beside_the_entries(request: pytest.FixtureRequest) -> None:
     shown = evidence_of(watchdog, request).noted["status"]
-    train = next(row for row in shown["entries"] if row["name"] == "watchdog")
-    assert train["train"]["runs"] >= 24
-    assert train["train"]["when"] == "every 1h"
+    series = next(row for row in shown["entries"] if row["name"] == "watchdog")
+    assert series["series"]["runs"] >= 24
+    assert series["series"]["when"] == "every 1h"
 
 
 # --- a train whose pieces die --------------------------------------------------------------------------------------
 
 
 @simulation(40)
-def train() -> Evidence:
+def series() -> Evidence:
     """Five pieces: the time limit ends the first, its node's death the second, scancel the third; the fifth is done."""
     with days("2025-11-24 12:00", "timezone: UTC\n", speed=30) as day:
         work = "case $(wc -l <train.pieces) in 1 | 2 | 3) sleep 100000 ;; 5) touch done ;; esac"
@@ -104,9 +104,9 @@ def train() -> Evidence:
         return day.evidence()
 
 
-@simulated(train)
+@simulated(series)
 def test_a_train_outlives_its_pieces_and_ends_at_its_done_file(request: pytest.FixtureRequest) -> None:
-    day = evidence_of(train, request)
+    day = evidence_of(series, request)
     states = {job.id: job.state for job in day.ended}
     assert [states[piece] for piece in day.noted["pieces"]] == [
         "TIMEOUT",
@@ -118,14 +118,14 @@ def test_a_train_outlives_its_pieces_and_ends_at_its_done_file(request: pytest.F
     assert len(states) == 6, "the sixth sees the file, and runs nothing"
     assert "/done exists; nothing is queued" in day.noted["log"]
     row = next(row for row in day.noted["status"]["entries"] if row["name"] == "train")
-    assert row["train"]["resting"].endswith("/done exists")
+    assert row["series"]["resting"].endswith("/done exists")
 
 
 # --- in real time --------------------------------------------------------------------------------------------------
 
 
 @dataclass
-class Train:
+class Series:
     """A script that keeps itself going, with a cron directory of its own."""
 
     lab: Lab
@@ -162,18 +162,18 @@ class Train:
 
 
 @pytest.fixture
-def new_train(lab: Lab, cluster_user_dir: Callable[..., Path]) -> Callable[[str], Train]:
+def new_train(lab: Lab, cluster_user_dir: Callable[..., Path]) -> Callable[[str], Series]:
     """A train with nothing in its script yet."""
 
-    def make(name: str) -> Train:
+    def make(name: str) -> Series:
         place = cluster_user_dir()
         init(place / "cron", {})
-        return Train(lab, place, name)
+        return Series(lab, place, name)
 
     return make
 
 
-def test_edited_while_it_waits_the_next_piece_runs_the_new_text(lab: Lab, new_train: Callable[[str], Train]) -> None:
+def test_edited_while_it_waits_the_next_piece_runs_the_new_text(lab: Lab, new_train: Callable[[str], Series]) -> None:
     mine = new_train("edited")
     mine.write("--after", "echo old >>said", "while [ ! -e go ]; do sleep 0.2; done")
     first = lab.submit(str(mine.script))
@@ -186,7 +186,7 @@ def test_edited_while_it_waits_the_next_piece_runs_the_new_text(lab: Lab, new_tr
 
 
 def test_a_script_that_crashes_at_once_rests_after_three_pieces_and_says_why(
-    lab: Lab, new_train: Callable[[str], Train]
+    lab: Lab, new_train: Callable[[str], Series]
 ) -> None:
     mine = new_train("crashing")
     mine.write("--after", "exit 1")
@@ -194,11 +194,11 @@ def test_a_script_that_crashes_at_once_rests_after_three_pieces_and_says_why(
     lab.wait_for(lambda: "nothing is queued" in mine.log, timeout=60)
     lab.wait_for(lambda: not mine.jobs())
     assert len(mine.pieces()) == 3
-    assert "train crashing ends: the last 3 pieces failed within 2m each; nothing is queued" in mine.log
+    assert "series crashing ends: the last 3 pieces failed within 2m each; nothing is queued" in mine.log
     assert "It rests: the last 3 pieces failed within 2m each." in mine.status()
 
 
-def test_started_twice_at_once_it_is_one_train(lab: Lab, new_train: Callable[[str], Train]) -> None:
+def test_started_twice_at_once_it_is_one_train(lab: Lab, new_train: Callable[[str], Series]) -> None:
     mine = new_train("twice")
     mine.write("--every 1h")
     starts = [lab.popen(["sbatch", "-w", node, str(mine.script)]) for node in ("cpu1", "cpu2")]
@@ -211,11 +211,11 @@ def test_started_twice_at_once_it_is_one_train(lab: Lab, new_train: Callable[[st
     lab.wait_for(lambda: len(mine.pieces()) == 3)
     lab.wait_for(lambda: not mine.jobs("RUNNING"))
     assert len(mine.jobs("PENDING")) == 1, mine.log
-    assert "train twice is going on already: this start of it queues nothing" in mine.log
+    assert "series twice is going on already: this start of it queues nothing" in mine.log
     lab.run(["scancel", *mine.jobs()])
 
 
-def test_a_requeued_piece_queues_no_second_one(lab: Lab, new_train: Callable[[str], Train]) -> None:
+def test_a_requeued_piece_queues_no_second_one(lab: Lab, new_train: Callable[[str], Series]) -> None:
     mine = new_train("requeued")
     mine.write("--every 1h", "while [ ! -e go ]; do sleep 0.2; done")
     first = lab.submit("--requeue", str(mine.script))
@@ -229,7 +229,7 @@ def test_a_requeued_piece_queues_no_second_one(lab: Lab, new_train: Callable[[st
     lab.run(["scancel", *mine.jobs()])
 
 
-def test_a_held_twin_does_not_stall_it(lab: Lab, new_train: Callable[[str], Train]) -> None:
+def test_a_held_twin_does_not_stall_it(lab: Lab, new_train: Callable[[str], Series]) -> None:
     """Two recipes that count jobs by their name stop for ever where a held job has that name."""
     mine = new_train("twin")
     held = lab.submit("--hold", "--job-name=twin", "-o", "/dev/null", "--wrap", "true")
@@ -241,7 +241,7 @@ def test_a_held_twin_does_not_stall_it(lab: Lab, new_train: Callable[[str], Trai
     lab.run(["scancel", held])
 
 
-def test_a_kill_switch_ends_it(lab: Lab, new_train: Callable[[str], Train]) -> None:
+def test_a_kill_switch_ends_it(lab: Lab, new_train: Callable[[str], Series]) -> None:
     mine = new_train("killed")
     mine.write("--after", "while [ ! -e go ]; do sleep 0.2; done")
     lab.submit(str(mine.script))
@@ -250,10 +250,10 @@ def test_a_kill_switch_ends_it(lab: Lab, new_train: Callable[[str], Train]) -> N
     (mine.place / "go").touch()
     lab.wait_for(lambda: not mine.jobs())
     assert len(mine.pieces()) == 1
-    assert f"train killed ends: kill switch killed (by {getpass.getuser()}: loss spikes)" in mine.log
+    assert f"series killed ends: kill switch killed (by {getpass.getuser()}: loss spikes)" in mine.log
 
 
-def test_what_the_first_command_line_asked_for_is_kept(lab: Lab, new_train: Callable[[str], Train]) -> None:
+def test_what_the_first_command_line_asked_for_is_kept(lab: Lab, new_train: Callable[[str], Series]) -> None:
     """As `sbatch --gres=gpu:2 train.slurm`: without GPUs the second piece would crash, or crawl."""
     mine = new_train("asked")
     fields = "-e 'TresPerNode=.*' -e 'TimeLimit=[^ ]*' -e 'ExcNodeList=[^ ]*'"
@@ -273,7 +273,7 @@ def test_what_the_first_command_line_asked_for_is_kept(lab: Lab, new_train: Call
 
 
 def test_whoever_cancels_the_piece_that_waits_ends_the_train_after_this_one(
-    lab: Lab, new_train: Callable[[str], Train]
+    lab: Lab, new_train: Callable[[str], Series]
 ) -> None:
     mine = new_train("stopped")
     mine.write("--after", "while [ ! -e go ]; do sleep 0.2; done")
@@ -287,7 +287,7 @@ def test_whoever_cancels_the_piece_that_waits_ends_the_train_after_this_one(
 
 
 def test_a_script_that_is_gone_is_named_by_the_piece_that_would_run_it(
-    lab: Lab, new_train: Callable[[str], Train]
+    lab: Lab, new_train: Callable[[str], Series]
 ) -> None:
     mine = new_train("gone")
     mine.write("--after", "while [ ! -e go ]; do sleep 0.2; done")
@@ -305,7 +305,7 @@ def test_a_controller_that_hangs_for_a_moment_ends_no_train(
 ) -> None:
     lab, place = make_lab(), cluster_user_dir()
     init(place / "cron", {})
-    mine = Train(lab, place, "patient")
+    mine = Series(lab, place, "patient")
     mine.write("--after --max-runs 2", "true")
     text = mine.script.read_text()
     mine.script.write_text(text.replace(sys.executable, f"touch {place}/up; sleep 2; {sys.executable}", 1))
@@ -393,7 +393,7 @@ def test_killed_at_any_of_its_calls_and_called_once_more_there_is_one_next_piece
         script.write_text(f"#!/bin/bash\n#SBATCH --job-name={name} --output=/dev/null\nsleep 600\n")
         return Piece(lab, place / "cron", 0, job=lab.submit(str(script)), name=name)
 
-    def struck(row: tuple[int, Point]) -> tuple[str, list[str]]:
+    def kill_records(row: tuple[int, Point]) -> tuple[str, list[str]]:
         piece = begun(f"walk{row[0]}")
         hit = strike(piece, row[1], 0)
         for _ in range(2):
@@ -408,7 +408,7 @@ def test_killed_at_any_of_its_calls_and_called_once_more_there_is_one_next_piece
     points = points if os.environ.get("CRONHPC_ALL_POINTS") else points[::2]
     lab.run(["scancel", "--quiet", "--name", "walk"])
     with ThreadPoolExecutor(3) as pool:
-        walked = list(pool.map(struck, enumerate(points)))
+        walked = list(pool.map(kill_records, enumerate(points)))
     with capsys.disabled():
         sys.stdout.write(f"\n  again killed: {sum(bool(call) for call, _ in walked)} of {len(points)} points struck\n")
     assert sum(bool(call) for call, _ in walked) > 0.8 * len(points)

@@ -226,7 +226,7 @@ def test_stop_stays_stopped_until_start(cron: Cron) -> None:
     assert counts(cron) == (1, 1)
 
 
-def test_start_mends_what_scancel_of_everything_left(cron: Cron) -> None:
+def test_start_fixes_what_scancel_of_everything_left(cron: Cron) -> None:
     cron.drive("start", now_in(cron.lab))
     cron.lab.wait_for(lambda: quiet(cron))
     cron.lab.run(["scancel", *(job["id"] for job in cron.jobs())])

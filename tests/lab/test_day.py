@@ -205,7 +205,7 @@ def test_a_broken_interpreter_and_a_full_partition_leave_one_successor(request: 
 
 
 @simulated(broken)
-def test_work_resumes_when_the_interpreter_is_mended(request: pytest.FixtureRequest) -> None:
+def test_work_resumes_when_the_interpreter_is_fixed(request: pytest.FixtureRequest) -> None:
     day = evidence_of(broken, request)
     assert twice(day) == {}
     last = [said(slot)[11:16] for slot in day.slots("hourly", MENDED - HOUR, MENDED + 3 * HOUR)]

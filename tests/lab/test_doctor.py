@@ -26,7 +26,7 @@ def doctor(lab: Lab, root: Path, *words: str) -> dict[tuple[str, str], str]:
     found: dict[tuple[str, str], str] = {}
     for row in rows:
         key = (row["topic"], row["level"])
-        found[key] = f"{found.get(key, '')} {row['what']} {row['mend']}".strip()
+        found[key] = f"{found.get(key, '')} {row['what']} {row['fix']}".strip()
     return found
 
 

@@ -109,7 +109,7 @@ def test_a_tick_killed_at_any_of_its_calls(
     points = points_of_a_tick(fresh("recorded"), KILL, f"{STATE},{PROCESS},{WAIT}")
     walked = walk(cluster, sample(points, every), fresh)
     tell("a tick killed", walked)
-    assert walked.struck > len(points) / every * 0.8
+    assert walked.kill_records > len(points) / every * 0.8
     assert walked.wrong == []
 
 
@@ -134,7 +134,7 @@ def test_a_tick_that_submits_further_attempts_killed_at_any_of_its_calls(
     points = points_of_a_tick(fresh("recorded"), KILL, f"{STATE},{PROCESS}")
     walked = walk(cluster, sample(points, 3), fresh, Expected(dict.fromkeys("abc", 2), rows=2))
     tell("a tick that tries again killed", walked)
-    assert walked.struck > len(points) / 3 * 0.8
+    assert walked.kill_records > len(points) / 3 * 0.8
     assert walked.wrong == []
 
 
@@ -151,7 +151,7 @@ def test_a_command_of_a_tick_killed_at_any_of_its_calls_alone_and_with_the_tick(
     alone = found[:: 1 if EVERY else len(found) // 20 + 1]
     walked = walk(cluster, [[each] for point in alone for each in (point, replace(point, tick_too=True))], fresh)
     tell(f"{program} {nth} killed", walked)
-    assert walked.struck > len(alone)
+    assert walked.kill_records > len(alone)
     assert walked.wrong == []
 
 
@@ -163,11 +163,11 @@ def test_a_disk_that_refuses_any_one_call_of_a_tick(
     points = points_of_a_tick(fresh("recorded"), f"error={error}", f"{STATE},openat")
     walked = walk(cluster, sample(points, every), fresh)
     tell(f"{error} once", walked)
-    assert walked.struck > len(points) / every * 0.8
+    assert walked.kill_records > len(points) / every * 0.8
     assert walked.wrong == []
 
 
-def test_the_tick_that_mends_is_killed_as_well_and_ended_jobs_vanish_at_once(
+def test_the_tick_that_fixes_is_killed_as_well_and_ended_jobs_vanish_at_once(
     forgetful: Lab, tmp_path: Path, tell: Callable[[str, Walked], None]
 ) -> None:
     seed = int(os.environ.get("CRONHPC_SEED", "7"))

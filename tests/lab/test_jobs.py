@@ -114,7 +114,7 @@ def test_what_is_added_runs_as_an_entry_of_a_cron_directory(shelf: Shelf) -> Non
 
     cronhpc("init")
     cronhpc("add", "quota-watch", "--as", "how-full", "--schedule", "@hourly")
-    assert "nothing to mend" in cronhpc("check")
+    assert "nothing to fix" in cronhpc("check")
     time.sleep(3.5)  # a file that has just changed is left for the next look
     job = json.loads(cronhpc("run", "how-full", "--json"))["job"]
     shelf.lab.wait_ended(job)
@@ -328,7 +328,7 @@ def test_without_accounting_the_report_says_so_and_gpu_use_asks_the_controller(s
 
 
 @pytest.fixture
-def train(shelf: Shelf) -> Callable[..., Path]:
+def series(shelf: Shelf) -> Callable[..., Path]:
     """A train whose training counts its starts, and is done after three."""
     stand_in(shelf.place, "cronhpc", f'PYTHONPATH={JOBS.parent} exec {sys.executable} -m cronhpc "$@"')
     program = shelf.place / "train.sh"
@@ -352,22 +352,22 @@ def trains_in(shelf: Shelf) -> list[dict[str, str]]:
     return [row for row in shelf.lab.squeue() if row["name"] == "train-chain"]
 
 
-def test_a_train_goes_on_until_its_done_file(shelf: Shelf, train: Callable[..., Path]) -> None:
-    shelf.submit(train())
+def test_a_train_goes_on_until_its_done_file(shelf: Shelf, series: Callable[..., Path]) -> None:
+    shelf.submit(series())
     shelf.lab.wait_for(lambda: (shelf.place / "done").exists() and not trains_in(shelf), timeout=60)
     assert starts(shelf) == 3
 
 
-def test_a_train_rests_after_fast_failures(shelf: Shelf, train: Callable[..., Path]) -> None:
+def test_a_train_rests_after_fast_failures(shelf: Shelf, series: Callable[..., Path]) -> None:
     (shelf.place / "fails").touch()
-    shelf.submit(train(FAILURES="2"))
+    shelf.submit(series(FAILURES="2"))
     shelf.lab.wait_for(lambda: starts(shelf) >= 2 and not trains_in(shelf), timeout=60)
     assert starts(shelf) == 2
 
 
-def test_a_kill_switch_ends_a_train_and_what_waits_behind_it(shelf: Shelf, train: Callable[..., Path]) -> None:
+def test_a_kill_switch_ends_a_train_and_what_waits_behind_it(shelf: Shelf, series: Callable[..., Path]) -> None:
     switch = shelf.place / "stop-it"
-    _, log = shelf.submit(train("300", KILL=str(switch), WARN="5s"))
+    _, log = shelf.submit(series("300", KILL=str(switch), WARN="5s"))
     shelf.lab.wait_for(lambda: starts(shelf) == 1)
     switch.touch()
     shelf.lab.wait_for(lambda: not trains_in(shelf), timeout=60)

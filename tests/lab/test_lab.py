@@ -151,7 +151,7 @@ def test_exec_env_and_status_name_the_same_cluster(lab: Lab) -> None:
         pytest.param(("ctld", "start", "--clean-state"), "ctld kill", id="forgetting while it runs"),
     ],
 )
-def test_a_wrong_word_is_answered_with_the_mend(lab: Lab, words: tuple[str, ...], said: str) -> None:
+def test_a_wrong_word_is_answered_with_the_fix(lab: Lab, words: tuple[str, ...], said: str) -> None:
     argv = [sys.executable, str(LAB), words[0], "--dir", str(lab.root), *words[1:]]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 1

@@ -52,7 +52,7 @@ def test_a_log_folder_that_cannot_be_written_leaves_the_slot_due(hers: Cron, fol
 
 
 @pytest.mark.parametrize("shut", ["state", "state/claims", "state/entries.json", "scheduler"])
-def test_what_is_shut_is_not_gone_and_the_mend_is_a_command_to_paste(hers: Cron, shut: str) -> None:
+def test_what_is_shut_is_not_gone_and_the_fix_is_a_command_to_paste(hers: Cron, shut: str) -> None:
     hers.tick(-60)
     path = hers.root / shut
     for command in ("status", "tick", "plan"):
@@ -60,8 +60,8 @@ def test_what_is_shut_is_not_gone_and_the_mend_is_a_command_to_paste(hers: Cron,
         path.chmod(0)
         argv = [PYTHON, "-m", "cronhpc", "--dir", str(hers.root), command]
         done = hers.lab.run(argv, "alice", check=False, env={"PYTHONPATH": LIBRARIES})
-        mend = done.stderr.partition("It is yours: ")[2].strip()
-        assert (done.returncode, mend) == (2, f"chmod u+rwX {shlex.quote(str(path))}"), done.stderr
-        hers.lab.run(["bash", "-c", mend], "alice")
+        fix = done.stderr.partition("It is yours: ")[2].strip()
+        assert (done.returncode, fix) == (2, f"chmod u+rwX {shlex.quote(str(path))}"), done.stderr
+        hers.lab.run(["bash", "-c", fix], "alice")
         path.chmod(before)
         assert hers.lab.run(argv, "alice", check=False, env={"PYTHONPATH": LIBRARIES}).returncode in {0, 1}

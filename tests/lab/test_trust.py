@@ -24,24 +24,24 @@ SCRIPTS: dict[str, tuple[str, str, str]] = {
     "a script that his group may write": (
         opened("$root/cron.d/mine.slurm"),
         "cat $evil >$root/cron.d/mine.slurm",
-        "can be written by the group labgroup. Mend it with: chmod g-w",
+        "can be written by the group labgroup. Fix it with: chmod g-w",
     ),
     "a script that everybody may write": (
         "chmod o+w $root/cron.d/mine.slurm",
         "cat $evil >$root/cron.d/mine.slurm",
-        "can be written by everyone. Mend it with: chmod o-w",
+        "can be written by everyone. Fix it with: chmod o-w",
     ),
     "a folder that his group may write": (
         opened("$root/cron.d"),
         "cp $evil $root/cron.d/",
-        "cron.d can be written by the group labgroup. Mend it with: chmod g-w",
+        "cron.d can be written by the group labgroup. Fix it with: chmod g-w",
     ),
     "her script replaced in such a folder": (
         opened("$root/cron.d"),
         "mv $root/cron.d/mine.slurm $root/cron.d/was; cp $evil $root/cron.d/mine.slurm",
         "cron.d can be written by",
     ),
-    "a folder that was open once, and is mended": (
+    "a folder that was open once, and is fixed": (
         opened("$root/cron.d"),
         "cp $evil $root/cron.d/",
         "belongs to bob, who is neither you nor root nor among trust.owners",
@@ -138,7 +138,7 @@ SCRIPTS: dict[str, tuple[str, str, str]] = {
 def test_he_brings_a_script(world: World, request: pytest.FixtureRequest, alice: str, bob: str, said: str) -> None:
     world.does("alice", alice)
     world.does("bob", bob)
-    if "mended" in request.node.name:
+    if "fixed" in request.node.name:
         world.does("alice", "chmod g-w $root/cron.d")
     told = world.tick()
     if said not in told:  # what is no script at all is told by check

@@ -90,7 +90,7 @@ def test_a_link_hands_on_its_own_text_and_not_what_lies_there_now(world: World) 
 def test_a_log_folder_that_he_may_write_gets_no_log(world: World) -> None:
     world.does("alice", f"mkdir $root/log/mine; {opened('$root/log/mine')}")
     told = world.tick()
-    assert "log/mine can be written by the group labgroup. Mend it with: chmod g-w" in told, told
+    assert "log/mine can be written by the group labgroup. Fix it with: chmod g-w" in told, told
     assert world.lab.squeue("alice") == []
     assert world.harm() == []
 
@@ -107,7 +107,7 @@ def test_a_log_folder_that_is_his_link_gets_no_log(world: World) -> None:
 
 
 def test_a_link_that_he_left_where_the_log_will_be_is_not_followed(world: World) -> None:
-    """The folder was open once; he planted links for the jobs to come; alice has mended the folder since."""
+    """The folder was open once; he planted links for the jobs to come; alice has fixed the folder since."""
     world.does("alice", f"mkdir $root/log/mine; {opened('$root/log/mine')}")
     newest = max((int(job["id"].partition("_")[0]) for job in world.lab.squeue(states="all")), default=0)
     slot = (int(time.time()) + 7200) // 60 * 60

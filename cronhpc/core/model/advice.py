@@ -101,7 +101,7 @@ def texts_of(value: Any, directory: str) -> Any:
 
 
 class CronhpcError(Exception):
-    """The root of every error that cronhpc raises on purpose; its parts say what, where and the mend."""
+    """The root of every error that cronhpc raises on purpose; its parts say what, where and the fix."""
 
     passing = False  # nothing is known to be wrong with what was asked: it may well go through another time
 
@@ -117,11 +117,11 @@ class StateError(CronhpcError):
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something that a user can mend: `code` starts with E (error) or W (warning), or with N for what is merely so."""
+    """Something that a user can fix: `code` starts with E (error) or W (warning), or with N for what is merely so."""
 
     code: str
     what: str
-    mend: str
+    fix: str
     file: str = ""  # as the user knows it, relative to the cron directory
     line: int = 0  # from 1; 0 where no line is meant
     key: str = ""
@@ -133,10 +133,10 @@ class Problem:
 
     @property
     def advice(self) -> Advice:
-        """All of it, with the commands of its mend as values."""
+        """All of it, with the commands of its fix as values."""
         place = self.file + (f":{self.line}" if self.line else "")
         head = f"{f'{place}: ' if place else ''}{self.code} {self.what}"
-        return Advice(head, " ", self.mend) if self.mend else Advice(head.strip())
+        return Advice(head, " ", self.fix) if self.fix else Advice(head.strip())
 
     def __str__(self) -> str:
         return str(self.advice)

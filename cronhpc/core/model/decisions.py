@@ -56,7 +56,7 @@ class Submit:
 
 
 @dataclass(frozen=True, slots=True)
-class UseUp:
+class Skip:
     """The slots up to `slot` will not run; `result` is recorded for it (and `count` earlier ones)."""
 
     entry: Entry
@@ -200,15 +200,15 @@ class Hold:
 
 
 @dataclass(frozen=True, slots=True)
-class Free:
+class Unhold:
     """Their pause switch is gone: tasks that we marked are released and their comment restored."""
 
     jobs: tuple[Job, ...]
 
 
 Decision = (
-    Submit | UseUp | Wait | Adopt | Release | Cancel | Withdraw | Settle
-    | KeepLink | SubmitLink | MoveLink | CancelLink | Rest | Stop | Hold | Free
+    Submit | Skip | Wait | Adopt | Release | Cancel | Withdraw | Settle
+    | KeepLink | SubmitLink | MoveLink | CancelLink | Rest | Stop | Hold | Unhold
 )  # fmt: skip
 
 
@@ -238,4 +238,4 @@ class Outcome:
     done: Done
     detail: str = ""
     job_id: str | None = None
-    limited: bool = False  # the site takes no more jobs of this user
+    at_submit_limit: bool = False  # the site takes no more jobs of this user

@@ -60,7 +60,7 @@ class Entry:
 
 
 @dataclass(frozen=True, slots=True)
-class Train:
+class Series:
     """A long work that keeps itself going by `cronhpc again`; its pieces are claimed like an entry's slots.
 
     `entry` has no schedule: what is submitted is a stub that runs the script as it is when the piece starts.
@@ -107,7 +107,7 @@ _LONGEST_TITLE = 80  # characters
 
 
 @dataclass(frozen=True, slots=True)
-class Struck:
+class KillRecord:
     """What a kill switch has done to a job; kept until the job is gone and its end is recorded."""
 
     at: int  # first warned or cancelled

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cronhpc.core.model.advice import Problem
-from cronhpc.core.model.entries import Entry, Settings, Struck, Switch, Train
+from cronhpc.core.model.entries import Entry, KillRecord, Series, Settings, Switch
 from cronhpc.core.model.runs import Claim, Ending, EntryState, Key, Queue, entry_id
 
 CLOCKS_APART = 1800  # seconds that the clocks of a cluster may differ by
@@ -36,7 +36,7 @@ class ChainFacts:
     spare_name: str = ""
     resting: str = ""  # an administrator's word, in words; "" while it goes on
     no_spare: str = ""  # why there can be none (two or three submit slots), in words
-    crowded: bool = False  # it takes the place of the runs: it goes
+    no_submit_slot: bool = False  # it takes the place of the runs: it goes
     successor_seen: str = ""  # job id that the last tick left as successor
     spare_seen: str = ""
     prequeue: int = 1  # successors wanted at once
@@ -97,7 +97,7 @@ class World:
     directory_id: str
     settings: Settings
     entries: tuple[Entry, ...] = ()
-    trains: tuple[Train, ...] = ()
+    series: tuple[Series, ...] = ()
     states: Mapping[str, EntryState] = field(default_factory=dict)  # by entry name
     claims: tuple[Claim, ...] = ()
     links: Mapping[str, LinkRecord] = field(default_factory=dict)  # by job id
@@ -117,12 +117,14 @@ class World:
     last_caller: str = ""  # who called it, in words
     recent: tuple[tuple[int, str, int], ...] = ()  # (minute, entry id, submissions); entry "": all of them
     warned: Mapping[str, int] = field(default_factory=dict)  # job id -> when a kill switch's warning was sent
-    struck: Mapping[str, Struck] = field(default_factory=dict)  # job or task id -> what a kill switch did to it
+    kill_records: Mapping[str, KillRecord] = field(
+        default_factory=dict
+    )  # job or task id -> what a kill switch did to it
     logged: Mapping[str, Mapping[int, int]] = field(default_factory=dict)  # entry id -> slot -> jobs that left a log
     restored: int = 0  # when the directory was brought back from a copy: slots until then may have run
     comments: Mapping[str, str] = field(default_factory=dict)  # job id -> its comment, where a mark had no room beside
     resident: bool = False  # a daemon wakes itself for each slot: nothing is submitted ahead, but by_login
-    sure: bool = False  # the batch system has said that it is `now`
+    clock_verified: bool = False  # the batch system has said that it is `now`
     disk_clock: int = 0  # what the file system's clock says, where `now` is far behind it
     only: str = ""  # `run NAME`: the entry id that a slot is made for now, whatever its schedule
     memo: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)  # what is made of it once
@@ -133,7 +135,7 @@ class World:
 
         Where our own clock is behind the file system's, stamps up to that one are believed.
         """
-        usual = CLOCKS_APART if self.sure else _DAY
+        usual = CLOCKS_APART if self.clock_verified else _DAY
         room = max(usual, self.settings.ahead + CLOCKS_APART) if self.chain.by_login else usual
         return max(self.now + room, self.disk_clock)
 
@@ -142,9 +144,9 @@ class World:
         return key.slot <= self.restored or self.logged.get(key.entry, {}).get(key.slot, 0) >= key.attempt
 
     def known(self) -> dict[str, Entry]:
-        """Entries and trains by the id that claims carry."""
+        """Entries and series by the id that claims carry."""
         if "known" not in self.memo:
-            both = (*self.entries, *(train.entry for train in self.trains))
+            both = (*self.entries, *(series.entry for series in self.series))
             self.memo["known"] = {entry_id(entry.name): entry for entry in both}
         found: dict[str, Entry] = self.memo["known"]
         return found

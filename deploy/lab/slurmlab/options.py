@@ -10,7 +10,7 @@ from typing import Any
 
 
 class LabError(Exception):
-    """What went wrong, where, and the mend."""
+    """What went wrong, where, and the fix."""
 
 
 class PortClash(LabError):

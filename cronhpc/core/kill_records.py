@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core.model import Done, Result, Stop, Struck, command
+from cronhpc.core.model import Done, KillRecord, Result, Stop, command
 from cronhpc.core.stop import expired, switch_on
 
 if TYPE_CHECKING:
@@ -21,14 +21,14 @@ Row = dict[str, Any]
 class Strikes:
     """One tick's part of it. `rows` are for history; `said`: by a switch's path, what it stopped now."""
 
-    struck: dict[str, Struck] = field(default_factory=dict)
+    kill_records: dict[str, KillRecord] = field(default_factory=dict)
     rows: list[Row] = field(default_factory=list)
     said: dict[str, list[str]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, world: World, outcomes: Iterable[Outcome], unsettled: Collection[str]) -> Strikes:
         """`unsettled`: job ids of runs whose end is not recorded yet, with this tick's records."""
-        found = cls(dict(world.struck))
+        found = cls(dict(world.kill_records))
         for outcome in outcomes:
             if isinstance(outcome.decision, Stop) and outcome.done is Done.OK:
                 found._strike(outcome.decision, world.now)
@@ -40,16 +40,16 @@ class Strikes:
         cancelled, warned = (*stop.pending, *stop.running), stop.warn
         fresh = set()
         for each in dict.fromkeys((*cancelled, *warned)):
-            known = self.struck.get(each) or _struck(stop.switch, now)
+            known = self.kill_records.get(each) or _struck(stop.switch, now)
             after = replace(
                 known,
                 emptied=known.emptied or each in stop.pending,
                 warned=known.warned or each in warned,
                 cancelled=known.cancelled or each in stop.running,
             )
-            if self.struck.get(each) != after:
+            if self.kill_records.get(each) != after:
                 fresh.add(each)
-            self.struck[each] = after
+            self.kill_records[each] = after
         if not fresh:
             return
         words = [job_words(job, now) for job in stop.jobs if job.id in fresh or job.shown in fresh]
@@ -70,21 +70,21 @@ class Strikes:
             return
         live = {name for job in world.queue.jobs if job.live for name in (job.id, job.shown)}
         rows: dict[str, Row] = {}
-        for each, known in world.struck.items():
+        for each, known in world.kill_records.items():
             if each in live:
                 continue
             if not known.gone:
                 row = _row(known.name, known.by, known.reason, world.now) | {"gone": {}}
                 rows.setdefault(known.path, row)["gone"][each] = world.now - known.at
             if each in unsettled:
-                self.struck[each] = replace(self.struck[each], gone=True)
+                self.kill_records[each] = replace(self.kill_records[each], gone=True)
             else:
-                del self.struck[each]
+                del self.kill_records[each]
         self.rows.extend(rows.values())
 
 
-def _struck(switch: Switch, now: int) -> Struck:
-    return Struck(now, switch.name, switch.by, switch.reason, switch.path)
+def _struck(switch: Switch, now: int) -> KillRecord:
+    return KillRecord(now, switch.name, switch.by, switch.reason, switch.path)
 
 
 def _row(name: str, by: str, reason: str, now: int) -> Row:
@@ -104,10 +104,10 @@ def job_words(job: Job, now: int) -> str:
 
 def verdict(world: World, claim: Claim, entry: Entry | None, ending: Ending) -> Ending:
     """`ending`, as killed where a switch ended the run: no failure, and not tried again."""
-    struck = world.struck.get(claim.job_id or "")
-    if struck is not None and (struck.warned or ending.result in {Result.CANCELLED, Result.UNKNOWN}):
-        late = ending.ended is not None and ending.ended < struck.at
-        return ending if late else replace(ending, result=Result.KILLED, detail=struck.said)
+    kill_records = world.kill_records.get(claim.job_id or "")
+    if kill_records is not None and (kill_records.warned or ending.result in {Result.CANCELLED, Result.UNKNOWN}):
+        late = ending.ended is not None and ending.ended < kill_records.at
+        return ending if late else replace(ending, result=Result.KILLED, detail=kill_records.said)
     if ending.result is Result.FAILED and ending.exit_code == STOPPED_EXIT:
         return replace(ending, result=Result.KILLED, detail=command("guard") + f" ended it (exit {STOPPED_EXIT})")
     if ending.result is not Result.CANCELLED:
@@ -125,11 +125,11 @@ def _killer(world: World, claim: Claim, entry: Entry | None) -> Switch | None:
     return switch_on(world, entry, ("kill",)) if entry is not None else None
 
 
-def from_rows(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, Struck]:
+def from_rows(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, KillRecord]:
     """As the state file has them; what another version wrote is left out."""
-    known = Struck.__dataclass_fields__
+    known = KillRecord.__dataclass_fields__
     return {
-        job: Struck(**{name: value for name, value in row.items() if name in known})
+        job: KillRecord(**{name: value for name, value in row.items() if name in known})
         for job, row in rows.items()
         if {"at", "name", "by", "reason", "path"} <= row.keys()
     }

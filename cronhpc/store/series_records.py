@@ -1,4 +1,4 @@
-"""What is kept of trains (`cronhpc again`): one JSON file each."""
+"""What is kept of series (`cronhpc again`): one JSON file each."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VERSION = 1
 
 @dataclass(slots=True)
 class Record:
-    """One train. `options` are those of the first command line, `given` those passed to `again`."""
+    """One series. `options` are those of the first command line, `given` those passed to `again`."""
 
     name: str
     script: str
@@ -48,7 +48,7 @@ def folder(state: Path) -> Path:
 
 
 def load(state: Path, name: str) -> Record | None:
-    """The train called `name`. Raises StateError, OSError."""
+    """The series called `name`. Raises StateError, OSError."""
     return _record(read_json(folder(state) / f"{entry_id(name)}.json", VERSION))
 
 

@@ -1,32 +1,32 @@
-"""The records of `again` as the engine takes them. Imported where there are trains at all."""
+"""The records of `again` as the engine takes them. Imported where there are series at all."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import Entry, Problem, Train
+from cronhpc.core.model import Entry, Problem, Series
 from cronhpc.core.pieces import Rules
-from cronhpc.store import trains
+from cronhpc.store import series_records
 from cronhpc.store.stubs import piece
 
 if TYPE_CHECKING:
     from cronhpc.site import Site
-    from cronhpc.store.trains import Record
+    from cronhpc.store.series_records import Record
 
 
-def read_trains(site: Site, problems: list[Problem]) -> tuple[Train, ...]:
-    """Every train that has a record. One bad record harms only itself. Raises OSError."""
+def read_series(site: Site, problems: list[Problem]) -> tuple[Series, ...]:
+    """Every series that has a record. One bad record harms only itself. Raises OSError."""
     found = []
-    for known in trains.every(site.paths.state):
+    for known in series_records.every(site.paths.state):
         try:
-            found.append(train_of(site, known))
+            found.append(series_of(site, known))
         except (TypeError, ValueError, KeyError):  # a rule that is not known; no time zone of this machine
-            what = f"the record of train {known.name} is of another version."
+            what = f"the record of series {known.name} is of another version."
             problems.append(Problem("W340", what, "Start its script again.", "state/trains"))
     return tuple(found)
 
 
-def train_of(site: Site, known: Record) -> Train:
+def series_of(site: Site, known: Record) -> Series:
     """A record as the engine takes it: an entry without a schedule whose script is the stub."""
     rules = Rules(**known.rules)
     options = [*known.submitted, *(["--no-requeue"] if "--requeue" not in known.submitted else [])]
@@ -46,4 +46,4 @@ def train_of(site: Site, known: Record) -> Train:
         chdir=known.workdir,
         comment=known.comment,
     )
-    return Train(entry, rules.words(), known.runs, rules.endings(), known.resting, known.seen, known.at, known.trouble)
+    return Series(entry, rules.words(), known.runs, rules.endings(), known.resting, known.seen, known.at, known.trouble)

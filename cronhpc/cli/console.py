@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Door:
+class Console:
     """The outside as one command sees it; the clock is read once, when it is opened."""
 
     now: int
@@ -33,7 +33,7 @@ class Door:
     asked: str = ""  # the --dir of this call
 
     @classmethod
-    def here(cls) -> Door:
+    def here(cls) -> Console:
         """This process's."""
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(AttributeError, ValueError):  # a replaced stream, as under pytest
@@ -50,7 +50,7 @@ class Door:
             height=size.lines if size else 0,
         )
 
-    def again(self) -> Door:
+    def again(self) -> Console:
         """The same outside, later: for commands that go on watching."""
         return replace(self, now=_clock())
 
@@ -58,7 +58,7 @@ class Door:
         """Let time pass."""
         time.sleep(seconds)
 
-    def about(self, directory: str | None) -> Door:
+    def about(self, directory: str | None) -> Console:
         """The same outside, for a call with this --dir."""
         return replace(self, asked=directory or "")
 

@@ -32,10 +32,10 @@ def element(unit: Unit, text: str) -> tuple[str, str]:
         return "there is nothing beside a comma.", "Remove the comma, or write a number there."
     if unit is UNITS[4] and re.fullmatch(r"\w*L", text, re.IGNORECASE):
         return "cron has no L (last weekday of a month).", _BY_SCRIPT
-    for fits, what, mend in _HABITS:
+    for fits, what, fix in _HABITS:
         match = re.fullmatch(fits, text)
         if match:
-            return what, match.expand(mend)
+            return what, match.expand(fix)
     return "is no number, range, list or step.", f"Write {bounds(unit)}, a range a-b, */n, or * for every {unit.name}."
 
 

@@ -1,0 +1,41 @@
+"""Words that were replaced by the field's own stay away: of a second name for one idea nobody knows which is meant."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[1]
+TEXTS = [
+    *sorted(PROJECT.glob("cronhpc/**/*.py")),
+    *sorted(PROJECT.glob("docs/*.md")),
+    *(PROJECT / name for name in ("README.md", "CONTRIBUTING.md", "jobs/README.md")),
+]
+GONE = {
+    r"(?<![A-Za-z])[Mm]end(s|ed|ing)?(?![A-Za-z])": "fix",
+    r"\bUseUp\b": "Skip",
+    r"\bFree\(": "Unhold",
+    r"\bStruck\b": "KillRecord",
+    r"\bunheard\b": "unmatched",
+    r"\b[Dd]oor\b": "console",
+    r"\bgone_their_way\b": "superseded",
+    r"\b(is|are|was|be) crowded\b|\bcrowded=": "no_submit_slot",
+    r"\bTrains?\b|\b(a|the|each|every|one|of) trains?\b(?![-./])|\bread_trains\b": "series",
+}
+
+
+@pytest.mark.parametrize("gone", GONE)
+def test_a_word_that_was_replaced_stays_away(gone: str) -> None:
+    found = [
+        f"{path.relative_to(PROJECT)}:{number}: {line.strip()}"
+        for path in TEXTS
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1)
+        if re.search(gone, line)
+    ]
+    assert found == [], f"write {GONE[gone]}"
+
+
+def test_the_texts_are_there() -> None:
+    assert len(TEXTS) > 100
