@@ -98,6 +98,10 @@ CHAINS = {
         replace(QUIET, queue=Queue((replace(LINK, id="4700", state="RUNNING", reason="None"), LINK, SPARE))),
         "fine: last tick 14:00:04, running now (job 4700), next 15:00 (job 4711), spare 15:30 (job 4712)",
     ),
+    "another tick is at work, which sees to the links": (
+        replace(QUIET, chain=replace(CHAIN, beside="job 4711 on cpu1")),
+        "fine: last tick 14:00:04, next 15:00 (job 4711), spare 15:30 (job 4712)",
+    ),
     "ticks have stopped coming": (
         replace(QUIET, last_tick=at("11:00")),
         "silent since today 11:00 (3 h ago); next 15:00 (job 4711); spare 15:30 (job 4712)  cronhpc start",
@@ -204,6 +208,7 @@ def test_stopped_on_purpose_is_said() -> None:
 
 FINE = {
     "all is well",
+    "another tick is at work, which sees to the links",
     "a link runs",
     "the link is held by its owner",
     "not started, and nothing to run",

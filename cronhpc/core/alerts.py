@@ -67,7 +67,7 @@ def conditions(
             text = f"{_set(switch)}{_what(stopped.get(switch.path, ()))}"
             found.append(Condition(_subject(switch), "stopped", text))
     rests = next(
-        (o.decision for o in outcomes if isinstance(o.decision, model.Rest) and not _at_work(o.decision)), None
+        (o.decision for o in outcomes if isinstance(o.decision, model.Rest) and not o.decision.cause.at_work), None
     )
     if rests is not None:
         found.append(Condition("chain rests", "chain", "the chain rests, nothing runs by itself: " + rests.why))
@@ -75,11 +75,6 @@ def conditions(
     if isinstance(over, model.Wait):
         found.append(Condition("budget", "budget", f"nothing more is submitted: {over.detail}"))
     return found
-
-
-def _at_work(rest: model.Rest) -> bool:
-    """A link or tick beside us that deals with the links itself: nothing that anybody has to know."""
-    return rest.cause in {model.RestCause.LINK_AT_WORK, model.RestCause.TICK_AT_WORK}
 
 
 def _subject(switch: Switch) -> str:

@@ -30,7 +30,7 @@ def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, stopped: boo
             known[_KEYS[decision.kind]] = {"job": job, "at": iso(decision.at), "reason": ""}
             if isinstance(decision, SubmitLink) and decision.kind == links.SUCCESSOR:
                 ahead.append(decision.at)
-    rest = next((d.why for d in plan.decisions if isinstance(d, Rest)), "")
+    rest = next((d.why for d in plan.decisions if isinstance(d, Rest) and not d.cause.at_work), "")
     resting = rest or chain.resting
     running = [job.id for job in found.running] or ([chain.self_id] if chain.self_id else [])
     return {

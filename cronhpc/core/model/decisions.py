@@ -41,6 +41,11 @@ class RestCause(StrEnum):
     LINK_AT_WORK = "a link that runs queues its own successor"
     TICK_AT_WORK = "another tick sees to the links"
 
+    @property
+    def at_work(self) -> bool:
+        """Whether somebody beside us deals with the links: nothing that anybody has to know."""
+        return self in {RestCause.LINK_AT_WORK, RestCause.TICK_AT_WORK}
+
 
 @dataclass(frozen=True, slots=True)
 class Submit:
