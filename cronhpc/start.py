@@ -381,12 +381,15 @@ def _note_successor(site: Site, outcomes: Iterable[Outcome]) -> None:
                 scheduler.remember_successor(site.paths, each.job_id)
 
 
+_NOW = 60  # seconds: another `start` has just submitted the first link
+
+
 def _wake(site: Site, world: World) -> int:
-    """A link that waits already stays where it is, unless somebody has put it off."""
+    """A link that waits already stays where it is, unless somebody has put it off; so does one that is to begin now."""
     next_one = boundary(world.now, site.settings.interval)
     latest = next_one + site.settings.interval
-    starts = [job.start for job in chain.Links.of(world).successors if job.start and world.now < job.start <= latest]
-    return min(starts, default=next_one)
+    starts = [job.start or 0 for job in chain.Links.of(world).successors]
+    return min((at for at in starts if world.now - _NOW < at <= latest), default=next_one)
 
 
 def _first_now(world: World, decisions: Iterable[Decision], *, first: bool) -> list[Decision]:

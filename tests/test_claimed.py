@@ -610,3 +610,19 @@ def test_a_link_is_submitted_if(tmp_path: Path, kind: str, meanwhile: bool) -> N
     assert batch.asked == ([] if meanwhile else ["cpu7"])
     actor._link(SubmitLink(kind, 200, "another one ahead"))
     assert batch.asked[-1:] == ["cpu7"], "of those wanted ahead, each is one"
+
+
+@pytest.mark.parametrize(
+    ("first", "expected"),
+    [
+        pytest.param("14:59:50", ["keep successor 11", "keep spare 12"], id="another start has just submitted it"),
+        pytest.param("16:00", ["keep successor 11", "keep spare 12"], id="it waits for the next whole interval"),
+        pytest.param("14:30", ["move successor 11", "keep spare 12"], id="it has been due for half an hour"),
+        pytest.param("19:00", ["move successor 11", "keep spare 12"], id="somebody has put it off"),
+    ],
+)
+def test_a_start_leaves_the_link_that_waits_where_it_is_if(first: str, expected: list[str]) -> None:
+    site: Any = SimpleNamespace(settings=Settings())
+    w = linked(link(11, first), SPARE, self_id="")
+    decisions = core_chain.decide(w, start._wake(site, w))
+    assert [said(each) for each in start._first_now(w, decisions, first=True)] == expected
