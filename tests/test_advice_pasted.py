@@ -231,3 +231,20 @@ def test_who_is_refused_is_not_told_to_run_it(desk: Desk) -> None:
     said = desk.say("logs", "wrong")
     assert "wrong has no log yet, and is not run as it is: cron.d/wrong.slurm:2: E101" in said
     assert "cronhpc run" not in said
+
+
+@pytest.mark.parametrize(
+    ("data", "code", "fix"),
+    [
+        pytest.param(b"\xef\xbb\xbf#!/bin/bash\necho\n", "E222", r"without BOM: (.*)\.$", id="a byte order mark"),
+        pytest.param(b"#!/bin/bash\r\necho\r\n", "E224", r"or (sed .*)\.$", id="Windows line ends"),
+    ],
+)
+def test_the_command_of_a_files_complaint_names_it_and_helps(desk: Desk, data: bytes, code: str, fix: str) -> None:
+    script = desk.cron / "cron.daily" / "odd one.slurm"
+    script.write_bytes(data)
+    (said,) = [line for line in desk.say("check", "odd one").splitlines() if code in line]
+    found = re.search(fix, said)
+    assert found, said
+    subprocess.run(["bash", "-c", found[1]], check=True, cwd="/")
+    assert code not in desk.say("check", "odd one")

@@ -199,9 +199,18 @@ def _with_cluster(
 ) -> tuple[Problem, ...]:
     """Where nothing else is wrong with a script, sbatch has its say."""
     found = look()
-    if online is None or any(each.severity == "error" for each in found):
-        return found
-    return look(refused=online.refusal(path, entry))
+    if online is not None and all(each.severity != "error" for each in found):
+        found = look(refused=online.refusal(path, entry))
+    return tuple(_about(each, path) for each in found)
+
+
+_OF_THE_FILE = {"E222", "E224", "E230"}  # their fixes are commands about FILE
+
+
+def _about(problem: Problem, path: str) -> Problem:
+    from cronhpc.views.text import word
+
+    return replace(problem, fix=problem.fix.replace("FILE", word(path))) if problem.code in _OF_THE_FILE else problem
 
 
 def _directory(
