@@ -276,6 +276,12 @@ def test_a_mistake_in_the_settings_is_named_with_its_line_and_the_nearest_key(
     assert "folders" in said.out + said.err
 
 
+def test_init_for_another_backend_says_that_the_settings_stay(shell: Shell) -> None:
+    assert "says backend: local, and that stays; for slurm, edit that line" in shell("init", "--backend", "slurm").out
+    assert "that stays" not in shell("init", "--backend", "local").out
+    assert "that stays" not in shell("init").out
+
+
 def test_init_twice_keeps_everything(shell: Shell) -> None:
     (shell.cron / "cronhpc.yaml").write_text("timezone: Asia/Tokyo\n", encoding="utf-8")
     said = shell("init")

@@ -82,7 +82,7 @@ def _found(args: argparse.Namespace, console: Console, root: Path) -> tuple[dict
     from cronhpc.site import machine_zone
 
     if (root / "cronhpc.yaml").exists():
-        return {}, ""
+        return {}, _other_backend(args.backend, root)
     if backend_name(args.backend or "", Settings(), console.environ) == "local" and not args.backend:
         raise CronhpcError(
             "No Slurm here: scripts would run on THIS machine. Nothing was made. On a cluster load Slurm's commands "
@@ -103,6 +103,20 @@ def _found(args: argparse.Namespace, console: Console, root: Path) -> tuple[dict
     found["backend"] = args.backend or "slurm"
     found["timezone"] = machine_zone()  # nodes may have another one
     return found, remark
+
+
+def _other_backend(asked: str | None, root: Path) -> str:
+    """What to say where the settings, which stay as they are, name another one than was asked for."""
+    from cronhpc.core.model import SettingsError
+    from cronhpc.store.settings import read_settings
+
+    try:
+        known = read_settings(root / "cronhpc.yaml").backend
+    except (SettingsError, OSError):
+        return ""  # said by whoever needs them
+    if not asked or known in {asked, ""}:
+        return ""
+    return f"cronhpc.yaml says backend: {known}, and that stays; for {asked}, edit that line"
 
 
 def _old_jobs(args: argparse.Namespace, console: Console, made: Made) -> tuple[OldJobs, str]:
