@@ -20,6 +20,7 @@ GONE = {
     r"\bStruck\b": "KillRecord",
     r"\bunheard\b": "unmatched",
     r"\b[Dd]oor\b": "console",
+    r"\b[Ll]adder\b|\b(first|lower) rungs?\b": "rule",
     r"\bgone_their_way\b": "superseded",
     r"\b(is|are|was|be) crowded\b|\bcrowded=": "no_submit_slot",
     r"\bTrains?\b|\b(a|the|each|every|one|of) trains?\b(?![-./])|\bread_trains\b": "series",

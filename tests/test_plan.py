@@ -1,4 +1,4 @@
-"""The ladder: which slots are submitted, used up, or stay due, and why."""
+"""The rules, in order: which slots are submitted, used up, or stay due, and why."""
 
 from __future__ import annotations
 
@@ -217,7 +217,7 @@ SITUATIONS: dict[str, tuple[World, list[str]]] = {
 
 
 @pytest.mark.parametrize(("situation", "expected"), SITUATIONS.values(), ids=SITUATIONS.keys())
-def test_the_first_rung_that_applies_decides(situation: World, expected: list[str]) -> None:
+def test_the_first_rule_that_applies_decides(situation: World, expected: list[str]) -> None:
     got = planned(situation)
     assert got[: len(expected)] == expected
     assert not [row for row in got[len(expected) :] if not row.startswith("wait")]

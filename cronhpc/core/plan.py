@@ -1,6 +1,6 @@
-"""World to decisions: the ladder.
+"""World to decisions: rules, in order.
 
-For one entry and one slot the first rung that applies decides, and its name is the reason shown everywhere:
+For one entry and one slot the first rule that applies decides, and its name is the reason shown everywhere:
 
     stopped, suspended  ->  used up, recorded
     invalid, not trusted  ->  stays due until its deadline
@@ -85,7 +85,7 @@ def _by_hand(world: World, entry: Entry, budget: claimed.Budget) -> Iterator[Dec
 
 
 def _barred(world: World, entry: Entry) -> tuple[Reason, str] | None:
-    """The rungs that do not depend on a slot."""
+    """The rules that do not depend on a slot."""
     switch = stop.switch_on(world, entry)
     if switch is not None:
         return Reason.STOPPED, switch.said
@@ -153,7 +153,7 @@ def _refused(entry: Entry, due: slots.Due, reason: Reason, detail: str, *, reada
 def _slot(
     world: World, entry: Entry, slot: int, budget: claimed.Budget, *, overlapping: list[str], doubt: Absence | None
 ) -> Decision:
-    """The lower rungs, for a slot that is due. `doubt`: whether an overlapping run has ended the next look tells."""
+    """The further rules, for a slot that is due. `doubt`: whether an overlapping run has ended the next look tells."""
     key = Key(entry_id(entry.name), slot)
     limit = entry.policies.deadline
     if limit is not None and world.now - slot > limit:

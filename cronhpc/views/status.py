@@ -271,7 +271,7 @@ class _Found:
         return facts
 
     def _reason(self, entry: Entry, state: EntryState) -> tuple[Reason, str]:
-        """The rung that holds for what comes next."""
+        """The rule that holds for what comes next."""
         for decision in reversed(self.decided.get(entry.name, ())):
             if isinstance(decision, Submit) and decision.key in self.submitted:
                 return Reason.NOT_DUE, ""

@@ -11,7 +11,7 @@ from cronhpc.core.model.runs import Ending, Job, Key, Result
 
 
 class Reason(StrEnum):
-    """The rung that decided; shown everywhere."""
+    """The rule that decided; shown everywhere."""
 
     SUBMIT = "submit"
     AHEAD = "ahead"
