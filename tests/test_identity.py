@@ -40,6 +40,10 @@ OURS = {
     "a run as it was submitted": job(7, of=K, name="e", submitted=at("14:00:02"), command=SCRIPT),
     "a run that has changed its comment": job(7, comment="epoch 5", name="e", submitted=at("14:00:02")),
     "a run that has changed its comment and its name": job(7, comment="epoch 5", name="x", submitted=at("14:00:02")),
+    "the same, within the second of its record": job(
+        7, comment="epoch 5", name="x", submitted=at("14:00:05"), command=SCRIPT
+    ),
+    "the same, and its command is not known": job(7, comment="epoch 5", name="x", submitted=at("14:00:05")),
     "a run whose comment a site has replaced": job(7, comment="proj=abc", name="e", submitted=at("14:00:02")),
     "a run behind whose prefix the token stands": job(
         7, comment=f"proj=abc cronhpc={ID}/{K}", submitted=at("14:00:02")
@@ -69,6 +73,12 @@ ANOTHERS = {
     "the id was given anew minutes later, to a command": job(7, name="e", submitted=at("14:09"), command=""),
     "the id was given anew minutes later, to a job with another log": job(
         7, name="e", submitted=at("14:09"), command=SCRIPT, output="/home/u/slurm-7.out"
+    ),
+    "the id was given anew within the second, to another script": job(
+        7, name="mine", submitted=at("14:00:05"), command="/home/u/mine.sh"
+    ),
+    "the id was given anew within the second, to a run of another directory": job(
+        7, comment="cronhpc=ffffff/e@20261127T1400Z.1", name="x", submitted=at("14:00:05"), command="/home/u/x.slurm"
     ),
     "the id was given anew, to a run of another directory": job(
         7, comment="cronhpc=ffffff/e@20261127T1400Z.1", name="e", submitted=at("14:09")

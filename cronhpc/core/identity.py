@@ -141,9 +141,10 @@ class Records:
         return in_time or self._says(record.owner, job)
 
     def _soon(self, record: _Record, job: Job) -> bool:
-        """Submitted before its id was noted; within what rounding makes, its name or script has to be right, too."""
+        """Submitted before its id was noted; within what rounding makes, a run has to look like ours, too."""
         late = (job.submitted or 0) - record.at
-        return late <= 0 or (late <= _ROUNDED and self._alike(record.owner, job))
+        certain = late < -_ROUNDED or record.owner.link is not None or job.command is None
+        return late <= _ROUNDED and (certain or self._alike(record.owner, job))
 
     def _has_its_log(self, owner: Owner, job: Job) -> bool:
         return owner.key is not None and f"/{slot_text(owner.key.slot)}-{job.id}" in job.output
