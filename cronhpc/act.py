@@ -268,7 +268,8 @@ class Actor:
         """The link of this kind that another has submitted since the queue was asked: a tick may stand still."""
         with suppress(OSError):
             there = scheduler.links(self.site.paths).items()
-            known = self.world.links.keys() | self.linked
+            shown = {job.id for job in self.world.queue.jobs} if self.world.queue is not None else set[str]()
+            known = shown | self.world.links_before | self.linked
             return next((job_id for job_id, link in there if link.kind == kind and job_id not in known), "")
         return ""
 

@@ -81,7 +81,7 @@ def read_world(
     problems += lease.problems(site.paths.state / "lease")
     problems += (*damage.of_entries(memory, now), *damage.others(site.paths.state))
     claims = Claims(site.paths.claims)
-    before = claims.names()
+    before, links_before = claims.names(), frozenset(scheduler.links(site.paths))
     entries = read_entries(site, now, problems)
     logged = _logged(site, memory, entries, problems)
     problems += _brought_back(site, memory, now)
@@ -102,6 +102,7 @@ def read_world(
         states=memory.entries,
         claims=found,
         links=links,
+        links_before=links_before,
         queue=queue,
         queue_error=error,
         switches=switches,

@@ -596,9 +596,12 @@ def test_a_link_is_submitted_if(tmp_path: Path, kind: str, meanwhile: bool) -> N
     actor = Actor(
         cast("Any", SimpleNamespace(paths=paths, batch=batch, host="login1", settings=Settings())),
         linked(
-            facts={"bad_nodes": (BadNode("cpu7", 9999999999, "files"),)}, links={"10": LinkRecord("link", 1, "", 1)}
+            facts={"bad_nodes": (BadNode("cpu7", 9999999999, "files"),)},
+            links={"9": LinkRecord("link", 1, "", 1), "70": LinkRecord("link", 1, "", 1)},  # read after the queue
+            links_before=frozenset({"9"}),
         ),
     )
+    scheduler.remember_link(paths, "9", LinkRecord("spare" if kind == "spare" else "link", 1, "", 1))
     scheduler.remember_link(paths, "10", LinkRecord("link", 1, "", 1))
     scheduler.remember_link(paths, "69", LinkRecord("spare" if kind == "successor" else "link", 1, "", 1))
     if meanwhile:

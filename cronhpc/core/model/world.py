@@ -101,6 +101,7 @@ class World:
     states: Mapping[str, EntryState] = field(default_factory=dict)  # by entry name
     claims: tuple[Claim, ...] = ()
     links: Mapping[str, LinkRecord] = field(default_factory=dict)  # by job id
+    links_before: frozenset[str] = frozenset()  # job ids of those that were written down before the queue was asked
     queue: Queue | None = None
     queue_error: str = ""
     endings: Mapping[str, Ending] | None = field(default_factory=dict)  # by job id; None: nobody answered
