@@ -175,10 +175,9 @@ def _settings() -> Iterator[Prose | Rows]:
         "`cronhpc.yaml`, in the cron directory. Every key is optional and typed: an unknown one is an error that names "
         "file, line, key and the nearest right one. A key with a dot is nested: `logs.keep` is `logs: {keep: 7d}`."
     )
-    examples = {row.key: row for row in schema.TABLE}
     rows = [
-        (f"`{key}`", kind, _literal(plain), _literal(_example(examples[key]), known=plain), what)
-        for key, kind, plain, what in schema.describe()
+        (f"`{key}`", kind, _literal(plain), _literal(schema.example(row), known=plain), what)
+        for row, (key, kind, plain, what) in zip(schema.TABLE, schema.describe(), strict=True)
     ]
     yield Rows(("key", "kind", "default", "example", "meaning"), rows)
 
@@ -186,10 +185,6 @@ def _settings() -> Iterator[Prose | Rows]:
 def _literal(text: str, *, known: str = "-") -> str:
     """As code; "-" for what is none, or stands beside it already."""
     return "-" if text == known else f"`{text}`"
-
-
-def _example(row: schema.Setting) -> str:
-    return f"{{{', '.join(row.example.splitlines())}}}" if row.kind in schema.TABLES else row.example
 
 
 def _rows_of_settings() -> Iterator[Section]:

@@ -1,26 +1,27 @@
-"""The typed table of `cronhpc.yaml`: it drives the parser, the file that `init` writes, and the docs.
+"""What `cronhpc.yaml` may hold: it drives the parser, the file that `init` writes, and the docs.
 
-Defaults are those of `core.model.Settings`, stated there once.
+Each setting is declared once, as a field of `core.model.Settings`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import fields
+from typing import Any, NamedTuple
 
-from cronhpc.core.model import Settings
+from cronhpc.core.model import Policies, Settings
 
 
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One key: its dotted name, the field of Settings that it fills, what it may be, and what it is for."""
+class Setting(NamedTuple):
+    """One key: the field of Settings that it fills, its dotted name, what it may be, and what it is for."""
 
-    key: str
     field: str
+    default: Any
+    key: str
     kind: str  # a name in KINDS
-    doc: str
     example: str  # as it would stand in the file; of a table, each row on a line
-    choices: tuple[str, ...] = ()
-    least: int = 0
+    doc: str
+    choices: tuple[str, ...]
+    least: int
 
 
 KINDS = {
@@ -43,135 +44,10 @@ KINDS = {
 
 TABLES = frozenset({"sbatch", "folders", "policies", "entries", "switches", "patterns"})
 
-TABLE = (
-    Setting("timezone", "timezone", "text", "Whose clock schedules follow: an IANA name.", "Europe/Paris"),
-    Setting(
-        "sbatch",
-        "sbatch",
-        "sbatch",
-        "For entries that name none themselves; the partition only if they ask for no GPU.",
-        "partition: cpu\naccount: abc@cpu",
-    ),
-    Setting(
-        "folders",
-        "folders",
-        "folders",
-        "When the scripts in cron.hourly/ … run. H is a fixed minute or hour that spreads the load, one per folder.",
-        'hourly: "H * * * *"\ndaily: "H 4 * * *"\nweekly: "H 4 * * sun"\nmonthly: "H 4 1 * *"',
-    ),
-    Setting(
-        "defaults",
-        "defaults",
-        "policies",
-        "Policies for entries that say nothing.",
-        "catch-up: latest\noverlap: skip",
-    ),
-    Setting(
-        "entries",
-        "entries",
-        "entries",
-        "Entries without a script of their own in a folder.",
-        'hello: {schedule: "*/30 8-18 * * mon-fri", command: echo hello, sbatch: {time: 10}}',
-    ),
-    Setting("scheduler.interval", "interval", "duration", "How often the scheduler job runs.", "1h", least=1),
-    Setting(
-        "scheduler.min-interval",
-        "min_interval",
-        "duration",
-        "It may run earlier for a due slot, but not sooner than this after the last time.",
-        "5m",
-        least=1,
-    ),
-    Setting(
-        "scheduler.ahead",
-        "ahead",
-        "duration",
-        "With start --via login: runs of this time are submitted ahead, and wait in the queue.",
-        "1d",
-        least=60,
-    ),
-    Setting(
-        "scheduler.sbatch",
-        "link_sbatch",
-        "sbatch",
-        "Options of the scheduler job itself; a comment stands behind its own.",
-        "time: 10",
-    ),
-    Setting("scheduler.parallel", "parallel", "count", "How many sbatch calls run at once.", "4", least=1),
-    Setting(
-        "scheduler.timeout", "timeout", "duration", "How long one call of the batch system may take.", "30s", least=1
-    ),
-    Setting("scheduler.budget.tick", "budget_tick", "count", "Most submissions in one tick.", "1000", least=1),
-    Setting("scheduler.budget.hour", "budget_hour", "count", "Most submissions in an hour.", "2000", least=1),
-    Setting(
-        "scheduler.budget.entry",
-        "budget_entry",
-        "count",
-        "Most submissions of one entry in an hour beyond its schedule (retries, by hand).",
-        "20",
-        least=1,
-    ),
-    Setting("kill.group", "kill_group", "text", "The Unix group whose members may write kill/ and pause/.", "proj"),
-    Setting("kill.also", "kill_also", "paths", "More folders to look for kill switches in.", "[/proj/team/kill]"),
-    Setting(
-        "kill.within",
-        "kill_within",
-        "duration",
-        "Without a daemon: how soon a switch must act while jobs that it could reach are live.",
-        "10m",
-        least=1,
-    ),
-    Setting(
-        "kill.switches",
-        "switches",
-        "switches",
-        "Switches by a name of your choice: which jobs they reach, a file that a program polls already, a warning.",
-        'training17: {jobs: {name: "tr17-*"}, file: /proj/tmp/training17-kill-switch, warn: USR1@5m}',
-    ),
-    Setting("trust.owners", "trust_owners", "texts", "Whose scripts may run: me, root, or user names.", "[me, root]"),
-    Setting("trust.group", "trust_group", "text", "The one group that may write scripts and their folders.", "proj"),
-    Setting("logs.keep", "logs_keep", "duration", "Logs older than this are removed.", "7d"),
-    Setting("logs.files", "logs_files", "count", "Most logs kept of one entry.", "200", least=1),
-    Setting("logs.total", "logs_total", "size", "Most bytes of logs in all.", "5G"),
-    Setting(
-        "logs.extra",
-        "logs_extra",
-        "patterns",
-        "Other folders: what matches goes by age (logs.keep).",
-        '~/runs/out: "*.out"',
-    ),
-    Setting("alerts.command", "alerts_command", "text", "Gets each alert as JSON on its stdin.", "~/bin/notify"),
-    Setting(
-        "alerts.apprise", "alerts_apprise", "texts", "Apprise URLs, or files (mode 600) that hold them.", "[~/.apprise]"
-    ),
-    Setting(
-        "alerts.ping", "alerts_ping", "text", "A URL to fetch while the scheduler is well.", "https://hc.example/uuid"
-    ),
-    Setting("page", "page", "file", "Write the HTML page here after each tick.", "page.html"),
-    Setting(
-        "environment",
-        "environment",
-        "names",
-        "The only variables that runs get; unset: all but the batch system's and the login's.",
-        "[PATH, HOME, LANG]",
-    ),
-    Setting("cluster", "cluster", "text", "The cluster's name, where one controller serves several.", "lab"),
-    Setting(
-        "backend",
-        "backend",
-        "choice",
-        "What runs the scripts; init writes it. Unset, and without sbatch on PATH, nothing runs.",
-        "slurm",
-        choices=("slurm", "local"),
-    ),
-)
-
+TABLE = tuple(Setting(each.name, each.default, **each.metadata) for each in fields(Settings))
 BY_KEY = {setting.key: setting for setting in TABLE}
 
-POLICIES = (
-    "timezone", "catch-up", "catch-up-limit", "deadline", "overlap", "retries", "retry-delay", "suspend-after",
-    "record", "ping",
-)  # fmt: skip
+POLICIES = tuple(name.replace("_", "-") for name in Policies.__slots__)
 ENTRY_ABOUT = {
     "schedule": "When, as after #CRON. Needed.",
     "command": "What to run in a shell: one text, or a list of words. This or script.",
@@ -198,18 +74,17 @@ def level(prefix: str) -> tuple[str, ...]:
 
 def describe() -> list[tuple[str, str, str, str]]:
     """(key, type, default, doc) of every setting, for the docs."""
-    plain = Settings()
     return [
-        (row.key, f"{KINDS[row.kind]} {', '.join(row.choices)}".strip(), _shown(row, plain), row.doc) for row in TABLE
+        (
+            row.key,
+            f"{KINDS[row.kind]} {', '.join(row.choices)}".strip(),
+            "-" if row.default in ("", (), None) else example(row),
+            row.doc,
+        )
+        for row in TABLE
     ]
 
 
-def _shown(row: Setting, plain: Settings) -> str:
-    value = getattr(plain, row.field)
-    if value in ("", (), None):
-        return "-"
-    if row.kind in {"text", "choice", "path"}:
-        return str(value)
-    if row.kind in TABLES:
-        return "{" + ", ".join(row.example.split("\n")) + "}"
-    return row.example  # the test holds that an example of a key with a default is that default
+def example(row: Setting) -> str:
+    """It on one line; where there is a default, that is it."""
+    return f"{{{', '.join(row.example.splitlines())}}}" if row.kind in TABLES else row.example

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import TypeVar
 
 from cronhpc.core.model.advice import CronhpcError, Problem, joined
 
@@ -170,43 +171,79 @@ class EntryRow:
     problem: Problem | None = None  # the first thing wrong with this row: it is an invalid entry
 
 
+_T = TypeVar("_T")
+
+
+def _key(
+    default: _T, key: str, kind: str, example: str, doc: str, *, choices: tuple[str, ...] = (), least: int = 0
+) -> _T:
+    """A field of Settings: its default, its dotted key, a name in `KINDS` (store/schema.py), an example, its sentence.
+
+    The example is as it would stand in the file, of a table each row on a line; it is the default where there is one.
+    """
+    about = {"key": key, "kind": kind, "example": example, "doc": doc, "choices": choices, "least": least}
+    return field(default=default, metadata=about)
+
+
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """`cronhpc.yaml`, every key typed."""
+    """`cronhpc.yaml`, every key typed: all that is known of each (store/schema.py reads it from here)."""
 
-    timezone: str = ""  # "": the machine's
-    backend: str = ""  # slurm | local | "": slurm where sbatch is on PATH
-    cluster: str = ""
-    sbatch: tuple[tuple[str, str], ...] = ()
-    environment: tuple[str, ...] | None = None  # None: all but the batch system's and the login's
-    folders: tuple[tuple[str, str], ...] = (
-        ("hourly", "H * * * *"),
-        ("daily", "H 4 * * *"),
-        ("weekly", "H 4 * * sun"),
-        ("monthly", "H 4 1 * *"),
-    )
-    defaults: tuple[tuple[str, str | None, int], ...] = ()
-    entries: tuple[EntryRow, ...] = ()
-    interval: int = 3600
-    min_interval: int = 300
-    ahead: int = 86400  # seconds: start --via login submits the runs of this time ahead
-    link_sbatch: tuple[tuple[str, str], ...] = (("time", "10"),)
-    timeout: int = 30  # seconds, for one command of the batch system
-    parallel: int = 4  # sbatch calls at once; more does not help: the controller is the limit
-    budget_tick: int = 1000
-    budget_hour: int = 2000
-    budget_entry: int = 20  # an hour, beyond the schedule
-    kill_group: str = ""
-    kill_also: tuple[str, ...] = ()
-    kill_within: int = 600
-    switches: tuple[SwitchSetting, ...] = ()
-    trust_owners: tuple[str, ...] = ("me", "root")
-    trust_group: str = ""
-    logs_keep: int = 7 * 86400
-    logs_files: int = 200
-    logs_total: int = 5 * 1024**3
-    logs_extra: tuple[tuple[str, str], ...] = ()  # (folder, pattern)
-    alerts_command: str = ""
-    alerts_apprise: tuple[str, ...] = ()
-    alerts_ping: str = ""
-    page: str = ""
+    # fmt: off
+    timezone: str = _key("", "timezone", "text", "Europe/Paris", "Whose clock schedules follow: an IANA name.")
+    sbatch: tuple[tuple[str, str], ...] = _key((), "sbatch", "sbatch", "partition: cpu\naccount: abc@cpu",
+        "For entries that name none themselves; the partition only if they ask for no GPU.")
+    folders: tuple[tuple[str, str], ...] = _key(
+        (("hourly", "H * * * *"), ("daily", "H 4 * * *"), ("weekly", "H 4 * * sun"), ("monthly", "H 4 1 * *")),
+        "folders", "folders",
+        'hourly: "H * * * *"\ndaily: "H 4 * * *"\nweekly: "H 4 * * sun"\nmonthly: "H 4 1 * *"',
+        "When the scripts in cron.hourly/ … run. H is a fixed minute or hour that spreads the load, one per folder.")
+    defaults: tuple[tuple[str, str | None, int], ...] = _key((), "defaults", "policies",
+        "catch-up: latest\noverlap: skip", "Policies for entries that say nothing.")
+    entries: tuple[EntryRow, ...] = _key((), "entries", "entries",
+        'hello: {schedule: "*/30 8-18 * * mon-fri", command: echo hello, sbatch: {time: 10}}',
+        "Entries without a script of their own in a folder.")
+    interval: int = _key(3600, "scheduler.interval", "duration", "1h", "How often the scheduler job runs.", least=1)
+    min_interval: int = _key(300, "scheduler.min-interval", "duration", "5m",
+        "It may run earlier for a due slot, but not sooner than this after the last time.", least=1)
+    ahead: int = _key(86400, "scheduler.ahead", "duration", "1d",
+        "With start --via login: runs of this time are submitted ahead, and wait in the queue.", least=60)
+    link_sbatch: tuple[tuple[str, str], ...] = _key((("time", "10"),), "scheduler.sbatch", "sbatch", "time: 10",
+        "Options of the scheduler job itself; a comment stands behind its own.")
+    parallel: int = _key(4, "scheduler.parallel", "count", "4", "How many sbatch calls run at once.", least=1)
+    timeout: int = _key(30, "scheduler.timeout", "duration", "30s",
+        "How long one call of the batch system may take.", least=1)
+    budget_tick: int = _key(1000, "scheduler.budget.tick", "count", "1000", "Most submissions in one tick.", least=1)
+    budget_hour: int = _key(2000, "scheduler.budget.hour", "count", "2000", "Most submissions in an hour.", least=1)
+    budget_entry: int = _key(20, "scheduler.budget.entry", "count", "20",
+        "Most submissions of one entry in an hour beyond its schedule (retries, by hand).", least=1)
+    kill_group: str = _key("", "kill.group", "text", "proj", "The Unix group whose members may write kill/ and pause/.")
+    kill_also: tuple[str, ...] = _key((), "kill.also", "paths", "[/proj/team/kill]",
+        "More folders to look for kill switches in.")
+    kill_within: int = _key(600, "kill.within", "duration", "10m",
+        "Without a daemon: how soon a switch must act while jobs that it could reach are live.", least=1)
+    switches: tuple[SwitchSetting, ...] = _key((), "kill.switches", "switches",
+        'training17: {jobs: {name: "tr17-*"}, file: /proj/tmp/training17-kill-switch, warn: USR1@5m}',
+        "Switches by a name of your choice: which jobs they reach, a file that a program polls already, a warning.")
+    trust_owners: tuple[str, ...] = _key(("me", "root"), "trust.owners", "texts", "[me, root]",
+        "Whose scripts may run: me, root, or user names.")
+    trust_group: str = _key("", "trust.group", "text", "proj",
+        "The one group that may write scripts and their folders.")
+    logs_keep: int = _key(7 * 86400, "logs.keep", "duration", "7d", "Logs older than this are removed.")
+    logs_files: int = _key(200, "logs.files", "count", "200", "Most logs kept of one entry.", least=1)
+    logs_total: int = _key(5 * 1024**3, "logs.total", "size", "5G", "Most bytes of logs in all.")
+    logs_extra: tuple[tuple[str, str], ...] = _key((), "logs.extra", "patterns", '~/runs/out: "*.out"',
+        "Other folders: what matches goes by age (logs.keep).")
+    alerts_command: str = _key("", "alerts.command", "text", "~/bin/notify", "Gets each alert as JSON on its stdin.")
+    alerts_apprise: tuple[str, ...] = _key((), "alerts.apprise", "texts", "[~/.apprise]",
+        "Apprise URLs, or files (mode 600) that hold them.")
+    alerts_ping: str = _key("", "alerts.ping", "text", "https://hc.example/uuid",
+        "A URL to fetch while the scheduler is well.")
+    page: str = _key("", "page", "file", "page.html", "Write the HTML page here after each tick.")
+    environment: tuple[str, ...] | None = _key(None, "environment", "names", "[PATH, HOME, LANG]",
+        "The only variables that runs get; unset: all but the batch system's and the login's.")
+    cluster: str = _key("", "cluster", "text", "lab", "The cluster's name, where one controller serves several.")
+    backend: str = _key("", "backend", "choice", "slurm",
+        "What runs the scripts; init writes it. Unset, and without sbatch on PATH, nothing runs.",
+        choices=("slurm", "local"))
+    # fmt: on
