@@ -17,8 +17,8 @@ from cronhpc.batch.port import BatchError, Submission, Unreachable
 from cronhpc.batch.process import for_commands
 from cronhpc.core import diagnosis, findings
 from cronhpc.core.diagnosis import Beat, Here, Node
-from cronhpc.core.findings import Finding
 from cronhpc.core.model import CronhpcError, Settings, SettingsError, command
+from cronhpc.core.model.site import LEVELS, Finding
 from cronhpc.inside import probe
 from cronhpc.store import disk, rooms, scheduler
 from cronhpc.store.paths import MARKER, Paths
@@ -26,10 +26,10 @@ from cronhpc.store.paths import MARKER, Paths
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from cronhpc.batch.limits import Cluster
     from cronhpc.batch.port import Batch
     from cronhpc.batch.probe_job import ProbeJob
     from cronhpc.core.model import Problem
+    from cronhpc.core.model.site import Cluster
 
 _QUESTION = 8.0  # seconds for one question: three unanswered ones end within half a minute
 _LOCAL = 4.0  # for a program of this machine
@@ -60,7 +60,7 @@ def examine(asked: Asked, clock: Callable[[], int]) -> list[Finding]:
     if asked.url:
         found.append(_url(asked.url))
     found += told
-    return sorted(found, key=lambda each: findings.LEVELS.index(each.level))
+    return sorted(found, key=lambda each: LEVELS.index(each.level))
 
 
 def _refused(asked: Asked) -> Problem | None:
@@ -255,7 +255,7 @@ def _others_at_work(asked: Asked) -> Iterator[Finding]:
 
 
 def _cluster(slurm: Any, settings: Settings, user: str, clock: Callable[[], int]) -> tuple[Cluster, tuple[int, int]]:
-    from cronhpc.batch.limits import cluster_of
+    from cronhpc.batch.site import cluster_of
 
     times: list[int] = []
 

@@ -232,7 +232,7 @@ def _drop_torn(site: Site) -> list[str]:
 
 def _must_fit(site: Site) -> None:
     """A link that asks for more than its partition gives would wait for ever. Raises CronhpcError."""
-    from cronhpc.core.findings import misfit
+    from cronhpc.core.resident_fit import misfit
 
     try:
         found = misfit(site.batch.site().partitions, site.settings)

@@ -20,7 +20,6 @@ import pytest
 
 from cronhpc import setup
 from cronhpc.batch.port import JobFiles, Submission
-from cronhpc.batch.site import Partition, Site
 from cronhpc.core.model import (
     ClaimState,
     Ending,
@@ -34,6 +33,7 @@ from cronhpc.core.model import (
     slot_text,
     token,
 )
+from cronhpc.core.model.site import Partition, Site
 from cronhpc.store import files, history, memory, paths, scheduler, series_records
 from cronhpc.store.claims import Claims
 from cronhpc.store.memory import Memory

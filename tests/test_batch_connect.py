@@ -8,8 +8,9 @@ import pytest
 
 from cronhpc.batch import backend_name, connect
 from cronhpc.batch.port import Unreachable
-from cronhpc.batch.site import Partition, Site, config_values, partition_rows, slurm_site, time_limit
+from cronhpc.batch.site import config_values, partition_rows, slurm_site, time_limit
 from cronhpc.core.model import CronhpcError, Settings
+from cronhpc.core.model.site import Partition, Site
 
 
 @pytest.mark.parametrize(

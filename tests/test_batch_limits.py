@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import pytest
 
-from cronhpc.batch.limits import Limit, Offer, cluster_of, offers_of
 from cronhpc.batch.port import Unreachable
+from cronhpc.batch.site import cluster_of, offers_of
+from cronhpc.core.model.site import Limit, Partition
 
 CONFIG = """Configuration data as of 1795826219
 AccountingStorageEnforce = associations,limits,qos
@@ -48,8 +49,8 @@ def ask(program: str, arguments: Sequence[str]) -> str:
 
 def test_partitions() -> None:
     cpu, gpu = offers_of(PARTITIONS, set())
-    assert cpu == Offer("cpu", default=True, time_limit=86400, nodes=3, price=0.5)
-    assert gpu == Offer(
+    assert cpu == Partition("cpu", default=True, time_limit=86400, nodes=3, price=0.5)
+    assert gpu == Partition(
         "gpu", up=False, gpus=True, nodes=9, whole_nodes=True, accounts=("abc", "xyz"), submitters="login1", qos="part"
     )
 

@@ -9,7 +9,7 @@ import pytest
 from cronhpc.batch import slurm_text as text
 from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Submission, Unreachable
 from cronhpc.batch.process import Finished
-from cronhpc.batch.slurm_past import accounting_arguments
+from cronhpc.batch.slurm_endings import accounting_arguments
 from cronhpc.batch.slurm_rows import alike, submitted
 from cronhpc.core.model import Job
 

@@ -7,9 +7,8 @@ from dataclasses import replace
 import pytest
 
 from cronhpc.core.diagnosis import Beat, Here, Node, of_disk, of_files, of_machine, of_nodes, of_submission, of_trust
-from cronhpc.core.findings import Finding
 from cronhpc.core.model import Job, Problem
-from cronhpc.store.disk import Disk
+from cronhpc.core.model.site import Disk, Finding
 
 GIB = 1 << 30
 SHARED = Disk("/home/alice/cron", "nfs4", "/home", ("rw", "hard"), "shared", 100 * GIB, 900 * GIB, 10**6, 10**7)

@@ -14,7 +14,7 @@ import pytest
 from cronhpc import setup
 from cronhpc.cli import main
 from cronhpc.cli.console import Console
-from cronhpc.core.findings import LEVELS, Finding
+from cronhpc.core.model.site import LEVELS, Finding
 from cronhpc.store.settings import read_settings
 from cronhpc.views import reports as view
 from cronhpc.views.style import Style

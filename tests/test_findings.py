@@ -6,13 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from cronhpc.batch.limits import Cluster, Limit, Offer
-from cronhpc.batch.site import Site
-from cronhpc.core.findings import Finding, cheap, of_cluster
+from cronhpc.core.findings import cheap, of_cluster
 from cronhpc.core.model import Settings
+from cronhpc.core.model.site import Cluster, Finding, Limit, Partition, Site
 
-CPU = Offer("cpu", default=True, nodes=3)
-GPU = Offer("gpu", gpus=True, nodes=9)
+CPU = Partition("cpu", default=True, nodes=3)
+GPU = Partition("gpu", gpus=True, nodes=9)
 WELL = Cluster(
     Site("lab", "24.11.5", "abc", ("abc", "xyz"), accounting=True, min_job_age=300),
     offers=(CPU, GPU),
@@ -132,17 +131,17 @@ def test_a_question_that_took_long_says_nothing_of_the_clock() -> None:
 
 
 CHEAP = {
-    "the default of two": ((CPU, Offer("other", nodes=99)), "cpu"),
-    "one that is up": ((replace(CPU, up=False), Offer("other")), "other"),
-    "one where jobs share nodes": ((replace(CPU, whole_nodes=True), Offer("shared")), "shared"),
-    "the cheaper one": ((replace(CPU, price=1.0), Offer("slow", price=0.25)), "slow"),
-    "one that lets the account in": ((replace(CPU, accounts=("xyz",)), Offer("mine", accounts=("abc",))), "mine"),
-    "the larger of equals": ((Offer("a", nodes=1), Offer("b", nodes=5)), "b"),
+    "the default of two": ((CPU, Partition("other", nodes=99)), "cpu"),
+    "one that is up": ((replace(CPU, up=False), Partition("other")), "other"),
+    "one where jobs share nodes": ((replace(CPU, whole_nodes=True), Partition("shared")), "shared"),
+    "the cheaper one": ((replace(CPU, price=1.0), Partition("slow", price=0.25)), "slow"),
+    "one that lets the account in": ((replace(CPU, accounts=("xyz",)), Partition("mine", accounts=("abc",))), "mine"),
+    "the larger of equals": ((Partition("a", nodes=1), Partition("b", nodes=5)), "b"),
     "none": ((GPU,), None),
 }
 
 
 @pytest.mark.parametrize(("offers", "name"), CHEAP.values(), ids=CHEAP)
-def test_the_partition_for_housekeeping(offers: tuple[Offer, ...], name: str | None) -> None:
+def test_the_partition_for_housekeeping(offers: tuple[Partition, ...], name: str | None) -> None:
     found = cheap(replace(WELL, offers=offers), "abc")
     assert (found.name if found else None) == name

@@ -24,7 +24,8 @@ import pytest
 from cronhpc import __version__, cli
 from cronhpc.cli.console import Console
 from cronhpc.core.diagnosis import of_disk, of_machine, of_nodes
-from cronhpc.core.findings import LEVELS, of_cluster
+from cronhpc.core.findings import of_cluster
+from cronhpc.core.model.site import LEVELS
 from cronhpc.read import read_world
 from cronhpc.site import open_site
 from cronhpc.store.memory import save_cache

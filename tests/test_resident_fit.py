@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from cronhpc.batch.limits import Offer
-from cronhpc.batch.site import Partition
-from cronhpc.core.findings import misfit, of_cluster
+from cronhpc.core.findings import of_cluster
 from cronhpc.core.model import Settings
+from cronhpc.core.model.site import Partition
+from cronhpc.core.resident_fit import misfit
 from tests.test_cli import Shell, later
 from tests.test_cli import shell as shell  # noqa: PLC0414 - a fixture
 from tests.test_findings import WELL
@@ -67,7 +67,7 @@ def test_one_that_could_never_start_has_the_setting_to_put(
 
 
 def test_doctor_says_so_and_only_puts_it_where_a_daemon_was_started() -> None:
-    short = replace(WELL, offers=(Offer("cpu", default=True, nodes=3, time_limit=HOUR),))
+    short = replace(WELL, offers=(Partition("cpu", default=True, nodes=3, time_limit=HOUR),))
     for driven, level, put in ((True, "error", (("scheduler.interval", "30m"),)), (False, "advice", ())):
         told = of_cluster(short, PLAIN, asked=1000, answered=1001, resident=driven)
         assert [(each.level, each.settings) for each in told if each.topic == "daemon"] == [(level, put)]

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 from cronhpc.batch import local_supervisor as sv
 from cronhpc.batch.port import BatchError, JobFiles, Refused, Unreachable
 from cronhpc.batch.process import scrub, start
-from cronhpc.batch.site import Site
 from cronhpc.core.model import ENDS, Ending, Job, Queue, Result
+from cronhpc.core.model.site import Site
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

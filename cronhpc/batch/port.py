@@ -10,8 +10,8 @@ from cronhpc.core.model import CronhpcError
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from cronhpc.batch.site import Site
     from cronhpc.core.model import Ending, Queue
+    from cronhpc.core.model.site import Site
 
 
 class BatchError(CronhpcError):

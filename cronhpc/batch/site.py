@@ -1,12 +1,16 @@
-"""What a cluster offers, asked once by `init` and `doctor`: version, account, partitions."""
+"""What a Slurm site offers and allows this user, for `init`, `start` and `doctor`: partitions, accounts, limits.
+
+Queries only; each has a time-out, and after one that got no answer none is asked of the same daemon.
+"""
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cronhpc.batch.port import Unreachable
 from cronhpc.core.model import CronhpcError
+from cronhpc.core.model.site import Cluster, Limit, Partition, Site
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -14,37 +18,6 @@ if TYPE_CHECKING:
     Ask = Callable[[str, Sequence[str]], str]  # program and arguments to what it printed; raises Unreachable
 
 _DAY = 86400
-
-
-@dataclass(frozen=True, slots=True)
-class Partition:
-    """A partition as `sinfo` shows it to this user."""
-
-    name: str
-    default: bool = False
-    up: bool = True
-    gpus: bool = False  # any of its nodes has some
-    time_limit: int | None = None  # seconds; None: none
-    nodes: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Site:
-    """Facts about a cluster; "" and None where nobody could tell."""
-
-    cluster: str = ""
-    version: str = ""
-    account: str = ""  # the user's default one
-    accounts: tuple[str, ...] = ()
-    partitions: tuple[Partition, ...] = ()
-    accounting: bool | None = None
-    min_job_age: int | None = None  # seconds that the controller remembers ended jobs
-
-    @property
-    def cpu_partition(self) -> Partition | None:
-        """Where housekeeping belongs: without GPUs; the default one if it can, else the largest that is up."""
-        able = [one for one in self.partitions if not one.gpus]
-        return max(able, key=lambda one: (one.up, one.default, one.nodes), default=None)
 
 
 def slurm_site(ask: Ask, user: str) -> Site:
@@ -61,7 +34,7 @@ def slurm_site(ask: Ask, user: str) -> Site:
         accounts=accounts,
         partitions=partitions,
         accounting=accounting if "AccountingStorageType" in config else None,
-        min_job_age=_seconds(config.get("MinJobAge", "")),
+        min_job_age=_number(config.get("MinJobAge", "")),
     )
 
 
@@ -117,6 +90,98 @@ def time_limit(text: str) -> int | None:
     return int(days or 0) * _DAY + hours * 3600 + minutes * 60 + seconds
 
 
-def _seconds(text: str) -> int | None:
+# --- for `doctor` ---------------------------------------------------------------------------------------------------
+
+
+def cluster_of(ask: Ask, user: str, qos: str = "") -> Cluster:
+    """Ask all of it; `qos`: the one that the settings ask for. Raises Unreachable where the controller is away."""
+    asked: dict[tuple[str, ...], str] = {}
+
+    def once(program: str, arguments: Sequence[str]) -> str:
+        key = (program, *arguments)
+        if key not in asked:
+            asked[key] = ask(program, arguments)
+        return asked[key]
+
+    text = once("scontrol", ["show", "config"])
+    config = config_values(text)
+    site = slurm_site(once, user)
+    gpus = {each.name for each in site.partitions if each.gpus}
+    offers = offers_of(once("scontrol", ["--oneliner", "show", "partition"]), gpus)
+    wanted = [qos, *(each.qos for each in offers)]
+    return Cluster(
+        site=site,
+        offers=offers,
+        limits=_limits(once, user, site.cluster, wanted) if site.accounting else (),
+        kill_wait=_number(config.get("KillWait", "")),
+        requeue={"1": True, "0": False}.get(config.get("JobRequeue", "")),
+        scrontab="enable" in config.get("ScronParameters", "").lower() if "ScronParameters" in config else None,
+        clock=_clock(text),
+        accounts_enforced="associations" in config.get("AccountingStorageEnforce", ""),
+    )
+
+
+def _clock(text: str) -> int | None:
+    """`scontrol show config` begins with the moment at which the controller answered (SLURM_TIME_FORMAT=%s)."""
+    found = re.match(r"Configuration data as of (\d{9,})\s", text)
+    return int(found[1]) if found else None
+
+
+def _number(text: str) -> int | None:
     found = re.match(r"\d+", text)
     return int(found[0]) if found else None
+
+
+def offers_of(text: str, gpus: set[str]) -> tuple[Partition, ...]:
+    """`scontrol --oneliner show partition`; `gpus`: those with GPUs, by sinfo."""
+    rows = (dict(_pairs(line)) for line in text.splitlines() if line.startswith("PartitionName="))
+    return tuple(_offer(row, gpus) for row in rows)
+
+
+def _pairs(line: str) -> list[tuple[str, str]]:
+    return [(key, value) for key, equals, value in (word.partition("=") for word in line.split()) if equals]
+
+
+_EXCLUSIVE = {"NODE": "EXCLUSIVE", "YES": "EXCLUSIVE"}  # the field that Slurm 26.05 has for it
+
+
+def _offer(row: Mapping[str, str], gpus: set[str]) -> Partition:
+    name = row["PartitionName"]
+    price = re.search(r"\bcpu=([0-9.]+)", row.get("TRESBillingWeights", ""), re.IGNORECASE)
+    return Partition(
+        name,
+        default=row.get("Default") == "YES",
+        up=row.get("State") == "UP",
+        gpus=name in gpus or "gres/gpu" in row.get("TRES", ""),
+        time_limit=time_limit(row.get("MaxTime", "")),
+        nodes=_number(row.get("TotalNodes", "")) or 0,
+        whole_nodes="EXCLUSIVE" in (row.get("OverSubscribe"), _EXCLUSIVE.get(row.get("Exclusive", ""))),
+        price=float(price[1]) if price else None,
+        accounts=_only(row.get("AllowAccounts", "")),
+        submitters="" if row.get("AllocNodes", "ALL") == "ALL" else row["AllocNodes"],
+        qos="" if row.get("QoS", "N/A") == "N/A" else row["QoS"],
+    )
+
+
+def _only(text: str) -> tuple[str, ...]:
+    return () if text in {"", "ALL", "(null)"} else tuple(text.split(","))
+
+
+def _limits(ask: Ask, user: str, cluster: str, qos: Sequence[str]) -> tuple[Limit, ...]:
+    """Of the user's associations, and of the QOS that count for them. () where accounting does not answer."""
+    where = [f"user={user}", *([f"cluster={cluster}"] if cluster else [])]
+    columns = "format=Account,DefaultQOS,QOS,MaxSubmitJobs,GrpSubmitJobs"
+    try:
+        rows = _rows(ask("sacctmgr", ["-n", "-P", "show", "assoc", "where", *where, columns]), 5)
+        found = [Limit(f"account {row[0]}", int(each)) for row in rows for each in row[3:] if each.isdecimal()]
+        names = {name for name in qos if name} | {row[1] or row[2] for row in rows if "," not in (row[1] or row[2])}
+        columns = "format=Name,MaxSubmitJobsPerUser,MaxSubmitJobsPerAccount,GrpSubmitJobs"
+        rows = _rows(ask("sacctmgr", ["-n", "-P", "show", "qos", columns]), 4)
+    except Unreachable:
+        return ()
+    found += [Limit(f"QOS {row[0]}", int(n)) for row in rows if row[0] in names for n in row[1:] if n.isdecimal()]
+    return tuple(dict.fromkeys(found))
+
+
+def _rows(text: str, width: int) -> list[list[str]]:
+    return [cells for line in text.splitlines() if len(cells := line.split("|")) == width]

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from cronhpc.batch.port import JobFiles, Submission
-    from cronhpc.batch.site import Site
     from cronhpc.core.model import Ending
+    from cronhpc.core.model.site import Site
 
 _SIGNAL_MAY_HAVE_COME = frozenset({124, 228, 229})  # scancel's exits after which the signal may have been delivered
 _CLOCK = 3.0  # seconds
@@ -163,7 +163,7 @@ class Slurm:
         `tokens`: by id a text in the job's comment, so that a reused id is not mistaken. Raises Unreachable; where
         sacct alone fails, `accounting_said` says why.
         """
-        from cronhpc.batch.slurm_past import Past
+        from cronhpc.batch.slurm_endings import Past
 
         return Past(self).endings(job_ids, since, tokens or {}) if job_ids else {}
 
@@ -179,7 +179,7 @@ class Slurm:
 
     def cancelled_by(self, job_id: str, since: int) -> int | None:
         """The user id that cancelled a job, where accounting tells; None: unknown."""
-        from cronhpc.batch.slurm_past import Past
+        from cronhpc.batch.slurm_endings import Past
 
         return Past(self).cancelled_by(job_id, since)
 
@@ -248,7 +248,7 @@ class Slurm:
 
     def used(self, names: Sequence[str], since: int) -> tuple[int, int] | None:
         """Jobs of these names since then, and their CPU seconds; None where accounting does not tell."""
-        from cronhpc.batch.slurm_past import Past
+        from cronhpc.batch.slurm_endings import Past
 
         return Past(self).used(names, since)
 

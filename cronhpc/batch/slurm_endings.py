@@ -1,14 +1,21 @@
-"""How jobs ended, as the controller remembers (squeue -O) and as accounting tells (sacct). Pure."""
+"""How jobs ended, as the controller remembers (squeue -O) and as accounting tells (sacct).
+
+Read by few ticks, so imported by those only.
+"""
 
 from __future__ import annotations
 
+import pwd
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Protocol
 
 from cronhpc.batch.port import Unreachable
+from cronhpc.batch.site import config_values, has_accounting
 from cronhpc.batch.slurm_rows import JOB_ID, behind_header, moment, task_list, word
-from cronhpc.core.model import ENDS, FAILURES, TOKEN, Ending, Result, restarted
+from cronhpc.batch.slurm_text import chunks, new_mark
+from cronhpc.core.model import ENDS, FAILURES, TOKEN, Accounting, Ending, Result, restarted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -297,3 +304,138 @@ def canceller(rows: Iterable[Row]) -> int | None:
         if found:
             return int(found[1])
     return None
+
+
+# --- asking both ---------------------------------------------------------------------------------------------------
+
+_NO_ACCOUNTING = "accounting storage is disabled"
+_BY = re.compile(r"cancelled by (\d+)")
+_SLACK = 120  # seconds that the clock of the controller may be behind ours
+
+
+class Asked(Protocol):
+    """Slurm as it is asked here, and what it has learnt by that."""
+
+    accounting: bool | None
+    accounting_said: Accounting
+    submit_line: bool
+
+    def ask(self, program: str, arguments: Sequence[str], **more: str) -> str:
+        """What a query printed. Raises Unreachable."""
+        ...
+
+    def has(self, program: str) -> bool:
+        """Whether this machine has a program of Slurm's."""
+        ...
+
+
+class Past:
+    """The controller's memory and accounting, through `slurm`."""
+
+    def __init__(self, slurm: Asked) -> None:
+        self._slurm = slurm
+
+    def endings(self, job_ids: Sequence[str], since: int, tokens: Mapping[str, str]) -> dict[str, Ending]:
+        """The controller first: sacct takes fifteen times as long, is late by seconds, and shows half of things then.
+
+        Raises Unreachable.
+        """
+        self._slurm.accounting_said = Accounting()
+        remembered = self._remembered(frozenset(job_ids))
+        asked = for_accounting(job_ids, remembered)
+        accounted = self._accounted(asked, since) if asked else []
+        found = endings_of([*remembered, *accounted], since - _SLACK, tokens)
+        living = alive(accounted, since - _SLACK, tokens) - found.keys()
+        self._slurm.accounting_said = replace(self._slurm.accounting_said, alive=living)
+        return {job_id: _with_names(ending) for job_id, ending in found.items()}
+
+    def cancelled_by(self, job_id: str, since: int) -> int | None:
+        """The user id that cancelled a job; None: unknown."""
+        return canceller(row for row in self._accounted([job_id], since) if (row.submitted or 0) >= since - _SLACK)
+
+    def used(self, names: Sequence[str], since: int) -> tuple[int, int] | None:
+        """How many jobs of these names started since then, and what was allocated to them (CPU seconds).
+
+        None where accounting does not tell.
+        """
+        if self._slurm.accounting is False:
+            return None
+        arguments = ["--allocations", "--noheader", "--parsable2", _start_time(since), f"--name={','.join(names)}"]
+        try:
+            answer = self._slurm.ask("sacct", [*arguments, "--format=CPUTimeRAW"], TZ="UTC0")
+            return used_of(answer)
+        except Unreachable as error:
+            if _NO_ACCOUNTING in error.text:
+                self._slurm.accounting = False
+            return None
+
+    def _remembered(self, job_ids: frozenset[str]) -> list[Row]:
+        """What the controller still knows (MinJobAge seconds), exit codes included."""
+        arguments = ["--me", "--states=all", "--array", f"--Format={exits_format()}"]
+        return [row for row in exits_rows(self._slurm.ask("squeue", arguments)) if row.id in job_ids]
+
+    def _accounted(self, job_ids: Sequence[str], since: int) -> list[Row]:
+        """What sacct knows; nothing where there is no accounting, or where it fails (accounting_said tells)."""
+        slurm = self._slurm
+        if slurm.accounting is False:
+            return []
+        try:
+            found = [row for some in chunks(job_ids) for row in self._sacct(some, since)]
+        except Unreachable as error:
+            if _NO_ACCOUNTING in error.text:
+                slurm.accounting = False
+            elif self._exists():
+                slurm.accounting_said = Accounting(exists=True, trouble=error.text)
+            return []
+        slurm.accounting, slurm.accounting_said = True, Accounting(exists=True)
+        return found
+
+    def _exists(self) -> bool:
+        """Whether there is accounting that this machine can ask, though it gives no answer: the controller knows."""
+        slurm = self._slurm
+        if slurm.accounting is None and slurm.has("sacct"):
+            try:
+                config = config_values(slurm.ask("scontrol", ["show", "config"]))
+            except Unreachable:
+                return False
+            slurm.accounting = has_accounting(config)
+        return slurm.accounting is True
+
+    def _sacct(self, job_ids: Sequence[str], since: int) -> list[Row]:
+        """Raises Unreachable. 20.11 has no field SubmitLine: that is remembered."""
+        try:
+            return self._rows(job_ids, since)
+        except Unreachable as error:
+            if not self._slurm.submit_line or "invalid field" not in error.text.lower():
+                raise
+            self._slurm.submit_line = False
+            return self._rows(job_ids, since)
+
+    def _rows(self, job_ids: Sequence[str], since: int) -> list[Row]:
+        mark, submit_line = new_mark(), self._slurm.submit_line
+        fields = accounting_fields(submit_line=submit_line)
+        arguments = accounting_arguments(job_ids, since - _SLACK, mark, fields)
+        answer = self._slurm.ask("sacct", arguments, TZ="UTC0")
+        return accounting_rows(answer, mark, submit_line=submit_line)
+
+
+def _with_names(ending: Ending) -> Ending:
+    """Who cancelled it by name: accounting knows the number."""
+    found = _BY.fullmatch(ending.detail)
+    if not found:
+        return ending
+    try:
+        return replace(ending, detail=f"cancelled by {pwd.getpwuid(int(found[1])).pw_name}")
+    except (KeyError, OverflowError):  # nobody's on this machine
+        return ending
+
+
+def accounting_arguments(job_ids: Sequence[str], since: int, mark: str, fields: Sequence[str]) -> list[str]:
+    """Of sacct, in UTC: jobs that were there at `since` or later, a row for each start of a requeued one."""
+    flags = ("--allocations", "--duplicates", "--parsable2", f"--delimiter={mark}")
+    return [*flags, _start_time(since), f"--jobs={','.join(job_ids)}", f"--format={','.join(fields)}"]
+
+
+def _start_time(since: int) -> str:
+    """Sacct reads its window's start in the caller's zone, here UTC, and takes no epoch seconds."""
+    return datetime.fromtimestamp(since, UTC).strftime("--starttime=%Y-%m-%dT%H:%M:%S")

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cronhpc.cli.console import Console
-    from cronhpc.core.findings import Finding
     from cronhpc.core.model import Job
+    from cronhpc.core.model.site import Finding
     from cronhpc.doctor import Asked
     from cronhpc.hand_made import OldJobs
     from cronhpc.setup import Made
@@ -250,7 +250,7 @@ def _alerts(args: argparse.Namespace, console: Console) -> list[Finding]:
     """Send one, by the ways that the settings have, in the environment that ticks have."""
     from cronhpc.cli.common import site_of
     from cronhpc.core.alerts import Alert
-    from cronhpc.core.findings import Finding
+    from cronhpc.core.model.site import Finding
     from cronhpc.notify import Ping, send
 
     site = site_of(args, console)

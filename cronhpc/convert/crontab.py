@@ -20,8 +20,8 @@ from cronhpc.convert.table import (
 )
 from cronhpc.core.fields import UNITS, Unit
 from cronhpc.core.fixes import steps_beyond, unknown_alias
-from cronhpc.core.grammar import ScheduleError, parse_fields
 from cronhpc.core.model import command
+from cronhpc.core.schedule import ScheduleError, parse_fields
 from cronhpc.core.zones import fixed, is_zone
 
 if TYPE_CHECKING:

@@ -21,7 +21,7 @@ from cronhpc.convert.table import (
 )
 from cronhpc.core import directives
 from cronhpc.core.fields import ALIASES, UNITS, WEEKDAYS, Fields, Unit, ranges
-from cronhpc.core.grammar import ScheduleError, parse_fields
+from cronhpc.core.schedule import ScheduleError, parse_fields
 
 _ENTRY = re.compile(r"(?P<when>@\S+|(?:[^\s@]\S*[ \t]+){4}\S+)(?:[ \t]+(?P<command>.*))?")
 _DISABLED = re.compile(r"#DISABLED(?::[ \t]?|[ \t])(?P<rest>.*)")

@@ -7,15 +7,15 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cronhpc.core.findings import Finding
 from cronhpc.core.model import command
+from cronhpc.core.model.site import Finding
 from cronhpc.core.text import are
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from cronhpc.core.model import Job, Problem
-    from cronhpc.store.disk import Disk
+    from cronhpc.core.model.site import Disk
 
 _GIB = 1 << 30
 _SCARCE = 0.02

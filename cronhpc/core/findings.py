@@ -5,38 +5,26 @@ diagnosis.py has the disk, the machine and the nodes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from cronhpc.core.duration import format_duration
-from cronhpc.core.model import LONGER, command
+from cronhpc.core.model import command
+from cronhpc.core.model.site import Finding
+from cronhpc.core.resident_fit import misfit
 from cronhpc.core.sbatch_values import time_limit
 from cronhpc.core.text import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from cronhpc.batch.limits import Cluster, Limit, Offer
-    from cronhpc.batch.site import Partition
     from cronhpc.core.model import Settings
+    from cronhpc.core.model.site import Cluster, Limit, Partition
 
 
-LEVELS = ("error", "warning", "unknown", "advice", "fine")  # the worst first
 _LINK_JOBS = 3  # the running link, its successor, the spare
 _ROOM = 2  # runs that there should be room for beside them
 _SKEW, _SKEW_BAD = 5, 120  # seconds; munge refuses messages that are 300 s old
 _GRACE = 30
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One thing learnt. `settings`: (dotted key, value) that would fix it."""
-
-    level: str
-    topic: str
-    what: str
-    fix: str = ""
-    settings: tuple[tuple[str, str], ...] = ()
 
 
 def of_cluster(
@@ -77,7 +65,7 @@ def _clock(clock: int | None, asked: int, answered: int) -> Iterator[Finding]:
 # --- partitions ----------------------------------------------------------------------------------------------------
 
 
-def cheap(cluster: Cluster, account: str) -> Offer | None:
+def cheap(cluster: Cluster, account: str) -> Partition | None:
     """The partition for housekeeping: without GPUs, open to the account, nodes shared, cheap, the default if equal."""
     able = [each for each in cluster.offers if not each.gpus and (not each.accounts or account in each.accounts)]
     return min(
@@ -110,14 +98,14 @@ def _partition(cluster: Cluster, settings: Settings) -> Iterator[Finding]:
         yield from _chosen(best, settings)
 
 
-def _words(offer: Offer) -> str:
+def _words(offer: Partition) -> str:
     limit = f"at most {format_duration(offer.time_limit)}" if offer.time_limit else "no time limit"
     gpus = "with GPUs, " if offer.gpus else ""
     whole = ", whole nodes only" if offer.whole_nodes else ""
     return f"{gpus}{count(offer.nodes, 'node')}, {limit}{whole}{'' if offer.up else ', not up just now'}"
 
 
-def _chosen(offer: Offer, settings: Settings) -> Iterator[Finding]:
+def _chosen(offer: Partition, settings: Settings) -> Iterator[Finding]:
     if offer.gpus:
         what = f"the scheduler's own jobs go to {offer.name}, which has GPUs: they would be billed for nothing."
         yield Finding("warning", "partition", what, "Name one without: sbatch: {partition: …} in cronhpc.yaml.")
@@ -223,49 +211,3 @@ def _rules(cluster: Cluster) -> Iterator[Finding]:
         what = f"KillWait is {cluster.kill_wait} s: so long has a cancelled job between SIGTERM and SIGKILL."
         fix = "To write a checkpoint, warn earlier: kill: {switches: {NAME: {warn: USR1@5m}}}"
         yield Finding("advice", "kill", what, fix)
-
-
-# --- a daemon's link --------------------------------------------------------------------------------------------------
-#
-# It asks for the interval and a while longer, so that it may hand over.
-
-
-_NEAT = (86400, 43200, 21600, 10800, 7200, 3600, 1800, 1200, 900, 600, 300)  # intervals that people name
-
-
-class Misfit(NamedTuple):
-    """What is wrong, the fix in words, and the interval to put; "" where none would fit."""
-
-    what: str
-    fix: str
-    interval: str
-
-
-def misfit(partitions: Sequence[Partition | Offer], settings: Settings) -> Misfit | None:
-    """Why such a link could never start where links go; None where it could, or nobody can tell."""
-    chosen = dict(settings.link_sbatch).get("partition") or dict(settings.sbatch).get("partition", "")
-    names = chosen.split(",") if chosen else [each.name for each in partitions if each.default]
-    there = [each for each in partitions if each.name in names]
-    asks = settings.interval + LONGER
-    if not there or any(_takes(each, asks) for each in there):
-        return None
-    longest = max(each.time_limit or 0 for each in there)
-    what = (
-        f"partition {chosen or there[0].name} takes jobs of at most {format_duration(longest)}; a link of "
-        f"start --daemon asks for {format_duration(asks)} (the interval and {format_duration(LONGER)}), so it could "
-        "never start."
-    )
-    interval = next((each for each in _NEAT if each + LONGER <= longest and each >= settings.min_interval), 0)
-    other = next((each.name for each in partitions if each.up and not each.gpus and _takes(each, asks)), "")
-    ways: list[str] = []
-    if interval:
-        ways.append(f"put scheduler: {{interval: {format_duration(interval)}}} in cronhpc.yaml")
-    if other:
-        ways.append(f"name a partition that allows it: scheduler: {{sbatch: {{partition: {other}}}}}")
-    by_links = " short links do the work: " + command("start", options=("--via", "chain")) + "."
-    fix = f"{ways[0][:1].upper()}{', or '.join(ways)[1:]}, or let" + by_links if ways else "Let" + by_links
-    return Misfit(what, fix, format_duration(interval) if interval else "")
-
-
-def _takes(partition: Partition | Offer, seconds: int) -> bool:
-    return partition.time_limit is None or partition.time_limit >= seconds

@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 
-from cronhpc.core.fields import UNITS, WEEKDAYS, ranges
+from cronhpc.core.fields import ALIASES, UNITS, WEEKDAYS, ranges
+from cronhpc.core.grammar import ScheduleError, strict_fields
 from cronhpc.core.zones import is_zone
 
 _ZONE = r"(?:[A-Za-z][A-Za-z_]*(?:/[A-Za-z0-9_+-]+){1,2}|(?i:UTC|GMT)|Z|[A-Z]{3,4}|(?i:UTC|GMT)?[+-]\d{1,2}(?::?\d\d)?)"
@@ -105,13 +106,10 @@ def _zone_key(text: str) -> str:
 
 
 def _usable(text: str) -> bool:
-    from cronhpc.core.fields import ALIASES
-    from cronhpc.core.grammar import ScheduleError, parse_fields
-
     if text in ALIASES:
         return True
     try:
-        parse_fields(text)
+        strict_fields(text)
     except ScheduleError:
         return bool(re.fullmatch(r"@every [1-9]\d*[mhdw]", text))
     return True
@@ -204,10 +202,8 @@ class _Fields:
         return bool(re.search(r"[*/,-]", self.second))
 
     def _checked(self, written: str) -> Foreign:
-        from cronhpc.core.grammar import ScheduleError, parse_fields
-
         try:
-            parse_fields(written)
+            strict_fields(written)
         except ScheduleError as error:
             return Foreign(error.what, instead=error.fix)
         besides = ""

@@ -40,23 +40,8 @@ class ScheduleError(CronhpcError):
         self.fix = fix
 
 
-def parse_fields(text: str, hash_key: str = "") -> Fields:
-    """Read five cron fields; `hash_key` seeds the `H` ones. Raises ScheduleError.
-
-    A schedule that another scheduler would take gets its counterpart as the fix (core/foreign.py).
-    """
-    try:
-        return _parse(text, hash_key)
-    except ScheduleError as error:
-        from cronhpc.core.foreign import recognised
-
-        found = recognised(text)
-        if found is None:
-            raise
-        raise ScheduleError(text, error.position, found.what, found.fix) from error
-
-
-def _parse(text: str, hash_key: str) -> Fields:
+def strict_fields(text: str, hash_key: str = "") -> Fields:
+    """Read five cron fields; `hash_key` seeds the `H` ones. Raises ScheduleError."""
     if len(text) > MAX_LENGTH:
         raise ScheduleError(text, MAX_LENGTH, f"{len(text)} characters are no schedule.", "Write five short fields.")
     odd = re.search(r"[^\S \t]", text.rstrip(" \t\r\n"))
@@ -76,7 +61,7 @@ def _wrong_count(text: str, places: list[tuple[int, str]]) -> ScheduleError:
     words, usable = [word for _, word in places], []
     for candidate in fixes.five_of(words):
         try:
-            parse_fields(candidate)
+            strict_fields(candidate)
         except ScheduleError:
             continue
         usable.append(candidate)

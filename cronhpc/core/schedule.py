@@ -19,14 +19,14 @@ from zoneinfo import ZoneInfo
 from cronhpc.core import fixes, zones
 from cronhpc.core.duration import DurationError, format_duration, parse_duration
 from cronhpc.core.fields import ALIASES, UNITS, Field, Fields, Unit
-from cronhpc.core.grammar import ScheduleError, parse_fields
+from cronhpc.core.grammar import ScheduleError, strict_fields
 from cronhpc.core.text import count
 
 if TYPE_CHECKING:
     from croniter import croniter
 
 
-__all__ = ["Schedule", "ScheduleError", "parse"]
+__all__ = ["Schedule", "ScheduleError", "parse", "parse_fields"]
 
 _MINUTE = 60
 _SHORTEST, _LONGEST = _MINUTE, 36_500 * zones.DAY  # of @every
@@ -109,6 +109,22 @@ def _parse(text: str, zone: ZoneInfo, hash_key: str) -> Schedule:
     else:
         fields = parse_fields(text, hash_key)
     return Schedule(text, fields.text, zone, fields, 0)
+
+
+def parse_fields(text: str, hash_key: str = "") -> Fields:
+    """Read five cron fields; `hash_key` seeds the `H` ones. Raises ScheduleError.
+
+    A schedule that another scheduler would take gets its counterpart as the fix (foreign.py).
+    """
+    try:
+        return strict_fields(text, hash_key)
+    except ScheduleError as error:
+        from cronhpc.core.foreign import recognised
+
+        found = recognised(text)
+        if found is None:
+            raise
+        raise ScheduleError(text, error.position, found.what, found.fix) from error
 
 
 def _every(text: str, plain: str) -> int:

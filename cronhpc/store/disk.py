@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import re
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from cronhpc.core.model.site import Disk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -35,22 +36,6 @@ _MAGIC = {
 _PURGED = re.compile(r"(?:^|[._-])(?:[a-z]?scratch\d*|tmp|temp|nobackup|short|purge)(?:$|[._-])", re.IGNORECASE)
 _ALL = os.R_OK | os.W_OK | os.X_OK
 _PURGED_VARIABLES = ("SCRATCH", "TMPDIR", "JOBSCRATCH", "LOCALSCRATCH", "CSCRATCH", "PSCRATCH", "VSC_SCRATCH")
-
-
-@dataclass(frozen=True, slots=True)
-class Disk:
-    """Of the folder `path` (the nearest one that exists)."""
-
-    path: str
-    kind: str  # "nfs4", "ext4" …; "" unknown
-    mount: str
-    options: tuple[str, ...]
-    reach: str  # shared | local | memory | unknown
-    bytes_free: int
-    bytes_total: int
-    inodes_free: int
-    inodes_total: int  # 0: the file system has no fixed number
-    purged: str = ""  # why what lies here may be removed by the site, in words
 
 
 def look(path: Path, environ: Mapping[str, str], mounts: str | None = None) -> Disk:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.duration import format_duration
-from cronhpc.core.findings import LEVELS, Finding
 from cronhpc.core.model import Problem
+from cronhpc.core.model.site import LEVELS, Finding
 from cronhpc.core.retention import Why
 from cronhpc.views import runs, text, times
 from cronhpc.views.style import Cell, Column, Style, table, wrap
