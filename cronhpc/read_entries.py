@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cronhpc.core.model import Entry, Problem
 from cronhpc.store.entries import FRESH, Names, misplaced, read_script, scan
 from cronhpc.store.files import DiskClock, passes
-from cronhpc.store.memory import entry_of, entry_row
+from cronhpc.store.shapes import made, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -78,7 +78,7 @@ class _Reader:
             if problem.code == "W005":
                 what = "it leads to nothing just now."
                 fix = "Mount it, or remove the link; its slots stay due until their deadlines."
-            self.names.add(replace(entry_of(row), problem=Problem("E311", what, fix, problem.file)))
+            self.names.add(replace(made(Entry, row), problem=Problem("E311", what, fix, problem.file)))
 
     def _unseen(self, folder: str, what: str, fix: str, *, drop: bool) -> None:
         """Files that were there: a listing on a shared file system may miss one once. One moved or removed is gone."""
@@ -88,7 +88,7 @@ class _Reader:
             if drop and (missed + 1 >= _SCANS or self._gone(source)):
                 continue
             self.kept[source] = [prints, row, missed + 1 if drop else missed]
-            self.names.add(replace(entry_of(row), problem=Problem("E311", what, fix, source)))
+            self.names.add(replace(made(Entry, row), problem=Problem("E311", what, fix, source)))
 
     def _gone(self, source: str) -> bool:
         """Whether the file is there no more, asked by its own name; of a folder that leads nowhere nobody can tell."""
@@ -98,10 +98,10 @@ class _Reader:
     def _script(self, found: Found, schedule: str) -> Entry:
         known = self.known.get(found.source)
         if known is not None and known[0] == found.fingerprint:
-            entry, row = entry_of(known[1]), known[1]
+            entry, row = made(Entry, known[1]), known[1]
         else:
             entry = self._parsed(found, schedule)
-            row = entry_row(entry)
+            row = plain(entry)
             self.site.parsed.append(found.source)
         fresh = abs(self.now - found.changed) < FRESH
         # Its next edit may have the very same times, where the disk tells whole seconds: it is read again.
@@ -109,7 +109,7 @@ class _Reader:
         if entry.problem is None and (found.is_link or known is None or known[0] != found.fingerprint):
             entry = self._trusted(entry, found)
             if not found.is_link:  # what a link points through may change without the link's knowing
-                self.kept[found.source][1] = entry_row(entry)
+                self.kept[found.source][1] = plain(entry)
         # The folders, once a tick: their modes change without the files' knowing.
         refused = self._trust().folder_refusal(self.site.paths.root / found.source.rpartition("/")[0])
         if refused is not None and entry.problem is None:
@@ -271,10 +271,10 @@ class _Reader:
             source = f"cronhpc.yaml:{row.line}"
             known = self.known.get(source)
             if known is not None and not row.script:
-                entry, kept = entry_of(known[1]), known
+                entry, kept = made(Entry, known[1]), known
             else:
                 entry = self._row(row, source, self.clock.ours(found, found.st_ctime))
-                kept = [[], entry_row(entry), 0]
+                kept = [[], plain(entry), 0]
                 self.site.parsed.append(source)
             self.kept[source] = kept
             refused = self._trust().folder_refusal(self.site.paths.root)

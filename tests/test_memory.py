@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from cronhpc.core.model import Entry, Policies, Problem, command, text_of
-from cronhpc.store.memory import entry_of, entry_row
+from cronhpc.store.shapes import made, plain
 
 PLAIN = Entry(
     "backup", "cron.daily/backup.slurm", "/cron/cron.daily/backup.slurm", "0 4 * * *", "Europe/Paris", "daily"
@@ -26,10 +26,10 @@ ENTRIES = {
 
 @pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES.keys())
 def test_an_entry_comes_back_from_the_cache_as_it_was(entry: Entry) -> None:
-    assert entry_of(json.loads(json.dumps(entry_row(entry)))) == entry
+    assert made(Entry, json.loads(json.dumps(plain(entry)))) == entry
 
 
 def test_a_command_in_advice_comes_back_as_a_value() -> None:
     note = replace(PROBLEM, fix="Leave it there (" + command("logs", "NAME") + ").")
-    (known,) = entry_of(json.loads(json.dumps(entry_row(replace(PLAIN, notes=(note,)))))).notes
+    (known,) = made(Entry, json.loads(json.dumps(plain(replace(PLAIN, notes=(note,)))))).notes
     assert text_of(known.fix, "/cron") == "Leave it there (cronhpc logs --dir /cron NAME)."

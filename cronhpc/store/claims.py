@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import Claim, ClaimState, Ending, Key, Result
@@ -191,7 +190,7 @@ class Claims:
             "name": name,
             "at": now,
             "id": job_id,
-            "ending": _plain(ending),
+            "ending": shapes.plain(ending),
             "retry_at": retry_at,
         }
         replace_file(self.folder / str(key), _dump(body))
@@ -242,10 +241,6 @@ def _dump(body: dict[str, Any]) -> bytes:
     return json.dumps(body, separators=(",", ":")).encode()
 
 
-def _plain(ending: Ending) -> dict[str, Any]:
-    return {k: v for k, v in asdict(ending).items() if v not in (None, "")}
-
-
 _CUT_OFF = "cut off"
 _BEGINS = b'{"version":'
 
@@ -267,9 +262,8 @@ def _ending(body: dict[str, Any], lost: list[str]) -> Ending | None:
     """How it ended; None where the claim does not say that it has. One that says so in other words has ended, too."""
     if "ending" not in body:
         return None
-    value = body["ending"]
-    known = shapes.fitted(value, shapes.ENDING, lost, "ending")
-    if known is shapes.GONE or shapes.result(value.get("result")) is shapes.GONE:
+    ending = shapes.read(Ending, body["ending"], shapes.ENDING, lost, "ending")
+    if ending is None:
         lost.append("ending.result")
         return Ending(Result.UNKNOWN, detail="the claim's record cannot be read")
-    return Ending(Result(value["result"]), **known)
+    return ending

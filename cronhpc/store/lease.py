@@ -139,10 +139,10 @@ def read(path: Path) -> Holder | None:
     if data is None:
         return None
     lost: list[str] = []
-    known = shapes.fitted(decoded(data), shapes.HOLDER, lost)
-    if lost or not {"host", "pid", "born", "token"} <= known.keys() or not known["token"].isalnum():
+    holder = shapes.read(Holder, decoded(data), shapes.of(Holder), lost)
+    if lost or holder is None or not holder.token.isalnum():
         return Holder("an unknown machine", 0, "", "")
-    return Holder(**known)
+    return holder
 
 
 def is_gone(holder: Holder, me: Holder, job_gone: Callable[[str], bool]) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core.model import entry_id
+from cronhpc.core.model import Instant, entry_id
 from cronhpc.store import shapes
 from cronhpc.store.files import make_folder, no_file, read_json, read_object, write_json
 
@@ -33,13 +33,17 @@ class Record:
     comment: str = ""
     first: str = ""  # the piece that a person started: it has no claim
     seen: str = ""  # the newest piece that has started
-    next_slot: int = 0  # the slot of the piece after it
-    at: int = 0  # when it started
+    next_slot: Instant = 0  # the slot of the piece after it
+    at: Instant = 0  # when it started
     logs: list[list[str]] = field(default_factory=list)  # [job id, path] of the newest few
     runs: int = 0
     resting: str = ""
     trouble: str = ""  # why the newest piece has queued no next one, against the rules
     ran: list[list[Any]] = field(default_factory=list)  # [job id, result, started, ended], the newest few
+
+
+_RAN = (shapes.text, shapes.result, shapes.maybe_when, shapes.maybe_when)
+_SHAPE = shapes.of(Record, rules=shapes.anything, logs=[(shapes.text, shapes.text)], ran=[_RAN])
 
 
 def folder(state: Path) -> Path:
@@ -84,9 +88,9 @@ def save(state: Path, record: Record) -> None:
 
 
 def _record(value: Mapping[str, Any] | None) -> Record | None:
-    lost: list[str] = []
-    known = shapes.fitted(value, shapes.TRAIN, lost) if value else {}
-    shapes.fitted(known.get("rules", {}), shapes.RULES, lost)  # one that is not known is another version's: said
-    if lost or not {"name", "script", "workdir"} <= known.keys():
+    if not value:
         return None
-    return Record(**{name: each for name, each in known.items() if name in Record.__dataclass_fields__})
+    lost: list[str] = []
+    record = shapes.read(Record, value, _SHAPE, lost)
+    shapes.fitted(record.rules if record else {}, shapes.RULES, lost)  # one that is not known is another version's
+    return None if lost else record

@@ -6,7 +6,8 @@ import errno
 import shlex
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core.model import EntryRow, Problem, Settings, SettingsError, SwitchSetting, command
+from cronhpc.core.model import Problem, Settings, SettingsError, command
+from cronhpc.store import shapes
 from cronhpc.store.files import read_bytes
 
 if TYPE_CHECKING:
@@ -115,11 +116,7 @@ def to_json(settings: Settings) -> dict[str, Any]:
     """`settings` for a cache, so that an unchanged file need not be parsed again."""
     from cronhpc import __version__
 
-    values = {name: getattr(settings, name) for name in Settings.__slots__}
-    names = [name for name in EntryRow.__slots__ if name != "problem"]  # a file with problems is parsed each time
-    values["entries"] = [[getattr(row, name) for name in names] for row in settings.entries]
-    values["switches"] = [[getattr(row, name) for name in SwitchSetting.__slots__] for row in settings.switches]
-    return {"cronhpc": __version__, "settings": values}
+    return {"cronhpc": __version__, "settings": shapes.plain(settings)}
 
 
 def from_json(cached: Mapping[str, Any]) -> Settings:
@@ -129,13 +126,6 @@ def from_json(cached: Mapping[str, Any]) -> Settings:
     if cached.get("cronhpc") != __version__:
         raise ValueError("cached settings of another version")
     try:
-        values = {name: _frozen(value) for name, value in cached["settings"].items()}
-        values["entries"] = tuple(EntryRow(*row) for row in values["entries"])
-        values["switches"] = tuple(SwitchSetting(*row) for row in values["switches"])
-        return Settings(**values)
+        return shapes.made(Settings, cached["settings"])
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"cached settings are damaged: {error}") from None
-
-
-def _frozen(value: Any) -> Any:
-    return tuple(_frozen(each) for each in value) if isinstance(value, list) else value

@@ -9,11 +9,21 @@ better one, or GONE.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, is_dataclass
+from enum import EnumType
+from functools import cache, partial
 from types import FunctionType
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from cronhpc.core.model import Result
+from cronhpc.core import model
+from cronhpc.core.model import Advice, Command, Ending, EntryState, KillRecord, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from _typeshed import DataclassInstance
+
+    T = TypeVar("T", bound=DataclassInstance)
 
 GONE: Any = object()  # in place of a value that is of no use
 LATEST = 253402128000  # 9999-12-30: a later instant has no date in every zone
@@ -112,14 +122,22 @@ def _or_none(kind: Any) -> Any:
 
 # --- files ---------------------------------------------------------------------------------------------------------
 
-_TEXT, _NUMBER, _WHEN, _JOB = map(_or_none, (text, number, when, job))
+_TEXT, _NUMBER, maybe_when, _JOB = map(_or_none, (text, number, when, job))
 
-ENDING = {
-    "exit_code": _NUMBER, "signal": _NUMBER, "submitted": _WHEN, "started": _WHEN, "ended": _WHEN, "node": text,
-    "detail": text, "log": text, "tasks": text,
+_OF_TYPES: dict[str, Any] = {
+    "str": text, "int": number, "int | None": _NUMBER, "bool": flag, "Instant": when, "Instant | None": maybe_when,
+    "Result": result, "tuple[str, ...]": [text], "list[str]": [text], "dict[str, str]": Rows(text),
 }  # fmt: skip
+
+
+def of(kind: type[T], **narrower: Any) -> dict[str, Any]:
+    """The shape of a dataclass, by its fields' own types; `narrower`: of those fields whose type says too little."""
+    return {name: narrower.get(name) or _OF_TYPES[hint] for name, hint in kind.__annotations__.items()}
+
+
+ENDING = of(Ending)
 CLAIM = {
-    "version": number, "name": text, "by": text, "at": when, "holds": text, "id": _JOB, "retry_at": _WHEN,
+    "version": number, "name": text, "by": text, "at": when, "holds": text, "id": _JOB, "retry_at": maybe_when,
     "ending": anything, "tasks": text,
 }  # fmt: skip
 STEP = {"version": number, "id": job, "at": when}
@@ -130,20 +148,12 @@ HISTORY = {
     "jobs": [text], "warned": [text], "were": [text], "gone": Rows(number),
 }  # fmt: skip
 
-ENTRY = {
-    "watermark": watermark, "schedule_key": text, "next_slot": _WHEN, "settled": text, "failures": number,
-    "successes": number, "nodes": [text], "well_on": text, "suspended": _WHEN, "previous_success": _WHEN,
-    "last": HISTORY,    "held_up": text, "held_since": when, "missing": number, "source": text,
-}  # fmt: skip
-_STRUCK = {
-    "at": when, "name": text, "by": text, "reason": text, "path": text, "emptied": flag, "warned": flag,
-    "cancelled": flag, "gone": flag,
-}  # fmt: skip
+ENTRY = of(EntryState, watermark=watermark, last=HISTORY)
 _ALERT = {"kind": text, "text": text, "entry": text, "since": when, "told": when}
 META = {
     "last_tick": when, "caller": text, "wake": when, "recent": [(number, text, number)],
     "warned": Rows(when), "comments": Rows(text),
-    "struck": Rows(_STRUCK), "alerts": Rows(_ALERT), "successor": text, "spare": text, "no_spare": text,
+    "struck": Rows(of(KillRecord)), "alerts": Rows(_ALERT), "successor": text, "spare": text, "no_spare": text,
     "no_spare_at": when, "crowded": flag, "absent": Rows(when), "bad_nodes": [(text, when, text)],
     "noted": [text], "forgotten": (when, flag), "odd": (when, flag, text),
     "disk_ahead": seconds, "due": text, "restored": when, "given_up": Rows((text, when)),
@@ -159,20 +169,13 @@ LOGS = {
     "failed": Rows((when, number, text)), "late": Rows(when),
 }  # fmt: skip
 DAEMON = {"version": number, "pid": number, "born": text, "host": text}
-HOLDER = {"host": text, "pid": number, "born": text, "token": text, "job_id": text, "restarts": text}
 END = {"exit_code": number, "started": when, "ended": when, "node": text, "tasks": number}
 
 RULES = {
-    "every": number, "cron": text, "timezone": text, "after": flag, "until": text, "until_time": _WHEN,
+    "every": number, "cron": text, "timezone": text, "after": flag, "until": text, "until_time": maybe_when,
     "max_runs": _NUMBER, "max_fast_failures": _NUMBER, "fast": number,
 }  # fmt: skip
-TRAIN = {
-    "version": number, "name": text, "script": text, "workdir": text, "rules": anything, "arguments": [text],
-    "options": [text], "overruled": Rows(text), "given": [text], "submitted": [text], "output": text, "error": text,
-    "job_name": text, "comment": text, "first": text, "seen": text, "next_slot": when, "at": when,
-    "logs": [(text, text)], "runs": number, "resting": text, "trouble": text, "ran": [(text, result, _WHEN, _WHEN)],
-}  # fmt: skip
-_SENT = {"phase": text, "kind": text, "text": text, "entry": text, "since": _WHEN, "entries": [text]}
+_SENT = {"phase": text, "kind": text, "text": text, "entry": text, "since": maybe_when, "entries": [text]}
 UNSENT = {"way": text, "at": when, "alert": _SENT}
 
 
@@ -253,3 +256,62 @@ def places(lost: list[str]) -> str:
     named = [each[:80].encode("ascii", "replace").decode() if each.isprintable() else "?" for each in lost[:_SAID]]
     more = f" and {len(lost) - _SAID} more" if len(lost) > _SAID else ""
     return f"{', '.join(dict.fromkeys(named))}{more}"
+
+
+# --- dataclasses as JSON values, and back -----------------------------------------------------------------------------
+
+
+def read(kind: type[T], value: object, shape: dict[str, Any], lost: list[str], at: str = "") -> T | None:
+    """What `value` tells of a `kind`, see `fitted`; None where a field without a default is missing."""
+    known = fitted(value, shape, lost, at)
+    needed = {name for name, each in kind.__dataclass_fields__.items() if _default(each) is MISSING}
+    return made(kind, known) if known is not GONE and needed <= known.keys() else None
+
+
+def _default(declared: Any) -> Any:
+    return declared.default if declared.default_factory is MISSING else declared.default_factory()
+
+
+def plain(value: Any) -> Any:
+    """`value` as JSON values: of a dataclass the fields that differ from their defaults, of advice its parts."""
+    if isinstance(value, Advice):
+        return [plain(each) for each in value.parts]
+    if isinstance(value, tuple):
+        return [plain(each) for each in value]
+    if not is_dataclass(value):
+        return value
+    values = ((name, getattr(value, name), each) for name, each in value.__dataclass_fields__.items())
+    return {name: plain(each) for name, each, declared in values if each != _default(declared)}
+
+
+def made(kind: type[T], row: Mapping[str, Any]) -> T:
+    """The reverse of `plain`. Raises TypeError, AttributeError, ValueError for a row of another shape."""
+    readers = _readers(kind)
+    return kind(**{name: readers[name](value) if name in readers else value for name, value in row.items()})
+
+
+@cache
+def _readers(kind: type[T]) -> dict[str, Callable[[Any], Any]]:
+    """Of the fields whose JSON values are not the values themselves."""
+    found = {name: _reader(hint) for name, hint in kind.__annotations__.items()}
+    return {name: reader for name, reader in found.items() if reader is not None}
+
+
+def _reader(hint: str) -> Callable[[Any], Any] | None:
+    inner: Any = getattr(model, hint.removeprefix("tuple[").removesuffix(", ...]").removesuffix(" | None"), None)
+    if isinstance(inner, type) and is_dataclass(inner):
+        one = partial(made, inner)
+        return one if not hint.startswith("tuple[") else lambda rows: tuple(map(one, rows))
+    if isinstance(inner, EnumType):
+        return inner
+    return _advice if hint.endswith("Advice") else _frozen if hint.startswith("tuple[") else None
+
+
+def _advice(value: Any) -> Any:
+    if isinstance(value, str):
+        return value
+    return Advice(*(part if isinstance(part, str) else made(Command, part) for part in value))
+
+
+def _frozen(value: Any) -> Any:
+    return tuple(map(_frozen, value)) if isinstance(value, list) else value

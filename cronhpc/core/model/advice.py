@@ -121,7 +121,7 @@ class Problem:
 
     code: str
     what: str
-    fix: str
+    fix: str | Advice
     file: str = ""  # as the user knows it, relative to the cron directory
     line: int = 0  # from 1; 0 where no line is meant
     key: str = ""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from cronhpc.core.model.advice import CronhpcError, Problem, joined
+from cronhpc.core.model.runs import Instant
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,7 +112,7 @@ _LONGEST_TITLE = 80  # characters
 class KillRecord:
     """What a kill switch has done to a job; kept until the job is gone and its end is recorded."""
 
-    at: int  # first warned or cancelled
+    at: Instant  # first warned or cancelled
     name: str  # the switch's, and so on
     by: str
     reason: str

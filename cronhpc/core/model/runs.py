@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
+Instant = int  # seconds since 1970
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.+")
 _LONGEST_ID = 150  # bytes: a file name holds 255, and slot, attempt and a temporary suffix follow
 
@@ -140,9 +141,9 @@ class Ending:
     result: Result
     exit_code: int | None = None
     signal: int | None = None
-    submitted: int | None = None
-    started: int | None = None
-    ended: int | None = None
+    submitted: Instant | None = None
+    started: Instant | None = None
+    ended: Instant | None = None
     node: str = ""
     detail: str = ""
     log: str = ""  # path relative to the cron directory
@@ -173,17 +174,17 @@ class EntryState:
 
     watermark: int = 0  # every scheduled slot up to here is used up
     schedule_key: str = ""  # schedule, zone and tzdata that `next_slot` was computed with
-    next_slot: int | None = None  # the first slot after the watermark
+    next_slot: Instant | None = None  # the first slot after the watermark
     settled: str = ""  # the newest claim known to be settled: not opened again
     failures: int = 0  # in a row
     successes: int = 0  # in a row
     nodes: tuple[str, ...] = ()  # that the last failures in a row ran on, the newest last
     well_on: str = ""  # the nodes of the last success
-    suspended: int | None = None  # since
-    previous_success: int | None = None  # slot
+    suspended: Instant | None = None  # since
+    previous_success: Instant | None = None  # slot
     last: Mapping[str, object] = field(default_factory=dict)  # the newest history row, for status
     held_up: str = ""  # why a slot that had come was not submitted at the last look
-    held_since: int = 0  # when one was first not submitted since one was: who waits longest goes first
+    held_since: Instant = 0  # when one was first not submitted since one was: who waits longest goes first
     missing: int = 0  # scans in a row in which its file was not seen
     source: str = ""  # the file that the name is known from: a second one of that name is refused
 
