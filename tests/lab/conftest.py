@@ -21,9 +21,10 @@ import pytest
 
 LAB = Path(__file__).resolve().parents[2] / "deploy" / "lab" / "lab"
 BATCH_VARIABLES = ("SLURM", "SBATCH", "SRUN", "SALLOC", "SQUEUE", "SCANCEL", "SACCT", "SCONTROL", "FAKETIME", "LD_PRE")
+PATIENCE = 90  # seconds a test waits for what has to come: it costs nothing where it comes, however busy the machine
 
 
-def lab_command(*argv: str, timeout: float = 90) -> subprocess.CompletedProcess[str]:
+def lab_command(*argv: str, timeout: float = 180) -> subprocess.CompletedProcess[str]:
     """Run deploy/lab/lab; raises CalledProcessError with what it said."""
     done = subprocess.run(
         [sys.executable, str(LAB), *argv], capture_output=True, text=True, timeout=timeout, check=False
@@ -92,7 +93,7 @@ class Lab:
         argv: Sequence[str | os.PathLike[str]],
         user: str | None = None,
         *,
-        timeout: float = 60,
+        timeout: float = 120,
         input: str | None = None,  # noqa: A002 -- named as subprocess.run names it
         check: bool = True,
         env: Mapping[str, str] | None = None,
@@ -144,7 +145,7 @@ class Lab:
     def start_controller(self, *, clean: bool = False) -> None:
         """Start it again, with its queue, or `clean`: with none; returns when it answers."""
         self._lab("ctld", "start", *(["--clean-state"] if clean else []))
-        self.wait_for(self._up, timeout=20)
+        self.wait_for(self._up)
 
     def _up(self) -> bool:
         return " is UP" in self.run(["scontrol", "ping"], check=False).stdout
@@ -166,7 +167,7 @@ class Lab:
         """Take a node back."""
         self._lab("node", "resume", name)
 
-    def drain_queue(self, timeout: float = 30) -> None:
+    def drain_queue(self) -> None:
         """Cancel every job, and wait until none is left."""
 
         def empty() -> bool:
@@ -175,9 +176,9 @@ class Lab:
                 self.run(["scancel", *left], check=False)
             return not left
 
-        self.wait_for(empty, timeout)
+        self.wait_for(empty)
 
-    def begin_now(self, job: str, begun: Callable[[], Any], timeout: float = 60) -> None:
+    def begin_now(self, job: str, begun: Callable[[], Any]) -> None:
         """A requeued job waits two minutes: not this one.
 
         Slurm puts it off for the sake of its first start, which may be ending still: begun in the same second it fails.
@@ -192,9 +193,9 @@ class Lab:
                 self.run(["scontrol", "update", f"jobid={job}", "StartTime=now"], check=False)
             return begun()
 
-        self.wait_for(ask, timeout, every=0.5)
+        self.wait_for(ask, every=0.5)
 
-    def wait_for(self, predicate: Callable[[], Any], timeout: float = 20, every: float = 0.05) -> Any:
+    def wait_for(self, predicate: Callable[[], Any], timeout: float = PATIENCE, every: float = 0.05) -> Any:
         """What `predicate` returns once it is true; fails the test after `timeout` real seconds."""
         deadline = time.monotonic() + timeout
         while True:
@@ -206,7 +207,7 @@ class Lab:
                 pytest.fail(f"waited {timeout:g} s for {name}\n{self.run(['squeue', '-r'], check=False).stdout}")
             time.sleep(every)
 
-    def wait_ended(self, *jobs: str | int, timeout: float = 30) -> None:
+    def wait_ended(self, *jobs: str | int, timeout: float = PATIENCE) -> None:
         """Wait until none of these jobs is in the queue any more (COMPLETING counts as in)."""
 
         def ended() -> bool:
@@ -256,6 +257,19 @@ def stop(lab: Lab) -> None:
     """End a lab, and leave nothing."""
     lab_command("down", "--dir", str(lab.root))
     assert not lab.root.exists(), f"lab down left {lab.root}"
+
+
+def room(seconds: float, of: int = 3600) -> None:
+    """Wait for the next whole hour (minute: `of=60`) where less than `seconds` of this one are left."""
+    left = of - time.time() % of
+    if left < seconds:
+        time.sleep(left)
+
+
+@pytest.fixture(autouse=True)
+def within_the_hour() -> None:
+    """Links begin at whole hours, and nights and months end there: no short test meets one half-way."""
+    room(60)
 
 
 @pytest.fixture(scope="session")

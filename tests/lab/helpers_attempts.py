@@ -81,19 +81,19 @@ class World:
         """What a user types into a shell that goes on after a failure; what it printed."""
         if not commands:
             return ""
-        done = self.lab.run(["bash", "-c", commands], user, check=False, env=self.variables, timeout=90)
+        done = self.lab.run(["bash", "-c", commands], user, check=False, env=self.variables)
         return done.stdout + done.stderr
 
     def tick(self, ahead: int = 7200) -> str:
         """A tick of alice's, some hours on: all slots are due, and no file is young."""
         argv = [PYTHON, str(DRIVE), "tick", str(self.root), str(int(time.time()) + ahead)]
-        done = self.lab.run(argv, "alice", check=False, env={"PYTHONPATH": LIBRARIES}, timeout=60)
+        done = self.lab.run(argv, "alice", check=False, env={"PYTHONPATH": LIBRARIES})
         return f"exit {done.returncode}\n{done.stdout}{done.stderr}"
 
     def cronhpc(self, *words: str, where: Path | None = None) -> str:
         """A command of alice's, on her cron directory unless another is named."""
         argv = [PYTHON, "-m", "cronhpc", *words, "--dir", str(where or self.root)]
-        done = self.lab.run(argv, "alice", check=False, env={"PYTHONPATH": LIBRARIES}, timeout=60, cwd=self.hers)
+        done = self.lab.run(argv, "alice", check=False, env={"PYTHONPATH": LIBRARIES}, cwd=self.hers)
         return f"exit {done.returncode}\n{done.stdout}{done.stderr}"
 
     @contextlib.contextmanager
@@ -108,9 +108,7 @@ class World:
 
     def ran_as(self) -> list[str]:
         """Who ran bob's scripts, once no run that may start is in the queue any more."""
-        self.lab.wait_for(
-            lambda: not [job for job in self.runs() if job["reason"] != "BeginTime"], timeout=40, every=0.1
-        )
+        self.lab.wait_for(lambda: not [job for job in self.runs() if job["reason"] != "BeginTime"], every=0.1)
         path = self.top / "out" / "ran"
         return path.read_text(encoding="utf-8").split() if path.exists() else []
 

@@ -93,9 +93,9 @@ class Cron:
         """Its entries' jobs that have not ended."""
         return [job for job in self.jobs() if not job["comment"].partition("/")[2].startswith(("link ", "spare "))]
 
-    def wait_quiet(self, timeout: float = 30) -> None:
+    def wait_quiet(self) -> None:
         """Until no run of its entries waits or runs."""
-        self.lab.wait_for(lambda: not self.runs(), timeout, every=0.2)
+        self.lab.wait_for(lambda: not self.runs(), every=0.2)
 
     def ran(self) -> dict[str, list[str]]:
         """Entry to the slots its jobs wrote down, one a run."""

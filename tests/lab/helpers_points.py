@@ -81,7 +81,7 @@ def strike(cron: Cron, point: Point, after: int) -> Hit:
         environment["PATH"] = f"{path}:{environment['PATH']}"
     else:
         argv = [*_strace(point, log), *argv]
-    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=90, check=False)
+    done = subprocess.run(argv, env=environment, capture_output=True, text=True, timeout=180, check=False)
     return Hit(_struck(log, point), done.returncode, done.stdout + done.stderr)
 
 
@@ -146,7 +146,7 @@ def _calls_of_a_tick(cron: Cron, calls: str) -> list[tuple[str, str]]:
     argv = ["strace", "-f", "-b", "execve", "-qq", "-o", str(log), "-e", f"trace={calls}"]
     environment = {**cron.lab.env, "DRIVE_QUIET": "1"}
     argv += cron.argv("tick", cron.slot + cron.strike_at)
-    subprocess.run(argv, env=environment, capture_output=True, timeout=90, check=True)
+    subprocess.run(argv, env=environment, capture_output=True, timeout=180, check=True)
     lines = [line for line in log.read_text(encoding="utf-8", errors="replace").splitlines() if "resumed>" not in line]
     found = [re.match(r"(\d+) +(\w+)\(", line) for line in lines]
     main = lines[0].split()[0]
@@ -178,7 +178,7 @@ def stopped(cron: Cron, point: Point) -> Iterator[None]:
         yield
         if pid is not True:
             os.kill(pid, signal.SIGCONT)
-        said, _ = tick.communicate(timeout=60)
+        said, _ = tick.communicate(timeout=180)
     finally:
         for each in (_stopped(log), tick.pid):  # what strace traces goes on without it, or stays stopped for ever
             if each and tick.poll() is None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from cronhpc.store import history
-from tests.lab.conftest import Lab
+from tests.lab.conftest import PATIENCE, Lab
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PYTHON = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable  # one that alice may run, too
@@ -96,7 +96,7 @@ class Team:
         rows = self.lab.squeue("alice")
         return {r["id"]: f"{r['state']} {r['reason']}" for r in rows if r["id"].partition("_")[0] in jobs}
 
-    def wait_gone(self, *jobs: str, timeout: float = 30) -> float:
+    def wait_gone(self, *jobs: str, timeout: float = PATIENCE) -> float:
         """Seconds until none of these is in the queue."""
         began = time.monotonic()
         self.lab.wait_for(lambda: not self.states(*jobs), timeout, every=0.02)
@@ -113,12 +113,12 @@ class Team:
         argv = ["bash", "-c", f'exec "$@" > {log} 2>&1', "-", *self.argv("daemon", *words)]
         process = self.lab.popen(argv, "alice", env=self.env)
         try:
-            self.lab.wait_for(lambda: watching(process), timeout=30)
+            self.lab.wait_for(lambda: watching(process))
             yield process
         finally:
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(signal.SIGTERM)
-            process.communicate(timeout=20)
+            process.communicate(timeout=90)
             sys.stderr.write(log.read_text(errors="replace") if log.exists() else "")
 
 

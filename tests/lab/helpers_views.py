@@ -82,7 +82,7 @@ def node_on(lab: Lab, machine: Machine) -> Iterator[None]:
     process = lab.popen(machine.slurmd(), env={"PATH": path})
     try:
         idle = ["sinfo", "-h", "-n", machine.name, "-o", "%T"]
-        lab.wait_for(lambda: lab.run(idle).stdout.split() == ["idle"], timeout=60)
+        lab.wait_for(lambda: lab.run(idle).stdout.split() == ["idle"])
         yield
     finally:
         process.terminate()

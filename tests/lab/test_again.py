@@ -8,7 +8,6 @@ import os
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -90,14 +89,14 @@ def series() -> Evidence:
             return path.read_text().split() if path.exists() else []
 
         day.lab.submit(str(script))
-        day.lab.wait_for(lambda: len(pieces()) == 2, timeout=90)
+        day.lab.wait_for(lambda: len(pieces()) == 2)
         node = day.lab.run(["squeue", "-h", "-j", pieces()[1], "-o", "%N"]).stdout.strip()
         day.lab.kill_node(node)
         day.lab.down_node(node)
-        day.lab.wait_for(lambda: len(pieces()) == 3, timeout=60)
+        day.lab.wait_for(lambda: len(pieces()) == 3)
         day.lab.run(["scancel", pieces()[2]])
-        day.lab.wait_for((day.place / "done").exists, timeout=60)
-        day.lab.wait_for(lambda: not day.lab.run(["squeue", "-h"]).stdout, timeout=60)
+        day.lab.wait_for((day.place / "done").exists)
+        day.lab.wait_for(lambda: not day.lab.run(["squeue", "-h"]).stdout)
         day.noted["pieces"] = pieces()
         day.noted["log"] = (day.place / "train.log").read_text()
         day.noted["status"] = json.loads(day.cronhpc("status", "--json"))
@@ -191,7 +190,7 @@ def test_a_script_that_crashes_at_once_rests_after_three_pieces_and_says_why(
     mine = new_train("crashing")
     mine.write("--after", "exit 1")
     lab.submit(str(mine.script))
-    lab.wait_for(lambda: "nothing is queued" in mine.log, timeout=60)
+    lab.wait_for(lambda: "nothing is queued" in mine.log)
     lab.wait_for(lambda: not mine.jobs())
     assert len(mine.pieces()) == 3
     assert "series crashing ends: the last 3 pieces failed within 2m each; nothing is queued" in mine.log
@@ -224,7 +223,7 @@ def test_a_requeued_piece_queues_no_second_one(lab: Lab, new_train: Callable[[st
     (mine.place / "go").touch()
 
     lab.begin_now(first, lambda: mine.pieces() == [first, first])
-    lab.wait_for(lambda: first not in mine.jobs(), timeout=60)
+    lab.wait_for(lambda: first not in mine.jobs())
     assert len(mine.jobs()) == 1, mine.log
     lab.run(["scancel", *mine.jobs()])
 
@@ -312,9 +311,9 @@ def test_a_controller_that_hangs_for_a_moment_ends_no_train(
     lab.submit(str(mine.script))
     lab.wait_for((place / "up").exists)
     lab.freeze()
-    lab.wait_for(lambda: "asked once more in 5 s" in mine.log, timeout=60)
+    lab.wait_for(lambda: "asked once more in 5 s" in mine.log)
     lab.thaw()
-    lab.wait_for(lambda: len(mine.pieces()) == 2, timeout=90)
+    lab.wait_for(lambda: len(mine.pieces()) == 2)
 
 
 def test_without_a_cron_directory_the_train_is_seen_and_ended_by_its_name(
@@ -335,7 +334,7 @@ def test_without_a_cron_directory_the_train_is_seen_and_ended_by_its_name(
     lab.wait_for(lambda: "next piece of mine: job" in (place / "own.log").read_text())
     assert f"Job {first} (asked for by hand) is running" in cronhpc("status", "mine")
     assert f"stops mine at once: cancelled {first}, " in cronhpc("kill", "mine")
-    lab.wait_for(lambda: not any(row["name"] == "own" for row in lab.squeue()), timeout=30)
+    lab.wait_for(lambda: not any(row["name"] == "own" for row in lab.squeue()))
     assert "next piece of mine: job" in cronhpc("logs", "mine")
 
 
@@ -398,8 +397,7 @@ def test_killed_at_any_of_its_calls_and_called_once_more_there_is_one_next_piece
         hit = strike(piece, row[1], 0)
         for _ in range(2):
             lab.run(piece.argv())
-        with suppress(pytest.fail.Exception):  # Slurm may take a moment to say why a job waits
-            lab.wait_for(lambda: "None" not in " ".join(piece.queued()), timeout=5)
+        lab.wait_for(lambda: "None" not in " ".join(piece.queued()))  # Slurm may take a moment to say why a job waits
         found = piece.queued()
         lab.run(["scancel", "--quiet", "--name", piece.name])
         return f"{row[1]} ({hit.call[:100]})" if hit.call else "", found

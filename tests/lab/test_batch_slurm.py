@@ -312,7 +312,7 @@ def test_with_accounting(make_lab: MakeLab, tmp_path: Path) -> None:
     failed, cancelled = bench.submit("exit 3", comment="tok|1", held=False), bench.submit(comment="two\nlines")
     array = bench.submit("exit $SLURM_ARRAY_TASK_ID", options=("--array=0-2",), held=False)
     bench.slurm.cancel([cancelled])
-    lab.wait_for(lambda: not bench.slurm.queue().jobs, timeout=90)  # the controller has forgotten them
+    lab.wait_for(lambda: not bench.slurm.queue().jobs)  # the controller has forgotten them
     found = bench.slurm.endings([failed, cancelled, array], bench.since, {failed: "tok|1", cancelled: "two"})
     assert {job: (e.result, e.exit_code) for job, e in found.items()} == {
         failed: (Result.FAILED, 3),

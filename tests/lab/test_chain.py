@@ -157,7 +157,7 @@ def test_a_link_is_submitted_of_a_whole_text_only(cron: Cron) -> None:
 
 def test_two_starts_at_once_are_one_chain(cron: Cron) -> None:
     processes = [cron.lab.popen(cron.argv("start", now_in(cron.lab))) for _ in range(3)]
-    said = [process.communicate(timeout=60) for process in processes]
+    said = [process.communicate(timeout=180) for process in processes]
     assert [process.returncode for process in processes] == [0, 0, 0], said
     cron.lab.wait_for(lambda: quiet(cron))
     assert counts(cron) == (1, 1)
@@ -242,10 +242,10 @@ def test_directories_of_one_user_and_of_two_do_not_cross_over(lab: Lab, cluster_
     for what in ("start", "tick", "tick"):
         at = [now_in(lab) if what == "start" else cron.slot + 10 for cron in crons]
         processes = [lab.popen(cron.argv(what, now), cron.user) for cron, now in zip(crons, at, strict=True)]
-        said = [process.communicate(timeout=90) for process in processes]
+        said = [process.communicate(timeout=180) for process in processes]
         assert {process.returncode for process in processes} == {0}, said
         if what == "start":
-            lab.wait_for(lambda: all(quiet(cron) for cron in crons), timeout=40)
+            lab.wait_for(lambda: all(quiet(cron) for cron in crons))
     for cron in crons:
         finish(cron)
     queue = lab.squeue()
@@ -339,7 +339,7 @@ def test_a_requeued_link_does_no_harm(cron: Cron) -> None:
 def test_link_and_spare_that_start_together_submit_one_successor(cron: Cron) -> None:
     with_tick(cron, "true")
     jobs = [submit_link(cron), submit_link(cron, kind="spare"), submit_link(cron)]
-    cron.lab.wait_ended(*jobs, timeout=60)
+    cron.lab.wait_ended(*jobs)
     assert counts(cron) == (1, 0)
 
 
@@ -356,7 +356,7 @@ def test_on_a_node_without_its_files_the_chain_goes_on_elsewhere_and_says_so(
     try:
         lab.wait_for(lambda: lab.run(["sinfo", "-h", "-n", "cpu1", "-o", "%T"]).stdout.split() == ["idle"])
         cron.drive("start", now_in(lab))
-        lab.wait_for(lambda: (cron.root / "status.json").exists() and quiet(cron), timeout=90)
+        lab.wait_for(lambda: (cron.root / "status.json").exists() and quiet(cron))
         assert counts(cron) == (1, 1)
         excluded = {lab.job(job["id"])["ExcNodeList"] for job in cron.jobs()}
         assert excluded == {"cpu1"}, cron.jobs()
@@ -403,7 +403,7 @@ def test_a_broken_python_and_a_full_partition_for_six_intervals_leave_one_succes
             full = True
             lab.submit("--nodes=3", "--exclusive", "--time=40", "--output=/dev/null", "--wrap=sleep 1300")
         time.sleep(0.3)
-    lab.wait_for(lambda: counts(cron) == (1, 0), timeout=30)
+    lab.wait_for(lambda: counts(cron) == (1, 0))
     assert most == 1
     log = (cron.root / "scheduler" / "scheduler.log").read_text(encoding="utf-8")
     assert log.count("the tick could not work") >= 3
@@ -470,7 +470,7 @@ def test_a_write_that_was_called_refused_and_was_done_later_is_undone_by_stop(
     file, env = table
     told = asked(cron, {**env, "LATER": "1"}, "start", "--via", "scrontab")
     assert told.returncode != 0
-    cron.lab.wait_for(lambda: "tick --dir" in file.read_text(), 10)
+    cron.lab.wait_for(lambda: "tick --dir" in file.read_text())
     assert asked(cron, env, "stop").returncode == 0
     assert file.read_text().rstrip() == THEIRS.rstrip()
 
@@ -519,7 +519,7 @@ def test_a_link_on_a_node_whose_clock_is_minutes_off_runs_what_is_due_by_slurms(
     script = cron.root / "cron.d" / "m.slurm"
     script.write_text("#!/bin/bash\n#CRON * * * * * --catch-up=all --overlap=allow\ntrue\n", "utf-8")
     os.utime(script, (0, 0))
-    lab.wait_for(lambda: time.time() % 60 < 50 and time.time() > script.stat().st_ctime + 4, 20)
+    lab.wait_for(lambda: time.time() % 60 < 50 and time.time() > script.stat().st_ctime + 4)
     cron.drive("tick", now_in(lab))
     for job in cron.jobs():
         lab.run(["scancel", job["id"]])
@@ -645,7 +645,7 @@ def test_without_accounting_and_with_jobs_that_vanish_after_five_seconds(
     cron = make(lab, cluster_user_dir() / "cron")
     cron.tick()
     cron.wait_quiet()
-    lab.wait_for(lambda: not [job for job in lab.squeue(states="all") if "@" in job["comment"]], timeout=90, every=1)
+    lab.wait_for(lambda: not [job for job in lab.squeue(states="all") if "@" in job["comment"]], every=1)
     finish(cron)
     assert judge(cron, lab.squeue(), Expected(results=frozenset({"ended, outcome unknown"}))) == []
 

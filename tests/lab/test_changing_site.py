@@ -73,13 +73,13 @@ def test_where_comments_are_replaced_there_is_one_chain_and_a_switch_reaches_its
     (cron.root / "cron.d" / "a.slurm").write_text((cron.root / "cron.d" / "a.slurm").read_text() + "sleep 300\n")
     for after in (10, 70, 130):
         cron.tick(after)
-    cluster.wait_for(lambda: any(job["state"] == "RUNNING" for job in cluster.squeue()), 30)
+    cluster.wait_for(lambda: any(job["state"] == "RUNNING" for job in cluster.squeue()))
     assert {job["comment"] for job in cluster.squeue() if job["name"].startswith("a")} == {"proj=abc"}
     assert [len(live(cron, f"cronhpc-{cron.id}{kind}")) for kind in ("", "-spare")] == [1, 1]
     (run,) = live(cron, "a.slurm")
     (cron.root / "kill" / "a").touch()
     cron.tick(190)
-    cluster.wait_for(lambda: run not in [job["id"] for job in cluster.squeue()], 30)
+    cluster.wait_for(lambda: run not in [job["id"] for job in cluster.squeue()])
 
 
 def test_numbers_that_sbatch_prints_besides_are_no_ids_also_where_hold_is_dropped(cluster: Lab, tmp_path: Path) -> None:

@@ -330,7 +330,7 @@ def test_a_state_file_is_no_reason_to_run_anything_again(
 
 def wait_gone(cron: Cron) -> None:
     """Until the controller knows no run any more, ended ones included."""
-    cron.lab.wait_for(lambda: not [j for j in cron.jobs_in(cron.lab.squeue(states="all")) if "@" in j["comment"]], 60)
+    cron.lab.wait_for(lambda: not [j for j in cron.jobs_in(cron.lab.squeue(states="all")) if "@" in j["comment"]])
 
 
 def copied(state: Path, to: Path) -> None:
@@ -520,7 +520,7 @@ def test_four_ticks_and_a_run_at_once_make_one_job_a_slot(cluster: Lab, tmp_path
         commands = [cron.argv("tick", cron.slot + 10 + n) for n in range(4)]
         commands.append(cron.argv("run", cron.slot + 12, "a"))
         processes = [cluster.popen(argv) for argv in commands]
-        said = [process.communicate(timeout=90) for process in processes]
+        said = [process.communicate(timeout=180) for process in processes]
         assert {process.returncode for process in processes} == {0}, said
         if not lease:
             (cron.root / "state" / "lease").rmdir()

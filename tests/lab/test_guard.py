@@ -89,7 +89,7 @@ def test_a_limit_that_was_moved_is_heeded(lab: Lab, cluster_user_dir: Callable[.
     job = lab.submit("--output", f"{place}/log", str(script), cwd=place)
     lab.wait_for((place / "ready").exists)
     lab.run(["scontrol", "update", f"JobId={job}", "TimeLimit=2"])
-    lab.wait_for((place / "code").exists, timeout=25)
+    lab.wait_for((place / "code").exists)
     assert not (place / "warned").exists()
     lab.wait_ended(job)
 
@@ -106,6 +106,6 @@ def test_a_preempted_job_is_warned(make_lab: MakeLab, cluster_user_dir: Callable
     job = lab.submit("--output", f"{place}/log", str(script), cwd=place)
     lab.wait_for((place / "ready").exists)
     other = lab.submit("--partition=high", "--exclusive", "--output=/dev/null", "--wrap", "true")
-    lab.wait_for((place / "warned").exists, timeout=30)
+    lab.wait_for((place / "warned").exists)
     lab.wait_for((place / "code").exists)
     lab.wait_ended(job, other)

@@ -74,7 +74,7 @@ def test_a_scrontab_of_ten_entries_runs_in_its_slots(lab: Lab, cluster_user_dir:
 
     for i in range(10):
         lab.run([sys.executable, str(DRIVE), "tick", str(root), str(base + i * HOUR + 10)])
-        lab.wait_for(lambda: not lab.squeue(), timeout=30, every=0.2)
+        lab.wait_for(lambda: not lab.squeue(), every=0.2)
 
     assert {path.name: slots_in(path) for path in ran.iterdir()} == slots
 

@@ -52,7 +52,7 @@ class Shelf:
     def run(self, script: Path, *options: str, **more: str) -> tuple[str, str]:
         """Submit, wait for the end; (exit code as Slurm has it, log)."""
         job, log = self.submit(script, *options, **more)
-        self.lab.wait_ended(job, timeout=60)
+        self.lab.wait_ended(job)
         return self.lab.job(job)["ExitCode"], log.read_text(encoding="utf-8", errors="replace")
 
     def fill(self, job: str, **settings: str) -> Path:
@@ -75,7 +75,7 @@ def test_every_job_runs_as_it_is_from_where_it_lies(shelf: Shelf) -> None:
     """All at once; each ends by itself with 0, 1 or 2, says something, and no stack trace."""
     bare = {"CRONHPC_JOBS_LIB": ""}  # so that each finds its lib by what Slurm knows of its script
     jobs = {path.stem: shelf.submit(path, **bare) for path in SCRIPTS}
-    shelf.lab.wait_ended(*(job for job, _ in jobs.values()), timeout=120)
+    shelf.lab.wait_ended(*(job for job, _ in jobs.values()), timeout=180)
     for name, (job, log) in jobs.items():
         code, said = shelf.lab.job(job)["ExitCode"], log.read_text(encoding="utf-8")
         assert code in {"0:0", "1:0", "2:0"}, (name, said)
@@ -180,10 +180,10 @@ def test_training_watch_without_a_controller_says_unknown_and_alerts_nobody(shel
     lab.kill_controller()
     try:
         gate.touch()
-        lab.wait_for(lambda: "queue is unknown" in log.read_text(encoding="utf-8"), timeout=40)
+        lab.wait_for(lambda: "queue is unknown" in log.read_text(encoding="utf-8"))
     finally:
         lab.start_controller()
-    lab.wait_ended(job, timeout=60)
+    lab.wait_ended(job)
     said = log.read_text(encoding="utf-8")
     assert "ALERT" not in said
     assert "broken: the queue is unknown: " in said
@@ -354,14 +354,14 @@ def trains_in(shelf: Shelf) -> list[dict[str, str]]:
 
 def test_a_train_goes_on_until_its_done_file(shelf: Shelf, series: Callable[..., Path]) -> None:
     shelf.submit(series())
-    shelf.lab.wait_for(lambda: (shelf.place / "done").exists() and not trains_in(shelf), timeout=60)
+    shelf.lab.wait_for(lambda: (shelf.place / "done").exists() and not trains_in(shelf))
     assert starts(shelf) == 3
 
 
 def test_a_train_rests_after_fast_failures(shelf: Shelf, series: Callable[..., Path]) -> None:
     (shelf.place / "fails").touch()
     shelf.submit(series(FAILURES="2"))
-    shelf.lab.wait_for(lambda: starts(shelf) >= 2 and not trains_in(shelf), timeout=60)
+    shelf.lab.wait_for(lambda: starts(shelf) >= 2 and not trains_in(shelf))
     assert starts(shelf) == 2
 
 
@@ -370,7 +370,7 @@ def test_a_kill_switch_ends_a_train_and_what_waits_behind_it(shelf: Shelf, serie
     _, log = shelf.submit(series("300", KILL=str(switch), WARN="5s"))
     shelf.lab.wait_for(lambda: starts(shelf) == 1)
     switch.touch()
-    shelf.lab.wait_for(lambda: not trains_in(shelf), timeout=60)
+    shelf.lab.wait_for(lambda: not trains_in(shelf))
     assert starts(shelf) == 1
     assert "stopped by " in log.read_text(encoding="utf-8")
 

@@ -104,7 +104,7 @@ def test_ticks_on_a_login_node_keep_the_next_hours_runs_in_the_queue(site: Cron)
 def test_a_link_that_may_not_submit_says_so_and_start_names_the_way(site: Cron) -> None:
     asked(site, "start")
     note = site.root / "scheduler" / "no-submit"
-    site.lab.wait_for(note.exists, timeout=60)
+    site.lab.wait_for(note.exists)
     told = asked(site, "start")
     assert told.returncode == 2
     assert "Access/permission denied" in told.stderr

@@ -33,7 +33,7 @@ class Shell:
     root: Path
 
     def __call__(self, *words: str, code: int | None = 0, **env: str) -> str:
-        done = self.lab.run([*CRON, "--dir", str(self.root), *words], check=False, env=env, timeout=120)
+        done = self.lab.run([*CRON, "--dir", str(self.root), *words], check=False, env=env)
         if code is not None and done.returncode != code:
             pytest.fail(f"cronhpc {' '.join(words)}: exit {done.returncode}\n{done.stdout}{done.stderr}")
         return done.stdout + done.stderr
@@ -75,9 +75,9 @@ def test_a_script_that_wants_no_gpu_goes_to_the_cpu_partition_and_one_that_does_
     assert (rows["plain.slurm"], rows["gpu.slurm"]) == ("cpu", "gpu")
 
 
-def idle(lab: Lab, timeout: float = 30) -> None:
+def idle(lab: Lab) -> None:
     """Nothing is in the queue."""
-    lab.wait_for(lambda: lab.squeue() == [], timeout=timeout)
+    lab.wait_for(lambda: lab.squeue() == [])
 
 
 ODD = ["two words", "quo'te", 'dou"ble', "per%cent", "pi|pe", "new\nline", "ünïcode", "-dash", "a" * 180, "$HOME", "*"]
@@ -91,7 +91,7 @@ def test_odd_names_run_and_leave_their_logs(shell: Shell) -> None:
     shell.settled()
     for name in ODD:
         shell("run", "--", name) if name.startswith("-") else shell("run", name)
-    idle(shell.lab, 60)
+    idle(shell.lab)
     said = {path.read_text(encoding="utf-8") for path in shell.root.glob("log/*/*.out")}
     assert said == {f"I am {name}\n" for name in ODD}
 
@@ -100,7 +100,7 @@ def test_started_twice_there_is_one_chain_and_stop_keeps_it_stopped(shell: Shell
     shell.drop("cron.daily/plain.slurm")
     shell("start")
     shell("start", code=None)
-    shell.lab.wait_for(lambda: len(pending(shell)) == 2, timeout=30)
+    shell.lab.wait_for(lambda: len(pending(shell)) == 2)
     shell("start")
     assert sorted(row["name"].rpartition("-")[2] == "spare" for row in pending(shell)) == [False, True]
     shell("stop")
@@ -117,13 +117,13 @@ def pending(shell: Shell) -> list[dict[str, str]]:
 def test_the_first_link_shows_that_all_works(shell: Shell) -> None:
     shell.drop("cron.daily/plain.slurm")
     shell("start")
-    shell.lab.wait_for((shell.root / "status.json").exists, timeout=60)
+    shell.lab.wait_for((shell.root / "status.json").exists)
     assert "chain   fine" in shell("status", code=None)
 
 
 def test_a_broken_interpreter_ends_no_chain(shell: Shell) -> None:
     shell("start")
-    shell.lab.wait_for(lambda: (shell.root / "status.json").exists() and len(pending(shell)) == 2, timeout=30)
+    shell.lab.wait_for(lambda: (shell.root / "status.json").exists() and len(pending(shell)) == 2)
     link = shell.root / "scheduler" / "scheduler.slurm"
     text = link.read_text(encoding="utf-8").replace(sys.executable, "/nowhere/python")
     link.write_text(text, encoding="utf-8")
@@ -213,7 +213,7 @@ def test_an_account_kept_in_a_variable_is_accepted_where_accounts_are_enforced(
     shell.settled()
     shell("start", SBATCH_ACCOUNT="other")
     shell("run", "plain")
-    lab.wait_for((shell.root / "status.json").exists, timeout=60)
+    lab.wait_for((shell.root / "status.json").exists)
     assert {lab.job(row["id"])["Account"] for row in lab.squeue(states="all")} == {"other"}
 
 

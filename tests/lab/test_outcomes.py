@@ -149,7 +149,7 @@ def nights() -> Iterator[dict[bool, Night]]:
         for one in made.values():
             _end_them(one)
         for one in made.values():
-            one.lab.wait_for(one.ended(), 150, every=0.5)
+            one.lab.wait_for(one.ended(), 300, every=0.5)
             one.count_queries()
         time.sleep(6)  # accounting is late by seconds
         for one in made.values():
@@ -172,7 +172,7 @@ def _place() -> Path:
 
 def _end_them(one: Night) -> None:
     lab = one.lab
-    lab.wait_for(lambda: all(one.is_up(name) for name in SLEEPERS), 40)
+    lab.wait_for(lambda: all(one.is_up(name) for name in SLEEPERS))
     lab.run(["scancel", one.job_of("mine")], "alice")
     lab.run(["scancel", one.job_of("roots")])
     lab.kill_node("cpu3")
@@ -267,7 +267,7 @@ def test_a_job_id_that_was_used_again_is_not_mistaken(
     one.entry("work", SLEEP)
     time.sleep(_FRESH)
     one.tick()
-    lab.wait_for(lambda: one.is_up("work"), 30)
+    lab.wait_for(lambda: one.is_up("work"))
     ours = one.job_of("work")
     lab.kill_controller()
     lab.start_controller(clean=True)
@@ -295,8 +295,8 @@ def test_a_run_that_records_its_own_end_is_known_after_the_controller_forgot_it(
     one.entry("silent", "exit 4")
     time.sleep(_FRESH)
     one.tick()
-    lab.wait_for(one.ended(), 40)
-    lab.wait_for(lambda: not lab.squeue("alice", "all"), 90, every=0.5)
+    lab.wait_for(one.ended())
+    lab.wait_for(lambda: not lab.squeue("alice", "all"), every=0.5)
     one.tick()
     assert one.rows("silent") == [], "the queue does not show it: one look says nothing yet"
     one.looked_earlier(liveness.TWO_LOOKS)
@@ -341,10 +341,10 @@ def test_a_failed_run_is_tried_again_and_counts_once(alone: Night) -> None:
     time.sleep(_FRESH)
     for _ in range(2):
         alone.tick()
-        alone.lab.wait_for(alone.ended(), 30)
+        alone.lab.wait_for(alone.ended())
     time.sleep(1.2)
     alone.tick()
-    alone.lab.wait_for(alone.ended(), 30)
+    alone.lab.wait_for(alone.ended())
     alone.tick()
     rows = alone.rows("again")
     assert [(row["attempt"], row["result"]) for row in rows] == [(2, "failed"), (1, "failed")]
@@ -364,7 +364,7 @@ def test_a_further_attempt_of_an_array_runs_the_tasks_that_failed(alone: Night) 
     time.sleep(_FRESH)
     for _ in range(3):
         alone.tick()
-        alone.lab.wait_for(alone.ended(), 60)
+        alone.lab.wait_for(alone.ended())
     alone.tick()
     assert [(row["attempt"], row["result"]) for row in alone.rows("sweep")] == [(2, "ok"), (1, "failed")]
     ran = sorted(path.name.removeprefix("ran-") for path in alone.root.glob("ran-*"))
@@ -375,7 +375,7 @@ def test_a_run_that_slurm_puts_back_into_the_queue_is_shown_with_its_restarts(al
     alone.entry("anew", SLEEP, "--requeue")
     time.sleep(_FRESH)
     alone.tick()
-    alone.lab.wait_for(lambda: alone.is_up("anew"), 60)
+    alone.lab.wait_for(lambda: alone.is_up("anew"))
     job = alone.job_of("anew")
     record = next((alone.root / "state" / "claims").glob("anew@*.run"))
     earlier = json.loads(record.read_text())["at"] - 120
@@ -398,7 +398,7 @@ def test_a_preempted_run_is_tried_again_and_is_no_failure_of_its_script(
     one.entry("guest", SLEEP, "--partition=low --exclusive", policies="--retries=1 --retry-delay=1h --suspend-after=1")
     time.sleep(_FRESH)
     one.tick()
-    lab.wait_for(lambda: one.is_up("guest"), 60)
+    lab.wait_for(lambda: one.is_up("guest"))
     job = one.job_of("guest")
     other = lab.submit("--partition=high", "--exclusive", "--output=/dev/null", "--wrap", "true")
     lab.wait_ended(job, other)
@@ -419,10 +419,10 @@ def test_a_killed_run_is_neither_a_failure_nor_tried_again(alone: Night) -> None
     alone.entry("victim", SLEEP, policies="--retries=3 --suspend-after=1")
     time.sleep(_FRESH)
     alone.tick()
-    alone.lab.wait_for(lambda: alone.is_up("victim"), 30)
+    alone.lab.wait_for(lambda: alone.is_up("victim"))
     (alone.root / "kill" / "victim").write_text("enough\n")
     alone.tick()
-    alone.lab.wait_for(alone.ended(), 30)
+    alone.lab.wait_for(alone.ended())
     alone.tick()
     (row,) = alone.rows("victim")
     assert row["result"] == "killed"
@@ -436,5 +436,5 @@ def test_the_node_that_failures_share_is_named(alone: Night) -> None:
     time.sleep(_FRESH)
     for _ in range(4):
         alone.tick()
-        alone.lab.wait_for(alone.ended(), 30)
+        alone.lab.wait_for(alone.ended())
     assert "add: #SBATCH --exclude=cpu2" in alone.cronhpc("status", "picky")

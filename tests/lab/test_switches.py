@@ -283,7 +283,7 @@ def test_a_job_id_ends_just_this_piece_and_a_name_the_train(team: Team) -> None:
 
     text = PIECE.replace("{libraries}", LIBRARIES).replace("{python}", PYTHON).replace("{root}", str(team.root))
     first = team.submit(text, "--job-name=tr17")
-    team.lab.wait_for((team.place / f"piece-{first}").exists, timeout=30)
+    team.lab.wait_for((team.place / f"piece-{first}").exists)
     [following] = [r["id"] for r in team.lab.squeue("alice") if r["state"] == "PENDING"]
     team.touch(first)
     team.tick()

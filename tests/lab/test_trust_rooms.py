@@ -30,7 +30,7 @@ def start(world: World) -> None:
         due = [int(job["comment"].split()[1]) for job in chain(world) if job["state"] == "PENDING"]
         return [at > time.time() + 3600 for at in due] if len(due) == len(chain(world)) else []
 
-    world.lab.wait_for(lambda: far_off() == [True, True], timeout=40)
+    world.lab.wait_for(lambda: far_off() == [True, True])
 
 
 def chain(world: World) -> list[dict[str, str]]:
@@ -77,7 +77,7 @@ def test_a_link_hands_on_its_own_text_and_not_what_lies_there_now(world: World) 
     spare = next(job["id"] for job in links(world) if "spare" in job["name"])
     world.lab.run(["scancel", waiting["id"]], "alice")
     world.lab.run(["scontrol", "update", f"JobId={spare}", "StartTime=now"], "alice")
-    world.lab.wait_for(lambda: any(int(job["id"]) > int(spare) for job in links(world)), timeout=40)
+    world.lab.wait_for(lambda: any(int(job["id"]) > int(spare) for job in links(world)))
     world.lab.wait_ended(spare)
     job = world.lab.job(links(world)[0]["id"])
     assert job["StdOut"] == "/dev/null"

@@ -60,7 +60,7 @@ class Site:
     def cronhpc(self, machine: Machine, cron: Cron, *words: str, codes: Iterable[int] = (0, 1)) -> str:
         """What a command printed there."""
         argv = machine.argv(sys.executable, "-m", "cronhpc", "--dir", cron.root, *words)
-        done = self.lab.run(argv, check=False, timeout=120)
+        done = self.lab.run(argv, check=False)
         assert done.returncode in codes, f"{machine.name}: {words}: {done.returncode}\n{done.stdout}{done.stderr}"
         return done.stdout + done.stderr
 
@@ -71,7 +71,7 @@ class Site:
     def tick(self, machine: Machine, cron: Cron, after: int, **env: str) -> None:
         """A tick there, `after` seconds after the slot."""
         argv = cron.argv("tick", cron.slot + after)
-        done = self.lab.run(machine.argv(*argv), check=False, timeout=120, env=env)
+        done = self.lab.run(machine.argv(*argv), check=False, env=env)
         assert done.returncode == 0, f"{machine.name}: {done.stdout}{done.stderr}"
 
     def look_for(self, machine: Machine, cron: Cron, names: Iterable[str] = FILES) -> None:
@@ -101,7 +101,7 @@ def site() -> Iterator[Site]:
 def tidy(site: Site) -> Iterator[None]:
     """Nothing is left in the queue for the next test."""
     yield
-    site.lab.drain_queue(timeout=60)
+    site.lab.drain_queue()
 
 
 def text(path: Path) -> str:
@@ -127,17 +127,17 @@ def test_start_and_stop_count_at_once_on_a_node_that_has_looked_before(site: Sit
     site.look_for(site.cpu1, cron)
     assert "not started" in site.cronhpc(site.cpu1, cron, "status")
     site.cronhpc(site.login, cron, "start")
-    site.lab.wait_for(linked(1), timeout=90)
+    site.lab.wait_for(linked(1))
     assert "gone" not in text(log), "the node knows that `start` was called"
     assert "chain   fine" in site.cronhpc(site.cpu1, cron, "status")
     site.cronhpc(site.login, cron, "stop")
     site.cronhpc(site.cpu1, cron, "tick")
     assert counts(cron) == (0, 0), "a tick there puts nothing back"
-    site.lab.wait_ended(submit_link(cron, "--nodelist=cpu1"), timeout=60)
+    site.lab.wait_ended(submit_link(cron, "--nodelist=cpu1"))
     assert "stopped (scheduler/stop.1 stands): no successor" in text(log)
     assert counts(cron) == (0, 0), "nor does a link that begins there"
     site.cronhpc(site.login, cron, "start")
-    site.lab.wait_for(linked(2), timeout=90)
+    site.lab.wait_for(linked(2))
 
 
 # --- slots ----------------------------------------------------------------------------------------------------------
@@ -157,10 +157,10 @@ def test_two_ticks_on_two_machines_at_once_run_each_slot_once(site: Site, *, los
         ticks = [pool.submit(site.tick, site.cpu1, cron, 10, **env), pool.submit(site.tick, site.cpu2, cron, 10)]
     for each in ticks:
         each.result()
-    cron.wait_quiet(timeout=60)
+    cron.wait_quiet()
     for after, machine in ((200, site.cpu1), (320, site.cpu2), (440, site.login)):
         site.tick(machine, cron, after)
-        cron.wait_quiet(timeout=60)
+        cron.wait_quiet()
     assert judge(cron, site.lab.squeue()) == []
 
 
@@ -177,7 +177,7 @@ def test_what_one_tick_records_another_that_began_before_does_not_undo(site: Sit
     (slow / "squeue").chmod(0o755)
     with ThreadPoolExecutor() as pool:
         stalled = pool.submit(site.tick, site.cpu2, cron, -6000, PATH=f"{slow}:{os.environ['PATH']}")
-        site.lab.wait_for((slow / "asked").exists, timeout=60)
+        site.lab.wait_for((slow / "asked").exists)
         site.tick(site.cpu1, cron, 10)
         (slow / "go").touch()
     stalled.result()
@@ -191,7 +191,7 @@ def test_a_kill_switch_acts_on_another_machine_that_knew_of_none(site: Site) -> 
     """By a tick there and by a guard there; and its removal counts there, too."""
     cron = make(site.lab, site.place / "kill", names="a", more="sleep 600")
     site.cronhpc(site.login, cron, "run", "a")
-    site.lab.wait_for(lambda: [job["state"] for job in cron.runs()] == ["RUNNING"], timeout=60)
+    site.lab.wait_for(lambda: [job["state"] for job in cron.runs()] == ["RUNNING"])
     switches = [cron.root / "kill" / name for name in ("a", "training")]
     site.look_for(site.cpu2, cron, [f"kill/{path.name}" for path in switches])
     ready = site.place / "ready"
@@ -199,10 +199,10 @@ def test_a_kill_switch_acts_on_another_machine_that_knew_of_none(site: Site) -> 
     words = ["guard", "--kill-switch", str(switches[1]), "--every", "1s", "--grace", "1s", "--", "sh", "-c", work]
     guard = site.popen(site.cpu2, sys.executable, "-m", "cronhpc", *words)
     try:
-        site.lab.wait_for(ready.exists, timeout=60)
+        site.lab.wait_for(ready.exists)
         site.lab.run(site.login.argv("touch", *switches))
         site.cronhpc(site.cpu2, cron, "tick")
-        cron.wait_quiet(timeout=60)
+        cron.wait_quiet()
         assert guard.wait(60) == 113
     finally:
         guard.kill()
@@ -253,9 +253,9 @@ def test_logs_are_cleaned_on_one_machine_while_a_job_on_another_writes(site: Sit
     more = f"until ls {site.place} | grep -qx enough; do sleep 0.2; done; echo the last line"
     cron = make(site.lab, site.place / "logs", names="a", more=more, settings="logs: {keep: 1d}\n")
     site.cronhpc(site.cpu1, cron, "run", "a")
-    site.lab.wait_for(lambda: [job["state"] for job in cron.runs()] == ["RUNNING"], timeout=60)
+    site.lab.wait_for(lambda: [job["state"] for job in cron.runs()] == ["RUNNING"])
     folder = cron.root / "log" / "a"
-    site.lab.wait_for(lambda: list(folder.glob("*.out")), timeout=60)
+    site.lab.wait_for(lambda: list(folder.glob("*.out")))
     (log,) = folder.glob("*.out")
     old = folder / "20250101T0000Z-1.out"
     old.touch()
@@ -266,5 +266,5 @@ def test_logs_are_cleaned_on_one_machine_while_a_job_on_another_writes(site: Sit
     site.cronhpc(site.login, cron, "clean")
     assert [path.name for path in folder.iterdir()] == [log.name]
     (site.place / "enough").touch()
-    cron.wait_quiet(timeout=60)
+    cron.wait_quiet()
     assert text(log).endswith("the last line\n")
