@@ -22,6 +22,7 @@ import pytest
 LAB = Path(__file__).resolve().parents[2] / "deploy" / "lab" / "lab"
 BATCH_VARIABLES = ("SLURM", "SBATCH", "SRUN", "SALLOC", "SQUEUE", "SCANCEL", "SACCT", "SCONTROL", "FAKETIME", "LD_PRE")
 PATIENCE = 90  # seconds a test waits for what has to come: it costs nothing where it comes, however busy the machine
+SLACK = 4  # seconds beyond a promise: the clients of a busy machine
 
 
 def lab_command(*argv: str, timeout: float = 180) -> subprocess.CompletedProcess[str]:
@@ -207,6 +208,10 @@ class Lab:
                 pytest.fail(f"waited {timeout:g} s for {name}\n{self.run(['squeue', '-r'], check=False).stdout}")
             time.sleep(every)
 
+    def wait_for_chain(self) -> None:
+        """Until a successor and a spare wait for their time, and nothing else is in the queue."""
+        self.wait_for(lambda: [job["reason"] for job in self.squeue()] == ["BeginTime"] * 2)
+
     def wait_ended(self, *jobs: str | int, timeout: float = PATIENCE) -> None:
         """Wait until none of these jobs is in the queue any more (COMPLETING counts as in)."""
 
@@ -278,6 +283,14 @@ def lab() -> Iterator[Lab]:
     made = start(**({"users": ["alice", "bob"]} if os.getuid() == 0 else {}))
     yield made
     stop(made)
+
+
+@pytest.fixture(autouse=True)
+def tidy(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Nothing is left in the queue of the lab that tests share, also by one that has failed."""
+    yield
+    if "lab" in request.fixturenames:
+        request.getfixturevalue("lab").drain_queue()
 
 
 @pytest.fixture

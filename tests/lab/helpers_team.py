@@ -78,12 +78,24 @@ class Team:
         script.chmod(0o755)
         return self.lab.submit("--output=/dev/null", *options, str(script), user=user, cwd=self.place)
 
-    def drop(self, path: str, text: str) -> None:
-        """A script of hers in a folder, old enough to count."""
-        file = self.root / path
-        file.write_text(f"#!/bin/bash\n{text.replace('{place}', str(self.place))}", encoding="utf-8")
-        shutil.chown(file, "alice", "alice")
+    def drop(self, text: str, *paths: str) -> None:
+        """Scripts of hers, old enough to count; `{place}` and `{name}` in them are her folder and their name."""
+        for file in (self.root / path for path in paths):
+            body = text.replace("{place}", str(self.place)).replace("{name}", file.stem)
+            file.write_text(f"#!/bin/bash\n{body}", encoding="utf-8")
+            shutil.chown(file, "alice", "alice")
         time.sleep(3.2)
+
+    def links(self, state: str = "PENDING") -> list[str]:
+        """The chain's links in that state, spares not counted, oldest first."""
+        rows = [row for row in self.lab.squeue("alice") if "/link " in row["comment"] and row["state"] == state]
+        return sorted((row["id"] for row in rows), key=int)
+
+    def wait_for_links(self) -> None:
+        """Until each of the chain's links that are left waits for its time."""
+        self.lab.wait_for(
+            lambda: {row["reason"] for row in self.lab.squeue("alice") if "/link " in row["comment"]} == {"BeginTime"}
+        )
 
     def hung(self, *options: str) -> str:
         """A running job that ignores SIGTERM."""

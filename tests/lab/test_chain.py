@@ -27,15 +27,6 @@ HOUR = 3600
 MINUTE = 60
 
 
-@pytest.fixture(autouse=True)
-def tidy(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Nothing is left in the queue of the lab that other tests share."""
-    yield
-    if "lab" in request.fixturenames:
-        shared: Lab = request.getfixturevalue("lab")
-        shared.drain_queue()
-
-
 @pytest.fixture
 def cron(lab: Lab, cluster_user_dir: Callable[..., Path]) -> Cron:
     """A chain that is wanted, and no job of it yet; no entries."""

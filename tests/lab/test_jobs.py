@@ -311,7 +311,7 @@ def test_what_jobs_used_is_read_from_real_accounting(make_lab: MakeLab, cluster_
     row = next(line for line in said.splitlines() if line.endswith("wasteful"))
     assert row.split()[0] == "1"
     assert lab.run(["bash", EXAMPLES / "gpu-use.sh", gpus]).stdout.startswith(
-        f"job {gpus} (COMPLETED): 3 GPUs for 0h00m0"
+        f"job {gpus} (COMPLETED): 3 GPUs for 0h00m"
     )
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.conftest import LAB, Lab, MakeLab, clean_environment, lab_command, stop
+from tests.lab.conftest import LAB, PATIENCE, Lab, MakeLab, clean_environment, lab_command, stop
 
 pytestmark = pytest.mark.lab
 as_root = os.getuid() == 0
@@ -57,8 +57,10 @@ def test_every_node_is_idle_in_its_partition_and_the_gpu_node_has_gpus(lab: Lab)
     assert rows == [*(f"cpu{n} cpu* idle 8 (null)" for n in (1, 2, 3)), "gpu1 gpu idle 8 gpu:4"]
 
 
-def test_it_is_ready_within_three_seconds(lab: Lab) -> None:
-    assert lab.facts["took"] < 3
+def test_it_is_ready_within_three_seconds(make_lab: MakeLab) -> None:
+    """Of a processor of its own: on a busy machine it has its share of one."""
+    busy = max(1, os.getloadavg()[0] / (os.cpu_count() or 1))
+    assert make_lab(users=["alice", "bob"] if as_root else []).facts["took"] < 3 * busy
 
 
 @pytest.mark.skipif(not as_root, reason="a lab of an ordinary user has that user only")
@@ -101,6 +103,7 @@ def test_a_frozen_controller_answers_again_after_the_thaw(lab: Lab) -> None:
 
 
 def test_a_controller_that_comes_back_knows_its_queue_and_one_without_its_state_knows_nothing(lab: Lab) -> None:
+    lab.drain_queue()
     job = lab.submit("--hold", "--wrap", "true")
     lab.kill_controller()
     assert "Unable to contact slurm controller" in lab.run(["squeue"], check=False).stderr
@@ -192,7 +195,7 @@ def test_down_ends_detached_job_processes_and_leaves_no_file(make_lab: MakeLab) 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_an_interrupted_up_leaves_nothing(folder: Path, number: signal.Signals) -> None:
     process = up(folder)
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE
     while not (folder / "run" / "munged.pid").exists():
         assert time.monotonic() < deadline
         time.sleep(0.002)
@@ -220,7 +223,7 @@ def test_a_lab_ends_with_the_process_it_was_started_for(folder: Path) -> None:
     with subprocess.Popen(["sleep", "100"]) as process:
         assert up(folder, "--until", str(process.pid)).communicate()
         process.kill()
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + PATIENCE
     while folder.exists():
         assert time.monotonic() < deadline
         time.sleep(0.05)
@@ -263,8 +266,8 @@ def test_on_a_fast_clock_jobs_and_commands_share_the_time_and_a_job_begins_on_it
     output = place / f"slurm-{job}.out"
     made.wait_for(lambda: output.exists() and len(output.read_text(encoding="utf-8").split()) == 2)
     here, in_tokyo = map(int, output.read_text(encoding="utf-8").split())
-    assert begin <= here <= in_tokyo <= begin + 1200
-    assert here <= now() <= here + 3600
+    assert begin <= here <= in_tokyo <= begin + 9000  # 15 s of ours; by Tokyo's hours it would be 32,400 off
+    assert here <= now() <= here + 9000
     before = now()
     time.sleep(2)
     assert now() - before >= 1200

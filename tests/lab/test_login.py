@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.conftest import Lab
+from tests.lab.conftest import Lab, room
 from tests.lab.helpers_cron import Cron, make
 
 pytestmark = pytest.mark.lab
@@ -33,6 +33,7 @@ SETTINGS = "timezone: UTC\nscheduler: {ahead: 3h}\n"
 @pytest.fixture
 def site(lab: Lab, cluster_user_dir: Callable[..., Path]) -> Iterator[Cron]:
     """A cron directory with an entry an hour, on a login node; nothing has been started."""
+    room(90, of=1800)  # slots at whole and half hours are counted
     cron = make(lab, cluster_user_dir() / "cron", names="")
     (cron.root / "scheduler" / "started").unlink()
     (cron.root / "cronhpc.yaml").write_text(SETTINGS)

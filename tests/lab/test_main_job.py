@@ -100,7 +100,7 @@ def test_started_twice_there_is_one_chain_and_stop_keeps_it_stopped(shell: Shell
     shell.drop("cron.daily/plain.slurm")
     shell("start")
     shell("start", code=None)
-    shell.lab.wait_for(lambda: len(pending(shell)) == 2)
+    shell.lab.wait_for_chain()
     shell("start")
     assert sorted(row["name"].rpartition("-")[2] == "spare" for row in pending(shell)) == [False, True]
     shell("stop")
@@ -123,7 +123,8 @@ def test_the_first_link_shows_that_all_works(shell: Shell) -> None:
 
 def test_a_broken_interpreter_ends_no_chain(shell: Shell) -> None:
     shell("start")
-    shell.lab.wait_for(lambda: (shell.root / "status.json").exists() and len(pending(shell)) == 2)
+    shell.lab.wait_for((shell.root / "status.json").exists)
+    shell.lab.wait_for_chain()
     link = shell.root / "scheduler" / "scheduler.slurm"
     text = link.read_text(encoding="utf-8").replace(sys.executable, "/nowhere/python")
     link.write_text(text, encoding="utf-8")

@@ -151,7 +151,8 @@ def nights() -> Iterator[dict[bool, Night]]:
         for one in made.values():
             one.lab.wait_for(one.ended(), 300, every=0.5)
             one.count_queries()
-        time.sleep(6)  # accounting is late by seconds
+        nights_lab = made[True].lab
+        nights_lab.wait_for(lambda: accounted(nights_lab, len(ENDS) + 2))  # it is late by seconds
         for one in made.values():
             one.tick()
         yield made
@@ -160,6 +161,12 @@ def nights() -> Iterator[dict[bool, Night]]:
             stop(lab)
         for one in made.values():
             shutil.rmtree(one.place)
+
+
+def accounted(lab: Lab, tasks: int) -> bool:
+    """Whether accounting knows how each of so many jobs and tasks of arrays has ended."""
+    states = lab.run(["sacct", "-a", "-n", "-X", "-P", "-S", "now-1hour", "-o", "State"]).stdout.splitlines()
+    return len(states) == tasks and not {"PENDING", "RUNNING", "COMPLETING"} & set(states)
 
 
 def _place() -> Path:
@@ -276,7 +283,8 @@ def test_a_job_id_that_was_used_again_is_not_mistaken(
         other = one.submit("exit 7")
         assert int(other) <= int(ours), "the ids did not start anew"
     lab.wait_ended(other)
-    time.sleep(6 if accounting else 0)
+    if accounting:
+        lab.wait_for(lambda: "FAILED" in lab.run(["sacct", "-n", "-X", "-P", "-j", other, "-o", "State"]).stdout)
     one.tick()
     for row in one.rows("work"):
         assert row.get("exit_code") != 7, row
@@ -382,6 +390,7 @@ def test_a_run_that_slurm_puts_back_into_the_queue_is_shown_with_its_restarts(al
     for path in (record, next((alone.root / "state" / "claims").glob("anew@*.1"))):  # as if it had been submitted then
         path.write_text(json.dumps({**json.loads(path.read_text()), "at": earlier}), encoding="utf-8")
     alone.lab.run(["scontrol", "requeue", job])
+    alone.lab.wait_for(lambda: {"Restarts": "1", "JobState": "PENDING"}.items() <= alone.lab.job(job).items())
     assert f"Job {job}" in (shown := alone.cronhpc("status", "anew"))
     assert "restarted once" in shown
     (row,) = alone.json("history", "anew")["runs"]

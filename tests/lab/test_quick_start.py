@@ -47,13 +47,12 @@ def test_the_quick_start_on_a_cluster(lab: Lab, cluster_user_dir: Callable[..., 
     assert answer("check") == shown("## 3.", "cronhpc check")
     assert answer("next", "backup", "-n", "2")[1:] == shown("## 3.", "cronhpc next backup -n 2")[1:]
     assert answer("start") == shown("## 4.", "cronhpc start")
-    lab.wait_for(lambda: sum(row["state"] == "PENDING" for row in lab.squeue()) == 2)
-    lab.wait_for(lambda: not lab.squeue(states="RUNNING,COMPLETING"))
+    lab.wait_for_chain()
 
     plan = shown("## See", "cronhpc plan")
     assert [answer("plan")[at] for at in (0, -1)] == [plan[at] for at in (0, -1)]
     assert answer("run", "backup") == shown("## 5.", "cronhpc run backup")
-    lab.wait_for(lambda: not lab.squeue(states="RUNNING,COMPLETING") and len(lab.squeue()) == 2)
+    lab.wait_for_chain()
     assert answer("logs", "backup") == shown("## 5.", "cronhpc logs backup")
     headings = answer("history")[:1]
     assert headings == shown("And the next morning", "cronhpc history")[:1]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.conftest import Lab, MakeLab
+from tests.lab.conftest import SLACK, Lab, MakeLab
 from tests.lab.helpers_team import GROUP, HUNG, Team, kill_wait
 
 pytestmark = [
@@ -40,8 +40,8 @@ def test_a_hung_job_its_array_and_held_pieces_are_gone_after_a_tick(team: Team) 
     assert "Access/permission denied" in team.lab.run(["scancel", hung], user="bob", check=False).stderr
     team.touch("ft by hand", text="loss spikes")
     report = team.tick()
-    assert team.wait_gone(array, held) < 2
-    assert team.wait_gone(hung) < kill_wait(team.lab) + 2
+    assert team.wait_gone(array, held) < SLACK
+    assert team.wait_gone(hung) < kill_wait(team.lab) + SLACK
     assert other in team.states(other)
     [row] = team.rows("switch")
     assert (row["by"], row["reason"], set(row["jobs"])) == ("bob", "loss spikes", {hung, array, held})
@@ -58,12 +58,12 @@ def test_the_tick_that_stops_comes_within_the_time_asked_for(team: Team) -> None
     team.settings("kill: {within: 6m}\nscheduler: {min-interval: 1m}\n")
     team.cronhpc("start")
     hung = team.hung("--job-name=ft")
+    team.wait_for_links()
     team.tick()
     now = time.time()
-    links = [row for row in team.lab.squeue("alice") if "/link " in row["comment"] and row["state"] == "PENDING"]
     starts = [
-        team.lab.run(["squeue", "-h", "-j", row["id"], "-o", "%S"], env={"SLURM_TIME_FORMAT": "%s"}).stdout
-        for row in links
+        team.lab.run(["squeue", "-h", "-j", link, "-o", "%S"], env={"SLURM_TIME_FORMAT": "%s"}).stdout
+        for link in team.links()
     ]
     assert [0 < int(start) - now <= 361 for start in starts] == [True]
     team.cronhpc("stop")
@@ -127,19 +127,18 @@ while :; do sleep 0.1; done
 
 def test_an_array_with_pending_tasks_is_warned_once_and_no_call_blocks(team: Team) -> None:
     """A signal to it while tasks are pending would take 95 s, and come ten times."""
-    team.settings("kill: {switches: {tr: {jobs: {name: 'tr-*'}, warn: USR1@8s}}}\n")
+    team.settings("kill: {switches: {tr: {jobs: {name: 'tr-*'}, warn: USR1@12s}}}\n")
     array = team.submit(WARNED, "--job-name=tr-x")
     team.lab.wait_for(lambda: (team.place / "ready-0").exists() and (team.place / "ready-1").exists())
     team.touch("tr")
     began = time.monotonic()
     team.tick()
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 30
     team.lab.wait_for(lambda: (team.place / "usr1-0").exists() and (team.place / "usr1-1").exists())
     assert sorted(team.states(array)) == [f"{array}_0", f"{array}_1"]
     team.tick()
     assert sorted(team.states(array)) == [f"{array}_0", f"{array}_1"], "the grace is not over"
-    time.sleep(8 - min(time.monotonic() - began, 8))
-    team.tick()
+    team.lab.wait_for(lambda: team.tick() and sum("jobs" in row for row in team.rows("switch")) == 3, every=1)
     team.wait_gone(array)
     assert [len((team.place / f"usr1-{n}").read_text().split()) for n in (0, 1)] == [1, 1]
     assert sorted(path.name for path in team.place.glob("ready-*")) == ["ready-0", "ready-1"]
@@ -151,7 +150,7 @@ def test_an_array_with_pending_tasks_is_warned_once_and_no_call_blocks(team: Tea
 
 
 def test_a_killed_run_is_neither_failed_nor_tried_again(team: Team) -> None:
-    team.drop("cron.daily/train.slurm", "#CRON @daily --retries=3\n" + HUNG)
+    team.drop("#CRON @daily --retries=3\n" + HUNG, "cron.daily/train.slurm")
     ran = team.json("run", "train")
     team.lab.wait_for((team.place / f"ready-{ran['job']}").exists)
     team.touch("train", text="wrong data")
@@ -169,7 +168,7 @@ def test_a_killed_run_is_neither_failed_nor_tried_again(team: Team) -> None:
 
 def test_a_switch_set_in_the_last_moment_leaves_the_job_unreleased(team: Team) -> None:
     """Between the submission and its release: bob's file comes while sbatch is at work."""
-    team.drop("cron.daily/train.slurm", HUNG)
+    team.drop(HUNG, "cron.daily/train.slurm")
     real = shutil.which("sbatch")
     tools = team.place / "bin"
     tools.mkdir()
@@ -232,13 +231,13 @@ def test_a_long_comment_outlives_a_pause(team: Team) -> None:
 
 def test_nothing_but_its_removal_releases_and_an_expired_one_is_as_removed(team: Team) -> None:
     single = team.submit(HUNG, LATER, "--job-name=ft")
-    team.touch("ft", "pause", "expires: 3s\n")
+    path = team.touch("ft", "pause", "expires: 5m\n")
     team.tick()
     assert "JobHeldUser" in team.states(single)[single]
-    time.sleep(3.1)
+    os.utime(path, (time.time() - 301,) * 2)
     team.tick()
     assert "JobHeldUser" not in team.states(single)[single]
-    assert (team.root / "pause" / "ft").exists()
+    assert path.exists()
     known = team.json("status")
     assert [(s["name"], s["expired"]) for s in known["switches"]] == [("ft", True)]
     assert any(row["kind"] == "expired" for row in known["attention"])
@@ -299,14 +298,14 @@ def test_a_job_id_ends_just_this_piece_and_a_name_the_train(team: Team) -> None:
     assert "JobHeldUser" not in team.states(following)[following]
     team.touch("tr17")
     team.tick()
-    assert team.wait_gone(following) < 2
+    assert team.wait_gone(following) < SLACK
 
 
 # --- the commands --------------------------------------------------------------------------------------------------
 
 
 def test_a_teammate_sets_and_lifts_switches_whatever_the_umask(team: Team) -> None:
-    team.drop("cron.daily/train.slurm", HUNG)
+    team.drop(HUNG, "cron.daily/train.slurm")
     team.tick()
     said = team.cronhpc(
         "kill", "train", "--reason", "disk\nis \x1b[31mfull", "--expires", "2h", user="bob", umask=0o077
@@ -386,7 +385,7 @@ def test_of_200_odd_switch_files_only_what_they_name_stops(team: Team) -> None:
                 path.write_bytes(chance.randbytes(5000))
     before = _tree(team)
     report = team.tick()
-    assert team.wait_gone(named) < 2
+    assert team.wait_gone(named) < SLACK
     assert spared in team.states(spared)
     team.tick()
     assert _tree(team) == before

@@ -111,7 +111,7 @@ def test_a_link_that_he_left_where_the_log_will_be_is_not_followed(world: World)
     world.does("alice", f"mkdir $root/log/mine; {opened('$root/log/mine')}")
     newest = max((int(job["id"].partition("_")[0]) for job in world.lab.squeue(states="all")), default=0)
     slot = (int(time.time()) + 7200) // 60 * 60
-    stamps = [time.strftime("%Y%m%dT%H%MZ", time.gmtime(slot + 60 * minute)) for minute in (-1, 0, 1)]
+    stamps = [time.strftime("%Y%m%dT%H%MZ", time.gmtime(slot + 60 * minute)) for minute in range(-1, 3)]
     world.does(
         "bob",
         f"for s in {' '.join(stamps)}; do for i in {{{newest}..{newest + 30}}}; do"
