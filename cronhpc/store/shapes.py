@@ -264,12 +264,18 @@ def places(lost: list[str]) -> str:
 def read(kind: type[T], value: object, shape: dict[str, Any], lost: list[str], at: str = "") -> T | None:
     """What `value` tells of a `kind`, see `fitted`; None where a field without a default is missing."""
     known = fitted(value, shape, lost, at)
-    needed = {name for name, each in kind.__dataclass_fields__.items() if _default(each) is MISSING}
+    needed = {name for name, default in _defaults(kind).items() if default is MISSING}
     return made(kind, known) if known is not GONE and needed <= known.keys() else None
 
 
-def _default(declared: Any) -> Any:
-    return declared.default if declared.default_factory is MISSING else declared.default_factory()
+@cache
+def _defaults(kind: type[T]) -> dict[str, Any]:
+    """MISSING where a field has none."""
+    fields = kind.__dataclass_fields__.items()
+    return {name: each.default if each.default_factory is MISSING else each.default_factory() for name, each in fields}
+
+
+_AS_THEY_ARE = frozenset({str, int, bool})
 
 
 def plain(value: Any) -> Any:
@@ -280,8 +286,11 @@ def plain(value: Any) -> Any:
         return [plain(each) for each in value]
     if not is_dataclass(value):
         return value
-    values = ((name, getattr(value, name), each) for name, each in value.__dataclass_fields__.items())
-    return {name: plain(each) for name, each, declared in values if each != _default(declared)}
+    kind: Any = type(value)
+    values = [(name, getattr(value, name), default) for name, default in _defaults(kind).items()]
+    return {
+        name: each if type(each) in _AS_THEY_ARE else plain(each) for name, each, default in values if each != default
+    }
 
 
 def made(kind: type[T], row: Mapping[str, Any]) -> T:
