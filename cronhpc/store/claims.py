@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import Claim, ClaimState, Ending, Key, Result
@@ -87,7 +88,7 @@ class Claims:
         if lost:
             self.odd.append(str(key))
         if base.ending is not None:
-            return _with(base, ClaimState.SETTLED, damaged=False)
+            return replace(base, state=ClaimState.SETTLED, damaged=False)
         for suffix in (".run", ".go", ".id"):
             if suffix in suffixes:
                 return self._step(base, suffix)
@@ -97,11 +98,11 @@ class Claims:
         lost: list[str] = []
         step = self._body(base.key, suffix, lost)
         if _CUT_OFF in step:  # another tick has just taken it further
-            return _with(base, _STEPS[suffix], damaged=False, fresh=True)
+            return replace(base, state=_STEPS[suffix], damaged=False, fresh=True)
         if lost or "id" not in step:
             self.odd.append(f"{base.key}{suffix}")
         job_id = step.get("id")
-        return _with(base, _STEPS[suffix], job_id=job_id, recorded=step.get("at"), damaged=job_id is None)
+        return replace(base, state=_STEPS[suffix], job_id=job_id, recorded=step.get("at"), damaged=job_id is None)
 
     def _body(self, key: Key, suffix: str, lost: list[str] | None = None) -> dict[str, Any]:
         """What a file holds, without what is of no use; `lost` gets what that is."""
@@ -121,15 +122,15 @@ class Claims:
     def make(self, key: Key, name: str, by: str, now: int, *, holds: str = "", tasks: str = "") -> bool:
         """Claim `key`; False: another has it. `late` must be asked afterwards. `holds`, `tasks`: see Claim."""
         more = {name: value for name, value in (("holds", holds), ("tasks", tasks)) if value}
-        body = {"version": VERSION, "name": name, "by": by, "at": now, **more}
-        return create_once(self.folder / str(key), _dump(body), durable=False)  # its name says enough
+        body = _dump({"name": name, "by": by, "at": now, **more})
+        return create_once(self.folder / str(key), body, durable=False)  # its name says enough
 
     def record(self, key: Key, job_id: str, now: int) -> bool:
         """Record `job_id` as the one job of `key`; False: the attempt has another. Then cancel yours.
 
         Before its release ask `superseded`: the attempt may have been settled and forgotten meanwhile.
         """
-        return create_once(self.folder / f"{key}.id", _dump({"version": VERSION, "id": job_id, "at": now}))
+        return create_once(self.folder / f"{key}.id", _dump({"id": job_id, "at": now}))
 
     def superseded(self, keys: Iterable[Key]) -> set[Key]:
         """Those of `keys` whose recorded job must not be released: a stalled scheduler came back after their end."""
@@ -139,7 +140,7 @@ class Claims:
         for key in keys:
             steps = found.get(key, set())
             if {".go", ".run"} & steps or "" not in steps or "ending" in self._body(key, ""):
-                self._unlink(f"{key}.id")
+                remove(self.folder / f"{key}.id")
                 gone.add(key)
         return gone
 
@@ -185,28 +186,21 @@ class Claims:
         self, key: Key, name: str, ending: Ending, job_id: str | None, *, now: int, retry_at: int | None = None
     ) -> None:
         """Write the attempt's end into its claim; its steps are forgotten after that."""
-        body = {
-            "version": VERSION,
-            "name": name,
-            "at": now,
-            "id": job_id,
-            "ending": shapes.plain(ending),
-            "retry_at": retry_at,
-        }
-        replace_file(self.folder / str(key), _dump(body))
+        end = {"id": job_id, "ending": shapes.plain(ending), "retry_at": retry_at}
+        replace_file(self.folder / str(key), _dump({"name": name, "at": now, **end}))
         for suffix in (".id", ".go", ".run"):
-            self._unlink(f"{key}{suffix}")
+            remove(self.folder / f"{key}{suffix}")
 
     def give_up(self, key: Key) -> None:
         """Take back a claim that turned out to be too late, unless another has submitted for it meanwhile."""
         if not any(is_listed(self.folder / f"{key}{suffix}") for suffix in _STEPS):
-            self._unlink(str(key))
+            remove(self.folder / str(key))
 
     def forget(self, keys: Iterable[Key]) -> None:
         """Drop settled claims that history holds and the watermark has passed; last the name that says "settled"."""
         for key in keys:
             for suffix in (*_STEPS, ""):  # steps are there where a scheduler was killed while it settled
-                self._unlink(f"{key}{suffix}")
+                remove(self.folder / f"{key}{suffix}")
 
     def drop_steps(self, settled: Container[str]) -> None:
         """Remove steps without their claim (`read`), and steps that a killed scheduler left of what is `settled`."""
@@ -214,14 +208,11 @@ class Claims:
             if str(key) not in settled and ("" in suffixes or self.exists(key)):
                 continue
             for suffix in suffixes - {""}:
-                self._unlink(f"{key}{suffix}")
+                remove(self.folder / f"{key}{suffix}")
 
     def sync(self) -> None:
         """Make claims durable before what they guard happens."""
         sync_folder(self.folder)
-
-    def _unlink(self, name: str) -> None:
-        remove(self.folder / name)
 
 
 def _parts(name: str) -> tuple[str, str]:
@@ -231,14 +222,8 @@ def _parts(name: str) -> tuple[str, str]:
     return name, ""
 
 
-def _with(claim: Claim, state: ClaimState, **changes: Any) -> Claim:
-    from dataclasses import replace
-
-    return replace(claim, state=state, **changes)
-
-
 def _dump(body: dict[str, Any]) -> bytes:
-    return json.dumps(body, separators=(",", ":")).encode()
+    return json.dumps({"version": VERSION, **body}, separators=(",", ":")).encode()
 
 
 _CUT_OFF = "cut off"

@@ -86,9 +86,7 @@ def _fit_zone(reader: Reader, found: dict[str, Any]) -> None:
 
     key = found.get("timezone", "")
     if key and not is_zone(key):
-        line = reader.lines.get("timezone", 0)
-        what = f"{key[:60]!r} is no time zone."
-        reader.problems.append(Problem("E603", what, fix(key), reader.file, line, "timezone"))
+        reader.note(reader.lines.get("timezone", 0), "timezone", f"{key[:60]!r} is no time zone.", fix(key))
 
 
 def _fit_intervals(reader: Reader, found: dict[str, Any]) -> None:
@@ -98,18 +96,9 @@ def _fit_intervals(reader: Reader, found: dict[str, Any]) -> None:
     if least is None:
         found["min_interval"] = min(plain.min_interval, interval)
     elif least > interval:
-        line = reader.lines.get("scheduler.min-interval", 0)
+        key = "scheduler.min-interval"
         what = f"min-interval ({least} s) is longer than interval ({interval} s)."
-        reader.problems.append(
-            Problem(
-                "E603",
-                what,
-                "Make interval longer or min-interval shorter.",
-                reader.file,
-                line,
-                "scheduler.min-interval",
-            )
-        )
+        reader.note(reader.lines.get(key, 0), key, what, "Make interval longer or min-interval shorter.")
 
 
 def to_json(settings: Settings) -> dict[str, Any]:

@@ -194,7 +194,11 @@ class Reader:
 
     def bad(self, node: Node, key: str, what: str, fix: str, code: str = "E603") -> None:
         """Note what is wrong at `node`."""
-        self.problems.append(Problem(code, what, fix, self.file, line_of(node), key))
+        self.note(line_of(node), key, what, fix, code)
+
+    def note(self, line: int, key: str, what: str, fix: str, code: str = "E603") -> None:
+        """Note what is wrong in `line`, 0 where none is meant."""
+        self.problems.append(Problem(code, what, fix, self.file, line, key))
 
     def scalar(self, node: Node, key: str, want: str) -> str | None:
         """The text as written (YAML's own guesses, as `off` or 1:30, are not asked); None where it is none."""
