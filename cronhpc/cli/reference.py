@@ -13,6 +13,7 @@ from cronhpc import __version__
 from cronhpc.cli.commands import GROUPS, UsageError, parsers
 from cronhpc.core import codes, policy
 from cronhpc.store import schema
+from cronhpc.store.settings_reader import describe
 from cronhpc.views import reference
 from cronhpc.views.reference import FORMATS, SHELLS, Lines, Prose, Rows, Section, Words, render
 
@@ -177,7 +178,7 @@ def _settings() -> Iterator[Prose | Rows]:
     )
     rows = [
         (f"`{key}`", kind, _literal(plain), _literal(schema.example(row), known=plain), what)
-        for row, (key, kind, plain, what) in zip(schema.TABLE, schema.describe(), strict=True)
+        for row, (key, kind, plain, what) in zip(schema.TABLE, describe(), strict=True)
     ]
     yield Rows(("key", "kind", "default", "example", "meaning"), rows)
 

@@ -17,30 +17,12 @@ class Setting(NamedTuple):
     field: str
     default: Any
     key: str
-    kind: str  # a name in KINDS
+    kind: str  # a name in KINDS (settings_reader.py)
     example: str  # as it would stand in the file; of a table, each row on a line
     doc: str
     choices: tuple[str, ...]
     least: int
 
-
-KINDS = {
-    "text": "text",
-    "choice": "one of",
-    "texts": "list of texts",
-    "names": "list of variable names",
-    "paths": "list of absolute paths",
-    "file": "path, in the cron directory unless absolute",
-    "duration": "duration: 90s, 10m, 1h30m, 7d",
-    "size": "size: 500M, 5G",
-    "count": "whole number",
-    "sbatch": "sbatch options, long names without dashes",
-    "folders": "schedule for hourly, daily, weekly, monthly",
-    "policies": "policies, as after a #CRON line's schedule, without dashes",
-    "entries": "name: {schedule, command or script, sbatch, environment, policies}",
-    "switches": "name: {jobs: {name, partition, account, workdir}, file, warn}",
-    "patterns": "folder: file pattern",
-}
 
 TABLES = frozenset({"sbatch", "folders", "policies", "entries", "switches", "patterns"})
 
@@ -70,19 +52,6 @@ def level(prefix: str) -> tuple[str, ...]:
     """The keys that may stand under `prefix` ("" or "scheduler."), without it."""
     names = (setting.key.removeprefix(prefix) for setting in TABLE if setting.key.startswith(prefix))
     return tuple(dict.fromkeys(name.split(".")[0] for name in names))
-
-
-def describe() -> list[tuple[str, str, str, str]]:
-    """(key, type, default, doc) of every setting, for the docs."""
-    return [
-        (
-            row.key,
-            f"{KINDS[row.kind]} {', '.join(row.choices)}".strip(),
-            "-" if row.default in ("", (), None) else example(row),
-            row.doc,
-        )
-        for row in TABLE
-    ]
 
 
 def example(row: Setting) -> str:

@@ -7,7 +7,7 @@ import re
 import shlex
 from dataclasses import replace
 from signal import Signals
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from cronhpc.core import model
 from cronhpc.core import sbatch_options as known
@@ -135,8 +135,6 @@ class Reader:
 
     def section(self, node: Node, prefix: str, found: dict[str, Any]) -> None:
         """The settings below `prefix` ("" or "scheduler.") into `found`, by field."""
-        from cronhpc.store import schema
-
         for name, (key, value) in self.fields(node, prefix.rstrip("."), schema.level(prefix)).items():
             path = prefix + name
             self.lines[path] = line_of(key)
@@ -144,7 +142,7 @@ class Reader:
             if setting is None:
                 self.section(value, path + ".", found)
             elif not is_null(value):
-                got = READERS[setting.kind](self, setting, value)
+                got = KINDS[setting.kind].read(self, setting, value)
                 if got is not None:
                     found[setting.field] = got
 
@@ -179,8 +177,6 @@ class Reader:
         return fields
 
     def _unknown(self, key: Node, name: str, where: str, allowed: tuple[str, ...]) -> None:
-        from cronhpc.store import schema
-
         place = f" under {where}" if where else ""
         elsewhere = [row.key for row in schema.TABLE if row.key.split(".")[-1] == name]
         near = nearest(name, allowed)
@@ -268,7 +264,7 @@ def nearest(name: str, allowed: Iterable[str]) -> str | None:
 
 # --- kinds of values --------------------------------------------------------------------------------------------------
 #
-# What each may be (schema.KINDS): one reader for each, from a node to the value in Settings.
+# One reader for each; KINDS, at the end, has them all.
 
 
 _SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40, "p": 1 << 50}
@@ -598,20 +594,40 @@ def _warn(reader: Reader, fields: Fields, where: str) -> tuple[str, int]:
     return match[1].upper(), reader.duration(node, f"{where}.warn", match[2], 1) or 0
 
 
-READERS: dict[str, Callable[[Reader, Setting, Node], Any]] = {
-    "text": _text,
-    "choice": _choice,
-    "texts": _texts,
-    "names": _names,
-    "paths": _paths,
-    "file": _file,
-    "duration": _duration,
-    "size": _size,
-    "count": _count,
-    "sbatch": _sbatch,
-    "folders": _folders,
-    "policies": _policies,
-    "entries": _entries,
-    "switches": _switches,
-    "patterns": _patterns,
+class Kind(NamedTuple):
+    """What a value may be, in words, and what reads it: from a node to the value in Settings, None where it is none."""
+
+    words: str
+    read: Callable[[Reader, Setting, Node], Any]
+
+
+KINDS = {
+    "text": Kind("text", _text),
+    "choice": Kind("one of", _choice),
+    "texts": Kind("list of texts", _texts),
+    "names": Kind("list of variable names", _names),
+    "paths": Kind("list of absolute paths", _paths),
+    "file": Kind("path, in the cron directory unless absolute", _file),
+    "duration": Kind("duration: 90s, 10m, 1h30m, 7d", _duration),
+    "size": Kind("size: 500M, 5G", _size),
+    "count": Kind("whole number", _count),
+    "sbatch": Kind("sbatch options, long names without dashes", _sbatch),
+    "folders": Kind("schedule for hourly, daily, weekly, monthly", _folders),
+    "policies": Kind("policies, as after a #CRON line's schedule, without dashes", _policies),
+    "entries": Kind("name: {schedule, command or script, sbatch, environment, policies}", _entries),
+    "switches": Kind("name: {jobs: {name, partition, account, workdir}, file, warn}", _switches),
+    "patterns": Kind("folder: file pattern", _patterns),
 }
+
+
+def describe() -> list[tuple[str, str, str, str]]:
+    """(key, type, default, doc) of every setting, for the docs."""
+    return [
+        (
+            row.key,
+            f"{KINDS[row.kind].words} {', '.join(row.choices)}".strip(),
+            "-" if row.default in ("", (), None) else schema.example(row),
+            row.doc,
+        )
+        for row in schema.TABLE
+    ]

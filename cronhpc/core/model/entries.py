@@ -178,7 +178,7 @@ _T = TypeVar("_T")
 def _key(
     default: _T, key: str, kind: str, example: str, doc: str, *, choices: tuple[str, ...] = (), least: int = 0
 ) -> _T:
-    """A field of Settings: its default, its dotted key, a name in `KINDS` (store/schema.py), an example, its sentence.
+    """A field of Settings: its default, dotted key, kind (`KINDS` of store/settings_reader.py), example and sentence.
 
     The example is as it would stand in the file, of a table each row on a line; it is the default where there is one.
     """
