@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from cronhpc.core import sbatch_options, sbatch_values, typography
-from cronhpc.core.model import Problem
+from cronhpc.core.model.advice import Problem
 from cronhpc.core.sbatch_options import Option
 
 _SPACE = " \t\n\r\v\f"

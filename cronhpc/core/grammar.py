@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from cronhpc.core import fixes
 from cronhpc.core.fields import UNITS, WEEKDAYS, Field, Fields, Unit, field_of
-from cronhpc.core.model import CronhpcError
+from cronhpc.core.text import CronhpcError
 
 MAX_LENGTH = 1_000  # a list of every value of every field is shorter
 _MAX_DIGITS = 9

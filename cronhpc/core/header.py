@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from cronhpc.core import directives
 from cronhpc.core.directives import UnclosedQuoteError
-from cronhpc.core.model import Problem
+from cronhpc.core.model.advice import Problem
 from cronhpc.core.sbatch_options import Option
 from cronhpc.core.typography import DASHES
 

@@ -1,4 +1,4 @@
-"""Text: how many, in words; and one word that can be pasted into a shell."""
+"""Text: how many, in words; one word that can be pasted into a shell; and the root of all errors."""
 
 from __future__ import annotations
 
@@ -61,3 +61,20 @@ def word(text: str) -> str:
     if not text.isprintable() or "'" in text:
         return dollar(text)
     return f"'{text}'"
+
+
+# --- what is wrong; its texts may have commands in them (model/advice.py), and + keeps those -------------------------
+
+
+class CronhpcError(Exception):
+    """The root of every error that cronhpc raises on purpose; its parts say what, where and the fix."""
+
+    passing = False  # nothing is known to be wrong with what was asked: it may well go through another time
+
+    @property
+    def advice(self) -> str:
+        """What it says, with its commands as values."""
+        text = ""
+        for part in self.args:
+            text += part if isinstance(part, str) else str(part)
+        return text

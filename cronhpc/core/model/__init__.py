@@ -6,7 +6,6 @@ All instants are whole seconds since 1970-01-01 UTC (`int`); all durations are s
 from cronhpc.core.model.advice import (
     Advice,
     Command,
-    CronhpcError,
     Problem,
     StateError,
     command,
@@ -85,6 +84,7 @@ from cronhpc.core.model.world import (
     LogFile,
     World,
 )
+from cronhpc.core.text import CronhpcError
 
 __all__ = [
     "CLOCKS_APART",

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from cronhpc.core.text import word
+from cronhpc.core.text import CronhpcError, word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -95,20 +95,6 @@ def texts_of(value: Any, directory: str) -> Any:
     if isinstance(value, list | tuple):
         return [texts_of(each, directory) for each in value]
     return text_of(value, directory) if isinstance(value, str) else value
-
-
-# --- what is wrong ----------------------------------------------------------------------------------------------------
-
-
-class CronhpcError(Exception):
-    """The root of every error that cronhpc raises on purpose; its parts say what, where and the fix."""
-
-    passing = False  # nothing is known to be wrong with what was asked: it may well go through another time
-
-    @property
-    def advice(self) -> Advice:
-        """What it says, with its commands as values."""
-        return Advice(*(part if isinstance(part, str) else str(part) for part in self.args))
 
 
 class StateError(CronhpcError):
