@@ -103,8 +103,7 @@ class Actor:
     def failed(self, error: BatchError) -> None:
         """What an error means for the rest of this tick; a plain no to one thing means nothing."""
         if isinstance(error, Denied) and (self.world.chain.self_id or "SLURM_JOB_ID" in os.environ):
-            with suppress(OSError):
-                scheduler.note_no_submit(self.site.paths, f"{self.site.host}: {error.text}")
+            self.site.changes.note("submit", f"{self.site.host}: {error.text}", self.world.now)
         if isinstance(error, Unreachable):
             self.unreachable = error.text
         elif isinstance(error, Limited):

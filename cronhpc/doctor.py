@@ -233,7 +233,7 @@ def _ticks(asked: Asked, via: str | None) -> Iterator[Finding]:
     paths = Paths(asked.root)
     if via == "scrontab" and (said := trouble(paths, asked.environ)):
         yield Finding("error", "ticks", f"no tick comes: {said}.", "Put it back: " + command("start"))
-    if via not in {None, "login"} and (said := scheduler.no_submit(paths)):
+    if via not in {None, "login"} and (said := scheduler.SiteChanges(paths).no_submit):
         fix = "Let a login node submit a day's runs ahead: " + command("start", options=("--via", "login"))
         yield Finding("error", "submit", f"jobs may not submit here ({said}).", fix)
 

@@ -384,11 +384,10 @@ def _hold_dropped(site: Site, world: World) -> list[Problem]:
     waits = {c.key for c in world.claims if c.state in {ClaimState.CLAIMED, ClaimState.SUBMITTED} and not c.fresh}
     for job in world.queue.jobs if world.queue is not None and waits else ():
         if job.state != "PENDING" and records(world).key(job) in waits:
-            site.note_kept("hold", job.id, world.now)
-    job_id, _ = site.cache.get("hold", ("", 0))
-    if not job_id:
+            site.changes.note("hold", job.id, world.now)
+    if not site.changes.drops_hold:
         return []
-    what = f"job {job_id} could begin before its release: this site drops --hold."
+    what = f"job {site.changes.drops_hold} could begin before its release: this site drops --hold."
     fix = "No slot runs twice by that, but a kill switch may come too late. See: "
     fix = fix + model.command("doctor", options=("--submit",))
     return [Problem("W342", what, fix)]
@@ -514,14 +513,14 @@ def chain_facts(
     """How ticks are driven here, as `start` and `stop` left it; `bad_nodes`: what the link at work knows of them."""
     from cronhpc.core.chain import standing
     from cronhpc.store.paths import moved_from
-    from cronhpc.store.scheduler import marks, no_begin, no_submit, resting, started, successor_noted
+    from cronhpc.store.scheduler import marks, resting, started, successor_noted
 
     lost: list[str] = []
     how = started(site.paths, lost)
     meta = memory.meta
     if lost:
         problems.append(damage.started(lost))
-    if how is not None and how.get("via") != "login" and (said := no_submit(site.paths)):
+    if how is not None and how.get("via") != "login" and (said := site.changes.no_submit):
         what = f"jobs may not submit here ({said}): the scheduler has no successor, and runs do not start."
         problems.append(
             Problem("E361", what, "Let a login node submit: " + command("start", options=("--via", "login")))
@@ -550,6 +549,6 @@ def chain_facts(
         resident=via == "daemon",
         via=via,
         disabled=_ELSEWHERE if via == "resident" and site.batch.name == "slurm" else "",
-        drops_begin=no_begin(site.paths),
+        drops_begin=site.changes.drops_begin,
         moved_from=moved_from(site.paths),
     )

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from cronhpc.batch.port import BatchError, Unreachable
 from cronhpc.core.model import ClaimState, Done, Ending, Release, Result, cut_comment, slot_text
 from cronhpc.core.stop import switch_on
-from cronhpc.store import scheduler
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -83,7 +82,7 @@ def _look_at_submissions(actor: Actor, recorded: Sequence[Recorded]) -> None:
     ids = {each.job_id for each in recorded if each.state is ClaimState.SUBMITTED}
     begins = {each.job_id: begin for each in recorded if (begin := _begin(actor, each))}
     site, now = actor.site, actor.world.now
-    old = [not 0 <= now - site.cache.get(kind, ("", 0))[1] < _LOOK_AGAIN for kind in ("hold", "begin")]
+    old = [not 0 <= now - site.changes.looked_at(kind) < _LOOK_AGAIN for kind in ("hold", "begin")]
     if not ids or not (old[0] or (old[1] and begins)) or actor.unreachable or site.batch.name == "local":
         return
     try:
@@ -92,14 +91,11 @@ def _look_at_submissions(actor: Actor, recorded: Sequence[Recorded]) -> None:
         actor.failed(error)
         return
     if jobs:
-        site.note_kept("hold", next((job.id for job in jobs if not job.held), ""), now)
+        site.changes.note("hold", next((job.id for job in jobs if not job.held), ""), now)
     if asked := [job for job in jobs if job.id in begins]:
         early = [job.id for job in asked if job.held and (job.start or 0) < begins[job.id] - _EARLY]
-        site.note_kept("begin", early[0] if early else "", now)
-        if early:
-            actor.drops_begin = early[0]
-            with suppress(OSError):
-                scheduler.note_no_begin(site.paths, early[0])
+        site.changes.note("begin", early[0] if early else "", now)
+        actor.drops_begin = early[0] if early else actor.drops_begin
 
 
 def _begin(actor: Actor, each: Recorded) -> int:

@@ -16,6 +16,7 @@ from cronhpc.store import memory as store_memory
 from cronhpc.store.entries import fingerprint
 from cronhpc.store.files import DiskClock, disk_clock
 from cronhpc.store.paths import Paths, existing, must_be_no_copy
+from cronhpc.store.scheduler import SiteChanges
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,10 +42,10 @@ class Site:
     problems: list[Problem] = field(default_factory=list)  # rows of the settings that cannot be used
     disk_clock: DiskClock | None = None  # None: not looked at, what the last tick noted counts
 
-    def note_kept(self, kind: str, job_id: str, now: int) -> None:
-        """Remember, as of `now`, that this site drops --hold or --begin, as `job_id` shows; "": that it keeps it."""
-        self.cache[kind] = [job_id, now]
-        self.parsed.append(kind)
+    @property
+    def changes(self) -> SiteChanges:
+        """What the batch system here makes of submissions."""
+        return SiteChanges(self.paths, self.cache, self.parsed)
 
 
 def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str, str]) -> Site:

@@ -137,9 +137,8 @@ def start(
 def _nodes_must_submit(site: Site, via: str, *, anew: bool) -> None:
     """Raises CronhpcError where a link has found that jobs may not submit, OSError."""
     if anew:
-        for note in ("no-submit", "no-begin"):
-            (site.paths.scheduler / note).unlink(missing_ok=True)
-    elif said := scheduler.no_submit(site.paths):
+        site.changes.forget()
+    elif said := site.changes.no_submit:
         what = f"jobs may not submit here ({said}), so a scheduler job has no successor. Nothing was submitted. "
         way = command("start", options=("--via", "login"))
         again = command("start", options=("--daemon",) if via == "daemon" else ("--via", via))

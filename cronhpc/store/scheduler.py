@@ -7,7 +7,8 @@ import os
 import re
 import shlex
 import sys
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -219,24 +220,53 @@ def is_stopped_login(paths: Paths) -> bool:
     return started(paths) is None and (last_started(paths) or {}).get("via") == "login"
 
 
-def note_no_submit(paths: Paths, text: str) -> None:
-    """A job was refused where it tried to submit another: `node: what sbatch said`. A link notes it, too."""
-    replace_file(paths.scheduler / "no-submit", f"{text}\n".encode("utf-8", "replace"), 0o644)
+@dataclass(frozen=True, slots=True)
+class SiteChanges:
+    """What this site makes of submissions, as jobs have shown: read and written here, and noted by links as well.
 
+    What links have to know is a file (no-submit, no-begin), until somebody says `start --via` anew. What is looked at
+    once a day is in the cache: of hold and begin [the job that has shown it, when that was]. `kept`: what was put in.
+    """
 
-def no_submit(paths: Paths) -> str:
-    """What `note_no_submit` noted, until somebody says `start --via` anew; "" where there is nothing."""
-    return (read_bytes(paths.scheduler / "no-submit") or b"").decode("utf-8", "replace").strip()
+    paths: Paths
+    cache: dict[str, Any] = field(default_factory=dict)
+    kept: list[str] = field(default_factory=list)
 
+    @property
+    def no_submit(self) -> str:
+        """`node: what sbatch said` of a job that tried to submit another; "": it may, or nobody knows."""
+        return self._noted("submit")
 
-def note_no_begin(paths: Paths, job_id: str) -> None:
-    """This site drops --begin, as `job_id` shows; a link that began too early notes it, too. Raises OSError."""
-    replace_file(paths.scheduler / "no-begin", f"{job_id}\n".encode(), 0o644)
+    @property
+    def drops_begin(self) -> str:
+        """The job that could begin before its --begin; "": that is kept, or nobody knows."""
+        return self._noted("begin")
 
+    @property
+    def drops_hold(self) -> str:
+        """The job that could begin before its release; "": --hold is kept, or nobody knows."""
+        return str(self.cache.get("hold", ("", 0))[0])
 
-def no_begin(paths: Paths) -> str:
-    """What `note_no_begin` noted, until somebody says `start --via` anew; "" where there is nothing."""
-    return (read_bytes(paths.scheduler / "no-begin") or b"").decode("ascii", "replace").strip()
+    def looked_at(self, kind: str) -> int:
+        """When `hold` or `begin` was looked at last (epoch seconds); 0: never."""
+        return int(self.cache.get(kind, ("", 0))[1])
+
+    def note(self, kind: str, shown: str, now: int) -> None:
+        """Remember, as of `now`, what has `shown` that `submit`, `begin` or `hold` is not kept; "": it is."""
+        if kind != "submit":
+            self.cache[kind] = [shown, now]
+            self.kept.append(kind)
+        if kind != "hold" and shown:
+            with suppress(OSError):
+                replace_file(self.paths.scheduler / f"no-{kind}", f"{shown}\n".encode("utf-8", "replace"), 0o644)
+
+    def forget(self) -> None:
+        """What links have to know is found out anew. Raises OSError."""
+        for kind in ("submit", "begin"):
+            (self.paths.scheduler / f"no-{kind}").unlink(missing_ok=True)
+
+    def _noted(self, kind: str) -> str:
+        return (read_bytes(self.paths.scheduler / f"no-{kind}") or b"").decode("utf-8", "replace").strip()
 
 
 def remember_rest(paths: Paths, why: str) -> None:
