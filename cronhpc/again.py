@@ -202,13 +202,13 @@ class _Again:
         known.given = list(self.asked.options)
         known.rules = asdict(self.asked.rules)
         known.workdir, known.job_name = details.get("WorkDir", known.workdir), details.get("JobName", self.name)
-        known.comment = header.comment or ""
+        known.comment = header.value("comment") or ""
         own = [(o.name, o.value) for o in header.options if o.name not in _OURS]
         known.submitted = list(piece_options.merged(own, known.options, known.given, known.overruled))
 
     def _begin(self, header: Header) -> None:
         """Started by hand: a new series, which keeps what its command line asked for."""
-        if header.array is not None or self.me.details.get("ArrayJobId"):
+        if header.value("array") is not None or self.me.details.get("ArrayJobId"):
             raise NoSeries("an array cannot queue itself: write --array=1-10%1, whose tasks follow each other")
         if self.me.details.get("HetJobId") or any(option.component for option in header.options):
             raise NoSeries("a job of several components (hetjob) cannot queue itself")

@@ -228,10 +228,10 @@ class _Reader:
 
     def _asked(self, header: Header) -> dict[str, Any]:
         """What the script asks of sbatch, and what is added to it."""
-        chdir = header.chdir
+        chdir = header.value("chdir")
         home = self.site.environment.get("HOME", "/")
-        output = _is_ours(header.output, chdir)
-        error = header.error or dict(self.site.settings.sbatch).get("error")
+        output = _is_ours(header.value("output"), chdir)
+        error = header.value("error") or dict(self.site.settings.sbatch).get("error")
         return {
             "options": self._added({o.name for o in header.options}, wants_gpu=header.wants_gpu),
             "job_name": header.job_name,
@@ -240,11 +240,11 @@ class _Reader:
             "partition": header.value("partition") or "",
             "account": header.value("account") or "",
             "chdir": home if chdir is None else os.path.join(home, chdir),  # noqa: PTH118 - texts
-            "comment": header.comment or dict(self.site.settings.sbatch).get("comment", ""),
-            "array": header.array or "",
+            "comment": header.value("comment") or dict(self.site.settings.sbatch).get("comment", ""),
+            "array": header.value("array") or "",
             "own_export": header.value("export") or "",
-            "holds_itself": header.hold,
-            "own_begin": header.begin is not None,
+            "holds_itself": header.find("hold") is not None,
+            "own_begin": header.value("begin") is not None,
         }
 
     def _added(self, own: set[str], *, wants_gpu: bool) -> tuple[str, ...]:

@@ -71,11 +71,11 @@ LIB_TAIL = (
 def test_its_options_are_those_of_a_chore(path: Path) -> None:
     header = read_header(path.read_bytes(), path.name)
     assert header.job_name == path.stem
-    assert header.requeue is False
+    assert [each.name for each in header.options if each.name.endswith("requeue")][-1:] == ["no-requeue"]
     assert header.value("open-mode") == "append"
-    assert header.time
+    assert header.value("time")
     if not header.wants_gpu and path.stem != "train-chain":
-        assert header.partition is None, "which one is the cron directory's settings' to say"
+        assert header.value("partition") is None, "which one is the cron directory's settings' to say"
         assert header.value("ntasks") == "1"
 
 
@@ -207,7 +207,7 @@ def test_its_row_says_what_it_does_when_and_how_long(name: str) -> None:
     header = read_header(job.path.read_bytes(), job.path.name)
     assert (what, runs) == (job.what, job.runs)
     number, unit = limit.split(" ")
-    assert time_limit(header.time or "") == int(number) * {"h": 3600, "min": 60}[unit]
+    assert time_limit(header.value("time") or "") == int(number) * {"h": 3600, "min": 60}[unit]
 
 
 # --- cronhpc add ---------------------------------------------------------------------------------------------------

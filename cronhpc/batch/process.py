@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import subprocess  # noqa: TID251 - this is the one way
-import threading
 from dataclasses import dataclass
 from selectors import EVENT_READ, DefaultSelector
 from typing import TYPE_CHECKING, TypeVar
@@ -221,32 +220,16 @@ def start(argv: Sequence[str], *, env: Mapping[str, str], cwd: str = "/") -> int
 
 def run_many(tasks: Sequence[Callable[[], T]], parallel: int) -> list[T | CronhpcError]:
     """Do the tasks, at most `parallel` at once; their results in order, a CronhpcError in the place of what failed."""
-    results: dict[int, T | CronhpcError] = {}
-    todo = iter(range(len(tasks)))
-    lock = threading.Lock()
-    broken: list[BaseException] = []
+    from concurrent.futures import ThreadPoolExecutor
 
-    def work() -> None:
-        while not broken:
-            with lock:
-                index = next(todo, None)
-            if index is None:
-                return
-            try:
-                results[index] = tasks[index]()
-            except CronhpcError as error:
-                results[index] = error
-            except BaseException as error:  # noqa: BLE001 - carried to the caller's thread, and raised there
-                broken.append(error)
+    def result(task: Callable[[], T]) -> T | CronhpcError:
+        try:
+            return task()
+        except CronhpcError as error:
+            return error
 
-    workers = [threading.Thread(target=work) for _ in range(min(parallel, len(tasks)))]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    if broken:
-        raise broken[0]
-    return [results[index] for index in range(len(tasks))]
+    with ThreadPoolExecutor(parallel) as pool:
+        return list(pool.map(result, tasks))
 
 
 # --- the environment --------------------------------------------------------------------------------------------------

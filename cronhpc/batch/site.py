@@ -116,14 +116,14 @@ def cluster_of(ask: Ask, user: str, qos: str = "") -> Cluster:
         kill_wait=_number(config.get("KillWait", "")),
         requeue={"1": True, "0": False}.get(config.get("JobRequeue", "")),
         scrontab="enable" in config.get("ScronParameters", "").lower() if "ScronParameters" in config else None,
-        clock=_clock(text),
+        clock=controller_clock(text),
         accounts_enforced="associations" in config.get("AccountingStorageEnforce", ""),
     )
 
 
-def _clock(text: str) -> int | None:
-    """`scontrol show config` begins with the moment at which the controller answered (SLURM_TIME_FORMAT=%s)."""
-    found = re.match(r"Configuration data as of (\d{9,})\s", text)
+def controller_clock(text: str) -> int | None:
+    """When the controller answered, as `scontrol show config` begins with it (SLURM_TIME_FORMAT=%s): epoch seconds."""
+    found = re.search(r"^Configuration data as of (\d+)\s", text, re.MULTILINE)
     return int(found[1]) if found else None
 
 

@@ -194,11 +194,12 @@ class Slurm:
 
         It is not waited for: the queue is asked next.
         """
+        from cronhpc.batch.site import controller_clock
+
         ended = _run([*text.command("scontrol", self.cluster), "show", "config"], _CLOCK, self._commands)
         if ended.code != 0 or ended.timed_out:
             raise Unreachable(text.told("scontrol", ended))
-        said = ended.out.partition("Configuration data as of ")[2].partition("\n")[0].strip()
-        return int(said) if said.isascii() and said.isdecimal() else None
+        return controller_clock(ended.out)
 
     def describe(self, job_id: str) -> Mapping[str, str]:
         """The fields of `scontrol show job`, and from squeue those that follow free text there. Raises Unreachable."""

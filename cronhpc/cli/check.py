@@ -391,7 +391,7 @@ class _Look:
             data = read_script(path)
         except OSError:
             return ()  # named by read_entries
-        if entry is not None and entry.output and read_header(data, "").output:
+        if entry is not None and entry.output and read_header(data, "").value("output"):
             self.renamed.append(entry.name)
         look = partial(
             _linted,

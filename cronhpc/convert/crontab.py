@@ -18,7 +18,7 @@ from cronhpc.convert.table import (
     is_shell_name,
     no_command,
 )
-from cronhpc.core.fields import UNITS, Unit
+from cronhpc.core.fields import ALIASES, LAST_HASHED_DAY, UNITS, Unit
 from cronhpc.core.fixes import steps_beyond, unknown_alias
 from cronhpc.core.model import command
 from cronhpc.core.schedule import ScheduleError, parse_fields
@@ -307,8 +307,6 @@ _REMARKS: dict[str, Callable[[str, Surroundings], _Said]] = {
 
 
 _RANDOM = re.compile(r"(\d*)~(\d*)")
-_CRONS = frozenset({"@hourly", "@daily", "@midnight", "@weekly", "@monthly", "@yearly", "@annually"})
-_LAST_HASHED_DAY = 28
 
 
 def as_cron(text: str) -> str:
@@ -317,7 +315,7 @@ def as_cron(text: str) -> str:
         if text == "@every":
             fix = "For a script in cron.d/ it has a meaning: #CRON @every 5m."
             raise ScheduleError(text, 0, "cron has no @every.", fix)
-        if text not in _CRONS:
+        if text not in ALIASES:
             raise ScheduleError(text, 0, *unknown_alias(text))
         return text
     words = text.split()
@@ -336,7 +334,7 @@ def _hashed(unit: Unit, word: str) -> str:
         if not unit.low <= int(low or unit.low) <= int(high or unit.top) <= unit.top:
             what = f'{unit.name} "{match[0]}": a random value lies within {unit.low}-{unit.top}, forwards.'
             raise ScheduleError(match[0], 0, what, f"Write {unit.low}~{unit.top}, or ~ alone.")
-        top = _LAST_HASHED_DAY if unit is UNITS[2] else unit.top
+        top = LAST_HASHED_DAY if unit is UNITS[2] else unit.top
         return f"H({low or unit.low}-{min(int(high), top) if high else top})" if low or high else "H"
 
     return ",".join(_RANDOM.sub(one, part) if _RANDOM.fullmatch(part) else part for part in word.split(","))

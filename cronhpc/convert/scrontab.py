@@ -20,7 +20,7 @@ from cronhpc.convert.table import (
     substituted,
 )
 from cronhpc.core import directives
-from cronhpc.core.fields import ALIASES, UNITS, WEEKDAYS, Fields, Unit, ranges
+from cronhpc.core.fields import ALIASES, UNITS, WEEKDAYS, Fields, Unit, longest, ranges
 from cronhpc.core.schedule import ScheduleError, parse_fields
 
 _ENTRY = re.compile(r"(?P<when>@\S+|(?:[^\s@]\S*[ \t]+){4}\S+)(?:[ \t]+(?P<command>.*))?")
@@ -276,7 +276,7 @@ def meaning(text: str) -> Meaning:
     words = text.split()
     read = [_values(UNITS[index], index, word) for index, word in enumerate(words)]
     days, months = read[2], read[3]
-    if words[2] != "*" and not any(min(days) <= _longest(month) for month in months):
+    if words[2] != "*" and not any(min(days) <= longest(month) for month in months):
         raise RefusedError(f"no month of {words[3]} has day {words[2]}")
     return Meaning(tuple(read), words[2] == "*", words[4] == "*")
 
@@ -322,14 +322,10 @@ def _number(digits: str) -> int:
 
 def _folded(unit: Unit, index: int, values: set[int]) -> set[int]:
     if unit.names == WEEKDAYS:
-        return {value % 7 for value in values}
+        return unit.folded(values)
     if index < 2:  # noqa: PLR2004 - minutes and hours: one more is the first again
         return {value % (_SIZES[index] - 1) for value in values}
     return values - {0}
-
-
-def _longest(month: int) -> int:
-    return 29 if month == 2 else 30 if month in {4, 6, 9, 11} else 31  # noqa: PLR2004 - February
 
 
 # --- in cron's words -----------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import NamedTuple
 MONTHS = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 WEEKDAYS = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _FEBRUARY, _SHORT_MONTHS = 2, {4, 6, 9, 11}
+LAST_HASHED_DAY = 28  # of an H: every month has it
 _RUN = 3  # from so many values on a range is shorter than a list
 
 
@@ -99,10 +100,11 @@ class Fields(NamedTuple):
     @property
     def can_fire(self) -> bool:
         """Whether some day matches: in the end each date falls on each weekday, 29 February too."""
-        return self.either_day or any(self.day.values[0] <= _longest(month) for month in self.month.values)
+        return self.either_day or any(self.day.values[0] <= longest(month) for month in self.month.values)
 
 
-def _longest(month: int) -> int:
+def longest(month: int) -> int:
+    """The most days that a month (1-12) has."""
     return 29 if month == _FEBRUARY else 30 if month in _SHORT_MONTHS else 31
 
 

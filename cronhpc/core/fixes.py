@@ -8,7 +8,7 @@ from cronhpc.core.fields import ALIASES, UNITS, Fields, Unit
 from cronhpc.core.text import nearest
 
 _SHOWN = 60
-_FIVE = "Five fields are needed: minute, hour, day of month, month, day of week"
+FIVE = "Five fields are needed: minute, hour, day of month, month, day of week"
 
 
 def shown(text: str) -> str:
@@ -31,7 +31,7 @@ def element(unit: Unit, text: str) -> tuple[str, str]:
     if not text:
         return "there is nothing beside a comma.", "Remove the comma, or write a number there."
     if unit is UNITS[4] and re.fullmatch(r"\w*L", text, re.IGNORECASE):
-        return "cron has no L (last weekday of a month).", _BY_SCRIPT
+        return "cron has no L (last weekday of a month).", BY_SCRIPT
     for fits, what, fix in _HABITS:
         match = re.fullmatch(fits, text)
         if match:
@@ -39,14 +39,14 @@ def element(unit: Unit, text: str) -> tuple[str, str]:
     return "is no number, range, list or step.", f"Write {bounds(unit)}, a range a-b, */n, or * for every {unit.name}."
 
 
-_BY_SCRIPT = "Write every day that it may be, and let the script look at the date."
+BY_SCRIPT = "Write every day that it may be, and let the script look at the date."
 
 # What people bring along from other schedulers.
 _HABITS = (
     (r"\?", "cron has no ?.", r"Write *."),
-    (r"L-.*", "cron has no L- (days before the end of the month).", _BY_SCRIPT),
+    (r"L-.*", "cron has no L- (days before the end of the month).", BY_SCRIPT),
     (r"(\d*)L.*|LW", "cron has no L (last day).", "Write 28-31, and let the script look whether tomorrow is the 1st."),
-    (r"\d+W", "cron has no W (nearest weekday).", _BY_SCRIPT),
+    (r"\d+W", "cron has no W (nearest weekday).", BY_SCRIPT),
     (r"(\w+)#\d", "cron has no # (n-th weekday).", r"Write \1, and let the script look at the date."),
     (r"(\d+)~(\d+)", "cron's random ~ changes with every load.", r"Write H(\1-\2): chosen once, by the entry's name."),
     (r"\d*~\d*", "cron's random ~ changes with every load.", "Write H: chosen once, by the entry's name."),
@@ -199,9 +199,9 @@ def wrong_count(words: list[str], usable: list[str]) -> tuple[str, str]:
     count = {0: "no field", 1: "1 field"}.get(len(words), f"{len(words)} fields")
     if len(words) > len(UNITS):
         what = f"{count}: seconds and years are not cron."
-        return what, f"{_FIVE}; write {usable[0]}." if usable else f"{_FIVE}; lists have commas and no blanks."
+        return what, f"{FIVE}; write {usable[0]}." if usable else f"{FIVE}; lists have commas and no blanks."
     what = "it is empty." if not words else f"{count} only."
-    return what, f"{_FIVE}; write {usable[0]}." if usable else f"{_FIVE}, or a name like @daily."
+    return what, f"{FIVE}; write {usable[0]}." if usable else f"{FIVE}, or a name like @daily."
 
 
 _ELSEWHERE = {  # what looks like a name of cron's may be another time

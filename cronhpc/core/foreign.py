@@ -11,6 +11,7 @@ import re
 from dataclasses import dataclass, replace
 
 from cronhpc.core.fields import ALIASES, UNITS, WEEKDAYS, ranges
+from cronhpc.core.fixes import BY_SCRIPT, FIVE
 from cronhpc.core.grammar import ScheduleError, strict_fields
 from cronhpc.core.zones import is_zone
 
@@ -20,11 +21,7 @@ _ZONE_LAST = re.compile(rf"(?P<rest>\S.*\S)\s+(?:--timezone[= ]|\()?(?P<zone>{_Z
 _OFFSET = re.compile(r"(?i:UTC|GMT)?([+-])(\d{1,2})(?::?00)?")
 _NAMES = "|".join((*WEEKDAYS, *UNITS[3].names))
 _FIELD = re.compile(rf"(?:[0-9*?,/#LW-]|(?:{_NAMES})[a-z]*)+", re.IGNORECASE)
-_BY_SCRIPT = "Write every day that it may be, and let the script look at the date."
 _ON_THE_LAST = "Write 28-31 as the day of month, and let the script look whether tomorrow is the 1st."
-
-
-_FIVE = "Five fields are needed: minute, hour, day of month, month, day of week; w"
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +39,7 @@ class Foreign:
         """What to do, in sentences."""
         if not self.write:
             return self.instead
-        written = f"{_FIVE if self.counted else 'W'}rite {self.write}"
+        written = f"{f'{FIVE}; w' if self.counted else 'W'}rite {self.write}"
         if self.zone:
             written += f" --timezone={self.zone} (in cronhpc.yaml: timezone: {self.zone})"
         return f"{written}. {self.instead}".rstrip()
@@ -219,13 +216,13 @@ class _Fields:
 def _no_counterpart(day: str, weekday: str) -> Foreign | None:
     """`L`, `W` and `#`."""
     if "#" in weekday:
-        return Foreign("cron has no # (n-th weekday of a month), nor a counterpart.", instead=_BY_SCRIPT)
+        return Foreign("cron has no # (n-th weekday of a month), nor a counterpart.", instead=BY_SCRIPT)
     if "W" in day.upper():
-        return Foreign("cron has no W (nearest weekday), nor a counterpart.", instead=_BY_SCRIPT)
+        return Foreign("cron has no W (nearest weekday), nor a counterpart.", instead=BY_SCRIPT)
     if re.search(r"L$|L,", weekday.upper()):
-        return Foreign("cron has no L (last weekday of a month), nor a counterpart.", instead=_BY_SCRIPT)
+        return Foreign("cron has no L (last weekday of a month), nor a counterpart.", instead=BY_SCRIPT)
     if "L-" in day.upper():
-        return Foreign("cron has no L- (days before the end of the month), nor a counterpart.", instead=_BY_SCRIPT)
+        return Foreign("cron has no L- (days before the end of the month), nor a counterpart.", instead=BY_SCRIPT)
     if "L" in day.upper():
         return Foreign("cron has no L (last day), nor a counterpart.", instead=_ON_THE_LAST)
     return None
@@ -332,7 +329,7 @@ def _systemd(text: str) -> Foreign | None:
     if match["year"] not in {None, "*"}:
         return Foreign(f'cron has no years, and so no "{match["year"]}".', instead="Let the script look at the year.")
     if "~" in (match["day"] or ""):
-        instead = _ON_THE_LAST if re.fullmatch(r"\*?~0*1", match["day"]) else _BY_SCRIPT
+        instead = _ON_THE_LAST if re.fullmatch(r"\*?~0*1", match["day"]) else BY_SCRIPT
         return Foreign("cron has no ~ (days before the end of the month), nor a counterpart.", instead=instead)
     days = _calendar_days(match["days"])
     fields = [_calendar(at, match[name] or default) for at, name, default in _CALENDAR_FIELDS]

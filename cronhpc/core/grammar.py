@@ -10,12 +10,11 @@ import re
 from typing import NoReturn
 
 from cronhpc.core import fixes
-from cronhpc.core.fields import UNITS, WEEKDAYS, Field, Fields, Unit, field_of
+from cronhpc.core.fields import LAST_HASHED_DAY, UNITS, WEEKDAYS, Field, Fields, Unit, field_of
 from cronhpc.core.text import CronhpcError
 
 MAX_LENGTH = 1_000  # a list of every value of every field is shorter
 _MAX_DIGITS = 9
-_LAST_HASHED_DAY = 28  # every month has it
 
 _ELEMENT = re.compile(
     r"(?:(?P<star>\*)"
@@ -123,7 +122,7 @@ class _Reader:
 
     def _hashed(self, at: int, element: str, match: re.Match[str], step: int) -> range:
         """`H`: one value, or with a step the first value of a row; by a hash of the entry and the field."""
-        low, high = self.unit.low, min(self.unit.top, _LAST_HASHED_DAY) if self.unit is UNITS[2] else self.unit.top
+        low, high = self.unit.low, min(self.unit.top, LAST_HASHED_DAY) if self.unit is UNITS[2] else self.unit.top
         if match["hash_low"]:
             lowest, highest = low, high
             low = self._number(at, element, match["hash_low"])

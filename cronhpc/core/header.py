@@ -44,67 +44,6 @@ class Header:
         return self.default_name if name is None else name
 
     @property
-    def output(self) -> str | None:
-        """The pattern for standard output, unexpanded."""
-        return self.value("output")
-
-    @property
-    def error(self) -> str | None:
-        """The pattern for standard error, unexpanded."""
-        return self.value("error")
-
-    @property
-    def chdir(self) -> str | None:
-        """The working folder."""
-        return self.value("chdir")
-
-    @property
-    def partition(self) -> str | None:
-        """One partition, or several with commas."""
-        return self.value("partition")
-
-    @property
-    def account(self) -> str | None:
-        """The account to charge."""
-        return self.value("account")
-
-    @property
-    def comment(self) -> str | None:
-        """The script's own comment."""
-        return self.value("comment")
-
-    @property
-    def array(self) -> str | None:
-        """The array's indexes as written."""
-        return self.value("array")
-
-    @property
-    def begin(self) -> str | None:
-        """When the job may start at the earliest, as written."""
-        return self.value("begin")
-
-    @property
-    def time(self) -> str | None:
-        """The time limit as written; `time_limit` reads it."""
-        return self.value("time")
-
-    @property
-    def hold(self) -> bool:
-        """Whether the script asks to be held."""
-        return self.find("hold") is not None
-
-    @property
-    def wait(self) -> bool:
-        """Whether sbatch would not return until the job ends."""
-        return self.find("wait") is not None
-
-    @property
-    def requeue(self) -> bool | None:
-        """What the script says about being requeued; None: nothing."""
-        option = self.find("requeue", "no-requeue")
-        return option.name == "requeue" if option else None
-
-    @property
     def wants_gpu(self) -> bool:
         """Whether any component asks for a GPU or a part of one."""
         components = {o.component for o in self.options}

@@ -169,7 +169,7 @@ def _own_folder(code: tuple[Piece, ...], told: set[int]) -> Iterator[Problem]:
 
 
 def _relative_cd(code: tuple[Piece, ...], header: Header) -> Iterator[Problem]:
-    fixed = (header.chdir or "").startswith("/")
+    fixed = (header.value("chdir") or "").startswith("/")
     for piece in code:
         for _, command in commands(piece.text):
             match = re.match(r"(?:cd|pushd)\s+(?:-[LPe@-]+\s+)*[\"']?([^\s\"']+)", bare(command))
@@ -194,7 +194,8 @@ _USUAL_LOG = re.compile(r"slurm-[\"']?\$\{?SLURM_(?:ARRAY_)?JOB_?ID\b")
 
 
 def _log_by_name(code: tuple[Piece, ...], header: Header) -> Iterator[Problem]:
-    if re.search(r"slurm-%[jA]", header.output or "") and (header.output or "").startswith("/"):
+    output = header.value("output") or ""
+    if re.search(r"slurm-%[jA]", output) and output.startswith("/"):
         return
     for piece in code:
         if _USUAL_LOG.search(piece.text):
@@ -271,7 +272,7 @@ def _signals(code: tuple[Piece, ...], header: Header) -> Iterator[Problem]:
     launches = any(_LAUNCHERS.search(p.text) for p in code)
     early = int(seconds or 60)
     try:
-        limit = time_limit(header.time) if header.time else None
+        limit = time_limit(header.value("time") or "UNLIMITED")
     except ValueError:
         limit = None
     shown = f'"#SBATCH {option.written}"'

@@ -18,6 +18,7 @@ from glob import iglob
 from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core.model import LOG_NAME, CronhpcError, LogFile, Problem, command
+from cronhpc.inside.switch_file import owner
 from cronhpc.store.paths import MARKER
 
 if TYPE_CHECKING:
@@ -93,8 +94,8 @@ def opened(paths: Paths, settings: Settings) -> Iterator[Folder]:
         with _folder(root, "log", paths.shown(paths.log)) as fd:
             status = os.fstat(fd)
             if os.geteuid() not in (status.st_uid, 0):
-                what = f"log/ belongs to {_user(status.st_uid)}, and so do the logs in it."
-                raise LogsError(Problem("E610", what, f"{_user(status.st_uid)} can run: " + command("clean"), "log"))
+                what = f"log/ belongs to {owner(status.st_uid)}, and so do the logs in it."
+                raise LogsError(Problem("E610", what, f"{owner(status.st_uid)} can run: " + command("clean"), "log"))
             yield Folder(fd, "", "log", status.st_uid)
 
 
@@ -193,7 +194,7 @@ def entered(log: Folder, name: str) -> Iterator[Folder]:
     with _folder(log.fd, name, shown) as fd:
         status = os.fstat(fd)
         if status.st_uid != log.owner:
-            what = f"{shown} belongs to {_user(status.st_uid)}: what is in it was left."
+            what = f"{shown} belongs to {owner(status.st_uid)}: what is in it was left."
             raise LogsError(Problem("W611", what, "Remove it, or move it elsewhere.", shown))
         if status.st_dev != os.fstat(log.fd).st_dev:
             what = f"{shown} is another file system: what is in it was left."
@@ -305,15 +306,6 @@ def _base(file: LogFile) -> str:
     return file.path.rpartition("/")[2]
 
 
-def _user(uid: int) -> str:
-    import pwd
-
-    try:
-        return pwd.getpwuid(uid).pw_name
-    except KeyError:
-        return str(uid)
-
-
 # --- other folders, as the settings name them ----------------------------------------------------------------------
 
 
@@ -338,7 +330,7 @@ def outside(path: str, paths: Paths, settings: Settings) -> Iterator[Folder]:
             raise LogsError(Problem("E616", f"logs.extra: {problem.what}", problem.fix, MARKER, 0, "logs.extra"))
         status = os.fstat(fd)
         if status.st_uid != me:
-            what = f"logs.extra: {path} belongs to {_user(status.st_uid)}."
+            what = f"logs.extra: {path} belongs to {owner(status.st_uid)}."
             raise LogsError(Problem("E617", what, "Name folders of your own.", MARKER, 0, "logs.extra"))
         yield Folder(fd, "", str(folder), me, any_name=True)
 
