@@ -152,7 +152,7 @@ def complete_in(root: Path) -> list[tuple[int, str]]:
     return sorted(found)
 
 
-@settings(max_examples=1000, deadline=None)
+@settings(max_examples=1000)
 @given(rows=trees, last=st.integers(2, 4), every=st.sampled_from((0, 0, 1, 7, 10)))
 def test_in_any_tree_the_last_two_complete_ones_stay_and_nothing_goes_through_a_link_or_without_a_marker(
     rows: list[tuple[str, int, str]], last: int, every: int
