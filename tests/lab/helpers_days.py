@@ -363,10 +363,11 @@ def simulation(seconds: int) -> Callable[[Callable[[], T]], Callable[[], T]]:
 
 
 def simulated(run: Callable[[], Any]) -> Callable[[T], T]:
-    """Mark a test as one that judges the evidence of `run`."""
+    """Mark a test as one that judges the evidence of `run`; the first one waits for all of them, however slow."""
 
     def mark(test: T) -> T:
         test.simulation = run  # type: ignore[attr-defined]  # read by `evidence_of`
+        pytest.mark.timeout(2 * HOUR)(test)
         return test
 
     return mark

@@ -41,7 +41,7 @@ from tests.lab.helpers_points import (
 )
 from tests.test_switches_act import Fake, ticked
 
-pytestmark = pytest.mark.lab
+pytestmark = [pytest.mark.lab, pytest.mark.timeout(3600)]  # the walks: minutes, and many of them on a busy machine
 
 EVERY = bool(os.environ.get("CRONHPC_ALL_POINTS"))
 KILL = "signal=KILL"
