@@ -56,12 +56,12 @@ def test_the_working_folder(tmp_path: Path) -> None:
 
 def test_a_time_out_ends_the_program_and_all_that_it_started(tmp_path: Path) -> None:
     begun = time.monotonic()
-    ended = bash(f"sleep 60 & echo $! > {tmp_path}/pid; echo before; trap '' TERM; wait", timeout=0.4)
+    ended = bash(f"sleep 60 & echo $! > {tmp_path}/pid; echo before; trap '' TERM; wait", timeout=2)
     assert ended.timed_out
     assert ended.out == "before\n"
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 20
     child = int((tmp_path / "pid").read_text())
-    deadline = time.monotonic() + 5
+    deadline = time.monotonic() + 30
     while Path(f"/proc/{child}").exists() and state(child) != "Z":
         assert time.monotonic() < deadline, "the grandchild still lives"
         time.sleep(0.01)
@@ -76,16 +76,16 @@ def state(pid: int) -> str:
 
 def test_a_grandchild_that_keeps_the_pipes_does_not_keep_us() -> None:
     begun = time.monotonic()
-    ended = bash("setsid sleep 3 & echo done")
+    ended = bash("setsid sleep 15 & echo done")
     assert ended == Finished(0, "done\n", "")
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 10
 
 
 def test_once_it_said_enough_it_need_not_end() -> None:
     begun = time.monotonic()
     ended = bash("echo 4711; sleep 60", enough=lambda out: "4711\n" in out)
     assert ended == Finished(0, "4711\n", "", cut=True)
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 20
 
 
 def test_what_said_enough_and_then_ends_by_itself_keeps_its_exit_code() -> None:

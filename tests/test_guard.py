@@ -56,11 +56,11 @@ def ordinary_signals() -> None:
 
 
 def ended(process: subprocess.Popen[str]) -> tuple[int, str, str]:
-    out, err = process.communicate(timeout=20)
+    out, err = process.communicate(timeout=90)
     return process.returncode, out, err
 
 
-def wait_for(condition: object, limit: float = 10) -> None:
+def wait_for(condition: object, limit: float = 60) -> None:
     assert callable(condition)
     until = time.monotonic() + limit
     while not condition():
@@ -218,7 +218,7 @@ def test_the_grace_ends_as_soon_as_all_is_gone(place: Place) -> None:
     began = time.monotonic()
     place.switch.touch()
     assert ended(process)[0] == STOPPED_EXIT
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 30
 
 
 def test_the_signal_can_be_chosen(place: Place) -> None:
