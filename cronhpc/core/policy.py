@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import NamedTuple
 
 from cronhpc.core import text
 from cronhpc.core.model import Policies, Problem
@@ -31,12 +32,12 @@ def parse_policies(
     changes: dict[str, object] = {}
     problems: list[Problem] = []
     for name, value, line in pairs:
-        reader = _READERS.get(name)
-        if reader is None:
+        known = _TABLE.get(name)
+        if known is None:
             problems.append(_unknown(name, line))
             continue
         try:
-            changes[name.replace("-", "_")] = reader(value)
+            changes[name.replace("-", "_")] = known.read(value)
         except _BadValueError as error:
             what = (
                 f"--{name}: a value is missing."
@@ -125,48 +126,44 @@ def _timezone(value: str | None) -> str:
     return key
 
 
-_READERS: dict[str, Callable[[str | None], object]] = {
-    "timezone": _timezone,
-    "catch-up": _one_of(*CATCH_UP),
-    "catch-up-limit": _count(1, 10_000),
-    "deadline": _deadline,
-    "overlap": _one_of(*OVERLAP),
-    "retries": _count(0, 100),
-    "retry-delay": _duration,
-    "suspend-after": _suspend_after,
-    "record": _flag,
-    "ping": _ping,
-}
-NAMES = tuple(_READERS)
-# For the docs: (values, the default, what it says) of each.
-ABOUT = {
-    "timezone": ("IANA name", "the settings', else the machine's", "whose clock the schedule follows"),
-    "catch-up": (", ".join(CATCH_UP), "latest", "which of the slots missed while nothing ran are made up for"),
-    "catch-up-limit": ("1 to 10000", "100", "with `--catch-up=all`: no more than so many"),
-    "deadline": (
-        "duration, or off",
-        "off",
-        "later than this a slot is recorded as missed; off: when its next one is due, never with `--catch-up=all`",
-    ),
-    "overlap": (", ".join(OVERLAP), "skip", "what a due slot does while the previous run is pending or running"),
-    "retries": (
-        "0 to 100",
-        "0",
+class Policy(NamedTuple):
+    """What reads a policy's value (None: it has none); and for the docs its values, its default, what it says."""
+
+    read: Callable[[str | None], object]
+    values: str
+    default: str
+    meaning: str
+
+
+_TABLE = {
+    "timezone": Policy(
+        _timezone, "IANA name", "the settings', else the machine's", "whose clock the schedule follows"),
+    "catch-up": Policy(
+        _one_of(*CATCH_UP), ", ".join(CATCH_UP), "latest",
+        "which of the slots missed while nothing ran are made up for"),
+    "catch-up-limit": Policy(_count(1, 10_000), "1 to 10000", "100", "with `--catch-up=all`: no more than so many"),
+    "deadline": Policy(
+        _deadline, "duration, or off", "off",
+        "later than this a slot is recorded as missed; off: when its next one is due, never with `--catch-up=all`"),
+    "overlap": Policy(
+        _one_of(*OVERLAP), ", ".join(OVERLAP), "skip",
+        "what a due slot does while the previous run is pending or running"),
+    "retries": Policy(
+        _count(0, 100), "0 to 100", "0",
         "further attempts after a failed or preempted run, of an array of the tasks that failed; a killed run has none",
     ),
-    "retry-delay": ("duration", "0", "how long after the failure the first retry comes; it doubles with each"),
-    "suspend-after": (
-        "1 to 1000, or off",
-        "off",
-        "so many slots failed in a row: what waits is cancelled, until `cronhpc resume`; preempted ones do not count",
-    ),
-    "record": ("true, false", "false", "the run writes down its own end, for sites without accounting"),
-    "ping": (
-        "https://…, file:PATH, env:NAME",
-        "none",
-        "fetched at start (/start), success and failure (/fail), in the way of healthchecks",
-    ),
-}
+    "retry-delay": Policy(
+        _duration, "duration", "0", "how long after the failure the first retry comes; it doubles with each"),
+    "suspend-after": Policy(
+        _suspend_after, "1 to 1000, or off", "off",
+        "so many slots failed in a row: what waits is cancelled, until `cronhpc resume`; preempted ones do not count"),
+    "record": Policy(_flag, "true, false", "false", "the run writes down its own end, for sites without accounting"),
+    "ping": Policy(
+        _ping, "https://…, file:PATH, env:NAME", "none",
+        "fetched at start (/start), success and failure (/fail), in the way of healthchecks"),
+}  # fmt: skip
+NAMES = tuple(_TABLE)
+ABOUT = {name: row[1:] for name, row in _TABLE.items()}  # for the docs: values, default, meaning
 _KNOWN_AS = {
     "tz": "timezone",
     "cron-tz": "timezone",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from cronhpc.core.model import CronhpcError
@@ -28,19 +29,17 @@ _RESERVED = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "nul
 
 def default_text(found: Mapping[str, str]) -> str:
     """A commented file that works unedited, with `found` values (by dotted key, as sbatch.partition) in force."""
-    lines = [_HEAD]
-    left = dict(found)
-    opened = ""
-    for row in schema.TABLE:
-        *sections, name = row.key.split(".")
-        if ".".join(sections) != opened:
-            lines += _sections(sections, opened)
-            opened = ".".join(sections)
-        indent = "  " * len(sections)
-        lines.append(f"{indent}# {row.doc}")
-        lines += _setting(row, name, indent, left)
-        if not sections:
-            lines.append("")
+    lines, left, opened = [_HEAD], dict(found), set[str]()
+    for _, rows in groupby(schema.TABLE, key=lambda row: row.key.partition(".")[0]):
+        for row in rows:
+            *sections, name = row.key.split(".")
+            for depth, section in enumerate(sections, 1):
+                if (path := ".".join(sections[:depth])) not in opened:
+                    opened.add(path)
+                    lines.append(f"{'  ' * (depth - 1)}{section}:")
+            indent = "  " * len(sections)
+            lines += [f"{indent}# {row.doc}", *_setting(row, name, indent, left)]
+        lines.append("")
     if left:
         raise KeyError(f"no such settings: {', '.join(sorted(left))}")
     return "\n".join(lines).rstrip("\n") + "\n"
@@ -56,17 +55,6 @@ def write_settings(path: Path, text: str) -> None:
     except FileNotFoundError:
         mode = 0o644 & ~umask()
     replace_file(path, text.encode(), mode & 0o600 if _ENVIRONMENT.search(text) else mode)
-
-
-def _sections(wanted: list[str], opened: str) -> Iterator[str]:
-    have = opened.split(".") if opened else []
-    common = 0
-    while common < min(len(have), len(wanted)) and have[common] == wanted[common]:
-        common += 1
-    if have and not common:
-        yield ""
-    for depth in range(common, len(wanted)):
-        yield f"{'  ' * depth}{wanted[depth]}:"
 
 
 def _setting(row: schema.Setting, name: str, indent: str, left: dict[str, str]) -> Iterator[str]:
