@@ -2,11 +2,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from cronhpc.core.model import Entry, Policies, Problem, command, text_of
-from cronhpc.store.shapes import made, plain
+from cronhpc.core.model import Ending, Entry, EntryState, KillRecord, Policies, Problem, Result, command, text_of
+from cronhpc.store.shapes import anything, made, of, plain, read
 
 PLAIN = Entry(
     "backup", "cron.daily/backup.slurm", "/cron/cron.daily/backup.slurm", "0 4 * * *", "Europe/Paris", "daily"
@@ -33,3 +34,44 @@ def test_a_command_in_advice_comes_back_as_a_value() -> None:
     note = replace(PROBLEM, fix="Leave it there (" + command("logs", "NAME") + ").")
     (known,) = made(Entry, json.loads(json.dumps(plain(replace(PLAIN, notes=(note,)))))).notes
     assert text_of(known.fix, "/cron") == "Leave it there (cronhpc logs --dir /cron NAME)."
+
+
+KEPT: dict[str, tuple[Any, dict[str, Any]]] = {
+    "an end, with a result as its word": (
+        Ending(Result.FAILED, exit_code=0, started=5, node="cpu1"),
+        {"result": "failed", "exit_code": 0, "started": 5, "node": "cpu1"},
+    ),
+    "an entry's state, with a list": (
+        EntryState(watermark=7, nodes=("a", "b"), suspended=9),
+        {"watermark": 7, "nodes": ["a", "b"], "suspended": 9},
+    ),
+    "a kill record": (
+        KillRecord(1, "e", "bob", "", "/k", warned=True),
+        {"at": 1, "name": "e", "by": "bob", "reason": "", "path": "/k", "warned": True},
+    ),
+}
+
+
+@pytest.mark.parametrize(("value", "row"), KEPT.values(), ids=KEPT)
+def test_what_is_kept_leaves_defaults_out_and_comes_back(value: Any, row: dict[str, Any]) -> None:
+    lost: list[str] = []
+    assert json.loads(json.dumps(plain(value))) == row
+    assert read(type(value), row, of(type(value), last=anything), lost) == value
+    assert lost == []
+
+
+WRONG: dict[str, tuple[dict[str, Any], list[str], Ending | None]] = {
+    "a key that is not known is passed over": ({"result": "ok", "colour": 7}, [], Ending(Result.OK)),
+    "a value that is wrong harms only itself": ({"result": "ok", "node": 7}, ["ending.node"], Ending(Result.OK)),
+    "what is needed is missing": ({"node": "cpu1"}, [], None),
+    "what is needed is wrong": ({"result": "fine"}, ["ending.result"], None),
+}
+
+
+@pytest.mark.parametrize(("row", "places", "known"), WRONG.values(), ids=WRONG)
+def test_what_is_read_is_lenient_and_names_what_was_lost(
+    row: dict[str, Any], places: list[str], known: Ending | None
+) -> None:
+    lost: list[str] = []
+    assert read(Ending, row, of(Ending), lost, "ending") == known
+    assert lost == places
