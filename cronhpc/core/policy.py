@@ -32,7 +32,7 @@ def parse_policies(
     changes: dict[str, object] = {}
     problems: list[Problem] = []
     for name, value, line in pairs:
-        known = _TABLE.get(name)
+        known = POLICIES.get(name)
         if known is None:
             problems.append(_unknown(name, line))
             continue
@@ -135,7 +135,7 @@ class Policy(NamedTuple):
     meaning: str
 
 
-_TABLE = {
+POLICIES = {
     "timezone": Policy(
         _timezone, "IANA name", "the settings', else the machine's", "whose clock the schedule follows"),
     "catch-up": Policy(
@@ -162,8 +162,8 @@ _TABLE = {
         _ping, "https://…, file:PATH, env:NAME", "none",
         "fetched at start (/start), success and failure (/fail), in the way of healthchecks"),
 }  # fmt: skip
-NAMES = tuple(_TABLE)
-ABOUT = {name: row[1:] for name, row in _TABLE.items()}  # for the docs: values, default, meaning
+NAMES = tuple(POLICIES)
+ABOUT = {name: row[1:] for name, row in POLICIES.items()}  # for the docs: values, default, meaning
 _KNOWN_AS = {
     "tz": "timezone",
     "cron-tz": "timezone",
