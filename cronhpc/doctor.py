@@ -26,10 +26,9 @@ from cronhpc.store.paths import MARKER, Paths
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from cronhpc.batch.port import Batch
+    from cronhpc.batch.port import Batch, Examinable
     from cronhpc.batch.probe_job import ProbeJob
     from cronhpc.core.model import Problem
-    from cronhpc.core.model.site import Cluster
 
 _QUESTION = 8.0  # seconds for one question: three unanswered ones end within half a minute
 _LOCAL = 4.0  # for a program of this machine
@@ -192,18 +191,19 @@ def _timer(environ: Mapping[str, str], env: Mapping[str, str], user: str) -> Bea
 
 
 def _batch(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int]) -> Iterator[Finding]:
-    from cronhpc.batch import backend_name
-    from cronhpc.batch.slurm import Slurm
+    from cronhpc.batch import examinable
 
-    if backend_name(asked.backend, settings, asked.environ) != "slurm":
+    slurm = examinable(asked.backend, settings, asked.environ, _QUESTION)
+    if slurm is None:
         what = "no sbatch on PATH, or backend: local is set: runs are processes of this machine."
         yield Finding(
             "advice", "slurm", what, "On a cluster load Slurm's commands (module load slurm), then ask again."
         )
         return
-    slurm = Slurm(asked.environ, cluster=settings.cluster, timeout=_QUESTION, query_timeout=_QUESTION)
+    times: list[int] = []
     try:
-        cluster, times = _cluster(slurm, settings, here.user, clock)
+        qos = dict(settings.sbatch).get("qos", "")
+        cluster = slurm.cluster_facts(here.user, qos, lambda: times.append(clock()))
     except BatchError as error:
         what = f"Slurm gives no answer: {error.text}."
         yield Finding("error", "slurm", what, "Ask again later; a chain that runs outlives this.")
@@ -254,22 +254,7 @@ def _others_at_work(asked: Asked) -> Iterator[Finding]:
             yield Finding(level, "scheduler", problem.what, problem.fix)
 
 
-def _cluster(slurm: Any, settings: Settings, user: str, clock: Callable[[], int]) -> tuple[Cluster, tuple[int, int]]:
-    from cronhpc.batch.site import cluster_of
-
-    times: list[int] = []
-
-    def ask(program: str, arguments: Sequence[str]) -> str:
-        times.append(clock())
-        answer: str = slurm.ask(program, arguments)
-        times.append(clock())
-        return answer
-
-    cluster = cluster_of(ask, user, dict(settings.sbatch).get("qos", ""))
-    return cluster, (times[0], times[1])
-
-
-def _taken(slurm: Any, settings: Settings) -> Iterator[Finding]:
+def _taken(slurm: Examinable, settings: Settings) -> Iterator[Finding]:
     """Whether sbatch would take a link, asked from here; nothing is submitted."""
     from cronhpc.store.scheduler import link_options
 

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
-    from cronhpc.batch.port import Batch
+    from cronhpc.batch.port import Batch, Examinable
     from cronhpc.core.model import Settings
 
     ScriptOptions = Callable[[bytes], Mapping[str, str]]
@@ -71,3 +71,12 @@ def connect(
         script_options=script_options,
         assumed=not (name or settings.backend),
     )
+
+
+def examinable(name: str, settings: Settings, environment: Mapping[str, str], timeout: float) -> Examinable | None:
+    """The cluster to be asked by `check` and `doctor`, `timeout` seconds a question; None on the local backend."""
+    if backend_name(name, settings, environment) != "slurm":
+        return None
+    from cronhpc.batch.slurm import Slurm
+
+    return Slurm(environment, cluster=settings.cluster, timeout=timeout, query_timeout=timeout)

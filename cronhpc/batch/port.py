@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from cronhpc.core.model import CronhpcError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from cronhpc.core.model import Ending, Queue
-    from cronhpc.core.model.site import Site
+    from cronhpc.core.model.site import Cluster, Site
 
 
 class BatchError(CronhpcError):
@@ -176,4 +176,24 @@ class Batch(Protocol):
 
     def describe(self, job_id: str) -> Mapping[str, str]:
         """A job's own facts, by Slurm's names: Command, WorkDir, JobName, Partition, TimeLimit … Raises BatchError."""
+        ...
+
+
+@runtime_checkable
+class Examinable(Batch, Protocol):
+    """One that `check` and `doctor` have questions for: the local backend has nothing to tell."""
+
+    def refusal(self, job: Submission, text_of_script: str | None = None) -> str:
+        """Why sbatch would not take `job` (its script, or the text given); "" if it would. Raises Unreachable."""
+        ...
+
+    def partition_names(self) -> frozenset[str]:
+        """Of all partitions, hidden ones too. Raises Unreachable."""
+        ...
+
+    def cluster_facts(self, user: str, qos: str, look: Callable[[], None]) -> Cluster:
+        """What it offers and allows `user`; `qos`: the one asked for. `look` is called before and after each question.
+
+        Raises Unreachable.
+        """
         ...

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from cronhpc.batch.port import JobFiles, Submission
     from cronhpc.core.model import Ending
-    from cronhpc.core.model.site import Site
+    from cronhpc.core.model.site import Cluster, Site
 
 _SIGNAL_MAY_HAVE_COME = frozenset({124, 228, 229})  # scancel's exits after which the signal may have been delivered
 _CLOCK = 3.0  # seconds
@@ -237,6 +237,25 @@ class Slurm:
         if text_of_script is not None:
             argv = argv[: argv.index("--")]
         return text.tested(_run(argv, self._query_timeout, env, cwd=_home(env), given=text_of_script))
+
+    def partition_names(self) -> frozenset[str]:
+        """Of all partitions, hidden ones too. Raises Unreachable."""
+        return frozenset(self.ask("sinfo", ["--all", "--noheader", "--format=%R"]).split())
+
+    def cluster_facts(self, user: str, qos: str, look: Callable[[], None]) -> Cluster:
+        """What it offers and allows `user`; `qos`: the one asked for. `look` is called before and after each question.
+
+        Raises Unreachable.
+        """
+        from cronhpc.batch.site import cluster_of
+
+        def ask(program: str, arguments: Sequence[str]) -> str:
+            look()
+            answer = self.ask(program, arguments)
+            look()
+            return answer
+
+        return cluster_of(ask, user, qos)
 
     def site(self) -> Site:
         """What `init` and `doctor` want to know of this cluster. Raises Unreachable."""

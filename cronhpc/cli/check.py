@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-from cronhpc.batch.port import Submission, Unreachable
+from cronhpc.batch.port import Examinable, Submission, Unreachable
 from cronhpc.cli import ATTENTION, BROKEN, FINE
 from cronhpc.cli.commands import Command, UsageError
 from cronhpc.cli.common import is_mine, no_such, paths_of, site_of, withdraw_edited
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from cronhpc.batch.port import Batch
-    from cronhpc.batch.slurm import Slurm
     from cronhpc.cli.console import Console
     from cronhpc.core.model import Entry, EntryRow, Settings
     from cronhpc.store.paths import Paths
@@ -416,8 +415,8 @@ _CLUSTER_PATIENCE = 5.0  # seconds: without an answer the rest is said all the s
 class Partitions:
     """The names of a cluster's partitions, hidden ones too. It is asked once, where a script names one."""
 
-    def __init__(self, slurm: Slurm) -> None:
-        self.slurm = slurm
+    def __init__(self, cluster: Examinable) -> None:
+        self.cluster = cluster
         self.problems: list[Problem] = []
         self._known: frozenset[str] | None = None
         self._asked = False
@@ -425,21 +424,18 @@ class Partitions:
     @classmethod
     def of(cls, args: argparse.Namespace, settings: Settings, environ: Mapping[str, str]) -> Partitions | None:
         """Of the settings' cluster; None where there is no Slurm."""
-        from cronhpc.batch import backend_name
+        from cronhpc.batch import examinable
         from cronhpc.batch.process import which
-        from cronhpc.batch.slurm import Slurm
 
-        if backend_name(args.backend or "", settings, environ) != "slurm" or not which("sinfo", environ):
-            return None
-        return cls(Slurm(environ, cluster=settings.cluster, query_timeout=_CLUSTER_PATIENCE))
+        cluster = examinable(args.backend or "", settings, environ, _CLUSTER_PATIENCE)
+        return cls(cluster) if cluster is not None and which("sinfo", environ) else None
 
     def __call__(self) -> frozenset[str] | None:
         """None where nobody knows."""
         if not self._asked:
             self._asked = True
             try:
-                said = self.slurm.ask("sinfo", ["--all", "--noheader", "--format=%R"])
-                self._known = frozenset(said.split()) or None
+                self._known = self.cluster.partition_names() or None
             except Unreachable as error:
                 what = f"the cluster gave no answer, so the names of partitions were not looked at: {error.text}."
                 self.problems.append(Problem("W229", what, "Try again later."))
@@ -450,7 +446,11 @@ class Online:
     """One cluster; after a question without an answer it is asked no more, and `problems` says so."""
 
     def __init__(self, batch: Batch) -> None:
-        self.slurm = _slurm(batch)
+        if not isinstance(batch, Examinable):
+            raise UsageError(
+                "cronhpc check: --online asks sbatch, and this backend has none. Leave it out, or: --backend slurm"
+            )
+        self.cluster = batch
         self.problems: list[Problem] = []
 
     def _away(self, error: Unreachable) -> None:
@@ -462,7 +462,7 @@ class Online:
         if self.problems:
             return ""
         try:
-            return self.slurm.refusal(_submission(path, entry), entry.command if entry and entry.command else None)
+            return self.cluster.refusal(_submission(path, entry), entry.command if entry and entry.command else None)
         except Unreachable as error:
             self._away(error)
             return ""
@@ -475,16 +475,6 @@ class Online:
         return (
             [Problem("E228", f"{entry.name}: sbatch would refuse it: {said}.", fix, where, int(line))] if said else []
         )
-
-
-def _slurm(batch: Batch) -> Slurm:
-    from cronhpc.batch.slurm import Slurm
-
-    if not isinstance(batch, Slurm):
-        raise UsageError(
-            "cronhpc check: --online asks sbatch, and this backend has none. Leave it out, or: --backend slurm"
-        )
-    return batch
 
 
 def _submission(path: str, entry: Entry | None) -> Submission:
