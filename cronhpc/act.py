@@ -6,68 +6,54 @@ submitted held, recorded, and released all at once.
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from dataclasses import replace
-from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from cronhpc import launch, release
 from cronhpc.batch.port import BatchError, Denied, Limited, Submission, Unreachable
-from cronhpc.batch.process import elapsed
 from cronhpc.core import model
 from cronhpc.core.chain import SPARE, bad_nodes_text, comment_words, record_of
 from cronhpc.core.model import Done, Outcome, token
+from cronhpc.core.outcome import with_log
 from cronhpc.core.stop import marked, whole_comment
 from cronhpc.store import scheduler
-from cronhpc.store.claims import Claims
+from cronhpc.submit import Progress, Submitter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from cronhpc.core.model import Decision, Job, Key, Plan, World
     from cronhpc.site import Site
-    from cronhpc.store.trust import Trust
 
 Answer = TypeVar("Answer")
-_PATIENCE = 45.0  # seconds: a tick under a controller that does not answer ends within a minute
 
 
-class Actor:
+class Actor(Progress):
     """Carries out one plan."""
 
     def __init__(self, site: Site, world: World) -> None:
-        self.site = site
-        self.world = world
-        self.claims = Claims(site.paths.claims)
-        self.by = f"{site.host}:{os.getpid()}:{os.urandom(4).hex()}"
-        self.outcomes: list[Outcome] = []
-        self.unreachable = ""  # what the batch system gave no answer with: nothing more is asked of it in this tick
-        self.at_submit_limit = ""  # the site's limit that was met: nothing more is submitted in this tick
+        super().__init__(site, world)
+        self.submitter = Submitter(self)
         self.not_cancelled: set[Key] = set()
         self.adopted: set[Key] = set()
         self.emptied: set[str] = set()  # arrays whose pending tasks were cancelled in this tick
-        self.recorded: list[release.Recorded] = []  # held jobs that wait for the one release
         self.link_refused = ""
         self.linked: set[str] = set()  # job ids of the links that were submitted since the queue was asked
-        self.drops_begin = world.chain.drops_begin
-        self.refused: set[str] = set()  # entry ids of which sbatch has refused a run in this tick
-        self.began = elapsed()
-        self.until = self.began + _PATIENCE
 
     def carry_out(self, plan: Plan) -> tuple[Outcome, ...]:
         """Every decision has one outcome. Raises OSError only where state/ itself cannot be written."""
-        steps: tuple[tuple[type | tuple[type, ...], Callable[[Sequence[object]], None]], ...] = (
-            (model.Stop, self._each(self._stop)),
-            (model.Cancel, self._each(self._cancel)),
+        steps: tuple[tuple[type | tuple[type, ...], Callable[[Sequence[Any]], None]], ...] = (
+            (model.Stop, partial(self._one_by_one, self._stop)),
+            (model.Cancel, partial(self._one_by_one, self._cancel)),
             (model.Withdraw, self._withdraw),
-            ((model.CancelLink, model.MoveLink, model.SubmitLink), self._each(self._link)),
-            (model.Adopt, self._each(self._adopt, asks=False)),
-            (model.Settle, self._each(self._settle, asks=False)),
-            (model.Release, self._release),
-            (model.Submit, self._submit),
-            (model.Hold, self._each(self._hold)),
-            (model.Unhold, self._each(self._unhold)),
+            ((model.CancelLink, model.MoveLink, model.SubmitLink), partial(self._one_by_one, self._link)),
+            (model.Adopt, partial(self._one_by_one, self._adopt, asks=False)),
+            (model.Settle, partial(self._one_by_one, self._settle, asks=False)),
+            (model.Release, self.submitter.release),  # held, these may be what fills the site's limits
+            (model.Submit, self.submitter.submit),
+            (model.Hold, partial(self._one_by_one, self._hold)),
+            (model.Unhold, partial(self._one_by_one, self._unhold)),
         )
         self.link_refused = self._refused_link(plan)
         for kind, step in steps:
@@ -78,78 +64,28 @@ class Actor:
         self.outcomes += [Outcome(d, Done.OK) for d in plan.decisions if id(d) not in done]
         return tuple(self.outcomes)
 
-    @cached_property
-    def trust(self) -> Trust:
-        """Who may write what."""
-        from cronhpc.store.rooms import trust_of
-
-        return trust_of(self.site.paths, self.site.settings, self.site.uid)
-
-    @property
-    def clock(self) -> int:
-        """The instant that it is by now, epoch seconds."""
-        return int(self.world.now + elapsed() - self.began)
-
-    @property
-    def spent(self) -> bool:
-        """Whether this tick has no time left to try more."""
-        return elapsed() > self.until
-
-    @property
-    def has_time_for_one(self) -> bool:
-        """Whether one more command may run into its time-out."""
-        return elapsed() + self.site.settings.timeout <= self.until
-
-    def failed(self, error: BatchError) -> None:
-        """What an error means for the rest of this tick; a plain no to one thing means nothing."""
-        if isinstance(error, Denied) and (self.world.chain.self_id or "SLURM_JOB_ID" in os.environ):
-            self.site.changes.note("submit", f"{self.site.host}: {error.text}", self.world.now)
-        if isinstance(error, Unreachable):
-            self.unreachable = error.text
-        elif isinstance(error, Limited):
-            self.at_submit_limit = error.text
-
-    def note(
-        self,
-        decision: Decision,
-        done: Done,
-        detail: str = "",
-        job_id: str | None = None,
-        *,
-        at_submit_limit: bool = False,
-    ) -> None:
-        """One decision's outcome."""
-        self.outcomes.append(Outcome(decision, done, detail, job_id, at_submit_limit))
-
-    def _each(self, step: Callable[..., str | None], *, asks: bool = True) -> Callable[[Sequence[object]], None]:
+    def _one_by_one(self, step: Callable[..., str | None], rows: Sequence[Decision], *, asks: bool = True) -> None:
         """Run `step` for each decision; an error of the batch system or the disk is that decision's outcome.
 
         `asks` the batch system: not tried any more once that gave no answer.
         """
-
-        def run(rows: Sequence[object]) -> None:
-            for row in rows:
-                if asks and self.unreachable:
-                    self._not_tried(row)
-                    continue
-                try:
-                    refused = step(row)
-                except BatchError as error:
-                    self.failed(error)
-                    self.note(row, Done.PASSING, error.text)  # type: ignore[arg-type]  # rows are decisions
-                except OSError as error:
-                    self.note(row, Done.PASSING, f"{error.strerror}: {error.filename}")  # type: ignore[arg-type]  # as above
-                else:
-                    if self.outcomes and self.outcomes[-1].decision is row:
-                        continue  # it has noted more than its success
-                    self.note(row, Done.REFUSED if refused else Done.OK, refused or "")  # type: ignore[arg-type]  # as above
-
-        return run
-
-    def _not_tried(self, row: object) -> None:
-        if isinstance(row, model.Cancel) and row.key is not None:
-            self.not_cancelled.add(row.key)
-        self.note(row, Done.PASSING, f"not tried: {self.unreachable}")  # type: ignore[arg-type]  # rows are decisions
+        for row in rows:
+            if asks and self.unreachable:
+                if isinstance(row, model.Cancel) and row.key is not None:
+                    self.not_cancelled.add(row.key)
+                self.note(row, Done.PASSING, f"not tried: {self.unreachable}")
+                continue
+            try:
+                refused = step(row)
+            except BatchError as error:
+                self.failed(error)
+                self.note(row, Done.PASSING, error.text)
+            except OSError as error:
+                self.note(row, Done.PASSING, f"{error.strerror}: {error.filename}")
+            else:
+                if self.outcomes and self.outcomes[-1].decision is row:
+                    continue  # it has noted more than its success
+                self.note(row, Done.REFUSED if refused else Done.OK, refused or "")
 
     # --- what must stop
 
@@ -181,13 +117,12 @@ class Actor:
             raise
         return None
 
-    def _withdraw(self, rows: Sequence[object]) -> None:
+    def _withdraw(self, rows: Sequence[model.Withdraw]) -> None:
         """The jobs go first, all at once, and then the claims: a slot that nobody has claimed may be submitted again.
 
         So the queue is asked once more: one that begins by the controller's clock at this moment is not cancelled.
         """
-        ready = [row for row in rows if isinstance(row, model.Withdraw)]
-        ids, live, failed = [row.job_id for row in ready if row.job_id], set[str](), self.unreachable
+        ids, live, failed = [row.job_id for row in rows if row.job_id], set[str](), self.unreachable
         try:
             if ids and not failed:
                 self.site.batch.cancel(ids, pending_only=True)
@@ -195,25 +130,22 @@ class Actor:
         except BatchError as error:
             self.failed(error)
             failed = error.text
-        for row in ready:
+        for row in rows:
             if failed:
                 self.note(row, Done.PASSING, failed)
-            elif row.key.slot <= self.world.now + elapsed() - self.began:
+            elif row.key.slot <= self.clock:
                 self.note(row, Done.REFUSED, "its slot has come")
             elif row.job_id in live:
                 self.note(row, Done.REFUSED, f"job {row.job_id} is there still")
             elif (self.claims.job_id(row.key) or "") != row.job_id:
                 self.note(row, Done.REFUSED, "another tick has gone on with it")
             else:
-                self._give_back(row)
-
-    def _give_back(self, row: model.Withdraw) -> None:
-        try:
-            self.claims.forget([row.key])
-        except OSError as error:
-            self.note(row, Done.PASSING, f"{error.strerror}: {error.filename}")
-        else:
-            self.note(row, Done.OK)
+                try:
+                    self.claims.forget([row.key])
+                except OSError as error:
+                    self.note(row, Done.PASSING, f"{error.strerror}: {error.filename}")
+                else:
+                    self.note(row, Done.OK)
 
     def _has_gone_on(self, cancel: model.Cancel, key: Key) -> bool:
         """A held job was released, a twin became the recorded one, the slot of one submitted ahead has come."""
@@ -257,7 +189,7 @@ class Actor:
                 raise
             self.failed(error)
             return error.text  # a site that takes two jobs at a time: it goes on without a spare
-        if self.drops_begin:
+        if self.world.chain.drops_begin:
             self._let_begin(job_id, link.at)
         self._remember_link(job_id, own)
         self.note(link, Done.OK, job_id=job_id)
@@ -312,20 +244,11 @@ class Actor:
             output="/dev/null",
             chdir="/",
             begin=link.at,
-            held=self.drops_begin != "",
+            held=self.world.chain.drops_begin != "",
             no_requeue=True,
         )
 
     # --- attempts
-
-    def _release(self, rows: Sequence[object]) -> None:
-        """Before anything is submitted: held, these may be what fills the site's limits."""
-        release.release_all(self, [row for row in rows if isinstance(row, model.Release)])
-        release.release_recorded(self)
-
-    def _submit(self, rows: Sequence[object]) -> None:
-        launch.submit_all(self, [row for row in rows if isinstance(row, model.Submit)])
-        release.release_recorded(self)
 
     def _adopt(self, adopt: model.Adopt) -> str | None:
         if not self.claims.record(adopt.key, adopt.job_id, self.clock):
@@ -345,7 +268,7 @@ class Actor:
         job_id = self.claims.job_id(settle.key)
         if job_id and job_id != self._believed(settle.key) and settle.key not in self.adopted:
             return f"job {job_id} was submitted for it meanwhile"
-        ending = release.with_log(self.world, settle.key, settle.ending, job_id)
+        ending = with_log(self.world, settle.key, settle.ending, job_id)
         self.claims.settle(settle.key, settle.name, ending, job_id, now=self.world.now, retry_at=settle.retry_at)
         return None
 

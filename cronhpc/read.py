@@ -380,7 +380,7 @@ def _unmatched(world: World) -> list[Problem]:
 
 
 def _hold_dropped(site: Site, world: World) -> list[Problem]:
-    """Runs that have begun before their release: seen now, or found by the look of once a day (release.py)."""
+    """Runs that have begun before their release: seen now, or found by the look of once a day (submit.py)."""
     waits = {c.key for c in world.claims if c.state in {ClaimState.CLAIMED, ClaimState.SUBMITTED} and not c.fresh}
     for job in world.queue.jobs if world.queue is not None and waits else ():
         if job.state != "PENDING" and records(world).key(job) in waits:
@@ -394,7 +394,7 @@ def _hold_dropped(site: Site, world: World) -> list[Problem]:
 
 
 def _begin_dropped(world: World) -> Iterator[Problem]:
-    """As a link has noted that began too early, or the look at a submission (release.py)."""
+    """As a link has noted that began too early, or the look at a submission (submit.py)."""
     if world.chain.drops_begin:
         what = f"job {world.chain.drops_begin} could begin before its --begin: this site drops it."
         fix = "Links and runs get it from scontrol, before they are released. See: "

@@ -28,9 +28,8 @@ from cronhpc.core.model import (
     text_of,
     texts_of,
 )
-from cronhpc.core.outcome import counted
+from cronhpc.core.outcome import counted, with_log
 from cronhpc.core.stop import marked
-from cronhpc.release import with_log
 from cronhpc.store import damage, history, scheduler
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims

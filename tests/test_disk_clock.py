@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from cronhpc.core.model import Done, Settings
-from cronhpc.launch import TAKEN
 from cronhpc.read import read_world
 from cronhpc.site import by_its_disks_clock, open_site
 from cronhpc.store import entries, files, switches
 from cronhpc.store.files import DiskClock, disk_clock
+from cronhpc.submit import TAKEN
 from cronhpc.tick import Report, tick
 from tests.test_cli import Shell, later
 from tests.test_cli import shell as shell  # noqa: PLC0414 - a fixture

@@ -159,7 +159,7 @@ def _just_changed(report: Report) -> bool:
 
 def _taken(report: Report) -> bool:
     from cronhpc.core.model import Done, Submit
-    from cronhpc.launch import TAKEN
+    from cronhpc.submit import TAKEN
 
     return any(isinstance(o.decision, Submit) and (o.done, o.detail) == (Done.REFUSED, TAKEN) for o in report.outcomes)
 

@@ -6,13 +6,13 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import ENDS, FAILURES, Ending, EntryState, Result, entry_id
+from cronhpc.core.model import ENDS, FAILURES, Ending, EntryState, Result, entry_id, slot_text
 from cronhpc.core.text import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cronhpc.core.model import Claim, Entry, Job, Settle, World
+    from cronhpc.core.model import Claim, Entry, Job, Key, Settle, World
 
 _LAUNCH_FAILED = 53  # the "signal" of a script that slurmd could not start; 20.11 says exit code 1 instead
 _NO_LOG = "no log was produced (its output or working folder may be missing there)"
@@ -68,6 +68,17 @@ def launched(ending: Ending, *, logged: bool | None) -> Ending:
     way = f"if that node is at fault: #SBATCH --exclude={ending.node}" if _ONE_NODE.fullmatch(ending.node) else ""
     words = (f"it could not be launched{where}: {_NO_LOG}", way, ending.detail)
     return replace(ending, detail="; ".join(filter(None, words)))
+
+
+def with_log(world: World, key: Key, ending: Ending, job_id: str | None) -> Ending:
+    """`ending` with its log's path, relative to the cron directory, where cronhpc named the log."""
+    if not job_id or ending.log:
+        return ending
+    entry = world.known().get(key.entry)
+    if entry is not None and not entry.output:
+        return ending
+    tail = f"{job_id}_*" if entry is not None and entry.array else job_id
+    return replace(ending, log=f"log/{key.entry}/{slot_text(key.slot)}-{tail}.out")
 
 
 def retry_at(entry: Entry | None, claim: Claim, ending: Ending, deadline: int | None, now: int) -> int | None:
