@@ -200,7 +200,7 @@ class Actor(Progress):
         with suppress(OSError):
             there = scheduler.links(self.site.paths).items()
             shown = {job.id for job in self.world.queue.jobs} if self.world.queue is not None else set[str]()
-            known = shown | self.world.links_before | self.linked
+            known = shown | self.linked | {job_id for job_id, link in self.world.links.items() if not link.fresh}
             return next((job_id for job_id, link in there if link.kind == kind and job_id not in known), "")
         return ""
 

@@ -259,7 +259,7 @@ class _Again:
                 now=self.now,
                 directory_id=self.directory,
                 settings=self.site.settings,
-                series=read_series(self.site, []),
+                series=read_series(self.site)[0],
                 claims=self.claims.read(settled),
                 queue=self.queue,
             ),

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cronhpc.batch.port import BatchError
+from cronhpc.core import chain as core_chain
 from cronhpc.core import claimed, kill_records, model, stop
 from cronhpc.core.identity import records
 from cronhpc.core.liveness import SILENT
@@ -29,18 +31,24 @@ from cronhpc.core.model import (
     link_names,
     slot_text,
 )
+from cronhpc.core.outcome import launched
 from cronhpc.inside.switch_file import owner
+from cronhpc.read_entries import read_entries
 from cronhpc.site import Site, directory_id, of_other_cluster, of_other_zone
 from cronhpc.store import damage, files, lease, scheduler
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
 from cronhpc.store.files import DiskClock
+from cronhpc.store.paths import moved_from
+from cronhpc.store.stubs import end_of
+from cronhpc.store.switches import scan
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Container, Iterable, Iterator, Mapping
 
-    from cronhpc.core.model import Claim, Ending, Key, Switch
+    from cronhpc.core.model import Claim, Ending, Key, LinkRecord
     from cronhpc.store.memory import Memory
+    from cronhpc.store.switches import Listing
 
 
 @dataclass(slots=True)
@@ -67,52 +75,36 @@ def read_world(
 ) -> Reading:
     """Everything that a tick decides on. What cannot be read is unknown, and is named; it is never taken for absent.
 
-    The claims are listed before the queue is asked, and read after: what changed in between belongs to another tick at
-    work, and its job may be missing from the answer. Raises StateError for state of a newer version, OSError.
+    Raises StateError for state of a newer version, OSError.
     """
-    from cronhpc.core.chain import bad_node_problems
-    from cronhpc.read_entries import read_entries
-
-    problems: list[Problem] = list(site.problems)
-    problems += _full_disk(site)
-    problems += _of_the_place(site, link)
     memory = store_memory.load(site.paths.entries)
+    of_the_folder = tuple(_of_the_folder(site, memory, link, now))
     site = _with_clock(site, memory)
-    problems += lease.problems(site.paths.state / "lease")
-    problems += (*damage.of_entries(memory, now), *damage.others(site.paths.state))
-    claims = Claims(site.paths.claims)
-    before, links_before = claims.names(), frozenset(scheduler.links(site.paths))
-    entries = read_entries(site, now, problems)
-    logged = _logged(site, memory, entries, problems)
-    problems += _brought_back(site, memory, now)
-    queue, error = _queue(site)
-    links = scheduler.links(site.paths)  # after the queue: a link that is in the answer is in the folder by now
-    switches, unknown = _switches(site, now, problems)
-    settled = {state.settled for state in memory.entries.values()}
-    found = tuple(_freshened(claim, before) for claim in claims.read(settled))
-    logged = logged or _logged_unreleased(site, entries, found)
-    problems += [damage.claims(claims.odd)] if claims.odd else []
-    directory = directory_id(site.paths)
+    entries, of_entries = read_entries(site, now)
+    logged, of_age = _logged(site, memory, entries)
+    of_age += _brought_back(site, memory, now)
+    jobs = _look_at_jobs(site, {state.settled for state in memory.entries.values()})
+    switches = _switches(site, now)
+    series, of_series = _all_series(site)
+    skipped = (*of_the_folder, *of_entries, *of_age, *switches.problems, *jobs.problems, *of_series)
+    caller = _caller(site, link, resident=resident)
+    chain, of_chain = chain_facts(site, memory, link, now, caller=caller, bad_nodes=bad_nodes)
     world = World(
         now=now,
-        directory_id=directory,
+        directory_id=directory_id(site.paths),
         settings=site.settings,
         entries=entries,
-        series=_all_series(site, problems),
+        series=series,
         states=memory.entries,
-        claims=found,
-        links=links,
-        links_before=links_before,
-        queue=queue,
-        queue_error=error,
-        switches=switches,
-        switches_unknown=unknown,
-        skipped=tuple(problems),
-        chain=replace(
-            chain_facts(site, memory, link, now, problems, bad_nodes=bad_nodes),
-            caller=_caller(site, link, resident=resident),
-        ),
-        logged=logged,
+        claims=jobs.claims,
+        links=jobs.links,
+        queue=jobs.queue,
+        queue_error=jobs.error,
+        switches=switches.switches,
+        switches_unknown=switches.unknown,
+        skipped=skipped,
+        chain=chain,
+        logged=logged or _logged_unreleased(site, entries, jobs.claims),
         **_remembered(memory),
         resident=resident,
         only=only,
@@ -121,10 +113,23 @@ def read_world(
     )
     world = asked_about_doubtful(site, replace(world, queue=_with_restarts(site, world)))
     world = _asked_on(site, claimed.recognised(world))
-    problems.extend(bad_node_problems(world.chain.bad_nodes, now))
-    problems.extend(_unmatched(world))
-    problems.extend((*_hold_dropped(site, world), *_begin_dropped(world)))
-    return Reading(world, memory, tuple(problems))
+    of_nodes = core_chain.bad_node_problems(world.chain.bad_nodes, now)
+    of_jobs = (
+        *(stop.unmatched(world) if world.switches and not world.only else ()),
+        *_hold_dropped(site, world),
+        *_begin_dropped(world),
+    )
+    return Reading(world, memory, (*skipped, *of_chain, *of_nodes, *of_jobs))
+
+
+def _of_the_folder(site: Site, memory: Memory, link: str, now: int) -> Iterator[Problem]:
+    """What is wrong with the cron directory as a whole, its settings and its state/. Raises StateError, OSError."""
+    yield from site.problems
+    yield from _full_disk(site)
+    yield from _of_the_place(site, link)
+    yield from lease.problems(site.paths.state / "lease")
+    yield from damage.of_entries(memory, now)
+    yield from damage.others(site.paths.state)
 
 
 def _disk_clock(site: Site, memory: Memory, entries: Iterable[Entry], now: int) -> int:
@@ -168,19 +173,18 @@ def _brought_back(site: Site, memory: Memory, now: int) -> list[Problem]:
 
 
 def _logged(
-    site: Site, memory: Memory, entries: Iterable[Entry], problems: list[Problem]
-) -> Mapping[str, Mapping[int, int]]:
+    site: Site, memory: Memory, entries: Iterable[Entry]
+) -> tuple[Mapping[str, Mapping[int, int]], list[Problem]]:
     """Where state/ is older than the newest tick, logs are asked what ran since: the disk has nothing else."""
-    from cronhpc.core.chain import heard_until
-
     last = memory.meta.get("last_tick", 0)
-    if not damage.is_older(site.paths, last, heard_until(last, site.settings.interval)):
-        return {}
+    if not damage.is_older(site.paths, last, core_chain.heard_until(last, site.settings.interval)):
+        return {}, []
+    problems = []
     if last:
         what = "is older than the newest tick: was it brought back from a copy? What ran since is told by logs' names."
         fix = "Scripts that name their own log may run their newest slot again; see: " + model.command("plan")
-        problems.append(Problem("W334", what, fix, "state/"))
-    return damage.logged(site.paths, entries)
+        problems = [Problem("W334", what, fix, "state/")]
+    return damage.logged(site.paths, entries), problems
 
 
 def _logged_unreleased(
@@ -225,7 +229,6 @@ def _of_the_place(site: Site, link: str) -> list[Problem]:
     """Another scheduler at work on this folder: of another cluster, hand-made; and a zone that is not the one meant."""
     found = [None if link else of_other_cluster(site), of_other_zone(site)]
     if os.path.lexists(scheduler.hand_made_mark(site.paths)):
-        from cronhpc.batch.port import BatchError
         from cronhpc.hand_made import hand_made_problem
 
         with suppress(BatchError, OSError):  # no answer: looked at again
@@ -248,21 +251,43 @@ def _full_disk(site: Site) -> list[Problem]:
     return [Problem("E331", what, "Make room, or fix the quota; slots stay due until their deadlines.")]
 
 
-def _freshened(claim: Claim, before: Mapping[Any, set[str]]) -> Claim:
-    step = {ClaimState.SUBMITTED: ".id", ClaimState.RELEASING: ".go", ClaimState.RELEASED: ".run"}.get(claim.state, "")
-    seen = before.get(claim.key)
-    if seen is not None and step in seen:
-        return claim
-    return replace(claim, fresh=True)
+@dataclass(frozen=True, slots=True)
+class _Jobs:
+    """The queue, and what the disk knows of the jobs in it."""
+
+    queue: Queue | None  # None: the batch system gave no answer
+    error: str  # why
+    claims: tuple[Claim, ...]
+    links: Mapping[str, LinkRecord]
+    problems: tuple[Problem, ...]
 
 
-def _queue(site: Site) -> tuple[Queue | None, str]:
-    from cronhpc.batch.port import BatchError
+def _look_at_jobs(site: Site, settled: Container[str]) -> _Jobs:
+    """Claims and links are listed before the queue is asked, and read after: a link in the answer is there by now.
 
+    What was not listed before is `fresh`: it belongs to another tick at work, and its job may be missing from the
+    answer. `settled`: the texts of keys whose claims need not be opened. Raises OSError.
+    """
+    folder = Claims(site.paths.claims)
+    claims_before, links_before = folder.names(), scheduler.links(site.paths)
+    queue, why = None, ""
     try:
-        return site.batch.queue(), ""
+        queue = site.batch.queue()
     except BatchError as error:
-        return None, error.text
+        why = error.text
+    links = {
+        job_id: link if job_id in links_before else replace(link, fresh=True)
+        for job_id, link in scheduler.links(site.paths).items()
+    }
+    claims = tuple(
+        claim if _STEPS.get(claim.state, "") in claims_before.get(claim.key, ()) else replace(claim, fresh=True)
+        for claim in folder.read(settled)
+    )
+    problems = (damage.claims(folder.odd),) if folder.odd else ()
+    return _Jobs(queue, why, claims, links_before | links, problems)
+
+
+_STEPS = {ClaimState.SUBMITTED: ".id", ClaimState.RELEASING: ".go", ClaimState.RELEASED: ".run"}
 
 
 _AFTER_RECORD = 60  # seconds: a job that was submitted later than this after its record was put back into the queue
@@ -270,8 +295,6 @@ _AFTER_RECORD = 60  # seconds: a job that was submitted later than this after it
 
 def _with_restarts(site: Site, world: World) -> Queue | None:
     """The queue, with how often runs of ours began anew. One more question, only where one did: its time tells."""
-    from cronhpc.batch.port import BatchError
-
     recorded = {c.job_id: max(c.at, c.recorded or 0) for c in world.claims if c.job_id and c.ending is None}
     jobs = world.queue.jobs if world.queue is not None else ()
     again = {j.id for j in jobs if j.live and (j.submitted or 0) > recorded.get(j.id, j.submitted or 0) + _AFTER_RECORD}
@@ -289,12 +312,10 @@ _ADMIN_SINCE = 2 * 86400  # seconds: links are not looked up further back than t
 
 def _after_a_lost_link(site: Site, world: World) -> ChainFacts:
     """The chain, with what the ends of its jobs say: nodes that cannot start them, an administrator's word."""
-    from cronhpc.core.chain import failed_launches, standing
-
     known = world.chain
     here = {job.nodes for job in (world.queue.jobs if world.queue else ()) if job.id == known.self_id}  # this one works
-    rows = (row for row in (*known.bad_nodes, *failed_launches(world)) if row.node not in here)
-    bad = standing(rows, world.now)
+    rows = (row for row in (*known.bad_nodes, *core_chain.failed_launches(world)) if row.node not in here)
+    bad = core_chain.standing(rows, world.now)
     known = replace(known, bad_nodes=bad, bad_nodes_changed=known.bad_nodes_changed or bad != known.bad_nodes)
     return replace(known, resting=known.resting or _an_admins_word(site, world))
 
@@ -304,16 +325,12 @@ def _an_admins_word(site: Site, world: World) -> str:
 
     One that was submitted before `start` was called is settled by that.
     """
-    from cronhpc.batch.port import BatchError
-    from cronhpc.core.chain import Links
-    from cronhpc.store.scheduler import started
-
     job_id = world.chain.successor_seen
-    if not world.chain.wanted or not job_id or world.queue is None or Links.of(world).successors:
+    if not world.chain.wanted or not job_id or world.queue is None or core_chain.Links.of(world).successors:
         return ""
     if any(job.id == job_id and (job.live or job.state != "CANCELLED") for job in world.queue.jobs):
         return ""
-    since = max((started(site.paths) or {}).get("at", 0), world.now - _ADMIN_SINCE)
+    since = max((scheduler.started(site.paths) or {}).get("at", 0), world.now - _ADMIN_SINCE)
     try:
         known = world.links.get(job_id)
         token = {} if known else {job_id: f"{TOKEN}{world.directory_id}/link "}
@@ -335,8 +352,6 @@ def asked_about_doubtful(site: Site, world: World) -> World:
 
     One question a job, for few; one that gets no answer stays what its record says.
     """
-    from cronhpc.batch.port import BatchError
-
     jobs = {job.id: job for job in records(world).doubtful(world.queue.jobs if world.queue else ())}
     facts: dict[str, dict[str, Any]] = {}
     for job_id in list(jobs)[:_ASKED_AT_ONCE]:
@@ -355,8 +370,6 @@ _ASKED_AT_ONCE = 500  # jobs, a question each: some seconds
 
 def _asked_about_strangers(site: Site, world: World) -> World:
     """A scrontab's own jobs are told apart before a switch touches any job that is not ours; one question a job."""
-    from cronhpc.batch.port import BatchError
-
     ids = stop.strangers(world) if world.switches and not world.only else ()
     if not ids or world.queue is None:
         return world
@@ -368,15 +381,6 @@ def _asked_about_strangers(site: Site, world: World) -> World:
         pass
     jobs = tuple(replace(j, from_scrontab=marks[j.id]) if j.id in marks else j for j in world.queue.jobs)
     return replace(world, queue=Queue(jobs))
-
-
-def _unmatched(world: World) -> list[Problem]:
-    """Imported where there is a switch at all."""
-    if not world.switches or world.only:
-        return []
-    from cronhpc.core.stop import unmatched
-
-    return unmatched(world)
 
 
 def _hold_dropped(site: Site, world: World) -> list[Problem]:
@@ -401,30 +405,26 @@ def _begin_dropped(world: World) -> Iterator[Problem]:
         yield Problem("W343", what, fix + model.command("doctor", options=("--submit",)))
 
 
-def _switches(site: Site, now: int, problems: list[Problem]) -> tuple[tuple[Switch, ...], tuple[str, ...]]:
-    from cronhpc.store import switches
-
+def _switches(site: Site, now: int) -> Listing:
     folders = [("kill", site.paths.kill), ("pause", site.paths.pause)]
     folders += [("kill", Path(each).expanduser()) for each in site.settings.kill_also]
     files = [(row.name, Path(row.file).expanduser()) for row in site.settings.switches if row.file]
-    found = switches.scan(folders, files, now, site.paths.root, site.disk_clock or DiskClock())
-    problems.extend(found.problems)
-    return found.switches, found.unknown
+    return scan(folders, files, now, site.paths.root, site.disk_clock or DiskClock())
 
 
 def switches_now(site: Site, now: int) -> dict[str, Any]:
     """The switches once more, as World has them."""
-    found, unknown = _switches(site, now, [])
-    return {"switches": found, "switches_unknown": unknown}
+    found = _switches(site, now)
+    return {"switches": found.switches, "switches_unknown": found.unknown}
 
 
-def _all_series(site: Site, problems: list[Problem]) -> tuple[Series, ...]:
-    """Every series that `again` has left a record of."""
+def _all_series(site: Site) -> tuple[tuple[Series, ...], list[Problem]]:
+    """Every series that `again` has left a record of, and the records that cannot be used."""
     if not os.path.isdir(site.paths.state / "trains"):  # noqa: PTH112 - one stat
-        return ()
+        return (), []
     from cronhpc.read_series import read_series
 
-    return read_series(site, problems)
+    return read_series(site)
 
 
 def _endings(site: Site, world: World) -> Mapping[str, Ending] | None:
@@ -432,9 +432,6 @@ def _endings(site: Site, world: World) -> Mapping[str, Ending] | None:
 
     Those whose end was given up lately are asked for with them.
     """
-    from cronhpc.batch.port import BatchError
-    from cronhpc.core.outcome import launched
-
     if world.queue is None:
         return {}
     ours = records(world)
@@ -481,8 +478,6 @@ def _recorded_ends(site: Site, gone: list[Claim], known: dict[str, Ending]) -> M
     """What runs wrote themselves (record: true), where nobody else knows how they ended."""
     if not os.path.isdir(site.paths.state / "ends"):  # noqa: PTH112 - one stat
         return known
-    from cronhpc.store.stubs import end_of
-
     for claim in gone:
         told = known.get(claim.job_id or "")
         well = told is not None and told.result is Result.OK  # of an array some tasks may be forgotten
@@ -508,42 +503,36 @@ _SPARE_AGAIN = 3600  # seconds after which a spare that a limit forbade is tried
 
 
 def chain_facts(
-    site: Site, memory: Memory, link: str, now: int, problems: list[Problem], *, bad_nodes: tuple[BadNode, ...] = ()
-) -> ChainFacts:
+    site: Site, memory: Memory, link: str, now: int, *, caller: str, bad_nodes: tuple[BadNode, ...] = ()
+) -> tuple[ChainFacts, list[Problem]]:
     """How ticks are driven here, as `start` and `stop` left it; `bad_nodes`: what the link at work knows of them."""
-    from cronhpc.core.chain import standing
-    from cronhpc.store.paths import moved_from
-    from cronhpc.store.scheduler import marks, resting, started, successor_noted
-
-    lost: list[str] = []
-    how = started(site.paths, lost)
+    stopped = scheduler.marks(site.paths).stopped
+    how, lost = (None, []) if stopped else scheduler.read_started(site.paths)
     meta = memory.meta
-    if lost:
-        problems.append(damage.started(lost))
-    if how is not None and how.get("via") != "login" and (said := site.changes.no_submit):
-        what = f"jobs may not submit here ({said}): the scheduler has no successor, and runs do not start."
-        problems.append(
-            Problem("E361", what, "Let a login node submit: " + command("start", options=("--via", "login")))
-        )
+    problems = [damage.started(lost)] if lost else []
     if how is None:
-        return ChainFacts(wanted=False, self_id=link, stopped=marks(site.paths).stopped)
+        return ChainFacts(wanted=False, self_id=link, stopped=stopped, caller=caller), problems
+    if how.get("via") != "login" and (said := site.changes.no_submit):
+        what = f"jobs may not submit here ({said}): the scheduler has no successor, and runs do not start."
+        fix = "Let a login node submit: " + command("start", options=("--via", "login"))
+        problems.append(Problem("E361", what, fix))
     via = how.get("via", "resident" if site.batch.name == "local" else "chain")
     before = tuple(BadNode(*row) for row in meta.get("bad_nodes", ()))
     spareless = now - meta.get("no_spare_at", 0) < _SPARE_AGAIN
     link_name, spare_name = link_names(directory_id(site.paths)) if via in {"chain", "daemon"} else ("", "")
-    return ChainFacts(
+    facts = ChainFacts(
         wanted=True,
         self_id=link,
         fingerprint=how.get("fingerprint", ""),
         link_name=link_name,
         spare_name=spare_name,
-        resting=resting(site.paths),
+        resting=scheduler.resting(site.paths),
         no_spare=meta.get("no_spare", "") if spareless else "",
         no_submit_slot=spareless and meta.get("crowded", False),
         successor_seen=meta.get("successor", ""),
         spare_seen=meta.get("spare", ""),
-        successor_noted=successor_noted(site.paths),
-        bad_nodes=(bad := standing((*before, *bad_nodes), now)),
+        successor_noted=scheduler.successor_noted(site.paths),
+        bad_nodes=(bad := core_chain.standing((*before, *bad_nodes), now)),
         bad_nodes_changed=set(bad) != set(before),
         prequeue=how.get("prequeue", 1),
         resident=via == "daemon",
@@ -551,4 +540,6 @@ def chain_facts(
         disabled=_ELSEWHERE if via == "resident" and site.batch.name == "slurm" else "",
         drops_begin=site.changes.drops_begin,
         moved_from=moved_from(site.paths),
+        caller=caller,
     )
+    return facts, problems

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cronhpc.core.model import Entry, Problem
 from cronhpc.store.entries import FRESH, Names, misplaced, read_script, scan
@@ -25,28 +25,35 @@ CRON_D = "cron.d"
 _SCANS = 2  # looks in a row that must miss a file before its entry is dropped
 
 
-def read_entries(site: Site, now: int, problems: list[Problem]) -> tuple[Entry, ...]:
-    """All entries by name; `problems` gets what was passed over, unreadable or refused. Updates `site.cache`."""
-    reader = _Reader(site, now, problems)
+class Entries(NamedTuple):
+    """What the folders and the settings hold."""
+
+    entries: tuple[Entry, ...]  # by name
+    problems: tuple[Problem, ...]  # what was passed over, unreadable or refused
+
+
+def read_entries(site: Site, now: int) -> Entries:
+    """All entries. Updates `site.cache`."""
+    reader = _Reader(site, now)
     for name, schedule in site.settings.folders:
         reader.folder(f"cron.{name}", schedule)
     reader.folder(CRON_D, "")
     reader.rows(site.settings.entries)
-    problems.extend(misplaced(site.paths.root, [CRON_D, *(f"cron.{name}" for name, _ in site.settings.folders)]))
-    problems.extend(reader.names.refused())
+    lost = misplaced(site.paths.root, [CRON_D, *(f"cron.{name}" for name, _ in site.settings.folders)])
+    problems = (*reader.problems, *lost, *reader.names.refused())
     if reader.known.keys() != reader.kept.keys() or any(row[2] for row in reader.kept.values()):
         site.parsed.append("folders")
     site.cache["files"] = reader.kept
-    return tuple(sorted(reader.names.entries.values(), key=lambda entry: entry.name))
+    return Entries(tuple(sorted(reader.names.entries.values(), key=lambda entry: entry.name)), problems)
 
 
 class _Reader:
     """One look at everything; `names` has the entries, `kept` is the cache for the next time."""
 
-    def __init__(self, site: Site, now: int, problems: list[Problem]) -> None:
+    def __init__(self, site: Site, now: int) -> None:
         self.site = site
         self.now = now
-        self.problems = problems
+        self.problems: list[Problem] = []
         self.names = Names(site.paths.entries)
         self.known: Mapping[str, list[Any]] = site.cache.get("files") or {}
         self.kept: dict[str, list[Any]] = {}

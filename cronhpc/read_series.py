@@ -14,16 +14,16 @@ if TYPE_CHECKING:
     from cronhpc.store.series_records import Record
 
 
-def read_series(site: Site, problems: list[Problem]) -> tuple[Series, ...]:
-    """Every series that has a record. One bad record harms only itself. Raises OSError."""
-    found = []
+def read_series(site: Site) -> tuple[tuple[Series, ...], list[Problem]]:
+    """Every series that has a record, and records that cannot be used: each harms only itself. Raises OSError."""
+    found, problems = [], []
     for known in series_records.every(site.paths.state):
         try:
             found.append(series_of(site, known))
         except (TypeError, ValueError, KeyError):  # a rule that is not known; no time zone of this machine
             what = f"the record of series {known.name} is of another version."
             problems.append(Problem("W340", what, "Start its script again.", "state/trains"))
-    return tuple(found)
+    return tuple(found), problems
 
 
 def series_of(site: Site, known: Record) -> Series:

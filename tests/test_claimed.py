@@ -597,8 +597,7 @@ def test_a_link_is_submitted_if(tmp_path: Path, kind: str, meanwhile: bool) -> N
         cast("Any", SimpleNamespace(paths=paths, batch=batch, host="login1", settings=Settings())),
         linked(
             facts={"bad_nodes": (BadNode("cpu7", 9999999999, "files"),)},
-            links={"9": LinkRecord("link", 1, "", 1), "70": LinkRecord("link", 1, "", 1)},  # read after the queue
-            links_before=frozenset({"9"}),
+            links={"9": LinkRecord("link", 1, "", 1), "70": LinkRecord("link", 1, "", 1, fresh=True)},
         ),
     )
     scheduler.remember_link(paths, "9", LinkRecord("spare" if kind == "spare" else "link", 1, "", 1))

@@ -93,7 +93,7 @@ def _entry_names(args: argparse.Namespace, console: Console) -> set[str]:
     from cronhpc.read_entries import read_entries
 
     try:
-        return {entry.name for entry in read_entries(site_of(args, console), console.now, [])}
+        return {entry.name for entry in read_entries(site_of(args, console), console.now).entries}
     except SettingsError:
         return set()
 
@@ -226,8 +226,7 @@ def _directory(
         looked = _Look(paths, Settings(), ZoneInfo("UTC"), "", names)
         looked.online, looked.partitions = online, partitions
         return [*error.problems, *looked.scripts()], True
-    problems: list[Problem] = list(site.problems)
-    entries = read_entries(site, console.now, problems)
+    entries, problems = read_entries(site, console.now)
     looked = _Look(paths, site.settings, ZoneInfo(site.timezone), site.user, names)
     looked.online, looked.partitions = online, partitions
     looked.entries = {entry.name: entry for entry in entries}
@@ -245,7 +244,7 @@ def _directory(
     for name in names:
         if name not in known:
             raise no_such("entry", name, known)
-    return [*found, *looked.relative_outputs(), *([] if names else problems)], False
+    return [*found, *looked.relative_outputs(), *(() if names else (*site.problems, *problems))], False
 
 
 def _scripts_in(place: Path) -> list[str]:

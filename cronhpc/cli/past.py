@@ -327,7 +327,7 @@ def _entry(args: argparse.Namespace, console: Console) -> Any:
     from cronhpc.cli.common import site_of
     from cronhpc.read_entries import read_entries
 
-    entries = {entry.name: entry for entry in read_entries(site_of(args, console), console.now, [])}
+    entries = {entry.name: entry for entry in read_entries(site_of(args, console), console.now).entries}
     if args.name not in entries:
         _no_log_of_a_series(args, console)
         raise no_such("entry", args.name, entries)

@@ -301,7 +301,7 @@ def _world(site: Site, now: int) -> World:
     from cronhpc.read_entries import read_entries
     from cronhpc.store import memory
 
-    entries, states = read_entries(site, now, []), memory.load(site.paths.entries).entries
+    entries, states = read_entries(site, now).entries, memory.load(site.paths.entries).entries
     return World(now, "", site.settings, entries, states=states, **switches_now(site, now))
 
 

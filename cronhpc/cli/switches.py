@@ -175,7 +175,7 @@ def _unmatched(args: argparse.Namespace, console: Console, path: Path) -> str:
 
     try:
         site = site_of(args, console)
-        if args.name in {name for e in read_entries(site, console.now, []) for name in (e.name, e.job_name)}:
+        if args.name in {name for e in read_entries(site, console.now).entries for name in (e.name, e.job_name)}:
             return ""
         world = read_world(site, console.now).world
     except (CronhpcError, OSError):

@@ -122,23 +122,26 @@ def write_script(paths: Paths, text: str) -> None:
         replace_file(paths.script, data, 0o755)
 
 
-def started(paths: Paths, lost: list[str] | None = None) -> Mapping[str, Any] | None:
-    """How ticks are driven here: what `start` wrote; None where it was never called, or `stop` was since.
-
-    `lost` gets the places of what is of no use; a file of which nothing is, says that `start` was called, and no more.
-    """
-    return None if marks(paths).stopped else last_started(paths, lost)
+def started(paths: Paths) -> Mapping[str, Any] | None:
+    """How ticks are driven here: what `start` wrote; None where it was never called, or `stop` was since."""
+    return None if marks(paths).stopped else last_started(paths)
 
 
-def last_started(paths: Paths, lost: list[str] | None = None) -> Mapping[str, Any] | None:
+def last_started(paths: Paths) -> Mapping[str, Any] | None:
     """The same also after `stop`: what that could not undo, the next one has to."""
+    return read_started(paths)[0]
+
+
+def read_started(paths: Paths) -> tuple[Mapping[str, Any] | None, list[str]]:
+    """As `last_started`, and the places in the file of what is of no use.
+
+    A file of which nothing is of use says that `start` was called, and no more.
+    """
     path = paths.scheduler / "started"
-    how = read_json(path, VERSION)
-    wrong: list[str] = [] if lost is None else lost
-    if how is None and os.path.lexists(path):
-        wrong.append("all of it")
-        return {}
-    return None if how is None else shapes.fitted(how, shapes.STARTED, wrong)
+    how, lost = read_json(path, VERSION), list[str]()
+    if how is None:
+        return ({}, ["all of it"]) if os.path.lexists(path) else (None, lost)
+    return shapes.fitted(how, shapes.STARTED, lost), lost
 
 
 @dataclass(frozen=True, slots=True)

@@ -65,6 +65,7 @@ class LinkRecord:
     slot: int  # the instant that it stands for
     fingerprint: str  # of the text that it holds
     at: int = 0  # when it was written down
+    fresh: bool = False  # it was, after the queue was asked: its job may be missing from the answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +102,6 @@ class World:
     states: Mapping[str, EntryState] = field(default_factory=dict)  # by entry name
     claims: tuple[Claim, ...] = ()
     links: Mapping[str, LinkRecord] = field(default_factory=dict)  # by job id
-    links_before: frozenset[str] = frozenset()  # job ids of those that were written down before the queue was asked
     queue: Queue | None = None
     queue_error: str = ""
     endings: Mapping[str, Ending] | None = field(default_factory=dict)  # by job id; None: nobody answered
