@@ -14,7 +14,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cronhpc.act import Actor
 from cronhpc.batch.port import BatchError
 from cronhpc.batch.process import elapsed
 from cronhpc.core import claimed, piece_options, pieces, stop
@@ -38,13 +37,13 @@ from cronhpc.core.model import (
 )
 from cronhpc.read import Reading, asked_about_doubtful, switches_now
 from cronhpc.read_series import read_series, series_of
-from cronhpc.record import record
 from cronhpc.site import Site, by_its_disks_clock, directory_id
 from cronhpc.store import lease, rooms, series_records
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
 from cronhpc.store.files import is_listed, read_bytes, replace_file
 from cronhpc.store.paths import DirectoryError, Paths, existing, own_folder
+from cronhpc.tick import run_pass
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -158,7 +157,7 @@ class _Again:
         if not last:
             decisions += self._submit(world, key)
         series_records.save(self.site.paths.state, self.record)
-        outcomes = self._carry_out(world, decisions)
+        outcomes = self._carry_out(decisions)
         self._remember_ends(outcomes)
         return self._told(outcomes, key, last)
 
@@ -282,7 +281,6 @@ class _Again:
             **switches_now(self.site, self.now),
         )
         world = claimed.recognised(world)
-        self.reading = Reading(world, memory)
         claims = world.claims
         ids = [c.job_id or "" for c in claims if c.state is not ClaimState.SETTLED]
         since = min((c.at for c in claims if c.at), default=self.now) - 600
@@ -294,7 +292,7 @@ class _Again:
         except BatchError:
             endings = None  # nobody could be asked: nothing is settled
         said = getattr(self.site.batch, "accounting_said", world.accounting)
-        self.reading.world = replace(world, endings=endings, accounting=said)
+        self.reading = Reading(replace(world, endings=endings, accounting=said), memory)
         return self.reading.world
 
     # --- whether, and when
@@ -339,12 +337,10 @@ class _Again:
 
     # --- doing it
 
-    def _carry_out(self, world: World, decisions: Sequence[Decision]) -> tuple[Outcome, ...]:
-        plan = Plan(tuple(decisions), self.now)
-        outcomes = Actor(self.site, world).carry_out(plan)
-        for problem in record(self.site, self.reading, plan, outcomes).problems:
-            self.lines.append(str(problem))
-        return outcomes
+    def _carry_out(self, decisions: Sequence[Decision]) -> tuple[Outcome, ...]:
+        done = run_pass(self.site, self.reading, Plan(tuple(decisions), self.now))
+        self.lines += map(str, done.recorded.problems)
+        return done.outcomes
 
     def _remember_ends(self, outcomes: Sequence[Outcome]) -> None:
         jobs = {claim.key: claim.job_id or "" for claim in self.reading.world.claims}
@@ -361,7 +357,7 @@ class _Again:
         self.record.resting = reason
         waiting = [job.id for job in self._mine() if job.state == "PENDING"]
         outcomes = self._carry_out(
-            world, [d for d in claimed.decide(world, claimed.Budget.of(world)) if isinstance(d, Settle)]
+            [d for d in claimed.decide(world, claimed.Budget.of(world)) if isinstance(d, Settle)]
         )
         self._remember_ends(outcomes)
         if waiting:

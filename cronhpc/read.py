@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from cronhpc.store.switches import Listing
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Reading:
     """The world, and what else was learnt on the way."""
 

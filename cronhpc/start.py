@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import shlex
 import time
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cronhpc import by_scrontab, resident
-from cronhpc.act import Actor
 from cronhpc.batch.port import BatchError, Unreachable
 from cronhpc.core import chain
 from cronhpc.core.claimed import withdrawals
@@ -35,14 +35,16 @@ from cronhpc.core.slots import boundary
 from cronhpc.core.text import count
 from cronhpc.link import keep_environment, keep_options, write_link
 from cronhpc.read import read_world, switches_now
+from cronhpc.record import Recorded
 from cronhpc.site import elsewhere, machine_zone
 from cronhpc.store import lease, paths, scheduler
 from cronhpc.store.damage import fix
 from cronhpc.store.files import write_json
 from cronhpc.store.paths import must_be_plain
+from cronhpc.tick import leased, run_pass, tick
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Container, Iterable, Mapping
 
     from cronhpc.core.model import Decision, Job, Key, LinkRecord, Outcome
     from cronhpc.site import Site
@@ -106,7 +108,7 @@ def start(
     if site.batch.name == "local":
         return _start_here(site, environ, now, repair=repair)
     cluster = _must_be_alone(site, beside=beside or repair)
-    with _lease(site):
+    with leased(site):
         _must_own_its_links(site)
         keep_environment(site, environ, repair=repair)
         site, kept = keep_options(site, environ)
@@ -148,7 +150,6 @@ def _nodes_must_submit(site: Site, via: str, *, anew: bool) -> None:
 def _first_tick(site: Site, now: Callable[[], int]) -> tuple[World, list[str]]:
     """Submit the runs of the next `scheduler.ahead`; say so, and how the ticks after this one may come."""
     from cronhpc.site import directory_id
-    from cronhpc.tick import tick
 
     report = tick(site, now())
     if report.world.queue is None:
@@ -245,7 +246,7 @@ def _start_here(site: Site, environ: Mapping[str, str], now: Callable[[], int], 
     """Without a batch system there is no queue to wait in: a daemon on this machine calls the ticks."""
     from cronhpc.batch import process
 
-    with _lease(site):
+    with leased(site):
         keep_environment(site, environ, repair=repair)
         scheduler.mark_started(site.paths, {"via": "resident", "at": now(), "by": site.user})
         paths.remember_place(site.paths)
@@ -281,7 +282,7 @@ def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Star
         raise _stopped_unmarked(site, error) from None
     if site.batch.name == "local":
         lines.append(resident.stopped(site, *daemon))
-    with _lease(site):
+    with leased(site):
         if how.get("via") == "scrontab" or by_scrontab.may_be_in(site):
             lines += by_scrontab.remove(site, environ)
         world, outcomes = _reconcile(site, now, first=False, by_login=how.get("via") == "login")
@@ -335,19 +336,6 @@ class AwayError(CronhpcError):
     passing = True
 
 
-@contextmanager
-def _lease(site: Site) -> Iterator[None]:
-    """The lease for the length of a `with`; beside a holder that does not end it goes on without, as a tick does."""
-    from cronhpc.tick import take_lease
-
-    me = lease.myself(site.host, os.environ.get("SLURM_JOB_ID", ""), os.environ.get("SLURM_RESTART_COUNT", ""))
-    take_lease(site, me)
-    try:
-        yield
-    finally:
-        lease.give_back(site.paths.state / "lease", me)
-
-
 def _reconcile(
     site: Site, now: Callable[[], int], *, first: bool, by_login: bool = False
 ) -> tuple[World, tuple[Outcome, ...]]:
@@ -356,7 +344,8 @@ def _reconcile(
     What a login node has submitted ahead ends with its ticks, a day's runs otherwise go on after `stop`.
     """
     for look in range(_LOOKS):
-        world = read_world(site, now()).world
+        reading = read_world(site, now())
+        world = reading.world
         if world.queue is None:
             done = "Nothing was submitted" if first else "It is marked as stopped; what waits ends when it starts"
             raise AwayError(f"the batch system does not answer: {world.queue_error.rstrip('.')}. {done}.")
@@ -367,17 +356,17 @@ def _reconcile(
         if resting is None or resting.cause is not RestCause.LINK_AT_WORK or look == _LOOKS - 1:
             break
         time.sleep(2)
-    outcomes = Actor(site, replace(world, **switches_now(site, world.now))).carry_out(Plan(decisions, world.now))
-    _note_successor(site, outcomes)
-    return world, outcomes
+    reading = replace(reading, world=replace(world, **switches_now(site, world.now)))
+    return world, run_pass(site, reading, Plan(decisions, world.now), partial(_note_successor, site)).outcomes
 
 
-def _note_successor(site: Site, outcomes: Iterable[Outcome]) -> None:
+def _note_successor(site: Site, outcomes: Iterable[Outcome]) -> Recorded:
     """A first link that fails before it notes a successor of its own was on a node that could not run it."""
     for each in outcomes:
         if isinstance(each.decision, SubmitLink) and each.decision.kind == chain.SUCCESSOR and each.job_id:
             with suppress(OSError):
                 scheduler.remember_successor(site.paths, each.job_id)
+    return Recorded(())
 
 
 _NOW = 60  # seconds: another `start` has just submitted the first link

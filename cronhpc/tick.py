@@ -9,6 +9,7 @@ the second step and prints the very value that the third one would carry out.
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -22,8 +23,11 @@ from cronhpc.site import by_its_disks_clock, of_other_cluster
 from cronhpc.store import lease
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
     from cronhpc.clean import Cleaned
     from cronhpc.core.model import BadNode, Outcome, Plan, Problem, World
+    from cronhpc.read import Reading
     from cronhpc.record import Recorded
     from cronhpc.site import Site
 _PAUSE = 2 * 86400  # seconds without a tick, after which a clock has to be confirmed before logs are judged by it
@@ -67,33 +71,45 @@ def tick(
     """
     if not link and (other := of_other_cluster(site)) is not None:  # a link is on the one that it was submitted on
         raise CronhpcError(other.what, " Nothing was done. ", other.fix)
-    me = lease.myself(site.host, link or os.environ.get("SLURM_JOB_ID", ""), os.environ.get("SLURM_RESTART_COUNT", ""))
-    holder = take_lease(site, me)
-    try:
+    with leased(site, link) as holder:
         site = by_its_disks_clock(site, now, clock_verified=clock_verified)
         reading = read_world(
             site, now, link=link, resident=resident, only=only, clock_verified=clock_verified, bad_nodes=bad_nodes
         )
         if holder is not None and lease.is_at_work(site.paths.state / "lease", holder, site.host):
-            reading.world = replace(reading.world, chain=replace(reading.world.chain, beside=str(holder)))
+            chain = replace(reading.world.chain, beside=str(holder))
+            reading = replace(reading, world=replace(reading.world, chain=chain))
         planned = plan(reading.world)
-        actor = Actor(site, reading.world)
-        outcomes = actor.carry_out(planned)
-        recorded = record(site, reading, planned, outcomes)
+        done = run_pass(site, reading, planned)
         cleaned = None if only else _tended(site, reading.world)
-    finally:
-        if holder is None:
-            lease.give_back(site.paths.state / "lease", me)
     beside = f"the lease of {holder} stood" if holder is not None else ""
     shown = () if only else _shown(site, now)
     tended = cleaned.problems if cleaned is not None else ()
-    problems = (*reading.problems, *recorded.problems, *tended, *shown, *_told(site, recorded, now))
-    unreachable = actor.unreachable or reading.world.queue_error
-    if not unreachable and actor.at_submit_limit and planned.wake - now > UNSETTLED_WAKE:
-        unreachable = (
-            actor.at_submit_limit
-        )  # what it claimed is looked at again before its deadline: that look moves the next link
-    return Report(reading.world, planned, outcomes, problems, beside, unreachable, cleaned)
+    problems = (*reading.problems, *done.recorded.problems, *tended, *shown, *_told(site, done.recorded, now))
+    unreachable = done.unreachable or reading.world.queue_error
+    if not unreachable and planned.wake - now > UNSETTLED_WAKE:
+        unreachable = done.at_submit_limit  # what it claimed is looked at again in time: that look moves the next link
+    return Report(reading.world, planned, done.outcomes, problems, beside, unreachable, cleaned)
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """What became of one plan."""
+
+    outcomes: tuple[Outcome, ...]
+    recorded: Recorded
+    unreachable: str  # what the batch system gave no answer with; "": it has answered
+    at_submit_limit: str  # the site's limit that was met; "": none
+
+
+def run_pass(
+    site: Site, reading: Reading, planned: Plan, keep: Callable[[Sequence[Outcome]], Recorded] | None = None
+) -> Pass:
+    """Act, and record, or `keep` in its place, on what was read and planned. Raises OSError."""
+    actor = Actor(site, reading.world)
+    outcomes = actor.carry_out(planned)
+    recorded = record(site, reading, planned, outcomes) if keep is None else keep(outcomes)
+    return Pass(outcomes, recorded, actor.unreachable, actor.at_submit_limit)
 
 
 def _tended(site: Site, world: World) -> Cleaned | None:
@@ -131,12 +147,23 @@ def _told(site: Site, recorded: Recorded, now: int) -> tuple[Problem, ...]:
     return send(site.settings, recorded.alerts, pings, site.environment, about, outbox=outbox, now=now)
 
 
-def take_lease(site: Site, me: lease.Holder) -> lease.Holder | None:
-    """None: ours, or the disk refuses one. It only saves work: claims are what makes two ticks safe."""
+@contextmanager
+def leased(site: Site, link: str = "") -> Iterator[lease.Holder | None]:
+    """The lease for the length of a `with`; beside the holder that it gives, who does not end, one goes on without.
+
+    It only saves work: claims are what makes two ticks safe. So it is no error where the disk refuses one.
+    """
+    path, job_id = site.paths.state / "lease", link or os.environ.get("SLURM_JOB_ID", "")
+    me = lease.myself(site.host, job_id, os.environ.get("SLURM_RESTART_COUNT", ""))
     try:
-        return lease.wait_and_take(site.paths.state / "lease", me, lambda job_id: _job_gone(site, job_id))
+        holder = lease.wait_and_take(path, me, lambda job_id: _job_gone(site, job_id))
     except OSError:
-        return None
+        holder = None
+    try:
+        yield holder
+    finally:
+        if holder is None:
+            lease.give_back(path, me)
 
 
 def _job_gone(site: Site, job_id: str) -> bool:
