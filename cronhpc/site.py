@@ -52,16 +52,20 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
     """Raises DirectoryError, SettingsError, BatchError (the backend asked for is not here), StateError, OSError."""
     from cronhpc.batch import connect
     from cronhpc.batch.process import scrub
+    from cronhpc.store.settings import emptied, to_json
 
     paths = existing(dir_option, environ)
     must_be_safe(paths)
     must_be_no_copy(paths)
     _must_be_there(paths)
-    cache = _load_cache(paths)
+    try:
+        cache = store_memory.load_cache(paths.state / "cache.json")
+    except OSError:
+        cache = {}
     seen = _lasting_print_of(paths.settings)  # before it is read: an edit from then on is another print
     settings, problems = _settings(paths, cache)
     if not os.stat(paths.settings).st_size:  # noqa: PTH116 - beside the other stat calls
-        problems.append(_emptied(paths))
+        problems.append(emptied(paths.settings))
     known = cache.get("accounting")  # whether there is any; what asking taught an earlier tick
     saved = {**(_saved_environment(paths) or environ), **{n: environ[n] for n in _THE_CALLERS if n in environ}}
     saved = _with_commands(saved, environ)
@@ -82,7 +86,7 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
     parsed: list[str] = []
     if not problems and (cache.get("zone") != zone or "settings" not in cache):
         cache["zone"] = zone
-        cache["settings"] = [seen, _settings_json(settings)]
+        cache["settings"] = [seen, to_json(settings)]
         parsed.append("settings")
     return Site(
         paths, settings, batch, environment, os.uname().nodename, owner(uid), uid, zone, cache, parsed, problems
@@ -154,23 +158,6 @@ def of_other_zone(site: Site) -> Problem | None:
     return Problem("W364", what, f"Write into cronhpc.yaml: timezone: {noted}", "cronhpc.yaml")
 
 
-def _settings_json(settings: Settings) -> dict[str, Any]:
-    from cronhpc.store.settings import to_json
-
-    return to_json(settings)
-
-
-def _load_cache(paths: Paths) -> dict[str, Any]:
-    try:
-        return store_memory.load_cache(paths.state / "cache.json")
-    except OSError:
-        return {}
-
-
-def _print_of(path: Path) -> list[int]:
-    return fingerprint(os.stat(path))  # noqa: PTH116 - beside the other stat calls
-
-
 def _lasting_print_of(path: Path) -> list[int]:
     """None where an edit in this very second could have the same: the disk tells whole seconds."""
     found = os.stat(path)  # noqa: PTH116 - beside the other stat calls
@@ -191,7 +178,7 @@ def _settings(paths: Paths, cache: dict[str, Any]) -> tuple[Settings, list[Probl
 
     known = cache.get("settings")
     try:
-        if known and known[0] == _print_of(paths.settings):
+        if known and known[0] == fingerprint(os.stat(paths.settings)):  # noqa: PTH116 - beside the other stat calls
             return from_json(known[1]), []
     except ValueError:
         known = None  # another version's
@@ -202,12 +189,6 @@ def _settings(paths: Paths, cache: dict[str, Any]) -> tuple[Settings, list[Probl
         if error.rest is None:
             raise
         return error.rest, list(error.problems)
-
-
-def _emptied(paths: Paths) -> Problem:
-    from cronhpc.store.settings import emptied
-
-    return emptied(paths.settings)
 
 
 def _must_be_there(paths: Paths) -> None:

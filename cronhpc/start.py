@@ -92,19 +92,8 @@ def start(
 
     Raises CronhpcError, StateError, OSError.
     """
-    from cronhpc.store import rooms
-
-    must_be_plain(site.paths.root)
-    refused = rooms.link_refusal(site.paths, site.settings, site.uid)
-    if refused is not None:
-        raise CronhpcError(f"{refused.what} A link could be another's, so none was submitted. " + refused.fix)
-    if getattr(site.batch, "assumed", False):
-        from cronhpc.batch.local import NO_SLURM
-
-        raise CronhpcError(NO_SLURM)
+    _must_be_startable(site, via, anew=anew)
     lines = _way_words(site)
-    if site.batch.name == "slurm" and via != "login":
-        _nodes_must_submit(site, via, anew=anew)
     if site.batch.name == "local":
         return _start_here(site, environ, now, repair=repair)
     cluster = _must_be_alone(site, beside=beside or repair)
@@ -117,14 +106,9 @@ def start(
         dropped = _drop_torn(site)
         number = scheduler.marks(site.paths).next_start
         fingerprint, made = write_link(site, resident=via == "daemon", generation=number)
-        lines += [*kept, *dropped, *made]
         how = {"via": via, "fingerprint": fingerprint, "prequeue": prequeue, "at": now(), "by": site.user}
         how |= {"generation": number, "cluster": cluster, "zone": machine_zone()}
-        before = (scheduler.last_started(site.paths) or {}).get("via", via)
-        if via == "scrontab":
-            lines += by_scrontab.add(site, environ)
-        elif before == "scrontab" or by_scrontab.may_be_in(site):
-            lines += by_scrontab.remove(site, environ)
+        lines += [*kept, *dropped, *made, *_in_scrontab(site, environ, via)]
         scheduler.mark_started(site.paths, how)
         paths.remember_place(site.paths)
         if pid := resident.daemon(site)[0]:
@@ -134,6 +118,32 @@ def start(
         world, said = _first_tick(site, now)
         lines += said
     return Started(world, outcomes, tuple(lines))
+
+
+def _must_be_startable(site: Site, via: str, *, anew: bool) -> None:
+    """Raises CronhpcError where a link would not be ours, could not be submitted, or has nobody to go to; OSError."""
+    from cronhpc.store import rooms
+
+    must_be_plain(site.paths.root)
+    refused = rooms.link_refusal(site.paths, site.settings, site.uid)
+    if refused is not None:
+        raise CronhpcError(f"{refused.what} A link could be another's, so none was submitted. " + refused.fix)
+    if getattr(site.batch, "assumed", False):
+        from cronhpc.batch.local import NO_SLURM
+
+        raise CronhpcError(NO_SLURM)
+    if site.batch.name == "slurm" and via != "login":
+        _nodes_must_submit(site, via, anew=anew)
+
+
+def _in_scrontab(site: Site, environ: Mapping[str, str], via: str) -> list[str]:
+    """Our entry is in the user's scrontab where that calls the ticks, and nowhere else; what to say of it."""
+    if via == "scrontab":
+        return by_scrontab.add(site, environ)
+    before = (scheduler.last_started(site.paths) or {}).get("via", via)
+    if before == "scrontab" or by_scrontab.may_be_in(site):
+        return by_scrontab.remove(site, environ)
+    return []
 
 
 def _nodes_must_submit(site: Site, via: str, *, anew: bool) -> None:
