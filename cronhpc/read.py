@@ -112,7 +112,10 @@ def read_world(
         disk_clock=_disk_clock(site, memory, entries, now),
     )
     world = asked_about_doubtful(site, replace(world, queue=_with_restarts(site, world)))
-    world = _asked_on(site, claimed.recognised(world))
+    world = _asked_about_strangers(site, claimed.recognised(world))
+    world = replace(world, endings=_endings(site, world))  # which asks accounting, too
+    world = replace(world, accounting=getattr(site.batch, "accounting_said", world.accounting))
+    world = replace(world, chain=_after_a_lost_link(site, world))
     of_nodes = core_chain.bad_node_problems(world.chain.bad_nodes, now)
     of_jobs = (
         *(stop.unmatched(world) if world.switches and not world.only else ()),
@@ -216,13 +219,6 @@ def _remembered(memory: Memory) -> dict[str, Any]:
         "restored": meta.get("restored", 0),
         "given_up": {key: (job_id, at) for key, (job_id, at) in meta.get("given_up", {}).items()},
     }
-
-
-def _asked_on(site: Site, world: World) -> World:
-    """With what can only be asked when the rest is known: whose jobs are strangers', how runs ended, who cancelled."""
-    world = replace(_asked_about_strangers(site, world), endings=_endings(site, world))
-    world = replace(world, accounting=getattr(site.batch, "accounting_said", world.accounting))
-    return replace(world, chain=_after_a_lost_link(site, world))
 
 
 def _of_the_place(site: Site, link: str) -> list[Problem]:

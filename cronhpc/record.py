@@ -129,7 +129,11 @@ class _Keeper:
         self._note_slots()
         for outcome in outcomes:
             self._note(outcome)
-        self.strikes = self._struck() if not self.world.only else Strikes()
+        self.strikes = Strikes()  # what switches did, and whether it is gone by now
+        if not self.world.only:
+            unsettled = {c.job_id for c in self.world.claims if c.job_id and c.state is not ClaimState.SETTLED}
+            ended = {claim.job_id for claim in self.settled}
+            self.strikes = Strikes.of(self.world, outcomes, {job for job in unsettled - ended if job})
         self.rows.extend(self.strikes.rows)
 
     # --- slots
@@ -291,12 +295,6 @@ class _Keeper:
         if entry is not None and entry.policies.ping:
             self.pings.append((entry.policies.ping, what, name))
 
-    def _struck(self) -> Strikes:
-        """What switches did, and whether it is gone by now."""
-        ended = {claim.job_id for claim in self.settled}
-        unsettled = {c.job_id for c in self.world.claims if c.job_id and c.state is not ClaimState.SETTLED} - ended
-        return Strikes.of(self.world, self.outcomes, {job for job in unsettled if job})
-
     # --- the scheduler's own
 
     def _count_submission(self, key: Key, *, beyond: bool) -> None:
@@ -380,7 +378,10 @@ class _Keeper:
         damage.remember(self.memory, self.world.now, told=not self.world.only)
         if not self.world.only:
             self.memory.meta = self._meta()
-        self._note_absent()
+        # when each absent job was first missed; one entry's own look leaves the others' as they are
+        since = self.world.now - 2 * liveness.SILENT
+        kept = {job: at for job, at in self.world.absent.items() if at > since} if self.world.only else {}
+        self.memory.meta["absent"] = kept | liveness.missed_since(self.world)
         noted = {_note_of(claim) for claim in self.settled} | {str(key) for key in self.forgettable}
         noted |= {each for each in self.memory.meta.get("noted", ()) if self._is_anothers(each)}
         self.memory.meta["noted"] = sorted(noted.difference(marks.values()))
@@ -392,12 +393,6 @@ class _Keeper:
         """Whether a note is of an entry that this look was not about."""
         key = Key.of(note.partition(" ")[0])
         return bool(self.world.only) and key is not None and key.entry != self.world.only
-
-    def _note_absent(self) -> None:
-        """When each absent job was first missed; one entry's own look leaves the others' as they are."""
-        since = self.world.now - 2 * liveness.SILENT
-        kept = {job: at for job, at in self.world.absent.items() if at > since} if self.world.only else {}
-        self.memory.meta["absent"] = kept | liveness.missed_since(self.world)
 
     def write_chain(self) -> None:
         """What the bash of a link, and a command with a poor PATH, want to know."""

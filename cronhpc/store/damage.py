@@ -70,7 +70,7 @@ def others(state: Path) -> Iterator[Problem]:
     for path in sorted((state / "trains").glob("*.json")):
         from cronhpc.store.series_records import usable
 
-        if _is_there(path) and usable(path) is None:
+        if os.path.lexists(path) and usable(path) is None:
             what = "is empty, cut off, or no record of ours: how far that work has come is forgotten."
             fix = f"Start its script again; then remove the file. {_SAFE}"
             yield Problem("W341", what, fix, f"state/trains/{path.name}")
@@ -96,12 +96,8 @@ def _flaw_of_environment(path: Path) -> str:
         return f"cannot be read ({error.strerror}): runs get the environment of whoever calls the tick."
     if found is None:
         what = "is empty, cut off, or none of ours: runs get the environment of whoever calls the tick."
-        return what if _is_there(path) else ""
+        return what if os.path.lexists(path) else ""
     return f"holds variables that no program can get, and runs do without: {shapes.places(lost)}." if lost else ""
-
-
-def _is_there(path: Path) -> bool:
-    return os.path.lexists(path)
 
 
 def started(lost: Sequence[str]) -> Problem:

@@ -111,26 +111,22 @@ def take(path: Path, me: Holder, job_gone: Callable[[str], bool]) -> Holder | No
 
     `job_gone(job_id)` is True only when the batch system has said that the job is not running. Raises OSError.
     """
+    data = json.dumps(asdict(me)).encode()
     try:
-        return _take(path, me, job_gone)
+        for _ in range(3):
+            if create_once(path, data):
+                return None
+            holder = read(path)
+            if holder is None:
+                continue  # gone again, or being made: look once more
+            if not is_gone(holder, me, job_gone) and not _forsaken(path, holder, me):
+                return holder
+            _break(path, holder)
+        return read(path)
     except OSError as error:
         if not no_file(error):
             raise
         return None
-
-
-def _take(path: Path, me: Holder, job_gone: Callable[[str], bool]) -> Holder | None:
-    data = json.dumps(asdict(me)).encode()
-    for _ in range(3):
-        if create_once(path, data):
-            return None
-        holder = read(path)
-        if holder is None:
-            continue  # gone again, or being made: look once more
-        if not is_gone(holder, me, job_gone) and not _forsaken(path, holder, me):
-            return holder
-        _break(path, holder)
-    return read(path)
 
 
 def read(path: Path) -> Holder | None:
