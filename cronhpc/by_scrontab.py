@@ -6,7 +6,9 @@ import os
 import shlex
 from typing import TYPE_CHECKING
 
+from cronhpc.batch import scrontab
 from cronhpc.core import model
+from cronhpc.site import directory_id
 from cronhpc.store import scheduler
 from cronhpc.store.files import replace_file
 
@@ -24,9 +26,6 @@ def may_be_in(site: Site) -> bool:
 
 def add(site: Site, environ: Mapping[str, str]) -> list[str]:
     """One entry beside the user's own, which stay byte for byte; what to say of it. Raises ScrontabError."""
-    from cronhpc.batch import scrontab
-    from cronhpc.site import directory_id
-
     mark = directory_id(site.paths)
     command = shlex.join([*scheduler.command(), "tick", "--dir", str(site.paths.root)])
     log = str(site.paths.scheduler / "scheduler.log").replace("%", "%%")
@@ -50,9 +49,6 @@ def add(site: Site, environ: Mapping[str, str]) -> list[str]:
 
 def trouble(paths: Paths, environ: Mapping[str, str]) -> str:
     """Why our entry calls no ticks: it was disabled, or removed; "" where it does, or nobody can tell."""
-    from cronhpc.batch import scrontab
-    from cronhpc.site import directory_id
-
     try:
         table = scrontab.read(environ)
     except scrontab.ScrontabError:
@@ -65,9 +61,6 @@ def trouble(paths: Paths, environ: Mapping[str, str]) -> str:
 
 def remove(site: Site, environ: Mapping[str, str]) -> list[str]:
     """Our entry alone; what to say of it. Raises ScrontabError."""
-    from cronhpc.batch import scrontab
-    from cronhpc.site import directory_id
-
     table = scrontab.read(environ)
     rest = scrontab.without_block(table, directory_id(site.paths))
     if rest != table:

@@ -166,15 +166,7 @@ def _give(folder: Path, gid: int) -> None:
 
 
 def _groups() -> str:
-    import grp
-
-    names = []
-    for gid in os.getgroups():
-        try:
-            names.append(grp.getgrgid(gid).gr_name)
-        except KeyError:
-            names.append(str(gid))
-    return ", ".join(names)
+    return ", ".join(map(trust.group_name, os.getgroups()))
 
 
 def identity(paths: Paths) -> None:

@@ -227,11 +227,7 @@ def listing(folder: Folder) -> Listing:
 def measured(folder: Folder, names: Sequence[str]) -> list[LogFile]:
     """Size and last change of `names`; what is gone or no regular file meanwhile is left out."""
     found = []
-    for name in names:
-        try:
-            status = os.stat(name, dir_fd=folder.fd, follow_symlinks=False)
-        except OSError:
-            continue
+    for name, status in _statuses(folder, names):
         if stat.S_ISREG(status.st_mode):
             own = status.st_uid == folder.owner and status.st_nlink == 1
             found.append(LogFile(folder.path(name), status.st_size if own else 0, int(status.st_mtime), own))
@@ -240,16 +236,8 @@ def measured(folder: Folder, names: Sequence[str]) -> list[LogFile]:
 
 def size_of(folder: Folder, names: Sequence[str]) -> int:
     """Bytes that the owner's files of these `names` take; those with a second name elsewhere take none."""
-    total = 0
-    fstatat, fd, owner = os.stat, folder.fd, folder.owner
-    for name in names:
-        try:
-            status = fstatat(name, dir_fd=fd, follow_symlinks=False)
-        except OSError:
-            continue
-        if status.st_nlink == 1 and status.st_uid == owner:
-            total += status.st_size
-    return total
+    mine = folder.owner
+    return sum(each.st_size for _, each in _statuses(folder, names) if each.st_nlink == 1 and each.st_uid == mine)
 
 
 def written_by(folder: Folder, names: Iterable[str], live: frozenset[tuple[int, int]], first_began: float) -> set[str]:
@@ -257,13 +245,22 @@ def written_by(folder: Folder, names: Iterable[str], live: frozenset[tuple[int, 
 
     The latter in the user's own folders alone: in log/ a file bears the number of its job.
     """
-    found = set()
-    for name in names if live or folder.any_name else ():
-        with contextlib.suppress(OSError):
-            status = os.stat(name, dir_fd=folder.fd, follow_symlinks=False)
-            if (status.st_dev, status.st_ino) in live or (folder.any_name and status.st_mtime >= first_began):
-                found.add(name)
-    return found
+    return {
+        name
+        for name, status in _statuses(folder, names if live or folder.any_name else ())
+        if (status.st_dev, status.st_ino) in live or (folder.any_name and status.st_mtime >= first_began)
+    }
+
+
+def _statuses(folder: Folder, names: Iterable[str]) -> Iterator[tuple[str, os.stat_result]]:
+    """Of those `names` that are there, links themselves; there may be a hundred thousand."""
+    fstatat, fd = os.stat, folder.fd
+    for name in names:
+        try:
+            status = fstatat(name, dir_fd=fd, follow_symlinks=False)
+        except OSError:
+            continue
+        yield name, status
 
 
 def files_at(patterns: Iterable[str]) -> frozenset[tuple[int, int]]:

@@ -183,7 +183,7 @@ class Trust:
         is_user = writer.kind == "user"
         if writer.id in self.owners if is_user else writer.id is not None and writer.id == self.gid:
             return None
-        name = _shown(writer.name or (owner if is_user else _group)(writer.id or 0))
+        name = _shown(writer.name or (owner if is_user else group_name)(writer.id or 0))
         by = f"{'' if is_user else 'the group '}{name} (by an ACL)"
         if writer.name:
             return self._writable(path, by, f"nfs4_editfacl {_q(path)}  (take w, a, D, C and o from {name})")
@@ -192,7 +192,7 @@ class Trust:
     def _by_group(self, path: Path, gid: int) -> Problem | None:
         if gid == self.gid:
             return None
-        name = _group(gid)
+        name = group_name(gid)
         found = self._writable(path, f"the group {name}", f"chmod g-w {_q(path)}")
         return Problem(found.code, found.what, f"{found.fix} (or allow it: trust: {{group: {name}}})", found.file)
 
@@ -206,7 +206,8 @@ class Trust:
             return str(path)
 
 
-def _group(gid: int) -> str:
+def group_name(gid: int) -> str:
+    """The group's name, or the number where there is none."""
     import grp
 
     try:
