@@ -84,8 +84,12 @@ DECISIONS: dict[str, tuple[model.Decision, str]] = {
         "backup|stopped|slot 04:00 recorded as stopped: kill/backup, by bob",
     ),
     "several slots missed": (
-        model.Skip(BACKUP, at("04:00"), Result.MISSED, Reason.MISSED, "5 slots missed: nothing ran then", 5),
-        "backup|missed|up to slot 04:00: 5 slots missed: nothing ran then",
+        model.Skip(BACKUP, at("04:00"), Result.MISSED, Reason.MISSED, "5 slots: nothing ran then", 5),
+        "backup|missed|5 slots up to 04:00 recorded as missed: 5 slots: nothing ran then",
+    ),
+    "a switch whose reason has the result's word": (
+        model.Skip(BACKUP, at("04:00"), Result.STOPPED, Reason.STOPPED, "kill/backup, by bob: stopped for a move"),
+        "backup|stopped|slot 04:00 recorded as stopped: kill/backup, by bob: stopped for a move",
     ),
     "several slots suspended": (
         model.Skip(BACKUP, at("04:00"), Result.SUSPENDED, Reason.SUSPENDED, "", 3),

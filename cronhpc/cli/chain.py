@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command, UsageError
 from cronhpc.cli.common import count_of, paths_of, settings_or_default, site_of, written_status
-from cronhpc.core.model import CancelLink, Done, KeepLink, MoveLink, Rest, SubmitLink, command, joined
+from cronhpc.core.model import KeepLink, MoveLink, SubmitLink, command, joined
 
 if TYPE_CHECKING:
     import argparse
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from cronhpc.core.model import Outcome
     from cronhpc.start import Started
     from cronhpc.store.paths import Paths
-    from cronhpc.views.style import Style
 
 
 _START_HELP = "Start the scheduler, or fix it: one job that waits for its time, and a spare behind it. Safe to repeat."
@@ -138,6 +137,8 @@ def _stop(args: argparse.Namespace, console: Console) -> int:
 
 def report(started: Started, args: argparse.Namespace, console: Console, zone: str, *, undo: str) -> None:
     """What was done, to which jobs, and how to undo it: by the command `undo`."""
+    from cronhpc.views.decisions import chain_words
+
     if args.json:
         console.json(
             {
@@ -149,8 +150,7 @@ def report(started: Started, args: argparse.Namespace, console: Console, zone: s
         )
         return
     style = console.style(zone)
-    lines = [*started.lines, *(_words(outcome, style) for outcome in started.outcomes)]
-    lines = [line for line in lines if line]
+    lines = [*started.lines, *filter(None, (chain_words(outcome, style) for outcome in started.outcomes))]
     if undo == "stop":
         lines.append("see: " + command("status"))
     else:
@@ -165,34 +165,6 @@ def _facts(outcome: Outcome) -> dict[str, Any]:
 
     facts = decision_facts(outcome.decision, {})
     return {**facts, "job": outcome.job_id or facts.get("job"), "done": str(outcome.done), "outcome": outcome.detail}
-
-
-def _words(outcome: Outcome, style: Style) -> str:
-    from cronhpc.views.decisions import not_done
-    from cronhpc.views.text import one_line
-
-    decision = outcome.decision
-    if outcome.done is not Done.OK:
-        return not_done(outcome) + one_line(outcome.detail)
-    match decision:
-        case SubmitLink():
-            clock = f"at {style.clock(decision.at)} ({style.distance(decision.at)})"
-            at = "now" if decision.at <= style.now + _SOON else clock
-            return f"submitted the {_NAMES[decision.kind]}: job {outcome.job_id}, begins {at}"
-        case KeepLink():
-            return f"the {_NAMES[decision.kind]} stands: job {decision.job_id} at {style.clock(decision.at)}"
-        case MoveLink():
-            return f"moved the {_NAMES[decision.kind]}: job {decision.job_id} to {style.clock(decision.at)}"
-        case CancelLink():
-            return f"cancelled job {decision.job_id}: {one_line(decision.why)}"
-        case Rest():
-            return one_line(decision.why)
-        case _:
-            return ""
-
-
-_SOON = 60  # seconds
-_NAMES = {"successor": "scheduler", "spare": "spare"}
 
 
 COMMANDS = {

@@ -246,7 +246,7 @@ def _show(report: Report, console: Console, zone: str) -> None:
         console.say(_removed(report.cleaned))
     for outcome in report.outcomes:
         if outcome.done is not Done.OK:
-            console.complain(not_done(outcome) + outcome.detail)
+            console.complain(not_done(outcome))
 
 
 def _write(console: Console, lines: Iterator[Line]) -> None:

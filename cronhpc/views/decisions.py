@@ -1,65 +1,56 @@
-"""One decision as facts: the same keys in `plan --json`, in the scheduler's log and in status.json."""
+"""Decisions as facts and as words: the same in `plan`, in the scheduler's log, in status.json and after `start`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cronhpc.core import model
-from cronhpc.core.model import slot_text
-from cronhpc.views.times import iso
+from cronhpc.core.model import Done, Reason, command, joined, slot_text
+from cronhpc.views import text, times
+from cronhpc.views.times import epoch, iso
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from cronhpc.core.model import Decision, Outcome, Submit
+    from cronhpc.core.model import Decision, Outcome
+    from cronhpc.views.style import Style
 
 Facts = dict[str, Any]
 
 
 def decision_facts(decision: Decision, names: Mapping[Any, str]) -> Facts:
     """One decision; `decision` says its kind, the other keys depend on it. `names`: keys of claims to entries."""
-    kind, keys = _KINDS[type(decision)]
-    return {"decision": kind, **{key: _READ[key](decision, names) for key in keys}}
+    kind = _KINDS[type(decision)]
+    return {"decision": kind.name, **{key: _fact(decision, key, names) for key in kind.keys}}
 
 
-def not_done(outcome: Outcome) -> str:
-    """What was not done, for whom, and how that ended: `submit backup: refused: `; its detail follows."""
-    facts = decision_facts(outcome.decision, {})
-    who = facts.get("entry") or facts.get("link") or facts.get("switch") or ""
-    return f"{facts['decision']} {who}: {outcome.done}: "
+_ATTRIBUTES = {"link": "kind", "warned": "warn"}
+_PARTS = ("key", "ending", "switch", "entry")  # of a decision: where a fact stands that is none of its own
+_INSTANTS = frozenset({"slot", "begin", "retry_at", "at", "since"})
 
 
-_LINK = ("link", "job", "at", "why")
-_KINDS: dict[type, tuple[str, tuple[str, ...]]] = {
-    model.Submit: (
-        "submit",
-        (
-            *("entry", "reason", "detail", "slot", "attempt", "by_hand"),
-            *("begin", "job_name", "options", "output", "replaces"),
-        ),
-    ),
-    model.Skip: ("use up", ("entry", "reason", "detail", "slot", "result", "count")),
-    model.Wait: ("wait", ("entry", "reason", "detail", "slot")),
-    model.Adopt: ("adopt", ("entry", "slot", "attempt", "job")),
-    model.Release: ("release", ("entry", "slot", "attempt", "job", "marked")),
-    model.Cancel: ("cancel", ("entry", "job", "why")),
-    model.Withdraw: ("withdraw", ("entry", "slot", "attempt", "job", "why")),
-    model.Settle: ("settle", ("entry", "slot", "attempt", "result", "exit_code", "signal", "detail", "retry_at")),
-    model.KeepLink: ("keep link", _LINK),
-    model.SubmitLink: ("submit link", _LINK),
-    model.MoveLink: ("move link", _LINK),
-    model.CancelLink: ("cancel link", _LINK),
-    model.Rest: ("rest", ("why",)),
-    model.Stop: (
-        "stop",
-        (
-            *("switch", "by", "since", "pending", "running", "warn_signal"),
-            *("grace", "warned", "completing", "left_alone"),
-        ),
-    ),
-    model.Hold: ("hold", ("switch", "by", "jobs")),
-    model.Unhold: ("free", ("jobs",)),
-}
+def _fact(decision: Any, key: str, names: Mapping[Any, str]) -> Any:
+    match key:
+        case "entry":
+            return _entry(decision, names)
+        case "job":
+            return getattr(decision, "job_id", None) or None
+        case "output":  # where the run will print; "" where its script says so itself
+            number = "%A_%a" if decision.entry.array else "%j"
+            own = f"log/{decision.key.entry}/{slot_text(decision.key.slot)}-{number}.out"
+            return own if decision.entry.output else ""
+        case "switch":
+            return decision.switch.name
+        case "jobs":
+            return [job.shown for job in decision.jobs]
+        case "why":
+            return getattr(decision, "why", "") or getattr(decision, "detail", "")
+    name = _ATTRIBUTES.get(key, key)
+    holders = (decision, *(getattr(decision, part, None) for part in _PARTS))
+    value = next((getattr(holder, name) for holder in holders if hasattr(holder, name)), None)
+    if key in _INSTANTS:
+        return iso(value)
+    return list(value) if isinstance(value, tuple) else value
 
 
 def _entry(decision: Any, names: Mapping[Any, str]) -> str | None:
@@ -71,48 +62,180 @@ def _entry(decision: Any, names: Mapping[Any, str]) -> str | None:
     return (names.get(key) or key.entry) if key else None
 
 
-def _output(submit: Submit) -> str:
-    """Where the run will print; "" where its script says so itself."""
-    key, number = submit.key, "%A_%a" if submit.entry.array else "%j"
-    return f"log/{key.entry}/{slot_text(key.slot)}-{number}.out" if submit.entry.output else ""
+# --- as a line of a plan -------------------------------------------------------------------------------------------
 
 
-_READ: dict[str, Callable[[Any, Mapping[Any, str]], Any]] = {
-    "entry": _entry,
-    "reason": lambda d, _: str(d.reason),
-    "detail": lambda d, _: _ending(d).detail,
-    "slot": lambda d, _: iso(d.slot if hasattr(d, "slot") else d.key.slot),
-    "attempt": lambda d, _: d.key.attempt,
-    "by_hand": lambda d, _: d.key.by_hand,
-    "begin": lambda d, _: iso(d.begin),
-    "job_name": lambda d, _: d.entry.job_name,
-    "options": lambda d, _: list(d.entry.options),
-    "output": lambda d, _: _output(d),
-    "replaces": lambda d, _: list(d.replaces),
-    "result": lambda d, _: str(_ending(d).result),
-    "count": lambda d, _: d.count,
-    "job": lambda d, _: getattr(d, "job_id", None) or None,
-    "marked": lambda d, _: d.marked,
-    "why": lambda d, _: getattr(d, "why", "") or getattr(d, "detail", ""),
-    "exit_code": lambda d, _: d.ending.exit_code,
-    "signal": lambda d, _: d.ending.signal,
-    "retry_at": lambda d, _: iso(d.retry_at),
-    "link": lambda d, _: d.kind,
-    "at": lambda d, _: iso(getattr(d, "at", None)),
-    "switch": lambda d, _: d.switch.name,
-    "by": lambda d, _: d.switch.by,
-    "since": lambda d, _: iso(d.switch.since),
-    "pending": lambda d, _: list(d.pending),
-    "running": lambda d, _: list(d.running),
-    "warn_signal": lambda d, _: d.warn_signal,
-    "grace": lambda d, _: d.grace,
-    "warned": lambda d, _: list(d.warn),
-    "completing": lambda d, _: list(d.completing),
-    "left_alone": lambda d, _: list(d.left_alone),
-    "jobs": lambda d, _: [job.shown for job in d.jobs],
+Line = tuple[str, str, str]  # the verb, its colour, with what and why
+
+
+def words(facts: Mapping[str, Any], style: Style) -> tuple[str, Line]:
+    """For whom, and what: a decision by its facts."""
+    kind = facts["decision"]
+    whom = text.name(facts["entry"]) if facts.get("entry") else _WHOM.get(kind, "chain")
+    return whom, _WORDS[kind](facts, style)
+
+
+_WHOM = {"stop": "kill switch", "hold": "pause switch", "free": "pause switch", "cancel": "a twin"}
+
+
+def _submit(facts: Mapping[str, Any], style: Style) -> Line:
+    parts = [f"slot {style.at(facts['slot'])}"]
+    if facts["begin"]:
+        parts.append(f"begins {style.at(facts['begin'])}")
+    if facts["attempt"] > 1:
+        parts.append(f"attempt {facts['attempt']}")
+    parts.append(f"job {text.name(facts['job_name'] or facts['entry'])}")
+    parts += [text.one_line(option.removeprefix("--").replace("=", " ", 1)) for option in facts["options"]]
+    parts += [text.one_line(each) for each in (facts["output"], facts["detail"]) if each]
+    return facts["reason"], "green", ", ".join(parts)
+
+
+def _skip(facts: Mapping[str, Any], style: Style) -> Line:
+    at = style.at(facts["slot"])
+    slots = f"slot {at}" if facts["count"] == 1 else f"{facts['count']} slots up to {at}"
+    recorded = f"{slots} recorded as {facts['result']}"
+    return facts["reason"], "yellow", _lifted(facts, joined(": ", filter(None, (recorded, _detail(facts)))))
+
+
+def _wait(facts: Mapping[str, Any], style: Style) -> Line:
+    slot, not_due = epoch(facts["slot"]), facts["reason"] == Reason.NOT_DUE
+    when = ""
+    if slot is not None:
+        when = f"{'next' if slot > style.now else 'due since'} {style.clock(slot)}"
+        when += f" ({style.distance(slot)})" if not_due else ""
+    why = joined("; ", filter(None, (_detail(facts), when)))
+    return facts["reason"], "" if not_due else "yellow", _lifted(facts, why)
+
+
+def _detail(facts: Mapping[str, Any]) -> str:
+    return text.one_line(facts["detail"])
+
+
+def _lifted(facts: Mapping[str, Any], why: str) -> str:
+    """`why`, with the command that ends a suspension."""
+    return why + "; lift it with: " + command("resume", facts["entry"]) if facts["reason"] == Reason.SUSPENDED else why
+
+
+def _settle(facts: Mapping[str, Any], style: Style) -> Line:
+    parts = [f"slot {style.at(facts['slot'])}: {facts['result']}"]
+    parts += [f"exit {facts['exit_code']}"] if facts["exit_code"] else []
+    parts += [_detail(facts)] if facts["detail"] else []
+    parts += [f"again at {style.at(facts['retry_at'])}"] if facts["retry_at"] else []
+    return "settle", "", ", ".join(parts)
+
+
+def _of_claim(facts: Mapping[str, Any], style: Style) -> Line:
+    return facts["decision"], "green", f"slot {style.at(facts['slot'])}, job {facts['job']}"
+
+
+def _cancel(facts: Mapping[str, Any], _: Style) -> Line:
+    return "cancel", "yellow", f"job {facts['job']}: {text.one_line(facts['why'])}"
+
+
+def _link(verb: str, preposition: str = "at") -> Callable[[Mapping[str, Any], Style], Line]:
+    def link(facts: Mapping[str, Any], style: Style) -> Line:
+        job = f" job {facts['job']}" if facts["job"] else ""
+        at = f" {preposition} {style.at(facts['at'])}" if facts["at"] else ""
+        why = f": {text.one_line(facts['why'])}" if facts["why"] else ""
+        return verb, "", f"{facts['link']}{job}{at}{why}"
+
+    return link
+
+
+def _stop(facts: Mapping[str, Any], style: Style) -> Line:
+    jobs = [f"{job} {state}" for state in ("pending", "running") for job in facts[state]]
+    warned = f"is warned ({facts['warn_signal']}), then has {times.took(facts['grace'])}"
+    jobs += [f"{job} {warned}" for job in facts["warned"]]
+    jobs += [f"{job} is ending" for job in facts["completing"]]
+    alone = f"; left alone (scrontab's own): {', '.join(facts['left_alone'])}" if facts["left_alone"] else ""
+    since = style.at(facts["since"])
+    return "cancel", "red", f"{_switch(facts)} since {since}: {', '.join(jobs) or 'no job'}{alone}"
+
+
+def _switch(facts: Mapping[str, Any]) -> str:
+    return f"{text.name(facts['switch'])}, by {text.one_line(facts['by'])}"
+
+
+class _Kind(NamedTuple):
+    """A kind of decision: its name, the keys of its facts, and its line."""
+
+    name: str
+    keys: tuple[str, ...]
+    words: Callable[[Mapping[str, Any], Style], Line]
+
+
+_CLAIM = ("entry", "slot", "attempt")
+_LINK = ("link", "job", "at", "why")
+_KINDS: dict[type, _Kind] = {
+    model.Submit: _Kind(
+        "submit",
+        (
+            *("entry", "reason", "detail", "slot", "attempt", "by_hand"),
+            *("begin", "job_name", "options", "output", "replaces"),
+        ),
+        _submit,
+    ),
+    model.Skip: _Kind("use up", ("entry", "reason", "detail", "slot", "result", "count"), _skip),
+    model.Wait: _Kind("wait", ("entry", "reason", "detail", "slot"), _wait),
+    model.Adopt: _Kind("adopt", (*_CLAIM, "job"), _of_claim),
+    model.Release: _Kind("release", (*_CLAIM, "job", "marked"), _of_claim),
+    model.Cancel: _Kind("cancel", ("entry", "job", "why"), _cancel),
+    model.Withdraw: _Kind("withdraw", (*_CLAIM, "job", "why"), _cancel),
+    model.Settle: _Kind("settle", (*_CLAIM, "result", "exit_code", "signal", "detail", "retry_at"), _settle),
+    model.KeepLink: _Kind("keep link", _LINK, _link("keep")),
+    model.SubmitLink: _Kind("submit link", _LINK, _link("submit")),
+    model.MoveLink: _Kind("move link", _LINK, _link("move", "to")),
+    model.CancelLink: _Kind("cancel link", _LINK, _link("cancel")),
+    model.Rest: _Kind("rest", ("why",), lambda facts, _: ("rest", "yellow", text.one_line(facts["why"]))),
+    model.Stop: _Kind(
+        "stop",
+        (
+            *("switch", "by", "since", "pending", "running", "warn_signal"),
+            *("grace", "warned", "completing", "left_alone"),
+        ),
+        _stop,
+    ),
+    model.Hold: _Kind(
+        "hold",
+        ("switch", "by", "jobs"),
+        lambda facts, _: ("hold", "yellow", f"{_switch(facts)}: {', '.join(facts['jobs'])}"),
+    ),
+    model.Unhold: _Kind("free", ("jobs",), lambda facts, _: ("release", "green", f"jobs {', '.join(facts['jobs'])}")),
 }
+_WORDS = {kind.name: kind.words for kind in _KINDS.values()}
 
 
-def _ending(decision: Any) -> Any:
-    """Of an attempt that has ended its ending, else the decision itself."""
-    return getattr(decision, "ending", decision)
+# --- once it is done -----------------------------------------------------------------------------------------------
+
+
+_SOON = 60  # seconds
+_LINKS = {"successor": "scheduler", "spare": "spare"}
+
+
+def not_done(outcome: Outcome) -> str:
+    """What was not done, for whom, how that ended and why: `submit backup: refused: a switch was set`."""
+    facts = decision_facts(outcome.decision, {})
+    whom = facts.get("entry") or facts.get("link") or facts.get("switch") or ""
+    return f"{facts['decision']} {whom}: {outcome.done}: " + outcome.detail
+
+
+def chain_words(outcome: Outcome, style: Style) -> str:
+    """What became of a decision about the chain, in a line; "" for one about anything else that went well."""
+    decision = outcome.decision
+    if outcome.done is not Done.OK:
+        return text.one_line(not_done(outcome))
+    match decision:
+        case model.SubmitLink():
+            clock = f"at {style.clock(decision.at)} ({style.distance(decision.at)})"
+            at = "now" if decision.at <= style.now + _SOON else clock
+            return f"submitted the {_LINKS[decision.kind]}: job {outcome.job_id}, begins {at}"
+        case model.KeepLink():
+            return f"the {_LINKS[decision.kind]} stands: job {decision.job_id} at {style.clock(decision.at)}"
+        case model.MoveLink():
+            return f"moved the {_LINKS[decision.kind]}: job {decision.job_id} to {style.clock(decision.at)}"
+        case model.CancelLink():
+            return f"cancelled job {decision.job_id}: {text.one_line(decision.why)}"
+        case model.Rest():
+            return text.one_line(decision.why)
+        case _:
+            return ""

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 
-from cronhpc.core.model import Advice, command, text_of
+from cronhpc.core.model import Advice, Command, command, text_of
 from cronhpc.views import text, times
 
 _CODES = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "dim": "2", "bold": "1"}
@@ -51,6 +51,11 @@ class Style:
         """See `times.clock`."""
         return times.clock(at, self.now, self.zone, seconds=seconds)
 
+    def at(self, instant: str | None) -> str:
+        """An instant in ISO 8601 on the clock; "-" where it is none."""
+        at = times.epoch(instant)
+        return "-" if at is None else self.clock(at)
+
     def said(self, at: int) -> str:
         """See `times.said`."""
         return times.said(at, self.now, self.zone)
@@ -94,17 +99,38 @@ def _words(cell: Cell) -> str:
 
 
 def table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], style: Style) -> list[str]:
-    """Lines of a table, its title line first; the last column is not filled up."""
-    used, widths = _fit(columns, rows, style.width)
-    titles = [columns[i].title for i in used]
-    lines = (
-        [style.paint(_line([columns[i] for i in used], titles, [widths[i] for i in used]), "dim")]
-        if any(titles)
-        else []
-    )
-    return lines + [
-        _painted([columns[i] for i in used], [row[i] for i in used], [widths[i] for i in used], style) for row in rows
+    """Lines of a table, its title line first; the last column is not filled up.
+
+    Commands of its last cell stand below a row, whole, where they would be cut.
+    """
+    whole = [[*row[:-1], style.text(row[-1]) if isinstance(row[-1], str) else row[-1]] for row in rows]
+    used, widths = _fit(columns, whole, style.width)
+    below = [
+        _commands(row[-1]) if text.width(_words(cells[-1])) > widths[-1] else ()
+        for row, cells in zip(rows, whole, strict=True)
     ]
+    if any(below):
+        whole = [
+            [*cells[:-1], _without_commands(row[-1])] if cut else cells
+            for row, cells, cut in zip(rows, whole, below, strict=True)
+        ]
+        used, widths = _fit(columns, whole, style.width)
+    shown, wide = [columns[i] for i in used], [widths[i] for i in used]
+    titles = [column.title for column in shown]
+    lines = [style.paint(_line(shown, titles, wide), "dim")] if any(titles) else []
+    for cells, cut in zip(whole, below, strict=True):
+        lines.append(_painted(shown, [cells[i] for i in used], wide, style))
+        lines += [f"  {each.text(style.directory)}" for each in cut]
+    return lines
+
+
+def _commands(cell: Cell) -> list[Command]:
+    return [part for part in cell.parts if isinstance(part, Command)] if isinstance(cell, Advice) else []
+
+
+def _without_commands(cell: Cell) -> str:
+    parts = cell.parts if isinstance(cell, Advice) else ()
+    return "".join(part for part in parts if isinstance(part, str)).rstrip(" :")
 
 
 def _fit(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], room: int) -> tuple[list[int], list[int]]:

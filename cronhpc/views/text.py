@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import unicodedata
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from cronhpc.core import text
-from cronhpc.core import text as words_of
 from cronhpc.core.model import Advice, Command
+from cronhpc.core.text import count as core_count
 from cronhpc.core.text import dollar, escape
+from cronhpc.core.text import word as core_word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
-word = text.word  # as one word that can be pasted into a shell
+count, word = core_count, core_word
 _JAMO = range(0x1160, 0x1200)  # Hangul vowels and finals join the syllable before them
 
 
@@ -99,9 +99,9 @@ def name(text: str) -> str:
     return text
 
 
-def count(number: int, noun: str, plural: str = "") -> str:
-    """`1 file`, `1,904 files`."""
-    return words_of.count(number, noun, plural)
+def place(problem: Mapping[str, Any]) -> str:
+    """Where a problem is, by its facts: `cron.d/backup.slurm:3`; "" where it has no file."""
+    return f"{problem['file']}:{problem['line']}" if problem["line"] else str(problem["file"])
 
 
 def size(count_of_bytes: int) -> str:
