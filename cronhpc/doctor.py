@@ -34,6 +34,40 @@ _QUESTION = 8.0  # seconds for one question: three unanswered ones end within ha
 _LOCAL = 4.0  # for a program of this machine
 
 
+# fmt: off
+_CHECKS = {  # level, topic, sentence, fix
+    "no directory": ("advice", "directory", "{} {} yet.", ""),
+    "bad settings": ("error", "settings", "{}: {}", ""),
+    "empty settings": ("warning", "settings", "{} {}", ""),
+    "unseen disk": ("error", "disk", "{} cannot be looked at: {}.", "Is it mounted?"),
+    "no way out": ("warning", "network", "the address given cannot be reached from here: {}.", ""),
+    "a way out": ("fine", "network", "the address given can be reached from here.", ""),
+    "no slurm": ("advice", "slurm", "no sbatch on PATH, or backend: local is set: runs are processes of this machine.",
+                 "On a cluster load Slurm's commands (module load slurm), then ask again."),
+    "no answer": ("error", "slurm", "Slurm gives no answer: {}.", "Ask again later; a chain that runs outlives this."),
+    "no tick": ("error", "ticks", "no tick comes: {}.", "Put it back: " + command("start")),
+    "nodes may not": ("error", "submit", "jobs may not submit here ({}).",
+                      "Let a login node submit a day's runs ahead: " + command("start", options=("--via", "login"))),
+    "not tried": ("unknown", "submit",
+                  "whether compute nodes may submit jobs, and have cronhpc and this folder, was not tried.",
+                  command("doctor", options=("--submit",)) + " runs a job of a minute that tries it."),
+    "unanswered": ("unknown", "sbatch", "sbatch --test-only gave no answer: {}.", "Ask again later."),
+    "refused": ("error", "sbatch", "sbatch would not take the scheduler's job: {}.", "See sbatch: in cronhpc.yaml."),
+    "taken": ("fine", "sbatch", "sbatch would take the scheduler's job from here.", ""),
+    "probe refused": ("error", "submit", "the probe job was not taken: {}.", "See sbatch: in cronhpc.yaml."),
+    "probe waits": ("unknown", "submit", "the probe job {} did not start within {:.0f} s, and was cancelled.",
+                    "Give it longer: " + command("doctor", options=("--submit", "--wait", "1h"))),
+    "probe unread": ("unknown", "options", "what a submission looks like here is not known: {}.", "Ask again."),
+}
+# fmt: on
+
+
+def _finding(check: str, *words: object, fix: str = "") -> Finding:
+    """A row of the table, its sentence filled in; `fix` where that depends on the words, too."""
+    level, topic, sentence, usual = _CHECKS[check]
+    return Finding(level, topic, sentence.format(*words), fix or usual)
+
+
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What to look at, and how. `root` may not be there yet; `url` as given on the command line."""
@@ -49,17 +83,19 @@ class Asked:
 def examine(asked: Asked, clock: Callable[[], int]) -> list[Finding]:
     """All findings, the worst first. Raises CronhpcError where --submit needs a cron directory, and there is none."""
     refused = _refused(asked)
-    settings, found = (Settings(), []) if refused else _settings(asked)  # another's are not for us to act by
+    settings, of_settings = (Settings(), []) if refused else _settings(asked)  # another's are not for us to act by
     here = _here(asked, settings)
-    told = list(_batch(asked, settings, here, clock))
-    seen = any(each.topic == "files" and each.level == "fine" for each in told)
-    found += _directory(asked, settings, refused, seen=seen)
+    of_batch = list(_batch(asked, settings, here, clock))
+    seen = any(each.topic == "files" and each.level == "fine" for each in of_batch)
     pings = bool(settings.alerts_ping) or any(name == "ping" for name, _, _ in settings.defaults)
-    found += diagnosis.of_machine(here, needs_network=pings and not asked.url)
-    if asked.url:
-        found.append(_url(asked.url))
-    found += told
-    return sorted(found, key=lambda each: LEVELS.index(each.level))
+    every = [
+        *of_settings,
+        *_directory(asked, settings, refused, seen=seen),
+        *diagnosis.of_machine(here, needs_network=pings and not asked.url),
+        *_address(asked.url),
+        *of_batch,
+    ]
+    return sorted(every, key=lambda each: LEVELS.index(each.level))
 
 
 def _refused(asked: Asked) -> Problem | None:
@@ -76,22 +112,18 @@ def _refused(asked: Asked) -> Problem | None:
 def _settings(asked: Asked) -> tuple[Settings, list[Finding]]:
     from cronhpc.store.settings import emptied, read_settings
 
-    found: list[Finding] = []
-    if not os.path.lexists(asked.root / MARKER):
+    path = asked.root / MARKER
+    if not os.path.lexists(path):
         where = "is no cron directory" if asked.root.is_dir() else "is not there"
-        make = command("init", directory=str(asked.root))
-        return Settings(), [Finding("advice", "directory", f"{asked.root} {where} yet.", make)]
-    if (asked.root / MARKER).exists() and not (asked.root / MARKER).stat().st_size:
-        each = emptied(asked.root / MARKER)
-        found.append(Finding("warning", "settings", f"{each.file} {each.what}", each.fix))
+        return Settings(), [_finding("no directory", asked.root, where, fix=command("init", directory=str(asked.root)))]
+    empty = [emptied(path)] if path.exists() and not path.stat().st_size else []
+    known = [_finding("empty settings", each.file, each.what, fix=each.fix) for each in empty]
     try:
-        return read_settings(asked.root / MARKER), found
+        return read_settings(path), known
     except SettingsError as error:
-        found += [
-            Finding("error", "settings", f"{each.file}{f':{each.line}' if each.line else ''}: {each.what}", each.fix)
-            for each in error.problems
-        ]
-        return error.rest or Settings(), found
+        wrong = ((f"{each.file}:{each.line}" if each.line else each.file, each) for each in error.problems)
+        known += [_finding("bad settings", place, each.what, fix=each.fix) for place, each in wrong]
+        return error.rest or Settings(), known
 
 
 def _directory(asked: Asked, settings: Settings, refused: Problem | None, *, seen: bool) -> Iterator[Finding]:
@@ -99,7 +131,7 @@ def _directory(asked: Asked, settings: Settings, refused: Problem | None, *, see
     try:
         yield from diagnosis.of_disk(disk.look(asked.root, asked.environ), seen=seen)
     except OSError as error:
-        yield Finding("error", "disk", f"{asked.root} cannot be looked at: {error.strerror}.", "Is it mounted?")
+        yield _finding("unseen disk", asked.root, error.strerror)
         return
     if not os.path.lexists(paths.settings) or (refused is None and rooms.refusal(paths, me) is not None):
         return  # said of the settings already
@@ -140,11 +172,10 @@ def _group(user: str) -> tuple[str, bool]:
     return entry.gr_name, entry.gr_name == user and set(entry.gr_mem) <= {user}
 
 
-def _url(url: str) -> Finding:
-    said = probe.reaches(url)
-    if said:
-        return Finding("warning", "network", f"the address given cannot be reached from here: {said}.", "")
-    return Finding("fine", "network", "the address given can be reached from here.")
+def _address(url: str) -> Iterator[Finding]:
+    if url:
+        why = probe.reaches(url)
+        yield _finding("no way out", why) if why else _finding("a way out")
 
 
 # --- what could call ticks from outside ----------------------------------------------------------------------------
@@ -166,10 +197,10 @@ def _asked(name: str, argv: Sequence[str], env: Mapping[str, str], none: str) ->
         return Beat(name, usable=False, detail="not installed")
     if ended.timed_out:
         return Beat(name, usable=None, detail="no answer")
-    said = " ".join(ended.said.split())
-    if ended.code == 0 or none in said:
+    answer = " ".join(ended.said.split())
+    if ended.code == 0 or none in answer:
         return Beat(name, usable=True)
-    return Beat(name, usable=False, detail=said[:100] or f"exit {ended.code}")
+    return Beat(name, usable=False, detail=answer[:100] or f"exit {ended.code}")
 
 
 def _timer(environ: Mapping[str, str], env: Mapping[str, str], user: str) -> Beat:
@@ -195,35 +226,24 @@ def _batch(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int
 
     slurm = examinable(asked.backend, settings, asked.environ, _QUESTION)
     if slurm is None:
-        what = "no sbatch on PATH, or backend: local is set: runs are processes of this machine."
-        yield Finding(
-            "advice", "slurm", what, "On a cluster load Slurm's commands (module load slurm), then ask again."
-        )
+        yield _finding("no slurm")
         return
     times: list[int] = []
     try:
         qos = dict(settings.sbatch).get("qos", "")
         cluster = slurm.cluster_facts(here.user, qos, lambda: times.append(clock()))
     except BatchError as error:
-        what = f"Slurm gives no answer: {error.text}."
-        yield Finding("error", "slurm", what, "Ask again later; a chain that runs outlives this.")
+        yield _finding("no answer", error.text)
         return
     via = (scheduler.started(Paths(asked.root)) or {}).get("via")
     yield from _ticks(asked, via)
-    resident = via == "daemon"
-    yield from findings.of_cluster(cluster, settings, asked=times[0], answered=times[1], resident=resident)
-    yield from _taken(slurm, settings)
+    yield from findings.of_cluster(cluster, settings, asked=times[0], answered=times[1], resident=via == "daemon")
+    yield _taken(slurm, settings)
     yield from _others_at_work(asked)
     if asked.submit:
         yield from _nodes(asked, settings, here, clock)
     else:
-        what = "whether compute nodes may submit jobs, and have cronhpc and this folder, was not tried."
-        yield Finding(
-            "unknown",
-            "submit",
-            what,
-            command("doctor", options=("--submit",)) + " runs a job of a minute that tries it.",
-        )
+        yield _finding("not tried")
 
 
 def _ticks(asked: Asked, via: str | None) -> Iterator[Finding]:
@@ -231,11 +251,10 @@ def _ticks(asked: Asked, via: str | None) -> Iterator[Finding]:
     from cronhpc.by_scrontab import trouble
 
     paths = Paths(asked.root)
-    if via == "scrontab" and (said := trouble(paths, asked.environ)):
-        yield Finding("error", "ticks", f"no tick comes: {said}.", "Put it back: " + command("start"))
-    if via not in {None, "login"} and (said := scheduler.SiteChanges(paths).no_submit):
-        fix = "Let a login node submit a day's runs ahead: " + command("start", options=("--via", "login"))
-        yield Finding("error", "submit", f"jobs may not submit here ({said}).", fix)
+    if via == "scrontab" and (why := trouble(paths, asked.environ)):
+        yield _finding("no tick", why)
+    if via not in {None, "login"} and (why := scheduler.SiteChanges(paths).no_submit):
+        yield _finding("nodes may not", why)
 
 
 def _others_at_work(asked: Asked) -> Iterator[Finding]:
@@ -254,22 +273,14 @@ def _others_at_work(asked: Asked) -> Iterator[Finding]:
             yield Finding(level, "scheduler", problem.what, problem.fix)
 
 
-def _taken(slurm: Examinable, settings: Settings) -> Iterator[Finding]:
+def _taken(slurm: Examinable, settings: Settings) -> Finding:
     """Whether sbatch would take a link, asked from here; nothing is submitted."""
-    from cronhpc.store.scheduler import link_options
-
-    job = Submission("", options=link_options(settings), job_name="cronhpc-doctor", held=False)
+    job = Submission("", options=scheduler.link_options(settings), job_name="cronhpc-doctor", held=False)
     try:
-        said = slurm.refusal(job, "#!/bin/sh\n")
+        refusal = slurm.refusal(job, "#!/bin/sh\n")
     except Unreachable as error:
-        yield Finding("unknown", "sbatch", f"sbatch --test-only gave no answer: {error.text}.", "Ask again later.")
-        return
-    if said:
-        yield Finding(
-            "error", "sbatch", f"sbatch would not take the scheduler's job: {said}.", "See sbatch: in cronhpc.yaml."
-        )
-    else:
-        yield Finding("fine", "sbatch", "sbatch would take the scheduler's job from here.")
+        return _finding("unanswered", error.text)
+    return _finding("refused", refusal) if refusal else _finding("taken")
 
 
 def _nodes(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int]) -> Iterator[Finding]:
@@ -277,27 +288,21 @@ def _nodes(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int
     from cronhpc.batch import connect
     from cronhpc.batch.probe_job import ProbeJob
     from cronhpc.store.paths import existing
-    from cronhpc.store.scheduler import link_options
 
     paths = existing(str(asked.root), asked.environ)
     batch: Batch = connect(asked.backend, settings, asked.environ, paths.state)
-    with ProbeJob(batch, paths.state, here.python, link_options(settings), asked.url) as job:
+    with ProbeJob(batch, paths.state, here.python, scheduler.link_options(settings), asked.url) as job:
         this = _This(str(job.folder))
         try:
             job.submit()
         except BatchError as error:
-            yield Finding(
-                "error", "submit", f"the probe job was not taken: {error.text}.", "See sbatch: in cronhpc.yaml."
-            )
+            yield _finding("probe refused", error.text)
             return
         yield from _options(job, clock())
         ended = job.wait(asked.patience, this.race)
         nodes = [_node(row) for row in job.rows()]
     if not ended and not nodes:
-        what = f"the probe job {job.job_id} did not start within {asked.patience:.0f} s, and was cancelled."
-        yield Finding(
-            "unknown", "submit", what, "Give it longer: " + command("doctor", options=("--submit", "--wait", "1h"))
-        )
+        yield _finding("probe waits", job.job_id, asked.patience)
         return
     yield from diagnosis.of_nodes(nodes, here)
     if any(node.disk == "" for node in nodes):
@@ -326,9 +331,7 @@ def _options(job: ProbeJob, now: int) -> Iterator[Finding]:
     try:
         given, seen = job.read_back(now)
     except BatchError as error:
-        yield Finding(
-            "unknown", "options", f"what a submission looks like here is not known: {error.text}.", "Ask again."
-        )
+        yield _finding("probe unread", error.text)
         return
     yield from diagnosis.of_submission(seen, name=given.job_name or "", comment=given.comment, begin=given.begin or 0)
 

@@ -12,8 +12,11 @@ from typing import Any
 import pytest
 
 from cronhpc import cli
+from cronhpc.clean import Cleaned
+from cronhpc.cli.change import clean_facts
 from cronhpc.cli.console import Console
 from cronhpc.core.model import Problem, Settings, slot_text
+from cronhpc.views import Facts
 from cronhpc.views import reports as view
 from cronhpc.views.style import Style
 
@@ -110,19 +113,16 @@ def test_another_user_s_logs_are_not_cleaned(home: Path) -> None:
 # --- the screen ----------------------------------------------------------------------------------------------------
 
 
-def facts(**more: Any) -> view.Facts:
+def facts(*, dry_run: bool = False, **more: Any) -> Facts:
     values: dict[str, Any] = {
-        "dry_run": False,
         "kept": 1692,
-        "size": 1_153_434,
+        "bytes": 1_153_434,
         "folders": {"log/hub-sync": {"too old": 150, "too many": 50}, "log/backup": {"too much in all": 12}},
-        "files": [],
         "stays": {"its run is live, or ended lately": 3, "the newest failed run's": 1, "within the limits": 1688},
-        "left": False,
-        "scarce": "",
-        "problems": [],
+        **more,
     }
-    return view.clean_facts(Settings(), **(values | more))
+    removed = sum(sum(because.values()) for because in values["folders"].values())
+    return clean_facts(Cleaned(removed, **values), Settings(), dry_run=dry_run)
 
 
 STYLE = Style(NOW, UTC)

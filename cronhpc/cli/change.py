@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command, UsageError
 from cronhpc.cli.common import no_such, own_paths, paths_of, settings_or_default, site_of
-from cronhpc.core.model import Advice, command, joined
+from cronhpc.core.model import Advice, Done, Reason, Submit, Wait, command, entry_id, joined, slot_text
 
 if TYPE_CHECKING:
     import argparse
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cronhpc.ready_made import Copy, ReadyMade
     from cronhpc.site import Site
     from cronhpc.tick import Report
+    from cronhpc.views import Facts
 
 
 _ADD_HELP = (
@@ -60,7 +61,7 @@ def _add(args: argparse.Namespace, console: Console) -> int:
     if args.json:
         console.json(_facts(copy))
     else:
-        console.say(joined("\n", _told(copy, console)))
+        console.say(joined("\n", _added(copy, console)))
     return FINE
 
 
@@ -80,7 +81,7 @@ def _list(args: argparse.Namespace, console: Console, jobs: tuple[ReadyMade, ...
     console.say(f"examples to start your own from: {console.style().path(str(examples))}")
 
 
-def _facts(copy: Copy) -> dict[str, Any]:
+def _facts(copy: Copy) -> Facts:
     return {
         "entry": copy.name if copy.job.is_entry or copy.cron else None,
         "job": copy.job.name,
@@ -91,20 +92,17 @@ def _facts(copy: Copy) -> dict[str, Any]:
     }
 
 
-def _told(copy: Copy, console: Console) -> Iterator[str]:
+def _added(copy: Copy, console: Console) -> Iterator[str]:
     from cronhpc.views.text import name, word
 
     path = word(str(copy.path))
     when = f"by its line #CRON {copy.cron}" if copy.cron else copy.job.runs
     yield f"added {name(copy.name)}: {console.style().path(str(copy.path))}, runs {when}"
     yield f"what it does: {copy.job.what}"
-    yield (
-        f"edit, at its top: {copy.job.edit}" if copy.job.edit else "nothing needs an edit; its settings are at its top"
-    )
-    if copy.job.is_entry or copy.cron:
-        yield "then try it: " + command("run", copy.name)
-    else:
-        yield f"then submit it, once: sbatch {path}"
+    edit = f"edit, at its top: {copy.job.edit}" if copy.job.edit else ""
+    yield edit or "nothing needs an edit; its settings are at its top"
+    recurs = copy.job.is_entry or copy.cron
+    yield "then try it: " + command("run", copy.name) if recurs else f"then submit it, once: sbatch {path}"
     yield f"undo: rm {path}"
 
 
@@ -129,13 +127,11 @@ def _run(args: argparse.Namespace, console: Console) -> int:
     site = site_of(args, console)
     report = _once(site, console.now, args.name)
     if _just_changed(report):  # who asks for a run by hand has surely finished writing in a moment
-        console.wait(FRESH + 1)
-        report = _once(site_of(args, console), console.again().now, args.name)
+        report = _later(args, console, FRESH + 1)
     for _ in range(_TRIES):  # its slot is this second, and somebody else has taken that one
         if not _taken(report):
             break
-        console.wait(1)
-        report = _once(site_of(args, console), console.again().now, args.name)
+        report = _later(args, console, 1)
     entry = next((each for each in report.world.entries if each.name == args.name), None)
     if entry is None:
         raise no_such("entry", args.name, (each.name for each in report.world.entries))
@@ -144,21 +140,22 @@ def _run(args: argparse.Namespace, console: Console) -> int:
 
 def _once(site: Site, now: int, name: str) -> Report:
     from cronhpc.clock import reckoned
-    from cronhpc.core.model import entry_id
     from cronhpc.tick import tick
 
     at = reckoned(site, now)
     return tick(site, at.now, only=entry_id(name), clock_verified=at.clock_verified)
 
 
-def _just_changed(report: Report) -> bool:
-    from cronhpc.core.model import Reason, Wait
+def _later(args: argparse.Namespace, console: Console, seconds: float) -> Report:
+    console.wait(seconds)
+    return _once(site_of(args, console), console.again().now, args.name)
 
+
+def _just_changed(report: Report) -> bool:
     return any(isinstance(o.decision, Wait) and o.decision.reason is Reason.JUST_CHANGED for o in report.outcomes)
 
 
 def _taken(report: Report) -> bool:
-    from cronhpc.core.model import Done, Submit
     from cronhpc.submit import TAKEN
 
     return any(isinstance(o.decision, Submit) and (o.done, o.detail) == (Done.REFUSED, TAKEN) for o in report.outcomes)
@@ -176,21 +173,20 @@ def _tell(args: argparse.Namespace, console: Console, site: Site, report: Report
     return FINE if facts["job"] and facts["released"] else ATTENTION
 
 
-def _run_facts(outcome: Outcome, entry: Entry, backend: str) -> dict[str, Any]:
-    from cronhpc.core.model import Done, Submit, slot_text
+def _run_facts(outcome: Outcome, entry: Entry, backend: str) -> Facts:
     from cronhpc.views.times import iso
 
     decision = outcome.decision
-    slot = decision.key.slot if isinstance(decision, Submit) else None
+    key = decision.key if isinstance(decision, Submit) else None
     log = ""
-    if outcome.job_id and slot is not None and entry.output:
+    if outcome.job_id and key and entry.output:
         number = f"{outcome.job_id}_*" if entry.array else outcome.job_id
-        log = f"log/{decision.key.entry}/{slot_text(slot)}-{number}.out" if isinstance(decision, Submit) else ""
+        log = f"log/{key.entry}/{slot_text(key.slot)}-{number}.out"
     return {
         "entry": entry.name,
         "job": outcome.job_id,
         "released": outcome.done is Done.OK,
-        "slot": iso(slot),
+        "slot": iso(key.slot if key else None),
         "log": log,
         "reason": str(getattr(decision, "reason", "")),
         "detail": outcome.detail or getattr(decision, "detail", ""),
@@ -201,7 +197,6 @@ def _run_facts(outcome: Outcome, entry: Entry, backend: str) -> dict[str, Any]:
 
 def _stays_due(site: Site, outcome: Outcome) -> bool:
     """Whether the order stands although no job came of it: ordered once more it would run twice."""
-    from cronhpc.core.model import Done, Submit
     from cronhpc.store.claims import Claims
 
     row = outcome.decision
@@ -212,7 +207,7 @@ def _undo(job_id: str, backend: str) -> str:
     return f"scancel {job_id}" if backend == "slurm" else command("kill", job_id) + " && " + command("tick")
 
 
-def _submitted(facts: dict[str, Any]) -> str:
+def _submitted(facts: Facts) -> str:
     from cronhpc.views import text
 
     held = " (its script asks to be held: scontrol release it)" if facts["held"] else ""
@@ -221,7 +216,7 @@ def _submitted(facts: dict[str, Any]) -> str:
     return Advice(head, log, "\nundo: ", facts["undo"])
 
 
-def _not_submitted(facts: dict[str, Any]) -> str:
+def _not_submitted(facts: Facts) -> str:
     from cronhpc.views import text
 
     why = ": ".join(part for part in (facts["reason"], text.one_line(facts["detail"])) if part)
@@ -262,7 +257,7 @@ def _clean(args: argparse.Namespace, console: Console) -> int:
     cleaned = tend(paths, site.settings, console.now, live, site.batch.live_files, **how)
     if cleaned is None:  # never with `always`
         return FINE
-    known = _clean_facts(cleaned, site.settings, dry_run=args.dry_run)
+    known = clean_facts(cleaned, site.settings, dry_run=args.dry_run)
     if args.json:
         console.json(known)
     else:
@@ -282,21 +277,31 @@ def _live(site: Site) -> tuple[frozenset[str] | None, float]:
     return live_of(queue, Claims(site.paths.claims).read(frozenset())), first_began(queue)
 
 
-def _clean_facts(cleaned: Cleaned, settings: Settings, *, dry_run: bool) -> dict[str, object]:
-    from cronhpc.views import reports as view
+def clean_facts(cleaned: Cleaned, settings: Settings, *, dry_run: bool) -> Facts:
+    """What a clean-up did or would do, JSON-ready. `bytes` None: nobody looked at each file's size."""
+    from cronhpc.views.attention import BRIEF, problem_facts
 
-    return view.clean_facts(
-        settings,
-        dry_run=dry_run,
-        kept=cleaned.kept,
-        size=None if cleaned.unmeasured else cleaned.bytes,
-        folders=cleaned.folders,
-        files=cleaned.files,
-        stays=cleaned.stays,
-        left=cleaned.left,
-        scarce=cleaned.scarce,
-        problems=cleaned.problems,
-    )
+    part = 2 if cleaned.scarce else 1
+    return {
+        "dry_run": dry_run,
+        "removed": cleaned.removed,
+        "bytes": None if cleaned.unmeasured else cleaned.bytes,
+        "kept": cleaned.kept,
+        "kept_because": dict(cleaned.stays),
+        "folders": [
+            {"folder": name, "removed": sum(because.values()), "because": dict(because)}
+            for name, because in cleaned.folders.items()
+        ],
+        "files": [{"file": file, "because": why} for file, why in cleaned.files],
+        "left": cleaned.left,
+        "limits": {
+            "keep": settings.logs_keep // part,
+            "files": max(settings.logs_files // part, 1),
+            "total": settings.logs_total // part,
+            "halved_because": cleaned.scarce,
+        },
+        "problems": [problem_facts(problem, BRIEF) for problem in cleaned.problems],
+    }
 
 
 COMMANDS = {

@@ -5,25 +5,25 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from dataclasses import replace
-from functools import partial
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from cronhpc.batch.port import Examinable, Submission, Unreachable
 from cronhpc.cli import ATTENTION, BROKEN, FINE
 from cronhpc.cli.commands import Command, UsageError
-from cronhpc.cli.common import is_mine, no_such, paths_of, site_of, withdraw_edited
-from cronhpc.core.model import Problem, SettingsError, command
+from cronhpc.cli.common import is_mine, no_such, paths_of, settings_or_default, site_of, withdraw_edited
+from cronhpc.core.model import Problem, Settings, SettingsError, command
+from cronhpc.store.paths import DirectoryError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
 
     from cronhpc.batch.port import Batch
     from cronhpc.cli.console import Console
-    from cronhpc.core.model import Entry, EntryRow, Settings
+    from cronhpc.core.model import Entry, EntryRow
     from cronhpc.store.paths import Paths
 
 
@@ -68,21 +68,19 @@ def _run(args: argparse.Namespace, console: Console) -> int:
         if "/" in name or (name.endswith(".slurm") and not here) or (_may_be_a_file(name) and name not in entries)
     ]
     names = [name for name in args.names if name not in files]
-    online = _online(args, console) if args.online else None
-    partitions = _partitions(args, console)
-    functions = _functions(console.environ)
-    found = [problem for file in files for problem in _file(Path(file), online, partitions, functions)]
+    linter = Linter(_functions(console.environ), _partitions(args, console), _online(args, console))
+    problems = [problem for file in files for problem in _file(Path(file), linter)]
     broken = False
     if names or not files:
-        more, broken = _directory(args, console, names, online, partitions)
-        found += more
+        of_directory, broken = _directory(args, console, names, linter)
+        problems += of_directory
     if here and is_mine(paths_of(args, console)) and not broken:
         withdraw_edited(site_of(args, console), console.now)
-    found += [problem for asked in (partitions, online) if asked is not None for problem in asked.problems]
-    found = sorted(dict.fromkeys(found), key=lambda p: (p.file, p.line, p.code))
-    found = [replace(each, what=console.text(each.what), fix=console.text(each.fix)) for each in found]
-    console.say(reports.check(found, fmt="json" if args.json else args.format))
-    return BROKEN if broken else ATTENTION if any(p.severity != "note" for p in found) else FINE
+    problems += [problem for asked in (linter.partitions, linter.online) if asked for problem in asked.problems]
+    problems = sorted(dict.fromkeys(problems), key=lambda each: (each.file, each.line, each.code))
+    problems = [replace(each, what=console.text(each.what), fix=console.text(each.fix)) for each in problems]
+    console.say(reports.check(problems, fmt="json" if args.json else args.format))
+    return BROKEN if broken else ATTENTION if any(each.severity != "note" for each in problems) else FINE
 
 
 def _may_be_a_file(name: str) -> bool:
@@ -104,8 +102,6 @@ def _functions(environ: Mapping[str, str]) -> frozenset[str]:
 
 
 def _has_directory(args: argparse.Namespace, console: Console) -> bool:
-    from cronhpc.store.paths import DirectoryError
-
     try:
         paths_of(args, console)
     except DirectoryError:
@@ -113,12 +109,12 @@ def _has_directory(args: argparse.Namespace, console: Console) -> bool:
     return True
 
 
-def _online(args: argparse.Namespace, console: Console) -> Online:
+def _online(args: argparse.Namespace, console: Console) -> Online | None:
     """The cluster of the cron directory, or, where there is none that can be used, of this environment."""
     from cronhpc.batch import connect
-    from cronhpc.core.model import Settings
-    from cronhpc.store.paths import DirectoryError
 
+    if not args.online:
+        return None
     try:
         return Online(site_of(args, console).batch)
     except (DirectoryError, SettingsError):
@@ -127,10 +123,6 @@ def _online(args: argparse.Namespace, console: Console) -> Online:
 
 def _partitions(args: argparse.Namespace, console: Console) -> Partitions | None:
     """Of the cron directory's cluster, or of this environment's."""
-    from cronhpc.cli.common import settings_or_default
-    from cronhpc.core.model import Settings
-    from cronhpc.store.paths import DirectoryError
-
     try:
         settings = settings_or_default(paths_of(args, console))
     except DirectoryError:
@@ -138,36 +130,51 @@ def _partitions(args: argparse.Namespace, console: Console) -> Partitions | None
     return Partitions.of(args, settings, console.environ)
 
 
-def _file(
-    path: Path, online: Online | None, partitions: Partitions | None, functions: frozenset[str]
-) -> tuple[Problem, ...]:
+def _file(path: Path, linter: Linter) -> tuple[Problem, ...]:
     """Of a file that was named: it is read whatever it is called."""
     from cronhpc.core.entry_name import is_script, unswitchable
     from cronhpc.store.entries import read_script
 
     data = read_script(str(path))
     scheduled = path.absolute().parent.name.startswith("cron.")
-    more: dict[str, Any] = {"folder_schedule": _ANY_SCHEDULE, "scheduled": scheduled, "functions": functions}
-    look = partial(_linted, str(path), data, partitions, **more)
-    named = unswitchable(path.stem, str(path)) if is_script(path.name) else None
-    return (*((named,) if named else ()), *_with_cluster(look, online, str(path.absolute()), None))
+    unnamed = unswitchable(path.stem, str(path)) if is_script(path.name) else None
+    script = Script(str(path), str(path.absolute()), data, _ANY_SCHEDULE)
+    return (*((unnamed,) if unnamed else ()), *linter.with_cluster(script, scheduled=scheduled))
 
 
-def _linted(
-    shown: str,
-    data: bytes,
-    partitions: Partitions | None,
-    *,
-    refused: str = "",
-    functions: frozenset[str] = frozenset(),
-    added: frozenset[str] = frozenset(),
-    **more: Any,
-) -> tuple[Problem, ...]:
-    from cronhpc.core.lint import Facts, lint_script
+class Script(NamedTuple):
+    """What is linted. `schedule`: its folder's, None where the script must have its own."""
 
-    known = partitions() if partitions is not None and _NAMES_PARTITION.search(data) else None
-    facts = Facts(known, os.path.isdir, refused, functions, _unreadable(data), added)
-    return lint_script(shown, data, facts=facts, **more)
+    shown: str
+    path: str
+    data: bytes
+    schedule: str | None
+    entry: Entry | None = None
+
+
+class Linter(NamedTuple):
+    """Lint, with what of this place it needs: shell functions that runs get, and whom to ask of the cluster."""
+
+    functions: frozenset[str]
+    partitions: Partitions | None = None
+    online: Online | None = None
+
+    def __call__(self, script: Script, *, refused: str = "", **more: Any) -> tuple[Problem, ...]:
+        """What lint says; `refused`: what sbatch says. `more`: zone, hash_key, scheduled, as `lint_script` has them."""
+        from cronhpc.core.lint import Facts, lint_script
+
+        asks = self.partitions is not None and _NAMES_PARTITION.search(script.data)
+        known = self.partitions() if self.partitions is not None and asks else None
+        added, unreadable = _names_added(script.entry), _unreadable(script.data)
+        facts = Facts(known, os.path.isdir, refused, self.functions, unreadable, added)
+        return lint_script(script.shown, script.data, facts=facts, folder_schedule=script.schedule, **more)
+
+    def with_cluster(self, script: Script, **more: Any) -> tuple[Problem, ...]:
+        """Where nothing else is wrong with a script, sbatch has its say."""
+        problems = self(script, **more)
+        if self.online is not None and all(each.severity != "error" for each in problems):
+            problems = self(script, refused=self.online.refusal(script.path, script.entry), **more)
+        return tuple(_about(each, script.path) for each in problems)
 
 
 def _names_added(entry: Entry | None) -> frozenset[str]:
@@ -193,16 +200,6 @@ def _unreadable(data: bytes) -> tuple[int, str] | None:
     return (min(int(said[1]), data.rstrip().count(b"\n") + 1), said[2].strip()) if said else None
 
 
-def _with_cluster(
-    look: Callable[..., tuple[Problem, ...]], online: Online | None, path: str, entry: Entry | None
-) -> tuple[Problem, ...]:
-    """Where nothing else is wrong with a script, sbatch has its say."""
-    found = look()
-    if online is not None and all(each.severity != "error" for each in found):
-        found = look(refused=online.refusal(path, entry))
-    return tuple(_about(each, path) for each in found)
-
-
 _OF_THE_FILE = {"E222", "E224", "E230"}  # their fixes are commands about FILE
 
 
@@ -213,38 +210,34 @@ def _about(problem: Problem, path: str) -> Problem:
 
 
 def _directory(
-    args: argparse.Namespace, console: Console, names: list[str], online: Online | None, partitions: Partitions | None
+    args: argparse.Namespace, console: Console, names: list[str], linter: Linter
 ) -> tuple[list[Problem], bool]:
     """What is to be said of a cron directory, and whether its settings are unusable."""
-    from cronhpc.core.model import Settings
     from cronhpc.read_entries import read_entries
 
     paths = paths_of(args, console)
     try:
         site = site_of(args, console)
     except SettingsError as error:  # the scripts are looked at all the same, under the default settings
-        looked = _Look(paths, Settings(), ZoneInfo("UTC"), "", names)
-        looked.online, looked.partitions = online, partitions
-        return [*error.problems, *looked.scripts()], True
-    entries, problems = read_entries(site, console.now)
-    looked = _Look(paths, site.settings, ZoneInfo(site.timezone), site.user, names)
-    looked.online, looked.partitions = online, partitions
-    looked.entries = {entry.name: entry for entry in entries}
-    looked.functions = _functions(site.environment)
-    found = [*looked.in_settings(), *looked.scripts()]
+        by_default = _Look(paths, Settings(), ZoneInfo("UTC"), "", names, linter._replace(functions=frozenset()))
+        return [*error.problems, *by_default.scripts()], True
+    entries, of_reading = read_entries(site, console.now)
+    known = {entry.name: entry for entry in entries}
+    linter = linter._replace(functions=_functions(site.environment))
+    look = _Look(paths, site.settings, ZoneInfo(site.timezone), site.user, names, linter, known)
+    problems = [*look.in_settings(), *look.scripts()]
     for entry in entries:
         if names and entry.name not in names:
             continue
         from_row = entry.source.startswith("cronhpc.yaml")
         own = [each for each in (entry.problem, *entry.notes) if each is not None]
-        found += [each for each in own if from_row or each.code >= "E3"]  # the rest is what lint says of the script
-        if online is not None and entry.command and entry.problem is None:
-            found += online.of_command(entry)
-    known = {entry.name for entry in entries}
+        problems += [each for each in own if from_row or each.code >= "E3"]  # the rest is what lint says of the script
+        if linter.online is not None and entry.command and entry.problem is None:
+            problems += linter.online.of_command(entry)
     for name in names:
         if name not in known:
             raise no_such("entry", name, known)
-    return [*found, *looked.relative_outputs(), *(() if names else (*site.problems, *problems))], False
+    return [*problems, *look.relative_outputs(), *(() if names else (*site.problems, *of_reading))], False
 
 
 def _scripts_in(place: Path) -> list[str]:
@@ -263,16 +256,18 @@ def _scripts_in(place: Path) -> list[str]:
     return [place.name] if head.startswith(b"#!") and re.search(rb"^#SBATCH\s", head, re.MULTILINE) else []
 
 
+@dataclass(slots=True)
 class _Look:
     """The scripts of one cron directory, linted one by one."""
 
-    def __init__(self, paths: Paths, settings: Settings, zone: ZoneInfo, user: str, names: list[str]) -> None:
-        self.paths, self.settings, self.zone, self.user, self.names = paths, settings, zone, user, names
-        self.online: Online | None = None
-        self.partitions: Partitions | None = None
-        self.entries: dict[str, Entry] = {}
-        self.functions = frozenset[str]()
-        self.renamed: list[str] = []  # entries whose relative --output gives way to log/NAME/
+    paths: Paths
+    settings: Settings
+    zone: ZoneInfo
+    user: str
+    names: list[str]  # entries that were asked for; []: all
+    linter: Linter
+    entries: dict[str, Entry] = field(default_factory=dict)
+    renamed: list[str] = field(default_factory=list)  # entries whose relative --output gives way to log/NAME/
 
     def relative_outputs(self) -> Iterator[Problem]:
         """One line for all of them: nothing is wrong with any."""
@@ -289,15 +284,16 @@ class _Look:
 
         for folder, schedule in (*((f"cron.{name}", text) for name, text in self.settings.folders), ("cron.d", None)):
             try:
-                found = scan(self.paths.root, folder)
+                files = scan(self.paths.root, folder)
             except OSError:
                 continue  # named by read_entries
-            if found.others and not self.names:
-                yield from self._others(folder, found.others)
-            for each in found.scripts:
+            if files.others and not self.names:
+                yield from self._others(folder, files.others)
+            for each in files.scripts:
                 if not self.names or each.name in self.names:
-                    hashed = folder if schedule else each.name
-                    yield from self._lint(each.source, each.path, schedule, hashed, self.entries.get(each.name))
+                    yield from self._lint(
+                        each.source, each.path, schedule, folder if schedule else each.name, each.name
+                    )
         for row in self.settings.entries:
             if not self.names or row.name in self.names:
                 yield from self._row(row) if row.script else self._command(row)
@@ -305,7 +301,6 @@ class _Look:
     def in_settings(self) -> Iterator[Problem]:
         """Schedules and sbatch values in cronhpc.yaml that are read as they stand, and refused where they are used."""
         from cronhpc.core import fixes, sbatch_values
-        from cronhpc.core.model import Problem
         from cronhpc.core.schedule import ScheduleError, parse
 
         rows = [row for row in self.settings.entries if not self.names or row.name in self.names]
@@ -331,7 +326,6 @@ class _Look:
 
     def _others(self, folder: str, names: Iterable[str]) -> Iterator[Problem]:
         """Of what is no script by its name: batch scripts among it, and folders of scripts; the rest in one line."""
-        from cronhpc.core.model import Problem
         from cronhpc.core.text import count
         from cronhpc.store.entries import moving, renaming
 
@@ -355,8 +349,7 @@ class _Look:
 
     def _row(self, row: EntryRow) -> Iterator[Problem]:
         path = str(self.paths.root / Path(row.script).expanduser())
-        entry = self.entries.get(row.name)
-        yield from self._lint(row.script, path, row.schedule, row.name, entry)
+        yield from self._lint(row.script, path, row.schedule, row.name, row.name)
 
     def _command(self, row: EntryRow) -> Iterator[Problem]:
         """Of a row's command: what lint says of the script that is made of it, in the words of a row."""
@@ -374,14 +367,12 @@ class _Look:
         options = (f"--job-name={entry.job_name}", *entry.options)
         asked = "".join(f"#SBATCH {shlex.quote(option)}\n" for option in options if option.isprintable())
         data = f"{first}\n{asked}{rest}".encode("utf-8", "surrogateescape")
-        for each in _linted(place, data, None, folder_schedule=_ANY_SCHEDULE, functions=self.functions):
+        for each in Linter(self.linter.functions)(Script(place, "", data, _ANY_SCHEDULE)):
             if each.code.startswith("W3") or each.code == "E230":  # in_settings has the rest
                 fix = _FIX_IN_ROWS.get(each.code, each.fix)
                 yield replace(each, what=f"entries.{name}.command: {each.what}", fix=fix, line=int(line))
 
-    def _lint(
-        self, shown: str, path: str, schedule: str | None, hashed: str, entry: Entry | None
-    ) -> tuple[Problem, ...]:
+    def _lint(self, shown: str, path: str, schedule: str | None, hashed: str, name: str) -> tuple[Problem, ...]:
         from cronhpc.core.header import read_header
         from cronhpc.store.entries import read_script
 
@@ -389,20 +380,12 @@ class _Look:
             data = read_script(path)
         except OSError:
             return ()  # named by read_entries
+        entry = self.entries.get(name)
         if entry is not None and entry.output and read_header(data, "").value("output"):
             self.renamed.append(entry.name)
-        look = partial(
-            _linted,
-            shown,
-            data,
-            self.partitions,
-            folder_schedule=schedule,
-            zone=self.zone,
-            hash_key=f"{self.user}:{self.paths.root}:{hashed}",
-            functions=self.functions,
-            added=_names_added(entry),
-        )
-        return _with_cluster(look, self.online, path, entry)
+        script = Script(shown, path, data, schedule, entry)
+        hash_key = f"{self.user}:{self.paths.root}:{hashed}"
+        return self.linter.with_cluster(script, zone=self.zone, hash_key=hash_key)
 
 
 # --- what is asked of the cluster -------------------------------------------------------------------------------------
@@ -452,10 +435,6 @@ class Online:
         self.cluster = batch
         self.problems: list[Problem] = []
 
-    def _away(self, error: Unreachable) -> None:
-        what = f"the cluster gave no answer, so nothing was asked of sbatch: {error.text}."
-        self.problems.append(Problem("W229", what, "Try again later, or without --online."))
-
     def refusal(self, path: str, entry: Entry | None = None) -> str:
         """Why sbatch would not take the script, as the entry's run would be submitted; "" if it would, or is away."""
         if self.problems:
@@ -463,17 +442,16 @@ class Online:
         try:
             return self.cluster.refusal(_submission(path, entry), entry.command if entry and entry.command else None)
         except Unreachable as error:
-            self._away(error)
+            what = f"the cluster gave no answer, so nothing was asked of sbatch: {error.text}."
+            self.problems.append(Problem("W229", what, "Try again later, or without --online."))
             return ""
 
     def of_command(self, entry: Entry) -> list[Problem]:
         """A row's command has no file of its own: what sbatch says of the script that is made of it."""
-        said = self.refusal("", entry)
-        where, _, line = entry.source.partition(":")
-        fix = "Correct its sbatch: options."
-        return (
-            [Problem("E228", f"{entry.name}: sbatch would refuse it: {said}.", fix, where, int(line))] if said else []
-        )
+        refusal = self.refusal("", entry)
+        file, _, line = entry.source.partition(":")
+        what, fix = f"{entry.name}: sbatch would refuse it: {refusal}.", "Correct its sbatch: options."
+        return [Problem("E228", what, fix, file, int(line))] if refusal else []
 
 
 def _submission(path: str, entry: Entry | None) -> Submission:

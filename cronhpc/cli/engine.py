@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cronhpc.core.model import Outcome, World
     from cronhpc.site import Site
     from cronhpc.tick import Report
+    from cronhpc.views import Facts
 
 
 _TICK_HELP = (
@@ -82,11 +83,11 @@ def _daemon(args: argparse.Namespace, console: Console) -> int:
     from cronhpc.core.chain import bad_nodes_of
     from cronhpc.daemon import Daemon
 
-    def tell(said: Report | Exception) -> None:
-        if isinstance(said, Exception):
-            console.complain(str(said))
-        elif worth_telling(said):
-            report(said, args, console, said.world.settings.timezone)
+    def tell(news: Report | Exception) -> None:
+        if isinstance(news, Exception):
+            console.complain(str(news))
+        elif worth_telling(news):
+            report(news, args, console, news.world.settings.timezone)
         console.out.flush()  # whoever follows the log sees it when it happens
 
     daemon = Daemon(
@@ -129,7 +130,7 @@ def _plan(args: argparse.Namespace, console: Console) -> int:
     return ATTENTION if wrong else FINE
 
 
-def _cleaning(site: Site, world: World) -> dict[str, Any] | None:
+def _cleaning(site: Site, world: World) -> Facts | None:
     """What the tick's clean-up would do; None where it is not time for it, or nothing would go."""
     from cronhpc.core.held_logs import first_began, live_of
     from cronhpc.tend import tend
@@ -138,12 +139,8 @@ def _cleaning(site: Site, world: World) -> dict[str, Any] | None:
     cleaned = tend(site.paths, site.settings, world.now, live, site.batch.live_files, first_began=began, dry_run=True)
     if cleaned is None or not cleaned.removed:
         return None
-    return {
-        "remove": cleaned.removed,
-        "keep": cleaned.kept,
-        "bytes": cleaned.bytes,
-        "reasons": dict(cleaned.reasons),
-    }
+    amount = {"remove": cleaned.removed, "keep": cleaned.kept, "bytes": cleaned.bytes}
+    return {**amount, "reasons": dict(cleaned.reasons)}
 
 
 # --- what a tick says -------------------------------------------------------------------------------------------------
@@ -167,7 +164,7 @@ def worth_telling(report: Report) -> bool:
     return next(_lines(report), None) is not None
 
 
-Line = tuple[str, str, dict[str, Any]]  # level, event, facts
+Line = tuple[str, str, "Facts"]  # level, event, facts
 
 
 def _lines(report: Report) -> Iterator[Line]:
@@ -210,7 +207,7 @@ def _line(outcome: Outcome, report: Report) -> Line:
     return level, event, {name: value for name, value in facts.items() if value not in (None, "", [], False)}
 
 
-def _outcome(outcome: Outcome, names: dict[Any, str]) -> dict[str, Any]:
+def _outcome(outcome: Outcome, names: dict[Any, str]) -> Facts:
     from cronhpc.views.decisions import decision_facts
 
     facts = decision_facts(outcome.decision, names)
@@ -222,7 +219,7 @@ def _outcome(outcome: Outcome, names: dict[Any, str]) -> dict[str, Any]:
     return facts
 
 
-def _report_facts(report: Report) -> dict[str, Any]:
+def _report_facts(report: Report) -> Facts:
     from cronhpc.views.times import iso
 
     names = {claim.key: claim.name for claim in report.world.claims}

@@ -6,21 +6,23 @@ import os
 import re
 from contextlib import suppress
 from dataclasses import dataclass
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command, UsageError
-from cronhpc.cli.common import count_of, instant_of, no_such, paths_of, settings_or_default, site_of
-from cronhpc.core.model import CronhpcError
+from cronhpc.cli.common import NoSuchError, count_of, instant_of, no_such, paths_of, settings_or_default, site_of
+from cronhpc.core.model import Advice, CronhpcError, StateError, command
 from cronhpc.store.files import open_file
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Mapping
-    from pathlib import Path
 
     from cronhpc.cli.console import Console
+    from cronhpc.core.model import Entry
     from cronhpc.store.paths import Paths
+    from cronhpc.views import Facts
 
 
 _HISTORY_HELP = "What ran and how it ended, newest first; what has not ended yet is there, too."
@@ -48,16 +50,16 @@ def _history(args: argparse.Namespace, console: Console) -> int:
     zone_key = settings_or_default(paths).timezone
     since = 0 if args.since is None else instant_of(args.since, console, zone_key, past=True)
     number = args.number or (20 if args.since is None else None)
-    found = _newest(_wanted(args, _known(args, console, paths), since), number)
+    runs = _newest(_wanted(args, _known(args, console, paths), since), number)
     if args.json:
-        console.json({"since": args.since and since, "runs": found})
-    elif found:
+        console.json({"since": args.since and since, "runs": runs})
+    elif runs:
         from cronhpc.views.reports import history as render
 
-        console.say(render(found, console.style(zone_key)))
+        console.say(render(runs, console.style(zone_key)))
     else:
         console.say(_nothing(args, paths))
-    return FINE if found or not args.name else ATTENTION
+    return FINE if runs or not args.name else ATTENTION
 
 
 def _wanted(
@@ -96,7 +98,7 @@ def _attempt(known: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(known[each] for each in ("entry", "slot", "attempt", "by_hand"))
 
 
-def _unsettled(args: argparse.Namespace, console: Console, paths: Paths) -> list[dict[str, Any]]:
+def _unsettled(args: argparse.Namespace, console: Console, paths: Paths) -> list[Facts]:
     """What is claimed and not in history yet. The queue is asked only where there is such a claim."""
     from cronhpc.store.claims import Claims
     from cronhpc.views.runs import unsettled
@@ -124,17 +126,16 @@ def _newest(rows: Iterator[tuple[int, Mapping[str, Any]]], number: int | None) -
 
     from cronhpc.views.runs import when
 
-    found: list[Mapping[str, Any]] = []
+    runs: list[Mapping[str, Any]] = []
     newest: list[int] = []
-    for written, row in rows:
+    for written, run in rows:
         if number is not None and len(newest) == number and newest[0] >= written + _AHEAD:
             break
-        found.append(row)
+        runs.append(run)
         if number is not None:
             keep = heapq.heappush if len(newest) < number else heapq.heappushpop
-            keep(newest, when(row))
-    found.sort(key=when, reverse=True)
-    return found[:number]
+            keep(newest, when(run))
+    return sorted(runs, key=when, reverse=True)[:number]
 
 
 def _states(text: str | None) -> frozenset[str]:
@@ -169,20 +170,18 @@ def _names(paths: Paths) -> set[str]:
 
 def _nothing(args: argparse.Namespace, paths: Paths) -> str:
     """Raises NoSuchError for a name that nothing has."""
-    from cronhpc.core.model import command
     from cronhpc.views.text import name
 
     if args.name and args.name not in (known := _names(paths)):
         raise no_such("entry", args.name, known)
-
     asked = [f"--state {args.state}"] if args.state else []
     asked += [f"--since {args.since}"] if args.since else []
     if asked:
         return f"nothing ran{' of ' + name(args.name) if args.name else ''} with {' '.join(asked)}"
     if args.name:
         return f"nothing of {name(args.name)} has run yet; now: " + command("run", args.name)
-    return (
-        "nothing is recorded yet: the next tick does it (now: " + command("tick") + "); what comes: " + command("next")
+    return Advice(
+        "nothing is recorded yet: the next tick does it (now: ", command("tick"), "); what comes: ", command("next")
     )
 
 
@@ -247,44 +246,41 @@ def _logs(paths: Paths, name: str) -> list[Log]:
     from cronhpc.core.model import entry_id
 
     folder = paths.log / entry_id(name)
-    found = []
     try:
-        with os.scandir(folder) as rows:
-            for row in rows:
-                if row.is_file(follow_symlinks=False):
-                    status, match = row.stat(follow_symlinks=False), _JOB.search(row.name)
-                    found.append(
-                        Log(folder / row.name, match["job"] if match else "", status.st_size, int(status.st_mtime))
-                    )
+        with os.scandir(folder) as files:
+            own = [each for each in files if each.is_file(follow_symlinks=False)]
+            logs = [_log_of(folder / each.name, each.stat(follow_symlinks=False)) for each in own]
     except FileNotFoundError:
         return _of_one_series(paths, name)
 
     def age(log: Log) -> tuple[bool, str, int, str]:
         return bool(_SLOT.match(log.path.name)), log.path.name.partition("-")[0], log.modified, log.path.name
 
-    return sorted(found, key=age, reverse=True)
+    return sorted(logs, key=age, reverse=True)
+
+
+def _log_of(path: Path, status: os.stat_result, job: str = "") -> Log:
+    """Of the job in its name, where nobody says of which."""
+    match = _JOB.search(path.name)
+    return Log(path, job or (match["job"] if match else ""), status.st_size, int(status.st_mtime))
 
 
 def _of_one_series(paths: Paths, name: str) -> list[Log]:
     """Where Slurm said that the pieces of a series print; often it is one file."""
-    from pathlib import Path
-
-    from cronhpc.core.model import StateError
     from cronhpc.store import series_records
 
     try:
         record = series_records.load(paths.state, name)
     except (OSError, StateError):
         return []
-    found: dict[str, Log] = {}
+    logs: dict[str, Log] = {}
     for job, path in reversed(record.logs if record else []):
         with suppress(OSError):
-            status = os.stat(path)  # noqa: PTH116 - beside scandir's
-            found.setdefault(path, Log(Path(path), job, status.st_size, int(status.st_mtime)))
-    return list(found.values())
+            logs.setdefault(path, _log_of(Path(path), os.stat(path), job))  # noqa: PTH116 - beside scandir's
+    return list(logs.values())
 
 
-def _log_facts(log: Log, paths: Paths, name: str) -> dict[str, Any]:
+def _log_facts(log: Log, paths: Paths, name: str) -> Facts:
     from cronhpc.core.model import slot_of
     from cronhpc.views.times import iso
 
@@ -303,28 +299,22 @@ def _log_facts(log: Log, paths: Paths, name: str) -> dict[str, Any]:
 
 
 def _none(args: argparse.Namespace, console: Console, logs: list[Log]) -> int:
-    from cronhpc.core.model import command
     from cronhpc.views.text import count, name
 
     if logs:
         which = f"of job {args.job}" if args.job else f"number {args.back}"
-        console.complain(
-            f"{name(args.name)} has {count(len(logs), 'log')}, and none {which}. See: " + command("history", args.name)
-        )
-        return ATTENTION
-    entry = _entry(args, console)
-    if entry.problem is not None:
-        refused = f"{name(args.name)} has no log yet, and is not run as it is: "
-        console.complain(refused + entry.problem.advice)
+        why: str = f"has {count(len(logs), 'log')}, and none {which}. See: " + command("history", args.name)
+    elif (problem := (entry := _entry(args, console)).problem) is not None:
+        why = "has no log yet, and is not run as it is: " + problem.advice
     elif entry.output:
-        console.complain(f"{name(args.name)} has no log yet. Now: " + command("run", args.name))
+        why = "has no log yet. Now: " + command("run", args.name)
     else:
-        console.complain(f"{name(args.name)} names its own output in {entry.source} (#SBATCH --output): look there.")
+        why = f"names its own output in {entry.source} (#SBATCH --output): look there."
+    console.complain(f"{name(args.name)} " + why)
     return ATTENTION
 
 
-def _entry(args: argparse.Namespace, console: Console) -> Any:
-    from cronhpc.cli.common import site_of
+def _entry(args: argparse.Namespace, console: Console) -> Entry:
     from cronhpc.read_entries import read_entries
 
     entries = {entry.name: entry for entry in read_entries(site_of(args, console), console.now).entries}
@@ -336,7 +326,6 @@ def _entry(args: argparse.Namespace, console: Console) -> Any:
 
 def _no_log_of_a_series(args: argparse.Namespace, console: Console) -> None:
     """Raises NoSuchError where the name is that of a series."""
-    from cronhpc.cli.common import NoSuchError
     from cronhpc.store import series_records
     from cronhpc.views.text import name
 
@@ -364,10 +353,10 @@ def _print(log: Log, paths: Paths, args: argparse.Namespace, console: Console) -
         else:
             lines, left_out = _last_lines(log.path, number)
             if left_out:
-                last = count(len(lines), "line").removeprefix("1 ")
+                last = "line" if len(lines) == 1 else count(len(lines), "line")
                 console.say(f"... the last {last}; all of it: cat {clean(str(log.path))}")
             for line in lines:
-                console.say(_shown(line, console))
+                console.say(_harmless(line, console))
             file.seek(0, os.SEEK_END)
         if args.follow:
             _follow(file, console)
@@ -383,7 +372,7 @@ def _raw(part: bytes, console: Console) -> None:
         buffer.write(part)
 
 
-def _shown(line: str, console: Console) -> str:
+def _harmless(line: str, console: Console) -> str:
     from cronhpc.views.text import lines
 
     return lines(line) if console.is_terminal else line
@@ -403,21 +392,15 @@ def _last_lines(path: Path, number: int | None) -> tuple[list[str], bool]:
 
 
 def _follow(file: IO[bytes], console: Console) -> None:
-    for part in _coming(file, console):
-        if console.is_terminal:
-            console.out.write(_shown(part.decode("utf-8", "replace"), console))
+    while True:
+        part = file.read(1 << 16)
+        if not part:
+            console.wait(_LOOK)
+        elif console.is_terminal:
+            console.out.write(_harmless(part.decode("utf-8", "replace"), console))
         else:
             _raw(part, console)
         console.out.flush()
-
-
-def _coming(file: IO[bytes], console: Console) -> Iterator[bytes]:
-    while True:
-        part = file.read(1 << 16)
-        if part:
-            yield part
-        else:
-            console.wait(_LOOK)
 
 
 COMMANDS = {

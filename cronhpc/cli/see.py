@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -162,10 +163,9 @@ def facts(args: argparse.Namespace, console: Console) -> Mapping[str, Any]:
         series_only=keeps_series_only(paths, console),
         used=status.used_of(site.cache),
     )
-    decided = plan(world)
     return status.facts(
         world,
-        decided,
+        plan(world),
         reading.memory.entries,
         about,
         problems=(*reading.problems, *of_entries(reading.memory, console.now, told_too=True)),
@@ -177,8 +177,6 @@ def _looked_up(world: World, site: Site, console: Console) -> World:
     """With a look into the user's scrontab, where that is to call the ticks: a cancelled job disables its entry."""
     if world.chain.via != "scrontab":
         return world
-    from dataclasses import replace
-
     from cronhpc.by_scrontab import trouble
 
     return replace(world, chain=replace(world.chain, disabled=trouble(site.paths, console.environ)))
@@ -268,7 +266,6 @@ def _any(args: argparse.Namespace, console: Console) -> tuple[list[Preview], str
 
 
 def _settings_zone(args: argparse.Namespace, console: Console) -> str:
-    from cronhpc.cli.common import paths_of, settings_or_default
     from cronhpc.store.paths import DirectoryError
 
     try:
@@ -359,19 +356,18 @@ def _page(args: argparse.Namespace, console: Console) -> int:
     if args.out == "-":
         console.out.write(text)
         return FINE
-    if args.out and not Path(args.out).expanduser().parent.is_dir():
-        folder = shlex.quote(str(Path(args.out).expanduser().parent))
-        raise CronhpcError(f"{args.out}: its folder is not there. mkdir -p {folder}")
     path = Path(args.out).expanduser() if args.out else page.place(paths, settings.page or "page.html")
+    if args.out and not path.parent.is_dir():
+        raise CronhpcError(f"{args.out}: its folder is not there. mkdir -p {shlex.quote(str(path.parent))}")
     page.write(path, text)
+    size = len(text.encode())
     if args.json:
-        console.json({"page": str(path), "bytes": len(text.encode())})
+        console.json({"page": str(path), "bytes": size})
     else:
-        from cronhpc.views.text import size
+        from cronhpc.views import text as words
 
-        console.say(
-            f"{console.style().path(str(path))}: {size(len(text.encode()))}; open it in a browser, or copy it anywhere"
-        )
+        where = console.style().path(str(path))
+        console.say(f"{where}: {words.size(size)}; open it in a browser, or copy it anywhere")
     return FINE
 
 

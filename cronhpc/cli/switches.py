@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from cronhpc.cli.console import Console
     from cronhpc.core.model import Outcome
     from cronhpc.store.paths import Paths
+    from cronhpc.views import Facts
 
 
 _COST = (
@@ -37,15 +39,14 @@ _COST = (
 _UNDO = {"kill": "unkill", "pause": "resume"}
 
 
-def add_set_arguments(parser: argparse.ArgumentParser) -> None:
-    """Those of kill and pause."""
+def _set_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="an entry, job id, job name, configured switch, or ALL")
     parser.add_argument("--reason", default="", metavar="TEXT", help="why; shown wherever the switch is")
     parser.add_argument("--expires", metavar="TIME", help="it stands until then: 2h, or 2026-11-27T18:00")
 
 
-def set_one(args: argparse.Namespace, console: Console, kind: str) -> int:
-    """Make the switch; say when it acts and how to undo it."""
+def _set(args: argparse.Namespace, console: Console, kind: str) -> int:
+    """Make the switch; say when it acts and how to undo it. The owner's scheduler does the stopping and holding."""
     from cronhpc.store.switches import set_switch
 
     paths = paths_of(args, console)
@@ -59,11 +60,11 @@ def set_one(args: argparse.Namespace, console: Console, kind: str) -> int:
         "kind": kind,
         "path": str(folder / args.name),
         "made": made,
-        **(at_once(args, console, paths) or _effect(known, paths)),
+        **(_at_once(args, console, paths) or _effect(known, paths)),
         "undo": command(_UNDO[kind], args.name),
     }
     if not args.json:
-        console.say(_said(facts, console, settings.timezone))
+        console.say(_words(facts, console, settings.timezone))
         console.out.flush()  # it stands, however long the batch system takes to answer
     note = _unknown_name(args, console, known, folder / args.name)
     if args.json:
@@ -98,31 +99,25 @@ def _written(paths: Paths, console: Console) -> Mapping[str, Any] | None:
     return seen_at(known, console.now) if known else None
 
 
-def _effect(known: Mapping[str, Any] | None, paths: Paths) -> dict[str, Any]:
+def _effect(known: Mapping[str, Any] | None, paths: Paths) -> Facts:
     """When the next look at the switches is, by what the last tick wrote."""
+    now = command("tick") if is_mine(paths) else None
     if known is None:
-        return {
-            "acts": "as soon as the scheduler runs",
-            "at": None,
-            "fix": command("tick") if is_mine(paths) else None,
-        }
+        return _acts("as soon as the scheduler runs", fix=now)
     chain = known["chain"]
     if chain.get("resident") and chain["state"] in {"fine", "driven otherwise"}:
-        return {"acts": "within seconds: the daemon runs", "at": None, "fix": None}
+        return _acts("within seconds: the daemon runs")
     if chain["state"] not in {"fine", "unknown", "driven otherwise"}:
-        return {
-            "acts": f"when the scheduler is fixed, which is {chain['state']}",
-            "at": None,
-            "fix": chain["fix"] or None,
-        }
-    if chain["wanted"] and chain["by_links"]:
-        after = chain["next"] or chain["spare"]
-        now = command("tick") if is_mine(paths) else None
-        return {"acts": "at the next tick", "at": after["at"] if after else None, "fix": now}
-    return {"acts": "at the next tick", "at": None, "fix": command("tick") if is_mine(paths) else None}
+        return _acts(f"when the scheduler is fixed, which is {chain['state']}", fix=chain["fix"] or None)
+    link = (chain["next"] or chain["spare"]) if chain["wanted"] and chain["by_links"] else None
+    return _acts("at the next tick", link["at"] if link else None, now)
 
 
-def at_once(args: argparse.Namespace, console: Console, paths: Paths) -> dict[str, Any] | None:
+def _acts(when: str, at: str | None = None, fix: str | None = None) -> Facts:
+    return {"acts": when, "at": at, "fix": fix}
+
+
+def _at_once(args: argparse.Namespace, console: Console, paths: Paths) -> Facts | None:
     """The effect of a tick of one's own where no scheduler looks: series without a cron directory. None elsewhere."""
     if not (keeps_series_only(paths, console) and is_mine(paths)):
         return None
@@ -131,22 +126,22 @@ def at_once(args: argparse.Namespace, console: Console, paths: Paths) -> dict[st
     try:
         report = tick(site_of(args, console), console.now)
     except (CronhpcError, OSError) as error:
-        return {"acts": f"when Slurm can be asked ({error})", "at": None, "fix": command("tick")}
-    return {"acts": f"at once: {_done(report.outcomes)}", "at": None, "fix": None}
+        return _acts(f"when Slurm can be asked ({error})", fix=command("tick"))
+    return _acts(f"at once: {_done(report.outcomes)}")
 
 
 def _done(outcomes: Iterable[Outcome]) -> str:
     """What became of jobs, by kind."""
     from cronhpc.core.model import Done, Hold, Stop, Unhold
 
-    words = {Stop: "cancelled", Hold: "held", Unhold: "released"}
-    found: dict[str, list[str]] = {}
+    verbs = {Stop: "cancelled", Hold: "held", Unhold: "released"}
+    jobs: dict[str, list[str]] = {}
     for outcome in outcomes:
-        what = words.get(type(outcome.decision))
-        if what is not None:
-            jobs = [job.shown for job in outcome.decision.jobs]  # type: ignore[union-attr]  # these three have them
-            found.setdefault(what if outcome.done is Done.OK else f"{what} NOT ({outcome.detail})", []).extend(jobs)
-    return "; ".join(f"{what} {', '.join(jobs)}" for what, jobs in found.items() if jobs) or "no job of it was there"
+        verb = verbs.get(type(outcome.decision))
+        if verb is not None:
+            end = verb if outcome.done is Done.OK else f"{verb} NOT ({outcome.detail})"
+            jobs.setdefault(end, []).extend(job.shown for job in outcome.decision.jobs)  # type: ignore[union-attr]  # these three have them
+    return "; ".join(f"{end} {', '.join(each)}" for end, each in jobs.items() if each) or "no job of it was there"
 
 
 def _unknown_name(args: argparse.Namespace, console: Console, known: Mapping[str, Any] | None, path: Path) -> str:
@@ -154,21 +149,16 @@ def _unknown_name(args: argparse.Namespace, console: Console, known: Mapping[str
     from cronhpc.core.stop import ALL
 
     paths = paths_of(args, console)
-    if args.name in {ALL, *_configured(paths)}:
+    configured = [row.name for row in settings_or_default(paths).switches]
+    if args.name in {ALL, *configured}:
         return ""
     if is_mine(paths):
         return _unmatched(args, console, path)
-    return "" if known is None else _unwritten(args.name, [entry["name"] for entry in known["entries"]], paths)
-
-
-def _configured(paths: Paths) -> list[str]:
-    return [row.name for row in settings_or_default(paths).switches]
+    return "" if known is None else _unwritten(args.name, [entry["name"] for entry in known["entries"]], configured)
 
 
 def _unmatched(args: argparse.Namespace, console: Console, path: Path) -> str:
     """By entries as they lie there now, and by the queue; "" where that cannot be known."""
-    from dataclasses import replace
-
     from cronhpc.core.stop import unmatched
     from cronhpc.read import read_world
     from cronhpc.read_entries import read_entries
@@ -184,7 +174,7 @@ def _unmatched(args: argparse.Namespace, console: Console, path: Path) -> str:
     return "".join(f"{each.what} It acts as soon as there is one." for each in lost)
 
 
-def _unwritten(name: str, entries: list[str], paths: Paths) -> str:
+def _unwritten(name: str, entries: list[str], configured: list[str]) -> str:
     """For a teammate: by what the owner's last tick wrote. A job may have the name, and nobody asks the queue here."""
     from cronhpc.core.model import entry_id
     from cronhpc.core.text import nearest
@@ -193,29 +183,28 @@ def _unwritten(name: str, entries: list[str], paths: Paths) -> str:
     if name.partition("_")[0].isdecimal() or name in entries:
         return ""
     of_id = [each for each in entries if entry_id(each) == name]  # as the log folder is called
-    near = of_id[0] if of_id else nearest(name, [*entries, *_configured(paths)], 0.5)
+    near = of_id[0] if of_id else nearest(name, [*entries, *configured], 0.5)
     shown = f" (nearest: {word(near)})" if near else ""
     return f"no entry is called that{shown}: it reaches the jobs that are, now or later"
 
 
-def _said(facts: Mapping[str, Any], console: Console, zone: str) -> str:
+def _words(facts: Mapping[str, Any], console: Console, zone: str) -> str:
     from cronhpc.views import text
     from cronhpc.views.times import epoch
 
     style = console.style(zone)
     name, kill = text.name(facts["switch"]), facts["kind"] == "kill"
-    done = (
-        "set" if facts["made"] else "it stands already:"
-    ) + f" {facts['kind']} switch {name} ({style.path(facts['path'])})"
+    made = "set" if facts["made"] else "it stands already:"
     at = epoch(facts["at"])
     when = f"{facts['acts']}: {style.clock(at)} ({style.distance(at)})" if at else facts["acts"]
-    what = "everything" if facts["switch"] == "ALL" else name
+    effect = f"{'stops' if kill else 'holds'} {'everything' if facts['switch'] == 'ALL' else name} {when}"
     lines = [
-        done,
-        f"{'stops' if kill else 'holds'} {what} {when}" + ("; at once: " + facts["fix"] if facts["fix"] else ""),
+        f"{made} {facts['kind']} switch {name} ({style.path(facts['path'])})",
+        effect + "; at once: " + facts["fix"] if facts["fix"] else effect,
+        *([] if kill else [_COST]),
+        "undo: " + facts["undo"],
     ]
-    lines += [] if kill else [_COST]
-    return joined("\n", [*lines, "undo: " + facts["undo"]])
+    return joined("\n", lines)
 
 
 # --- removing ------------------------------------------------------------------------------------------------------
@@ -249,14 +238,12 @@ def lifted(
 
     style = console.style()
     lines = [f"removed {style.path(path)}" for path in removed] + more
-    mine = is_mine(
-        paths_of(args, console)
-    )  # what another's settings name may be any file of mine: no advice to remove it
-    lines += [f"it still stands for the whole team: {'rm ' if mine else ''}{text.word(path)}" for path in left]
+    paths = paths_of(args, console)
+    rm = "rm " if is_mine(paths) else ""  # what another's settings name may be any file of mine: no advice to remove it
+    lines += [f"it still stands for the whole team: {rm}{text.word(path)}" for path in left]
     if not lines:
         return f"no {kind} switch {text.name(args.name)} stands. See: " + command("status")
-    paths = paths_of(args, console)
-    if removed and (effect := at_once(args, console, paths) if kind == "pause" else None):
+    if removed and (effect := _at_once(args, console, paths) if kind == "pause" else None):
         lines.append(f"{effect['acts']}; undo: " + command(kind, args.name))
     elif removed:
         again = "its next slots run as usual" if kind == "kill" else "what it held is released at the next tick"
@@ -275,29 +262,11 @@ cronhpc kill train17 --dir /home/alice/cron     # a teammate's
 """
 
 
-def _kill_arguments(parser: argparse.ArgumentParser) -> None:
-    add_set_arguments(parser)
-
-
-def _kill(args: argparse.Namespace, console: Console) -> int:
-    """It only writes a file: the owner's scheduler does the stopping."""
-    return set_one(args, console, "kill")
-
-
 _PAUSE_HELP = "Hold jobs: pending ones wait with their ids, and nothing new is submitted, until cronhpc resume."
 _PAUSE_EXAMPLE = """
 cronhpc pause backup --reason "until the new disk is in"
 cronhpc pause ALL --expires 2h
 """
-
-
-def _pause_arguments(parser: argparse.ArgumentParser) -> None:
-    add_set_arguments(parser)
-
-
-def _pause(args: argparse.Namespace, console: Console) -> int:
-    """It only writes a file: the owner's scheduler does the holding."""
-    return set_one(args, console, "pause")
 
 
 _UNKILL_HELP = "Lift a kill switch. What it stopped stays stopped; its next slots run again."
@@ -374,8 +343,8 @@ def _lift_suspension(paths: Paths, name: str) -> bool:
 
 
 COMMANDS = {
-    "kill": Command(_KILL_HELP, _KILL_EXAMPLE, _kill, _kill_arguments, of_series=True),
-    "pause": Command(_PAUSE_HELP, _PAUSE_EXAMPLE, _pause, _pause_arguments, of_series=True),
+    "kill": Command(_KILL_HELP, _KILL_EXAMPLE, partial(_set, kind="kill"), _set_arguments, of_series=True),
+    "pause": Command(_PAUSE_HELP, _PAUSE_EXAMPLE, partial(_set, kind="pause"), _set_arguments, of_series=True),
     "unkill": Command(_UNKILL_HELP, _UNKILL_EXAMPLE, _unkill, _unkill_arguments, of_series=True),
     "resume": Command(_RESUME_HELP, _RESUME_EXAMPLE, _resume, _resume_arguments, of_series=True),
 }

@@ -5,15 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core import pieces
-from cronhpc.core.model import Done, Reason, Result, command, may_never_start, restarted
-from cronhpc.views import runs, text
+from cronhpc.core.model import Done, Problem, Reason, Result, command, may_never_start, restarted
+from cronhpc.views import Facts, runs, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-
-    from cronhpc.core.model import Problem
-
-Facts = dict[str, Any]
 
 
 def rows(known: Mapping[str, Any], problems: Iterable[Problem]) -> list[Facts]:
@@ -23,8 +19,16 @@ def rows(known: Mapping[str, Any], problems: Iterable[Problem]) -> list[Facts]:
         found.extend(_entry(entry))
     trouble = (_trouble(row, known["chain"]) for row in known["trouble"])
     found.extend({(row["name"], row["what"]): row for row in trouble}.values())  # successor and spare tell the same
-    found.extend(_problem(problem) for problem in problems)
+    found.extend(_of_directory(problem_facts(problem)) for problem in problems)
     return found
+
+
+BRIEF = ("code", "file", "line", "what", "fix")
+
+
+def problem_facts(problem: Problem, keys: tuple[str, ...] = (*Problem.__slots__, "severity")) -> Facts:
+    """A problem, JSON-ready; `keys` BRIEF in `plan` and `clean`."""
+    return {key: getattr(problem, key) for key in keys}
 
 
 def for_others(known: Facts) -> Facts:
@@ -60,18 +64,28 @@ def _batch(known: Mapping[str, Any]) -> Iterator[Facts]:
         yield _row("batch", "accounting", what, "wait: each tick asks again; or look: sacct")
 
 
+def done(switch: Mapping[str, Any]) -> str:
+    """What a switch has done to what it names."""
+    return "stopped" if switch["kind"] == "kill" else "paused"
+
+
+def lift(switch: Mapping[str, Any]) -> str:
+    """What removes a switch: a command, or `rm` where it lies in a team's folder."""
+    if not switch["ours"]:
+        return f"rm {text.word(switch['path'])}"
+    return command("unkill" if switch["kind"] == "kill" else "resume", switch["name"])
+
+
 def _switches(known: Mapping[str, Any]) -> Iterator[Facts]:
     for switch in known["switches"]:
-        undo = "unkill" if switch["kind"] == "kill" else "resume"
-        done = "stopped" if switch["kind"] == "kill" else "paused"
-        reason = f': "{text.one_line(switch["reason"])}"' if switch["reason"] else ""
-        fix = command(undo, switch["name"]) if switch["ours"] else f"rm {text.word(switch['path'])}"
-        name, by = switch["name"], text.one_line(switch["by"])
+        name = switch["name"]
         if switch["expired"]:
-            what = f"a {switch['kind']} switch by {by} that is over"
-            yield _row("expired", name, what, fix, when="expired", at=switch["expires"])
+            what = f"a {switch['kind']} switch by {text.one_line(switch['by'])} that is over"
+            yield _row("expired", name, what, lift(switch), when="expired", at=switch["expires"])
         else:
-            yield _row("switch", name, f"{done} by {by}{reason}{_left(switch)}", fix, when="since", at=switch["since"])
+            reason = f': "{text.one_line(switch["reason"])}"' if switch["reason"] else ""
+            what = f"{done(switch)} by {text.one_line(switch['by'])}{reason}{_left(switch)}"
+            yield _row("switch", name, what, lift(switch), when="since", at=switch["since"])
 
 
 def _left(switch: Mapping[str, Any]) -> str:
@@ -84,10 +98,8 @@ def _left(switch: Mapping[str, Any]) -> str:
 def _entry(entry: Mapping[str, Any]) -> Iterator[Facts]:
     name, last, problem = entry["name"], entry["last"], entry["problem"]
     if problem:
-        line = f":{problem['line']}" if problem["line"] else ""
-        where = f"{problem['file'] or entry['source']}{line}: "
         kind = "not trusted" if entry["reason"] == Reason.NOT_TRUSTED else "invalid"
-        yield _row(kind, name, text.one_line(f"{where}{problem['what']}").rstrip("."), text.one_line(problem["fix"]))
+        yield _problem(kind, name, {**problem, "file": problem["file"] or entry["source"]})
     yield from _ended(entry, last)
     yield from _series(entry)
     if entry["reason"] == Reason.BUDGET:
@@ -100,7 +112,7 @@ def _entry(entry: Mapping[str, Any]) -> Iterator[Facts]:
             yield _row("held", name, what, fix, when="since", at=run["since"])
     for note in entry["notes"]:
         if note["severity"] == "error":  # warnings are for `check`, and for `status NAME`
-            yield _noted(name, note)
+            yield _problem("note", name, note if note["line"] else {**note, "file": ""})
 
 
 def _ended(entry: Mapping[str, Any], last: Mapping[str, Any] | None) -> Iterator[Facts]:
@@ -185,13 +197,12 @@ _COULD_NOT = {
 }
 
 
-def _noted(name: str, note: Mapping[str, Any]) -> Facts:
-    line = f"{note['file']}:{note['line']}: " if note["line"] else ""
-    return _row("note", name, text.one_line(f"{line}{note['what']}").rstrip("."), text.one_line(note["fix"]))
+def _of_directory(problem: Facts) -> Facts:
+    """By its place: no entry has it."""
+    return _problem(problem["severity"], text.place(problem) or problem["code"], {**problem, "file": "", "line": 0})
 
 
-def _problem(problem: Problem) -> Facts:
-    name = problem.file + (f":{problem.line}" if problem.line else "")
-    return _row(
-        problem.severity, name or problem.code, text.one_line(problem.what).rstrip("."), text.one_line(problem.fix)
-    )
+def _problem(kind: str, name: str, problem: Mapping[str, Any]) -> Facts:
+    place = text.place(problem)
+    what = text.one_line(f"{place}: {problem['what']}" if place else problem["what"])
+    return _row(kind, name, what.rstrip("."), text.one_line(problem["fix"]))

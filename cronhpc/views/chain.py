@@ -113,34 +113,44 @@ def heard_until(chain: Mapping[str, Any], last: int) -> int:
     return links.heard_until(last, int(chain["interval"]), int(chain.get("runs_ahead", 0)))
 
 
-def words(chain: Mapping[str, Any], state: str, batch: str, style: Style) -> str:
-    """The chain in a line, without its fix."""
-    last = epoch(chain["last_tick"])
-    ticked = f"last tick {style.clock(last, seconds=True)} ({style.distance(last)})" if last else "no tick yet"
-    jobs = [ticked, *_jobs(chain, style)]
+class Words(NamedTuple):
+    """The chain in a line, without its fix: how it is, what stands between, and the rest."""
+
+    head: str
+    between: str = ""
+    rest: str = ""
+
+
+def words(chain: Mapping[str, Any], batch: str, style: Style) -> Words:
+    """By its facts as `status.seen_at` has them. A line begins with the state, or with "not started"."""
+    state, last, jobs = chain["state"], epoch(chain["last_tick"]), _jobs(chain, style)
+    at = f"last tick {style.clock(last, seconds=True)}" if last else "no tick yet"
+    ticked = f"{at} ({style.distance(last)})" if last else at
     match state:
         case "fine":
-            return "fine: " + ", ".join([ticked.partition(" (")[0], *_calls(chain, style), *_jobs(chain, style)])
+            return Words(state, ": ", ", ".join([at, *_calls(chain, style), *jobs]))
         case "not started" | "not needed yet":
-            return "not started" + (f"; {ticked}" if last else "")
+            return Words("not started", "; ", ticked) if last else Words("not started")
         case "driven otherwise":
-            return f"not started; {ticked} came otherwise (a daemon, crontab, by hand)"
+            return Words("not started", "; ", f"{ticked} came otherwise (a daemon, crontab, by hand)")
         case "stopped":
-            return f"stopped by {style.command('stop')}; {ticked}"
+            return Words(f"stopped by {style.command('stop')}", "; ", ticked)
         case "resting" | "disabled" | "started elsewhere":
             why = chain["resting" if state == "resting" else "disabled"]
-            return f"{state}: {style.text(text.one_line(why))}; {ticked}"
+            return Words(state, ": ", f"{style.text(text.one_line(why))}; {ticked}")
         case "broken":
-            return f"broken: no scheduler job is in the queue; {ticked}"
+            return Words(state, ": ", f"no scheduler job is in the queue; {ticked}")
         case "moved":
-            return f"moved: its scheduler jobs look for it in {text.one_line(chain['moved_from'])}; {ticked}"
+            moved = f"its scheduler jobs look for it in {text.one_line(chain['moved_from'])}"
+            return Words(state, ": ", f"{moved}; {ticked}")
+        case "silent" if last and last > style.now:
+            dated = f"the last tick is dated {style.said(last)}, by a clock that was wrong"
+            return Words(state, ": ", "; ".join([dated, *jobs]))
         case "silent":
             since = f"silent since {style.said(last)} ({style.distance(last)})" if last else "silent"
-            if last and last > style.now:
-                since = f"silent: the last tick is dated {style.said(last)}, by a clock that was wrong"
-            return "; ".join([since, *_jobs(chain, style)])
+            return Words(since, "; " if jobs else "", "; ".join(jobs))
         case _:
-            return f"unknown: {batch} does not answer; " + ", ".join(jobs)
+            return Words("unknown", ": ", f"{batch} does not answer; " + ", ".join([ticked, *jobs]))
 
 
 def _calls(chain: Mapping[str, Any], style: Style) -> list[str]:

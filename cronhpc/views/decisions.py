@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cronhpc.core import model
 from cronhpc.core.model import Done, Reason, command, joined, slot_text
-from cronhpc.views import text, times
+from cronhpc.views import Facts, text, times
 from cronhpc.views.times import epoch, iso
 
 if TYPE_CHECKING:
@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from cronhpc.core.model import Decision, Outcome
     from cronhpc.views.style import Style
-
-Facts = dict[str, Any]
 
 
 def decision_facts(decision: Decision, names: Mapping[Any, str]) -> Facts:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import Advice, Reason, Result, command, joined, restarted
-from cronhpc.views import runs, text, times
+from cronhpc.views import Facts, runs, text, times
+from cronhpc.views.attention import done, lift
 from cronhpc.views.next import change_words, lowered
 from cronhpc.views.times import epoch, iso
 
@@ -14,8 +15,6 @@ if TYPE_CHECKING:
 
     from cronhpc.core.schedule import Schedule
     from cronhpc.views.style import Style
-
-Facts = dict[str, Any]
 
 _LOOK = 60 * times.DAY  # how far ahead a clock change is worth a sentence
 
@@ -127,23 +126,19 @@ def _could_not(row: Mapping[str, Any], style: Style) -> str:
 
 
 def _switch(switch: Mapping[str, Any], style: Style) -> str:
-    kill = switch["kind"] == "kill"
     since = epoch(switch["since"])
     reason = f' ("{text.one_line(switch["reason"])}")' if switch["reason"] else ""
     until = epoch(switch["expires"])
     when = f", until {style.said(until)}" if until else ""
-    verb = "unkill" if kill else "resume"
-    undo = command(verb, switch["name"]) if switch["ours"] else f"rm {text.word(switch['path'])}"
-    done = "stopped" if kill else "paused"
     by = f"{switch['kind']}/{text.name(switch['name'])}, by {text.one_line(switch['by'])}"
-    return f"It is {done} by {by} since {style.said(since) if since else '-'}{reason}{when}. Lift it: " + undo
+    stands = f"{done(switch)} by {by} since {style.said(since) if since else '-'}{reason}{when}"
+    return f"It is {stands}. Lift it: " + lift(switch)
 
 
 def _noted(problem: Mapping[str, Any]) -> str:
-    place = problem["file"] + (f":{problem['line']}" if problem["line"] else "")
-    where = f"{text.name(place)}: " if place else ""
-    what, fix = text.one_line(problem["what"]), text.one_line(problem["fix"])
-    return f"{where}{problem['code']} {what} " + fix if fix else f"{where}{problem['code']} {what}".rstrip()
+    place = text.place(problem)
+    head = f"{text.name(place)}: {problem['code']}" if place else problem["code"]
+    return joined(" ", filter(None, (head, text.one_line(problem["what"]), text.one_line(problem["fix"]))))
 
 
 # --- runs ----------------------------------------------------------------------------------------------------------
@@ -258,8 +253,8 @@ def _streak(entry: Mapping[str, Any]) -> str:
 
 
 def _clock_change(change: Mapping[str, Any], schedule: Schedule, style: Style) -> str:
-    words = change_words(change, style).removeprefix("-- ")
-    return f"On {words.replace(': ', ' ', 1)}: {_effect(change, schedule)}."
+    day, words = change_words(change, style)
+    return f"On {day} {words}: {_effect(change, schedule)}."
 
 
 def _effect(change: Mapping[str, Any], schedule: Schedule) -> str:

@@ -10,14 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.schedule import Schedule, ScheduleError
 from cronhpc.core.zones import zone_of
-from cronhpc.views import text, times
+from cronhpc.views import Facts, text, times
 from cronhpc.views.style import Cell, Column, Style, table
 from cronhpc.views.times import epoch, iso
 
 if TYPE_CHECKING:
     from datetime import tzinfo
-
-Facts = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +123,7 @@ def _table(known: Mapping[str, Any], style: Style, zone: tzinfo) -> list[str]:
     marks: list[tuple[int, str]] = []
     for at, kind, event in sorted(events, key=lambda each: each[:2]):
         if kind == 0:
-            marks.append((len(rows), change_words(event, style)))
+            marks.append((len(rows), f"-- {': '.join(change_words(event, style))}"))
             continue
         row: list[Cell] = [times.whole(at, style.now, zone), style.distance(at)]
         row += [style.whole(at)] if foreign else []
@@ -143,8 +141,8 @@ def _held(why: str) -> str:
     return f"held back: {text.one_line(why)}" if why else ""
 
 
-def change_words(change: Mapping[str, Any], style: Style) -> str:
-    """`-- Sun 29 Mar: the clocks go forward 1 h, 02:00 CET to 03:00 CEST (Europe/Paris)`."""
+def change_words(change: Mapping[str, Any], style: Style) -> tuple[str, str]:
+    """`Sun 29 Mar` and `the clocks go forward 1 h, 02:00 CET to 03:00 CEST (Europe/Paris)`."""
     at, zone = epoch(change["at"]) or 0, zone_of(change["timezone"])
     before, after = times.local(at - 1, zone), times.local(at, zone)
     wall = at + change["before"]
@@ -153,4 +151,4 @@ def change_words(change: Mapping[str, Any], style: Style) -> str:
     way = "forward" if jump > 0 else "back"
     how_much = times.took(abs(jump))
     words = f"the clocks go {way} {how_much}, {old} {before:%Z} to {after:%H:%M} {after:%Z}"
-    return f"-- {times.day(at, style.now, zone)}: {words} ({change['timezone']})"
+    return times.day(at, style.now, zone), f"{words} ({change['timezone']})"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import statistics
+from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cronhpc.core.model import FAILURES, Result, command, texts_of
-from cronhpc.views import chain, runs, screen, text, times
+from cronhpc.core.model import Result, command, texts_of
+from cronhpc.views import Facts, chain, runs, screen, text, times
+from cronhpc.views.attention import done
 from cronhpc.views.times import epoch
 
 if TYPE_CHECKING:
@@ -16,9 +18,6 @@ if TYPE_CHECKING:
     from datetime import tzinfo
 
     from cronhpc.views.style import Style
-
-
-Facts = dict[str, Any]
 
 
 def render(
@@ -68,22 +67,12 @@ def _head(known: Mapping[str, Any], pasts: Mapping[str, Past], style: Style) -> 
         "chain": {
             "state": facts["state"],
             "kind": {"fine": "ok", "silent": "bad", "broken": "bad", "moved": "bad"}.get(facts["state"], "other"),
-            "words": _chain_words(known, style),
+            "words": chain.words(facts, known["batch"]["name"], style),
             "fix": facts["fix"],
         },
         "silent_from": _silent_from(facts, style),
         "sums": _sums(known, pasts),
     }
-
-
-def _chain_words(known: Mapping[str, Any], style: Style) -> tuple[str, str]:
-    """The state, and the rest of its sentence."""
-    facts = known["chain"]
-    state, colon, rest = chain.words(facts, facts["state"], known["batch"]["name"], style).partition(":")
-    if colon and state == facts["state"]:
-        return state, rest.strip()
-    first, semicolon, rest = f"{state}{colon}{rest}".partition(";")
-    return first, rest.strip() if semicolon else ""
 
 
 def _silent_from(facts: Mapping[str, Any], style: Style) -> str:
@@ -95,7 +84,7 @@ def _silent_from(facts: Mapping[str, Any], style: Style) -> str:
 
 
 def _sums(known: Mapping[str, Any], pasts: Mapping[str, Past]) -> Facts:
-    week = {kind: sum(past.week[kind] for past in pasts.values()) for kind in ("ok", "bad", "other")}
+    week = sum((past.week for past in pasts.values()), Counter())
     stopped = [entry for entry in known["entries"] if entry["switch"] or entry["suspended"]]
     return {
         "rate": _rate(week),
@@ -126,10 +115,8 @@ def _body(
     tails: Mapping[str, str],
     style: Style,
 ) -> Facts:
-    drawn = [
-        _entry_row(entry, pasts.get(entry["name"], Past()), slots.get(entry["name"], ()), style)
-        for entry in known["entries"]
-    ]
+    named = [(entry["name"], entry) for entry in known["entries"]]
+    drawn = [_entry_row(entry, pasts.get(name, Past()), slots.get(name, ()), style) for name, entry in named]
     return {
         "attention": [_attention(row, style) for row in known["attention"]],
         "entries": sorted(drawn, key=lambda each: each["order"]),
@@ -205,8 +192,7 @@ def _why(entry: Mapping[str, Any], style: Style) -> str:
     if switch:
         since, reason = epoch(switch["since"]), text.one_line(switch["reason"])
         when = f" since {style.said(since)}" if since else ""
-        verb = "stopped" if switch["kind"] == "kill" else "paused"
-        return f"{verb} by {text.one_line(switch['by'])}{when}" + (f": “{reason}”" if reason else "")
+        return f"{done(switch)} by {text.one_line(switch['by'])}{when}" + (f": “{reason}”" if reason else "")
     if entry["suspended"]:
         return f"suspended after {text.count(entry['failures'], 'failure')} in a row"
     return text.one_line(problem["what"]) if problem else ""
@@ -227,9 +213,8 @@ def _spread(seconds: Sequence[int]) -> Facts:
 
 
 def _run_row(run: Mapping[str, Any], style: Style) -> Facts:
-    slot = epoch(run["slot"])
     return {
-        "slot": style.clock(slot) if slot is not None else "-",
+        "slot": style.at(run["slot"]),
         "kind": kind_of(run["result"]),
         "result": runs.result_words(run),
         "waited": times.took(run["waited"]),
@@ -269,9 +254,9 @@ class Past:
     """What history tells of one entry: its last 30 days."""
 
     drawn: list[Run] = field(default_factory=list)  # of the last 7 days
-    week: dict[str, int] = field(default_factory=lambda: {"ok": 0, "bad": 0, "other": 0})
-    month: dict[str, int] = field(default_factory=lambda: {"ok": 0, "bad": 0, "other": 0})
-    results: dict[str, int] = field(default_factory=dict)  # of the last 30 days
+    week: Counter[str] = field(default_factory=Counter)  # how many of each kind
+    month: Counter[str] = field(default_factory=Counter)
+    results: Counter[str] = field(default_factory=Counter)  # of the last 30 days
     days: list[str] = field(default_factory=lambda: [""] * MONTH)  # the worst kind of each day, today first
     waited: list[int] = field(default_factory=list)  # seconds, of the last 7 days
     took: list[int] = field(default_factory=list)
@@ -289,8 +274,7 @@ class Past:
         if not 0 <= day < MONTH:
             return
         self.month[run.kind] += 1
-        result = str(row.get("result"))
-        self.results[result] = self.results.get(result, 0) + 1
+        self.results[str(row.get("result"))] += 1
         self.days[day] = max(self.days[day], run.kind, key=_RANK.__getitem__)
         if day < PAST_DAYS:
             self._add_drawn(row, run)
@@ -311,18 +295,14 @@ _RANK = {"": 0, "ok": 1, "other": 2, "bad": 3}
 
 def digest(rows: Iterable[Mapping[str, Any]], now: int) -> dict[str, Past]:
     """The past of every entry, by name. `rows`: history, newest first; what is older than 30 days is not asked for."""
-    found: dict[str, Past] = {}
+    pasts: defaultdict[str, Past] = defaultdict(Past)
     until = now - MONTH * DAY
     for row in rows:
         if _written(row, now) < until:
             break
         if row.get("what") in {"run", "slot"}:
-            name = str(row.get("entry"))
-            past = found.get(name)
-            if past is None:
-                past = found[name] = Past()
-            past.add(row, now)
-    return found
+            pasts[str(row.get("entry"))].add(row, now)
+    return dict(pasts)
 
 
 def _written(row: Mapping[str, Any], default: int = 0) -> int:
@@ -332,8 +312,8 @@ def _written(row: Mapping[str, Any], default: int = 0) -> int:
 
 def failures(pasts: Mapping[str, Past]) -> list[Mapping[str, Any]]:
     """The newest failure of each entry, as rows of history, newest first: their logs' tails are wanted."""
-    found = [past.failure for past in pasts.values() if past.failure is not None]
-    return sorted(found, key=_written, reverse=True)[:_FAILURES]
+    newest = [past.failure for past in pasts.values() if past.failure is not None]
+    return sorted(newest, key=_written, reverse=True)[:_FAILURES]
 
 
 def tail(data: str) -> str:
@@ -358,7 +338,6 @@ MIDDLE = 11  # height of the line's centre, of 22
 KINDS = ("wait", "ok", "other", "live", "bad")  # in the order they are drawn
 _LEAST = {"wait": 1, "ok": 4, "other": 5, "live": 5, "bad": 6, "next": 3}  # units: what is shorter could not be seen
 
-_BAD = frozenset(map(str, FAILURES))
 Stretch = tuple[int, int]
 
 
@@ -384,7 +363,7 @@ def kind_of(result: str) -> str:
     """ok, bad, or other: neither a success nor a failure of its own."""
     if result == Result.OK:
         return "ok"
-    return "bad" if result in _BAD else "other"
+    return "bad" if runs.failed({"result": result}) else "other"
 
 
 def run_of(row: Mapping[str, object]) -> Run | None:
@@ -402,14 +381,14 @@ def _whole(value: object) -> int | None:
 def past_paths(runs: Iterable[Run], now: int) -> dict[str, str]:
     """The paths of the last 7 days by kind, those that hold anything."""
     scale = Scale(now - PAST_DAYS * DAY, now, PAST)
-    found: dict[str, list[Stretch]] = {kind: [] for kind in KINDS}
+    stretches: dict[str, list[Stretch]] = {kind: [] for kind in KINDS}
     for run in runs:
         begun = run.started if run.started is not None else run.ended or run.ready
         if begun > run.ready:
-            found["wait"].append((run.ready, begun))
+            stretches["wait"].append((run.ready, begun))
         if run.started is not None or run.kind != "live":
-            found[run.kind].append((begun, run.ended or (now if run.kind == "live" else begun)))
-    return {kind: path for kind in KINDS if (path := _path(found[kind], scale, _LEAST[kind]))}
+            stretches[run.kind].append((begun, run.ended or (now if run.kind == "live" else begun)))
+    return {kind: path for kind in KINDS if (path := _path(stretches[kind], scale, _LEAST[kind]))}
 
 
 def following(slots: Sequence[int], now: int) -> str:
@@ -433,17 +412,17 @@ def _merged(stretches: list[Stretch], scale: Scale, least: int) -> list[Stretch]
     """In whole units, at least `least` long, within the line; what touches is one."""
     start, end, units, _ = scale
     unit = (end - start) / units
-    found: list[Stretch] = []
+    strokes: list[Stretch] = []
     for begin, finish in sorted(stretches):
         if finish < start or begin > end:
             continue
         left = min(max(int((begin - start) / unit), 0), units - least)
         right = min(max(int((finish - start) / unit), left + least), units)
-        if found and left <= found[-1][1]:
-            found[-1] = (found[-1][0], max(right, found[-1][1]))
+        if strokes and left <= strokes[-1][1]:
+            strokes[-1] = (strokes[-1][0], max(right, strokes[-1][1]))
         else:
-            found.append((left, right))
-    return found
+            strokes.append((left, right))
+    return strokes
 
 
 def axis(now: int, zone: tzinfo) -> dict[str, Any]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import command
-from cronhpc.views import text
+from cronhpc.views import Facts, text
+from cronhpc.views.attention import BRIEF, problem_facts
 from cronhpc.views.decisions import decision_facts, words
 from cronhpc.views.style import Cell, Column, table
 from cronhpc.views.times import epoch, iso
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
 
     from cronhpc.core.model import Plan, Problem, World
     from cronhpc.views.style import Style
-
-Facts = dict[str, Any]
 
 
 def facts(world: World, plan: Plan, problems: Iterable[Problem] = (), logs: Facts | None = None) -> Facts:
@@ -33,7 +32,7 @@ def facts(world: World, plan: Plan, problems: Iterable[Problem] = (), logs: Fact
         "chain_wanted": world.chain.wanted,
         "decisions": rows,
         "logs": logs,
-        "problems": [{"code": p.code, "file": p.file, "line": p.line, "what": p.what, "fix": p.fix} for p in problems],
+        "problems": [problem_facts(problem, BRIEF) for problem in problems],
     }
 
 

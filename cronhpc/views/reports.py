@@ -4,21 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cronhpc.core.duration import format_duration
 from cronhpc.core.model import Problem
 from cronhpc.core.model.site import LEVELS, Finding
 from cronhpc.core.retention import Why
-from cronhpc.views import runs, text, times
+from cronhpc.views import Facts, runs, text, times
 from cronhpc.views.style import Cell, Column, Style, table, wrap
-from cronhpc.views.times import epoch
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from cronhpc.core.model import Settings
-
 
 # --- check ------------------------------------------------------------------------------------------------------------
 
@@ -88,47 +81,9 @@ def _property(text: str) -> str:
 
 # --- clean ------------------------------------------------------------------------------------------------------------
 
-
-Facts = dict[str, Any]
 _LISTED = 20  # files that a dry run names one by one; of more it says how many in each folder
 _COLUMNS = (Column("FOLDER"), Column("FILES", right=True), Column("WHY"))
 _FILES = (Column("FILE"), Column("WHY"))
-
-
-def clean_facts(
-    settings: Settings,
-    *,
-    dry_run: bool,
-    kept: int,
-    size: int | None,
-    folders: Mapping[str, Mapping[str, int]],
-    files: Iterable[tuple[str, str]],
-    stays: Mapping[str, int],
-    left: bool,
-    scarce: str,
-    problems: Sequence[Problem],
-) -> Facts:
-    """What a clean-up did or would do, JSON-ready. `size` (bytes) None: nobody looked at each file's."""
-    part = 2 if scarce else 1
-    return {
-        "dry_run": dry_run,
-        "removed": sum(sum(row.values()) for row in folders.values()),
-        "bytes": size,
-        "kept": kept,
-        "kept_because": dict(stays),
-        "folders": [
-            {"folder": name, "removed": sum(row.values()), "because": dict(row)} for name, row in folders.items()
-        ],
-        "files": [{"file": file, "because": why} for file, why in files],
-        "left": left,
-        "limits": {
-            "keep": settings.logs_keep // part,
-            "files": max(settings.logs_files // part, 1),
-            "total": settings.logs_total // part,
-            "halved_because": scarce,
-        },
-        "problems": [{"code": p.code, "file": p.file, "line": p.line, "what": p.what, "fix": p.fix} for p in problems],
-    }
 
 
 def clean(known: Facts, style: Style, *, everything: bool = False) -> str:
@@ -265,11 +220,10 @@ def history(rows: Sequence[Mapping[str, Any]], style: Style) -> str:
 
 
 def _history_row(row: Mapping[str, Any], style: Style) -> list[Cell]:
-    slot = epoch(row["slot"])
     again = f" #{row['attempt']}" if row["attempt"] > 1 else ""
     hand = " by hand" if row["by_hand"] else ""
     return [
-        (style.clock(slot) if slot is not None else "-") + again + hand,
+        style.at(row["slot"]) + again + hand,
         text.name(row["entry"]),
         (runs.result_words(row), runs.result_colour(row)),
         times.took(row["took"]),

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, Any
 from cronhpc.core.identity import records
 from cronhpc.core.liveness import absences
 from cronhpc.core.model import FAILURES, ClaimState, Key, Result, Settle, restarted, standing_for
+from cronhpc.views import Facts
 from cronhpc.views.times import epoch, iso
 
 if TYPE_CHECKING:
     from cronhpc.core.liveness import Absence
     from cronhpc.core.model import Claim, Ending, Job, Plan, World
-
-Facts = dict[str, Any]
 
 _FAILED = frozenset(map(str, FAILURES))
 _ISO_KEYS = ("submitted", "started", "ended")

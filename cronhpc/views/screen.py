@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 from cronhpc.core import pieces
 from cronhpc.core.model import Reason
 from cronhpc.views import chain, runs, text, times
+from cronhpc.views.attention import done
 from cronhpc.views.style import Cell, Column, Style, table, wrap
 from cronhpc.views.times import epoch
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-
-Facts = dict[str, Any]
 
 _ALL = ("--all",)
 _HEADER = 80  # columns that the first line fills where there is no terminal
@@ -86,16 +85,16 @@ _CHAIN_COLOURS = {
 
 def _chain(known: Mapping[str, Any], style: Style) -> str:
     facts = known["chain"]
-    words = chain.words(facts, facts["state"], known["batch"]["name"], style)
-    state = facts["state"] if words.startswith(facts["state"]) else ""
-    lines = wrap(words, max(style.width - _CHAIN, 0))
+    lines = wrap("".join(chain.words(facts, known["batch"]["name"], style)), max(style.width - _CHAIN, 0))
     if facts["fix"]:
         fix = style.text(facts["fix"])
         if style.width and _CHAIN + text.width(lines[-1]) + 2 + text.width(fix) > style.width:
             lines += [style.paint(line, "bold") for line in style.wrapped(facts["fix"], style.width - _CHAIN)]
         else:
             lines[-1] += f"  {style.paint(fix, 'bold')}"
-    lines[0] = style.paint(state, _CHAIN_COLOURS.get(state, "yellow")) + lines[0].removeprefix(state)
+    state, colour = facts["state"], _CHAIN_COLOURS.get(facts["state"], "yellow")
+    if colour:
+        lines[0] = style.paint(state, colour) + lines[0][len(state) :]
     return "chain   " + ("\n" + " " * _CHAIN).join(lines)
 
 
@@ -172,7 +171,7 @@ def _order(entry: Mapping[str, Any]) -> tuple[bool, str, str]:
 def blocked(entry: Mapping[str, Any]) -> str:
     """Why nothing is to come, in a word or two; "" where a slot is."""
     if entry["switch"]:
-        return "stopped" if entry["switch"]["kind"] == "kill" else "paused"
+        return done(entry["switch"])
     reason, series = entry["reason"], entry["series"]
     if series and not series["going"]:
         return "resting" if series["resting"] else "ended"
@@ -188,12 +187,12 @@ def _row(entry: Mapping[str, Any], style: Style) -> list[Cell]:
     last = entry["last"]
     name = text.name(entry["name"])
     if run:
-        return [name, _next(entry, style), _clock(run["slot"], style), *_running(run, style), _streak(entry)]
+        return [name, _next(entry, style), style.at(run["slot"]), *_running(run, style), _streak(entry)]
     if not last:
         return [name, _next(entry, style), "-", ("not yet", "dim"), "-", "-", _streak(entry)]
     result = (runs.result_words(last), runs.result_colour(last))
     took, waited = times.took(last["took"]), times.took(last["waited"])
-    return [name, _next(entry, style), _clock(last["slot"], style), result, took, waited, _streak(entry)]
+    return [name, _next(entry, style), style.at(last["slot"]), result, took, waited, _streak(entry)]
 
 
 def _running(run: Mapping[str, Any], style: Style) -> list[Cell]:
@@ -206,11 +205,6 @@ def _running(run: Mapping[str, Any], style: Style) -> list[Cell]:
         return [("held" if run["held"] else "pending", "yellow"), "-", waits]
     waited = times.took(max(started - ready, 0)) if ready is not None else "-"
     return [(run["state"].lower(), "blue"), times.took(style.now - started), waited]
-
-
-def _clock(at: str | None, style: Style) -> str:
-    moment = epoch(at)
-    return style.clock(moment) if moment is not None else "-"
 
 
 def _next(entry: Mapping[str, Any], style: Style) -> Cell:

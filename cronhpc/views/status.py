@@ -28,15 +28,13 @@ from cronhpc.core.model import (
 )
 from cronhpc.core.outcome import shared_node
 from cronhpc.core.slots import boundary, schedule_key
-from cronhpc.views import attention, chain, runs, text
+from cronhpc.views import Facts, attention, chain, runs, text
 from cronhpc.views.times import epoch, iso
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from cronhpc.core.model import Claim, Entry, Outcome, Plan, Problem, Series, Switch, World
-
-Facts = dict[str, Any]
 VERSION = 1
 
 
@@ -77,10 +75,8 @@ def facts(
     """
     ticked, outcomes = outcomes is not None, outcomes or ()
     trouble = [_trouble(outcome, world.now) for outcome in outcomes if outcome.done in _TROUBLE]
-    found = _Found(world, plan, states, outcomes, directory=about.directory, ticked=ticked)
-    found_entries = [found.entry(entry) for entry in world.entries]
-    found_entries += [row for series in world.series if (row := found.series(series)) is not None]
-    result = {
+    index = _Index(world, plan, states, outcomes, directory=about.directory, ticked=ticked)
+    known = {
         "version": VERSION,
         "cronhpc": __version__,
         "now": iso(world.now),
@@ -98,12 +94,11 @@ def facts(
         "series_only": about.series_only,
         "cost": {"days": 30, "jobs": about.used[0], "cpu_seconds": about.used[1]} if about.used else None,
         "chain": chain.facts(world, plan, outcomes, stopped=about.stopped, ticked=ticked),
-        "entries": found_entries,
+        "entries": [*map(index.entry, world.entries), *filter(None, map(index.series, world.series))],
         "trouble": trouble if ticked else _still(before, plan),
         "switches": [_switch(switch, world, about.directory) | _left(switch, plan) for switch in world.switches],
     }
-    result["attention"] = attention.rows(result, _problems(world, problems))
-    return seen_at(result, world.now)
+    return seen_at({**known, "attention": attention.rows(known, dict.fromkeys((*problems, *world.skipped)))}, world.now)
 
 
 _SHOWN = 7 * 86400  # seconds that a series is shown after its end
@@ -129,10 +124,6 @@ def _still(before: Mapping[str, Any] | None, plan: Plan) -> list[Facts]:
     wanted = [decision_facts(decision, {}) for decision in plan.decisions]
     asked = {(row["decision"], row.get("entry"), row.get("link"), row.get("slot")) for row in wanted}
     return [row for row in rows if (row["decision"], row["entry"], row["link"], row["slot"]) in asked]
-
-
-def _problems(world: World, problems: Iterable[Problem]) -> list[Problem]:
-    return list(dict.fromkeys((*problems, *world.skipped)))
 
 
 def seen_at(known: Mapping[str, Any], now: int) -> Facts:
@@ -181,7 +172,7 @@ def _left(switch: Switch, plan: Plan) -> Facts:
     }
 
 
-class _Found:
+class _Index:
     """What the plan, the claims and the memory say of each entry, indexed once."""
 
     def __init__(
@@ -231,7 +222,7 @@ class _Found:
             "hash_key": entry.hash_key if "H" in entry.schedule else "",
             "reason": str(reason),
             "detail": detail,
-            "problem": _problem(entry.problem),
+            "problem": attention.problem_facts(entry.problem) if entry.problem else None,
             "switch": _switch(switch, self.world, self.directory) if switch else None,
             "next": iso(self._next(entry, name, state)),
             "runs": self._live(name),
@@ -244,7 +235,7 @@ class _Found:
             "overlap": entry.policies.overlap,
             "retries": entry.policies.retries,
             "previous_success": iso(state.previous_success),
-            "notes": [_problem(note) for note in entry.notes],
+            "notes": [attention.problem_facts(note) for note in entry.notes],
             "series": None,
         }
 
@@ -345,9 +336,3 @@ def _next_tick(world: World) -> int:
     links = Links.of(world)
     starts = [] if links.running else [job.start for job in links.successors if job.start and not job.held]
     return min(starts, default=0)
-
-
-def _problem(problem: Problem | None) -> Facts | None:
-    if problem is None:
-        return None
-    return {name: getattr(problem, name) for name in problem.__slots__} | {"severity": problem.severity}
