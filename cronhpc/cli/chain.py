@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command, UsageError
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from cronhpc.core.model import Outcome
     from cronhpc.start import Started
     from cronhpc.store.paths import Paths
+    from cronhpc.views import Facts
+    from cronhpc.views.style import Style
 
 
 _START_HELP = "Start the scheduler, or fix it: one job that waits for its time, and a spare behind it. Safe to repeat."
@@ -85,7 +87,7 @@ def _start(args: argparse.Namespace, console: Console) -> int:
     )
     if started.ok and via != "login":  # whose tick has noted it
         expect(site.paths, console.now + off, heard_until(console.now + off, site.settings.interval))
-    report(started, args, console, site.settings.timezone, undo="stop")
+    _report(started, console, site.settings.timezone, undo="stop")
     return FINE if started.ok else ATTENTION
 
 
@@ -128,28 +130,23 @@ def _stop(args: argparse.Namespace, console: Console) -> int:
 
     site = site_of(args, console)
     stopped = stop(site, console.environ, lambda: console.again().now)
-    report(stopped, args, console, site.settings.timezone, undo="start")
+    _report(stopped, console, site.settings.timezone, undo="start")
     return FINE if stopped.ok else ATTENTION
 
 
 # --- what is said -----------------------------------------------------------------------------------------------------
 
 
-def report(started: Started, args: argparse.Namespace, console: Console, zone: str, *, undo: str) -> None:
+def _report(started: Started, console: Console, zone: str, *, undo: str) -> None:
     """What was done, to which jobs, and how to undo it: by the command `undo`."""
+    links = [_facts(outcome) for outcome in started.outcomes]
+    facts = {"ok": started.ok, "done": list(started.lines), "links": links, "undo": command(undo)}
+    console.answer(facts, lambda: _words(started, console.style(zone), undo))
+
+
+def _words(started: Started, style: Style, undo: str) -> str:
     from cronhpc.views.decisions import chain_words
 
-    if args.json:
-        console.json(
-            {
-                "ok": started.ok,
-                "done": list(started.lines),
-                "links": [_facts(o) for o in started.outcomes],
-                "undo": command(undo),
-            }
-        )
-        return
-    style = console.style(zone)
     lines = [*started.lines, *filter(None, (chain_words(outcome, style) for outcome in started.outcomes))]
     if undo == "stop":
         lines.append("see: " + command("status"))
@@ -157,10 +154,10 @@ def report(started: Started, args: argparse.Namespace, console: Console, zone: s
         lines = lines or ["no scheduler job was in the queue"]
         again = any(isinstance(o.decision, KeepLink | MoveLink | SubmitLink) for o in started.outcomes)
         lines.append("somebody has started it again meanwhile" if again else "stopped; jobs that run go on")
-    console.say(joined("\n", [*lines, "undo: " + command(undo)]))
+    return joined("\n", [*lines, "undo: " + command(undo)])
 
 
-def _facts(outcome: Outcome) -> dict[str, Any]:
+def _facts(outcome: Outcome) -> Facts:
     from cronhpc.views.decisions import decision_facts
 
     facts = decision_facts(outcome.decision, {})

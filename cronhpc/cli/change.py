@@ -58,10 +58,7 @@ def _add(args: argparse.Namespace, console: Console) -> int:
         known[name], paths, settings_or_default(paths), name=args.name or name, schedule=args.schedule
     )
     ready_made.write(copy)
-    if args.json:
-        console.json(_facts(copy))
-    else:
-        console.say(joined("\n", _added(copy, console)))
+    console.answer(_facts(copy), lambda: joined("\n", _added(copy, console)))
     return FINE
 
 
@@ -258,10 +255,8 @@ def _clean(args: argparse.Namespace, console: Console) -> int:
     if cleaned is None:  # never with `always`
         return FINE
     known = clean_facts(cleaned, site.settings, dry_run=args.dry_run)
-    if args.json:
-        console.json(known)
-    else:
-        console.say(view.clean(known, console.style(site.settings.timezone), everything=args.all))
+    style = console.style(site.settings.timezone)
+    console.answer(known, lambda: view.clean(known, style, everything=args.all))
     return ATTENTION if cleaned.problems else FINE
 
 

@@ -137,17 +137,8 @@ def no_such(what: str, name: str, known: Iterable[str], see: str = _STATUS) -> N
     return NoSuchError(f"There is no {what} called {shown(name)}. " + fix)
 
 
-def count_of(text: str) -> int:
-    """A whole number from 1, for argparse. Raises UsageError."""
-    return _whole(text, 1)
-
-
-def count_or_none(text: str) -> int:
-    """A whole number from 0, for argparse. Raises UsageError."""
-    return _whole(text, 0)
-
-
-def _whole(text: str, least: int) -> int:
+def count_of(text: str, least: int = 1) -> int:
+    """A whole number from `least`, for argparse. Raises UsageError."""
     if text.isascii() and text.isdecimal() and len(text) <= _DIGITS and int(text) >= least:
         return int(text)
     raise UsageError(f"{text!r} is no number. Write a whole number from {least}.")

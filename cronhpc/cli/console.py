@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any, TextIO
 from cronhpc.core.model import text_of, texts_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from datetime import tzinfo
 
+    from cronhpc.views import Facts
     from cronhpc.views.style import Style
 
 
@@ -31,6 +32,7 @@ class Console:
     width: int = 0
     height: int = 0
     asked: str = ""  # the --dir of this call
+    as_json: bool = False  # its --json
 
     @classmethod
     def here(cls) -> Console:
@@ -58,9 +60,9 @@ class Console:
         """Let time pass."""
         time.sleep(seconds)
 
-    def about(self, directory: str | None) -> Console:
-        """The same outside, for a call with this --dir."""
-        return replace(self, asked=directory or "")
+    def about(self, directory: str | None, *, as_json: bool = False) -> Console:
+        """The same outside, for a call with this --dir and --json."""
+        return replace(self, asked=directory or "", as_json=as_json)
 
     @property
     def directory(self) -> str:
@@ -98,6 +100,13 @@ class Console:
         import json
 
         print(json.dumps(texts_of(value, self.directory), indent=2), file=self.out)
+
+    def answer(self, facts: Facts, words: Callable[[], str]) -> None:
+        """As JSON where that was asked for, else in words."""
+        if self.as_json:
+            self.json(facts)
+        else:
+            self.say(words())
 
     @contextlib.contextmanager
     def redirected(self) -> Iterator[None]:

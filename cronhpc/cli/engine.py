@@ -122,10 +122,7 @@ def _plan(args: argparse.Namespace, console: Console) -> int:
     site = site_of(args, console)
     world = read_world(site, console.now).world
     known = view.facts(world, plan(world), world.skipped, _cleaning(site, world))
-    if args.json:
-        console.json(known)
-    else:
-        console.say(view.render(known, console.style(site.settings.timezone)))
+    console.answer(known, lambda: view.render(known, console.style(site.settings.timezone)))
     wrong = world.queue is None or world.skipped or any(entry.problem for entry in world.entries)
     return ATTENTION if wrong else FINE
 

@@ -6,8 +6,9 @@ import contextlib
 import os
 import sys
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command, UsageError
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from cronhpc.convert.table import Surroundings, Table
     from cronhpc.core.model import Settings
     from cronhpc.store.paths import Paths
+    from cronhpc.views import Facts
 
 _HELP = (
     "Take over a crontab or a scrontab: each entry becomes a script in cron.d/. The table itself is not changed. "
@@ -58,10 +60,8 @@ def _run(args: argparse.Namespace, console: Console) -> int:
     rows = named(table, target.names, target.marks)
     if not args.dry_run and target.paths is not None:
         _write(target.paths, target.settings, rows)
-    if args.json:
-        console.json(_facts(args, target, table, rows))
-    else:
-        console.say(joined("\n", _told(args, console, target, table, rows)))
+    words = partial(joined, "\n", _words(args, console, target, table, rows))
+    console.answer(_facts(args, target, table, rows), words)
     return ATTENTION if any(remark.look for remark in table.remarks) else FINE
 
 
@@ -106,9 +106,8 @@ def _target(args: argparse.Namespace, console: Console) -> _Target:
             return _Target(None, Settings())
         raise
     if not args.dry_run and not is_mine(paths):
-        raise CronhpcError(
-            f"{paths.root} is another user's: jobs run as its owner. Make your own: " + command("init", directory="DIR")
-        )
+        own = command("init", directory="DIR")
+        raise CronhpcError(f"{paths.root} is another user's: jobs run as its owner. Make your own: " + own)
     settings = read_settings(paths.settings)
     names = {row.name for row in settings.entries}
     marks: dict[str, str] = {}
@@ -177,9 +176,8 @@ def _write(paths: Paths, settings: Settings, rows: tuple[Imported, ...]) -> None
         path = paths.root / row.path
         try:
             if row.job.paused:
-                set_switch(
-                    paths.pause, row.name, "imported: it was disabled in the scrontab", None, settings.kill_group
-                )
+                why = "imported: it was disabled in the scrontab"
+                set_switch(paths.pause, row.name, why, None, settings.kill_group)
             path.parent.mkdir(mode=0o755, exist_ok=True)
             if not create_once(path, row.script):
                 raise CronhpcError(f"{path} was made by someone else just now. Import again: what is done is kept.")
@@ -192,7 +190,7 @@ def _write(paths: Paths, settings: Settings, rows: tuple[Imported, ...]) -> None
 # --- what is said --------------------------------------------------------------------------------------------------
 
 
-def _facts(args: argparse.Namespace, target: _Target, table: Table, rows: tuple[Imported, ...]) -> dict[str, Any]:
+def _facts(args: argparse.Namespace, target: _Target, table: Table, rows: tuple[Imported, ...]) -> Facts:
     from cronhpc.views.text import clean
 
     return {
@@ -218,7 +216,7 @@ def _facts(args: argparse.Namespace, target: _Target, table: Table, rows: tuple[
     }
 
 
-def _told(
+def _words(
     args: argparse.Namespace, console: Console, target: _Target, table: Table, rows: tuple[Imported, ...]
 ) -> Iterator[str]:
     from cronhpc.views import text

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cronhpc.cli import FINE
 from cronhpc.cli.commands import Command, UsageError
-from cronhpc.cli.common import count_of, count_or_none, directory
-from cronhpc.core.model import CronhpcError, command
+from cronhpc.cli.common import count_of, directory, instant_of, paths_of, settings_or_default
+from cronhpc.core.model import CronhpcError, Settings, command, joined
 from cronhpc.core.pieces import Rules
 from cronhpc.inside import guard
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from cronhpc.again import Answer
     from cronhpc.cli.console import Console
-    from cronhpc.core.model import Settings
     from cronhpc.site import Site
 
 
@@ -55,7 +55,11 @@ def _again_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--until-time", metavar="TIME", help='ends at this time: "2026-12-24 18:00"')
     parser.add_argument("--max-runs", type=count_of, metavar="N", help="ends with the N-th piece")
     parser.add_argument(
-        "--max-fast-failures", type=count_or_none, metavar="N", default=3, help="rests after so many (3; 0: never)"
+        "--max-fast-failures",
+        type=partial(count_of, least=0),
+        metavar="N",
+        default=3,
+        help="rests after so many (3; 0: never)",
     )
     parser.add_argument("--fast", metavar="DURATION", default="2m", help="what counts as a fast failure (2m)")
     parser.add_argument("--name", default="", help="the series' name, instead of the job's")
@@ -73,11 +77,9 @@ def _again(args: argparse.Namespace, console: Console) -> int:
         raise NotQueued(error.advice) from None
     except OSError as error:
         raise NotQueued(_disk_words(error)) from None
-    if args.json:
-        console.json({"code": answer.code, "job": answer.job_id or None, "said": list(answer.lines)})
-    else:
-        for line in answer.lines:
-            console.say(f"cronhpc: {line}")
+    facts = {"code": answer.code, "job": answer.job_id or None, "said": list(answer.lines)}
+    if args.json or answer.lines:
+        console.answer(facts, lambda: joined("\n", (f"cronhpc: {line}" for line in answer.lines)))
     return answer.code or FINE
 
 
@@ -161,18 +163,13 @@ def _rules(args: argparse.Namespace, console: Console, site: Site) -> Rules:
     every = parse_duration(args.every) if args.every else 0
     if args.every and not every:
         raise UsageError("cronhpc again: --every 0 is no time at all. Write how often, like 90m; or --after.")
-    until_time = None
-    if args.until_time:
-        from cronhpc.cli.common import instant_of
-
-        until_time = instant_of(args.until_time, console, timezone)
     return Rules(
         every=every,
         cron=args.cron or "",
         timezone=timezone,
         after=bool(args.after),
         until=str(Path(args.until).absolute()) if args.until else "",
-        until_time=until_time,
+        until_time=instant_of(args.until_time, console, timezone) if args.until_time else None,
         max_runs=args.max_runs,
         max_fast_failures=args.max_fast_failures or None,
         fast=parse_duration(args.fast),
@@ -197,21 +194,12 @@ def _guard_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _guard(args: argparse.Namespace, console: Console) -> int:
     """Where the settings can be read, names are looked for in `kill.also` and at a switch's `file:`, too."""
-    with suppress(CronhpcError, OSError):
+    settings = Settings()
+    with suppress(CronhpcError, OSError):  # nothing that is wrong with a cron directory keeps a job's command away
         args.dir = directory(args, console)
-    settings = _settings(args, console)
-    files = {row.name: str(Path(row.file).expanduser()) for row in settings.switches if row.file} if settings else {}
-    return guard.run(args, settings.kill_also if settings else (), files)
-
-
-def _settings(args: argparse.Namespace, console: Console) -> Settings | None:
-    """Nothing that is wrong with a cron directory keeps a job's command from running."""
-    from cronhpc.cli.common import paths_of, settings_or_default
-
-    try:
-        return settings_or_default(paths_of(args, console))
-    except (CronhpcError, OSError):
-        return None
+        settings = settings_or_default(paths_of(args, console))
+    files = {row.name: str(Path(row.file).expanduser()) for row in settings.switches if row.file}
+    return guard.run(args, settings.kill_also, files)
 
 
 COMMANDS = {

@@ -209,10 +209,8 @@ def _explain(args: argparse.Namespace, console: Console, known: Mapping[str, Any
         raise no_such("entry", args.name, (each["name"] for each in known["entries"]))
     rows = [row for row in known["attention"] if row["name"] in {entry["name"], entry["source"]}]
     schedule = explain.schedule_of(entry)
-    if args.json:
-        console.json({**entry, **explain.facts(entry, schedule, console.now), "attention": rows})
-    else:
-        console.say(explain.render(entry, known, schedule, console.style(known["timezone"])))
+    answer = {**entry, **explain.facts(entry, schedule, console.now), "attention": rows}
+    console.answer(answer, lambda: explain.render(entry, known, schedule, console.style(known["timezone"])))
     return ATTENTION if rows or entry["switch"] else FINE
 
 
@@ -247,10 +245,7 @@ def _next(args: argparse.Namespace, console: Console) -> int:
         previews, zone_key = _of_entries(args, console)
     after = console.now if args.after is None else instant_of(args.after, console, args.timezone or zone_key)
     known = view.facts(previews, after, args.number)
-    if args.json:
-        console.json(known)
-    else:
-        console.say(view.render(known, console.style(zone_key)))
+    console.answer(known, lambda: view.render(known, console.style(zone_key)))
     return FINE
 
 
@@ -348,6 +343,7 @@ def _page_arguments(parser: argparse.ArgumentParser) -> None:
 def _page(args: argparse.Namespace, console: Console) -> int:
     """Write it."""
     from cronhpc import page
+    from cronhpc.views import text as words
 
     paths = own_paths(args, console, "can read history and logs")
     settings = settings_or_default(paths)
@@ -361,13 +357,8 @@ def _page(args: argparse.Namespace, console: Console) -> int:
         raise CronhpcError(f"{args.out}: its folder is not there. mkdir -p {shlex.quote(str(path.parent))}")
     page.write(path, text)
     size = len(text.encode())
-    if args.json:
-        console.json({"page": str(path), "bytes": size})
-    else:
-        from cronhpc.views import text as words
-
-        where = console.style().path(str(path))
-        console.say(f"{where}: {words.size(size)}; open it in a browser, or copy it anywhere")
+    drawn = f"{console.style().path(str(path))}: {words.size(size)}; open it in a browser, or copy it anywhere"
+    console.answer({"page": str(path), "bytes": size}, lambda: drawn)
     return FINE
 
 

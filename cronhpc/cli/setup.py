@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cronhpc.doctor import Asked
     from cronhpc.hand_made import OldJobs
     from cronhpc.setup import Made
+    from cronhpc.views.style import Style
 
 
 _INIT_HELP = (
@@ -47,8 +48,8 @@ def _init(args: argparse.Namespace, console: Console) -> int:
     from cronhpc.store.scheduler import hand_made_mark
 
     root, _ = wanted(args.dir, console.environ)
-    found, remark = _found(args, console, root)
-    made = init(root, found, group=args.group, adopt=args.adopt)
+    settings, remark = _of_site(args, console, root)
+    made = init(root, settings, group=args.group, adopt=args.adopt)
     old, unknown = _old_jobs(args, console, made)
     cancelled = args.cancel_old and bool(old)
     if old and not cancelled:
@@ -56,25 +57,21 @@ def _init(args: argparse.Namespace, console: Console) -> int:
         replace_file(mark, b"", 0o644)
         made = replace(made, paths=(*made.paths, str(mark.relative_to(root))))
     remark = "; ".join(filter(None, (remark, unknown)))
-    if args.json:
-        console.json(
-            {
-                "directory": str(root),
-                "adopted": made.adopted,
-                "done": list(made.lines),
-                "settings": found,
-                "remark": remark,
-                "old_chain": [job.shown for job in old.chain],
-                "old_chain_cancelled": cancelled,
-                "other_jobs": [job.shown for job in old.others],
-            }
-        )
-    else:
-        _tell(console, made, remark, _old_words(old, cancelled=cancelled))
+    facts = {
+        "directory": str(root),
+        "adopted": made.adopted,
+        "done": list(made.lines),
+        "settings": settings,
+        "remark": remark,
+        "old_chain": [job.shown for job in old.chain],
+        "old_chain_cancelled": cancelled,
+        "other_jobs": [job.shown for job in old.others],
+    }
+    console.answer(facts, lambda: _words(console.style(), made, remark, _old_words(old, cancelled=cancelled)))
     return ATTENTION if unknown or (old and not cancelled) else FINE
 
 
-def _found(args: argparse.Namespace, console: Console, root: Path) -> tuple[dict[str, str], str]:
+def _of_site(args: argparse.Namespace, console: Console, root: Path) -> tuple[dict[str, str], str]:
     """Settings that the environment and the cluster tell, by dotted key; and what could not be asked."""
     from cronhpc.batch import backend_name, connect
     from cronhpc.batch.process import options_kept
@@ -88,7 +85,7 @@ def _found(args: argparse.Namespace, console: Console, root: Path) -> tuple[dict
             "No Slurm here: scripts would run on THIS machine. Nothing was made. On a cluster load Slurm's commands "
             "first (module load slurm); if scripts shall run here: " + command("init", options=("--backend", "local"))
         )
-    found, remark = {}, ""
+    settings, remark = {}, ""
     try:
         batch = connect(args.backend or "", Settings(), console.environ, root / "state")
         site = batch.site()
@@ -96,13 +93,13 @@ def _found(args: argparse.Namespace, console: Console, root: Path) -> tuple[dict
         remark = f"the batch system could not be asked for account and partition ({error}): see sbatch: in cronhpc.yaml"
     else:
         if site.cpu_partition is not None:
-            found["sbatch.partition"] = site.cpu_partition.name
+            settings["sbatch.partition"] = site.cpu_partition.name
         if site.account:
-            found["sbatch.account"] = site.account
-    found |= {f"sbatch.{name}": value for name, value in options_kept(console.environ).items()}
-    found["backend"] = args.backend or "slurm"
-    found["timezone"] = machine_zone()  # nodes may have another one
-    return found, remark
+            settings["sbatch.account"] = site.account
+    settings |= {f"sbatch.{name}": value for name, value in options_kept(console.environ).items()}
+    settings["backend"] = args.backend or "slurm"
+    settings["timezone"] = machine_zone()  # nodes may have another one
+    return settings, remark
 
 
 def _other_backend(asked: str | None, root: Path) -> str:
@@ -153,10 +150,8 @@ def _old_words(old: OldJobs, *, cancelled: bool) -> list[str]:
     if old.unclear:
         submits = "submits itself" if len(old.unclear) == 1 else "submit themselves"
         ids = " ".join(dict.fromkeys(job.id for job in old.unclear))
-        lines.append(
-            f"{_named(old.unclear)} {submits} without --begin or a sleep, as a training does. "
-            f"If that is a scheduler: scancel {ids}"
-        )
+        training = f"{_named(old.unclear)} {submits} without --begin or a sleep, as a training does."
+        lines.append(f"{training} If that is a scheduler: scancel {ids}")
     return lines
 
 
@@ -166,14 +161,15 @@ def _named(jobs: tuple[Job, ...]) -> str:
     return ", ".join(f"{job.shown} ({name(job.name)})" for job in jobs)
 
 
-def _tell(console: Console, made: Made, remark: str, old: list[str]) -> None:
-    style = console.style()
+def _words(style: Style, made: Made, remark: str, old: list[str]) -> str:
     root = style.word(str(made.root))
-    console.say(f"{'adopted' if made.adopted else 'cron directory'} {style.path(str(made.root))}")
-    lines = ["  " + line for line in (*made.lines, *([remark] if remark else []), *old)]
-    console.say(joined("\n", lines))
-    console.say(f"next:  cp job.slurm {root}/cron.daily/ && " + command("start") + " && " + command("status"))
-    console.say(f"undo:  {_undo(made, root) or 'nothing to undo'}")
+    lines = [
+        f"{'adopted' if made.adopted else 'cron directory'} {style.path(str(made.root))}",
+        *("  " + line for line in (*made.lines, *([remark] if remark else []), *old)),
+        f"next:  cp job.slurm {root}/cron.daily/ && " + command("start") + " && " + command("status"),
+        f"undo:  {_undo(made, root) or 'nothing to undo'}",
+    ]
+    return joined("\n", lines)
 
 
 def _undo(made: Made, root: str) -> str:
@@ -221,18 +217,16 @@ def _doctor(args: argparse.Namespace, console: Console) -> int:
     root, named_by = place(args.dir, console.environ)
     if named_by in {"--dir", "$CRONHPC_DIR"} and not root.is_dir():  # what is not there says nothing of its disk
         existing(args.dir, console.environ)
-    found = examine(_asked(args, console, root), lambda: console.again().now)
-    found = [*_alerts(args, console), *found] if args.alerts else found
-    values = wanted(found)
+    findings = examine(_asked(args, console, root), lambda: console.again().now)
+    findings = [*_alerts(args, console), *findings] if args.alerts else findings
+    values = wanted(findings)
     if args.write and values:
         must_be_safe(Paths(root))
         put(root, values)
     written = args.write and bool(values)
-    if args.json:
-        console.json(reports.doctor_facts(found, values, written=written))
-    else:
-        console.say(reports.doctor(found, values, console.style(), written=written))
-    return ATTENTION if any(each.level in {"error", "warning"} for each in found) else FINE
+    facts = reports.doctor_facts(findings, values, written=written)
+    console.answer(facts, lambda: reports.doctor(findings, values, console.style(), written=written))
+    return ATTENTION if any(each.level in {"error", "warning"} for each in findings) else FINE
 
 
 def _asked(args: argparse.Namespace, console: Console, root: Path) -> Asked:

@@ -280,10 +280,8 @@ def _unkill_arguments(parser: argparse.ArgumentParser) -> None:
 def _unkill(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if there was none, or if a team's still stands."""
     removed, left = unset_one(args, console, "kill")
-    if args.json:
-        console.json({"switch": args.name, "removed": removed, "still_stands": left})
-    else:
-        console.say(lifted(args, console, "kill", removed=removed, left=left, more=[]))
+    facts = {"switch": args.name, "removed": removed, "still_stands": left}
+    console.answer(facts, lambda: lifted(args, console, "kill", removed=removed, left=left, more=[]))
     return FINE if removed and not left else ATTENTION
 
 
@@ -301,13 +299,13 @@ def _resume(args: argparse.Namespace, console: Console) -> int:
     paths = paths_of(args, console)
     removed, left = unset_one(args, console, "pause")
     suspended = is_mine(paths) and _lift_suspension(paths, args.name)
-    if args.json:
-        console.json({"switch": args.name, "removed": removed, "suspension_lifted": suspended, "still_stands": left})
-    else:
-        more = (
-            ["its suspension is lifted, and its failures are counted anew"] if suspended else _owners(paths, args.name)
-        )
-        console.say(lifted(args, console, "pause", removed=removed, left=left, more=more))
+    facts = {"switch": args.name, "removed": removed, "suspension_lifted": suspended, "still_stands": left}
+    anew = ["its suspension is lifted, and its failures are counted anew"] if suspended else []
+
+    def words() -> str:
+        return lifted(args, console, "pause", removed=removed, left=left, more=anew or _owners(paths, args.name))
+
+    console.answer(facts, words)
     return FINE if removed or suspended else ATTENTION
 
 

@@ -14,13 +14,14 @@ if TYPE_CHECKING:
 
 def rows(known: Mapping[str, Any], problems: Iterable[Problem]) -> list[Facts]:
     """The most urgent first: the batch system, switches, entries, then files that are passed over."""
-    found = [*_batch(known), *_switches(known)]
-    for entry in known["entries"]:
-        found.extend(_entry(entry))
     trouble = (_trouble(row, known["chain"]) for row in known["trouble"])
-    found.extend({(row["name"], row["what"]): row for row in trouble}.values())  # successor and spare tell the same
-    found.extend(_of_directory(problem_facts(problem)) for problem in problems)
-    return found
+    return [
+        *_batch(known),
+        *_switches(known),
+        *(row for entry in known["entries"] for row in _entry(entry)),
+        *{(row["name"], row["what"]): row for row in trouble}.values(),  # successor and spare tell the same
+        *(_of_directory(problem_facts(problem)) for problem in problems),
+    ]
 
 
 BRIEF = ("code", "file", "line", "what", "fix")
@@ -91,8 +92,9 @@ def _switches(known: Mapping[str, Any]) -> Iterator[Facts]:
 def _left(switch: Mapping[str, Any]) -> str:
     """Jobs that it reached and has not ended."""
     parts = {"still ending": "ending", "warned": "warned", "a scrontab's own, left alone": "left_alone"}
-    found = [f"{words}: {', '.join(switch[key])}" for words, key in parts.items() if switch.get(key)]
-    return text.one_line("; " + "; ".join(found)) if found else ""
+    return text.one_line(
+        "".join(f"; {words}: {', '.join(switch[key])}" for words, key in parts.items() if switch.get(key))
+    )
 
 
 def _entry(entry: Mapping[str, Any]) -> Iterator[Facts]:
