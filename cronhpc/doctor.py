@@ -344,10 +344,10 @@ def _node(row: Mapping[str, Any]) -> Node:
 # --- putting what was found ----------------------------------------------------------------------------------------
 
 
-def wanted(found: Iterable[Finding]) -> dict[str, str]:
+def wanted(of_site: Iterable[Finding]) -> dict[str, str]:
     """The settings that would fix what was found; of two for one key the worse finding's."""
     values: dict[str, str] = {}
-    for each in found:
+    for each in of_site:
         for key, value in each.settings:
             values.setdefault(key, value)
     return values

@@ -108,10 +108,10 @@ def send(
     test = model_command("doctor", options=("--alerts",))
     for name, way in _ways(settings, environ, about, patience).items():
         rows = [row for row in before if row.way == name] + [Unsent(name, now, asdict(alert)) for alert in alerts]
-        sent, said = way([row.alert for row in rows]) if rows else (0, "")
+        sent, why = way([row.alert for row in rows]) if rows else (0, "")
         left += rows[sent:]
-        if said:
-            what = f"{were(len(rows) - sent, 'alert')} not sent: " + said + "."
+        if why:
+            what = f"{were(len(rows) - sent, 'alert')} not sent: " + why + "."
             problems.append(Problem("W350", what, "The next tick tries again; you can: " + test + "."))
     if outbox and (left or before):
         try:
@@ -125,12 +125,12 @@ def _ways(
     settings: Settings, environ: Mapping[str, str], about: Mapping[str, str], patience: Patience
 ) -> dict[str, Callable[[Sequence[Facts]], tuple[int, str]]]:
     """Each takes alerts, in order, and says how many of them it has sent, and why not the rest."""
-    found: dict[str, Callable[[Sequence[Facts]], tuple[int, str]]] = {}
+    ways: dict[str, Callable[[Sequence[Facts]], tuple[int, str]]] = {}
     if settings.alerts_command:
-        found["command"] = partial(_by_command, settings.alerts_command, environ, about, patience)
+        ways["command"] = partial(_by_command, settings.alerts_command, environ, about, patience)
     if settings.alerts_apprise:
-        found["apprise"] = partial(_by_apprise, settings.alerts_apprise, environ, about, patience)
-    return found
+        ways["apprise"] = partial(_by_apprise, settings.alerts_apprise, environ, about, patience)
+    return ways
 
 
 # --- a command -----------------------------------------------------------------------------------------------------
@@ -163,10 +163,10 @@ def _by_command(
 
 def _harmless(text: str) -> str:
     """The end of what a program said: one line of whole words, without any address, which may hold a secret."""
-    said = " ".join(_ADDRESS.sub("(an address)", text).split())
-    if len(said) <= _SHOWN:
-        return said
-    end = said[-_SHOWN:]
+    words = " ".join(_ADDRESS.sub("(an address)", text).split())
+    if len(words) <= _SHOWN:
+        return words
+    end = words[-_SHOWN:]
     return f"… {end.partition(' ')[2] or end}"
 
 
@@ -197,8 +197,8 @@ def _by_apprise(
         if not lines or not all(sender.add(line) for line in lines):
             return 0, f"alerts.apprise: address {number} is none that Apprise knows"
     title, body = _message(alerts, about)
-    (said,) = _at_once([lambda: "" if _notified(sender, title, body) else "could not deliver it"], patience.apprise)
-    return (0, f"Apprise {said}") if said else (len(alerts), "")
+    (why,) = _at_once([lambda: "" if _notified(sender, title, body) else "could not deliver it"], patience.apprise)
+    return (0, f"Apprise {why}") if why else (len(alerts), "")
 
 
 def _notified(sender: object, title: str, body: str) -> bool:
@@ -223,11 +223,11 @@ _PHASES = {"still": "still: "}
 
 def _pinged(pings: Sequence[Ping], environ: Mapping[str, str], seconds: float) -> list[Problem]:
     """All at once: a server that does not answer costs a tick no more than another."""
-    said = _at_once([partial(_ping, ping, environ, seconds) for ping in pings[:_MOST_PINGS]], seconds)
+    answers = _at_once([partial(_ping, ping, environ, seconds) for ping in pings[:_MOST_PINGS]], seconds)
     fix = "Its run is not touched by that."
     problems = [
         Problem("W351", f"the ping of {ping.entry} failed: {why}.", fix)
-        for ping, why in zip(pings, said, strict=False)
+        for ping, why in zip(pings, answers, strict=False)
         if why
     ]
     if len(pings) > _MOST_PINGS:
@@ -242,13 +242,13 @@ def _at_once(tasks: Sequence[Callable[[], str]], seconds: float) -> list[str]:
 
     from cronhpc.batch import process
 
-    said = [f"had no answer within {seconds:g} s"] * len(tasks)
+    answers = [f"had no answer within {seconds:g} s"] * len(tasks)
 
     def work(index: int) -> None:
         try:
-            said[index] = tasks[index]()
+            answers[index] = tasks[index]()
         except (OSError, ValueError, TypeError, LookupError, HTTPException, RuntimeError) as error:
-            said[index] = type(error).__name__  # its words may hold an address
+            answers[index] = type(error).__name__  # its words may hold an address
 
     until = process.elapsed() + seconds
     threads = [threading.Thread(target=work, args=(n,), daemon=True) for n in range(len(tasks))]
@@ -256,7 +256,7 @@ def _at_once(tasks: Sequence[Callable[[], str]], seconds: float) -> list[str]:
         thread.start()
     for thread in threads:
         thread.join(max(until - process.elapsed(), 0))
-    return list(said)
+    return list(answers)
 
 
 def _ping(ping: Ping, environ: Mapping[str, str], seconds: float) -> str:

@@ -39,12 +39,12 @@ def _slots(known: Mapping[str, Any], now: int) -> dict[str, Sequence[int]]:
     from cronhpc.views.explain import schedule_of
     from cronhpc.views.page import DAY
 
-    found: dict[str, Sequence[int]] = {}
+    slots: dict[str, Sequence[int]] = {}
     for entry in known["entries"]:
         schedule = schedule_of(entry)
         if schedule is not None:
-            found[entry["name"]] = between(schedule, now, now + DAY)
-    return found
+            slots[entry["name"]] = between(schedule, now, now + DAY)
+    return slots
 
 
 def place(paths: Paths, wanted: str) -> Path:
@@ -131,12 +131,12 @@ def _newest(folder: int, name: str) -> str:
     """Of an array's logs the one written last."""
     if "*" not in name:
         return name
-    found = [
+    written = [
         (os.stat(each, dir_fd=folder, follow_symlinks=False).st_mtime_ns, each)
         for each in os.listdir(folder)
         if fnmatch.fnmatchcase(each, name)
     ]
-    return max(found)[1] if found else name
+    return max(written)[1] if written else name
 
 
 def _read(folder: int, name: str) -> str | None:

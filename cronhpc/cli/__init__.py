@@ -75,7 +75,7 @@ def _code_of(arguments: list[str], console: Console) -> int:
             code = run(args, console)
         console.out.flush()
     except CronhpcError as error:
-        code = _failed(_told(error), arguments, console)
+        code = _failed(_advice(error), arguments, console)
         code = ATTENTION if error.passing else code
     except KeyboardInterrupt:
         code = INTERRUPTED
@@ -85,14 +85,14 @@ def _code_of(arguments: list[str], console: Console) -> int:
         from cronhpc.store.damage import fix
         from cronhpc.store.files import passes
 
-        said = joined(". ", filter(None, (error.strerror or str(error), fix(error))))
+        why = joined(". ", filter(None, (error.strerror or str(error), fix(error))))
         if error.filename or error.errno not in _OF_ANSWERS:
-            code = _failed(f"{error.filename}: " + said if error.filename else said, arguments, console)
+            code = _failed(f"{error.filename}: " + why if error.filename else why, arguments, console)
             if "--link" in arguments and passes(error):
                 code = NO_ANSWER
         else:  # of no file that was opened: of the one that answers go to
             console.emptied()
-            console.complain("what there is to say cannot be written: " + said)
+            console.complain("what there is to say cannot be written: " + why)
             code = BROKEN
     return code
 
@@ -114,7 +114,7 @@ def _parsed(arguments: list[str], console: Console) -> int | tuple[argparse.Name
         return int(end.code or 0)
 
 
-def _told(error: CronhpcError) -> str:
+def _advice(error: CronhpcError) -> str:
     if not error.passing:
         return error.advice
     dot = "" if str(error).endswith(".") else "."

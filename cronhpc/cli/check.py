@@ -36,7 +36,7 @@ cronhpc check --format github
 """
 _NAMES_PARTITION = re.compile(rb"^#(?:SBATCH|PBS)\b.*\s-(?:p|-pa|q)", re.MULTILINE)
 _ASKED_SHELLS = frozenset({"sh", "bash", "dash", "ksh", "zsh"})
-_SHELL_SAID = re.compile(r":(?: line)? (\d+): (.*)")
+_SHELL_COMPLAINT = re.compile(r":(?: line)? (\d+): (.*)")
 _PATIENCE = 10.0  # seconds, for a shell that only reads
 _ANY_SCHEDULE = "0 4 * * *"  # for a file that lies in no folder of ours yet
 _FIX_IN_ROWS = {  # where the one for scripts is of another line than the command's
@@ -143,9 +143,9 @@ def _file(path: Path, linter: Linter) -> tuple[Problem, ...]:
 
 
 class Script(NamedTuple):
-    """What is linted. `schedule`: its folder's, None where the script must have its own."""
+    """What is linted. `name`: as its user knows it; `schedule`: its folder's, None where it must have its own."""
 
-    shown: str
+    name: str
     path: str
     data: bytes
     schedule: str | None
@@ -167,7 +167,7 @@ class Linter(NamedTuple):
         known = self.partitions() if self.partitions is not None and asks else None
         added, unreadable = _names_added(script.entry), _unreadable(script.data)
         facts = Facts(known, os.path.isdir, refused, self.functions, unreadable, added)
-        return lint_script(script.shown, script.data, facts=facts, folder_schedule=script.schedule, **more)
+        return lint_script(script.name, script.data, facts=facts, folder_schedule=script.schedule, **more)
 
     def with_cluster(self, script: Script, **more: Any) -> tuple[Problem, ...]:
         """Where nothing else is wrong with a script, sbatch has its say."""
@@ -196,8 +196,8 @@ def _unreadable(data: bytes) -> tuple[int, str] | None:
         done = run_program([by.name, "-n"], timeout=_PATIENCE, env={"LC_ALL": "C"}, input=text, cwd="/")
     except Missing:
         return None
-    said = _SHELL_SAID.search(done.err) if done.code else None
-    return (min(int(said[1]), data.rstrip().count(b"\n") + 1), said[2].strip()) if said else None
+    complaint = _SHELL_COMPLAINT.search(done.err) if done.code else None
+    return (min(int(complaint[1]), data.rstrip().count(b"\n") + 1), complaint[2].strip()) if complaint else None
 
 
 _OF_THE_FILE = {"E222", "E224", "E230"}  # their fixes are commands about FILE
@@ -296,7 +296,7 @@ class _Look:
                     )
         for row in self.settings.entries:
             if not self.names or row.name in self.names:
-                yield from self._row(row) if row.script else self._command(row)
+                yield from self._script_row(row) if row.script else self._command(row)
 
     def in_settings(self) -> Iterator[Problem]:
         """Schedules and sbatch values in cronhpc.yaml that are read as they stand, and refused where they are used."""
@@ -347,7 +347,7 @@ class _Look:
             what = f"{count(rest, 'other file')}, no {'script' if rest == 1 else 'scripts'}: only *.slurm files run."
             yield Problem("N001", what, "", f"{folder}/")
 
-    def _row(self, row: EntryRow) -> Iterator[Problem]:
+    def _script_row(self, row: EntryRow) -> Iterator[Problem]:
         path = str(self.paths.root / Path(row.script).expanduser())
         yield from self._lint(row.script, path, row.schedule, row.name, row.name)
 

@@ -228,13 +228,13 @@ _OF_FILES = frozenset({"remove", "delete", "rm", "edit"})
 
 def _unknown(name: str) -> str:
     from cronhpc.core.text import nearest
-    from cronhpc.views.text import name as shown
+    from cronhpc.views.text import name as quoted
 
     if name in _OF_FILES:
         return f"cronhpc: there is no command {name}. An entry is a file in the cron directory: {name} that."
     near = _ELSEWHERE.get(name) or nearest(name, present())
     fix = f"Did you mean: cronhpc {near}" if near else "See: cronhpc --help"
-    return f"cronhpc: there is no command {shown(name)}. {fix}"
+    return f"cronhpc: there is no command {quoted(name)}. {fix}"
 
 
 def overview() -> str:

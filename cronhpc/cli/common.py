@@ -129,12 +129,12 @@ def written_status(paths: Paths) -> Mapping[str, Any] | None:
 def no_such(what: str, name: str, known: Iterable[str], see: str = _STATUS) -> NoSuchError:
     """The error for a name that no entry has, with the nearest one."""
     from cronhpc.core.text import nearest
-    from cronhpc.views.text import name as shown
+    from cronhpc.views.text import name as quoted
     from cronhpc.views.text import word
 
     near = nearest(name, known, 0.5)
     fix = f"Did you mean {word(near)}?" if near else "See: " + see
-    return NoSuchError(f"There is no {what} called {shown(name)}. " + fix)
+    return NoSuchError(f"There is no {what} called {quoted(name)}. " + fix)
 
 
 def count_of(text: str, least: int = 1) -> int:

@@ -80,9 +80,9 @@ class Console:
 
     # --- printing
 
-    def text(self, said: str) -> str:
-        """`said` as its reader can use it: see `text_of`."""
-        return text_of(said, self.directory)
+    def text(self, words: str) -> str:
+        """`words` as its reader can use it: see `text_of`."""
+        return text_of(words, self.directory)
 
     def say(self, text: str = "") -> None:
         """One or more lines of answer."""

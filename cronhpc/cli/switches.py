@@ -80,8 +80,8 @@ def _expiry(args: argparse.Namespace, console: Console, zone: str) -> int | None
         return None
     at = instant_of(args.expires, console, zone)
     if at <= console.now:
-        said = f"{args.expires!r} is {console.style(zone).whole(at)}, which is not in the future"
-        raise UsageError(f"--expires {said}: it would stop nothing. Write a later time, or how long, like 2h.")
+        passed = f"{args.expires!r} is {console.style(zone).whole(at)}, which is not in the future"
+        raise UsageError(f"--expires {passed}: it would stop nothing. Write a later time, or how long, like 2h.")
     return at
 
 
@@ -184,8 +184,8 @@ def _unwritten(name: str, entries: list[str], configured: list[str]) -> str:
         return ""
     of_id = [each for each in entries if entry_id(each) == name]  # as the log folder is called
     near = of_id[0] if of_id else nearest(name, [*entries, *configured], 0.5)
-    shown = f" (nearest: {word(near)})" if near else ""
-    return f"no entry is called that{shown}: it reaches the jobs that are, now or later"
+    hint = f" (nearest: {word(near)})" if near else ""
+    return f"no entry is called that{hint}: it reaches the jobs that are, now or later"
 
 
 def _words(facts: Mapping[str, Any], console: Console, zone: str) -> str:

@@ -46,7 +46,7 @@ def for_others(known: Facts) -> Facts:
     return {**known, "attention": rows, "switches": [{**switch, "ours": True} for switch in known["switches"]]}
 
 
-def _row(kind: str, name: str, what: str, fix: str, *, when: str = "", at: str | None = None) -> Facts:
+def _notice(kind: str, name: str, what: str, fix: str, *, when: str = "", at: str | None = None) -> Facts:
     """`when` and `at` together say since when: "since", an instant."""
     return {"kind": kind, "name": name, "what": what, "when": when if at else "", "at": at, "fix": fix}
 
@@ -56,13 +56,13 @@ def _batch(known: Mapping[str, Any]) -> Iterator[Facts]:
     if not batch["answers"]:
         why = text.one_line(batch["error"]).rstrip(".")
         what = f"does not answer{f' ({why})' if why else ''}; this is what was known"
-        yield _row("batch", batch["name"], what, "wait, or look: squeue --me", when="as of", at=last)
+        yield _notice("batch", batch["name"], what, "wait, or look: squeue --me", when="as of", at=last)
     open_ends = sum(run["state"] == "ENDED" for entry in known["entries"] for run in entry["runs"])
     if batch.get("accounting_error") and open_ends:
         why = text.one_line(str(batch["accounting_error"])).rstrip(".")
         runs_of = text.count(open_ends, "run")
         what = f"gives no answer ({why}); how {runs_of} ended is not known yet"
-        yield _row("batch", "accounting", what, "wait: each tick asks again; or look: sacct")
+        yield _notice("batch", "accounting", what, "wait: each tick asks again; or look: sacct")
 
 
 def done(switch: Mapping[str, Any]) -> str:
@@ -82,11 +82,11 @@ def _switches(known: Mapping[str, Any]) -> Iterator[Facts]:
         name = switch["name"]
         if switch["expired"]:
             what = f"a {switch['kind']} switch by {text.one_line(switch['by'])} that is over"
-            yield _row("expired", name, what, lift(switch), when="expired", at=switch["expires"])
+            yield _notice("expired", name, what, lift(switch), when="expired", at=switch["expires"])
         else:
             reason = f': "{text.one_line(switch["reason"])}"' if switch["reason"] else ""
             what = f"{done(switch)} by {text.one_line(switch['by'])}{reason}{_left(switch)}"
-            yield _row("switch", name, what, lift(switch), when="since", at=switch["since"])
+            yield _notice("switch", name, what, lift(switch), when="since", at=switch["since"])
 
 
 def _left(switch: Mapping[str, Any]) -> str:
@@ -105,13 +105,13 @@ def _entry(entry: Mapping[str, Any]) -> Iterator[Facts]:
     yield from _ended(entry, last)
     yield from _series(entry)
     if entry["reason"] == Reason.BUDGET:
-        yield _row("budget", name, "not submitted: " + entry["detail"], "raise it in cronhpc.yaml, or wait")
+        yield _notice("budget", name, "not submitted: " + entry["detail"], "raise it in cronhpc.yaml, or wait")
     for run in entry["runs"]:
         yield from _restless(entry, run)
         if may_never_start(run["reason"]) or (run["held"] and run["state"] == "PENDING"):
             what = f"job {run['job']} cannot start: {text.one_line(run['reason'])}"
             fix = f"scontrol release {run['job']}" if run["held"] else f"scancel {run['job']}"
-            yield _row("held", name, what, fix, when="since", at=run["since"])
+            yield _notice("held", name, what, fix, when="since", at=run["since"])
     for note in entry["notes"]:
         if note["severity"] == "error":  # warnings are for `check`, and for `status NAME`
             yield _problem("note", name, note if note["line"] else {**note, "file": ""})
@@ -122,15 +122,15 @@ def _ended(entry: Mapping[str, Any], last: Mapping[str, Any] | None) -> Iterator
     name = entry["name"]
     if entry["suspended"]:
         what = f"suspended after {text.count(entry['failures'], 'failure')} in a row"
-        yield _row("suspended", name, what, command("resume", name), when="since", at=entry["suspended"])
+        yield _notice("suspended", name, what, command("resume", name), when="since", at=entry["suspended"])
     elif last and runs.failed(last):
         yield _failed(entry, last)
     elif last and entry["failures"]:  # a slot that was skipped, missed or cancelled since fixes nothing
         what = f"failed {_times(entry['failures'])}, and has not gone well since; the last slot: {last['result']}"
-        yield _row("failed", name, what, command("history", name), when="slot", at=last["slot"])
+        yield _notice("failed", name, what, command("history", name), when="slot", at=last["slot"])
     elif last and last["result"] in {Result.MISSED, Result.LOST} and not entry["runs"]:
         why = f": {text.one_line(last['detail'])}" if last["detail"] else ""
-        yield _row("missed", name, f"{last['result']}{why}", command("run", name), when="slot", at=last["slot"])
+        yield _notice("missed", name, f"{last['result']}{why}", command("run", name), when="slot", at=last["slot"])
 
 
 def _times(number: int) -> str:
@@ -144,7 +144,7 @@ def _restless(entry: Mapping[str, Any], run: Mapping[str, Any]) -> Iterator[Fact
     """A run that ends, time and again, in a way that has it put back into the queue."""
     if (run.get("restarts") or 0) > max(_RESTARTS, entry.get("retries") or 0):
         what = f"job {run['job']} was {restarted(run['restarts'])}: Slurm puts it back into the queue each time it ends"
-        yield _row("restarts", entry["name"], what, command("logs", entry["name"]), when="since", at=run["since"])
+        yield _notice("restarts", entry["name"], what, command("logs", entry["name"]), when="since", at=run["since"])
 
 
 def _series(entry: Mapping[str, Any]) -> Iterator[Facts]:
@@ -155,13 +155,13 @@ def _series(entry: Mapping[str, Any]) -> Iterator[Facts]:
     trouble = text.one_line(series.get("trouble", "")).rstrip(".")
     if series["going"]:
         if trouble and not any(run["state"] == "PENDING" for run in entry["runs"]):
-            yield _row("ended", entry["name"], f"queues no next piece: {trouble}", text.one_line(series["start"]))
+            yield _notice("ended", entry["name"], f"queues no next piece: {trouble}", text.one_line(series["start"]))
         return
     if pieces.crashed(series["resting"]):
-        yield _row("ended", entry["name"], f"rests: {series['resting']}", command("logs", entry["name"]))
+        yield _notice("ended", entry["name"], f"rests: {series['resting']}", command("logs", entry["name"]))
     elif not series["resting"] and not (last and last["result"] in {Result.CANCELLED, Result.KILLED}):
         what = f"has ended: {trouble or 'no piece of it is in the queue'}"
-        yield _row("ended", entry["name"], what, text.one_line(series["start"]))
+        yield _notice("ended", entry["name"], what, text.one_line(series["start"]))
 
 
 def _failed(entry: Mapping[str, Any], last: Mapping[str, Any]) -> Facts:
@@ -173,7 +173,9 @@ def _failed(entry: Mapping[str, Any], last: Mapping[str, Any]) -> Facts:
     detail = f" ({text.one_line(last['detail'])})" if last["detail"] else ""
     detail += f", each time on {text.clean(entry['bad_node'])}" if entry.get("bad_node") else ""
     fix = command("logs", entry["name"]) if last["job"] else command("status", entry["name"])
-    return _row("failed", entry["name"], f"{result}{streak}{code}{signal}{detail}", fix, when="last", at=last["slot"])
+    return _notice(
+        "failed", entry["name"], f"{result}{streak}{code}{signal}{detail}", fix, when="last", at=last["slot"]
+    )
 
 
 def _trouble(row: Mapping[str, Any], chain: Mapping[str, Any]) -> Facts:
@@ -187,7 +189,7 @@ def _trouble(row: Mapping[str, Any], chain: Mapping[str, Any]) -> Facts:
     )
     if row["link"] and not (chain["next"] or chain["running"]):  # no tick will come by itself
         again = command("start") + ", once scheduler.sbatch in cronhpc.yaml is right"
-    return _row("trouble", who, f"{verb}: " + detail, again, when="at", at=row["at"])
+    return _notice("trouble", who, f"{verb}: " + detail, again, when="at", at=row["at"])
 
 
 _COULD_NOT = {
@@ -207,4 +209,4 @@ def _of_directory(problem: Facts) -> Facts:
 def _problem(kind: str, name: str, problem: Mapping[str, Any]) -> Facts:
     place = text.place(problem)
     what = text.one_line(f"{place}: {problem['what']}" if place else problem["what"])
-    return _row(kind, name, what.rstrip("."), text.one_line(problem["fix"]))
+    return _notice(kind, name, what.rstrip("."), text.one_line(problem["fix"]))

@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, stopped: bool, ticked: bool) -> dict[str, Any]:
     """What is known of the chain, the tick's own doings included."""
-    found = links.Links.of(world)
+    of_chain = links.Links.of(world)
     chain = world.chain
-    known = {"next": _link(found.successors), "spare": _link(found.spares)}
-    ahead = [job.start for job in found.successors]
+    known = {"next": _link(of_chain.successors), "spare": _link(of_chain.spares)}
+    ahead = [job.start for job in of_chain.successors]
     for outcome in outcomes:
         decision = outcome.decision
         if outcome.done is Done.OK and isinstance(decision, SubmitLink | MoveLink):
@@ -32,7 +32,7 @@ def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, stopped: boo
                 ahead.append(decision.at)
     rest = next((d.why for d in plan.decisions if isinstance(d, Rest) and not d.cause.at_work), "")
     resting = rest or chain.resting
-    running = [job.id for job in found.running] or ([chain.self_id] if chain.self_id else [])
+    running = [job.id for job in of_chain.running] or ([chain.self_id] if chain.self_id else [])
     return {
         "wanted": chain.wanted,
         "stopped": stopped,
@@ -174,7 +174,7 @@ _SOON = frozenset({"Resources", "Priority"})
 
 
 def _jobs(chain: Mapping[str, Any], style: Style) -> list[str]:
-    said = [f"running now (job {chain['running']})"] if chain["running"] else []
+    jobs = [f"running now (job {chain['running']})"] if chain["running"] else []
     for key in ("next", "spare"):
         link = chain[key]
         if link:
@@ -182,12 +182,12 @@ def _jobs(chain: Mapping[str, Any], style: Style) -> list[str]:
             late = at is None or at < style.now
             why = text.one_line(link["reason"]) if late and link["reason"] not in _PLAIN else ""
             when = style.clock(at) if at else "stuck" if why and why not in _SOON else "soon"
-            said.append(f"{key} {when} (job {link['job']}{f', waits: {why}' if why else ''})")
+            jobs.append(f"{key} {when} (job {link['job']}{f', waits: {why}' if why else ''})")
     if chain["ahead"] and chain["ahead"]["links"] > 1:
         until = epoch(chain["ahead"]["until"])
-        said.append(
+        jobs.append(
             f"{chain['ahead']['links']} links wait ahead" + (f", the last {style.clock(until)}" if until else "")
         )
     if chain["no_spare"] and not chain["spare"] and chain["wanted"]:
-        said.append(f"no spare: {text.one_line(chain['no_spare'])}")
-    return said
+        jobs.append(f"no spare: {text.one_line(chain['no_spare'])}")
+    return jobs

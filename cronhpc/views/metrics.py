@@ -147,14 +147,14 @@ def nagios(known: Mapping[str, Any], name: str | None, now: int) -> tuple[int, s
     own = {entry["name"] for entry in entries} | {entry["source"] for entry in entries}
     rows = [row for row in known["attention"] if name is None or row["name"] in own]
     code = _code(known, rows)
-    said = [f"{row['name']} {row['what']}" for row in rows[:_NAMED]]
-    said += [f"and {len(rows) - _NAMED} more"] if len(rows) > _NAMED else []
+    parts = [f"{row['name']} {row['what']}" for row in rows[:_NAMED]]
+    parts += [f"and {len(rows) - _NAMED} more"] if len(rows) > _NAMED else []
     if known["chain"]["state"] in _DOWN:
-        said.insert(0, f"the scheduler is {known['chain']['state']}")
+        parts.insert(0, f"the scheduler is {known['chain']['state']}")
     if code == UNKNOWN:
-        said.insert(0, f"{known['batch']['name']} does not answer")
+        parts.insert(0, f"{known['batch']['name']} does not answer")
     fine = text.count(len(entries), "entry", "entries") + " fine"
-    return code, one_line(code, "; ".join(said) or fine, _perfdata(known, entries, rows, now))
+    return code, one_line(code, "; ".join(parts) or fine, _perfdata(known, entries, rows, now))
 
 
 def _code(known: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> int:

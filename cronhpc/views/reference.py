@@ -82,14 +82,14 @@ def _markdown_section(section: Section, level: str) -> Iterator[str]:
         elif isinstance(block, Lines):
             yield from (f"```{block.language}", block.text, "```")
         else:
-            yield _row(block.head)
-            yield _row(["---"] * len(block.head))
-            yield from (_row(row) for row in block.rows)
+            yield _table_line(block.head)
+            yield _table_line(["---"] * len(block.head))
+            yield from (_table_line(row) for row in block.rows)
     for part in section.parts:
         yield from _markdown_section(part, f"{level}#")
 
 
-def _row(cells: Sequence[str]) -> str:
+def _table_line(cells: Sequence[str]) -> str:
     return f"| {' | '.join(_inline(cell).replace('|', chr(92) + '|') for cell in cells)} |"
 
 
@@ -138,9 +138,9 @@ def _described(head: Sequence[str], row: Sequence[str]) -> Iterator[str]:
         yield _roff(". ".join(row[1:]))
         return
     yield _roff(row[-1])
-    said = "; ".join(f"{name}: {cell}" for name, cell in list(zip(head, row, strict=True))[1:-1] if cell != "-")
-    if said:
-        yield from (".br", _roff(said))
+    others = "; ".join(f"{name}: {cell}" for name, cell in list(zip(head, row, strict=True))[1:-1] if cell != "-")
+    if others:
+        yield from (".br", _roff(others))
 
 
 def _roff(text: str) -> str:

@@ -67,8 +67,8 @@ def _json(problems: Sequence[Problem]) -> str:
 def _github(problem: Problem) -> str:
     place = f"file={_property(problem.file)}," if problem.file else ""
     place += f"line={problem.line}," if problem.line else ""
-    kind, said = _GITHUB[problem.severity], f"{problem.what} {problem.fix}".strip()
-    return f"::{kind} {place}title={problem.code}::{_message(said)}"
+    kind, advice = _GITHUB[problem.severity], f"{problem.what} {problem.fix}".strip()
+    return f"::{kind} {place}title={problem.code}::{_message(advice)}"
 
 
 def _message(text: str) -> str:
@@ -97,13 +97,13 @@ def clean(known: Facts, style: Style, *, everything: bool = False) -> str:
     held = {why: n for why, n in known["kept_because"].items() if why != Why.WITHIN}
     lines += [""] if held or known["problems"] else []
     lines += [f"kept  {text.count(n, 'log')}: {why}" for why, n in held.items()]
-    lines += [style.paint(style.text(_said(problem)), "yellow") for problem in known["problems"]]
+    lines += [style.paint(style.text(_problem_line(problem)), "yellow") for problem in known["problems"]]
     if known["dry_run"] and known["removed"]:
         lines += ["", f"Nothing was removed. Remove them with: {style.command('clean')}"]
     return "\n".join(lines)
 
 
-def _said(problem: Facts) -> str:
+def _problem_line(problem: Facts) -> str:
     return f"{text.clean(problem['what'])} " + text.clean(problem["fix"])
 
 
@@ -173,16 +173,18 @@ def doctor(found: Sequence[Finding], values: Mapping[str, str], style: Style, *,
         if rows:
             title, colour = _TITLES[level]
             lines += [*([""] if lines else []), style.paint(title, colour or "bold")]
-            lines += [line for each in rows for line in _row(each, column, style)]
+            lines += [line for each in rows for line in _finding_lines(each, column, style)]
     return "\n".join([*lines, *_settings(values, style, written=written)])
 
 
-def _row(finding: Finding, column: int, style: Style) -> list[str]:
+def _finding_lines(finding: Finding, column: int, style: Style) -> list[str]:
     room = max(style.width - column - _GAP, 30) if style.width else 0
-    said = wrap(text.one_line(finding.what), room)
-    said += [line for part in (_put(finding), finding.fix) if part for line in style.wrapped(text.one_line(part), room)]
-    heads = [finding.topic, *[""] * (len(said) - 1)]
-    return [f"  {text.pad(head, column)}{line}" for head, line in zip(heads, said, strict=True)]
+    lines = wrap(text.one_line(finding.what), room)
+    lines += [
+        line for part in (_put(finding), finding.fix) if part for line in style.wrapped(text.one_line(part), room)
+    ]
+    heads = [finding.topic, *[""] * (len(lines) - 1)]
+    return [f"  {text.pad(head, column)}{line}" for head, line in zip(heads, lines, strict=True)]
 
 
 def _put(finding: Finding) -> str:

@@ -117,16 +117,16 @@ def unsettled(world: World, plan: Plan) -> list[Facts]:
     """Attempts that no tick has settled yet, in the shape of a run: how they ended, or how far they are."""
     ends = {d.key: d.ending for d in plan.decisions if isinstance(d, Settle)}
     jobs, absent = jobs_by_id(world), absences(world)
-    found = []
+    unended = []
     for claim in world.claims:
         name = claim.name or claim.key.entry
         if claim.state is ClaimState.SETTLED or (claim.key not in ends and not claim.job_id):
             continue
         if claim.key in ends:
-            found.append(ended_facts(name, claim.key, ends[claim.key], claim.job_id))
+            unended.append(ended_facts(name, claim.key, ends[claim.key], claim.job_id))
         else:
-            found.append(_unended(name, claim, jobs.get(claim.job_id or ""), absent.get(claim.job_id or "")))
-    return found
+            unended.append(_unended(name, claim, jobs.get(claim.job_id or ""), absent.get(claim.job_id or "")))
+    return unended
 
 
 def _unended(name: str, claim: Claim, job: Job | None, absent: Absence | None) -> Facts:
@@ -157,11 +157,11 @@ def _progress(job: Job) -> str:
 
 def jobs_by_id(world: World) -> dict[str, Job]:
     """The row that speaks for each job of ours in the queue."""
-    rows: dict[str, list[Job]] = {}
+    jobs: dict[str, list[Job]] = {}
     for job in world.queue.jobs if world.queue else ():
         if records(world).of(job) is not None:
-            rows.setdefault(job.id, []).append(job)
-    return {job_id: one for job_id, found in rows.items() if (one := standing_for(found)) is not None}
+            jobs.setdefault(job.id, []).append(job)
+    return {job_id: one for job_id, rows in jobs.items() if (one := standing_for(rows)) is not None}
 
 
 def failed(run: Mapping[str, Any] | None) -> bool:

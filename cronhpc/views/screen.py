@@ -158,7 +158,7 @@ def _entries(entries: Sequence[Mapping[str, Any]], style: Style, room: int) -> l
         return []
     ordered = sorted(entries, key=_order)
     shown = ordered[:room] if room and len(ordered) > room else ordered
-    rows = [_row(entry, style) for entry in shown]
+    rows = [_entry_cells(entry, style) for entry in shown]
     left = len(ordered) - len(shown)
     more = [style.paint(f"and {left} more, later: {style.command('status', options=_ALL)}", "dim")] if left else []
     return ["", *table(COLUMNS, rows, style), *more]
@@ -182,7 +182,7 @@ def blocked(entry: Mapping[str, Any]) -> str:
     return "" if entry["next"] or series else "-"
 
 
-def _row(entry: Mapping[str, Any], style: Style) -> list[Cell]:
+def _entry_cells(entry: Mapping[str, Any], style: Style) -> list[Cell]:
     run = next((each for each in entry["runs"] if not each["ahead"]), None)
     last = entry["last"]
     name = text.name(entry["name"])

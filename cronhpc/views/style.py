@@ -32,17 +32,17 @@ class Style:
         """`words` in a colour, on a terminal that may show it."""
         return f"\x1b[{_CODES[colour]}m{words}\x1b[0m" if self.colour and colour and words else words
 
-    def text(self, said: str) -> str:
-        """`said` as its reader can use it: see `text_of`."""
-        return text_of(said, self.directory)
+    def text(self, words: str) -> str:
+        """`words` as its reader can use it: see `text_of`."""
+        return text_of(words, self.directory)
 
     def command(self, verb: str, *names: str, options: tuple[str, ...] = ()) -> str:
         """A command as its reader can type it."""
         return self.text(command(verb, *names, options=options))
 
-    def wrapped(self, said: str, columns: int) -> list[str]:
-        """`said` as its reader can use it, in lines; see `wrap`. A command on several of them can be pasted as well."""
-        parts = said.parts if isinstance(said, Advice) else (said,)
+    def wrapped(self, words: str, columns: int) -> list[str]:
+        """`words` as its reader can use it, in lines; see `wrap`. A command on several of them can be pasted, too."""
+        parts = words.parts if isinstance(words, Advice) else (words,)
         kept = [part if isinstance(part, str) else _kept(part.words(self.directory)) for part in parts]
         lines = [line for whole in wrap("".join(kept), columns) for line in _continued(whole, columns)]
         return [line.replace(_WITHIN, " ") for line in lines]
