@@ -102,6 +102,7 @@ class Command(NamedTuple):
     add_arguments: Callable[[argparse.ArgumentParser], None] = _no_arguments
     of_series: bool = False  # it finds series that were started without a cron directory
     takes_rest: bool = False  # options of sbatch, and behind -- those of a script
+    own_codes: bool = False  # its help tells of exit codes of its own
 
 
 def present() -> list[str]:
@@ -118,10 +119,11 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     """The parser of one command."""
     command = _command(name)
     prog = f"cronhpc {name}"
+    codes = "" if command.own_codes else f"exit codes: {EXIT_CODES}\n\n"
     parser = Parser(
         prog=prog,
         description=command.help,
-        epilog=f"{_codes(command)}example:\n{_indented(command.example)}",
+        epilog=f"{codes}example:\n{_indented(command.example)}",
         formatter_class=_formatter,
         allow_abbrev=False,
     )
@@ -137,11 +139,6 @@ def parser_of(name: str) -> argparse.ArgumentParser:
 def parsers() -> dict[str, argparse.ArgumentParser]:
     """Every command's parser by its name, for docs and completion; this imports them all."""
     return {name: parser_of(name) for name in present()}
-
-
-def _codes(command: Command) -> str:
-    """Where a command has codes of its own, its help says so."""
-    return "" if "xit code" in command.help else f"exit codes: {EXIT_CODES}\n\n"
 
 
 def _formatter(prog: str) -> argparse.HelpFormatter:

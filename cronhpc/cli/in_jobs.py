@@ -41,8 +41,9 @@ class NotQueued(CronhpcError):
     """It is read in a job's log, where nothing else says which command it was, and what follows from it."""
 
     def __init__(self, why: str) -> None:
-        who = "" if why.startswith("cronhpc again: ") else "cronhpc again: "
-        super().__init__(who + why + "\ncronhpc again: this call queues no next piece; the script goes on")
+        super().__init__(
+            "cronhpc again: " + why + "\ncronhpc again: this call queues no next piece; the script goes on"
+        )
 
 
 def _again_arguments(parser: argparse.ArgumentParser) -> None:
@@ -136,10 +137,10 @@ def _options(rest: list[str]) -> tuple[str, ...]:
 
     header = read_header(f"#!/bin/sh\n#SBATCH {shlex.join(rest)}\n".encode("utf-8", "surrogateescape"), "")
     if header.problems:
-        raise UsageError(f"cronhpc again: {header.problems[0].what} " + header.problems[0].fix + "\nSee: " + _HELP)
+        raise UsageError(f"{header.problems[0].what} " + header.problems[0].fix + "\nSee: " + _HELP)
     for option in header.options:
         if option.name in _NOT_ITS:
-            raise UsageError(f"cronhpc again: --{option.name} is not for a next piece: " + _NOT_ITS[option.name] + ".")
+            raise UsageError(f"--{option.name} is not for a next piece: " + _NOT_ITS[option.name] + ".")
     return tuple(f"--{o.name}" if o.value is None else f"--{o.name}={o.value}" for o in header.options)
 
 
@@ -149,20 +150,20 @@ def _timezone(name: str) -> str:
     try:
         return zone_of(name.strip()).key if name else ""
     except ZoneError:
-        raise UsageError(f"cronhpc again: {name!r} is no timezone. Write one like Europe/Berlin.") from None
+        raise UsageError(f"{name!r} is no timezone. Write one like Europe/Berlin.") from None
 
 
 def _rules(args: argparse.Namespace, console: Console, site: Site) -> Rules:
     from cronhpc.core.duration import parse_duration
 
     if not (args.every or args.cron or args.after):
-        raise UsageError("cronhpc again: say when: --every 1h, --cron '0 3 * * *', or --after.")
+        raise UsageError("say when: --every 1h, --cron '0 3 * * *', or --after.")
     if args.until is not None and not args.until.strip():
-        raise UsageError("cronhpc again: --until names no file (an unset variable?). Write: --until done.txt")
+        raise UsageError("--until names no file (an unset variable?). Write: --until done.txt")
     timezone = _timezone(args.timezone) or site.timezone
     every = parse_duration(args.every) if args.every else 0
     if args.every and not every:
-        raise UsageError("cronhpc again: --every 0 is no time at all. Write how often, like 90m; or --after.")
+        raise UsageError("--every 0 is no time at all. Write how often, like 90m; or --after.")
     return Rules(
         every=every,
         cron=args.cron or "",
@@ -203,6 +204,6 @@ def _guard(args: argparse.Namespace, console: Console) -> int:
 
 
 COMMANDS = {
-    "again": Command(_AGAIN_HELP, _AGAIN_EXAMPLE, _again, _again_arguments, takes_rest=True),
-    "guard": Command(_GUARD_HELP, _GUARD_EXAMPLE, _guard, _guard_arguments, of_series=True),
+    "again": Command(_AGAIN_HELP, _AGAIN_EXAMPLE, _again, _again_arguments, takes_rest=True, own_codes=True),
+    "guard": Command(_GUARD_HELP, _GUARD_EXAMPLE, _guard, _guard_arguments, of_series=True, own_codes=True),
 }
