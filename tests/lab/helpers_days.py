@@ -349,7 +349,7 @@ def twice(evidence: Evidence) -> dict[str, dict[str, int]]:
 
 _SIDE_BY_SIDE = 3  # more are too much for two processors; the longest goes first, and sets the length of it all
 _LENGTHS: dict[Callable[[], Any], int] = {}  # real seconds
-_running: dict[Callable[[], Any], Future[Any]] = {}
+_running: dict[tuple[Callable[[], Any], int], Future[Any]] = {}  # by simulation and try
 
 
 def simulation(seconds: int) -> Callable[[Callable[[], T]], Callable[[], T]]:
@@ -376,16 +376,21 @@ def simulated(run: Callable[[], Any]) -> Callable[[T], T]:
 def evidence_of(run: Callable[[], T], request: pytest.FixtureRequest) -> T:
     """What came of a simulation; the first call runs those of all selected tests, and waits for all of them.
 
-    So no other test runs beside them, whose time-outs the load would spoil.
+    So no other test runs beside them, whose time-outs the load would spoil. A test that is tried once more has its
+    simulation run once more: the same evidence would say the same.
     """
-    if run not in _running:
-        tests = (getattr(item, "function", None) for item in request.session.items)
-        wanted: set[Callable[[], Any]] = {test.simulation for test in filter(_is_simulated, tests) if test} | {run}
+    this_try = getattr(request.node, "execution_count", 1)  # pytest-rerunfailures counts
+    if (run, this_try) not in _running:
+        wanted: set[Callable[[], Any]] = {run}
+        if this_try == 1:
+            tests = (getattr(item, "function", None) for item in request.session.items)
+            wanted |= {test.simulation for test in filter(_is_simulated, tests) if test}
         pool = ThreadPoolExecutor(_SIDE_BY_SIDE)
-        for each in sorted(wanted - _running.keys(), key=lambda each: -_LENGTHS[each]):
-            _running[each] = pool.submit(each)
+        for each in sorted(wanted, key=lambda each: -_LENGTHS[each]):
+            if (each, this_try) not in _running:
+                _running[each, this_try] = pool.submit(each)
         pool.shutdown(wait=True)
-    found: T = _running[run].result()
+    found: T = _running[run, this_try].result()
     return found
 
 

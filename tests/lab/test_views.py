@@ -16,7 +16,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -81,8 +81,8 @@ class Site:
 
 
 @pytest.fixture(scope="module")
-def site() -> Iterator[Site]:
-    """For all tests here: each has a cron directory of its own in the shared folder."""
+def cluster() -> Iterator[Site]:
+    """For all tests here."""
     with contextlib.ExitStack() as stack:
         top = Path(tempfile.mkdtemp(prefix="lab-user-"))
         stack.callback(shutil.rmtree, top, ignore_errors=True)
@@ -95,6 +95,14 @@ def site() -> Iterator[Site]:
         for node in (cpu1, cpu2):
             stack.enter_context(node_on(lab, node))
         yield Site(lab, place, login, cpu1, cpu2)
+
+
+@pytest.fixture
+def site(cluster: Site) -> Site:
+    """A folder of its own in the shared one: also a second try of a test finds nothing of the first."""
+    place = cluster.place / os.urandom(3).hex()
+    place.mkdir()
+    return replace(cluster, place=place)
 
 
 @pytest.fixture(autouse=True)
