@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cronhpc.core import chain as links
 from cronhpc.core.model import CLOCKS_APART, NEVER_STARTS, Done, MoveLink, Rest, SubmitLink, command
 from cronhpc.core.slots import boundary
-from cronhpc.views import text
+from cronhpc.views import Facts, text
 from cronhpc.views.times import epoch, iso
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cronhpc.views.style import Style
 
 
-def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, stopped: bool, ticked: bool) -> dict[str, Any]:
+def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, stopped: bool, ticked: bool) -> Facts:
     """What is known of the chain, the tick's own doings included."""
     of_chain = links.Links.of(world)
     chain = world.chain
@@ -56,11 +56,11 @@ def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, stopped: boo
 _KEYS = {links.SUCCESSOR: "next", links.SPARE: "spare"}
 
 
-def _ahead(starts: list[int | None]) -> dict[str, Any]:
+def _ahead(starts: list[int | None]) -> Facts:
     return {"links": len(starts), "until": iso(max(filter(None, starts), default=None))}
 
 
-def _link(jobs: tuple[Job, ...]) -> dict[str, Any] | None:
+def _link(jobs: tuple[Job, ...]) -> Facts | None:
     if not jobs:
         return None
     job = jobs[0]

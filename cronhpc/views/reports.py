@@ -17,7 +17,6 @@ from cronhpc.views.style import Cell, Column, Style, table, wrap
 
 
 _GITHUB = {"error": "error", "warning": "warning", "note": "notice"}
-FORMATS = ("text", "json", "github")
 
 
 def check(problems: Sequence[Problem], *, fmt: str = "text") -> str:
@@ -156,7 +155,7 @@ _TITLES = {
 _GAP = 2
 
 
-def doctor_facts(found: Sequence[Finding], values: Mapping[str, str], *, written: bool) -> dict[str, Any]:
+def doctor_facts(found: Sequence[Finding], values: Mapping[str, str], *, written: bool) -> Facts:
     """For --json; texts as they are."""
     names = ("level", "topic", "what", "fix")
     rows = [{**{name: getattr(each, name) for name in names}, "settings": dict(each.settings)} for each in found]
