@@ -13,23 +13,23 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from cronhpc.act import Actor
 from cronhpc.core.model import CronhpcError, Done
 from cronhpc.core.plan import plan
 from cronhpc.core.slots import UNSETTLED_WAKE
-from cronhpc.read import read_world
-from cronhpc.record import record
-from cronhpc.site import by_its_disks_clock, of_other_cluster
+from cronhpc.engine.act import Actor
+from cronhpc.engine.read import read_world
+from cronhpc.engine.record import record
+from cronhpc.engine.site import by_its_disks_clock, of_other_cluster
 from cronhpc.store import lease
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from cronhpc.clean import Cleaned
     from cronhpc.core.model import BadNode, Outcome, Plan, Problem, World
-    from cronhpc.read import Reading
-    from cronhpc.record import Recorded
-    from cronhpc.site import Site
+    from cronhpc.engine.read import Reading
+    from cronhpc.engine.record import Recorded
+    from cronhpc.engine.site import Site
+    from cronhpc.logs.clean import Cleaned
 _PAUSE = 2 * 86400  # seconds without a tick, after which a clock has to be confirmed before logs are judged by it
 
 
@@ -119,8 +119,8 @@ def _tended(site: Site, world: World) -> Cleaned | None:
     """
     if not world.clock_verified and world.last_tick is not None and world.now - world.last_tick > _PAUSE:
         return None
-    from cronhpc.core.held_logs import first_began, live_of
-    from cronhpc.tend import tend
+    from cronhpc.logs.held_logs import first_began, live_of
+    from cronhpc.logs.housekeeping import tend
 
     live, began = live_of(world.queue, world.claims), first_began(world.queue)
     return tend(site.paths, site.settings, world.now, live, site.batch.live_files, first_began=began)
@@ -130,7 +130,7 @@ def _shown(site: Site, now: int) -> tuple[Problem, ...]:
     """The page, where one is wanted."""
     if not site.settings.page:
         return ()
-    from cronhpc.page import tend
+    from cronhpc.page.write import tend
 
     return tend(site, now)
 
@@ -140,7 +140,7 @@ def _told(site: Site, recorded: Recorded, now: int) -> tuple[Problem, ...]:
     outbox = site.paths.state / "outbox.json"
     if not recorded.alerts and not recorded.pings and not os.path.exists(outbox):  # noqa: PTH110 - one stat
         return ()
-    from cronhpc.notify import Ping, send
+    from cronhpc.engine.notify import Ping, send
 
     about = {"directory": str(site.paths.root), "owner": site.user, "host": site.host}
     pings = [Ping(*row) for row in recorded.pings]

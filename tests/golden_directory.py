@@ -18,7 +18,6 @@ from typing import Any
 
 import pytest
 
-from cronhpc import setup
 from cronhpc.batch.port import JobFiles, Submission
 from cronhpc.core.model import (
     ClaimState,
@@ -34,6 +33,7 @@ from cronhpc.core.model import (
     token,
 )
 from cronhpc.core.model.site import Partition, Site
+from cronhpc.engine import init
 from cronhpc.store import files, history, memory, paths, scheduler, series_records
 from cronhpc.store.claims import Claims
 from cronhpc.store.memory import Memory
@@ -187,21 +187,21 @@ def outside(patch: pytest.MonkeyPatch, cluster: Cluster) -> None:
         patch.setattr(f"cronhpc.{place}.owner", lambda _: "alice")
     patch.setattr(pwd, "getpwuid", lambda uid: pwd.struct_passwd(("alice", *real_user(uid)[1:])))
     # they have it from a cache, which outlives a test
-    for module in ("inside.switch_file", "store.damage", "store.switches", "store.trust", "site", "read"):
+    for module in ("inside.switch_file", "store.damage", "store.switches", "store.trust", "engine.site", "engine.read"):
         patch.setattr(f"cronhpc.{module}.owner", lambda _: "alice")
     # a file's ctime is of the machine's clock: its mtime, which a test may set, is taken for both
     patch.setattr(real_clock, "ours", lambda _, found, __: int(found.st_mtime))
-    patch.setattr("cronhpc.site.disk_clock", lambda _: real_clock())
-    patch.setattr("cronhpc.tend.clock_of", lambda _: NOW)
+    patch.setattr("cronhpc.engine.site.disk_clock", lambda _: real_clock())
+    patch.setattr("cronhpc.logs.housekeeping.clock_of", lambda _: NOW)
     patch.setattr("cronhpc.cli.console._clock", lambda: NOW)
     patch.setattr("cronhpc.batch.connect", lambda *_, **__: cluster)
-    patch.setattr("cronhpc.site.machine_zone", lambda: "Europe/Paris")
+    patch.setattr("cronhpc.engine.site.machine_zone", lambda: "Europe/Paris")
     patch.setattr(scheduler, "render", lambda *_, **__: ("#!/bin/bash\n# a link\n", "fp"))
 
 
 def make(root: Path) -> None:
     """Build it in `root`."""
-    setup.init(root, {})
+    init.init(root, {})
     paths = Paths(root)
     for where in (paths.state, paths.scheduler):
         (where / "id").write_text(f"{ID}\n")

@@ -7,8 +7,9 @@ from typing import Any
 
 from cronhpc.core.model import Entry, EntryState, Key, Queue, World, entry_id
 from cronhpc.core.plan import plan
-from cronhpc.core.schedule import between
-from cronhpc.views import page, status
+from cronhpc.cron.schedule import between
+from cronhpc.page import view
+from cronhpc.views import status
 from cronhpc.views.explain import schedule_of
 from tests.view_situations import ABOUT, ENTRIES, NOW, STATES, WORLD, at, entry, running, style
 
@@ -65,7 +66,7 @@ def known() -> dict[str, Any]:
 def html() -> str:
     """The page."""
     facts, rows = known(), week()
-    pasts = page.digest(iter(rows), NOW)
+    pasts = view.digest(iter(rows), NOW)
     slots = {e["name"]: between(s, NOW, NOW + 86400) for e in facts["entries"] if (s := schedule_of(e)) is not None}
-    tails = {str(each["log"]): page.tail(TAIL) for each in page.failures(pasts)}
-    return page.render(facts, pasts, slots, tails, style())
+    tails = {str(each["log"]): view.tail(TAIL) for each in view.failures(pasts)}
+    return view.render(facts, pasts, slots, tails, style())

@@ -16,7 +16,8 @@ import pytest
 from cronhpc.cli import commands, main
 from cronhpc.cli.commands import UsageError, parsers
 from cronhpc.cli.console import Console
-from cronhpc.core import header, policy, sbatch_options
+from cronhpc.core import policy
+from cronhpc.script import header, sbatch_options
 from cronhpc.store.settings import parse_settings
 
 TOP = Path(__file__).resolve().parent.parent

@@ -23,16 +23,16 @@ import pytest
 
 from cronhpc import __version__, cli
 from cronhpc.cli.console import Console
-from cronhpc.core.diagnosis import of_disk, of_machine, of_nodes
-from cronhpc.core.findings import of_cluster
 from cronhpc.core.model.site import LEVELS
-from cronhpc.read import read_world
-from cronhpc.site import open_site
+from cronhpc.doctor.diagnosis import of_disk, of_machine, of_nodes
+from cronhpc.doctor.findings import of_cluster
+from cronhpc.engine.read import read_world
+from cronhpc.engine.site import open_site
 from cronhpc.store.memory import save_cache
 from tests import golden_directory
+from tests.doctor.test_diagnosis import DISKS, HERE, MACHINES, NODES
+from tests.doctor.test_findings import SITES
 from tests.golden_directory import Cluster
-from tests.test_diagnosis import DISKS, HERE, MACHINES, NODES
-from tests.test_findings import SITES
 from tests.view_situations import NOW
 
 GOLDEN = Path(__file__).parent / "data" / "golden"
@@ -192,7 +192,7 @@ def test_what_doctor_says_of_sites_disks_machines_and_nodes_is_the_same_as_ever(
     found += [each for here, *_ in MACHINES.values() for each in of_machine(here, needs_network=True)]
     found += [each for node, *_ in NODES.values() for each in of_nodes([node], HERE)]
     ordered = sorted(dict.fromkeys(found), key=lambda each: LEVELS.index(each.level))
-    monkeypatch.setattr("cronhpc.doctor.examine", lambda *_: ordered)
+    monkeypatch.setattr("cronhpc.doctor.look.examine", lambda *_: ordered)
     compare("doctor.txt", screens(looking, ("doctor",)))
     compare("doctor.json.txt", looking("doctor", "--json"))
 

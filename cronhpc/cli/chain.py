@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from cronhpc.cli.console import Console
     from cronhpc.core.model import Outcome
-    from cronhpc.start import Started
+    from cronhpc.drivers.start import Started
     from cronhpc.store.paths import Paths
     from cronhpc.views import Facts
     from cronhpc.views.style import Style
@@ -58,9 +58,9 @@ def _start_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _start(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if the chain does not stand."""
-    from cronhpc.clock import reckoned
     from cronhpc.core.chain import heard_until
-    from cronhpc.start import start
+    from cronhpc.drivers.start import start
+    from cronhpc.engine.clock import reckoned
     from cronhpc.store.scheduler import expect, is_stopped_login
     from cronhpc.store.scheduler import started as driven
 
@@ -126,7 +126,7 @@ _STOP_EXAMPLE = "cronhpc stop"
 
 def _stop(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if one of its jobs could not be cancelled."""
-    from cronhpc.start import stop
+    from cronhpc.drivers.start import stop
 
     site = site_of(args, console)
     stopped = stop(site, console.environ, lambda: console.again().now)

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from cronhpc.clean import Cleaned
     from cronhpc.cli.console import Console
+    from cronhpc.cli.ready_made import Copy, ReadyMade
     from cronhpc.core.model import Entry, Outcome, Settings
-    from cronhpc.ready_made import Copy, ReadyMade
-    from cronhpc.site import Site
+    from cronhpc.engine.site import Site
+    from cronhpc.logs.clean import Cleaned
     from cronhpc.tick import Report
     from cronhpc.views import Facts
 
@@ -42,7 +42,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _add(args: argparse.Namespace, console: Console) -> int:
     """Exit code 0; what cannot be added is an error."""
-    from cronhpc import ready_made
+    from cronhpc.cli import ready_made
 
     known = {job.name: job for job in ready_made.jobs()}
     if not args.job:
@@ -63,7 +63,7 @@ def _add(args: argparse.Namespace, console: Console) -> int:
 
 
 def _list(args: argparse.Namespace, console: Console, jobs: tuple[ReadyMade, ...]) -> None:
-    from cronhpc.ready_made import shelf
+    from cronhpc.cli.ready_made import shelf
     from cronhpc.views.style import Column, table
 
     examples = shelf() / "examples"
@@ -136,7 +136,7 @@ def _run(args: argparse.Namespace, console: Console) -> int:
 
 
 def _once(site: Site, now: int, name: str) -> Report:
-    from cronhpc.clock import reckoned
+    from cronhpc.engine.clock import reckoned
     from cronhpc.tick import tick
 
     at = reckoned(site, now)
@@ -153,7 +153,7 @@ def _just_changed(report: Report) -> bool:
 
 
 def _taken(report: Report) -> bool:
-    from cronhpc.submit import TAKEN
+    from cronhpc.engine.submit import TAKEN
 
     return any(isinstance(o.decision, Submit) and (o.done, o.detail) == (Done.REFUSED, TAKEN) for o in report.outcomes)
 
@@ -244,7 +244,7 @@ def _clean_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _clean(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if something could not be looked at or removed."""
-    from cronhpc.tend import tend
+    from cronhpc.logs.housekeeping import tend
     from cronhpc.views import reports as view
 
     paths = own_paths(args, console, "cleans its logs")
@@ -262,7 +262,7 @@ def _clean(args: argparse.Namespace, console: Console) -> int:
 
 def _live(site: Site) -> tuple[frozenset[str] | None, float]:
     from cronhpc.batch.port import BatchError
-    from cronhpc.core.held_logs import first_began, live_of
+    from cronhpc.logs.held_logs import first_began, live_of
     from cronhpc.store.claims import Claims
 
     try:

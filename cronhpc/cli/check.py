@@ -88,7 +88,7 @@ def _may_be_a_file(name: str) -> bool:
 
 
 def _entry_names(args: argparse.Namespace, console: Console) -> set[str]:
-    from cronhpc.read_entries import read_entries
+    from cronhpc.engine.read_entries import read_entries
 
     try:
         return {entry.name for entry in read_entries(site_of(args, console), console.now).entries}
@@ -161,7 +161,7 @@ class Linter(NamedTuple):
 
     def __call__(self, script: Script, *, refused: str = "", **more: Any) -> tuple[Problem, ...]:
         """What lint says; `refused`: what sbatch says. `more`: zone, hash_key, scheduled, as `lint_script` has them."""
-        from cronhpc.core.lint import Facts, lint_script
+        from cronhpc.check.lint import Facts, lint_script
 
         asks = self.partitions is not None and _NAMES_PARTITION.search(script.data)
         known = self.partitions() if self.partitions is not None and asks else None
@@ -186,7 +186,7 @@ def _unreadable(data: bytes) -> tuple[int, str] | None:
     """What `bash -n` says of a shell script, and of which line; None where it can be read, or nobody knows."""
     from cronhpc.batch.process import Missing
     from cronhpc.batch.process import run as run_program
-    from cronhpc.core.shell_text import interpreter
+    from cronhpc.script.shell_text import interpreter
 
     by = interpreter(data.partition(b"\n")[0].decode("utf-8", "replace"))
     if by.name not in _ASKED_SHELLS or b"\0" in data or b"\r\n" in data:
@@ -213,7 +213,7 @@ def _directory(
     args: argparse.Namespace, console: Console, names: list[str], linter: Linter
 ) -> tuple[list[Problem], bool]:
     """What is to be said of a cron directory, and whether its settings are unusable."""
-    from cronhpc.read_entries import read_entries
+    from cronhpc.engine.read_entries import read_entries
 
     paths = paths_of(args, console)
     try:
@@ -300,8 +300,9 @@ class _Look:
 
     def in_settings(self) -> Iterator[Problem]:
         """Schedules and sbatch values in cronhpc.yaml that are read as they stand, and refused where they are used."""
-        from cronhpc.core import fixes, sbatch_values
-        from cronhpc.core.schedule import ScheduleError, parse
+        from cronhpc.cron import fixes
+        from cronhpc.cron.schedule import ScheduleError, parse
+        from cronhpc.script import sbatch_values
 
         rows = [row for row in self.settings.entries if not self.names or row.name in self.names]
         settings = self.settings
@@ -326,7 +327,7 @@ class _Look:
 
     def _others(self, folder: str, names: Iterable[str]) -> Iterator[Problem]:
         """Of what is no script by its name: batch scripts among it, and folders of scripts; the rest in one line."""
-        from cronhpc.core.text import count
+        from cronhpc.cron.words import count
         from cronhpc.store.entries import moving, renaming
 
         rest = 0
@@ -353,8 +354,8 @@ class _Look:
 
     def _command(self, row: EntryRow) -> Iterator[Problem]:
         """Of a row's command: what lint says of the script that is made of it, in the words of a row."""
-        from cronhpc.core.sbatch_options import Option
-        from cronhpc.core.sbatch_values import conflicts
+        from cronhpc.script.sbatch_options import Option
+        from cronhpc.script.sbatch_values import conflicts
 
         name, entry = row.name, self.entries.get(row.name)
         given = {option: Option(option, value, row.line) for option, value in row.sbatch}
@@ -373,7 +374,7 @@ class _Look:
                 yield replace(each, what=f"entries.{name}.command: {each.what}", fix=fix, line=int(line))
 
     def _lint(self, shown: str, path: str, schedule: str | None, hashed: str, name: str) -> tuple[Problem, ...]:
-        from cronhpc.core.header import read_header
+        from cronhpc.script.header import read_header
         from cronhpc.store.entries import read_script
 
         try:

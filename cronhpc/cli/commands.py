@@ -224,7 +224,7 @@ _OF_FILES = frozenset({"remove", "delete", "rm", "edit"})
 
 
 def _unknown(name: str) -> str:
-    from cronhpc.core.text import nearest
+    from cronhpc.cron.words import nearest
     from cronhpc.views.text import name as quoted
 
     if name in _OF_FILES:

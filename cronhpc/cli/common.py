@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from cronhpc.cli.console import Console
     from cronhpc.core.model import Settings
-    from cronhpc.site import Site
+    from cronhpc.engine.site import Site
     from cronhpc.store.paths import Paths
 
 
@@ -29,7 +29,7 @@ class NoSuchError(CronhpcError):
 
 def site_of(args: argparse.Namespace, console: Console) -> Site:
     """The cron directory meant, opened. Raises DirectoryError, SettingsError, StateError, BatchError, OSError."""
-    from cronhpc.site import open_site
+    from cronhpc.engine.site import open_site
 
     return open_site(directory(args, console), args.backend, console.environ)
 
@@ -61,9 +61,9 @@ def withdraw_edited(site: Site, now: int) -> bool:
 
     So the owner's own look does not leave it to the next link, which may come after that slot.
     """
-    from cronhpc.core.claimed import Budget, decide
+    from cronhpc.core.attempts import Budget, decide
     from cronhpc.core.model import Withdraw
-    from cronhpc.read import read_world
+    from cronhpc.engine.read import read_world
     from cronhpc.store.claims import Claims
     from cronhpc.store.scheduler import started
     from cronhpc.tick import tick
@@ -128,7 +128,7 @@ def written_status(paths: Paths) -> Mapping[str, Any] | None:
 
 def no_such(what: str, name: str, known: Iterable[str], see: str = _STATUS) -> NoSuchError:
     """The error for a name that no entry has, with the nearest one."""
-    from cronhpc.core.text import nearest
+    from cronhpc.cron.words import nearest
     from cronhpc.views.text import name as quoted
     from cronhpc.views.text import word
 
@@ -146,7 +146,7 @@ def count_of(text: str, least: int = 1) -> int:
 
 def seconds_of(text: str) -> int:
     """How long, as a duration or in seconds, for argparse. Raises UsageError."""
-    from cronhpc.core.duration import DurationError, parse_duration
+    from cronhpc.cron.duration import DurationError, parse_duration
 
     try:
         seconds = int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else parse_duration(text)
@@ -164,7 +164,7 @@ def instant_of(text: str, console: Console, zone_key: str = "", *, past: bool = 
     """
     from datetime import datetime
 
-    from cronhpc.core.duration import DurationError, parse_duration
+    from cronhpc.cron.duration import DurationError, parse_duration
 
     try:
         seconds = parse_duration(text)

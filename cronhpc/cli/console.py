@@ -176,7 +176,7 @@ def _clock() -> int:
 
 
 def _zone(key: str) -> tzinfo | None:
-    from cronhpc.core.zones import ZoneError, fixed, zone_of
+    from cronhpc.cron.zones import ZoneError, fixed, zone_of
 
     try:
         return zone_of(fixed(key) or key)
@@ -187,7 +187,7 @@ def _zone(key: str) -> tzinfo | None:
 def _machine_zone() -> tzinfo | None:
     from zoneinfo import ZoneInfo
 
-    from cronhpc.site import machine_zone_key
+    from cronhpc.engine.site import machine_zone_key
 
     key = machine_zone_key()
     if key:

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
-    from cronhpc.clean import Cleaned
     from cronhpc.cli.console import Console
     from cronhpc.core.model import Outcome, World
-    from cronhpc.site import Site
+    from cronhpc.engine.site import Site
+    from cronhpc.logs.clean import Cleaned
     from cronhpc.tick import Report
     from cronhpc.views import Facts
 
@@ -41,8 +41,8 @@ def _tick(args: argparse.Namespace, console: Console) -> int:
 
     A link is told where the batch system gave no answer: it looks again before it ends.
     """
-    from cronhpc.clock import reckoned
     from cronhpc.core.chain import bad_nodes_of
+    from cronhpc.engine.clock import reckoned
     from cronhpc.store.scheduler import is_stopped_login
     from cronhpc.tick import tick
 
@@ -81,7 +81,7 @@ def _daemon_arguments(parser: argparse.ArgumentParser) -> None:
 def _daemon(args: argparse.Namespace, console: Console) -> int:
     """Exit code 0 when it was told to end."""
     from cronhpc.core.chain import bad_nodes_of
-    from cronhpc.daemon import Daemon
+    from cronhpc.drivers.daemon import Daemon
 
     def tell(news: Report | Exception) -> None:
         if isinstance(news, Exception):
@@ -116,7 +116,7 @@ _PLAN_EXAMPLE = "cronhpc plan"
 def _plan(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if something was passed over, or the batch system does not answer."""
     from cronhpc.core.plan import plan
-    from cronhpc.read import read_world
+    from cronhpc.engine.read import read_world
     from cronhpc.views import plan as view
 
     site = site_of(args, console)
@@ -129,8 +129,8 @@ def _plan(args: argparse.Namespace, console: Console) -> int:
 
 def _cleaning(site: Site, world: World) -> Facts | None:
     """What the tick's clean-up would do; None where it is not time for it, or nothing would go."""
-    from cronhpc.core.held_logs import first_began, live_of
-    from cronhpc.tend import tend
+    from cronhpc.logs.held_logs import first_began, live_of
+    from cronhpc.logs.housekeeping import tend
 
     live, began = live_of(world.queue, world.claims), first_began(world.queue)
     cleaned = tend(site.paths, site.settings, world.now, live, site.batch.live_files, first_began=began, dry_run=True)

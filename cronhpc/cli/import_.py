@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from cronhpc.cli.console import Console
-    from cronhpc.convert.script import Imported
-    from cronhpc.convert.table import Surroundings, Table
     from cronhpc.core.model import Settings
+    from cronhpc.importer.script import Imported
+    from cronhpc.importer.table import Surroundings, Table
     from cronhpc.store.paths import Paths
     from cronhpc.views import Facts
 
@@ -49,9 +49,9 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if something is left for a person to decide."""
-    from cronhpc.convert.crontab import Crontab
-    from cronhpc.convert.script import named
-    from cronhpc.convert.scrontab import Scrontab
+    from cronhpc.importer.crontab import Crontab
+    from cronhpc.importer.script import named
+    from cronhpc.importer.scrontab import Scrontab
 
     data = _input(args.file)
     target = _target(args, console)
@@ -123,7 +123,7 @@ def _target(args: argparse.Namespace, console: Console) -> _Target:
 
 def _scripts(paths: Paths, settings: Settings) -> Iterator[tuple[str, str, str]]:
     """(name, mark, source) of every file that has, or would take, an entry's name. Raises OSError."""
-    from cronhpc.convert.script import MARK
+    from cronhpc.importer.script import MARK
     from cronhpc.store.entries import read_script, scan
 
     for folder in (*(f"cron.{name}" for name, _ in settings.folders), "cron.d"):
@@ -138,8 +138,8 @@ def _scripts(paths: Paths, settings: Settings) -> Iterator[tuple[str, str, str]]
 
 
 def _around(args: argparse.Namespace, settings: Settings) -> Surroundings:
-    from cronhpc.convert.table import Surroundings
-    from cronhpc.core.zones import is_zone
+    from cronhpc.cron.zones import is_zone
+    from cronhpc.importer.table import Surroundings
     from cronhpc.inside.switch_file import owner
 
     if args.system and args.kind != "crontab":
@@ -156,7 +156,7 @@ def _around(args: argparse.Namespace, settings: Settings) -> Surroundings:
 
 def _zone(settings: Settings) -> str:
     """The machine's, which tables run by, where entries that name none run by another; else ""."""
-    from cronhpc.site import machine_zone_key
+    from cronhpc.engine.site import machine_zone_key
 
     machine = machine_zone_key()
     return machine if machine not in {"", settings.timezone or machine} else ""

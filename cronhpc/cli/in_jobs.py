@@ -17,9 +17,9 @@ from cronhpc.inside import guard
 if TYPE_CHECKING:
     import argparse
 
-    from cronhpc.again import Answer
+    from cronhpc.again.submit import Answer
     from cronhpc.cli.console import Console
-    from cronhpc.site import Site
+    from cronhpc.engine.site import Site
 
 
 _AGAIN_HELP = (
@@ -91,7 +91,7 @@ def _disk_words(error: OSError) -> str:
 
 def _patient(args: argparse.Namespace, console: Console, job_id: str) -> Answer:
     """Where the batch system or the disk gives no answer just now, a series should not end: tried once more."""
-    from cronhpc.again import Asked, again, open_series_site
+    from cronhpc.again.submit import Asked, again, open_series_site
     from cronhpc.batch.process import which
     from cronhpc.store.files import passes
 
@@ -133,7 +133,7 @@ def _options(rest: list[str]) -> tuple[str, ...]:
     """Options for sbatch, read as sbatch reads them. Raises UsageError for what is none."""
     import shlex
 
-    from cronhpc.core.header import read_header
+    from cronhpc.script.header import read_header
 
     header = read_header(f"#!/bin/sh\n#SBATCH {shlex.join(rest)}\n".encode("utf-8", "surrogateescape"), "")
     if header.problems:
@@ -145,7 +145,7 @@ def _options(rest: list[str]) -> tuple[str, ...]:
 
 
 def _timezone(name: str) -> str:
-    from cronhpc.core.zones import ZoneError, zone_of
+    from cronhpc.cron.zones import ZoneError, zone_of
 
     try:
         return zone_of(name.strip()).key if name else ""
@@ -154,7 +154,7 @@ def _timezone(name: str) -> str:
 
 
 def _rules(args: argparse.Namespace, console: Console, site: Site) -> Rules:
-    from cronhpc.core.duration import parse_duration
+    from cronhpc.cron.duration import parse_duration
 
     if not (args.every or args.cron or args.after):
         raise UsageError("say when: --every 1h, --cron '0 3 * * *', or --after.")

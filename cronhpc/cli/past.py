@@ -110,7 +110,7 @@ def _unsettled(args: argparse.Namespace, console: Console, paths: Paths) -> list
     if not any(each - {""} for each in steps):
         return []
     from cronhpc.core.plan import plan
-    from cronhpc.read import read_world
+    from cronhpc.engine.read import read_world
 
     try:
         world = read_world(site_of(args, console), console.now).world
@@ -315,7 +315,7 @@ def _none(args: argparse.Namespace, console: Console, logs: list[Log]) -> int:
 
 
 def _entry(args: argparse.Namespace, console: Console) -> Entry:
-    from cronhpc.read_entries import read_entries
+    from cronhpc.engine.read_entries import read_entries
 
     entries = {entry.name: entry for entry in read_entries(site_of(args, console), console.now).entries}
     if args.name not in entries:

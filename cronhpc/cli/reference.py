@@ -10,8 +10,9 @@ import textwrap
 from typing import TYPE_CHECKING
 
 from cronhpc import __version__
+from cronhpc.check import codes
 from cronhpc.cli.commands import GROUPS, UsageError, parsers
-from cronhpc.core import codes, policy
+from cronhpc.core import policy
 from cronhpc.store import schema
 from cronhpc.store.settings_reader import describe
 from cronhpc.views import reference

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
     from cronhpc.cli.console import Console
     from cronhpc.core.model import World
-    from cronhpc.site import Site
+    from cronhpc.engine.site import Site
     from cronhpc.store.paths import Paths
     from cronhpc.views.next import Preview
 
@@ -108,7 +108,7 @@ def _elsewhere(args: argparse.Namespace, console: Console) -> None:
 
 def _nagios(args: argparse.Namespace, console: Console) -> int:
     """What cannot be looked at is unknown: code 2 would mean that it is down."""
-    from cronhpc.views import metrics
+    from cronhpc.page import metrics
 
     try:
         known = facts(args, console)
@@ -122,12 +122,12 @@ def _nagios(args: argparse.Namespace, console: Console) -> int:
 
 
 def _prometheus(args: argparse.Namespace, console: Console) -> int:
+    from cronhpc.page import metrics, view
     from cronhpc.store import history
-    from cronhpc.views import metrics, page
 
     paths = paths_of(args, console)
     known = facts(args, console)
-    pasts = page.digest(history.rows(paths.history), console.now) if is_mine(paths) else None
+    pasts = view.digest(history.rows(paths.history), console.now) if is_mine(paths) else None
     text = metrics.prometheus(known, pasts, console.now)
     if args.out:
         from cronhpc.store.files import write_out
@@ -144,7 +144,7 @@ def facts(args: argparse.Namespace, console: Console) -> Mapping[str, Any]:
     if not is_mine(paths):
         return _written(paths, console)
     from cronhpc.core.plan import plan
-    from cronhpc.read import read_world
+    from cronhpc.engine.read import read_world
     from cronhpc.store import scheduler
     from cronhpc.store.damage import of_entries
     from cronhpc.views import status
@@ -177,7 +177,7 @@ def _looked_up(world: World, site: Site, console: Console) -> World:
     """With a look into the user's scrontab, where that is to call the ticks: a cancelled job disables its entry."""
     if world.chain.via != "scrontab":
         return world
-    from cronhpc.by_scrontab import trouble
+    from cronhpc.engine.by_scrontab import trouble
 
     return replace(world, chain=replace(world.chain, disabled=trouble(site.paths, console.environ)))
 
@@ -251,7 +251,7 @@ def _next(args: argparse.Namespace, console: Console) -> int:
 
 def _any(args: argparse.Namespace, console: Console) -> tuple[list[Preview], str]:
     """A schedule needs no cron directory; where there is one its zone counts."""
-    from cronhpc.core.schedule import parse
+    from cronhpc.cron.schedule import parse
     from cronhpc.views.next import Preview
 
     if args.name is not None:
@@ -275,7 +275,7 @@ def _zone(key: str, console: Console) -> ZoneInfo:
     from zoneinfo import ZoneInfo
 
     from cronhpc.core.policy import parse_policies
-    from cronhpc.core.zones import zone_of
+    from cronhpc.cron.zones import zone_of
 
     if not key:
         zone = console.zone()
@@ -289,8 +289,8 @@ def _zone(key: str, console: Console) -> ZoneInfo:
 def _world(site: Site, now: int) -> World:
     """What decides about slots: entries, their state, switches. The queue is not asked: it may not answer."""
     from cronhpc.core.model import World
-    from cronhpc.read import switches_now
-    from cronhpc.read_entries import read_entries
+    from cronhpc.engine.read import switches_now
+    from cronhpc.engine.read_entries import read_entries
     from cronhpc.store import memory
 
     entries, states = read_entries(site, now).entries, memory.load(site.paths.entries).entries
@@ -342,20 +342,20 @@ def _page_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _page(args: argparse.Namespace, console: Console) -> int:
     """Write it."""
-    from cronhpc import page
+    from cronhpc.page import write
     from cronhpc.views import text as words
 
     paths = own_paths(args, console, "can read history and logs")
     settings = settings_or_default(paths)
     args.name = None
-    text = page.drawn(paths, facts(args, console), console.style(settings.timezone))
+    text = write.drawn(paths, facts(args, console), console.style(settings.timezone))
     if args.out == "-":
         console.out.write(text)
         return FINE
-    path = Path(args.out).expanduser() if args.out else page.place(paths, settings.page or "page.html")
+    path = Path(args.out).expanduser() if args.out else write.place(paths, settings.page or "page.html")
     if args.out and not path.parent.is_dir():
         raise CronhpcError(f"{args.out}: its folder is not there. mkdir -p {shlex.quote(str(path.parent))}")
-    page.write(path, text)
+    write.write(path, text)
     size = len(text.encode())
     drawn = f"{console.style().path(str(path))}: {words.size(size)}; open it in a browser, or copy it anywhere"
     console.answer({"page": str(path), "bytes": size}, lambda: drawn)

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from cronhpc.cli.console import Console
     from cronhpc.core.model import Job
     from cronhpc.core.model.site import Finding
-    from cronhpc.doctor import Asked
-    from cronhpc.hand_made import OldJobs
-    from cronhpc.setup import Made
+    from cronhpc.doctor.look import Asked
+    from cronhpc.engine.hand_made import OldJobs
+    from cronhpc.engine.init import Made
     from cronhpc.views.style import Style
 
 
@@ -42,7 +42,7 @@ def _init(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if an old chain is still in the queue."""
     from dataclasses import replace
 
-    from cronhpc.setup import init
+    from cronhpc.engine.init import init
     from cronhpc.store.files import replace_file
     from cronhpc.store.paths import Paths, wanted
     from cronhpc.store.scheduler import hand_made_mark
@@ -76,7 +76,7 @@ def _of_site(args: argparse.Namespace, console: Console, root: Path) -> tuple[di
     from cronhpc.batch import backend_name, connect
     from cronhpc.batch.process import options_kept
     from cronhpc.core.model import Settings
-    from cronhpc.site import machine_zone
+    from cronhpc.engine.site import machine_zone
 
     if (root / "cronhpc.yaml").exists():
         return {}, _other_backend(args.backend, root)
@@ -119,8 +119,8 @@ def _other_backend(asked: str | None, root: Path) -> str:
 def _old_jobs(args: argparse.Namespace, console: Console, made: Made) -> tuple[OldJobs, str]:
     """What is in the queue of a folder that was adopted, the chain cancelled where that was asked; or why not known."""
     from cronhpc.batch.port import BatchError
-    from cronhpc.hand_made import OldJobs, cancel_old_chain, old_jobs
-    from cronhpc.site import open_site
+    from cronhpc.engine.hand_made import OldJobs, cancel_old_chain, old_jobs
+    from cronhpc.engine.site import open_site
 
     if not (made.adopted or args.cancel_old):  # the folder is adopted once; its old chain may be cancelled later
         return OldJobs(), ""
@@ -208,8 +208,8 @@ def _doctor_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _doctor(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if there is anything to fix."""
-    from cronhpc.doctor import examine, put, wanted
-    from cronhpc.site import must_be_safe
+    from cronhpc.doctor.look import examine, put, wanted
+    from cronhpc.engine.site import must_be_safe
     from cronhpc.store.paths import Paths, existing
     from cronhpc.store.paths import wanted as place
     from cronhpc.views import reports
@@ -230,8 +230,8 @@ def _doctor(args: argparse.Namespace, console: Console) -> int:
 
 
 def _asked(args: argparse.Namespace, console: Console, root: Path) -> Asked:
-    from cronhpc.core.duration import parse_duration
-    from cronhpc.doctor import Asked
+    from cronhpc.cron.duration import parse_duration
+    from cronhpc.doctor.look import Asked
 
     if args.write and not (root / "cronhpc.yaml").exists():
         make = command("init", directory=str(root))
@@ -245,7 +245,7 @@ def _alerts(args: argparse.Namespace, console: Console) -> list[Finding]:
     from cronhpc.cli.common import site_of
     from cronhpc.core.alerts import Alert
     from cronhpc.core.model.site import Finding
-    from cronhpc.notify import Ping, send
+    from cronhpc.engine.notify import Ping, send
 
     site = site_of(args, console)
     settings = site.settings

@@ -160,8 +160,8 @@ def _unknown_name(args: argparse.Namespace, console: Console, known: Mapping[str
 def _unmatched(args: argparse.Namespace, console: Console, path: Path) -> str:
     """By entries as they lie there now, and by the queue; "" where that cannot be known."""
     from cronhpc.core.stop import unmatched
-    from cronhpc.read import read_world
-    from cronhpc.read_entries import read_entries
+    from cronhpc.engine.read import read_world
+    from cronhpc.engine.read_entries import read_entries
 
     try:
         site = site_of(args, console)
@@ -177,7 +177,7 @@ def _unmatched(args: argparse.Namespace, console: Console, path: Path) -> str:
 def _unwritten(name: str, entries: list[str], configured: list[str]) -> str:
     """For a teammate: by what the owner's last tick wrote. A job may have the name, and nobody asks the queue here."""
     from cronhpc.core.model import entry_id
-    from cronhpc.core.text import nearest
+    from cronhpc.cron.words import nearest
     from cronhpc.views.text import word
 
     if name.partition("_")[0].isdecimal() or name in entries:

@@ -9,7 +9,7 @@ from cronhpc.core import model
 from cronhpc.core.chain import SUCCESSOR
 from cronhpc.core.model import FAILURES, Done, Reason, Result, entry_id
 from cronhpc.core.outcome import shared_node
-from cronhpc.core.text import count
+from cronhpc.cron.words import count
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

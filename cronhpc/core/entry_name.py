@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 
 from cronhpc.core.model import Problem
-from cronhpc.core.text import nearest
+from cronhpc.cron.words import nearest
 
 _TASKS = r"[0-9]+(?:-[0-9]+)?(?:,[0-9]+(?:-[0-9]+)?)*(?:%[0-9]+)?"
 _JOB_ID = re.compile(rf"[0-9]+(?:_(?:{_TASKS}|\[{_TASKS}\]))?")

@@ -93,7 +93,7 @@ def _row(name: str, by: str, reason: str, now: int) -> Row:
 
 def job_words(job: Job, now: int) -> str:
     """`4501 running 9h12m on cpu2`, `4502_[3-10] pending`."""
-    from cronhpc.core.duration import format_duration
+    from cronhpc.cron.duration import format_duration
 
     words = f"{job.shown} {job.state.lower()}"
     if job.state != "PENDING" and job.start is not None and job.start < now:

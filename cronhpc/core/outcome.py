@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cronhpc.core.model import ENDS, FAILURES, Ending, EntryState, Result, entry_id, slot_text
-from cronhpc.core.text import count
+from cronhpc.cron.words import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cronhpc.core.model import FAILURES, Result
-from cronhpc.core.text import count
-from cronhpc.core.zones import zone_of
+from cronhpc.cron.words import count
+from cronhpc.cron.zones import zone_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,13 +35,13 @@ class Rules:
         """When pieces come, for people."""
         if self.after:
             return AFTER
-        from cronhpc.core.duration import format_duration
+        from cronhpc.cron.duration import format_duration
 
         return f"every {format_duration(self.every)}" if self.every else f"{self.cron} ({self.timezone})"
 
     def endings(self) -> tuple[str, ...]:
         """What would end the series, for people."""
-        from cronhpc.core.duration import format_duration
+        from cronhpc.cron.duration import format_duration
 
         found = []
         if self.until:
@@ -81,7 +81,7 @@ def next_slot(rules: Rules, own: int, now: int) -> int:
     """
     if rules.after:
         return max(now, own + 1)
-    from cronhpc.core.schedule import parse
+    from cronhpc.cron.schedule import parse
 
     schedule = parse(f"@every {rules.every}s" if rules.every else rules.cron, zone_of(rules.timezone))
     return schedule.next_epoch(max(now, own))
@@ -94,7 +94,7 @@ def ended(rules: Rules, *, until_exists: bool, now: int, ran: Sequence[Ran]) -> 
     if rules.until_time is not None and now >= rules.until_time:
         return "its --until-time has come"
     if rules.max_fast_failures is not None and _fast_failures(rules, ran) >= rules.max_fast_failures:
-        from cronhpc.core.duration import format_duration
+        from cronhpc.cron.duration import format_duration
 
         pieces, within = rules.max_fast_failures, format_duration(rules.fast)
         return f"the last {pieces} pieces failed within {within} each" if pieces > 1 else f"it failed within {within}"

@@ -17,7 +17,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cronhpc.core import chain, claimed, slots, stop
+from cronhpc.core import attempts, chain, slots, stop
 from cronhpc.core.liveness import Absence, Lives
 from cronhpc.core.model import (
     EntryState,
@@ -34,7 +34,7 @@ from cronhpc.core.model import (
     entry_id,
 )
 from cronhpc.core.outcome import suspended_now
-from cronhpc.core.text import count
+from cronhpc.cron.words import count
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
@@ -44,17 +44,17 @@ if TYPE_CHECKING:
 
 def plan(world: World) -> Plan:
     """Everything that a tick will do at `world.now`, in order, each with its reason."""
-    budget = claimed.Budget.of(world)
+    budget = attempts.Budget.of(world)
     decided: list[Decision] = []
     if world.only:
         by_hand = (e for e in world.entries if entry_id(e.name) == world.only)
         decided.extend(d for e in by_hand for d in _by_hand(world, e, budget))
         return Plan(tuple(decided), world.now)
     decided.extend(stop.decide(world))
-    ends = (d for d in claimed.decide(world, claimed.Budget.of(world)) if isinstance(d, Settle))
+    ends = (d for d in attempts.decide(world, attempts.Budget.of(world)) if isinstance(d, Settle))
     if any(e.policies.suspend_after for e in world.entries) and (suspended := suspended_now(world, ends)):
         world = replace(world, states={**world.states, **suspended})  # at once: no retry, and what waits goes
-    decided.extend(claimed.decide(world, budget))
+    decided.extend(attempts.decide(world, budget))
     withdrawn = {each.key: each.job_id for each in decided if isinstance(each, Withdraw)}
     decided = [_without(each, withdrawn.values()) for each in decided]
     seen = slots.Seen.of(world, withdrawn)
@@ -71,7 +71,7 @@ def plan(world: World) -> Plan:
     return Plan(tuple(decided), wake, seen.computed)
 
 
-def _by_hand(world: World, entry: Entry, budget: claimed.Budget) -> Iterator[Decision]:
+def _by_hand(world: World, entry: Entry, budget: attempts.Budget) -> Iterator[Decision]:
     """`cronhpc run`: a slot at the instant asked, whatever the schedule and overlap say; switches and trust hold."""
     key = Key(entry_id(entry.name), world.now, by_hand=True)
     if (refusal := _barred(world, entry)) is not None:
@@ -100,7 +100,7 @@ def _barred(world: World, entry: Entry) -> tuple[Reason, str] | None:
 
 
 def _entry(
-    world: World, entry: Entry, seen: slots.Seen, budget: claimed.Budget, *, lives: Lives, ahead: list[Submit]
+    world: World, entry: Entry, seen: slots.Seen, budget: attempts.Budget, *, lives: Lives, ahead: list[Submit]
 ) -> Iterator[Decision]:
     state = world.states.get(entry.name, EntryState())
     if entry.problem is not None and not entry.schedule:
@@ -151,7 +151,7 @@ def _refused(entry: Entry, due: slots.Due, reason: Reason, detail: str, *, reada
 
 
 def _slot(
-    world: World, entry: Entry, slot: int, budget: claimed.Budget, *, overlapping: list[str], doubt: Absence | None
+    world: World, entry: Entry, slot: int, budget: attempts.Budget, *, overlapping: list[str], doubt: Absence | None
 ) -> Decision:
     """The further rules, for a slot that is due. `doubt`: whether an overlapping run has ended the next look tells."""
     key = Key(entry_id(entry.name), slot)
@@ -208,7 +208,7 @@ def _without(decision: Decision, gone: Collection[str]) -> Decision:
     return replace(decision, jobs=tuple(job for job in decision.jobs if job.id not in gone))
 
 
-def _earliest_first(ahead: list[Submit], budget: claimed.Budget) -> Iterator[Decision]:
+def _earliest_first(ahead: list[Submit], budget: attempts.Budget) -> Iterator[Decision]:
     """What is submitted ahead, of all entries: should there be room for few, those whose time comes first."""
     held_up: set[str] = set()
     for row in sorted(ahead, key=lambda row: row.key.slot):

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import NamedTuple
 
-from cronhpc.core import text
 from cronhpc.core.model import Policies, Problem
+from cronhpc.cron import words
 
 CATCH_UP = ("latest", "all", "none")
 OVERLAP = ("skip", "allow", "replace", "queue")
@@ -61,7 +61,7 @@ def _unknown(name: str, line: int) -> Problem:
 def nearest(name: str) -> str | None:
     """The policy most like a misspelt `name`, or None."""
     plain = name.lower().replace("_", "-")
-    return text.nearest(_KNOWN_AS.get(plain, plain), NAMES)
+    return words.nearest(_KNOWN_AS.get(plain, plain), NAMES)
 
 
 def _one_of(*choices: str) -> Callable[[str | None], str]:
@@ -87,7 +87,7 @@ def _count(lowest: int, highest: int) -> Callable[[str | None], int]:
 
 
 def _duration(value: str | None) -> int:
-    from cronhpc.core.duration import DurationError, parse_duration
+    from cronhpc.cron.duration import DurationError, parse_duration
 
     try:
         return parse_duration((value or "").strip())
@@ -118,7 +118,7 @@ def _ping(value: str | None) -> str:
 
 
 def _timezone(value: str | None) -> str:
-    from cronhpc.core.zones import fix, is_zone
+    from cronhpc.cron.zones import fix, is_zone
 
     key = (value or "").strip()
     if not is_zone(key):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from cronhpc.core.duration import format_duration
 from cronhpc.core.model import LONGER, command
+from cronhpc.cron.duration import format_duration
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

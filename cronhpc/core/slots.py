@@ -11,14 +11,14 @@ from cronhpc.core.identity import records
 from cronhpc.core.liveness import Absence
 from cronhpc.core.model import ClaimState, Reason, Result, Skip, Stop, Wait, entry_id
 from cronhpc.core.stop import reachable
-from cronhpc.core.zones import zone_of
+from cronhpc.cron.zones import zone_of
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
 
     from cronhpc.core.liveness import Lives
     from cronhpc.core.model import Decision, Entry, EntryState, Key, World
-    from cronhpc.core.schedule import Schedule
+    from cronhpc.cron.schedule import Schedule
 
 UNSETTLED_WAKE = 120
 _COUNTED = 1000  # missed slots are counted up to here
@@ -43,7 +43,7 @@ def text_key(entry: Entry) -> str:
 
 def schedule_of(entry: Entry) -> Schedule:
     """Raises ScheduleError; croniter is loaded only here, when a slot has to be computed."""
-    from cronhpc.core.schedule import parse
+    from cronhpc.cron.schedule import parse
 
     return parse(entry.schedule, zone_of(entry.timezone), hash_key=entry.hash_key)
 

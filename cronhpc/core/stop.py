@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.core.identity import is_link, records
 from cronhpc.core.model import PAUSED, Hold, Problem, Stop, Unhold, command, cut_comment, entry_id
-from cronhpc.core.text import nearest
+from cronhpc.cron.words import nearest
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

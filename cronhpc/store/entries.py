@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core.entry_name import PERIODS, is_script, meant_folder, meant_name
 from cronhpc.core.model import Problem, StateError
-from cronhpc.core.text import count
+from cronhpc.cron.words import count
 from cronhpc.store.files import DiskClock, patiently
 from cronhpc.store.memory import load
 from cronhpc.store.paths import MARKER

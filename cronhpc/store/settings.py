@@ -82,7 +82,7 @@ def parse_settings(data: bytes, file: str = "cronhpc.yaml") -> Settings:
 
 def _fit_zone(reader: Reader, found: dict[str, Any]) -> None:
     """A zone that is none would stop every entry: it is named here, with its line."""
-    from cronhpc.core.zones import fix, is_zone
+    from cronhpc.cron.zones import fix, is_zone
 
     key = found.get("timezone", "")
     if key and not is_zone(key):

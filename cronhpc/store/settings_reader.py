@@ -10,10 +10,10 @@ from signal import Signals
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from cronhpc.core import model
-from cronhpc.core import sbatch_options as known
-from cronhpc.core import text as words
-from cronhpc.core.duration import DurationError, parse_duration
 from cronhpc.core.model import EntryRow, Problem, Settings, SettingsError, SwitchSetting
+from cronhpc.cron import words
+from cronhpc.cron.duration import DurationError, parse_duration
+from cronhpc.script import sbatch_options as known
 from cronhpc.store import schema
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from cronhpc.views.times import epoch, iso
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from cronhpc.core.schedule import Schedule
+    from cronhpc.cron.schedule import Schedule
     from cronhpc.views.style import Style
 
 _LOOK = 60 * times.DAY  # how far ahead a clock change is worth a sentence
@@ -21,8 +21,8 @@ _LOOK = 60 * times.DAY  # how far ahead a clock change is worth a sentence
 
 def schedule_of(entry: Mapping[str, Any]) -> Schedule | None:
     """The entry's schedule by its facts; None where it has none that can be used."""
-    from cronhpc.core.schedule import ScheduleError, parse
-    from cronhpc.core.zones import zone_of
+    from cronhpc.cron.schedule import ScheduleError, parse
+    from cronhpc.cron.zones import zone_of
 
     try:
         return parse(entry["schedule"], zone_of(entry["timezone"]), hash_key=entry["hash_key"])
@@ -259,11 +259,11 @@ def _clock_change(change: Mapping[str, Any], schedule: Schedule, style: Style) -
 
 def _effect(change: Mapping[str, Any], schedule: Schedule) -> str:
     """What the change does to the schedule: a fixed time that is skipped runs at the change, one that repeats once."""
-    from cronhpc.core.schedule import parse
+    from cronhpc.cron.schedule import parse
 
     if schedule.fields is None or schedule.wildcard:
         return "it follows real time"
-    from cronhpc.core.zones import zone_of
+    from cronhpc.cron.zones import zone_of
 
     naive = parse(schedule.canonical, zone_of("UTC"))
     at = epoch(change["at"]) or 0

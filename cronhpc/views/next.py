@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core.schedule import Schedule, ScheduleError
-from cronhpc.core.zones import zone_of
+from cronhpc.cron.schedule import Schedule, ScheduleError
+from cronhpc.cron.zones import zone_of
 from cronhpc.views import Facts, text, times
 from cronhpc.views.style import Cell, Column, Style, table
 from cronhpc.views.times import epoch, iso

@@ -6,10 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from cronhpc.core.duration import format_duration
 from cronhpc.core.model import Problem
 from cronhpc.core.model.site import LEVELS, Finding
 from cronhpc.core.retention import Why
+from cronhpc.cron.duration import format_duration
 from cronhpc.views import Facts, runs, text, times
 from cronhpc.views.style import Cell, Column, Style, table, wrap
 

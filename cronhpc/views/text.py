@@ -6,9 +6,9 @@ import unicodedata
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import Advice, Command
-from cronhpc.core.text import count as core_count
-from cronhpc.core.text import dollar, escape
-from cronhpc.core.text import word as core_word
+from cronhpc.cron.words import count as core_count
+from cronhpc.cron.words import dollar, escape
+from cronhpc.cron.words import word as core_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

@@ -27,7 +27,7 @@ RECIPE, DELETE, COMMAND, INSIDE = "find -exec rm", "find -delete", "cronhpc clea
 _INSIDE = """
 import json, resource, sys, time
 from pathlib import Path
-from cronhpc.clean import clean_logs
+from cronhpc.logs.clean import clean_logs
 from cronhpc.core.model import Settings
 from cronhpc.store.paths import Paths
 start, busy = time.perf_counter(), time.process_time()

@@ -8,7 +8,7 @@ from itertools import product
 from time import perf_counter
 from zoneinfo import ZoneInfo
 
-from cronhpc.core.schedule import Schedule, parse
+from cronhpc.cron.schedule import Schedule, parse
 
 NOW = 1_800_000_000
 ENTRIES, BUDGET = 10_000, 1.0  # seconds, for all of them

@@ -14,10 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from cronhpc import setup
 from cronhpc.core.model import ClaimState, Ending, Key, Result
-from cronhpc.link import write_link
-from cronhpc.site import open_site
+from cronhpc.engine import init
+from cronhpc.engine.link import write_link
+from cronhpc.engine.site import open_site
 from cronhpc.store import history, scheduler
 from cronhpc.store.claims import Claims
 from tests.lab.conftest import Lab
@@ -126,7 +126,7 @@ def make(
 ) -> Cron:
     """A cron directory with one script for each of `names`; `started`: its chain is wanted, and no link is there."""
     slot = slot or (int(time.time()) // 60 + 120) * 60
-    setup.init(root, {})
+    init.init(root, {})
     (root / "cronhpc.yaml").write_text(f"timezone: UTC\n{settings}", encoding="utf-8")
     (root / "ran").mkdir()
     at = dt.datetime.fromtimestamp(slot, dt.UTC)

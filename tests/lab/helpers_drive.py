@@ -13,8 +13,8 @@ from __future__ import annotations
 import os
 import sys
 
-from cronhpc.site import open_site
-from cronhpc.start import start, stop
+from cronhpc.drivers.start import start, stop
+from cronhpc.engine.site import open_site
 from cronhpc.tick import tick
 
 

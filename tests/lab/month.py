@@ -22,7 +22,7 @@ from zoneinfo import ZoneInfo
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from cronhpc.core.schedule import parse
+from cronhpc.cron.schedule import parse
 from tests.lab.helpers_days import DAY, HOUR, NOTE, Days, Evidence, days, instant, said, twice
 
 BEGIN = "2025-10-20 22:40"  # its month holds the autumn night

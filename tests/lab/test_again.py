@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cronhpc.setup import init
+from cronhpc.engine.init import init
 from tests.lab.conftest import Lab, MakeLab
 from tests.lab.helpers_cron import Cron
 from tests.lab.helpers_days import DAY, HOUR, Evidence, days, evidence_of, grid, instant, simulated, simulation

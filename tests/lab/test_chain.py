@@ -16,9 +16,9 @@ from pathlib import Path
 import pytest
 
 from cronhpc.core.model import Key, link_names
+from tests.batch.test_scrontab import FAKE as SCRONTAB
 from tests.lab.conftest import Lab, MakeLab
 from tests.lab.helpers_cron import Cron, Expected, finish, judge, make, mark_started
-from tests.test_scrontab import FAKE as SCRONTAB
 
 pytestmark = pytest.mark.lab
 

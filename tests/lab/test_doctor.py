@@ -69,8 +69,8 @@ def test_what_keeps_a_chain_from_going_on_is_found(make_lab: MakeLab, cluster_us
 def test_a_node_without_the_interpreter_is_named(lab: Lab, cluster_user_dir: Callable[..., Path]) -> None:
     """What links would meet: the probe is asked to run one that is not there."""
     from cronhpc.batch import connect
-    from cronhpc.batch.probe_job import ProbeJob
     from cronhpc.core.model import Settings
+    from cronhpc.doctor.probe_job import ProbeJob
 
     state = cluster_user_dir()
     batch = connect("slurm", Settings(), lab.env, state)

@@ -22,10 +22,11 @@ from typing import Any
 
 import pytest
 
-from cronhpc import setup
 from cronhpc.batch.port import Submission
 from cronhpc.core.model import ClaimState, Ending, Key, Result, Submit
+from cronhpc.engine import init
 from cronhpc.store.claims import Claims
+from tests.engine.test_switches_act import Fake, ticked
 from tests.lab.conftest import Lab, start, stop
 from tests.lab.helpers_cron import DAY, Cron, Expected, finish, give_a_past, judge, judge_after, make
 from tests.lab.helpers_points import (
@@ -39,7 +40,6 @@ from tests.lab.helpers_points import (
     stopped,
     walk,
 )
-from tests.test_switches_act import Fake, ticked
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(3600)]  # the walks: minutes, and many of them on a busy machine
 
@@ -550,7 +550,7 @@ class Cluster(Fake):
 def test_after_thirty_days_of_a_hundred_entries_state_has_few_files(tmp_path: Path) -> None:
     """A claim and a command an entry, and a file a month: what ran leaves no trace of its own. (A queue stands in.)"""
     root = tmp_path / "cron"
-    setup.init(root, {})
+    init.init(root, {})
     rows = "".join(f'  e{n}: {{schedule: "0 14 * * *", command: "true"}}\n' for n in range(100))
     (root / "cronhpc.yaml").write_text(f"backend: local\ntimezone: UTC\nentries:\n{rows}", encoding="utf-8")
     first = (int(time.time()) // DAY + 2) * DAY + 14 * HOUR + 30

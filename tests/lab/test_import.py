@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cronhpc.setup import init
+from cronhpc.engine.init import init
 from tests.lab.conftest import Lab
 from tests.lab.helpers_cron import DRIVE
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from cronhpc.core.header import read_header
+from cronhpc.script.header import read_header
+from tests.check.test_lint import FIRST_LINES, SITUATIONS, TOP, verdicts
 from tests.lab.conftest import Lab
-from tests.test_header import FOREIGN, READ, REFUSED
-from tests.test_lint import FIRST_LINES, SITUATIONS, TOP, verdicts
+from tests.script.test_header import FOREIGN, READ, REFUSED
 
 pytestmark = pytest.mark.lab
 

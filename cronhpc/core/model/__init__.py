@@ -3,16 +3,6 @@
 All instants are whole seconds since 1970-01-01 UTC (`int`); all durations are seconds.
 """
 
-from cronhpc.core.model.advice import (
-    Advice,
-    Command,
-    Problem,
-    StateError,
-    command,
-    joined,
-    text_of,
-    texts_of,
-)
 from cronhpc.core.model.decisions import (
     Adopt,
     Cancel,
@@ -84,7 +74,8 @@ from cronhpc.core.model.world import (
     LogFile,
     World,
 )
-from cronhpc.core.text import CronhpcError
+from cronhpc.cron.words import CronhpcError
+from cronhpc.script.advice import Advice, Command, Problem, StateError, command, joined, text_of, texts_of
 
 __all__ = [
     "CLOCKS_APART",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from cronhpc.core.model.advice import Problem, joined
 from cronhpc.core.model.runs import Instant
-from cronhpc.core.text import CronhpcError
+from cronhpc.cron.words import CronhpcError
+from cronhpc.script.advice import Problem, joined
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from cronhpc.core.model.advice import Problem
 from cronhpc.core.model.entries import Entry, KillRecord, Series, Settings, Switch
 from cronhpc.core.model.runs import Claim, Ending, EntryState, Key, Queue, entry_id
+from cronhpc.script.advice import Problem
 
 CLOCKS_APART = 1800  # seconds that the clocks of a cluster may differ by
 _DAY = 86400

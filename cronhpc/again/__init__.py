@@ -1,0 +1,1 @@
+"""Series of pieces: a job that asks for its next piece."""

@@ -1,0 +1,479 @@
+"""`cronhpc again`: queue the next piece of the job that this runs in, exactly once, whatever happens.
+
+It is a tick over a world of one series: the same claims, the same two phases, the same record (tick.py). Without a cron
+directory that world lies under `$XDG_STATE_HOME/cronhpc`.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cronhpc.again import piece_options
+from cronhpc.batch.port import BatchError
+from cronhpc.batch.process import elapsed
+from cronhpc.core import attempts, pieces, stop
+from cronhpc.core.identity import records
+from cronhpc.core.model import (
+    PAUSED,
+    ClaimState,
+    CronhpcError,
+    Done,
+    Key,
+    Plan,
+    Reason,
+    Release,
+    Result,
+    Settings,
+    Settle,
+    Submit,
+    World,
+    entry_id,
+    token,
+)
+from cronhpc.engine.read import Reading, asked_about_doubtful, switches_now
+from cronhpc.engine.read_series import read_series, series_of
+from cronhpc.engine.site import Site, by_its_disks_clock, directory_id
+from cronhpc.store import lease, rooms, series_records
+from cronhpc.store import memory as store_memory
+from cronhpc.store.claims import Claims
+from cronhpc.store.files import is_listed, read_bytes, replace_file
+from cronhpc.store.paths import DirectoryError, Paths, existing, own_folder
+from cronhpc.tick import run_pass
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from cronhpc.core.model import Decision, Job, Outcome
+    from cronhpc.script.header import Header
+
+
+ENDED = 113  # as `cronhpc guard`: a switch or a rule of its own has ended this work
+_PATIENCE = 20.0
+_KEPT_ENDS = 10
+_HEADER = 1 << 20
+_LONGEST = 40 * 86400  # seconds that a piece may have run
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The command line of `again`. `rules` with what ends it; `options` for sbatch; `arguments` of the script."""
+
+    rules: pieces.Rules
+    name: str = ""
+    options: tuple[str, ...] = ()
+    arguments: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`code`: 0 go on, ENDED: this piece should end. `lines` for the job's log."""
+
+    code: int
+    lines: tuple[str, ...]
+    job_id: str = ""
+
+
+class NoSeries(CronhpcError):
+    """This job cannot queue another piece; its payload goes on all the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Me:
+    """The piece that this runs in."""
+
+    job_id: str
+    details: Mapping[str, str]
+    key: Key | None  # None for one that was not queued by us
+
+
+def again(site: Site, asked: Asked, now: int, job_id: str) -> Answer:
+    """Queue the next piece, or say why there is none. Raises NoSeries, BatchError, StateError, OSError."""
+    site = by_its_disks_clock(site, now)
+    details = site.batch.describe(job_id)
+    holder = _take(site, job_id)
+    try:
+        one = _Again(site, asked, now, job_id, details)
+        try:
+            return one.run()
+        except (CronhpcError, OSError) as error:
+            one.note_trouble(error)
+            raise
+    finally:
+        if holder is not None:
+            lease.give_back(site.paths.state / "lease", holder)
+
+
+def _take(site: Site, job_id: str) -> lease.Holder | None:
+    """The lease, waited for a while; then, and where the disk refuses it, we go on without: claims make that safe."""
+    me = lease.myself(site.host, job_id, "")
+    until = elapsed() + _PATIENCE
+    try:
+        while lease.take(site.paths.state / "lease", me, lambda _: False) is not None:
+            if elapsed() > until:
+                return None
+            time.sleep(0.05)
+    except OSError:
+        return None
+    return me
+
+
+class _Again:
+    """One call."""
+
+    def __init__(self, site: Site, asked: Asked, now: int, job_id: str, details: Mapping[str, str]) -> None:
+        self.site = site
+        self.asked = asked
+        self.now = now
+        self.lines: list[str] = []
+        self.directory = directory_id(site.paths)
+        self.queue = site.batch.queue()
+        self.claims = Claims(site.paths.claims)
+        self.jobs = self._jobs()
+        own = next((job for job in self.jobs.queue.jobs if job.id == job_id), None) if self.jobs.queue else None
+        owner = records(self.jobs).of(own) if own is not None else None
+        self.me = Me(job_id, details, owner.key if owner is not None else None)
+        going = [t.entry.name for t in self.jobs.series if owner is not None and entry_id(t.entry.name) == owner.entry]
+        self.name = asked.name or next(iter(going), "") or details.get("JobName", "")
+        self.record = self._record(series_records.load(site.paths.state, self.name))
+
+    def run(self) -> Answer:
+        """Settle what has ended, then end, or queue the next piece."""
+        if self.me.key is None and self.record.seen != self.me.job_id and self._going():
+            return Answer(0, (f"series {self.name} is going on already: this start of it queues nothing",))
+        self._refresh()
+        world = self._world()
+        key = self._next_key()
+        reason = self._ended(world)
+        if reason:
+            return self._rest(world, reason)
+        last = pieces.last(self.asked.rules, next_at=key.slot, runs=self.record.runs)
+        self.record.resting = last and f"last piece: {last}"
+        decisions = list(attempts.decide(world, attempts.Budget.of(world)))
+        if not last:
+            decisions += self._submit(world, key)
+        series_records.save(self.site.paths.state, self.record)
+        outcomes = self._carry_out(decisions)
+        self._remember_ends(outcomes)
+        return self._told(outcomes, key, last)
+
+    def note_trouble(self, error: Exception) -> None:
+        """For `status`: the series ends against its rules, unless another try goes through."""
+        if self.record.seen == self.me.job_id:  # else it is no piece of it
+            self.record.trouble = str(error)
+            with suppress(OSError):
+                series_records.save(self.site.paths.state, self.record)
+
+    # --- what is known of this series
+
+    def _record(self, known: series_records.Record | None) -> series_records.Record:
+        script, workdir = _script_of(self.me, known)
+        refused = rooms.trust_of(self.site.paths, self.site.settings, self.site.uid).refusal(Path(script))
+        if refused is not None:
+            raise NoSeries(f"the next piece would read a script that is not trusted: {refused.what} " + refused.fix)
+        if known is not None and known.script != script and self._going():
+            raise NoSeries(
+                f"another series called {self.name!r} is going on ({known.script}). Give this one a name: --name NAME"
+            )
+        if known is None or known.script != script:
+            return series_records.Record(self.name, script, workdir)
+        return known
+
+    def _refresh(self) -> None:
+        """What this piece, the script as it is now and the command line say."""
+        known, details = self.record, self.me.details
+        header = self._header(known.script)
+        if known.seen != self.me.job_id:  # a requeued piece is no further run
+            if self.me.key is None:
+                self._begin(header)
+            known.runs += 1
+            known.seen, known.at = self.me.job_id, self.now
+            known.next_slot = 0
+            log = piece_options.log_path({"JobId": self.me.job_id, **details})
+            known.logs = [*known.logs, [self.me.job_id, log]][-_KEPT_ENDS:] if log else known.logs
+        if self.asked.arguments is not None:
+            known.arguments = list(self.asked.arguments)
+        known.trouble = ""
+        known.given = list(self.asked.options)
+        known.rules = asdict(self.asked.rules)
+        known.workdir, known.job_name = details.get("WorkDir", known.workdir), details.get("JobName", self.name)
+        known.comment = header.value("comment") or ""
+        own = [(o.name, o.value) for o in header.options if o.name not in _OURS]
+        known.submitted = list(piece_options.merged(own, known.options, known.given, known.overruled))
+
+    def _begin(self, header: Header) -> None:
+        """Started by hand: a new series, which keeps what its command line asked for."""
+        if header.value("array") is not None or self.me.details.get("ArrayJobId"):
+            raise NoSeries("an array cannot queue itself: write --array=1-10%1, whose tasks follow each other")
+        if self.me.details.get("HetJobId") or any(option.component for option in header.options):
+            raise NoSeries("a job of several components (hetjob) cannot queue itself")
+        known, own = self.record, {option.name: option.value for option in header.options}
+        told = {**piece_options.told_by_slurm(self.me.details, own), **self._logs_told(own)}
+        known.runs, known.ran, known.first, known.arguments, known.logs = 0, [], self.me.job_id, [], []
+        known.options = [piece_options.written(name, value) for name, value in told.items()]
+        known.overruled = {name: own[name] or "" for name in told if name in own}
+        lost = [f"--{name}" for name in piece_options.NOT_KEPT if name not in {*own, *told}]
+        said = f"; not to be had from Slurm: {', '.join(lost)}" if lost else ""
+        kept = shlex.join(known.options) or "nothing that the script does not say itself"
+        self.lines.append(f"kept of the command line: {kept}{said}")
+
+    def _logs_told(self, own: Mapping[str, str | None]) -> dict[str, str]:
+        """Where the command line sends the log; later pieces go on in it, as nobody knows what it said of that."""
+        job, told = {"JobId": self.me.job_id, **self.me.details}, {}
+        out, err = job.get("StdOut", ""), job.get("StdErr", "")
+        for option, shown in (("output", out), ("error", err if err != out else "")):
+            pattern = piece_options.log_pattern(shown, own.get(option), job)
+            if pattern:
+                told[option] = pattern
+        if told and "open-mode" not in own:
+            told["open-mode"] = "append"
+        return told
+
+    def _header(self, script: str) -> Header:
+        from cronhpc.script.header import read_header
+        from cronhpc.store.entries import read_script
+
+        return read_header(read_script(script, _HEADER), os.path.basename(script))  # noqa: PTH119 - a text
+
+    def _going(self) -> bool:
+        """Whether another piece of this series is in the queue."""
+        return any(job.live and job.id != self.me.job_id for job in self._mine())
+
+    def _mine(self) -> list[Job]:
+        """The jobs of this series in the queue, but for the one that a person started."""
+        mine, known = entry_id(self.name), records(self.jobs)
+        return [job for job in self.queue.jobs if (key := known.key(job)) is not None and key.entry == mine]
+
+    def _jobs(self) -> World:
+        """What is needed to tell whose the jobs in the queue are."""
+        self.memory = store_memory.load(self.site.paths.entries)
+        settled = {state.settled for state in self.memory.entries.values()}
+        return asked_about_doubtful(
+            self.site,
+            World(
+                now=self.now,
+                directory_id=self.directory,
+                settings=self.site.settings,
+                series=read_series(self.site)[0],
+                claims=self.claims.read(settled),
+                queue=self.queue,
+            ),
+        )
+
+    def _world(self) -> World:
+        memory, series = self.memory, series_of(self.site, self.record)
+        mine = entry_id(self.name)
+        world = World(
+            now=self.now,
+            directory_id=self.directory,
+            settings=self.site.settings,
+            series=(series,),
+            states=memory.entries,
+            claims=tuple(c for c in self.jobs.claims if c.key.entry == mine),
+            queue=self.jobs.queue,
+            recent=tuple((m, n, c) for m, n, c in memory.meta.get("recent", ())),
+            absent=memory.meta.get("absent", {}),
+            only=mine,
+            **switches_now(self.site, self.now),
+        )
+        world = attempts.recognised(world)
+        claims = world.claims
+        ids = [c.job_id or "" for c in claims if c.state is not ClaimState.SETTLED]
+        since = min((c.at for c in claims if c.at), default=self.now) - 600
+        if self.record.runs <= _KEPT_ENDS and not any(row[0] == self.record.first for row in self.record.ran):
+            ids.append(self.record.first)  # a person started it: no claim knows it
+            since = self.now - _LONGEST
+        try:
+            endings = self.site.batch.endings([i for i in ids if i and i != self.me.job_id], since)
+        except BatchError:
+            endings = None  # nobody could be asked: nothing is settled
+        said = getattr(self.site.batch, "accounting_said", world.accounting)
+        self.reading = Reading(replace(world, endings=endings, accounting=said), memory)
+        return self.reading.world
+
+    # --- whether, and when
+
+    def _next_key(self) -> Key:
+        """The same however often this piece asks: a requeue, or a second copy of it, finds the claim."""
+        if not self.record.next_slot:
+            own = self.me.key.slot if self.me.key is not None else 0
+            self.record.next_slot = pieces.next_slot(self.asked.rules, own, self.now)
+        return Key(entry_id(self.name), self.record.next_slot)
+
+    def _ended(self, world: World) -> str:
+        switch = stop.switch_on(world, world.series[0].entry)
+        if switch is not None:
+            return f"kill switch {switch.name} (by {switch.by}{': ' + switch.reason if switch.reason else ''})"
+        until = bool(self.asked.rules.until) and is_listed(Path(self.asked.rules.until))
+        return pieces.ended(self.asked.rules, until_exists=until, now=self.now, ran=self._ran(world))
+
+    def _ran(self, world: World) -> list[pieces.Ran]:
+        """How earlier pieces ended, oldest first, those included that nobody has settled yet."""
+        self._remember_first(world)
+        ran = [pieces.Ran(str(job), Result(result), begun, end) for job, result, begun, end in self.record.ran]
+        jobs = {claim.key: claim.job_id or "" for claim in world.claims}
+        settles = [d for d in attempts.decide(world, attempts.Budget.of(world)) if isinstance(d, Settle)]
+        return ran + [pieces.Ran.of(jobs.get(d.key, ""), d.ending) for d in settles]
+
+    def _remember_first(self, world: World) -> None:
+        first = (world.endings or {}).get(self.record.first)
+        if first is not None and not any(row[0] == self.record.first for row in self.record.ran):
+            self.record.ran.insert(0, [self.record.first, str(first.result), first.started, first.ended])
+
+    def _submit(self, world: World, key: Key) -> list[Submit]:
+        """The next piece, unless one waits already: of two started copies only one queues it."""
+        waiting = {job.id for job in self.queue.jobs if job.state == "PENDING"}
+        for claim in world.claims:
+            if claim.key == key or (claim.state is not ClaimState.SETTLED and claim.job_id in waiting):
+                what = f"job {claim.job_id}" if claim.job_id else str(key)
+                self.lines.append(f"the next piece of {self.name} is queued already: {what}")
+                return []
+        begin = None if self.asked.rules.after else key.slot
+        return [Submit(world.series[0].entry, key, Reason.SUBMIT, begin=begin)]
+
+    # --- doing it
+
+    def _carry_out(self, decisions: Sequence[Decision]) -> tuple[Outcome, ...]:
+        done = run_pass(self.site, self.reading, Plan(tuple(decisions), self.now))
+        self.lines += map(str, done.recorded.problems)
+        return done.outcomes
+
+    def _remember_ends(self, outcomes: Sequence[Outcome]) -> None:
+        jobs = {claim.key: claim.job_id or "" for claim in self.reading.world.claims}
+        for outcome in outcomes:
+            decision = outcome.decision
+            if isinstance(decision, Settle) and outcome.done is Done.OK:
+                ending = decision.ending
+                row = [jobs.get(decision.key, ""), str(ending.result), ending.started, ending.ended]
+                self.record.ran = [*self.record.ran, row][-_KEPT_ENDS:]
+        series_records.save(self.site.paths.state, self.record)
+
+    def _rest(self, world: World, reason: str) -> Answer:
+        """It ends here: nothing is queued, and a piece that was is cancelled."""
+        self.record.resting = reason
+        waiting = [job.id for job in self._mine() if job.state == "PENDING"]
+        outcomes = self._carry_out(
+            [d for d in attempts.decide(world, attempts.Budget.of(world)) if isinstance(d, Settle)]
+        )
+        self._remember_ends(outcomes)
+        if waiting:
+            self.site.batch.cancel(waiting, pending_only=True)
+        return Answer(ENDED, (*self.lines, f"series {self.name} ends: {reason}; nothing is queued"))
+
+    def _told(self, outcomes: Sequence[Outcome], key: Key, last: str) -> Answer:
+        if last:
+            return Answer(0, (*self.lines, f"this is the last piece of {self.name}: {last}"))
+        for outcome in outcomes:
+            if isinstance(outcome.decision, Submit | Release) and outcome.decision.key == key:
+                if outcome.done is Done.OK:
+                    self._pause(outcome.job_id or "")
+                    said = f"next piece of {self.name}: job {outcome.job_id} ({self.asked.rules.words()})"
+                    return Answer(0, (*self.lines, said), outcome.job_id or "")
+                error = NoSeries(f"the next piece of {self.name} is not queued: " + outcome.detail)
+                error.passing = outcome.done is Done.PASSING
+                raise error
+        return Answer(0, tuple(self.lines))
+
+    def _pause(self, job_id: str) -> None:
+        """A pause switch holds the piece that was just queued; its place in the queue stays."""
+        world = self.reading.world
+        for switch in world.switches:
+            if switch.kind == "pause" and not stop.expired(switch, self.now) and stop.names(switch, self.name):
+                comment = self.record.comment or token(self.directory, str(self._next_key()))
+                self.site.batch.hold([job_id], f"{PAUSED}{self.directory} {comment}")
+                self.lines.append(f"pause switch {switch.name} (by {switch.by}): job {job_id} is held")
+                return
+
+
+_OURS = frozenset({"job-name", "chdir", "comment", "hold", "wait", "array", "begin", "dependency"})
+
+
+def _script_of(me: Me, known: series_records.Record | None) -> tuple[str, str]:
+    """The script's real path and its working folder. Raises NoSeries for a job that has none."""
+    workdir = me.details.get("WorkDir", "/")
+    if me.key is not None and known is not None:
+        return known.script, workdir
+    command = me.details.get("Command", "")
+    if me.details.get("BatchFlag") == "0":
+        raise NoSeries("this is no batch job (srun, salloc): there is no script to run again. Submit one with sbatch.")
+    if not command or command == "(null)":
+        raise NoSeries(
+            "this job was submitted from --wrap or stdin: there is no script to run again. Put it in a file."
+        )
+    path = Path(workdir, command)
+    words = str(path).split(" ")
+    while words:  # Slurm prints the arguments behind the path, unquoted
+        if os.path.isfile(" ".join(words)):  # noqa: PTH113 - a text
+            return " ".join(words), workdir
+        words.pop()
+    raise NoSeries(f"{command} is not there any more. Put the script back, then submit it once more.")
+
+
+# --- where series are kept --------------------------------------------------------------------------------------------
+
+
+def open_series_site(dir_option: str | None, backend: str | None, environ: Mapping[str, str]) -> Site:
+    """The site that `again` works on; its pieces get this job's environment, as sbatch in a script would give it.
+
+    A cron directory that was named (--dir, $CRONHPC_DIR) must be there: with its records out of sight a second piece
+    might be queued. Raises DirectoryError, SettingsError, OSError.
+    """
+    from cronhpc.batch import connect
+    from cronhpc.batch.process import scrub
+    from cronhpc.engine.site import Site, machine_zone, must_be_safe
+    from cronhpc.inside.switch_file import owner
+    from cronhpc.store.settings import read_settings
+
+    paths = _paths(dir_option, environ)
+    must_be_safe(paths)
+    plain = not os.path.lexists(paths.settings) or read_bytes(paths.settings) == _SETTINGS  # then YAML is not loaded
+    settings = Settings() if plain else read_settings(paths.settings)
+    environment = scrub(environ, settings.environment)
+    if not backend and not settings.backend and "SLURM_CLUSTER_NAME" in environ:
+        backend = "slurm"  # not another one because a module has taken sbatch from PATH
+    batch = connect(backend or "", settings, environment, paths.state)
+    zone = settings.timezone or machine_zone()
+    uid = os.getuid()
+    return Site(paths, settings, batch, environment, os.uname().nodename, owner(uid), uid, zone)
+
+
+_SETTINGS = b"""\
+# Made by `cronhpc again`: here are the records of series that were started without a cron directory.
+# `cronhpc status` and the like find it where there is no cron directory; else: cronhpc status --dir FOLDER
+"""
+
+
+def _paths(dir_option: str | None, environ: Mapping[str, str]) -> Paths:
+    own = own_folder(environ)
+    named = dir_option or environ.get("CRONHPC_DIR")
+    if named and Path(named) == own:
+        return _made(own)
+    try:
+        return existing(dir_option, environ)
+    except DirectoryError:
+        if named or ("WORK" in environ and not os.path.isdir(environ["WORK"])):  # noqa: PTH112 - a text
+            raise
+    return _made(own)
+
+
+def _made(root: Path) -> Paths:
+    from cronhpc.engine.init import identity
+
+    paths = Paths(root)
+    try:
+        for folder in (root, paths.state, paths.claims, paths.scheduler, paths.kill, paths.pause):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if not os.path.lexists(paths.settings):
+            replace_file(paths.settings, _SETTINGS, 0o644)
+        identity(paths)
+    except OSError as error:
+        raise DirectoryError(
+            f"the records of series cannot be kept: {error.filename or root}: {error.strerror}. Set XDG_STATE_HOME to "
+            "a folder of yours that all nodes see, or CRONHPC_DIR to a cron directory."
+        ) from None
+    return paths

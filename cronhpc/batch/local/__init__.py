@@ -1,0 +1,520 @@
+"""The local backend: scripts as background processes of this user, and a queue on disk that outlives us."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import signal
+import sys
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.batch.local import supervisor as sv
+from cronhpc.batch.port import BatchError, JobFiles, Refused, Unreachable
+from cronhpc.batch.process import scrub, start
+from cronhpc.core.model import ENDS, Ending, Job, Queue, Result
+from cronhpc.core.model.site import Site
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from cronhpc.batch.port import Submission
+
+
+REMEMBERED = 86400  # seconds that an ended job stays in the queue
+
+
+NO_SLURM = (
+    "No Slurm here: scripts would run on THIS machine. On a cluster load Slurm's commands (module load slurm); "
+    "if they shall run here, write backend: local into cronhpc.yaml"
+)
+
+
+class Local:
+    """The batch system kept in `folder`. Jobs get `environ`, scrubbed as for Slurm.
+
+    `script_options`: a script's bytes to its own #SBATCH options by long name; without it only the Submission counts.
+    `patience`: seconds from TERM to KILL.
+    """
+
+    name = "local"
+
+    def __init__(
+        self,
+        folder: Path,
+        environ: Mapping[str, str],
+        *,
+        names: Sequence[str] | None = None,
+        script_options: Callable[[bytes], Mapping[str, str | None]] | None = None,
+        patience: float = 5,
+        assumed: bool = False,
+    ) -> None:
+        self.assumed = assumed  # nobody has asked for it: Slurm's commands may only not be loaded
+        self._jobs = f"{folder}/jobs"
+        self._environment = scrub(environ, names)
+        self._base = scrub(environ)
+        self._patience = patience
+        self._script_options = script_options or (lambda _: {})
+
+    # --- the port --------------------------------------------------------------------------------------------------
+
+    def tools(self) -> str:
+        """It has no commands."""
+        return ""
+
+    def queue(self) -> Queue:
+        """All jobs, ended ones for a day. Waiting jobs whose supervisor is gone (reboot) get a new one."""
+        ids = sorted(self._ids())
+        jobs = []
+        for number in ids:
+            job = self._row(number)
+            if job is None:
+                continue
+            if job.ended is not None and job.ended < sv.now() - REMEMBERED and number != ids[-1]:
+                self._forget(number)  # but for the highest: its number must not be given again
+                continue
+            jobs.append(job)
+        return Queue(tuple(jobs))
+
+    def restarts(self) -> Mapping[str, int]:
+        """Nothing begins anew here."""
+        return {}
+
+    def live_files(self) -> tuple[JobFiles, ...]:
+        """What each live job runs and writes. Raises Unreachable."""
+        from glob import escape
+
+        found = []
+        for job in self.queue().jobs:
+            facts = _facts_in(self._folder(int(job.id)), "job.json") if job.live else None
+            if facts is not None:
+                names = {facts["output"], facts["error"] or facts["output"]}
+                paths = (os.path.join(facts["chdir"], sv.expanded(name, facts)) for name in names)
+                outputs = tuple(sorted(escape(path) for path in paths))
+                found.append(JobFiles(job.id, str(facts["script"]), str(facts["chdir"]), outputs))
+        return tuple(found)
+
+    def script(self, job_id: str) -> str:
+        """The text of the script that a job runs: the copy in its folder. Raises BatchError."""
+        try:
+            with open(f"{self._folder(int(job_id))}/script", encoding="utf-8", errors="surrogateescape") as file:
+                return file.read()
+        except (OSError, ValueError) as error:
+            raise BatchError(f"job {job_id}: its script cannot be read: {error}") from None
+
+    def submit(self, job: Submission) -> str:
+        """The new job's id. Raises Refused, Unreachable."""
+        if self.assumed:
+            raise Unreachable(NO_SLURM)
+        script = read_script(job.script)
+        asked = {**self._script_options(script), **long_options(job.options)}
+        if "array" in asked:
+            raise Refused(f"{job.script}: the local backend has no arrays. Loop in the script, or use Slurm.")
+        facts = self._facts(job, asked)
+        plan = {"begin": job.begin, "held": job.held or "hold" in asked, "comment": job.comment}
+        with self._disk():
+            number = self._place(facts, plan, script)
+        if not plan["held"]:
+            self._supervise(number)
+        return str(number)
+
+    def release(self, job_ids: Sequence[str]) -> None:
+        """Release held jobs; ids that are gone or running are fine."""
+        for number in self._known(job_ids):
+            self._replan(number, held=False)
+            if self._waits_alone(number):
+                self._supervise(number)
+
+    def cancel(self, job_ids: Sequence[str], *, pending_only: bool = False) -> None:
+        """Cancel jobs: waiting ones at once, running ones by TERM and, 5 s later, KILL; not waited for."""
+        for number in self._known(job_ids):
+            folder = self._folder(number)
+            with self._disk():
+                if sv.write_once(folder, "fate", {"fate": "cancelled"}):
+                    sv.write(folder, "end.json", {"state": "CANCELLED", "ended": sv.now(), "by": os.getuid()})
+                elif not pending_only:
+                    sv.write_once(folder, "cancel", {"by": os.getuid()})
+            self._wake(number)
+
+    def signal(self, job_ids: Sequence[str], name: str) -> None:
+        """Send a signal to all processes of running jobs. Raises BatchError for a name that is none."""
+        try:
+            number = signal.Signals[f"SIG{name.upper().removeprefix('SIG')}"]
+        except KeyError:
+            raise BatchError(f"{name}: there is no such signal. Write TERM, USR1 and the like.") from None
+        for job in self._known(job_ids):
+            ran = _facts_in(self._folder(job), "run.json")
+            if ran and sv.lives({key: ran[key] for key in ("pid", "since", "boot", "host")}):
+                sv.send(sv.session(ran["pid"]), number)
+
+    def cluster_name(self) -> str:
+        """It has none."""
+        return ""
+
+    def move(self, job_id: str, at: int, comment: str | None = None, exclude: str | None = None) -> None:  # noqa: ARG002 - it is one machine
+        """Let a pending job start at `at`. Raises BatchError where it is not pending any more."""
+        for number in self._known([job_id]):
+            if not os.path.lexists(f"{self._folder(number)}/fate"):
+                self._replan(number, begin=at, **({} if comment is None else {"comment": comment}))
+                return
+        raise BatchError(f"job {job_id} is no longer pending")
+
+    def hold(self, job_ids: Sequence[str], comment: str) -> None:
+        """Hold pending jobs and set their comment."""
+        for number in self._known(job_ids):
+            self._replan(number, held=True, comment=comment)
+
+    def comment(self, job_ids: Sequence[str], comment: str) -> None:
+        """Set the comment of jobs."""
+        for number in self._known(job_ids):
+            self._replan(number, comment=comment)
+
+    def free(self, job_ids: Sequence[str], comment: str) -> None:
+        """Release jobs and set their comment."""
+        self.comment(job_ids, comment)
+        self.release(job_ids)
+
+    def endings(
+        self,
+        job_ids: Sequence[str],
+        since: int,
+        tokens: Mapping[str, str] | None = None,  # noqa: ARG002 - ids are never used again here
+    ) -> Mapping[str, Ending]:
+        """How jobs submitted at `since` or later ended."""
+        found = {}
+        for number in self._known(job_ids):
+            job = self._row(number)
+            if job and not job.live and (job.submitted or 0) >= since:
+                found[job.id] = ending(job, _facts_in(self._folder(number), "end.json") or {})
+        return found
+
+    def clock(self) -> int | None:
+        """It goes by this machine's."""
+        return None
+
+    def describe(self, job_id: str) -> Mapping[str, str]:
+        """What is known of a job, by Slurm's names. Raises BatchError for one that is not known."""
+        for number in self._known([job_id]):
+            job = _facts_in(self._folder(number), "job.json")
+            if job is not None:
+                return {"Command": str(job["script"]), "WorkDir": str(job["chdir"]), "JobName": str(job["job_name"])}
+        raise BatchError(f"there is no job {job_id} here")
+
+    def cancelled_by(self, job_id: str, since: int) -> int | None:
+        """The user id that cancelled a job."""
+        for number in self._known([job_id]):
+            for name in ("cancel", "end.json"):
+                facts = _facts_in(self._folder(number), name) or {}
+                job = _facts_in(self._folder(number), "job.json") or {"submitted": 0}
+                if "by" in facts and job["submitted"] >= since:
+                    return int(facts["by"])
+        return None
+
+    # --- beyond the port -------------------------------------------------------------------------------------------
+
+    def of_scrontab(self, job_ids: Sequence[str]) -> frozenset[str]:  # noqa: ARG002 - there is none here
+        """As Slurm's: those that a scrontab submitted."""
+        return frozenset()
+
+    def site(self) -> Site:
+        """What `init` wants to know: this machine."""
+        return Site(cluster=os.uname().nodename, accounting=False, min_job_age=REMEMBERED)
+
+    # --- submitting ------------------------------------------------------------------------------------------------
+
+    def _facts(self, job: Submission, asked: Mapping[str, str | None]) -> sv.Facts:
+        submit_dir = self._environment.get("HOME", "/")
+        chdir = job.chdir or asked.get("chdir") or submit_dir
+        return {
+            "script": job.script,
+            "arguments": list(job.arguments),
+            "job_name": job.job_name or asked.get("job-name") or job.script.rpartition("/")[2],
+            "output": job.output or asked.get("output") or "slurm-%j.out",
+            "error": job.error or asked.get("error"),
+            "chdir": os.path.join(submit_dir, chdir),
+            "append": job.append or asked.get("open-mode") == "append",
+            "environment": {**self._environment, **(job.export or {})},
+            "submit_dir": submit_dir,
+            "submitted": sv.now(),
+            "user": pwd.getpwuid(os.getuid()).pw_name,
+            "umask": _umask(),
+            "patience": self._patience,
+        }
+
+    def _place(self, facts: sv.Facts, plan: sv.Facts, script: bytes) -> int:
+        """Make the job's folder under the next free number, whole or not at all: renaming onto a full one fails."""
+        os.makedirs(self._jobs, mode=0o700, exist_ok=True)
+        number = max(self._ids(), default=0)
+        while True:
+            number += 1
+            fresh = f"{self._jobs}/.{os.getpid()}-{os.urandom(4).hex()}"
+            os.mkdir(fresh, 0o700)
+            sv.write(fresh, "job.json", {**facts, "id": number})
+            sv.write(fresh, "plan.json", plan)
+            with open(f"{fresh}/script", "wb") as file:
+                file.write(script)
+            try:
+                os.rename(fresh, self._folder(number))
+            except OSError:
+                _remove(fresh)
+                if not os.path.isdir(self._folder(number)):
+                    raise
+            else:
+                return number
+
+    def _supervise(self, number: int) -> None:
+        argv = [sys.executable, "-I", "-S", os.path.abspath(sv.__file__), self._folder(number)]
+        start(argv, env=self._base)
+
+    # --- looking ---------------------------------------------------------------------------------------------------
+
+    def _ids(self) -> Iterator[int]:
+        try:
+            names = os.listdir(self._jobs)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise Unreachable(f"{self._jobs}: the local queue cannot be read: {error.strerror}") from None
+        yield from (int(name) for name in names if name.isdecimal())
+
+    def _known(self, job_ids: Sequence[str]) -> list[int]:
+        return [int(one) for one in job_ids if one.isdecimal() and os.path.isdir(self._folder(int(one)))]
+
+    def _folder(self, number: int) -> str:
+        return f"{self._jobs}/{number}"
+
+    def _row(self, number: int) -> Job | None:
+        """One job as the queue shows it; None: it has just been forgotten."""
+        folder = self._folder(number)
+        try:
+            facts, plan = _facts_in(folder, "job.json"), _facts_in(folder, "plan.json")
+            end = _facts_in(folder, "end.json") or self._unwritten_end(folder)
+        except (OSError, ValueError) as error:
+            raise Unreachable(f"{folder}: cannot be read: {error}") from None
+        if facts is None or plan is None:
+            return None
+        if end:
+            return ended(facts, plan, end)
+        if os.path.lexists(f"{folder}/fate"):
+            return running(facts, plan, _facts_in(folder, "run.json"))
+        if not plan["held"] and self._waits_alone(number):
+            self._supervise(number)
+        return waiting(facts, plan)
+
+    def _unwritten_end(self, folder: str) -> sv.Facts | None:
+        """The end of a job that nobody could write down: its supervisor was killed, or the machine went down."""
+        fate = _facts_in(folder, "fate")
+        if fate is None:
+            return None
+        if fate.pop("fate") == "cancelled":
+            return {"state": "CANCELLED", "ended": sv.now()}
+        if sv.lives(fate) is not False:
+            return None
+        ran = _facts_in(folder, "run.json")
+        end = _facts_in(folder, "end.json")  # it may have ended while we looked
+        if end is None:
+            end = {"state": "NODE_FAIL", "ended": sv.now(), "detail": "its supervisor died"}
+            end["started"] = ran["started"] if ran else None
+            if ran and ran["boot"] == sv.identity(os.getpid())["boot"]:
+                sv.send(sv.session(ran["pid"]), signal.SIGKILL)  # as a failed node takes its processes along
+            sv.write(folder, "end.json", end)
+        return end
+
+    def _waits_alone(self, number: int) -> bool:
+        """Whether a job waits with no supervisor that would start it."""
+        folder = self._folder(number)
+        if os.path.lexists(f"{folder}/fate"):
+            return False
+        who = _facts_in(folder, "supervisor.json")
+        return who is None or sv.lives(who) is False
+
+    # --- changing --------------------------------------------------------------------------------------------------
+
+    def _replan(self, number: int, **changes: object) -> None:
+        folder = self._folder(number)
+        plan = _facts_in(folder, "plan.json")
+        if plan is not None:
+            with self._disk():
+                sv.write(folder, "plan.json", {**plan, **changes})
+            self._wake(number)
+
+    @contextmanager
+    def _disk(self) -> Iterator[None]:
+        """What the disk does not take has not happened: to callers it is as a controller that does not answer."""
+        try:
+            yield
+        except OSError as error:
+            raise Unreachable(f"{self._jobs}: cannot be written: {error.strerror}") from None
+
+    def _wake(self, number: int) -> None:
+        who = _facts_in(self._folder(number), "supervisor.json")
+        if who and sv.lives(who):
+            sv.send([who["pid"]], signal.SIGUSR1)
+
+    def _forget(self, number: int) -> None:
+        _remove(self._folder(number))
+
+
+def _umask() -> int:
+    """Ours, without changing it for a moment, which other threads would see."""
+    with open("/proc/self/status", encoding="ascii", errors="replace") as file:
+        text = next((line for line in file if line.startswith("Umask:")), "Umask: 0022")
+    return int(text.split()[1], 8)
+
+
+def _remove(folder: str) -> None:
+    """Remove a job's folder; it holds plain files of ours only."""
+    try:
+        for name in os.listdir(folder):
+            os.unlink(f"{folder}/{name}")
+        os.rmdir(folder)
+    except OSError:
+        return  # somebody else forgets it too, or the next one will
+
+
+# --- rows of the queue, endings, refusals -----------------------------------------------------------------------------
+
+
+_HEAD = 65536  # bytes of a script that are looked at for line ends
+
+
+_WHOLE, _MAYBE = (int,), (int, type(None))
+_KINDS: dict[str, tuple[type, ...]] = {
+    **dict.fromkeys(("id", "submitted", "ended", "pid", "by"), _WHOLE),
+    **dict.fromkeys(("begin", "started", "exit_code", "signal"), _MAYBE),
+    **dict.fromkeys(("script", "job_name", "chdir", "comment", "state", "reason", "detail", "fate"), (str,)),
+    **dict.fromkeys(("since", "boot", "host"), (str,)),
+    "held": (bool,),
+}
+_NEEDED = {
+    "job.json": {"id", "script", "job_name", "chdir", "submitted"},
+    "plan.json": {"begin", "held", "comment"},
+    "end.json": {"state", "ended"},
+    "fate": {"fate"},
+    "run.json": {"pid", "since", "boot", "host", "started"},
+    "supervisor.json": {"pid", "since", "boot", "host"},
+    "cancel": {"by"},
+}
+_LATEST = 253402128000  # 9999-12-30: a later instant has no date in every zone
+
+
+def _facts_in(folder: str, name: str) -> sv.Facts | None:
+    """A file of a job, or None where there is none. Raises Unreachable for one that is no work of ours.
+
+    What it says is unknown then, which is not absent: nobody may take the job for gone.
+    """
+    try:
+        found = sv.read(folder, name)
+    except (OSError, ValueError, RecursionError) as error:
+        raise Unreachable(f"{folder}/{name}: cannot be read: {str(error)[:80]}") from None
+    if found is not None and (flaw := _flaw(found, folder, name)):
+        what = f"{folder}/{name}: its {flaw} is none that cronhpc writes"
+        raise Unreachable(f"{what}. When nothing of that job runs any more, remove its folder.")
+    return found
+
+
+def _flaw(found: Any, folder: str, name: str) -> str:
+    """Which part of it no program of ours would have written; "" where all is well."""
+    if not isinstance(found, dict) or not _NEEDED[name] <= found.keys():
+        return "content"
+    for key, value in found.items():
+        kinds = _KINDS.get(key)
+        if kinds and (type(value) not in kinds or (type(value) is int and not 0 <= value <= _LATEST)):
+            return str(key)
+        if isinstance(value, str) and ("\0" in value or not _is_text(value)):
+            return str(key)
+    if name == "end.json" and found["state"] not in ENDS:
+        return "state"
+    if name == "fate" and found["fate"] != "cancelled" and not _NEEDED["supervisor.json"] <= found.keys():
+        return "process"
+    return "id" if name == "job.json" and str(found["id"]) != folder.rpartition("/")[2] else ""
+
+
+def _is_text(value: str) -> bool:
+    try:
+        value.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def waiting(facts: sv.Facts, plan: sv.Facts) -> Job:
+    """A job that has not started."""
+    begin = plan["begin"]
+    reason = "JobHeldUser" if plan["held"] else "BeginTime" if (begin or 0) > sv.now() else ""
+    return replace(_job(facts, plan, "PENDING"), reason=reason, start=begin)
+
+
+def running(facts: sv.Facts, plan: sv.Facts, ran: sv.Facts | None) -> Job:
+    """A job whose script runs, or is about to."""
+    return replace(_job(facts, plan, "RUNNING"), nodes=os.uname().nodename, start=(ran or {}).get("started"))
+
+
+def ended(facts: sv.Facts, plan: sv.Facts, end: sv.Facts) -> Job:
+    """A job that is over."""
+    return replace(
+        _job(facts, plan, end["state"]),
+        reason=end.get("reason", ""),
+        start=end.get("started"),
+        ended=end["ended"],
+        nodes=os.uname().nodename if end.get("started") else "",
+        exit_code=end.get("exit_code"),
+        signal=end.get("signal"),
+    )
+
+
+def _job(facts: sv.Facts, plan: sv.Facts, state: str) -> Job:
+    return Job(
+        str(facts["id"]),
+        state,
+        name=facts["job_name"],
+        comment=plan["comment"],
+        workdir=facts["chdir"],
+        submitted=facts["submitted"],
+    )
+
+
+def ending(job: Job, end: sv.Facts) -> Ending:
+    """How a job that is over ended."""
+    return Ending(
+        result=ENDS.get(job.state, Result.UNKNOWN),
+        exit_code=job.exit_code,
+        signal=job.signal,
+        submitted=job.submitted,
+        started=job.start,
+        ended=job.ended,
+        node=job.nodes,
+        detail=end.get("detail", ""),
+    )
+
+
+_LARGEST = 4 * 1024 * 1024  # bytes, as Slurm's max_script_size; the copy of each run is kept
+
+
+def read_script(path: str) -> bytes:
+    """The script's bytes, refused where sbatch would refuse them. Raises Refused, Unreachable."""
+    try:
+        with open(path, "rb") as file:
+            script = file.read(_LARGEST + 1)
+    except OSError as error:
+        raise Unreachable(f"{path}: cannot be read: {error.strerror}") from None
+    if len(script) > _LARGEST:
+        raise Refused(f"{path}: job script exceeds size limit of {_LARGEST} bytes. Put its data into a file of its own")
+    if not script:
+        raise Refused(f"{path}: Batch script is empty!")
+    if not script.startswith(b"#!"):
+        raise Refused(f"{path}: This does not look like a batch script.  The first line must start with #!")
+    if b"\r\n" in script[:_HEAD]:
+        raise Refused(f"{path}: Batch script contains DOS line breaks (\\r\\n)")
+    return script
+
+
+def long_options(options: Sequence[str]) -> dict[str, str | None]:
+    """Options as sbatch takes them ("--chdir=/x", "--hold"), by name."""
+    found: dict[str, str | None] = {}
+    for option in options:
+        name, equals, value = option.removeprefix("--").partition("=")
+        found[name] = value if equals else None
+    return found

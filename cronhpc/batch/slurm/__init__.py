@@ -1,0 +1,311 @@
+"""Slurm through its own commands: build an argument list, run it under a time-out, parse what it printed."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from typing import TYPE_CHECKING
+
+from cronhpc.batch.port import BatchError, NoProgram, Unreachable
+from cronhpc.batch.process import Finished, Missing, for_commands, run, run_many, scrub, which
+from cronhpc.batch.slurm import rows, text
+from cronhpc.core.model import Accounting, CronhpcError, Queue
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from cronhpc.batch.port import JobFiles, Submission
+    from cronhpc.core.model import Ending
+    from cronhpc.core.model.site import Cluster, Site
+
+_SIGNAL_MAY_HAVE_COME = frozenset({124, 228, 229})  # scancel's exits after which the signal may have been delivered
+_CLOCK = 3.0  # seconds
+_ALIKE = 20  # jobs of one script that are asked for their logs
+
+
+class Slurm:
+    """The batch system of `environ` (its PATH, its SLURM_CONF), as this user.
+
+    `cluster` is named to every command where set. `accounting`: None as long as nobody knows whether `sacct` has
+    anything to ask, and `submit_line` whether it has that field; a caller may keep both between ticks.
+    `accounting_said`: what the last `endings` learnt of jobs whose end it does not tell.
+    """
+
+    name = "slurm"
+
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        *,
+        cluster: str = "",
+        names: Sequence[str] | None = None,
+        accounting: bool | None = None,
+        submit_line: bool = True,
+        timeout: float = 30,
+        query_timeout: float = 20,
+    ) -> None:
+        self.cluster = cluster
+        self.accounting = accounting
+        self.submit_line = submit_line
+        self.accounting_said = Accounting()
+        self._commands = for_commands(environ)
+        self._runs = {**scrub(environ, names), "PATH": self._commands.get("PATH", "")}
+        self._timeout = timeout
+        self._query_timeout = query_timeout
+
+    # --- the port --------------------------------------------------------------------------------------------------
+
+    def tools(self) -> str:
+        """The folder that sbatch lies in."""
+        found = which("sbatch", self._commands)
+        return found.rpartition("/")[0] if found else ""
+
+    def queue(self) -> Queue:
+        """All of this user's jobs in one query. Raises Unreachable."""
+        mark = text.new_mark()
+        # one row a task (-r): a row for several hides that some of them are held
+        asked = ["--me", "--states=all", "--array", f"--format={rows.queue_format(mark)}"]
+        answer = self.ask("squeue", asked)
+        return Queue(rows.queue_rows(answer, mark))
+
+    def live_files(self) -> tuple[JobFiles, ...]:
+        """What each of this user's live jobs runs and writes. Raises Unreachable."""
+        from cronhpc.batch.slurm import live_files
+
+        mark = text.new_mark()
+        asked = ["--me", "--states=all", f"--Format={live_files.squeue_format(mark)}"]
+        return live_files.squeue_rows(self.ask("squeue", asked), mark)
+
+    def script(self, job_id: str) -> str:
+        """The text of the script that a live job runs: the copy that Slurm keeps. Raises Unreachable."""
+        return self.ask("scontrol", ["write", "batch_script", job_id, "-"])
+
+    def submit(self, job: Submission) -> str:
+        """The new job's id. Raises Unreachable (the job may exist all the same), Refused, Limited, Unclear."""
+        env = {**self._runs, **(job.export or {})}
+        argv = text.submit_argv(job, self.cluster)
+        try:
+            return text.submitted(_run(argv, self._timeout, env, enough=text.has_id, cwd=_home(env)))
+        except text.Unclear as error:
+            found = self._submitted(job, error.numbers)
+            if not found:
+                raise
+            return found
+
+    def _submitted(self, job: Submission, numbers: Sequence[str]) -> str:
+        """The id of what was just submitted, as the queue knows it; "" where nothing is certain. Raises Unreachable."""
+        jobs = self.queue().jobs
+        if found := rows.submitted(jobs, job, numbers):
+            return found
+        for each in rows.alike(jobs, job, numbers)[:_ALIKE]:  # a site has replaced the comment
+            wanted = text.filled(job.output or "", each)
+            if not wanted or self.describe(each).get("StdOut", "") in {wanted, text.filled(wanted, each)}:
+                return each
+        return ""
+
+    def release(self, job_ids: Sequence[str]) -> None:
+        """Release held jobs in one call (500 at a time). Raises Unreachable; BatchError where one is held all the same.
+
+        scontrol fails for all where one id is gone, in words of its own in each version: so the queue is asked.
+        """
+        for some in text.chunks(job_ids):
+            try:
+                self._change(text.release_argv(some, self.cluster))
+            except Unreachable:
+                raise
+            except BatchError:
+                held = [job for job in self.queue().jobs if job.held_by_user]
+                if {name for job in held for name in (job.id, job.shown)}.intersection(some):
+                    raise
+
+    def cancel(self, job_ids: Sequence[str], *, pending_only: bool = False) -> None:
+        """Cancel jobs, or just their pending tasks. Raises Unreachable."""
+        for some in text.chunks(job_ids):
+            if pending_only and (tasks := [each for each in some if "_" in each]):
+                # `scancel --state` ends all tasks that wait in one record; one that is held has a record of its own
+                self._change(text.update_argv(tasks, self.cluster, Priority="0"))
+            self._change(text.cancel_argv(some, self.cluster, pending_only=pending_only))
+
+    def signal(self, job_ids: Sequence[str], name: str) -> None:
+        """Signal running jobs; never for one with pending tasks: scancel then tries for 95 s. Raises Unreachable."""
+        for some in text.chunks(job_ids):
+            argv = text.signal_argv(some, name, self.cluster)
+            ended = _run(argv, self._timeout, self._commands)
+            if ended.code not in _SIGNAL_MAY_HAVE_COME:
+                text.changed("scancel", ended, gone_is_fine=True)
+
+    def move(self, job_id: str, at: int, comment: str | None = None, exclude: str | None = None) -> None:
+        """Let a pending job start at `at`. Raises Unreachable; BatchError where it is not pending any more."""
+        argv = text.update_argv([job_id], self.cluster, StartTime=f"uts{at}", Comment=comment, ExcNodeList=exclude)
+        self._change(argv, gone_is_fine=False)
+
+    def hold(self, job_ids: Sequence[str], comment: str) -> None:
+        """Hold pending tasks ("57_[0-2,4]" for some of an array) and set their comment. Raises Unreachable."""
+        for some in text.chunks(job_ids):
+            self._change(text.update_argv(some, self.cluster, Comment=comment, Priority="0"))
+
+    def comment(self, job_ids: Sequence[str], comment: str) -> None:
+        """Set the comment of jobs. Raises Unreachable."""
+        for some in text.chunks(job_ids):
+            self._change(text.update_argv(some, self.cluster, Comment=comment))
+
+    def free(self, job_ids: Sequence[str], comment: str) -> None:
+        """Release tasks, then set their comment: a mark is not lost before what it stands for. Raises Unreachable."""
+        self.release(job_ids)
+        self.comment(job_ids, comment)
+
+    def endings(
+        self, job_ids: Sequence[str], since: int, tokens: Mapping[str, str] | None = None
+    ) -> Mapping[str, Ending]:
+        """How jobs submitted after `since` ended: as the controller remembers, and from sacct what it cannot tell.
+
+        `tokens`: by id a text in the job's comment, so that a reused id is not mistaken. Raises Unreachable; where
+        sacct alone fails, `accounting_said` says why.
+        """
+        from cronhpc.batch.slurm.job_ends import Past
+
+        return Past(self).endings(job_ids, since, tokens or {}) if job_ids else {}
+
+    def restarts(self) -> Mapping[str, int]:
+        """How often each of this user's jobs was put back into the queue (of an array: its tasks). Raises Unreachable.
+
+        By id; those that were not are left out.
+        """
+        from cronhpc.batch.slurm import job_ends as ends
+
+        asked = ["--me", "--states=all", "--array", "--noheader", f"--Format={ends.restarts_format()}"]
+        return ends.restarts_of(self.ask("squeue", asked))
+
+    def cancelled_by(self, job_id: str, since: int) -> int | None:
+        """The user id that cancelled a job, where accounting tells; None: unknown."""
+        from cronhpc.batch.slurm.job_ends import Past
+
+        return Past(self).cancelled_by(job_id, since)
+
+    def cluster_name(self) -> str:
+        """As the controller says it. Raises Unreachable."""
+        from cronhpc.batch.slurm.site import config_values
+
+        return self.cluster or config_values(self.ask("scontrol", ["show", "config"])).get("ClusterName", "")
+
+    def clock(self) -> int | None:
+        """The controller's clock: `scontrol show config` says as of when it is. Raises Unreachable.
+
+        It is not waited for: the queue is asked next.
+        """
+        from cronhpc.batch.slurm.site import controller_clock
+
+        ended = _run([*text.command("scontrol", self.cluster), "show", "config"], _CLOCK, self._commands)
+        if ended.code != 0 or ended.timed_out:
+            raise Unreachable(text.told("scontrol", ended))
+        return controller_clock(ended.out)
+
+    def describe(self, job_id: str) -> Mapping[str, str]:
+        """The fields of `scontrol show job`, and from squeue those that follow free text there. Raises Unreachable."""
+        mark = text.new_mark()
+        shown = text.fields(self.ask("scontrol", ["show", "job", job_id]))
+        asked = ["--me", f"--jobs={job_id}", "--states=all", f"--format={rows.queue_format(mark)}"]
+        for job in rows.queue_rows(self.ask("squeue", asked), mark)[:1]:
+            shown |= {"WorkDir": job.workdir, "JobName": job.name, "Command": job.command or ""}
+        return shown
+
+    # --- beyond the port -------------------------------------------------------------------------------------------
+
+    def of_scrontab(self, job_ids: Sequence[str]) -> frozenset[str]:
+        """Those of `job_ids` that a scrontab submitted; one call each, for cancelling one disables its entry for good.
+
+        Raises Unreachable.
+        """
+        answers = run_many([partial(self._shown, job_id) for job_id in job_ids], 4)
+        for answer in answers:
+            if isinstance(answer, CronhpcError):
+                raise answer
+        return frozenset(one for one, answer in zip(job_ids, answers, strict=True) if text.of_scrontab(str(answer)))
+
+    def _shown(self, job_id: str) -> str:
+        argv = [*text.command("scontrol", self.cluster), "show", "job", job_id]
+        ended = _run(argv, self._query_timeout, self._commands)
+        text.changed("scontrol", ended, gone_is_fine=True)
+        return ended.out
+
+    def refusal(self, job: Submission, text_of_script: str | None = None) -> str:
+        """Why sbatch would not take `job` (its script, or the text given); "" if it would. Raises Unreachable."""
+        env = {**self._runs, **(job.export or {})}
+        argv = text.submit_argv(job, self.cluster)
+        argv.insert(argv.index("--parsable"), "--test-only")
+        if text_of_script is not None:
+            argv = argv[: argv.index("--")]
+        return text.tested(_run(argv, self._query_timeout, env, cwd=_home(env), given=text_of_script))
+
+    def partition_names(self) -> frozenset[str]:
+        """Of all partitions, hidden ones too. Raises Unreachable."""
+        return frozenset(self.ask("sinfo", ["--all", "--noheader", "--format=%R"]).split())
+
+    def cluster_facts(self, user: str, qos: str, look: Callable[[], None]) -> Cluster:
+        """What it offers and allows `user`; `qos`: the one asked for. `look` is called before and after each question.
+
+        Raises Unreachable.
+        """
+        from cronhpc.batch.slurm.site import cluster_of
+
+        def ask(program: str, arguments: Sequence[str]) -> str:
+            look()
+            answer = self.ask(program, arguments)
+            look()
+            return answer
+
+        return cluster_of(ask, user, qos)
+
+    def site(self) -> Site:
+        """What `init` and `doctor` want to know of this cluster. Raises Unreachable."""
+        import pwd
+
+        from cronhpc.batch.slurm.site import slurm_site
+
+        user = pwd.getpwuid(os.getuid()).pw_name
+        return slurm_site(self.ask, user)
+
+    def used(self, names: Sequence[str], since: int) -> tuple[int, int] | None:
+        """Jobs of these names since then, and their CPU seconds; None where accounting does not tell."""
+        from cronhpc.batch.slurm.job_ends import Past
+
+        return Past(self).used(names, since)
+
+    def has(self, program: str) -> bool:
+        """Whether this machine has a program of Slurm's."""
+        return which(program, self._commands) is not None
+
+    # --- the runner ------------------------------------------------------------------------------------------------
+
+    def ask(self, program: str, arguments: Sequence[str], **more: str) -> str:
+        """What a query printed, which is right. `more`: variables for it. Raises Unreachable."""
+        cluster = "" if program == "sacctmgr" else self.cluster  # it takes no such option
+        argv = [*text.command(program, cluster), *arguments]
+        ended = _run(argv, self._query_timeout, {**self._commands, **more})
+        if ended.code != 0 or ended.timed_out:
+            raise Unreachable(text.told(program, ended))
+        return ended.out
+
+    def _change(self, argv: Sequence[str], *, gone_is_fine: bool = True) -> None:
+        text.changed(argv[0], _run(argv, self._timeout, self._commands), gone_is_fine=gone_is_fine)
+
+
+def _run(
+    argv: Sequence[str],
+    timeout: float,
+    env: Mapping[str, str],
+    *,
+    enough: Callable[[str], bool] | None = None,
+    cwd: str = "/",  # a working folder that is gone is no reason to fail
+    given: str | None = None,
+) -> Finished:
+    try:
+        return run(argv, timeout=timeout, env=env, cwd=cwd, enough=enough, input=given)
+    except Missing as error:
+        raise NoProgram(f"{error}. Load Slurm's commands first (module load slurm).") from None
+
+
+def _home(env: Mapping[str, str]) -> str:
+    """Where sbatch is called, so where a relative --chdir in a script starts: as cron does."""
+    home = env.get("HOME", "/")
+    return home if os.path.isdir(home) else "/"  # noqa: PTH112 - pathlib is not worth its start-up here

@@ -1,0 +1,441 @@
+"""How jobs ended, as the controller remembers (squeue -O) and as accounting tells (sacct).
+
+Read by few ticks, so imported by those only.
+"""
+
+from __future__ import annotations
+
+import pwd
+import re
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Protocol
+
+from cronhpc.batch.port import Unreachable
+from cronhpc.batch.slurm.rows import JOB_ID, behind_header, moment, task_list, word
+from cronhpc.batch.slurm.site import config_values, has_accounting
+from cronhpc.batch.slurm.text import chunks, new_mark
+from cronhpc.core.model import ENDS, FAILURES, TOKEN, Accounting, Ending, Result, restarted
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+# of an array's tasks the worst stands for all
+_WORST = (
+    *(Result.NODE_FAIL, Result.OUT_OF_MEMORY, Result.TIMEOUT, Result.FAILED, Result.PREEMPTED, Result.CANCELLED),
+    *(Result.UNKNOWN, Result.OK),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One job, or one task of an array, as accounting or the controller remembers it."""
+
+    id: str  # without the array part
+    state: str
+    exit: str
+    submitted: int | None
+    started: int | None
+    ended: int | None
+    nodes: str = ""
+    task: str = ""
+    restarts: int = 0
+    marks: str | None = None  # comment and submit line, to tell a reused id by; None where neither is stored
+
+
+def exit_of(text: str) -> tuple[int | None, int | None]:
+    """Exit code and signal from "3:0", or from a wait status as older squeues print it ("768")."""
+    code, colon, number = text.partition(":")
+    if not code.isdecimal() or (colon and not number.isdecimal()):
+        return None, None
+    if colon:
+        return (int(code), None) if number == "0" else (int(code) or None, int(number))
+    status = int(code)
+    return (None, status & 0x7F) if status & 0x7F else (status >> 8, None)
+
+
+def ending_of(row: Row) -> Ending | None:
+    """How that job or task ended; None: it has not, or it was requeued."""
+    word = row.state.split(" ", 1)[0].rstrip("+")
+    if word not in ENDS:
+        return None
+    code, number = exit_of(row.exit)
+    detail = "" if word in {"COMPLETED", "FAILED"} else row.state.lower().replace("_", " ")
+    return Ending(
+        result=ENDS[word],
+        exit_code=code,
+        signal=number,
+        submitted=row.submitted,
+        started=row.started if row.nodes else None,  # of a job that never ran it is the time of its end
+        ended=row.ended,
+        node=row.nodes,
+        detail=detail,
+    )
+
+
+def combined(rows: Sequence[Row]) -> Ending | None:
+    """One ending for a job's rows (an array has one a task): the worst; None while one of them has not ended."""
+    ended = [(row.task, ending) for row in rows if (ending := ending_of(row)) is not None]
+    if len(ended) < len(rows) or not ended:
+        return None
+    failed = [int(task) for task, ending in ended if ending.result in FAILURES and task.isdecimal()]
+    tasks = task_list(failed).strip("[]") if failed else ""
+    if len(ended) == 1:
+        return replace(ended[0][1], tasks=tasks)
+    endings = [ending for _, ending in ended]
+    return replace(
+        min(endings, key=lambda ending: _WORST.index(ending.result)),
+        started=min((e.started for e in endings if e.started), default=None),
+        ended=max((e.ended for e in endings if e.ended), default=None),
+        detail=_which_tasks(ended),
+        tasks=tasks,
+    )
+
+
+def _which_tasks(ended: Sequence[tuple[str, Ending]]) -> str:
+    """Those, as in "array tasks: [1-2] failed", that did not end well."""
+    bad: dict[str, list[int]] = {}
+    for task, ending in ended:
+        if ending.result is not Result.OK and task.isdecimal():
+            bad.setdefault(str(ending.result), []).append(int(task))
+    words = ", ".join(f"{task_list(tasks)} {result}" for result, tasks in bad.items())
+    return f"array tasks: {words}" if words else ""
+
+
+def _foreign(row: Row, tokens: Mapping[str, str]) -> bool:
+    token = tokens.get(row.id)
+    return bool(token and row.marks is not None and token not in row.marks)
+
+
+def endings_of(rows: Iterable[Row], since: int, tokens: Mapping[str, str]) -> dict[str, Ending]:
+    """The ended jobs among rows submitted at `since` or later, by id; of two rows about one thing the later one counts.
+
+    Ids are used again when a controller loses its state: where `tokens` has an id, rows with another comment are not
+    of that job.
+    """
+    jobs: dict[str, dict[str, Row]] = {}
+    starts: dict[str, set[tuple[str, int]]] = {}  # accounting has a row for each
+    for row in rows:
+        if (row.submitted or 0) < since or _foreign(row, tokens):
+            continue
+        tasks = jobs.setdefault(row.id, {})
+        starts.setdefault(row.id, set()).add((row.task, row.submitted or 0))
+        known = tasks.get(row.task)
+        if known is None or _rank(row) >= _rank(known):
+            tasks[row.task] = row
+    found = {job_id: combined(_whole(tasks)) for job_id, tasks in jobs.items()}
+    return {
+        job_id: _with_restarts(ending, len(starts[job_id]) - len(jobs[job_id]), jobs[job_id].values())
+        for job_id, ending in found.items()
+        if ending is not None
+    }
+
+
+def _with_restarts(ending: Ending, counted: int, rows: Iterable[Row]) -> Ending:
+    """Said with the end: of a job that ran three times, waiting and running time tell of the last one only."""
+    number = max(counted, sum(row.restarts for row in rows))
+    return replace(ending, detail="; ".join(filter(None, [restarted(number), ending.detail])))
+
+
+def alive(rows: Iterable[Row], since: int, tokens: Mapping[str, str]) -> frozenset[str]:
+    """Ids of jobs of which a row, submitted at `since` or later, has not ended."""
+    mine = (row for row in rows if (row.submitted or since) >= since and not _foreign(row, tokens))
+    return frozenset(row.id for row in mine if ending_of(row) is None)
+
+
+def _rank(row: Row) -> tuple[int, bool, int]:
+    """A requeued job has a row for each start, with a submit time of its own; accounting is late by seconds."""
+    return row.submitted or 0, ending_of(row) is not None, row.started or 0
+
+
+def _whole(tasks: dict[str, Row]) -> list[Row]:
+    """Without what accounting shows of an array before it knows that it is one."""
+    return [row for task, row in tasks.items() if task or len(tasks) == 1]
+
+
+def for_accounting(job_ids: Iterable[str], remembered: Iterable[Row]) -> list[str]:
+    """Of `job_ids` those that the controller forgot, in whole or (arrays) in part, or cannot say who cancelled."""
+    told = dict.fromkeys(job_ids, False)
+    whole = dict(told)
+    for row in remembered:
+        told[row.id] = True
+        whole[row.id] = whole[row.id] or bool(row.task) or row.state == "CANCELLED"
+    return [job_id for job_id, known in told.items() if not known or whole[job_id]]
+
+
+# --- squeue -O: exit codes within MinJobAge ------------------------------------------------------------------------
+
+_EXIT_FIELDS = ("JobArrayID", "State", "exit_code", "SubmitTime", "StartTime", "EndTime", "NodeList")
+_EXIT_WIDTH = 64
+_EXIT_ROW = re.compile(r"(?=\d.{63}[A-Z].{63}\d)" + r"(.{64})" * len(_EXIT_FIELDS) + r"(.*)")
+_MARKS_WIDTH = 300  # of the comment: our mark stands first
+
+
+def exits_format() -> str:
+    """The -O argument of squeue: words of fixed width, and the start of the comment."""
+    words = [f"{name}:{_EXIT_WIDTH}" for name in _EXIT_FIELDS]
+    return ",".join([*words, f"Comment:{_MARKS_WIDTH}", f"RestartCnt:{_EXIT_WIDTH}"])
+
+
+def restarts_format() -> str:
+    """The -O argument of squeue that `restarts_of` reads."""
+    return f"JobArrayID:{_EXIT_WIDTH},RestartCnt:{_EXIT_WIDTH}"
+
+
+def restarts_of(text: str) -> dict[str, int]:
+    """By job id, how often it was put back into the queue; of an array all its tasks together."""
+    found: dict[str, int] = {}
+    for line in text.split("\n"):
+        name, number = line[:_EXIT_WIDTH].strip(), line[_EXIT_WIDTH:].strip()
+        job = JOB_ID.fullmatch(name)
+        if job and number.isdecimal() and int(number):
+            found[job[1]] = found.get(job[1], 0) + int(number)
+    return found
+
+
+def exits_rows(text: str) -> list[Row]:
+    """The rows that squeue printed with `exits_format`. Raises Unreachable."""
+    rows: list[Row] = []
+    text, headed = behind_header(text, f"{'JOBID':{_EXIT_WIDTH}}{'STATE':{_EXIT_WIDTH}}")
+    for line in text.split("\n"):
+        found = _EXIT_ROW.fullmatch(line)
+        if found:
+            rows.append(_remembered([word.strip() for word in found.groups()]))
+        elif line.strip() and not (headed or rows or line.startswith("CLUSTER:")):
+            raise Unreachable(f"squeue's answer has a row without job id: {line!r}")  # later ones: a comment goes on
+    return rows
+
+
+def _remembered(words: Sequence[str]) -> Row:
+    id_, state, exit_text, submitted, started, ended, nodes, rest = words
+    comment, restarts = rest[:_MARKS_WIDTH].rstrip(), rest[_MARKS_WIDTH:].strip()
+    found = JOB_ID.fullmatch(id_)
+    if not found:
+        raise Unreachable(f"squeue's answer has a row without job id: {words!r}")
+    return Row(
+        id=found[1],
+        state=state,
+        exit=exit_text,
+        submitted=moment(submitted),
+        started=moment(started),
+        ended=moment(ended),
+        nodes=word(nodes),
+        task=found[2] or "",
+        restarts=int(restarts) if restarts.isdecimal() else 0,
+        marks=word(comment),
+    )
+
+
+# --- sacct ---------------------------------------------------------------------------------------------------------
+
+_ACCOUNTING = ("JobID", "State", "ExitCode", "Submit", "Start", "End", "NodeList", "Comment", "SubmitLine")
+
+
+def accounting_fields(*, submit_line: bool) -> tuple[str, ...]:
+    """What is asked of sacct; `SubmitLine` came with 21.08."""
+    return _ACCOUNTING if submit_line else _ACCOUNTING[:-1]
+
+
+def accounting_rows(text: str, mark: str, *, submit_line: bool) -> list[Row]:
+    """The rows that `sacct --parsable2 --delimiter=mark` printed. Raises Unreachable."""
+    names = accounting_fields(submit_line=submit_line)
+    text, headed = behind_header(text, mark.join(names))
+    if headed and mark not in text:
+        return []
+    return [_accounted(fields) for fields in _joined_rows(text, mark, len(names))]
+
+
+def _joined_rows(text: str, mark: str, width: int) -> Iterator[list[str]]:
+    """Rows of `width` fields: only the last two may hold newlines, and no row's first one is empty or has any."""
+    pieces = text.removesuffix("\n").split(mark) if text.strip() else []
+    row: list[str] = []
+    for index, piece in enumerate(pieces):
+        if len(row) < width - 1 or index == len(pieces) - 1:
+            row.append(piece)
+            continue
+        last, newline, first = piece.rpartition("\n")  # the end of this row and the start of the next
+        if not newline:
+            raise Unreachable(f"sacct's answer does not add up near {piece!r}")
+        yield [*row, last]
+        row = [first]
+    if row and len(row) != width:
+        raise Unreachable(f"sacct's answer breaks off: {text[-200:]!r}")
+    if row:
+        yield row
+
+
+def _accounted(fields: Sequence[str]) -> Row:
+    id_, state, exit_text, submitted, started, ended, nodes, *marks = fields
+    found = JOB_ID.fullmatch(id_)
+    if not found:
+        raise Unreachable(f"sacct's answer has a row without job id: {fields!r}")
+    return Row(
+        id=found[1],
+        state=state,
+        exit=exit_text,
+        submitted=moment(submitted),
+        started=moment(started),
+        ended=moment(ended),
+        nodes="" if nodes == "None assigned" else nodes,
+        task=found[2] or "",
+        marks=_marks(*marks),
+    )
+
+
+def _marks(comment: str, submit_line: str = "") -> str | None:
+    """A job may have got another comment since; without the line that submitted it that proves nothing."""
+    known = bool(submit_line.strip()) or TOKEN in comment
+    return f"{comment}\n{submit_line}".strip() if known else None
+
+
+def used_of(text: str) -> tuple[int, int]:
+    """Jobs that used anything, and their CPU seconds, from one CPUTimeRAW a line. Raises Unreachable."""
+    words = [line.strip() for line in text.split("\n") if line.strip()]
+    if not all(word.isdecimal() for word in words):
+        raise Unreachable(f"sacct's answer is no number of seconds: {text[:200]!r}")
+    seconds = [int(word) for word in words]
+    return sum(1 for each in seconds if each), sum(seconds)
+
+
+def canceller(rows: Iterable[Row]) -> int | None:
+    """The user id in "CANCELLED by 1000", of the newest row that has one."""
+    for row in reversed(list(rows)):
+        found = re.fullmatch(r"CANCELLED by (\d+)", row.state)
+        if found:
+            return int(found[1])
+    return None
+
+
+# --- asking both ---------------------------------------------------------------------------------------------------
+
+_NO_ACCOUNTING = "accounting storage is disabled"
+_BY = re.compile(r"cancelled by (\d+)")
+_SLACK = 120  # seconds that the clock of the controller may be behind ours
+
+
+class Asked(Protocol):
+    """Slurm as it is asked here, and what it has learnt by that."""
+
+    accounting: bool | None
+    accounting_said: Accounting
+    submit_line: bool
+
+    def ask(self, program: str, arguments: Sequence[str], **more: str) -> str:
+        """What a query printed. Raises Unreachable."""
+        ...
+
+    def has(self, program: str) -> bool:
+        """Whether this machine has a program of Slurm's."""
+        ...
+
+
+class Past:
+    """The controller's memory and accounting, through `slurm`."""
+
+    def __init__(self, slurm: Asked) -> None:
+        self._slurm = slurm
+
+    def endings(self, job_ids: Sequence[str], since: int, tokens: Mapping[str, str]) -> dict[str, Ending]:
+        """The controller first: sacct takes fifteen times as long, is late by seconds, and shows half of things then.
+
+        Raises Unreachable.
+        """
+        self._slurm.accounting_said = Accounting()
+        remembered = self._remembered(frozenset(job_ids))
+        asked = for_accounting(job_ids, remembered)
+        accounted = self._accounted(asked, since) if asked else []
+        found = endings_of([*remembered, *accounted], since - _SLACK, tokens)
+        living = alive(accounted, since - _SLACK, tokens) - found.keys()
+        self._slurm.accounting_said = replace(self._slurm.accounting_said, alive=living)
+        return {job_id: _with_names(ending) for job_id, ending in found.items()}
+
+    def cancelled_by(self, job_id: str, since: int) -> int | None:
+        """The user id that cancelled a job; None: unknown."""
+        return canceller(row for row in self._accounted([job_id], since) if (row.submitted or 0) >= since - _SLACK)
+
+    def used(self, names: Sequence[str], since: int) -> tuple[int, int] | None:
+        """How many jobs of these names started since then, and what was allocated to them (CPU seconds).
+
+        None where accounting does not tell.
+        """
+        if self._slurm.accounting is False:
+            return None
+        arguments = ["--allocations", "--noheader", "--parsable2", _start_time(since), f"--name={','.join(names)}"]
+        try:
+            answer = self._slurm.ask("sacct", [*arguments, "--format=CPUTimeRAW"], TZ="UTC0")
+            return used_of(answer)
+        except Unreachable as error:
+            if _NO_ACCOUNTING in error.text:
+                self._slurm.accounting = False
+            return None
+
+    def _remembered(self, job_ids: frozenset[str]) -> list[Row]:
+        """What the controller still knows (MinJobAge seconds), exit codes included."""
+        arguments = ["--me", "--states=all", "--array", f"--Format={exits_format()}"]
+        return [row for row in exits_rows(self._slurm.ask("squeue", arguments)) if row.id in job_ids]
+
+    def _accounted(self, job_ids: Sequence[str], since: int) -> list[Row]:
+        """What sacct knows; nothing where there is no accounting, or where it fails (accounting_said tells)."""
+        slurm = self._slurm
+        if slurm.accounting is False:
+            return []
+        try:
+            found = [row for some in chunks(job_ids) for row in self._sacct(some, since)]
+        except Unreachable as error:
+            if _NO_ACCOUNTING in error.text:
+                slurm.accounting = False
+            elif self._exists():
+                slurm.accounting_said = Accounting(exists=True, trouble=error.text)
+            return []
+        slurm.accounting, slurm.accounting_said = True, Accounting(exists=True)
+        return found
+
+    def _exists(self) -> bool:
+        """Whether there is accounting that this machine can ask, though it gives no answer: the controller knows."""
+        slurm = self._slurm
+        if slurm.accounting is None and slurm.has("sacct"):
+            try:
+                config = config_values(slurm.ask("scontrol", ["show", "config"]))
+            except Unreachable:
+                return False
+            slurm.accounting = has_accounting(config)
+        return slurm.accounting is True
+
+    def _sacct(self, job_ids: Sequence[str], since: int) -> list[Row]:
+        """Raises Unreachable. 20.11 has no field SubmitLine: that is remembered."""
+        try:
+            return self._rows(job_ids, since)
+        except Unreachable as error:
+            if not self._slurm.submit_line or "invalid field" not in error.text.lower():
+                raise
+            self._slurm.submit_line = False
+            return self._rows(job_ids, since)
+
+    def _rows(self, job_ids: Sequence[str], since: int) -> list[Row]:
+        mark, submit_line = new_mark(), self._slurm.submit_line
+        fields = accounting_fields(submit_line=submit_line)
+        arguments = accounting_arguments(job_ids, since - _SLACK, mark, fields)
+        answer = self._slurm.ask("sacct", arguments, TZ="UTC0")
+        return accounting_rows(answer, mark, submit_line=submit_line)
+
+
+def _with_names(ending: Ending) -> Ending:
+    """Who cancelled it by name: accounting knows the number."""
+    found = _BY.fullmatch(ending.detail)
+    if not found:
+        return ending
+    try:
+        return replace(ending, detail=f"cancelled by {pwd.getpwuid(int(found[1])).pw_name}")
+    except (KeyError, OverflowError):  # nobody's on this machine
+        return ending
+
+
+def accounting_arguments(job_ids: Sequence[str], since: int, mark: str, fields: Sequence[str]) -> list[str]:
+    """Of sacct, in UTC: jobs that were there at `since` or later, a row for each start of a requeued one."""
+    flags = ("--allocations", "--duplicates", "--parsable2", f"--delimiter={mark}")
+    return [*flags, _start_time(since), f"--jobs={','.join(job_ids)}", f"--format={','.join(fields)}"]
+
+
+def _start_time(since: int) -> str:
+    """Sacct reads its window's start in the caller's zone, here UTC, and takes no epoch seconds."""
+    return datetime.fromtimestamp(since, UTC).strftime("--starttime=%Y-%m-%dT%H:%M:%S")

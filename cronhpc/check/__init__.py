@@ -1,0 +1,1 @@
+"""`cronhpc check`: what a script, an entry or a settings file has wrong."""

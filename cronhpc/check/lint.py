@@ -1,0 +1,224 @@
+"""What `cronhpc check` says of one script: all that sbatch or cron would stumble over or silently ignore.
+
+Pure: what only the disk or the cluster knows comes in as `Facts`. Silence a complaint with `# cronhpc: ignore=CODE` on
+its line, on a comment line just above, or, for the whole script, among the comments at its top.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from cronhpc.check import lint_directives, lint_shell
+from cronhpc.check.codes import OF_SCRIPTS, RETIRED
+from cronhpc.check.lint_directives import Facts
+from cronhpc.core.model import Problem
+from cronhpc.cron import fixes
+from cronhpc.script.header import Header, first_lines, read_header, with_interpreter
+
+if TYPE_CHECKING:
+    from zoneinfo import ZoneInfo
+
+    from cronhpc.script.sbatch_options import Option
+
+__all__ = ["CODES", "NO_FACTS", "Facts", "lint_script"]
+
+CODES = OF_SCRIPTS
+
+_IGNORE = re.compile(r"#\s*cronhpc\s*:\s*ignore\b(?:\s*=\s*([A-Za-z]\d+(?:\s*,\s*[A-Za-z]\d+)*))?", re.IGNORECASE)
+
+NO_FACTS = Facts()
+
+
+def lint_script(
+    path_shown: str,
+    data: bytes,
+    *,
+    folder_schedule: str | None = None,
+    zone: ZoneInfo | None = None,
+    hash_key: str = "",
+    facts: Facts = NO_FACTS,
+    scheduled: bool = True,
+) -> tuple[Problem, ...]:
+    """Everything to say of the script `data`, by line.
+
+    `folder_schedule` is the schedule that its folder (or its `entries:` row) gives; None where the script must carry
+    its own. `zone` is the zone where the script names none (UTC if None). `scheduled` is False for a file
+    that lies in no cron folder: where it has no #CRON line, it may be the script of a series.
+    """
+    first = tuple(first_lines(data))
+    data = with_interpreter(data)
+    header = read_header(data, path_shown.rpartition("/")[2])
+    unread = tuple(lint_directives.unread(data, header))
+    cron_unread = any(p.code == "W102" for p in unread)
+    found = [
+        *header.problems,
+        *first,
+        *lint_directives.options(header, facts),
+        *unread,
+        *lint_shell.habits(data, header, facts.functions, scheduled=scheduled or header.cron is not None),
+        *(() if cron_unread and not header.cron else _schedule(header, folder_schedule, zone, hash_key)),
+        *_refused(facts, header),
+        *_unreadable(facts, data),
+    ]
+    if b"\0" in data or not data.strip():
+        found = [*first]  # the rest is noise
+    kept = [*_unknown_ignores(data), *_without_ignored(found, data)]
+    return tuple(replace(p, file=path_shown) for p in sorted(dict.fromkeys(kept), key=lambda p: (p.line, p.code)))
+
+
+_MERGE_MARK = re.compile(rb"^(?:<{7} |>{7} |={7}$)", re.MULTILINE)
+
+
+def _unreadable(facts: Facts, data: bytes) -> Iterable[Problem]:
+    """Marks of a merge that was left half done; else what the shell says of the script."""
+    mark = _MERGE_MARK.search(data) if b"<<<<<<< " in data and b">>>>>>> " in data else None
+    if mark:
+        line = data.count(b"\n", 0, mark.start()) + 1
+        yield Problem("E230", "marks of a merge stand in it.", "Finish the merge.", line=line, key="<<<<<<<")
+    elif facts.unreadable:
+        line, why = facts.unreadable
+        yield Problem("E230", f"its shell cannot read it: {why}.", "Try: bash -n FILE", line=line, key="syntax")
+
+
+# What sbatch and the controller say of an option, where they do not name it: the options that may be meant.
+_REASONS = (
+    ("invalid node name", ("nodelist", "exclude")),
+    ("preferred feature", ("prefer",)),
+    ("feature specification", ("constraint",)),
+    ("license", ("licenses",)),
+    ("array", ("array",)),
+    ("account", ("account", "partition")),
+    ("partition", ("partition",)),
+    ("qos", ("qos",)),
+    ("time limit", ("time", "deadline")),
+    ("time-min", ("time-min",)),
+    ("generic resource", ("gres", "gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket")),
+    ("trackable resource", ("gres", "gpus", "gpus-per-node", "tres-per-task")),
+    ("dependency", ("dependency",)),
+    ("reservation", ("reservation",)),
+    ("memory", ("mem", "mem-per-cpu", "mem-per-gpu")),
+    ("cpu count", ("cpus-per-task", "ntasks", "ntasks-per-node", "mincpus")),
+    ("node count", ("nodes",)),
+    ("more processors", ("ntasks", "cpus-per-task")),
+    ("burst buffer", ("bb", "bbf")),
+    ("cluster", ("clusters",)),
+    ("wckey", ("wckey",)),
+    ("too large", ("comment",)),
+)
+_MAY_NOT_FIT = (
+    "mem",
+    "mem-per-cpu",
+    "gres",
+    "gpus",
+    "gpus-per-node",
+    "cpus-per-task",
+    "ntasks-per-node",
+    "nodes",
+    "ntasks",
+)
+
+
+def _refused(facts: Facts, header: Header) -> Iterable[Problem]:
+    if not facts.refused:
+        return
+    option = _option_meant(facts.refused, header)
+    what = f"sbatch would refuse it: {facts.refused.rstrip('.')}."
+    fix = "Correct the #SBATCH lines, or sbatch: in cronhpc.yaml."
+    if option:
+        fix = f"Correct --{option.name}{'' if option.value is None else f'={option.value}'}."
+    yield Problem("E228", what, fix, line=option.line if option else 0, key=option.name if option else "sbatch")
+
+
+def _option_meant(reason: str, header: Header) -> Option | None:
+    """The option of the script that sbatch's `reason` is about; None where it may be several, or none."""
+    said = reason.lower()
+    names = tuple(re.findall(r"--([a-z][a-z-]+)", said))
+    names += next((of for words, of in _REASONS if words in said), ())
+    found = next((option for name in names if (option := header.find(name))), None)
+    if found is None and "configuration is not available" in said:
+        asked = [option for name in _MAY_NOT_FIT if (option := header.find(name)) and option.value not in {"0", "1"}]
+        found = asked[0] if len(asked) == 1 else None
+    return found
+
+
+# --- the schedule --------------------------------------------------------------------------------------------------
+
+
+def _schedule(header: Header, folder_schedule: str | None, zone: ZoneInfo | None, hash_key: str) -> Iterable[Problem]:
+    from cronhpc.core.policy import parse_policies
+    from cronhpc.cron.zones import zone_of
+
+    cron = header.cron
+    policies, problems = parse_policies(cron.policies if cron else ())
+    yield from problems
+    text = cron.schedule if cron and cron.schedule else folder_schedule
+    if not text:
+        if not any(p.code in {"E105", "E106"} for p in header.problems):
+            fix = 'Add a line such as "#CRON 30 4 * * *" below the first, or move it to cron.daily/.'
+            yield Problem(
+                "E107", "no schedule: there is no #CRON line.", fix, line=cron.line if cron else 0, key="#CRON"
+            )
+        return
+    own = zone_of(policies.timezone) if policies.timezone else zone or zone_of("UTC")
+    yield from _slots(header, text, own, hash_key)
+
+
+def _slots(header: Header, text: str, zone: ZoneInfo, hash_key: str) -> Iterable[Problem]:
+    from cronhpc.cron.schedule import ScheduleError, parse
+
+    cron = header.cron
+    own = cron if cron and cron.schedule else None
+    line = cron.line if cron else 0
+    try:
+        parse(text, zone, hash_key=hash_key)
+    except ScheduleError as error:
+        if own:
+            yield Problem("E101", f'"#CRON {text}": {error.what}', error.fix, line=line, key="schedule")
+        return
+    for what, fix in fixes.steps_beyond(text):
+        yield Problem("W104", f'"{text}": {what}', fix, line=line, key="schedule")
+
+
+# --- ignore comments -----------------------------------------------------------------------------------------------
+
+
+def _ignores(data: bytes) -> Iterable[tuple[int, bool, bool, tuple[str, ...]]]:
+    """(line, alone on it, before the first command, codes) of each ignore comment."""
+    from cronhpc.script.directives import text_lines
+
+    top = True
+    for number, line in text_lines(data) if b"gnore" in data else ():
+        bare = line.strip()
+        top = top and (not bare or bare.startswith("#"))
+        match = _IGNORE.search(line)
+        if match:
+            codes = tuple(each.strip().upper() for each in (match[1] or "").split(","))
+            yield number, bare.startswith(match[0]), top, codes
+
+
+def _without_ignored(problems: Iterable[Problem], data: bytes) -> Iterable[Problem]:
+    here: set[tuple[str, int]] = set()
+    everywhere: set[str] = set()
+    for line, alone, top, codes in _ignores(data):
+        here |= {(code, number) for code in codes for number in ((line, line + 1) if alone else (line,))}
+        everywhere |= set(codes) if alone and top else set()
+    return (p for p in problems if p.code not in everywhere and (p.code, p.line) not in here)
+
+
+def _unknown_ignores(data: bytes) -> Iterable[Problem]:
+    for line, _, _, codes in _ignores(data):
+        for code in codes:
+            if not code:
+                what = "an ignore comment that names no code: it silences nothing."
+                yield Problem("W004", what, "Write it like: # cronhpc: ignore=W303", line=line, key="ignore")
+            elif code not in CODES and code not in RETIRED:
+                yield Problem(
+                    "W004",
+                    f"ignore={code}: there is no such code.",
+                    "The codes of check: man cronhpc.",
+                    line=line,
+                    key=code,
+                )

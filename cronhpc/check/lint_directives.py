@@ -1,0 +1,283 @@
+"""The linter's view of a script's first line and its directives: what sbatch refuses, ignores, or takes by surprise."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+from cronhpc.core.model import Problem
+from cronhpc.cron.words import nearest
+from cronhpc.script import sbatch_options, sbatch_values, typography
+from cronhpc.script.directives import comment_lines, cut_at
+from cronhpc.script.header import Header, looks_meant
+from cronhpc.script.sbatch_options import Option
+
+_VARIABLE = re.compile(r"\$(?:[A-Za-z_]|\{|\()|`")
+_PATHS = frozenset({"output", "error", "input", "chdir"})
+_NOT_AT_THE_START = re.compile(r"\s+#SBATCH(?=\s+-|-)")
+_OTHER_CASE = re.compile(r"\s*#SBATCH(?=\s+-|-)", re.IGNORECASE)
+_TYPO = re.compile(r"#([A-Za-z_]{4,9})\s+-{1,2}[A-Za-z]")
+_NEAREST = 3
+_CRON_MISSPELT = re.compile(r"\s*#+\s*CRON(?=\s)(?P<rest>.*)", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What only the cluster and the disk know; None is unknown, and then nothing is said."""
+
+    partitions: frozenset[str] | None = None
+    is_folder: Callable[[str], bool | None] | None = None
+    refused: str = ""  # why sbatch would not take the script, in its own words
+    functions: frozenset[str] = frozenset()  # of the shell, in the environment that runs get
+    unreadable: tuple[int, str] | None = None  # (line, why) where its shell cannot read the script
+    added: frozenset[str] = frozenset()  # names of the options that the settings give it
+
+
+# --- what was read -------------------------------------------------------------------------------------------------
+
+
+def options(header: Header, facts: Facts) -> Iterator[Problem]:
+    """What is wrong, or surprising, in the options that sbatch reads."""
+    told = {(each.line, each.key) for each in header.problems}
+    for option in header.options:
+        if (option.line, option.name) not in told:
+            yield from _value(option)
+    yield from _flags(header)
+    yield from _together(header, facts.added)
+    yield from _repeated(header)
+    yield from _world(header, facts)
+
+
+def _shown(option: Option) -> str:
+    return f'"{option.directive} {option.written}"'
+
+
+def _value(option: Option) -> Iterator[Problem]:
+    value = option.value
+    if value is None:
+        return
+    shown, name = _shown(option), f"--{option.name}"
+    why = sbatch_values.fault(option.name, value)
+    tilde = option.name in _PATHS and value.startswith("~")
+    if tilde or _VARIABLE.search(value):
+        word = "~" if tilde else "variables"
+        fix = "Use %x, %j, or a fixed path." if option.name in _PATHS else "Write the value itself."
+        what = f"{shown}: sbatch does not expand {word}{', and refuses it' if why else ''}."
+        yield Problem("E207" if why else "W210", what, fix, line=option.line, key=option.name)
+    elif why or typography.is_suspect(value):
+        changed = typography.fix_of_value(name, value)
+        what, fix = why or ("sbatch takes it as it stands.", "")
+        fix = f"No blanks around =: write {name}{value}." if value.startswith("=") else fix
+        yield Problem("E207" if why else "W225", f"{shown}: {what}", changed or fix, line=option.line, key=option.name)
+    elif option.name == "mail-type":
+        yield from _ignored_mail_types(option)
+    elif option.name == "dependency" and re.search(r"(?:^|[:,?])\s*\d+", value):
+        what = f"{shown}: every run waits for the same job; once Slurm has forgotten it, sbatch may refuse the run."
+        yield Problem("W226", what, "Remove it: the schedule says when.", line=option.line, key="dependency")
+
+
+def _ignored_mail_types(option: Option) -> Iterator[Problem]:
+    """Of several types sbatch drops those that it does not know, without a word."""
+    unknown = [w for w in (option.value or "").split(",") if w.lower() not in sbatch_options.MAIL_TYPES]
+    for word in unknown:
+        what = f'{_shown(option)}: sbatch ignores "{word}".'
+        right = sbatch_values.nearest_mail_type(word.strip())
+        fix = f"Write {right}, without blanks." if word != word.strip() else f"Write {right}."
+        yield Problem("W222", what, fix, line=option.line, key="mail-type")
+
+
+def _flags(header: Header) -> Iterator[Problem]:
+    said = {
+        "hold": (
+            "W218",
+            "each run stays held until you release it.",
+            "Remove it, or release them: scontrol release ID.",
+        ),
+        "begin": ("W221", "each run waits until then, whatever its slot.", "Remove it: the schedule says when."),
+        "test-only": ("W219", "sbatch submits nothing.", "Remove it."),
+    }
+    for name, (code, what, fix) in said.items():
+        option = header.find(name)
+        if option:
+            yield Problem(code, f"{_shown(option)}: {what}", fix, line=option.line, key=name)
+
+
+def _together(header: Header, added: frozenset[str]) -> Iterator[Problem]:
+    for component in {option.component for option in header.options}:
+        given = {
+            option.name: option
+            for option in header.options
+            if option.component == component and not sbatch_values.fault(option.name, option.value or "")
+        }
+        for code, what, option, fix in sbatch_values.conflicts(given, added):
+            yield Problem(code, what, fix, line=option.line, key=option.name)
+
+
+def _repeated(header: Header) -> Iterator[Problem]:
+    first: dict[tuple[str, int], Option] = {}
+    for option in header.options:
+        before = first.setdefault((option.name, option.component), option)
+        if option.value == before.value or option.name == "mail-type":  # mail types add up
+            continue
+        if option.directive != before.directive:
+            what = f"{_shown(option)} wins over {_shown(before)} of line {before.line}."
+            fix = "Remove one, or add #SBATCH --ignore-pbs."
+            yield Problem("W217", what, fix, line=option.line, key=option.name)
+        else:
+            what = f"{_shown(option)}: line {before.line} says {before.written}, and the last one counts."
+            yield Problem("W220", what, "Remove one.", line=option.line, key=option.name)
+
+
+def _world(header: Header, facts: Facts) -> Iterator[Problem]:
+    partition = header.find("partition")
+    value = (partition and partition.value) or ""
+    doubted = sbatch_values.fault("partition", value) or typography.is_suspect(value)
+    if partition and facts.partitions is not None and not doubted:
+        yield from _partitions(partition, facts.partitions)
+    if facts.is_folder is None:
+        return
+    told: set[str] = set()
+    for option in (header.find("output"), header.find("error")):
+        folder = _fixed_folder(option.value or "") if option else ""
+        if option and folder and folder not in told and facts.is_folder(folder) is False:
+            told.add(folder)
+            what = f"{_shown(option)}: there is no folder {folder}, so the job would fail without a log."
+            yield Problem("W215", what, f"mkdir -p {shlex.quote(folder)}", line=option.line, key=option.name)
+    chdir = header.find("chdir")
+    if chdir and (chdir.value or "").startswith("/") and facts.is_folder(chdir.value or "") is False:
+        what = f"{_shown(chdir)}: there is no such folder here; where the scheduler sees none, no run is submitted."
+        yield Problem(
+            "W216", what, "Write a folder that all nodes see, or make this one.", line=chdir.line, key="chdir"
+        )
+
+
+def _partitions(option: Option, known: frozenset[str]) -> Iterator[Problem]:
+    for name in (option.value or "").split(","):
+        if name and name not in known and not _VARIABLE.search(name):
+            what = f"{_shown(option)}: this cluster has no partition {name}."
+            yield Problem("E227", what, _which_partition(name, known), line=option.line, key="partition")
+
+
+def _which_partition(name: str, known: frozenset[str]) -> str:
+    """The one that is meant, or the nearest few, in an order that does not change."""
+    import difflib
+
+    near = nearest(name, sorted(known))
+    if near:
+        return f"Did you mean {near}?"
+    by_likeness = sorted(known, key=lambda each: (-difflib.SequenceMatcher(None, name, each).ratio(), each))
+    more = f" and {len(known) - _NEAREST} more: sinfo -s" if len(known) > _NEAREST else ""
+    return f"There are {', '.join(sorted(by_likeness[:_NEAREST]))}{more}."
+
+
+def _fixed_folder(pattern: str) -> str:
+    """The folder of an absolute output pattern, up to the first part that holds a %; "" where there is none."""
+    if not pattern.startswith("/") or _VARIABLE.search(pattern):
+        return ""
+    return pattern.partition("%")[0].rpartition("/")[0]
+
+
+# --- what was not read ---------------------------------------------------------------------------------------------
+
+
+def unread(data: bytes, header: Header) -> Iterator[Problem]:
+    """Lines that look like directives and are comments to sbatch, or to cronhpc, and directives that are cut short."""
+    from cronhpc.script.shell_text import lex
+
+    text = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").decode("utf-8", "surrogateescape")
+    first_command = 0
+    late: list[tuple[int, str]] = []
+    for piece in lex(text):
+        if not piece.comment:
+            first_command = first_command or piece.line
+        elif not first_command:
+            yield from _misspelt(piece.line, piece.text)
+        elif re.match(r"#SBATCH(?:\s|-)", piece.text):
+            late.append((piece.line, piece.text))
+        elif piece.text.startswith("#CRON") and looks_meant(piece.text.removeprefix("#CRON")):
+            what = f'"{piece.text.strip()}": stands after the first command (line {first_command}), so it is not read.'
+            yield Problem("W102", what, "Move it up to the #SBATCH lines.", line=piece.line, key="#CRON")
+    where = f"after the first command (line {first_command})"
+    if not late and not header.options:
+        late, where = _in_a_text(text), "within a text"
+    if late:
+        line, shown = late[0]
+        more = f" and {len(late) - 1} more" if len(late) > 1 else ""
+        what = f'"{shown.strip()}"{more}: {where}, so sbatch does not read it.'
+        above = f"above line {first_command}" if first_command and "text" not in where else "to the lines below #!"
+        yield Problem("W211", what, f"Move it {above}.", line=line, key="#SBATCH")
+    yield from _cut_short(data)
+
+
+def _in_a_text(text: str) -> list[tuple[int, str]]:
+    """The directives of a docstring, or of a here-document that nobody reads, which begins a script."""
+    found: list[tuple[int, str]] = []
+    end = ""
+    for number, line in enumerate(text.split("\n"), start=1):
+        if end and (line.strip() == end if end.isidentifier() else end in line):
+            break
+        if end and re.match(r"#SBATCH(?:\s|-)", line):
+            found.append((number, line))
+        if not end and line.strip() and not line.lstrip().startswith("#"):
+            opened = re.match(r"\s*(?:(?::|true)\s+<<-?\s*['\"]?(\w+)|[rRuU]?(\"\"\"|\'\'\')|:\s+(['\"])$)", line)
+            if opened is None:
+                break
+            end = opened[1] or opened[2] or opened[3]
+    return found
+
+
+def _cut_short(data: bytes) -> Iterator[Problem]:
+    """Directives of which sbatch reads less than is there: up to a `#`, or up to a backslash at the end."""
+    lines = list(comment_lines(data))
+    for (number, line), (_, following) in pairwise([*lines, (0, "")]):
+        if not line.startswith("#SBATCH"):
+            continue
+        text = line.removeprefix("#SBATCH")
+        at = cut_at(text)
+        word = text[:at].split(" ")[-1] if at > 0 else ""
+        if text[at:].startswith("#SBATCH") and at >= 0:
+            what = f'"{text[at:].strip()}": behind another directive, so a comment to sbatch.'
+            yield Problem("W224", what, "Write it on a line of its own.", line=number, key="#SBATCH")
+        elif at > 0 and word.strip() and not text[at - 1].isspace():
+            name, _, value = f"{word}{text[at:].split()[0]}".partition("=")
+            what = f'"#SBATCH{text.rstrip()}": sbatch reads it up to the #: "{word.strip()}".'
+            is_text = value and name.lstrip("-") not in sbatch_values.JUDGED
+            fix = f'Quote it: {name}="{value}".' if is_text else "Put a blank before the #."
+            yield Problem("W224", what, fix, line=number, key="#")
+        elif line.rstrip().endswith("\\") and not following.startswith("#SBATCH"):
+            what = f'"{line.strip()}": sbatch joins no lines, so what follows is not read.'
+            yield Problem("W224", what, "Begin each line with #SBATCH.", line=number, key="#SBATCH")
+
+
+def _misspelt(line: int, text: str) -> Iterator[Problem]:
+    fix = _right_spelling(text)
+    if fix:
+        what = f'"{text.strip()}": a comment to sbatch, for its spelling.'
+        yield Problem("W212", what, fix, line=line, key="#SBATCH")
+    match = _CRON_MISSPELT.match(text)
+    if match and not text.startswith("#CRON") and looks_meant(match["rest"]):
+        what = f'"{text.strip()}": a comment, for its spelling.'
+        fix = f'Write "#CRON {match["rest"].strip()}" at the beginning of the line.'
+        yield Problem("W102", what, fix, line=line, key="#CRON")
+
+
+def _right_spelling(text: str) -> str:
+    """What to do with a misspelt directive; "" for an ordinary comment, one that is switched off, or a right one."""
+    if text.startswith("#SBATCH"):
+        return ""
+    if _NOT_AT_THE_START.match(text):
+        blanks = "tab" if text.startswith("\t") else "blanks"
+        return f'Remove the {blanks} before it: "{text.strip()}" has to begin its line.'
+    right = ""
+    typo = _TYPO.match(text)
+    if _OTHER_CASE.match(text):
+        right = f"#SBATCH{text.strip()[len('#SBATCH') :]}"
+    elif typo and typo[1] != "SBATCH":
+        import difflib
+
+        if difflib.SequenceMatcher(None, typo[1].upper(), "SBATCH").ratio() > 0.8:  # noqa: PLR2004 - one letter off
+            right = f"#SBATCH{text[1 + len(typo[1]) :].rstrip()}"
+    return f'Write "{right}".' if right else ""

@@ -1,0 +1,377 @@
+"""Shell habits that go wrong in a batch job though no tool complains. Each is a guess from text: few and sure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from cronhpc.core import model
+from cronhpc.core.model import Problem
+from cronhpc.script import typography
+from cronhpc.script.header import Header
+from cronhpc.script.self_submission import self_submissions
+from cronhpc.script.shell_text import Interpreter, Piece, bare, commands, interpreter, lex, mask
+
+_SELF = r"[\"']?\$(?:0\b|\{0\b|\{?BASH_SOURCE\b)"
+_SELF_FOLDER = re.compile(r"(?:\bdirname\s+(?:--\s+)?|\brealpath\s+(?:-\S+\s+)*|\breadlink\s+(?:-\S+\s+)*)" + _SELF)
+_SELF_CUT = re.compile(r"\$\{(?:0|BASH_SOURCE(?:\[0\])?)%/\*\}")
+_SETS_UP = re.compile(
+    r"(?:^|[\s;&])(?:source|\.)\s+\S*"
+    r"(?:/etc/profile|/etc/bashrc|modules?\.sh|lmod|/init/\w+|bashrc|profile|conda\.sh|bin/activate)"
+    r"|(?:conda|mamba)\S*\s+[\"']?shell\b|modulecmd"
+    r"|(?:command\s+-v|type|hash|declare\s+-f|which)\s+(?:-\w+\s+)?(?:module|ml|conda)\b|\bmodule\s*\(\)",
+    re.IGNORECASE,
+)
+_SINKS = frozenset(
+    {"grep", "egrep", "fgrep", "rg", "while", "until", "for", "xargs", "mail", "mailx", "sendmail", "sh", "bash"}
+)
+_HARMLESS = frozenset({"echo", "printf", "cat", "date", "true", ":", "yes", "seq"})
+
+_TOKEN = re.compile(
+    r"\b(?:hf_[A-Za-z0-9]{20,}|gh[pousr]_[A-Za-z0-9]{20,}|github_pat_\w{20,}|glpat-[\w-]{16,}|sk-[A-Za-z0-9_-]{20,}"
+    r"|xox[abprs]-[\w-]{10,}|AKIA[0-9A-Z]{16}|AIza[\w-]{30,})"
+)
+_URL_SECRET = re.compile(r"\b[a-z][a-z0-9+.-]*://[^/\s:@'\"]*:[^/\s@]+@", re.IGNORECASE)
+_FLAG_SECRET = re.compile(
+    r"(?:^|\s)--?(?:password|passwd|pass|token|api[-_]?key|apikey|secret|access[-_]?(?:token|key)|secret[-_]key)"
+    r"(?:=|\s+)[\"']?(?![\"']?\s|-|\d+(?:\s|$))[^\s\"'<|;&]",
+    re.IGNORECASE,
+)
+_HEADER_SECRET = re.compile(r"\bAuthorization:\s*(?:Bearer|Basic|token)\s+\S", re.IGNORECASE)
+_LOGIN_SECRET = re.compile(
+    r"\bcurl\b.*\s(?:-u|--user)[=\s]*[\"']?[^\s:\"']+:[^\s\"']|\bsshpass\s+-p|\bmysql\w*\b.*\s-p[\"'$\w]"
+    r"|\bwandb\s+login\b.*\s[\"']?[A-Za-z0-9]{40}\b"
+)
+_SET_SECRET = re.compile(
+    r"\b\w*(?:TOKEN|PASSWORD|PASSWD|SECRET|API_?KEY)=[\"']?(?=[^\s\"'$]*\d)[A-Za-z0-9+/_=.-]{16,}", re.IGNORECASE
+)
+
+_SQUEUE = re.compile(r"\b(?:squeue|sacct)\b")
+_BY_NAME = re.compile(r"\s(?:-n|--name|--jobname)(?:=|\s*)(\"[^\"]*\"|'[^']*'|\S+)")
+_GREP = re.compile(r"^(?:[ef]?grep|rg)\s+(?P<flags>(?:-\w+\s+)*)(?P<pattern>\"[^\"]*\"|'[^']*'|\S+)")
+_ASSIGNED = re.compile(r"^(?:export\s+|local\s+|readonly\s+)?([A-Za-z_]\w*)=(\"[^\"$`]*\"|'[^']*'|[^\s;\"'$`]*)")
+_VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
+_OWN_ID = re.compile(r"SLURM_JOB_?ID")
+
+
+def habits(
+    data: bytes, header: Header, functions: frozenset[str] = frozenset(), *, scheduled: bool = True
+) -> Iterator[Problem]:
+    """What the commands of a shell script do that a batch job punishes, and secrets in any script.
+
+    `functions` are the shell's, in the environment that runs get: bash has them without any set-up. `scheduled`: it
+    is an entry, or has a schedule of its own.
+    """
+    text = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").decode("utf-8", "surrogateescape")
+    by = interpreter(text.partition("\n")[0])
+    pieces = lex(text) if by.is_shell else ()
+    code = tuple(p for p in pieces if not p.comment)
+    yield from _secrets(text, code, header)
+    itself = tuple(_submits_itself(code, header, scheduled=scheduled))
+    yield from itself
+    yield from _own_folder(code, {each.line for each in itself})
+    yield from _relative_cd(code, header)
+    yield from _submit_folder(code)
+    yield from _log_by_name(code, header)
+    yield from _modules(code, by, functions if by.name == "bash" else frozenset())
+    yield from _word_processed(code)
+    yield from _signals(code, header)
+    yield from _lost_exit_code(code, by)
+    yield from _left_in_background(code)
+    yield from _watches_itself(code, header)
+
+
+# --- secrets -------------------------------------------------------------------------------------------------------
+
+
+def _secrets(text: str, code: tuple[Piece, ...], header: Header) -> Iterator[Problem]:
+    """The message never repeats the secret."""
+    fix = "Keep it in a file of mode 0600 that the program reads, and replace the one that was shown."
+    told: set[int] = set()
+    for number, line in enumerate(text.split("\n"), start=1):
+        if _TOKEN.search(line):
+            told.add(number)
+            yield Problem("W301", "an access token stands in the text.", fix, line=number, key="token")
+    for option in header.options:
+        if (
+            option.name in {"export", "comment", "wrap"}
+            and _SET_SECRET.search(option.value or "")
+            and option.line not in told
+        ):
+            yield Problem(
+                "W301",
+                f"--{option.name} shows a secret to everyone on the cluster.",
+                fix,
+                line=option.line,
+                key="secret",
+            )
+    for piece in code:
+        why = _secret_in(piece.text)
+        if why and piece.line not in told:
+            yield Problem("W301", why, fix, line=piece.line, key="secret")
+
+
+def _secret_in(command: str) -> str:
+    if _URL_SECRET.search(command):
+        return "a password or token in a URL: process lists and error messages show it."
+    if _FLAG_SECRET.search(command) or _HEADER_SECRET.search(command) or _LOGIN_SECRET.search(command):
+        return "a password or token on a command line: process lists show it."
+    if _SET_SECRET.search(command):
+        return "a secret stands in the text: whoever may read the script has it."
+    return ""
+
+
+# --- itself --------------------------------------------------------------------------------------------------------
+
+
+_AGAIN = re.compile(r"(?:\S*/)?cronhpc\s+(?:-\S+\s+)*again\b")
+_REQUEUES = re.compile(r"\bscontrol\s+requeue\s+[\"']?\$\{?SLURM_(?:ARRAY_)?JOB_?ID\b")
+
+
+def _submits_itself(code: tuple[Piece, ...], header: Header, *, scheduled: bool) -> Iterator[Problem]:
+    again = 'For work that goes on by itself use "' + model.command("again") + '".'
+    fix = "Remove it: the schedule starts it again. " + again
+    for found in self_submissions(code, header.default_name):
+        if found.by_copy:
+            what = '"sbatch $0": submits itself, and that from a copy: inside a job $0 is in the node\'s spool folder.'
+        else:
+            what = f"submits itself ({header.default_name}): with the schedule that makes two chains of it."
+        yield Problem("W302", what, fix, line=found.line, key="sbatch")
+    for piece in code:
+        what = _why_endless(piece.text, scheduled=scheduled)
+        if what:
+            yield Problem("W302", what, "Remove it: the schedule starts it again.", line=piece.line, key="again")
+
+
+def _why_endless(text: str, *, scheduled: bool) -> str:
+    """Why a command keeps a run going beside its schedule; "" where it does not."""
+    if re.match(r"trap\b.*\b(?:EXIT|0)\s*$", text) and _REQUEUES.search(text):
+        return "requeues itself whenever it ends, also when all went well: one run without an end."
+    for _, command in commands(text):
+        if scheduled and _AGAIN.match(bare(command)):
+            again = model.command("again")
+            return f'"{again}" queues a next piece, and so does the schedule: each slot starts one more series.'
+    return ""
+
+
+def _own_folder(code: tuple[Piece, ...], told: set[int]) -> Iterator[Problem]:
+    if any("Command=" in piece.text for piece in code):  # it asks the queue for its own path
+        return
+    for piece in code:
+        if piece.line in told:
+            continue
+        if _SELF_FOLDER.search(piece.text) or _SELF_CUT.search(piece.text):
+            what = "the script looks for its own folder by $0, which inside a job is a copy in the node's spool folder."
+            yield Problem("W307", what, "Write the folder's path, or #SBATCH --chdir=/PATH.", line=piece.line, key="$0")
+            return
+
+
+# --- where and how it runs -----------------------------------------------------------------------------------------
+
+
+def _relative_cd(code: tuple[Piece, ...], header: Header) -> Iterator[Problem]:
+    fixed = (header.value("chdir") or "").startswith("/")
+    for piece in code:
+        for _, command in commands(piece.text):
+            match = re.match(r"(?:cd|pushd)\s+(?:-[LPe@-]+\s+)*[\"']?([^\s\"']+)", bare(command))
+            if not match:
+                continue
+            if fixed or match[1][0] in "/~$-`" or re.fullmatch(r"\./?", match[1]):
+                return
+            what = f'"cd {match[1]}": relative, and a run starts in your home folder.'
+            yield Problem("W303", what, "Write the whole path, or #SBATCH --chdir=/PATH.", line=piece.line, key="cd")
+            return
+
+
+def _submit_folder(code: tuple[Piece, ...]) -> Iterator[Problem]:
+    for piece in code:
+        if "SLURM_SUBMIT_DIR" in piece.text and not _SAYS.match(piece.text):
+            what = "$SLURM_SUBMIT_DIR: runs are submitted from your home folder, so that is where it leads."
+            yield Problem("W303", what, "Write the whole path, or #SBATCH --chdir=/PATH.", line=piece.line, key="cd")
+            return
+
+
+_USUAL_LOG = re.compile(r"slurm-[\"']?\$\{?SLURM_(?:ARRAY_)?JOB_?ID\b")
+
+
+def _log_by_name(code: tuple[Piece, ...], header: Header) -> Iterator[Problem]:
+    output = header.value("output") or ""
+    if re.search(r"slurm-%[jA]", output) and output.startswith("/"):
+        return
+    for piece in code:
+        if _USUAL_LOG.search(piece.text):
+            what = "looks for slurm-JOBID.out: the log of a run is log/NAME/SLOT-JOBID.out in the cron directory."
+            logs = model.command("logs", "NAME")
+            fix = "Leave it there (" + logs + "), or name one: #SBATCH --output=/PATH/slurm-%j.out"
+            yield Problem("W309", what, fix, line=piece.line, key="log")
+            return
+
+
+_SOURCES = re.compile(r"(?:^|[\s;&({])(?:source|\.)\s+(?!activate\b|\S*/activate\b)\S")
+
+
+def _modules(code: tuple[Piece, ...], by: Interpreter, functions: frozenset[str]) -> Iterator[Problem]:
+    if by.login:
+        return
+    for piece in code:
+        if _SETS_UP.search(piece.text) or _SOURCES.search(mask(piece.text)):
+            return
+        for _, command in commands(piece.text):
+            words = bare(command)
+            match = re.match(
+                r"(?P<said>module|ml)\s+[\w/-]|(?P<tool>(?P<own>conda|mamba)|source|\.)\s+activate(?:\s|$)", words
+            )
+            if match and (match["said"] or match["own"]) in functions:
+                continue
+            if match:
+                said = match["said"] or "conda activate"
+                who = match["said"] or match["own"] or "conda's activate"
+                what = f'"{words.splitlines()[0][:60]}": {who} is set up by a login shell, and this is none.'
+                fix = 'Make the first line "#!/bin/bash -l".'
+                yield Problem("W304", what, fix, line=piece.line, key=said)
+                return
+
+
+_SAYS = re.compile(r"(?:echo|printf)\b")  # what is only printed does no harm
+
+
+def _word_processed(code: tuple[Piece, ...]) -> Iterator[Problem]:
+    """Characters that a word processor put for plain ones, outside of quotes: the shell takes them as letters."""
+    for piece in code:
+        if _SAYS.match(piece.text):
+            continue
+        open_text = mask(piece.text)
+        match = re.search(
+            f"[{typography.QUOTES}{typography.BLANKS}{typography.UNSEEN}]|(?<=\\s)[{typography.DASHES}]+\\w", open_text
+        )
+        if match:
+            kind = typography.changed(match[0])
+            what = f"a word processor has changed its {kind}: the shell takes them for letters."
+            line = piece.line + piece.text.count("\n", 0, match.start())
+            yield Problem("W225", what, f"Type the {kind} of this line again.", line=line, key="characters")
+            return
+
+
+# --- signals before the end ----------------------------------------------------------------------------------------
+
+_LAUNCHERS = re.compile(r"\b(?:srun|mpi(?:run|exec)\S*|orterun|prte?run|ibrun|aprun|jsrun)\b")
+
+
+def _signals(code: tuple[Piece, ...], header: Header) -> Iterator[Problem]:
+    """`--signal` that reaches nobody who listens. Only steps get it, or with `B:` only the shell of the script."""
+    from cronhpc.script.sbatch_values import fault, time_limit
+
+    option = header.find("signal")
+    value = (option.value if option else None) or ""
+    if option is None or not code or fault("signal", value):
+        return
+    flags, _, rest = value.rpartition(":")
+    name, _, seconds = rest.upper().removeprefix("SIG").partition("@")
+    traps = [p for p in code if re.search(rf"(?:^|[\s;{{(&])trap\s.*\b(?:SIG)?{re.escape(name)}\b", p.text, re.DOTALL)]
+    waits = any(re.search(r"\bwait\b", p.text) for p in code)
+    elsewhere = any(re.search(r"\bexec\s", p.text) or _SOURCES.search(mask(p.text)) for p in code)
+    launches = any(_LAUNCHERS.search(p.text) for p in code)
+    early = int(seconds or 60)
+    try:
+        limit = time_limit(header.value("time") or "UNLIMITED")
+    except ValueError:
+        limit = None
+    shown = f'"#SBATCH {option.written}"'
+    guard = model.command("guard", options=("--warn-before-end", "DURATION", "--", "COMMAND"))
+    if limit and early >= limit:
+        what = f"{shown}: {early} s before the end is before the start of a job of {limit} s."
+        fix = "Write fewer seconds, or a longer --time."
+    elif "B" not in flags.upper() and not launches:
+        what = f"{shown}: without B: only job steps get the signal, and nothing here starts one with srun."
+        fix = f"Start the work with srun, or: {guard}" if not traps else f"Write --signal=B:{value}, or: {guard}"
+    elif "B" in flags.upper() and traps and not waits:
+        what = f"{shown}: the shell runs its trap only when the command in the foreground has ended."
+        fix = f"Put the work in the background: COMMAND & wait; or: {guard}"
+    elif "B" in flags.upper() and not traps and not elsewhere and name not in {"CONT", "CHLD", "CLD", "URG", "WINCH"}:
+        what = f"{shown}: the script has no trap for {name}, so the signal ends it."
+        fix = f"Add a trap, COMMAND & and wait; or: {guard}"
+    else:
+        return
+    yield Problem("W227", what, fix, line=option.line, key="signal")
+
+
+def _lost_exit_code(code: tuple[Piece, ...], by: Interpreter) -> Iterator[Problem]:
+    if not code or any("pipefail" in p.text or "PIPESTATUS" in p.text or "pipestatus" in p.text for p in code):
+        return
+    last = code[-1]
+    if len(code) > 1 and re.fullmatch(r"exit(?:\s+[\"']?\$\?[\"']?)?", last.text):
+        last = code[-2]
+    stages: list[str] = []
+    for before, command in commands(last.text):
+        stages = [*stages, command] if before.startswith("|") and before != "||" else [command]
+    names = [(bare(stage).split() or [""])[0] for stage in stages]
+    if len(stages) < 2 or names[-1] in _SINKS or all(name in _HARMLESS for name in names[:-1]):  # noqa: PLR2004 - a pipe
+        return
+    what = f"the last command is a pipe into {names[-1]}: the job counts as fine even when what feeds it fails."
+    fix = 'Put "set -o pipefail" above it' + (', and "#!/bin/bash" first.' if by.name in {"sh", "dash"} else ".")
+    yield Problem("W305", what, fix, line=last.line, key="pipe")
+
+
+def _left_in_background(code: tuple[Piece, ...]) -> Iterator[Problem]:
+    """Its last command, or the last one of a loop that ends it, and nothing anywhere that waits."""
+    if any(re.search(r"\b(?:wait|fg|parallel)\b", piece.text) for piece in code):
+        return
+    last = next((piece for piece in reversed(code) if piece.text not in {"done", "fi", "}"}), None)
+    if last is not None and re.search(r"(?<![&|<>\\])&\s*(?:done\s*)?$", mask(last.text)):
+        what = "what it starts in the background (&) is ended as soon as the script ends, and counts as fine."
+        yield Problem("W308", what, 'Put "wait" below it, or take the & out.', line=last.line, key="&")
+
+
+# --- watchers ------------------------------------------------------------------------------------------------------
+
+
+def _watches_itself(code: tuple[Piece, ...], header: Header) -> Iterator[Problem]:
+    names = {header.job_name, header.job_name.removesuffix(".slurm")} - {""}
+    known = {"SLURM_JOB_NAME": header.job_name}
+    excluded = any(_OWN_ID.search(p.text) and re.search(r"\bgrep\b.*-\w*v|!=|!~", p.text) for p in code)
+    excluded = excluded or any(re.search(r"-gt\s+1\b|-ge\s+2\b|>\s*1\b", p.text) for p in code)
+    for piece in code:
+        assigned = _ASSIGNED.match(piece.text)
+        if assigned:
+            known[assigned[1]] = assigned[2].strip("\"'")
+        if excluded or not _SQUEUE.search(piece.text):
+            continue
+        seen = _seen_name(piece.text, names, known)
+        if seen:
+            what = f'looks for jobs named "{seen}", and its own job is named {header.job_name}: it always finds itself.'
+            fix = "Give it another --job-name, or leave out $SLURM_JOB_ID."
+            yield Problem("W306", what, fix, line=piece.line, key="squeue")
+
+
+def _seen_name(text: str, names: set[str], known: dict[str, str]) -> str:
+    """The name or pattern by which a squeue line finds one of `names`, or "" where it finds none."""
+    inner = re.sub(r"\$\(|[()`]", " ; ", text)
+    looking = False
+    for before, command in commands(inner):
+        words = bare(command)
+        looking = bool(_SQUEUE.search(words)) or (looking and before.startswith("|"))
+        for match in _BY_NAME.finditer(words) if _SQUEUE.search(words) else ():
+            value = _expand(match[1], known)
+            if names & set(value.split(",")):
+                return value
+        grep = _GREP.match(words) if looking else None
+        if grep and "v" not in grep["flags"]:
+            pattern = _expand(grep["pattern"], known)
+            if pattern and _finds(pattern, grep["flags"], names):
+                return pattern
+    return ""
+
+
+def _expand(word: str, known: dict[str, str]) -> str:
+    plain = word.strip("\"'")
+    return _VARIABLE.sub(lambda m: known.get(m[1], m[0]), plain)
+
+
+def _finds(pattern: str, flags: str, names: set[str]) -> bool:
+    if "$" in pattern.rstrip("$") or "x" in flags:
+        return pattern in names
+    try:
+        found = re.compile(pattern, re.IGNORECASE if "i" in flags else 0)
+    except re.error:
+        return any(pattern in name for name in names)
+    return any(found.search(name) for name in names) and bool(re.search(r"\w{2}", pattern))

@@ -1,0 +1,166 @@
+"""The shelf of ready-made jobs: what lies on it, and a copy of one as an entry of a cron directory."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cronhpc.core.entry_name import unswitchable
+from cronhpc.core.model import CronhpcError
+
+if TYPE_CHECKING:
+    from cronhpc.core.model import Problem, Settings
+    from cronhpc.store.paths import Paths
+
+SUFFIX = ".slurm"
+_PACKAGE = Path(__file__).resolve().parent.parent
+_HEAD = re.compile(r"\A#!.*\n# (?P<name>[\w-]+): (?P<what>.+)\n# Runs: (?P<runs>[^.\n]+)\.(?: Edit: (?P<edit>.+)\.)?\n")
+_LIB = re.compile(r"^lib=\$\{CRONHPC_JOBS_LIB:-\}.*$", re.MULTILINE)
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_FOLDERS = frozenset({"hourly", "daily", "weekly", "monthly"})
+_OTHER_TIMES = {"half-hourly": "H/30 * * * *"}  # what no folder is for
+
+
+class AddError(CronhpcError):
+    """A job cannot be taken from the shelf."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReadyMade:
+    """A job on the shelf. `runs` is its cadence; "by itself" for one that is submitted once, by hand."""
+
+    name: str
+    what: str
+    runs: str
+    edit: str
+    path: Path
+
+    @property
+    def is_entry(self) -> bool:
+        """Whether a schedule starts it."""
+        return self.runs in _FOLDERS or self.runs in _OTHER_TIMES
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """What is to be written: `script` at `path`, and the files it needs at `lib` (empty: it needs none)."""
+
+    job: ReadyMade
+    name: str
+    path: Path
+    script: bytes
+    lib: tuple[tuple[Path, bytes], ...]
+    cron: str  # its #CRON line, "" where the folder says when
+
+
+def shelf(where: Path | None = None) -> Path:
+    """The folder of ready-made jobs: in an installation, or in a checkout. Raises AddError."""
+    for folder in (where,) if where else (_PACKAGE / "_jobs", _PACKAGE.parent / "jobs"):
+        if folder is not None and (folder / "lib").is_dir():
+            return folder
+    raise AddError(f"The ready-made jobs are not beside {_PACKAGE}: this installation is not whole. Install it again.")
+
+
+def jobs(where: Path | None = None) -> tuple[ReadyMade, ...]:
+    """All jobs on the shelf, by name. Raises AddError, OSError."""
+    return tuple(_job(path) for path in sorted(shelf(where).glob(f"*{SUFFIX}")))
+
+
+def _job(path: Path) -> ReadyMade:
+    match = _HEAD.match(path.read_text(encoding="utf-8"))
+    if match is None or match["name"] != path.stem:
+        raise AddError(f"{path}: its first lines do not say what it does. Install cronhpc again.")
+    return ReadyMade(match["name"], match["what"].rstrip("."), match["runs"], match["edit"] or "", path)
+
+
+def copy_of(job: ReadyMade, paths: Paths, settings: Settings, *, name: str, schedule: str) -> Copy:
+    """`job` as an entry called `name`; `schedule` "": its own cadence. Raises AddError, OSError; writes nothing."""
+    if not _NAME.fullmatch(name):
+        raise AddError(
+            f"--as {name!r}: a name has letters, digits, '.', '-' and '_', and begins with one of the first."
+        )
+    unfit = unswitchable(name, "")
+    if unfit:
+        raise AddError(f"--as {name}: {unfit.what} Take another name.")
+    if len(schedule.splitlines()) > 1:
+        raise AddError("--schedule: write it on one line, as a #CRON line has it.")
+    other = dict(_names(paths, settings)).get(name)
+    if other:
+        raise AddError(f"There is an entry called {name} already: {other}. Take another name: --as NAME")
+    text = job.path.read_text(encoding="utf-8").replace(f"--job-name={job.name}", f"--job-name={name}", 1)
+    folder, cron = _place(job, settings, schedule)
+    if cron:
+        text = _with_cron(text, cron)
+    lib = _lib(job, paths.root) if _LIB.search(text) else ()
+    if lib:
+        text = _LIB.sub(lambda _: f"lib={shlex.quote(str(lib[0][0].parent))}", text, count=1)
+    copy = Copy(job, name, paths.root / folder / f"{name}{SUFFIX}", text.encode(), lib, cron)
+    for problem in _complaints(copy):
+        raise AddError(f"--schedule {schedule!r}: {problem.what} {problem.fix}")
+    return copy
+
+
+def _place(job: ReadyMade, settings: Settings, schedule: str) -> tuple[str, str]:
+    """(folder in the cron directory, the #CRON line's text)."""
+    if schedule:
+        return "cron.d", schedule
+    if not job.is_entry:
+        return "", ""
+    if job.runs in dict(settings.folders):
+        return f"cron.{job.runs}", ""
+    return "cron.d", _OTHER_TIMES.get(job.runs, f"@{job.runs}")
+
+
+def _with_cron(text: str, cron: str) -> str:
+    """Below the last #SBATCH line: beside what else is said to the scheduler."""
+    lines = text.split("\n")
+    last = max(number for number, line in enumerate(lines) if line.startswith("#SBATCH"))
+    return "\n".join([*lines[: last + 1], f"#CRON {' '.join(cron.split())}", *lines[last + 1 :]])
+
+
+def _complaints(copy: Copy) -> Iterable[Problem]:
+    from cronhpc.check.lint import lint_script
+
+    found = lint_script(copy.path.name, copy.script, folder_schedule=None if copy.cron else "0 4 * * *")
+    return (problem for problem in found if problem.code.startswith("E1"))
+
+
+def _names(paths: Paths, settings: Settings) -> Iterator[tuple[str, str]]:
+    """(name, where) of every entry, and of what stands in a new one's way."""
+    for folder in (*(f"cron.{each}" for each, _ in settings.folders), "cron.d", ""):
+        place = paths.root / folder
+        if place.is_dir():
+            yield from ((each.stem, paths.shown(each)) for each in place.iterdir() if each.suffix == SUFFIX)
+    yield from ((row.name, "cronhpc.yaml") for row in settings.entries)
+
+
+def _lib(job: ReadyMade, root: Path) -> tuple[tuple[Path, bytes], ...]:
+    """The files of jobs/lib, for a folder named after their content: another version's jobs keep their own."""
+    files = [(path.name, path.read_bytes()) for path in sorted((job.path.parent / "lib").iterdir()) if path.is_file()]
+    content = hashlib.sha256()
+    for name, data in files:
+        content.update(name.encode() + b"\0" + data + b"\0")
+    folder = root / "lib" / f"jobs-{content.hexdigest()[:8]}"
+    return tuple((folder / name, data) for name, data in files)
+
+
+def write(copy: Copy) -> None:
+    """Put the copy there; the script last, so that it never starts without its files. Raises AddError, OSError."""
+    from cronhpc.store.files import create_once
+
+    for path, data in copy.lib:
+        for folder in (path.parent.parent, path.parent):
+            folder.mkdir(mode=0o755, exist_ok=True)
+        if create_once(path, data):
+            path.chmod(0o644)
+        elif path.read_bytes() != data:
+            raise AddError(f"{path} has been changed. Move it away, then add the job again.")
+    copy.path.parent.mkdir(mode=0o755, exist_ok=True)
+    if not create_once(copy.path, copy.script):
+        raise AddError(f"{copy.path} is there already, and is kept. Take another name: --as NAME")
+    copy.path.chmod(0o700)  # it may come to hold what is nobody else's business

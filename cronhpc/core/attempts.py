@@ -1,0 +1,388 @@
+"""What is to be done about attempts that are claimed and not settled: adopt, release, cancel, settle, try again.
+
+Whatever died between two steps left at worst a held job with a token. It cannot run and cannot vanish by itself, so the
+next tick finds it: adopts it (claim without id), releases it (id recorded), or cancels it (another id is recorded).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from cronhpc.core import slots, stop
+from cronhpc.core.identity import records
+from cronhpc.core.kill_records import verdict
+from cronhpc.core.liveness import absences, unknown
+from cronhpc.core.model import (
+    FAILURES,
+    PAUSED,
+    Adopt,
+    Cancel,
+    ClaimState,
+    Ending,
+    EntryState,
+    Key,
+    Reason,
+    Release,
+    Result,
+    Settle,
+    Submit,
+    Wait,
+    Withdraw,
+    standing_for,
+)
+from cronhpc.core.outcome import ending_of, retry_at, suspension
+from cronhpc.cron.words import count
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from cronhpc.core.model import Claim, Decision, Entry, Job, World
+
+# What sbatch refuses at once it takes of a held job; Slurm finds out when it is released, and gives it up for good.
+_IMPOSSIBLE = "BadConstraints"
+_LOST_TRIES = 3  # a held job that vanishes is submitted again this often
+
+
+def recognised(world: World) -> World:
+    """With the job that carries its token in each damaged claim: one that is live keeps the next from starting."""
+    if not any(claim.damaged for claim in world.claims):
+        return world
+    jobs = _by_key(world)
+    return replace(
+        world,
+        claims=tuple(_recognised(c, jobs[c.key]) if c.damaged and c.key in jobs else c for c in world.claims),
+    )
+
+
+def _recognised(claim: Claim, jobs: list[Job]) -> Claim:
+    job = min(jobs, key=lambda job: (not job.live, int(job.id)))
+    state = ClaimState.SUBMITTED if claim.state is ClaimState.CLAIMED else claim.state
+    return replace(claim, job_id=job.id, state=state)
+
+
+@dataclass(slots=True)
+class Budget:
+    """How many submissions are left, counted down while planning: runaways end here."""
+
+    tick: int
+    hour: int
+    entry: int  # an hour and entry, beyond its schedule
+    extra: dict[str, int] = field(default_factory=dict)
+    now: int = 0
+
+    @classmethod
+    def of(cls, world: World) -> Budget:
+        """What the settings allow, less what the last hour has used."""
+        since = (world.now - 3600) // 60
+        used, extra = 0, dict[str, int]()
+        for minute, name, number in world.recent:
+            if minute < since:
+                continue
+            if name:
+                extra[name] = extra.get(name, 0) + number
+            else:
+                used += number
+        s = world.settings
+        return cls(s.budget_tick, s.budget_hour - used, s.budget_entry, extra, world.now)
+
+    def spend(self, entry: str, *, beyond_schedule: bool = False) -> str:
+        """Take one submission; otherwise why not, in words."""
+        if self.tick <= 0:
+            return "this tick has submitted as many jobs as scheduler.budget.tick allows"
+        if self.hour <= 0:
+            return "the last hour has submitted as many jobs as scheduler.budget.hour allows"
+        if beyond_schedule and self.extra.get(entry, 0) >= self.entry:
+            return f"{count(self.entry, 'submission')} beyond its schedule in the last hour (scheduler.budget.entry)"
+        self.tick -= 1
+        self.hour -= 1
+        if beyond_schedule:
+            self.extra[entry] = self.extra.get(entry, 0) + 1
+        return ""
+
+
+def decide(world: World, budget: Budget) -> Iterator[Decision]:
+    """One look at every unsettled attempt, and at jobs of ours that none knows. Nothing where the queue is unknown."""
+    if world.queue is None:
+        return
+    entries = world.known()
+    absent = absences(world)
+    by_key = _by_key(world)
+    by_id: dict[str, list[Job]] = {}
+    for job in world.queue.jobs:
+        by_id.setdefault(job.id, []).append(job)
+    for each in sorted(world.claims, key=lambda claim: slots.patience(world, claim.name)):
+        entry = entries.get(each.key.entry)
+        claim = _named(each, entry)
+        if claim.state is ClaimState.SETTLED:
+            yield from _retry(world, claim, entry, budget)
+        elif claim.damaged:
+            yield from _damaged(world, claim, entry, by_key.pop(claim.key, []))
+        elif claim.state is ClaimState.CLAIMED:
+            yield from _without_id(world, claim, entry, by_key.get(claim.key, []), budget)
+        else:
+            rows = [job for job in by_id.get(claim.job_id or "", ()) if records(world).is_run(claim, job)]
+            if rows or claim.job_id not in absent:
+                yield from _with_id(world, claim, entry, rows)
+        yield from _twins(claim, by_key.pop(claim.key, []))
+    for key, jobs in by_key.items():
+        yield from (_late(job, key) for job in jobs if job.held)
+
+
+def _named(claim: Claim, entry: Entry | None) -> Claim:
+    """A scheduler killed while it claimed leaves an empty file: what it claims for is in the file's own name."""
+    return claim if claim.name else replace(claim, name=entry.name if entry else claim.key.entry)
+
+
+def _by_key(world: World) -> dict[Key, list[Job]]:
+    found: dict[Key, list[Job]] = {}
+    for job in world.queue.jobs if world.queue else ():
+        key = records(world).key(job)
+        if key is not None:
+            found.setdefault(key, []).append(job)
+    return found
+
+
+def _late(job: Job, key: Key) -> Cancel:
+    return Cancel(job.id, "its slot has gone its way; this one came late, still held", key=key)
+
+
+def _twins(claim: Claim, jobs: list[Job]) -> Iterator[Decision]:
+    """Held jobs with this attempt's token beside the recorded one."""
+    if claim.state is ClaimState.CLAIMED:
+        return  # _without_id has dealt with them
+    for job in jobs:
+        if job.held and job.id != claim.job_id:
+            yield Cancel(job.id, f"a twin of job {claim.job_id or 'that has ended'}", key=claim.key)
+
+
+def _without_id(world: World, claim: Claim, entry: Entry | None, jobs: list[Job], budget: Budget) -> Iterator[Decision]:
+    """Claimed, and no id was recorded: what is in the queue with its token is its job; of several the lowest id."""
+    jobs = [job for job in jobs if not job.ended_before(claim.at)]  # withdrawn before the slot was claimed anew
+    live = sorted({job.id for job in jobs if job.live}, key=int)
+    if live:
+        yield Adopt(claim.key, live[0])
+        yield from (Cancel(each, f"a twin of job {live[0]}", key=claim.key) for each in live[1:])
+        yield from _let_go(world, claim, entry, live[0])
+    elif jobs:  # cancelled while it was held: somebody did not want it
+        yield Settle(claim.key, claim.name, verdict(world, claim, entry, ending_of(jobs[0], None)))
+    elif not claim.fresh and claim.holds and claim.key.slot > world.now and (why := _unwanted(world, claim, entry)):
+        yield Withdraw(claim.key, claim.name, "", why)
+    elif not claim.fresh:
+        yield from _once_more(world, claim, entry, budget)
+
+
+def _once_more(world: World, claim: Claim, entry: Entry | None, budget: Budget) -> Iterator[Decision]:
+    """No job was ever seen for it: it is ours to submit, while that still makes sense."""
+    over = _ran_already(world, claim.key) or _too_late(world, claim, entry)
+    if over is not None:
+        yield Settle(claim.key, claim.name, over)
+    elif entry is not None and (entry.problem is not None or entry.fresh):
+        yield Wait(entry, claim.key.slot, Reason.INVALID, "its earlier submission did not come through")
+    elif entry is not None:
+        refused = budget.spend(claim.key.entry, beyond_schedule=True)
+        if refused:
+            yield Wait(entry, claim.key.slot, Reason.BUDGET, refused)
+        else:
+            begin = claim.key.slot if claim.key.slot > world.now else None
+            why = "an earlier try was cut off or refused"
+            yield Submit(entry, claim.key, Reason.AGAIN, begin=begin, detail=why, tasks=claim.tasks)
+
+
+def _ran_already(world: World, key: Key) -> Ending | None:
+    """A log shows that the attempt has run.
+
+    state/ was brought back from an older copy; or a site drops --hold, and a tick died before it wrote down the id.
+    """
+    why = "its log shows that it has run, and state/ does not know of it"
+    why = "the directory was brought back from a copy: it may have run since" if key.slot <= world.restored else why
+    return Ending(Result.UNKNOWN, detail=why) if world.has_run(key) else None
+
+
+def _damaged(world: World, claim: Claim, entry: Entry | None, jobs: list[Job]) -> Iterator[Decision]:
+    """Its record is of no use: it may have run, so it is not submitted again. What carries its token is its job.
+
+    One that is held still waits for a release that needs the record: it goes. One that was released, or is paused, is
+    waited for.
+    """
+    live = [job for job in jobs if job.live]
+    if any(not _waits_for_us(claim, job) for job in live) or (claim.fresh and not jobs) or world.endings is None:
+        return
+    why = "its record in state/claims is damaged"
+    if live:
+        yield from (Cancel(each, f"{why}; it is still held", key=claim.key) for each in sorted({j.id for j in live}))
+        yield Settle(claim.key, claim.name, Ending(Result.UNKNOWN, detail=f"{why}; its job was held, and is cancelled"))
+        return
+    known, job = world.endings.get(claim.job_id or ""), standing_for(jobs)
+    if job is None and known is None:
+        known = Ending(Result.UNKNOWN, detail=f"{why}: whether it ran is not known")
+    yield Settle(claim.key, claim.name, verdict(world, claim, entry, ending_of(job, known)))
+
+
+def _waits_for_us(claim: Claim, job: Job) -> bool:
+    return job.held_by_user and claim.state is not ClaimState.RELEASED and not job.comment.startswith(PAUSED)
+
+
+def _too_late(world: World, claim: Claim, entry: Entry | None) -> Ending | None:
+    if entry is None:
+        return Ending(Result.MISSED, detail="its entry is gone")
+    switch = stop.switch_on(world, entry)
+    if switch is not None:
+        return Ending(Result.STOPPED, detail=switch.said)
+    if suspended := _suspended(world, claim, entry):
+        return Ending(Result.SUSPENDED, detail=suspended)
+    deadline = deadline_of(entry, claim.key.slot)
+    if deadline is not None and world.now > deadline:
+        why = slots.cause(world.states.get(entry.name))
+        return Ending(Result.MISSED, detail=f"it could not be submitted before its deadline{why}")
+    return None
+
+
+def deadline_of(entry: Entry, slot: int) -> int | None:
+    """The instant until which `slot` may still be submitted: its own deadline, else the next slot; None: for ever."""
+    if entry.policies.deadline is not None:
+        return slot + entry.policies.deadline
+    if entry.policies.catch_up == "all" or not entry.schedule:
+        return None
+    return slots.schedule_of(entry).next_epoch(slot)
+
+
+def _with_id(world: World, claim: Claim, entry: Entry | None, rows: list[Job]) -> Iterator[Decision]:
+    job_id = claim.job_id or ""
+    live = [job for job in rows if job.live]
+    if not live:
+        yield from _not_live(world, claim, entry, rows)
+        return
+    ahead = claim.key.slot > world.now and all(job.state == "PENDING" for job in live)
+    if ahead and claim.holds and (why := _unwanted(world, claim, entry)):
+        yield Withdraw(claim.key, claim.name, job_id, why)
+        return
+    impossible = claim.state is not ClaimState.SUBMITTED and all(job.reason == _IMPOSSIBLE for job in live)
+    if impossible and not (ahead and claim.holds):  # one ahead of its slot may be fixed until that has come
+        yield Cancel(job_id, "it can never start", key=claim.key, only="pending")
+        why = f"its request can never be met here (the queue says {_IMPOSSIBLE})"
+        yield Settle(claim.key, claim.name, Ending(Result.REFUSED, detail=why))
+        return
+    held = any(job.held_by_user for job in live)
+    if claim.state is ClaimState.SUBMITTED:
+        yield from _let_go(world, claim, entry, job_id, held=held)
+    elif claim.state is ClaimState.RELEASING:
+        yield Release(claim.key, job_id, marked=not held)
+    elif ahead and not claim.holds:
+        yield from _waiting_piece(world, claim, entry, job_id)
+    elif (suspended := _suspended(world, claim, entry)) and all(job.state == "PENDING" for job in live):
+        yield Cancel(job_id, f"its entry is {suspended}", key=claim.key, only="pending")
+
+
+def _not_live(world: World, claim: Claim, entry: Entry | None, rows: list[Job]) -> Iterator[Decision]:
+    if claim.fresh and not rows:
+        return
+    if claim.holds and claim.key.slot > world.now:
+        # A held job that vanished never ran; one that was cancelled is told of when its slot has come, unless by us.
+        why = "the held job vanished from the queue" if claim.state is ClaimState.SUBMITTED and not rows else ""
+        if rows and all(job.ended_before(claim.key.slot) for job in rows):
+            why = _unwanted(world, claim, entry)
+        if why and world.endings is not None:
+            yield Withdraw(claim.key, claim.name, claim.job_id or "", why)
+        return
+    yield from _ended(world, claim, entry, standing_for(rows))
+
+
+def _suspended(world: World, claim: Claim, entry: Entry | None) -> str:
+    """Why a run that its schedule asked for is not to begin, in words; who asks by hand gets it all the same."""
+    return "" if claim.key.by_hand else suspension(world, entry)
+
+
+def _let_go(world: World, claim: Claim, entry: Entry | None, job_id: str, *, held: bool = True) -> Iterator[Decision]:
+    switch = stop.switch_on(world, entry) if entry is not None else None
+    if held and (suspended := _suspended(world, claim, entry)):
+        yield Cancel(job_id, f"its entry is {suspended}", key=claim.key)
+        yield Settle(claim.key, claim.name, Ending(Result.SUSPENDED, detail=suspended))
+        return
+    if switch is not None and held:
+        yield Cancel(job_id, f"{switch.title} stands", key=claim.key)
+        yield Settle(claim.key, claim.name, Ending(Result.STOPPED, detail=switch.said))
+        return
+    yield Release(claim.key, job_id, marked=not held)
+
+
+def _unwanted(world: World, claim: Claim, entry: Entry | None) -> str:
+    """Why a run submitted ahead is to go before its slot has come: the slot is then as if nothing had been done."""
+    if entry is None:
+        return "its entry is gone"
+    if (switch := stop.switch_on(world, entry)) is not None:
+        return switch.said
+    if world.states.get(entry.name, EntryState()).suspended is not None:
+        return "its entry is suspended"
+    if not entry.fresh and claim.holds != slots.text_key(entry):
+        return "its entry was changed after it was submitted ahead"
+    return ""
+
+
+def withdrawals(world: World, why: str) -> Iterator[Withdraw]:
+    """All runs that wait for a slot to come, taken back: nobody is to come after them."""
+    for claim in world.claims:
+        if claim.holds and claim.key.slot > world.now and claim.state is not ClaimState.SETTLED:
+            yield Withdraw(claim.key, claim.name, claim.job_id or "", why)
+
+
+def _waiting_piece(world: World, claim: Claim, entry: Entry | None, job_id: str) -> Iterator[Decision]:
+    """A piece that waits for its time goes when its series does, or is stopped."""
+    if entry is None:
+        why, result = "its entry is gone", Result.CANCELLED
+    elif (switch := stop.switch_on(world, entry)) is not None:
+        why, result = switch.said, Result.STOPPED
+    else:
+        return
+    yield Cancel(job_id, why, key=claim.key, only="ahead")
+    yield Settle(claim.key, claim.name, Ending(result, detail=why))
+
+
+def _ended(world: World, claim: Claim, entry: Entry | None, job: Job | None) -> Iterator[Decision]:
+    if world.endings is None:
+        return  # nobody could be asked how it ended: unknown is not gone
+    known = world.endings.get(claim.job_id or "")
+    if claim.state is ClaimState.SUBMITTED and job is None and known is None:
+        # A held job does not end by itself: the controller lost it. It never ran, so it may be tried again.
+        tries = claim.key.attempt <= (entry.policies.retries if entry else 0) + _LOST_TRIES
+        late = _ran_already(world, claim.key) or _too_late(world, claim, entry)
+        ending = late or Ending(
+            Result.LOST, detail="the held job vanished from the queue before its release", tasks=claim.tasks
+        )
+        yield Settle(claim.key, claim.name, ending, retry_at=world.now if tries and late is None else None)
+        return
+    found = unknown(world, claim) if job is None and known is None else ending_of(job, known)
+    ending = verdict(world, claim, entry, found)
+    never_ran = ending.result is Result.CANCELLED and ending.started is None
+    if never_ran and (suspended := _suspended(world, claim, entry)):
+        ending = replace(ending, result=Result.SUSPENDED, detail=f"it waited in the queue: {suspended}")
+    deadline = deadline_of(entry, claim.key.slot) if entry is not None and ending.result in FAILURES else None
+    once_more = not world.has_run(_next(claim.key)) and not suspension(world, entry)
+    again = retry_at(entry, claim, ending, deadline, world.now) if once_more else None
+    yield Settle(claim.key, claim.name, ending, retry_at=again)
+
+
+def _next(key: Key) -> Key:
+    return replace(key, attempt=key.attempt + 1)
+
+
+def _retry(world: World, claim: Claim, entry: Entry | None, budget: Budget) -> Iterator[Decision]:
+    """A further attempt of a failed slot, when its delay is over."""
+    if claim.retry_at is None:
+        return
+    key = _next(claim.key)
+    if any(other.key == key for other in world.claims):
+        return
+    if entry is None or world.has_run(key) or _too_late(world, claim, entry) is not None:
+        yield Settle(claim.key, claim.name, claim.ending or Ending(Result.UNKNOWN))  # no further attempt
+        return
+    if claim.retry_at > world.now or entry.problem is not None or entry.fresh:
+        return
+    refused = budget.spend(claim.key.entry, beyond_schedule=True)
+    if refused:
+        yield Wait(entry, claim.key.slot, Reason.BUDGET, refused)
+        return
+    begin = claim.key.slot if claim.key.slot > world.now else None
+    tasks = claim.ending.tasks if claim.ending is not None and entry.array else ""
+    what = f"attempt {key.attempt}{f', array tasks {tasks}' if tasks else ''}"
+    yield Submit(entry, key, Reason.RETRY, begin=begin, detail=what, tasks=tasks)

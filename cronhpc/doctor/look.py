@@ -1,0 +1,362 @@
+"""Doctor: gather what can be known of this site, and hand it to doctor/findings and doctor/diagnosis, which judge it.
+
+Nothing is changed unless that is asked for. Every question has a time-out, and after one that the controller did not
+answer no other is put to it, so that even a frozen one is told of within half a minute.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.batch import process
+from cronhpc.batch.port import BatchError, Submission, Unreachable
+from cronhpc.batch.process import for_commands
+from cronhpc.core.model import CronhpcError, Settings, SettingsError, command
+from cronhpc.core.model.site import LEVELS, Finding
+from cronhpc.doctor import diagnosis, findings
+from cronhpc.doctor.diagnosis import Beat, Here, Node
+from cronhpc.inside import probe
+from cronhpc.store import disk, rooms, scheduler
+from cronhpc.store.paths import MARKER, Paths
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from cronhpc.batch.port import Batch, Examinable
+    from cronhpc.core.model import Problem
+    from cronhpc.doctor.probe_job import ProbeJob
+
+_QUESTION = 8.0  # seconds for one question: three unanswered ones end within half a minute
+_LOCAL = 4.0  # for a program of this machine
+
+
+# fmt: off
+_CHECKS = {  # level, topic, sentence, fix
+    "no directory": ("advice", "directory", "{} {} yet.", ""),
+    "bad settings": ("error", "settings", "{}: {}", ""),
+    "empty settings": ("warning", "settings", "{} {}", ""),
+    "unseen disk": ("error", "disk", "{} cannot be looked at: {}.", "Is it mounted?"),
+    "no way out": ("warning", "network", "the address given cannot be reached from here: {}.", ""),
+    "a way out": ("fine", "network", "the address given can be reached from here.", ""),
+    "no slurm": ("advice", "slurm", "no sbatch on PATH, or backend: local is set: runs are processes of this machine.",
+                 "On a cluster load Slurm's commands (module load slurm), then ask again."),
+    "no answer": ("error", "slurm", "Slurm gives no answer: {}.", "Ask again later; a chain that runs outlives this."),
+    "no tick": ("error", "ticks", "no tick comes: {}.", "Put it back: " + command("start")),
+    "nodes may not": ("error", "submit", "jobs may not submit here ({}).",
+                      "Let a login node submit a day's runs ahead: " + command("start", options=("--via", "login"))),
+    "not tried": ("unknown", "submit",
+                  "whether compute nodes may submit jobs, and have cronhpc and this folder, was not tried.",
+                  command("doctor", options=("--submit",)) + " runs a job of a minute that tries it."),
+    "unanswered": ("unknown", "sbatch", "sbatch --test-only gave no answer: {}.", "Ask again later."),
+    "refused": ("error", "sbatch", "sbatch would not take the scheduler's job: {}.", "See sbatch: in cronhpc.yaml."),
+    "taken": ("fine", "sbatch", "sbatch would take the scheduler's job from here.", ""),
+    "probe refused": ("error", "submit", "the probe job was not taken: {}.", "See sbatch: in cronhpc.yaml."),
+    "probe waits": ("unknown", "submit", "the probe job {} did not start within {:.0f} s, and was cancelled.",
+                    "Give it longer: " + command("doctor", options=("--submit", "--wait", "1h"))),
+    "probe unread": ("unknown", "options", "what a submission looks like here is not known: {}.", "Ask again."),
+}
+# fmt: on
+
+
+def _finding(check: str, *words: object, fix: str = "") -> Finding:
+    """A row of the table, its sentence filled in; `fix` where that depends on the words, too."""
+    level, topic, sentence, usual = _CHECKS[check]
+    return Finding(level, topic, sentence.format(*words), fix or usual)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What to look at, and how. `root` may not be there yet; `url` as given on the command line."""
+
+    root: Path
+    environ: Mapping[str, str]
+    backend: str = ""
+    submit: bool = False
+    patience: float = 120.0  # seconds that the probe job may wait for its turn
+    url: str = ""
+
+
+def examine(asked: Asked, clock: Callable[[], int]) -> list[Finding]:
+    """All findings, the worst first. Raises CronhpcError where --submit needs a cron directory, and there is none."""
+    refused = _refused(asked)
+    settings, of_settings = (Settings(), []) if refused else _settings(asked)  # another's are not for us to act by
+    here = _here(asked, settings)
+    of_batch = list(_batch(asked, settings, here, clock))
+    seen = any(each.topic == "files" and each.level == "fine" for each in of_batch)
+    pings = bool(settings.alerts_ping) or any(name == "ping" for name, _, _ in settings.defaults)
+    every = [
+        *of_settings,
+        *_directory(asked, settings, refused, seen=seen),
+        *diagnosis.of_machine(here, needs_network=pings and not asked.url),
+        *_address(asked.url),
+        *of_batch,
+    ]
+    return sorted(every, key=lambda each: LEVELS.index(each.level))
+
+
+def _refused(asked: Asked) -> Problem | None:
+    """Why the directory is not to be opened. Raises SettingsError where something is to be done in it."""
+    paths = Paths(asked.root)
+    refused = rooms.refusal(paths, os.getuid()) if os.path.lexists(paths.settings) else None
+    if refused is None or refused.code == "E600":  # which is said of the settings
+        return None
+    if asked.submit:
+        raise SettingsError((refused,))
+    return refused
+
+
+def _settings(asked: Asked) -> tuple[Settings, list[Finding]]:
+    from cronhpc.store.settings import emptied, read_settings
+
+    path = asked.root / MARKER
+    if not os.path.lexists(path):
+        where = "is no cron directory" if asked.root.is_dir() else "is not there"
+        return Settings(), [_finding("no directory", asked.root, where, fix=command("init", directory=str(asked.root)))]
+    empty = [emptied(path)] if path.exists() and not path.stat().st_size else []
+    known = [_finding("empty settings", each.file, each.what, fix=each.fix) for each in empty]
+    try:
+        return read_settings(path), known
+    except SettingsError as error:
+        wrong = ((f"{each.file}:{each.line}" if each.line else each.file, each) for each in error.problems)
+        known += [_finding("bad settings", place, each.what, fix=each.fix) for place, each in wrong]
+        return error.rest or Settings(), known
+
+
+def _directory(asked: Asked, settings: Settings, refused: Problem | None, *, seen: bool) -> Iterator[Finding]:
+    paths, me = Paths(asked.root), os.getuid()
+    try:
+        yield from diagnosis.of_disk(disk.look(asked.root, asked.environ), seen=seen)
+    except OSError as error:
+        yield _finding("unseen disk", asked.root, error.strerror)
+        return
+    if not os.path.lexists(paths.settings) or (refused is None and rooms.refusal(paths, me) is not None):
+        return  # said of the settings already
+    if refused is None:
+        yield from diagnosis.of_rooms(disk.closed((paths.root, paths.state, paths.scheduler, paths.log)))
+    refused = refused or rooms.link_refusal(paths, settings, me)
+    yield from diagnosis.of_trust(refused, rooms.way_refusal(paths, settings, me))
+
+
+def _here(asked: Asked, settings: Settings) -> Here:
+    from cronhpc.engine.site import machine_zone
+    from cronhpc.inside.switch_file import owner
+
+    mask = os.umask(0o077)
+    os.umask(mask)
+    user = owner(os.getuid())
+    group, private = _group(user)
+    return Here(
+        umask=mask,
+        user=user,
+        group=group,
+        group_is_private=private,
+        python=sys.executable,
+        tzdata=probe.tzdata(),
+        zone=settings.timezone or machine_zone(),
+        beats=tuple(_beats(asked.environ, user)),
+    )
+
+
+def _group(user: str) -> tuple[str, bool]:
+    """The primary group, and whether the user is alone in it, as far as its own entry tells."""
+    import grp
+
+    try:
+        entry = grp.getgrgid(os.getgid())
+    except KeyError:
+        return str(os.getgid()), False
+    return entry.gr_name, entry.gr_name == user and set(entry.gr_mem) <= {user}
+
+
+def _address(url: str) -> Iterator[Finding]:
+    if url:
+        why = probe.reaches(url)
+        yield _finding("no way out", why) if why else _finding("a way out")
+
+
+# --- what could call ticks from outside ----------------------------------------------------------------------------
+
+
+def _beats(environ: Mapping[str, str], user: str) -> Iterator[Beat]:
+    env = for_commands(environ)
+    yield _asked("crontab", ["crontab", "-l"], env, none="no crontab for")
+    if process.which("scrontab", env):
+        yield _asked("scrontab", ["scrontab", "-l"], env, none="no crontab for")
+    yield _timer(environ, env, user)
+
+
+def _asked(name: str, argv: Sequence[str], env: Mapping[str, str], none: str) -> Beat:
+    """A table that can be listed, or that is said to be empty, can be written."""
+    try:
+        ended = process.run(argv, timeout=_LOCAL, env=env)
+    except process.Missing:
+        return Beat(name, usable=False, detail="not installed")
+    if ended.timed_out:
+        return Beat(name, usable=None, detail="no answer")
+    answer = " ".join(ended.said.split())
+    if ended.code == 0 or none in answer:
+        return Beat(name, usable=True)
+    return Beat(name, usable=False, detail=answer[:100] or f"exit {ended.code}")
+
+
+def _timer(environ: Mapping[str, str], env: Mapping[str, str], user: str) -> Beat:
+    """A systemd user timer; without lingering it ends with the last login."""
+    name = "a systemd user timer"
+    runtime = {n: environ[n] for n in ("XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS") if n in environ}
+    try:
+        ended = process.run(["systemctl", "--user", "show-environment"], timeout=_LOCAL, env={**env, **runtime})
+    except process.Missing:
+        return Beat(name, usable=False, detail="no systemd here")
+    if ended.code != 0 or ended.timed_out:
+        return Beat(name, usable=False, detail="no user manager runs for you")
+    if os.path.exists(f"/var/lib/systemd/linger/{user}"):  # noqa: PTH110 - one stat
+        return Beat(name, usable=True)
+    return Beat(name, usable=False, detail="it ends with your login: loginctl enable-linger, where that is allowed")
+
+
+# --- the batch system ----------------------------------------------------------------------------------------------
+
+
+def _batch(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int]) -> Iterator[Finding]:
+    from cronhpc.batch import examinable
+
+    slurm = examinable(asked.backend, settings, asked.environ, _QUESTION)
+    if slurm is None:
+        yield _finding("no slurm")
+        return
+    times: list[int] = []
+    try:
+        qos = dict(settings.sbatch).get("qos", "")
+        cluster = slurm.cluster_facts(here.user, qos, lambda: times.append(clock()))
+    except BatchError as error:
+        yield _finding("no answer", error.text)
+        return
+    via = (scheduler.started(Paths(asked.root)) or {}).get("via")
+    yield from _ticks(asked, via)
+    yield from findings.of_cluster(cluster, settings, asked=times[0], answered=times[1], resident=via == "daemon")
+    yield _taken(slurm, settings)
+    yield from _others_at_work(asked)
+    if asked.submit:
+        yield from _nodes(asked, settings, here, clock)
+    else:
+        yield _finding("not tried")
+
+
+def _ticks(asked: Asked, via: str | None) -> Iterator[Finding]:
+    """Why those who are to call the ticks call none."""
+    from cronhpc.engine.by_scrontab import trouble
+
+    paths = Paths(asked.root)
+    if via == "scrontab" and (why := trouble(paths, asked.environ)):
+        yield _finding("no tick", why)
+    if via not in {None, "login"} and (why := scheduler.SiteChanges(paths).no_submit):
+        yield _finding("nodes may not", why)
+
+
+def _others_at_work(asked: Asked) -> Iterator[Finding]:
+    """Another scheduler of the same folder, on another cluster or hand-made; and a zone that is not the one meant."""
+    from cronhpc.engine.hand_made import hand_made_problem
+    from cronhpc.engine.site import of_other_cluster, of_other_zone, open_site
+
+    try:
+        site = open_site(str(asked.root), asked.backend, asked.environ)
+        problems = [look(site) for look in (of_other_cluster, of_other_zone, hand_made_problem)]
+    except (CronhpcError, OSError):
+        return  # no cron directory that can be used: said above
+    for problem in problems:
+        if problem is not None:
+            level = "error" if problem.severity == "error" else "warning"
+            yield Finding(level, "scheduler", problem.what, problem.fix)
+
+
+def _taken(slurm: Examinable, settings: Settings) -> Finding:
+    """Whether sbatch would take a link, asked from here; nothing is submitted."""
+    job = Submission("", options=scheduler.link_options(settings), job_name="cronhpc-doctor", held=False)
+    try:
+        refusal = slurm.refusal(job, "#!/bin/sh\n")
+    except Unreachable as error:
+        return _finding("unanswered", error.text)
+    return _finding("refused", refusal) if refusal else _finding("taken")
+
+
+def _nodes(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int]) -> Iterator[Finding]:
+    """The probe job, on one or two nodes."""
+    from cronhpc.batch import connect
+    from cronhpc.doctor.probe_job import ProbeJob
+    from cronhpc.store.paths import existing
+
+    paths = existing(str(asked.root), asked.environ)
+    batch: Batch = connect(asked.backend, settings, asked.environ, paths.state)
+    with ProbeJob(batch, paths.state, here.python, scheduler.link_options(settings), asked.url) as job:
+        this = _This(str(job.folder))
+        try:
+            job.submit()
+        except BatchError as error:
+            yield _finding("probe refused", error.text)
+            return
+        yield from _options(job, clock())
+        ended = job.wait(asked.patience, this.race)
+        nodes = [_node(row) for row in job.rows()]
+    if not ended and not nodes:
+        yield _finding("probe waits", job.job_id, asked.patience)
+        return
+    yield from diagnosis.of_nodes(nodes, here)
+    if any(node.disk == "" for node in nodes):
+        yield from diagnosis.of_files([_node({"name": "this machine", **this.found()}), *nodes])
+
+
+class _This:
+    """This machine, which races with the nodes while they look."""
+
+    def __init__(self, folder: str) -> None:
+        self.disk = str(probe.look(folder, "here", 0)["disk"])
+        self.racer = probe.Racer(folder, "here")
+
+    def race(self, seconds: float) -> None:
+        try:
+            self.racer.race(seconds)
+        except OSError as error:
+            self.disk = self.disk or f"{error.strerror} ({Path(error.filename or '').name})"
+
+    def found(self) -> dict[str, object]:
+        return {"disk": self.disk, **self.racer.found()}
+
+
+def _options(job: ProbeJob, now: int) -> Iterator[Finding]:
+    """What this site changes of a submission."""
+    try:
+        given, seen = job.read_back(now)
+    except BatchError as error:
+        yield _finding("probe unread", error.text)
+        return
+    yield from diagnosis.of_submission(seen, name=given.job_name or "", comment=given.comment, begin=given.begin or 0)
+
+
+def _node(row: Mapping[str, Any]) -> Node:
+    known = {name: row[name] for name in Node.__slots__ if name in row}
+    return Node(**{"python": "", **known})
+
+
+# --- putting what was found ----------------------------------------------------------------------------------------
+
+
+def wanted(of_site: Iterable[Finding]) -> dict[str, str]:
+    """The settings that would fix what was found; of two for one key the worse finding's."""
+    values: dict[str, str] = {}
+    for each in of_site:
+        for key, value in each.settings:
+            values.setdefault(key, value)
+    return values
+
+
+def put(root: Path, values: Mapping[str, str]) -> None:
+    """Write settings into cronhpc.yaml; all else in it stays. Raises EditError, SettingsError, OSError."""
+    from cronhpc.store.settings_text import edited, write_settings
+
+    path = root / MARKER
+    text = path.read_text(encoding="utf-8")
+    write_settings(path, edited(text, values))

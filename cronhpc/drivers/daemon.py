@@ -1,0 +1,283 @@
+"""The resident driver: file events, due slots and the interval call the same tick that the scheduler's job calls."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+import time
+from collections import deque
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cronhpc.core import chain
+from cronhpc.core.model import ClaimState, CronhpcError, Reason, SettingsError, Stop, Wait
+from cronhpc.drivers.watch import SWITCH_POLL, Bell, Place, Watch
+from cronhpc.engine.clock import reckoned
+from cronhpc.store import scheduler
+from cronhpc.store.paths import MARKER
+from cronhpc.tick import Report, tick
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import FrameType
+
+    from cronhpc.core.model import BadNode
+    from cronhpc.engine.site import Site
+    from cronhpc.store.paths import Paths
+
+_QUIET = 0.3  # seconds without an event before a tick: an editor saves in several steps
+_BURST = 1.0  # but no longer than this after the first one
+_URGENT = 0.1  # a switch waits for its reason to be written, and for nothing else
+_GAP = 1.0  # between two ticks that events call for; twice as long each time, as long as they go on
+_LOOK = 5.0  # seconds between looks at the watch itself and at the stop mark
+_QUEUE = 30  # seconds between looks at the queue while runs live
+_ENDING = 5  # … while something that was stopped is still there
+_LAST_WORK = 0.7  # seconds that a tick at work gets to end after SIGTERM; what it leaves is claimed
+_AGAIN = 60  # seconds after a tick that could not work
+_UNKNOWN = 30  # … between looks at switches of which something is unknown
+_FLIPS, _FLIPS_IN = 3, 12.0  # so many ticks in so many seconds may switches call for: somebody may flip one in a loop
+
+
+class Daemon:
+    """One cron directory's resident. `clock` gives epoch seconds; `tell` gets each report or error.
+
+    `link`: the job of a chain that this runs in; it makes way for its successor. `bad_nodes`: where those cannot work.
+    `seconds`: it ends after these.
+    `doubt`: the batch system is asked first what time it is.
+    """
+
+    def __init__(
+        self,
+        open_site: Callable[[], Site],
+        clock: Callable[[], float],
+        tell: Callable[[Report | Exception], None],
+        *,
+        link: str = "",
+        bad_nodes: tuple[BadNode, ...] = (),
+        seconds: float | None = None,
+        poll: bool = False,
+        doubt: bool = False,
+    ) -> None:
+        self.open_site = open_site
+        self.clock = clock
+        self.doubt = doubt  # the batch system is to be asked what time it is
+        self.off = 0  # seconds to add to `clock`, where the batch system's says otherwise
+        self.tell = tell
+        self.link = link
+        self.bad_nodes = bad_nodes
+        self.until = None if seconds is None else time.monotonic() + seconds
+        self.poll = poll
+        self.bell = Bell()
+        self.ended = False
+        self.relieved = False  # the successor runs
+        self.watch: Watch | None = None
+        self.last_resort: threading.Timer | None = None
+        self.paths: Paths | None = None
+        self.stops_before: frozenset[str] = frozenset()  # those that stood when it began end it no more
+        self.took = 0.0  # seconds, the last tick
+        self.gap = _GAP
+        self.urgent: deque[float] = deque(maxlen=_FLIPS)  # when switches called for ticks last
+        self.said: dict[str, str] = {}  # the errors told last, of ticks and of settings
+
+    def run(self) -> None:
+        """Tick until SIGTERM, SIGINT, `cronhpc stop`, or the time given is over. Raises CronhpcError at the start."""
+        site = self.open_site()
+        self.paths = site.paths
+        self.stops_before = scheduler.marks(site.paths).stops
+        handlers = {number: signal.signal(number, self._end) for number in (signal.SIGTERM, signal.SIGINT)}
+        handlers[signal.SIGHUP] = signal.signal(signal.SIGHUP, self._reread)
+        try:
+            while not self._over():
+                self.bell.still()
+                self._watch_over(site)
+                wait = self._tick(site)
+                self._sleep(wait)
+                site = self._reopened(site)
+        finally:
+            if self.watch is not None:
+                self.watch.stop()
+            if self.last_resort is not None:
+                self.last_resort.cancel()
+            for number, handler in handlers.items():
+                signal.signal(number, handler)
+            self.bell.close()
+
+    # --- signals
+
+    def _end(self, _number: int, _frame: FrameType | None) -> None:
+        """A controller that does not answer may hold a tick for a minute: it is not waited for."""
+        self.ended = True
+        self.bell.ring()
+        if self.last_resort is None:
+            self.last_resort = threading.Timer(_LAST_WORK, _leave)
+            self.last_resort.daemon = True
+            self.last_resort.start()
+
+    def _reread(self, _number: int, _frame: FrameType | None) -> None:
+        self.bell.ring(urgent=True)
+
+    def _over(self) -> bool:
+        late = self.until is not None and time.monotonic() >= self.until
+        return self.ended or self.relieved or late or self._stopped()
+
+    def _stopped(self) -> bool:
+        """Whether `stop` was called since this began."""
+        try:
+            stops = scheduler.marks(self.paths).stops if self.paths is not None else frozenset()
+        except OSError:
+            return False  # unknown: looked at again
+        self.stops_before &= stops
+        return bool(stops - self.stops_before)
+
+    # --- one round
+
+    def _tick(self, site: Site) -> float:
+        """Seconds until the next tick is wanted whatever happens."""
+        began = time.monotonic()
+        try:
+            report = self._pass(site)
+        except (CronhpcError, OSError) as error:  # a full disk, a folder not mounted: it may be fixed
+            self._complain("tick", error)
+            return _AGAIN
+        finally:
+            self.took = time.monotonic() - began
+        self.tell(report)
+        self.said.pop("tick", None)
+        self.relieved = bool(self.link) and self._relieved(report)
+        return self._wanted(report)
+
+    def _pass(self, site: Site) -> Report:
+        """One tick, by the clock that is right."""
+        mine = int(self.clock())
+        at = reckoned(site, mine + self.off, doubt=self.doubt)
+        self.off, self.doubt = at.now - mine, self.doubt and not at.clock_verified
+        return tick(
+            site, at.now, link=self.link, resident=True, clock_verified=at.clock_verified, bad_nodes=self.bad_nodes
+        )
+
+    def _complain(self, what: str, error: Exception) -> None:
+        """Once, until it is another one."""
+        if str(error) != self.said.get(what):
+            self.said[what] = str(error)
+            self.tell(error)
+
+    def _relieved(self, report: Report) -> bool:
+        """Whether the successor runs: it has a higher id."""
+        running = chain.Links.of(report.world).running
+        return any(int(job.id) > int(self.link) for job in running)
+
+    def _wanted(self, report: Report) -> float:
+        """The next slot of any entry, a look at live runs, or the interval: the rescan that is the truth."""
+        now = self.clock() + self.off
+        world, decisions = report.world, report.plan.decisions
+        at = [now + world.settings.interval, float(report.plan.wake)]
+        at += [d.slot for d in decisions if isinstance(d, Wait) and d.slot is not None and d.slot > now]
+        if any(isinstance(d, Wait) and d.reason is Reason.JUST_CHANGED for d in decisions):
+            at.append(now + 3)
+        if any(isinstance(d, Stop) and (d.pending or d.running or d.warn or d.unasked) for d in decisions):
+            at.append(now + _ENDING)
+        open_attempts = [c for c in world.claims if c.state is not ClaimState.SETTLED]
+        if open_attempts or any(o.job_id for o in report.outcomes) or world.queue is None or world.kill_records:
+            at.append(now + _QUEUE)
+        if world.switches_unknown or any(switch.by == "unknown" for switch in world.switches):
+            at.append(now + _UNKNOWN)
+        if self.link:
+            at += [_look_for(job.start, now) for job in chain.Links.of(world).successors]
+        return max(0.05, min(at) - now)
+
+    def _sleep(self, seconds: float) -> None:
+        """Until then, or until something happens and it has been quiet for a moment."""
+        began = time.monotonic()
+        until = began + seconds if self.until is None else min(began + seconds, self.until)
+        while not self._over() and (left := until - time.monotonic()) > 0:
+            if self.bell.wait(min(left, _LOOK)):
+                self._settle_down()
+                self._rest(began, until)
+                return
+            if self.watch is not None and not self.watch.healthy():
+                return  # the round begins with a new watch, and a rescan
+
+    def _settle_down(self) -> None:
+        first = time.monotonic()
+        while not self._over() and time.monotonic() - first < (_URGENT if self.bell.urgent else _BURST):
+            self.bell.drain()
+            if not self.bell.wait(_URGENT if self.bell.urgent else _QUIET):
+                return
+
+    def _rest(self, since: float, until: float) -> None:
+        """Events without end must keep neither a core busy nor the controller; the first switches wait for nothing."""
+        while not self._over():
+            many = len(self.urgent) == _FLIPS
+            urgent_gap = max(self.took, self.urgent[0] + _FLIPS_IN - since if many else 0.0)
+            gap = urgent_gap if self.bell.urgent else self.gap
+            left = min(since + gap, until) - time.monotonic()
+            if left <= 0:
+                break
+            self.bell.drain()
+            self.bell.wait(left)
+        if self.bell.urgent:
+            self.urgent.append(time.monotonic())
+        quiet = time.monotonic() - since > _QUEUE
+        self.gap = _GAP if quiet else min(2 * self.gap, _QUEUE)
+
+    def _watch_over(self, site: Site) -> None:
+        places = watched(site)
+        if self.watch is not None and self.watch.places == places and self.watch.healthy():
+            return
+        if self.watch is not None:
+            self.watch.stop()
+        self.watch = Watch(places, self.bell, poll=self.poll)
+        self.watch.start()
+
+    def _reopened(self, site: Site) -> Site:
+        """Settings may have changed. While they cannot be used the daemon goes on with those it had."""
+        while not self._over():
+            try:
+                site = self.open_site()
+            except SettingsError as error:
+                self._complain("settings", error)
+                return site
+            except (CronhpcError, OSError) as error:
+                self._complain("settings", error)
+                self._sleep(_AGAIN)
+            else:
+                self.said.pop("settings", None)
+                return site
+        return site
+
+
+def _look_for(start: int | None, now: float) -> float:
+    """When to see whether the successor, which is to start then, runs."""
+    if start is None or start < now - _QUEUE:
+        return now + _QUEUE  # it waits for its turn
+    return max(start, now + _ENDING)
+
+
+def _leave() -> None:
+    """End now; what a tick at work leaves is claimed."""
+    with suppress(OSError, ValueError):
+        sys.stdout.flush()
+    os._exit(0)
+
+
+def watched(site: Site) -> tuple[Place, ...]:
+    """The folders whose changes matter."""
+    paths, settings = site.paths, site.settings
+    switches = [paths.kill, paths.pause, *(Path(each).expanduser() for each in settings.kill_also)]
+    files: dict[Path, set[str]] = {}
+    for row in settings.switches:
+        if row.file:
+            path = Path(row.file).expanduser()
+            files.setdefault(path.parent, set()).add(path.name)
+    entries = [paths.root / f"cron.{name}" for name, _ in settings.folders] + [paths.root / "cron.d"]
+    own = frozenset({MARKER, "kill", "pause", *(path.name for path in entries)})  # status.json is our own doing
+    return (
+        *(Place(path, SWITCH_POLL, urgent=True) for path in dict.fromkeys(switches)),
+        *(Place(path, SWITCH_POLL, urgent=True, names=frozenset(names)) for path, names in files.items()),
+        *(Place(path) for path in entries),
+        Place(paths.root, names=own),
+        Place(paths.scheduler, names=frozenset({"stop", scheduler.marks(paths).next_stop})),
+    )

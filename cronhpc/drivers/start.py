@@ -1,0 +1,412 @@
+"""`start` sets the chain going, or fixes it; `stop` ends it. Both are the same reconciliation as a tick's."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from cronhpc.batch.port import BatchError, Unreachable
+from cronhpc.core import chain
+from cronhpc.core.attempts import withdrawals
+from cronhpc.core.identity import records
+from cronhpc.core.model import (
+    CancelLink,
+    ClaimState,
+    CronhpcError,
+    Done,
+    KeepLink,
+    MoveLink,
+    Plan,
+    Rest,
+    RestCause,
+    Submit,
+    SubmitLink,
+    Withdraw,
+    World,
+    command,
+)
+from cronhpc.core.slots import boundary
+from cronhpc.cron.words import count
+from cronhpc.drivers import local_daemon
+from cronhpc.engine import by_scrontab
+from cronhpc.engine.link import keep_environment, keep_options, write_link
+from cronhpc.engine.read import read_world, switches_now
+from cronhpc.engine.record import Recorded
+from cronhpc.engine.site import elsewhere, machine_zone
+from cronhpc.store import lease, paths, scheduler
+from cronhpc.store.damage import fix
+from cronhpc.store.files import write_json
+from cronhpc.store.paths import must_be_plain
+from cronhpc.tick import leased, run_pass, tick
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterable, Mapping
+
+    from cronhpc.core.model import Decision, Job, Key, LinkRecord, Outcome
+    from cronhpc.engine.site import Site
+
+_LOOKS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The chain as it stands after `start` or `stop`."""
+
+    world: World
+    outcomes: tuple[Outcome, ...]
+    lines: tuple[str, ...] = ()
+
+    @property
+    def ok(self) -> bool:
+        """Whether a link is there; a site may have no room for a spare."""
+        return all(outcome.done is Done.OK or _is_spare(outcome) for outcome in self.outcomes)
+
+
+def _is_spare(outcome: Outcome) -> bool:
+    decision = outcome.decision
+    return isinstance(decision, SubmitLink) and decision.kind == chain.SPARE and outcome.done is Done.REFUSED
+
+
+def start(
+    site: Site,
+    environ: Mapping[str, str],
+    now: Callable[[], int],
+    *,
+    via: str = "chain",
+    prequeue: int = 1,
+    repair: bool = False,
+    anew: bool = False,
+    beside: bool = False,
+) -> Started:
+    """Set the chain going, or fix it; safe to call twice, and from two nodes at once.
+
+    `via` scrontab: one entry of the user's scrontab calls the ticks; daemon: each link runs the daemon until its
+    successor starts; login: nothing of ours waits in the queue, and whoever calls `cronhpc tick` on a login node
+    submits the runs of the next `scheduler.ahead`. `prequeue`: so many links wait ahead. `repair`: the environment kept
+    for runs stays as it is. `anew`: the way was asked for, so that nodes have refused it before does not count.
+    `beside`: also while a hand-made scheduler of the folder is in the queue.
+
+    Raises CronhpcError, StateError, OSError.
+    """
+    _must_be_startable(site, via, anew=anew)
+    lines = _way_words(site)
+    if site.batch.name == "local":
+        return _start_here(site, environ, now, repair=repair)
+    cluster = _must_be_alone(site, beside=beside or repair)
+    with leased(site):
+        _must_own_its_links(site)
+        keep_environment(site, environ, repair=repair)
+        site, kept = keep_options(site, environ)
+        if via == "daemon":
+            _must_fit(site)
+        dropped = _drop_torn(site)
+        number = scheduler.marks(site.paths).next_start
+        fingerprint, made = write_link(site, resident=via == "daemon", generation=number)
+        how = {"via": via, "fingerprint": fingerprint, "prequeue": prequeue, "at": now(), "by": site.user}
+        how |= {"generation": number, "cluster": cluster, "zone": machine_zone()}
+        lines += [*kept, *dropped, *made, *_in_scrontab(site, environ, via)]
+        scheduler.mark_started(site.paths, how)
+        paths.remember_place(site.paths)
+        if pid := local_daemon.daemon(site)[0]:
+            lines.append(local_daemon.ended_now(site, pid))
+        world, outcomes = _reconcile(site, now, first=True)
+    if via == "login":
+        world, said = _first_tick(site, now)
+        lines += said
+    return Started(world, outcomes, tuple(lines))
+
+
+def _must_be_startable(site: Site, via: str, *, anew: bool) -> None:
+    """Raises CronhpcError where a link would not be ours, could not be submitted, or has nobody to go to; OSError."""
+    from cronhpc.store import rooms
+
+    must_be_plain(site.paths.root)
+    refused = rooms.link_refusal(site.paths, site.settings, site.uid)
+    if refused is not None:
+        raise CronhpcError(f"{refused.what} A link could be another's, so none was submitted. " + refused.fix)
+    if getattr(site.batch, "assumed", False):
+        from cronhpc.batch.local import NO_SLURM
+
+        raise CronhpcError(NO_SLURM)
+    if site.batch.name == "slurm" and via != "login":
+        _nodes_must_submit(site, via, anew=anew)
+
+
+def _in_scrontab(site: Site, environ: Mapping[str, str], via: str) -> list[str]:
+    """Our entry is in the user's scrontab where that calls the ticks, and nowhere else; what to say of it."""
+    if via == "scrontab":
+        return by_scrontab.add(site, environ)
+    before = (scheduler.last_started(site.paths) or {}).get("via", via)
+    if before == "scrontab" or by_scrontab.may_be_in(site):
+        return by_scrontab.remove(site, environ)
+    return []
+
+
+def _nodes_must_submit(site: Site, via: str, *, anew: bool) -> None:
+    """Raises CronhpcError where a link has found that jobs may not submit, OSError."""
+    if anew:
+        site.changes.forget()
+    elif said := site.changes.no_submit:
+        what = f"jobs may not submit here ({said}), so a scheduler job has no successor. Nothing was submitted. "
+        way = command("start", options=("--via", "login"))
+        again = command("start", options=("--daemon",) if via == "daemon" else ("--via", via))
+        raise CronhpcError(what + "Let a login node do it: " + way + "; where that has changed: " + again)
+
+
+def _first_tick(site: Site, now: Callable[[], int]) -> tuple[World, list[str]]:
+    """Submit the runs of the next `scheduler.ahead`; say so, and how the ticks after this one may come."""
+    from cronhpc.engine.site import directory_id
+
+    report = tick(site, now())
+    if report.world.queue is None:
+        raise AwayError(
+            f"the batch system does not answer: {report.world.queue_error.rstrip('.')}. Nothing was submitted."
+        )
+    runs = [each for each in report.outcomes if isinstance(each.decision, Submit)]
+    refused = dict.fromkeys(each.detail for each in runs if each.done in {Done.FAILED, Done.PASSING})
+    submitted = sum(each.done is Done.OK for each in runs)
+    until = f"of the next {site.settings.ahead // 3600} h" if site.settings.ahead >= _HOUR else "ahead"
+    log = shlex.quote(str(site.paths.scheduler / "scheduler.log"))
+    line = f"{shlex.join(scheduler.command())} tick --dir {shlex.quote(str(site.paths.root))} >>{log} 2>&1"
+    minute = int(directory_id(site.paths), 36) % 60
+    return report.world, [
+        f"submitted {count(submitted, 'run')} {until}; each further tick submits what has come into reach",
+        *(f"not submitted: {' '.join(why.split())}" for why in refused),
+        "now let a login node call the ticks, best each hour; a line for crontab -e there:",
+        f"  {minute} * * * * {line.replace('%', chr(92) + '%')}",
+        "where there is no crontab: the login hook in ~/.bashrc, a systemd timer, or " + command("daemon") + " in tmux",
+    ]
+
+
+_HOUR = 3600
+
+
+def _must_be_alone(site: Site, *, beside: bool) -> str:
+    """The cluster's name; "" where nobody tells.
+
+    Raises CronhpcError where another scheduler would run the same scripts: the one that was started on another cluster,
+    or, but for `beside`, a hand-made one that is still in the queue; Unreachable.
+    """
+    from cronhpc.engine.hand_made import look_for_hand_made
+
+    try:
+        name = site.batch.cluster_name()
+        hand_made = None if beside else look_for_hand_made(site)
+    except Unreachable:
+        raise
+    except BatchError:
+        return ""  # it cannot be told here
+    known = (scheduler.started(site.paths) or {}).get("cluster", "")
+    if name and known not in {name, ""}:
+        found = elsewhere(site, name, known)
+        raise CronhpcError(found.what, " Nothing was submitted. ", found.fix)
+    if hand_made is not None:
+        both = command("start", options=("--beside",))
+        raise CronhpcError(hand_made.what, " Nothing was submitted. ", hand_made.fix, "; or let both run: ", both)
+    return name
+
+
+def _must_own_its_links(site: Site) -> None:
+    """A copy whose first folder was moved since finds that one's jobs, with texts of its own. Raises CronhpcError."""
+    known = scheduler.started(site.paths)
+    if known is None or not paths.moved_from(site.paths):
+        return
+    text = str(known.get("fingerprint", ""))
+    try:
+        others = [job.id for job, link in _links(site) if link.fingerprint != text]
+    except BatchError:
+        return  # said where they are needed
+    if others:
+        raise CronhpcError(
+            f"{site.paths.root} was copied or moved, and has the id of another folder, whose scheduler waits in job "
+            f"{others[0]}. Nothing was done. {paths.id_of_its_own(site.paths)}; "
+            f"if it is this one's: scancel {others[0]}"
+        )
+
+
+def _drop_torn(site: Site) -> list[str]:
+    """Where the link's text was cut off or edited, what waits may hold that; what to say of it. Raises OSError."""
+    if not os.path.lexists(site.paths.script) or scheduler.is_whole(site.paths):
+        return []
+    try:
+        cancelled = _cancelled_waiting(site)
+    except BatchError:
+        return []  # said where they are needed
+    said = f"{site.paths.script} was cut off or edited: made anew, and what waited with it is replaced"
+    return [said] if cancelled else []
+
+
+def _must_fit(site: Site) -> None:
+    """A link that asks for more than its partition gives would wait for ever. Raises CronhpcError."""
+    from cronhpc.core.resident_fit import misfit
+
+    try:
+        found = misfit(site.batch.site().partitions, site.settings)
+    except BatchError:
+        return  # nobody can tell
+    if found is not None:
+        raise CronhpcError(f"{found.what} Nothing was submitted. " + found.fix)
+
+
+def _start_here(site: Site, environ: Mapping[str, str], now: Callable[[], int], *, repair: bool) -> Started:
+    """Without a batch system there is no queue to wait in: a daemon on this machine calls the ticks."""
+    from cronhpc.batch import process
+
+    with leased(site):
+        keep_environment(site, environ, repair=repair)
+        scheduler.mark_started(site.paths, {"via": "resident", "at": now(), "by": site.user})
+        paths.remember_place(site.paths)
+        pid, _ = local_daemon.daemon(site)
+        if not pid:
+            log = str(site.paths.scheduler / "scheduler.log")
+            argv = [*scheduler.command(), "daemon", "--dir", str(site.paths.root)]
+            pid = process.start(["/bin/sh", "-c", 'exec "$@" >>"$0" 2>&1', log, *argv], env=site.environment)
+            born = lease.process_born(pid).partition(" ")[2]
+            write_json(site.paths.state / "daemon.json", {"pid": pid, "born": born, "host": site.host}, 1)
+            said: str = f"started the daemon: process {pid} of this machine; after a reboot: " + command("start")
+        else:
+            said = f"the daemon runs already: process {pid}"
+        return Started(read_world(site, now()).world, (), (*_way_words(site), said))
+
+
+def _way_words(site: Site) -> list[str]:
+    """Trust begins at the cron directory; what can happen above it is said."""
+    from cronhpc.store import rooms
+
+    refused = rooms.way_refusal(site.paths, site.settings, site.uid)
+    return [f"{refused.what} So another folder could be put in this one's place. " + refused.fix] if refused else []
+
+
+def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Started:
+    """End the chain, and remember it: what `start` has added goes, and nothing else. Runs go on."""
+    lines: list[str] = []
+    how = scheduler.last_started(site.paths) or {}
+    daemon = local_daemon.daemon(site)
+    try:
+        scheduler.mark_stopped(site.paths, site.user)
+    except OSError as error:
+        raise _stopped_unmarked(site, error) from None
+    if site.batch.name == "local":
+        lines.append(local_daemon.stopped(site, *daemon))
+    with leased(site):
+        if how.get("via") == "scrontab" or by_scrontab.may_be_in(site):
+            lines += by_scrontab.remove(site, environ)
+        world, outcomes = _reconcile(site, now, first=False, by_login=how.get("via") == "login")
+    withdrawn = [o.decision for o in outcomes if isinstance(o.decision, Withdraw) and o.done is Done.OK]
+    if withdrawn:
+        lines.append(f"cancelled {count(len(withdrawn), 'run')} that waited in the queue for a time to come")
+    lines += _ahead_words(world, {each.key for each in withdrawn})
+    return Started(world, outcomes, tuple(lines))
+
+
+def _ahead_words(world: World, withdrawn: Container[Key]) -> list[str]:
+    """Runs that wait for a slot of the next minutes are no links: they start all the same."""
+    waiting = [c for c in world.claims if c.key.slot > world.now and c.state is not ClaimState.SETTLED]
+    ahead = [c.job_id for c in waiting if c.job_id and c.key not in withdrawn]
+    if not ahead:
+        return []
+    return [
+        f"submitted ahead, and still to run: {count(len(ahead), 'job')}; if they shall not: scancel {' '.join(ahead)}"
+    ]
+
+
+def _links(site: Site) -> list[tuple[Job, LinkRecord]]:
+    """The links and spares that live. Raises BatchError, OSError."""
+    from cronhpc.engine.site import directory_id
+
+    queue = site.batch.queue()
+    world = World(0, directory_id(site.paths), site.settings, queue=queue, links=scheduler.links(site.paths))
+    return [(job, link) for job in queue.jobs if job.live and (link := records(world).link(job)) is not None]
+
+
+def _cancelled_waiting(site: Site) -> int:
+    """How many links and spares waited: all of them are cancelled. Raises BatchError."""
+    waiting = [job.id for job, _ in _links(site) if job.state == "PENDING"]
+    if waiting:
+        site.batch.cancel(waiting)
+    return len(waiting)
+
+
+def _stopped_unmarked(site: Site, error: OSError) -> CronhpcError:
+    """A disk that takes no mark must not keep the scheduler going: its waiting jobs are cancelled all the same."""
+    cancelled = count(_cancelled_waiting(site), "waiting job")
+    return CronhpcError(
+        f"cancelled {cancelled} of the scheduler, but {site.paths.scheduler} cannot be written to "
+        f"({error.strerror}): a link that runs just now may go on. " + fix(error) + "; then: " + command("stop")
+    )
+
+
+class AwayError(CronhpcError):
+    """The batch system does not answer."""
+
+    passing = True
+
+
+def _reconcile(
+    site: Site, now: Callable[[], int], *, first: bool, by_login: bool = False
+) -> tuple[World, tuple[Outcome, ...]]:
+    """The chain's part of a tick; looked at again while a link that just started has not queued its successor yet.
+
+    What a login node has submitted ahead ends with its ticks, a day's runs otherwise go on after `stop`.
+    """
+    for look in range(_LOOKS):
+        reading = read_world(site, now())
+        world = reading.world
+        if world.queue is None:
+            done = "Nothing was submitted" if first else "It is marked as stopped; what waits ends when it starts"
+            raise AwayError(f"the batch system does not answer: {world.queue_error.rstrip('.')}. {done}.")
+        decisions = tuple(_first_now(world, chain.decide(world, _wake(site, world)), first=first))
+        if not first and by_login:
+            decisions += tuple(withdrawals(world, "the scheduler is stopped"))
+        resting = next((d for d in decisions if isinstance(d, Rest)), None)
+        if resting is None or resting.cause is not RestCause.LINK_AT_WORK or look == _LOOKS - 1:
+            break
+        time.sleep(2)
+    reading = replace(reading, world=replace(world, **switches_now(site, world.now)))
+    return world, run_pass(site, reading, Plan(decisions, world.now), partial(_note_successor, site)).outcomes
+
+
+def _note_successor(site: Site, outcomes: Iterable[Outcome]) -> Recorded:
+    """A first link that fails before it notes a successor of its own was on a node that could not run it."""
+    for each in outcomes:
+        if isinstance(each.decision, SubmitLink) and each.decision.kind == chain.SUCCESSOR and each.job_id:
+            with suppress(OSError):
+                scheduler.remember_successor(site.paths, each.job_id)
+    return Recorded(())
+
+
+_NOW = 60  # seconds: another `start` has just submitted the first link
+
+
+def _wake(site: Site, world: World) -> int:
+    """A link that waits already stays where it is, unless somebody has put it off; so does one that is to begin now."""
+    next_one = boundary(world.now, site.settings.interval)
+    latest = next_one + site.settings.interval
+    starts = [job.start or 0 for job in chain.Links.of(world).successors]
+    return min((at for at in starts if world.now - _NOW < at <= latest), default=next_one)
+
+
+def _first_now(world: World, decisions: Iterable[Decision], *, first: bool) -> list[Decision]:
+    """A new chain's first link begins at once: it looks at what is due, and shows that all works.
+
+    Those ahead of it (prequeue) come an interval earlier each, so that they follow it without a gap.
+    """
+    kinds = CancelLink | SubmitLink | MoveLink | KeepLink | Rest
+    rows: list[Decision] = [d for d in decisions if isinstance(d, kinds)]
+    stands = any(isinstance(d, KeepLink | MoveLink) and d.kind == chain.SUCCESSOR for d in rows)
+    if not first or stands or chain.Links.of(world).running:
+        return rows
+    found: list[Decision] = []
+    at = world.now
+    for row in rows:
+        if isinstance(row, SubmitLink) and row.kind == chain.SUCCESSOR:
+            found.append(replace(row, at=at))
+            at = row.at
+        else:
+            found.append(row)
+    return found

@@ -1,0 +1,306 @@
+"""Act: decisions to outcomes. It may refuse a decision, never add one.
+
+The order is that of what must not be lost: jobs that must stop, the chain, ends, and last the submissions: claimed,
+submitted held, recorded, and released all at once.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from cronhpc.batch.port import BatchError, Denied, Limited, Submission, Unreachable
+from cronhpc.core import model
+from cronhpc.core.chain import SPARE, bad_nodes_text, comment_words, record_of
+from cronhpc.core.model import Done, Outcome, token
+from cronhpc.core.outcome import with_log
+from cronhpc.core.stop import marked, whole_comment
+from cronhpc.engine.submit import Progress, Submitter
+from cronhpc.store import scheduler
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from cronhpc.core.model import Decision, Job, Key, Plan, World
+    from cronhpc.engine.site import Site
+
+Answer = TypeVar("Answer")
+
+
+class Actor(Progress):
+    """Carries out one plan."""
+
+    def __init__(self, site: Site, world: World) -> None:
+        super().__init__(site, world)
+        self.submitter = Submitter(self)
+        self.not_cancelled: set[Key] = set()
+        self.adopted: set[Key] = set()
+        self.emptied: set[str] = set()  # arrays whose pending tasks were cancelled in this tick
+        self.link_refused = ""
+        self.linked: set[str] = set()  # job ids of the links that were submitted since the queue was asked
+
+    def carry_out(self, plan: Plan) -> tuple[Outcome, ...]:
+        """Every decision has one outcome. Raises OSError only where state/ itself cannot be written."""
+        steps: tuple[tuple[type | tuple[type, ...], Callable[[Sequence[Any]], None]], ...] = (
+            (model.Stop, partial(self._one_by_one, self._stop)),
+            (model.Cancel, partial(self._one_by_one, self._cancel)),
+            (model.Withdraw, self._withdraw),
+            ((model.CancelLink, model.MoveLink, model.SubmitLink), partial(self._one_by_one, self._link)),
+            (model.Adopt, partial(self._one_by_one, self._adopt, asks=False)),
+            (model.Settle, partial(self._one_by_one, self._settle, asks=False)),
+            (model.Release, self.submitter.release),  # held, these may be what fills the site's limits
+            (model.Submit, self.submitter.submit),
+            (model.Hold, partial(self._one_by_one, self._hold)),
+            (model.Unhold, partial(self._one_by_one, self._unhold)),
+        )
+        self.link_refused = self._refused_link(plan)
+        for kind, step in steps:
+            rows = [d for d in plan.decisions if isinstance(d, kind)]
+            if rows:
+                step(rows)
+        done = {id(outcome.decision) for outcome in self.outcomes}
+        self.outcomes += [Outcome(d, Done.OK) for d in plan.decisions if id(d) not in done]
+        return tuple(self.outcomes)
+
+    def _one_by_one(self, step: Callable[..., str | None], rows: Sequence[Decision], *, asks: bool = True) -> None:
+        """Run `step` for each decision; an error of the batch system or the disk is that decision's outcome.
+
+        `asks` the batch system: not tried any more once that gave no answer.
+        """
+        for row in rows:
+            if asks and self.unreachable:
+                if isinstance(row, model.Cancel) and row.key is not None:
+                    self.not_cancelled.add(row.key)
+                self.note(row, Done.PASSING, f"not tried: {self.unreachable}")
+                continue
+            try:
+                refused = step(row)
+            except BatchError as error:
+                self.failed(error)
+                self.note(row, Done.PASSING, error.text)
+            except OSError as error:
+                self.note(row, Done.PASSING, f"{error.strerror}: {error.filename}")
+            else:
+                if self.outcomes and self.outcomes[-1].decision is row:
+                    continue  # it has noted more than its success
+                self.note(row, Done.REFUSED if refused else Done.OK, refused or "")
+
+    # --- what must stop
+
+    def _stop(self, stop: model.Stop) -> str | None:
+        """Pending tasks first: with some of them left a signal to an array blocks for 95 s, and is sent ten times."""
+        if stop.pending:
+            self.site.batch.cancel(stop.pending, pending_only=True)
+            self.emptied.update(stop.pending)
+        if stop.running:
+            self.site.batch.cancel(stop.running)
+        if stop.warn:
+            if self.emptied.intersection(stop.warn):
+                jobs = self.site.batch.queue().jobs
+                if still := sorted({job.shown for job in jobs if job.id in stop.warn and job.state == "PENDING"}):
+                    return f"{', '.join(still)} is still pending: warned at the next look"
+            self.site.batch.signal(stop.warn, stop.warn_signal)
+        return None
+
+    def _cancel(self, cancel: model.Cancel) -> str | None:
+        """What is to go has not begun. This tick may have been stopped since it looked, so the disk is asked again."""
+        if cancel.key is not None and self._has_gone_on(cancel, cancel.key):
+            self.not_cancelled.add(cancel.key)
+            return "it was released meanwhile"
+        try:
+            self.site.batch.cancel([cancel.job_id], pending_only=True)
+        except BatchError:
+            if cancel.key is not None:
+                self.not_cancelled.add(cancel.key)
+            raise
+        return None
+
+    def _withdraw(self, rows: Sequence[model.Withdraw]) -> None:
+        """The jobs go first, all at once, and then the claims: a slot that nobody has claimed may be submitted again.
+
+        So the queue is asked once more: one that begins by the controller's clock at this moment is not cancelled.
+        """
+        ids, live, failed = [row.job_id for row in rows if row.job_id], set[str](), self.unreachable
+        try:
+            if ids and not failed:
+                self.site.batch.cancel(ids, pending_only=True)
+                live = {job.id for job in self.site.batch.queue().jobs if job.live}
+        except BatchError as error:
+            self.failed(error)
+            failed = error.text
+        for row in rows:
+            if failed:
+                self.note(row, Done.PASSING, failed)
+            elif row.key.slot <= self.clock:
+                self.note(row, Done.REFUSED, "its slot has come")
+            elif row.job_id in live:
+                self.note(row, Done.REFUSED, f"job {row.job_id} is there still")
+            elif (self.claims.job_id(row.key) or "") != row.job_id:
+                self.note(row, Done.REFUSED, "another tick has gone on with it")
+            else:
+                try:
+                    self.claims.forget([row.key])
+                except OSError as error:
+                    self.note(row, Done.PASSING, f"{error.strerror}: {error.filename}")
+                else:
+                    self.note(row, Done.OK)
+
+    def _has_gone_on(self, cancel: model.Cancel, key: Key) -> bool:
+        """A held job was released, a twin became the recorded one, the slot of one submitted ahead has come."""
+        if cancel.only == "ahead":
+            return key.slot <= self.clock
+        if cancel.only != "held" or self.claims.job_id(key) != cancel.job_id:
+            return False
+        return self._believed(key) != cancel.job_id or not self.claims.awaits_release(key)
+
+    # --- the chain
+
+    def _link(self, link: model.CancelLink | model.MoveLink | model.SubmitLink) -> str | None:
+        if isinstance(link, model.CancelLink):
+            self.site.batch.cancel([link.job_id])
+            return None
+        if self.link_refused and not isinstance(link, model.MoveLink):  # a link that waits holds the text of before
+            self.note(link, Done.FAILED, self.link_refused)
+            return None
+        chain, settings = self.world.chain, self.site.settings
+        own = record_of(link.kind, link.at, chain.fingerprint, self.clock)
+        comment = token(self.world.directory_id, comment_words(own))
+        comment += scheduler.link_comment(settings)
+        exclude = scheduler.link_exclude(settings, [bad.node for bad in chain.bad_nodes])
+        if isinstance(link, model.MoveLink):
+            known = exclude if chain.bad_nodes or chain.bad_nodes_changed else None
+            _avoiding(known, None, lambda nodes: self.site.batch.move(link.job_id, link.at, comment, nodes))
+            if link.job_id in self.world.links:
+                self._remember_link(link.job_id, replace(own, at=self.world.links[link.job_id].at))
+            return None
+        if job_id := self._submitted_meanwhile(own.kind):
+            self.linked.add(job_id)
+            self.note(link, Done.OK, job_id=job_id)
+            return None
+        least = scheduler.link_exclude(settings)
+        try:
+            job_id = _avoiding(
+                exclude, least, lambda nodes: self.site.batch.submit(self._link_submission(link, comment, nodes or ""))
+            )
+        except Limited as error:
+            if link.kind != SPARE:
+                raise
+            self.failed(error)
+            return error.text  # a site that takes two jobs at a time: it goes on without a spare
+        if self.world.chain.drops_begin:
+            self._let_begin(job_id, link.at)
+        self._remember_link(job_id, own)
+        self.note(link, Done.OK, job_id=job_id)
+        return None
+
+    def _submitted_meanwhile(self, kind: str) -> str:
+        """The link of this kind that another has submitted since the queue was asked: a tick may stand still."""
+        with suppress(OSError):
+            there = scheduler.links(self.site.paths).items()
+            shown = {job.id for job in self.world.queue.jobs} if self.world.queue is not None else set[str]()
+            known = shown | self.linked | {job_id for job_id, link in self.world.links.items() if not link.fresh}
+            return next((job_id for job_id, link in there if link.kind == kind and job_id not in known), "")
+        return ""
+
+    def _let_begin(self, job_id: str, at: int) -> None:
+        """Where the site drops --begin: a held link gets its begin, and is released. Raises BatchError: it is gone."""
+        try:
+            self.site.batch.move(job_id, at)
+            self.site.batch.release([job_id])
+        except BatchError:
+            self.site.batch.cancel([job_id])
+            raise
+
+    def _remember_link(self, job_id: str, link: model.LinkRecord) -> None:
+        """A disk that refuses it is no reason to fail: it has its comment and its name as well."""
+        self.linked.add(job_id)
+        with suppress(OSError):
+            scheduler.remember_link(self.site.paths, job_id, link)
+
+    def _refused_link(self, plan: Plan) -> str:
+        """Why the link's text is not to be submitted, where that is planned: it may be another's by now."""
+        if not any(isinstance(decision, model.SubmitLink) for decision in plan.decisions):
+            return ""
+        from cronhpc.engine.link import fix_link
+        from cronhpc.store import rooms
+
+        refused = rooms.link_refusal(self.site.paths, self.site.settings, self.site.uid)
+        return f"{refused.what} " + refused.fix if refused else fix_link(self.site)
+
+    def _link_submission(self, link: model.SubmitLink, comment: str, exclude: str) -> Submission:
+        """It needs none of the user's folders to start: on a node without them it says so, and goes on elsewhere."""
+        chain, paths = self.world.chain, self.site.paths
+        spare = link.kind == SPARE
+        options = scheduler.link_options(self.site.settings, resident=chain.resident)
+        whose = f"{self.world.directory_id}/{chain.fingerprint}"
+        return Submission(
+            script=str(paths.script),
+            arguments=(str(link.at), "spare" if spare else "link", "0", bad_nodes_text(chain.bad_nodes), whose),
+            options=(*options, f"--exclude={exclude}") if exclude else options,
+            job_name=chain.spare_name if spare else chain.link_name,
+            comment=comment,
+            output="/dev/null",
+            chdir="/",
+            begin=link.at,
+            held=self.world.chain.drops_begin != "",
+            no_requeue=True,
+        )
+
+    # --- attempts
+
+    def _adopt(self, adopt: model.Adopt) -> str | None:
+        if not self.claims.record(adopt.key, adopt.job_id, self.clock):
+            return "another id was recorded meanwhile"
+        self.adopted.add(adopt.key)
+        return None
+
+    def _believed(self, key: Key) -> str | None:
+        """The job that this tick was planned with."""
+        return next((claim.job_id for claim in self.world.claims if claim.key == key), None)
+
+    def _settle(self, settle: model.Settle) -> str | None:
+        if settle.key in self.not_cancelled:
+            return "its job could not be cancelled: looked at again"
+        if not self.claims.exists(settle.key):
+            return "it was settled meanwhile"
+        job_id = self.claims.job_id(settle.key)
+        if job_id and job_id != self._believed(settle.key) and settle.key not in self.adopted:
+            return f"job {job_id} was submitted for it meanwhile"
+        ending = with_log(self.world, settle.key, settle.ending, job_id)
+        self.claims.settle(settle.key, settle.name, ending, job_id, now=self.world.now, retry_at=settle.retry_at)
+        return None
+
+    # --- pause
+
+    def _hold(self, hold: model.Hold) -> str | None:
+        """Held and marked in one update: a mark without its hold, or the reverse, would be read as the user's own."""
+        for comment, ids in _alike(hold.jobs, lambda job: marked(self.world, job)).items():
+            self.site.batch.hold(ids, comment)
+        return None
+
+    def _unhold(self, free: model.Unhold) -> str | None:
+        for comment, ids in _alike(free.jobs, lambda job: whole_comment(self.world, job)).items():
+            self.site.batch.free(ids, comment)
+        return None
+
+
+def _avoiding(nodes: str | None, else_: str | None, call: Callable[[str | None], Answer]) -> Answer:
+    """What `call` gives with those nodes excluded; where Slurm has no other for it, or does not know one, without."""
+    try:
+        return call(nodes)
+    except (Denied, Limited, Unreachable):
+        raise
+    except BatchError:
+        if nodes == else_:
+            raise
+        return call(else_)
+
+
+def _alike(jobs: Sequence[Job], comment: Callable[[Job], str]) -> dict[str, list[str]]:
+    """The comment that each job is to get, and the jobs that share it: one call for those."""
+    found: dict[str, list[str]] = {}
+    for job in jobs:
+        found.setdefault(comment(job), []).append(job.shown)
+    return found

@@ -1,0 +1,136 @@
+"""A hand-made scheduler: jobs of the user's own whose script submits itself, which cronhpc takes over from."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cronhpc.batch.port import BatchError
+from cronhpc.core.model import TOKEN, Problem, command
+from cronhpc.script.self_submission import Resubmission, resubmission
+from cronhpc.store.files import replace_file
+from cronhpc.store.scheduler import OURS, hand_made_mark
+
+if TYPE_CHECKING:
+    from cronhpc.batch.port import JobFiles
+    from cronhpc.core.model import Job
+    from cronhpc.engine.site import Site
+
+_LARGEST = 4 << 20  # bytes of a script: Slurm's own limit by default
+_LOOKS = 3  # at the queue while a chain is cancelled: a link may submit another one meanwhile
+
+
+@dataclass(frozen=True, slots=True)
+class OldJobs:
+    """Live jobs that have to do with a cron directory and are not cronhpc's, one row of the queue each."""
+
+    chain: tuple[Job, ...] = ()  # a hand-made scheduler's: their script submits itself, for a later time
+    others: tuple[Job, ...] = ()  # they go on: payload, series, and those whose script cannot be read
+    unclear: tuple[Job, ...] = ()  # of those: their script submits itself at once, as a training may do
+
+    def __bool__(self) -> bool:
+        return bool(self.chain)
+
+
+def old_jobs(site: Site) -> OldJobs:
+    """The hand-made scheduler of this folder that is still in the queue, and what else runs of the folder.
+
+    A job has to do with the folder where its script lies in it, it works in it, or its script names it. It is a
+    scheduler's if the very text that it runs submits itself for a later time; but not if that lies in a schedule
+    folder, for then it is payload. Raises BatchError: no answer is not "none".
+    """
+    live = [job for job in site.batch.queue().jobs if job.live and not job.own_comment.startswith(TOKEN)]
+    if not live:
+        return OldJobs()
+    files = {each.id: each for each in site.batch.live_files()}
+    kinds = {job.id: _kind(site, files[job.id]) for job in live if job.id in files}
+    return OldJobs(
+        tuple(job for job in live if kinds.get(job.id) is _Kind.SCHEDULER),
+        tuple(job for job in live if kinds.get(job.id) in {_Kind.OTHER, _Kind.UNCLEAR}),
+        tuple(job for job in live if kinds.get(job.id) is _Kind.UNCLEAR),
+    )
+
+
+class _Kind(Enum):
+    SCHEDULER = "of a scheduler"
+    OTHER = "of this folder"
+    UNCLEAR = "of this folder, and submits itself"
+    FOREIGN = "of another folder"
+
+
+def _kind(site: Site, job: JobFiles) -> _Kind:
+    root = site.paths.root.resolve()
+    script = (Path(job.workdir) / job.command).resolve() if job.command else None
+    is_near = Path(job.workdir or "/").resolve().is_relative_to(root) or bool(script and script.is_relative_to(root))
+    if not is_near and script is not None and not _may_name(script, site.paths.root):
+        return _Kind.FOREIGN
+    try:
+        text = site.batch.script(job.id)
+    except BatchError:
+        text = text_of(script) if script is not None else ""
+    if OURS in text:  # a link whose comment the site has replaced
+        return _Kind.FOREIGN
+    if not is_near and str(site.paths.root) not in text:
+        return _Kind.FOREIGN
+    if script is not None and str(script).startswith(f"{root}/cron."):
+        return _Kind.OTHER
+    how = resubmission(text, Path(job.command.partition(" ")[0]).name)
+    return {Resubmission.CLOCK: _Kind.SCHEDULER, Resubmission.UNCLEAR: _Kind.UNCLEAR}.get(how, _Kind.OTHER)
+
+
+def _may_name(script: Path, root: Path) -> bool:
+    """Whether a script speaks of the folder; where it cannot be read, the copy that the job runs tells."""
+    try:
+        with script.open(encoding="utf-8", errors="replace") as file:
+            return str(root) in file.read(_LARGEST)
+    except (OSError, ValueError):
+        return True
+
+
+def text_of(path: Path) -> str:
+    """A script's text; "" where it cannot be read."""
+    with suppress(OSError):
+        return path.read_text(encoding="utf-8", errors="replace")
+    return ""
+
+
+def hand_made_problem(site: Site) -> Problem | None:
+    """The hand-made scheduler that `init` or `start` has seen, as long as it is in the queue; then nobody asks again.
+
+    By one stat where there never was one. Raises BatchError, OSError.
+    """
+    mark = hand_made_mark(site.paths)
+    if not os.path.lexists(mark):
+        return None
+    found = old_jobs(site)
+    if not found:
+        mark.unlink(missing_ok=True)
+        return None
+    named = ", ".join(f"{job.shown} ({job.name})" for job in found.chain)
+    what = f"a hand-made scheduler of this folder is still in the queue: {named}. Each of its scripts runs twice."
+    return Problem("W365", what, "Cancel it: " + command("init", options=("--cancel-old",)))
+
+
+def look_for_hand_made(site: Site) -> Problem | None:
+    """The same, looked for whether or not one was seen before; it is told from then on. Raises BatchError, OSError."""
+    mark = hand_made_mark(site.paths)
+    if not os.path.lexists(mark):
+        replace_file(mark, b"", 0o644)
+    return hand_made_problem(site)
+
+
+def cancel_old_chain(site: Site) -> OldJobs:
+    """Cancel the hand-made scheduler's jobs, and those that they submit meanwhile. Raises BatchError."""
+    chain: dict[str, Job] = {}
+    for _ in range(_LOOKS):
+        found = old_jobs(site)
+        more = {job.id: job for job in found.chain if job.state != "COMPLETING" and job.id not in chain}
+        if not more:
+            break
+        site.batch.cancel(list(more))
+        chain |= more
+    return OldJobs(tuple(chain.values()), found.others, found.unclear)

@@ -1,0 +1,113 @@
+"""The link: its text, made from the settings, and what of the caller's environment it takes along."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from cronhpc.core.model import command
+from cronhpc.store import scheduler
+from cronhpc.store.files import read_bytes, write_json
+from cronhpc.store.paths import MARKER
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from cronhpc.engine.site import Site
+
+
+def keep_environment(site: Site, environ: Mapping[str, str], *, repair: bool) -> None:
+    """Runs get the environment that `start` was called in, less what belongs to the batch system and the login.
+
+    A `repair` comes from crontab or a unit, whose environment is nobody's: what is kept stays. The way to the cluster
+    stays in any case: a poor PATH would leave links without their commands.
+    """
+    from cronhpc.batch.process import USUAL_PATH, scrub, which
+
+    path = site.paths.state / "environment.json"
+    if repair and (read_bytes(path) or b"").rstrip().endswith(b"}"):
+        return
+    kept = scrub(environ)
+    if site.batch.name == "slurm":
+        kept = {**{name: site.environment[name] for name in _WAY if name in site.environment}, **kept}
+        if not which("sbatch", kept) and (tools := site.batch.tools()):
+            kept["PATH"] = f"{kept.get('PATH', USUAL_PATH)}:{tools}"
+    write_json(path, {"environment": kept}, 1)
+
+
+_WAY = ("SLURM_CONF", "SLURM_JWT")
+
+
+def keep_options(site: Site, environ: Mapping[str, str]) -> tuple[Site, list[str]]:
+    """What people keep in SBATCH_ACCOUNT and the like goes into the settings: the scrubbing would lose it.
+
+    The site with them, and what to say of it.
+    """
+    from cronhpc.batch.process import options_kept
+
+    has = {name for name, _ in site.settings.sbatch}
+    wanted = {f"sbatch.{name}": value for name, value in options_kept(environ).items() if name not in has}
+    if not wanted:
+        return site, []
+    from cronhpc.store.settings_text import edited, write_settings
+
+    text = site.paths.settings.read_text(encoding="utf-8")
+    write_settings(site.paths.settings, edited(text, wanted))
+    kept = ", ".join(f"{key}: {value}" for key, value in wanted.items())
+    added = tuple((key.removeprefix("sbatch."), value) for key, value in wanted.items())
+    settings = replace(site.settings, sbatch=(*site.settings.sbatch, *added))
+    return replace(site, settings=settings), [f"kept from your SBATCH_ variables, in {MARKER}: {kept}"]
+
+
+def write_link(site: Site, *, resident: bool = False, generation: int = 0) -> tuple[str, list[str]]:
+    """Generate `scheduler/scheduler.slurm` from the settings; a hand-made one is kept beside it.
+
+    The text's fingerprint, and what to say of it.
+    """
+    from cronhpc.engine.site import directory_id
+
+    mark, tools = directory_id(site.paths), site.batch.tools()
+    text, fingerprint = scheduler.render(
+        site.paths, site.settings, mark, tools, resident=resident, generation=generation
+    )
+    path = site.paths.script
+    known = read_bytes(path)
+    said = []
+    if known is not None and scheduler.OURS.encode() not in known:
+        kept = _free_name(path.with_name("scheduler.slurm.before-cronhpc"))
+        os.link(path, kept)
+        said = [f"kept your scheduler.slurm as scheduler/{kept.name}"]
+    scheduler.write_script(site.paths, text)
+    return fingerprint, said
+
+
+def fix_link(site: Site) -> str:
+    """Why the link's text cannot be submitted; a file that was cut off or edited is written anew as `start` left it.
+
+    Raises OSError.
+    """
+    from cronhpc.engine.site import directory_id
+
+    if scheduler.is_whole(site.paths):
+        return ""
+    how = scheduler.started(site.paths) or {}
+    mark, tools = directory_id(site.paths), site.batch.tools()
+    resident = how.get("via") == "daemon"
+    number = how.get("generation", 0)
+    text, fingerprint = scheduler.render(site.paths, site.settings, mark, tools, resident=resident, generation=number)
+    if fingerprint != how.get("fingerprint"):
+        return f"{site.paths.script} was cut off or edited. Make it anew: " + command("start")
+    scheduler.write_script(site.paths, text)
+    return ""
+
+
+def _free_name(path: Path) -> Path:
+    """`path`, or the first of path-2, path-3 … that nothing is called."""
+    number = 1
+    found = path
+    while os.path.lexists(found):
+        number += 1
+        found = path.with_name(f"{path.name}-{number}")
+    return found

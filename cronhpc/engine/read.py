@@ -1,0 +1,541 @@
+"""Read: folders, settings, state, switches and one queue query become a World."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.batch.port import BatchError
+from cronhpc.core import attempts, kill_records, model, stop
+from cronhpc.core import chain as core_chain
+from cronhpc.core.identity import records
+from cronhpc.core.liveness import SILENT
+from cronhpc.core.model import (
+    CLOCKS_APART,
+    TOKEN,
+    BadNode,
+    ChainFacts,
+    ClaimState,
+    Entry,
+    Problem,
+    Queue,
+    Result,
+    Series,
+    World,
+    command,
+    entry_id,
+    link_names,
+    slot_text,
+)
+from cronhpc.core.outcome import launched
+from cronhpc.engine.read_entries import read_entries
+from cronhpc.engine.site import Site, directory_id, of_other_cluster, of_other_zone
+from cronhpc.inside.switch_file import owner
+from cronhpc.store import damage, files, lease, scheduler
+from cronhpc.store import memory as store_memory
+from cronhpc.store.claims import Claims
+from cronhpc.store.files import DiskClock
+from cronhpc.store.paths import moved_from
+from cronhpc.store.switches import scan
+from cronhpc.store.wrappers import end_of
+
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Iterator, Mapping
+
+    from cronhpc.core.model import Claim, Ending, Key, LinkRecord
+    from cronhpc.store.memory import Memory
+    from cronhpc.store.switches import Listing
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """The world, and what else was learnt on the way."""
+
+    world: World
+    memory: Memory
+    problems: tuple[Problem, ...] = ()
+
+
+# --- the world -----------------------------------------------------------------------------------------------------
+
+
+def read_world(
+    site: Site,
+    now: int,
+    *,
+    link: str = "",
+    resident: bool = False,
+    only: str = "",
+    clock_verified: bool = False,
+    bad_nodes: tuple[BadNode, ...] = (),
+) -> Reading:
+    """Everything that a tick decides on. What cannot be read is unknown, and is named; it is never taken for absent.
+
+    Raises StateError for state of a newer version, OSError.
+    """
+    memory = store_memory.load(site.paths.entries)
+    of_the_folder = tuple(_of_the_folder(site, memory, link, now))
+    site = _with_clock(site, memory)
+    entries, of_entries = read_entries(site, now)
+    logged, of_age = _logged(site, memory, entries)
+    of_age += _brought_back(site, memory, now)
+    jobs = _look_at_jobs(site, {state.settled for state in memory.entries.values()})
+    switches = _switches(site, now)
+    series, of_series = _all_series(site)
+    skipped = (*of_the_folder, *of_entries, *of_age, *switches.problems, *jobs.problems, *of_series)
+    caller = _caller(site, link, resident=resident)
+    chain, of_chain = chain_facts(site, memory, link, now, caller=caller, bad_nodes=bad_nodes)
+    world = World(
+        now=now,
+        directory_id=directory_id(site.paths),
+        settings=site.settings,
+        entries=entries,
+        series=series,
+        states=memory.entries,
+        claims=jobs.claims,
+        links=jobs.links,
+        queue=jobs.queue,
+        queue_error=jobs.error,
+        switches=switches.switches,
+        switches_unknown=switches.unknown,
+        skipped=skipped,
+        chain=chain,
+        logged=logged or _logged_unreleased(site, entries, jobs.claims),
+        **_remembered(memory),
+        resident=resident,
+        only=only,
+        clock_verified=clock_verified,
+        disk_clock=_disk_clock(site, memory, entries, now),
+    )
+    world = asked_about_doubtful(site, replace(world, queue=_with_restarts(site, world)))
+    world = _asked_about_strangers(site, attempts.recognised(world))
+    world = replace(world, endings=_endings(site, world))  # which asks accounting, too
+    world = replace(world, accounting=getattr(site.batch, "accounting_said", world.accounting))
+    world = replace(world, chain=_after_a_lost_link(site, world))
+    of_nodes = core_chain.bad_node_problems(world.chain.bad_nodes, now)
+    of_jobs = (
+        *(stop.unmatched(world) if world.switches and not world.only else ()),
+        *_hold_dropped(site, world),
+        *_begin_dropped(world),
+    )
+    return Reading(world, memory, (*skipped, *of_chain, *of_nodes, *of_jobs))
+
+
+def _of_the_folder(site: Site, memory: Memory, link: str, now: int) -> Iterator[Problem]:
+    """What is wrong with the cron directory as a whole, its settings and its state/. Raises StateError, OSError."""
+    yield from site.problems
+    yield from _full_disk(site)
+    yield from _of_the_place(site, link)
+    yield from lease.problems(site.paths.state / "lease")
+    yield from damage.of_entries(memory, now)
+    yield from damage.others(site.paths.state)
+
+
+def _disk_clock(site: Site, memory: Memory, entries: Iterable[Entry], now: int) -> int:
+    """What the file system's clock says where ours is far behind it; asked only where a stamp is from the future.
+
+    0 where a batch system has a clock of its own: what is amiss with ours is known by that.
+    """
+    if site.batch.name != "local":
+        return 0
+    stamps = [memory.meta.get("last_tick", 0), *(state.watermark for state in memory.entries.values())]
+    if max([*stamps, *(entry.born for entry in entries)]) <= now + CLOCKS_APART:
+        return 0
+    try:
+        clock = files.clock_of(site.paths.state)
+    except OSError:
+        return 0
+    return clock if clock > now + CLOCKS_APART else 0
+
+
+def _with_clock(site: Site, memory: Memory) -> Site:
+    """A tick notes by how much the disk's clock is ahead; who only looks goes by that, and writes nothing."""
+    if site.disk_clock is None:
+        clock = DiskClock(memory.meta.get("disk_ahead", 0), os.stat(site.paths.state).st_dev)  # noqa: PTH116 - one stat
+        return replace(site, disk_clock=clock)
+    memory.meta["disk_ahead"] = site.disk_clock.ahead
+    return site
+
+
+def _brought_back(site: Site, memory: Memory, now: int) -> list[Problem]:
+    """A tick notes whether all of the directory is a copy, status.json and log/ too: then nothing tells what ran."""
+    last = memory.meta.get("last_tick", 0)
+    at = damage.brought_back(site.paths, site.disk_clock or DiskClock(), memory.meta.get("due", ""), last)
+    if at is None:
+        return []
+    memory.meta["restored"] = at = min(at or now, now)
+    of, back = (time.strftime("%F %H:%M UTC", time.gmtime(each)) for each in (last, at))
+    what = (
+        f"this directory is a copy of {of}, brought back {back}: slots between count as missed, as they may have run."
+    )
+    return [Problem("W334", what, "To run one all the same: " + model.command("run", "NAME"))]
+
+
+def _logged(
+    site: Site, memory: Memory, entries: Iterable[Entry]
+) -> tuple[Mapping[str, Mapping[int, int]], list[Problem]]:
+    """Where state/ is older than the newest tick, logs are asked what ran since: the disk has nothing else."""
+    last = memory.meta.get("last_tick", 0)
+    if not damage.is_older(site.paths, last, core_chain.heard_until(last, site.settings.interval)):
+        return {}, []
+    problems = []
+    if last:
+        what = "is older than the newest tick: was it brought back from a copy? What ran since is told by logs' names."
+        fix = "Scripts that name their own log may run their newest slot again; see: " + model.command("plan")
+        problems = [Problem("W334", what, fix, "state/")]
+    return damage.logged(site.paths, entries), problems
+
+
+def _logged_unreleased(
+    site: Site, entries: Iterable[Entry], claims: Iterable[Claim]
+) -> Mapping[str, Mapping[int, int]]:
+    """What logs say of attempts that were not released: one may have run all the same, and be forgotten.
+
+    Where a site drops --hold; and at the second look after state/ was brought back from a copy.
+    """
+    unreleased = {ClaimState.CLAIMED, ClaimState.SUBMITTED}
+    keys = [claim.key for claim in claims if claim.state in unreleased and claim.ending is None]
+    if not keys:
+        return {}
+    found = damage.logged(site.paths, [e for e in entries if entry_id(e.name) in {key.entry for key in keys}])
+    return {key.entry: {key.slot: found.get(key.entry, {}).get(key.slot, 0)} for key in keys}
+
+
+def _remembered(memory: Memory) -> dict[str, Any]:
+    """What the last tick left for this one, as World has it."""
+    meta = memory.meta
+    return {
+        "last_tick": meta.get("last_tick"),
+        "last_caller": meta.get("caller", ""),
+        "recent": tuple((minute, name, number) for minute, name, number in meta.get("recent", ())),
+        "warned": meta.get("warned", {}),
+        "comments": meta.get("comments", {}),
+        "kill_records": kill_records.from_rows(meta.get("struck", {})),
+        "absent": meta.get("absent", {}),
+        "restored": meta.get("restored", 0),
+        "given_up": {key: (job_id, at) for key, (job_id, at) in meta.get("given_up", {}).items()},
+    }
+
+
+def _of_the_place(site: Site, link: str) -> list[Problem]:
+    """Another scheduler at work on this folder: of another cluster, hand-made; and a zone that is not the one meant."""
+    found = [None if link else of_other_cluster(site), of_other_zone(site)]
+    if os.path.lexists(scheduler.hand_made_mark(site.paths)):
+        from cronhpc.engine.hand_made import hand_made_problem
+
+        with suppress(BatchError, OSError):  # no answer: looked at again
+            found.append(hand_made_problem(site))
+    return [problem for problem in found if problem is not None]
+
+
+_LEAST_ROOM, _LEAST_FILES = 65536, 16  # bytes, inodes
+
+
+def _full_disk(site: Site) -> list[Problem]:
+    """A disk that takes nothing more lets nobody submit or record: it must not look well until ticks grow old."""
+    try:
+        room = os.statvfs(site.paths.root)
+    except OSError:
+        return []  # what cannot be read is named where it is read
+    if room.f_bavail * room.f_frsize >= _LEAST_ROOM and (room.f_favail >= _LEAST_FILES or not room.f_files):
+        return []
+    what = f"the disk of {site.paths.root} is full: nothing can be submitted or recorded."
+    return [Problem("E331", what, "Make room, or fix the quota; slots stay due until their deadlines.")]
+
+
+@dataclass(frozen=True, slots=True)
+class _Jobs:
+    """The queue, and what the disk knows of the jobs in it."""
+
+    queue: Queue | None  # None: the batch system gave no answer
+    error: str  # why
+    claims: tuple[Claim, ...]
+    links: Mapping[str, LinkRecord]
+    problems: tuple[Problem, ...]
+
+
+def _look_at_jobs(site: Site, settled: Container[str]) -> _Jobs:
+    """Claims and links are listed before the queue is asked, and read after: a link in the answer is there by now.
+
+    What was not listed before is `fresh`: it belongs to another tick at work, and its job may be missing from the
+    answer. `settled`: the texts of keys whose claims need not be opened. Raises OSError.
+    """
+    folder = Claims(site.paths.claims)
+    claims_before, links_before = folder.names(), scheduler.links(site.paths)
+    queue, why = None, ""
+    try:
+        queue = site.batch.queue()
+    except BatchError as error:
+        why = error.text
+    links = {
+        job_id: link if job_id in links_before else replace(link, fresh=True)
+        for job_id, link in scheduler.links(site.paths).items()
+    }
+    claims = tuple(
+        claim if _STEPS.get(claim.state, "") in claims_before.get(claim.key, ()) else replace(claim, fresh=True)
+        for claim in folder.read(settled)
+    )
+    problems = (damage.claims(folder.odd),) if folder.odd else ()
+    return _Jobs(queue, why, claims, links_before | links, problems)
+
+
+_STEPS = {ClaimState.SUBMITTED: ".id", ClaimState.RELEASING: ".go", ClaimState.RELEASED: ".run"}
+
+
+_AFTER_RECORD = 60  # seconds: a job that was submitted later than this after its record was put back into the queue
+
+
+def _with_restarts(site: Site, world: World) -> Queue | None:
+    """The queue, with how often runs of ours began anew. One more question, only where one did: its time tells."""
+    recorded = {c.job_id: max(c.at, c.recorded or 0) for c in world.claims if c.job_id and c.ending is None}
+    jobs = world.queue.jobs if world.queue is not None else ()
+    again = {j.id for j in jobs if j.live and (j.submitted or 0) > recorded.get(j.id, j.submitted or 0) + _AFTER_RECORD}
+    if not again:
+        return world.queue
+    try:
+        known = site.batch.restarts()
+    except BatchError:
+        return world.queue
+    return Queue(tuple(replace(job, restarts=known.get(job.id, 0)) if job.id in again else job for job in jobs))
+
+
+_ADMIN_SINCE = 2 * 86400  # seconds: links are not looked up further back than this
+
+
+def _after_a_lost_link(site: Site, world: World) -> ChainFacts:
+    """The chain, with what the ends of its jobs say: nodes that cannot start them, an administrator's word."""
+    known = world.chain
+    here = {job.nodes for job in (world.queue.jobs if world.queue else ()) if job.id == known.self_id}  # this one works
+    rows = (row for row in (*known.bad_nodes, *core_chain.failed_launches(world)) if row.node not in here)
+    bad = core_chain.standing(rows, world.now)
+    known = replace(known, bad_nodes=bad, bad_nodes_changed=known.bad_nodes_changed or bad != known.bad_nodes)
+    return replace(known, resting=known.resting or _an_admins_word(site, world))
+
+
+def _an_admins_word(site: Site, world: World) -> str:
+    """The pending link that the last tick left is gone: did somebody else cancel it? "" where nothing says so.
+
+    One that was submitted before `start` was called is settled by that.
+    """
+    job_id = world.chain.successor_seen
+    if not world.chain.wanted or not job_id or world.queue is None or core_chain.Links.of(world).successors:
+        return ""
+    if any(job.id == job_id and (job.live or job.state != "CANCELLED") for job in world.queue.jobs):
+        return ""
+    since = max((scheduler.started(site.paths) or {}).get("at", 0), world.now - _ADMIN_SINCE)
+    try:
+        known = world.links.get(job_id)
+        token = {} if known else {job_id: f"{TOKEN}{world.directory_id}/link "}
+        ended = site.batch.endings([job_id], since, token).get(job_id)
+        if known and ended and (ended.submitted or 0) > known.at + CLOCKS_APART:
+            return ""  # another job of that number
+        if ended is None or ended.result is not Result.CANCELLED or ended.started is not None:
+            return ""
+        by = site.batch.cancelled_by(job_id, since)
+    except BatchError:
+        return ""
+    if by is None or by == site.uid or (ended.submitted or 0) < since:
+        return ""
+    return f"the pending link {job_id} was cancelled by {owner(by)}"
+
+
+def asked_about_doubtful(site: Site, world: World) -> World:
+    """With whether jobs of recorded ids that came after the record, without our token, were requeued, and their logs.
+
+    One question a job, for few; one that gets no answer stays what its record says.
+    """
+    jobs = {job.id: job for job in records(world).doubtful(world.queue.jobs if world.queue else ())}
+    facts: dict[str, dict[str, Any]] = {}
+    for job_id in list(jobs)[:_ASKED_AT_ONCE]:
+        try:
+            said = site.batch.describe(job_id)
+        except BatchError:
+            said = {"Restarts": "1"}
+        facts[job_id] = {"restarts": int(said.get("Restarts") or 0), "output": said.get("StdOut", "")}
+    if not facts or world.queue is None:
+        return world
+    return replace(world, queue=Queue(tuple(replace(j, **facts.get(j.id, {})) for j in world.queue.jobs)))
+
+
+_ASKED_AT_ONCE = 500  # jobs, a question each: some seconds
+
+
+def _asked_about_strangers(site: Site, world: World) -> World:
+    """A scrontab's own jobs are told apart before a switch touches any job that is not ours; one question a job."""
+    ids = stop.strangers(world) if world.switches and not world.only else ()
+    if not ids or world.queue is None:
+        return world
+    marks: dict[str, bool | None] = dict.fromkeys(ids)  # unknown: they wait for the next tick
+    try:
+        known = site.batch.of_scrontab(ids[:_ASKED_AT_ONCE])
+        marks |= {each: each in known for each in ids[:_ASKED_AT_ONCE]}
+    except BatchError:
+        pass
+    jobs = tuple(replace(j, from_scrontab=marks[j.id]) if j.id in marks else j for j in world.queue.jobs)
+    return replace(world, queue=Queue(jobs))
+
+
+def _hold_dropped(site: Site, world: World) -> list[Problem]:
+    """Runs that have begun before their release: seen now, or found by the look of once a day (submit.py)."""
+    waits = {c.key for c in world.claims if c.state in {ClaimState.CLAIMED, ClaimState.SUBMITTED} and not c.fresh}
+    for job in world.queue.jobs if world.queue is not None and waits else ():
+        if job.state != "PENDING" and records(world).key(job) in waits:
+            site.changes.note("hold", job.id, world.now)
+    if not site.changes.drops_hold:
+        return []
+    what = f"job {site.changes.drops_hold} could begin before its release: this site drops --hold."
+    fix = "No slot runs twice by that, but a kill switch may come too late. See: "
+    fix = fix + model.command("doctor", options=("--submit",))
+    return [Problem("W342", what, fix)]
+
+
+def _begin_dropped(world: World) -> Iterator[Problem]:
+    """As a link has noted that began too early, or the look at a submission (submit.py)."""
+    if world.chain.drops_begin:
+        what = f"job {world.chain.drops_begin} could begin before its --begin: this site drops it."
+        fix = "Links and runs get it from scontrol, before they are released. See: "
+        yield Problem("W343", what, fix + model.command("doctor", options=("--submit",)))
+
+
+def _switches(site: Site, now: int) -> Listing:
+    folders = [("kill", site.paths.kill), ("pause", site.paths.pause)]
+    folders += [("kill", Path(each).expanduser()) for each in site.settings.kill_also]
+    files = [(row.name, Path(row.file).expanduser()) for row in site.settings.switches if row.file]
+    return scan(folders, files, now, site.paths.root, site.disk_clock or DiskClock())
+
+
+def switches_now(site: Site, now: int) -> dict[str, Any]:
+    """The switches once more, as World has them."""
+    found = _switches(site, now)
+    return {"switches": found.switches, "switches_unknown": found.unknown}
+
+
+def _all_series(site: Site) -> tuple[tuple[Series, ...], list[Problem]]:
+    """Every series that `again` has left a record of, and the records that cannot be used."""
+    if not os.path.isdir(site.paths.state / "trains"):  # noqa: PTH112 - one stat
+        return (), []
+    from cronhpc.engine.read_series import read_series
+
+    return read_series(site)
+
+
+def _endings(site: Site, world: World) -> Mapping[str, Ending] | None:
+    """What is known of runs that the queue shows as ended, or not at all; one query for all. None: no answer.
+
+    Those whose end was given up lately are asked for with them.
+    """
+    if world.queue is None:
+        return {}
+    ours = records(world)
+    live: set[Key | None] = {ours.key(job) for job in world.queue.jobs if job.live}
+    seen: set[Key | None] = {ours.key(job) for job in world.queue.jobs}
+    gone = [c for c in world.claims if c.job_id and c.state is not ClaimState.SETTLED and c.key not in live]
+    if not gone:
+        return {}
+    ids = [claim.job_id for claim in gone if claim.job_id]
+    # one that the queue still shows is known by its record, whatever became of its comment
+    tokens = {c.job_id: f"{world.directory_id}/{c.key}" for c in gone if c.job_id and c.key not in seen}
+    since = min((claim.at for claim in gone if claim.at), default=world.now - 86400)
+    for key, (job_id, _) in world.given_up.items():
+        ids.append(job_id)
+        tokens[job_id] = f"{world.directory_id}/{key}"
+        since = min(since, world.now - 2 * SILENT)
+    try:
+        known = dict(site.batch.endings(ids, since - 600, tokens))
+    except BatchError:
+        return None
+    entries = world.known()
+    for claim in gone:
+        if claim.job_id in known:
+            logged = _logs(site, entries.get(claim.key.entry), claim)
+            known[claim.job_id] = launched(known[claim.job_id], logged=logged)
+    return _recorded_ends(site, gone, known)
+
+
+def _logs(site: Site, entry: Entry | None, claim: Claim) -> bool | None:
+    """Whether a run has left a log; None where cronhpc does not name it. A listing: a stat may be a minute old."""
+    if entry is None or entry.problem is not None or not entry.output:
+        return None
+    begins = f"{slot_text(claim.key.slot)}-{claim.job_id}"
+    try:
+        names = os.listdir(f"{site.paths.log}/{claim.key.entry}")  # noqa: PTH208 - names are all that is asked
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return None
+    return any(name.startswith((f"{begins}.", f"{begins}_")) for name in names)
+
+
+def _recorded_ends(site: Site, gone: list[Claim], known: dict[str, Ending]) -> Mapping[str, Ending]:
+    """What runs wrote themselves (record: true), where nobody else knows how they ended."""
+    if not os.path.isdir(site.paths.state / "ends"):  # noqa: PTH112 - one stat
+        return known
+    for claim in gone:
+        told = known.get(claim.job_id or "")
+        well = told is not None and told.result is Result.OK  # of an array some tasks may be forgotten
+        if not claim.job_id or not (well or told is None or told.result is Result.UNKNOWN):
+            continue
+        own = end_of(site.paths.state, claim.key)
+        if own is not None and not (well and own.result is Result.OK):
+            known[claim.job_id] = own
+    return known
+
+
+def _caller(site: Site, link: str, *, resident: bool) -> str:
+    """Who calls this tick: `cronhpc tick on login1`, `a scheduler job (4711)`."""
+    what = model.command("daemon" if resident else "tick")
+    if link:
+        return f"a scheduler job ({link})"
+    job = os.environ.get("SLURM_JOB_ID", "")
+    return f"{what} in job {job}" if job.isdecimal() else f"{what} on {site.host}"
+
+
+_ELSEWHERE = "on the local backend, whose daemon runs scripts on one machine, if it still does"
+_SPARE_AGAIN = 3600  # seconds after which a spare that a limit forbade is tried again
+
+
+def chain_facts(
+    site: Site, memory: Memory, link: str, now: int, *, caller: str, bad_nodes: tuple[BadNode, ...] = ()
+) -> tuple[ChainFacts, list[Problem]]:
+    """How ticks are driven here, as `start` and `stop` left it; `bad_nodes`: what the link at work knows of them."""
+    stopped = scheduler.marks(site.paths).stopped
+    how, lost = (None, []) if stopped else scheduler.read_started(site.paths)
+    meta = memory.meta
+    problems = [damage.started(lost)] if lost else []
+    if how is None:
+        return ChainFacts(wanted=False, self_id=link, stopped=stopped, caller=caller), problems
+    if how.get("via") != "login" and (said := site.changes.no_submit):
+        what = f"jobs may not submit here ({said}): the scheduler has no successor, and runs do not start."
+        fix = "Let a login node submit: " + command("start", options=("--via", "login"))
+        problems.append(Problem("E361", what, fix))
+    via = how.get("via", "resident" if site.batch.name == "local" else "chain")
+    before = tuple(BadNode(*row) for row in meta.get("bad_nodes", ()))
+    spareless = now - meta.get("no_spare_at", 0) < _SPARE_AGAIN
+    link_name, spare_name = link_names(directory_id(site.paths)) if via in {"chain", "daemon"} else ("", "")
+    facts = ChainFacts(
+        wanted=True,
+        self_id=link,
+        fingerprint=how.get("fingerprint", ""),
+        link_name=link_name,
+        spare_name=spare_name,
+        resting=scheduler.resting(site.paths),
+        no_spare=meta.get("no_spare", "") if spareless else "",
+        no_submit_slot=spareless and meta.get("crowded", False),
+        successor_seen=meta.get("successor", ""),
+        spare_seen=meta.get("spare", ""),
+        successor_noted=scheduler.successor_noted(site.paths),
+        bad_nodes=(bad := core_chain.standing((*before, *bad_nodes), now)),
+        bad_nodes_changed=set(bad) != set(before),
+        prequeue=how.get("prequeue", 1),
+        resident=via == "daemon",
+        via=via,
+        disabled=_ELSEWHERE if via == "resident" and site.batch.name == "slurm" else "",
+        drops_begin=site.changes.drops_begin,
+        moved_from=moved_from(site.paths),
+        caller=caller,
+    )
+    return facts, problems

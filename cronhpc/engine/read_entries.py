@@ -1,0 +1,370 @@
+"""Folders and rows to entries. A file is opened only when its fingerprint has changed."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cronhpc.core.model import Entry, Problem
+from cronhpc.store.entries import FRESH, Names, misplaced, read_script, scan
+from cronhpc.store.files import DiskClock, passes
+from cronhpc.store.shapes import made, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from cronhpc.core.model import EntryRow, Policies
+    from cronhpc.engine.site import Site
+    from cronhpc.script.header import Header
+    from cronhpc.store.entries import Found
+    from cronhpc.store.trust import Trust
+
+CRON_D = "cron.d"
+_SCANS = 2  # looks in a row that must miss a file before its entry is dropped
+
+
+class Entries(NamedTuple):
+    """What the folders and the settings hold."""
+
+    entries: tuple[Entry, ...]  # by name
+    problems: tuple[Problem, ...]  # what was passed over, unreadable or refused
+
+
+def read_entries(site: Site, now: int) -> Entries:
+    """All entries. Updates `site.cache`."""
+    reader = _Reader(site, now)
+    for name, schedule in site.settings.folders:
+        reader.folder(f"cron.{name}", schedule)
+    reader.folder(CRON_D, "")
+    reader.rows(site.settings.entries)
+    lost = misplaced(site.paths.root, [CRON_D, *(f"cron.{name}" for name, _ in site.settings.folders)])
+    problems = (*reader.problems, *lost, *reader.names.refused())
+    if reader.known.keys() != reader.kept.keys() or any(row[2] for row in reader.kept.values()):
+        site.parsed.append("folders")
+    site.cache["files"] = reader.kept
+    return Entries(tuple(sorted(reader.names.entries.values(), key=lambda entry: entry.name)), problems)
+
+
+class _Reader:
+    """One look at everything; `names` has the entries, `kept` is the cache for the next time."""
+
+    def __init__(self, site: Site, now: int) -> None:
+        self.site = site
+        self.now = now
+        self.problems: list[Problem] = []
+        self.names = Names(site.paths.entries)
+        self.known: Mapping[str, list[Any]] = site.cache.get("files") or {}
+        self.kept: dict[str, list[Any]] = {}
+        self.clock = site.disk_clock or DiskClock()
+        self.base: Policies | None = None
+        self.trust: Trust | None = None
+
+    def folder(self, folder: str, schedule: str) -> None:
+        try:
+            found = scan(self.site.paths.root, folder, self.clock)
+        except OSError as error:
+            fix = _reach(error, f"chmod u+rx {self.site.paths.root / folder}")
+            self.problems.append(Problem("E310", f"cannot be read ({error.strerror}): its entries wait.", fix, folder))
+            self._unseen(folder, f"{folder} cannot be read ({error.strerror}).", fix, drop=False)
+            return
+        unreachable = [each for each in found.skipped if each.code in {"W005", "W009"} and each.file in self.known]
+        self.problems += [each for each in found.skipped if each not in unreachable]
+        for each in found.scripts:
+            self.names.add(self._script(each, schedule))
+        self._away(unreachable)
+        self._unseen(folder, "its file was not seen just now;", "it is looked for again.", drop=True)
+
+    def _away(self, links: Iterable[Problem]) -> None:
+        """A link that was an entry is one while it lies there: what it leads to is not mounted, say."""
+        for problem in links:
+            prints, row, _ = self.known[problem.file]
+            self.kept[problem.file] = [prints, row, 0]
+            what, fix = problem.what, f"{problem.fix} Its slots stay due until their deadlines."
+            if problem.code == "W005":
+                what = "it leads to nothing just now."
+                fix = "Mount it, or remove the link; its slots stay due until their deadlines."
+            self.names.add(replace(made(Entry, row), problem=Problem("E311", what, fix, problem.file)))
+
+    def _unseen(self, folder: str, what: str, fix: str, *, drop: bool) -> None:
+        """Files that were there: a listing on a shared file system may miss one once. One moved or removed is gone."""
+        for source, (prints, row, missed) in self.known.items():
+            if source.rpartition("/")[0] != folder or source in self.kept:
+                continue
+            if drop and (missed + 1 >= _SCANS or self._gone(source)):
+                continue
+            self.kept[source] = [prints, row, missed + 1 if drop else missed]
+            self.names.add(replace(made(Entry, row), problem=Problem("E311", what, fix, source)))
+
+    def _gone(self, source: str) -> bool:
+        """Whether the file is there no more, asked by its own name; of a folder that leads nowhere nobody can tell."""
+        path = self.site.paths.root / source
+        return not os.path.lexists(path) and (path.parent.exists() or not path.parent.is_symlink())
+
+    def _script(self, found: Found, schedule: str) -> Entry:
+        known = self.known.get(found.source)
+        if known is not None and known[0] == found.fingerprint:
+            entry, row = made(Entry, known[1]), known[1]
+        else:
+            entry = self._parsed(found, schedule)
+            row = plain(entry)
+            self.site.parsed.append(found.source)
+        fresh = abs(self.now - found.changed) < FRESH
+        # Its next edit may have the very same times, where the disk tells whole seconds: it is read again.
+        self.kept[found.source] = [[] if fresh else found.fingerprint, row, 0]
+        if entry.problem is None and (found.is_link or known is None or known[0] != found.fingerprint):
+            entry = self._trusted(entry, found)
+            if not found.is_link:  # what a link points through may change without the link's knowing
+                self.kept[found.source][1] = plain(entry)
+        # The folders, once a tick: their modes change without the files' knowing.
+        refused = self._trust().folder_refusal(self.site.paths.root / found.source.rpartition("/")[0])
+        if refused is not None and entry.problem is None:
+            entry = replace(entry, problem=refused)
+        entry = self._in_a_known_zone(entry)
+        return replace(entry, fresh=True) if fresh else entry
+
+    def _trusted(self, entry: Entry, found: Found) -> Entry:
+        refused = self._trust().refusal(Path(found.path))
+        return entry if refused is None else replace(entry, problem=replace(refused, file=found.source))
+
+    def _trust(self) -> Trust:
+        from cronhpc.store.trust import Trust, owner_ids
+
+        if self.trust is None:
+            owners, unknown = owner_ids(self.site.settings.trust_owners, self.site.uid)
+            for name in unknown:
+                fix = "Correct trust.owners in cronhpc.yaml."
+                self.problems.append(Problem("W410", f"trust.owners: there is no user {name}.", fix, "cronhpc.yaml"))
+            self.trust = Trust(self.site.paths.root, owners, self.site.settings.trust_group)
+        return self.trust
+
+    def _policies(self) -> Policies:
+        from cronhpc.core.policy import DEFAULTS, parse_policies
+
+        if self.base is None:
+            self.base, wrong = parse_policies(self.site.settings.defaults, DEFAULTS)
+            self.problems.extend(replace(each, file="cronhpc.yaml") for each in wrong)
+        return self.base
+
+    # --- what a file or a row says
+
+    def _parsed(self, found: Found, schedule: str) -> Entry:
+        """One that cannot be understood harms only itself, also where that is our mistake."""
+        try:
+            return self._parse(found, schedule)
+        except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
+            what = f"cannot be understood, which is a mistake of cronhpc's ({type(error).__name__})."
+            fix = "Report it with the script; until then simplify its #CRON and #SBATCH lines."
+            blank = Entry(found.name, found.source, found.path, "", self.site.timezone, "", born=found.born)
+            return replace(blank, problem=Problem("E313", what, fix, found.source))
+
+    def _in_a_known_zone(self, entry: Entry) -> Entry:
+        """A zone that the machine knew which read the file first may be unknown to this one."""
+        if entry.timezone == self.site.timezone or entry.problem is not None:
+            return entry
+        from cronhpc.cron.zones import is_zone
+
+        if is_zone(entry.timezone):
+            return entry
+        what = f"{entry.timezone}: {self.site.host} does not know this time zone."
+        fix = "Have tzdata installed there, or take another zone."
+        return replace(entry, schedule="", problem=Problem("E103", what, fix, entry.source))
+
+    def _parse(self, found: Found, schedule: str) -> Entry:
+        from cronhpc.core.policy import parse_policies
+        from cronhpc.script.header import read_header
+
+        blank = Entry(found.name, found.source, found.path, "", self.site.timezone, "", born=found.born)
+        try:
+            data = read_script(found.path)
+        except OSError as error:
+            fix = _reach(error, f"chmod u+r {found.path}")
+            return replace(blank, problem=Problem("E312", f"cannot be read ({error.strerror}).", fix, found.source))
+        header = read_header(data, os.path.basename(found.path))  # noqa: PTH119 - a text, no path
+        policies, wrong = parse_policies(header.cron.policies if header.cron else (), self._policies())
+        problems = [replace(each, file=found.source) for each in (*header.problems, *wrong)]
+        own = header.cron.schedule if header.cron else ""  # a line may hold policies only
+        entry = replace(
+            blank,
+            schedule=own or schedule,
+            policies=policies,
+            timezone=policies.timezone or self.site.timezone,
+            hash_key=self._hash_key(found.name if own else found.source.rpartition("/")[0]),
+            **self._asked(header),
+        )
+        if policies.record:
+            entry = replace(entry, own_options=_spelt(header))
+        return self._checked(entry, data, problems, header)
+
+    def _hash_key(self, what: str) -> str:
+        return f"{self.site.user}:{self.site.paths.root}:{what}"
+
+    def _checked(self, entry: Entry, data: bytes, problems: list[Problem], header: Header) -> Entry:
+        from cronhpc.core.entry_name import unswitchable
+        from cronhpc.script.header import first_lines
+
+        # Only what is certain bars a run: of options that this version does not know, sbatch is the judge.
+        named = unswitchable(entry.name, entry.source)
+        certain = [named] if named else []
+        certain += [replace(each, file=entry.source) for each in first_lines(data)]
+        certain += [each for each in problems if each.code.startswith("E10")]
+        notes = tuple(each for each in problems if each not in certain)
+        line = header.cron.line if header.cron else 0
+        certain += self._schedule_problem(entry, line)
+        bad_schedule = any(each.code.startswith("E10") for each in certain)
+        return replace(
+            entry,
+            schedule="" if bad_schedule else entry.schedule,
+            problem=certain[0] if certain else None,
+            notes=(*notes, *certain[1:]),
+        )
+
+    def _schedule_problem(self, entry: Entry, line: int) -> list[Problem]:
+        from cronhpc.core.slots import schedule_of
+        from cronhpc.cron.schedule import ScheduleError
+
+        if not entry.schedule:
+            fix = "Write one beside the #SBATCH lines: #CRON */30 8-18 * * mon-fri"
+            return [Problem("E107", "no #CRON line: nothing says when it runs.", fix, entry.source)]
+        try:
+            schedule_of(entry)
+        except ScheduleError as error:
+            return [Problem("E101", f'"{error.text}": {error.what}', error.fix, entry.source, line)]
+        return []
+
+    def _asked(self, header: Header) -> dict[str, Any]:
+        """What the script asks of sbatch, and what is added to it."""
+        chdir = header.value("chdir")
+        home = self.site.environment.get("HOME", "/")
+        output = _is_ours(header.value("output"), chdir)
+        error = header.value("error") or dict(self.site.settings.sbatch).get("error")
+        return {
+            "options": self._added({o.name for o in header.options}, wants_gpu=header.wants_gpu),
+            "job_name": header.job_name,
+            "output": output,
+            "error": output and bool(error) and _is_ours(error, chdir),
+            "partition": header.value("partition") or "",
+            "account": header.value("account") or "",
+            "chdir": home if chdir is None else os.path.join(home, chdir),  # noqa: PTH118 - texts
+            "comment": header.value("comment") or dict(self.site.settings.sbatch).get("comment", ""),
+            "array": header.value("array") or "",
+            "own_export": header.value("export") or "",
+            "holds_itself": header.find("hold") is not None,
+            "own_begin": header.value("begin") is not None,
+        }
+
+    def _added(self, own: set[str], *, wants_gpu: bool) -> tuple[str, ...]:
+        """The settings' `sbatch:` for what the script does not say itself; no CPU partition for who wants a GPU.
+
+        Nor what sbatch would refuse beside an option of the script's: `mem` beside its --mem-per-cpu.
+        """
+        from cronhpc.script.sbatch_values import EXCLUSIVE
+
+        own = own.union(*(names for names in EXCLUSIVE if own.intersection(names)))
+        return tuple(
+            f"--{name}={value}" if value else f"--{name}"
+            for name, value in self.site.settings.sbatch
+            if name not in own and not (name == "partition" and wants_gpu)
+        )
+
+    # --- rows of cronhpc.yaml
+
+    def rows(self, rows: tuple[EntryRow, ...]) -> None:
+        if not rows:
+            return
+        found = os.stat(self.site.paths.settings)  # noqa: PTH116 - beside the other stat calls
+        for row in rows:
+            source = f"cronhpc.yaml:{row.line}"
+            known = self.known.get(source)
+            if known is not None and not row.script:
+                entry, kept = made(Entry, known[1]), known
+            else:
+                entry = self._row(row, source, self.clock.ours(found, found.st_ctime))
+                kept = [[], plain(entry), 0]
+                self.site.parsed.append(source)
+            self.kept[source] = kept
+            refused = self._trust().folder_refusal(self.site.paths.root)
+            if refused is not None and entry.problem is None:
+                entry = replace(entry, problem=refused)
+            self.names.add(self._in_a_known_zone(entry))
+
+    def _row(self, row: EntryRow, source: str, born: int) -> Entry:
+        from cronhpc.core.entry_name import unswitchable
+        from cronhpc.core.policy import parse_policies
+
+        policies, wrong = parse_policies(row.policies, self._policies())
+        entry = Entry(row.name, source, "", row.schedule, "", "", policies, born)
+        entry = replace(
+            entry,
+            timezone=policies.timezone or self.site.timezone,
+            hash_key=self._hash_key(row.name),
+            job_name=row.name,
+        )
+        own = dict(row.sbatch)
+        home = self.site.environment.get("HOME", "/")
+        problems = [replace(each, file="cronhpc.yaml") for each in wrong]
+        if row.script:
+            entry, more = self._row_script(entry, row)
+            problems += more
+        else:
+            from cronhpc.script.header import asks_for_gpu
+
+            options = self._added(set(own), wants_gpu=asks_for_gpu(own))
+            entry = replace(entry, command=_command_text(row), chdir=home, options=options)
+        given = tuple(f"--{name}={value}" if value else f"--{name}" for name, value in row.sbatch)
+        chdir = own.get("chdir", entry.chdir if entry.chdir != home else None)
+        output = entry.output and _is_ours(own.get("output"), chdir)
+        entry = replace(
+            entry,
+            options=(*entry.options, *given),
+            job_name=own.get("job-name", entry.job_name),
+            comment=own.get("comment", entry.comment or dict(self.site.settings.sbatch).get("comment", "")),
+            output=output,
+            error=output and (_is_ours(own["error"], chdir) if own.get("error") else entry.error),
+            chdir=os.path.join(home, own["chdir"]) if "chdir" in own else entry.chdir,  # noqa: PTH118 - texts
+        )
+        problems += [replace(p, file="cronhpc.yaml", line=row.line) for p in self._schedule_problem(entry, row.line)]
+        errors = [each for each in (unswitchable(row.name, source), row.problem) if each is not None]
+        errors += [each for each in problems if each.severity == "error"]
+        return replace(entry, problem=errors[0] if errors else None, schedule="" if errors else entry.schedule)
+
+    def _row_script(self, entry: Entry, row: EntryRow) -> tuple[Entry, list[Problem]]:
+        from cronhpc.script.header import read_header
+
+        path = os.path.join(self.site.paths.root, os.path.expanduser(row.script))  # noqa: PTH111, PTH118 - texts
+        try:
+            data = read_script(path)
+        except OSError as error:
+            what = f"script: {row.script} cannot be read ({error.strerror})."
+            return entry, [Problem("E312", what, "Correct the path.", "cronhpc.yaml", row.line)]
+        refused = self._trust().refusal(Path(path))
+        header = read_header(data, os.path.basename(path))  # noqa: PTH119 - a text
+        return replace(entry, script=path, **self._asked(header)), [refused] if refused else []
+
+
+def _reach(error: OSError, command: str) -> str:
+    if passes(error):
+        return "The file system is at fault: it is looked at again at each tick."
+    return f"Make it readable: {command}"
+
+
+def _spelt(header: Header) -> tuple[str, ...]:
+    """The script's own options, as a command line has them."""
+    return tuple(f"--{o.name}" if o.value is None else f"--{o.name}={o.value}" for o in header.options)
+
+
+def _is_ours(pattern: str | None, chdir: str | None) -> bool:
+    """Whether the log stands for a file that a script names so: in the home folder it would be nobody's to find.
+
+    What it names in a folder of its own choice (`--chdir=/PATH`), or by a whole path, is kept as sbatch has it.
+    """
+    return not (pattern and (pattern.startswith("/") or (chdir or "").startswith("/")))
+
+
+def _command_text(row: EntryRow) -> str:
+    """The script that runs a row's command."""
+    import shlex
+
+    exports = "".join(f"export {name}={shlex.quote(value)}\n" for name, value in row.environment)
+    return f"#!/bin/bash\n# made by cronhpc from cronhpc.yaml:{row.line}; edit it there\n{exports}{row.command}\n"

@@ -1,0 +1,49 @@
+"""The records of `again` as the engine takes them. Imported where there are series at all."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cronhpc.core.model import Entry, Problem, Series
+from cronhpc.core.pieces import Rules
+from cronhpc.store import series_records
+from cronhpc.store.wrappers import piece
+
+if TYPE_CHECKING:
+    from cronhpc.engine.site import Site
+    from cronhpc.store.series_records import Record
+
+
+def read_series(site: Site) -> tuple[tuple[Series, ...], list[Problem]]:
+    """Every series that has a record, and records that cannot be used: each harms only itself. Raises OSError."""
+    found, problems = [], []
+    for known in series_records.every(site.paths.state):
+        try:
+            found.append(series_of(site, known))
+        except (TypeError, ValueError, KeyError):  # a rule that is not known; no time zone of this machine
+            what = f"the record of series {known.name} is of another version."
+            problems.append(Problem("W340", what, "Start its script again.", "state/trains"))
+    return tuple(found), problems
+
+
+def series_of(site: Site, known: Record) -> Series:
+    """A record as the engine takes it: an entry without a schedule whose script is the stub."""
+    rules = Rules(**known.rules)
+    options = [*known.submitted, *(["--no-requeue"] if "--requeue" not in known.submitted else [])]
+    if rules.after and known.seen:
+        options.append(f"--dependency=afterany:{known.seen}")
+    entry = Entry(
+        known.name,
+        known.script,
+        str(piece(site.paths.state)),
+        "",
+        rules.timezone,
+        "",
+        options=tuple(options),
+        arguments=(known.script, *known.arguments),
+        job_name=known.job_name,
+        output=False,
+        chdir=known.workdir,
+        comment=known.comment,
+    )
+    return Series(entry, rules.words(), known.runs, rules.endings(), known.resting, known.seen, known.at, known.trouble)

@@ -1,0 +1,515 @@
+"""Record: outcomes to files, so that the next tick finds them. Nothing else flows back.
+
+Order matters where a process may die in between: history first (a row written twice counts once), then the state with
+its watermarks, then the claims that both have outlived.
+"""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import asdict, astuple, dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.core import alerts, chain, liveness, model
+from cronhpc.core.alerts import Alert
+from cronhpc.core.kill_records import Strikes
+from cronhpc.core.model import (
+    FAILURES,
+    ClaimState,
+    Done,
+    EntryState,
+    Key,
+    Problem,
+    Reason,
+    Result,
+    entry_id,
+    joined,
+    text_of,
+    texts_of,
+)
+from cronhpc.core.outcome import counted, with_log
+from cronhpc.core.stop import marked
+from cronhpc.store import damage, history, scheduler
+from cronhpc.store import memory as store_memory
+from cronhpc.store.claims import Claims
+from cronhpc.store.damage import fix
+from cronhpc.store.entries import file_of
+from cronhpc.store.files import sweep, write_json
+from cronhpc.store.wrappers import forget_ends
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from cronhpc.core.model import Claim, Outcome, Plan, World
+    from cronhpc.engine.read import Reading
+    from cronhpc.engine.site import Site
+
+Row = dict[str, Any]
+_HOUR = 60  # minutes
+_OLD_TEMPORARY = 3600
+_ACCOUNTING_AGAIN = 86400
+_COST_AGAIN, _COST_OF = 86400, 30 * 86400
+
+
+@dataclass(frozen=True, slots=True)
+class Recorded:
+    """What the disk refused, and what is to be told to people."""
+
+    problems: tuple[Problem, ...]
+    alerts: tuple[Alert, ...] = ()
+    pings: tuple[tuple[str, str, str], ...] = ()  # (address as written, start | success | fail, entry)
+
+
+def record(site: Site, reading: Reading, plan: Plan, outcomes: Sequence[Outcome]) -> Recorded:
+    """Write down what came of the plan. What the disk refuses is a problem, and no reason to lose the rest."""
+    keeper = _Keeper(site, reading, plan, outcomes)
+    problems: list[Problem] = []
+    vital = (
+        keeper.write_history,
+        keeper.write_memory,
+        keeper.forget_claims,
+    )  # in this order, each after the one before
+    for step in (*vital, keeper.write_chain, keeper.write_cache, keeper.write_status):
+        try:
+            step()
+        except OSError as error:
+            what = f"{error.filename or site.paths.state} cannot be written: {error.strerror}."
+            kept = "nothing that was submitted is forgotten (state/claims)."
+            problems.append(Problem("E330", what, joined("; ", filter(None, (fix(error), kept)))))
+            break
+    remembered = keeper.alerts if keeper.saved else []  # what is not, is told by the tick that can
+    found = alerts.gathered([*remembered, *_of_disk(site, reading.world.now, problems)])
+    return Recorded(tuple(problems), tuple(found), tuple(keeper.pings))
+
+
+def _of_disk(site: Site, now: int, problems: Sequence[Problem]) -> list[Alert]:
+    """What a full disk can still remember is in a file's name and time."""
+    said = problems[0].what if problems else _scarce(site)
+    phase = damage.told_of_disk(site.paths.state, now, full=bool(said), again=alerts.REMIND)
+    return [Alert(phase, "disk", said or "fine again: the disk", since=now)] if phase else []
+
+
+def _scarce(site: Site) -> str:
+    """The disk is nearly full: logs are cleaned to half their limits, and people are told before it is too late."""
+    from cronhpc.store import logs
+
+    try:
+        said = logs.scarce(logs.space(site.paths.log), site.settings.logs_total)
+    except OSError:
+        return ""  # named where logs are cleaned
+    return f"the disk is nearly full: {said}; of logs half as much is kept" if said else ""
+
+
+class _Keeper:
+    """One tick's bookkeeping."""
+
+    def __init__(self, site: Site, reading: Reading, plan: Plan, outcomes: Sequence[Outcome]) -> None:
+        self.site = site
+        self.world: World = reading.world
+        self.memory = reading.memory
+        self.problems = reading.problems
+        self.plan = plan
+        self.outcomes = outcomes
+        self.states: dict[str, EntryState] = dict(reading.memory.entries)
+        known = self.world.known()
+        self.names = {each: entry.name for each, entry in known.items()}
+        self.entries = {entry.name: entry for entry in known.values()}
+        self.rows: list[Row] = []
+        self.served: set[str] = set()
+        self.settled: list[Claim] = [
+            claim for claim in self.world.claims if claim.state is ClaimState.SETTLED and claim.ending is not None
+        ]
+        self.saved = False
+        self.alerts: list[Alert] = []
+        self.pings: list[tuple[str, str, str]] = []
+        self.given_up: dict[str, tuple[str, int]] = {}
+        self._correct()
+        self._look_again()
+        self._note_slots()
+        for outcome in outcomes:
+            self._note(outcome)
+        self.strikes = Strikes()  # what switches did, and whether it is gone by now
+        if not self.world.only:
+            unsettled = {c.job_id for c in self.world.claims if c.job_id and c.state is not ClaimState.SETTLED}
+            ended = {claim.job_id for claim in self.settled}
+            self.strikes = Strikes.of(self.world, outcomes, {job for job in unsettled - ended if job})
+        self.rows.extend(self.strikes.rows)
+
+    # --- slots
+
+    def _note_slots(self) -> None:
+        """The next slots that planning computed."""
+        for name, (key, following, used) in self.plan.next_slots.items():
+            state = self.states.get(name, EntryState())
+            believed = state.watermark if self._believed(state.watermark) else 0
+            self.states[name] = replace(
+                state,
+                schedule_key=key,
+                next_slot=following if used <= self.world.now else None,  # behind claims that may be given back
+                watermark=max(min(used, self.world.now), believed),
+                missing=0,
+            )
+
+    def _used(self, name: str, slot: int) -> None:
+        state = self.states.get(name, EntryState())
+        if slot > state.watermark:
+            following = state.next_slot if state.next_slot is not None and state.next_slot > slot else None
+            self.states[name] = replace(state, watermark=slot, next_slot=following, held_up="")
+
+    def _due_still(self, name: str, why: str) -> None:
+        """A slot stays due: the next one is computed from the watermark again. `why` is told, should it be missed."""
+        state = self.states.get(name, EntryState())
+        since = state.held_since or self.world.now + (name in self.served)  # who had a turn goes behind who had none
+        self.states[name] = replace(state, next_slot=None, held_up=why, held_since=since)
+
+    # --- outcomes
+
+    def _look_again(self) -> None:
+        """Settled by a tick that died before it wrote history: the row is written, and counts.
+
+        What waits for a further attempt, or could not be forgotten, was noted by the tick that settled it.
+        """
+        noted = frozenset(self.memory.meta.get("noted", ()))
+        for claim in self.settled:
+            if _note_of(claim) in noted:
+                continue
+            name = claim.name or self.names.get(claim.key.entry, claim.key.entry)
+            if claim.ending is not None:
+                self._ended(claim.key, name, claim.ending, claim.job_id, claim.retry_at)
+
+    def _correct(self) -> None:
+        """What accounting tells at last of a run whose end was given up: of two rows of a run the later one counts.
+
+        Streaks and further attempts stay as they are.
+        """
+        for text, (job_id, at) in self.world.given_up.items():
+            ending, key = (self.world.endings or {}).get(job_id), Key.of(text)
+            if key is None or self.world.now - at > liveness.SILENT:
+                continue
+            if ending is None or ending.result is Result.UNKNOWN:
+                self.given_up[text] = job_id, at
+                continue
+            name = self.names.get(key.entry, key.entry)
+            row = self._row(key, name, with_log(self.world, key, ending, job_id), job_id)
+            self.rows.append(row)
+            state = self.states.get(name)
+            if state is not None and state.last.get("key") == text:
+                self.states[name] = replace(state, last=row)
+
+    def _note(self, outcome: Outcome) -> None:
+        decision = outcome.decision
+        if isinstance(decision, model.Submit):
+            self._submitted(decision, outcome)
+        elif isinstance(decision, model.Skip):
+            self._used_up(decision)
+        elif isinstance(decision, model.Wait):
+            due = decision.slot is not None and decision.slot <= self.world.now
+            if due and decision.reason not in {Reason.NOT_DUE, Reason.NEVER}:
+                self._due_still(decision.entry.name, f"{decision.reason}: {decision.detail}".removesuffix(": "))
+        elif isinstance(decision, model.Settle) and outcome.done is Done.OK:
+            claim = next((c for c in self.world.claims if c.key == decision.key), None)
+            job_id = claim.job_id if claim else None
+            ending = with_log(self.world, decision.key, decision.ending, job_id)
+            self.settled.append(
+                model.Claim(
+                    decision.key,
+                    ClaimState.SETTLED,
+                    decision.name,
+                    job_id,
+                    ending=ending,
+                    retry_at=decision.retry_at,
+                )
+            )
+            self._ended(decision.key, decision.name, ending, job_id, decision.retry_at)
+
+    def _submitted(self, decision: model.Submit, outcome: Outcome) -> None:
+        name, key = decision.entry.name, decision.key
+        if outcome.done in {Done.OK, Done.FAILED} or outcome.job_id:
+            if not key.by_hand:
+                if key.slot <= self.world.now:  # one to come is its claim's own
+                    self._used(name, key.slot)
+                self.states[name] = replace(self.states.get(name, EntryState()), held_since=0)
+                self.served.add(name)
+            self._count_submission(key, beyond=decision.reason in {Reason.RETRY, Reason.AGAIN} or key.by_hand)
+        elif not key.by_hand and key.slot <= self.world.now:
+            self._due_still(name, outcome.detail if outcome.done is Done.PASSING else "")
+        if outcome.done is Done.OK:
+            self._ping(name, "start")
+        if outcome.done is Done.FAILED and decision.reason is not Reason.AHEAD:
+            ending = model.Ending(Result.REFUSED, detail=outcome.detail)
+            self.settled.append(model.Claim(key, ClaimState.SETTLED, name, ending=ending))
+            self._ended(key, name, ending, None, None)
+
+    def _used_up(self, decision: model.Skip) -> None:
+        name = decision.entry.name
+        self._used(name, decision.slot)
+        key = Key(entry_id(name), decision.slot)
+        row = {
+            "what": "slot",
+            "key": str(key),
+            "entry": name,
+            "slot": decision.slot,
+            "result": str(decision.result),
+            "detail": decision.detail,
+            "count": decision.count,
+            "at": self.world.now,
+        }
+        self.rows.append(row)
+        state = self.states[name]
+        if self._last_of(state) < decision.slot:
+            self.states[name] = replace(state, last=row)
+
+    def _ended(self, key: Key, name: str, ending: model.Ending, job_id: str | None, retry_at: int | None) -> None:
+        state = self.states.get(name, EntryState())
+        row = self._row(key, name, ending, job_id)
+        self.rows.append(row)
+        if ending.result is Result.UNKNOWN and job_id and self.world.accounting.exists:
+            self.given_up[str(key)] = job_id, self.world.now
+        known = Key.of(state.settled) if state.settled else None
+        newest = known.slot if known is not None and self._believed(known.slot) else 0
+        if not key.by_hand:
+            entry, final = self.entries.get(name), retry_at is None
+            state = counted(state, entry, ending, key.slot, self.world.now, final=final, newest=newest)
+        if ending.result is Result.OK or ending.result in FAILURES:
+            self._ping(name, "success" if ending.result is Result.OK else "fail")
+        if self._last_of(state) <= key.slot:
+            state = replace(state, last=row)
+        self.states[name] = state
+
+    def _row(self, key: Key, name: str, ending: model.Ending, job_id: str | None) -> Row:
+        row = {k: v for k, v in _ending_row(ending).items() if v not in (None, "")}
+        row |= {"what": "run", "key": str(key), "entry": name, "slot": key.slot, "attempt": key.attempt}
+        return row | {"job": job_id, "by_hand": key.by_hand, "at": self.world.now}
+
+    def _believed(self, slot: int) -> bool:
+        """False: it was made while a clock was ahead, and is not to stand before all that come."""
+        return slot <= self.world.believed
+
+    def _last_of(self, state: EntryState) -> int:
+        slot = int(state.last.get("slot", 0))  # type: ignore[call-overload]  # slots are numbers
+        return slot if self._believed(slot) else 0
+
+    def _ping(self, name: str, what: str) -> None:
+        entry = self.entries.get(name)
+        if entry is not None and entry.policies.ping:
+            self.pings.append((entry.policies.ping, what, name))
+
+    # --- the scheduler's own
+
+    def _count_submission(self, key: Key, *, beyond: bool) -> None:
+        minute = self.world.now // 60
+        recent = self.memory.meta.setdefault("recent", [])
+        for name in ("", key.entry) if beyond else ("",):
+            if recent and recent[-1][:2] == [minute, name]:
+                recent[-1][2] += 1
+            else:
+                recent.append([minute, name, 1])
+
+    def _meta(self) -> dict[str, Any]:
+        now = self.world.now
+        meta = self.memory.meta
+        meta["last_tick"] = now
+        meta["caller"] = self.world.chain.caller
+        meta["recent"] = [row for row in meta.get("recent", []) if row[0] >= now // 60 - _HOUR]
+        meta["wake"] = self.plan.wake
+        meta["given_up"] = self.given_up
+        with suppress(OSError):  # a full disk: named where status.json is written
+            meta["due"] = scheduler.due_inode(self.site.paths)
+        reached = {job for d in self.plan.decisions if isinstance(d, model.Stop) for job in (*d.waiting, *d.running)}
+        still = reached if self.world.queue is not None and not self.world.switches_unknown else set(self.world.warned)
+        warned = {job: at for job, at in self.world.warned.items() if job in still}
+        for outcome in self.outcomes:
+            decision = outcome.decision
+            if isinstance(decision, model.Stop) and outcome.done is Done.OK:
+                warned |= dict.fromkeys(decision.warn, now)
+            elif isinstance(decision, model.SubmitLink):
+                self._note_link(meta, decision, outcome)
+            elif isinstance(decision, model.Submit) and outcome.at_submit_limit and chain.crowds(self.world):
+                meta["no_spare"], meta["no_spare_at"], meta["crowded"] = outcome.detail, now, True
+            elif isinstance(decision, model.KeepLink | model.MoveLink):
+                meta[decision.kind] = decision.job_id
+        meta["bad_nodes"] = [astuple(bad) for bad in self.world.chain.bad_nodes]
+        meta["warned"] = warned
+        meta["comments"] = self._comments()
+        meta["struck"] = {job: asdict(known) for job, known in self.strikes.kill_records.items()}
+        standing = alerts.conditions(self.world, self.states, self.outcomes, self.strikes.said)
+        before = meta.get("alerts", {})
+        there = {entry.name for entry in self.world.entries}
+        self.alerts, meta["alerts"] = alerts.told(standing, before, now, there)
+        self.alerts += alerts.events(self.world, self.outcomes, self.strikes.said, before)
+        where = str(self.site.paths.root)  # they are read anywhere
+        self.alerts = [replace(each, text=text_of(each.text, where)) for each in self.alerts]
+        if self.site.settings.alerts_ping:
+            how = "fail" if self.world.queue is None else "success"
+            self.pings.append((self.site.settings.alerts_ping, how, "the chain"))
+        return meta
+
+    def _comments(self) -> dict[str, str]:
+        """Comments of held jobs that the mark of a pause left no room for; restored when it goes."""
+        if self.world.queue is None:
+            return dict(self.world.comments)
+        held = [job for d in self.plan.decisions if isinstance(d, model.Hold) for job in d.jobs]
+        paused = {job.id for job in self.world.queue.jobs if job.live and job.comment.startswith(model.PAUSED)}
+        long = {job.id: job.own_comment for job in held if not marked(self.world, job).endswith(job.own_comment)}
+        return {**{job: text for job, text in self.world.comments.items() if job in paused}, **long}
+
+    def _note_link(self, meta: dict[str, Any], decision: model.SubmitLink, outcome: Outcome) -> None:
+        if outcome.job_id:
+            meta[decision.kind] = outcome.job_id
+        if decision.kind == "spare" and outcome.done in {Done.OK, Done.REFUSED}:  # refused: a limit of the site
+            meta["no_spare"] = outcome.detail
+            meta["no_spare_at"] = self.world.now
+            meta["crowded"] = False
+
+    # --- to disk
+
+    def write_history(self) -> None:
+        history.append(self.site.paths.history, self.rows, host=self.site.host, now=self.world.now)
+
+    def write_memory(self) -> None:
+        self.forgettable, marks = _outlived(self.settled, self.world.claims, self.names, self.world.believed)
+        for name, mark in marks.items():
+            self.states[name] = replace(self.states.get(name, EntryState()), settled=mark)
+        for entry in self.world.entries:
+            state, source = self.states.get(entry.name, EntryState()), file_of(entry)
+            if state.source != source:
+                self.states[entry.name] = replace(state, source=source)
+        damage.remember(self.memory, self.world.now, told=not self.world.only)
+        if not self.world.only:
+            self.memory.meta = self._meta()
+        # when each absent job was first missed; one entry's own look leaves the others' as they are
+        since = self.world.now - 2 * liveness.SILENT
+        kept = {job: at for job, at in self.world.absent.items() if at > since} if self.world.only else {}
+        self.memory.meta["absent"] = kept | liveness.missed_since(self.world)
+        noted = {_note_of(claim) for claim in self.settled} | {str(key) for key in self.forgettable}
+        noted |= {each for each in self.memory.meta.get("noted", ()) if self._is_anothers(each)}
+        self.memory.meta["noted"] = sorted(noted.difference(marks.values()))
+        self.memory.entries = self.states
+        store_memory.save(self.site.paths.entries, self.memory)
+        self.saved = True
+
+    def _is_anothers(self, note: str) -> bool:
+        """Whether a note is of an entry that this look was not about."""
+        key = Key.of(note.partition(" ")[0])
+        return bool(self.world.only) and key is not None and key.entry != self.world.only
+
+    def write_chain(self) -> None:
+        """What the bash of a link, and a command with a poor PATH, want to know."""
+        if self.world.queue is not None and self.world.links:
+            live = {job.id for job in self.world.queue.jobs if job.live}
+            old = (each for each, link in self.world.links.items() if link.at < self.world.now - _OLD_TEMPORARY)
+            scheduler.forget_links(self.site.paths, (each for each in old if each not in live))
+        if self.site.batch.name == "slurm" and self.world.queue is not None:
+            scheduler.remember_slurm(self.site.paths)
+        resting = self.world.chain.resting
+        if resting and any(
+            isinstance(d, model.Rest) and d.cause is model.RestCause.CANCELLED for d in self.plan.decisions
+        ):
+            scheduler.remember_rest(self.site.paths, resting)
+        elif self.world.chain.link_name and not self.world.only:
+            scheduler.remember_successor(self.site.paths, str(self.memory.meta.get("successor", "")))
+
+    def forget_claims(self) -> None:
+        claims = Claims(self.site.paths.claims)
+        claims.forget(self.forgettable)
+        if os.path.isdir(self.site.paths.state / "ends"):  # noqa: PTH112 - one stat
+            forget_ends(self.site.paths.state, (claim.key for claim in self.settled))
+        if not self.world.only:
+            claims.drop_steps({state.settled for state in self.states.values() if state.settled})
+            paths = self.site.paths
+            for folder in (paths.claims, paths.state, paths.scheduler, paths.root, paths.scheduler / "links"):
+                with suppress(FileNotFoundError):
+                    sweep(folder, self.world.now - _OLD_TEMPORARY)
+
+    def write_cache(self) -> None:
+        self._note_cost()
+        self._note_accounting()
+        if self.site.parsed:
+            store_memory.save_cache(self.site.paths.state / "cache.json", self.site.cache)
+
+    def _note_accounting(self) -> None:
+        """Whether there is accounting, and a field that sacct lacks, is asked once a day: not at every end of a run."""
+        batch, known = self.site.batch, self.site.cache.get("accounting")
+        found, line = getattr(batch, "accounting", None), getattr(batch, "submit_line", True)
+        old = known is not None and abs(self.world.now - known[1]) > _ACCOUNTING_AGAIN
+        if (known is None and found is not None) or (known is not None and known[2:] != [line]) or old:
+            self.site.cache["accounting"] = None if old else [found, self.world.now, line]
+            self.site.parsed.append("accounting")
+
+    def _note_cost(self) -> None:
+        """What the scheduler itself used is asked for once a day, where there is accounting; the cache keeps it."""
+        ask, links = getattr(self.site.batch, "used", None), self.world.chain
+        known = self.site.cache.get("used", [0, 0, 0])
+        if ask is None or not links.link_name or 0 <= self.world.now - known[2] < _COST_AGAIN:
+            return
+        found = ask((links.link_name, links.spare_name), self.world.now - _COST_OF)
+        self.site.cache["used"] = [*(found or known[:2]), self.world.now]  # no answer: another one tomorrow
+        self.site.parsed.append("used")
+
+    def write_status(self) -> None:
+        """What everybody may read; also the heartbeat."""
+        from cronhpc.views import status
+
+        if self.world.only:
+            return
+        about = status.About(
+            directory=str(self.site.paths.root),
+            backend=self.site.batch.name,
+            owner=self.site.user,
+            host=self.site.host,
+            stopped=scheduler.marks(self.site.paths).stopped,
+            used=status.used_of(self.site.cache),
+        )
+        problems = (*self.problems, *damage.of_entries(self.memory, self.world.now, told_too=True))
+        facts = status.facts(self.world, self.plan, self.states, about, problems=problems, outcomes=self.outcomes)
+        facts = texts_of(facts, about.directory)  # its readers may have another one
+        write_json(self.site.paths.status, facts, status.VERSION, 0o644)
+        # A login hook ticks when this is over: where only such ticks submit, once an interval.
+        interval = self.world.settings.interval
+        by_login = self.world.chain.by_login
+        until = self.world.now + interval if by_login else chain.heard_until(self.world.now, interval)
+        scheduler.expect(self.site.paths, self.world.now, until)
+
+
+def _note_of(claim: Claim) -> str:
+    """What is remembered of a settled claim once history and streaks have it: its key, and when it is tried again."""
+    return f"{claim.key} {claim.retry_at or ''}".rstrip()
+
+
+def _outlived(
+    settled: Iterable[Claim], claims: Sequence[Claim], names: Mapping[str, str], believed: int
+) -> tuple[list[Key], dict[str, str]]:
+    """Claims to forget, and for each entry's name the newest settled one, which stays and need not be opened again.
+
+    Slots later than `believed` were made by a clock that was ahead: none of them is the newest.
+    """
+    present = {claim.key for claim in claims}
+    newest: dict[str, Key] = {}
+    for key in present | {claim.key for claim in settled}:
+        if key.by_hand or key.slot > believed:
+            continue
+        if key.entry not in newest or newest[key.entry] < key:
+            newest[key.entry] = key
+    forget: list[Key] = []
+    marks: dict[str, str] = {}
+    finished = {claim.key: claim for claim in settled}
+    known = {claim.key for claim in claims if claim.state is ClaimState.SETTLED and claim.ending is None}
+    for key in sorted(known | set(finished)):
+        claim = finished.get(key)
+        waits = (
+            claim is not None and claim.retry_at is not None and replace(key, attempt=key.attempt + 1) not in present
+        )
+        if waits:
+            continue
+        if key.by_hand or key != newest.get(key.entry) or key.entry not in names:
+            forget.append(key)
+        else:
+            marks[names[key.entry]] = str(key)
+    return forget, marks
+
+
+def _ending_row(ending: model.Ending) -> Row:
+    row = {name: getattr(ending, name) for name in ending.__slots__}
+    row["result"] = str(ending.result)
+    return row

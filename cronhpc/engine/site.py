@@ -1,0 +1,283 @@
+"""One cron directory as one process works on it: where, whose, with which settings, on which batch system."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import time
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.core.model import Problem, SettingsError, StateError, command
+from cronhpc.inside.switch_file import owner
+from cronhpc.store import memory as store_memory
+from cronhpc.store.entries import fingerprint
+from cronhpc.store.files import DiskClock, disk_clock
+from cronhpc.store.paths import Paths, existing, must_be_no_copy
+from cronhpc.store.scheduler import SiteChanges
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from cronhpc.batch.port import Batch
+    from cronhpc.core.model import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One cron directory as one process works on it."""
+
+    paths: Paths
+    settings: Settings
+    batch: Batch
+    environment: Mapping[str, str]  # what commands and runs get: scrubbed
+    host: str
+    user: str
+    uid: int
+    timezone: str  # IANA key: the settings', else the machine's
+    cache: dict[str, Any] = field(default_factory=dict)  # what was parsed from files; written back by the tick
+    parsed: list[str] = field(default_factory=list)  # what had to be parsed anew: then the cache is written
+    problems: list[Problem] = field(default_factory=list)  # rows of the settings that cannot be used
+    disk_clock: DiskClock | None = None  # None: not looked at, what the last tick noted counts
+
+    @property
+    def changes(self) -> SiteChanges:
+        """What the batch system here makes of submissions."""
+        return SiteChanges(self.paths, self.cache, self.parsed)
+
+
+def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str, str]) -> Site:
+    """Raises DirectoryError, SettingsError, BatchError (the backend asked for is not here), StateError, OSError."""
+    from cronhpc.batch import connect
+    from cronhpc.batch.process import scrub
+    from cronhpc.store.settings import emptied, to_json
+
+    paths = existing(dir_option, environ)
+    must_be_safe(paths)
+    must_be_no_copy(paths)
+    _must_be_there(paths)
+    try:
+        cache = store_memory.load_cache(paths.state / "cache.json")
+    except OSError:
+        cache = {}
+    seen = _lasting_print_of(paths.settings)  # before it is read: an edit from then on is another print
+    settings, problems = _settings(paths, cache)
+    if not os.stat(paths.settings).st_size:  # noqa: PTH116 - beside the other stat calls
+        problems.append(emptied(paths.settings))
+    known = cache.get("accounting")  # whether there is any; what asking taught an earlier tick
+    saved = {**(_saved_environment(paths) or environ), **{n: environ[n] for n in _THE_CALLERS if n in environ}}
+    saved = _with_commands(saved, environ)
+    batch = connect(
+        backend or settings.backend or _backend_so_far(paths, saved),
+        settings,
+        saved,
+        paths.state,
+        accounting=known[0] if known else None,
+        submit_line=not known or all(known[2:]),
+        script_options=_script_options,
+    )
+    environment = scrub(saved, settings.environment)
+    uid = os.getuid()
+    zone = settings.timezone or machine_zone()
+    if cache.get("zone", zone) != zone:
+        cache.clear()
+    parsed: list[str] = []
+    if not problems and (cache.get("zone") != zone or "settings" not in cache):
+        cache["zone"] = zone
+        cache["settings"] = [seen, to_json(settings)]
+        parsed.append("settings")
+    return Site(
+        paths, settings, batch, environment, os.uname().nodename, owner(uid), uid, zone, cache, parsed, problems
+    )
+
+
+def _with_commands(saved: dict[str, str], environ: Mapping[str, str]) -> dict[str, str]:
+    """Should the saved PATH not lead to the batch system's commands any more, the caller's does."""
+    from cronhpc.batch.process import USUAL_PATH, which
+
+    if which("sbatch", saved) or not (found := which("sbatch", environ)):
+        return saved
+    return {**saved, "PATH": f"{saved.get('PATH', USUAL_PATH)}:{found.rpartition('/')[0]}"}
+
+
+def _backend_so_far(paths: Paths, environ: Mapping[str, str]) -> str:
+    """Slurm for ever, where a tick has once found it: crontab's PATH must not make runs local ones."""
+    from cronhpc.batch.process import which
+    from cronhpc.store.scheduler import is_on_slurm
+
+    return "" if which("sbatch", environ) or not is_on_slurm(paths) else "slurm"
+
+
+_THE_CALLERS = ("SLURM_CONF", "SLURM_JWT")  # which cluster, and as whom: of this very call
+
+
+def _script_options(data: bytes) -> dict[str, str]:
+    from cronhpc.script.header import read_header
+
+    return {option.name: option.value or "" for option in read_header(data, "").options}
+
+
+def elsewhere(site: Site, here: str, there: str) -> Problem:
+    """The scheduler of this directory runs on another cluster, which has the same files."""
+    what = (
+        f"this is cluster {here}, and the scheduler of {site.paths.root} runs on {there}, whose jobs nobody sees here."
+    )
+    fix = f"Use a directory of its own here; or first, on {there}: " + command("stop")
+    return Problem("E363", what, fix)
+
+
+def of_other_cluster(site: Site) -> Problem | None:
+    """Why nothing is to be done from here, where another cluster's `start` has been; asked once on a machine."""
+    from cronhpc.batch.port import BatchError
+    from cronhpc.store.scheduler import started
+
+    there = (started(site.paths) or {}).get("cluster", "")
+    if not there or site.batch.name != "slurm":
+        return None
+    key = f"{site.host} {site.environment.get('SLURM_CONF', '')}"
+    names = site.cache.setdefault("clusters", {})
+    if key not in names:
+        try:
+            names[key] = site.batch.cluster_name()
+        except BatchError:
+            return None  # unknown: said where it is needed
+        site.parsed.append("clusters")
+    return elsewhere(site, names[key], there) if names[key] not in {there, ""} else None
+
+
+def of_other_zone(site: Site) -> Problem | None:
+    """Where no setting names the zone, machines with zones of their own see other slots."""
+    from cronhpc.store.scheduler import started
+
+    noted = (started(site.paths) or {}).get("zone", "")
+    if site.settings.timezone or noted in {"", site.timezone}:
+        return None
+    what = f"{site.host} is in the time zone {site.timezone}, and the scheduler was started in {noted}: slots shift."
+    return Problem("W364", what, f"Write into cronhpc.yaml: timezone: {noted}", "cronhpc.yaml")
+
+
+def _lasting_print_of(path: Path) -> list[int]:
+    """None where an edit in this very second could have the same: the disk tells whole seconds."""
+    found = os.stat(path)  # noqa: PTH116 - beside the other stat calls
+    whole = not found.st_mtime_ns % 10**9
+    young = whole and abs(time.time() - found.st_mtime) < _YOUNG  # noqa: TID251 - nothing is decided by it
+    return [] if young else fingerprint(found)
+
+
+_YOUNG = 3  # seconds
+
+
+def _settings(paths: Paths, cache: dict[str, Any]) -> tuple[Settings, list[Problem]]:
+    """Parsed anew only when the file has changed: then everything that was read with it is forgotten, too.
+
+    Rows under `entries:` that are wrong harm only themselves, and are not cached: they are named at every look.
+    """
+    from cronhpc.store.settings import from_json, read_settings
+
+    known = cache.get("settings")
+    try:
+        if known and known[0] == fingerprint(os.stat(paths.settings)):  # noqa: PTH116 - beside the other stat calls
+            return from_json(known[1]), []
+    except ValueError:
+        known = None  # another version's
+    cache.clear()
+    try:
+        return read_settings(paths.settings), []
+    except SettingsError as error:
+        if error.rest is None:
+            raise
+        return error.rest, list(error.problems)
+
+
+def _must_be_there(paths: Paths) -> None:
+    """By one stat. Raises StateError, OSError where it cannot be looked at: what is shut is not gone."""
+    try:
+        found = os.stat(paths.claims)  # noqa: PTH116 - beside the other stat calls
+    except FileNotFoundError:
+        make = command("init", directory=str(paths.root))
+        raise StateError(f"{paths.claims} is missing: state/ was removed. Make it again: " + make) from None
+    if not stat.S_ISDIR(found.st_mode):
+        raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(paths.claims))
+
+
+def must_be_safe(paths: Paths) -> None:
+    """Others cannot have written the settings, or what lies in state/. Raises SettingsError."""
+    from cronhpc.store import rooms
+
+    refused = rooms.refusal(paths, os.getuid())
+    if refused is not None:
+        raise SettingsError((refused if refused.file == "state" else replace(refused, file="cronhpc.yaml"),))
+
+
+def _saved_environment(paths: Paths) -> dict[str, str] | None:
+    """What `start` was called in."""
+    from cronhpc.store.damage import environment
+
+    try:
+        return environment(paths.state / "environment.json")[0]
+    except OSError:
+        return None
+
+
+_FAR = 300  # seconds: a clock that far off is told of, and not counted by
+
+
+def by_its_disks_clock(site: Site, now: int, *, clock_verified: bool = False) -> Site:
+    """With the clock that stamps the cron directory's files, against the one that `now` is of.
+
+    `sure`: the batch system has said that it is `now`, whatever this machine's clock says.
+    """
+    try:
+        found = disk_clock(site.paths.state)
+    except OSError:
+        return site
+    ahead = found.ahead
+    if clock_verified:
+        off = int(time.time()) - now  # noqa: TID251 - two clocks are compared
+        ahead += off if abs(off) > _CORRECTED else 0
+    if abs(ahead) >= _TOLD:
+        way = "ahead of" if ahead > 0 else "behind"
+        what = f"the clock that dates files here is {abs(ahead)} s {way} this machine's"
+        counted = "ages of files are counted by it" if abs(ahead) <= _FAR else "ages of files are not what they seem"
+        fix = f"Tell the administrators: the file server or {site.host} wants ntp."
+        site = replace(site, problems=[*site.problems, Problem("W362", f"{what}: {counted}.", fix)])
+    return replace(site, disk_clock=found._replace(ahead=ahead if abs(ahead) <= _FAR else 0))
+
+
+_CORRECTED, _TOLD = 60, 30  # seconds
+
+
+def directory_id(paths: Paths) -> str:
+    """What marks this cron directory's jobs. Raises StateError where `init` has not been here."""
+    from cronhpc.store.files import read_bytes
+
+    for path in (paths.state / "id", paths.scheduler / "id"):  # kept twice: a lost one would orphan what is queued
+        data = read_bytes(path)
+        if data and data.endswith(b"\n") and data.strip().isalnum():  # a torn one would be another directory's
+            return data.strip().decode("ascii")
+    raise StateError(f"{paths.state / 'id'} is missing. Make it with: " + command("init", directory=str(paths.root)))
+
+
+def machine_zone() -> str:
+    """As `machine_zone_key`; UTC where none tells."""
+    return machine_zone_key() or "UTC"
+
+
+def machine_zone_key() -> str:
+    """The machine's time zone as an IANA key: /etc/localtime's name, /etc/timezone; "" where none tells.
+
+    A shell's $TZ is its user's view of times: it must not move slots, which another shell would see elsewhere.
+    """
+    from cronhpc.cron.zones import is_zone
+
+    candidates = [os.path.realpath("/etc/localtime").partition("/zoneinfo/")[2]]
+    try:
+        candidates.append(Path("/etc/timezone").read_text(encoding="ascii").strip())
+    except (OSError, ValueError):
+        candidates.append("")
+    for key in candidates:
+        if not key.startswith(("posix/", "right/")) and is_zone(key):
+            return key
+    return ""

@@ -1,0 +1,622 @@
+"""Attempts of slots in two phases: claimed; submitted held, the id recorded; and when all ids are on disk one release.
+
+A run executes only after its release, and only the recorded id is ever released. So whatever dies in between leaves at
+worst a held job with a token, and the next tick knows what to do with it (core/attempts.py).
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Submission, Unreachable
+from cronhpc.batch.process import elapsed
+from cronhpc.core.model import (
+    ClaimState,
+    Done,
+    Ending,
+    EntryState,
+    Outcome,
+    Reason,
+    Release,
+    Result,
+    cut_comment,
+    slot_text,
+    token,
+)
+from cronhpc.core.outcome import with_log
+from cronhpc.core.slots import text_key
+from cronhpc.core.stop import switch_on
+from cronhpc.store import memory as store_memory
+from cronhpc.store import wrappers
+from cronhpc.store.claims import Claims
+from cronhpc.store.files import read_bytes, replace_file
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from cronhpc.core.model import Decision, Entry, Key, Submit, World
+    from cronhpc.engine.site import Site
+    from cronhpc.store.trust import Trust
+
+TAKEN = "another tick has claimed it"
+_PATIENCE = 45.0  # seconds: a tick under a controller that does not answer ends within a minute
+_LOOK_AGAIN = 86400  # seconds
+_EARLY = 60  # seconds
+
+
+class Progress:
+    """One plan carried out: what came of its decisions so far, and what may still be asked of the batch system."""
+
+    def __init__(self, site: Site, world: World) -> None:
+        self.site = site
+        self.world = world
+        self.claims = Claims(site.paths.claims)
+        self.outcomes: list[Outcome] = []
+        self.unreachable = ""  # what the batch system gave no answer with: nothing more is asked of it in this tick
+        self.at_submit_limit = ""  # the site's limit that was met: nothing more is submitted in this tick
+        self._began = elapsed()
+
+    @property
+    def clock(self) -> int:
+        """The instant that it is by now, epoch seconds."""
+        return int(self.world.now + elapsed() - self._began)
+
+    @property
+    def ended_by(self) -> str:
+        """Why nothing more is submitted in this tick; "" as long as more may be."""
+        spent = "this tick has no time left" if elapsed() > self._began + _PATIENCE else ""
+        return self.unreachable or self.at_submit_limit or spent
+
+    @property
+    def has_time_for_one(self) -> bool:
+        """Whether one more command may run into its time-out."""
+        return elapsed() + self.site.settings.timeout <= self._began + _PATIENCE
+
+    def failed(self, error: BatchError) -> None:
+        """What an error means for the rest of this tick; a plain no to one thing means nothing."""
+        if isinstance(error, Denied) and (self.world.chain.self_id or "SLURM_JOB_ID" in os.environ):
+            self.site.changes.note("submit", f"{self.site.host}: {error.text}", self.world.now)
+        if isinstance(error, Unreachable):
+            self.unreachable = error.text
+        elif isinstance(error, Limited):
+            self.at_submit_limit = error.text
+
+    def note(
+        self,
+        decision: Decision,
+        done: Done,
+        detail: str = "",
+        job_id: str | None = None,
+        *,
+        at_submit_limit: bool = False,
+    ) -> None:
+        """One decision's outcome."""
+        self.outcomes.append(Outcome(decision, done, detail, job_id, at_submit_limit))
+
+
+@dataclass(slots=True)
+class Held:
+    """A held job whose id is on disk: it waits for the one release."""
+
+    decision: Submit | Release
+    key: Key
+    job_id: str
+    state: ClaimState
+
+
+class Submitter:
+    """Submits and releases the attempts of one plan; what came of each is noted in `progress`."""
+
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
+        self.site, self.world, self.claims, self.note = progress.site, progress.world, progress.claims, progress.note
+        self.by = f"{self.site.host}:{os.getpid()}:{os.urandom(4).hex()}"
+        self.refused: set[str] = set()  # entry ids of which sbatch has refused a run in this tick
+        self.drops_begin = self.world.chain.drops_begin
+
+    def submit(self, rows: Sequence[Submit]) -> None:
+        """Claim, submit held, record, and release what was recorded. Raises OSError."""
+        prepared = []
+        for row in rows:
+            if obstacle := self._obstacle(row):
+                self.note(row, Done.PASSING, obstacle)
+            else:
+                prepared.append(row)
+        held: list[Held] = []
+        for chunk in self._chunks(self._claimed(prepared)):
+            if why := self.progress.ended_by:
+                for row in chunk:
+                    self._give_back(row)
+                    self.note(row, Done.PASSING, f"not tried: {why}")
+                continue
+            for row, answer in zip(chunk, self._answers(chunk), strict=True):
+                if isinstance(answer, str):
+                    held.append(Held(row, row.key, answer, ClaimState.SUBMITTED))
+                    self._settle_replaced(row)
+                else:
+                    self._note_error(row, answer)
+        self._release_held(held)
+
+    def release(self, rows: Sequence[Release]) -> None:
+        """Release attempts that an earlier tick left recorded, or whose release it may have sent."""
+        states = {claim.key: claim.state for claim in self.world.claims}
+        held: list[Held] = []
+        for row in rows:
+            state = states.get(row.key, ClaimState.SUBMITTED)
+            if state is ClaimState.CLAIMED:  # just adopted
+                state = ClaimState.SUBMITTED
+            if not row.marked:
+                held.append(Held(row, row.key, row.job_id, state))
+                continue
+            try:
+                if state is ClaimState.SUBMITTED:
+                    self.claims.step(row.key, ClaimState.RELEASING)
+                self.claims.step(row.key, ClaimState.RELEASED)
+            except OSError as error:
+                self.note(row, Done.PASSING, f"it was released already; {_disk_words(error)}", row.job_id)
+            else:
+                self.note(row, Done.OK, "it was released already", row.job_id)
+        self._release_held(held)
+
+    # --- before a claim
+
+    def _obstacle(self, row: Submit) -> str:
+        """Why a job could not start that sbatch would take; "" where its folders and its script are there by now."""
+        entry = row.entry
+        if entry.chdir and not os.path.isdir(entry.chdir):  # noqa: PTH112 - a text
+            return f"its working folder {entry.chdir} is not there: mount or make it, or correct --chdir"
+        try:
+            if entry.output and (refused := self._no_log(self.site.paths.log / row.key.entry)):
+                return refused
+            if entry.command:
+                path, data = Path(self._script(row)), entry.command.encode("utf-8", "surrogateescape")
+                if read_bytes(path) != data:
+                    path.parent.mkdir(mode=0o700, exist_ok=True)
+                    replace_file(path, data, 0o700)
+        except OSError as error:
+            return f"{error.filename}: {error.strerror}"
+        return ""
+
+    def _no_log(self, folder: Path) -> str:
+        """Why a log cannot be made in `folder`, which is made; the job would fail where it starts. Raises OSError."""
+        try:
+            folder.mkdir(mode=0o755, parents=True, exist_ok=True)
+        except PermissionError:
+            folder = folder.parent
+        if refused := self._trust.folder_refusal(folder):
+            return f"its log could be led astray: {refused.what} " + refused.fix
+        if not os.access(folder, os.W_OK | os.X_OK):
+            return f"its log cannot be made: chmod u+wx {shlex.quote(str(folder))}"
+        return ""
+
+    @cached_property
+    def _trust(self) -> Trust:
+        """Who may write what."""
+        from cronhpc.store.rooms import trust_of
+
+        return trust_of(self.site.paths, self.site.settings, self.site.uid)
+
+    def _script(self, row: Submit) -> str:
+        command = self.site.paths.state / "commands" / f"{row.key.entry}.slurm"
+        return str(command) if row.entry.command else row.entry.script
+
+    def _chunks(self, rows: Sequence[Submit]) -> list[Sequence[Submit]]:
+        """Those that were held up go first, one by one: side by side, who is taken under a limit would be chance."""
+        waiting = {name for name, state in self.world.states.items() if state.held_since}
+        rest = [row for row in rows if row.entry.name not in waiting]
+        size = max(1, self.site.settings.parallel) * 16  # an error stops what comes after it: not too many at once
+        ahead = ([row] for row in rows if row.entry.name in waiting)
+        return [*ahead, *(rest[i : i + size] for i in range(0, len(rest), size))]
+
+    # --- phase one: claims
+
+    def _claimed(self, rows: Sequence[Submit]) -> list[Submit]:
+        """Those that are ours alone: claimed by us, and not used up by anyone while we were planning."""
+        mine = []
+        for row in rows:
+            if refusal := self._claim(row):
+                self.note(row, *refusal)
+            else:
+                mine.append(row)
+        try:
+            return self._in_time(mine)
+        except OSError as error:  # the claims stand, and the next tick goes on from there
+            for row in mine:
+                self.note(row, Done.PASSING, f"claimed, and not submitted: {_disk_words(error)}")
+            return []
+
+    def _claim(self, row: Submit) -> tuple[Done, str] | None:
+        """Why the attempt is not ours; None: it is."""
+        if row.reason is Reason.AGAIN:  # the claim stands already, and no job of it was ever seen
+            return None if self.claims.exists(row.key) else (Done.REFUSED, "it was settled meanwhile")
+        holds = text_key(row.entry) if row.reason is Reason.AHEAD else ""
+        try:
+            made = self.claims.make(row.key, row.entry.name, self.by, self.world.now, holds=holds, tasks=row.tasks)
+        except OSError as error:
+            return Done.PASSING, f"it could not be claimed: {_disk_words(error)}"
+        return None if made else (Done.REFUSED, TAKEN)
+
+    def _in_time(self, mine: list[Submit]) -> list[Submit]:
+        """Those of our claims that do not come too late, durable. Raises OSError."""
+        if not mine:
+            return []
+        fresh = [row for row in mine if row.reason is not Reason.AGAIN]
+        late = self._late(fresh)
+        self.claims.sync()
+        for row in fresh:
+            if row.key in late:
+                self.claims.give_up(row.key)
+                self.note(row, Done.REFUSED, TAKEN if row.key.by_hand else "its slot was used up meanwhile")
+        return [row for row in mine if row.key not in late]
+
+    def _late(self, rows: list[Submit]) -> set[Key]:
+        """Read again after claiming: this tick may have been stopped since it read, and another went past the slot."""
+        if not rows:
+            return set()
+        believed = self.world.believed
+        late = self.claims.late([row.key for row in rows], believed)
+        states = store_memory.states_now(self.site.paths.entries)
+        for row in rows:
+            key = row.key
+            if key.attempt > 1:
+                before = replace(key, attempt=key.attempt - 1)
+                if not self.claims.exists(before):
+                    late.add(key)  # its first attempt is archived, so the further one has been made
+                continue
+            state = states.get(row.entry.name, EntryState())
+            if state.last.get("key") == str(key) if key.by_hand else key.slot <= state.watermark <= believed:
+                late.add(key)  # a run by hand: another of this second has ended already
+        return late
+
+    def _give_back(self, row: Submit) -> None:
+        """No job came of it, and its slot is to come: the claim is not to stand in the way of an edit until then."""
+        if row.reason is Reason.AHEAD:
+            with suppress(OSError):
+                self.claims.give_up(row.key)
+
+    # --- phase two: held submission, the id on disk
+
+    def _answers(self, rows: Sequence[Submit]) -> list[str | BatchError]:
+        """Job ids, or why not; a few sbatch at once, and none started after one got no answer."""
+        if len(rows) == 1 or self.site.settings.parallel == 1:
+            return [self._submit_held(row) for row in rows]
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(self.site.settings.parallel) as pool:
+            return list(pool.map(self._submit_held, rows))
+
+    def _submit_held(self, row: Submit) -> str | BatchError:
+        """Submit held, and record the id at once."""
+        if row.reason is Reason.AHEAD and row.key.entry in self.refused:
+            return AsBefore("refused as its slot before that")
+        if why := self.progress.ended_by:
+            return NotTried(f"not tried: {why}")
+        try:
+            if row.replaces:
+                self.site.batch.cancel(row.replaces)
+            job_id = self.site.batch.submit(self._submission(row))
+        except Refused as error:
+            self.refused.add(row.key.entry)
+            return error
+        except BatchError as error:
+            self.progress.failed(error)
+            return error
+        try:
+            recorded = self.claims.record(row.key, job_id, self.progress.clock)
+            if not recorded and self.claims.job_id(row.key) != job_id:
+                return Twin(job_id)  # unless another tick has found this very job and adopted it
+        except OSError as error:  # a full disk: the job stays held, and is found by its token
+            return Unreachable(
+                f"job {job_id} is held, its id could not be recorded ({error.strerror}); the next tick will"
+            )
+        return job_id
+
+    def _submission(self, row: Submit) -> Submission:
+        entry, key = row.entry, row.key
+        previous = self.world.states.get(entry.name, EntryState()).previous_success
+        variables = {
+            "CRONHPC_ENTRY": entry.name,
+            "CRONHPC_SLOT": _iso(key.slot),
+            "CRONHPC_ATTEMPT": str(key.attempt),
+            "CRONHPC_PREVIOUS_SUCCESS": "" if previous is None else _iso(previous),
+            "CRONHPC_DIR": str(self.site.paths.root),
+        }
+        script, arguments = self._script(row), entry.arguments
+        if entry.policies.record:
+            end = wrappers.end_file(self.site.paths.state, key)
+            end.parent.mkdir(mode=0o700, exist_ok=True)
+            script, arguments = str(wrappers.recorded(self.site.paths.state)), (script, str(end), *arguments)
+        # the log's name sorts by slot, and carries the job's id
+        folder = str(self.site.paths.log / key.entry).replace("%", "%%")
+        log = f"{folder}/{slot_text(key.slot)}-{'%A_%a' if entry.array else '%j'}.out" if entry.output else None
+        return Submission(
+            script=script,
+            arguments=arguments,
+            options=(*entry.own_options, *entry.options, *_some_tasks(entry, row.tasks)),
+            job_name=entry.job_name if entry.command or entry.policies.record or not entry.schedule else None,
+            comment=token(self.world.directory_id, str(key), entry.comment),
+            output=log,
+            error=log if entry.error else None,
+            chdir=entry.chdir,
+            begin=row.begin,
+            export=variables,
+            own_export=entry.own_export or None,
+        )
+
+    def _note_error(self, row: Submit, error: BatchError) -> None:
+        if isinstance(error, Refused):
+            if other := self.claims.job_id(row.key):
+                self.note(row, Done.REFUSED, f"another tick has submitted it as job {other}", other)
+                return
+            if row.reason is Reason.AHEAD:  # its slot has not come: until then it may be fixed
+                self._give_back(row)
+            else:
+                self._settle(row.key, row.entry.name, Ending(Result.REFUSED, detail=error.text))
+            self.note(row, Done.FAILED, error.text)
+        elif isinstance(error, AsBefore):
+            self._give_back(row)
+            self.note(row, Done.REFUSED, error.text)
+        elif isinstance(error, Twin):
+            self._cancel_held(error.text)
+            self.note(
+                row, Done.REFUSED, f"another tick submitted it as well; job {error.text} is cancelled, still held"
+            )
+        elif isinstance(error, Limited):
+            self._give_back(row)
+            self.note(row, Done.PASSING, f"{error.text} (no more tries in this tick)", at_submit_limit=True)
+        else:
+            if isinstance(error, NotTried):
+                self._give_back(row)
+            self.note(row, Done.PASSING, error.text)
+
+    def _settle_replaced(self, row: Submit) -> None:
+        """The runs that made room (overlap: replace) have ended by our hand."""
+        for claim in self.world.claims:
+            if claim.job_id in row.replaces and claim.ending is None:
+                ending = Ending(Result.KILLED, detail=f"replaced by the slot {slot_text(row.key.slot)}")
+                ending = with_log(self.world, claim.key, ending, claim.job_id)
+                self._settle(claim.key, claim.name, ending, claim.job_id)
+
+    # --- the release, and what stands against it
+
+    def _release_held(self, recorded: Sequence[Held]) -> None:
+        """One release for all whose ids are on disk, after a last look at the disk and at the switches."""
+        self._look_at_submissions(recorded)
+        planted = {each.key: found for each in recorded if (found := self._planted(each))}
+        mine: list[Held] = []
+        sending: list[Held] = []
+        try:  # looked at after the logs: a log of a job that another tick has released since is no planted one
+            gone = self.claims.superseded(each.key for each in recorded if each.state is ClaimState.SUBMITTED)
+            mine = [each for each in recorded if not self._is_gone(each, gone)]
+            mine = [each for each in mine if not self._begun(each, planted)]
+            ready = self._not_stopped([each for each in mine if not self._led_astray(each, planted)])
+            sending = [each for each in ready if self._releasing(each)]
+            if sending:
+                self.claims.sync()
+        except OSError as error:
+            self._unreleased(mine or recorded, f"is held: {_disk_words(error)}")
+        else:
+            self._send(sending)
+
+    def _look_at_submissions(self, recorded: Sequence[Held]) -> None:
+        """Once a day: does this site keep --hold? Where it does not, a run may begin before it is written down.
+
+        And does it keep --begin, which a run submitted ahead of its slot needs?
+        """
+        ids = {each.job_id for each in recorded if each.state is ClaimState.SUBMITTED}
+        begins = {each.job_id: begin for each in recorded if (begin := self._begin(each))}
+        site, now = self.site, self.world.now
+        old = [not 0 <= now - site.changes.looked_at(kind) < _LOOK_AGAIN for kind in ("hold", "begin")]
+        if not ids or not (old[0] or (old[1] and begins)) or self.progress.unreachable or site.batch.name == "local":
+            return
+        try:
+            jobs = [job for job in self.site.batch.queue().jobs if job.id in ids]
+        except BatchError as error:
+            self.progress.failed(error)
+            return
+        if jobs:
+            site.changes.note("hold", next((job.id for job in jobs if not job.held), ""), now)
+        if asked := [job for job in jobs if job.id in begins]:
+            early = [job.id for job in asked if job.held and (job.start or 0) < begins[job.id] - _EARLY]
+            site.changes.note("begin", early[0] if early else "", now)
+            self.drops_begin = early[0] if early else self.drops_begin
+
+    def _begin(self, each: Held) -> int:
+        """When it is to begin where that is later than now; 0: at once."""
+        begin = each.key.slot if isinstance(each.decision, Release) else each.decision.begin or 0
+        return begin if begin > self.world.now else 0
+
+    def _is_gone(self, each: Held, gone: set[Key]) -> bool:
+        """Another tick has gone further, while this one stood still. Raises OSError."""
+        if each.key not in gone:
+            return False
+        if self.claims.knows(each.key, each.job_id):
+            why = f"another tick has released job {each.job_id}"
+        else:
+            self._cancel_held(each.job_id)
+            why = f"it was settled meanwhile; job {each.job_id} is cancelled, still held"
+        self.note(each.decision, Done.REFUSED, why, each.job_id)
+        return True
+
+    def _begun(self, each: Held, planted: dict[Key, Path]) -> bool:
+        """Its user has released it before us, so that its log is its own. Raises OSError."""
+        if each.key not in planted:
+            return False
+        try:
+            jobs = self.site.batch.queue().jobs
+        except BatchError as error:
+            self.progress.failed(error)
+            return False
+        if all(job.state == "PENDING" for job in jobs if job.id == each.job_id):
+            return False
+        for step in (ClaimState.RELEASING, ClaimState.RELEASED):
+            self.claims.step(each.key, step)
+        self.note(each.decision, Done.OK, "somebody else has released it", each.job_id)
+        return True
+
+    def _led_astray(self, each: Held, planted: dict[Key, Path]) -> bool:
+        """What stands where the log is to be made was planted: Slurm would follow a link, and cut off its target."""
+        found = planted.get(each.key)
+        if found is None:
+            return False
+        why = f"{found} was there before the run: somebody put it there. Remove it: rm {found}"
+        if self._cancel_held(each.job_id):
+            entry = self.world.known().get(each.key.entry)
+            self._settle(each.key, entry.name if entry else "", Ending(Result.REFUSED, detail=why), each.job_id)
+            self.note(each.decision, Done.FAILED, why, each.job_id)
+        else:
+            self.note(each.decision, Done.REFUSED, f"{why}. Job {each.job_id} stays unreleased", each.job_id)
+        return True
+
+    def _planted(self, each: Held) -> Path | None:
+        """A file under the log's name of a job that has not begun; a script that names its own log minds it itself."""
+        entry = self.world.known().get(each.key.entry)
+        if each.state is not ClaimState.SUBMITTED or (entry is not None and not entry.output):
+            return None
+        folder = self.site.paths.log / each.key.entry
+        begins = f"{slot_text(each.key.slot)}-{each.job_id}"
+        if os.path.lexists(folder / f"{begins}.out"):
+            return folder / f"{begins}.out"
+        return next(folder.glob(f"{begins}_*"), None) if entry is None or entry.array else None
+
+    def _releasing(self, each: Held) -> bool:
+        """Note that the release may be sent; False where another has gone further. Raises OSError."""
+        if each.state is ClaimState.SUBMITTED and not self.claims.step(each.key, ClaimState.RELEASING):
+            why = "another tick has released it"
+        elif self.claims.job_id(each.key) != each.job_id:
+            why = f"another job than {each.job_id} is recorded for it"
+        else:
+            return True
+        self.note(each.decision, Done.REFUSED, why)
+        return False
+
+    def _unreleased(self, rows: Sequence[Held], why: str) -> None:
+        noted = {id(outcome.decision) for outcome in self.progress.outcomes}
+        for each in rows:
+            if id(each.decision) not in noted:
+                self.note(each.decision, Done.PASSING, f"job {each.job_id} {why}", each.job_id)
+
+    def _send(self, sending: list[Held]) -> None:
+        held_on_purpose = {name for name, entry in self.world.known().items() if entry.holds_itself}
+        ids = [each.job_id for each in sending if each.key.entry not in held_on_purpose]
+        if ids and self.progress.unreachable and not self.progress.has_time_for_one:
+            self._unreleased(sending, f"is held: {self.progress.unreachable}")
+            return
+        self._give_own_comments(sending)
+        try:
+            for each in sending if self.drops_begin else ():
+                if begin := self._begin(each):
+                    self.site.batch.move(each.job_id, begin)
+            still, why = self._released(ids)
+        except BatchError as error:
+            self.progress.failed(error)
+            self._unreleased(sending, f"is held; its release failed: {error.text}")
+            return
+        self._unreleased([each for each in sending if each.job_id in still], f"is held; its release failed: {why}")
+        for each in sending:
+            if each.job_id in still:
+                continue
+            with suppress(OSError):  # the next tick sees that it is released, and marks it
+                self.claims.step(each.key, ClaimState.RELEASED)
+            self.note(each.decision, Done.OK, job_id=each.job_id)
+
+    def _give_own_comments(self, sending: Sequence[Held]) -> None:
+        """A script's own comment stands alone from now on, as the site's programs read it: the job's id is recorded."""
+        known = self.world.known()
+        alike: dict[str, list[str]] = {}
+        for each in sending:
+            if each.key.entry in known and known[each.key.entry].comment:
+                alike.setdefault(known[each.key.entry].comment, []).append(each.job_id)
+        for comment, ids in alike.items():
+            with suppress(BatchError):  # it stands behind the token then
+                self.site.batch.comment(ids, cut_comment(" ".join(comment.split("\n"))))
+
+    def _released(self, ids: Sequence[str]) -> tuple[frozenset[str], str]:
+        """Those that are still held, and why: for one that can never start scontrol reports the call as failed."""
+        try:
+            if ids:
+                self.site.batch.release(ids)
+        except Unreachable:
+            raise
+        except BatchError as error:
+            jobs = self.site.batch.queue().jobs
+            return frozenset(job.id for job in jobs if job.id in ids and job.live and job.held_by_user), error.text
+        return frozenset(), ""
+
+    def _not_stopped(self, recorded: list[Held]) -> list[Held]:
+        """A switch set while we submitted: what it covers is cancelled, still held."""
+        from cronhpc.engine.read import switches_now
+
+        if not recorded:
+            return []
+        world = replace(self.world, **switches_now(self.site, self.world.now))
+        entries = world.known()
+        ready = []
+        for each in recorded:
+            entry = entries.get(each.key.entry)
+            switch = switch_on(world, entry) if entry is not None else None
+            if switch is None and not world.switches_unknown:
+                ready.append(each)
+                continue
+            why = switch.said if switch else f"{world.switches_unknown[0]} cannot be read"
+            if switch is not None and each.state is ClaimState.SUBMITTED and self._cancel_held(each.job_id):
+                if each.key.slot > self.world.now:  # submitted ahead: the switch may be lifted before its slot comes
+                    with suppress(OSError):
+                        self.claims.forget([each.key])
+                else:
+                    ending = Ending(Result.STOPPED, detail=why)
+                    self._settle(each.key, entry.name if entry else "", ending, each.job_id)
+            done = Done.REFUSED if switch else Done.PASSING
+            self.note(each.decision, done, f"{why}: job {each.job_id} stays unreleased", each.job_id)
+        return ready
+
+    def _cancel_held(self, job_id: str) -> bool:
+        """Cancel a job of ours that is held; False: it stays so, and the next tick cancels it.
+
+        One that was released meanwhile, and runs, is left alone.
+        """
+        try:
+            self.site.batch.cancel([job_id], pending_only=True)
+        except BatchError as error:
+            self.progress.failed(error)
+            return False
+        return True
+
+    def _settle(self, key: Key, name: str, ending: Ending, job_id: str | None = None) -> None:
+        """Write an end down; where the disk refuses, the next tick finds out by itself."""
+        with suppress(OSError):
+            self.claims.settle(key, name, ending, job_id, now=self.world.now)
+
+
+class Twin(BatchError):
+    """Another job was recorded for the attempt while ours was being submitted; `text` is our job's id."""
+
+
+class NotTried(BatchError):
+    """sbatch was not called: surely there is no job."""
+
+
+class AsBefore(BatchError):
+    """sbatch was not called: it has refused another slot of the entry in this tick."""
+
+
+def _some_tasks(entry: Entry, tasks: str) -> tuple[str, ...]:
+    """A further attempt of an array runs those tasks that failed, as many at once as the script says."""
+    _, percent, limit = str(entry.array).partition("%")  # True in what an older version has cached
+    return (f"--array={tasks}{percent}{limit}",) if tasks and entry.array else ()
+
+
+def _iso(instant: int) -> str:
+    return datetime.fromtimestamp(instant, UTC).isoformat().replace("+00:00", "Z")
+
+
+def _disk_words(error: OSError) -> str:
+    """What the disk refused, and where."""
+    return f"{error.filename or 'state/claims'}: {error.strerror}"

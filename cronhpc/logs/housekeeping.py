@@ -1,0 +1,190 @@
+"""When logs are cleaned, and what is remembered of them between ticks (`state/logs.json`).
+
+Listing every log costs on a shared file system, so a tick does it four times a day; sooner where the last one left work
+to do, or the disk is nearly full. In between it looks into those folders alone that a new log came into: one listing,
+and a stat a folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import os
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.core.model import Problem, StateError
+from cronhpc.logs import held_logs
+from cronhpc.store import shapes
+from cronhpc.store.files import clock_of, read_json, write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from cronhpc.batch.port import JobFiles
+    from cronhpc.core.model import Settings
+    from cronhpc.logs.clean import Cleaned
+    from cronhpc.store.paths import Paths
+
+VERSION = 1
+MOST = 5000  # files that one tick removes
+_FILE = "logs.json"
+_KEPT = ("at", "rows", "seen", "left", "failed", "late")
+_EVERY = 6 * 3600  # seconds between two listings of all logs
+_SOON = 10 * 60  # ... while the disk is nearly full
+_FEW = 1000  # folders, of which a stat each is cheap enough for every tick
+_MONTHS = 24  # of history that are kept
+_AHEAD = 86400  # seconds by which this machine's clock may be ahead of the file system's: ages are of days
+_LOOK_BACK = 86400  # seconds by which clocks of machines, and rows of history, may be out of order
+
+
+def tend(
+    paths: Paths,
+    settings: Settings,
+    now: int,
+    live: frozenset[str] | None,
+    live_files: Callable[[], Iterable[JobFiles]],
+    *,
+    first_began: float = math.inf,
+    most: int = MOST,
+    always: bool = False,
+    dry_run: bool = False,
+) -> Cleaned | None:
+    """Clean where it is time to (`always`: now), and rotate the scheduler's log and history; None: it is not time.
+
+    `live`: as held_logs.live_of tells; runs that ended long after their slot are added from history. `live_files`: as
+    Batch has it. `first_began`: as held_logs has it. Ages are only believed up to the file system's own clock: with a
+    later `now` nothing goes. What the disk refuses is a problem.
+    """
+    try:
+        known = _known(paths)
+        whole = always or _is_due(paths, settings, known, now)
+        seen = _last(known, "seen")
+        if not whole and not _came(paths, seen):
+            return None
+        if (clock := _disk_clock(paths, now)) < now - _AHEAD:
+            from cronhpc.logs.clean import Cleaned
+
+            return Cleaned(problems=(_clock_ahead(clock, now),), left=True)
+        known = held_logs.remember(known, _rows_since(paths, known), now, settings.logs_keep)
+    except (OSError, StateError) as error:
+        return _unknown(paths, str(error))
+    held = None if live is None else live | known["late"].keys()
+    failed = held_logs.newest_failed(known)
+    return _cleaned(
+        paths,
+        settings,
+        now,
+        known,
+        live=held,
+        live_files=live_files,
+        first_began=first_began,
+        newest_failed=failed,
+        most=most,
+        dry_run=dry_run,
+        since=None if whole else seen,
+    )
+
+
+def _known(paths: Paths) -> dict[str, Any]:
+    """What the last cleaning left; nothing, where any of it is of no use: history tells it all again."""
+    lost: list[str] = []
+    found: dict[str, Any] = shapes.fitted(read_json(paths.state / _FILE, VERSION) or {}, shapes.LOGS, lost)
+    return {} if lost else found
+
+
+def _cleaned(paths: Paths, settings: Settings, now: int, known: Mapping[str, Any], **how: Any) -> Cleaned:
+    from dataclasses import replace
+
+    from cronhpc.logs.clean import clean_logs
+
+    cleaned = clean_logs(paths, settings, now, **how)
+    if how["dry_run"]:
+        return cleaned
+    whole = how["since"] is None
+    seen = max(cleaned.seen, 0 if whole else _last(known, "seen"))
+    at = now if whole else _last(known)
+    try:
+        _keep(paths, {**known, "at": at, "rows": now, "seen": seen, "left": cleaned.left}, now)
+    except OSError as error:
+        return replace(cleaned, problems=(*cleaned.problems, _not_kept(paths, str(error))))
+    return cleaned
+
+
+def _disk_clock(paths: Paths, now: int) -> int:
+    """What time it is by the file system's clock, at least; `now` where it cannot be told, as on a full disk."""
+    with contextlib.suppress(OSError):
+        last = int(os.stat(paths.status).st_mtime)  # noqa: PTH116 - one stat, and the tick has just written it
+        if last >= now - _AHEAD:
+            return last
+    with contextlib.suppress(OSError):
+        return clock_of(paths.state)
+    return now
+
+
+def _clock_ahead(clock: int, now: int) -> Problem:
+    ours, theirs = (datetime.fromtimestamp(each, UTC).strftime("%F %H:%M UTC") for each in (now, clock))
+    what = (
+        f"This machine's clock says {ours}, the file system's {theirs}: no log was removed, for its age is not known."
+    )
+    return Problem("W617", what, "Tell the administrators: this machine's clock wants ntp.")
+
+
+def _came(paths: Paths, seen: int) -> bool:
+    from cronhpc.store import logs
+
+    return logs.changed(paths, seen, _FEW)
+
+
+def _unknown(paths: Paths, error: str) -> Cleaned:
+    from cronhpc.logs.clean import Cleaned
+
+    return Cleaned(problems=(_not_kept(paths, error),), left=True)
+
+
+def _keep(paths: Paths, known: Mapping[str, Any], now: int) -> None:
+    """Raises OSError."""
+    from cronhpc.store import history, logs
+
+    write_json(paths.state / _FILE, {name: known[name] for name in _KEPT}, VERSION)
+    logs.rotate(paths)
+    history.rotate(paths.history, keep_months=_MONTHS, now=now)
+
+
+def _not_kept(paths: Paths, error: str) -> Problem:
+    what = f"What is known of logs cannot be read or kept: {error}."
+    return Problem(
+        "W616", what, "Fix that; until then the next tick looks at all of them again.", paths.shown(paths.state)
+    )
+
+
+def _is_due(paths: Paths, settings: Settings, known: Mapping[str, Any], now: int) -> bool:
+    since = now - _last(known)
+    if known.get("left") or not 0 <= since < _EVERY:
+        return True
+    if since < _SOON:
+        return False
+    from cronhpc.store import logs
+
+    try:
+        return bool(logs.scarce(logs.space(paths.log), settings.logs_total))
+    except FileNotFoundError:
+        return False
+
+
+def _last(known: Mapping[str, Any], what: str = "at") -> int:
+    """When all logs were listed, or history was read (`rows`)."""
+    at = known.get(what)
+    return at if isinstance(at, int) else 0
+
+
+def _rows_since(paths: Paths, known: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    """History since the last time, and a little before it."""
+    from cronhpc.store import history
+
+    until = _last(known, "rows") - _LOOK_BACK
+    for row in history.rows(paths.history):
+        at = row.get("at")
+        if isinstance(at, int) and at < until:
+            return
+        yield row

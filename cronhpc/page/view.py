@@ -1,0 +1,474 @@
+"""One HTML page of it all, whole in one file: nothing is fetched, no script runs, and what was printed is only text."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter, defaultdict
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cronhpc.core.model import Result, command, texts_of
+from cronhpc.views import Facts, chain, runs, screen, text, times
+from cronhpc.views.attention import done
+from cronhpc.views.times import epoch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from datetime import tzinfo
+
+    from cronhpc.views.style import Style
+
+
+def render(
+    known: Mapping[str, Any],
+    pasts: Mapping[str, Past],
+    slots: Mapping[str, Sequence[int]],
+    tails: Mapping[str, str],
+    style: Style,
+) -> str:
+    """The page. `known`: `status.facts`; `slots`: by entry those of the next 24 hours; `tails`: by path of a log."""
+    from base64 import b64encode
+    from hashlib import sha256
+
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from markupsafe import Markup
+
+    files = PackageLoader("cronhpc", "page")
+    environment = Environment(
+        loader=files,
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        undefined=StrictUndefined,
+    )
+    css = files.get_source(environment, "page.css")[0].strip()
+    context = {**_head(known, pasts, style), **_body(known, pasts, slots, tails, style)}
+    context = texts_of(context, known["directory"])  # a page is read anywhere
+    digest_of_css = b64encode(sha256(css.encode()).digest()).decode()
+    return environment.get_template("page.html.j2").render(
+        context,
+        css=Markup(css),  # noqa: S704 - a file of ours
+        policy=f"default-src 'none'; style-src 'sha256-{digest_of_css}'; base-uri 'none'; form-action 'none'",
+    )
+
+
+# --- the head ------------------------------------------------------------------------------------------------------
+
+
+def _head(known: Mapping[str, Any], pasts: Mapping[str, Past], style: Style) -> Facts:
+    facts = known["chain"]
+    return {
+        "owner": text.clean(known["owner"]),
+        "cluster": text.clean(known["cluster"]) or known["batch"]["name"],
+        "directory": text.clean(known["directory"]),
+        "written": style.whole(style.now),
+        "version": known["cronhpc"],
+        "chain": {
+            "state": facts["state"],
+            "kind": {"fine": "ok", "silent": "bad", "broken": "bad", "moved": "bad"}.get(facts["state"], "other"),
+            "words": chain.words(facts, known["batch"]["name"], style),
+            "fix": facts["fix"],
+        },
+        "silent_from": _silent_from(facts, style),
+        "sums": _sums(known, pasts),
+    }
+
+
+def _silent_from(facts: Mapping[str, Any], style: Style) -> str:
+    """When this page is so old that its silence tells something: it cannot know its reader's clock."""
+    last = epoch(facts["last_tick"])
+    if facts["state"] != "fine" or last is None:
+        return ""
+    return style.whole(chain.heard_until(facts, last))
+
+
+def _sums(known: Mapping[str, Any], pasts: Mapping[str, Past]) -> Facts:
+    week = sum((past.week for past in pasts.values()), Counter())
+    stopped = [entry for entry in known["entries"] if entry["switch"] or entry["suspended"]]
+    return {
+        "rate": _rate(week),
+        "runs": f"{week['ok'] + week['bad']:,}",
+        "failed": f"{week['bad']:,}",
+        "attention": len(known["attention"]),
+        "stopped": len(stopped),
+        "entries": len(known["entries"]),
+    }
+
+
+def _rate(counts: Mapping[str, int]) -> str:
+    """Successes among what ended well or badly: killed, cancelled and skipped ones say nothing of the work."""
+    judged = counts["ok"] + counts["bad"]
+    if not judged:
+        return "-"
+    share = 100 * counts["ok"] / judged
+    return "100 %" if counts["bad"] == 0 else f"{min(share, 99.9):.1f} %"
+
+
+# --- the body ------------------------------------------------------------------------------------------------------
+
+
+def _body(
+    known: Mapping[str, Any],
+    pasts: Mapping[str, Past],
+    slots: Mapping[str, Sequence[int]],
+    tails: Mapping[str, str],
+    style: Style,
+) -> Facts:
+    named = [(entry["name"], entry) for entry in known["entries"]]
+    drawn = [_entry_row(entry, pasts.get(name, Past()), slots.get(name, ()), style) for name, entry in named]
+    return {
+        "attention": [_attention(row, style) for row in known["attention"]],
+        "entries": sorted(drawn, key=lambda each: each["order"]),
+        "failures": [_failure(row, tails, style) for row in failures(pasts)],
+        "axis": axis(style.now, style.zone),
+        "width": WIDTH,
+        "past": PAST,
+    }
+
+
+def _attention(row: Mapping[str, Any], style: Style) -> Facts:
+    at = epoch(row["at"])
+    return {
+        "name": text.name(row["name"]),
+        "what": row["what"],
+        "when": f"{row['when']} {style.said(at)}" if at is not None else "",
+        "fix": row["fix"],
+        "kind": "bad" if row["kind"] in {"failed", "suspended", "invalid", "not trusted", "error"} else "other",
+    }
+
+
+def _entry_row(entry: Mapping[str, Any], past: Past, slots: Sequence[int], style: Style) -> Facts:
+    last = entry["last"] or (runs.run_facts(past.newest[0]) if past.newest else None)
+    blocked = screen.blocked(entry)
+    live = [_live(run, style.now) for run in entry["runs"] if not run["ahead"]]
+    kind = _kind({**entry, "last": last})
+    upcoming, rate = epoch(entry["next"]), _rate(past.week)
+    name = text.name(entry["name"])
+    to_come = blocked if blocked not in {"", "-"} else style.clock(upcoming) if upcoming else "-"
+    result = runs.result_words(last) if last else "not yet"
+    return {
+        "order": (_ORDER[kind], entry["name"]),
+        "name": name,
+        "kind": kind,
+        "state": result if not blocked or blocked == "-" else blocked,
+        "why": _why(entry, style),
+        "paths": past_paths([*past.drawn, *(run for run in live if run)], style.now),
+        "next_path": following(slots, style.now),
+        "held": bool(blocked) and blocked != "-",
+        "rate": rate,
+        "judged": past.week["ok"] + past.week["bad"],
+        "month_rate": _rate(past.month),
+        "days": past.days[::-1],
+        "waited": _spread(past.waited),
+        "took": _spread(past.took),
+        "next": to_come,
+        "last": style.said(epoch(last["slot"]) or style.now) if last else "",
+        "result": result,
+        "source": text.clean(entry["source"]),
+        "schedule": text.one_line(entry["schedule"]) or text.one_line((entry["series"] or {}).get("when", "")),
+        "timezone": entry["timezone"] if entry["schedule"] else "",
+        "label": f"{name}: in the last 7 days {past.week['ok']} went well, {past.week['bad']} failed; next {to_come}",
+        "runs": [_run_row(runs.run_facts(row), style) for row in past.newest],
+    }
+
+
+_ORDER = {"bad": 0, "stopped": 1, "other": 2, "ok": 3, "new": 4}
+
+
+def _kind(entry: Mapping[str, Any]) -> str:
+    if entry["switch"] or entry["suspended"]:
+        return "stopped"
+    if entry["problem"] or runs.failed(entry["last"]):
+        return "bad"
+    if not entry["last"]:
+        return "new"
+    return "ok" if kind_of(entry["last"]["result"]) == "ok" else "other"
+
+
+def _why(entry: Mapping[str, Any], style: Style) -> str:
+    """What holds it back, in one sentence."""
+    switch, problem = entry["switch"], entry["problem"]
+    if switch:
+        since, reason = epoch(switch["since"]), text.one_line(switch["reason"])
+        when = f" since {style.said(since)}" if since else ""
+        return f"{done(switch)} by {text.one_line(switch['by'])}{when}" + (f": “{reason}”" if reason else "")
+    if entry["suspended"]:
+        return f"suspended after {text.count(entry['failures'], 'failure')} in a row"
+    return text.one_line(problem["what"]) if problem else ""
+
+
+def _live(run: Mapping[str, Any], now: int) -> Run | None:
+    """An attempt that waits or runs just now."""
+    ready, started = epoch(run["slot"]), epoch(run["started"])
+    return Run(ready, started, now if started is None else None, "live") if ready and ready <= now else None
+
+
+def _spread(seconds: Sequence[int]) -> Facts:
+    """What is usual, and the most."""
+    if not seconds:
+        return {"usual": "-", "most": ""}
+    usual, most = int(statistics.median(seconds)), max(seconds)
+    return {"usual": times.took(usual), "most": times.took(most) if most > usual else ""}
+
+
+def _run_row(run: Mapping[str, Any], style: Style) -> Facts:
+    return {
+        "slot": style.at(run["slot"]),
+        "kind": kind_of(run["result"]),
+        "result": runs.result_words(run),
+        "waited": times.took(run["waited"]),
+        "took": times.took(run["took"]),
+        "job": run["job"] or "-",
+        "node": text.clean(run["node"]) or "-",
+        "detail": text.one_line(run["detail"]),
+    }
+
+
+def _failure(row: Mapping[str, Any], tails: Mapping[str, str], style: Style) -> Facts:
+    run = runs.run_facts(row)
+    slot = epoch(run["slot"])
+    return {
+        **_run_row(run, style),
+        "name": text.name(run["entry"]),
+        "when": style.said(slot) if slot is not None else "",
+        "log": text.clean(run["log"]),
+        "tail": tails.get(run["log"], ""),
+        "command": command("logs", run["entry"]),
+    }
+
+
+# --- the past ---------------------------------------------------------------------------------------------------------
+#
+# One walk over history, newest first, to a digest of each entry.
+
+
+MONTH = 30  # days that are looked back
+_NEWEST = 6  # runs of an entry that are listed
+_FAILURES = 30  # entries whose newest failure is shown with its log
+_TAIL_LINES, _TAIL_CHARS = 40, 4000
+
+
+@dataclass(slots=True)
+class Past:
+    """What history tells of one entry: its last 30 days."""
+
+    drawn: list[Run] = field(default_factory=list)  # of the last 7 days
+    week: Counter[str] = field(default_factory=Counter)  # how many of each kind
+    month: Counter[str] = field(default_factory=Counter)
+    results: Counter[str] = field(default_factory=Counter)  # of the last 30 days
+    days: list[str] = field(default_factory=lambda: [""] * MONTH)  # the worst kind of each day, today first
+    waited: list[int] = field(default_factory=list)  # seconds, of the last 7 days
+    took: list[int] = field(default_factory=list)
+    newest: list[Mapping[str, Any]] = field(default_factory=list)  # rows of history
+    failure: Mapping[str, Any] | None = None  # the newest of the last 7 days
+
+    def add(self, row: Mapping[str, Any], now: int) -> None:
+        """One row of history; they come newest first."""
+        run = run_of(row)
+        if run is None:
+            return
+        if len(self.newest) < _NEWEST:
+            self.newest.append(row)
+        day = (now - run.ready) // DAY
+        if not 0 <= day < MONTH:
+            return
+        self.month[run.kind] += 1
+        self.results[str(row.get("result"))] += 1
+        self.days[day] = max(self.days[day], run.kind, key=_RANK.__getitem__)
+        if day < PAST_DAYS:
+            self._add_drawn(row, run)
+
+    def _add_drawn(self, row: Mapping[str, Any], run: Run) -> None:
+        self.drawn.append(run)
+        self.week[run.kind] += 1
+        if run.started is not None:
+            self.waited.append(max(run.started - run.ready, 0))
+            if run.ended is not None:
+                self.took.append(max(run.ended - run.started, 0))
+        if run.kind == "bad" and self.failure is None:
+            self.failure = row
+
+
+_RANK = {"": 0, "ok": 1, "other": 2, "bad": 3}
+
+
+def digest(rows: Iterable[Mapping[str, Any]], now: int) -> dict[str, Past]:
+    """The past of every entry, by name. `rows`: history, newest first; what is older than 30 days is not asked for."""
+    pasts: defaultdict[str, Past] = defaultdict(Past)
+    until = now - MONTH * DAY
+    for row in rows:
+        if _written(row, now) < until:
+            break
+        if row.get("what") in {"run", "slot"}:
+            pasts[str(row.get("entry"))].add(row, now)
+    return dict(pasts)
+
+
+def _written(row: Mapping[str, Any], default: int = 0) -> int:
+    at = row.get("at")
+    return at if isinstance(at, int) else default
+
+
+def failures(pasts: Mapping[str, Past]) -> list[Mapping[str, Any]]:
+    """The newest failure of each entry, as rows of history, newest first: their logs' tails are wanted."""
+    newest = [past.failure for past in pasts.values() if past.failure is not None]
+    return sorted(newest, key=_written, reverse=True)[:_FAILURES]
+
+
+def tail(data: str) -> str:
+    """The end of a log, harmless and not long."""
+    lines = text.lines(data).rstrip("\n").split("\n")[-_TAIL_LINES:]
+    kept = "\n".join(lines)
+    return kept if len(kept) <= _TAIL_CHARS else "… " + kept[-_TAIL_CHARS:]
+
+
+# --- the picture of an entry's week -----------------------------------------------------------------------------------
+#
+# Its week and its next day, drawn as a few paths: however many runs there were, the picture stays small. The line is
+# `WIDTH` units long: the last 7 days in 10 minutes a unit, then the next 24 hours in 200 seconds a unit. What lies so
+# close that it could not be told apart is drawn as one stroke; what went wrong is drawn last, over the rest.
+
+
+DAY = 86400
+PAST_DAYS = 7
+PAST, FUTURE = 1008, 432  # units
+WIDTH = PAST + FUTURE
+MIDDLE = 11  # height of the line's centre, of 22
+KINDS = ("wait", "ok", "other", "live", "bad")  # in the order they are drawn
+_LEAST = {"wait": 1, "ok": 4, "other": 5, "live": 5, "bad": 6, "next": 3}  # units: what is shorter could not be seen
+
+Stretch = tuple[int, int]
+
+
+class Run(NamedTuple):
+    """A run or a slot as it is drawn; epoch seconds. `ready` is when it could have started."""
+
+    ready: int
+    started: int | None
+    ended: int | None
+    kind: str
+
+
+class Scale(NamedTuple):
+    """A part of the line: the seconds from `start` to `end` on `units`, from `offset` on."""
+
+    start: int
+    end: int
+    units: int
+    offset: int = 0
+
+
+def kind_of(result: str) -> str:
+    """ok, bad, or other: neither a success nor a failure of its own."""
+    if result == Result.OK:
+        return "ok"
+    return "bad" if runs.failed({"result": result}) else "other"
+
+
+def run_of(row: Mapping[str, object]) -> Run | None:
+    """A row of history; None where it tells no time."""
+    slot, submitted = _whole(row.get("slot")), _whole(row.get("submitted"))
+    started, ended = _whole(row.get("started")), _whole(row.get("ended"))
+    ready = max(slot or 0, submitted or 0) or started or ended
+    return Run(ready, started, ended, kind_of(str(row.get("result")))) if ready else None
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+def past_paths(runs: Iterable[Run], now: int) -> dict[str, str]:
+    """The paths of the last 7 days by kind, those that hold anything."""
+    scale = Scale(now - PAST_DAYS * DAY, now, PAST)
+    stretches: dict[str, list[Stretch]] = {kind: [] for kind in KINDS}
+    for run in runs:
+        begun = run.started if run.started is not None else run.ended or run.ready
+        if begun > run.ready:
+            stretches["wait"].append((run.ready, begun))
+        if run.started is not None or run.kind != "live":
+            stretches[run.kind].append((begun, run.ended or (now if run.kind == "live" else begun)))
+    return {kind: path for kind in KINDS if (path := _path(stretches[kind], scale, _LEAST[kind]))}
+
+
+def following(slots: Sequence[int], now: int) -> str:
+    """The path of the slots of the next 24 hours."""
+    return _path([(slot, slot) for slot in slots], Scale(now, now + DAY, FUTURE, PAST), _LEAST["next"])
+
+
+def _path(stretches: list[Stretch], scale: Scale, least: int) -> str:
+    """Horizontal strokes, each after the first by its distance from the one before: the shortest way to say it."""
+    text, pen = "", None
+    for left, right in _merged(stretches, scale, least):
+        if pen is None:
+            text = f"M{left + scale.offset} {MIDDLE}h{right - left}"
+        else:
+            text += f"m{left - pen} 0h{right - left}"
+        pen = right
+    return text
+
+
+def _merged(stretches: list[Stretch], scale: Scale, least: int) -> list[Stretch]:
+    """In whole units, at least `least` long, within the line; what touches is one."""
+    start, end, units, _ = scale
+    unit = (end - start) / units
+    strokes: list[Stretch] = []
+    for begin, finish in sorted(stretches):
+        if finish < start or begin > end:
+            continue
+        left = min(max(int((begin - start) / unit), 0), units - least)
+        right = min(max(int((finish - start) / unit), left + least), units)
+        if strokes and left <= strokes[-1][1]:
+            strokes[-1] = (strokes[-1][0], max(right, strokes[-1][1]))
+        else:
+            strokes.append((left, right))
+    return strokes
+
+
+def axis(now: int, zone: tzinfo) -> dict[str, Any]:
+    """Where days and hours lie: lines in units, words in percent of the line, by the clock of `zone`."""
+    today = times.local(now, zone).replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
+
+    def at(moment: datetime) -> int:
+        return int(moment.replace(tzinfo=zone).timestamp())
+
+    midnights = [at(today - timedelta(days=back)) for back in range(PAST_DAYS, -1, -1)]
+    ends = [*midnights[1:], now]
+    days = [
+        {"x": _percent((_unit(left, now) + _unit(right, now)) / 2), "day": _day(left, zone)}
+        for begin, right in zip(midnights, ends, strict=True)
+        if right - (left := max(begin, now - PAST_DAYS * DAY)) > _WORTH_A_NAME and now - (left + right) // 2 > _ROOM
+    ]
+    moments = [today + timedelta(hours=6 * step) for step in range(1, 8)]
+    hours = [(at(each), f"{each:%H:%M}") for each in moments if now < at(each) < now + DAY]
+    return {
+        "days": days,
+        "hours": [{"x": _percent(_unit(instant, now)), "hour": name} for instant, name in _apart(hours, now)],
+        "lines": [_unit(each, now) for each in midnights if each > now - PAST_DAYS * DAY]
+        + [_unit(instant, now) for instant, _ in hours],
+        "now": _percent(PAST),
+    }
+
+
+_WORTH_A_NAME = DAY * 3 // 4
+_ROOM = DAY // 2  # beside the word "now"
+
+
+def _day(at: int, zone: tzinfo) -> tuple[str, str]:
+    moment = times.local(at, zone)
+    return times.DAYS[moment.weekday()], str(moment.day)
+
+
+def _apart(hours: list[tuple[int, str]], now: int) -> list[tuple[int, str]]:
+    """Those that have room between "now" and the end of the line."""
+    return [each for each in hours if DAY // 5 < each[0] - now < DAY * 19 // 20]
+
+
+def _unit(at: int, now: int) -> int:
+    if at <= now:
+        return PAST - (now - at) * PAST // (PAST_DAYS * DAY)
+    return PAST + (at - now) * FUTURE // DAY
+
+
+def _percent(unit: float) -> str:
+    return f"{100 * unit / WIDTH:.2f}%"

@@ -1,0 +1,150 @@
+"""The page as a file: history, the tails of failed runs' logs and the slots to come, drawn by views/page."""
+
+from __future__ import annotations
+
+import fnmatch
+import os
+import stat
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.core.model import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from cronhpc.engine.site import Site
+    from cronhpc.store.paths import Paths
+    from cronhpc.views.style import Style
+
+
+_EVERY = 60  # seconds: a daemon ticks at every event, and a page takes a second to draw
+
+
+def drawn(paths: Paths, known: Mapping[str, Any], style: Style) -> str:
+    """The page as `style.now` and `style.zone` see it; `known` is what `status` knows. Raises OSError."""
+    from cronhpc.page import view
+    from cronhpc.store import history
+
+    pasts = view.digest(history.rows(paths.history), style.now)
+    logs = {str(row.get("log") or "") for row in view.failures(pasts)} - {""}
+    read = {log: view.tail(text) for log in logs if (text := tail_of(paths.root, log))}
+    return view.render(known, pasts, _slots(known, style.now), read, style)
+
+
+def _slots(known: Mapping[str, Any], now: int) -> dict[str, Sequence[int]]:
+    """The slots of the next day, by entry."""
+    from cronhpc.cron.schedule import between
+    from cronhpc.page.view import DAY
+    from cronhpc.views.explain import schedule_of
+
+    slots: dict[str, Sequence[int]] = {}
+    for entry in known["entries"]:
+        schedule = schedule_of(entry)
+        if schedule is not None:
+            slots[entry["name"]] = between(schedule, now, now + DAY)
+    return slots
+
+
+def place(paths: Paths, wanted: str) -> Path:
+    """Where a page goes: a relative path lies in the cron directory."""
+    return paths.root / os.path.expanduser(wanted)  # noqa: PTH111 - a text
+
+
+def write(path: Path, text: str) -> None:
+    """Put the page there, whole or not at all, readable as the umask says. Raises OSError."""
+    from cronhpc.store.files import write_out
+
+    mask = os.umask(0o077)
+    os.umask(mask)
+    write_out(path, text.encode("utf-8", "replace"), 0o644 & ~mask)
+
+
+def tend(site: Site, now: int) -> tuple[Problem, ...]:
+    """After a tick, where `page:` is set. What goes wrong is a problem, and no reason to lose the tick."""
+    from cronhpc.core.model import StateError
+    from cronhpc.cron.zones import zone_of
+    from cronhpc.store import rooms
+    from cronhpc.store.files import read_json
+    from cronhpc.views.status import VERSION
+    from cronhpc.views.style import Style
+    from cronhpc.views.written import flaw
+
+    path = place(site.paths, site.settings.page)
+    if refused := rooms.place_refusal(path, site.paths, site.settings, site.uid):
+        what = f"the page was not written: {refused.what} So another folder could be put in the place of its own."
+        return (Problem("W372", what, refused.fix, "", 0, "page"),)
+    try:
+        if _is_new(path, now):
+            return ()
+        known = read_json(site.paths.status, VERSION)
+        if known is not None and not flaw(known):
+            write(path, drawn(site.paths, known, Style(now, zone_of(site.timezone))))
+    except (OSError, StateError) as error:
+        return (Problem("W370", f"the page was not written: {error}", "Fix `page:` in cronhpc.yaml.", "", 0, "page"),)
+    except ImportError as error:
+        return (Problem("W371", f"the page needs {error.name}.", "Install cronhpc again, with what it needs."),)
+    return ()
+
+
+def _is_new(path: Path, now: int) -> bool:
+    try:
+        return 0 <= now - path.stat().st_mtime < _EVERY
+    except FileNotFoundError:
+        return False
+
+
+# --- the end of a log -------------------------------------------------------------------------------------------------
+#
+# For those who may read less than its owner: only what is surely that log is shown. A teammate may write into a log
+# folder. A link that he leaves there in place of a log would put any file of the owner's on the page: so nothing is
+# opened through a link, and only the owner's own files with one name are read.
+
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_MOST = 16 << 10  # bytes
+
+
+def tail_of(root: Path, log: str) -> str | None:
+    """The end of `log` ("log/ENTRY/NAME", as history has it, of an array with a `*`); None where there is none to read.
+
+    Bytes that are not UTF-8 are replaced.
+    """
+    parts = log.split("/")
+    if len(parts) != 3 or parts[0] != "log" or {"", ".", ".."} & set(parts):  # noqa: PLR2004 - log, the entry's, the file
+        return None
+    try:
+        with ExitStack() as open_ones:
+            fd = os.open(root, _FOLDER & ~os.O_NOFOLLOW)
+            open_ones.callback(os.close, fd)
+            for name in parts[:2]:
+                fd = os.open(name, _FOLDER, dir_fd=fd)
+                open_ones.callback(os.close, fd)
+            return _read(fd, _newest(fd, parts[2]))
+    except OSError:
+        return None
+
+
+def _newest(folder: int, name: str) -> str:
+    """Of an array's logs the one written last."""
+    if "*" not in name:
+        return name
+    written = [
+        (os.stat(each, dir_fd=folder, follow_symlinks=False).st_mtime_ns, each)
+        for each in os.listdir(folder)
+        if fnmatch.fnmatchcase(each, name)
+    ]
+    return max(written)[1] if written else name
+
+
+def _read(folder: int, name: str) -> str | None:
+    fd = os.open(name, _FILE, dir_fd=folder)
+    try:
+        status = os.fstat(fd)
+        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_nlink != 1:
+            return None
+        return os.pread(fd, _MOST, max(status.st_size - _MOST, 0)).decode("utf-8", "replace")
+    finally:
+        os.close(fd)

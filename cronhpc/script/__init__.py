@@ -1,0 +1,1 @@
+"""A batch script as data."""

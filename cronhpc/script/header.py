@@ -1,0 +1,306 @@
+"""A batch script's bytes to what sbatch and cronhpc learn from them: options, the `#CRON` line, and what is wrong.
+
+The rules of reading are sbatch's own, each tried on 22.05.8 (tests/script/test_header.py). Lines are numbered from 1.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from cronhpc.script import directives
+from cronhpc.script.advice import Problem
+from cronhpc.script.directives import UnclosedQuoteError, text_lines
+from cronhpc.script.sbatch_options import Option
+from cronhpc.script.typography import DASHES
+
+_FIRST = re.compile(rb"[ \t]*(?:#?[ \t]*![ \t]*|#[ \t]*)(/[\w./-]*bin/[^\n]*)")
+_GPU_GRES = frozenset({"gpu", "shard", "mps"})
+_GPU_COUNTS = ("gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task")
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a script says of itself. Of options given twice the last one counts, as for sbatch."""
+
+    options: tuple[Option, ...]
+    cron: CronLine | None
+    problems: tuple[Problem, ...]
+    default_name: str
+
+    def find(self, *names: str) -> Option | None:
+        """The option that counts among `names` (of the first component), or None."""
+        return next((o for o in reversed(self.options) if o.name in names and not o.component), None)
+
+    def value(self, name: str) -> str | None:
+        """The value that counts for option `name`, or None where it is not given."""
+        option = self.find(name)
+        return option.value if option else None
+
+    @property
+    def job_name(self) -> str:
+        """As the queue will show it, unless the command line says otherwise."""
+        name = self.value("job-name")
+        return self.default_name if name is None else name
+
+    @property
+    def wants_gpu(self) -> bool:
+        """Whether any component asks for a GPU or a part of one."""
+        components = {o.component for o in self.options}
+        return any(asks_for_gpu({o.name: o.value or "" for o in self.options if o.component == n}) for n in components)
+
+
+def asks_for_gpu(options: Mapping[str, str]) -> bool:
+    """Whether sbatch options (long names without dashes) ask for a GPU or a part of one."""
+    if any(_asked(options.get(name, "0")) for name in _GPU_COUNTS):
+        return True
+    return any(_names_gpu(item) for name in ("gres", "tres-per-task") for item in options.get(name, "").split(","))
+
+
+def _asked(count: str) -> bool:
+    """Whether `4`, `a100:4` or `a100:2,v100:2` asks for any at all."""
+    return any(part.rpartition(":")[2] not in {"", "0"} for part in count.split(","))
+
+
+def _names_gpu(item: str) -> bool:
+    """Whether one item of --gres (`gpu:a100:2`, `gres/gpu=1`) is a GPU."""
+    parts = item.strip().lower().replace("=", ":").replace("/", ":").split(":")
+    if parts[0] == "gres":
+        parts = parts[1:]
+    return bool(parts) and parts[0] in _GPU_GRES and parts[-1] != "0"
+
+
+def read_header(data: bytes, default_name: str) -> Header:
+    """What `data`, a batch script, says of itself; `default_name` is its job's name where it names none.
+
+    Never raises: what cannot be read is a problem (E1xx of the `#CRON` line, E2xx what sbatch would refuse).
+    """
+    lines = tuple(directives.comment_lines(data))
+    options, problems = directives.sbatch_options_of(lines)
+    foreign, foreign_problems = directives.options(data, ignore=any(o.name == "ignore-pbs" for o in options))
+    cron, cron_problems = read_cron(lines)
+    found = (*problems, *foreign_problems, *cron_problems)
+    return Header((*options, *foreign), cron, tuple(sorted(found, key=lambda p: p.line)), default_name)
+
+
+# --- the #CRON line ---------------------------------------------------------------------------------------------------
+#
+# A crontab line's schedule, policies after it:
+#
+#     #CRON */30 8-18 * * mon-fri --timezone=Europe/Paris --overlap=skip --retries=2
+#
+# It is read at column 0, before the first command, like `#SBATCH` lines. A `#` after a blank starts a comment.
+
+
+_WORD = re.compile(r"""(?:"[^"]*"|'[^']*'|[^\s"'])+""")
+_QUOTED = re.compile(r""""([^"]*)"|'([^']*)'""")
+_FIELD = re.compile(
+    r"[\d*]\S*"
+    r"|[HR](?:[\d(/,-]\S*)?$"
+    r"|(?:sun|mon|tue|wed|thu|fri|sat|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)(?:[-,/]\S*)?$",
+    re.IGNORECASE,
+)
+_NAMES = frozenset({"hourly", "daily", "midnight", "nightly", "weekly", "monthly", "yearly", "annually", "reboot"})
+_FLAGS = frozenset({"record"})  # policies that may stand without a value
+_TRUTHS = frozenset({"true", "false", "yes", "no", "on", "off", "0", "1"})
+_FORM = 'write "#CRON MINUTE HOUR DAY MONTH WEEKDAY --policy=value", as in "#CRON 30 4 * * mon-fri --retries=2".'
+
+
+@dataclass(frozen=True, slots=True)
+class CronLine:
+    """The `#CRON` line: schedule text ("" where it gives policies only) and (policy, value, line) triples."""
+
+    schedule: str
+    policies: tuple[tuple[str, str | None, int], ...]
+    line: int
+
+
+def read_cron(lines: tuple[tuple[int, str], ...]) -> tuple[CronLine | None, tuple[Problem, ...]]:
+    """The first `#CRON` line among a script's comment lines, and what is wrong with such lines."""
+    problems: list[Problem] = []
+    first: CronLine | None = None
+    for number, line in lines:
+        if line.startswith("#SCRON"):
+            problems.append(_scron(line, number))
+        elif line.startswith("#CRON"):
+            if not looks_meant(line.removeprefix("#CRON")):
+                problems.append(_prose(line, number))
+            elif first is None:
+                first, wrong = _parse(line, number)
+                problems += wrong
+            else:
+                problems.append(_second(line, number, first.line))
+    return first, tuple(problems)
+
+
+def looks_meant(rest: str) -> bool:
+    """Whether what follows `#CRON` was meant as a schedule or as policies, and not as prose."""
+    found = rest.split()
+    if not found or rest[0] in ":=_":
+        return False
+    return _looks_like_cron(rest, found) or (rest[0].isspace() and _looks_foreign(found))
+
+
+def _looks_foreign(found: list[str]) -> bool:
+    """Whether these words, up to the first policy, are a schedule of another scheduler's."""
+    from cronhpc.cron.foreign import recognised
+
+    policies = (at for at, word in enumerate(found) if word.startswith(("--", "#")))
+    return recognised(" ".join(found[: next(policies, len(found))])) is not None
+
+
+def _looks_like_cron(rest: str, found: list[str]) -> bool:
+    head = found[0].lstrip("\"'")
+    if head[:1] == "@" or head[:1] in {"-", *DASHES}:
+        return rest[0].isspace() and len(head) > 1
+    if head.lower() in _NAMES or (head.lower() == "every" and rest[0].isspace()):
+        length = 2 if head.lower() == "every" else 1
+        return len(found) == length or (len(found) > length and found[length].startswith(("-", "#")))
+    front = found[:5]
+    policies = [i for i, word in enumerate(front) if word.startswith(("-", "#"))]
+    front = front[: policies[0]] if policies else front
+    return bool(_FIELD.match(head)) and 2 * sum(bool(_FIELD.match(w)) for w in front) > len(front)
+
+
+def _prose(line: str, number: int) -> Problem:
+    what = f'"{line.strip()}": begins with #CRON and is no schedule, so it is not read.'
+    fix = f"If it is a comment, put a blank after the #; if a schedule, {_FORM}"
+    return Problem("W101", what, fix, line=number, key="#CRON")
+
+
+def _second(line: str, number: int, first: int) -> Problem:
+    what = f'"{line.strip()}": line {first} has a #CRON line already, and a script has one schedule.'
+    fix = f"Remove this line or line {first}; a second schedule needs a second script, or a link to this one."
+    return Problem("E104", what, fix, line=number, key="#CRON")
+
+
+def _scron(line: str, number: int) -> Problem:
+    rest = line.removeprefix("#SCRON").strip()
+    word = "#CRON" if looks_meant(" " + rest) and not rest.startswith("-") else "#SBATCH"
+    what = f'"{line.strip()}": #SCRON means something in a scrontab only.'
+    return Problem("E105", what, f'Write "{f"{word} {rest}".strip()}".', line=number, key="#SCRON")
+
+
+def _words(text: str) -> list[str]:
+    """Words without their quotes; a word that begins with `#` ends the line. Raises UnclosedQuoteError."""
+    found: list[str] = []
+    at = len(text) - len(text.lstrip())
+    while at < len(text) and text[at] != "#":
+        match = _WORD.match(text, at)
+        end = match.end() if match else at
+        if match is None or text[end : end + 1] in {'"', "'"}:
+            raise UnclosedQuoteError(text[end])
+        found.append(_QUOTED.sub(lambda m: m[1] or m[2] or "", match[0]))
+        at = end + len(text[end:]) - len(text[end:].lstrip())
+    return found
+
+
+def _parse(line: str, number: int) -> tuple[CronLine, list[Problem]]:
+    rest = line.removeprefix("#CRON")
+    problems: list[Problem] = []
+    if not rest[0].isspace():
+        what = f'"{line.strip()}": a blank is missing after #CRON.'
+        problems.append(Problem("E106", what, f'Write "#CRON {rest.strip()}".', line=number, key="#CRON"))
+    try:
+        reader = _Reader(_words(rest), number)
+    except UnclosedQuoteError as error:
+        what = f'"{line.strip()}": the quote {error} is not closed.'
+        problems.append(Problem("E106", what, "Close it.", line=number, key="#CRON"))
+        return CronLine("", (), number), problems
+    return reader.read(), problems + reader.problems
+
+
+class _Reader:
+    """The words of one line: those of the schedule stand together, before or after policies."""
+
+    def __init__(self, found: list[str], line: int) -> None:
+        self.words = found
+        self.line = line
+        self.problems: list[Problem] = []
+        self.schedule: list[str] = []
+        self.policies: list[tuple[str, str | None, int]] = []
+        self.closed = False  # something stands behind the schedule's words
+
+    def read(self) -> CronLine:
+        self.words.reverse()
+        while self.words:
+            self._take(self.words.pop())
+        schedule = " ".join(self.schedule)
+        named = [value or "" for name, value, _ in self.policies if name == "schedule"]
+        if named and (schedule or len(named) > 1):
+            self._wrong(f'--schedule="{named[-1]}": this line has a schedule already.', "Keep one of them.", "schedule")
+        policies = tuple(p for p in self.policies if p[0] != "schedule")
+        return CronLine(schedule or (named[0] if named else ""), policies, self.line)
+
+    def _take(self, word: str) -> None:
+        if word.startswith("--") and len(word) > 2:  # noqa: PLR2004 - the two dashes
+            self.closed = bool(self.schedule)
+            self._policy(*word[2:].partition("="))
+        elif word[:1] == "-" or word[:1] in DASHES:
+            name = word.lstrip("-" + DASHES)
+            self._wrong(f'"{word}": a policy begins with two minus signs.', f"Write --{name or 'NAME=VALUE'}.", name)
+            self.closed = True
+        elif self.closed:
+            fix = "Quote a value that holds blanks, or remove it."
+            self._wrong(f'"{word}": neither part of the schedule nor a policy.', fix, word)
+        else:
+            self.schedule.append(word)
+
+    def _policy(self, name: str, equals: str, value: str) -> None:
+        follows = bool(self.words) and not self.words[-1].startswith("--")
+        if name in _FLAGS and follows:
+            follows = self.words[-1].lower() in _TRUTHS
+        if not equals and follows:
+            self.policies.append((name, self.words.pop(), self.line))
+        else:
+            self.policies.append((name, value if equals else None, self.line))
+
+    def _wrong(self, what: str, fix: str, key: str) -> None:
+        self.problems.append(Problem("E106", what, fix, line=self.line, key=key))
+
+
+# --- the first line ------------------------------------------------------------------------------------------------
+
+
+def first_lines(data: bytes) -> Iterator[Problem]:
+    """What sbatch refuses before it reads any option: at most one of them, and Windows line ends."""
+    if not data.strip():
+        yield Problem("E226", "nothing in it: sbatch refuses an empty script.", "Write the script, or remove the file.")
+    elif data.startswith((b"\xff\xfe", b"\xfe\xff")):
+        what = "is written in UTF-16, two bytes a letter: sbatch does not see the #!."
+        yield Problem("E222", what, "Save it as UTF-8 without BOM; iconv -f UTF-16 -t UTF-8 makes one of it.", line=1)
+    elif b"\0" in data:
+        what = "a NUL byte: sbatch refuses it; this is no text file."
+        yield Problem(
+            "E225", what, "Remove it, or move the file out of here.", line=data.count(b"\n", 0, data.index(b"\0")) + 1
+        )
+    elif data.startswith(b"\xef\xbb\xbf"):
+        what = "begins with a byte order mark, so sbatch does not see the #!."
+        yield Problem("E222", what, "Save it as UTF-8 without BOM: sed -i '1s/^\\xef\\xbb\\xbf//' FILE.", line=1)
+    elif not data.startswith(b"#!"):
+        yield _no_interpreter(data)
+    if b"\r\n" in data:
+        what = "Windows line ends (\\r\\n): sbatch refuses them."
+        line = data.count(b"\n", 0, data.index(b"\r\n")) + 1
+        yield Problem("E224", what, "Run dos2unix FILE, or sed -i 's/\\r$//' FILE.", line=line)
+
+
+def _no_interpreter(data: bytes) -> Problem:
+    first = data.split(b"\n", 1)[0]
+    if not first.strip():
+        return Problem(
+            "E223", "a blank first line: sbatch wants #! there.", "Remove the blank lines at the top.", line=1
+        )
+    later = next((n for n, line in text_lines(data) if line.lstrip().startswith("#!")), 0)
+    meant = _FIRST.match(first)
+    fix = f'Write "#!{meant[1].decode("utf-8", "replace").strip()}".' if meant else 'Make the first line "#!/bin/bash".'
+    fix = f"Move line {later} to the top." if later > 1 else fix
+    fix = "Remove the blanks before #!." if later == 1 else fix
+    return Problem("E221", "the first line does not begin with #!: sbatch refuses it.", fix, line=1)
+
+
+def with_interpreter(data: bytes) -> bytes:
+    """`data` with the first line that was meant (`!/bin/bash`): what is said of the rest holds once it is fixed."""
+    meant = _FIRST.match(data) if not data.startswith(b"#!") else None
+    return b"#!" + meant[1] + data[meant.end() :] if meant else data

@@ -1,0 +1,367 @@
+"""The local backend: real processes in a folder of their own."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import time
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+
+from cronhpc.batch.local import Local
+from cronhpc.batch.local import supervisor as sv
+from cronhpc.batch.port import BatchError, Refused, Submission, Unreachable
+from cronhpc.core.model import Job, Result
+
+T = TypeVar("T")
+ENV = {"PATH": "/usr/bin:/bin", "HOME": "/tmp", "SLURM_JOB_ID": "old", "KEEP": "kept"}
+
+
+class Bench:
+    """A local backend, scripts for it, and patience."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.local = Local(folder / "local", ENV)
+
+    def script(self, text: str, name: str = "job.slurm") -> str:
+        path = self.folder / name
+        path.write_text("#!/bin/bash\n" + text)
+        return str(path)
+
+    def submit(self, text: str, name: str = "job.slurm", **settings: Any) -> str:
+        defaults: dict[str, Any] = {"output": str(self.folder / "out"), "chdir": str(self.folder), "held": False}
+        return self.local.submit(Submission(self.script(text, name), **{**defaults, **settings}))
+
+    def job(self, job_id: str) -> Job:
+        return {job.id: job for job in self.local.queue().jobs}[job_id]
+
+    def until(self, job_id: str, *states: str) -> Job:
+        return self.wait(lambda: self.job(job_id), lambda job: job.state in states)
+
+    def wait(self, look: Callable[[], T], fits: Callable[[T], bool]) -> T:
+        deadline = time.monotonic() + 10
+        while not fits(seen := look()):
+            assert time.monotonic() < deadline, seen
+            time.sleep(0.01)
+        return seen
+
+    def out(self) -> str:
+        path = self.folder / "out"
+        return path.read_text() if path.exists() else ""
+
+    def facts(self, job_id: str, name: str) -> dict[str, object]:
+        found: dict[str, object] = json.loads((self.folder / "local" / "jobs" / job_id / name).read_text())
+        return found
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Bench]:
+    made = Bench(tmp_path)
+    yield made
+    made.local.cancel([job.id for job in made.local.queue().jobs if job.live])
+    made.wait(lambda: [job for job in made.local.queue().jobs if job.live], lambda live: not live)
+
+
+@pytest.mark.parametrize(
+    ("text", "state", "result", "code_and_signal"),
+    [
+        pytest.param("exit 0", "COMPLETED", Result.OK, (0, None), id="well"),
+        pytest.param("exit 3", "FAILED", Result.FAILED, (3, None), id="exit 3"),
+        pytest.param("kill -9 $$", "FAILED", Result.FAILED, (None, 9), id="signal 9"),
+    ],
+)
+def test_how_a_script_ends(
+    bench: Bench, text: str, state: str, result: Result, code_and_signal: tuple[int | None, int | None]
+) -> None:
+    job_id = bench.submit(text)
+    job = bench.until(job_id, "COMPLETED", "FAILED")
+    assert (job.state, (job.exit_code, job.signal)) == (state, code_and_signal)
+    ending = bench.local.endings([job_id, "999"], 0)[job_id]
+    assert (ending.result, (ending.exit_code, ending.signal)) == (result, code_and_signal)
+    assert ending.started is not None
+    assert ending.ended is not None
+    assert bench.local.endings([job_id], sv.now() + 100) == {}
+
+
+def test_what_a_script_is_given(bench: Bench) -> None:
+    text = 'echo "$SLURM_JOB_ID|$SLURM_JOB_NAME|$KEEP|$X|$1|$2|$PWD"; echo err >&2; read -r line || echo "no stdin"'
+    job_id = bench.submit(
+        text, job_name="a|b\nc", arguments=("x y", "-n"), export={"X": "1,\n2"}, comment="tok | own\nx"
+    )
+    job = bench.until(job_id, "COMPLETED")
+    assert bench.out() == f"{job_id}|a|b\nc|kept|1,\n2|x y|-n|{bench.folder}\nerr\nno stdin\n"
+    assert (job.name, job.comment, job.workdir) == ("a|b\nc", "tok | own\nx", str(bench.folder))
+
+
+def test_a_held_job_waits_for_its_release_and_runs_once_whoever_releases_it(bench: Bench) -> None:
+    job_id = bench.submit("echo ran >> ran", held=True)
+    assert (bench.job(job_id).reason, bench.job(job_id).held_by_user) == ("JobHeldUser", True)
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda _: bench.local.release([job_id, "77", "nonsense"]), range(4)))
+    bench.until(job_id, "COMPLETED")
+    time.sleep(0.2)
+    bench.local.release([job_id])
+    time.sleep(0.2)
+    assert (bench.folder / "ran").read_text() == "ran\n"
+
+
+def test_a_job_begins_at_its_time_and_that_can_be_moved(bench: Bench) -> None:
+    job_id = bench.submit("date +%s", begin=sv.now() + 3600, comment="old")
+    assert (bench.job(job_id).state, bench.job(job_id).reason) == ("PENDING", "BeginTime")
+    at = sv.now() + 1
+    bench.local.move(job_id, at, "new")
+    assert (bench.job(job_id).start, bench.job(job_id).comment) == (at, "new")
+    bench.until(job_id, "COMPLETED")
+    assert int(bench.out()) in {at, at + 1}
+
+
+def test_a_job_that_has_run_cannot_be_moved(bench: Bench) -> None:
+    job_id = bench.submit("true")
+    bench.until(job_id, "COMPLETED")
+    for gone in (job_id, "99"):
+        with pytest.raises(BatchError, match="no longer pending"):
+            bench.local.move(gone, 1)
+
+
+def test_hold_and_free_mark_and_restore(bench: Bench) -> None:
+    job_id = bench.submit("true", begin=sv.now() + 3600, comment="own")
+    bench.local.hold([job_id], "mark own")
+    assert (bench.job(job_id).reason, bench.job(job_id).comment) == ("JobHeldUser", "mark own")
+    bench.local.move(job_id, sv.now())
+    time.sleep(0.3)
+    assert bench.job(job_id).state == "PENDING", "held, although its time has come"
+    bench.local.free([job_id], "own")
+    assert bench.until(job_id, "COMPLETED").comment == "own"
+
+
+def test_a_pending_job_is_cancelled_at_once_and_never_runs(bench: Bench) -> None:
+    job_id = bench.submit("touch ran", begin=sv.now() + 3600)
+    who = bench.wait(lambda: sv.read(f"{bench.folder}/local/jobs/{job_id}", "supervisor.json"), bool)
+    bench.local.cancel([job_id, "99"], pending_only=True)
+    assert bench.job(job_id).state == "CANCELLED"
+    bench.local.release([job_id])
+    bench.wait(lambda: sv.lives(who or {}), lambda alive: alive is False)
+    assert not (bench.folder / "ran").exists()
+    assert bench.local.cancelled_by(job_id, 0) == os.getuid()
+    assert bench.local.endings([job_id], 0)[job_id].started is None
+
+
+def test_a_running_job_is_ended_with_all_its_processes(bench: Bench) -> None:
+    job_id = bench.submit("set -m; sleep 60 & echo $!; trap 'echo term; exit 7' TERM; echo ready; wait")
+    bench.wait(bench.out, lambda out: "ready" in out)
+    bench.local.cancel([job_id], pending_only=True)
+    time.sleep(0.2)
+    assert bench.job(job_id).state == "RUNNING", "only pending ones were meant"
+    bench.local.cancel([job_id])
+    job = bench.until(job_id, "CANCELLED")
+    assert (job.exit_code, bench.local.cancelled_by(job_id, 0)) == (7, os.getuid())
+    assert "term" in bench.out()
+    assert not running(int(bench.out().split()[0]))
+
+
+def running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
+
+
+def test_a_job_that_ignores_term_is_killed(bench: Bench) -> None:
+    bench.local = Local(bench.folder / "local", ENV, patience=1)
+    job_id = bench.submit("trap '' TERM; echo ready; sleep 60; sleep 60")
+    bench.wait(bench.out, lambda out: "ready" in out)
+    begun = time.monotonic()
+    bench.local.cancel([job_id])
+    assert time.monotonic() - begun < 0.9, "the caller does not wait"
+    assert bench.until(job_id, "CANCELLED").signal == signal.SIGKILL
+    assert time.monotonic() - begun >= 1
+
+
+def test_a_signal_reaches_every_process_and_the_job_goes_on(bench: Bench) -> None:
+    child = "(trap 'echo child' USR1; for i in {1..99}; do sleep 0.1; done) &"
+    job_id = bench.submit(f"{child} trap 'echo parent' USR1; echo ready; wait; sleep 0.2")
+    bench.wait(bench.out, lambda out: "ready" in out)
+    time.sleep(0.1)
+    bench.local.signal([job_id], "USR1")
+    bench.wait(bench.out, lambda out: "child" in out and "parent" in out)
+    with pytest.raises(BatchError, match="no such signal"):
+        bench.local.signal([job_id], "HELLO")
+
+
+def test_a_supervisor_that_was_killed_shows_as_a_failed_node_and_takes_its_script_along(bench: Bench) -> None:
+    job_id = bench.submit("echo $$; sleep 60")
+    bench.wait(bench.out, bool)
+    os.kill(int(str(bench.facts(job_id, "fate")["pid"])), signal.SIGKILL)
+    assert bench.until(job_id, "NODE_FAIL").state == "NODE_FAIL"
+    bench.wait(lambda: running(int(bench.out())), lambda still: not still)
+    assert bench.local.endings([job_id], 0)[job_id].result is Result.NODE_FAIL
+
+
+def test_a_waiting_job_whose_supervisor_died_gets_another_at_the_next_look(bench: Bench) -> None:
+    job_id = bench.submit("echo ran", begin=sv.now() + 2)
+    who = bench.wait(lambda: sv.read(f"{bench.folder}/local/jobs/{job_id}", "supervisor.json"), bool)
+    assert who
+    os.kill(who["pid"], signal.SIGKILL)
+    bench.wait(lambda: sv.lives(who), lambda alive: alive is False)
+    assert bench.until(job_id, "COMPLETED").state == "COMPLETED"
+
+
+def test_a_reused_process_id_is_not_mistaken_for_the_supervisor(bench: Bench) -> None:
+    me = sv.identity(os.getpid())
+    assert sv.lives(me) is True
+    assert sv.lives({**me, "since": "1"}) is False
+    assert sv.lives({**me, "boot": "another"}) is False, "the machine was started anew"
+    assert sv.lives({**me, "host": "elsewhere"}) is None, "nobody can tell from here"
+
+
+def test_a_job_of_another_machine_is_left_alone(bench: Bench) -> None:
+    job_id = bench.submit("true", held=True)
+    folder = f"{bench.folder}/local/jobs/{job_id}"
+    sv.write_once(folder, "fate", {"fate": "started", **sv.identity(os.getpid()), "host": "elsewhere"})
+    assert bench.job(job_id).state == "RUNNING"
+    Path(folder, "fate").unlink()
+
+
+@pytest.mark.parametrize(
+    ("settings", "detail"),
+    [
+        pytest.param({"output": "/no/such/folder/out"}, "No such file", id="no log folder"),
+        pytest.param({"chdir": "/no/such/folder"}, "No such file|not there", id="no working folder"),
+    ],
+)
+def test_what_cannot_be_launched(bench: Bench, settings: Mapping[str, Any], detail: str) -> None:
+    job_id = bench.submit("true", **settings)
+    job = bench.until(job_id, "FAILED")
+    assert (job.reason, job.signal) == ("JobLaunchFailure", 53)
+    assert re.search(detail, bench.local.endings([job_id], 0)[job_id].detail)
+
+
+def test_an_interpreter_that_is_gone_cannot_be_launched(bench: Bench) -> None:
+    path = bench.folder / "x"
+    path.write_text("#!/no/such/python -u\n")
+    job_id = bench.local.submit(Submission(str(path), output=f"{bench.folder}/out", held=False))
+    assert bench.until(job_id, "FAILED").reason == "JobLaunchFailure"
+
+
+@pytest.mark.parametrize(
+    ("data", "error"),
+    [
+        pytest.param(b"", Refused, id="empty"),
+        pytest.param(b"echo hello\n", Refused, id="no interpreter line"),
+        pytest.param(b"\xef\xbb\xbf#!/bin/bash\n", Refused, id="a byte order mark"),
+        pytest.param(b"#!/bin/bash\r\ntrue\r\n", Refused, id="Windows line ends"),
+        pytest.param(None, Unreachable, id="not there"),
+    ],
+)
+def test_scripts_that_sbatch_would_not_take(bench: Bench, data: bytes | None, error: type[BatchError]) -> None:
+    path = bench.folder / "x"
+    if data is not None:
+        path.write_bytes(data)
+    with pytest.raises(error, match="x: "):
+        bench.local.submit(Submission(str(path)))
+    assert bench.local.queue().jobs == ()
+
+
+def test_arrays_are_refused_whoever_asks_for_one(bench: Bench) -> None:
+    with pytest.raises(Refused, match="no arrays"):
+        bench.submit("true", options=("--array=0-3",))
+    bench.local = Local(bench.folder / "local", ENV, script_options=lambda _: {"array": "0-3"})
+    with pytest.raises(Refused, match="no arrays"):
+        bench.submit("true")
+
+
+def test_the_scripts_own_options_count_where_the_submission_says_nothing(bench: Bench) -> None:
+    asked = {"job-name": "own", "output": "%x-%j.log", "error": "e", "chdir": str(bench.folder), "hold": None}
+    bench.local = Local(bench.folder / "local", ENV, script_options=lambda _: asked)
+    job_id = bench.submit("echo out; echo err >&2", output=None, chdir=None)
+    assert bench.job(job_id).reason == "JobHeldUser", "its own --hold"
+    bench.local.release([job_id])
+    assert bench.until(job_id, "COMPLETED").name == "own"
+    assert ((bench.folder / f"own-{job_id}.log").read_text(), (bench.folder / "e").read_text()) == ("out\n", "err\n")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "name"),
+    [
+        ("%x-%j.out", "my job-7.out"),
+        ("a%%j", "a%j"),
+        ("%5j", "00007"),
+        ("%A_%a", "7_4294967294"),
+        ("%u", "me"),
+        ("%q%", "%q%"),
+        ("plain", "plain"),
+    ],
+)
+def test_patterns_of_log_names(pattern: str, name: str) -> None:
+    assert sv.expanded(pattern, {"id": 7, "job_name": "my job", "user": "me"}) == name
+
+
+def test_logs_are_cut_or_appended_to(bench: Bench) -> None:
+    for append in (False, False, True):
+        bench.until(bench.submit("echo line", append=append), "COMPLETED")
+    assert bench.out() == "line\nline\n"
+
+
+def test_edits_after_the_submission_do_not_count(bench: Bench) -> None:
+    job_id = bench.submit("echo first", held=True)
+    bench.script("echo second")
+    bench.local.release([job_id])
+    bench.until(job_id, "COMPLETED")
+    assert bench.out() == "first\n"
+
+
+def test_ids_are_never_given_twice_and_old_jobs_are_forgotten(bench: Bench) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        ids = list(pool.map(lambda n: bench.submit("true", f"s{n}", held=True), range(24)))
+    assert sorted(map(int, ids)) == list(range(1, 25))
+    bench.local.cancel(ids)
+    for job_id in ids:
+        sv.write(f"{bench.folder}/local/jobs/{job_id}", "end.json", {"state": "CANCELLED", "ended": sv.now() - 90000})
+    assert [job.id for job in bench.local.queue().jobs] == ["24"], "the highest number stays known"
+    assert bench.submit("true", held=True) == "25"
+    assert not (bench.folder / "local" / "jobs" / "1").exists()
+
+
+def test_the_environment_is_scrubbed(bench: Bench) -> None:
+    job_id = bench.submit("env", begin=None)
+    bench.until(job_id, "COMPLETED")
+    names = {line.partition("=")[0]: line.partition("=")[2] for line in bench.out().splitlines()}
+    assert names["SLURM_JOB_ID"] == job_id
+    assert names["KEEP"] == "kept"
+
+
+def test_an_unreadable_queue_is_no_empty_queue(bench: Bench) -> None:
+    job_id = bench.submit("true", held=True)
+    plan = bench.folder / "local" / "jobs" / job_id / "plan.json"
+    whole = plan.read_text()
+    plan.write_text("{")
+    with pytest.raises(Unreachable):
+        bench.local.queue()
+    plan.write_text(whole)
+
+
+def test_what_the_disk_does_not_take_has_not_happened(bench: Bench) -> None:
+    bench.submit("true", held=True)
+    (bench.folder / "local").rename(bench.folder / "moved")
+    (bench.folder / "local").touch()
+    with pytest.raises(Unreachable, match="cannot be written"):
+        bench.submit("true")
+    (bench.folder / "local").unlink()
+    (bench.folder / "moved").rename(bench.folder / "local")
+
+
+def test_the_umask_of_the_submission_counts(bench: Bench) -> None:
+    before = os.umask(0o027)
+    try:
+        job_id = bench.submit("umask")
+    finally:
+        os.umask(before)
+    bench.until(job_id, "COMPLETED")
+    assert bench.out() == "0027\n"

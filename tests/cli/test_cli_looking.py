@@ -1,0 +1,347 @@
+"""`page`, `status --prometheus` and `status --nagios`, as a user runs them on the local backend."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from cronhpc.store import history, logs
+from tests.cli.test_cli import HOUR, NOW, Shell, later, wait_for
+from tests.cli.test_cli import shell as shell  # noqa: PLC0414 - a fixture
+
+DAY = 86400
+
+
+def past(shell: Shell, name: str = "backup", result: str = "failed", log: str = "") -> None:
+    slot = NOW - 5 * HOUR
+    row = {"what": "run", "key": f"{name}@x.1", "entry": name, "slot": slot, "result": result, "exit_code": 1}
+    row |= {"submitted": slot, "started": slot + 5, "ended": slot + 65, "job": "7", "at": slot + 99, "log": log}
+    history.append(shell.cron / "state" / "history", [row], host="a", now=NOW)
+
+
+def write_log(shell: Shell, text: str = "it broke\n") -> Path:
+    path = shell.cron / "log" / "backup" / "20261127T0300Z-7.out"
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    return path
+
+
+def settings(shell: Shell, text: str) -> None:
+    (shell.cron / "cronhpc.yaml").write_text(f"backend: local\n{text}\n")
+
+
+# --- page ----------------------------------------------------------------------------------------------------------
+
+
+def test_page_is_one_file_in_the_cron_directory(shell: Shell) -> None:
+    shell.drop("cron.daily/backup.slurm")
+    said = shell("page")
+    assert said.code == 0, said.err
+    assert "~/cron/page.html" in said.out
+    assert "backup" in (shell.cron / "page.html").read_text()
+
+
+@pytest.mark.parametrize(("mask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o007, 0o640)])
+def test_who_may_read_it_is_for_the_umask_to_say(shell: Shell, mask: int, mode: int) -> None:
+    before = os.umask(mask)
+    try:
+        shell("page", "--out", str(shell.home / "p.html"))
+    finally:
+        os.umask(before)
+    assert (shell.home / "p.html").stat().st_mode & 0o777 == mode
+
+
+def test_page_goes_to_standard_output_too(shell: Shell) -> None:
+    assert shell("page", "--out", "-").out.startswith("<!DOCTYPE html>")
+    assert shell("page", "--json").json["bytes"] > 1000
+
+
+def test_the_end_of_a_failed_runs_log_is_on_it_as_text(shell: Shell) -> None:
+    write_log(shell, "early\n" * 500 + "<script>late</script>\n")
+    shell.drop("cron.daily/backup.slurm")
+    past(shell, log="log/backup/20261127T0300Z-7.out")
+    html = shell("page", "--out", "-").out
+    assert "&lt;script&gt;late&lt;/script&gt;" in html
+    assert "<script>" not in html
+    assert html.count("early") < 50
+
+
+@pytest.mark.parametrize("planted", ["a link", "a linked folder", "a hard link", "a pipe"])
+def test_a_link_planted_in_place_of_a_log_shows_nothing(shell: Shell, planted: str) -> None:
+    """Whoever may write to a log folder would else put any file of the owner's on the page."""
+    secret = shell.home / "secret"
+    secret.mkdir()
+    (secret / "20261127T0300Z-7.out").write_text("my private key")
+    log = write_log(shell)
+    log.unlink()
+    if planted == "a link":
+        log.symlink_to(secret / log.name)
+    elif planted == "a hard link":
+        log.hardlink_to(secret / log.name)
+    elif planted == "a pipe":
+        os.mkfifo(log)
+    else:
+        log.parent.rmdir()
+        log.parent.symlink_to(secret)
+    past(shell, log="log/backup/20261127T0300Z-7.out")
+    html = shell("page", "--out", "-").out
+    assert "private" not in html
+    assert "Its log is empty, or gone" in html
+
+
+@pytest.mark.parametrize("log", ["log/../state/id", "state/id", "/etc/passwd", "log/backup/../../state/id", "log"])
+def test_a_path_in_history_that_leads_elsewhere_is_not_read(shell: Shell, log: str) -> None:
+    write_log(shell)
+    past(shell, log=log)
+    assert "Its log is empty, or gone" in shell("page", "--out", "-").out
+
+
+def test_of_an_arrays_logs_the_newest_is_shown(shell: Shell) -> None:
+    folder = write_log(shell).parent
+    for task, at in ((1, NOW - 50), (2, NOW - 10), (3, NOW - 90)):
+        path = folder / f"20261127T0300Z-8_{task}.out"
+        path.write_text(f"task {task} says so")
+        os.utime(path, (at, at))
+    past(shell, log="log/backup/20261127T0300Z-8_*.out")
+    html = shell("page", "--out", "-").out
+    assert "task 2 says so" in html
+    assert "task 3 says so" not in html
+
+
+def test_a_colleagues_page_is_hers_to_make(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "getuid", lambda: 4711)
+    said = shell("page")
+    assert (said.code, "belongs to someone else" in said.err) == (2, True)
+
+
+def test_the_page_is_written_after_each_tick_where_the_settings_say_so(shell: Shell) -> None:
+    settings(shell, "page: page.html")
+    shell.drop("cron.daily/backup.slurm")
+    page = shell.cron / "page.html"
+    now = later()
+    assert shell("tick", now=now).code in {0, 1}
+    assert "cron.daily/backup.slurm" in page.read_text()
+    os.utime(page, (now - DAY, now - DAY))
+    page.write_text("old")
+    os.utime(page, (now - DAY, now - DAY))
+    shell("tick", now=now + 1)
+    assert page.read_text() != "old"
+
+
+def test_a_page_that_cannot_be_written_is_no_reason_to_lose_the_tick(shell: Shell) -> None:
+    settings(shell, "page: no/such/folder/page.html")
+    said = shell("tick", now=later())
+    assert "the page was not written" in said.out + said.err
+    assert (shell.cron / "status.json").exists()
+
+
+# --- metrics -------------------------------------------------------------------------------------------------------
+
+
+def test_metrics_are_put_in_place_whole_and_readable_by_the_exporter(shell: Shell) -> None:
+    shell.drop("cron.daily/backup.slurm")
+    past(shell)
+    place = shell.home / "cronhpc.prom"
+    before = os.umask(0o077)
+    try:
+        said = shell("status", "--prometheus", "--out", str(place))
+    finally:
+        os.umask(before)
+    assert (said.code, said.out, said.err) == (0, "", "")
+    assert place.stat().st_mode & 0o777 == 0o644
+    assert 'cronhpc_runs{directory="' in place.read_text()
+    assert [path.name for path in shell.home.iterdir() if "prom" in path.name] == ["cronhpc.prom"]
+
+
+def test_metrics_are_printed(shell: Shell) -> None:
+    assert "# TYPE cronhpc_chain_fine gauge" in shell("status", "--prometheus").out
+
+
+def test_out_belongs_to_metrics(shell: Shell) -> None:
+    said = shell("status", "--out", "x")
+    assert (said.code, "--out goes with --prometheus" in said.err) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "line"),
+    [
+        pytest.param([], 0, "CRONHPC OK - 1 entry fine | entries=1", id="all"),
+        pytest.param(["backup"], 0, "CRONHPC OK - 1 entry fine", id="an entry"),
+        pytest.param(["nosuch"], 3, "CRONHPC UNKNOWN - There is no entry called nosuch", id="no such entry"),
+    ],
+)
+def test_nagios(shell: Shell, words: list[str], code: int, line: str) -> None:
+    shell.drop("cron.daily/backup.slurm")
+    now = int(time.time())  # noqa: TID251 - the tick's heartbeat is of this clock
+    shell("tick", now=now)
+    said = shell("status", *words, "--nagios", now=now)
+    assert said.code == code, said.out
+    assert said.out.startswith(line)
+    assert said.err == ""
+
+
+def test_a_folder_that_is_none_is_unknown_and_not_critical(shell: Shell) -> None:
+    said = shell("status", "--nagios", "--dir", str(shell.home / "none"))
+    assert (said.code, said.err) == (3, "")
+    assert said.out.startswith("CRONHPC UNKNOWN - There is no folder")
+
+
+# --- history -------------------------------------------------------------------------------------------------------
+
+
+def test_a_run_is_in_history_at_once_and_each_run_once(shell: Shell) -> None:
+    """Who has just said `cronhpc run` looks there first; the next tick may be an hour away."""
+    gate = shell.home / "gate"
+    shell.drop("cron.daily/backup.slurm", f"until [ -e {gate} ]; do sleep 0.05; done")
+    shell("run", "backup", now=later())
+    for _ in range(100):
+        [known] = shell("history", "--json", now=later()).json["runs"]
+        if known["result"] == "running":
+            break
+        time.sleep(0.05)
+    assert (known["result"], known["job"], known["by_hand"], known["entry"]) == ("running", "1", True, "backup")
+    assert shell("history", "backup", "--state", "running,pending", now=later()).code == 0
+    assert shell("history", "backup", "--state", "ok", now=later()).code == 1
+    gate.touch()
+    wait_for(shell, "backup", "ok")
+    [before] = shell("history", "--json", now=later()).json["runs"]
+    assert (before["job"], before["result"]) == ("1", "ok")
+    shell("tick", now=later())
+    [after] = shell("history", "--json", now=later()).json["runs"]
+    assert after == before | {"log": after["log"]}
+
+
+def test_history_can_be_read_where_the_batch_system_is_not_there(shell: Shell) -> None:
+    past(shell)
+    claims = shell.cron / "state" / "claims"
+    (claims / "backup@20261127T1300Z.1").write_text('{"version":1,"name":"backup","at":1795784400}')
+    (claims / "backup@20261127T1300Z.1.id").write_text('{"version":1,"id":"8","at":1795784400}')
+    settings(shell, "nonsense: 1")
+    said = shell("history", "--json")
+    assert [run["job"] for run in said.json["runs"]] == ["7"]
+    assert "what has not ended yet is not shown" in said.err
+
+
+# --- logs that go --------------------------------------------------------------------------------------------------
+
+
+def test_a_tick_says_what_logs_it_has_removed(shell: Shell) -> None:
+    folder = shell.cron / "log" / "backup"
+    folder.mkdir(parents=True)
+    for number in range(3):
+        (folder / f"20200101T000{number}Z-{number + 1}.out").write_text("x" * 1000)
+    shell.drop("cron.daily/backup.slurm")
+    now = later()
+    rows = [json.loads(line) for line in shell("tick", now=now).out.splitlines()]
+    [said] = [row for row in rows if row["event"].startswith("removed")]
+    assert said["event"].startswith("removed 3 logs")
+    assert (said["level"], sum(said["reasons"].values())) == ("info", 3)
+    (folder / "20200101T0009Z-9.out").write_text("x" * 1000)
+    os.utime(folder, (now, now))
+    assert "removed 1 log" in shell("tick", now=now + 7 * HOUR, terminal=True, width=100).out
+    assert shell("tick", "--json", now=now + 14 * HOUR).json["logs_removed"] == 0
+
+
+def test_a_disk_that_is_nearly_full_is_told_before_it_is_too_late(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = shell.home / "told"
+    notify = shell.home / "notify"
+    notify.write_text(f"#!/bin/sh\ncat >> {told}\n")
+    notify.chmod(0o755)
+    settings(shell, f"alerts: {{command: {notify}}}")
+    shell("tick", now=later())
+    before = told.read_text() if told.exists() else ""
+    assert "nearly full" not in before
+    monkeypatch.setattr("cronhpc.store.logs.space", lambda _: logs.Space(10**8, 10**12, 10**6, 10**7))
+    for minute in (1, 2):
+        shell("tick", now=later() + 60 * minute)
+    monkeypatch.undo()
+    shell("tick", now=later() + 200)
+    said = told.read_text()
+    assert said.count("the disk is nearly full: the file system has 0.0 % of its bytes left") == 1
+    assert said.count("fine again: the disk") == 1
+
+
+def test_history_is_there_where_nothing_was_ever_claimed(shell: Shell) -> None:
+    past(shell)
+    (shell.cron / "state" / "claims").rmdir()
+    assert [run["job"] for run in shell("history", "--json").json["runs"]] == ["7"]
+
+
+# --- check of what stands in cronhpc.yaml ----------------------------------------------------------------------------
+
+SETTINGS_THAT_NEVER_WORK = {
+    'folders: {daily: "H 4 * * fri#1"}': "E101 folders.daily:",
+    "sbatch: {time: 90m}": "E207 sbatch.time:",
+    'entries: {a: {schedule: "0 3 * * *", command: x, sbatch: {mem: 4 GB}}}': "E207 entries.a.sbatch.mem:",
+    'entries: {a: {schedule: "*/90 * * * *", command: x}}': "cronhpc.yaml:2: W104",
+    "scheduler: {sbatch: {time: 90m}}": "E207 scheduler.sbatch.time:",
+    'entries: {a: {schedule: "@daily", command: x, sbatch: {mem: 1, mem-per-cpu: 1G}}}': "E208 --mem and --mem-per",
+    'entries: {a: {schedule: "@daily", command: x, sbatch: {gpus-per-task: 1}}}': "E207 --gpus-per-task needs --ntasks",
+}
+COMMANDS = {  # of a row: what is said of its command, as of a script's body
+    "python train.py | tee log.txt": "the last command is a pipe into tee: the job counts as fine even when what "
+    'feeds it fails. Begin it with "set -o pipefail;".',
+    "cd data && make": "W303 entries.a.command:",
+    "module load cuda; make": 'Begin it with ". /etc/profile;".',
+    "curl https://u:hunter2@x/": "W301 entries.a.command:",
+    "make &": "W308 entries.a.command:",
+    "if true; then make": "E230 entries.a.command: its shell cannot read it:",
+    "while squeue -n a; do sleep 60; done": "W306 entries.a.command:",
+}
+QUIET_COMMANDS = {
+    "python -m hello": "",
+    ". /etc/profile; module load cuda": "",
+    "cd data && make": "chdir: /tmp",
+    "set -o pipefail; python train.py | tee log.txt": "",
+    "make | tee log.txt # cronhpc: ignore=W305": "",
+}
+
+
+@pytest.mark.parametrize(("text", "said"), COMMANDS.items(), ids=COMMANDS.keys())
+def test_a_command_in_the_settings_is_looked_at_as_a_script_is(shell: Shell, text: str, said: str) -> None:
+    settings(shell, f"entries:\n  a:\n    schedule: '@daily'\n    command: {json.dumps(text)}\n")
+    found = shell("check")
+    assert found.code == 1
+    assert found.out.count(said) == 1
+    assert "hunter2" not in found.out
+    assert "cronhpc.yaml:3: " in found.out
+
+
+@pytest.mark.parametrize(("text", "sbatch"), QUIET_COMMANDS.items(), ids=QUIET_COMMANDS.keys())
+def test_of_a_good_command_nothing_is_said(shell: Shell, text: str, sbatch: str) -> None:
+    row = f"{{schedule: '@daily', command: {json.dumps(text)}, sbatch: {{{sbatch}}}}}"
+    settings(shell, f"entries: {{a: {row}}}")
+    assert shell("check").code == 0
+
+
+def test_what_the_settings_give_a_script_beside_its_own_options_counts(shell: Shell) -> None:
+    settings(shell, "sbatch: {ntasks: 4, mem: 4G}")
+    shell.drop("cron.daily/a.slurm", "#!/bin/bash\n#SBATCH --gpus-per-task=1 --mem-per-cpu=2G\ntrue\n")
+    assert "E207" not in shell("check").out
+    settings(shell, "entries: {b: {schedule: '@daily', script: cron.daily/a.slurm, sbatch: {mem: 4G}}}")
+    assert "E208 --mem-per-cpu and --mem exclude each other." in shell("check", "b").out
+    settings(shell, "sbatch: {ntasks: 4, mem: 4G}")
+    shell("tick", now=later())
+    asked = (shell.cron / "state" / "cache.json").read_text()
+    assert "--ntasks=4" in asked
+    assert "--mem=4G" not in asked, "sbatch refuses it beside --mem-per-cpu"
+
+
+@pytest.mark.parametrize(("text", "said"), SETTINGS_THAT_NEVER_WORK.items(), ids=SETTINGS_THAT_NEVER_WORK.keys())
+def test_what_is_refused_later_is_said_by_check(shell: Shell, text: str, said: str) -> None:
+    settings(shell, text)
+    found = shell("check")
+    assert found.code == 1
+    assert found.out.count(said) == 1
+
+
+def test_the_check_of_one_entry_names_its_folders_schedule(shell: Shell) -> None:
+    settings(shell, 'folders: {daily: "H 4 * * fri#1"}')
+    shell.drop("cron.daily/x.slurm")
+    assert "E101 folders.daily:" in shell("check", "x", now=later()).out

@@ -1,0 +1,630 @@
+"""What is done about attempts that are claimed and not settled, and about links: tables of queues."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from cronhpc.batch.port import Refused, Submission
+from cronhpc.core import chain as core_chain
+from cronhpc.core.identity import records
+from cronhpc.core.model import (
+    BadNode,
+    ClaimState,
+    Done,
+    Ending,
+    Hold,
+    Job,
+    LinkRecord,
+    MoveLink,
+    Outcome,
+    Problem,
+    Result,
+    Settings,
+    Settle,
+    Skip,
+    Stop,
+    Submit,
+    SubmitLink,
+    Unhold,
+    Wait,
+    World,
+)
+from cronhpc.core.plan import plan
+from cronhpc.core.slots import schedule_key, text_key
+from cronhpc.drivers import start
+from cronhpc.engine.act import Actor
+from cronhpc.store import scheduler
+from cronhpc.store.paths import Paths
+from tests.worlds import ID, PRINT, at, chain, claim, entry, held, job, key, link, said, state, switch, world
+
+E = entry(deadline=3600)
+USED = {"e": state("14:00")}
+K = key("e", "14:00")
+
+
+def unsettled(step: ClaimState, *jobs: Job, job_id: str | None = None, now: str = "14:05", **more: Any) -> World:
+    entries = more.pop("entries", (E,))
+    of = more.pop("of", {})
+    mine = claim("e", "14:00", step, job_id, **{each: of[each] for each in of if each != "by_hand"})
+    mine = replace(mine, key=replace(mine.key, by_hand=of.get("by_hand", False)))
+    return world(now, *entries, jobs=jobs, states=USED, claims=(mine,), **more)
+
+
+def decided(w: World) -> list[str]:
+    """What is done about attempts and links; of a submission why, and which attempt it is."""
+    others = Skip | Wait | Stop | Hold | Unhold
+    return [
+        f"{d.reason} #{d.key.attempt}" if isinstance(d, Submit) else said(d)
+        for d in plan(w).decisions
+        if not isinstance(d, others)
+    ]
+
+
+CLAIMED, SUBMITTED = ClaimState.CLAIMED, ClaimState.SUBMITTED
+RELEASING, RELEASED, SETTLED = ClaimState.RELEASING, ClaimState.RELEASED, ClaimState.SETTLED
+
+DAMAGED = {"damaged": True}
+MISSED = {"7": at("14:03")}  # by an earlier look, two minutes ago
+
+ATTEMPTS: dict[str, tuple[World, list[str]]] = {
+    "claimed, and its held job is in the queue: adopted and released": (
+        unsettled(CLAIMED, held(7, K)),
+        ["adopt 7", "release 7"],
+    ),
+    "claimed, and two held jobs came of it: the lowest id is adopted": (
+        unsettled(CLAIMED, held(12, K), held(9, K)),
+        ["adopt 9", "cancel 12", "release 9"],
+    ),
+    "damaged, and no job anywhere: it may have run": (
+        unsettled(CLAIMED, of=DAMAGED),
+        ["settle ended, outcome unknown"],
+    ),
+    "damaged while the queue was being asked: looked at again": (unsettled(CLAIMED, of={**DAMAGED, "fresh": True}), []),
+    "damaged, and its job runs: waited for": (unsettled(SUBMITTED, job(7, of=K), of=DAMAGED), []),
+    "damaged, and its job was held: that can be released by no record": (
+        unsettled(SUBMITTED, held(7, K), of=DAMAGED),
+        ["cancel 7", "settle ended, outcome unknown"],
+    ),
+    "damaged after its release, and held since by somebody: waited for": (
+        unsettled(RELEASED, held(7, K), of=DAMAGED),
+        [],
+    ),
+    "damaged, and its job has failed: no second attempt": (
+        unsettled(RELEASED, job(7, "FAILED", of=K), of=DAMAGED, entries=(entry(deadline=3600, retries=3),)),
+        ["settle failed"],
+    ),
+    "damaged, and nobody can be asked how it ended: looked at again": (
+        unsettled(RELEASED, job_id="7", of=DAMAGED, endings=None),
+        [],
+    ),
+    "claimed, and no job anywhere: submitted again": (unsettled(CLAIMED), ["again #1"]),
+    "claimed while the queue was being asked: another tick is at work": (unsettled(CLAIMED, of={"fresh": True}), []),
+    "claimed, no job, past its deadline: missed": (unsettled(CLAIMED, now="15:05"), ["settle missed", "submit #1"]),
+    "claimed, no job, the entry is gone: missed": (unsettled(CLAIMED, entries=()), ["settle missed"]),
+    "claimed, no job, a kill switch stands: stopped": (
+        unsettled(CLAIMED, switches=(switch("e"),)),
+        ["settle stopped"],
+    ),
+    "claimed, the held job was cancelled by someone: settled": (
+        unsettled(CLAIMED, job(7, "CANCELLED", of=K)),
+        ["settle cancelled"],
+    ),
+    "recorded and held: released": (unsettled(SUBMITTED, held(7, K), job_id="7"), ["release 7"]),
+    "recorded, and a late twin is held: the twin goes": (
+        unsettled(SUBMITTED, held(7, K), held(9, K), job_id="7"),
+        ["release 7", "cancel 9"],
+    ),
+    "recorded and held, a kill switch stands: cancelled": (
+        unsettled(SUBMITTED, held(7, K), job_id="7", switches=(switch("e"),)),
+        ["cancel 7", "settle stopped"],
+    ),
+    "recorded, and somebody released it by hand: marked": (
+        unsettled(SUBMITTED, job(7, "RUNNING", of=K), job_id="7"),
+        ["mark 7"],
+    ),
+    "recorded, never released, and not shown for the first time: looked at again": (
+        unsettled(SUBMITTED, job_id="7"),
+        [],
+    ),
+    "recorded, never released, and gone: it never ran, so once more": (
+        unsettled(SUBMITTED, job_id="7", absent=MISSED),
+        ["settle lost retry"],
+    ),
+    "recorded by another tick while the queue was being asked: left alone": (
+        unsettled(SUBMITTED, job_id="7", of={"fresh": True}),
+        [],
+    ),
+    "the release may have been sent, and it is held still: released": (
+        unsettled(RELEASING, held(7, K), job_id="7"),
+        ["release 7"],
+    ),
+    "the release was sent: marked": (unsettled(RELEASING, job(7, of=K), job_id="7"), ["mark 7"]),
+    "the release may have been sent, and it is not shown for the first time: looked at again": (
+        unsettled(RELEASING, job_id="7"),
+        [],
+    ),
+    "the release may have been sent, and it is gone: it may have run, never again": (
+        unsettled(RELEASING, job_id="7", absent=MISSED),
+        ["settle ended, outcome unknown"],
+    ),
+    "released and running: nothing": (unsettled(RELEASED, job(7, of=K), job_id="7"), []),
+    "released, then held by its user: that is the user's word": (unsettled(RELEASED, held(7, K), job_id="7"), []),
+    "released and completed: ok": (unsettled(RELEASED, job(7, "COMPLETED", of=K), job_id="7"), ["settle ok"]),
+    "released and failed: failed": (unsettled(RELEASED, job(7, "FAILED", of=K), job_id="7"), ["settle failed"]),
+    "released and failed, retries left: a further attempt": (
+        unsettled(RELEASED, job(7, "FAILED", of=K), job_id="7", entries=(entry(retries=2, deadline=3600),)),
+        ["settle failed retry"],
+    ),
+    "released and cancelled, retries left: a killed run is not retried": (
+        unsettled(RELEASED, job(7, "CANCELLED", of=K), job_id="7", entries=(entry(retries=2, deadline=3600),)),
+        ["settle cancelled"],
+    ),
+    "released and gone, accounting knows: its word": (
+        unsettled(RELEASED, job_id="7", endings={"7": Ending(Result.OUT_OF_MEMORY)}),
+        ["settle out of memory"],
+    ),
+    "an array with one failed task has failed": (
+        unsettled(RELEASED, job(7, "COMPLETED", of=K, tasks="1"), job(7, "FAILED", of=K, tasks="2"), job_id="7"),
+        ["settle failed"],
+    ),
+    "an array with a task left has not ended": (
+        unsettled(RELEASED, job(7, "FAILED", of=K, tasks="1"), job(7, "PENDING", of=K, tasks="[2]"), job_id="7"),
+        [],
+    ),
+    "settled, and a job of it turns up late, held: cancelled": (unsettled(SETTLED, held(9, K)), ["cancel 9"]),
+    "settled, its retry is due: attempt 2": (
+        unsettled(SETTLED, of={"ending": Ending(Result.FAILED), "retry_at": at("14:04")}),
+        ["retry #2"],
+    ),
+    "settled, its retry is not due yet: nothing": (
+        unsettled(SETTLED, of={"ending": Ending(Result.FAILED), "retry_at": at("14:30")}),
+        [],
+    ),
+    "submitted ahead, and its entry is gone: cancelled": (
+        unsettled(RELEASED, job(7, "PENDING", of=K), job_id="7", now="13:58", entries=()),
+        ["cancel 7", "settle cancelled"],
+    ),
+    "submitted ahead, and stopped since: cancelled": (
+        unsettled(RELEASED, job(7, "PENDING", of=K), job_id="7", now="13:58", switches=(switch("e"),)),
+        ["cancel 7", "settle stopped"],
+    ),
+    "a held job with the token of another cron directory is not ours": (
+        world(
+            "14:05", E, jobs=(job(9, "PENDING", comment="cronhpc=ffffff/" + str(K), reason="JobHeldUser"),), states=USED
+        ),
+        [],
+    ),
+    "a held job of a slot that was archived long ago came late: cancelled": (
+        world("14:05", E, jobs=(held(9, key("e", "12:00")),), states=USED),
+        ["cancel 9"],
+    ),
+    "the batch system does not answer: nothing": (
+        world("14:05", E, jobs=None, states=USED, claims=(claim("e", "14:00", SUBMITTED, "7"),)),
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize(("situation", "expected"), ATTEMPTS.values(), ids=ATTEMPTS.keys())
+def test_an_unsettled_attempt_goes_on_from_where_it_was_left(situation: World, expected: list[str]) -> None:
+    assert sorted(decided(situation)) == sorted(expected)
+
+
+EDITED = replace(E, schedule="3 * * * *", born=at("13:57"))
+LIFTED = job(7, "CANCELLED", of=K, ended=at("13:55"))
+
+
+def ahead(*jobs: Job, step: ClaimState = RELEASED, now: str = "13:58", **more: Any) -> World:
+    """14:00 was submitted ahead, with the text that the entry had."""
+    mine = replace(claim("e", "14:00", step, None if step is CLAIMED else "7"), at=at("13:00"), holds=text_key(E))
+    known = state("13:00", schedule_key=schedule_key(E))
+    more = {"states": {"e": known}, "claims": (mine,), "chain": chain("9"), **more}
+    return world(now, *more.pop("entries", (E,)), jobs=jobs, **more)
+
+
+WAITS = job(7, "PENDING", of=K, reason="BeginTime")
+AHEAD: dict[str, tuple[World, list[str]]] = {
+    "all as it was: it waits for its slot": (ahead(WAITS), []),
+    "its entry is gone": (ahead(WAITS, entries=()), ["withdraw 7"]),
+    "a kill switch stands": (ahead(WAITS, switches=(switch("e"),)), ["withdraw 7"]),
+    "a pause stands: cancelled, and not held first": (ahead(WAITS, switches=(switch("e", "pause"),)), ["withdraw 7"]),
+    "the switch was lifted before its slot came: due again": (ahead(LIFTED, claims=()), ["ahead #1"]),
+    "… and when its slot has come, though the queue still knows the cancelled job": (
+        ahead(LIFTED, claims=(), now="14:01"),
+        ["submit #1"],
+    ),
+    "its entry is suspended": (ahead(WAITS, states={"e": state("13:00", suspended=at("13:50"))}), ["withdraw 7"]),
+    "its schedule was edited: withdrawn, and the new one's slot goes in this very tick": (
+        ahead(WAITS, entries=(EDITED,), now="13:59"),
+        ["withdraw 7", "ahead #1"],
+    ),
+    "only a policy was edited": (ahead(WAITS, entries=(entry(deadline=60),)), ["withdraw 7", "ahead #1"]),
+    "its file was not seen just now: left": (
+        ahead(WAITS, entries=(replace(E, problem=Problem("E311", "its file was not seen just now;", "")),)),
+        [],
+    ),
+    "changed in the last seconds: looked at again": (ahead(WAITS, entries=(replace(EDITED, fresh=True),)), []),
+    "edited, and its slot has come: it runs": (ahead(WAITS, entries=(EDITED,), now="14:00:30"), ["ahead #1"]),
+    "somebody has cancelled it: nothing is told before its slot has come": (ahead(LIFTED), []),
+    "a tick that was killed had cancelled it: the claim follows": (ahead(LIFTED, entries=()), ["withdraw 7"]),
+    "somebody has let it run before its time: that was its run": (
+        ahead(job(7, "CANCELLED", of=K, ended=at("13:55"), nodes="cpu1"), entries=(EDITED,)),
+        [],
+    ),
+    "… then it is": (ahead(LIFTED, now="14:01"), ["settle cancelled"]),
+    "held, its id recorded, and edited since": (
+        ahead(held(7, K), step=SUBMITTED, entries=(EDITED,), now="13:59"),
+        ["withdraw 7", "ahead #1"],
+    ),
+    "the held job is not shown for the first time: looked at again": (ahead(step=SUBMITTED), []),
+    "the held job has vanished: once more": (
+        ahead(step=SUBMITTED, absent={"7": at("13:56")}),
+        ["withdraw 7", "ahead #1"],
+    ),
+    "claimed, no job, and a switch stands": (ahead(step=CLAIMED, switches=(switch("e"),)), ["withdraw -"]),
+    "claimed, no job: submitted again": (ahead(step=CLAIMED), ["again #1"]),
+}
+
+
+@pytest.mark.parametrize(("situation", "expected"), AHEAD.values(), ids=AHEAD.keys())
+def test_a_run_that_waits_for_its_slot(situation: World, expected: list[str]) -> None:
+    decided_on = plan(situation).decisions
+    assert sorted(t for t in decided(situation) if "successor" not in t and "spare" not in t) == sorted(expected)
+    assert not [d for d in decided_on if isinstance(d, Hold) and d.jobs]
+
+
+def linked(*jobs: Job, self_id: str = "10", now: str = "15:00:05", **more: Any) -> World:
+    own = (link(10, "15:00", status="RUNNING"),) if self_id == "10" else ()
+    facts = more.pop("facts", {})
+    idle = entry(schedule="30 22 * * *")
+    return world(now, idle, jobs=(*own, *jobs), chain=chain(self_id, **facts), states={"e": state("14:00")}, **more)
+
+
+NEXT, SPARE = link(11, "16:00"), link(12, "16:30", "spare")
+
+CHAINS: dict[str, tuple[World, list[str]]] = {
+    "all is well: both are kept": (linked(NEXT, SPARE), ["keep successor 11", "keep spare 12"]),
+    "both are missing: both are submitted": (linked(), ["submit successor", "submit spare"]),
+    "both are missing, and another tick is at work: it submits them": (
+        linked(facts={"beside": "job 12 on cpu1"}),
+        ["rest"],
+    ),
+    "two successors, and another tick is at work: it takes one back": (
+        linked(NEXT, link(14, "16:00"), SPARE, facts={"beside": "job 12 on cpu1"}),
+        ["rest"],
+    ),
+    "the spare stands where the last interval left it: pushed": (
+        linked(NEXT, link(12, "15:30", "spare")),
+        ["keep successor 11", "move spare 12"],
+    ),
+    "two successors: the lowest id stays": (
+        linked(NEXT, link(14, "16:00"), SPARE),
+        ["cancel successor 14", "keep successor 11", "keep spare 12"],
+    ),
+    "a held successor is replaced": (
+        linked(link(11, "16:00", reason="JobHeldUser"), SPARE),
+        ["cancel successor 11", "submit successor", "keep spare 12"],
+    ),
+    "a successor that was put back held after a failed launch is replaced": (
+        linked(link(11, "16:00", reason="launch failed requeued held"), SPARE),
+        ["cancel successor 11", "submit successor", "keep spare 12"],
+    ),
+    "a successor whose dependency can never be satisfied is replaced": (
+        linked(link(11, "16:00", reason="DependencyNeverSatisfied"), SPARE),
+        ["cancel successor 11", "submit successor", "keep spare 12"],
+    ),
+    "a successor that waits for a partition that is down is waited for": (
+        linked(link(11, "16:00", reason="PartitionDown"), SPARE),
+        ["keep successor 11", "keep spare 12"],
+    ),
+    "a successor that holds an older text is replaced": (
+        linked(link(11, "16:00", fingerprint="0ld"), SPARE),
+        ["cancel successor 11", "submit successor", "keep spare 12"],
+    ),
+    "a link held by an administrator: the chain rests": (
+        linked(link(11, "16:00", reason="JobHeldAdmin"), SPARE),
+        ["rest"],
+    ),
+    "an administrator's word stands: the chain rests": (linked(SPARE, facts={"resting": "uid 0 cancelled"}), ["rest"]),
+    "stopped: what waits is cancelled": (
+        world("15:00:05", jobs=(NEXT, SPARE), chain=replace(chain(), wanted=False, stopped=True)),
+        ["cancel successor 11", "cancel spare 12"],
+    ),
+    "scheduler/ was removed: nobody has called stop, and what waits stays": (
+        world("15:00:05", jobs=(NEXT, SPARE), chain=replace(chain(), wanted=False)),
+        ["rest"],
+    ),
+    "ticks come from a scrontab: links that a chain left are cancelled": (
+        linked(NEXT, SPARE, facts={"link_name": "", "spare_name": ""}),
+        ["cancel successor 11", "cancel spare 12"],
+    ),
+    "three links ahead are wanted: two more are submitted": (
+        linked(NEXT, SPARE, facts={"prequeue": 3}),
+        ["keep successor 11", "submit successor", "submit successor", "keep spare 12"],
+    ),
+    "three links ahead are there: kept": (
+        linked(NEXT, link(14, "17:00"), link(13, "18:00"), SPARE, facts={"prequeue": 3}),
+        ["keep successor 11", "keep successor 14", "keep successor 13", "keep spare 12"],
+    ),
+    "a daemon wakes itself for what a switch could reach: its successor stays at the interval": (
+        linked(NEXT, SPARE, job(50, name="ft"), resident=True),
+        ["keep successor 11", "keep spare 12"],
+    ),
+    "a daemon's successor is due and waits for nodes: left": (
+        linked(link(11, "15:00", reason="Resources"), SPARE, resident=True),
+        ["keep successor 11", "keep spare 12"],
+    ),
+    "a daemon's successor has just started, and has queued none yet: left to it": (
+        linked(link(11, "15:00", status="RUNNING"), SPARE, resident=True),
+        ["rest"],
+    ),
+    "without a daemon the successor comes sooner for it": (
+        linked(NEXT, SPARE, job(50, name="ft")),
+        ["move successor 11", "keep spare 12"],
+    ),
+    "by hand while a link runs that has not queued its successor yet: left to it": (
+        linked(link(10, "15:00", status="RUNNING"), SPARE, self_id=""),
+        ["rest"],
+    ),
+    "a lower link runs beside this one: left to it": (
+        linked(link(8, "15:00", status="RUNNING"), SPARE),
+        ["rest"],
+    ),
+    "a higher link runs beside this one: ours to fix": (
+        linked(link(18, "15:00", status="RUNNING"), SPARE),
+        ["submit successor", "keep spare 12"],
+    ),
+    "a node turned out to be one that links cannot work on: what waits is told": (
+        linked(NEXT, SPARE, facts={"bad_nodes_changed": True}),
+        ["move successor 11", "move spare 12"],
+    ),
+    "there can be no spare here": (linked(NEXT, facts={"no_spare": "submit limit"}), ["keep successor 11"]),
+    "the spare takes the place of the runs: it goes": (
+        linked(NEXT, SPARE, facts={"no_spare": "submit limit", "no_submit_slot": True}),
+        ["keep successor 11", "cancel spare 12"],
+    ),
+    "another directory's links are not ours": (
+        linked(
+            job(20, "PENDING", name="cronhpc-ffffff", comment="cronhpc=ffffff/link 1 x", reason="BeginTime"),
+            NEXT,
+            SPARE,
+        ),
+        ["keep successor 11", "keep spare 12"],
+    ),
+}
+
+
+@pytest.mark.parametrize(("situation", "expected"), CHAINS.values(), ids=CHAINS.keys())
+def test_the_chain_has_one_successor_and_one_spare(situation: World, expected: list[str]) -> None:
+    assert decided(situation) == expected
+
+
+def test_the_marks_are_this_directorys() -> None:
+    assert records(world("14:00", jobs=())).key(job(1, of=K)) == K
+    assert records(replace(world("14:00", jobs=()), directory_id="ffffff")).key(job(1, of=K)) is None
+
+
+# --- arrays ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("w", "tasks"),
+    [
+        pytest.param(
+            unsettled(
+                SETTLED,
+                job_id="7",
+                entries=(entry(deadline=3600, retries=1, array="1-4%2"),),
+                of={"ending": Ending(Result.FAILED, tasks="1,3"), "retry_at": at("14:04")},
+            ),
+            "1,3",
+            id="a further attempt runs the tasks that failed",
+        ),
+        pytest.param(
+            unsettled(
+                SETTLED,
+                job_id="7",
+                entries=(entry(deadline=3600, retries=1),),
+                of={"ending": Ending(Result.FAILED, tasks="1,3"), "retry_at": at("14:04")},
+            ),
+            "",
+            id="its script is no array any more",
+        ),
+        pytest.param(
+            unsettled(CLAIMED, entries=(entry(deadline=3600, array="1-4"),), of={"tasks": "3"}),
+            "3",
+            id="a further attempt whose submission was cut off keeps its tasks",
+        ),
+    ],
+)
+def test_which_tasks_of_an_array_are_submitted(w: World, tasks: str) -> None:
+    (submit,) = (each for each in plan(w).decisions if isinstance(each, Submit))
+    assert submit.tasks == tasks
+
+
+def test_an_attempt_whose_held_job_was_lost_is_made_up_for_with_the_same_tasks() -> None:
+    array = entry(deadline=3600, array="1-4")
+    w = unsettled(SUBMITTED, job_id="7", absent=MISSED, entries=(array,), of={"tasks": "3"})
+    (settled,) = (each for each in plan(w).decisions if isinstance(each, Settle))
+    assert (settled.ending.result, settled.ending.tasks) == (Result.LOST, "3")
+
+
+# --- a failure that suspends ---------------------------------------------------------------------------------------
+
+
+def test_the_tick_that_suspends_an_entry_tries_nothing_again_and_cancels_what_waits() -> None:
+    """The second slot in a row fails for good, while a further attempt is due, one run waits and one is ahead."""
+    e = entry(schedule="*/2 * * * *", suspend_after=2, retries=1, deadline=7200)
+    failed = Ending(Result.FAILED, 1, ended=at("13:35"))
+    jobs = (
+        job(7, "FAILED", of=key("e", "13:00", 2)),
+        job(8, "PENDING", of=key("e", "14:00"), reason="Resources"),
+        job(9, "PENDING", of=key("e", "14:06"), reason="BeginTime"),
+    )
+    claims = (
+        claim("e", "13:00", RELEASED, "7", 2),
+        claim("e", "13:30", SETTLED, "6", ending=failed, retry_at=at("14:00")),
+        claim("e", "14:00", RELEASED, "8"),
+        claim("e", "14:06", RELEASED, "9", holds=text_key(e)),
+    )
+    w = world("14:05", e, jobs=jobs, claims=claims, states={"e": state("14:06", failures=1)})
+    assert decided(w) == ["settle failed", "settle failed", "cancel 8", "withdraw 9"]
+    once = world("14:05", e, jobs=jobs, claims=claims, states={"e": state("14:06")})
+    assert decided(once) == ["settle failed", "retry #2"], "one failure suspends nothing"
+
+
+SUSPENDED = {"e": state("14:00", failures=2, suspended=at("14:01"))}
+STILL = {
+    "its held job waits for its release: cancelled": (
+        unsettled(SUBMITTED, held(7, K), job_id="7"),
+        ["cancel 7", "settle suspended"],
+    ),
+    "claimed, and no job was ever seen: settled": (unsettled(CLAIMED), ["settle suspended"]),
+    "it waits in the queue: cancelled": (unsettled(RELEASED, job(7, "PENDING", of=K), job_id="7"), ["cancel 7"]),
+    "it was cancelled before it began: passed over": (
+        unsettled(RELEASED, job(7, "CANCELLED", of=K), job_id="7"),
+        ["settle suspended"],
+    ),
+    "it runs: it goes on": (unsettled(RELEASED, job(7, of=K), job_id="7"), []),
+    "it was asked for by hand, and waits: it stays": (
+        unsettled(RELEASED, job(7, "PENDING", of=replace(K, by_hand=True)), job_id="7", of={"by_hand": True}),
+        [],
+    ),
+}
+
+
+@pytest.mark.parametrize(("w", "expected"), STILL.values(), ids=STILL)
+def test_while_an_entry_is_suspended(w: World, expected: list[str]) -> None:
+    assert decided(replace(w, states=SUSPENDED)) == expected
+
+
+# --- nodes on which links cannot work ------------------------------------------------------------------------------
+
+
+def ended(number: int, status: str, *, signal: int | None = None, nodes: str = "cpu7", kind: str = "link") -> Job:
+    comment = f"cronhpc={ID}/{kind} 1 f00d" if kind else ""
+    return Job(str(number), status, comment=comment, nodes=nodes, signal=signal, ended=1000)
+
+
+LAUNCHES: dict[str, tuple[Job, bool]] = {
+    "Slurm could not launch it": (ended(8, "FAILED", signal=53), True),
+    "nor the spare": (ended(8, "FAILED", signal=53, kind="spare"), True),
+    "its node went down": (ended(8, "NODE_FAIL"), True),
+    "it failed before it wrote down a successor: no bash there": (ended(9, "FAILED"), True),
+    "it failed after that: its tick": (ended(8, "FAILED"), False),
+    "it ended well": (ended(9, "COMPLETED"), False),
+    "another job failed there": (ended(8, "FAILED", signal=53, kind=""), False),
+    "it never had a node": (ended(8, "FAILED", signal=53, nodes=""), False),
+}
+
+
+@pytest.mark.parametrize(("job", "bad"), LAUNCHES.values(), ids=LAUNCHES)
+def test_a_node_on_which_a_link_never_ran_is_avoided(job: Job, bad: bool) -> None:  # noqa: FBT001 - a table's column
+    seen = replace(linked(job, NEXT, facts={"successor_noted": "9"}), now=2000)
+    found = core_chain.failed_launches(seen)
+    assert [row.node for row in found] == (["cpu7"] if bad else [])
+    assert not bad or core_chain.standing(found, 2000) == found
+    assert core_chain.standing(found, 1000 + 6 * 3600) == ()
+    assert core_chain.bad_nodes_of(core_chain.bad_nodes_text(found)) == found
+    told = [problem.what for problem in core_chain.bad_node_problems(found, 2000)]
+    assert all("cannot work on cpu7: Slurm could not start them there" in what for what in told)
+    assert bool(told) == bad
+
+
+def test_of_two_rows_about_a_node_the_later_one_counts_and_what_is_no_row_is_left_out() -> None:
+    found = core_chain.bad_nodes_of("cpu7:900:files,cpu7:500:launch,x,cpu8:soon:files,cpu9:100:python,")
+    assert core_chain.standing(found, 200) == (BadNode("cpu7", 900, "files"),)
+
+
+def test_the_first_link_is_noted_so_that_its_failed_launch_is_known(tmp_path: Path) -> None:
+    paths = Paths(tmp_path)
+    paths.scheduler.mkdir()
+    kinds = (("spare", "70"), ("successor", "71"))
+    outcomes = [Outcome(SubmitLink(kind, 100, ""), Done.OK, job_id=number) for kind, number in kinds]
+    start._note_successor(cast("Any", SimpleNamespace(paths=paths)), outcomes)
+    assert scheduler.successor_noted(paths) == "71"
+
+
+class Nodes:
+    """A batch system that takes no job with nodes excluded, where `refuses`; it notes which were."""
+
+    def __init__(self, *, refuses: bool) -> None:
+        self.refuses = refuses
+        self.asked: list[str | None] = []
+
+    def _answer(self, excluded: str | None) -> str:
+        self.asked.append(excluded)
+        if self.refuses and excluded:
+            raise Refused("Requested node configuration is not available")
+        return "71"
+
+    def submit(self, job: Submission) -> str:
+        assert (job.output, job.chdir) == ("/dev/null", "/")
+        assert job.arguments[2:] == ("0", "cpu7:9999999999:files", f"{ID}/{PRINT}")
+        return self._answer(next((each.partition("=")[2] for each in job.options if "exclude" in each), None))
+
+    def move(self, _: str, __: int, ___: str, exclude: str | None) -> None:
+        self._answer(exclude)
+
+
+@pytest.mark.parametrize("refuses", [False, True], ids=["another node is there", "no other node is there"])
+@pytest.mark.parametrize("decision", [SubmitLink("successor", 100, ""), MoveLink("successor", "11", 100)])
+def test_a_tick_keeps_links_from_such_a_node_if_there_is_another(
+    tmp_path: Path,
+    decision: SubmitLink | MoveLink,
+    refuses: bool,  # noqa: FBT001 - a table's column
+) -> None:
+    batch = Nodes(refuses=refuses)
+    site: Any = SimpleNamespace(paths=Paths(tmp_path), batch=batch, host="login1", settings=Settings())
+    actor = Actor(site, linked(NEXT, facts={"bad_nodes": (BadNode("cpu7", 9999999999, "files"),)}))
+    assert actor._link(decision) is None
+    assert batch.asked == ["cpu7", None][: 1 + refuses]
+
+
+@pytest.mark.parametrize("kind", ["successor", "spare"])
+@pytest.mark.parametrize("meanwhile", [False, True], ids=["nobody else did", "another did since the queue was asked"])
+def test_a_link_is_submitted_if(tmp_path: Path, kind: str, meanwhile: bool) -> None:  # noqa: FBT001 - a table's column
+    """A tick that stood still, or went on beside another: what it read may be old."""
+    batch = Nodes(refuses=False)
+    paths = Paths(tmp_path)
+    paths.scheduler.mkdir()
+    actor = Actor(
+        cast("Any", SimpleNamespace(paths=paths, batch=batch, host="login1", settings=Settings())),
+        linked(
+            facts={"bad_nodes": (BadNode("cpu7", 9999999999, "files"),)},
+            links={"9": LinkRecord("link", 1, "", 1), "70": LinkRecord("link", 1, "", 1, fresh=True)},
+        ),
+    )
+    scheduler.remember_link(paths, "9", LinkRecord("spare" if kind == "spare" else "link", 1, "", 1))
+    scheduler.remember_link(paths, "10", LinkRecord("link", 1, "", 1))
+    scheduler.remember_link(paths, "69", LinkRecord("spare" if kind == "successor" else "link", 1, "", 1))
+    if meanwhile:
+        scheduler.remember_link(paths, "70", LinkRecord("link" if kind == "successor" else "spare", 1, "", 1))
+    assert actor._link(SubmitLink(kind, 100, "there is none")) is None
+    assert actor.outcomes == [
+        Outcome(SubmitLink(kind, 100, "there is none"), Done.OK, job_id="70" if meanwhile else "71")
+    ]
+    assert batch.asked == ([] if meanwhile else ["cpu7"])
+    actor._link(SubmitLink(kind, 200, "another one ahead"))
+    assert batch.asked[-1:] == ["cpu7"], "of those wanted ahead, each is one"
+
+
+@pytest.mark.parametrize(
+    ("first", "expected"),
+    [
+        pytest.param("14:59:50", ["keep successor 11", "keep spare 12"], id="another start has just submitted it"),
+        pytest.param("16:00", ["keep successor 11", "keep spare 12"], id="it waits for the next whole interval"),
+        pytest.param("14:30", ["move successor 11", "keep spare 12"], id="it has been due for half an hour"),
+        pytest.param("19:00", ["move successor 11", "keep spare 12"], id="somebody has put it off"),
+    ],
+)
+def test_a_start_leaves_the_link_that_waits_where_it_is_if(first: str, expected: list[str]) -> None:
+    site: Any = SimpleNamespace(settings=Settings())
+    w = linked(link(11, first), SPARE, self_id="")
+    decisions = core_chain.decide(w, start._wake(site, w))
+    assert [said(each) for each in start._first_now(w, decisions, first=True)] == expected

@@ -1,0 +1,175 @@
+"""What doctor says of a disk, a machine, and the nodes that its probe ran on: tables of situations."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from cronhpc.core.model import Job, Problem
+from cronhpc.core.model.site import Disk, Finding
+from cronhpc.doctor.diagnosis import Beat, Here, Node, of_disk, of_files, of_machine, of_nodes, of_submission, of_trust
+
+GIB = 1 << 30
+SHARED = Disk("/home/alice/cron", "nfs4", "/home", ("rw", "hard"), "shared", 100 * GIB, 900 * GIB, 10**6, 10**7)
+CRONTAB = Beat("crontab", usable=True)
+HERE = Here(0o022, "alice", "alice", group_is_private=True, python="/py", tzdata="2025b", zone="UTC", beats=(CRONTAB,))
+NODE = Node(
+    "cpu1", "", "", "", clock=0, tzdata="2025b", umask=0o022, disk="", tried=(1, 2), created=(1, 2), linked=(1, 2)
+)
+REFUSED_BEAT = Beat("crontab", usable=False, detail="not allowed")
+SILENT_BEAT = Beat("crontab", usable=None, detail="no answer")
+
+
+def worst(found: list[Finding]) -> list[tuple[str, str]]:
+    return [(each.level, each.topic) for each in found if each.level not in {"fine", "advice"}]
+
+
+DISKS: dict[str, tuple[Disk, list[tuple[str, str]], str]] = {
+    "a shared one": (SHARED, [], ", shared."),
+    "read-only": (replace(SHARED, options=("ro",)), [("error", "disk")], "read-only"),
+    "in memory": (replace(SHARED, kind="tmpfs", reach="memory"), [("error", "disk")], "gone after a restart"),
+    "a local one": (replace(SHARED, kind="xfs", reach="local"), [("warning", "disk")], "of this machine alone"),
+    "one of a kind unheard of": (replace(SHARED, kind="", reach="unknown"), [], "unknown kind"),
+    "without locks": (replace(SHARED, options=("rw", "nolock")), [], "cronhpc takes no locks"),
+    "mounted soft": (replace(SHARED, options=("rw", "soft", "nolock")), [], "writing fails instead of waiting"),
+    "nearly full": (replace(SHARED, bytes_free=GIB), [("warning", "room")], "1.0 of 900 GB are free"),
+    "few inodes": (replace(SHARED, inodes_free=5), [("warning", "room")], "5 inodes are left"),
+    "no fixed number of inodes": (replace(SHARED, inodes_free=0, inodes_total=0), [], "shared"),
+    "scratch": (replace(SHARED, purged="it lies under $SCRATCH"), [("warning", "purge")], "it lies under $SCRATCH"),
+}
+
+
+@pytest.mark.parametrize(("disk", "levels", "words"), DISKS.values(), ids=DISKS)
+def test_a_disk(disk: Disk, levels: list[tuple[str, str]], words: str) -> None:
+    found = list(of_disk(disk))
+    assert worst(found) == levels
+    assert any(words in each.what for each in found)
+
+
+def test_a_local_disk_that_nodes_have_is_fine() -> None:
+    assert worst(list(of_disk(replace(SHARED, reach="local"), seen=True))) == []
+
+
+MACHINES: dict[str, tuple[Here, list[tuple[str, str]], str]] = {
+    "as it should be": (HERE, [], "could be crontab."),
+    "a private group that may write": (
+        replace(HERE, umask=0o002),
+        [("warning", "umask")],
+        "though you alone are in it",
+    ),
+    "a team's group that may write": (
+        replace(HERE, umask=0o002, group="proj", group_is_private=False),
+        [("warning", "umask")],
+        "the group proj write",
+    ),
+    "everybody may write": (replace(HERE, umask=0o000), [("error", "umask")], "lets everybody write"),
+    "no time zones": (replace(HERE, tzdata=""), [("error", "zones")], "only UTC"),
+    "nothing from outside": (replace(HERE, beats=(REFUSED_BEAT,)), [], "crontab (not allowed)"),
+    "nobody knows": (replace(HERE, beats=(SILENT_BEAT,)), [], "nothing here can call"),
+}
+
+
+@pytest.mark.parametrize(("here", "levels", "words"), MACHINES.values(), ids=MACHINES)
+def test_a_machine(here: Here, levels: list[tuple[str, str]], words: str) -> None:
+    found = list(of_machine(here, needs_network=False))
+    assert worst(found) == levels
+    assert any(words in each.what for each in found)
+
+
+def test_a_private_group_can_be_trusted_by_a_setting() -> None:
+    found = list(of_machine(replace(HERE, umask=0o002), needs_network=True))
+    assert [each.settings for each in found if each.settings] == [(("trust.group", "alice"),)]
+    assert any("--url" in each.fix for each in found)
+
+
+NODES: dict[str, tuple[Node, list[tuple[str, str]], str]] = {
+    "as it should be": (NODE, [], "may submit jobs and cancel them"),
+    "it may not submit": (
+        replace(NODE, submit="Access/permission denied"),
+        [("error", "submit")],
+        "may not submit jobs",
+    ),
+    "a limit": (replace(NODE, submit="error: QOSMaxSubmitJobPerUserLimit"), [("unknown", "submit")], "limit was met"),
+    "it may not cancel": (replace(NODE, cancel="denied"), [("warning", "submit")], "could not cancel"),
+    "no interpreter": (replace(NODE, python="No such file"), [("error", "python")], "cannot run /py: No such file"),
+    "a slow clock": (replace(NODE, clock=-30), [("warning", "clock")], "30 s behind the controller's"),
+    "a clock of another time": (replace(NODE, clock=4000), [("error", "clock")], "4000 s ahead of"),
+    "other time zones": (replace(NODE, tzdata="2019a"), [("warning", "zones")], "tzdata 2019a, this machine 2025b"),
+    "another umask": (replace(NODE, umask=0o002), [], "cpu1 has umask 002, this machine 022"),
+    "no way out": (replace(NODE, network="timed out"), [("warning", "network")], "cannot be reached from cpu1"),
+    "a way out": (replace(NODE, network=""), [], "can be reached from cpu1"),
+    "nothing was tried there": (Node("cpu2"), [], ""),
+}
+
+
+@pytest.mark.parametrize(("node", "levels", "words"), NODES.values(), ids=NODES)
+def test_a_node(node: Node, levels: list[tuple[str, str]], words: str) -> None:
+    found = list(of_nodes([node], HERE))
+    assert worst(found) == levels
+    assert any(words in each.what for each in found) or not words
+
+
+def test_where_nodes_may_not_submit_the_way_that_is_here_is_named() -> None:
+    refused = [replace(NODE, submit="denied")]
+    for beats, words in (
+        ((CRONTAB,), "let crontab call"),
+        ((Beat("scrontab", usable=True), CRONTAB), "let crontab call"),
+        ((Beat("scrontab", usable=True),), "let the login hook call"),
+    ):
+        (found,) = (each for each in of_nodes(refused, replace(HERE, beats=beats)) if each.topic == "submit")
+        assert "cronhpc start --via login" in found.fix
+        assert words in found.fix
+
+
+LOSER = replace(NODE, name="cpu2", created=(), linked=())
+RACES: dict[str, tuple[list[Node], list[tuple[str, str]]]] = {
+    "one winner": ([NODE, LOSER], []),
+    "winners of one race each": ([replace(NODE, linked=(1,)), replace(LOSER, created=(), linked=(2,))], []),
+    "two create the same file once": ([NODE, replace(LOSER, created=(2,))], [("error", "files")]),
+    "two link the same file once": ([NODE, replace(LOSER, linked=(1,))], [("error", "files")]),
+    "two that never tried the same name": (
+        [NODE, replace(NODE, name="cpu2", tried=(3,), created=(3,), linked=(3,))],
+        [("unknown", "files")],
+    ),
+    "nobody can create one": ([LOSER], [("error", "files")]),
+    "one does not see the folder": ([NODE, replace(LOSER, disk="No such file or directory")], [("error", "files")]),
+    "nobody looked": ([Node("cpu1")], []),
+}
+
+
+@pytest.mark.parametrize(("nodes", "levels"), RACES.values(), ids=RACES)
+def test_of_all_that_race_for_a_file_one_wins(nodes: list[Node], levels: list[tuple[str, str]]) -> None:
+    assert worst(list(of_files(nodes))) == levels
+
+
+def test_trust_has_its_own_words() -> None:
+    problem = Problem("E404", "/proj can be written by everyone.", "chmod o-w /proj")
+    assert worst(list(of_trust(problem, None))) == [("error", "trust")]
+    assert worst(list(of_trust(None, problem))) == [("warning", "trust")]
+    assert worst(list(of_trust(None, None))) == []
+
+
+KEPT = Job("7", "PENDING", "cronhpc-doctor-held", "cronhpc-doctor=a1", "JobHeldUser", start=5000)
+SITES: dict[str, tuple[Job | None, list[tuple[str, str]], str]] = {
+    "all is kept": (KEPT, [], "keeps --hold, --begin, --comment and --job-name"),
+    "the comment is replaced": (replace(KEPT, comment="proj=x"), [("warning", "options")], "replaces --comment"),
+    "the comment gets a prefix": (replace(KEPT, comment="x cronhpc-doctor=a1"), [], "adds to --comment"),
+    "the name is changed": (replace(KEPT, name="x"), [("warning", "options")], "changes --job-name"),
+    "--hold is dropped": (replace(KEPT, reason="BeginTime"), [("error", "options")], "drops --hold"),
+    "--begin is dropped": (replace(KEPT, start=None), [("warning", "options")], "drops --begin"),
+    "--begin is brought forward": (replace(KEPT, start=1400), [("warning", "options")], "drops --begin"),
+    "--hold and --begin are": (
+        replace(KEPT, state="RUNNING", reason="None", start=1400),
+        [("error", "options"), ("warning", "options")],
+        "drops --begin",
+    ),
+    "it is not in the queue": (None, [("unknown", "options")], "not in the queue"),
+}
+
+
+@pytest.mark.parametrize(("seen", "levels", "words"), SITES.values(), ids=SITES)
+def test_what_a_site_makes_of_a_submission(seen: Job | None, levels: list[tuple[str, str]], words: str) -> None:
+    found = list(of_submission(seen, name="cronhpc-doctor-held", comment="cronhpc-doctor=a1", begin=5000))
+    assert worst(found) == levels
+    assert any(words in each.what for each in found)

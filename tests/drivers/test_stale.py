@@ -1,0 +1,84 @@
+"""`start --if-stale` in a login script: it knows by one stat that all is well, and notices silence as `status` does."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cronhpc.cli.chain import is_stale
+from cronhpc.cli.console import Console
+from cronhpc.core.chain import heard_until
+from cronhpc.store.paths import Paths
+from cronhpc.store.scheduler import expect, expected, mark_started, mark_stopped
+from tests.cli.test_cli import Shell, later
+from tests.cli.test_cli import shell as shell  # noqa: PLC0414 - a fixture
+
+MINUTE = 60
+
+
+def looks(shell: Shell, now: int) -> bool:
+    console = Console(now, shell.environ, None, None, is_terminal=False)  # type: ignore[arg-type]  # nothing is said
+    return is_stale(Paths(shell.cron), console)
+
+
+INTERVALS = [
+    pytest.param("5m", 9 * MINUTE, 10 * MINUTE, id="a short interval: ten minutes, not an hour and a half"),
+    pytest.param("1h", 91 * MINUTE, 93 * MINUTE, id="the usual one"),
+    pytest.param("6h", 9 * 60 * MINUTE, 10 * 60 * MINUTE, id="a long one: nothing is read for nine hours"),
+]
+
+
+@pytest.mark.parametrize(("interval", "well", "silent"), INTERVALS)
+def test_silence_is_noticed_by_the_settings_interval(shell: Shell, interval: str, well: int, silent: int) -> None:
+    (shell.cron / "cronhpc.yaml").write_text(f"backend: local\nscheduler: {{interval: {interval}}}\n")
+    now = later()
+    shell("tick", now=now)
+    mark_started(Paths(shell.cron), {"via": "chain", "at": now})
+    assert [looks(shell, now + after) for after in (1, well, silent)] == [False, False, True]
+
+
+def test_while_all_is_well_a_stat_is_all_that_is_done(shell: Shell) -> None:
+    """Whatever else lies there: a login must not wait for it."""
+    now = later()
+    expect(Paths(shell.cron), now, now + 60)
+    (shell.cron / "cronhpc.yaml").write_text("{")
+    (shell.cron / "status.json").write_text("{")
+    assert shell("start", "--if-stale", now=now).code == 0
+    assert shell("start", "--if-stale", now=now + 61).code == 0  # it was never started
+
+
+def test_what_was_stopped_or_never_started_is_not_stale(shell: Shell) -> None:
+    paths, now = Paths(shell.cron), later()
+    shell("tick", now=now)
+    assert not looks(shell, now + 10**6)
+    mark_started(paths, {"via": "chain", "at": now})
+    assert looks(shell, now + 10**6)
+    mark_stopped(paths, "alice")
+    assert not looks(shell, now + 10**6)
+
+
+def test_a_chain_that_never_ticked_is_stale(shell: Shell) -> None:
+    mark_started(Paths(shell.cron), {"via": "chain", "at": later()})
+    assert looks(shell, later())
+
+
+def test_a_tick_dated_far_ahead_of_now_is_no_sign_of_life(shell: Shell) -> None:
+    """A clock that was a year ahead, once: the chain had moved there, and a login took it for well until then."""
+    now = later()
+    for ahead, stale in ((600, False), (20 * 3600, True), (366 * 86400, True)):
+        shell("tick", now=now + ahead)
+        mark_started(Paths(shell.cron), {"via": "resident", "at": now})
+        assert looks(shell, now) == stale
+        said = shell("status", now=now)
+        assert ("by a clock that was wrong" in said.out, said.code) == (stale, int(stale)), said.out
+
+
+def test_what_was_noted_is_read_back_and_moves_both_ways(tmp_path: Path) -> None:
+    paths = Paths(tmp_path)
+    paths.scheduler.mkdir()
+    assert expected(paths) is None
+    for until in (heard_until(1_000_000, 300), 999_000, 4_000_000_000):
+        expect(paths, 17, until)
+        assert expected(paths) == (17, until)
+    assert [path.name for path in paths.scheduler.iterdir()] == ["due"]

@@ -1,0 +1,118 @@
+"""`start` where there is no batch system: a daemon of this machine, one alone, that `stop` ends."""
+
+from __future__ import annotations
+
+import json
+import subprocess  # noqa: TID251 - a whole process, as a user starts it
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cronhpc.store import lease, scheduler
+from cronhpc.store.paths import Paths
+from tests.cli.test_cli import Shell, later
+from tests.cli.test_cli import shell as shell  # noqa: PLC0414 - a fixture
+
+
+def cronhpc(root: Path, *words: str) -> str:
+    argv = [sys.executable, "-m", "cronhpc", *words, "--dir", str(root)]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
+    return done.stdout + done.stderr
+
+
+def lives(root: Path) -> bool:
+    known = json.loads((root / "state" / "daemon.json").read_text(encoding="ascii"))
+    return bool(lease.process_born(known["pid"]).partition(" ")[2] == known["born"])
+
+
+def until(condition: Callable[[], bool], seconds: float = 30) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.1)
+    return False
+
+
+def test_start_runs_one_daemon_and_stop_ends_it(tmp_path: Path) -> None:
+    root = tmp_path / "cron"
+    cronhpc(root, "init", "--backend", "local")
+    try:
+        assert "started the daemon" in cronhpc(root, "start")
+        assert until((root / "status.json").exists)
+        assert "chain   fine" in cronhpc(root, "status")
+        assert "runs already" in cronhpc(root, "start")
+    finally:
+        cronhpc(root, "stop")
+    assert until(lambda: not lives(root))
+
+
+# --- Slurm's commands are not loaded ---------------------------------------------------------------------------------
+
+THIS = "scripts would run on THIS machine"
+
+
+def test_init_without_sbatch_makes_nothing_and_asks_for_the_local_backend(shell: Shell, tmp_path: Path) -> None:
+    """It made a local directory: `module load slurm` had been forgotten, and jobs ran on the login node."""
+    said = shell("init", "--dir", str(tmp_path / "new"), PATH=str(tmp_path))
+    assert said.code == 2
+    assert THIS in said.err
+    assert "--backend local" in said.err
+    assert not (tmp_path / "new").exists()
+
+
+def test_init_writes_what_runs_the_scripts(shell: Shell, tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "sbatch"
+    program.parent.mkdir()
+    program.touch(0o755)
+    shell("init", "--dir", str(tmp_path / "new"), PATH=str(program.parent))
+    assert "\nbackend: slurm\n" in (tmp_path / "new" / "cronhpc.yaml").read_text()
+
+
+@pytest.mark.parametrize("words", [["start"], ["run", "hello"], ["tick"]], ids=lambda words: words[0])
+def test_nothing_runs_on_this_machine_that_nobody_has_asked_for(shell: Shell, words: list[str], tmp_path: Path) -> None:
+    (shell.cron / "cronhpc.yaml").write_text("timezone: UTC\n")
+    shell.drop("cron.hourly/hello.slurm")
+    said = shell(*words, PATH=str(tmp_path), now=later() + 7200)
+    assert THIS in said.out + said.err
+    assert not list((shell.cron / "state" / "local" / "jobs").glob("[0-9]*"))
+    assert not (shell.cron / "state" / "daemon.json").exists()
+
+
+# --- runs that wait ahead of their slots -----------------------------------------------------------------------------
+
+
+def seen(shell: Shell, now: int) -> tuple[list[str], str, list[str]]:
+    """Of the one entry: the slots that runs wait for, when it is next, and slots of LAST that are still to come."""
+    known = shell("status", "--json", now=now).json
+    [entry] = known["entries"]
+    last = [entry["last"]["slot"]] if entry["last"] else []
+    waiting = [run["slot"][11:16] for run in entry["runs"] if run["ahead"]]
+    return waiting, (entry["next"] or "")[11:16], [slot for slot in last if slot > known["now"]]
+
+
+@pytest.mark.parametrize("look", ["check", "status"])
+def test_the_owners_own_look_takes_back_what_waits_on_a_schedule_that_was_edited(shell: Shell, look: str) -> None:
+    """It ran on the old one: the next link came an hour later. LAST then showed it as lost, before its time."""
+    now = later() // 86400 * 86400 + 5 * 86400  # midnight: nothing ahead begins while this test runs
+    (shell.cron / "cronhpc.yaml").write_text("backend: local\ntimezone: UTC\nscheduler: {ahead: 2h}\n")
+    scheduler.mark_started(Paths(shell.cron), {"via": "login", "at": now, "by": "me"})
+    file = shell.drop("cron.d/fit.slurm", "#CRON 30 * * * *")
+    try:
+        shell("tick", now=now)
+        assert seen(shell, now + 20) == (["00:30", "01:30"], "00:30", [])
+        file.write_text("#!/bin/bash\n#CRON 40 * * * *\ntrue\n")
+        shell(look, now=now + 60)
+        assert seen(shell, now + 61) == (["00:40", "01:40"], "00:40", [])
+        (shell.cron / "pause" / "ALL").touch()
+        shell(look, now=now + 120)
+        assert seen(shell, now + 121) == ([], "00:40", [])
+        (shell.cron / "pause" / "ALL").unlink()
+        shell("tick", now=now + 180)
+        assert seen(shell, now + 181) == (["00:40", "01:40"], "00:40", [])
+    finally:
+        shell("stop", now=now + 200)
+    assert shell("tick", now=now + 240, terminal=True).out.startswith("stopped by cronhpc stop")

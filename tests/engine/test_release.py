@@ -1,0 +1,108 @@
+"""What a run's job gets at its release, and what is found out about a site before it."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from cronhpc.batch.local import Local
+from cronhpc.core.model import Queue
+from cronhpc.engine import init
+from cronhpc.engine.site import open_site
+from cronhpc.store import scheduler
+from cronhpc.tick import Report, tick
+
+if TYPE_CHECKING:
+    from cronhpc.engine.site import Site
+
+NOW = (int(time.time()) // 1800 + 1) * 1800 + 5  # noqa: TID251 - the next slot by this machine, whose files have its time
+SETTINGS = """backend: local
+timezone: UTC
+entries:
+  e: {schedule: "*/30 * * * *", command: "true", sbatch: {comment: '{"Reaper": "90"}'}}
+  plain: {schedule: "*/30 * * * *", command: "true"}
+"""
+
+
+class Changing:
+    """A batch system whose site changes what is submitted: `job` says how a submission looks in the queue."""
+
+    name = "slurm"
+
+    def __init__(self, local: Local, **change: object) -> None:
+        self.local, self.change = local, change
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.local, name)
+
+    def queue(self) -> Queue:
+        return Queue(tuple(replace(job, **self.change) for job in self.local.queue().jobs))  # type: ignore[arg-type]  # by name
+
+
+@pytest.fixture
+def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    monkeypatch.setattr(Local, "_supervise", lambda *_: None)  # what is submitted waits for ever
+    monkeypatch.setattr("cronhpc.batch.local.supervisor.now", lambda: NOW + 1)
+    root = tmp_path / "cron"
+    init.init(root, {})
+    (root / "cronhpc.yaml").write_text(SETTINGS)
+    made = open_site(str(root), "local", {"HOME": str(tmp_path)})
+    tick(made, NOW - 1200)  # entries count from their file's time on
+    return made
+
+
+def ticked(site: Site, now: int) -> Report:
+    report = tick(site, now)
+    assert isinstance(report, Report)
+    return report
+
+
+def test_a_scripts_own_comment_stands_alone_from_the_release_on(site: Site) -> None:
+    """Programs of the site read it; the run is known by its recorded id, and settled by it."""
+    ticked(site, NOW)
+    comments = {job.name: job.comment for job in site.batch.queue().jobs}
+    assert max(comments.values()) == '{"Reaper": "90"}'
+    assert "/plain@" in min(comments.values())
+    again = ticked(site, NOW + 60)
+    assert not [o for o in again.outcomes if type(o.decision).__name__ in {"Settle", "Submit", "Cancel"}]
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        pytest.param({"reason": "Priority"}, True, id="a site that drops --hold"),
+        pytest.param({}, False, id="a site that keeps it"),
+    ],
+)
+def test_once_a_day_it_is_looked_whether_a_submission_is_held(
+    site: Site, change: dict[str, str], *, said: bool
+) -> None:
+    changed = replace(site, batch=Changing(site.batch, **change))  # type: ignore[arg-type]  # as strict as is needed
+    ticked(changed, NOW)
+    codes = [problem.code for problem in ticked(changed, NOW + 60).problems]
+    assert ("W342" in codes) == said
+
+
+class Early(Changing):
+    """A site that drops --begin; what is moved has one. `moved`: the jobs, and when they are to begin."""
+
+    def __init__(self, local: Local) -> None:
+        super().__init__(local, start=None)
+        self.moved: list[tuple[str, int]] = []
+
+    def move(self, job_id: str, at: int, *_: object) -> None:
+        self.moved.append((job_id, at))
+
+
+def test_where_a_site_drops_begin_a_run_ahead_of_its_slot_gets_it_again_before_its_release(site: Site) -> None:
+    """It would run at once, hours before its slot; later ones need no look at the queue."""
+    early = Early(site.batch)  # type: ignore[arg-type]  # as strict as is needed
+    changed = replace(site, batch=early)  # type: ignore[arg-type]
+    scheduler.mark_started(site.paths, {"via": "chain", "fingerprint": "f00d"})
+    ticked(changed, NOW - 125)
+    assert sorted(early.moved) == [("1", NOW - 5), ("2", NOW - 5)]
+    assert "W343" in [problem.code for problem in ticked(changed, NOW - 65).problems]

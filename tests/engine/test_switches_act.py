@@ -1,0 +1,445 @@
+"""What a tick asks of the batch system because of switches: what, in which order, and what it leaves alone."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from cronhpc import cli
+from cronhpc.batch.port import BatchError, Limited, Submission, Unreachable
+from cronhpc.cli.console import Console
+from cronhpc.core.liveness import LATE
+from cronhpc.core.model import (
+    PAUSED,
+    Accounting,
+    ClaimState,
+    Ending,
+    EntryState,
+    Job,
+    Key,
+    Outcome,
+    Queue,
+    Result,
+    Stop,
+    Submit,
+    Wait,
+    slot_text,
+)
+from cronhpc.engine import init
+from cronhpc.engine.read import read_world
+from cronhpc.engine.site import Site, directory_id, open_site
+from cronhpc.store import history
+from cronhpc.store.claims import Claims
+from cronhpc.store.memory import load, save
+from cronhpc.tick import Report, tick
+from tests.worlds import at, job
+
+NOW = at("14:00:30")
+
+
+class Fake:
+    """A batch system that notes what is asked; what no switch may ask it has not got."""
+
+    name = "fake"
+
+    def __init__(self, *queues: Sequence[Job]) -> None:
+        self.queues = list(queues)
+        self.asked: list[str] = []
+        self.submitted: list[Submission] = []
+        self.scrontab: frozenset[str] | BatchError = frozenset()
+        self.fails: dict[str, BatchError] = {}
+        self.ends: dict[str, Ending] = {}
+        self.asked_ends: list[tuple[str, ...]] = []
+        self.accounting_said = Accounting()
+        self.when_submitting: Callable[[], object] = lambda: None
+
+    def _note(self, verb: str, *words: str) -> None:
+        self.asked.append(" ".join((verb, *words)))
+        if verb in self.fails:
+            raise self.fails[verb]
+
+    def tools(self) -> str:
+        return ""
+
+    def queue(self) -> Queue:
+        return Queue(tuple(self.queues.pop(0) if len(self.queues) > 1 else self.queues[0]))
+
+    def restarts(self) -> Mapping[str, int]:
+        self._note("restarts?")
+        return {"7": 3}
+
+    def live_files(self) -> tuple[()]:
+        return ()
+
+    def endings(self, job_ids: Sequence[str], *_: object) -> Mapping[str, Ending]:
+        self.asked_ends.append(tuple(job_ids))
+        return {each: self.ends[each] for each in job_ids if each in self.ends}
+
+    def of_scrontab(self, job_ids: Sequence[str]) -> frozenset[str]:
+        self._note("scrontab?", *job_ids)
+        if isinstance(self.scrontab, BatchError):
+            raise self.scrontab
+        return self.scrontab
+
+    def cancel(self, job_ids: Sequence[str], *, pending_only: bool = False) -> None:
+        self._note("cancel pending" if pending_only else "cancel", *job_ids)
+
+    def signal(self, job_ids: Sequence[str], name: str) -> None:
+        self._note("signal", name, *job_ids)
+
+    def hold(self, job_ids: Sequence[str], comment: str) -> None:
+        self._note("hold", *job_ids, repr(comment))
+
+    def free(self, job_ids: Sequence[str], comment: str) -> None:
+        self._note("free", *job_ids, repr(comment))
+
+    def submit(self, job: Submission) -> str:
+        assert job.held
+        self.when_submitting()
+        self._note("submit")
+        self.submitted.append(job)
+        return "900"
+
+    def release(self, job_ids: Sequence[str]) -> None:
+        self._note("release", *job_ids)
+
+
+SETTINGS = """backend: local
+timezone: UTC
+kill: {switches: {tr: {jobs: {name: "tr-*"}, warn: USR1@5m}}}
+entries:
+  e: {schedule: "0 0 1 1 *", command: "true"}
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    init.init(tmp_path / "cron", {})
+    (tmp_path / "cron" / "cronhpc.yaml").write_text(SETTINGS)
+    return tmp_path / "cron"
+
+
+def site_of(root: Path, fake: Fake) -> Site:
+    return replace(open_site(str(root), "local", {"HOME": str(root.parent)}), batch=fake)  # type: ignore[arg-type]  # as strict as is needed
+
+
+def ticked(root: Path, fake: Fake, now: int = NOW, only: str = "") -> Report:
+    report = tick(site_of(root, fake), now, only=only)
+    assert isinstance(report, Report)
+    return report
+
+
+def outcomes(report: Report, kind: type) -> list[Outcome]:
+    return [each for each in report.outcomes if isinstance(each.decision, kind)]
+
+
+TASK = job(57, name="tr-x", tasks="0")
+WAITING = job(57, "PENDING", name="tr-x", tasks="[1-9]", reason="Resources")
+
+
+def test_pending_tasks_go_first_and_the_signal_comes_when_none_is_left(root: Path) -> None:
+    (root / "kill" / "tr").touch()
+    fake = Fake([TASK, WAITING], [TASK])
+    ticked(root, fake)
+    assert fake.asked == ["scrontab? 57", "cancel pending 57", "signal USR1 57"]
+    assert load(root / "state" / "entries.json").meta["warned"] == {"57": NOW}
+
+
+def test_while_a_task_is_still_pending_nothing_is_signalled(root: Path) -> None:
+    """scancel would try for 95 s, and send the signal ten times."""
+    (root / "kill" / "tr").touch()
+    fake = Fake([TASK, WAITING])
+    report = ticked(root, fake)
+    assert fake.asked == ["scrontab? 57", "cancel pending 57"]
+    [_, warning] = outcomes(report, Stop)
+    assert (str(warning.done), "still pending" in warning.detail) == ("refused", True)
+    assert load(root / "state" / "entries.json").meta["warned"] == {}
+    fake = Fake([TASK])
+    ticked(root, fake, NOW + 120)
+    assert fake.asked == ["scrontab? 57", "signal USR1 57"]
+
+
+def test_after_the_grace_it_ends_and_a_switch_that_went_forgets_its_warning(root: Path) -> None:
+    (root / "kill" / "tr").touch()
+    ticked(root, Fake([TASK]))
+    fake = Fake([TASK])
+    ticked(root, fake, NOW + 299)
+    assert fake.asked == ["scrontab? 57"]
+    ticked(root, fake, NOW + 300)
+    assert fake.asked[-1] == "cancel 57"
+    (root / "kill" / "tr").unlink()
+    ticked(root, Fake([TASK]), NOW + 310)
+    (root / "kill" / "tr").touch()
+    fake = Fake([TASK])
+    ticked(root, fake, NOW + 400)
+    assert fake.asked == ["scrontab? 57", "signal USR1 57"]
+
+
+def test_a_scrontabs_own_job_is_left_and_said(root: Path) -> None:
+    (root / "kill" / "ft").touch()
+    fake = Fake([job(8, name="ft"), job(9, name="ft")])
+    fake.scrontab = frozenset({"8"})
+    report = ticked(root, fake)
+    assert fake.asked == ["scrontab? 8 9", "cancel 9"]
+    [stop] = [each.decision for each in outcomes(report, Stop)]
+    assert isinstance(stop, Stop)
+    assert stop.left_alone == ("8",)
+
+
+def test_where_nobody_can_say_whose_they_are_nothing_is_cancelled(root: Path) -> None:
+    (root / "kill" / "ft").touch()
+    fake = Fake([job(8, name="ft")])
+    fake.scrontab = Unreachable("no answer")
+    ticked(root, fake)
+    assert fake.asked == ["scrontab? 8"]
+    fake.scrontab = frozenset()
+    ticked(root, fake, NOW + 60)
+    assert fake.asked[1:] == ["scrontab? 8", "cancel 8"]
+
+
+def test_thousands_of_jobs_are_stopped_in_several_ticks(root: Path) -> None:
+    """A question for each that is not ours must not hold the tick up."""
+    (root / "kill" / "ft").touch()
+    jobs = [job(n, name="ft") for n in range(1, 1201)]
+    for now, left in ((NOW, 700), (NOW + 60, 200), (NOW + 120, 0)):
+        fake = Fake(jobs)
+        [stop] = [each.decision for each in outcomes(ticked(root, fake, now), Stop)]
+        assert isinstance(stop, Stop)
+        assert len(stop.unasked) == left
+        jobs = [each for each in jobs if each.id not in stop.running]
+
+
+def test_what_a_switch_has_not_ended_is_in_the_status(root: Path) -> None:
+    (root / "kill" / "ft").touch()
+    fake = Fake([job(8, "COMPLETING", name="ft", nodes="gpu1"), job(9, name="ft")])
+    fake.scrontab = frozenset({"9"})
+    ticked(root, fake)
+    known = json.loads((root / "status.json").read_text())
+    [row] = [row for row in known["attention"] if row["kind"] == "switch"]
+    assert row["what"].endswith("; still ending: 8 on gpu1; a scrontab's own, left alone: 9")
+    (root / "kill" / "ft").rename(root / "kill" / "tr")
+    ticked(root, Fake([TASK]), NOW + 60)
+    known = json.loads((root / "status.json").read_text())
+    [switch] = known["switches"]
+    assert (switch["warned"], switch["ends"]) == (["57"], None)
+    ticked(root, Fake([TASK]), NOW + 120)
+    [switch] = json.loads((root / "status.json").read_text())["switches"]
+    assert (switch["warned"], switch["ends"]) == (["57"], "2026-11-27T14:06:30Z")
+
+
+def test_a_suspension_is_its_owners_to_lift(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever may write switches can stop jobs, and start none."""
+    memory = load(root / "state" / "entries.json")
+    memory.entries["e"] = EntryState(watermark=NOW - 60, failures=3, suspended=NOW - 60)
+    save(root / "state" / "entries.json", memory)
+    site = site_of(root, Fake([]))
+    ticked(root, Fake([]))
+    for mine, words in ((False, f"which {site.user} alone can lift"), (True, "its suspension is lifted")):
+        monkeypatch.setattr("cronhpc.cli.switches.is_mine", lambda _, mine=mine: mine)
+        out = io.StringIO()
+        cli.main(["--dir", str(root), "resume", "e"], Console(NOW, {}, out, out, is_terminal=False))
+        assert words in out.getvalue()
+        assert load(root / "state" / "entries.json").entries["e"].suspended == (None if mine else NOW - 60)
+
+
+def test_without_a_switch_nothing_is_asked_beyond_the_queue(root: Path) -> None:
+    fake = Fake([job(8, name="ft"), TASK, WAITING])
+    ticked(root, fake)
+    assert fake.asked == []
+
+
+def test_a_cancel_without_an_answer_is_tried_again_and_not_said_to_be_done(root: Path) -> None:
+    (root / "kill" / "ft").touch()
+    fake = Fake([job(8, name="ft")])
+    fake.fails["cancel"] = Unreachable("Socket timed out")
+    assert [str(each.done) for each in outcomes(ticked(root, fake), Stop)] == ["failed, stays due"]
+    assert list(history.rows(root / "state" / "history")) == []
+    fake.fails = {}
+    ticked(root, fake, NOW + 60)
+    [row] = history.rows(root / "state" / "history")
+    assert (row["jobs"], row["at"]) == (["8"], NOW + 60)
+
+
+def test_tasks_with_the_same_comment_are_held_and_freed_in_one_call(root: Path) -> None:
+    mark = PAUSED + directory_id(open_site(str(root), "local", {}).paths)
+    (root / "pause" / "ft").touch()
+    same = [job(n, "PENDING", name="ft", reason="Resources", comment="mine") for n in (8, 9)]
+    fake = Fake([*same, job(10, "PENDING", name="ft", reason="Priority")])
+    ticked(root, fake)
+    assert fake.asked == ["scrontab? 8 9 10", f"hold 8 9 '{mark} mine'", f"hold 10 '{mark} '"]
+    (root / "pause" / "ft").unlink()
+    fake = Fake([replace(each, reason="JobHeldUser", comment=f"{mark} mine") for each in same])
+    ticked(root, fake, NOW + 60)
+    assert fake.asked == ["free 8 9 'mine'"]
+
+
+def test_a_switch_set_while_we_submit_keeps_the_job_from_its_release(root: Path) -> None:
+    fake = Fake([])
+    fake.when_submitting = lambda: (root / "kill" / "e").write_text("not now")
+    report = ticked(root, fake, only="e")
+    assert fake.asked == ["submit", "cancel pending 900"]
+    [submitted] = outcomes(report, Submit)
+    assert (str(submitted.done), "not now" in submitted.detail) == ("refused", True)
+    fake = Fake([])
+    ticked(root, fake, NOW + 60)
+    assert fake.asked == [], "it is not submitted again"
+    [row] = [row for row in history.rows(root / "state" / "history") if row["what"] == "run"]
+    assert (row["result"], row["detail"]) == (Result.STOPPED, f"kill/e, by {row['detail'].split()[2]} not now")
+    assert load(root / "state" / "entries.json").entries["e"].failures == 0
+
+
+def test_a_run_whose_log_was_planted_is_released_by_no_tick_also_where_it_could_not_be_cancelled(root: Path) -> None:
+    planted = root / "log" / "e" / "20261127T140030Z-900.out"
+    fake = Fake([])
+    fake.when_submitting = lambda: planted.symlink_to(root.parent / "precious")
+    fake.fails = {"cancel pending": Unreachable("no answer")}
+    ticked(root, fake, only="e")
+    assert fake.asked == ["submit", "cancel pending 900"]
+    token = f"cronhpc={directory_id(site_of(root, fake).paths)}/e@20261127T140030Z.r1"
+    fake = Fake([job(900, "PENDING", reason="JobHeldUser", comment=token)])
+    ticked(root, fake, NOW + 60)
+    assert fake.asked == ["cancel pending 900"]
+    fake = Fake([])
+    ticked(root, fake, NOW + 120)
+    assert fake.asked == []
+    [row] = [row for row in history.rows(root / "state" / "history") if row["what"] == "run"]
+    assert (row["result"], f"rm {planted}" in row["detail"]) == (Result.REFUSED, True)
+
+
+def test_a_switch_folder_that_went_while_we_submit_keeps_it_held_until_somebody_knows(root: Path) -> None:
+    team = root.parent / "team"
+    team.mkdir()
+    (root / "cronhpc.yaml").write_text(SETTINGS.replace("kill: {", f"kill: {{also: [{team}], "))
+    fake = Fake([])
+    fake.when_submitting = lambda: team.rename(root.parent / "away")
+    report = ticked(root, fake, only="e")
+    assert fake.asked == ["submit"]
+    [submitted] = outcomes(report, Submit)
+    assert "cannot be read" in submitted.detail
+    (root.parent / "away").rename(team)
+    token = f"cronhpc={directory_id(site_of(root, fake).paths)}/e@20261127T140030Z.r1"
+    fake = Fake([job(900, "PENDING", reason="JobHeldUser", comment=token)])
+    ticked(root, fake, NOW + 60)
+    assert fake.asked == ["release 900"]
+
+
+def test_an_unlisted_switch_folder_lets_nothing_be_submitted(root: Path) -> None:
+    (root / "cronhpc.yaml").write_text(SETTINGS.replace("kill: {", "kill: {also: [/nowhere/kill], "))
+    fake = Fake([])
+    report = ticked(root, fake, only="e")
+    assert fake.asked == []
+    assert outcomes(report, Wait)
+
+
+IN_THE_WAY = {
+    "a file where a folder belongs": (
+        lambda state: (state / "history").write_text("x"),
+        "Something else has that name: move it away; ",
+    ),
+    "a folder where a file belongs": (
+        lambda state: (state.parent / "status.json").mkdir(),
+        "A folder has that name: move it away; ",
+    ),
+}
+
+
+@pytest.mark.parametrize(("put", "fix"), IN_THE_WAY.values(), ids=IN_THE_WAY)
+def test_what_cannot_be_written_for_a_name_in_the_way_is_not_called_a_full_disk(
+    root: Path, put: Callable[[Path], object], fix: str
+) -> None:
+    shutil.rmtree(root / "state" / "history", ignore_errors=True)
+    (root / "status.json").unlink(missing_ok=True)
+    put(root / "state")
+    (root / "kill" / "tr").touch()
+    report = ticked(root, Fake([TASK]))
+    [problem] = [each for each in report.problems if each.code == "E330"]
+    assert problem.fix.startswith(fix)
+
+
+# --- limits --------------------------------------------------------------------------------------------------------
+
+
+def test_a_limit_asks_for_one_more_look_and_that_look_for_the_next_link_in_two_minutes(root: Path) -> None:
+    """The next link came with the next slot, which is the deadline of this one."""
+    (root / "cronhpc.yaml").write_text(SETTINGS.replace("0 0 1 1 *", "0 14 * * *"))
+    fake = Fake([])
+    fake.fails = {"submit": Limited("QOSMaxSubmitJobPerUserLimit")}
+    now = (int(time.time()) // 86400 + 2) * 86400 + 14 * 3600 + 30  # noqa: TID251 - the entry was born by this clock
+    first = ticked(root, fake, now)
+    assert first.unreachable == "QOSMaxSubmitJobPerUserLimit"
+    second = ticked(root, fake, now + 45)
+    assert [str(each.done) for each in outcomes(second, Submit)] == ["failed, stays due"]
+    assert (second.unreachable, second.plan.wake - now) == ("", 45 + 120)
+
+
+def test_an_end_counts_once_however_often_its_claim_is_read(root: Path) -> None:
+    """While it waits for a further attempt, and where the disk did not let it go."""
+    claims = Claims(root / "state" / "claims")
+    first, second = (Key("e", NOW - seconds - NOW % 60) for seconds in (600, 60))
+    for key, retry in ((first, None), (second, NOW + 600)):
+        assert claims.make(key, "e", "a tick", NOW)
+        claims.settle(key, "e", Ending(Result.FAILED, 1, node="cpu1"), "7", now=NOW, retry_at=retry)
+    for look in range(3):
+        ticked(root, Fake([]), NOW + look)
+        claims.settle(first, "e", Ending(Result.FAILED, 1, node="cpu1"), "7", now=NOW)
+    state = load(root / "state" / "entries.json").entries["e"]
+    assert (state.failures, state.nodes) == (1, ("cpu1", "cpu1")), "a slot failed, and one attempt of another"
+    (file,) = (root / "state" / "history").iterdir()
+    assert len(file.read_text().splitlines()) == 2
+
+
+def test_a_further_attempt_of_an_array_submits_the_tasks_that_failed(root: Path) -> None:
+    script = root / "cron.d" / "sweep.slurm"
+    script.write_text("#!/bin/bash\n#SBATCH --array=1-4%2\n#CRON 0 0 1 1 * --retries=1\ntrue\n")
+    os.utime(script, (NOW - 900, NOW - 900))
+    claims, key = Claims(root / "state" / "claims"), Key("sweep", NOW - 600 - NOW % 60)
+    assert claims.make(key, "sweep", "a tick", NOW - 600)
+    claims.settle(key, "sweep", Ending(Result.FAILED, 1, tasks="1,3"), "7", now=NOW, retry_at=NOW)
+    fake = Fake([])
+    ticked(root, fake, int(script.stat().st_ctime) + 60)
+    assert [each.options[-1] for each in fake.submitted] == ["--array=1,3%2"]
+    (second,) = (each for each in claims.read(()) if each.key.attempt == 2)
+    assert second.tasks == "1,3", "should this submission be cut off, the next one knows"
+
+
+def test_how_often_a_run_began_anew_is_asked_only_where_its_submit_time_says_that_one_did(root: Path) -> None:
+    assert Claims(root / "state" / "claims").make(Key("e", NOW - 30), "e", "a tick", NOW - 20)
+    Claims(root / "state" / "claims").record(Key("e", NOW - 30), "7", NOW - 20)
+    fake = Fake([job(7, "PENDING", name="e", submitted=NOW - 21, reason="JobHeldUser")])
+    assert read_world(site_of(root, fake), NOW).world.queue == Queue(tuple(fake.queues[0]))
+    assert fake.asked == []
+    fake = Fake([job(7, "PENDING", name="e", submitted=NOW + 300, reason="BeginTime")])
+    queue = read_world(site_of(root, fake), NOW + 360).world.queue
+    assert queue is not None
+    assert ([each.restarts for each in queue.jobs], fake.asked) == ([3], ["restarts?"])
+
+
+def test_an_end_that_was_given_up_is_corrected_when_accounting_tells_it(root: Path) -> None:
+    """With the next question that is asked anyway, within a day: an idle tick asks nothing."""
+    claims, fake = Claims(root / "state" / "claims"), Fake([])
+    fake.accounting_said = Accounting(exists=True)
+    for job_id, begin in (("7", NOW), ("8", NOW + 3 * LATE)):
+        key = Key("e", begin - 3600 - 30)
+        assert claims.make(key, "e", "a tick", key.slot)
+        claims.record(key, job_id, key.slot)
+        claims.step(key, ClaimState.RELEASING)
+        claims.step(key, ClaimState.RELEASED)
+        for after in (0, 130, 130 + LATE):  # two looks, then accounting is waited for
+            ticked(root, fake, begin + after)
+        results = {row["job"]: row["result"] for row in history.rows(root / "state" / "history")}
+        assert results[job_id] == str(Result.UNKNOWN)
+        fake.asked_ends.clear()
+        ticked(root, fake, begin + LATE + 200)
+        assert fake.asked_ends == [], "nothing has ended: nobody is asked"
+        fake.ends = {"7": Ending(Result.OK, 0, ended=NOW - 3000)}
+    results = {row["job"]: row["result"] for row in history.rows(root / "state" / "history")}
+    assert results == {"7": "ok", "8": str(Result.UNKNOWN)}
+    assert set(load(root / "state" / "entries.json").meta["given_up"]) == {f"e@{slot_text(NOW + 3 * LATE - 3630)}.1"}

@@ -1,0 +1,123 @@
+"""From a failing script to the people who are told: whole ticks on the local backend, a command, a server for pings."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cronhpc.core.model import EntryState
+from cronhpc.store import memory
+from tests.cli.test_cli import Shell
+from tests.cli.test_cli import shell as shell  # noqa: PLC0414 - a fixture
+from tests.engine.test_notify import Server
+from tests.engine.test_notify import server as server  # noqa: PLC0414 - a fixture
+
+SECRET = "0b5e-s3cr3t"  # noqa: S105 - the test looks for it
+SCRIPT = '[ -e "$CRONHPC_DIR/fixed" ]\n'
+
+
+class Night:
+    """One entry, `backup`, whose slot has come whenever a test says so."""
+
+    def __init__(self, shell: Shell, policies: str = "") -> None:
+        self.shell, self.now = shell, int(time.time()) + 10  # noqa: TID251 - files get their ctime from this clock
+        at = datetime.fromtimestamp(self.now - 60, UTC)
+        self.schedule = f"{at.minute} {at.hour} * * *"
+        text = f"#CRON {self.schedule} --timezone=UTC {policies}\n{SCRIPT}"
+        shell.drop("cron.d/backup.slurm", text)
+
+    def due(self) -> None:
+        slot = self.now // 60 * 60 - 60
+        path = self.shell.cron / "state" / "entries.json"
+        known = memory.load(path)
+        state = known.entries.get("backup", EntryState())
+        fields = {name: getattr(state, name) for name in EntryState.__slots__}
+        fields |= {"watermark": slot - 60, "schedule_key": f"{self.schedule}|UTC|", "next_slot": slot, "settled": ""}
+        known.entries["backup"] = EntryState(**fields)
+        memory.save(path, known)
+
+    def tick(self) -> str:
+        said = self.shell("tick", "--json", now=self.now)
+        assert said.code in {0, 1}, said.out + said.err
+        return said.out + said.err
+
+    def run(self) -> str:
+        """Its slot comes, its run ends, a tick sees that."""
+        self.due()
+        before = self.ended()
+        said = self.tick()
+        until = time.monotonic() + 20
+        while time.monotonic() < until and self.ended() == before:
+            time.sleep(0.1)
+            said += self.tick()
+        assert self.ended() == before + 1, said
+        return said
+
+    def ended(self) -> int:
+        folder = self.shell.cron / "state" / "history"
+        lines = "".join(path.read_text() for path in folder.glob("*.jsonl")) if folder.exists() else ""
+        return len({row["key"] for row in map(json.loads, lines.splitlines()) if row["what"] == "run"})
+
+
+def told(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+@pytest.fixture
+def night(shell: Shell, server: Server) -> Callable[..., Night]:
+    got = shell.home / "got"
+    command = shell.home / "notify"
+    command.write_text(f"#!/bin/sh\ncat >>{got}\necho >>{got}\n")
+    command.chmod(0o755)
+    address = shell.home / "ping"
+    address.write_text(f"{server.url}/{SECRET}\n")
+    address.chmod(0o600)
+    alerts = f"{{command: {command}, ping: 'file:{address}'}}"
+    (shell.cron / "cronhpc.yaml").write_text(f"backend: local\npage: page.html\nalerts: {alerts}\n")
+    return lambda: Night(shell, f"--ping=file:{address}")
+
+
+def test_a_failure_is_told_once_again_after_a_day_and_when_it_is_fine_again(
+    shell: Shell, server: Server, night: Callable[..., Night]
+) -> None:
+    one = night()
+    said = one.run()
+    (alert,) = told(shell.home / "got")
+    assert (alert["phase"], alert["kind"], alert["entry"]) == ("new", "failed", "backup")
+    assert alert["text"] == "backup failed once: failed (exit 1)"
+    assert alert["directory"] == str(shell.cron)
+    assert [path for path in server.asked if path != f"/{SECRET}"] == [f"/{SECRET}/start", f"/{SECRET}/fail"]
+    one.tick()
+    assert len(told(shell.home / "got")) == 1
+    (shell.cron / "fixed").touch()
+    one.now += 86400
+    said += one.run()
+    assert [row["phase"] for row in told(shell.home / "got")] == ["new", "still", "over"], "a day later, and fixed"
+    _nothing_tells(SECRET, said, shell)
+
+
+def _nothing_tells(secret: str, said: str, shell: Shell) -> None:
+    """Not the log, the page, the status that all may read, nor history."""
+    assert secret not in said
+    for path in shell.cron.rglob("*"):
+        if path.is_file():
+            assert secret not in path.read_text(errors="replace"), path
+
+
+def test_a_server_that_hangs_breaks_no_tick(shell: Shell, server: Server, night: Callable[..., Night]) -> None:
+    one = night()
+    (shell.home / "ping").write_text(f"{server.url}/hang{SECRET}\n")
+    began = time.monotonic()
+    one.due()
+    said = one.tick()
+    assert time.monotonic() - began < 20
+    assert "had no answer within" in said or "TimeoutError" in said
+    assert (shell.cron / "status.json").exists()
+    assert list((shell.cron / "state" / "claims").iterdir()), "the run was submitted all the same"
+    _nothing_tells(SECRET, said, shell)
