@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.core.model import CronhpcError, Done
 from cronhpc.core.plan import plan
-from cronhpc.core.slots import UNSETTLED_WAKE
+from cronhpc.core.slots import UNFINISHED_WAKE
 from cronhpc.engine.act import Actor
 from cronhpc.engine.read import read_world
 from cronhpc.engine.record import record
@@ -58,7 +58,7 @@ def tick(
     now: int,
     *,
     link: str = "",
-    resident: bool = False,
+    by_daemon: bool = False,
     only: str = "",
     clock_verified: bool = False,
     bad_nodes: tuple[BadNode, ...] = (),
@@ -74,7 +74,7 @@ def tick(
     with leased(site, link) as holder:
         site = by_its_disks_clock(site, now, clock_verified=clock_verified)
         reading = read_world(
-            site, now, link=link, resident=resident, only=only, clock_verified=clock_verified, bad_nodes=bad_nodes
+            site, now, link=link, by_daemon=by_daemon, only=only, clock_verified=clock_verified, bad_nodes=bad_nodes
         )
         if holder is not None and lease.is_at_work(site.paths.state / "lease", holder, site.host):
             chain = replace(reading.world.chain, beside=str(holder))
@@ -87,7 +87,7 @@ def tick(
     tended = cleaned.problems if cleaned is not None else ()
     problems = (*reading.problems, *done.recorded.problems, *tended, *shown, *_told(site, done.recorded, now))
     unreachable = done.unreachable or reading.world.queue_error
-    if not unreachable and planned.wake - now > UNSETTLED_WAKE:
+    if not unreachable and planned.wake - now > UNFINISHED_WAKE:
         unreachable = done.at_submit_limit  # what it claimed is looked at again in time: that look moves the next link
     return Report(reading.world, planned, done.outcomes, problems, beside, unreachable, cleaned)
 

@@ -21,9 +21,9 @@ import pytest
 from cronhpc.batch.port import JobFiles, Submission
 from cronhpc.core.model import (
     ClaimState,
-    Ending,
     EntryState,
     Job,
+    JobEnd,
     Key,
     LinkRecord,
     Queue,
@@ -155,7 +155,7 @@ class Cluster:
     def free(self, job_ids: Sequence[str], comment: str) -> None:
         self._change(job_ids, reason="Priority", comment=comment)
 
-    def endings(self, *_: object) -> Mapping[str, Ending]:
+    def job_ends(self, *_: object) -> Mapping[str, JobEnd]:
         return {}
 
     def cancelled_by(self, *_: object) -> int | None:
@@ -324,8 +324,8 @@ def _claims(paths: Paths) -> None:
     released("train", at("13:20"), "4750")
     key = Key("fetch", at("13:00"))
     claims.make(key, "fetch", "login1:1:aa", at("13:00:02"))
-    failed = Ending(Result.FAILED, 22, None, at("13:00:04"), at("13:00:20"), at("13:00:31"), "cpu4")
-    claims.settle(key, "fetch", failed, "4772", now=at("13:02"), retry_at=at("14:15"))
+    failed = JobEnd(Result.FAILED, 22, None, at("13:00:04"), at("13:00:20"), at("13:00:31"), "cpu4")
+    claims.finish(key, "fetch", failed, "4772", now=at("13:02"), retry_at=at("14:15"))
 
 
 def row(name: str, slot: int, result: str = "ok", **facts: Any) -> dict[str, Any]:

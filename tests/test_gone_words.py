@@ -23,6 +23,12 @@ GONE = {
     r"\b[Ll]adder\b|\b(first|lower) rungs?\b": "rule",
     r"\bgone_their_way\b": "superseded",
     r"\b(is|are|was|be) crowded\b|\bcrowded=": "no_submit_slot",
+    r"\bSettle\b|\b[Ss]ettle(s|d)?\b(?! down)(?<!that is settled)(?<!\"settled)": "finish",
+    r"\bEnding\(|-> Ending\b|\bending_of\b": "JobEnd",
+    r"\bRest(Cause)?\b(?=[(:,])": "LeaveChain",
+    r"\bresident\b(?=[:=,)]| driver)": "by_daemon: what a daemon calls",
+    r"(?<![A-Za-z])[Pp]atience(?!\")|PATIENCE": "timeout, or waiting_order",
+    r"\b(a|the) stub\b|\bstubs\.": "wrapper",
     r"\bTrains?\b|\b(a|the|each|every|one|of) trains?\b(?![-./])|\bread_trains\b": "series",
 }
 

@@ -16,17 +16,17 @@ from cronhpc.core.model import (
     Decision,
     Entry,
     EntryState,
+    Finish,
     Hold,
     Job,
     KeepLink,
     Key,
+    LeaveChain,
     MoveLink,
     Policies,
     Queue,
     Release,
-    Rest,
     Settings,
-    Settle,
     Skip,
     Stop,
     Submit,
@@ -137,14 +137,14 @@ def said(decision: Decision) -> str:
             return f"{type(decision).__name__.lower()} {decision.job_id or '-'}"
         case Release():
             return f"{'mark' if decision.marked else 'release'} {decision.job_id}"
-        case Settle():
-            return f"settle {decision.ending.result}" + (" retry" if decision.retry_at is not None else "")
+        case Finish():
+            return f"finish {decision.job_end.result}" + (" retry" if decision.retry_at is not None else "")
         case SubmitLink() | KeepLink() | MoveLink() | CancelLink():
             job_id = getattr(decision, "job_id", "")
             return f"{type(decision).__name__.removesuffix('Link').lower()} {decision.kind} {job_id}".rstrip()
         case Stop() | Hold() | Unhold():
             return _switched(decision)
-        case Rest():
+        case LeaveChain():
             return "rest"
 
 

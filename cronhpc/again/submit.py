@@ -24,13 +24,13 @@ from cronhpc.core.model import (
     ClaimState,
     CronhpcError,
     Done,
+    Finish,
     Key,
     Plan,
     Reason,
     Release,
     Result,
     Settings,
-    Settle,
     Submit,
     World,
     entry_id,
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
 
 
 ENDED = 113  # as `cronhpc guard`: a switch or a rule of its own has ended this work
-_PATIENCE = 20.0
+_TIMEOUT = 20.0
 _KEPT_ENDS = 10
 _HEADER = 1 << 20
 _LONGEST = 40 * 86400  # seconds that a piece may have run
@@ -112,7 +112,7 @@ def again(site: Site, asked: Asked, now: int, job_id: str) -> Answer:
 def _take(site: Site, job_id: str) -> lease.Holder | None:
     """The lease, waited for a while; then, and where the disk refuses it, we go on without: claims make that safe."""
     me = lease.myself(site.host, job_id, "")
-    until = elapsed() + _PATIENCE
+    until = elapsed() + _TIMEOUT
     try:
         while lease.take(site.paths.state / "lease", me, lambda _: False) is not None:
             if elapsed() > until:
@@ -143,7 +143,7 @@ class _Again:
         self.record = self._record(series_records.load(site.paths.state, self.name))
 
     def run(self) -> Answer:
-        """Settle what has ended, then end, or queue the next piece."""
+        """Finish what has ended, then end, or queue the next piece."""
         if self.me.key is None and self.record.seen != self.me.job_id and self._going():
             return Answer(0, (f"series {self.name} is going on already: this start of it queues nothing",))
         self._refresh()
@@ -252,7 +252,7 @@ class _Again:
     def _jobs(self) -> World:
         """What is needed to tell whose the jobs in the queue are."""
         self.memory = store_memory.load(self.site.paths.entries)
-        settled = {state.settled for state in self.memory.entries.values()}
+        finished = {state.finished for state in self.memory.entries.values()}
         return asked_about_doubtful(
             self.site,
             World(
@@ -260,7 +260,7 @@ class _Again:
                 directory_id=self.directory,
                 settings=self.site.settings,
                 series=read_series(self.site)[0],
-                claims=self.claims.read(settled),
+                claims=self.claims.read(finished),
                 queue=self.queue,
             ),
         )
@@ -283,17 +283,17 @@ class _Again:
         )
         world = attempts.recognised(world)
         claims = world.claims
-        ids = [c.job_id or "" for c in claims if c.state is not ClaimState.SETTLED]
+        ids = [c.job_id or "" for c in claims if c.state is not ClaimState.FINISHED]
         since = min((c.at for c in claims if c.at), default=self.now) - 600
         if self.record.runs <= _KEPT_ENDS and not any(row[0] == self.record.first for row in self.record.ran):
             ids.append(self.record.first)  # a person started it: no claim knows it
             since = self.now - _LONGEST
         try:
-            endings = self.site.batch.endings([i for i in ids if i and i != self.me.job_id], since)
+            job_ends = self.site.batch.job_ends([i for i in ids if i and i != self.me.job_id], since)
         except BatchError:
-            endings = None  # nobody could be asked: nothing is settled
+            job_ends = None  # nobody could be asked: nothing is finished
         said = getattr(self.site.batch, "accounting_said", world.accounting)
-        self.reading = Reading(replace(world, endings=endings, accounting=said), memory)
+        self.reading = Reading(replace(world, job_ends=job_ends, accounting=said), memory)
         return self.reading.world
 
     # --- whether, and when
@@ -313,15 +313,15 @@ class _Again:
         return pieces.ended(self.asked.rules, until_exists=until, now=self.now, ran=self._ran(world))
 
     def _ran(self, world: World) -> list[pieces.Ran]:
-        """How earlier pieces ended, oldest first, those included that nobody has settled yet."""
+        """How earlier pieces ended, oldest first, those included that nobody has finished yet."""
         self._remember_first(world)
         ran = [pieces.Ran(str(job), Result(result), begun, end) for job, result, begun, end in self.record.ran]
         jobs = {claim.key: claim.job_id or "" for claim in world.claims}
-        settles = [d for d in attempts.decide(world, attempts.Budget.of(world)) if isinstance(d, Settle)]
-        return ran + [pieces.Ran.of(jobs.get(d.key, ""), d.ending) for d in settles]
+        finishes = [d for d in attempts.decide(world, attempts.Budget.of(world)) if isinstance(d, Finish)]
+        return ran + [pieces.Ran.of(jobs.get(d.key, ""), d.job_end) for d in finishes]
 
     def _remember_first(self, world: World) -> None:
-        first = (world.endings or {}).get(self.record.first)
+        first = (world.job_ends or {}).get(self.record.first)
         if first is not None and not any(row[0] == self.record.first for row in self.record.ran):
             self.record.ran.insert(0, [self.record.first, str(first.result), first.started, first.ended])
 
@@ -329,7 +329,7 @@ class _Again:
         """The next piece, unless one waits already: of two started copies only one queues it."""
         waiting = {job.id for job in self.queue.jobs if job.state == "PENDING"}
         for claim in world.claims:
-            if claim.key == key or (claim.state is not ClaimState.SETTLED and claim.job_id in waiting):
+            if claim.key == key or (claim.state is not ClaimState.FINISHED and claim.job_id in waiting):
                 what = f"job {claim.job_id}" if claim.job_id else str(key)
                 self.lines.append(f"the next piece of {self.name} is queued already: {what}")
                 return []
@@ -347,9 +347,9 @@ class _Again:
         jobs = {claim.key: claim.job_id or "" for claim in self.reading.world.claims}
         for outcome in outcomes:
             decision = outcome.decision
-            if isinstance(decision, Settle) and outcome.done is Done.OK:
-                ending = decision.ending
-                row = [jobs.get(decision.key, ""), str(ending.result), ending.started, ending.ended]
+            if isinstance(decision, Finish) and outcome.done is Done.OK:
+                job_end = decision.job_end
+                row = [jobs.get(decision.key, ""), str(job_end.result), job_end.started, job_end.ended]
                 self.record.ran = [*self.record.ran, row][-_KEPT_ENDS:]
         series_records.save(self.site.paths.state, self.record)
 
@@ -358,7 +358,7 @@ class _Again:
         self.record.resting = reason
         waiting = [job.id for job in self._mine() if job.state == "PENDING"]
         outcomes = self._carry_out(
-            [d for d in attempts.decide(world, attempts.Budget.of(world)) if isinstance(d, Settle)]
+            [d for d in attempts.decide(world, attempts.Budget.of(world)) if isinstance(d, Finish)]
         )
         self._remember_ends(outcomes)
         if waiting:

@@ -10,7 +10,7 @@ from cronhpc.core.model import CronhpcError
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from cronhpc.core.model import Ending, Queue
+    from cronhpc.core.model import JobEnd, Queue
     from cronhpc.core.model.site import Cluster, Site
 
 
@@ -144,9 +144,9 @@ class Batch(Protocol):
         """Release tasks and set their comment. Raises BatchError."""
         ...
 
-    def endings(
+    def job_ends(
         self, job_ids: Sequence[str], since: int, tokens: Mapping[str, str] | None = None
-    ) -> Mapping[str, Ending]:
+    ) -> Mapping[str, JobEnd]:
         """What accounting, and else the batch system's memory, knows of ended jobs submitted after `since`.
 
         `tokens`: by id a text in the job's comment, so that a reused id is not mistaken. A job that nobody knows (yet)

@@ -37,7 +37,7 @@ cronhpc check --format github
 _NAMES_PARTITION = re.compile(rb"^#(?:SBATCH|PBS)\b.*\s-(?:p|-pa|q)", re.MULTILINE)
 _ASKED_SHELLS = frozenset({"sh", "bash", "dash", "ksh", "zsh"})
 _SHELL_COMPLAINT = re.compile(r":(?: line)? (\d+): (.*)")
-_PATIENCE = 10.0  # seconds, for a shell that only reads
+_TIMEOUT = 10.0  # seconds, for a shell that only reads
 _ANY_SCHEDULE = "0 4 * * *"  # for a file that lies in no folder of ours yet
 _FIX_IN_ROWS = {  # where the one for scripts is of another line than the command's
     "W303": "Write the whole path, or under the entry: sbatch: {chdir: /PATH}.",
@@ -193,7 +193,7 @@ def _unreadable(data: bytes) -> tuple[int, str] | None:
         return None
     try:
         text = data.decode("utf-8", "surrogateescape")
-        done = run_program([by.name, "-n"], timeout=_PATIENCE, env={"LC_ALL": "C"}, input=text, cwd="/")
+        done = run_program([by.name, "-n"], timeout=_TIMEOUT, env={"LC_ALL": "C"}, input=text, cwd="/")
     except Missing:
         return None
     complaint = _SHELL_COMPLAINT.search(done.err) if done.code else None
@@ -392,7 +392,7 @@ class _Look:
 # --- what is asked of the cluster -------------------------------------------------------------------------------------
 
 
-_CLUSTER_PATIENCE = 5.0  # seconds: without an answer the rest is said all the same
+_CLUSTER_TIMEOUT = 5.0  # seconds: without an answer the rest is said all the same
 
 
 class Partitions:
@@ -410,7 +410,7 @@ class Partitions:
         from cronhpc.batch import examinable
         from cronhpc.batch.process import which
 
-        cluster = examinable(args.backend or "", settings, environ, _CLUSTER_PATIENCE)
+        cluster = examinable(args.backend or "", settings, environ, _CLUSTER_TIMEOUT)
         return cls(cluster) if cluster is not None and which("sinfo", environ) else None
 
     def __call__(self) -> frozenset[str] | None:

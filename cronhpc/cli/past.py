@@ -78,19 +78,19 @@ def _wanted(
 
 
 def _known(args: argparse.Namespace, console: Console, paths: Paths) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Runs as facts, each with the instant it was written: what no tick has settled yet, then history.
+    """Runs as facts, each with the instant it was written: what no tick has finished yet, then history.
 
     What a switch stopped is among them.
     """
     from cronhpc.store import history
     from cronhpc.views.runs import run_facts, switch_facts
 
-    unsettled = _unsettled(args, console, paths)
-    yield from ((console.now, known) for known in unsettled)
-    shown = {_attempt(known) for known in unsettled}
+    unfinished = _unfinished(args, console, paths)
+    yield from ((console.now, known) for known in unfinished)
+    shown = {_attempt(known) for known in unfinished}
     for row in history.rows(paths.history):
         known = switch_facts(row) if row.get("what") == "switch" else run_facts(row)
-        if _attempt(known) not in shown:  # a tick may settle it at this moment
+        if _attempt(known) not in shown:  # a tick may finish it at this moment
             yield int(row.get("at") or 0), known
 
 
@@ -98,10 +98,10 @@ def _attempt(known: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(known[each] for each in ("entry", "slot", "attempt", "by_hand"))
 
 
-def _unsettled(args: argparse.Namespace, console: Console, paths: Paths) -> list[Facts]:
+def _unfinished(args: argparse.Namespace, console: Console, paths: Paths) -> list[Facts]:
     """What is claimed and not in history yet. The queue is asked only where there is such a claim."""
     from cronhpc.store.claims import Claims
-    from cronhpc.views.runs import unsettled
+    from cronhpc.views.runs import unfinished
 
     try:
         steps = Claims(paths.claims).names().values()
@@ -117,7 +117,7 @@ def _unsettled(args: argparse.Namespace, console: Console, paths: Paths) -> list
     except CronhpcError as error:  # history is there to be read also where the batch system is not
         console.complain(f"what has not ended yet is not shown: {error}")
         return []
-    return unsettled(world, plan(world))
+    return unfinished(world, plan(world))
 
 
 def _newest(rows: Iterator[tuple[int, Mapping[str, Any]]], number: int | None) -> list[Mapping[str, Any]]:

@@ -236,8 +236,8 @@ def _asked(args: argparse.Namespace, console: Console, root: Path) -> Asked:
     if args.write and not (root / "cronhpc.yaml").exists():
         make = command("init", directory=str(root))
         raise UsageError("cronhpc doctor: --write needs a cron directory. Make it with: " + make)
-    patience = float(parse_duration(args.wait))
-    return Asked(root, console.environ, args.backend or "", submit=args.submit, patience=patience, url=args.url)
+    timeout = float(parse_duration(args.wait))
+    return Asked(root, console.environ, args.backend or "", submit=args.submit, timeout=timeout, url=args.url)
 
 
 def _alerts(args: argparse.Namespace, console: Console) -> list[Finding]:

@@ -287,7 +287,7 @@ def _unkill(args: argparse.Namespace, console: Console) -> int:
 
 _RESUME_HELP = "Lift a pause, or a suspension after failures."
 _RESUME_EXAMPLE = "cronhpc resume backup"
-_PATIENCE = 20.0  # seconds that a tick at work is waited for
+_TIMEOUT = 20.0  # seconds that a tick at work is waited for
 
 
 def _resume_arguments(parser: argparse.ArgumentParser) -> None:
@@ -327,7 +327,7 @@ def _lift_suspension(paths: Paths, name: str) -> bool:
         return False
     me = lease.myself(os.uname().nodename, "", "")
     place = paths.state / "lease"
-    until = time.monotonic() + _PATIENCE
+    until = time.monotonic() + _TIMEOUT
     while (holder := lease.take(place, me, lambda _: False)) is not None and time.monotonic() < until:
         time.sleep(0.1)
     try:

@@ -67,7 +67,8 @@ def conditions(
             text = f"{_set(switch)}{_what(stopped.get(switch.path, ()))}"
             found.append(Condition(_subject(switch), "stopped", text))
     rests = next(
-        (o.decision for o in outcomes if isinstance(o.decision, model.Rest) and not o.decision.cause.at_work), None
+        (o.decision for o in outcomes if isinstance(o.decision, model.LeaveChain) and not o.decision.cause.at_work),
+        None,
     )
     if rests is not None:
         found.append(Condition("chain rests", "chain", "the chain rests, nothing runs by itself: " + rests.why))
@@ -95,9 +96,9 @@ def _what(jobs: Sequence[str]) -> str:
 
 def _going_on(world: World, outcomes: Sequence[Outcome]) -> set[str]:
     """Ids of entries of which an attempt has not ended, or a further one is to come."""
-    claims = {claim.key: claim.ending is None or claim.retry_at is not None for claim in world.claims}
-    settled = (o.decision for o in outcomes if isinstance(o.decision, model.Settle) and o.done is Done.OK)
-    claims |= {settle.key: settle.retry_at is not None for settle in settled}
+    claims = {claim.key: claim.job_end is None or claim.retry_at is not None for claim in world.claims}
+    finished = (o.decision for o in outcomes if isinstance(o.decision, model.Finish) and o.done is Done.OK)
+    claims |= {finish.key: finish.retry_at is not None for finish in finished}
     return {key.entry for key, goes_on in claims.items() if goes_on}
 
 

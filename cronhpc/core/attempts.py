@@ -1,4 +1,4 @@
-"""What is to be done about attempts that are claimed and not settled: adopt, release, cancel, settle, try again.
+"""What is to be done about attempts that are claimed and not finished: adopt, release, cancel, finish, try again.
 
 Whatever died between two steps left at worst a held job with a token. It cannot run and cannot vanish by itself, so the
 next tick finds it: adopts it (claim without id), releases it (id recorded), or cancels it (another id is recorded).
@@ -19,19 +19,19 @@ from cronhpc.core.model import (
     Adopt,
     Cancel,
     ClaimState,
-    Ending,
     EntryState,
+    Finish,
+    JobEnd,
     Key,
     Reason,
     Release,
     Result,
-    Settle,
     Submit,
     Wait,
     Withdraw,
     standing_for,
 )
-from cronhpc.core.outcome import ending_of, retry_at, suspension
+from cronhpc.core.outcome import job_end_of, retry_at, suspension
 from cronhpc.cron.words import count
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ class Budget:
 
 
 def decide(world: World, budget: Budget) -> Iterator[Decision]:
-    """One look at every unsettled attempt, and at jobs of ours that none knows. Nothing where the queue is unknown."""
+    """One look at every unfinished attempt, and at jobs of ours that none knows. Nothing where the queue is unknown."""
     if world.queue is None:
         return
     entries = world.known()
@@ -111,10 +111,10 @@ def decide(world: World, budget: Budget) -> Iterator[Decision]:
     by_id: dict[str, list[Job]] = {}
     for job in world.queue.jobs:
         by_id.setdefault(job.id, []).append(job)
-    for each in sorted(world.claims, key=lambda claim: slots.patience(world, claim.name)):
+    for each in sorted(world.claims, key=lambda claim: slots.waiting_order(world, claim.name)):
         entry = entries.get(each.key.entry)
         claim = _named(each, entry)
-        if claim.state is ClaimState.SETTLED:
+        if claim.state is ClaimState.FINISHED:
             yield from _retry(world, claim, entry, budget)
         elif claim.damaged:
             yield from _damaged(world, claim, entry, by_key.pop(claim.key, []))
@@ -165,7 +165,7 @@ def _without_id(world: World, claim: Claim, entry: Entry | None, jobs: list[Job]
         yield from (Cancel(each, f"a twin of job {live[0]}", key=claim.key) for each in live[1:])
         yield from _let_go(world, claim, entry, live[0])
     elif jobs:  # cancelled while it was held: somebody did not want it
-        yield Settle(claim.key, claim.name, verdict(world, claim, entry, ending_of(jobs[0], None)))
+        yield Finish(claim.key, claim.name, verdict(world, claim, entry, job_end_of(jobs[0], None)))
     elif not claim.fresh and claim.holds and claim.key.slot > world.now and (why := _unwanted(world, claim, entry)):
         yield Withdraw(claim.key, claim.name, "", why)
     elif not claim.fresh:
@@ -176,7 +176,7 @@ def _once_more(world: World, claim: Claim, entry: Entry | None, budget: Budget) 
     """No job was ever seen for it: it is ours to submit, while that still makes sense."""
     over = _ran_already(world, claim.key) or _too_late(world, claim, entry)
     if over is not None:
-        yield Settle(claim.key, claim.name, over)
+        yield Finish(claim.key, claim.name, over)
     elif entry is not None and (entry.problem is not None or entry.fresh):
         yield Wait(entry, claim.key.slot, Reason.INVALID, "its earlier submission did not come through")
     elif entry is not None:
@@ -189,14 +189,14 @@ def _once_more(world: World, claim: Claim, entry: Entry | None, budget: Budget) 
             yield Submit(entry, claim.key, Reason.AGAIN, begin=begin, detail=why, tasks=claim.tasks)
 
 
-def _ran_already(world: World, key: Key) -> Ending | None:
+def _ran_already(world: World, key: Key) -> JobEnd | None:
     """A log shows that the attempt has run.
 
     state/ was brought back from an older copy; or a site drops --hold, and a tick died before it wrote down the id.
     """
     why = "its log shows that it has run, and state/ does not know of it"
     why = "the directory was brought back from a copy: it may have run since" if key.slot <= world.restored else why
-    return Ending(Result.UNKNOWN, detail=why) if world.has_run(key) else None
+    return JobEnd(Result.UNKNOWN, detail=why) if world.has_run(key) else None
 
 
 def _damaged(world: World, claim: Claim, entry: Entry | None, jobs: list[Job]) -> Iterator[Decision]:
@@ -206,35 +206,35 @@ def _damaged(world: World, claim: Claim, entry: Entry | None, jobs: list[Job]) -
     waited for.
     """
     live = [job for job in jobs if job.live]
-    if any(not _waits_for_us(claim, job) for job in live) or (claim.fresh and not jobs) or world.endings is None:
+    if any(not _waits_for_us(claim, job) for job in live) or (claim.fresh and not jobs) or world.job_ends is None:
         return
     why = "its record in state/claims is damaged"
     if live:
         yield from (Cancel(each, f"{why}; it is still held", key=claim.key) for each in sorted({j.id for j in live}))
-        yield Settle(claim.key, claim.name, Ending(Result.UNKNOWN, detail=f"{why}; its job was held, and is cancelled"))
+        yield Finish(claim.key, claim.name, JobEnd(Result.UNKNOWN, detail=f"{why}; its job was held, and is cancelled"))
         return
-    known, job = world.endings.get(claim.job_id or ""), standing_for(jobs)
+    known, job = world.job_ends.get(claim.job_id or ""), standing_for(jobs)
     if job is None and known is None:
-        known = Ending(Result.UNKNOWN, detail=f"{why}: whether it ran is not known")
-    yield Settle(claim.key, claim.name, verdict(world, claim, entry, ending_of(job, known)))
+        known = JobEnd(Result.UNKNOWN, detail=f"{why}: whether it ran is not known")
+    yield Finish(claim.key, claim.name, verdict(world, claim, entry, job_end_of(job, known)))
 
 
 def _waits_for_us(claim: Claim, job: Job) -> bool:
     return job.held_by_user and claim.state is not ClaimState.RELEASED and not job.comment.startswith(PAUSED)
 
 
-def _too_late(world: World, claim: Claim, entry: Entry | None) -> Ending | None:
+def _too_late(world: World, claim: Claim, entry: Entry | None) -> JobEnd | None:
     if entry is None:
-        return Ending(Result.MISSED, detail="its entry is gone")
+        return JobEnd(Result.MISSED, detail="its entry is gone")
     switch = stop.switch_on(world, entry)
     if switch is not None:
-        return Ending(Result.STOPPED, detail=switch.said)
+        return JobEnd(Result.STOPPED, detail=switch.said)
     if suspended := _suspended(world, claim, entry):
-        return Ending(Result.SUSPENDED, detail=suspended)
+        return JobEnd(Result.SUSPENDED, detail=suspended)
     deadline = deadline_of(entry, claim.key.slot)
     if deadline is not None and world.now > deadline:
         why = slots.cause(world.states.get(entry.name))
-        return Ending(Result.MISSED, detail=f"it could not be submitted before its deadline{why}")
+        return JobEnd(Result.MISSED, detail=f"it could not be submitted before its deadline{why}")
     return None
 
 
@@ -261,7 +261,7 @@ def _with_id(world: World, claim: Claim, entry: Entry | None, rows: list[Job]) -
     if impossible and not (ahead and claim.holds):  # one ahead of its slot may be fixed until that has come
         yield Cancel(job_id, "it can never start", key=claim.key, only="pending")
         why = f"its request can never be met here (the queue says {_IMPOSSIBLE})"
-        yield Settle(claim.key, claim.name, Ending(Result.REFUSED, detail=why))
+        yield Finish(claim.key, claim.name, JobEnd(Result.REFUSED, detail=why))
         return
     held = any(job.held_by_user for job in live)
     if claim.state is ClaimState.SUBMITTED:
@@ -282,7 +282,7 @@ def _not_live(world: World, claim: Claim, entry: Entry | None, rows: list[Job]) 
         why = "the held job vanished from the queue" if claim.state is ClaimState.SUBMITTED and not rows else ""
         if rows and all(job.ended_before(claim.key.slot) for job in rows):
             why = _unwanted(world, claim, entry)
-        if why and world.endings is not None:
+        if why and world.job_ends is not None:
             yield Withdraw(claim.key, claim.name, claim.job_id or "", why)
         return
     yield from _ended(world, claim, entry, standing_for(rows))
@@ -297,11 +297,11 @@ def _let_go(world: World, claim: Claim, entry: Entry | None, job_id: str, *, hel
     switch = stop.switch_on(world, entry) if entry is not None else None
     if held and (suspended := _suspended(world, claim, entry)):
         yield Cancel(job_id, f"its entry is {suspended}", key=claim.key)
-        yield Settle(claim.key, claim.name, Ending(Result.SUSPENDED, detail=suspended))
+        yield Finish(claim.key, claim.name, JobEnd(Result.SUSPENDED, detail=suspended))
         return
     if switch is not None and held:
         yield Cancel(job_id, f"{switch.title} stands", key=claim.key)
-        yield Settle(claim.key, claim.name, Ending(Result.STOPPED, detail=switch.said))
+        yield Finish(claim.key, claim.name, JobEnd(Result.STOPPED, detail=switch.said))
         return
     yield Release(claim.key, job_id, marked=not held)
 
@@ -322,7 +322,7 @@ def _unwanted(world: World, claim: Claim, entry: Entry | None) -> str:
 def withdrawals(world: World, why: str) -> Iterator[Withdraw]:
     """All runs that wait for a slot to come, taken back: nobody is to come after them."""
     for claim in world.claims:
-        if claim.holds and claim.key.slot > world.now and claim.state is not ClaimState.SETTLED:
+        if claim.holds and claim.key.slot > world.now and claim.state is not ClaimState.FINISHED:
             yield Withdraw(claim.key, claim.name, claim.job_id or "", why)
 
 
@@ -335,31 +335,31 @@ def _waiting_piece(world: World, claim: Claim, entry: Entry | None, job_id: str)
     else:
         return
     yield Cancel(job_id, why, key=claim.key, only="ahead")
-    yield Settle(claim.key, claim.name, Ending(result, detail=why))
+    yield Finish(claim.key, claim.name, JobEnd(result, detail=why))
 
 
 def _ended(world: World, claim: Claim, entry: Entry | None, job: Job | None) -> Iterator[Decision]:
-    if world.endings is None:
+    if world.job_ends is None:
         return  # nobody could be asked how it ended: unknown is not gone
-    known = world.endings.get(claim.job_id or "")
+    known = world.job_ends.get(claim.job_id or "")
     if claim.state is ClaimState.SUBMITTED and job is None and known is None:
         # A held job does not end by itself: the controller lost it. It never ran, so it may be tried again.
         tries = claim.key.attempt <= (entry.policies.retries if entry else 0) + _LOST_TRIES
         late = _ran_already(world, claim.key) or _too_late(world, claim, entry)
-        ending = late or Ending(
+        job_end = late or JobEnd(
             Result.LOST, detail="the held job vanished from the queue before its release", tasks=claim.tasks
         )
-        yield Settle(claim.key, claim.name, ending, retry_at=world.now if tries and late is None else None)
+        yield Finish(claim.key, claim.name, job_end, retry_at=world.now if tries and late is None else None)
         return
-    found = unknown(world, claim) if job is None and known is None else ending_of(job, known)
-    ending = verdict(world, claim, entry, found)
-    never_ran = ending.result is Result.CANCELLED and ending.started is None
+    found = unknown(world, claim) if job is None and known is None else job_end_of(job, known)
+    job_end = verdict(world, claim, entry, found)
+    never_ran = job_end.result is Result.CANCELLED and job_end.started is None
     if never_ran and (suspended := _suspended(world, claim, entry)):
-        ending = replace(ending, result=Result.SUSPENDED, detail=f"it waited in the queue: {suspended}")
-    deadline = deadline_of(entry, claim.key.slot) if entry is not None and ending.result in FAILURES else None
+        job_end = replace(job_end, result=Result.SUSPENDED, detail=f"it waited in the queue: {suspended}")
+    deadline = deadline_of(entry, claim.key.slot) if entry is not None and job_end.result in FAILURES else None
     once_more = not world.has_run(_next(claim.key)) and not suspension(world, entry)
-    again = retry_at(entry, claim, ending, deadline, world.now) if once_more else None
-    yield Settle(claim.key, claim.name, ending, retry_at=again)
+    again = retry_at(entry, claim, job_end, deadline, world.now) if once_more else None
+    yield Finish(claim.key, claim.name, job_end, retry_at=again)
 
 
 def _next(key: Key) -> Key:
@@ -374,7 +374,7 @@ def _retry(world: World, claim: Claim, entry: Entry | None, budget: Budget) -> I
     if any(other.key == key for other in world.claims):
         return
     if entry is None or world.has_run(key) or _too_late(world, claim, entry) is not None:
-        yield Settle(claim.key, claim.name, claim.ending or Ending(Result.UNKNOWN))  # no further attempt
+        yield Finish(claim.key, claim.name, claim.job_end or JobEnd(Result.UNKNOWN))  # no further attempt
         return
     if claim.retry_at > world.now or entry.problem is not None or entry.fresh:
         return
@@ -383,6 +383,6 @@ def _retry(world: World, claim: Claim, entry: Entry | None, budget: Budget) -> I
         yield Wait(entry, claim.key.slot, Reason.BUDGET, refused)
         return
     begin = claim.key.slot if claim.key.slot > world.now else None
-    tasks = claim.ending.tasks if claim.ending is not None and entry.array else ""
+    tasks = claim.job_end.tasks if claim.job_end is not None and entry.array else ""
     what = f"attempt {key.attempt}{f', array tasks {tasks}' if tasks else ''}"
     yield Submit(entry, key, Reason.RETRY, begin=begin, detail=what, tasks=tasks)

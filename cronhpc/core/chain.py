@@ -12,11 +12,11 @@ from cronhpc.core.model import (
     BadNode,
     CancelLink,
     KeepLink,
+    LeaveCause,
+    LeaveChain,
     LinkRecord,
     MoveLink,
     Problem,
-    Rest,
-    RestCause,
     Result,
     SubmitLink,
     command,
@@ -92,7 +92,7 @@ def decide(world: World, wake: int) -> Iterator[Decision]:
     if not world.chain.wanted and not world.chain.stopped:
         if links.successors or links.spares:
             gone = "scheduler/started is gone, though nobody has called " + command("stop") + "; fix it: " + _START
-            yield Rest(RestCause.NOT_MARKED, gone)
+            yield LeaveChain(LeaveCause.NOT_MARKED, gone)
         return
     if not world.chain.wanted or not world.chain.link_name:
         why = "ticks come otherwise" if world.chain.wanted else "the scheduler is stopped"
@@ -101,17 +101,17 @@ def decide(world: World, wake: int) -> Iterator[Decision]:
         return
     held = next((job for job in (*links.successors, *links.spares) if job.held_by_admin), None)
     if held is not None:
-        yield Rest(RestCause.HELD, f"job {held.id} is held by an administrator; when that is settled: " + _START)
+        yield LeaveChain(LeaveCause.HELD, f"job {held.id} is held by an administrator; when that is settled: " + _START)
         return
     if world.chain.resting:
-        yield Rest(RestCause.CANCELLED, f"{world.chain.resting}; when that is settled: " + _START)
+        yield LeaveChain(LeaveCause.CANCELLED, f"{world.chain.resting}; when that is settled: " + _START)
         return
     if world.chain.beside:
-        yield Rest(RestCause.TICK_AT_WORK, f"the tick of {world.chain.beside} is at work; it sees to the links")
+        yield LeaveChain(LeaveCause.TICK_AT_WORK, f"the tick of {world.chain.beside} is at work; it sees to the links")
         return
     if not links.successors and _another_is_at_work(world, links):
         why = f"link {links.running[0].id} is running; it queues its own successor"
-        yield Rest(RestCause.LINK_AT_WORK, why)
+        yield LeaveChain(LeaveCause.LINK_AT_WORK, why)
         return
     interval = world.settings.interval
     ahead = [boundary(world.now, interval) + n * interval for n in range(1, world.chain.prequeue)]
@@ -125,7 +125,7 @@ def _another_is_at_work(world: World, links: Links) -> bool:
     Beside a daemon's link that is its successor, which has just started.
     """
     return any(job.id != world.chain.self_id for job in links.running) and (
-        not world.chain.self_id or world.resident or int(links.running[0].id) < int(world.chain.self_id)
+        not world.chain.self_id or world.by_daemon or int(links.running[0].id) < int(world.chain.self_id)
     )
 
 
@@ -154,7 +154,7 @@ def _reconcile(world: World, kind: str, jobs: tuple[Job, ...], wanted: list[int]
             beside = kept[0].id if kept else ""
             yield CancelLink(kind, job.id, unfit(world, job) or f"one {kind} too many beside job {beside}")
     for job, at in zip(sorted(kept, key=lambda job: job.start or 0), wanted, strict=False):
-        if kind == SUCCESSOR and world.resident and slot_of(world, job) <= world.now:
+        if kind == SUCCESSOR and world.by_daemon and slot_of(world, job) <= world.now:
             yield KeepLink(kind, job.id, slot_of(world, job), "it is due, and waits for its turn")
         elif job.start is None or abs(job.start - at) > _CLOSE or world.chain.bad_nodes_changed:
             yield MoveLink(kind, job.id, at)

@@ -57,7 +57,7 @@ class Records:
         self._entries = world.known()
         self._names = link_names(world.directory_id)
         self._claims = {claim.key: claim for claim in world.claims}
-        self._unrecorded = [c for c in world.claims if c.state is ClaimState.CLAIMED and not c.job_id and not c.ending]
+        self._unrecorded = [c for c in world.claims if c.state is ClaimState.CLAIMED and not c.job_id and not c.job_end]
         self._records: dict[str, list[_Record]] = {}
         self._submitted = {job.id: job.submitted for job in world.queue.jobs} if world.queue is not None else {}
         self._spare_self = world.chain.spare_seen == world.chain.self_id
@@ -221,8 +221,8 @@ class Records:
 
 
 def _of_claim(claim: Claim) -> _Record:
-    """What a settled claim keeps is when it was settled."""
-    since = 0 if claim.state is ClaimState.SETTLED else claim.at
+    """What a finished claim keeps is when it was finished."""
+    since = 0 if claim.state is ClaimState.FINISHED else claim.at
     return _Record(Owner(claim.key.entry, claim.key), since, max(claim.recorded or 0, claim.at))
 
 

@@ -11,7 +11,7 @@ from cronhpc.core.stop import expired, switch_on
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping
 
-    from cronhpc.core.model import Claim, Ending, Entry, Job, Outcome, Switch, World
+    from cronhpc.core.model import Claim, Entry, Job, JobEnd, Outcome, Switch, World
 
 STOPPED_EXIT = 113  # what `cronhpc guard` exits with where a switch ended its command
 Row = dict[str, Any]
@@ -26,13 +26,13 @@ class Strikes:
     said: dict[str, list[str]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, world: World, outcomes: Iterable[Outcome], unsettled: Collection[str]) -> Strikes:
-        """`unsettled`: job ids of runs whose end is not recorded yet, with this tick's records."""
+    def of(cls, world: World, outcomes: Iterable[Outcome], unfinished: Collection[str]) -> Strikes:
+        """`unfinished`: job ids of runs whose end is not recorded yet, with this tick's records."""
         found = cls(dict(world.kill_records))
         for outcome in outcomes:
             if isinstance(outcome.decision, Stop) and outcome.done is Done.OK:
                 found._strike(outcome.decision, world.now)
-        found._see_through(world, unsettled)
+        found._see_through(world, unfinished)
         return found
 
     def _strike(self, stop: Stop, now: int) -> None:
@@ -64,7 +64,7 @@ class Strikes:
         )
         self.said.setdefault(stop.switch.path, []).extend(words)
 
-    def _see_through(self, world: World, unsettled: Collection[str]) -> None:
+    def _see_through(self, world: World, unfinished: Collection[str]) -> None:
         """Whether what was struck is gone; forgotten when its run's end is recorded, too."""
         if world.queue is None:
             return
@@ -76,7 +76,7 @@ class Strikes:
             if not known.gone:
                 row = _row(known.name, known.by, known.reason, world.now) | {"gone": {}}
                 rows.setdefault(known.path, row)["gone"][each] = world.now - known.at
-            if each in unsettled:
+            if each in unfinished:
                 self.kill_records[each] = replace(self.kill_records[each], gone=True)
             else:
                 del self.kill_records[each]
@@ -102,20 +102,20 @@ def job_words(job: Job, now: int) -> str:
     return f"{words} on {job.nodes}" if job.nodes and job.state != "PENDING" else words
 
 
-def verdict(world: World, claim: Claim, entry: Entry | None, ending: Ending) -> Ending:
+def verdict(world: World, claim: Claim, entry: Entry | None, job_end: JobEnd) -> JobEnd:
     """`ending`, as killed where a switch ended the run: no failure, and not tried again."""
     kill_records = world.kill_records.get(claim.job_id or "")
-    if kill_records is not None and (kill_records.warned or ending.result in {Result.CANCELLED, Result.UNKNOWN}):
-        late = ending.ended is not None and ending.ended < kill_records.at
-        return ending if late else replace(ending, result=Result.KILLED, detail=kill_records.said)
-    if ending.result is Result.FAILED and ending.exit_code == STOPPED_EXIT:
-        return replace(ending, result=Result.KILLED, detail=command("guard") + f" ended it (exit {STOPPED_EXIT})")
-    if ending.result is not Result.CANCELLED:
-        return ending
+    if kill_records is not None and (kill_records.warned or job_end.result in {Result.CANCELLED, Result.UNKNOWN}):
+        late = job_end.ended is not None and job_end.ended < kill_records.at
+        return job_end if late else replace(job_end, result=Result.KILLED, detail=kill_records.said)
+    if job_end.result is Result.FAILED and job_end.exit_code == STOPPED_EXIT:
+        return replace(job_end, result=Result.KILLED, detail=command("guard") + f" ended it (exit {STOPPED_EXIT})")
+    if job_end.result is not Result.CANCELLED:
+        return job_end
     switch = _killer(world, claim, entry)  # the tick that cancelled it may have died before it wrote that down
-    if switch is None or (ending.ended is not None and ending.ended < switch.since):
-        return ending
-    return replace(ending, result=Result.KILLED, detail=switch.said)
+    if switch is None or (job_end.ended is not None and job_end.ended < switch.since):
+        return job_end
+    return replace(job_end, result=Result.KILLED, detail=switch.said)
 
 
 def _killer(world: World, claim: Claim, entry: Entry | None) -> Switch | None:

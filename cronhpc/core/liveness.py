@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from cronhpc.core.identity import records
-from cronhpc.core.model import ClaimState, Ending, Result
+from cronhpc.core.model import ClaimState, JobEnd, Result
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping
@@ -27,7 +27,7 @@ _WITH_JOB = frozenset({ClaimState.SUBMITTED, ClaimState.RELEASING, ClaimState.RE
 
 
 class Absence(StrEnum):
-    """Why an attempt whose job the queue does not show is not settled yet."""
+    """Why an attempt whose job the queue does not show is not finished yet."""
 
     ONE_LOOK = "the queue does not show it any more: looked at again in two minutes"
     ALIVE = "the queue does not show it any more, but accounting says that it has not ended"
@@ -45,17 +45,17 @@ class Lives:
     """Which attempts may be live, looked up once."""
 
     by_entry: Mapping[str, tuple[Claim, ...]]  # entry id -> claims
-    absent: Mapping[str, Absence]  # job id -> why it is not settled
+    absent: Mapping[str, Absence]  # job id -> why it is not finished
 
     @classmethod
     def of(cls, world: World, but: Container[Key] = ()) -> Lives:
-        """Where the queue is unknown, every attempt that is not settled may be live. `but`: those are not."""
+        """Where the queue is unknown, every attempt that is not finished may be live. `but`: those are not."""
         absent = absences(world)
         shown = _shown(world)
         found: dict[str, list[Claim]] = {}
         for claim in world.claims:
             if world.queue is None:
-                lives = claim.ending is None and bool(claim.job_id)
+                lives = claim.job_end is None and bool(claim.job_id)
             elif claim.state not in _WITH_JOB:
                 lives = False
             else:
@@ -73,19 +73,19 @@ class Lives:
 
 
 def absences(world: World) -> dict[str, Absence]:
-    """By job id, why attempts whose job is absent are not settled yet; those that may be are not among them."""
+    """By job id, why attempts whose job is absent are not finished yet; those that may be are not among them."""
     found = ((claim.job_id or "", _absence(world, claim)) for claim in _absent(world))
     return {job_id: why for job_id, why in found if why is not None}
 
 
 def missed_since(world: World) -> dict[str, int]:
     """By job id, the first look that missed it: what the next tick is to know. Nothing new where nobody was asked."""
-    if world.queue is None or world.endings is None:
+    if world.queue is None or world.job_ends is None:
         return dict(world.absent)
     return {claim.job_id or "": _since(world, claim) for claim in _absent(world)}
 
 
-def unknown(world: World, claim: Claim) -> Ending:
+def unknown(world: World, claim: Claim) -> JobEnd:
     """The end of an absent job that is not waited for any longer."""
     known = world.accounting
     if claim.job_id in known.alive:
@@ -96,11 +96,11 @@ def unknown(world: World, claim: Claim) -> Ending:
         why = "accounting does not tell how"
     else:
         why = "there is no accounting to ask"
-    return Ending(Result.UNKNOWN, detail=f"it is in no queue any more, and {why}")
+    return JobEnd(Result.UNKNOWN, detail=f"it is in no queue any more, and {why}")
 
 
 def _absent(world: World) -> Iterator[Claim]:
-    """Unsettled attempts whose job no row of the queue shows, and of which nobody says that it has ended.
+    """Unfinished attempts whose job no row of the queue shows, and of which nobody says that it has ended.
 
     Where another job has its id by now, the controller has forgotten it: that needs no second look.
     """
@@ -110,7 +110,7 @@ def _absent(world: World) -> Iterator[Claim]:
     for claim in world.claims:
         if not claim.job_id or claim.state not in _WITH_JOB or claim.damaged or claim.fresh:
             continue
-        ended = world.endings is not None and claim.job_id in world.endings
+        ended = world.job_ends is not None and claim.job_id in world.job_ends
         if not ended and not any(records(world).is_run(claim, job) for job in shown.get(claim.job_id, ())):
             yield claim
 
@@ -120,7 +120,7 @@ def _absence(world: World, claim: Claim) -> Absence | None:
     replaced = any(job.id == claim.job_id for job in world.queue.jobs) if world.queue else False
     if claim.job_id in world.accounting.alive and claim.state is not ClaimState.SUBMITTED and age < LATE:
         return Absence.ALIVE
-    if (age < TWO_LOOKS and not replaced) or world.endings is None:
+    if (age < TWO_LOOKS and not replaced) or world.job_ends is None:
         return Absence.ONE_LOOK
     if claim.state is ClaimState.SUBMITTED or claim.job_id in world.accounting.alive:
         return None  # a held job cannot have run; one that only accounting knows was lost by the controller

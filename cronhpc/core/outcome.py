@@ -6,13 +6,13 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import ENDS, FAILURES, Ending, EntryState, Result, entry_id, slot_text
+from cronhpc.core.model import ENDS, FAILURES, EntryState, JobEnd, Result, entry_id, slot_text
 from cronhpc.cron.words import count
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cronhpc.core.model import Claim, Entry, Job, Key, Settle, World
+    from cronhpc.core.model import Claim, Entry, Finish, Job, Key, World
 
 _LAUNCH_FAILED = 53  # the "signal" of a script that slurmd could not start; 20.11 says exit code 1 instead
 _NO_LOG = "no log was produced (its output or working folder may be missing there)"
@@ -24,11 +24,11 @@ _MOST_NODES = 10_000  # of one range
 _LAST_NODES, _FEW = 5, 2  # failures whose nodes are remembered; fewer than a few tell nothing
 
 
-def ending_of(job: Job | None, accounted: Ending | None) -> Ending:
+def job_end_of(job: Job | None, accounted: JobEnd | None) -> JobEnd:
     """The best that is known of an ended job: accounting first, then the queue, then nothing."""
     seen = _from_queue(job) if job is not None else None
     if accounted is None:
-        return seen or Ending(Result.UNKNOWN)
+        return seen or JobEnd(Result.UNKNOWN)
     if seen is None:
         return accounted
     return replace(
@@ -41,10 +41,10 @@ def ending_of(job: Job | None, accounted: Ending | None) -> Ending:
     )
 
 
-def _from_queue(job: Job) -> Ending:
+def _from_queue(job: Job) -> JobEnd:
     result = ENDS.get(job.state, Result.UNKNOWN)
     never_ran = result is Result.CANCELLED and not job.nodes
-    return Ending(
+    return JobEnd(
         result,
         exit_code=job.exit_code,
         signal=job.signal,
@@ -56,44 +56,44 @@ def _from_queue(job: Job) -> Ending:
     )
 
 
-def launched(ending: Ending, *, logged: bool | None) -> Ending:
+def launched(job_end: JobEnd, *, logged: bool | None) -> JobEnd:
     """`ending`, told as a failed launch where it was one. `logged`: whether its log is there; None: not ours to name.
 
     Signal 53 alone is no proof: a script may end by it, and what a step reports may be passed on.
     """
-    code_of_old = ending.exit_code == 1 and not ending.signal and logged is False
-    if ending.result is not Result.FAILED or logged or not (ending.signal == _LAUNCH_FAILED or code_of_old):
-        return ending
-    where = f" on {ending.node}" if ending.node else ""
-    way = f"if that node is at fault: #SBATCH --exclude={ending.node}" if _ONE_NODE.fullmatch(ending.node) else ""
-    words = (f"it could not be launched{where}: {_NO_LOG}", way, ending.detail)
-    return replace(ending, detail="; ".join(filter(None, words)))
+    code_of_old = job_end.exit_code == 1 and not job_end.signal and logged is False
+    if job_end.result is not Result.FAILED or logged or not (job_end.signal == _LAUNCH_FAILED or code_of_old):
+        return job_end
+    where = f" on {job_end.node}" if job_end.node else ""
+    way = f"if that node is at fault: #SBATCH --exclude={job_end.node}" if _ONE_NODE.fullmatch(job_end.node) else ""
+    words = (f"it could not be launched{where}: {_NO_LOG}", way, job_end.detail)
+    return replace(job_end, detail="; ".join(filter(None, words)))
 
 
-def with_log(world: World, key: Key, ending: Ending, job_id: str | None) -> Ending:
+def with_log(world: World, key: Key, job_end: JobEnd, job_id: str | None) -> JobEnd:
     """`ending` with its log's path, relative to the cron directory, where cronhpc named the log."""
-    if not job_id or ending.log:
-        return ending
+    if not job_id or job_end.log:
+        return job_end
     entry = world.known().get(key.entry)
     if entry is not None and not entry.output:
-        return ending
+        return job_end
     tail = f"{job_id}_*" if entry is not None and entry.array else job_id
-    return replace(ending, log=f"log/{key.entry}/{slot_text(key.slot)}-{tail}.out")
+    return replace(job_end, log=f"log/{key.entry}/{slot_text(key.slot)}-{tail}.out")
 
 
-def retry_at(entry: Entry | None, claim: Claim, ending: Ending, deadline: int | None, now: int) -> int | None:
+def retry_at(entry: Entry | None, claim: Claim, job_end: JobEnd, deadline: int | None, now: int) -> int | None:
     """When a further attempt of a failed run is due; None: there is none. Each delay is twice the one before."""
-    if entry is None or ending.result not in FAILURES or claim.key.by_hand or ending.result is Result.REFUSED:
+    if entry is None or job_end.result not in FAILURES or claim.key.by_hand or job_end.result is Result.REFUSED:
         return None
     if claim.key.attempt > entry.policies.retries:
         return None
     delay = entry.policies.retry_delay * min(2 ** (claim.key.attempt - 1), _LONGEST_BACKOFF)
-    at = (ending.ended or now) + delay
+    at = (job_end.ended or now) + delay
     return None if deadline is not None and at > deadline else max(at, now)
 
 
 def counted(
-    state: EntryState, entry: Entry | None, ending: Ending, slot: int, now: int, *, final: bool, newest: int = 0
+    state: EntryState, entry: Entry | None, job_end: JobEnd, slot: int, now: int, *, final: bool, newest: int = 0
 ) -> EntryState:
     """The streaks after one more run; one to be retried does not count yet. `newest`: the newest slot that has ended.
 
@@ -102,18 +102,18 @@ def counted(
     nothing of the script.
     """
     success = state.previous_success or 0
-    if ending.result is Result.OK:
+    if job_end.result is Result.OK:
         success = max(slot, success)
         if slot < newest:
             return replace(state, previous_success=success)
-        well_on = ending.node or state.well_on
+        well_on = job_end.node or state.well_on
         return replace(
             state, failures=0, nodes=(), well_on=well_on, successes=state.successes + 1, previous_success=success
         )
-    if ending.result not in FAILURES or ending.result is Result.PREEMPTED or slot < success:
+    if job_end.result not in FAILURES or job_end.result is Result.PREEMPTED or slot < success:
         return state
-    if ending.node:
-        state = replace(state, nodes=(*state.nodes, ending.node)[-_LAST_NODES:])
+    if job_end.node:
+        state = replace(state, nodes=(*state.nodes, job_end.node)[-_LAST_NODES:])
     if not final:
         return state
     failures = state.failures + 1
@@ -122,16 +122,16 @@ def counted(
     return replace(state, failures=failures, successes=0, suspended=suspended)
 
 
-def suspended_now(world: World, settled: Iterable[Settle]) -> dict[str, EntryState]:
+def suspended_now(world: World, finished: Iterable[Finish]) -> dict[str, EntryState]:
     """By entry name, the states of those that these ends suspend: what a tick records is known while it plans."""
     entries = {entry_id(each.name): each for each in world.entries if each.policies.suspend_after}
     states: dict[str, EntryState] = {}
-    for each in settled:
+    for each in finished:
         entry = entries.get(each.key.entry)
         if entry is not None and not each.key.by_hand:
             state = states.get(entry.name) or world.states.get(entry.name) or EntryState()
             final = each.retry_at is None
-            states[entry.name] = counted(state, entry, each.ending, each.key.slot, world.now, final=final)
+            states[entry.name] = counted(state, entry, each.job_end, each.key.slot, world.now, final=final)
     return {name: state for name, state in states.items() if state.suspended is not None}
 
 

@@ -12,7 +12,7 @@ from cronhpc.cron.zones import zone_of
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from cronhpc.core.model import Ending
+    from cronhpc.core.model import JobEnd
 
 AFTER = "each as soon as the one before has ended"
 
@@ -39,7 +39,7 @@ class Rules:
 
         return f"every {format_duration(self.every)}" if self.every else f"{self.cron} ({self.timezone})"
 
-    def endings(self) -> tuple[str, ...]:
+    def job_ends(self) -> tuple[str, ...]:
         """What would end the series, for people."""
         from cronhpc.cron.duration import format_duration
 
@@ -69,9 +69,9 @@ class Ran:
     ended: int | None
 
     @classmethod
-    def of(cls, job_id: str, ending: Ending) -> Ran:
-        """From what the engine has settled."""
-        return cls(job_id, ending.result, ending.started, ending.ended)
+    def of(cls, job_id: str, job_end: JobEnd) -> Ran:
+        """From what the engine has finished."""
+        return cls(job_id, job_end.result, job_end.started, job_end.ended)
 
 
 def next_slot(rules: Rules, own: int, now: int) -> int:

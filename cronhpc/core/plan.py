@@ -21,12 +21,12 @@ from cronhpc.core import attempts, chain, slots, stop
 from cronhpc.core.liveness import Absence, Lives
 from cronhpc.core.model import (
     EntryState,
+    Finish,
     Hold,
     Key,
     Plan,
     Reason,
     Result,
-    Settle,
     Skip,
     Submit,
     Wait,
@@ -51,7 +51,7 @@ def plan(world: World) -> Plan:
         decided.extend(d for e in by_hand for d in _by_hand(world, e, budget))
         return Plan(tuple(decided), world.now)
     decided.extend(stop.decide(world))
-    ends = (d for d in attempts.decide(world, attempts.Budget.of(world)) if isinstance(d, Settle))
+    ends = (d for d in attempts.decide(world, attempts.Budget.of(world)) if isinstance(d, Finish))
     if any(e.policies.suspend_after for e in world.entries) and (suspended := suspended_now(world, ends)):
         world = replace(world, states={**world.states, **suspended})  # at once: no retry, and what waits goes
     decided.extend(attempts.decide(world, budget))
@@ -59,14 +59,14 @@ def plan(world: World) -> Plan:
     decided = [_without(each, withdrawn.values()) for each in decided]
     seen = slots.Seen.of(world, withdrawn)
     # What this very tick cancels or knows to have ended is in no other run's way.
-    lives = Lives.of(world, but={each.key for each in decided if isinstance(each, Settle)})
+    lives = Lives.of(world, but={each.key for each in decided if isinstance(each, Finish)})
     ahead: list[Submit] = []
-    for entry in sorted(world.entries, key=lambda entry: slots.patience(world, entry.name)):
+    for entry in sorted(world.entries, key=lambda entry: slots.waiting_order(world, entry.name)):
         decided.extend(_entry(world, entry, seen, budget, lives=lives, ahead=ahead))
     decided.extend(_earliest_first(ahead, budget))
     wake = slots.wake(world, seen, decided, lives)
     # A daemon wakes itself: its successor comes at the interval's end, to take over.
-    at = slots.boundary(world.now, world.settings.interval) if world.resident else wake
+    at = slots.boundary(world.now, world.settings.interval) if world.by_daemon else wake
     decided.extend(chain.decide(world, at))
     return Plan(tuple(decided), wake, seen.computed)
 

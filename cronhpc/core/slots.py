@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cronhpc.core.model import Decision, Entry, EntryState, Key, World
     from cronhpc.cron.schedule import Schedule
 
-UNSETTLED_WAKE = 120
+UNFINISHED_WAKE = 120
 _COUNTED = 1000  # missed slots are counted up to here
 _FIRST = 1577836800  # 2020: cronhpc is younger, so an older watermark is of a clock that had lost its date
 _OUTAGE = 1.5  # intervals without a tick
@@ -64,7 +64,7 @@ class Due:
         """
         by_login = world.chain.by_login
         until = world.now + (world.settings.ahead if by_login else world.settings.min_interval)
-        if (world.resident and not by_login) or not world.chain.wanted or self.next is None or self.next >= until:
+        if (world.by_daemon and not by_login) or not world.chain.wanted or self.next is None or self.next >= until:
             return [], self.next
         found, slot, schedule = [], self.next, schedule_of(self.entry)
         while slot < until:
@@ -149,7 +149,7 @@ class Seen:
         return Due(runs, following, entry, missed and replace(missed, detail=missed.detail + cause(state)))
 
 
-def patience(world: World, name: str) -> int:
+def waiting_order(world: World, name: str) -> int:
     """Where a limit leaves room for few, those go first that have waited longest; the others keep their order."""
     state = world.states.get(name)
     return state.held_since if state is not None and state.held_since else world.now + 1
@@ -228,21 +228,21 @@ def _after_stop(world: World, stop: Stop) -> list[int]:
     at = [world.now + stop.grace] if stop.warn else []
     at += [stop.end_at] if stop.end_at is not None else []
     if stop.pending or stop.running or stop.completing or stop.unasked:
-        at.append(world.now + UNSETTLED_WAKE)
+        at.append(world.now + UNFINISHED_WAKE)
     return [max(each, world.now + 1) for each in at] or [world.now + world.settings.interval]
 
 
 def wake(world: World, seen: Seen, decided: Iterable[Decision], lives: Lives) -> int:
     """When the next tick is wanted: the next interval, or the first slot that nothing is submitted for, if sooner.
 
-    Never nearer than `min-interval`, but for a claim that the next look settles, and for a slot
+    Never nearer than `min-interval`, but for a claim that the next look finishes, and for a slot
     that could not be submitted ahead: two minutes.
     """
     s = world.settings
     earliest = world.now + s.min_interval
     at = boundary(world.now, s.interval)
     at = min([at, *(max(slot, earliest) for slot in seen.nexts)])
-    at = min([at, *(max(slot, world.now + UNSETTLED_WAKE) for slot in seen.urgent)])
+    at = min([at, *(max(slot, world.now + UNFINISHED_WAKE) for slot in seen.urgent)])
     if reachable(world):
         at = min(at, max(world.now + s.kill_within, earliest))
     for switch in world.switches:
@@ -256,7 +256,7 @@ def wake(world: World, seen: Seen, decided: Iterable[Decision], lives: Lives) ->
             at = min(at, max(claim.retry_at, earliest))
     open_steps = {ClaimState.CLAIMED, ClaimState.SUBMITTED, ClaimState.RELEASING}
     if Absence.ONE_LOOK in lives.absent.values() or any(claim.state in open_steps for claim in world.claims):
-        at = min(at, world.now + UNSETTLED_WAKE)
+        at = min(at, world.now + UNFINISHED_WAKE)
     soon = {Reason.JUST_CHANGED, Reason.BUDGET}
     if any(isinstance(d, Wait) and d.reason in soon for d in decided):
         at = min(at, earliest)

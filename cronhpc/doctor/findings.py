@@ -28,11 +28,11 @@ _GRACE = 30
 
 
 def of_cluster(
-    cluster: Cluster, settings: Settings, *, asked: int, answered: int, resident: bool = False
+    cluster: Cluster, settings: Settings, *, asked: int, answered: int, by_daemon: bool = False
 ) -> Iterator[Finding]:
     """All that Slurm told; `asked` and `answered`: this machine's clock before and after (epoch).
 
-    `resident`: `start --daemon` was called here.
+    `by_daemon`: `start --daemon` was called here.
     """
     site = cluster.site
     what = f"Slurm {site.version or 'of an unknown version'}, cluster {site.cluster or 'without a name'}, answers."
@@ -40,8 +40,8 @@ def of_cluster(
     yield from _clock(cluster.clock, asked, answered)
     partition = list(_partition(cluster, settings))
     yield from partition
-    if resident or not any(each.level == "error" for each in partition):
-        yield from _resident(cluster, settings, driven=resident)
+    if by_daemon or not any(each.level == "error" for each in partition):
+        yield from _by_daemon(cluster, settings, driven=by_daemon)
     yield from _account(cluster, settings)
     yield from _limits(cluster.limits, accounting=site.accounting)
     yield from _ends(cluster, settings)
@@ -128,7 +128,7 @@ def _chosen(offer: Partition, settings: Settings) -> Iterator[Finding]:
         yield Finding("warning", "submit", what, fix)
 
 
-def _resident(cluster: Cluster, settings: Settings, *, driven: bool) -> Iterator[Finding]:
+def _by_daemon(cluster: Cluster, settings: Settings, *, driven: bool) -> Iterator[Finding]:
     found = misfit(cluster.offers, settings)
     if found is None:
         return

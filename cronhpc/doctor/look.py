@@ -76,7 +76,7 @@ class Asked:
     environ: Mapping[str, str]
     backend: str = ""
     submit: bool = False
-    patience: float = 120.0  # seconds that the probe job may wait for its turn
+    timeout: float = 120.0  # seconds that the probe job may wait for its turn
     url: str = ""
 
 
@@ -237,7 +237,7 @@ def _batch(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int
         return
     via = (scheduler.started(Paths(asked.root)) or {}).get("via")
     yield from _ticks(asked, via)
-    yield from findings.of_cluster(cluster, settings, asked=times[0], answered=times[1], resident=via == "daemon")
+    yield from findings.of_cluster(cluster, settings, asked=times[0], answered=times[1], by_daemon=via == "daemon")
     yield _taken(slurm, settings)
     yield from _others_at_work(asked)
     if asked.submit:
@@ -299,10 +299,10 @@ def _nodes(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int
             yield _finding("probe refused", error.text)
             return
         yield from _options(job, clock())
-        ended = job.wait(asked.patience, this.race)
+        ended = job.wait(asked.timeout, this.race)
         nodes = [_node(row) for row in job.rows()]
     if not ended and not nodes:
-        yield _finding("probe waits", job.job_id, asked.patience)
+        yield _finding("probe waits", job.job_id, asked.timeout)
         return
     yield from diagnosis.of_nodes(nodes, here)
     if any(node.disk == "" for node in nodes):

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 NAME = "cronhpc-doctor"
 _LATER = 3600  # seconds: the begin that is asked for
 _LOOK = 0.5  # seconds between looks at the folder
-_SETTLE = 20.0  # seconds that answers may take to be seen here: attribute caches
+_CACHED = 20.0  # seconds that answers may take to be seen here: attribute caches
 
 # Each node's part is the same script with "node" behind it; the first one's shell then tries to submit.
 _SCRIPT = """\
@@ -127,7 +127,7 @@ class ProbeJob:
         """Whether it came to its end in time; `beside` is done for some seconds again and again while it runs."""
         until = elapsed() + seconds
         while not self._has("done"):
-            if elapsed() > until + (_SETTLE if self._has("first") else 0):
+            if elapsed() > until + (_CACHED if self._has("first") else 0):
                 return False
             (beside if self._has("first") else time.sleep)(_LOOK)
         return True

@@ -1,4 +1,4 @@
-"""The resident driver: file events, due slots and the interval call the same tick that the scheduler's job calls."""
+"""The daemon: file events, due slots and the interval call the same tick that the scheduler's job calls."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _FLIPS, _FLIPS_IN = 3, 12.0  # so many ticks in so many seconds may switches cal
 
 
 class Daemon:
-    """One cron directory's resident. `clock` gives epoch seconds; `tell` gets each report or error.
+    """The daemon of one cron directory. `clock` gives epoch seconds; `tell` gets each report or error.
 
     `link`: the job of a chain that this runs in; it makes way for its successor. `bad_nodes`: where those cannot work.
     `seconds`: it ends after these.
@@ -155,7 +155,7 @@ class Daemon:
         at = reckoned(site, mine + self.off, doubt=self.doubt)
         self.off, self.doubt = at.now - mine, self.doubt and not at.clock_verified
         return tick(
-            site, at.now, link=self.link, resident=True, clock_verified=at.clock_verified, bad_nodes=self.bad_nodes
+            site, at.now, link=self.link, by_daemon=True, clock_verified=at.clock_verified, bad_nodes=self.bad_nodes
         )
 
     def _complain(self, what: str, error: Exception) -> None:
@@ -179,7 +179,7 @@ class Daemon:
             at.append(now + 3)
         if any(isinstance(d, Stop) and (d.pending or d.running or d.warn or d.unasked) for d in decisions):
             at.append(now + _ENDING)
-        open_attempts = [c for c in world.claims if c.state is not ClaimState.SETTLED]
+        open_attempts = [c for c in world.claims if c.state is not ClaimState.FINISHED]
         if open_attempts or any(o.job_id for o in report.outcomes) or world.queue is None or world.kill_records:
             at.append(now + _QUEUE)
         if world.switches_unknown or any(switch.by == "unknown" for switch in world.switches):
@@ -194,13 +194,13 @@ class Daemon:
         until = began + seconds if self.until is None else min(began + seconds, self.until)
         while not self._over() and (left := until - time.monotonic()) > 0:
             if self.bell.wait(min(left, _LOOK)):
-                self._settle_down()
+                self._wait_until_quiet()
                 self._rest(began, until)
                 return
             if self.watch is not None and not self.watch.healthy():
                 return  # the round begins with a new watch, and a rescan
 
-    def _settle_down(self) -> None:
+    def _wait_until_quiet(self) -> None:
         first = time.monotonic()
         while not self._over() and time.monotonic() - first < (_URGENT if self.bell.urgent else _BURST):
             self.bell.drain()

@@ -20,10 +20,10 @@ from cronhpc.core.model import (
     CronhpcError,
     Done,
     KeepLink,
+    LeaveCause,
+    LeaveChain,
     MoveLink,
     Plan,
-    Rest,
-    RestCause,
     Submit,
     SubmitLink,
     Withdraw,
@@ -106,7 +106,7 @@ def start(
             _must_fit(site)
         dropped = _drop_torn(site)
         number = scheduler.marks(site.paths).next_start
-        fingerprint, made = write_link(site, resident=via == "daemon", generation=number)
+        fingerprint, made = write_link(site, by_daemon=via == "daemon", generation=number)
         how = {"via": via, "fingerprint": fingerprint, "prequeue": prequeue, "at": now(), "by": site.user}
         how |= {"generation": number, "cluster": cluster, "zone": machine_zone()}
         lines += [*kept, *dropped, *made, *_in_scrontab(site, environ, via)]
@@ -306,7 +306,7 @@ def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Star
 
 def _ahead_words(world: World, withdrawn: Container[Key]) -> list[str]:
     """Runs that wait for a slot of the next minutes are no links: they start all the same."""
-    waiting = [c for c in world.claims if c.key.slot > world.now and c.state is not ClaimState.SETTLED]
+    waiting = [c for c in world.claims if c.key.slot > world.now and c.state is not ClaimState.FINISHED]
     ahead = [c.job_id for c in waiting if c.job_id and c.key not in withdrawn]
     if not ahead:
         return []
@@ -363,8 +363,8 @@ def _reconcile(
         decisions = tuple(_first_now(world, chain.decide(world, _wake(site, world)), first=first))
         if not first and by_login:
             decisions += tuple(withdrawals(world, "the scheduler is stopped"))
-        resting = next((d for d in decisions if isinstance(d, Rest)), None)
-        if resting is None or resting.cause is not RestCause.LINK_AT_WORK or look == _LOOKS - 1:
+        resting = next((d for d in decisions if isinstance(d, LeaveChain)), None)
+        if resting is None or resting.cause is not LeaveCause.LINK_AT_WORK or look == _LOOKS - 1:
             break
         time.sleep(2)
     reading = replace(reading, world=replace(world, **switches_now(site, world.now)))
@@ -396,7 +396,7 @@ def _first_now(world: World, decisions: Iterable[Decision], *, first: bool) -> l
 
     Those ahead of it (prequeue) come an interval earlier each, so that they follow it without a gap.
     """
-    kinds = CancelLink | SubmitLink | MoveLink | KeepLink | Rest
+    kinds = CancelLink | SubmitLink | MoveLink | KeepLink | LeaveChain
     rows: list[Decision] = [d for d in decisions if isinstance(d, kinds)]
     stands = any(isinstance(d, KeepLink | MoveLink) and d.kind == chain.SUCCESSOR for d in rows)
     if not first or stands or chain.Links.of(world).running:

@@ -49,7 +49,7 @@ class Actor(Progress):
             (model.Withdraw, self._withdraw),
             ((model.CancelLink, model.MoveLink, model.SubmitLink), partial(self._one_by_one, self._link)),
             (model.Adopt, partial(self._one_by_one, self._adopt, asks=False)),
-            (model.Settle, partial(self._one_by_one, self._settle, asks=False)),
+            (model.Finish, partial(self._one_by_one, self._finish, asks=False)),
             (model.Release, self.submitter.release),  # held, these may be what fills the site's limits
             (model.Submit, self.submitter.submit),
             (model.Hold, partial(self._one_by_one, self._hold)),
@@ -233,7 +233,7 @@ class Actor(Progress):
         """It needs none of the user's folders to start: on a node without them it says so, and goes on elsewhere."""
         chain, paths = self.world.chain, self.site.paths
         spare = link.kind == SPARE
-        options = scheduler.link_options(self.site.settings, resident=chain.resident)
+        options = scheduler.link_options(self.site.settings, by_daemon=chain.by_daemon)
         whose = f"{self.world.directory_id}/{chain.fingerprint}"
         return Submission(
             script=str(paths.script),
@@ -260,16 +260,16 @@ class Actor(Progress):
         """The job that this tick was planned with."""
         return next((claim.job_id for claim in self.world.claims if claim.key == key), None)
 
-    def _settle(self, settle: model.Settle) -> str | None:
-        if settle.key in self.not_cancelled:
+    def _finish(self, finish: model.Finish) -> str | None:
+        if finish.key in self.not_cancelled:
             return "its job could not be cancelled: looked at again"
-        if not self.claims.exists(settle.key):
-            return "it was settled meanwhile"
-        job_id = self.claims.job_id(settle.key)
-        if job_id and job_id != self._believed(settle.key) and settle.key not in self.adopted:
+        if not self.claims.exists(finish.key):
+            return "it was finished meanwhile"
+        job_id = self.claims.job_id(finish.key)
+        if job_id and job_id != self._believed(finish.key) and finish.key not in self.adopted:
             return f"job {job_id} was submitted for it meanwhile"
-        ending = with_log(self.world, settle.key, settle.ending, job_id)
-        self.claims.settle(settle.key, settle.name, ending, job_id, now=self.world.now, retry_at=settle.retry_at)
+        job_end = with_log(self.world, finish.key, finish.job_end, job_id)
+        self.claims.finish(finish.key, finish.name, job_end, job_id, now=self.world.now, retry_at=finish.retry_at)
         return None
 
     # --- pause

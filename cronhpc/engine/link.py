@@ -61,7 +61,7 @@ def keep_options(site: Site, environ: Mapping[str, str]) -> tuple[Site, list[str
     return replace(site, settings=settings), [f"kept from your SBATCH_ variables, in {MARKER}: {kept}"]
 
 
-def write_link(site: Site, *, resident: bool = False, generation: int = 0) -> tuple[str, list[str]]:
+def write_link(site: Site, *, by_daemon: bool = False, generation: int = 0) -> tuple[str, list[str]]:
     """Generate `scheduler/scheduler.slurm` from the settings; a hand-made one is kept beside it.
 
     The text's fingerprint, and what to say of it.
@@ -70,7 +70,7 @@ def write_link(site: Site, *, resident: bool = False, generation: int = 0) -> tu
 
     mark, tools = directory_id(site.paths), site.batch.tools()
     text, fingerprint = scheduler.render(
-        site.paths, site.settings, mark, tools, resident=resident, generation=generation
+        site.paths, site.settings, mark, tools, by_daemon=by_daemon, generation=generation
     )
     path = site.paths.script
     known = read_bytes(path)
@@ -94,9 +94,9 @@ def fix_link(site: Site) -> str:
         return ""
     how = scheduler.started(site.paths) or {}
     mark, tools = directory_id(site.paths), site.batch.tools()
-    resident = how.get("via") == "daemon"
+    by_daemon = how.get("via") == "daemon"
     number = how.get("generation", 0)
-    text, fingerprint = scheduler.render(site.paths, site.settings, mark, tools, resident=resident, generation=number)
+    text, fingerprint = scheduler.render(site.paths, site.settings, mark, tools, by_daemon=by_daemon, generation=number)
     if fingerprint != how.get("fingerprint"):
         return f"{site.paths.script} was cut off or edited. Make it anew: " + command("start")
     scheduler.write_script(site.paths, text)

@@ -36,7 +36,7 @@ _ADDRESS = re.compile(r"\b[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
 _SHOWN = 200  # characters of what a command said
 
 
-class Patience(NamedTuple):
+class Timeouts(NamedTuple):
     """How long a tick waits, in seconds: for one run of the command, for all of them, for Apprise, for all pings."""
 
     command: float = 30.0
@@ -45,7 +45,7 @@ class Patience(NamedTuple):
     pings: float = 5.0
 
 
-PATIENCE = Patience()
+TIMEOUTS = Timeouts()
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +96,7 @@ def send(
     *,
     outbox: Path | None = None,
     now: int = 0,
-    patience: Patience = PATIENCE,
+    timeouts: Timeouts = TIMEOUTS,
 ) -> tuple[Problem, ...]:
     """Tell everybody. `about`: whose cron directory it is. What failed is returned, with the fix.
 
@@ -106,7 +106,7 @@ def send(
     left: list[Unsent] = []
     problems = []
     test = model_command("doctor", options=("--alerts",))
-    for name, way in _ways(settings, environ, about, patience).items():
+    for name, way in _ways(settings, environ, about, timeouts).items():
         rows = [row for row in before if row.way == name] + [Unsent(name, now, asdict(alert)) for alert in alerts]
         sent, why = way([row.alert for row in rows]) if rows else (0, "")
         left += rows[sent:]
@@ -118,18 +118,18 @@ def send(
             keep(outbox, left)
         except OSError as error:
             problems.append(Problem("W350", f"{outbox} cannot be written: {error.strerror}.", "Make room."))
-    return (*problems, *_pinged(list(pings), environ, patience.pings))
+    return (*problems, *_pinged(list(pings), environ, timeouts.pings))
 
 
 def _ways(
-    settings: Settings, environ: Mapping[str, str], about: Mapping[str, str], patience: Patience
+    settings: Settings, environ: Mapping[str, str], about: Mapping[str, str], timeouts: Timeouts
 ) -> dict[str, Callable[[Sequence[Facts]], tuple[int, str]]]:
     """Each takes alerts, in order, and says how many of them it has sent, and why not the rest."""
     ways: dict[str, Callable[[Sequence[Facts]], tuple[int, str]]] = {}
     if settings.alerts_command:
-        ways["command"] = partial(_by_command, settings.alerts_command, environ, about, patience)
+        ways["command"] = partial(_by_command, settings.alerts_command, environ, about, timeouts)
     if settings.alerts_apprise:
-        ways["apprise"] = partial(_by_apprise, settings.alerts_apprise, environ, about, patience)
+        ways["apprise"] = partial(_by_apprise, settings.alerts_apprise, environ, about, timeouts)
     return ways
 
 
@@ -137,17 +137,17 @@ def _ways(
 
 
 def _by_command(
-    command: str, environ: Mapping[str, str], about: Mapping[str, str], patience: Patience, alerts: Sequence[Facts]
+    command: str, environ: Mapping[str, str], about: Mapping[str, str], timeouts: Timeouts, alerts: Sequence[Facts]
 ) -> tuple[int, str]:
     import shlex
 
     from cronhpc.batch import process
 
-    until = process.elapsed() + patience.commands
+    until = process.elapsed() + timeouts.commands
     try:
         argv = [os.path.expanduser(word) for word in shlex.split(command)]  # noqa: PTH111 - a text
         for number, alert in enumerate(alerts):
-            left = min(patience.command, until - process.elapsed())
+            left = min(timeouts.command, until - process.elapsed())
             if left <= 0:
                 return number, "alerts.command takes too long"
             body = json.dumps({**about, **alert})
@@ -177,7 +177,7 @@ def _by_apprise(
     addresses: Sequence[str],
     environ: Mapping[str, str],
     about: Mapping[str, str],
-    patience: Patience,
+    timeouts: Timeouts,
     alerts: Sequence[Facts],
 ) -> tuple[int, str]:
     """Mail, Slack, Matrix … by the Apprise library, an optional extra; one message a tick."""
@@ -197,7 +197,7 @@ def _by_apprise(
         if not lines or not all(sender.add(line) for line in lines):
             return 0, f"alerts.apprise: address {number} is none that Apprise knows"
     title, body = _message(alerts, about)
-    (why,) = _at_once([lambda: "" if _notified(sender, title, body) else "could not deliver it"], patience.apprise)
+    (why,) = _at_once([lambda: "" if _notified(sender, title, body) else "could not deliver it"], timeouts.apprise)
     return (0, f"Apprise {why}") if why else (len(alerts), "")
 
 

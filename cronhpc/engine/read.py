@@ -46,7 +46,7 @@ from cronhpc.store.wrappers import end_of
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping
 
-    from cronhpc.core.model import Claim, Ending, Key, LinkRecord
+    from cronhpc.core.model import Claim, JobEnd, Key, LinkRecord
     from cronhpc.store.memory import Memory
     from cronhpc.store.switches import Listing
 
@@ -68,7 +68,7 @@ def read_world(
     now: int,
     *,
     link: str = "",
-    resident: bool = False,
+    by_daemon: bool = False,
     only: str = "",
     clock_verified: bool = False,
     bad_nodes: tuple[BadNode, ...] = (),
@@ -83,11 +83,11 @@ def read_world(
     entries, of_entries = read_entries(site, now)
     logged, of_age = _logged(site, memory, entries)
     of_age += _brought_back(site, memory, now)
-    jobs = _look_at_jobs(site, {state.settled for state in memory.entries.values()})
+    jobs = _look_at_jobs(site, {state.finished for state in memory.entries.values()})
     switches = _switches(site, now)
     series, of_series = _all_series(site)
     skipped = (*of_the_folder, *of_entries, *of_age, *switches.problems, *jobs.problems, *of_series)
-    caller = _caller(site, link, resident=resident)
+    caller = _caller(site, link, by_daemon=by_daemon)
     chain, of_chain = chain_facts(site, memory, link, now, caller=caller, bad_nodes=bad_nodes)
     world = World(
         now=now,
@@ -106,14 +106,14 @@ def read_world(
         chain=chain,
         logged=logged or _logged_unreleased(site, entries, jobs.claims),
         **_remembered(memory),
-        resident=resident,
+        by_daemon=by_daemon,
         only=only,
         clock_verified=clock_verified,
         disk_clock=_disk_clock(site, memory, entries, now),
     )
     world = asked_about_doubtful(site, replace(world, queue=_with_restarts(site, world)))
     world = _asked_about_strangers(site, attempts.recognised(world))
-    world = replace(world, endings=_endings(site, world))  # which asks accounting, too
+    world = replace(world, job_ends=_job_ends(site, world))  # which asks accounting, too
     world = replace(world, accounting=getattr(site.batch, "accounting_said", world.accounting))
     world = replace(world, chain=_after_a_lost_link(site, world))
     of_nodes = core_chain.bad_node_problems(world.chain.bad_nodes, now)
@@ -198,7 +198,7 @@ def _logged_unreleased(
     Where a site drops --hold; and at the second look after state/ was brought back from a copy.
     """
     unreleased = {ClaimState.CLAIMED, ClaimState.SUBMITTED}
-    keys = [claim.key for claim in claims if claim.state in unreleased and claim.ending is None]
+    keys = [claim.key for claim in claims if claim.state in unreleased and claim.job_end is None]
     if not keys:
         return {}
     found = damage.logged(site.paths, [e for e in entries if entry_id(e.name) in {key.entry for key in keys}])
@@ -258,11 +258,11 @@ class _Jobs:
     problems: tuple[Problem, ...]
 
 
-def _look_at_jobs(site: Site, settled: Container[str]) -> _Jobs:
+def _look_at_jobs(site: Site, finished: Container[str]) -> _Jobs:
     """Claims and links are listed before the queue is asked, and read after: a link in the answer is there by now.
 
     What was not listed before is `fresh`: it belongs to another tick at work, and its job may be missing from the
-    answer. `settled`: the texts of keys whose claims need not be opened. Raises OSError.
+    answer. `finished`: the texts of keys whose claims need not be opened. Raises OSError.
     """
     folder = Claims(site.paths.claims)
     claims_before, links_before = folder.names(), scheduler.links(site.paths)
@@ -277,7 +277,7 @@ def _look_at_jobs(site: Site, settled: Container[str]) -> _Jobs:
     }
     claims = tuple(
         claim if _STEPS.get(claim.state, "") in claims_before.get(claim.key, ()) else replace(claim, fresh=True)
-        for claim in folder.read(settled)
+        for claim in folder.read(finished)
     )
     problems = (damage.claims(folder.odd),) if folder.odd else ()
     return _Jobs(queue, why, claims, links_before | links, problems)
@@ -291,7 +291,7 @@ _AFTER_RECORD = 60  # seconds: a job that was submitted later than this after it
 
 def _with_restarts(site: Site, world: World) -> Queue | None:
     """The queue, with how often runs of ours began anew. One more question, only where one did: its time tells."""
-    recorded = {c.job_id: max(c.at, c.recorded or 0) for c in world.claims if c.job_id and c.ending is None}
+    recorded = {c.job_id: max(c.at, c.recorded or 0) for c in world.claims if c.job_id and c.job_end is None}
     jobs = world.queue.jobs if world.queue is not None else ()
     again = {j.id for j in jobs if j.live and (j.submitted or 0) > recorded.get(j.id, j.submitted or 0) + _AFTER_RECORD}
     if not again:
@@ -319,7 +319,7 @@ def _after_a_lost_link(site: Site, world: World) -> ChainFacts:
 def _an_admins_word(site: Site, world: World) -> str:
     """The pending link that the last tick left is gone: did somebody else cancel it? "" where nothing says so.
 
-    One that was submitted before `start` was called is settled by that.
+    One that was submitted before `start` was called is finished by that.
     """
     job_id = world.chain.successor_seen
     if not world.chain.wanted or not job_id or world.queue is None or core_chain.Links.of(world).successors:
@@ -330,7 +330,7 @@ def _an_admins_word(site: Site, world: World) -> str:
     try:
         known = world.links.get(job_id)
         token = {} if known else {job_id: f"{TOKEN}{world.directory_id}/link "}
-        ended = site.batch.endings([job_id], since, token).get(job_id)
+        ended = site.batch.job_ends([job_id], since, token).get(job_id)
         if known and ended and (ended.submitted or 0) > known.at + CLOCKS_APART:
             return ""  # another job of that number
         if ended is None or ended.result is not Result.CANCELLED or ended.started is not None:
@@ -423,7 +423,7 @@ def _all_series(site: Site) -> tuple[tuple[Series, ...], list[Problem]]:
     return read_series(site)
 
 
-def _endings(site: Site, world: World) -> Mapping[str, Ending] | None:
+def _job_ends(site: Site, world: World) -> Mapping[str, JobEnd] | None:
     """What is known of runs that the queue shows as ended, or not at all; one query for all. None: no answer.
 
     Those whose end was given up lately are asked for with them.
@@ -433,7 +433,7 @@ def _endings(site: Site, world: World) -> Mapping[str, Ending] | None:
     ours = records(world)
     live: set[Key | None] = {ours.key(job) for job in world.queue.jobs if job.live}
     seen: set[Key | None] = {ours.key(job) for job in world.queue.jobs}
-    gone = [c for c in world.claims if c.job_id and c.state is not ClaimState.SETTLED and c.key not in live]
+    gone = [c for c in world.claims if c.job_id and c.state is not ClaimState.FINISHED and c.key not in live]
     if not gone:
         return {}
     ids = [claim.job_id for claim in gone if claim.job_id]
@@ -445,7 +445,7 @@ def _endings(site: Site, world: World) -> Mapping[str, Ending] | None:
         tokens[job_id] = f"{world.directory_id}/{key}"
         since = min(since, world.now - 2 * SILENT)
     try:
-        known = dict(site.batch.endings(ids, since - 600, tokens))
+        known = dict(site.batch.job_ends(ids, since - 600, tokens))
     except BatchError:
         return None
     entries = world.known()
@@ -470,7 +470,7 @@ def _logs(site: Site, entry: Entry | None, claim: Claim) -> bool | None:
     return any(name.startswith((f"{begins}.", f"{begins}_")) for name in names)
 
 
-def _recorded_ends(site: Site, gone: list[Claim], known: dict[str, Ending]) -> Mapping[str, Ending]:
+def _recorded_ends(site: Site, gone: list[Claim], known: dict[str, JobEnd]) -> Mapping[str, JobEnd]:
     """What runs wrote themselves (record: true), where nobody else knows how they ended."""
     if not os.path.isdir(site.paths.state / "ends"):  # noqa: PTH112 - one stat
         return known
@@ -485,9 +485,9 @@ def _recorded_ends(site: Site, gone: list[Claim], known: dict[str, Ending]) -> M
     return known
 
 
-def _caller(site: Site, link: str, *, resident: bool) -> str:
+def _caller(site: Site, link: str, *, by_daemon: bool) -> str:
     """Who calls this tick: `cronhpc tick on login1`, `a scheduler job (4711)`."""
-    what = model.command("daemon" if resident else "tick")
+    what = model.command("daemon" if by_daemon else "tick")
     if link:
         return f"a scheduler job ({link})"
     job = os.environ.get("SLURM_JOB_ID", "")
@@ -531,7 +531,7 @@ def chain_facts(
         bad_nodes=(bad := core_chain.standing((*before, *bad_nodes), now)),
         bad_nodes_changed=set(bad) != set(before),
         prequeue=how.get("prequeue", 1),
-        resident=via == "daemon",
+        by_daemon=via == "daemon",
         via=via,
         disabled=_ELSEWHERE if via == "resident" and site.batch.name == "slurm" else "",
         drops_begin=site.changes.drops_begin,

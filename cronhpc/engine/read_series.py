@@ -27,7 +27,7 @@ def read_series(site: Site) -> tuple[tuple[Series, ...], list[Problem]]:
 
 
 def series_of(site: Site, known: Record) -> Series:
-    """A record as the engine takes it: an entry without a schedule whose script is the stub."""
+    """A record as the engine takes it: an entry without a schedule whose script is the wrapper."""
     rules = Rules(**known.rules)
     options = [*known.submitted, *(["--no-requeue"] if "--requeue" not in known.submitted else [])]
     if rules.after and known.seen:
@@ -46,4 +46,6 @@ def series_of(site: Site, known: Record) -> Series:
         chdir=known.workdir,
         comment=known.comment,
     )
-    return Series(entry, rules.words(), known.runs, rules.endings(), known.resting, known.seen, known.at, known.trouble)
+    return Series(
+        entry, rules.words(), known.runs, rules.job_ends(), known.resting, known.seen, known.at, known.trouble
+    )

@@ -117,8 +117,8 @@ class _Keeper:
         self.entries = {entry.name: entry for entry in known.values()}
         self.rows: list[Row] = []
         self.served: set[str] = set()
-        self.settled: list[Claim] = [
-            claim for claim in self.world.claims if claim.state is ClaimState.SETTLED and claim.ending is not None
+        self.finished: list[Claim] = [
+            claim for claim in self.world.claims if claim.state is ClaimState.FINISHED and claim.job_end is not None
         ]
         self.saved = False
         self.alerts: list[Alert] = []
@@ -131,9 +131,9 @@ class _Keeper:
             self._note(outcome)
         self.strikes = Strikes()  # what switches did, and whether it is gone by now
         if not self.world.only:
-            unsettled = {c.job_id for c in self.world.claims if c.job_id and c.state is not ClaimState.SETTLED}
-            ended = {claim.job_id for claim in self.settled}
-            self.strikes = Strikes.of(self.world, outcomes, {job for job in unsettled - ended if job})
+            unfinished = {c.job_id for c in self.world.claims if c.job_id and c.state is not ClaimState.FINISHED}
+            ended = {claim.job_id for claim in self.finished}
+            self.strikes = Strikes.of(self.world, outcomes, {job for job in unfinished - ended if job})
         self.rows.extend(self.strikes.rows)
 
     # --- slots
@@ -166,17 +166,17 @@ class _Keeper:
     # --- outcomes
 
     def _look_again(self) -> None:
-        """Settled by a tick that died before it wrote history: the row is written, and counts.
+        """Finished by a tick that died before it wrote history: the row is written, and counts.
 
-        What waits for a further attempt, or could not be forgotten, was noted by the tick that settled it.
+        What waits for a further attempt, or could not be forgotten, was noted by the tick that finished it.
         """
         noted = frozenset(self.memory.meta.get("noted", ()))
-        for claim in self.settled:
+        for claim in self.finished:
             if _note_of(claim) in noted:
                 continue
             name = claim.name or self.names.get(claim.key.entry, claim.key.entry)
-            if claim.ending is not None:
-                self._ended(claim.key, name, claim.ending, claim.job_id, claim.retry_at)
+            if claim.job_end is not None:
+                self._ended(claim.key, name, claim.job_end, claim.job_id, claim.retry_at)
 
     def _correct(self) -> None:
         """What accounting tells at last of a run whose end was given up: of two rows of a run the later one counts.
@@ -184,14 +184,14 @@ class _Keeper:
         Streaks and further attempts stay as they are.
         """
         for text, (job_id, at) in self.world.given_up.items():
-            ending, key = (self.world.endings or {}).get(job_id), Key.of(text)
+            job_end, key = (self.world.job_ends or {}).get(job_id), Key.of(text)
             if key is None or self.world.now - at > liveness.SILENT:
                 continue
-            if ending is None or ending.result is Result.UNKNOWN:
+            if job_end is None or job_end.result is Result.UNKNOWN:
                 self.given_up[text] = job_id, at
                 continue
             name = self.names.get(key.entry, key.entry)
-            row = self._row(key, name, with_log(self.world, key, ending, job_id), job_id)
+            row = self._row(key, name, with_log(self.world, key, job_end, job_id), job_id)
             self.rows.append(row)
             state = self.states.get(name)
             if state is not None and state.last.get("key") == text:
@@ -207,21 +207,21 @@ class _Keeper:
             due = decision.slot is not None and decision.slot <= self.world.now
             if due and decision.reason not in {Reason.NOT_DUE, Reason.NEVER}:
                 self._due_still(decision.entry.name, f"{decision.reason}: {decision.detail}".removesuffix(": "))
-        elif isinstance(decision, model.Settle) and outcome.done is Done.OK:
+        elif isinstance(decision, model.Finish) and outcome.done is Done.OK:
             claim = next((c for c in self.world.claims if c.key == decision.key), None)
             job_id = claim.job_id if claim else None
-            ending = with_log(self.world, decision.key, decision.ending, job_id)
-            self.settled.append(
+            job_end = with_log(self.world, decision.key, decision.job_end, job_id)
+            self.finished.append(
                 model.Claim(
                     decision.key,
-                    ClaimState.SETTLED,
+                    ClaimState.FINISHED,
                     decision.name,
                     job_id,
-                    ending=ending,
+                    job_end=job_end,
                     retry_at=decision.retry_at,
                 )
             )
-            self._ended(decision.key, decision.name, ending, job_id, decision.retry_at)
+            self._ended(decision.key, decision.name, job_end, job_id, decision.retry_at)
 
     def _submitted(self, decision: model.Submit, outcome: Outcome) -> None:
         name, key = decision.entry.name, decision.key
@@ -237,9 +237,9 @@ class _Keeper:
         if outcome.done is Done.OK:
             self._ping(name, "start")
         if outcome.done is Done.FAILED and decision.reason is not Reason.AHEAD:
-            ending = model.Ending(Result.REFUSED, detail=outcome.detail)
-            self.settled.append(model.Claim(key, ClaimState.SETTLED, name, ending=ending))
-            self._ended(key, name, ending, None, None)
+            job_end = model.JobEnd(Result.REFUSED, detail=outcome.detail)
+            self.finished.append(model.Claim(key, ClaimState.FINISHED, name, job_end=job_end))
+            self._ended(key, name, job_end, None, None)
 
     def _used_up(self, decision: model.Skip) -> None:
         name = decision.entry.name
@@ -260,25 +260,25 @@ class _Keeper:
         if self._last_of(state) < decision.slot:
             self.states[name] = replace(state, last=row)
 
-    def _ended(self, key: Key, name: str, ending: model.Ending, job_id: str | None, retry_at: int | None) -> None:
+    def _ended(self, key: Key, name: str, job_end: model.JobEnd, job_id: str | None, retry_at: int | None) -> None:
         state = self.states.get(name, EntryState())
-        row = self._row(key, name, ending, job_id)
+        row = self._row(key, name, job_end, job_id)
         self.rows.append(row)
-        if ending.result is Result.UNKNOWN and job_id and self.world.accounting.exists:
+        if job_end.result is Result.UNKNOWN and job_id and self.world.accounting.exists:
             self.given_up[str(key)] = job_id, self.world.now
-        known = Key.of(state.settled) if state.settled else None
+        known = Key.of(state.finished) if state.finished else None
         newest = known.slot if known is not None and self._believed(known.slot) else 0
         if not key.by_hand:
             entry, final = self.entries.get(name), retry_at is None
-            state = counted(state, entry, ending, key.slot, self.world.now, final=final, newest=newest)
-        if ending.result is Result.OK or ending.result in FAILURES:
-            self._ping(name, "success" if ending.result is Result.OK else "fail")
+            state = counted(state, entry, job_end, key.slot, self.world.now, final=final, newest=newest)
+        if job_end.result is Result.OK or job_end.result in FAILURES:
+            self._ping(name, "success" if job_end.result is Result.OK else "fail")
         if self._last_of(state) <= key.slot:
             state = replace(state, last=row)
         self.states[name] = state
 
-    def _row(self, key: Key, name: str, ending: model.Ending, job_id: str | None) -> Row:
-        row = {k: v for k, v in _ending_row(ending).items() if v not in (None, "")}
+    def _row(self, key: Key, name: str, job_end: model.JobEnd, job_id: str | None) -> Row:
+        row = {k: v for k, v in _job_end_row(job_end).items() if v not in (None, "")}
         row |= {"what": "run", "key": str(key), "entry": name, "slot": key.slot, "attempt": key.attempt}
         return row | {"job": job_id, "by_hand": key.by_hand, "at": self.world.now}
 
@@ -368,9 +368,9 @@ class _Keeper:
         history.append(self.site.paths.history, self.rows, host=self.site.host, now=self.world.now)
 
     def write_memory(self) -> None:
-        self.forgettable, marks = _outlived(self.settled, self.world.claims, self.names, self.world.believed)
+        self.forgettable, marks = _outlived(self.finished, self.world.claims, self.names, self.world.believed)
         for name, mark in marks.items():
-            self.states[name] = replace(self.states.get(name, EntryState()), settled=mark)
+            self.states[name] = replace(self.states.get(name, EntryState()), finished=mark)
         for entry in self.world.entries:
             state, source = self.states.get(entry.name, EntryState()), file_of(entry)
             if state.source != source:
@@ -382,7 +382,7 @@ class _Keeper:
         since = self.world.now - 2 * liveness.SILENT
         kept = {job: at for job, at in self.world.absent.items() if at > since} if self.world.only else {}
         self.memory.meta["absent"] = kept | liveness.missed_since(self.world)
-        noted = {_note_of(claim) for claim in self.settled} | {str(key) for key in self.forgettable}
+        noted = {_note_of(claim) for claim in self.finished} | {str(key) for key in self.forgettable}
         noted |= {each for each in self.memory.meta.get("noted", ()) if self._is_anothers(each)}
         self.memory.meta["noted"] = sorted(noted.difference(marks.values()))
         self.memory.entries = self.states
@@ -404,9 +404,9 @@ class _Keeper:
             scheduler.remember_slurm(self.site.paths)
         resting = self.world.chain.resting
         if resting and any(
-            isinstance(d, model.Rest) and d.cause is model.RestCause.CANCELLED for d in self.plan.decisions
+            isinstance(d, model.LeaveChain) and d.cause is model.LeaveCause.CANCELLED for d in self.plan.decisions
         ):
-            scheduler.remember_rest(self.site.paths, resting)
+            scheduler.remember_admins_word(self.site.paths, resting)
         elif self.world.chain.link_name and not self.world.only:
             scheduler.remember_successor(self.site.paths, str(self.memory.meta.get("successor", "")))
 
@@ -414,9 +414,9 @@ class _Keeper:
         claims = Claims(self.site.paths.claims)
         claims.forget(self.forgettable)
         if os.path.isdir(self.site.paths.state / "ends"):  # noqa: PTH112 - one stat
-            forget_ends(self.site.paths.state, (claim.key for claim in self.settled))
+            forget_ends(self.site.paths.state, (claim.key for claim in self.finished))
         if not self.world.only:
-            claims.drop_steps({state.settled for state in self.states.values() if state.settled})
+            claims.drop_steps({state.finished for state in self.states.values() if state.finished})
             paths = self.site.paths
             for folder in (paths.claims, paths.state, paths.scheduler, paths.root, paths.scheduler / "links"):
                 with suppress(FileNotFoundError):
@@ -473,30 +473,30 @@ class _Keeper:
 
 
 def _note_of(claim: Claim) -> str:
-    """What is remembered of a settled claim once history and streaks have it: its key, and when it is tried again."""
+    """What is remembered of a finished claim once history and streaks have it: its key, and when it is tried again."""
     return f"{claim.key} {claim.retry_at or ''}".rstrip()
 
 
 def _outlived(
-    settled: Iterable[Claim], claims: Sequence[Claim], names: Mapping[str, str], believed: int
+    finished: Iterable[Claim], claims: Sequence[Claim], names: Mapping[str, str], believed: int
 ) -> tuple[list[Key], dict[str, str]]:
-    """Claims to forget, and for each entry's name the newest settled one, which stays and need not be opened again.
+    """Claims to forget, and for each entry's name the newest finished one, which stays and need not be opened again.
 
     Slots later than `believed` were made by a clock that was ahead: none of them is the newest.
     """
     present = {claim.key for claim in claims}
     newest: dict[str, Key] = {}
-    for key in present | {claim.key for claim in settled}:
+    for key in present | {claim.key for claim in finished}:
         if key.by_hand or key.slot > believed:
             continue
         if key.entry not in newest or newest[key.entry] < key:
             newest[key.entry] = key
     forget: list[Key] = []
     marks: dict[str, str] = {}
-    finished = {claim.key: claim for claim in settled}
-    known = {claim.key for claim in claims if claim.state is ClaimState.SETTLED and claim.ending is None}
-    for key in sorted(known | set(finished)):
-        claim = finished.get(key)
+    by_key = {claim.key: claim for claim in finished}
+    known = {claim.key for claim in claims if claim.state is ClaimState.FINISHED and claim.job_end is None}
+    for key in sorted(known | set(by_key)):
+        claim = by_key.get(key)
         waits = (
             claim is not None and claim.retry_at is not None and replace(key, attempt=key.attempt + 1) not in present
         )
@@ -509,7 +509,7 @@ def _outlived(
     return forget, marks
 
 
-def _ending_row(ending: model.Ending) -> Row:
-    row = {name: getattr(ending, name) for name in ending.__slots__}
-    row["result"] = str(ending.result)
+def _job_end_row(job_end: model.JobEnd) -> Row:
+    row = {name: getattr(job_end, name) for name in job_end.__slots__}
+    row["result"] = str(job_end.result)
     return row

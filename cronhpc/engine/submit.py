@@ -20,8 +20,8 @@ from cronhpc.batch.process import elapsed
 from cronhpc.core.model import (
     ClaimState,
     Done,
-    Ending,
     EntryState,
+    JobEnd,
     Outcome,
     Reason,
     Release,
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from cronhpc.store.trust import Trust
 
 TAKEN = "another tick has claimed it"
-_PATIENCE = 45.0  # seconds: a tick under a controller that does not answer ends within a minute
+_TIMEOUT = 45.0  # seconds: a tick under a controller that does not answer ends within a minute
 _LOOK_AGAIN = 86400  # seconds
 _EARLY = 60  # seconds
 
@@ -71,13 +71,13 @@ class Progress:
     @property
     def ended_by(self) -> str:
         """Why nothing more is submitted in this tick; "" as long as more may be."""
-        spent = "this tick has no time left" if elapsed() > self._began + _PATIENCE else ""
+        spent = "this tick has no time left" if elapsed() > self._began + _TIMEOUT else ""
         return self.unreachable or self.at_submit_limit or spent
 
     @property
     def has_time_for_one(self) -> bool:
         """Whether one more command may run into its time-out."""
-        return elapsed() + self.site.settings.timeout <= self._began + _PATIENCE
+        return elapsed() + self.site.settings.timeout <= self._began + _TIMEOUT
 
     def failed(self, error: BatchError) -> None:
         """What an error means for the rest of this tick; a plain no to one thing means nothing."""
@@ -235,7 +235,7 @@ class Submitter:
     def _claim(self, row: Submit) -> tuple[Done, str] | None:
         """Why the attempt is not ours; None: it is."""
         if row.reason is Reason.AGAIN:  # the claim stands already, and no job of it was ever seen
-            return None if self.claims.exists(row.key) else (Done.REFUSED, "it was settled meanwhile")
+            return None if self.claims.exists(row.key) else (Done.REFUSED, "it was finished meanwhile")
         holds = text_key(row.entry) if row.reason is Reason.AHEAD else ""
         try:
             made = self.claims.make(row.key, row.entry.name, self.by, self.world.now, holds=holds, tasks=row.tasks)
@@ -358,7 +358,7 @@ class Submitter:
             if row.reason is Reason.AHEAD:  # its slot has not come: until then it may be fixed
                 self._give_back(row)
             else:
-                self._settle(row.key, row.entry.name, Ending(Result.REFUSED, detail=error.text))
+                self._finish(row.key, row.entry.name, JobEnd(Result.REFUSED, detail=error.text))
             self.note(row, Done.FAILED, error.text)
         elif isinstance(error, AsBefore):
             self._give_back(row)
@@ -379,10 +379,10 @@ class Submitter:
     def _settle_replaced(self, row: Submit) -> None:
         """The runs that made room (overlap: replace) have ended by our hand."""
         for claim in self.world.claims:
-            if claim.job_id in row.replaces and claim.ending is None:
-                ending = Ending(Result.KILLED, detail=f"replaced by the slot {slot_text(row.key.slot)}")
-                ending = with_log(self.world, claim.key, ending, claim.job_id)
-                self._settle(claim.key, claim.name, ending, claim.job_id)
+            if claim.job_id in row.replaces and claim.job_end is None:
+                job_end = JobEnd(Result.KILLED, detail=f"replaced by the slot {slot_text(row.key.slot)}")
+                job_end = with_log(self.world, claim.key, job_end, claim.job_id)
+                self._finish(claim.key, claim.name, job_end, claim.job_id)
 
     # --- the release, and what stands against it
 
@@ -441,7 +441,7 @@ class Submitter:
             why = f"another tick has released job {each.job_id}"
         else:
             self._cancel_held(each.job_id)
-            why = f"it was settled meanwhile; job {each.job_id} is cancelled, still held"
+            why = f"it was finished meanwhile; job {each.job_id} is cancelled, still held"
         self.note(each.decision, Done.REFUSED, why, each.job_id)
         return True
 
@@ -469,7 +469,7 @@ class Submitter:
         why = f"{found} was there before the run: somebody put it there. Remove it: rm {found}"
         if self._cancel_held(each.job_id):
             entry = self.world.known().get(each.key.entry)
-            self._settle(each.key, entry.name if entry else "", Ending(Result.REFUSED, detail=why), each.job_id)
+            self._finish(each.key, entry.name if entry else "", JobEnd(Result.REFUSED, detail=why), each.job_id)
             self.note(each.decision, Done.FAILED, why, each.job_id)
         else:
             self.note(each.decision, Done.REFUSED, f"{why}. Job {each.job_id} stays unreleased", each.job_id)
@@ -571,8 +571,8 @@ class Submitter:
                     with suppress(OSError):
                         self.claims.forget([each.key])
                 else:
-                    ending = Ending(Result.STOPPED, detail=why)
-                    self._settle(each.key, entry.name if entry else "", ending, each.job_id)
+                    job_end = JobEnd(Result.STOPPED, detail=why)
+                    self._finish(each.key, entry.name if entry else "", job_end, each.job_id)
             done = Done.REFUSED if switch else Done.PASSING
             self.note(each.decision, done, f"{why}: job {each.job_id} stays unreleased", each.job_id)
         return ready
@@ -589,10 +589,10 @@ class Submitter:
             return False
         return True
 
-    def _settle(self, key: Key, name: str, ending: Ending, job_id: str | None = None) -> None:
+    def _finish(self, key: Key, name: str, job_end: JobEnd, job_id: str | None = None) -> None:
         """Write an end down; where the disk refuses, the next tick finds out by itself."""
         with suppress(OSError):
-            self.claims.settle(key, name, ending, job_id, now=self.world.now)
+            self.claims.finish(key, name, job_end, job_id, now=self.world.now)
 
 
 class Twin(BatchError):

@@ -20,7 +20,7 @@ def live_of(queue: Queue | None, claims: Iterable[Claim]) -> frozenset[str] | No
     if queue is None:
         return None
     queued = {job.id for job in queue.jobs if job.live}
-    return frozenset(queued | {claim.job_id for claim in claims if claim.job_id and claim.ending is None})
+    return frozenset(queued | {claim.job_id for claim in claims if claim.job_id and claim.job_end is None})
 
 
 def first_began(queue: Queue | None) -> float:

@@ -6,9 +6,9 @@ An attempt's steps are names in `state/claims/`, so a listing shows them all:
     <key>.id           its one job id is recorded: in the same way, so it is written once and never changed
     <key>.go           the release may have been sent (rename of .id)
     <key>.run          it was released (rename of .go)
-    <key>  with an ending, alone: settled
+    <key>  with an ending, alone: finished
 
-The newest settled claim of an entry stays until a newer one exists: with it, a scheduler that read the folder long ago
+The newest finished claim of an entry stays until a newer one exists: with it, a scheduler that read the folder long ago
 and was stopped since cannot claim the slot again, even where the watermark in `entries.json` was lost.
 """
 
@@ -19,7 +19,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core.model import Claim, ClaimState, Ending, Key, Result
+from cronhpc.core.model import Claim, ClaimState, JobEnd, Key, Result
 from cronhpc.store import shapes
 from cronhpc.store.files import (
     create_once,
@@ -59,14 +59,14 @@ class Claims:
                 found.setdefault(key, set()).add(suffix)
         return found
 
-    def read(self, settled: Container[str]) -> tuple[Claim, ...]:
-        """Every claim; those whose key's text is in `settled` are known to be, and are not opened.
+    def read(self, finished: Container[str]) -> tuple[Claim, ...]:
+        """Every claim; those whose key's text is in `finished` are known to be, and are not opened.
 
         A step without its claim is none: a scheduler that had been stopped for long wrote it, and was killed.
         """
         found = {key: suffixes for key, suffixes in self.names().items() if "" in suffixes}
         return tuple(
-            Claim(key, ClaimState.SETTLED) if suffixes == {""} and str(key) in settled else self._read(key, suffixes)
+            Claim(key, ClaimState.FINISHED) if suffixes == {""} and str(key) in finished else self._read(key, suffixes)
             for key, suffixes in sorted(found.items())
         )
 
@@ -79,7 +79,7 @@ class Claims:
             name=body.get("name", ""),
             at=body.get("at", 0),
             holds=body.get("holds", ""),
-            ending=_ending(body, lost),
+            job_end=_job_end(body, lost),
             job_id=body.get("id"),
             retry_at=body.get("retry_at"),
             tasks=body.get("tasks", ""),
@@ -87,8 +87,8 @@ class Claims:
         )
         if lost:
             self.odd.append(str(key))
-        if base.ending is not None:
-            return replace(base, state=ClaimState.SETTLED, damaged=False)
+        if base.job_end is not None:
+            return replace(base, state=ClaimState.FINISHED, damaged=False)
         for suffix in (".run", ".go", ".id"):
             if suffix in suffixes:
                 return self._step(base, suffix)
@@ -128,7 +128,7 @@ class Claims:
     def record(self, key: Key, job_id: str, now: int) -> bool:
         """Record `job_id` as the one job of `key`; False: the attempt has another. Then cancel yours.
 
-        Before its release ask `superseded`: the attempt may have been settled and forgotten meanwhile.
+        Before its release ask `superseded`: the attempt may have been finished and forgotten meanwhile.
         """
         return create_once(self.folder / f"{key}.id", _dump({"id": job_id, "at": now}))
 
@@ -158,7 +158,7 @@ class Claims:
         return {key for key in mine if not key.by_hand and key.attempt == 1 and key.slot < newest.get(key.entry, 0)}
 
     def step(self, key: Key, state: ClaimState) -> bool:
-        """Go from submitted to releasing, or from releasing to released; False: another did, or it is settled."""
+        """Go from submitted to releasing, or from releasing to released; False: another did, or it is finished."""
         before, after = {ClaimState.RELEASING: (".id", ".go"), ClaimState.RELEASED: (".go", ".run")}[state]
         return move(self.folder / f"{key}{before}", self.folder / f"{key}{after}")
 
@@ -182,11 +182,11 @@ class Claims:
         """Whether anybody has claimed `key` and it is not archived."""
         return is_listed(self.folder / str(key))
 
-    def settle(
-        self, key: Key, name: str, ending: Ending, job_id: str | None, *, now: int, retry_at: int | None = None
+    def finish(
+        self, key: Key, name: str, job_end: JobEnd, job_id: str | None, *, now: int, retry_at: int | None = None
     ) -> None:
         """Write the attempt's end into its claim; its steps are forgotten after that."""
-        end = {"id": job_id, "ending": shapes.plain(ending), "retry_at": retry_at}
+        end = {"id": job_id, "ending": shapes.plain(job_end), "retry_at": retry_at}
         replace_file(self.folder / str(key), _dump({"name": name, "at": now, **end}))
         for suffix in (".id", ".go", ".run"):
             remove(self.folder / f"{key}{suffix}")
@@ -197,15 +197,15 @@ class Claims:
             remove(self.folder / str(key))
 
     def forget(self, keys: Iterable[Key]) -> None:
-        """Drop settled claims that history holds and the watermark has passed; last the name that says "settled"."""
+        """Drop finished claims that history holds and the watermark has passed; last the name that says "finished"."""
         for key in keys:
-            for suffix in (*_STEPS, ""):  # steps are there where a scheduler was killed while it settled
+            for suffix in (*_STEPS, ""):  # steps are there where a scheduler was killed while it finished
                 remove(self.folder / f"{key}{suffix}")
 
-    def drop_steps(self, settled: Container[str]) -> None:
-        """Remove steps without their claim (`read`), and steps that a killed scheduler left of what is `settled`."""
+    def drop_steps(self, finished: Container[str]) -> None:
+        """Remove steps without their claim (`read`), and steps that a killed scheduler left of what is `finished`."""
         for key, suffixes in self.names().items():
-            if str(key) not in settled and ("" in suffixes or self.exists(key)):
+            if str(key) not in finished and ("" in suffixes or self.exists(key)):
                 continue
             for suffix in suffixes - {""}:
                 remove(self.folder / f"{key}{suffix}")
@@ -243,12 +243,12 @@ def _is_cut_off(data: bytes) -> bool:
 _LONGEST = 2048  # bytes of a claim
 
 
-def _ending(body: dict[str, Any], lost: list[str]) -> Ending | None:
+def _job_end(body: dict[str, Any], lost: list[str]) -> JobEnd | None:
     """How it ended; None where the claim does not say that it has. One that says so in other words has ended, too."""
     if "ending" not in body:
         return None
-    ending = shapes.read(Ending, body["ending"], shapes.ENDING, lost, "ending")
-    if ending is None:
+    job_end = shapes.read(JobEnd, body["ending"], shapes.JOB_END, lost, "ending")
+    if job_end is None:
         lost.append("ending.result")
-        return Ending(Result.UNKNOWN, detail="the claim's record cannot be read")
-    return ending
+        return JobEnd(Result.UNKNOWN, detail="the claim's record cannot be read")
+    return job_end

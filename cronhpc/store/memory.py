@@ -38,6 +38,9 @@ def load(path: Path) -> Memory:
     data = read_lasting(path)
     value = of_version(data, path, VERSION) or {}
     lost: list[str] = []
+    for row in value["entries"].values() if isinstance(value.get("entries"), dict) else ():
+        if isinstance(row, dict) and "settled" in row:  # its name in older versions
+            row["finished"] = row.pop("settled")
     rows = shapes.fitted(value.get("entries", {}), shapes.Rows(shapes.ENTRY), lost, "entries")
     meta = shapes.fitted(value.get("meta", {}), shapes.META, lost, "meta")
     return Memory(

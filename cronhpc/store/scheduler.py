@@ -28,13 +28,13 @@ OURS = "# A link of cronhpc's chain"  # the template's second line: nobody else'
 _MARGIN = 120  # seconds before its time limit at which it ends by itself
 
 
-def link_options(settings: Settings, *, resident: bool = False) -> tuple[str, ...]:
+def link_options(settings: Settings, *, by_daemon: bool = False) -> tuple[str, ...]:
     """Options for sbatch of links: their own, then partition and account as entries have them.
 
-    `resident`: links run the daemon until their successor starts, and a while longer where that has to wait.
+    `by_daemon`: links run the daemon until their successor starts, and a while longer where that has to wait.
     """
     own = {name: value for name, value in settings.link_sbatch if name not in {"comment", "exclude"}}
-    if resident:
+    if by_daemon:
         own["time"] = str((settings.interval + LONGER) // 60)
     for name, value in settings.sbatch:
         if name in {"partition", "account", "qos"}:
@@ -69,7 +69,7 @@ def command() -> tuple[str, ...]:
 
 
 def render(
-    paths: Paths, settings: Settings, directory_id: str, tools: str, *, resident: bool = False, generation: int = 0
+    paths: Paths, settings: Settings, directory_id: str, tools: str, *, by_daemon: bool = False, generation: int = 0
 ) -> tuple[str, str]:
     """The link's text and its fingerprint; `tools` is the folder of the batch system's commands.
 
@@ -85,13 +85,13 @@ def render(
         "PYTHON": shlex.quote(sys.executable),
         "EXCLUDE": shlex.quote(link_exclude(settings)),
         "COMMENT": shlex.quote(own) if (own := link_comment(settings)) else "",
-        "OPTIONS": shlex.join(link_options(settings, resident=resident)),
+        "OPTIONS": shlex.join(link_options(settings, by_daemon=by_daemon)),
         "LINK": link,
         "SPARE": spare,
         "GROUP": shlex.quote(settings.trust_group),
         "PATH": shlex.quote(tools),
         "TICK": shlex.join(command()),
-        "WORK": f"daemon --for {settings.interval + LONGER - _MARGIN}" if resident else "tick",
+        "WORK": f"daemon --for {settings.interval + LONGER - _MARGIN}" if by_daemon else "tick",
         "COMMAND": "cronhpc",
     }
     # in one pass: a folder may be called as one of these words is
@@ -272,7 +272,7 @@ class SiteChanges:
         return (read_bytes(self.paths.scheduler / f"no-{kind}") or b"").decode("utf-8", "replace").strip()
 
 
-def remember_rest(paths: Paths, why: str) -> None:
+def remember_admins_word(paths: Paths, why: str) -> None:
     """Keep an administrator's word until `start`. Raises OSError."""
     if resting(paths) == why:
         return

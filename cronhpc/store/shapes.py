@@ -16,7 +16,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from cronhpc.core import model
-from cronhpc.core.model import Advice, Command, Ending, EntryState, KillRecord, Result
+from cronhpc.core.model import Advice, Command, EntryState, JobEnd, KillRecord, Result
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -135,7 +135,7 @@ def of(kind: type[T], **narrower: Any) -> dict[str, Any]:
     return {name: narrower.get(name) or _OF_TYPES[hint] for name, hint in kind.__annotations__.items()}
 
 
-ENDING = of(Ending)
+JOB_END = of(JobEnd)
 CLAIM = {
     "version": number, "name": text, "by": text, "at": when, "holds": text, "id": _JOB, "retry_at": maybe_when,
     "ending": anything, "tasks": text,
@@ -143,7 +143,7 @@ CLAIM = {
 STEP = {"version": number, "id": job, "at": when}
 
 HISTORY = {
-    **ENDING, "what": text, "key": text, "entry": text, "slot": when, "attempt": number, "job": _TEXT, "by_hand": flag,
+    **JOB_END, "what": text, "key": text, "entry": text, "slot": when, "attempt": number, "job": _TEXT, "by_hand": flag,
     "at": when, "result": text, "count": number, "switch": text, "by": text, "reason": text, "since": when,
     "jobs": [text], "warned": [text], "were": [text], "gone": Rows(number),
 }  # fmt: skip

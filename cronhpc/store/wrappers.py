@@ -10,7 +10,7 @@ import glob
 import os
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core.model import Ending, Result
+from cronhpc.core.model import JobEnd, Result
 from cronhpc.store import shapes
 from cronhpc.store.files import decoded, make_folder, read_bytes, remove, replace_file
 
@@ -64,12 +64,12 @@ _SIGNALLED = 128  # the shell's way of saying that a signal ended it
 
 
 def piece(state: Path) -> Path:
-    """The stub of series. Raises OSError."""
+    """The wrapper of series. Raises OSError."""
     return _written(state / "stubs" / "piece.slurm", PIECE)
 
 
 def recorded(state: Path) -> Path:
-    """The stub of entries with `record: true`. Raises OSError."""
+    """The wrapper of entries with `record: true`. Raises OSError."""
     return _written(state / "stubs" / "recorded.slurm", RECORDED)
 
 
@@ -78,7 +78,7 @@ def end_file(state: Path, key: Key) -> Path:
     return state / "ends" / f"{key}.json"
 
 
-def end_of(state: Path, key: Key) -> Ending | None:
+def end_of(state: Path, key: Key) -> JobEnd | None:
     """What a recorded run wrote; of an array once all its tasks have, or one has failed. None: not known.
 
     Raises OSError.
@@ -90,7 +90,7 @@ def end_of(state: Path, key: Key) -> Ending | None:
         return None
     code = max(row["exit_code"] for row in rows.values())
     tasks = sorted((name.rpartition(".")[2] for name in failed if name != whole.name), key=int)
-    return Ending(
+    return JobEnd(
         Result.FAILED if failed else Result.OK,
         code,
         code - _SIGNALLED if code > _SIGNALLED else None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cronhpc.core import chain as links
-from cronhpc.core.model import CLOCKS_APART, NEVER_STARTS, Done, MoveLink, Rest, SubmitLink, command
+from cronhpc.core.model import CLOCKS_APART, NEVER_STARTS, Done, LeaveChain, MoveLink, SubmitLink, command
 from cronhpc.core.slots import boundary
 from cronhpc.views import Facts, text
 from cronhpc.views.times import epoch, iso
@@ -30,14 +30,14 @@ def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, stopped: boo
             known[_KEYS[decision.kind]] = {"job": job, "at": iso(decision.at), "reason": ""}
             if isinstance(decision, SubmitLink) and decision.kind == links.SUCCESSOR:
                 ahead.append(decision.at)
-    rest = next((d.why for d in plan.decisions if isinstance(d, Rest) and not d.cause.at_work), "")
+    rest = next((d.why for d in plan.decisions if isinstance(d, LeaveChain) and not d.cause.at_work), "")
     resting = rest or chain.resting
     running = [job.id for job in of_chain.running] or ([chain.self_id] if chain.self_id else [])
     return {
         "wanted": chain.wanted,
         "stopped": stopped,
         "by_links": bool(chain.link_name),
-        "resident": world.resident,  # a daemon's tick
+        "resident": world.by_daemon,  # a daemon's tick
         "disabled": chain.disabled,
         "via": chain.via if chain.wanted else "",
         "caller": chain.caller if ticked else world.last_caller,

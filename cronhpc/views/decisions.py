@@ -23,7 +23,7 @@ def decision_facts(decision: Decision, names: Mapping[Any, str]) -> Facts:
 
 
 _ATTRIBUTES = {"link": "kind", "warned": "warn"}
-_PARTS = ("key", "ending", "switch", "entry")  # of a decision: where a fact stands that is none of its own
+_PARTS = ("key", "job_end", "switch", "entry")  # of a decision: where a fact stands that is none of its own
 _INSTANTS = frozenset({"slot", "begin", "retry_at", "at", "since"})
 
 
@@ -114,12 +114,12 @@ def _lifted(facts: Mapping[str, Any], why: str) -> str:
     return why + "; lift it with: " + command("resume", facts["entry"]) if facts["reason"] == Reason.SUSPENDED else why
 
 
-def _settle(facts: Mapping[str, Any], style: Style) -> Line:
+def _finish(facts: Mapping[str, Any], style: Style) -> Line:
     parts = [f"slot {style.at(facts['slot'])}: {facts['result']}"]
     parts += [f"exit {facts['exit_code']}"] if facts["exit_code"] else []
     parts += [_detail(facts)] if facts["detail"] else []
     parts += [f"again at {style.at(facts['retry_at'])}"] if facts["retry_at"] else []
-    return "settle", "", ", ".join(parts)
+    return "finish", "", ", ".join(parts)
 
 
 def _of_claim(facts: Mapping[str, Any], style: Style) -> Line:
@@ -179,12 +179,12 @@ _KINDS: dict[type, _Kind] = {
     model.Release: _Kind("release", (*_CLAIM, "job", "marked"), _of_claim),
     model.Cancel: _Kind("cancel", ("entry", "job", "why"), _cancel),
     model.Withdraw: _Kind("withdraw", (*_CLAIM, "job", "why"), _cancel),
-    model.Settle: _Kind("settle", (*_CLAIM, "result", "exit_code", "signal", "detail", "retry_at"), _settle),
+    model.Finish: _Kind("finish", (*_CLAIM, "result", "exit_code", "signal", "detail", "retry_at"), _finish),
     model.KeepLink: _Kind("keep link", _LINK, _link("keep")),
     model.SubmitLink: _Kind("submit link", _LINK, _link("submit")),
     model.MoveLink: _Kind("move link", _LINK, _link("move", "to")),
     model.CancelLink: _Kind("cancel link", _LINK, _link("cancel")),
-    model.Rest: _Kind("rest", ("why",), lambda facts, _: ("rest", "yellow", text.one_line(facts["why"]))),
+    model.LeaveChain: _Kind("rest", ("why",), lambda facts, _: ("rest", "yellow", text.one_line(facts["why"]))),
     model.Stop: _Kind(
         "stop",
         (
@@ -233,7 +233,7 @@ def chain_words(outcome: Outcome, style: Style) -> str:
             return f"moved the {_LINKS[decision.kind]}: job {decision.job_id} to {style.clock(decision.at)}"
         case model.CancelLink():
             return f"cancelled job {decision.job_id}: {text.one_line(decision.why)}"
-        case model.Rest():
+        case model.LeaveChain():
             return text.one_line(decision.why)
         case _:
             return ""

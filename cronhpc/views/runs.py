@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.identity import records
 from cronhpc.core.liveness import absences
-from cronhpc.core.model import FAILURES, ClaimState, Key, Result, Settle, restarted, standing_for
+from cronhpc.core.model import FAILURES, ClaimState, Finish, Key, Result, restarted, standing_for
 from cronhpc.views import Facts
 from cronhpc.views.times import epoch, iso
 
 if TYPE_CHECKING:
     from cronhpc.core.liveness import Absence
-    from cronhpc.core.model import Claim, Ending, Job, Plan, World
+    from cronhpc.core.model import Claim, Job, JobEnd, Plan, World
 
 _FAILED = frozenset(map(str, FAILURES))
 _ISO_KEYS = ("submitted", "started", "ended")
@@ -71,11 +71,11 @@ def _whole(value: object) -> int | None:
     return int(value) if isinstance(value, int | float) else None
 
 
-def ended_facts(name: str, key: Key, ending: Ending, job_id: str | None) -> Facts:
+def ended_facts(name: str, key: Key, job_end: JobEnd, job_id: str | None) -> Facts:
     """The same of an attempt that has ended and is not in history yet."""
-    row = {field: getattr(ending, field) for field in ending.__slots__}
+    row = {field: getattr(job_end, field) for field in job_end.__slots__}
     row |= {"entry": name, "slot": key.slot, "attempt": key.attempt, "by_hand": key.by_hand, "job": job_id}
-    return run_facts({**row, "result": str(ending.result)})
+    return run_facts({**row, "result": str(job_end.result)})
 
 
 def live_facts(claim: Claim, job: Job | None, now: int, *, answers: bool, absent: Absence | None = None) -> Facts:
@@ -113,14 +113,14 @@ def first_piece(job: Job) -> Facts:
 LIVE = ("submitted", "pending", "held", "running", "ended")  # what a run that has not ended is called in `history`
 
 
-def unsettled(world: World, plan: Plan) -> list[Facts]:
-    """Attempts that no tick has settled yet, in the shape of a run: how they ended, or how far they are."""
-    ends = {d.key: d.ending for d in plan.decisions if isinstance(d, Settle)}
+def unfinished(world: World, plan: Plan) -> list[Facts]:
+    """Attempts that no tick has finished yet, in the shape of a run: how they ended, or how far they are."""
+    ends = {d.key: d.job_end for d in plan.decisions if isinstance(d, Finish)}
     jobs, absent = jobs_by_id(world), absences(world)
     unended = []
     for claim in world.claims:
         name = claim.name or claim.key.entry
-        if claim.state is ClaimState.SETTLED or (claim.key not in ends and not claim.job_id):
+        if claim.state is ClaimState.FINISHED or (claim.key not in ends and not claim.job_id):
             continue
         if claim.key in ends:
             unended.append(ended_facts(name, claim.key, ends[claim.key], claim.job_id))

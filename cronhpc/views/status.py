@@ -17,8 +17,8 @@ from cronhpc.core.model import (
     ClaimState,
     Done,
     EntryState,
+    Finish,
     Reason,
-    Settle,
     Skip,
     Stop,
     Submit,
@@ -193,11 +193,11 @@ class _Index:
         for claim in world.claims:
             self.claims.setdefault(claim.key.entry, []).append(claim)
         self.decided: dict[str, list[Submit | Skip | Wait]] = {}
-        self.ended: dict[str, list[Settle]] = {}
+        self.ended: dict[str, list[Finish]] = {}
         for decision in plan.decisions:
             if isinstance(decision, Submit | Skip | Wait):
                 self.decided.setdefault(decision.entry.name, []).append(decision)
-            elif isinstance(decision, Settle):
+            elif isinstance(decision, Finish):
                 self.ended.setdefault(decision.key.entry, []).append(decision)
         self.tick_at = 0 if ticked else _next_tick(world)
         self.withdrawn = {
@@ -293,7 +293,7 @@ class _Index:
     def _live(self, name: str) -> list[Facts]:
         """Attempts that have not ended, oldest first."""
         now = self.world.now
-        ended = {settle.key for settle in self.ended.get(name, ())}
+        ended = {finish.key for finish in self.ended.get(name, ())}
         found = [
             runs.live_facts(
                 claim,
@@ -303,7 +303,7 @@ class _Index:
                 absent=self.absent.get(claim.job_id or ""),
             )
             for claim in self.claims.get(name, ())
-            if claim.job_id and claim.state is not ClaimState.SETTLED and claim.key not in ended | self.withdrawn
+            if claim.job_id and claim.state is not ClaimState.FINISHED and claim.key not in ended | self.withdrawn
         ]
         found += [
             {
@@ -321,15 +321,15 @@ class _Index:
         jobs = {claim.key: claim.job_id for claim in self.claims.get(name, ())}
         known = [runs.run_facts(state.last)] if state.last else []
         known += [
-            runs.ended_facts(entry.name, settle.key, settle.ending, jobs.get(settle.key))
-            for settle in self.ended.get(name, ())
+            runs.ended_facts(entry.name, finish.key, finish.job_end, jobs.get(finish.key))
+            for finish in self.ended.get(name, ())
         ]
         return max((run for run in known if runs.when(run) <= self.world.now), key=runs.when, default=None)
 
 
 def _next_tick(world: World) -> int:
     """The instant of the next tick, as far as that is known; else 0."""
-    if world.resident or not world.chain.wanted:
+    if world.by_daemon or not world.chain.wanted:
         return 0
     if world.chain.via == "scrontab":
         return boundary(world.now, world.settings.interval)

@@ -18,7 +18,7 @@ from cronhpc.again.submit import ENDED, Answer, Asked, NoSeries, again, open_ser
 from cronhpc.batch.port import BatchError, Refused, Submission, Unreachable
 from cronhpc.cli import main
 from cronhpc.cli.console import Console
-from cronhpc.core.model import CronhpcError, Ending, Job, Queue, Result
+from cronhpc.core.model import CronhpcError, Job, JobEnd, Queue, Result
 from cronhpc.core.pieces import Rules
 from cronhpc.engine.init import init
 from cronhpc.engine.site import Site
@@ -40,7 +40,7 @@ class Batch:
     jobs: dict[str, Job] = field(default_factory=dict)
     given: dict[str, Submission] = field(default_factory=dict)
     details: dict[str, dict[str, str]] = field(default_factory=dict)
-    known: dict[str, Ending] = field(default_factory=dict)
+    known: dict[str, JobEnd] = field(default_factory=dict)
     fails: list[BatchError] = field(default_factory=list)  # of the next submissions; None of them is lost
     accepts: bool = False  # a submission that fails is in the queue all the same
     name: str = "slurm"
@@ -81,9 +81,9 @@ class Batch:
         for each in job_ids:
             self.jobs[each] = replace(self.jobs[each], reason="JobHeldUser", comment=comment)
 
-    def endings(self, job_ids: Sequence[str], since: int) -> Mapping[str, Ending]:
+    def job_ends(self, job_ids: Sequence[str], since: int) -> Mapping[str, JobEnd]:
         found = {each: self.known[each] for each in job_ids if each in self.known}
-        return {each: ending for each, ending in found.items() if (ending.submitted or since) >= since}
+        return {each: job_end for each, job_end in found.items() if (job_end.submitted or since) >= since}
 
 
 @dataclass
@@ -109,7 +109,7 @@ class Stage:
         state = {Result.OK: "COMPLETED", Result.CANCELLED: "CANCELLED"}.get(result, "FAILED")
         self.batch.jobs[job] = replace(self.batch.jobs[job], state=state)
         waited = 7 * 86400 if job == "100" else 1800
-        self.batch.known[job] = Ending(result, None, None, self.now - waited, self.now, self.now + took)
+        self.batch.known[job] = JobEnd(result, None, None, self.now - waited, self.now, self.now + took)
 
     def waiting(self) -> dict[str, str]:
         """What waits to run, by job id: held, or the clock time of its begin."""

@@ -83,11 +83,11 @@ def test_how_a_script_ends(
     job_id = bench.submit(text)
     job = bench.until(job_id, "COMPLETED", "FAILED")
     assert (job.state, (job.exit_code, job.signal)) == (state, code_and_signal)
-    ending = bench.local.endings([job_id, "999"], 0)[job_id]
-    assert (ending.result, (ending.exit_code, ending.signal)) == (result, code_and_signal)
-    assert ending.started is not None
-    assert ending.ended is not None
-    assert bench.local.endings([job_id], sv.now() + 100) == {}
+    job_end = bench.local.job_ends([job_id, "999"], 0)[job_id]
+    assert (job_end.result, (job_end.exit_code, job_end.signal)) == (result, code_and_signal)
+    assert job_end.started is not None
+    assert job_end.ended is not None
+    assert bench.local.job_ends([job_id], sv.now() + 100) == {}
 
 
 def test_what_a_script_is_given(bench: Bench) -> None:
@@ -150,7 +150,7 @@ def test_a_pending_job_is_cancelled_at_once_and_never_runs(bench: Bench) -> None
     bench.wait(lambda: sv.lives(who or {}), lambda alive: alive is False)
     assert not (bench.folder / "ran").exists()
     assert bench.local.cancelled_by(job_id, 0) == os.getuid()
-    assert bench.local.endings([job_id], 0)[job_id].started is None
+    assert bench.local.job_ends([job_id], 0)[job_id].started is None
 
 
 def test_a_running_job_is_ended_with_all_its_processes(bench: Bench) -> None:
@@ -174,7 +174,7 @@ def running(pid: int) -> bool:
 
 
 def test_a_job_that_ignores_term_is_killed(bench: Bench) -> None:
-    bench.local = Local(bench.folder / "local", ENV, patience=1)
+    bench.local = Local(bench.folder / "local", ENV, kill_wait=1)
     job_id = bench.submit("trap '' TERM; echo ready; sleep 60; sleep 60")
     bench.wait(bench.out, lambda out: "ready" in out)
     begun = time.monotonic()
@@ -201,7 +201,7 @@ def test_a_supervisor_that_was_killed_shows_as_a_failed_node_and_takes_its_scrip
     os.kill(int(str(bench.facts(job_id, "fate")["pid"])), signal.SIGKILL)
     assert bench.until(job_id, "NODE_FAIL").state == "NODE_FAIL"
     bench.wait(lambda: running(int(bench.out())), lambda still: not still)
-    assert bench.local.endings([job_id], 0)[job_id].result is Result.NODE_FAIL
+    assert bench.local.job_ends([job_id], 0)[job_id].result is Result.NODE_FAIL
 
 
 def test_a_waiting_job_whose_supervisor_died_gets_another_at_the_next_look(bench: Bench) -> None:
@@ -240,7 +240,7 @@ def test_what_cannot_be_launched(bench: Bench, settings: Mapping[str, Any], deta
     job_id = bench.submit("true", **settings)
     job = bench.until(job_id, "FAILED")
     assert (job.reason, job.signal) == ("JobLaunchFailure", 53)
-    assert re.search(detail, bench.local.endings([job_id], 0)[job_id].detail)
+    assert re.search(detail, bench.local.job_ends([job_id], 0)[job_id].detail)
 
 
 def test_an_interpreter_that_is_gone_cannot_be_launched(bench: Bench) -> None:

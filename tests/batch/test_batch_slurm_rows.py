@@ -13,16 +13,16 @@ from cronhpc.batch.slurm.job_ends import (
     accounting_fields,
     accounting_rows,
     canceller,
-    ending_of,
-    endings_of,
     exit_of,
     exits_rows,
     for_accounting,
+    job_end_of,
+    job_ends_of,
     restarts_of,
     used_of,
 )
 from cronhpc.batch.slurm.rows import moment, queue_format, queue_rows, task_list
-from cronhpc.core.model import Ending, Job, Result
+from cronhpc.core.model import Job, JobEnd, Result
 
 DATA = Path(__file__).parents[1] / "data"
 MARK = "\x1e0123abcd\x1f"
@@ -171,7 +171,7 @@ def accounting() -> list[Row]:
 @pytest.mark.parametrize("source", [controller, accounting])
 def test_both_sources_tell_the_same_ends(source: object) -> None:
     rows = controller() if source is controller else accounting()
-    found = endings_of(rows, AT, {})
+    found = job_ends_of(rows, AT, {})
     assert {job: (e.result, e.exit_code, e.signal) for job, e in found.items() if job != "101"} == {
         "91": (Result.CANCELLED, 0, None),
         "98": (Result.FAILED, 3, None),
@@ -179,7 +179,7 @@ def test_both_sources_tell_the_same_ends(source: object) -> None:
         "100": (Result.FAILED, None, 53),
         "102": (Result.FAILED, 1, None),
     }
-    assert found["98"] == Ending(Result.FAILED, 3, None, AT, AT, AT + 1, "cpu1", "")
+    assert found["98"] == JobEnd(Result.FAILED, 3, None, AT, AT, AT + 1, "cpu1", "")
     assert found["91"].started is None, "it never ran"
     assert found["102"].detail == "array tasks: [1-2] failed"
     assert (found["102"].tasks, found["98"].tasks) == ("1-2", ""), "what a further attempt runs"
@@ -193,11 +193,11 @@ def test_multi_line_comments_do_not_break_the_rows_of_accounting() -> None:
 
 
 def test_restarts_are_counted_from_the_controllers_number_and_from_accountings_rows() -> None:
-    assert endings_of([replace(a_row("FAILED"), restarts=2)], AT, {})["7"].detail == "restarted 2 times"
+    assert job_ends_of([replace(a_row("FAILED"), restarts=2)], AT, {})["7"].detail == "restarted 2 times"
     starts = [a_row("REQUEUED", AT), a_row("REQUEUED", AT + 60), a_row("TIMEOUT", AT + 120)]
-    assert endings_of(starts, AT, {})["7"].detail == "restarted 2 times; timeout"
+    assert job_ends_of(starts, AT, {})["7"].detail == "restarted 2 times; timeout"
     tasks = [a_row("REQUEUED", AT, "1"), a_row("COMPLETED", AT + 60, "1"), a_row("COMPLETED", AT, "2")]
-    assert endings_of(tasks, AT, {})["7"].detail == "restarted once"
+    assert job_ends_of(tasks, AT, {})["7"].detail == "restarted once"
 
 
 def test_restarts_of_live_jobs_as_squeue_prints_them() -> None:
@@ -207,7 +207,7 @@ def test_restarts_of_live_jobs_as_squeue_prints_them() -> None:
 
 
 def test_the_hand_made_26_05_exit_codes() -> None:
-    found = endings_of(exits_rows(sample("squeue_exits_26.05_like_handmade.txt")), AT, {})
+    found = job_ends_of(exits_rows(sample("squeue_exits_26.05_like_handmade.txt")), AT, {})
     assert {job: (e.exit_code, e.signal) for job, e in found.items()} == {
         "7010": (3, None),
         "7011": (None, 9),
@@ -267,14 +267,14 @@ def a_row(
 
 def test_a_reused_id_is_told_by_its_comment() -> None:
     ours, theirs = a_row("FAILED", marks="cronhpc=d1/a@x.1"), a_row(submitted=AT + 50, marks="something else")
-    assert endings_of([ours, theirs], AT, {"7": "cronhpc=d1/a@x.1"})["7"].result is Result.FAILED
-    assert endings_of([theirs], AT, {"7": "cronhpc=d1/a@x.1"}) == {}
-    assert endings_of([replace(theirs, marks="")], AT, {"7": "cronhpc=d1/a@x.1"}) == {}, "it has no comment at all"
-    assert endings_of([replace(theirs, marks=None)], AT, {"7": "cronhpc=d1/a@x.1"}), "comments are not stored there"
+    assert job_ends_of([ours, theirs], AT, {"7": "cronhpc=d1/a@x.1"})["7"].result is Result.FAILED
+    assert job_ends_of([theirs], AT, {"7": "cronhpc=d1/a@x.1"}) == {}
+    assert job_ends_of([replace(theirs, marks="")], AT, {"7": "cronhpc=d1/a@x.1"}) == {}, "it has no comment at all"
+    assert job_ends_of([replace(theirs, marks=None)], AT, {"7": "cronhpc=d1/a@x.1"}), "comments are not stored there"
 
 
 def test_a_reused_id_is_told_by_its_submit_time() -> None:
-    assert endings_of([a_row(submitted=AT - 1)], AT, {}) == {}
+    assert job_ends_of([a_row(submitted=AT - 1)], AT, {}) == {}
 
 
 @pytest.mark.parametrize(
@@ -298,7 +298,7 @@ def test_a_reused_id_is_told_by_its_submit_time() -> None:
     ],
 )
 def test_of_several_rows_about_a_job(rows: list[Row], result: Result | None) -> None:
-    found = endings_of(rows, AT, {}).get("7")
+    found = job_ends_of(rows, AT, {}).get("7")
     assert (found.result if found else None) is result
 
 
@@ -316,9 +316,9 @@ def test_of_several_rows_about_a_job(rows: list[Row], result: Result | None) -> 
     ],
 )
 def test_states_and_what_they_mean(state: str, result: Result, detail: str) -> None:
-    ending = ending_of(a_row(state))
-    assert ending
-    assert (ending.result, ending.detail) == (result, detail)
+    job_end = job_end_of(a_row(state))
+    assert job_end
+    assert (job_end.result, job_end.detail) == (result, detail)
 
 
 def test_accounting_is_asked_only_for_what_the_controller_cannot_tell() -> None:

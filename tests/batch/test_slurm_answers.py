@@ -134,14 +134,14 @@ def row(state: str, *, line: str = "|sbatch") -> str:
     ],
 )
 def test_what_accounting_says_of_a_job_that_the_queue_does_not_show(slurm: Asked, said: Accounting) -> None:
-    ended = slurm.endings(["7"], 1795794000)
+    ended = slurm.job_ends(["7"], 1795794000)
     assert slurm.accounting_said == said
     assert ("7" in ended) == (not said.alive and not said.trouble and "FAILED" in str(ended))
 
 
 def test_a_field_that_sacct_does_not_have_is_asked_for_once() -> None:
     slurm = Asked(NO_FIELD, row("FAILED", line=""), row("FAILED", line=""))
-    assert slurm.endings(["7"], 1795794000)["7"].exit_code == 3
+    assert slurm.job_ends(["7"], 1795794000)["7"].exit_code == 3
     assert slurm.calls.count("sacct") == 2
-    assert slurm.endings(["7"], 1795794000)["7"].exit_code == 3
+    assert slurm.job_ends(["7"], 1795794000)["7"].exit_code == 3
     assert (slurm.calls.count("sacct"), slurm.submit_line) == (3, False), "and another tick is told: submit_line"

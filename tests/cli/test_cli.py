@@ -393,7 +393,7 @@ def test_a_tick_writes_json_lines_and_leaves_what_is_not_due_out(shell: Shell) -
     shell("run", "backup", now=later())
     wait_for(shell, "backup", "ok")
     rows = [json.loads(line) for line in shell("tick", now=later()).out.splitlines()]
-    assert [(row["event"], row["entry"], row["result"]) for row in rows] == [("settle", "backup", "ok")]
+    assert [(row["event"], row["entry"], row["result"]) for row in rows] == [("finish", "backup", "ok")]
     assert {"timestamp", "level", "slot", "done"} <= set(rows[0])
     assert shell("tick", now=later()).out == ""
 

@@ -106,12 +106,12 @@ WAITS = model.Wait(entry("backup"), at("14:00"), Reason.BUDGET, "the last hour h
         ),
         pytest.param(replace(WAITS, reason=Reason.NOT_DUE), [], id="a slot that is not due"),
         pytest.param(
-            model.Rest(model.RestCause.HELD, "job 7 is held by an administrator"),
+            model.LeaveChain(model.LeaveCause.HELD, "job 7 is held by an administrator"),
             [("chain", "the chain rests, nothing runs by itself: job 7 is held by an administrator")],
             id="an administrator's word",
         ),
         pytest.param(
-            model.Rest(model.RestCause.LINK_AT_WORK, "link 7 is running; it queues its own successor"),
+            model.LeaveChain(model.LeaveCause.LINK_AT_WORK, "link 7 is running; it queues its own successor"),
             [],
             id="a link beside us",
         ),

@@ -13,11 +13,11 @@ from cronhpc.core.model import (
     Cancel,
     Claim,
     ClaimState,
+    Finish,
     Job,
     KeepLink,
     LinkRecord,
     Series,
-    Settle,
     Submit,
     SubmitLink,
     World,
@@ -94,7 +94,7 @@ def test_a_job_of_a_recorded_id(row: Job) -> None:
     assert records(one).is_run(RAN, row) == ours
     stopped = of(RAN, row, switches=(switch("ALL"),))
     assert ("Stop" in {type(d).__name__ for d in plan(stopped).decisions}) == ours
-    assert any(isinstance(d, Settle) for d in plan(one).decisions) != ours
+    assert any(isinstance(d, Finish) for d in plan(one).decisions) != ours
     later = replace(one, now=at("15:00"))
     assert any(isinstance(d, Submit) for d in plan(later).decisions) != ours, "overlap: skip"
 
@@ -145,7 +145,7 @@ LOG = "/cron/log/e/20261127T1400Z-9.out"
         pytest.param(
             job(9, "COMPLETED", comment="proj", name="x", command=SCRIPT, output=LOG, submitted=at("14:01")),
             False,
-            id="its log, and it has ended: it is settled",
+            id="its log, and it has ended: it is finished",
         ),
         pytest.param(
             job(9, name="e", command=SCRIPT, output="/home/u/slurm-9.out", submitted=at("14:01")), None, id="by hand"
@@ -155,8 +155,8 @@ LOG = "/cron/log/e/20261127T1400Z-9.out"
 )
 def test_a_claim_without_id_finds_its_job(row: Job, *, adopted: bool | None) -> None:
     """What sbatch printed was lost, or was no id; the site replaces comments, and may drop --hold."""
-    (first, *_) = plan(of(claim("e", "14:00", ClaimState.CLAIMED), row, endings={})).decisions
-    assert type(first).__name__ == {True: "Adopt", False: "Settle", None: "Submit"}[adopted]
+    (first, *_) = plan(of(claim("e", "14:00", ClaimState.CLAIMED), row, job_ends={})).decisions
+    assert type(first).__name__ == {True: "Adopt", False: "Finish", None: "Submit"}[adopted]
 
 
 def test_of_a_script_that_names_its_own_log_script_name_and_time_do() -> None:
@@ -240,6 +240,6 @@ def test_a_later_piece_whose_comment_is_its_scripts_own_is_its_claims_and_lives(
     piece = job(9, name="tr", comment="mine", submitted=at("14:00:02"))
     made = claim("tr", "14:00", ClaimState.RELEASED, "9", recorded=at("14:00:03"))
     series = Series(entry("tr", schedule="", job_name="tr"), newest="9", at=at("14:00:20"))
-    one = world("14:30", jobs=(piece,), claims=(made,), series=(series,), endings={})
+    one = world("14:30", jobs=(piece,), claims=(made,), series=(series,), job_ends={})
     assert records(one).key(piece) == made.key
-    assert not [each for each in plan(one).decisions if isinstance(each, Settle)], "it runs"
+    assert not [each for each in plan(one).decisions if isinstance(each, Finish)], "it runs"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cronhpc.core.liveness import LATE, SILENT, Absence, absences, missed_since
-from cronhpc.core.model import Accounting, ClaimState, Ending, Result, Settle, World
+from cronhpc.core.model import Accounting, ClaimState, Finish, JobEnd, Result, World
 from cronhpc.core.plan import plan
 from tests.worlds import at, claim, entry, job, key, planned, state, world
 
@@ -29,7 +29,7 @@ def one_run(
 
 
 SKIPS, SUBMITS, WAITS = "used up 14:00 skipped (1)", "submit 14:00", "wait 14:00 waits for the previous run"
-UNKNOWN = "settle ended, outcome unknown"
+UNKNOWN = "finish ended, outcome unknown"
 
 
 @pytest.mark.parametrize(
@@ -42,10 +42,10 @@ UNKNOWN = "settle ended, outcome unknown"
         pytest.param(one_run(jobs=(job(7, of=key("e", "13:00")),)), [SKIPS], id="it is shown as running"),
         pytest.param(
             one_run(jobs=(job(7, "COMPLETED", of=key("e", "13:00")),)),
-            ["settle ok", SUBMITS],
+            ["finish ok", SUBMITS],
             id="shown as ended",
         ),
-        pytest.param(one_run(endings={"7": Ending(Result.OK)}), ["settle ok", SUBMITS], id="accounting tells its end"),
+        pytest.param(one_run(job_ends={"7": JobEnd(Result.OK)}), ["finish ok", SUBMITS], id="accounting tells its end"),
         pytest.param(one_run(accounting=ALIVE), [SKIPS], id="accounting says that it runs"),
         pytest.param(one_run(accounting=ALIVE, missed=LATE - 1), [SKIPS], id="accounting says so for an hour"),
         pytest.param(
@@ -60,18 +60,18 @@ UNKNOWN = "settle ended, outcome unknown"
         pytest.param(one_run(accounting=SILENCE, missed=SILENT), [UNKNOWN, SUBMITS], id="silent for a day"),
         pytest.param(one_run(accounting=KNOWN, missed=120), [SUBMITS], id="accounting is late"),
         pytest.param(one_run(accounting=KNOWN, missed=LATE), [UNKNOWN, SUBMITS], id="accounting never tells"),
-        pytest.param(one_run(endings=None), [WAITS], id="nobody could be asked how it ended"),
+        pytest.param(one_run(job_ends=None), [WAITS], id="nobody could be asked how it ended"),
         pytest.param(one_run(overlap="replace"), [WAITS], id="overlap: replace, missed for the first time"),
         pytest.param(one_run(overlap="queue"), [WAITS], id="overlap: queue, missed for the first time"),
         pytest.param(one_run(overlap="allow"), [SUBMITS], id="overlap: allow, missed for the first time"),
         pytest.param(
-            one_run(endings={"7": Ending(Result.FAILED)}, retries=1, states={"e": state("14:00")}, now="13:30"),
-            ["settle failed retry"],
+            one_run(job_ends={"7": JobEnd(Result.FAILED)}, retries=1, states={"e": state("14:00")}, now="13:30"),
+            ["finish failed retry"],
             id="accounting tells a failure later: it is tried again",
         ),
         pytest.param(
             one_run(step=ClaimState.SUBMITTED, accounting=SILENCE, missed=120, now="13:30"),
-            ["settle lost retry"],
+            ["finish lost retry"],
             id="a held job cannot have run: accounting is not waited for",
         ),
     ],
@@ -93,7 +93,7 @@ def test_a_second_look_is_asked_for_two_minutes_later_and_no_further_ones() -> N
         pytest.param(one_run(missed=90), {"7": NOW - 90}, id="a second one keeps it"),
         pytest.param(one_run(jobs=(job(7, of=key("e", "13:00")),), missed=90), {}, id="it is there again: forgotten"),
         pytest.param(one_run(jobs=None, missed=90), {"7": NOW - 90}, id="no answer is no look"),
-        pytest.param(one_run(endings=None), {}, id="nor is half an answer"),
+        pytest.param(one_run(job_ends=None), {}, id="nor is half an answer"),
     ],
 )
 def test_what_the_next_tick_knows_of_absent_jobs(w: World, known: dict[str, int]) -> None:
@@ -117,5 +117,5 @@ def test_another_job_of_the_id_says_that_the_controller_has_forgotten_ours() -> 
 )
 def test_an_end_that_is_given_up_says_why(accounting: Accounting, why: str) -> None:
     w = one_run(accounting=accounting, missed=SILENT)
-    (settled,) = (d for d in plan(w).decisions if isinstance(d, Settle))
-    assert why in settled.ending.detail
+    (finished,) = (d for d in plan(w).decisions if isinstance(d, Finish))
+    assert why in finished.job_end.detail

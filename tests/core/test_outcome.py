@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from cronhpc.core.identity import records
 from cronhpc.core.liveness import Lives
-from cronhpc.core.model import FAILURES, ClaimState, Ending, EntryState, Result, Settle
-from cronhpc.core.outcome import counted, ending_of, hosts, launched, retry_at, shared_node
+from cronhpc.core.model import FAILURES, ClaimState, EntryState, Finish, JobEnd, Result
+from cronhpc.core.outcome import counted, hosts, job_end_of, launched, retry_at, shared_node
 from cronhpc.core.plan import plan
 from tests.worlds import ID, at, claim, entry, job, key, world
 
@@ -42,32 +42,32 @@ NOW = at("14:00")
     ],
 )
 def test_an_end_as_the_queue_remembers_it(state: str, more: dict[str, Any], result: Result, detail: str) -> None:
-    ending = ending_of(job(7, state, nodes="cpu1", **more), None)
-    assert ending.result is result
-    assert detail in ending.detail
-    assert bool(ending.detail) == bool(detail)
+    job_end = job_end_of(job(7, state, nodes="cpu1", **more), None)
+    assert job_end.result is result
+    assert detail in job_end.detail
+    assert bool(job_end.detail) == bool(detail)
 
 
 @pytest.mark.parametrize(
-    ("ending", "logged", "failed_launch"),
+    ("job_end", "logged", "failed_launch"),
     [
-        pytest.param(Ending(Result.FAILED, None, 53), False, True, id="signal 53 and no log"),
-        pytest.param(Ending(Result.FAILED, None, 53), None, True, id="signal 53, and the script names its own log"),
-        pytest.param(Ending(Result.FAILED, None, 53), True, False, id="signal 53, and there is a log"),
-        pytest.param(Ending(Result.FAILED, 1), False, True, id="exit code 1 and no log, as 20.11 has it"),
-        pytest.param(Ending(Result.FAILED, 1), True, False, id="exit code 1 and a log"),
-        pytest.param(Ending(Result.FAILED, 1), None, False, id="exit code 1, and the script names its own log"),
-        pytest.param(Ending(Result.FAILED, 53), False, False, id="exit code 53"),
-        pytest.param(Ending(Result.FAILED, None, 9), False, False, id="a signal"),
-        pytest.param(Ending(Result.CANCELLED, 0), False, False, id="cancelled before it had a log"),
+        pytest.param(JobEnd(Result.FAILED, None, 53), False, True, id="signal 53 and no log"),
+        pytest.param(JobEnd(Result.FAILED, None, 53), None, True, id="signal 53, and the script names its own log"),
+        pytest.param(JobEnd(Result.FAILED, None, 53), True, False, id="signal 53, and there is a log"),
+        pytest.param(JobEnd(Result.FAILED, 1), False, True, id="exit code 1 and no log, as 20.11 has it"),
+        pytest.param(JobEnd(Result.FAILED, 1), True, False, id="exit code 1 and a log"),
+        pytest.param(JobEnd(Result.FAILED, 1), None, False, id="exit code 1, and the script names its own log"),
+        pytest.param(JobEnd(Result.FAILED, 53), False, False, id="exit code 53"),
+        pytest.param(JobEnd(Result.FAILED, None, 9), False, False, id="a signal"),
+        pytest.param(JobEnd(Result.CANCELLED, 0), False, False, id="cancelled before it had a log"),
     ],
 )
 def test_only_a_missing_log_tells_that_it_could_not_be_launched(
-    ending: Ending,
+    job_end: JobEnd,
     logged: bool | None,  # noqa: FBT001 - a column of the table
     failed_launch: bool,  # noqa: FBT001 - as above
 ) -> None:
-    assert ("no log was produced" in launched(ending, logged=logged).detail) == failed_launch
+    assert ("no log was produced" in launched(job_end, logged=logged).detail) == failed_launch
 
 
 @pytest.mark.parametrize(
@@ -76,24 +76,24 @@ def test_only_a_missing_log_tells_that_it_could_not_be_launched(
     ids=["one node", "several: nobody knows which", "none is known"],
 )
 def test_a_failed_launch_names_the_node_and_the_way_round_it(node: str, said: str) -> None:
-    told = launched(Ending(Result.FAILED, None, 53, node=node), logged=False).detail
+    told = launched(JobEnd(Result.FAILED, None, 53, node=node), logged=False).detail
     assert said in told
     assert told.endswith("#SBATCH --exclude=cpu7") == (node == "cpu7")
     assert ("--exclude" in told) == (node == "cpu7")
 
 
 def test_nobody_knows_is_said() -> None:
-    assert ending_of(None, None).result is Result.UNKNOWN
+    assert job_end_of(None, None).result is Result.UNKNOWN
 
 
 def test_accounting_beats_the_queue_which_fills_its_gaps() -> None:
     seen = job(7, "CANCELLED", submitted=1, start=2, ended=3, nodes="cpu1")
-    ending = ending_of(seen, Ending(Result.FAILED, 2, detail="cancelled by 0"))
-    assert ending == Ending(Result.FAILED, 2, submitted=1, started=2, ended=3, node="cpu1", detail="cancelled by 0")
+    job_end = job_end_of(seen, JobEnd(Result.FAILED, 2, detail="cancelled by 0"))
+    assert job_end == JobEnd(Result.FAILED, 2, submitted=1, started=2, ended=3, node="cpu1", detail="cancelled by 0")
 
 
 def test_a_job_that_never_ran_has_no_start() -> None:
-    assert ending_of(job(7, "CANCELLED", start=5, ended=5), None).started is None
+    assert job_end_of(job(7, "CANCELLED", start=5, ended=5), None).started is None
 
 
 # --- retries -------------------------------------------------------------------------------------------------------
@@ -106,7 +106,7 @@ def retried(
     policies: dict[str, Any] = {"retries": 2, "retry_delay": 60, **more}
     one = claim("e", "13:00", ClaimState.RELEASED, "7", attempt)
     one = replace(one, key=replace(one.key, by_hand=by_hand))
-    due = retry_at(entry("e", **policies), one, Ending(result, ended=NOW), deadline, NOW)
+    due = retry_at(entry("e", **policies), one, JobEnd(result, ended=NOW), deadline, NOW)
     return -1 if due is None else due - NOW
 
 
@@ -148,13 +148,13 @@ def test_a_run_by_hand_is_not_tried_again() -> None:
 
 def test_an_entry_that_is_gone_is_not_tried_again() -> None:
     one = claim("e", "13:00", ClaimState.RELEASED, "7")
-    assert retry_at(None, one, Ending(Result.FAILED), None, NOW) is None
+    assert retry_at(None, one, JobEnd(Result.FAILED), None, NOW) is None
 
 
 def test_an_end_long_ago_is_tried_again_now() -> None:
     one = claim("e", "13:00", ClaimState.RELEASED, "7")
     assert (
-        retry_at(entry("e", retries=1, retry_delay=60), one, Ending(Result.FAILED, ended=NOW - 999), None, NOW) == NOW
+        retry_at(entry("e", retries=1, retry_delay=60), one, JobEnd(Result.FAILED, ended=NOW - 999), None, NOW) == NOW
     )
 
 
@@ -167,8 +167,8 @@ def after(results: str, suspend_after: int | None = None) -> EntryState:
     kinds["P"] = Result.PREEMPTED
     state = EntryState()
     for n, letter in enumerate(results):
-        ending = Ending(kinds.get(letter, Result.OK), node=f"cpu{n}")
-        state = counted(state, entry("e", suspend_after=suspend_after), ending, NOW + n, NOW + n, final=letter != "R")
+        job_end = JobEnd(kinds.get(letter, Result.OK), node=f"cpu{n}")
+        state = counted(state, entry("e", suspend_after=suspend_after), job_end, NOW + n, NOW + n, final=letter != "R")
     return state
 
 
@@ -205,8 +205,8 @@ def test_a_streak_counts_what_tells_something(results: str, failures: int, succe
 def test_slots_count_in_their_order_however_late_one_ends(ends: list[tuple[int, str]], failures: int) -> None:
     state, newest = EntryState(), 0
     for slot, letter in ends:
-        ending = Ending(Result.OK if letter == "." else Result.FAILED)
-        state = counted(state, entry("e"), ending, NOW + slot, NOW, final=letter != "R", newest=newest)
+        job_end = JobEnd(Result.OK if letter == "." else Result.FAILED)
+        state = counted(state, entry("e"), job_end, NOW + slot, NOW, final=letter != "R", newest=newest)
         newest = max(newest, NOW + slot)
     assert state.failures == failures
 
@@ -308,5 +308,5 @@ def test_an_id_that_was_used_again(more: dict[str, Any], again: bool) -> None:  
     one = world("16:00", entry("e"), jobs=(other,), claims=(mine,))
     assert records(one).is_run(mine, other) != again
     assert bool(Lives.of(one).of_entry("e")) != again
-    settled = [d for d in plan(one).decisions if isinstance(d, Settle)]
-    assert [d.ending.result for d in settled] == ([Result.UNKNOWN] if again else [])
+    finished = [d for d in plan(one).decisions if isinstance(d, Finish)]
+    assert [d.job_end.result for d in finished] == ([Result.UNKNOWN] if again else [])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cronhpc.core.model import Ending, Result
+from cronhpc.core.model import JobEnd, Result
 from cronhpc.core.pieces import Ran, Rules, ended, last, next_slot
 from tests.worlds import at, clock
 
@@ -99,7 +99,7 @@ def test_a_piece_is_the_last_one(rules: dict[str, Any], runs: int, why: str) -> 
 
 
 @pytest.mark.parametrize(
-    ("rules", "words", "endings"),
+    ("rules", "words", "job_ends"),
     [
         pytest.param(Rules(after=True), "each as soon as the one before has ended", 1, id="--after"),
         pytest.param(HOURLY, "every 1h", 1, id="--every"),
@@ -108,10 +108,10 @@ def test_a_piece_is_the_last_one(rules: dict[str, Any], runs: int, why: str) -> 
         pytest.param(Rules(every=60, max_fast_failures=None), "every 1m", 0, id="nothing ends it"),
     ],
 )
-def test_a_train_in_words(rules: Rules, words: str, endings: int) -> None:
+def test_a_train_in_words(rules: Rules, words: str, job_ends: int) -> None:
     assert rules.words() == words
-    assert len(rules.endings()) == endings
+    assert len(rules.job_ends()) == job_ends
 
 
 def test_an_ending_is_remembered_with_its_times() -> None:
-    assert Ran.of("7", Ending(Result.TIMEOUT, started=1, ended=2)) == Ran("7", Result.TIMEOUT, 1, 2)
+    assert Ran.of("7", JobEnd(Result.TIMEOUT, started=1, ended=2)) == Ran("7", Result.TIMEOUT, 1, 2)

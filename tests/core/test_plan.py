@@ -55,7 +55,7 @@ SITUATIONS: dict[str, tuple[World, list[str]]] = {
         ["used up 10:00 missed (3)", "submit 11:00", "submit 12:00", "wait 13:00 not due"],
     ),
     "a clock a year ahead, and the newest slot has its claim: it ran": (
-        one("12:30", entry(), state("2027-11-27 12:00"), claims=(claim("e", "12:00", ClaimState.SETTLED),)),
+        one("12:30", entry(), state("2027-11-27 12:00"), claims=(claim("e", "12:00", ClaimState.FINISHED),)),
         ["wait 13:00 not due"],
     ),
     "a log shows a later slot than the state that was brought back knows: that one is used up": (
@@ -198,7 +198,7 @@ SITUATIONS: dict[str, tuple[World, list[str]]] = {
         ["used up 11:00 missed (1)", "wait 12:00 not due"],
     ),
     "state was lost: the newest claim still counts": (
-        one("12:10", entry(), claims=(claim("e", "12:00", ClaimState.SETTLED),)),
+        one("12:10", entry(), claims=(claim("e", "12:00", ClaimState.FINISHED),)),
         ["wait 13:00 not due"],
     ),
     "no budget left: stays due": (
@@ -260,7 +260,7 @@ def test_where_only_a_login_node_submits_all_slots_of_the_next_day_go_ahead_the_
     w = world("08:00:04", *two, states=used, chain=chain(via="login", link_name=""), settings={"budget_tick": 3})
     ahead = ["ahead 16:00 begin 16:00", "ahead 28th 00:00 begin 28th 00:00", "ahead 28th 06:30 begin 28th 06:30"]
     assert planned(w) == [*ahead, "wait 28th 08:00 over budget"]
-    assert planned(replace(w, resident=True)) == planned(w)
+    assert planned(replace(w, by_daemon=True)) == planned(w)
 
 
 def test_slots_ahead_by_a_login_node_are_believed_whoever_knows_the_time() -> None:
@@ -310,11 +310,11 @@ def test_what_this_tick_cancels_does_not_stand_in_the_way_of_the_next_slot() -> 
     stuck = job(7, "PENDING", of=key("e", "14:58"), reason="BadConstraints")
     before = claim("e", "14:58", ClaimState.RELEASED, "7")
     rows = planned(one("15:00:04", entry(schedule="*/2 * * * *"), state("14:58"), jobs=(stuck,), claims=(before,)))
-    assert rows[:3] == ["cancel 7", "settle refused", "submit 15:00"]
+    assert rows[:3] == ["cancel 7", "finish refused", "submit 15:00"]
 
 
 def test_a_resident_daemon_submits_nothing_ahead() -> None:
-    w = one("15:00:04", entry(schedule="*/2 * * * *"), state("14:58"), chain=chain("9"), resident=True)
+    w = one("15:00:04", entry(schedule="*/2 * * * *"), state("14:58"), chain=chain("9"), by_daemon=True)
     assert planned(w)[0] == "submit 15:00"
     assert not [row for row in planned(w) if row.startswith("ahead")]
 

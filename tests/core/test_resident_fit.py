@@ -69,7 +69,7 @@ def test_one_that_could_never_start_has_the_setting_to_put(
 def test_doctor_says_so_and_only_puts_it_where_a_daemon_was_started() -> None:
     short = replace(WELL, offers=(Partition("cpu", default=True, nodes=3, time_limit=HOUR),))
     for driven, level, put in ((True, "error", (("scheduler.interval", "30m"),)), (False, "advice", ())):
-        told = of_cluster(short, PLAIN, asked=1000, answered=1001, resident=driven)
+        told = of_cluster(short, PLAIN, asked=1000, answered=1001, by_daemon=driven)
         assert [(each.level, each.settings) for each in told if each.topic == "daemon"] == [(level, put)]
 
 

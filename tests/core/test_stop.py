@@ -13,14 +13,14 @@ from cronhpc.core.model import (
     PAUSED,
     ClaimState,
     Done,
-    Ending,
     Entry,
+    Finish,
     Job,
+    JobEnd,
     KillRecord,
     Outcome,
     Result,
     Series,
-    Settle,
     Stop,
     Submit,
     SwitchSetting,
@@ -246,8 +246,8 @@ def test_a_job_submitted_ahead_is_cancelled_and_its_slot_recorded_as_stopped() -
     w = on("e", jobs=(pending(7, of=ahead.key, reason="BeginTime"),), entries=(entry(schedule="*/2 * * * *"),))
     decided = plan(replace(w, claims=(ahead,), states={"e": state("14:00")})).decisions
     assert [d.pending for d in decided if isinstance(d, Stop)] == [("7",)]
-    [settled] = [d for d in decided if isinstance(d, Settle)]
-    assert settled.ending == Ending(Result.STOPPED, detail="kill/e, by bob")
+    [finished] = [d for d in decided if isinstance(d, Finish)]
+    assert finished.job_end == JobEnd(Result.STOPPED, detail="kill/e, by bob")
 
 
 # --- the warning ---------------------------------------------------------------------------------------------------
@@ -417,72 +417,72 @@ def kill_records(clock: str, **more: bool) -> KillRecord:
     return KillRecord(at(clock), "e", "bob", "loss spikes", "/cron/kill/e", **more)
 
 
-VERDICTS: dict[str, tuple[World, Ending, tuple[Result, str]]] = {
+VERDICTS: dict[str, tuple[World, JobEnd, tuple[Result, str]]] = {
     "cancelled by our hand": (
         on(jobs=(), kill_records={"7": kill_records("14:00", cancelled=True)}),
-        Ending(Result.CANCELLED, ended=at("14:00:05")),
+        JobEnd(Result.CANCELLED, ended=at("14:00:05")),
         KILLED,
     ),
     "warned, and it saved its work and ended well: it is not finished all the same": (
         on(jobs=(), kill_records={"7": kill_records("14:00", warned=True)}),
-        Ending(Result.OK, 0, ended=at("14:02")),
+        JobEnd(Result.OK, 0, ended=at("14:02")),
         KILLED,
     ),
     "warned, and it died of the signal: no failure": (
         on(jobs=(), kill_records={"7": kill_records("14:00", warned=True)}),
-        Ending(Result.FAILED, signal=10, ended=at("14:00:01")),
+        JobEnd(Result.FAILED, signal=10, ended=at("14:00:01")),
         KILLED,
     ),
     "it had ended before": (
         on(jobs=(), kill_records={"7": kill_records("14:00", cancelled=True)}),
-        Ending(Result.OK, 0, ended=at("13:59:59")),
+        JobEnd(Result.OK, 0, ended=at("13:59:59")),
         (Result.OK, ""),
     ),
     "it ended by itself in the second of the cancel": (
         on(jobs=(), kill_records={"7": kill_records("14:00", cancelled=True)}),
-        Ending(Result.FAILED, 3, ended=at("14:00")),
+        JobEnd(Result.FAILED, 3, ended=at("14:00")),
         (Result.FAILED, ""),
     ),
     "nobody remembers how": (
         on(jobs=(), kill_records={"7": kill_records("14:00", cancelled=True)}),
-        Ending(Result.UNKNOWN),
+        JobEnd(Result.UNKNOWN),
         KILLED,
     ),
     "the tick that cancelled it died before it wrote that down": (
         on("e", jobs=(), entries=(entry(),)),
-        Ending(Result.CANCELLED, ended=at("14:00")),
+        JobEnd(Result.CANCELLED, ended=at("14:00")),
         (Result.KILLED, "kill/e, by bob"),
     ),
     "the same, by its job id": (
         on("7", jobs=(), entries=(entry(),)),
-        Ending(Result.CANCELLED, ended=at("14:00")),
+        JobEnd(Result.CANCELLED, ended=at("14:00")),
         (Result.KILLED, "kill/7, by bob"),
     ),
     "cancelled by somebody before the switch was set": (
         on("e", jobs=(), entries=(entry(),)),
-        Ending(Result.CANCELLED, ended=at("12:59")),
+        JobEnd(Result.CANCELLED, ended=at("12:59")),
         (Result.CANCELLED, ""),
     ),
     "failed while a switch stands": (
         on("e", jobs=(), entries=(entry(),)),
-        Ending(Result.FAILED, 1, ended=at("14:00")),
+        JobEnd(Result.FAILED, 1, ended=at("14:00")),
         (Result.FAILED, ""),
     ),
     "guard ended it": (
         on(jobs=()),
-        Ending(Result.FAILED, 113, ended=at("14:00")),
+        JobEnd(Result.FAILED, 113, ended=at("14:00")),
         (Result.KILLED, "cronhpc guard ended it (exit 113)"),
     ),
-    "an ordinary failure": (on(jobs=()), Ending(Result.FAILED, 1), (Result.FAILED, "")),
+    "an ordinary failure": (on(jobs=()), JobEnd(Result.FAILED, 1), (Result.FAILED, "")),
 }
 
 
-@pytest.mark.parametrize(("w", "ending", "expected"), VERDICTS.values(), ids=VERDICTS)
-def test_a_killed_run_is_told_from_a_failed_one(w: World, ending: Ending, expected: tuple[Result, str]) -> None:
+@pytest.mark.parametrize(("w", "job_end", "expected"), VERDICTS.values(), ids=VERDICTS)
+def test_a_killed_run_is_told_from_a_failed_one(w: World, job_end: JobEnd, expected: tuple[Result, str]) -> None:
     [known] = w.entries or (entry(),)
-    told = verdict(w, claim("e", "13:00", ClaimState.RELEASED, "7"), known, ending)
+    told = verdict(w, claim("e", "13:00", ClaimState.RELEASED, "7"), known, job_end)
     assert (told.result, told.detail) == expected
-    assert (told.exit_code, told.ended) == (ending.exit_code, ending.ended)
+    assert (told.exit_code, told.ended) == (job_end.exit_code, job_end.ended)
 
 
 def test_a_killed_run_is_not_tried_again() -> None:
@@ -493,17 +493,17 @@ def test_a_killed_run_is_not_tried_again() -> None:
         claims=(ran,),
         states={"e": state("14:00")},
         kill_records={"7": kill_records("14:00", warned=True)},
-        endings={"7": Ending(Result.FAILED, 1, ended=at("14:00:10"))},
+        job_ends={"7": JobEnd(Result.FAILED, 1, ended=at("14:00:10"))},
     )
-    [settled] = [d for d in plan(w).decisions if isinstance(d, Settle)]
-    assert (settled.ending.result, settled.retry_at) == (Result.KILLED, None)
+    [finished] = [d for d in plan(w).decisions if isinstance(d, Finish)]
+    assert (finished.job_end.result, finished.retry_at) == (Result.KILLED, None)
 
 
 # --- said once -----------------------------------------------------------------------------------------------------
 
 
-def strikes(w: World, unsettled: frozenset[str] = frozenset()) -> Strikes:
-    return Strikes.of(w, [Outcome(d, Done.OK) for d in stop.decide(w)], unsettled)
+def strikes(w: World, unfinished: frozenset[str] = frozenset()) -> Strikes:
+    return Strikes.of(w, [Outcome(d, Done.OK) for d in stop.decide(w)], unfinished)
 
 
 def test_what_a_switch_stopped_is_a_row_with_who_when_and_why() -> None:

@@ -246,7 +246,7 @@ def test_what_is_watched(tmp_path: Path) -> None:
 
 
 @dataclass
-class Resident:
+class DaemonProcess:
     """A daemon of its own, over a cron directory on the local backend."""
 
     root: Path
@@ -344,14 +344,16 @@ daemon.Daemon(site, clock, tell, link=link, seconds=seconds, poll="--poll" in wo
 
 
 @contextlib.contextmanager
-def resident(root: Path, *words: str, ahead: float = 0.0, env: dict[str, str] | None = None) -> Iterator[Resident]:
+def by_daemon(
+    root: Path, *words: str, ahead: float = 0.0, env: dict[str, str] | None = None
+) -> Iterator[DaemonProcess]:
     """`ahead`: by so many seconds its clock is. Polling is quick, where it is asked for."""
     log = root.parent / f"daemon-{time.monotonic_ns()}.log"
     before = (root / "status.json").stat().st_mtime_ns if (root / "status.json").exists() else 0
     argv = [sys.executable, "-c", DRIVER, str(root), str(ahead), "0.5", *words]
     with log.open("w") as file:
         process = subprocess.Popen(argv, env=env or environment(root), stdout=file, stderr=file, text=True)
-    made = Resident(root, process, log)
+    made = DaemonProcess(root, process, log)
     try:
         if env is None:
             made.wait(lambda: (root / "status.json").exists() and made.ticked() > before)
@@ -363,7 +365,7 @@ def resident(root: Path, *words: str, ahead: float = 0.0, env: dict[str, str] | 
 
 def test_a_switch_is_seen_at_once_and_the_run_told_from_a_failed_one(root: Path) -> None:
     job = running(root)
-    with resident(root) as daemon:
+    with by_daemon(root) as daemon:
         (root / "kill" / "work").write_text("loss spikes")
         assert daemon.stops(job) < 5  # tests/bench/bench_switches.py has the true figure
         daemon.wait(lambda: [row for row in history.rows(root / "state" / "history") if row.get("result") == "killed"])
@@ -374,7 +376,7 @@ def test_a_switch_is_seen_at_once_and_the_run_told_from_a_failed_one(root: Path)
 
 def test_an_idle_one_does_not_tick_and_sighup_makes_it(root: Path) -> None:
     """Nor does its own writing wake it."""
-    with resident(root) as daemon:
+    with by_daemon(root) as daemon:
         time.sleep(0.5)
         before = daemon.ticked()
         time.sleep(1.8)
@@ -386,7 +388,7 @@ def test_an_idle_one_does_not_tick_and_sighup_makes_it(root: Path) -> None:
 def test_events_without_end_call_for_fewer_and_fewer_ticks(root: Path) -> None:
     """Each tick asks the batch system for its queue."""
     ticks = set()
-    with resident(root) as daemon:
+    with by_daemon(root) as daemon:
         until = time.monotonic() + 5
         while time.monotonic() < until:
             (root / "cron.d" / "x~").touch()
@@ -423,7 +425,7 @@ def test_a_switch_that_is_flipped_in_a_loop_calls_for_three_ticks_in_twelve_seco
 
 
 def test_a_new_script_is_found_when_it_is_dropped(root: Path) -> None:
-    with resident(root) as daemon:
+    with by_daemon(root) as daemon:
         (root / "cron.daily" / "new.slurm").write_text("#!/bin/bash\ntrue\n")
         daemon.wait(lambda: "new.slurm" in (root / "status.json").read_text())
 
@@ -444,7 +446,7 @@ def test_due_slots_run_once_and_at_their_second(root: Path, drivers: int) -> Non
     (root / "cronhpc.yaml").write_text("backend: local\nentries:\n" + "".join(rows))
     with contextlib.ExitStack() as stack:
         for _ in range(drivers):
-            daemon = stack.enter_context(resident(root, ahead=ahead))
+            daemon = stack.enter_context(by_daemon(root, ahead=ahead))
         daemon.wait(lambda: len(list(root.glob("ran-*"))) == len(names))
         time.sleep(0.5)
     lines = [path.read_text().split() for path in root.glob("ran-*")]
@@ -455,7 +457,7 @@ def test_due_slots_run_once_and_at_their_second(root: Path, drivers: int) -> Non
 BUSY = 3  # seconds beyond the promise: a machine with other things to do
 
 
-def ends(daemon: Resident) -> float:
+def ends(daemon: DaemonProcess) -> float:
     """Seconds from SIGTERM to its end."""
     began = time.monotonic()
     daemon.process.send_signal(signal.SIGTERM)
@@ -464,7 +466,7 @@ def ends(daemon: Resident) -> float:
 
 
 def test_sigterm_ends_it_within_a_second(root: Path) -> None:
-    with resident(root) as daemon:
+    with by_daemon(root) as daemon:
         assert ends(daemon) < 1 + BUSY
     assert not (root / "state" / "lease").exists()
 
@@ -477,7 +479,7 @@ def test_and_so_it_does_under_a_batch_system_that_does_not_answer(root: Path) ->
         (tools / name).write_text("#!/bin/sh\nexec sleep 60\n")
         (tools / name).chmod(0o755)
     (root / "cronhpc.yaml").write_text("backend: slurm\n")
-    with resident(root, env={**environment(root), "PATH": f"{tools}:{os.environ['PATH']}"}) as daemon:
+    with by_daemon(root, env={**environment(root), "PATH": f"{tools}:{os.environ['PATH']}"}) as daemon:
         daemon.wait((root / "state" / "lease").exists)
         time.sleep(0.3)
         assert ends(daemon) < 1 + BUSY
@@ -488,7 +490,7 @@ def test_and_so_it_does_under_a_batch_system_that_does_not_answer(root: Path) ->
 
 def test_cronhpc_stop_ends_it_and_an_old_stop_does_not(root: Path) -> None:
     (root / "scheduler" / "stop").touch()
-    with resident(root) as daemon:
+    with by_daemon(root) as daemon:
         (root / "scheduler" / "stop").unlink()
         time.sleep(0.5)
         (root / "scheduler" / "stop").touch()
@@ -496,13 +498,13 @@ def test_cronhpc_stop_ends_it_and_an_old_stop_does_not(root: Path) -> None:
 
 
 def test_it_ends_after_the_time_given(root: Path) -> None:
-    with resident(root, "--for", "1") as daemon:
+    with by_daemon(root, "--for", "1") as daemon:
         assert daemon.process.wait(60) == 0
 
 
 def test_settings_that_cannot_be_used_are_said_once_and_switches_go_on_acting(root: Path) -> None:
     job = running(root)
-    with resident(root) as daemon:
+    with by_daemon(root) as daemon:
         (root / "cronhpc.yaml").write_text("schedular: 1\n")
         daemon.wait(lambda: "schedular" in daemon.log.read_text())
         (root / "kill" / "work").touch()
@@ -537,7 +539,7 @@ def test_a_switch_folder_that_was_exchanged_is_still_seen(
     root: Path, swap: Callable[[Path], None], how: tuple[str, ...]
 ) -> None:
     job = running(root)
-    with resident(root, *how) as daemon:
+    with by_daemon(root, *how) as daemon:
         swap(root / "kill")
         time.sleep(0.2)
         (root / "kill" / "work").touch()
@@ -546,7 +548,7 @@ def test_a_switch_folder_that_was_exchanged_is_still_seen(
 
 def test_ten_thousand_events_in_a_second_hide_no_switch_and_keep_no_core_busy(root: Path) -> None:
     job = running(root)
-    with resident(root) as daemon:
+    with by_daemon(root) as daemon:
         for number in range(5_000):  # each is several events
             path = root / "cron.d" / f"x{number % 50}~"
             path.touch()

@@ -396,7 +396,7 @@ def test_start_and_stop_outrank_each_other_and_clean_up(tmp_path: Path) -> None:
     assert left() == (True, ["start.1", "started", "stop.1"])
     start()
     assert left() == (False, ["start.1", "start.2", "started", "stop.1"])
-    scheduler.remember_rest(paths, "cancelled by root")
+    scheduler.remember_admins_word(paths, "cancelled by root")
     assert scheduler.resting(paths) == "cancelled by root"
     (paths.scheduler / "stop").touch()
     start()

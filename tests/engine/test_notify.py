@@ -18,13 +18,13 @@ import pytest
 from cronhpc.core.alerts import Alert
 from cronhpc.core.model import Problem, Settings
 from cronhpc.engine import notify
-from cronhpc.engine.notify import Patience, Ping, SecretError
+from cronhpc.engine.notify import Ping, SecretError, Timeouts
 
 ENV = {"PATH": os.environ.get("PATH", ""), "HOME": "/nonexistent"}
 ABOUT = {"directory": "/home/alice/cron", "owner": "alice", "host": "login1"}
 FAILED = Alert("new", "failed", "backup failed once: failed (exit 1)", "backup", 1_795_790_000)
 STILL = Alert("still", "failed", "sync failed twice", "sync", 1_795_790_000)
-QUICK = Patience(command=1.0, commands=2.0, apprise=2.0, pings=1.5)
+QUICK = Timeouts(command=1.0, commands=2.0, apprise=2.0, pings=1.5)
 SECRET = "s3cr3t-t0k3n"  # noqa: S105 - the test looks for it
 DAY = 86400
 
@@ -87,12 +87,12 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 
 def pinged(*pings: Ping, env: dict[str, str] | None = None) -> list[str]:
-    found = notify.send(Settings(), (), pings, {**ENV, **(env or {})}, ABOUT, patience=QUICK)
+    found = notify.send(Settings(), (), pings, {**ENV, **(env or {})}, ABOUT, timeouts=QUICK)
     return [f"{each.code} {each.what}" for each in found]
 
 
 def told(settings: Settings, *alerts: Alert, **more: Any) -> list[str]:
-    found = notify.send(settings, alerts or (FAILED,), (), more.pop("env", ENV), ABOUT, patience=QUICK, **more)
+    found = notify.send(settings, alerts or (FAILED,), (), more.pop("env", ENV), ABOUT, timeouts=QUICK, **more)
     return [each.what for each in found]
 
 
@@ -232,7 +232,7 @@ def test_after_a_day_it_is_no_news(tmp_path: Path) -> None:
     settings = Settings(alerts_command=script(tmp_path, f"[ -e {outbox}.fine ] || exit 1; cat >>{tmp_path}/got"))
     assert told(settings, FAILED, outbox=outbox, now=1000)
     (tmp_path / "outbox.json.fine").touch()
-    assert notify.send(settings, (), (), ENV, ABOUT, outbox=outbox, now=1000 + DAY, patience=QUICK) == ()
+    assert notify.send(settings, (), (), ENV, ABOUT, outbox=outbox, now=1000 + DAY, timeouts=QUICK) == ()
     assert not (tmp_path / "got").exists()
 
 
@@ -320,7 +320,7 @@ def test_no_secret_is_ever_printed_or_told(settings: Settings) -> None:
         "import sys; from cronhpc.engine import notify; from cronhpc.core.alerts import Alert; "
         "from cronhpc.core.model import Settings; "
         f"s = {settings!r}; pings = [notify.Ping(s.alerts_ping, 'fail', 'chain')] if s.alerts_ping else []; "
-        "found = notify.send(s, [Alert('new', 'failed', 'x')], pings, {}, {}, patience=notify.Patience(1, 1, 2, 1)); "
+        "found = notify.send(s, [Alert('new', 'failed', 'x')], pings, {}, {}, timeouts=notify.Timeouts(1, 1, 2, 1)); "
         "print(found); sys.exit(0 if found else 3)"
     )
     environment = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
@@ -333,6 +333,6 @@ def test_no_secret_is_ever_printed_or_told(settings: Settings) -> None:
 
 
 def test_a_problem_says_what_to_do() -> None:
-    (problem,) = notify.send(Settings(alerts_command="/no/such"), [FAILED], (), ENV, ABOUT, patience=QUICK)
+    (problem,) = notify.send(Settings(alerts_command="/no/such"), [FAILED], (), ENV, ABOUT, timeouts=QUICK)
     assert isinstance(problem, Problem)
     assert "cronhpc doctor --alerts" in problem.fix

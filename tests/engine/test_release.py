@@ -62,13 +62,13 @@ def ticked(site: Site, now: int) -> Report:
 
 
 def test_a_scripts_own_comment_stands_alone_from_the_release_on(site: Site) -> None:
-    """Programs of the site read it; the run is known by its recorded id, and settled by it."""
+    """Programs of the site read it; the run is known by its recorded id, and finished by it."""
     ticked(site, NOW)
     comments = {job.name: job.comment for job in site.batch.queue().jobs}
     assert max(comments.values()) == '{"Reaper": "90"}'
     assert "/plain@" in min(comments.values())
     again = ticked(site, NOW + 60)
-    assert not [o for o in again.outcomes if type(o.decision).__name__ in {"Settle", "Submit", "Cancel"}]
+    assert not [o for o in again.outcomes if type(o.decision).__name__ in {"Finish", "Submit", "Cancel"}]
 
 
 @pytest.mark.parametrize(

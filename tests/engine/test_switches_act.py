@@ -21,9 +21,9 @@ from cronhpc.core.model import (
     PAUSED,
     Accounting,
     ClaimState,
-    Ending,
     EntryState,
     Job,
+    JobEnd,
     Key,
     Outcome,
     Queue,
@@ -56,7 +56,7 @@ class Fake:
         self.submitted: list[Submission] = []
         self.scrontab: frozenset[str] | BatchError = frozenset()
         self.fails: dict[str, BatchError] = {}
-        self.ends: dict[str, Ending] = {}
+        self.ends: dict[str, JobEnd] = {}
         self.asked_ends: list[tuple[str, ...]] = []
         self.accounting_said = Accounting()
         self.when_submitting: Callable[[], object] = lambda: None
@@ -79,7 +79,7 @@ class Fake:
     def live_files(self) -> tuple[()]:
         return ()
 
-    def endings(self, job_ids: Sequence[str], *_: object) -> Mapping[str, Ending]:
+    def job_ends(self, job_ids: Sequence[str], *_: object) -> Mapping[str, JobEnd]:
         self.asked_ends.append(tuple(job_ids))
         return {each: self.ends[each] for each in job_ids if each in self.ends}
 
@@ -386,10 +386,10 @@ def test_an_end_counts_once_however_often_its_claim_is_read(root: Path) -> None:
     first, second = (Key("e", NOW - seconds - NOW % 60) for seconds in (600, 60))
     for key, retry in ((first, None), (second, NOW + 600)):
         assert claims.make(key, "e", "a tick", NOW)
-        claims.settle(key, "e", Ending(Result.FAILED, 1, node="cpu1"), "7", now=NOW, retry_at=retry)
+        claims.finish(key, "e", JobEnd(Result.FAILED, 1, node="cpu1"), "7", now=NOW, retry_at=retry)
     for look in range(3):
         ticked(root, Fake([]), NOW + look)
-        claims.settle(first, "e", Ending(Result.FAILED, 1, node="cpu1"), "7", now=NOW)
+        claims.finish(first, "e", JobEnd(Result.FAILED, 1, node="cpu1"), "7", now=NOW)
     state = load(root / "state" / "entries.json").entries["e"]
     assert (state.failures, state.nodes) == (1, ("cpu1", "cpu1")), "a slot failed, and one attempt of another"
     (file,) = (root / "state" / "history").iterdir()
@@ -402,7 +402,7 @@ def test_a_further_attempt_of_an_array_submits_the_tasks_that_failed(root: Path)
     os.utime(script, (NOW - 900, NOW - 900))
     claims, key = Claims(root / "state" / "claims"), Key("sweep", NOW - 600 - NOW % 60)
     assert claims.make(key, "sweep", "a tick", NOW - 600)
-    claims.settle(key, "sweep", Ending(Result.FAILED, 1, tasks="1,3"), "7", now=NOW, retry_at=NOW)
+    claims.finish(key, "sweep", JobEnd(Result.FAILED, 1, tasks="1,3"), "7", now=NOW, retry_at=NOW)
     fake = Fake([])
     ticked(root, fake, int(script.stat().st_ctime) + 60)
     assert [each.options[-1] for each in fake.submitted] == ["--array=1,3%2"]
@@ -439,7 +439,7 @@ def test_an_end_that_was_given_up_is_corrected_when_accounting_tells_it(root: Pa
         fake.asked_ends.clear()
         ticked(root, fake, begin + LATE + 200)
         assert fake.asked_ends == [], "nothing has ended: nobody is asked"
-        fake.ends = {"7": Ending(Result.OK, 0, ended=NOW - 3000)}
+        fake.ends = {"7": JobEnd(Result.OK, 0, ended=NOW - 3000)}
     results = {row["job"]: row["result"] for row in history.rows(root / "state" / "history")}
     assert results == {"7": "ok", "8": str(Result.UNKNOWN)}
     assert set(load(root / "state" / "entries.json").meta["given_up"]) == {f"e@{slot_text(NOW + 3 * LATE - 3630)}.1"}

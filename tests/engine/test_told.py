@@ -38,7 +38,7 @@ class Night:
         known = memory.load(path)
         state = known.entries.get("backup", EntryState())
         fields = {name: getattr(state, name) for name in EntryState.__slots__}
-        fields |= {"watermark": slot - 60, "schedule_key": f"{self.schedule}|UTC|", "next_slot": slot, "settled": ""}
+        fields |= {"watermark": slot - 60, "schedule_key": f"{self.schedule}|UTC|", "next_slot": slot, "finished": ""}
         known.entries["backup"] = EntryState(**fields)
         memory.save(path, known)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from cronhpc.core.model import ClaimState, Ending, Key, Result
+from cronhpc.core.model import ClaimState, JobEnd, Key, Result
 from cronhpc.engine import init
 from cronhpc.engine.link import write_link
 from cronhpc.engine.site import open_site
@@ -77,10 +77,10 @@ class Cron:
         return [job for job in queue if job["comment"].startswith(mark) or job["id"].partition("_")[0] in known]
 
     def recorded(self) -> set[str]:
-        """The job ids of claims that are not settled."""
+        """The job ids of claims that are not finished."""
         claims = Claims(self.root / "state" / "claims")
         try:
-            return {claim.job_id for claim in claims.read(()) if claim.job_id and claim.ending is None}
+            return {claim.job_id for claim in claims.read(()) if claim.job_id and claim.job_end is None}
         except OSError:  # a tick at work has just taken one further
             return self.recorded()
 
@@ -152,7 +152,7 @@ def mark_started(lab: Lab, root: Path) -> None:
 
 
 def give_a_past(cron: Cron) -> None:
-    """Yesterday's runs of a (released, its job gone from the queue) and of b (settled): the tick has them to settle."""
+    """Yesterday's runs of a (released, gone from the queue) and of b (finished), which the tick has to finish."""
     claims = Claims(cron.root / "state" / "claims")
     day = cron.slot - DAY
     first, second = Key("a", day), Key("b", day)
@@ -161,7 +161,7 @@ def give_a_past(cron: Cron) -> None:
     claims.record(first, "4000000", day)
     claims.step(first, ClaimState.RELEASING)
     claims.step(first, ClaimState.RELEASED)
-    claims.settle(second, "b", Ending(Result.OK, 0), "4000001", now=day)
+    claims.finish(second, "b", JobEnd(Result.OK, 0), "4000001", now=day)
 
 
 @dataclass(frozen=True)
@@ -177,7 +177,7 @@ def judge(cron: Cron, queue: list[dict[str, str]], expected: Expected | None = N
     """What is wrong with a directory after its faults and its clean ticks; [] if nothing is.
 
     Every slot has run exactly once, and history says so; one successor, one spare; no held job of ours, no claim but
-    the newest settled, nothing else left in state/.
+    the newest finished, nothing else left in state/.
     """
     return [*_judge_runs(cron, expected or Expected()), *_judge_queue(cron, queue), *_judge_state(cron)]
 

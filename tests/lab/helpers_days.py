@@ -245,7 +245,7 @@ class Days:
         path = self.root / "scheduler" / "scheduler.log"
         return path.read_text(encoding="utf-8", errors="replace")[-3000:] if path.exists() else "(no scheduler.log)"
 
-    def settle(self, timeout: float = 180) -> None:
+    def finish(self, timeout: float = 180) -> None:
         """End the chain, let the runs end, and one last tick write down how."""
         self.cronhpc("stop")
         self.wait(lambda: self.queue() == [], timeout)

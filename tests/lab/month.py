@@ -239,7 +239,7 @@ def simulate(length: int, seed: int, tell: Callable[[str], object], speed: float
         end = instant(BEGIN) + length * DAY
         day.watch(end)
         day.wait(lambda: (look := day.sample()) and look.successors and look.spares and not look.running)
-        day.settle()
+        day.finish()
         month = Month(seed, instant(BEGIN) + HOUR, end - 2 * HOUR, faults, day.evidence())
     month.wrong = list(judge(month))
     return month

@@ -186,10 +186,10 @@ def test_ends_without_accounting(
 ) -> None:
     job_id = bench.submit(text, comment="tok", held=False)
     bench.until(job_id, "COMPLETED", "FAILED")
-    ending = bench.slurm.endings([job_id, "999999"], bench.since, {job_id: "tok"})[job_id]
-    assert (ending.result, (ending.exit_code, ending.signal)) == (result, code_and_signal)
-    assert ending.node.startswith("cpu")
-    assert bench.slurm.endings([job_id], bench.since, {job_id: "another"}) == {}
+    job_end = bench.slurm.job_ends([job_id, "999999"], bench.since, {job_id: "tok"})[job_id]
+    assert (job_end.result, (job_end.exit_code, job_end.signal)) == (result, code_and_signal)
+    assert job_end.node.startswith("cpu")
+    assert bench.slurm.job_ends([job_id], bench.since, {job_id: "another"}) == {}
     assert bench.slurm.cancelled_by(job_id, bench.since) is None
     assert bench.slurm.accounting is False, "asked once, and remembered"
 
@@ -290,7 +290,7 @@ def test_a_frozen_controller_is_unreachable_in_time_and_what_was_asked_may_happe
         lambda: bench.slurm.move(job_id, FAR),
         lambda: bench.slurm.hold([job_id], "c"),
         lambda: bench.slurm.signal([job_id], "USR1"),
-        lambda: bench.slurm.endings([job_id], 0),
+        lambda: bench.slurm.job_ends([job_id], 0),
         lambda: bench.slurm.of_scrontab([job_id]),
         bench.slurm.site,
     ]
@@ -313,7 +313,7 @@ def test_with_accounting(make_lab: MakeLab, tmp_path: Path) -> None:
     array = bench.submit("exit $SLURM_ARRAY_TASK_ID", options=("--array=0-2",), held=False)
     bench.slurm.cancel([cancelled])
     lab.wait_for(lambda: not bench.slurm.queue().jobs)  # the controller has forgotten them
-    found = bench.slurm.endings([failed, cancelled, array], bench.since, {failed: "tok|1", cancelled: "two"})
+    found = bench.slurm.job_ends([failed, cancelled, array], bench.since, {failed: "tok|1", cancelled: "two"})
     assert {job: (e.result, e.exit_code) for job, e in found.items()} == {
         failed: (Result.FAILED, 3),
         cancelled: (Result.CANCELLED, 0),
@@ -322,7 +322,7 @@ def test_with_accounting(make_lab: MakeLab, tmp_path: Path) -> None:
     assert found[array].detail == "array tasks: [1-2] failed"
     assert found[cancelled].started is None
     assert bench.slurm.cancelled_by(cancelled, bench.since) == 0
-    assert bench.slurm.endings([failed], bench.since, {failed: "of another job"}) == {}
+    assert bench.slurm.job_ends([failed], bench.since, {failed: "of another job"}) == {}
     assert bench.slurm.accounting is True
     named = Slurm(lab.env, cluster="lab")
     job_id = named.submit(Submission(bench.script(), comment="x"))

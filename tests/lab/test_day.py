@@ -65,7 +65,7 @@ def a_day() -> Evidence:
         day.noted["status"] = json.loads(day.cronhpc("status", "--json"))
         day.noted["history"] = json.loads(day.cronhpc("history", "--json", "-n", "500"))
         day.watch(MIDNIGHT + DAY + HOUR // 3)
-        day.settle()
+        day.finish()
         day.noted["logs"] = sorted(str(p.relative_to(day.root)) for p in (day.root / "log").rglob("*.out"))
         day.noted["index"] = [p.read_text() for p in (day.root / "log" / "index").iterdir()]
         return day.evidence()
@@ -144,7 +144,7 @@ def dropped() -> Evidence:
         day.watch(hour + 32 * MINUTE)
         day.cronhpc("tick")  # it notes them by now: the lab's clock runs away from the one that stamps files
         day.watch(hour + HOUR + 45 * MINUTE)
-        day.settle()
+        day.finish()
         return day.evidence()
 
 
@@ -180,7 +180,7 @@ def broken() -> Evidence:
         day.watch(MENDED)
         day.python.with_name("away").rename(day.python)
         day.watch(MENDED + 3 * HOUR)
-        day.settle()
+        day.finish()
         return day.evidence()
 
 

@@ -1,6 +1,6 @@
 """Promise 1 on a real Slurm: wherever a scheduler dies, and whatever the disk refuses, each slot runs exactly once.
 
-A tick with three due entries, yesterday's runs to settle and a chain to keep is killed at every call that changes
+A tick with three due entries, yesterday's runs to finish and a chain to keep is killed at every call that changes
 anything, in itself and in the commands it starts; the same with a full and with a broken disk. Then clean ticks.
 With CRONHPC_ALL_POINTS=1 the points that CI samples are all walked.
 """
@@ -23,7 +23,7 @@ from typing import Any
 import pytest
 
 from cronhpc.batch.port import Submission
-from cronhpc.core.model import ClaimState, Ending, Key, Result, Submit
+from cronhpc.core.model import ClaimState, JobEnd, Key, Result, Submit
 from cronhpc.engine import init
 from cronhpc.store.claims import Claims
 from tests.engine.test_switches_act import Fake, ticked
@@ -116,7 +116,7 @@ def test_a_tick_killed_at_any_of_its_calls(
 def test_a_tick_that_submits_further_attempts_killed_at_any_of_its_calls(
     cluster: Lab, tmp_path: Path, tell: Callable[[str, Walked], None]
 ) -> None:
-    """The first attempts have failed: the tick settles them, and submits the second ones."""
+    """The first attempts have failed: the tick finishes them, and submits the second ones."""
 
     def fresh(name: str) -> Cron:
         cron = make(
@@ -220,7 +220,7 @@ def died_after(cron: Cron, step: str) -> None:
         cron.wait_quiet()
         steps = cron.root / "state" / "claims" / f"{key}.go"
         kept = steps.read_bytes()
-        claims.settle(key, "a", Ending(Result.OK, 0), jobs[0], now=cron.slot + 9)
+        claims.finish(key, "a", JobEnd(Result.OK, 0), jobs[0], now=cron.slot + 9)
         steps.write_bytes(kept)
 
 

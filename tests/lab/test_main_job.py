@@ -44,7 +44,7 @@ class Shell:
         path.write_text(text, encoding="utf-8")
         return path
 
-    def settled(self) -> None:
+    def finished(self) -> None:
         """Files are believed, and nothing runs."""
         time.sleep(3.2)
 
@@ -68,7 +68,7 @@ def test_init_asks_slurm_for_the_partition_without_gpus(shell: Shell) -> None:
 def test_a_script_that_wants_no_gpu_goes_to_the_cpu_partition_and_one_that_does_stays_its_own(shell: Shell) -> None:
     shell.drop("cron.daily/plain.slurm")
     shell.drop("cron.daily/gpu.slurm", "#!/bin/bash\n#SBATCH --time=1 --partition=gpu --gres=gpu:1\nhostname\n")
-    shell.settled()
+    shell.finished()
     shell("run", "plain")
     shell("run", "gpu")
     rows = {row["name"]: row["partition"] for row in shell.lab.squeue(states="all")}
@@ -88,7 +88,7 @@ def test_odd_names_run_and_leave_their_logs(shell: Shell) -> None:
         shell.drop(
             f"cron.d/{name}.slurm", '#!/bin/bash\n#CRON 0 0 1 1 *\n#SBATCH --time=1\necho "I am $CRONHPC_ENTRY"\n'
         )
-    shell.settled()
+    shell.finished()
     for name in ODD:
         shell("run", "--", name) if name.startswith("-") else shell("run", name)
     idle(shell.lab)
@@ -211,7 +211,7 @@ def test_an_account_kept_in_a_variable_is_accepted_where_accounts_are_enforced(
     shell("init", SBATCH_ACCOUNT="other")
     assert "account: other" in (shell.root / "cronhpc.yaml").read_text(encoding="utf-8")
     shell.drop("cron.daily/plain.slurm")
-    shell.settled()
+    shell.finished()
     shell("start", SBATCH_ACCOUNT="other")
     shell("run", "plain")
     lab.wait_for((shell.root / "status.json").exists)
@@ -221,7 +221,7 @@ def test_an_account_kept_in_a_variable_is_accepted_where_accounts_are_enforced(
 @pytest.mark.parametrize("words", [["status"], ["plan"], ["next"], ["check"]], ids=lambda words: words[0])
 def test_under_a_frozen_controller_every_question_is_answered_in_time(shell: Shell, words: list[str]) -> None:
     shell.drop("cron.daily/plain.slurm")
-    shell.settled()
+    shell.finished()
     shell.lab.freeze()
     begun = time.monotonic()
     try:
@@ -263,7 +263,7 @@ def test_a_link_into_the_folder_enables_a_job(shell: Shell, cluster_user_dir: Ca
     script = cluster_user_dir(name="scripts") / "linked.sh"
     script.write_text("#!/bin/bash\n#SBATCH --time=1\necho linked\n", encoding="utf-8")
     (shell.root / "cron.daily" / "linked.slurm").symlink_to(script)
-    shell.settled()
+    shell.finished()
     shell("run", "linked")
     idle(shell.lab)
     assert [path.read_text(encoding="utf-8") for path in shell.root.glob("log/linked/*")] == ["linked\n"]

@@ -25,7 +25,7 @@ def a_local_day(begin: str, end: int) -> Evidence:
         day.script("cron.d/third-hour.slurm", "#CRON 0 3 * * *")
         day.cronhpc("start")
         day.watch(end + HOUR // 3)
-        day.settle()
+        day.finish()
         return day.evidence()
 
 

@@ -420,10 +420,10 @@ def test_a_preempted_run_is_tried_again_and_is_no_failure_of_its_script(
     (entry,) = one.json("status")["entries"]
     assert (entry["failures"], entry["suspended"]) == (0, None)
     assert "preempted" in one.cronhpc("status")
-    assert [each["retry_at"] for each in _settled(one)] == [row["ended"] + 3600]
+    assert [each["retry_at"] for each in _finished(one)] == [row["ended"] + 3600]
 
 
-def _settled(one: Night) -> list[dict[str, Any]]:
+def _finished(one: Night) -> list[dict[str, Any]]:
     return [json.loads(path.read_text()) for path in (one.root / "state" / "claims").glob("guest@*")]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cronhpc.core.model import Claim, ClaimState, Ending, Job, Key, Queue, Result, slot_text
+from cronhpc.core.model import Claim, ClaimState, Job, JobEnd, Key, Queue, Result, slot_text
 from cronhpc.logs.held_logs import live_of, newest_failed, remember
 
 NOW = 1_795_800_000
@@ -71,7 +71,7 @@ def test_live_are_jobs_in_the_queue_and_claims_without_an_end() -> None:
     jobs = (Job("1", "RUNNING"), Job("2", "PENDING"), Job("3", "COMPLETED"), Job("4", "COMPLETING"))
     claims = (
         Claim(Key("a", NOW), ClaimState.RELEASED, job_id="5"),
-        Claim(Key("a", NOW - 60), ClaimState.SETTLED, job_id="6", ending=Ending(Result.OK)),
+        Claim(Key("a", NOW - 60), ClaimState.FINISHED, job_id="6", job_end=JobEnd(Result.OK)),
         Claim(Key("a", NOW - 120), ClaimState.CLAIMED),
     )
     assert live_of(Queue(jobs), claims) == frozenset({"1", "2", "4", "5"})

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cronhpc.core.model import Ending, Entry, EntryState, KillRecord, Policies, Problem, Result, command, text_of
+from cronhpc.core.model import Entry, EntryState, JobEnd, KillRecord, Policies, Problem, Result, command, text_of
 from cronhpc.store.shapes import anything, made, of, plain, read
 
 PLAIN = Entry(
@@ -38,7 +38,7 @@ def test_a_command_in_advice_comes_back_as_a_value() -> None:
 
 KEPT: dict[str, tuple[Any, dict[str, Any]]] = {
     "an end, with a result as its word": (
-        Ending(Result.FAILED, exit_code=0, started=5, node="cpu1"),
+        JobEnd(Result.FAILED, exit_code=0, started=5, node="cpu1"),
         {"result": "failed", "exit_code": 0, "started": 5, "node": "cpu1"},
     ),
     "an entry's state, with a list": (
@@ -60,9 +60,9 @@ def test_what_is_kept_leaves_defaults_out_and_comes_back(value: Any, row: dict[s
     assert lost == []
 
 
-WRONG: dict[str, tuple[dict[str, Any], list[str], Ending | None]] = {
-    "a key that is not known is passed over": ({"result": "ok", "colour": 7}, [], Ending(Result.OK)),
-    "a value that is wrong harms only itself": ({"result": "ok", "node": 7}, ["ending.node"], Ending(Result.OK)),
+WRONG: dict[str, tuple[dict[str, Any], list[str], JobEnd | None]] = {
+    "a key that is not known is passed over": ({"result": "ok", "colour": 7}, [], JobEnd(Result.OK)),
+    "a value that is wrong harms only itself": ({"result": "ok", "node": 7}, ["ending.node"], JobEnd(Result.OK)),
     "what is needed is missing": ({"node": "cpu1"}, [], None),
     "what is needed is wrong": ({"result": "fine"}, ["ending.result"], None),
 }
@@ -70,8 +70,8 @@ WRONG: dict[str, tuple[dict[str, Any], list[str], Ending | None]] = {
 
 @pytest.mark.parametrize(("row", "places", "known"), WRONG.values(), ids=WRONG)
 def test_what_is_read_is_lenient_and_names_what_was_lost(
-    row: dict[str, Any], places: list[str], known: Ending | None
+    row: dict[str, Any], places: list[str], known: JobEnd | None
 ) -> None:
     lost: list[str] = []
-    assert read(Ending, row, of(Ending), lost, "ending") == known
+    assert read(JobEnd, row, of(JobEnd), lost, "ending") == known
     assert lost == places

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from cronhpc.batch.local import Local, supervisor
-from cronhpc.core.model import Ending, EntryState, Job, Key
+from cronhpc.core.model import EntryState, Job, JobEnd, Key
 from cronhpc.store import history, lease, memory, shapes
 from cronhpc.store.claims import Claims
 from tests.cli.test_cli import Shell
@@ -268,7 +268,7 @@ def test_a_claim_that_tells_nothing_may_have_run(tmp_path: Path, suffix: str, da
     (tmp_path / str(key)).write_bytes(written(MADE))
     (tmp_path / f"{key}{suffix}").write_bytes(data)
     (found,) = claims.read(set())
-    assert (found.key, found.damaged, found.job_id, found.ending) == (key, may_have, None, None)
+    assert (found.key, found.damaged, found.job_id, found.job_end) == (key, may_have, None, None)
     if suffix:
         claims.give_up(key)
         assert claims.exists(key), "another has gone further"
@@ -342,4 +342,4 @@ def test_a_reader_that_has_left_is_no_error(shell: Shell) -> None:
 def test_the_table_knows_every_field_that_is_kept_of_an_entry() -> None:
     """A field that it does not know is left out in silence at the next look."""
     assert shapes.ENTRY.keys() == set(EntryState.__slots__)
-    assert shapes.ENDING.keys() | {"result"} == set(Ending.__slots__)
+    assert shapes.JOB_END.keys() | {"result"} == set(JobEnd.__slots__)

@@ -85,9 +85,9 @@ def test_no_slot_that_ran_runs_again(root: Path) -> None:
 def test_attempts_stand_where_they_stood(root: Path) -> None:
     claims = {claim.key: claim for claim in read_world(opened(root), NOW).world.claims}
     assert {str(key): claim.state for key, claim in claims.items()} == {
-        "backup@20261128T0205Z.1": ClaimState.SETTLED,
+        "backup@20261128T0205Z.1": ClaimState.FINISHED,
         "backup@20261128T0210Z.1": ClaimState.RELEASED,
-        "sync@20261128T0155Z.1": ClaimState.SETTLED,
+        "sync@20261128T0155Z.1": ClaimState.FINISHED,
     }
     assert claims[Key("backup", 1795831800)].job_id == "11"
 

@@ -123,7 +123,7 @@ def test_what_a_switch_stopped_is_a_row() -> None:
     assert line.endswith('by bob: "loss spikes"; cancelled 4501')
 
 
-UNSETTLED = [
+UNFINISHED = [
     pytest.param({}, "running", id="it runs"),
     pytest.param({"state": "COMPLETING"}, "running", id="it is ending"),
     pytest.param({"state": "PENDING", "reason": "Priority"}, "pending", id="it waits for its turn"),
@@ -134,11 +134,11 @@ UNSETTLED = [
 ]
 
 
-@pytest.mark.parametrize(("job", "result"), UNSETTLED)
-def test_what_no_tick_has_settled_yet_is_a_run_like_others(job: dict[str, Any] | None, result: str) -> None:
+@pytest.mark.parametrize(("job", "result"), UNFINISHED)
+def test_what_no_tick_has_finished_yet_is_a_run_like_others(job: dict[str, Any] | None, result: str) -> None:
     claim, live = running("backup", at("14:00"), "4713", **(job or {}))
     queue = Queue((LINK, SPARE, live)) if job is not None else None
     world = replace(WORLD, claims=(claim,), queue=queue)
-    [run] = runs.unsettled(world, plan(world))
+    [run] = runs.unfinished(world, plan(world))
     assert (run["result"], run["job"], run["entry"]) == (result, "4713", "backup")
     assert (run["started"] is not None) == (result in {"running", "suspended", "failed"})

@@ -107,9 +107,9 @@ DECISIONS: dict[str, tuple[model.Decision, str]] = {
     "released": (model.Release(KEY, "4720"), "backup|release|slot 04:00, job 4720"),
     "a twin": (model.Cancel("4721", "a twin of job 4720", KEY), "backup|cancel|job 4721: a twin of job 4720"),
     "a late one": (model.Cancel("4721", "came late"), "a twin|cancel|job 4721: came late"),
-    "settled": (
-        model.Settle(KEY, "backup", model.Ending(Result.FAILED, exit_code=1), retry_at=at("14:10")),
-        "backup|settle|slot 04:00: failed, exit 1, again at 14:10",
+    "finished": (
+        model.Finish(KEY, "backup", model.JobEnd(Result.FAILED, exit_code=1), retry_at=at("14:10")),
+        "backup|finish|slot 04:00: failed, exit 1, again at 14:10",
     ),
     "a new successor": (
         model.SubmitLink("successor", at("15:00"), "there is no successor"),
@@ -120,7 +120,7 @@ DECISIONS: dict[str, tuple[model.Decision, str]] = {
         "chain|cancel|spare job 4713: one spare too many beside job 4712",
     ),
     "rest": (
-        model.Rest(model.RestCause.HELD, "job 4711 is held by an administrator"),
+        model.LeaveChain(model.LeaveCause.HELD, "job 4711 is held by an administrator"),
         "chain|rest|job 4711 is held by an administrator",
     ),
     "a kill": (

@@ -29,7 +29,7 @@ from cronhpc.core.model import (
 )
 from cronhpc.core.plan import plan
 from cronhpc.views import explain, status, text
-from cronhpc.views.runs import unsettled
+from cronhpc.views.runs import unfinished
 from cronhpc.views.screen import render
 from cronhpc.views.times import iso
 from tests.view_situations import (
@@ -569,7 +569,7 @@ def test_an_array_runs_while_a_task_runs_else_waits_until_all_have_ended(tasks: 
     run = facts_of(world)["entries"][0]["runs"][0]
     assert run["state"] == state
     assert (run["started"] is None) == (state in {"PENDING", "REQUEUED"}), "what waits has no start"
-    assert unsettled(world, plan(world))[0]["result"] == ("pending" if run["started"] is None else "running")
+    assert unfinished(world, plan(world))[0]["result"] == ("pending" if run["started"] is None else "running")
 
 
 def test_the_entries_are_ordered_by_what_comes_first() -> None:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from cronhpc.batch.local import supervisor as sv
 from cronhpc.batch.port import BatchError, JobFiles, Refused, Unreachable
 from cronhpc.batch.process import scrub, start
-from cronhpc.core.model import ENDS, Ending, Job, Queue, Result
+from cronhpc.core.model import ENDS, Job, JobEnd, Queue, Result
 from cronhpc.core.model.site import Site
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ class Local:
     """The batch system kept in `folder`. Jobs get `environ`, scrubbed as for Slurm.
 
     `script_options`: a script's bytes to its own #SBATCH options by long name; without it only the Submission counts.
-    `patience`: seconds from TERM to KILL.
+    `kill_wait`: seconds from TERM to KILL.
     """
 
     name = "local"
@@ -48,14 +48,14 @@ class Local:
         *,
         names: Sequence[str] | None = None,
         script_options: Callable[[bytes], Mapping[str, str | None]] | None = None,
-        patience: float = 5,
+        kill_wait: float = 5,
         assumed: bool = False,
     ) -> None:
         self.assumed = assumed  # nobody has asked for it: Slurm's commands may only not be loaded
         self._jobs = f"{folder}/jobs"
         self._environment = scrub(environ, names)
         self._base = scrub(environ)
-        self._patience = patience
+        self._kill_wait = kill_wait
         self._script_options = script_options or (lambda _: {})
 
     # --- the port --------------------------------------------------------------------------------------------------
@@ -176,18 +176,18 @@ class Local:
         self.comment(job_ids, comment)
         self.release(job_ids)
 
-    def endings(
+    def job_ends(
         self,
         job_ids: Sequence[str],
         since: int,
         tokens: Mapping[str, str] | None = None,  # noqa: ARG002 - ids are never used again here
-    ) -> Mapping[str, Ending]:
+    ) -> Mapping[str, JobEnd]:
         """How jobs submitted at `since` or later ended."""
         found = {}
         for number in self._known(job_ids):
             job = self._row(number)
             if job and not job.live and (job.submitted or 0) >= since:
-                found[job.id] = ending(job, _facts_in(self._folder(number), "end.json") or {})
+                found[job.id] = job_end(job, _facts_in(self._folder(number), "end.json") or {})
         return found
 
     def clock(self) -> int | None:
@@ -240,7 +240,7 @@ class Local:
             "submitted": sv.now(),
             "user": pwd.getpwuid(os.getuid()).pw_name,
             "umask": _umask(),
-            "patience": self._patience,
+            "patience": self._kill_wait,
         }
 
     def _place(self, facts: sv.Facts, plan: sv.Facts, script: bytes) -> int:
@@ -476,9 +476,9 @@ def _job(facts: sv.Facts, plan: sv.Facts, state: str) -> Job:
     )
 
 
-def ending(job: Job, end: sv.Facts) -> Ending:
+def job_end(job: Job, end: sv.Facts) -> JobEnd:
     """How a job that is over ended."""
-    return Ending(
+    return JobEnd(
         result=ENDS.get(job.state, Result.UNKNOWN),
         exit_code=job.exit_code,
         signal=job.signal,

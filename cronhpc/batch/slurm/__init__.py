@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from cronhpc.batch.port import JobFiles, Submission
-    from cronhpc.core.model import Ending
+    from cronhpc.core.model import JobEnd
     from cronhpc.core.model.site import Cluster, Site
 
 _SIGNAL_MAY_HAVE_COME = frozenset({124, 228, 229})  # scancel's exits after which the signal may have been delivered
@@ -62,19 +62,19 @@ class Slurm:
 
     def queue(self) -> Queue:
         """All of this user's jobs in one query. Raises Unreachable."""
-        mark = text.new_mark()
+        separator = text.new_separator()
         # one row a task (-r): a row for several hides that some of them are held
-        asked = ["--me", "--states=all", "--array", f"--format={rows.queue_format(mark)}"]
+        asked = ["--me", "--states=all", "--array", f"--format={rows.queue_format(separator)}"]
         answer = self.ask("squeue", asked)
-        return Queue(rows.queue_rows(answer, mark))
+        return Queue(rows.queue_rows(answer, separator))
 
     def live_files(self) -> tuple[JobFiles, ...]:
         """What each of this user's live jobs runs and writes. Raises Unreachable."""
         from cronhpc.batch.slurm import live_files
 
-        mark = text.new_mark()
-        asked = ["--me", "--states=all", f"--Format={live_files.squeue_format(mark)}"]
-        return live_files.squeue_rows(self.ask("squeue", asked), mark)
+        separator = text.new_separator()
+        asked = ["--me", "--states=all", f"--Format={live_files.squeue_format(separator)}"]
+        return live_files.squeue_rows(self.ask("squeue", asked), separator)
 
     def script(self, job_id: str) -> str:
         """The text of the script that a live job runs: the copy that Slurm keeps. Raises Unreachable."""
@@ -154,9 +154,9 @@ class Slurm:
         self.release(job_ids)
         self.comment(job_ids, comment)
 
-    def endings(
+    def job_ends(
         self, job_ids: Sequence[str], since: int, tokens: Mapping[str, str] | None = None
-    ) -> Mapping[str, Ending]:
+    ) -> Mapping[str, JobEnd]:
         """How jobs submitted after `since` ended: as the controller remembers, and from sacct what it cannot tell.
 
         `tokens`: by id a text in the job's comment, so that a reused id is not mistaken. Raises Unreachable; where
@@ -164,7 +164,7 @@ class Slurm:
         """
         from cronhpc.batch.slurm.job_ends import Past
 
-        return Past(self).endings(job_ids, since, tokens or {}) if job_ids else {}
+        return Past(self).job_ends(job_ids, since, tokens or {}) if job_ids else {}
 
     def restarts(self) -> Mapping[str, int]:
         """How often each of this user's jobs was put back into the queue (of an array: its tasks). Raises Unreachable.
@@ -202,10 +202,10 @@ class Slurm:
 
     def describe(self, job_id: str) -> Mapping[str, str]:
         """The fields of `scontrol show job`, and from squeue those that follow free text there. Raises Unreachable."""
-        mark = text.new_mark()
+        separator = text.new_separator()
         shown = text.fields(self.ask("scontrol", ["show", "job", job_id]))
-        asked = ["--me", f"--jobs={job_id}", "--states=all", f"--format={rows.queue_format(mark)}"]
-        for job in rows.queue_rows(self.ask("squeue", asked), mark)[:1]:
+        asked = ["--me", f"--jobs={job_id}", "--states=all", f"--format={rows.queue_format(separator)}"]
+        for job in rows.queue_rows(self.ask("squeue", asked), separator)[:1]:
             shown |= {"WorkDir": job.workdir, "JobName": job.name, "Command": job.command or ""}
         return shown
 

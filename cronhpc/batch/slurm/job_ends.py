@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Protocol
 from cronhpc.batch.port import Unreachable
 from cronhpc.batch.slurm.rows import JOB_ID, behind_header, moment, task_list, word
 from cronhpc.batch.slurm.site import config_values, has_accounting
-from cronhpc.batch.slurm.text import chunks, new_mark
-from cronhpc.core.model import ENDS, FAILURES, TOKEN, Accounting, Ending, Result, restarted
+from cronhpc.batch.slurm.text import chunks, new_separator
+from cronhpc.core.model import ENDS, FAILURES, TOKEN, Accounting, JobEnd, Result, restarted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -54,14 +54,14 @@ def exit_of(text: str) -> tuple[int | None, int | None]:
     return (None, status & 0x7F) if status & 0x7F else (status >> 8, None)
 
 
-def ending_of(row: Row) -> Ending | None:
+def job_end_of(row: Row) -> JobEnd | None:
     """How that job or task ended; None: it has not, or it was requeued."""
     word = row.state.split(" ", 1)[0].rstrip("+")
     if word not in ENDS:
         return None
     code, number = exit_of(row.exit)
     detail = "" if word in {"COMPLETED", "FAILED"} else row.state.lower().replace("_", " ")
-    return Ending(
+    return JobEnd(
         result=ENDS[word],
         exit_code=code,
         signal=number,
@@ -73,31 +73,31 @@ def ending_of(row: Row) -> Ending | None:
     )
 
 
-def combined(rows: Sequence[Row]) -> Ending | None:
+def combined(rows: Sequence[Row]) -> JobEnd | None:
     """One ending for a job's rows (an array has one a task): the worst; None while one of them has not ended."""
-    ended = [(row.task, ending) for row in rows if (ending := ending_of(row)) is not None]
+    ended = [(row.task, job_end) for row in rows if (job_end := job_end_of(row)) is not None]
     if len(ended) < len(rows) or not ended:
         return None
-    failed = [int(task) for task, ending in ended if ending.result in FAILURES and task.isdecimal()]
+    failed = [int(task) for task, job_end in ended if job_end.result in FAILURES and task.isdecimal()]
     tasks = task_list(failed).strip("[]") if failed else ""
     if len(ended) == 1:
         return replace(ended[0][1], tasks=tasks)
-    endings = [ending for _, ending in ended]
+    job_ends = [job_end for _, job_end in ended]
     return replace(
-        min(endings, key=lambda ending: _WORST.index(ending.result)),
-        started=min((e.started for e in endings if e.started), default=None),
-        ended=max((e.ended for e in endings if e.ended), default=None),
+        min(job_ends, key=lambda job_end: _WORST.index(job_end.result)),
+        started=min((e.started for e in job_ends if e.started), default=None),
+        ended=max((e.ended for e in job_ends if e.ended), default=None),
         detail=_which_tasks(ended),
         tasks=tasks,
     )
 
 
-def _which_tasks(ended: Sequence[tuple[str, Ending]]) -> str:
+def _which_tasks(ended: Sequence[tuple[str, JobEnd]]) -> str:
     """Those, as in "array tasks: [1-2] failed", that did not end well."""
     bad: dict[str, list[int]] = {}
-    for task, ending in ended:
-        if ending.result is not Result.OK and task.isdecimal():
-            bad.setdefault(str(ending.result), []).append(int(task))
+    for task, job_end in ended:
+        if job_end.result is not Result.OK and task.isdecimal():
+            bad.setdefault(str(job_end.result), []).append(int(task))
     words = ", ".join(f"{task_list(tasks)} {result}" for result, tasks in bad.items())
     return f"array tasks: {words}" if words else ""
 
@@ -107,7 +107,7 @@ def _foreign(row: Row, tokens: Mapping[str, str]) -> bool:
     return bool(token and row.marks is not None and token not in row.marks)
 
 
-def endings_of(rows: Iterable[Row], since: int, tokens: Mapping[str, str]) -> dict[str, Ending]:
+def job_ends_of(rows: Iterable[Row], since: int, tokens: Mapping[str, str]) -> dict[str, JobEnd]:
     """The ended jobs among rows submitted at `since` or later, by id; of two rows about one thing the later one counts.
 
     Ids are used again when a controller loses its state: where `tokens` has an id, rows with another comment are not
@@ -125,27 +125,27 @@ def endings_of(rows: Iterable[Row], since: int, tokens: Mapping[str, str]) -> di
             tasks[row.task] = row
     found = {job_id: combined(_whole(tasks)) for job_id, tasks in jobs.items()}
     return {
-        job_id: _with_restarts(ending, len(starts[job_id]) - len(jobs[job_id]), jobs[job_id].values())
-        for job_id, ending in found.items()
-        if ending is not None
+        job_id: _with_restarts(job_end, len(starts[job_id]) - len(jobs[job_id]), jobs[job_id].values())
+        for job_id, job_end in found.items()
+        if job_end is not None
     }
 
 
-def _with_restarts(ending: Ending, counted: int, rows: Iterable[Row]) -> Ending:
+def _with_restarts(job_end: JobEnd, counted: int, rows: Iterable[Row]) -> JobEnd:
     """Said with the end: of a job that ran three times, waiting and running time tell of the last one only."""
     number = max(counted, sum(row.restarts for row in rows))
-    return replace(ending, detail="; ".join(filter(None, [restarted(number), ending.detail])))
+    return replace(job_end, detail="; ".join(filter(None, [restarted(number), job_end.detail])))
 
 
 def alive(rows: Iterable[Row], since: int, tokens: Mapping[str, str]) -> frozenset[str]:
     """Ids of jobs of which a row, submitted at `since` or later, has not ended."""
     mine = (row for row in rows if (row.submitted or since) >= since and not _foreign(row, tokens))
-    return frozenset(row.id for row in mine if ending_of(row) is None)
+    return frozenset(row.id for row in mine if job_end_of(row) is None)
 
 
 def _rank(row: Row) -> tuple[int, bool, int]:
     """A requeued job has a row for each start, with a submit time of its own; accounting is late by seconds."""
-    return row.submitted or 0, ending_of(row) is not None, row.started or 0
+    return row.submitted or 0, job_end_of(row) is not None, row.started or 0
 
 
 def _whole(tasks: dict[str, Row]) -> list[Row]:
@@ -236,18 +236,18 @@ def accounting_fields(*, submit_line: bool) -> tuple[str, ...]:
     return _ACCOUNTING if submit_line else _ACCOUNTING[:-1]
 
 
-def accounting_rows(text: str, mark: str, *, submit_line: bool) -> list[Row]:
+def accounting_rows(text: str, separator: str, *, submit_line: bool) -> list[Row]:
     """The rows that `sacct --parsable2 --delimiter=mark` printed. Raises Unreachable."""
     names = accounting_fields(submit_line=submit_line)
-    text, headed = behind_header(text, mark.join(names))
-    if headed and mark not in text:
+    text, headed = behind_header(text, separator.join(names))
+    if headed and separator not in text:
         return []
-    return [_accounted(fields) for fields in _joined_rows(text, mark, len(names))]
+    return [_accounted(fields) for fields in _joined_rows(text, separator, len(names))]
 
 
-def _joined_rows(text: str, mark: str, width: int) -> Iterator[list[str]]:
+def _joined_rows(text: str, separator: str, width: int) -> Iterator[list[str]]:
     """Rows of `width` fields: only the last two may hold newlines, and no row's first one is empty or has any."""
-    pieces = text.removesuffix("\n").split(mark) if text.strip() else []
+    pieces = text.removesuffix("\n").split(separator) if text.strip() else []
     row: list[str] = []
     for index, piece in enumerate(pieces):
         if len(row) < width - 1 or index == len(pieces) - 1:
@@ -335,7 +335,7 @@ class Past:
     def __init__(self, slurm: Asked) -> None:
         self._slurm = slurm
 
-    def endings(self, job_ids: Sequence[str], since: int, tokens: Mapping[str, str]) -> dict[str, Ending]:
+    def job_ends(self, job_ids: Sequence[str], since: int, tokens: Mapping[str, str]) -> dict[str, JobEnd]:
         """The controller first: sacct takes fifteen times as long, is late by seconds, and shows half of things then.
 
         Raises Unreachable.
@@ -344,10 +344,10 @@ class Past:
         remembered = self._remembered(frozenset(job_ids))
         asked = for_accounting(job_ids, remembered)
         accounted = self._accounted(asked, since) if asked else []
-        found = endings_of([*remembered, *accounted], since - _SLACK, tokens)
+        found = job_ends_of([*remembered, *accounted], since - _SLACK, tokens)
         living = alive(accounted, since - _SLACK, tokens) - found.keys()
         self._slurm.accounting_said = replace(self._slurm.accounting_said, alive=living)
-        return {job_id: _with_names(ending) for job_id, ending in found.items()}
+        return {job_id: _with_names(job_end) for job_id, job_end in found.items()}
 
     def cancelled_by(self, job_id: str, since: int) -> int | None:
         """The user id that cancelled a job; None: unknown."""
@@ -412,27 +412,27 @@ class Past:
             return self._rows(job_ids, since)
 
     def _rows(self, job_ids: Sequence[str], since: int) -> list[Row]:
-        mark, submit_line = new_mark(), self._slurm.submit_line
+        separator, submit_line = new_separator(), self._slurm.submit_line
         fields = accounting_fields(submit_line=submit_line)
-        arguments = accounting_arguments(job_ids, since - _SLACK, mark, fields)
+        arguments = accounting_arguments(job_ids, since - _SLACK, separator, fields)
         answer = self._slurm.ask("sacct", arguments, TZ="UTC0")
-        return accounting_rows(answer, mark, submit_line=submit_line)
+        return accounting_rows(answer, separator, submit_line=submit_line)
 
 
-def _with_names(ending: Ending) -> Ending:
+def _with_names(job_end: JobEnd) -> JobEnd:
     """Who cancelled it by name: accounting knows the number."""
-    found = _BY.fullmatch(ending.detail)
+    found = _BY.fullmatch(job_end.detail)
     if not found:
-        return ending
+        return job_end
     try:
-        return replace(ending, detail=f"cancelled by {pwd.getpwuid(int(found[1])).pw_name}")
+        return replace(job_end, detail=f"cancelled by {pwd.getpwuid(int(found[1])).pw_name}")
     except (KeyError, OverflowError):  # nobody's on this machine
-        return ending
+        return job_end
 
 
-def accounting_arguments(job_ids: Sequence[str], since: int, mark: str, fields: Sequence[str]) -> list[str]:
+def accounting_arguments(job_ids: Sequence[str], since: int, separator: str, fields: Sequence[str]) -> list[str]:
     """Of sacct, in UTC: jobs that were there at `since` or later, a row for each start of a requeued one."""
-    flags = ("--allocations", "--duplicates", "--parsable2", f"--delimiter={mark}")
+    flags = ("--allocations", "--duplicates", "--parsable2", f"--delimiter={separator}")
     return [*flags, _start_time(since), f"--jobs={','.join(job_ids)}", f"--format={','.join(fields)}"]
 
 

@@ -21,15 +21,15 @@ _FIELDS = ("State", "JobID", "ArrayJobID", "ArrayTaskID", "Name", "UserName", "W
 _PATTERN = re.compile(r"%(\d*)([a-zA-Z%])")
 
 
-def squeue_format(mark: str) -> str:
+def squeue_format(separator: str) -> str:
     """The -O argument of squeue: whole fields, each followed by `mark`."""
-    return ",".join(f"{field}:{mark}" for field in _FIELDS)
+    return ",".join(f"{field}:{separator}" for field in _FIELDS)
 
 
-def squeue_rows(text: str, mark: str) -> tuple[JobFiles, ...]:
+def squeue_rows(text: str, separator: str) -> tuple[JobFiles, ...]:
     """The live jobs that squeue printed with `squeue_format(mark)`. Raises Unreachable for an answer cut short."""
-    text, headed = behind_header(text, f"STATE{mark}JOBID{mark}")
-    *values, rest = text.split(mark)
+    text, headed = behind_header(text, f"STATE{separator}JOBID{separator}")
+    *values, rest = text.split(separator)
     whole = headed and rest.endswith("\n") and (rest.startswith("\n") or not values)  # lines of a site's wrapper
     if len(values) % len(_FIELDS) or (rest.strip() and not whole):
         raise Unreachable(f"squeue's answer breaks off: {text[-200:]!r}")

@@ -28,18 +28,18 @@ _HELD_STATES = frozenset({"REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"})  # p
 _ENDING_STATES = {*ENDS, "COMPLETING"}
 
 
-def queue_format(mark: str) -> str:
+def queue_format(separator: str) -> str:
     """The -o argument of squeue."""
-    return mark + mark.join(_FORMAT) + mark
+    return separator + separator.join(_FORMAT) + separator
 
 
-def queue_rows(text: str, mark: str) -> tuple[Job, ...]:
+def queue_rows(text: str, separator: str) -> tuple[Job, ...]:
     """The jobs that squeue printed with `queue_format(mark)`; an array's pending tasks that are alike are one job.
 
     Raises Unreachable for anything else: an answer that is not understood is no answer.
     """
-    text, headed = behind_header(text, f"{mark}JOBID JOBID{mark}")
-    between, *rest = text.split(mark)
+    text, headed = behind_header(text, f"{separator}JOBID JOBID{separator}")
+    between, *rest = text.split(separator)
     width = len(_FORMAT) + 1
     if not headed:
         _check_between(between)

@@ -89,7 +89,7 @@ def signal_argv(job_ids: Sequence[str], name: str, cluster: str = "") -> list[st
     return [*command("scancel", cluster), "--full", f"--signal={name}", *job_ids]
 
 
-def new_mark() -> str:
+def new_separator() -> str:
     """A text that no name or comment holds: two control characters around a number that nobody could know."""
     return f"\x1e{os.urandom(4).hex()}\x1f"
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 
 from cronhpc.core.model.entries import Entry, Switch
-from cronhpc.core.model.runs import Ending, Job, Key, Result
+from cronhpc.core.model.runs import Job, JobEnd, Key, Result
 
 
 class Reason(StrEnum):
@@ -32,7 +32,7 @@ class Reason(StrEnum):
     NEVER = "no further slot"
 
 
-class RestCause(StrEnum):
+class LeaveCause(StrEnum):
     """Why the chain is left alone."""
 
     NOT_MARKED = "scheduler/started is gone"
@@ -44,7 +44,7 @@ class RestCause(StrEnum):
     @property
     def at_work(self) -> bool:
         """Whether somebody beside us deals with the links: nothing that anybody has to know."""
-        return self in {RestCause.LINK_AT_WORK, RestCause.TICK_AT_WORK}
+        return self in {LeaveCause.LINK_AT_WORK, LeaveCause.TICK_AT_WORK}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +120,12 @@ class Withdraw:
 
 
 @dataclass(frozen=True, slots=True)
-class Settle:
+class Finish:
     """`key` has ended."""
 
     key: Key
     name: str
-    ending: Ending
+    job_end: JobEnd
     retry_at: int | None = None  # when the next attempt is due
 
 
@@ -168,10 +168,10 @@ class CancelLink:
 
 
 @dataclass(frozen=True, slots=True)
-class Rest:
+class LeaveChain:
     """The chain is left alone, and why in words."""
 
-    cause: RestCause
+    cause: LeaveCause
     why: str
 
 
@@ -212,8 +212,8 @@ class Unhold:
 
 
 Decision = (
-    Submit | Skip | Wait | Adopt | Release | Cancel | Withdraw | Settle
-    | KeepLink | SubmitLink | MoveLink | CancelLink | Rest | Stop | Hold | Unhold
+    Submit | Skip | Wait | Adopt | Release | Cancel | Withdraw | Finish
+    | KeepLink | SubmitLink | MoveLink | CancelLink | LeaveChain | Stop | Hold | Unhold
 )  # fmt: skip
 
 

@@ -43,7 +43,7 @@ class Entry:
     policies: Policies = Policies()
     born: int = 0  # ctime of the file: slots before it are not its own
     options: tuple[str, ...] = ()
-    own_options: tuple[str, ...] = ()  # what the script says itself, where a stub is submitted in its place
+    own_options: tuple[str, ...] = ()  # what the script says itself, where a wrapper is submitted in its place
     job_name: str = ""
     output: bool = True  # cronhpc names the log; False where the script names an absolute one
     error: bool = False  # what goes to stderr is to be in it, too: the script names a relative file for that
@@ -66,7 +66,7 @@ class Entry:
 class Series:
     """A long work that keeps itself going by `cronhpc again`; its pieces are claimed like an entry's slots.
 
-    `entry` has no schedule: what is submitted is a stub that runs the script as it is when the piece starts.
+    `entry` has no schedule: what is submitted is a wrapper that runs the script as it is when the piece starts.
     """
 
     entry: Entry

@@ -106,7 +106,7 @@ class ClaimState(StrEnum):
     SUBMITTED = "submitted"  # its one job id is recorded; the job is held
     RELEASING = "releasing"  # the release may have been sent
     RELEASED = "released"  # it may run
-    SETTLED = "settled"  # its end is known and recorded
+    FINISHED = "finished"  # its end is known and recorded
 
 
 class Result(StrEnum):
@@ -135,7 +135,7 @@ FAILURES = frozenset(
 
 
 @dataclass(frozen=True, slots=True)
-class Ending:
+class JobEnd:
     """How an attempt ended, as far as anyone can tell; the row that history keeps."""
 
     result: Result
@@ -161,8 +161,8 @@ class Claim:
     at: int = 0  # when it was claimed
     holds: str = ""  # which text and schedule a job submitted ahead was made of (slots.text_key)
     recorded: int | None = None  # when its job id was
-    ending: Ending | None = None
-    retry_at: int | None = None  # settled, and a further attempt is due then
+    job_end: JobEnd | None = None
+    retry_at: int | None = None  # finished, and a further attempt is due then
     damaged: bool = False  # its record says neither what was done nor which job it was: it may have run
     tasks: str = ""  # of an array: the tasks that this attempt runs; "": all
     fresh: bool = False  # it changed while the queue was being asked: its job may be missing from the answer
@@ -175,7 +175,7 @@ class EntryState:
     watermark: int = 0  # every scheduled slot up to here is used up
     schedule_key: str = ""  # schedule, zone and tzdata that `next_slot` was computed with
     next_slot: Instant | None = None  # the first slot after the watermark
-    settled: str = ""  # the newest claim known to be settled: not opened again
+    finished: str = ""  # the newest claim known to be finished: not opened again
     failures: int = 0  # in a row
     successes: int = 0  # in a row
     nodes: tuple[str, ...] = ()  # that the last failures in a row ran on, the newest last

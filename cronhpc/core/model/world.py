@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cronhpc.core.model.entries import Entry, KillRecord, Series, Settings, Switch
-from cronhpc.core.model.runs import Claim, Ending, EntryState, Key, Queue, entry_id
+from cronhpc.core.model.runs import Claim, EntryState, JobEnd, Key, Queue, entry_id
 from cronhpc.script.advice import Problem
 
 CLOCKS_APART = 1800  # seconds that the clocks of a cluster may differ by
@@ -40,7 +40,7 @@ class ChainFacts:
     successor_seen: str = ""  # job id that the last tick left as successor
     spare_seen: str = ""
     prequeue: int = 1  # successors wanted at once
-    resident: bool = False  # links run the daemon until their successor starts (`start --daemon`)
+    by_daemon: bool = False  # links run the daemon until their successor starts (`start --daemon`)
     via: str = "chain"  # who calls the ticks: chain | daemon | scrontab | login | resident
     disabled: str = ""  # why those who are to call the ticks call none, in words
     caller: str = ""  # who called this tick, in words
@@ -104,7 +104,7 @@ class World:
     links: Mapping[str, LinkRecord] = field(default_factory=dict)  # by job id
     queue: Queue | None = None
     queue_error: str = ""
-    endings: Mapping[str, Ending] | None = field(default_factory=dict)  # by job id; None: nobody answered
+    job_ends: Mapping[str, JobEnd] | None = field(default_factory=dict)  # by job id; None: nobody answered
     accounting: Accounting = Accounting()
     given_up: Mapping[str, tuple[str, int]] = field(
         default_factory=dict
@@ -124,7 +124,7 @@ class World:
     logged: Mapping[str, Mapping[int, int]] = field(default_factory=dict)  # entry id -> slot -> jobs that left a log
     restored: int = 0  # when the directory was brought back from a copy: slots until then may have run
     comments: Mapping[str, str] = field(default_factory=dict)  # job id -> its comment, where a mark had no room beside
-    resident: bool = False  # a daemon wakes itself for each slot: nothing is submitted ahead, but by_login
+    by_daemon: bool = False  # a daemon wakes itself for each slot: nothing is submitted ahead, but by_login
     clock_verified: bool = False  # the batch system has said that it is `now`
     disk_clock: int = 0  # what the file system's clock says, where `now` is far behind it
     only: str = ""  # `run NAME`: the entry id that a slot is made for now, whatever its schedule

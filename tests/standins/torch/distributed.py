@@ -9,7 +9,7 @@ from pathlib import Path
 from torch import Tensor
 
 _rank, _ranks, _sums = 0, 1, 0
-_PATIENCE = 30
+_TIMEOUT = 30
 
 
 def init_process_group(
@@ -51,7 +51,7 @@ def _gathered(values: list[float]) -> list[list[float]]:
     new.write_text(repr(values), encoding="ascii")
     new.replace(mine)
     paths = [place / f"{step}.{rank}" for rank in range(_ranks)]
-    until = time.monotonic() + _PATIENCE
+    until = time.monotonic() + _TIMEOUT
     while not all(path.exists() for path in paths):
         assert time.monotonic() < until, f"rank {_rank} waits for {paths}"
         time.sleep(0.01)

@@ -1,4 +1,4 @@
-"""What is done about attempts that are claimed and not settled, and about links: tables of queues."""
+"""What is done about attempts that are claimed and not finished, and about links: tables of queues."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from cronhpc.core.model import (
     BadNode,
     ClaimState,
     Done,
-    Ending,
+    Finish,
     Hold,
     Job,
+    JobEnd,
     LinkRecord,
     MoveLink,
     Outcome,
     Problem,
     Result,
     Settings,
-    Settle,
     Skip,
     Stop,
     Submit,
@@ -47,7 +47,7 @@ USED = {"e": state("14:00")}
 K = key("e", "14:00")
 
 
-def unsettled(step: ClaimState, *jobs: Job, job_id: str | None = None, now: str = "14:05", **more: Any) -> World:
+def unfinished(step: ClaimState, *jobs: Job, job_id: str | None = None, now: str = "14:05", **more: Any) -> World:
     entries = more.pop("entries", (E,))
     of = more.pop("of", {})
     mine = claim("e", "14:00", step, job_id, **{each: of[each] for each in of if each != "by_hand"})
@@ -66,132 +66,135 @@ def decided(w: World) -> list[str]:
 
 
 CLAIMED, SUBMITTED = ClaimState.CLAIMED, ClaimState.SUBMITTED
-RELEASING, RELEASED, SETTLED = ClaimState.RELEASING, ClaimState.RELEASED, ClaimState.SETTLED
+RELEASING, RELEASED, FINISHED = ClaimState.RELEASING, ClaimState.RELEASED, ClaimState.FINISHED
 
 DAMAGED = {"damaged": True}
 MISSED = {"7": at("14:03")}  # by an earlier look, two minutes ago
 
 ATTEMPTS: dict[str, tuple[World, list[str]]] = {
     "claimed, and its held job is in the queue: adopted and released": (
-        unsettled(CLAIMED, held(7, K)),
+        unfinished(CLAIMED, held(7, K)),
         ["adopt 7", "release 7"],
     ),
     "claimed, and two held jobs came of it: the lowest id is adopted": (
-        unsettled(CLAIMED, held(12, K), held(9, K)),
+        unfinished(CLAIMED, held(12, K), held(9, K)),
         ["adopt 9", "cancel 12", "release 9"],
     ),
     "damaged, and no job anywhere: it may have run": (
-        unsettled(CLAIMED, of=DAMAGED),
-        ["settle ended, outcome unknown"],
+        unfinished(CLAIMED, of=DAMAGED),
+        ["finish ended, outcome unknown"],
     ),
-    "damaged while the queue was being asked: looked at again": (unsettled(CLAIMED, of={**DAMAGED, "fresh": True}), []),
-    "damaged, and its job runs: waited for": (unsettled(SUBMITTED, job(7, of=K), of=DAMAGED), []),
+    "damaged while the queue was being asked: looked at again": (
+        unfinished(CLAIMED, of={**DAMAGED, "fresh": True}),
+        [],
+    ),
+    "damaged, and its job runs: waited for": (unfinished(SUBMITTED, job(7, of=K), of=DAMAGED), []),
     "damaged, and its job was held: that can be released by no record": (
-        unsettled(SUBMITTED, held(7, K), of=DAMAGED),
-        ["cancel 7", "settle ended, outcome unknown"],
+        unfinished(SUBMITTED, held(7, K), of=DAMAGED),
+        ["cancel 7", "finish ended, outcome unknown"],
     ),
     "damaged after its release, and held since by somebody: waited for": (
-        unsettled(RELEASED, held(7, K), of=DAMAGED),
+        unfinished(RELEASED, held(7, K), of=DAMAGED),
         [],
     ),
     "damaged, and its job has failed: no second attempt": (
-        unsettled(RELEASED, job(7, "FAILED", of=K), of=DAMAGED, entries=(entry(deadline=3600, retries=3),)),
-        ["settle failed"],
+        unfinished(RELEASED, job(7, "FAILED", of=K), of=DAMAGED, entries=(entry(deadline=3600, retries=3),)),
+        ["finish failed"],
     ),
     "damaged, and nobody can be asked how it ended: looked at again": (
-        unsettled(RELEASED, job_id="7", of=DAMAGED, endings=None),
+        unfinished(RELEASED, job_id="7", of=DAMAGED, job_ends=None),
         [],
     ),
-    "claimed, and no job anywhere: submitted again": (unsettled(CLAIMED), ["again #1"]),
-    "claimed while the queue was being asked: another tick is at work": (unsettled(CLAIMED, of={"fresh": True}), []),
-    "claimed, no job, past its deadline: missed": (unsettled(CLAIMED, now="15:05"), ["settle missed", "submit #1"]),
-    "claimed, no job, the entry is gone: missed": (unsettled(CLAIMED, entries=()), ["settle missed"]),
+    "claimed, and no job anywhere: submitted again": (unfinished(CLAIMED), ["again #1"]),
+    "claimed while the queue was being asked: another tick is at work": (unfinished(CLAIMED, of={"fresh": True}), []),
+    "claimed, no job, past its deadline: missed": (unfinished(CLAIMED, now="15:05"), ["finish missed", "submit #1"]),
+    "claimed, no job, the entry is gone: missed": (unfinished(CLAIMED, entries=()), ["finish missed"]),
     "claimed, no job, a kill switch stands: stopped": (
-        unsettled(CLAIMED, switches=(switch("e"),)),
-        ["settle stopped"],
+        unfinished(CLAIMED, switches=(switch("e"),)),
+        ["finish stopped"],
     ),
-    "claimed, the held job was cancelled by someone: settled": (
-        unsettled(CLAIMED, job(7, "CANCELLED", of=K)),
-        ["settle cancelled"],
+    "claimed, the held job was cancelled by someone: finished": (
+        unfinished(CLAIMED, job(7, "CANCELLED", of=K)),
+        ["finish cancelled"],
     ),
-    "recorded and held: released": (unsettled(SUBMITTED, held(7, K), job_id="7"), ["release 7"]),
+    "recorded and held: released": (unfinished(SUBMITTED, held(7, K), job_id="7"), ["release 7"]),
     "recorded, and a late twin is held: the twin goes": (
-        unsettled(SUBMITTED, held(7, K), held(9, K), job_id="7"),
+        unfinished(SUBMITTED, held(7, K), held(9, K), job_id="7"),
         ["release 7", "cancel 9"],
     ),
     "recorded and held, a kill switch stands: cancelled": (
-        unsettled(SUBMITTED, held(7, K), job_id="7", switches=(switch("e"),)),
-        ["cancel 7", "settle stopped"],
+        unfinished(SUBMITTED, held(7, K), job_id="7", switches=(switch("e"),)),
+        ["cancel 7", "finish stopped"],
     ),
     "recorded, and somebody released it by hand: marked": (
-        unsettled(SUBMITTED, job(7, "RUNNING", of=K), job_id="7"),
+        unfinished(SUBMITTED, job(7, "RUNNING", of=K), job_id="7"),
         ["mark 7"],
     ),
     "recorded, never released, and not shown for the first time: looked at again": (
-        unsettled(SUBMITTED, job_id="7"),
+        unfinished(SUBMITTED, job_id="7"),
         [],
     ),
     "recorded, never released, and gone: it never ran, so once more": (
-        unsettled(SUBMITTED, job_id="7", absent=MISSED),
-        ["settle lost retry"],
+        unfinished(SUBMITTED, job_id="7", absent=MISSED),
+        ["finish lost retry"],
     ),
     "recorded by another tick while the queue was being asked: left alone": (
-        unsettled(SUBMITTED, job_id="7", of={"fresh": True}),
+        unfinished(SUBMITTED, job_id="7", of={"fresh": True}),
         [],
     ),
     "the release may have been sent, and it is held still: released": (
-        unsettled(RELEASING, held(7, K), job_id="7"),
+        unfinished(RELEASING, held(7, K), job_id="7"),
         ["release 7"],
     ),
-    "the release was sent: marked": (unsettled(RELEASING, job(7, of=K), job_id="7"), ["mark 7"]),
+    "the release was sent: marked": (unfinished(RELEASING, job(7, of=K), job_id="7"), ["mark 7"]),
     "the release may have been sent, and it is not shown for the first time: looked at again": (
-        unsettled(RELEASING, job_id="7"),
+        unfinished(RELEASING, job_id="7"),
         [],
     ),
     "the release may have been sent, and it is gone: it may have run, never again": (
-        unsettled(RELEASING, job_id="7", absent=MISSED),
-        ["settle ended, outcome unknown"],
+        unfinished(RELEASING, job_id="7", absent=MISSED),
+        ["finish ended, outcome unknown"],
     ),
-    "released and running: nothing": (unsettled(RELEASED, job(7, of=K), job_id="7"), []),
-    "released, then held by its user: that is the user's word": (unsettled(RELEASED, held(7, K), job_id="7"), []),
-    "released and completed: ok": (unsettled(RELEASED, job(7, "COMPLETED", of=K), job_id="7"), ["settle ok"]),
-    "released and failed: failed": (unsettled(RELEASED, job(7, "FAILED", of=K), job_id="7"), ["settle failed"]),
+    "released and running: nothing": (unfinished(RELEASED, job(7, of=K), job_id="7"), []),
+    "released, then held by its user: that is the user's word": (unfinished(RELEASED, held(7, K), job_id="7"), []),
+    "released and completed: ok": (unfinished(RELEASED, job(7, "COMPLETED", of=K), job_id="7"), ["finish ok"]),
+    "released and failed: failed": (unfinished(RELEASED, job(7, "FAILED", of=K), job_id="7"), ["finish failed"]),
     "released and failed, retries left: a further attempt": (
-        unsettled(RELEASED, job(7, "FAILED", of=K), job_id="7", entries=(entry(retries=2, deadline=3600),)),
-        ["settle failed retry"],
+        unfinished(RELEASED, job(7, "FAILED", of=K), job_id="7", entries=(entry(retries=2, deadline=3600),)),
+        ["finish failed retry"],
     ),
     "released and cancelled, retries left: a killed run is not retried": (
-        unsettled(RELEASED, job(7, "CANCELLED", of=K), job_id="7", entries=(entry(retries=2, deadline=3600),)),
-        ["settle cancelled"],
+        unfinished(RELEASED, job(7, "CANCELLED", of=K), job_id="7", entries=(entry(retries=2, deadline=3600),)),
+        ["finish cancelled"],
     ),
     "released and gone, accounting knows: its word": (
-        unsettled(RELEASED, job_id="7", endings={"7": Ending(Result.OUT_OF_MEMORY)}),
-        ["settle out of memory"],
+        unfinished(RELEASED, job_id="7", job_ends={"7": JobEnd(Result.OUT_OF_MEMORY)}),
+        ["finish out of memory"],
     ),
     "an array with one failed task has failed": (
-        unsettled(RELEASED, job(7, "COMPLETED", of=K, tasks="1"), job(7, "FAILED", of=K, tasks="2"), job_id="7"),
-        ["settle failed"],
+        unfinished(RELEASED, job(7, "COMPLETED", of=K, tasks="1"), job(7, "FAILED", of=K, tasks="2"), job_id="7"),
+        ["finish failed"],
     ),
     "an array with a task left has not ended": (
-        unsettled(RELEASED, job(7, "FAILED", of=K, tasks="1"), job(7, "PENDING", of=K, tasks="[2]"), job_id="7"),
+        unfinished(RELEASED, job(7, "FAILED", of=K, tasks="1"), job(7, "PENDING", of=K, tasks="[2]"), job_id="7"),
         [],
     ),
-    "settled, and a job of it turns up late, held: cancelled": (unsettled(SETTLED, held(9, K)), ["cancel 9"]),
-    "settled, its retry is due: attempt 2": (
-        unsettled(SETTLED, of={"ending": Ending(Result.FAILED), "retry_at": at("14:04")}),
+    "finished, and a job of it turns up late, held: cancelled": (unfinished(FINISHED, held(9, K)), ["cancel 9"]),
+    "finished, its retry is due: attempt 2": (
+        unfinished(FINISHED, of={"job_end": JobEnd(Result.FAILED), "retry_at": at("14:04")}),
         ["retry #2"],
     ),
-    "settled, its retry is not due yet: nothing": (
-        unsettled(SETTLED, of={"ending": Ending(Result.FAILED), "retry_at": at("14:30")}),
+    "finished, its retry is not due yet: nothing": (
+        unfinished(FINISHED, of={"job_end": JobEnd(Result.FAILED), "retry_at": at("14:30")}),
         [],
     ),
     "submitted ahead, and its entry is gone: cancelled": (
-        unsettled(RELEASED, job(7, "PENDING", of=K), job_id="7", now="13:58", entries=()),
-        ["cancel 7", "settle cancelled"],
+        unfinished(RELEASED, job(7, "PENDING", of=K), job_id="7", now="13:58", entries=()),
+        ["cancel 7", "finish cancelled"],
     ),
     "submitted ahead, and stopped since: cancelled": (
-        unsettled(RELEASED, job(7, "PENDING", of=K), job_id="7", now="13:58", switches=(switch("e"),)),
-        ["cancel 7", "settle stopped"],
+        unfinished(RELEASED, job(7, "PENDING", of=K), job_id="7", now="13:58", switches=(switch("e"),)),
+        ["cancel 7", "finish stopped"],
     ),
     "a held job with the token of another cron directory is not ours": (
         world(
@@ -211,7 +214,7 @@ ATTEMPTS: dict[str, tuple[World, list[str]]] = {
 
 
 @pytest.mark.parametrize(("situation", "expected"), ATTEMPTS.values(), ids=ATTEMPTS.keys())
-def test_an_unsettled_attempt_goes_on_from_where_it_was_left(situation: World, expected: list[str]) -> None:
+def test_an_unfinished_attempt_goes_on_from_where_it_was_left(situation: World, expected: list[str]) -> None:
     assert sorted(decided(situation)) == sorted(expected)
 
 
@@ -256,7 +259,7 @@ AHEAD: dict[str, tuple[World, list[str]]] = {
         ahead(job(7, "CANCELLED", of=K, ended=at("13:55"), nodes="cpu1"), entries=(EDITED,)),
         [],
     ),
-    "… then it is": (ahead(LIFTED, now="14:01"), ["settle cancelled"]),
+    "… then it is": (ahead(LIFTED, now="14:01"), ["finish cancelled"]),
     "held, its id recorded, and edited since": (
         ahead(held(7, K), step=SUBMITTED, entries=(EDITED,), now="13:59"),
         ["withdraw 7", "ahead #1"],
@@ -352,15 +355,15 @@ CHAINS: dict[str, tuple[World, list[str]]] = {
         ["keep successor 11", "keep successor 14", "keep successor 13", "keep spare 12"],
     ),
     "a daemon wakes itself for what a switch could reach: its successor stays at the interval": (
-        linked(NEXT, SPARE, job(50, name="ft"), resident=True),
+        linked(NEXT, SPARE, job(50, name="ft"), by_daemon=True),
         ["keep successor 11", "keep spare 12"],
     ),
     "a daemon's successor is due and waits for nodes: left": (
-        linked(link(11, "15:00", reason="Resources"), SPARE, resident=True),
+        linked(link(11, "15:00", reason="Resources"), SPARE, by_daemon=True),
         ["keep successor 11", "keep spare 12"],
     ),
     "a daemon's successor has just started, and has queued none yet: left to it": (
-        linked(link(11, "15:00", status="RUNNING"), SPARE, resident=True),
+        linked(link(11, "15:00", status="RUNNING"), SPARE, by_daemon=True),
         ["rest"],
     ),
     "without a daemon the successor comes sooner for it": (
@@ -416,27 +419,27 @@ def test_the_marks_are_this_directorys() -> None:
     ("w", "tasks"),
     [
         pytest.param(
-            unsettled(
-                SETTLED,
+            unfinished(
+                FINISHED,
                 job_id="7",
                 entries=(entry(deadline=3600, retries=1, array="1-4%2"),),
-                of={"ending": Ending(Result.FAILED, tasks="1,3"), "retry_at": at("14:04")},
+                of={"job_end": JobEnd(Result.FAILED, tasks="1,3"), "retry_at": at("14:04")},
             ),
             "1,3",
             id="a further attempt runs the tasks that failed",
         ),
         pytest.param(
-            unsettled(
-                SETTLED,
+            unfinished(
+                FINISHED,
                 job_id="7",
                 entries=(entry(deadline=3600, retries=1),),
-                of={"ending": Ending(Result.FAILED, tasks="1,3"), "retry_at": at("14:04")},
+                of={"job_end": JobEnd(Result.FAILED, tasks="1,3"), "retry_at": at("14:04")},
             ),
             "",
             id="its script is no array any more",
         ),
         pytest.param(
-            unsettled(CLAIMED, entries=(entry(deadline=3600, array="1-4"),), of={"tasks": "3"}),
+            unfinished(CLAIMED, entries=(entry(deadline=3600, array="1-4"),), of={"tasks": "3"}),
             "3",
             id="a further attempt whose submission was cut off keeps its tasks",
         ),
@@ -449,9 +452,9 @@ def test_which_tasks_of_an_array_are_submitted(w: World, tasks: str) -> None:
 
 def test_an_attempt_whose_held_job_was_lost_is_made_up_for_with_the_same_tasks() -> None:
     array = entry(deadline=3600, array="1-4")
-    w = unsettled(SUBMITTED, job_id="7", absent=MISSED, entries=(array,), of={"tasks": "3"})
-    (settled,) = (each for each in plan(w).decisions if isinstance(each, Settle))
-    assert (settled.ending.result, settled.ending.tasks) == (Result.LOST, "3")
+    w = unfinished(SUBMITTED, job_id="7", absent=MISSED, entries=(array,), of={"tasks": "3"})
+    (finished,) = (each for each in plan(w).decisions if isinstance(each, Finish))
+    assert (finished.job_end.result, finished.job_end.tasks) == (Result.LOST, "3")
 
 
 # --- a failure that suspends ---------------------------------------------------------------------------------------
@@ -460,7 +463,7 @@ def test_an_attempt_whose_held_job_was_lost_is_made_up_for_with_the_same_tasks()
 def test_the_tick_that_suspends_an_entry_tries_nothing_again_and_cancels_what_waits() -> None:
     """The second slot in a row fails for good, while a further attempt is due, one run waits and one is ahead."""
     e = entry(schedule="*/2 * * * *", suspend_after=2, retries=1, deadline=7200)
-    failed = Ending(Result.FAILED, 1, ended=at("13:35"))
+    failed = JobEnd(Result.FAILED, 1, ended=at("13:35"))
     jobs = (
         job(7, "FAILED", of=key("e", "13:00", 2)),
         job(8, "PENDING", of=key("e", "14:00"), reason="Resources"),
@@ -468,31 +471,31 @@ def test_the_tick_that_suspends_an_entry_tries_nothing_again_and_cancels_what_wa
     )
     claims = (
         claim("e", "13:00", RELEASED, "7", 2),
-        claim("e", "13:30", SETTLED, "6", ending=failed, retry_at=at("14:00")),
+        claim("e", "13:30", FINISHED, "6", job_end=failed, retry_at=at("14:00")),
         claim("e", "14:00", RELEASED, "8"),
         claim("e", "14:06", RELEASED, "9", holds=text_key(e)),
     )
     w = world("14:05", e, jobs=jobs, claims=claims, states={"e": state("14:06", failures=1)})
-    assert decided(w) == ["settle failed", "settle failed", "cancel 8", "withdraw 9"]
+    assert decided(w) == ["finish failed", "finish failed", "cancel 8", "withdraw 9"]
     once = world("14:05", e, jobs=jobs, claims=claims, states={"e": state("14:06")})
-    assert decided(once) == ["settle failed", "retry #2"], "one failure suspends nothing"
+    assert decided(once) == ["finish failed", "retry #2"], "one failure suspends nothing"
 
 
 SUSPENDED = {"e": state("14:00", failures=2, suspended=at("14:01"))}
 STILL = {
     "its held job waits for its release: cancelled": (
-        unsettled(SUBMITTED, held(7, K), job_id="7"),
-        ["cancel 7", "settle suspended"],
+        unfinished(SUBMITTED, held(7, K), job_id="7"),
+        ["cancel 7", "finish suspended"],
     ),
-    "claimed, and no job was ever seen: settled": (unsettled(CLAIMED), ["settle suspended"]),
-    "it waits in the queue: cancelled": (unsettled(RELEASED, job(7, "PENDING", of=K), job_id="7"), ["cancel 7"]),
+    "claimed, and no job was ever seen: finished": (unfinished(CLAIMED), ["finish suspended"]),
+    "it waits in the queue: cancelled": (unfinished(RELEASED, job(7, "PENDING", of=K), job_id="7"), ["cancel 7"]),
     "it was cancelled before it began: passed over": (
-        unsettled(RELEASED, job(7, "CANCELLED", of=K), job_id="7"),
-        ["settle suspended"],
+        unfinished(RELEASED, job(7, "CANCELLED", of=K), job_id="7"),
+        ["finish suspended"],
     ),
-    "it runs: it goes on": (unsettled(RELEASED, job(7, of=K), job_id="7"), []),
+    "it runs: it goes on": (unfinished(RELEASED, job(7, of=K), job_id="7"), []),
     "it was asked for by hand, and waits: it stays": (
-        unsettled(RELEASED, job(7, "PENDING", of=replace(K, by_hand=True)), job_id="7", of={"by_hand": True}),
+        unfinished(RELEASED, job(7, "PENDING", of=replace(K, by_hand=True)), job_id="7", of={"by_hand": True}),
         [],
     ),
 }
