@@ -293,3 +293,8 @@ def test_the_end_of_an_array_is_that_of_all_its_tasks(
     assert (end.result if end else "") == result
     forget_ends(tmp_path, [key])
     assert not list((tmp_path / "ends").iterdir())
+
+
+def test_the_newest_finished_claim_is_known_by_its_name_of_before() -> None:
+    known = memory.load(DATA / "state-v1" / "entries.json").entries["backup"]
+    assert known.finished == "backup@20261128T0205Z.1"
