@@ -139,7 +139,7 @@ class Submitter:
             for row, answer in zip(chunk, self._answers(chunk), strict=True):
                 if isinstance(answer, str):
                     held.append(Held(row, row.key, answer, ClaimState.SUBMITTED))
-                    self._settle_replaced(row)
+                    self._finish_replaced(row)
                 else:
                     self._note_error(row, answer)
         self._release_held(held)
@@ -376,7 +376,7 @@ class Submitter:
                 self._give_back(row)
             self.note(row, Done.PASSING, error.text)
 
-    def _settle_replaced(self, row: Submit) -> None:
+    def _finish_replaced(self, row: Submit) -> None:
         """The runs that made room (overlap: replace) have ended by our hand."""
         for claim in self.world.claims:
             if claim.job_id in row.replaces and claim.job_end is None:

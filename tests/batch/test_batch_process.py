@@ -59,7 +59,7 @@ def test_a_time_out_ends_the_program_and_all_that_it_started(tmp_path: Path) -> 
     ended = bash(f"sleep 60 & echo $! > {tmp_path}/pid; echo before; trap '' TERM; wait", timeout=2)
     assert ended.timed_out
     assert ended.out == "before\n"
-    assert time.monotonic() - begun < 20
+    assert time.monotonic() - begun < 5
     child = int((tmp_path / "pid").read_text())
     deadline = time.monotonic() + 30
     while Path(f"/proc/{child}").exists() and state(child) != "Z":
@@ -78,14 +78,14 @@ def test_a_grandchild_that_keeps_the_pipes_does_not_keep_us() -> None:
     begun = time.monotonic()
     ended = bash("setsid sleep 15 & echo done")
     assert ended == Finished(0, "done\n", "")
-    assert time.monotonic() - begun < 10
+    assert time.monotonic() - begun < 2
 
 
 def test_once_it_said_enough_it_need_not_end() -> None:
     begun = time.monotonic()
     ended = bash("echo 4711; sleep 60", enough=lambda out: "4711\n" in out)
     assert ended == Finished(0, "4711\n", "", cut=True)
-    assert time.monotonic() - begun < 20
+    assert time.monotonic() - begun < 5
 
 
 def test_what_said_enough_and_then_ends_by_itself_keeps_its_exit_code() -> None:

@@ -344,7 +344,7 @@ daemon.Daemon(site, clock, tell, link=link, seconds=seconds, poll="--poll" in wo
 
 
 @contextlib.contextmanager
-def by_daemon(
+def running_daemon(
     root: Path, *words: str, ahead: float = 0.0, env: dict[str, str] | None = None
 ) -> Iterator[DaemonProcess]:
     """`ahead`: by so many seconds its clock is. Polling is quick, where it is asked for."""
@@ -365,7 +365,7 @@ def by_daemon(
 
 def test_a_switch_is_seen_at_once_and_the_run_told_from_a_failed_one(root: Path) -> None:
     job = running(root)
-    with by_daemon(root) as daemon:
+    with running_daemon(root) as daemon:
         (root / "kill" / "work").write_text("loss spikes")
         assert daemon.stops(job) < 5  # tests/bench/bench_switches.py has the true figure
         daemon.wait(lambda: [row for row in history.rows(root / "state" / "history") if row.get("result") == "killed"])
@@ -376,7 +376,7 @@ def test_a_switch_is_seen_at_once_and_the_run_told_from_a_failed_one(root: Path)
 
 def test_an_idle_one_does_not_tick_and_sighup_makes_it(root: Path) -> None:
     """Nor does its own writing wake it."""
-    with by_daemon(root) as daemon:
+    with running_daemon(root) as daemon:
         time.sleep(0.5)
         before = daemon.ticked()
         time.sleep(1.8)
@@ -388,7 +388,7 @@ def test_an_idle_one_does_not_tick_and_sighup_makes_it(root: Path) -> None:
 def test_events_without_end_call_for_fewer_and_fewer_ticks(root: Path) -> None:
     """Each tick asks the batch system for its queue."""
     ticks = set()
-    with by_daemon(root) as daemon:
+    with running_daemon(root) as daemon:
         until = time.monotonic() + 5
         while time.monotonic() < until:
             (root / "cron.d" / "x~").touch()
@@ -425,7 +425,7 @@ def test_a_switch_that_is_flipped_in_a_loop_calls_for_three_ticks_in_twelve_seco
 
 
 def test_a_new_script_is_found_when_it_is_dropped(root: Path) -> None:
-    with by_daemon(root) as daemon:
+    with running_daemon(root) as daemon:
         (root / "cron.daily" / "new.slurm").write_text("#!/bin/bash\ntrue\n")
         daemon.wait(lambda: "new.slurm" in (root / "status.json").read_text())
 
@@ -446,15 +446,12 @@ def test_due_slots_run_once_and_at_their_second(root: Path, drivers: int) -> Non
     (root / "cronhpc.yaml").write_text("backend: local\nentries:\n" + "".join(rows))
     with contextlib.ExitStack() as stack:
         for _ in range(drivers):
-            daemon = stack.enter_context(by_daemon(root, ahead=ahead))
+            daemon = stack.enter_context(running_daemon(root, ahead=ahead))
         daemon.wait(lambda: len(list(root.glob("ran-*"))) == len(names))
         time.sleep(0.5)
     lines = [path.read_text().split() for path in root.glob("ran-*")]
     assert [len(words) for words in lines] == [2] * len(names)
     assert all(0 <= (float(at) + ahead) % 60 < 10 for _, at in lines)
-
-
-BUSY = 3  # seconds beyond the promise: a machine with other things to do
 
 
 def ends(daemon: DaemonProcess) -> float:
@@ -466,8 +463,8 @@ def ends(daemon: DaemonProcess) -> float:
 
 
 def test_sigterm_ends_it_within_a_second(root: Path) -> None:
-    with by_daemon(root) as daemon:
-        assert ends(daemon) < 1 + BUSY
+    with running_daemon(root) as daemon:
+        assert ends(daemon) < 1
     assert not (root / "state" / "lease").exists()
 
 
@@ -479,10 +476,10 @@ def test_and_so_it_does_under_a_batch_system_that_does_not_answer(root: Path) ->
         (tools / name).write_text("#!/bin/sh\nexec sleep 60\n")
         (tools / name).chmod(0o755)
     (root / "cronhpc.yaml").write_text("backend: slurm\n")
-    with by_daemon(root, env={**environment(root), "PATH": f"{tools}:{os.environ['PATH']}"}) as daemon:
+    with running_daemon(root, env={**environment(root), "PATH": f"{tools}:{os.environ['PATH']}"}) as daemon:
         daemon.wait((root / "state" / "lease").exists)
         time.sleep(0.3)
-        assert ends(daemon) < 1 + BUSY
+        assert ends(daemon) < 1
     (root / "cronhpc.yaml").write_text(WORK)
     assert isinstance(tick(opened(root), clock()), Report)
     assert not (root / "state" / "lease").exists()
@@ -490,7 +487,7 @@ def test_and_so_it_does_under_a_batch_system_that_does_not_answer(root: Path) ->
 
 def test_cronhpc_stop_ends_it_and_an_old_stop_does_not(root: Path) -> None:
     (root / "scheduler" / "stop").touch()
-    with by_daemon(root) as daemon:
+    with running_daemon(root) as daemon:
         (root / "scheduler" / "stop").unlink()
         time.sleep(0.5)
         (root / "scheduler" / "stop").touch()
@@ -498,13 +495,13 @@ def test_cronhpc_stop_ends_it_and_an_old_stop_does_not(root: Path) -> None:
 
 
 def test_it_ends_after_the_time_given(root: Path) -> None:
-    with by_daemon(root, "--for", "1") as daemon:
+    with running_daemon(root, "--for", "1") as daemon:
         assert daemon.process.wait(60) == 0
 
 
 def test_settings_that_cannot_be_used_are_said_once_and_switches_go_on_acting(root: Path) -> None:
     job = running(root)
-    with by_daemon(root) as daemon:
+    with running_daemon(root) as daemon:
         (root / "cronhpc.yaml").write_text("schedular: 1\n")
         daemon.wait(lambda: "schedular" in daemon.log.read_text())
         (root / "kill" / "work").touch()
@@ -539,7 +536,7 @@ def test_a_switch_folder_that_was_exchanged_is_still_seen(
     root: Path, swap: Callable[[Path], None], how: tuple[str, ...]
 ) -> None:
     job = running(root)
-    with by_daemon(root, *how) as daemon:
+    with running_daemon(root, *how) as daemon:
         swap(root / "kill")
         time.sleep(0.2)
         (root / "kill" / "work").touch()
@@ -548,7 +545,7 @@ def test_a_switch_folder_that_was_exchanged_is_still_seen(
 
 def test_ten_thousand_events_in_a_second_hide_no_switch_and_keep_no_core_busy(root: Path) -> None:
     job = running(root)
-    with by_daemon(root) as daemon:
+    with running_daemon(root) as daemon:
         for number in range(5_000):  # each is several events
             path = root / "cron.d" / f"x{number % 50}~"
             path.touch()

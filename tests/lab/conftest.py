@@ -22,7 +22,7 @@ import pytest
 LAB = Path(__file__).resolve().parents[2] / "deploy" / "lab" / "lab"
 BATCH_VARIABLES = ("SLURM", "SBATCH", "SRUN", "SALLOC", "SQUEUE", "SCANCEL", "SACCT", "SCONTROL", "FAKETIME", "LD_PRE")
 TIMEOUTS = 90  # seconds a test waits for what has to come: it costs nothing where it comes, however busy the machine
-SLACK = 4  # seconds beyond a promise: the clients of a busy machine
+SLACK = 2  # seconds beyond a promise: the clients of a busy machine
 
 
 def lab_command(*argv: str, timeout: float = 180) -> subprocess.CompletedProcess[str]:

@@ -70,11 +70,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Ended:
-    """A job as Slurm's own completion log has it. Times in epoch seconds, 0 where there is none.
-
-    `due` is its begin. One submitted after that, as on a busy machine, could begin when it was submitted: to Slurm that
-    is its begin, to us the whole hour before.
-    """
+    """A job as Slurm's own completion log has it. Times in epoch seconds, 0 where there is none; `due`: its begin."""
 
     id: str
     name: str
@@ -265,10 +261,7 @@ class Days:
     def _ended(self) -> Iterator[Ended]:
         for line in (self.place / "ended.log").read_text(encoding="utf-8", errors="replace").splitlines():
             row = dict(re.findall(r"(\w+)=(\S*)", line))
-            due, submitted, began, ended = (
-                _epoch(row.get(f"{key}Time", "")) for key in ("Eligible", "Submit", "Start", "End")
-            )
-            due -= due % HOUR if due - submitted < 600 else 0
+            due, began, ended = (_epoch(row.get(f"{key}Time", "")) for key in ("Eligible", "Start", "End"))
             yield Ended(row["JobId"], row["Name"], row["JobState"], row["Partition"], due, began, ended)
 
 

@@ -117,9 +117,7 @@ def test_check_asks_once_for_the_names_of_partitions_and_waits_for_no_answer(
         text = "#!/bin/sh\n#SBATCH -p cpuu\n#SBATCH -t 5\ntrue\n"
         (root / "cron.daily" / f"{name}.slurm").write_text(text, encoding="utf-8")
     argv = [sys.executable, "-m", "cronhpc", "check", "--dir", str(root)]
-    began = time.monotonic()
     lines = lab.run(argv, check=False).stdout.splitlines()
-    usual = time.monotonic() - began
     assert [line.partition(" ")[0] for line in lines[:2]] == ["cron.daily/a.slurm:2:", "cron.daily/b.slurm:2:"]
     assert all("E227" in line and "Did you mean cpu?" in line for line in lines[:2])
     lab.freeze()
@@ -129,7 +127,7 @@ def test_check_asks_once_for_the_names_of_partitions_and_waits_for_no_answer(
     lab.thaw()
     assert said.startswith("W229 the cluster gave no answer")
     assert "E227" not in said
-    assert 4 < took < 8 + 2 * usual
+    assert 4 < took < 9
 
 
 def test_check_online_has_sbatch_look_at_each_script(lab: Lab, cluster_user_dir: Callable[..., Path]) -> None:

@@ -311,7 +311,7 @@ def test_what_jobs_used_is_read_from_real_accounting(make_lab: MakeLab, cluster_
     row = next(line for line in said.splitlines() if line.endswith("wasteful"))
     assert row.split()[0] == "1"
     assert lab.run(["bash", EXAMPLES / "gpu-use.sh", gpus]).stdout.startswith(
-        f"job {gpus} (COMPLETED): 3 GPUs for 0h00m"
+        f"job {gpus} (COMPLETED): 3 GPUs for 0h00m0"
     )
 
 
@@ -321,7 +321,7 @@ def test_without_accounting_the_report_says_so_and_gpu_use_asks_the_controller(s
     assert code == "2:0"
     assert "the accounting does not answer" in said
     shelf.lab.wait_ended(job)
-    assert "2 GPUs for 0h00m" in shelf.lab.run(["bash", EXAMPLES / "gpu-use.sh", job]).stdout
+    assert "2 GPUs for 0h00m0" in shelf.lab.run(["bash", EXAMPLES / "gpu-use.sh", job]).stdout
 
 
 # --- trains --------------------------------------------------------------------------------------------------------

@@ -57,10 +57,8 @@ def test_every_node_is_idle_in_its_partition_and_the_gpu_node_has_gpus(lab: Lab)
     assert rows == [*(f"cpu{n} cpu* idle 8 (null)" for n in (1, 2, 3)), "gpu1 gpu idle 8 gpu:4"]
 
 
-def test_it_is_ready_within_three_seconds(make_lab: MakeLab) -> None:
-    """Of a processor of its own: on a busy machine it has its share of one."""
-    busy = max(1, os.getloadavg()[0] / (os.cpu_count() or 1))
-    assert make_lab(users=["alice", "bob"] if as_root else []).facts["took"] < 3 * busy
+def test_it_is_ready_within_three_seconds(lab: Lab) -> None:
+    assert lab.facts["took"] < 3
 
 
 @pytest.mark.skipif(not as_root, reason="a lab of an ordinary user has that user only")
@@ -266,8 +264,8 @@ def test_on_a_fast_clock_jobs_and_commands_share_the_time_and_a_job_begins_on_it
     output = place / f"slurm-{job}.out"
     made.wait_for(lambda: output.exists() and len(output.read_text(encoding="utf-8").split()) == 2)
     here, in_tokyo = map(int, output.read_text(encoding="utf-8").split())
-    assert begin <= here <= in_tokyo <= begin + 9000  # 15 s of ours; by Tokyo's hours it would be 32,400 off
-    assert here <= now() <= here + 9000
+    assert begin <= here <= in_tokyo <= begin + 1200
+    assert here <= now() <= here + 3600
     before = now()
     time.sleep(2)
     assert now() - before >= 1200
