@@ -24,18 +24,20 @@ if TYPE_CHECKING:
 
 
 _ADD_HELP = (
-    "Add a ready-made job: without a JOB, list them. The copy is yours to edit: its settings stand at its top, and it "
-    "changes and deletes nothing until you say so there."
+    "Add a ready-made job, or an example to start your own from: without a JOB, list them. The copy is yours to edit: "
+    "a job's settings stand at its top, and it changes and deletes nothing until you say so there."
 )
 _ADD_EXAMPLE = """
 cronhpc add
 cronhpc add quota-watch
 cronhpc add backup --schedule "30 3 * * mon-fri" --as backup-results
+cronhpc add first-gpu-job
 """
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", nargs="?", default="", metavar="JOB", help="which; without one they are listed")
+    parser.add_argument("--list", action="store_true", help="list them, as without a JOB")
     parser.add_argument("--schedule", default="", help="instead of the job's own times, as a #CRON line has it")
     parser.add_argument("--as", dest="name", default="", metavar="NAME", help="the entry's name (the job's)")
 
@@ -44,13 +46,14 @@ def _add(args: argparse.Namespace, console: Console) -> int:
     """Exit code 0; what cannot be added is an error."""
     from cronhpc.cli import ready_made
 
-    known = {job.name: job for job in ready_made.jobs()}
-    if not args.job:
+    jobs, examples = ready_made.jobs(), ready_made.examples()
+    known = {job.name: job for job in (*jobs, *examples)}
+    if args.list or not args.job:
         if args.schedule or args.name:
             raise UsageError("cronhpc add: which job? See: " + command("add"))
-        _list(args, console, tuple(known.values()))
+        _list(args, console, jobs, examples)
         return FINE
-    name = args.job.removesuffix(ready_made.SUFFIX)
+    name = next((job.name for job in known.values() if args.job == job.path.name), args.job)
     if name not in known:
         raise no_such("ready-made job", args.job, known, see=command("add"))
     paths = paths_of(args, console)
@@ -62,20 +65,23 @@ def _add(args: argparse.Namespace, console: Console) -> int:
     return FINE
 
 
-def _list(args: argparse.Namespace, console: Console, jobs: tuple[ReadyMade, ...]) -> None:
-    from cronhpc.cli.ready_made import shelf
+def _list(
+    args: argparse.Namespace, console: Console, jobs: tuple[ReadyMade, ...], examples: tuple[ReadyMade, ...]
+) -> None:
     from cronhpc.views.style import Column, table
 
-    examples = shelf() / "examples"
     if args.json:
         rows = [{"name": job.name, "runs": job.runs, "what": job.what, "edit": job.edit} for job in jobs]
-        console.json({"jobs": rows, "examples": str(examples)})
+        console.json({"jobs": rows, "examples": [{"name": job.name, "what": job.what} for job in examples]})
         return
     columns = [Column("JOB"), Column("RUNS"), Column("WHAT IT DOES", least=20)]
     for line in table(columns, [[job.name, job.runs, job.what] for job in jobs], console.style()):
         console.say(line)
+    console.say("")
+    columns = [Column("EXAMPLE"), Column("WHAT IT SHOWS", least=20)]
+    for line in table(columns, [[job.name, job.what] for job in examples], console.style()):
+        console.say(line)
     console.say("\nto take one: " + command("add", "JOB"))
-    console.say(f"examples to start your own from: {console.style().path(str(examples))}")
 
 
 def _facts(copy: Copy) -> Facts:
@@ -93,6 +99,15 @@ def _added(copy: Copy, console: Console) -> Iterator[str]:
     from cronhpc.views.text import name, word
 
     path = word(str(copy.path))
+    if copy.job.is_example:
+        beside = ", ".join(each.name for each, _ in copy.companions if each.parent == copy.path.parent)
+        yield f"added {name(copy.name)}: {console.style().path(str(copy.path))}" + (
+            f", with {beside}" if beside else ""
+        )
+        yield f"what it shows: {copy.job.what}"
+        yield "read and edit it; its first lines say how to start it"
+        yield f"undo: rm -r {word(str(copy.path.parent))}"
+        return
     when = f"by its line #CRON {copy.cron}" if copy.cron else copy.job.runs
     yield f"added {name(copy.name)}: {console.style().path(str(copy.path))}, runs {when}"
     yield f"what it does: {copy.job.what}"

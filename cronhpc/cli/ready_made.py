@@ -1,4 +1,4 @@
-"""The shelf of ready-made jobs: what lies on it, and a copy of one as an entry of a cron directory."""
+"""The shelf of ready-made jobs and examples: what lies on it, and a copy of one in a cron directory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 SUFFIX = ".slurm"
 _PACKAGE = Path(__file__).resolve().parent.parent
 _HEAD = re.compile(r"\A#!.*\n# (?P<name>[\w-]+): (?P<what>.+)\n# Runs: (?P<runs>[^.\n]+)\.(?: Edit: (?P<edit>.+)\.)?\n")
-_LIB = re.compile(r"^lib=\$\{CRONHPC_JOBS_LIB:-\}.*$", re.MULTILINE)
+_EXAMPLE = re.compile(r'\A(?:#!.*\n# |""")(?P<name>[\w-]+): (?P<what>.+)\n')
+_LIB = re.compile(r"\$\{CRONHPC_JOBS_LIB:-[^}]*\}")  # the copy has its folder of jobs/lib here
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _FOLDERS = frozenset({"hourly", "daily", "weekly", "monthly"})
 _OTHER_TIMES = {"half-hourly": "H/30 * * * *"}  # what no folder is for
@@ -32,7 +33,7 @@ class AddError(CronhpcError):
 
 @dataclass(frozen=True, slots=True)
 class ReadyMade:
-    """A job on the shelf. `runs` is its cadence; "by itself" for one that is submitted once, by hand."""
+    """A job on the shelf. `runs`: its cadence; "by itself": it is submitted once, by hand; "": it is an example."""
 
     name: str
     what: str
@@ -45,16 +46,21 @@ class ReadyMade:
         """Whether a schedule starts it."""
         return self.runs in _FOLDERS or self.runs in _OTHER_TIMES
 
+    @property
+    def is_example(self) -> bool:
+        """Whether it is there to start a script of one's own from."""
+        return not self.runs
+
 
 @dataclass(frozen=True, slots=True)
 class Copy:
-    """What is to be written: `script` at `path`, and the files it needs at `lib` (empty: it needs none)."""
+    """What is to be written: `script` at `path`, and the files that it needs."""
 
     job: ReadyMade
     name: str
     path: Path
     script: bytes
-    lib: tuple[tuple[Path, bytes], ...]
+    companions: tuple[tuple[Path, bytes], ...]
     cron: str  # its #CRON line, "" where the folder says when
 
 
@@ -71,6 +77,17 @@ def jobs(where: Path | None = None) -> tuple[ReadyMade, ...]:
     return tuple(_job(path) for path in sorted(shelf(where).glob(f"*{SUFFIX}")))
 
 
+def examples(where: Path | None = None) -> tuple[ReadyMade, ...]:
+    """All examples, by name: the files whose first line has it. Raises AddError, OSError."""
+    paths = sorted((shelf(where) / "examples").iterdir())
+    heads = ((path, _EXAMPLE.match(path.read_text(encoding="utf-8"))) for path in paths if path.is_file())
+    return tuple(
+        ReadyMade(match["name"], match["what"].rstrip("."), "", "", path)
+        for path, match in heads
+        if match and match["name"] == path.stem
+    )
+
+
 def _job(path: Path) -> ReadyMade:
     match = _HEAD.match(path.read_text(encoding="utf-8"))
     if match is None or match["name"] != path.stem:
@@ -79,7 +96,10 @@ def _job(path: Path) -> ReadyMade:
 
 
 def copy_of(job: ReadyMade, paths: Paths, settings: Settings, *, name: str, schedule: str) -> Copy:
-    """`job` as an entry called `name`; `schedule` "": its own cadence. Raises AddError, OSError; writes nothing."""
+    """`job` as an entry called `name`; `schedule` "": its own cadence. Raises AddError, OSError; writes nothing.
+
+    An example gets a folder of its own, examples/NAME, with what belongs to it.
+    """
     if not _NAME.fullmatch(name):
         raise AddError(
             f"--as {name!r}: a name has letters, digits, '.', '-' and '_', and begins with one of the first."
@@ -87,28 +107,47 @@ def copy_of(job: ReadyMade, paths: Paths, settings: Settings, *, name: str, sche
     unfit = unswitchable(name, "")
     if unfit:
         raise AddError(f"--as {name}: {unfit.what} Take another name.")
+    if job.is_example and schedule:
+        raise AddError(f"{job.name} is an example, and has no schedule: add it, edit it, then put it into cron.daily/.")
     if len(schedule.splitlines()) > 1:
         raise AddError("--schedule: write it on one line, as a #CRON line has it.")
-    other = dict(_names(paths, settings)).get(name)
+    other = None if job.is_example else dict(_names(paths, settings)).get(name)
     if other:
         raise AddError(f"There is an entry called {name} already: {other}. Take another name: --as NAME")
     text = job.path.read_text(encoding="utf-8").replace(f"--job-name={job.name}", f"--job-name={name}", 1)
-    folder, cron = _place(job, settings, schedule)
+    folder, cron = _place(job, name, settings, schedule)
     if cron:
         text = _with_cron(text, cron)
-    lib = _lib(job, paths.root) if _LIB.search(text) else ()
+    path = paths.root / folder / f"{name}{job.path.suffix}"
+    lib = _lib(shelf_of(job), paths.root) if _LIB.search(text) else ()
     if lib:
-        text = _LIB.sub(lambda _: f"lib={shlex.quote(str(lib[0][0].parent))}", text, count=1)
-    copy = Copy(job, name, paths.root / folder / f"{name}{SUFFIX}", text.encode(), lib, cron)
-    for problem in _complaints(copy):
+        text = _LIB.sub(lambda _: shlex.quote(str(lib[0][0].parent)), text)
+    copy = Copy(job, name, path, text.encode(), (*lib, *_beside(job, path.parent, text)), cron)
+    for problem in () if job.is_example else _complaints(copy):
         raise AddError(f"--schedule {schedule!r}: {problem.what} {problem.fix}")
     return copy
 
 
-def _place(job: ReadyMade, settings: Settings, schedule: str) -> tuple[str, str]:
+def shelf_of(job: ReadyMade) -> Path:
+    """The folder that has jobs/lib, of the shelf that `job` lies on."""
+    return job.path.parent.parent if job.is_example else job.path.parent
+
+
+def _beside(job: ReadyMade, folder: Path, text: str) -> tuple[tuple[Path, bytes], ...]:
+    """The files of an example that have no name of their own on the shelf, and that its text names."""
+    if not job.is_example:
+        return ()
+    listed = {each.path for each in examples(shelf_of(job))}
+    files = (path for path in sorted(job.path.parent.iterdir()) if path.is_file() and path not in listed)
+    return tuple((folder / path.name, path.read_bytes()) for path in files if path.name in text)
+
+
+def _place(job: ReadyMade, name: str, settings: Settings, schedule: str) -> tuple[str, str]:
     """(folder in the cron directory, the #CRON line's text)."""
     if schedule:
         return "cron.d", schedule
+    if job.is_example:
+        return f"examples/{name}", ""
     if not job.is_entry:
         return "", ""
     if job.runs in dict(settings.folders):
@@ -139,9 +178,9 @@ def _names(paths: Paths, settings: Settings) -> Iterator[tuple[str, str]]:
     yield from ((row.name, "cronhpc.yaml") for row in settings.entries)
 
 
-def _lib(job: ReadyMade, root: Path) -> tuple[tuple[Path, bytes], ...]:
+def _lib(place: Path, root: Path) -> tuple[tuple[Path, bytes], ...]:
     """The files of jobs/lib, for a folder named after their content: another version's jobs keep their own."""
-    files = [(path.name, path.read_bytes()) for path in sorted((job.path.parent / "lib").iterdir()) if path.is_file()]
+    files = [(path.name, path.read_bytes()) for path in sorted((place / "lib").iterdir()) if path.is_file()]
     content = hashlib.sha256()
     for name, data in files:
         content.update(name.encode() + b"\0" + data + b"\0")
@@ -153,14 +192,14 @@ def write(copy: Copy) -> None:
     """Put the copy there; the script last, so that it never starts without its files. Raises AddError, OSError."""
     from cronhpc.store.files import create_once
 
-    for path, data in copy.lib:
+    for path, data in copy.companions:
         for folder in (path.parent.parent, path.parent):
             folder.mkdir(mode=0o755, exist_ok=True)
         if create_once(path, data):
             path.chmod(0o644)
         elif path.read_bytes() != data:
             raise AddError(f"{path} has been changed. Move it away, then add the job again.")
-    copy.path.parent.mkdir(mode=0o755, exist_ok=True)
+    copy.path.parent.mkdir(mode=0o755, parents=True, exist_ok=True)
     if not create_once(copy.path, copy.script):
         raise AddError(f"{copy.path} is there already, and is kept. Take another name: --as NAME")
     copy.path.chmod(0o700)  # it may come to hold what is nobody else's business

@@ -1,5 +1,6 @@
 #!/bin/bash
-# Which nodes are drained or down, why, since when and by whom; nodes of one reason on one line.
+# drained-nodes: which nodes are drained, why, since when.
+# And by whom; those that are down, too. Nodes of one reason are on one line.
 #
 #   drained-nodes.sh [PARTITION]
 #

@@ -1,5 +1,6 @@
 #!/bin/bash
-# How many GPUs a job has, or had, and for how long: GPU-hours. From the controller, else from the accounting.
+# gpu-use: how many GPUs a job has used, and for how long.
+# In GPU-hours, from the controller, else from the accounting.
 #
 #   gpu-use.sh JOB...
 #

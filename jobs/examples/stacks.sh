@@ -1,5 +1,6 @@
 #!/bin/bash
-# Where every rank of a running Python job is, line by line: for one that hangs. It needs py-spy (pip install py-spy).
+# stacks: where every rank of a running job is, line by line.
+# For a Python job that hangs. It needs py-spy (pip install py-spy).
 #
 #   stacks.sh JOB
 #

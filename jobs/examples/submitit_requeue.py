@@ -1,4 +1,6 @@
-"""A job of submitit (pip install submitit) that requeues itself at its time limit, and goes on where it was.
+"""submitit_requeue: a submitit job that requeues itself, and goes on.
+
+It needs submitit (pip install submitit), and is started with:
 
     python submitit_requeue.py --folder logs
 

@@ -198,6 +198,8 @@ def test_the_readme_has_one_row_a_job() -> None:
 def test_the_readme_names_every_example_and_none_that_is_not_there() -> None:
     text = (JOBS / "README.md").read_text(encoding="utf-8")
     assert set(re.findall(r"\]\(examples/([\w.-]+)\)", text)) == {path.name for path in EXAMPLES}
+    rows = dict(re.findall(r"^\| \[([\w-]+)\]\(examples/.*\) \| (.+) \|$", text, re.MULTILINE))
+    assert rows == {example.name: example.what for example in ready_made.examples()}
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -221,9 +223,42 @@ def test_add_lists_every_job_with_its_cadence_and_one_line(shell: Shell) -> None
     assert [row["name"] for row in shell("add", "--json").json["jobs"]] == NAMES
 
 
+def test_add_lists_every_example_with_what_it_shows(shell: Shell) -> None:
+    said = shell("add", "--list")
+    for example in ready_made.examples():
+        assert any(re.split("  +", line) == [example.name, example.what] for line in said.out.splitlines())
+    listed = [(row["name"], row["what"]) for row in shell("add", "--json").json["examples"]]
+    assert listed == [(example.name, example.what) for example in ready_made.examples()]
+    assert {path.name for path in EXAMPLES} - {example.path.name for example in ready_made.examples()} == {"train.py"}
+
+
+@pytest.mark.parametrize("name", [example.name for example in ready_made.examples()])
+def test_an_example_is_copied_with_what_it_needs_and_is_no_entry(shell: Shell, name: str) -> None:
+    """No path of the installation is left in it: an upgrade removes that."""
+    facts = shell("add", name, "--json").json
+    path = Path(facts["path"])
+    assert (path.parent, facts["entry"]) == (shell.cron / "examples" / name, None)
+    text = path.read_text(encoding="utf-8")
+    assert "CRONHPC_JOBS_LIB:-" not in text
+    assert str(JOBS) not in text
+    assert "train.py" not in text or (path.parent / "train.py").is_file()
+    for lib in re.findall(r"\S*/lib/jobs-\w+", text):
+        assert Path(lib.partition("=")[2] or lib, "shelf.py").is_file()
+    assert os.access(path, os.X_OK)
+    assert shell("status", "--json", now=later()).json["entries"] == []
+    assert shell("check", now=later()).code == 0
+
+
+def test_an_example_may_have_another_name_and_is_found_by_its_file_name(shell: Shell) -> None:
+    path = Path(shell("add", "pytorch.slurm", "--as", "mine", "--json").json["path"])
+    assert path == shell.cron / "examples/mine/mine.slurm"
+    assert read_header(path.read_bytes(), "").job_name == "mine"
+    assert sorted(each.name for each in path.parent.iterdir()) == ["mine.slurm", "train.py"]
+
+
 def test_the_list_fits_a_terminal(shell: Shell) -> None:
     said = shell("add", terminal=True, width=80)
-    assert all(len(line) <= 80 for line in said.out.splitlines() if not line.startswith("examples"))
+    assert all(len(line) <= 80 for line in said.out.splitlines() if line)
     assert "…" not in said.out
 
 
@@ -272,6 +307,8 @@ REFUSED = {
     "a policy that is none": (["add", "quota-watch", "--schedule", "@daily --retry=2"], "--retry"),
     "a schedule of two lines": (["add", "quota-watch", "--schedule", "@daily\n#SBATCH --time=1"], "on one line"),
     "a name without a job": (["add", "--as", "x"], "which job?"),
+    "an example with a schedule": (["add", "pytorch", "--schedule", "@daily"], "is an example, and has no schedule"),
+    "no such example": (["add", "pytorhc"], "Did you mean pytorch?"),
 }
 
 
