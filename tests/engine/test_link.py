@@ -292,7 +292,7 @@ OTHER = row(JOB + 1, NOON, "RUNNING", "None", "spare")
             [ME, OTHER, row(71, NOON + HOUR), row(68, NOON + HOUR)], ["13:00", "cancel 71"], id="the other's came first"
         ),
         pytest.param([ME, OTHER, row(72, NOON + HOUR)], ["13:00"], id="ours is not shown yet"),
-        pytest.param(None, ["13:00"], id="no answer"),
+        pytest.param(None, ["13:00"], id="no answer, though it asks for a while"),
     ],
 )
 def test_a_link_and_a_spare_that_begin_in_the_same_second(
@@ -452,6 +452,46 @@ def test_links_avoid_nodes_on_which_they_could_not_work(  # noqa: PLR0917 - a ta
         assert ("soon" if at == NOON + 15 else _clock(at)) == begin
         assert re.findall(r"--exclude=(\S+)", calls) == ([excluded] if excluded else [])
         assert f" link {handed_on}" in calls
+
+
+WAITS = row(71, NOON + HOUR)
+SPARES = {
+    # the tick, the link's arguments, what the queue shows once it has a successor; then: the spare's begin
+    "no Python, and no spare waits": ("python", (), [ME, WAITS], "13:30"),
+    "nor does one where the tick cannot work": ("exit 2", (), [ME, WAITS], "13:30"),
+    "it avoids no node, as the successor does": ("python", ("1", f"cpu8:{LATER}:files"), [ME, WAITS], "13:30"),
+    "one waits": ("python", (), [ME, WAITS, row(72, NOON + HOUR, kind="spare")], ""),
+    "this job is the spare that ran": ("python", (), [row(JOB, NOON, "RUNNING", "None", "spare"), WAITS], "13:30"),
+    "beside a link with a lower id, which submits it": (
+        "python",
+        (),
+        [row(69, NOON, "RUNNING", "None"), ME, WAITS],
+        "",
+    ),
+    "beside one with a higher id": ("python", (), [ME, OTHER, WAITS], "13:30"),
+    "no answer": ("python", (), None, ""),
+    "a week of them": ("python", ("168",), [ME, WAITS], ""),
+    "the tick works, and sees to it": ("exit 0", (), [ME, WAITS], ""),
+}
+
+
+@pytest.mark.parametrize(("tick", "arguments", "then", "begin"), SPARES.values(), ids=SPARES)
+def test_where_no_tick_works_a_spare_stands_behind_a_successor_that_may_never_begin(
+    stand: Stand, tick: str, arguments: tuple[str, ...], then: list[str] | None, begin: str
+) -> None:
+    """The nodes that are left beside those it avoids may be down, and no tick is there to move it."""
+    link = stand.root / "cron" / "scheduler" / "scheduler.slurm"
+    text = link.read_text()
+    text = text.replace(sys.executable, "/nonexistent/python") if tick == "python" else text
+    link.write_text(text.replace("\ntrue\n", f"\n({tick})\n"))
+    stand.arguments = arguments
+    _, said = stand.ended(Situation(NOON + 5, then=then))
+    calls = (stand.root / "calls").read_text().splitlines()
+    found = [call for call in calls if f"--job-name={SPARE} " in call]
+    assert [_clock(int(re.findall(r"--begin=uts(\d+)", call)[0])) for call in found] == [begin] * bool(begin), said
+    assert not any("--exclude" in call for call in found)
+    assert all(f"/spare {NOON + 90 * MINUTE} " in call for call in found)
+    assert ("spare 71\n" in said) == bool(begin)
 
 
 @pytest.mark.parametrize(
