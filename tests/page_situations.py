@@ -63,10 +63,32 @@ def known() -> dict[str, Any]:
     return status.facts(one, plan(one), one.states, ABOUT)
 
 
-def html() -> str:
-    """The page."""
-    facts, rows = known(), week()
+def html(facts: dict[str, Any] | None = None, rows: list[dict[str, Any]] | None = None, **options: Any) -> str:
+    """The page of that moment, or of other facts and another history; `options`: of `view.render`."""
+    facts, rows = known() if facts is None else facts, week() if rows is None else rows
     pasts = view.digest(iter(rows), NOW)
     slots = {e["name"]: between(s, NOW, NOW + 86400) for e in facts["entries"] if (s := schedule_of(e)) is not None}
     tails = {str(each["log"]): view.tail(TAIL) for each in view.failures(pasts)}
-    return view.render(facts, pasts, slots, tails, style())
+    return view.render(facts, pasts, slots, tails, style(), **options)
+
+
+def nothing() -> str:
+    """The page of a directory without entries."""
+    return html({**known(), "entries": [], "attention": []}, [])
+
+
+LONG = "a-name-that-is-so-long-that-no-column-of-a-table-holds-it-whole-{}"
+
+
+def many() -> str:
+    """The page of forty entries with long names and much to look at, far down in the tree."""
+    facts, rows = known(), week()
+    names = {f"{LONG.format(n)}-{entry['name']}": entry for n in range(6) for entry in facts["entries"]}
+    entries = [{**entry, "name": name} for name, entry in names.items()][:40]
+    attention = [
+        {**row, "name": f"{LONG.format(n)}-{row['name']}", "fix": f"rm /{'very/deep/' * 12}{row['name']}"}
+        for n in range(6)
+        for row in facts["attention"]
+    ]
+    again = [{**row, "entry": f"{LONG.format(n)}-{row['entry']}"} for row in rows for n in range(6)]
+    return html({**facts, "entries": entries, "attention": attention, "directory": "/very/deep" * 20}, again)

@@ -20,7 +20,7 @@ TOP = Path(__file__).resolve().parent.parent
 PACKAGE = TOP / "cronhpc"
 
 FILES = 161  # in cronhpc/, one __init__.py a room included
-LINES = 34_385
+LINES = 34_492
 ENTERED = {"idle": 60, "submitting": 70}  # files of ours that such a tick enters
 
 TICK = """

@@ -348,11 +348,12 @@ def _page(args: argparse.Namespace, console: Console) -> int:
     paths = own_paths(args, console, "can read history and logs")
     settings = settings_or_default(paths)
     args.name = None
-    text = write.drawn(paths, facts(args, console), console.style(settings.timezone))
-    if args.out == "-":
+    path = Path(args.out).expanduser() if args.out else write.place(paths, settings.page or "page.html")
+    style, to = console.style(settings.timezone), None if args.out == "-" else path.absolute()
+    text = write.drawn(paths, facts(args, console), style, to=to, refresh=settings.page_refresh)
+    if to is None:
         console.out.write(text)
         return FINE
-    path = Path(args.out).expanduser() if args.out else write.place(paths, settings.page or "page.html")
     if args.out and not path.parent.is_dir():
         raise CronhpcError(f"{args.out}: its folder is not there. mkdir -p {shlex.quote(str(path.parent))}")
     write.write(path, text)

@@ -7,14 +7,15 @@ from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote
 
-from cronhpc.core.model import Result, command, texts_of
+from cronhpc.core.model import Result, command, entry_id, texts_of
 from cronhpc.views import Facts, chain, runs, screen, text, times
 from cronhpc.views.attention import done
 from cronhpc.views.times import epoch
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Container, Iterable, Mapping, Sequence
     from datetime import tzinfo
 
     from cronhpc.views.style import Style
@@ -26,8 +27,14 @@ def render(
     slots: Mapping[str, Sequence[int]],
     tails: Mapping[str, str],
     style: Style,
+    *,
+    beside_logs: bool = False,
+    refresh: int = 0,
 ) -> str:
-    """The page. `known`: `status.facts`; `slots`: by entry those of the next 24 hours; `tails`: by path of a log."""
+    """The page. `known`: `status.facts`; `slots`: by entry those of the next 24 hours; `tails`: by path of a log.
+
+    `beside_logs`: it will lie in the cron directory, so that links lead to log/; `refresh`: seconds, 0 for never.
+    """
     from base64 import b64encode
     from hashlib import sha256
 
@@ -43,7 +50,10 @@ def render(
         undefined=StrictUndefined,
     )
     css = files.get_source(environment, "page.css")[0].strip()
-    context = {**_head(known, pasts, style), **_body(known, pasts, slots, tails, style)}
+    context = {**_head(known, pasts, style), **_body(known, pasts, slots, tails, style), "refresh": refresh}
+    context["often"] = f"every {times.took(refresh)}"
+    for run in (*context["failures"], *(run for entry in context["entries"] for run in entry["runs"])):
+        run["href"] = _href(run["log"]) if beside_logs else ""
     context = texts_of(context, known["directory"])  # a page is read anywhere
     digest_of_css = b64encode(sha256(css.encode()).digest()).decode()
     return environment.get_template("page.html.j2").render(
@@ -116,20 +126,27 @@ def _body(
     style: Style,
 ) -> Facts:
     named = [(entry["name"], entry) for entry in known["entries"]]
-    drawn = [_entry_row(entry, pasts.get(name, Past()), slots.get(name, ()), style) for name, entry in named]
+    hover = _EACH if sum(len(past.drawn) for past in pasts.values()) <= _MOST_EACH else _TOGETHER
+    drawn = [_entry_row(entry, pasts.get(name, Past()), slots.get(name, ()), hover, style) for name, entry in named]
+    failed = [_failure(row, tails, style) for row in failures(pasts)]
+    names, with_log = {name for name, _ in named}, {each["anchor"] for each in failed}
+    for entry in drawn:
+        entry["failure"] = entry["anchor"] if entry["anchor"] in with_log else ""
     return {
-        "attention": [_attention(row, style) for row in known["attention"]],
+        "attention": [_attention(row, names, style) for row in known["attention"]],
         "entries": sorted(drawn, key=lambda each: each["order"]),
-        "failures": [_failure(row, tails, style) for row in failures(pasts)],
+        "failures": [{**each, "known": each["entry"] in names} for each in failed],
         "axis": axis(style.now, style.zone),
         "width": WIDTH,
         "past": PAST,
     }
 
 
-def _attention(row: Mapping[str, Any], style: Style) -> Facts:
+def _attention(row: Mapping[str, Any], entries: Container[str], style: Style) -> Facts:
+    """`anchor`: where the page has more of it, "" where it is no entry's."""
     at = epoch(row["at"])
     return {
+        "anchor": entry_id(row["name"]) if row["name"] in entries else "",
         "name": text.name(row["name"]),
         "what": row["what"],
         "when": f"{row['when']} {style.said(at)}" if at is not None else "",
@@ -138,10 +155,17 @@ def _attention(row: Mapping[str, Any], style: Style) -> Facts:
     }
 
 
-def _entry_row(entry: Mapping[str, Any], past: Past, slots: Sequence[int], style: Style) -> Facts:
+def _href(log: str) -> str:
+    """A log's address from a page in the cron directory: of an array its folder; "" where it is not in log/."""
+    if not log.startswith("log/"):
+        return ""
+    return quote(log if "*" not in log else log.rpartition("/")[0] + "/")
+
+
+def _entry_row(entry: Mapping[str, Any], past: Past, slots: Sequence[int], hover: Hover, style: Style) -> Facts:
     last = entry["last"] or (runs.run_facts(past.newest[0]) if past.newest else None)
     blocked = screen.blocked(entry)
-    live = [_live(run, style.now) for run in entry["runs"] if not run["ahead"]]
+    live = [live for run in entry["runs"] if not run["ahead"] and (live := _live(run, style.now))]
     kind = _kind({**entry, "last": last})
     upcoming, rate = epoch(entry["next"]), _rate(past.week)
     name = text.name(entry["name"])
@@ -149,11 +173,15 @@ def _entry_row(entry: Mapping[str, Any], past: Past, slots: Sequence[int], style
     result = runs.result_words(last) if last else "not yet"
     return {
         "order": (_ORDER[kind], entry["name"]),
+        "anchor": entry_id(entry["name"]),
         "name": name,
         "kind": kind,
         "state": result if not blocked or blocked == "-" else blocked,
         "why": _why(entry, style),
-        "paths": past_paths([*past.drawn, *(run for run in live if run)], style.now),
+        "paths": past_paths([*past.drawn, *live], style.now),
+        "hover": [
+            (*each.stretch, _tip(each.runs, hover, style)) for each in gathered([*past.drawn, *live], hover, style.now)
+        ],
         "next_path": following(slots, style.now),
         "held": bool(blocked) and blocked != "-",
         "rate": rate,
@@ -201,7 +229,7 @@ def _why(entry: Mapping[str, Any], style: Style) -> str:
 def _live(run: Mapping[str, Any], now: int) -> Run | None:
     """An attempt that waits or runs just now."""
     ready, started = epoch(run["slot"]), epoch(run["started"])
-    return Run(ready, started, now if started is None else None, "live") if ready and ready <= now else None
+    return Run(ready, started, now if started is None else None, "live", run) if ready and ready <= now else None
 
 
 def _spread(seconds: Sequence[int]) -> Facts:
@@ -222,6 +250,7 @@ def _run_row(run: Mapping[str, Any], style: Style) -> Facts:
         "job": run["job"] or "-",
         "node": text.clean(run["node"]) or "-",
         "detail": text.one_line(run["detail"]),
+        "log": text.clean(run["log"]),
     }
 
 
@@ -230,9 +259,10 @@ def _failure(row: Mapping[str, Any], tails: Mapping[str, str], style: Style) -> 
     slot = epoch(run["slot"])
     return {
         **_run_row(run, style),
+        "entry": run["entry"],
+        "anchor": entry_id(run["entry"]),
         "name": text.name(run["entry"]),
         "when": style.said(slot) if slot is not None else "",
-        "log": text.clean(run["log"]),
         "tail": tails.get(run["log"], ""),
         "command": command("logs", run["entry"]),
     }
@@ -348,6 +378,7 @@ class Run(NamedTuple):
     started: int | None
     ended: int | None
     kind: str
+    known: Mapping[str, Any] = {}  # a row of history, or of a live one its facts
 
 
 class Scale(NamedTuple):
@@ -371,7 +402,7 @@ def run_of(row: Mapping[str, object]) -> Run | None:
     slot, submitted = _whole(row.get("slot")), _whole(row.get("submitted"))
     started, ended = _whole(row.get("started")), _whole(row.get("ended"))
     ready = max(slot or 0, submitted or 0) or started or ended
-    return Run(ready, started, ended, kind_of(str(row.get("result")))) if ready else None
+    return Run(ready, started, ended, kind_of(str(row.get("result"))), row) if ready else None
 
 
 def _whole(value: object) -> int | None:
@@ -425,6 +456,74 @@ def _merged(stretches: list[Stretch], scale: Scale, least: int) -> list[Stretch]
     return strokes
 
 
+# What a pointer that rests on the line is told: each run in a line, of those side by side together.
+
+
+class Hover(NamedTuple):
+    """How fine it is: the units that are told together at least, and the most lines of one answer."""
+
+    units: int
+    lines: int
+
+
+class Gathered(NamedTuple):
+    """Runs that are told together, and where: units from and to."""
+
+    stretch: Stretch
+    runs: list[Run]
+
+
+_EACH, _TOGETHER = Hover(10, 8), Hover(36, 3)
+_MOST_EACH = 3000  # runs on a page, of which each has its line: a page stays below a megabyte
+
+
+def gathered(runs: Iterable[Run], hover: Hover, now: int) -> list[Gathered]:
+    """The runs of the last 7 days from left to right, in stretches that do not overlap."""
+    found: list[Gathered] = []
+    for run in sorted(runs, key=lambda each: each.ready):
+        end = run.ended or (now if run.kind == "live" else run.started or run.ready)
+        if end < now - PAST_DAYS * DAY or run.ready > now:
+            continue
+        left = min(max(_unit(run.ready, now), 0), PAST - hover.units)
+        right = min(max(_unit(end, now), left + hover.units), PAST)
+        if found and left < (last := found[-1].stretch)[0] + hover.units:
+            found[-1] = Gathered((last[0], max(last[1], right)), [*found[-1].runs, run])
+            continue
+        if found and left < (last := found[-1].stretch)[1]:
+            found[-1] = found[-1]._replace(stretch=(last[0], left))
+        found.append(Gathered((left, right), [run]))
+    return found
+
+
+def _tip(told: Sequence[Run], hover: Hover, style: Style) -> str:
+    """Its lines: of too many runs what went wrong before the rest, the newest first."""
+    ordered = sorted(told, key=lambda run: (-KINDS.index(run.kind), -run.ready))[: hover.lines]
+    lines = [_run_words(run, style) for run in sorted(ordered, key=lambda run: run.ready)]
+    if len(told) > len(lines):
+        kinds = Counter(run.kind for run in told)
+        lines.insert(0, f"{len(told)} runs: {kinds['ok']} went well, {kinds['bad']} failed; of these")
+    return "\n".join(lines)
+
+
+def _run_words(run: Run, style: Style) -> str:
+    """`today 04:00: failed (1), took 12s, waited 2m, job 4655, cpu2`."""
+    if run.kind == "live":
+        known = {**run.known, "took": None, "waited": None}
+        result = f"{'runs' if run.started else 'waits'} for {times.took(style.now - (run.started or run.ready))}"
+    else:
+        known = runs.run_facts(run.known)
+        result = runs.result_words(known)
+    parts = {
+        "took": times.took(known["took"]),
+        "waited": times.took(known["waited"]),
+        "attempt": str(known["attempt"]) if known["attempt"] > 1 else "-",
+        "job": known["job"] or "-",
+        "on": text.clean(known["node"]) or "-",
+    }
+    said = [result, *(f"{word} {value}" for word, value in parts.items() if value != "-")]
+    return f"{style.said(epoch(known['slot']) or run.ready)}: {', '.join(said)}"
+
+
 def axis(now: int, zone: tzinfo) -> dict[str, Any]:
     """Where days and hours lie: lines in units, words in percent of the line, by the clock of `zone`."""
     today = times.local(now, zone).replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=None)
@@ -450,8 +549,8 @@ def axis(now: int, zone: tzinfo) -> dict[str, Any]:
     }
 
 
-_WORTH_A_NAME = DAY * 3 // 4
-_ROOM = DAY // 2  # beside the word "now"
+_WORTH_A_NAME = DAY * 9 // 10
+_ROOM = DAY * 4 // 5  # beside the word "now"
 
 
 def _day(at: int, zone: tzinfo) -> tuple[str, str]:
@@ -461,7 +560,7 @@ def _day(at: int, zone: tzinfo) -> tuple[str, str]:
 
 def _apart(hours: list[tuple[int, str]], now: int) -> list[tuple[int, str]]:
     """Those that have room between "now" and the end of the line."""
-    return [each for each in hours if DAY // 5 < each[0] - now < DAY * 19 // 20]
+    return [each for each in hours if DAY // 5 < each[0] - now < DAY * 9 // 10]
 
 
 def _unit(at: int, now: int) -> int:

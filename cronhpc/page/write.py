@@ -22,15 +22,19 @@ if TYPE_CHECKING:
 _EVERY = 60  # seconds: a daemon ticks at every event, and a page takes a second to draw
 
 
-def drawn(paths: Paths, known: Mapping[str, Any], style: Style) -> str:
-    """The page as `style.now` and `style.zone` see it; `known` is what `status` knows. Raises OSError."""
+def drawn(paths: Paths, known: Mapping[str, Any], style: Style, *, to: Path | None = None, refresh: int = 0) -> str:
+    """The page as `style.now` and `style.zone` see it; `known` is what `status` knows. Raises OSError.
+
+    `to`: where it will lie (links to logs lead there from the cron directory only); `refresh`: seconds, 0 for never.
+    """
     from cronhpc.page import view
     from cronhpc.store import history
 
     pasts = view.digest(history.rows(paths.history), style.now)
     logs = {str(row.get("log") or "") for row in view.failures(pasts)} - {""}
     read = {log: view.tail(text) for log in logs if (text := tail_of(paths.root, log))}
-    return view.render(known, pasts, _slots(known, style.now), read, style)
+    beside_logs = to is not None and to.parent == paths.root
+    return view.render(known, pasts, _slots(known, style.now), read, style, beside_logs=beside_logs, refresh=refresh)
 
 
 def _slots(known: Mapping[str, Any], now: int) -> dict[str, Sequence[int]]:
@@ -80,7 +84,8 @@ def tend(site: Site, now: int) -> tuple[Problem, ...]:
             return ()
         known = read_json(site.paths.status, VERSION)
         if known is not None and not flaw(known):
-            write(path, drawn(site.paths, known, Style(now, zone_of(site.timezone))))
+            style, refresh = Style(now, zone_of(site.timezone)), site.settings.page_refresh
+            write(path, drawn(site.paths, known, style, to=path, refresh=refresh))
     except (OSError, StateError) as error:
         return (Problem("W370", f"the page was not written: {error}", "Fix `page:` in cronhpc.yaml.", "", 0, "page"),)
     except ImportError as error:

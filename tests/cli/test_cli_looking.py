@@ -70,6 +70,30 @@ def test_the_end_of_a_failed_runs_log_is_on_it_as_text(shell: Shell) -> None:
     assert html.count("early") < 50
 
 
+@pytest.mark.parametrize(
+    ("words", "linked"),
+    [([], True), (["--out", "{home}/cron/mine.html"], True), (["--out", "{home}/p.html"], False)],
+    ids=["in the cron directory", "there, by another name", "elsewhere"],
+)
+def test_links_lead_to_logs_where_the_page_lies_beside_them(shell: Shell, words: list[str], *, linked: bool) -> None:
+    write_log(shell)
+    past(shell, log="log/backup/20261127T0300Z-7.out")
+    words = [word.format(home=shell.home) for word in words]
+    assert shell("page", *words).code == 0
+    page = Path(words[-1]) if words else shell.cron / "page.html"
+    assert ('href="log/backup/20261127T0300Z-7.out"' in page.read_text()) == linked
+    assert "it broke" in page.read_text()
+
+
+@pytest.mark.parametrize(("setting", "seconds"), [("", 300), ("page-refresh: 30m", 1800), ("page-refresh: 0", 0)])
+def test_how_often_a_browser_loads_it_anew_is_a_setting(shell: Shell, setting: str, seconds: int) -> None:
+    settings(shell, f"page: page.html\n{setting}")
+    shell("tick")
+    for html in ((shell.cron / "page.html").read_text(), shell("page", "--out", "-").out):
+        assert (f'http-equiv="refresh" content="{seconds}"' in html) == bool(seconds)
+        assert ('http-equiv="refresh"' in html) == bool(seconds)
+
+
 @pytest.mark.parametrize("planted", ["a link", "a linked folder", "a hard link", "a pipe"])
 def test_a_link_planted_in_place_of_a_log_shows_nothing(shell: Shell, planted: str) -> None:
     """Whoever may write to a log folder would else put any file of the owner's on the page."""

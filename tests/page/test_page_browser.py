@@ -13,7 +13,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from tests.browser import DESK, PHONE, fetched, opened, show
-from tests.page_situations import NASTY, html
+from tests.page_situations import NASTY, html, many, nothing
 
 pytestmark = pytest.mark.browser
 _CONTRAST = """
@@ -32,6 +32,37 @@ for (const e of document.querySelectorAll('body *')) {
 }
 return bad;
 """
+
+_LAYOUT = """
+document.querySelectorAll('details').forEach(e => e.open = arguments[0]);
+const scrolls = e => e.closest('.scroll, pre'), bad = [], found = [];
+const words = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+for (const e of document.querySelectorAll('body *')) {
+  const box = e.getBoundingClientRect();
+  if (!e.checkVisibility() || scrolls(e) || e.closest('.skip') || !box.width) continue;
+  if (box.right > innerWidth + 1 || box.left < -1)
+    bad.push('sticks out: ' + (e.getAttribute('class') || e.tagName) + ' ' + Math.round(box.right));
+}
+for (let node; node = words.nextNode();) {
+  const e = node.parentElement, text = node.data.trim();
+  if (!text || scrolls(e) || e.closest('.skip, title') || !e.checkVisibility()) continue;
+  const range = document.createRange();
+  range.selectNodeContents(node);
+  const boxes = [...range.getClientRects()].filter(box => box.width > 1);
+  if (boxes.length > 2 && text.length / boxes.length < 5) bad.push('squeezed: ' + text);
+  for (const box of boxes) found.push([text, box]);
+}
+found.forEach(([a, one], n) => {
+  for (const [b, two] of found.slice(n + 1)) {
+    const [wide, high] = ['x', 'y'].map(axis => axis == 'x'
+      ? Math.min(one.right, two.right) - Math.max(one.left, two.left)
+      : Math.min(one.bottom, two.bottom) - Math.max(one.top, two.top));
+    if (wide > 1 && high > 4) bad.push(`overlap: ${a} | ${b}`);
+  }
+});
+return [found.length, bad.slice(0, 10)];
+"""
+PAGES = {"no entries": nothing, "a few entries": html, "forty entries with long names": many}
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +101,43 @@ def test_it_is_readable(page: str, tmp_path: Path, size: tuple[int, int], *, dar
         assert [row["message"] for row in driver.get_log("browser")] == []  # type: ignore[no-untyped-call]  # no types
         assert fetched(driver) == []
         _screenshot(driver, f"{'phone' if size == PHONE else 'desk'}-{'dark' if dark else 'light'}")
+
+
+@pytest.mark.parametrize("opened_details", [False, True], ids=["closed", "all open"])
+@pytest.mark.parametrize("medium", ["screen", "print"])
+@pytest.mark.parametrize("which", PAGES)
+def test_nothing_is_squeezed_covered_or_cut_off_at_any_width(
+    desk: webdriver.Chrome, tmp_path: Path, which: str, medium: str, *, opened_details: bool
+) -> None:
+    show(desk, PAGES[which](), tmp_path)
+    desk.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": medium})
+    try:
+        for width in (320, 400, 560, 740, 800, 900, 960, 1280, 1400, 1600) if medium == "screen" else (680, 718, 1047):
+            metrics = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+            desk.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+            texts, bad = desk.execute_script(_LAYOUT, opened_details)
+            assert texts > 10
+            assert bad == [], f"{width} px"
+            assert desk.execute_script("return document.documentElement.scrollWidth <= innerWidth"), width
+    finally:
+        metrics = {"width": DESK[0], "height": DESK[1], "deviceScaleFactor": 1, "mobile": False}
+        desk.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
+        desk.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "screen"})
+
+
+def test_trouble_leads_to_its_entry_and_from_there_to_its_log(desk: webdriver.Chrome, tmp_path: Path) -> None:
+    show(desk, html(beside_logs=True), tmp_path)
+    in_sight = "const box = arguments[0].getBoundingClientRect(); return box.top >= 0 && box.bottom <= innerHeight"
+    for entry in ("backup", NASTY):
+        row = next(e for e in desk.find_elements(By.CSS_SELECTOR, "details.entry") if entry in e.text)
+        desk.find_element(By.PARTIAL_LINK_TEXT, entry).click()
+        assert desk.execute_script("return arguments[0].open", row)
+        assert desk.execute_script(in_sight, row.find_element(By.CSS_SELECTOR, "summary"))
+        row.find_element(By.PARTIAL_LINK_TEXT, "newest failure").click()
+        failure = next(e for e in desk.find_elements(By.CSS_SELECTOR, "details.fail") if entry in e.text)
+        assert desk.execute_script("return arguments[0].open", failure)
+        log = failure.find_element(By.PARTIAL_LINK_TEXT, "the whole log").get_attribute("href")
+        assert str(log).startswith((tmp_path / "log").as_uri())
 
 
 def _brightness(driver: webdriver.Chrome) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from html import unescape
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 from cronhpc.page import view
 from cronhpc.page.view import Run
-from tests.page_situations import html, row
+from tests.page_situations import html, known, row
 from tests.view_situations import NOW, at
 
 DAY, HOUR = 86400, 3600
@@ -142,6 +143,54 @@ def test_the_next_day_is_drawn_behind_it(slots: list[int]) -> None:
     assert len(found) <= view.FUTURE // 3
 
 
+def tips(*rows: dict[str, Any]) -> list[str]:
+    """What a pointer on the line of the entry e is told, from left to right, by the page."""
+    facts = {**known(), "entries": [{**known()["entries"][0], "name": "e", "runs": [], "last": None}]}
+    ordered = sorted(rows, key=lambda each: -each["at"])
+    return [
+        unescape(tip) for tip in re.findall(r'class="t"[^>]*><title>(.*?)</title>', html(facts, ordered), re.DOTALL)
+    ]
+
+
+def test_a_pointer_on_a_run_is_told_of_it() -> None:
+    four, noon = at("04:00"), at("12:00")
+    failed = row("e", four, "failed", exit_code=3, started=four + 130, ended=four + 142, attempt=2)
+    missed = row("e", noon, "missed")
+    assert tips(failed, missed) == [
+        f"today 04:00: failed (3), took 12s, waited 2m6s, attempt 2, job {failed['job']}, on cpu2",
+        "today 12:00: missed",
+    ]
+
+
+def test_a_pointer_on_runs_side_by_side_is_told_of_each_and_of_too_many_what_went_wrong() -> None:
+    close = [row("e", at("04:00") + 60 * n, "failed" if n == 2 else "ok") for n in range(4)]
+    (tip,) = tips(*close)
+    assert [line.partition(",")[0] for line in tip.splitlines()] == [
+        "today 04:00: ok", "today 04:01: ok", "today 04:02: failed", "today 04:03: ok",
+    ]  # fmt: skip
+    (tip,) = tips(*[row("e", at("04:00") + 4 * n, "failed" if n == 2 else "ok") for n in range(40)])
+    assert len(tip.splitlines()) == 9
+    assert tip.startswith("40 runs: 39 went well, 1 failed; of these\ntoday 04:00: failed, took 2m")
+
+
+def test_a_pointer_on_what_waits_or_runs_is_told_for_how_long() -> None:
+    words = " ".join(re.findall(r"<title>(.*?)</title>", html(), re.DOTALL))
+    assert re.search(r"today 12:30: (runs|waits) for 1h\w+, job 4701", words), words
+
+
+@given(st.lists(st.tuples(_INSTANT, _INSTANT, _INSTANT, st.sampled_from(view.KINDS[1:])), max_size=60))
+def test_what_a_pointer_can_meet_lies_in_order_apart_and_holds_every_run_of_the_week(
+    runs: list[tuple[int, int, int, str]],
+) -> None:
+    drawn = [Run(*each) for each in runs]
+    found = view.gathered(drawn, view.Hover(10, 8), NOW)
+    whole = [run for run in drawn if NOW - 7 * DAY <= run.ready <= NOW and (run.ended or 0) >= run.ready]
+    assert {id(run) for run in whole} <= {id(run) for each in found for run in each.runs}
+    stretches = [each.stretch for each in found]
+    assert all(0 <= left < right <= view.PAST for left, right in stretches)
+    assert all(before[1] <= after[0] for before, after in itertools.pairwise(stretches))
+
+
 @pytest.mark.parametrize("zone", ["UTC", "Europe/Paris", "Asia/Kathmandu", "Pacific/Auckland"])
 @pytest.mark.parametrize("now", [NOW, at("00:00"), at("23:59"), 1_806_195_600, 1_824_944_400 + 7200])
 def test_days_and_hours_lie_in_order_on_the_line(now: int, zone: str) -> None:
@@ -151,6 +200,31 @@ def test_days_and_hours_lie_in_order_on_the_line(now: int, zone: str) -> None:
     assert places == sorted(places)
     assert axis["lines"] == sorted(axis["lines"])
     assert all(0 <= each <= view.WIDTH for each in axis["lines"])
+
+
+def test_a_browser_loads_the_page_anew_as_often_as_the_settings_say() -> None:
+    assert '<meta http-equiv="refresh" content="300">' in html(refresh=300)
+    assert "every 5m" in html(refresh=300)
+    assert 'http-equiv="refresh"' not in html(refresh=0)
+    assert "anew every" not in html(refresh=0)
+
+
+@pytest.mark.parametrize(
+    ("log", "href"),
+    [
+        ("log/backup/20261127T0300Z-7.out", "log/backup/20261127T0300Z-7.out"),
+        ("log/sweep/20261127T0300Z-*.out", "log/sweep/"),
+        ("log/gr%C3%B6%C3%9Fe/x#?.out", "log/gr%25C3%25B6%25C3%259Fe/x%23%3F.out"),
+        ("javascript:alert(1)", None),
+        ("/etc/passwd", None),
+        ('log/"><script>', "log/%22%3E%3Cscript%3E"),
+        ("", None),
+    ],
+)
+def test_a_link_leads_to_a_log_in_log_and_nowhere_else(log: str, href: str | None) -> None:
+    rows = [row("backup", at("04:00"), "failed", log=log)]
+    assert set(re.findall(r'href="(?!#)([^"]*)"', html(known(), rows, beside_logs=True))) == ({href} if href else set())
+    assert re.findall(r'href="(?!#)([^"]*)"', html(known(), rows)) == []
 
 
 def test_the_page_is_the_same_each_time_and_small() -> None:

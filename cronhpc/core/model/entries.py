@@ -242,6 +242,8 @@ class Settings:
     alerts_ping: str = _key("", "alerts.ping", "text", "https://hc.example/uuid",
         "A URL to fetch while the scheduler is well.")
     page: str = _key("", "page", "file", "page.html", "Write the HTML page here after each tick.")
+    page_refresh: int = _key(300, "page-refresh", "duration", "5m",
+        "A browser loads the page anew this often; 0: never.")
     environment: tuple[str, ...] | None = _key(None, "environment", "names", "[PATH, HOME, LANG]",
         "The only variables that runs get; unset: all but the batch system's and the login's.")
     cluster: str = _key("", "cluster", "text", "lab", "The cluster's name, where one controller serves several.")
