@@ -25,7 +25,7 @@ from cronhpc.store import lease
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from cronhpc.core.model import BadNode, Outcome, Plan, Problem, World
+    from cronhpc.core.model import BadNode, Outcome, Plan, Problem, Rerun, World
     from cronhpc.engine.read import Reading
     from cronhpc.engine.record import Recorded
     from cronhpc.engine.site import Site
@@ -60,6 +60,7 @@ def tick(
     link: str = "",
     by_daemon: bool = False,
     only: str = "",
+    rerun: Rerun | None = None,
     clock_verified: bool = False,
     bad_nodes: tuple[BadNode, ...] = (),
 ) -> Report:
@@ -74,7 +75,14 @@ def tick(
     with leased(site, link) as holder:
         site = by_its_disks_clock(site, now, clock_verified=clock_verified)
         reading = read_world(
-            site, now, link=link, by_daemon=by_daemon, only=only, clock_verified=clock_verified, bad_nodes=bad_nodes
+            site,
+            now,
+            link=link,
+            by_daemon=by_daemon,
+            only=only,
+            rerun=rerun,
+            clock_verified=clock_verified,
+            bad_nodes=bad_nodes,
         )
         if holder is not None and lease.is_at_work(site.paths.state / "lease", holder, site.host):
             chain = replace(reading.world.chain, beside=str(holder))

@@ -19,8 +19,8 @@ import pytest
 TOP = Path(__file__).resolve().parent.parent
 PACKAGE = TOP / "cronhpc"
 
-FILES = 161  # in cronhpc/, one __init__.py a room included
-LINES = 34_492
+FILES = 163  # in cronhpc/, one __init__.py a room included
+LINES = 34_902
 ENTERED = {"idle": 60, "submitting": 70}  # files of ours that such a tick enters
 
 TICK = """

@@ -156,6 +156,8 @@ DEEDS = {
     "resume-suspended": ("resume", "flaky"),
     "run": ("run", "quota"),
     "run-refused": ("run", "open-to-all"),
+    "rerun": ("rerun", "one-node"),
+    "rerun-refused": ("rerun", "heartbeat"),
     "start": ("start",),
     "stop": ("stop",),
     "init": ("init", "--dir", f"{HOME}/other", "--backend", "slurm"),

@@ -1,4 +1,4 @@
-"""`cronhpc add [JOB]`, `run NAME` and `clean`."""
+"""`cronhpc add [JOB]` and `clean`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command, UsageError
 from cronhpc.cli.common import no_such, own_paths, paths_of, settings_or_default, site_of
-from cronhpc.core.model import Advice, Done, Reason, Submit, Wait, command, entry_id, joined, slot_text
+from cronhpc.core.model import command, joined
 
 if TYPE_CHECKING:
     import argparse
@@ -16,10 +16,9 @@ if TYPE_CHECKING:
 
     from cronhpc.cli.console import Console
     from cronhpc.cli.ready_made import Copy, ReadyMade
-    from cronhpc.core.model import Entry, Outcome, Settings
+    from cronhpc.core.model import Settings
     from cronhpc.engine.site import Site
     from cronhpc.logs.clean import Cleaned
-    from cronhpc.tick import Report
     from cronhpc.views import Facts
 
 
@@ -118,127 +117,6 @@ def _added(copy: Copy, console: Console) -> Iterator[str]:
     yield f"undo: rm {path}"
 
 
-# --- run --------------------------------------------------------------------------------------------------------------
-
-
-_RUN_HELP = "Run an entry now, whatever its schedule says; its next slots stay as they are. Switches and trust hold."
-_RUN_EXAMPLE = "cronhpc run backup"
-
-
-_TRIES = 30  # seconds, for as many runs of one entry asked for at once
-
-
-def _run_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="an entry")
-
-
-def _run(args: argparse.Namespace, console: Console) -> int:
-    """Exit code 1 if it was not submitted."""
-    from cronhpc.store.entries import FRESH
-
-    site = site_of(args, console)
-    report = _once(site, console.now, args.name)
-    if _just_changed(report):  # who asks for a run by hand has surely finished writing in a moment
-        report = _later(args, console, FRESH + 1)
-    for _ in range(_TRIES):  # its slot is this second, and somebody else has taken that one
-        if not _taken(report):
-            break
-        report = _later(args, console, 1)
-    entry = next((each for each in report.world.entries if each.name == args.name), None)
-    if entry is None:
-        raise no_such("entry", args.name, (each.name for each in report.world.entries))
-    return _tell(args, console, site, report, entry)
-
-
-def _once(site: Site, now: int, name: str) -> Report:
-    from cronhpc.engine.clock import reckoned
-    from cronhpc.tick import tick
-
-    at = reckoned(site, now)
-    return tick(site, at.now, only=entry_id(name), clock_verified=at.clock_verified)
-
-
-def _later(args: argparse.Namespace, console: Console, seconds: float) -> Report:
-    console.wait(seconds)
-    return _once(site_of(args, console), console.again().now, args.name)
-
-
-def _just_changed(report: Report) -> bool:
-    return any(isinstance(o.decision, Wait) and o.decision.reason is Reason.JUST_CHANGED for o in report.outcomes)
-
-
-def _taken(report: Report) -> bool:
-    from cronhpc.engine.submit import TAKEN
-
-    return any(isinstance(o.decision, Submit) and (o.done, o.detail) == (Done.REFUSED, TAKEN) for o in report.outcomes)
-
-
-def _tell(args: argparse.Namespace, console: Console, site: Site, report: Report, entry: Entry) -> int:
-    outcome = report.outcomes[0]
-    facts = _run_facts(outcome, entry, site.batch.name) | {"stays_due": _stays_due(site, outcome)}
-    if args.json:
-        console.json(facts)
-    elif facts["job"] and facts["released"]:
-        console.say(_submitted(facts))
-    else:
-        console.complain(_not_submitted(facts))
-    return FINE if facts["job"] and facts["released"] else ATTENTION
-
-
-def _run_facts(outcome: Outcome, entry: Entry, backend: str) -> Facts:
-    from cronhpc.views.times import iso
-
-    decision = outcome.decision
-    key = decision.key if isinstance(decision, Submit) else None
-    log = ""
-    if outcome.job_id and key and entry.output:
-        number = f"{outcome.job_id}_*" if entry.array else outcome.job_id
-        log = f"log/{key.entry}/{slot_text(key.slot)}-{number}.out"
-    return {
-        "entry": entry.name,
-        "job": outcome.job_id,
-        "released": outcome.done is Done.OK,
-        "slot": iso(key.slot if key else None),
-        "log": log,
-        "reason": str(getattr(decision, "reason", "")),
-        "detail": outcome.detail or getattr(decision, "detail", ""),
-        "undo": _undo(outcome.job_id, backend) if outcome.job_id else None,
-        "held": entry.holds_itself,
-    }
-
-
-def _stays_due(site: Site, outcome: Outcome) -> bool:
-    """Whether the order stands although no job came of it: ordered once more it would run twice."""
-    from cronhpc.store.claims import Claims
-
-    row = outcome.decision
-    return isinstance(row, Submit) and outcome.done is Done.PASSING and Claims(site.paths.claims).exists(row.key)
-
-
-def _undo(job_id: str, backend: str) -> str:
-    return f"scancel {job_id}" if backend == "slurm" else command("kill", job_id) + " && " + command("tick")
-
-
-def _submitted(facts: Facts) -> str:
-    from cronhpc.views import text
-
-    held = " (its script asks to be held: scontrol release it)" if facts["held"] else ""
-    log = f"\nits log: {text.clean(facts['log'])}, or: " + command("logs", facts["entry"]) if facts["log"] else ""
-    head = f"submitted {text.name(facts['entry'])} as job {facts['job']}{held}"
-    return Advice(head, log, "\nundo: ", facts["undo"])
-
-
-def _not_submitted(facts: Facts) -> str:
-    from cronhpc.views import text
-
-    why = ": ".join(part for part in (facts["reason"], text.one_line(facts["detail"])) if part)
-    more = "\nmore: " + command("status", facts["entry"])
-    if facts["stays_due"]:
-        due = "\nit stays due, and the next tick submits it: do not order it once more; now: " + command("tick")
-        return Advice(f"{text.name(facts['entry'])} is not submitted yet: {why}", due, more)
-    return f"{text.name(facts['entry'])} was not submitted: {why}" + more
-
-
 # --- clean ------------------------------------------------------------------------------------------------------------
 
 
@@ -316,6 +194,5 @@ def clean_facts(cleaned: Cleaned, settings: Settings, *, dry_run: bool) -> Facts
 
 COMMANDS = {
     "add": Command(_ADD_HELP, _ADD_EXAMPLE, _add, _add_arguments),
-    "run": Command(_RUN_HELP, _RUN_EXAMPLE, _run, _run_arguments),
     "clean": Command(_CLEAN_HELP, _CLEAN_EXAMPLE, _clean, _clean_arguments),
 }

@@ -32,6 +32,7 @@ GROUPS = {
     "change": {
         "add": "add a ready-made job",
         "run": "run an entry now",
+        "rerun": "run a failed slot once more",
         "check": "look for mistakes in scripts and settings",
         "pause": "hold jobs, until resumed",
         "resume": "lift a pause or a suspension",
@@ -56,7 +57,8 @@ _MODULES = {
     **dict.fromkeys(("start", "stop"), "chain"),
     **dict.fromkeys(("status", "next", "page"), "see"),
     **dict.fromkeys(("history", "logs"), "past"),
-    **dict.fromkeys(("add", "run", "clean"), "change"),
+    **dict.fromkeys(("add", "clean"), "change"),
+    **dict.fromkeys(("run", "rerun"), "run"),
     **dict.fromkeys(("kill", "unkill", "pause", "resume"), "switches"),
     **dict.fromkeys(("again", "guard"), "in_jobs"),
     **dict.fromkeys(("plan", "tick", "daemon"), "engine"),

@@ -12,7 +12,8 @@ from typing import IO, TYPE_CHECKING, Any
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command, UsageError
 from cronhpc.cli.common import NoSuchError, count_of, instant_of, no_such, paths_of, settings_or_default, site_of
-from cronhpc.core.model import Advice, CronhpcError, StateError, command
+from cronhpc.cli.runs import harmless, known_runs, put_bytes
+from cronhpc.core.model import Advice, StateError, command
 from cronhpc.store.files import open_file
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def _history(args: argparse.Namespace, console: Console) -> int:
     zone_key = settings_or_default(paths).timezone
     since = 0 if args.since is None else instant_of(args.since, console, zone_key, past=True)
     number = args.number or (20 if args.since is None else None)
-    runs = _newest(_wanted(args, _known(args, console, paths), since), number)
+    runs = _newest(_wanted(args, known_runs(args, console, paths), since), number)
     if args.json:
         console.json({"since": args.since and since, "runs": runs})
     elif runs:
@@ -75,49 +76,6 @@ def _wanted(
         named = args.name is None or known["entry"] == args.name
         if named and (not states or known["result"] in states) and when(known) >= since:
             yield written, known
-
-
-def _known(args: argparse.Namespace, console: Console, paths: Paths) -> Iterator[tuple[int, Mapping[str, Any]]]:
-    """Runs as facts, each with the instant it was written: what no tick has finished yet, then history.
-
-    What a switch stopped is among them.
-    """
-    from cronhpc.store import history
-    from cronhpc.views.runs import run_facts, switch_facts
-
-    unfinished = _unfinished(args, console, paths)
-    yield from ((console.now, known) for known in unfinished)
-    shown = {_attempt(known) for known in unfinished}
-    for row in history.rows(paths.history):
-        known = switch_facts(row) if row.get("what") == "switch" else run_facts(row)
-        if _attempt(known) not in shown:  # a tick may finish it at this moment
-            yield int(row.get("at") or 0), known
-
-
-def _attempt(known: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(known[each] for each in ("entry", "slot", "attempt", "by_hand"))
-
-
-def _unfinished(args: argparse.Namespace, console: Console, paths: Paths) -> list[Facts]:
-    """What is claimed and not in history yet. The queue is asked only where there is such a claim."""
-    from cronhpc.store.claims import Claims
-    from cronhpc.views.runs import unfinished
-
-    try:
-        steps = Claims(paths.claims).names().values()
-    except FileNotFoundError:  # nothing was ever claimed here
-        return []
-    if not any(each - {""} for each in steps):
-        return []
-    from cronhpc.core.plan import plan
-    from cronhpc.engine.read import read_world
-
-    try:
-        world = read_world(site_of(args, console), console.now).world
-    except CronhpcError as error:  # history is there to be read also where the batch system is not
-        console.complain(f"what has not ended yet is not shown: {error}")
-        return []
-    return unfinished(world, plan(world))
 
 
 def _newest(rows: Iterator[tuple[int, Mapping[str, Any]]], number: int | None) -> list[Mapping[str, Any]]:
@@ -349,33 +307,17 @@ def _print(log: Log, paths: Paths, args: argparse.Namespace, console: Console) -
     with open_file(log.path) as file:
         if number is None and not console.is_terminal:
             for part in iter(lambda: file.read(1 << 16), b""):
-                _raw(part, console)
+                put_bytes(part, console)
         else:
             lines, left_out = _last_lines(log.path, number)
             if left_out:
                 last = "line" if len(lines) == 1 else count(len(lines), "line")
                 console.say(f"... the last {last}; all of it: cat {clean(str(log.path))}")
             for line in lines:
-                console.say(_harmless(line, console))
+                console.say(harmless(line, console))
             file.seek(0, os.SEEK_END)
         if args.follow:
             _follow(file, console)
-
-
-def _raw(part: bytes, console: Console) -> None:
-    """A pipe gets the very bytes."""
-    buffer = getattr(console.out, "buffer", None)
-    if buffer is None:
-        console.out.write(part.decode("utf-8", "replace"))
-    else:
-        console.out.flush()
-        buffer.write(part)
-
-
-def _harmless(line: str, console: Console) -> str:
-    from cronhpc.views.text import lines
-
-    return lines(line) if console.is_terminal else line
 
 
 def _last_lines(path: Path, number: int | None) -> tuple[list[str], bool]:
@@ -394,12 +336,10 @@ def _last_lines(path: Path, number: int | None) -> tuple[list[str], bool]:
 def _follow(file: IO[bytes], console: Console) -> None:
     while True:
         part = file.read(1 << 16)
-        if not part:
-            console.wait(_LOOK)
-        elif console.is_terminal:
-            console.out.write(_harmless(part.decode("utf-8", "replace"), console))
+        if part:
+            put_bytes(part, console)
         else:
-            _raw(part, console)
+            console.wait(_LOOK)
         console.out.flush()
 
 

@@ -129,6 +129,26 @@ def decide(world: World, budget: Budget) -> Iterator[Decision]:
         yield from (_late(job, key) for job in jobs if job.held)
 
 
+def unended(world: World, key: Key) -> str:
+    """Why the attempt `key` of a slot that has run is not to be made by hand, in words; "" where nothing is in its way.
+
+    One of the slot has not ended, is tried again by itself, or has this number already.
+    """
+    ends = {each.key: each for each in decide(world, Budget.of(world)) if isinstance(each, Finish)}
+    mine = [claim for claim in world.claims if (claim.key.entry, claim.key.slot) == (key.entry, key.slot)]
+    for claim in mine:
+        end = ends.get(claim.key)
+        job = f"job {claim.job_id}" if claim.job_id else "an attempt"
+        if claim.key.attempt >= key.attempt:
+            return f"{job} is attempt {claim.key.attempt} of that slot already"
+        if claim.state is not ClaimState.FINISHED and end is None:
+            return f"{job} of that slot has not ended"
+        again = end.retry_at if end is not None else claim.retry_at
+        if again is not None and _next(claim.key) not in {other.key for other in mine}:
+            return f"attempt {claim.key.attempt + 1} of that slot comes by itself"
+    return ""
+
+
 def _named(claim: Claim, entry: Entry | None) -> Claim:
     """A scheduler killed while it claimed leaves an empty file: what it claims for is in the file's own name."""
     return claim if claim.name else replace(claim, name=entry.name if entry else claim.key.entry)
@@ -231,7 +251,8 @@ def _too_late(world: World, claim: Claim, entry: Entry | None) -> JobEnd | None:
         return JobEnd(Result.STOPPED, detail=switch.said)
     if suspended := _suspended(world, claim, entry):
         return JobEnd(Result.SUSPENDED, detail=suspended)
-    deadline = deadline_of(entry, claim.key.slot)
+    since = max(claim.key.slot, claim.at) if claim.key.by_hand else claim.key.slot  # a rerun's slot is an old one
+    deadline = deadline_of(entry, since)
     if deadline is not None and world.now > deadline:
         why = slots.cause(world.states.get(entry.name))
         return JobEnd(Result.MISSED, detail=f"it could not be submitted before its deadline{why}")

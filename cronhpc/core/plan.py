@@ -26,6 +26,7 @@ from cronhpc.core.model import (
     Key,
     Plan,
     Reason,
+    Rerun,
     Result,
     Skip,
     Submit,
@@ -72,16 +73,23 @@ def plan(world: World) -> Plan:
 
 
 def _by_hand(world: World, entry: Entry, budget: attempts.Budget) -> Iterator[Decision]:
-    """`cronhpc run`: a slot at the instant asked, whatever the schedule and overlap say; switches and trust hold."""
-    key = Key(entry_id(entry.name), world.now, by_hand=True)
+    """`cronhpc run`: a slot at the instant asked, whatever the schedule and overlap say; switches and trust hold.
+
+    `cronhpc rerun`: a further attempt of a slot that has run, unless one of it has not ended or comes by itself.
+    """
+    asked = world.rerun or Rerun(world.now, 1)
+    key = Key(entry_id(entry.name), asked.slot, asked.attempt, by_hand=True)
+    tasks = asked.tasks if entry.array else ""
     if (refusal := _barred(world, entry)) is not None:
         yield Wait(entry, world.now, *refusal)
     elif world.queue is None:
         yield Wait(entry, world.now, Reason.UNKNOWN, world.queue_error)
+    elif world.rerun and (why := attempts.unended(world, key)):
+        yield Wait(entry, None, Reason.CLAIMED, why)
     elif over := budget.spend(key.entry, beyond_schedule=True):
         yield Wait(entry, world.now, Reason.BUDGET, over)
     else:
-        yield Submit(entry, key, Reason.SUBMIT)
+        yield Submit(entry, key, Reason.SUBMIT, detail=f"array tasks {tasks}" if tasks else "", tasks=tasks)
 
 
 def _barred(world: World, entry: Entry) -> tuple[Reason, str] | None:

@@ -46,7 +46,7 @@ from cronhpc.store.wrappers import end_of
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping
 
-    from cronhpc.core.model import Claim, JobEnd, Key, LinkRecord
+    from cronhpc.core.model import Claim, JobEnd, Key, LinkRecord, Rerun
     from cronhpc.store.memory import Memory
     from cronhpc.store.switches import Listing
 
@@ -70,6 +70,7 @@ def read_world(
     link: str = "",
     by_daemon: bool = False,
     only: str = "",
+    rerun: Rerun | None = None,
     clock_verified: bool = False,
     bad_nodes: tuple[BadNode, ...] = (),
 ) -> Reading:
@@ -108,6 +109,7 @@ def read_world(
         **_remembered(memory),
         by_daemon=by_daemon,
         only=only,
+        rerun=rerun,
         clock_verified=clock_verified,
         disk_clock=_disk_clock(site, memory, entries, now),
     )

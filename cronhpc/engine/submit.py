@@ -33,8 +33,8 @@ from cronhpc.core.model import (
 from cronhpc.core.outcome import with_log
 from cronhpc.core.slots import text_key
 from cronhpc.core.stop import switch_on
+from cronhpc.store import history, wrappers
 from cronhpc.store import memory as store_memory
-from cronhpc.store import wrappers
 from cronhpc.store.claims import Claims
 from cronhpc.store.files import read_bytes, replace_file
 
@@ -49,6 +49,7 @@ TAKEN = "another tick has claimed it"
 _TIMEOUT = 45.0  # seconds: a tick under a controller that does not answer ends within a minute
 _LOOK_AGAIN = 86400  # seconds
 _EARLY = 60  # seconds
+_BEFORE_ITS_SLOT = 3600  # seconds: what waited ahead of its slot may have ended before it
 
 
 class Progress:
@@ -265,6 +266,10 @@ class Submitter:
         states = store_memory.states_now(self.site.paths.entries)
         for row in rows:
             key = row.key
+            if key.by_hand and key.attempt > 1:
+                if self._archived(key):
+                    late.add(key)
+                continue
             if key.attempt > 1:
                 before = replace(key, attempt=key.attempt - 1)
                 if not self.claims.exists(before):
@@ -274,6 +279,15 @@ class Submitter:
             if state.last.get("key") == str(key) if key.by_hand else key.slot <= state.watermark <= believed:
                 late.add(key)  # a run by hand: another of this second has ended already
         return late
+
+    def _archived(self, key: Key) -> bool:
+        """Whether history has this attempt of a rerun: it was made, has ended, and its claim is forgotten."""
+        for row in history.rows(self.site.paths.history):
+            if row.get("key") == str(key):
+                return True
+            if int(row.get("at") or 0) < key.slot - _BEFORE_ITS_SLOT:
+                return False
+        return False
 
     def _give_back(self, row: Submit) -> None:
         """No job came of it, and its slot is to come: the claim is not to stand in the way of an edit until then."""

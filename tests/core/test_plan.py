@@ -7,7 +7,20 @@ from typing import Any
 
 import pytest
 
-from cronhpc.core.model import ClaimState, Entry, EntryState, Job, Problem, Skip, Submit, Wait, World
+from cronhpc.core.model import (
+    ClaimState,
+    Entry,
+    EntryState,
+    Job,
+    JobEnd,
+    Problem,
+    Rerun,
+    Result,
+    Skip,
+    Submit,
+    Wait,
+    World,
+)
 from cronhpc.core.plan import plan
 from cronhpc.core.slots import Seen
 from tests.worlds import at, chain, claim, entry, job, key, planned, state, switch, world
@@ -342,6 +355,58 @@ def test_by_hand_a_slot_is_made_at_the_instant_asked_whatever_the_schedule() -> 
 def test_by_hand_a_switch_still_stops() -> None:
     w = one("15:17", entry(), only="e", switches=(switch("e"),))
     assert planned(w) == ["wait 15:17 stopped"]
+
+
+FAILED = ClaimState.FINISHED
+RUNS = ClaimState.RELEASED
+RERUNS: dict[str, tuple[dict[str, Any], list[str]]] = {
+    "a slot that failed, as its second attempt": ({}, ["submit 14:00 #2"]),
+    "its claim is there still, finished": ({"claims": (claim("e", "14:00", FAILED, "7"),)}, ["submit 14:00 #2"]),
+    "its job has ended, and no tick has finished it yet": (
+        {"claims": (claim("e", "14:00", RUNS, "7"),), "jobs": (job(7, "FAILED", of=key("e", "14:00")),)},
+        ["submit 14:00 #2"],
+    ),
+    "its job runs": (
+        {"claims": (claim("e", "14:00", RUNS, "7"),), "jobs": (job(7, of=key("e", "14:00")),)},
+        ["wait - already claimed"],
+    ),
+    "a retry is due later, and its deadline will be over by then": (
+        {"claims": (claim("e", "14:00", FAILED, "7", retry_at=at("15:30"), job_end=JobEnd(Result.FAILED)),)},
+        ["submit 14:00 #2"],
+    ),
+    "it comes by itself: a retry is due later": (
+        {"claims": (claim("e", "14:00", FAILED, "7", retry_at=at("15:30"), job_end=JobEnd(Result.FAILED)),)}
+        | {"deadline": 3 * 3600},
+        ["wait - already claimed"],
+    ),
+    "another has asked for the same a moment ago": (
+        {"claims": (replace(claim("e", "14:00", RUNS, "8"), key=key("e", "14:00", 2, by_hand=True)),)},
+        ["wait - already claimed"],
+    ),
+    "another slot of it runs: they run side by side": (
+        {"claims": (claim("e", "15:00", RUNS, "7"),), "jobs": (job(7, of=key("e", "15:00")),)},
+        ["submit 14:00 #2"],
+    ),
+    "a switch stands": ({"switches": (switch("e"),)}, ["wait 15:17 stopped"]),
+    "the batch system does not answer": ({"jobs": None}, ["wait 15:17 batch system does not answer"]),
+}
+
+
+@pytest.mark.parametrize(("more", "decided"), RERUNS.values(), ids=RERUNS)
+def test_a_slot_is_run_again_by_hand(more: dict[str, Any], decided: list[str]) -> None:
+    e = entry(**{name: more[name] for name in more if name == "deadline"})
+    more = {name: more[name] for name in more if name != "deadline"}
+    assert planned(one("15:17", e, only="e", rerun=Rerun(at("14:00"), 2), **more)) == decided
+
+
+def test_of_an_array_just_the_tasks_that_failed_run_again() -> None:
+    again = Rerun(at("14:00"), 2, "3,7")
+    [array] = plan(one("15:17", entry(array="1-9%2"), only="e", rerun=again)).decisions
+    [plain] = plan(one("15:17", entry(), only="e", rerun=again)).decisions  # its script was an array when that ran
+    assert isinstance(array, Submit)
+    assert isinstance(plain, Submit)
+    assert (array.tasks, plain.tasks) == ("3,7", "")
+    assert array.key == key("e", "14:00", 2, by_hand=True)
 
 
 def test_who_has_waited_longest_goes_first_where_there_is_room_for_one() -> None:

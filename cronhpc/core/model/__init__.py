@@ -72,6 +72,7 @@ from cronhpc.core.model.world import (
     ChainFacts,
     LinkRecord,
     LogFile,
+    Rerun,
     World,
 )
 from cronhpc.cron.words import CronhpcError
@@ -122,6 +123,7 @@ __all__ = [
     "Queue",
     "Reason",
     "Release",
+    "Rerun",
     "Result",
     "Series",
     "Settings",

@@ -91,6 +91,15 @@ class Accounting:
 
 
 @dataclass(frozen=True, slots=True)
+class Rerun:
+    """What `cronhpc rerun` asks for: a further attempt of a slot that has run."""
+
+    slot: int  # epoch seconds
+    attempt: int  # its number
+    tasks: str = ""  # of an array: the only ones to run, as sbatch takes them; "": all
+
+
+@dataclass(frozen=True, slots=True)
 class World:
     """Everything a tick decides on, read once. `queue` None: the batch system gave no answer; unknown is not empty."""
 
@@ -128,6 +137,7 @@ class World:
     clock_verified: bool = False  # the batch system has said that it is `now`
     disk_clock: int = 0  # what the file system's clock says, where `now` is far behind it
     only: str = ""  # `run NAME`: the entry id that a slot is made for now, whatever its schedule
+    rerun: Rerun | None = None  # of that entry: this slot once more, and no new one
     memo: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)  # what is made of it once
 
     @property

@@ -1,0 +1,388 @@
+"""`cronhpc run NAME` and `rerun NAME`: a run by hand, and how it goes."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.cli import ATTENTION, FINE, INTERRUPTED
+from cronhpc.cli.commands import Command, UsageError
+from cronhpc.cli.common import no_such, own_paths, site_of
+from cronhpc.core.model import (
+    Advice,
+    CronhpcError,
+    Done,
+    Finish,
+    Key,
+    Reason,
+    Rerun,
+    Result,
+    Submit,
+    Wait,
+    command,
+    entry_id,
+    slot_text,
+)
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Mapping
+
+    from cronhpc.cli.console import Console
+    from cronhpc.cli.runs import Follower
+    from cronhpc.core.model import Entry, Outcome
+    from cronhpc.engine.site import Site
+    from cronhpc.tick import Report
+    from cronhpc.views import Facts
+    from cronhpc.views.style import Style
+
+
+_CODES = (
+    "With --wait or --follow the exit code is the run's: the script's own, 128 + n by signal n, 124 timed out, 137 out "
+    "of memory, 143 cancelled or killed, 75 its node failed or it was preempted, 1 nobody knows how it ended. Ctrl-C "
+    "leaves the run going (130)."
+)
+_RUN_HELP = (
+    "Run an entry now, whatever its schedule says; its next slots stay as they are. Switches and trust hold. " + _CODES
+)
+_RUN_EXAMPLE = """
+cronhpc run backup
+cronhpc run backup --follow             # its log as it comes, until the run has ended
+cronhpc run backup --wait && echo fine
+"""
+_RERUN_HELP = (
+    "Run a failed slot once more, with the same CRONHPC_SLOT; of an array only the tasks that failed. NAME means its "
+    "newest slot, a job's id the slot of that job. Where nothing failed nothing is run. " + _CODES
+)
+_RERUN_EXAMPLE = """
+cronhpc rerun backup
+cronhpc rerun 4711                      # the slot that job 4711 ran for
+"""
+_TRIES = 30  # seconds, for as many runs of one entry asked for at once
+_LOOK = 0.5  # seconds between looks at a log
+_FIRST_ASK, _LAST_ASK, _SLOWER = 2.0, 30.0, 1.5  # seconds between questions to the batch system, which grow
+_OF_SIGNAL = 128
+_CODE_OF = {
+    Result.OK: 0,
+    Result.TIMEOUT: 124,
+    Result.OUT_OF_MEMORY: 137,
+    Result.NODE_FAIL: 75,
+    Result.PREEMPTED: 75,
+    Result.CANCELLED: 143,
+    Result.KILLED: 143,
+    Result.STOPPED: 143,
+}
+_NO_ATTEMPT = frozenset({Result.MISSED, Result.SKIPPED, Result.STOPPED, Result.SUSPENDED})
+_AHEAD = 3600  # seconds: what was queued ahead of its slot may end before it
+
+
+def _run_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="an entry")
+    _attending(parser)
+
+
+def _rerun_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="an entry, or the id of a job that failed")
+    _attending(parser)
+
+
+def _attending(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--wait", action="store_true", help="until the run has ended; with its exit code")
+    parser.add_argument("-f", "--follow", action="store_true", help="as --wait, and print its log as it comes")
+
+
+def _run(args: argparse.Namespace, console: Console) -> int:
+    """Exit code 1 if it was not submitted."""
+    return _order(args, console, args.name, None)
+
+
+def _rerun(args: argparse.Namespace, console: Console) -> int:
+    """Exit code 1 if it was not submitted, because nothing failed, say."""
+    from cronhpc.cli.runs import entry_meant, job_id
+
+    paths = own_paths(args, console, "runs its entries")
+    name = entry_meant(args, console, paths)
+    failed = _failed(site_of(args, console), console.now, name, job_id(args.name))
+    if isinstance(failed, str):
+        console.answer({"entry": name, "job": None, "reason": failed}, lambda: failed)
+        return ATTENTION
+    return _order(args, console, name, Rerun(failed.key.slot, failed.key.attempt + 1, failed.tasks))
+
+
+def _order(args: argparse.Namespace, console: Console, name: str, rerun: Rerun | None) -> int:
+    """Submit, tell, and attend to the run where that was asked."""
+    from cronhpc.store.entries import FRESH
+
+    if args.json and args.follow:
+        raise UsageError(f"cronhpc {'rerun' if rerun else 'run'}: --follow prints the log, which is no JSON: --wait")
+    site = site_of(args, console)
+    report = _once(site, console.now, name, rerun)
+    if _just_changed(report):  # who asks for a run by hand has surely finished writing in a moment
+        report = _later(args, console, name, rerun, FRESH + 1)
+    for _ in range(0 if rerun else _TRIES):  # its slot is this second, and somebody else has taken that one
+        if not _taken(report):
+            break
+        report = _later(args, console, name, rerun, 1)
+    entry = next((each for each in report.world.entries if each.name == name), None)
+    if entry is None:
+        raise no_such("entry", name, (each.name for each in report.world.entries))
+    outcome = report.outcomes[0]
+    facts = _facts(report, outcome, entry, site.batch.name) | {"stays_due": _stays_due(site, outcome)}
+    if not (isinstance(outcome.decision, Submit) and facts["job"] and facts["released"]):
+        _refused(args, console, facts)
+        return ATTENTION
+    attended = args.wait or args.follow
+    if not (args.json and attended):
+        console.answer(facts, lambda: _submitted(facts, console.style(site.settings.timezone)))
+    return _attended(args, console, site, outcome.decision.key, facts) if attended else FINE
+
+
+def _once(site: Site, now: int, name: str, rerun: Rerun | None) -> Report:
+    from cronhpc.engine.clock import reckoned
+    from cronhpc.tick import tick
+
+    at = reckoned(site, now)
+    return tick(site, at.now, only=entry_id(name), rerun=rerun, clock_verified=at.clock_verified)
+
+
+def _later(args: argparse.Namespace, console: Console, name: str, rerun: Rerun | None, seconds: float) -> Report:
+    console.wait(seconds)
+    return _once(site_of(args, console), console.again().now, name, rerun)
+
+
+def _just_changed(report: Report) -> bool:
+    return any(isinstance(o.decision, Wait) and o.decision.reason is Reason.JUST_CHANGED for o in report.outcomes)
+
+
+def _taken(report: Report) -> bool:
+    from cronhpc.engine.submit import TAKEN
+
+    return any(isinstance(o.decision, Submit) and (o.done, o.detail) == (Done.REFUSED, TAKEN) for o in report.outcomes)
+
+
+# --- what failed ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Ended:
+    """An attempt that has ended."""
+
+    key: Key
+    result: str
+    job: str
+    tasks: str  # of an array: those that failed; "": not known, or no array
+
+
+def _failed(site: Site, now: int, name: str, job: str) -> _Ended | str:
+    """The last attempt of the slot that `job` ran for, or of the newest slot; or why that is not run again."""
+    from cronhpc.views.text import name as quoted
+
+    found: list[_Ended] = []
+    wanted: int | None = None  # the slot
+    for at, each in _ends(site, now, name):
+        if wanted is not None and at < wanted - _AHEAD:  # what is written earlier is of earlier slots
+            break
+        found.append(each)
+        if (job and each.job == job) or (not job and (wanted is None or each.key.slot > wanted)):
+            wanted = each.key.slot
+    attempts = [each for each in found if each.key.slot == wanted]
+    title = quoted(name)
+    if not attempts:
+        live = f"job {job} has not ended" if job else "no run of it has ended yet"
+        return f"{title} is not run again: {live}. See: " + command("history", name)
+    last = max(attempts, key=lambda each: each.key.attempt)
+    if last.result == Result.OK:
+        anew = "nothing of that slot failed" if job else "nothing of its newest slot failed"
+        ended = f" (job {last.job} ended well)" if last.job else ""
+        return f"{title} is not run again: {anew}{ended}. To run it anew: " + command("run", name)
+    if last.result in _NO_ATTEMPT and not last.job:
+        return f"{title} is not run again: its newest slot was {last.result}. To run it now: " + command("run", name)
+    return last
+
+
+def _ends(site: Site, now: int, name: str) -> Iterator[tuple[int, _Ended]]:
+    """Attempts of the entry that have ended, with the instant each was written down, the newest first."""
+    from cronhpc.core.plan import plan
+    from cronhpc.engine.read import read_world
+    from cronhpc.store import history
+
+    world = read_world(site, now).world
+    jobs = {claim.key: claim.job_id or "" for claim in world.claims}
+    if entry_id(name) not in world.known():
+        raise no_such("entry", name, (each.name for each in world.entries))
+    for each in plan(world).decisions:
+        if isinstance(each, Finish) and each.key.entry == entry_id(name):
+            yield now, _Ended(each.key, each.job_end.result, jobs.get(each.key, ""), each.job_end.tasks)
+    for row in history.rows(site.paths.history):
+        key = Key.of(str(row.get("key", "")))
+        if key is not None and key.entry == entry_id(name):
+            result, job, tasks = (str(row.get(each) or "") for each in ("result", "job", "tasks"))
+            yield int(row.get("at") or 0), _Ended(key, result, job, tasks)
+
+
+# --- telling ----------------------------------------------------------------------------------------------------------
+
+
+def _facts(report: Report, outcome: Outcome, entry: Entry, backend: str) -> dict[str, Any]:
+    from cronhpc.core.liveness import Lives
+    from cronhpc.views.times import iso
+
+    decision = outcome.decision
+    key = decision.key if isinstance(decision, Submit) else None
+    log = ""
+    if outcome.job_id and key and entry.output:
+        number = f"{outcome.job_id}_*" if entry.array else outcome.job_id
+        log = f"log/{key.entry}/{slot_text(key.slot)}-{number}.out"
+    live = Lives.of(report.world).of_entry(entry_id(entry.name))
+    return {
+        "entry": entry.name,
+        "job": outcome.job_id,
+        "released": outcome.done is Done.OK,
+        "slot": iso(key.slot if key else None),
+        "attempt": key.attempt if key else None,
+        "tasks": decision.tasks if isinstance(decision, Submit) else "",
+        "log": log,
+        "reason": str(getattr(decision, "reason", "")),
+        "detail": outcome.detail or getattr(decision, "detail", ""),
+        "undo": _undo(outcome.job_id, backend) if outcome.job_id else None,
+        "held": entry.holds_itself,
+        "beside": [claim.job_id for claim in live if claim.key.slot <= report.world.now],
+    }
+
+
+def _stays_due(site: Site, outcome: Outcome) -> bool:
+    """Whether the order stands although no job came of it: ordered once more it would run twice."""
+    from cronhpc.store.claims import Claims
+
+    row = outcome.decision
+    return isinstance(row, Submit) and outcome.done is Done.PASSING and Claims(site.paths.claims).exists(row.key)
+
+
+def _undo(job_id: str, backend: str) -> str:
+    return f"scancel {job_id}" if backend == "slurm" else command("kill", job_id) + " && " + command("tick")
+
+
+def _submitted(facts: Facts, style: Style) -> str:
+    from cronhpc.views import text
+    from cronhpc.views.times import epoch
+
+    held = " (its script asks to be held: scontrol release it)" if facts["held"] else ""
+    log = f"\nits log: {text.clean(facts['log'])}, or: " + command("logs", facts["entry"]) if facts["log"] else ""
+    again = ""
+    if facts["attempt"] > 1:
+        tasks = f", array tasks {facts['tasks']}" if facts["tasks"] else ""
+        slot = style.clock(epoch(facts["slot"]) or 0)
+        again = f", once more for the slot {slot} (attempt {facts['attempt']}{tasks})"
+    beside = f"\nnote: job {', '.join(facts['beside'])} of it has not ended: they run side by side"
+    head = f"submitted {text.name(facts['entry'])} as job {facts['job']}{again}{held}"
+    return Advice(head, beside if facts["beside"] else "", log, "\nundo: ", facts["undo"])
+
+
+def _refused(args: argparse.Namespace, console: Console, facts: Facts) -> None:
+    if args.json:
+        console.json(facts)
+    else:
+        console.complain(_not_submitted(facts))
+
+
+def _not_submitted(facts: Facts) -> str:
+    from cronhpc.views import text
+
+    why = ": ".join(part for part in (facts["reason"], text.one_line(facts["detail"])) if part)
+    more = "\nmore: " + command("status", facts["entry"])
+    if facts["stays_due"]:
+        due = "\nit stays due, and the next tick submits it: do not order it once more; now: " + command("tick")
+        return Advice(f"{text.name(facts['entry'])} is not submitted yet: {why}", due, more)
+    return f"{text.name(facts['entry'])} was not submitted: {why}" + more
+
+
+# --- until it has ended -----------------------------------------------------------------------------------------------
+
+
+def _attended(args: argparse.Namespace, console: Console, site: Site, key: Key, facts: Facts) -> int:
+    """The run's exit code, once it has ended."""
+    from cronhpc.cli.runs import Follower
+
+    console.out.flush()
+    follower = None
+    if args.follow and facts["log"]:
+        folder, _, name = facts["log"].rpartition("/")
+        follower = Follower(site.paths.root / folder, name.removesuffix(".out").removesuffix("*"), console)
+    elif args.follow:
+        console.complain("its script names its own output (#SBATCH --output): look there. Its end is waited for.")
+    try:
+        end = _end(args, console, key, follower)
+    except KeyboardInterrupt:
+        seen = command("logs", facts["entry"], options=("-f",)) if facts["log"] else command("status", facts["entry"])
+        console.complain(f"\njob {facts['job']} goes on. See it: " + seen + f"; end it: {facts['undo']}")
+        return INTERRUPTED
+    code = exit_code(end)
+    if args.json:
+        console.json({**facts, "end": end, "exit_code": code})
+    else:
+        (console.complain if args.follow else console.say)(_end_words(end))
+    return code
+
+
+def _end(args: argparse.Namespace, console: Console, key: Key, follower: Follower | None) -> Mapping[str, Any]:
+    """The run's facts once it has ended; its log is printed meanwhile."""
+    ask = rest = _FIRST_ASK
+    while True:
+        console.wait(_LOOK)
+        if follower is not None:
+            follower.more()
+        rest -= _LOOK
+        if rest > 0:
+            continue
+        ask = rest = min(ask * _SLOWER, _LAST_ASK)
+        with suppress(CronhpcError):  # a controller that does not answer is asked again
+            if (end := _ended(site_of(args, console), console.again().now, key)) is not None:
+                if follower is not None:
+                    follower.more()
+                return end
+
+
+def _ended(site: Site, now: int, key: Key) -> Mapping[str, Any] | None:
+    """The facts of an attempt that has ended; None as long as it has not, or nobody tells how."""
+    from cronhpc.core.plan import plan
+    from cronhpc.engine.read import read_world
+    from cronhpc.store import history
+    from cronhpc.views.runs import ended_facts, run_facts
+
+    world = read_world(site, now).world
+    for each in plan(world).decisions:
+        if isinstance(each, Finish) and each.key == key:
+            job_id = next((claim.job_id for claim in world.claims if claim.key == key), None)
+            return ended_facts(each.name, key, each.job_end, job_id)
+    for row in history.rows(site.paths.history):  # a tick has finished it
+        if row.get("key") == str(key):
+            return run_facts(row)
+        if int(row.get("at") or 0) < key.slot - _AHEAD:
+            break
+    return None
+
+
+def _end_words(end: Mapping[str, Any]) -> str:
+    """`job 27: failed (3), took 12s on cpu1`."""
+    from cronhpc.views.runs import result_words
+    from cronhpc.views.text import one_line
+    from cronhpc.views.times import took
+
+    went = f", took {took(end['took'])}" if end["took"] is not None else ""
+    where = f" on {end['node']}" if end["node"] else ""
+    why = f": {one_line(end['detail'])}" if end["detail"] else ""
+    return f"job {end['job']}: {result_words(end)}{went}{where}{why}"
+
+
+def exit_code(end: Mapping[str, Any]) -> int:
+    """A run's end as a shell's: see `_CODES`."""
+    if end["result"] == Result.FAILED:
+        return int(end["exit_code"] or (_OF_SIGNAL + end["signal"] if end["signal"] else ATTENTION))
+    return _CODE_OF.get(end["result"], ATTENTION)
+
+
+COMMANDS = {
+    "run": Command(_RUN_HELP, _RUN_EXAMPLE, _run, _run_arguments, own_codes=True),
+    "rerun": Command(_RERUN_HELP, _RERUN_EXAMPLE, _rerun, _rerun_arguments, own_codes=True),
+}

@@ -1,0 +1,138 @@
+"""Runs as the command line knows them: what no tick has finished yet, then history; and the text that one prints."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.cli.common import NoSuchError, site_of
+from cronhpc.core.model import CronhpcError, command
+from cronhpc.store.files import open_file
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from cronhpc.cli.console import Console
+    from cronhpc.store.paths import Paths
+    from cronhpc.views import Facts
+
+_JOB_ID = re.compile(r"(\d+)(?:_\S*)?")
+
+
+def known_runs(args: argparse.Namespace, console: Console, paths: Paths) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    """Runs as facts, each with the instant it was written: what no tick has finished yet, then history.
+
+    What a switch stopped is among them.
+    """
+    from cronhpc.store import history
+    from cronhpc.views.runs import run_facts, switch_facts
+
+    unfinished = unfinished_runs(args, console, paths)
+    yield from ((console.now, known) for known in unfinished)
+    shown = {_attempt(known) for known in unfinished}
+    for row in history.rows(paths.history):
+        known = switch_facts(row) if row.get("what") == "switch" else run_facts(row)
+        if _attempt(known) not in shown:  # a tick may finish it at this moment
+            yield int(row.get("at") or 0), known
+
+
+def _attempt(known: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(known[each] for each in ("entry", "slot", "attempt", "by_hand"))
+
+
+def unfinished_runs(args: argparse.Namespace, console: Console, paths: Paths) -> list[Facts]:
+    """What is claimed and not in history yet. The queue is asked only where there is such a claim."""
+    from cronhpc.store.claims import Claims
+    from cronhpc.views.runs import unfinished
+
+    try:
+        steps = Claims(paths.claims).names().values()
+    except FileNotFoundError:  # nothing was ever claimed here
+        return []
+    if not any(each - {""} for each in steps):
+        return []
+    from cronhpc.core.plan import plan
+    from cronhpc.engine.read import read_world
+
+    try:
+        world = read_world(site_of(args, console), console.now).world
+    except CronhpcError as error:  # history is there to be read also where the batch system is not
+        console.complain(f"what has not ended yet is not shown: {error}")
+        return []
+    return unfinished(world, plan(world))
+
+
+# --- a job's id in place of a name ------------------------------------------------------------------------------------
+
+
+def job_id(name: str | None) -> str:
+    """The job that `27` or `27_3` means; "" for any other word. No entry has such a name."""
+    match = _JOB_ID.fullmatch(name or "")
+    return match[1] if match else ""
+
+
+def run_of_job(args: argparse.Namespace, console: Console, paths: Paths, job: str) -> Mapping[str, Any] | None:
+    """The newest run that was this job."""
+    return next((run for _, run in known_runs(args, console, paths) if run["job"] == job), None)
+
+
+def entry_meant(args: argparse.Namespace, console: Console, paths: Paths) -> str:
+    """The name that was given, or the entry of the job whose id was. Raises NoSuchError where no run was that job."""
+    name: str = args.name
+    job = job_id(name)
+    if not job:
+        return name
+    if (run := run_of_job(args, console, paths, job)) is not None:
+        return str(run["entry"])
+    raise NoSuchError(f"No run here was job {job}. See: " + command("history"))
+
+
+# --- what a run prints ------------------------------------------------------------------------------------------------
+
+
+def put_bytes(part: bytes, console: Console) -> None:
+    """To a terminal harmless text, to a pipe the very bytes."""
+    if console.is_terminal:
+        console.out.write(harmless(part.decode("utf-8", "replace"), console))
+        return
+    buffer = getattr(console.out, "buffer", None)
+    if buffer is None:
+        console.out.write(part.decode("utf-8", "replace"))
+    else:
+        console.out.flush()
+        buffer.write(part)
+
+
+def harmless(line: str, console: Console) -> str:
+    """A log's text as this terminal may have it; a pipe gets it as it is."""
+    from cronhpc.views.text import lines
+
+    return lines(line) if console.is_terminal else line
+
+
+class Follower:
+    """Prints what comes in the logs of one run; of an array's several, each under its name."""
+
+    def __init__(self, folder: Path, begin: str, console: Console) -> None:
+        self.folder, self.begin, self.console = folder, begin, console
+        self.printed: dict[str, int] = {}  # bytes of each file
+        self.shown = ""  # the file that was printed last
+
+    def more(self) -> None:
+        """Print what is new. A log that is not there yet comes later."""
+        for path in sorted(self.folder.glob(f"{self.begin}*.out")):
+            with suppress(OSError), open_file(path) as file:  # opened anew: only so NFS shows what came since
+                file.seek(self.printed.get(path.name, 0))
+                while part := file.read(1 << 16):
+                    self._print(path.name, part)
+                self.printed[path.name] = file.tell()
+        self.console.out.flush()
+
+    def _print(self, name: str, part: bytes) -> None:
+        if "_" in name and self.shown != name:  # a task of an array
+            put_bytes(f"==> {name}\n".encode(), self.console)
+        self.shown = name
+        put_bytes(part, self.console)

@@ -1,0 +1,239 @@
+"""`run --wait`, `run --follow` and `rerun`, on the local backend."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cronhpc.batch.local import Local
+from cronhpc.cli import run as by_hand
+from cronhpc.core.model import Claim, ClaimState, Done, Key, Rerun
+from cronhpc.engine.site import open_site
+from cronhpc.store.claims import Claims
+from cronhpc.tick import tick
+from tests.cli.test_cli import Said, Shell, later, shell
+
+__all__ = ["shell"]
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The local backend is asked every half second."""
+    monkeypatch.setattr(by_hand, "_FIRST_ASK", 0.5)
+    monkeypatch.setattr(by_hand, "_SLOWER", 1.0)
+
+
+ENDS: dict[str, tuple[str, int, str]] = {
+    "a run that ends well": ("true", 0, "job 1: ok"),
+    "a script's own exit code": ("exit 3", 3, "job 1: failed (3)"),
+    "a signal that ends it": ("kill -9 $$", 137, "job 1: failed"),
+}
+
+
+@pytest.mark.parametrize(("text", "code", "words"), ENDS.values(), ids=ENDS)
+def test_waiting_for_a_run_ends_with_its_exit_code(shell: Shell, text: str, code: int, words: str) -> None:
+    shell.drop("cron.daily/a.slurm", text)
+    said = shell("run", "a", "--wait", now=later())
+    assert (said.code, words in said.out) == (code, True), said.out + said.err
+
+
+CODES: dict[str, tuple[dict[str, Any], int]] = {
+    "fine": ({"result": "ok"}, 0),
+    "failed with a code": ({"result": "failed", "exit_code": 7}, 7),
+    "failed by a signal": ({"result": "failed", "exit_code": 0, "signal": 11}, 139),
+    "failed, and nobody knows with which code": ({"result": "failed"}, 1),
+    "its time was over": ({"result": "timed out"}, 124),
+    "out of memory": ({"result": "out of memory"}, 137),
+    "its node failed": ({"result": "node failed"}, 75),
+    "preempted": ({"result": "preempted"}, 75),
+    "cancelled": ({"result": "cancelled"}, 143),
+    "killed by a switch": ({"result": "killed"}, 143),
+    "nobody knows": ({"result": "ended, outcome unknown"}, 1),
+}
+
+
+@pytest.mark.parametrize(("end", "code"), CODES.values(), ids=CODES)
+def test_each_end_has_its_exit_code(end: dict[str, Any], code: int) -> None:
+    assert by_hand.exit_code({"exit_code": None, "signal": None, **end}) == code
+
+
+def test_waiting_tells_the_end_as_json(shell: Shell) -> None:
+    shell.drop("cron.daily/a.slurm", "exit 3")
+    said = shell("run", "a", "--wait", "--json", now=later())
+    assert (said.code, said.json["exit_code"]) == (3, 3)
+    assert (said.json["job"], said.json["end"]["result"], said.json["end"]["job"]) == ("1", "failed", "1")
+
+
+def test_following_prints_the_log_until_the_run_has_ended(shell: Shell) -> None:
+    shell.drop("cron.daily/a.slurm", "echo first; sleep 1; echo last; exit 4")
+    said = shell("run", "a", "--follow", now=later())
+    assert said.code == 4
+    assert said.out.endswith("\nfirst\nlast\n")
+    assert said.err.startswith("job 1: failed (4)")
+
+
+def test_following_is_no_json(shell: Shell) -> None:
+    shell.drop("cron.daily/a.slurm")
+    said = shell("run", "a", "--follow", "--json", now=later())
+    assert (said.code, "--wait" in said.json["error"]) == (2, True)
+    assert shell("history", "--json", now=later()).json["runs"] == []
+
+
+def test_a_script_with_an_output_of_its_own_is_waited_for(shell: Shell) -> None:
+    shell.drop("cron.daily/a.slurm", f"#SBATCH --output={shell.home}/own.txt\necho hello")
+    said = shell("run", "a", "--follow", now=later())
+    assert (said.code, "names its own output" in said.err) == (0, True)
+    assert (shell.home / "own.txt").read_text(encoding="utf-8") == "hello\n"
+
+
+def test_ctrl_c_leaves_the_run_going_and_says_how_to_see_it(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    shell.drop("cron.daily/a.slurm", "sleep 60")
+    monkeypatch.setattr(by_hand, "_end", interrupted)
+    said = shell("run", "a", "--wait", now=later())
+    assert said.code == 130
+    assert "job 1 goes on. See it: cronhpc logs -f a; end it: " in said.err
+    batch = Local(shell.cron / "state" / "local", shell.environ)
+    assert [job.live for job in batch.queue().jobs] == [True]
+    batch.cancel(["1"])
+
+
+def test_a_second_run_beside_one_that_runs_is_said(shell: Shell) -> None:
+    shell.drop("cron.daily/a.slurm", "sleep 60")
+    shell("run", "a", now=later())
+    said = shell("run", "a", now=later() + 1)
+    assert "note: job 1 of it has not ended: they run side by side" in said.out
+    assert shell("run", "a", "--json", now=later() + 2).json["beside"] == ["1", "2"]
+    Local(shell.cron / "state" / "local", shell.environ).cancel(["1", "2", "3"])
+
+
+# --- rerun ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Flaky:
+    """An entry that fails as long as a file is not there, and has failed once as job 1."""
+
+    shell: Shell
+    calls: int = 0  # each is a few seconds later
+
+    @property
+    def good(self) -> Path:
+        return self.shell.home / "good"
+
+    @property
+    def slots(self) -> list[str]:
+        return (self.shell.home / "slots").read_text(encoding="utf-8").split()
+
+    def __call__(self, *words: str) -> Said:
+        self.calls += 3
+        return self.shell(*words, now=later() + self.calls)
+
+
+@pytest.fixture
+def flaky(shell: Shell) -> Flaky:
+    home = shell.home
+    shell.drop("cron.daily/a.slurm", f"echo $CRONHPC_SLOT/$CRONHPC_ATTEMPT >> {home}/slots; test -e {home}/good")
+    assert shell("run", "a", "--wait", now=later()).code == 1
+    return Flaky(shell)
+
+
+def test_a_failed_slot_runs_again_with_the_same_slot(flaky: Flaky) -> None:
+    flaky.good.touch()
+    said = flaky("rerun", "a", "--wait")
+    assert (said.code, "submitted a as job 2, once more for the slot" in said.out) == (0, True), said.err
+    first, second = flaky.slots
+    assert second == first.replace("/1", "/2")
+
+
+def test_a_tick_between_the_failure_and_its_rerun_changes_nothing(flaky: Flaky) -> None:
+    flaky("tick")
+    assert flaky("rerun", "a", "--wait").code == 1
+    flaky("tick")
+    flaky.good.touch()
+    assert flaky("rerun", "1", "--wait").code == 0
+    assert [each.partition("/")[2] for each in flaky.slots] == ["1", "2", "3"]
+    assert len({each.partition("/")[0] for each in flaky.slots}) == 1
+    flaky("tick")
+    rows = flaky("history", "--json").json["runs"]
+    assert sorted((row["attempt"], row["result"]) for row in rows) == [(1, "failed"), (2, "failed"), (3, "ok")]
+
+
+NOT_AGAIN: dict[str, tuple[tuple[str, ...], str, str, int]] = {
+    "it ended well since": (("rerun a --wait",), "a", "nothing of its newest slot failed (job 2 ended well)", 1),
+    "the slot of a job that failed ended well since": (("rerun a --wait",), "1", "nothing of that slot failed", 1),
+    "a newer slot ended well": (("run a --wait",), "a", "To run it anew: cronhpc run a", 1),
+    "a job that no run was": ((), "77", "No run here was job 77. See: cronhpc history", 2),
+    "an entry that there is not": ((), "b", "There is no entry called b.", 2),
+    "a switch stands": (("kill a",), "a", "was not submitted: stopped: kill/a", 1),
+}
+
+
+@pytest.mark.parametrize(("before", "name", "words", "code"), NOT_AGAIN.values(), ids=NOT_AGAIN)
+def test_where_nothing_failed_nothing_runs_again(
+    flaky: Flaky, before: tuple[str, ...], name: str, words: str, code: int
+) -> None:
+    flaky.good.touch()
+    for each in before:
+        flaky(*each.split())
+    ran = len(flaky.slots)
+    said = flaky("rerun", name)
+    assert (said.code, words in said.out + said.err) == (code, True), said.out + said.err
+    assert len(flaky.slots) == ran
+
+
+def test_an_entry_that_never_ran_has_nothing_to_run_again(shell: Shell) -> None:
+    shell.drop("cron.daily/a.slurm")
+    said = shell("rerun", "a", now=later())
+    assert (said.code, "no run of it has ended yet" in said.out) == (1, True)
+    assert shell("rerun", "a", "--json", now=later()).json["job"] is None
+
+
+def test_one_that_runs_is_not_run_beside_itself(flaky: Flaky) -> None:
+    (flaky.shell.cron / "cron.daily" / "a.slurm").write_text("#!/bin/bash\nsleep 60\n", encoding="utf-8")
+    assert flaky("rerun", "a").code == 0
+    said = flaky("rerun", "a")
+    assert (said.code, "already claimed: job 2" in said.err) == (1, True), said.err
+    Local(flaky.shell.cron / "state" / "local", flaky.shell.environ).cancel(["2"])
+
+
+STALE: dict[str, Callable[[Flaky], object]] = {
+    "the other runs": lambda _: None,
+    "the other has ended": lambda flaky: flaky("tick"),
+}
+
+
+@pytest.mark.parametrize("meanwhile", STALE.values(), ids=STALE)
+def test_two_that_ask_at_once_make_one_run(
+    flaky: Flaky, meanwhile: Callable[[Flaky], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one has read all before the other claimed, stands still, and goes on when that has come to an end."""
+    key = Key("a", slot_of(flaky), 2, by_hand=True)
+    claimed = Claims.make
+
+    def slow(claims: Claims, mine: Key, *words: Any, **more: Any) -> bool:
+        monkeypatch.setattr(Claims, "make", claimed)
+        assert flaky("rerun", "a", "--wait").code == 1
+        meanwhile(flaky)
+        return claimed(claims, mine, *words, **more)
+
+    monkeypatch.setattr(Claims, "make", slow)
+    site = open_site(str(flaky.shell.cron), None, flaky.shell.environ)
+    [outcome] = tick(site, later(), only="a", rerun=Rerun(key.slot, 2)).outcomes
+    assert (outcome.done, outcome.job_id) == (Done.REFUSED, None)
+    assert len(flaky.slots) == 2
+    assert [each for each in claims(flaky) if each.state is ClaimState.CLAIMED] == []
+
+
+def claims(flaky: Flaky) -> tuple[Claim, ...]:
+    return Claims(flaky.shell.cron / "state" / "claims").read(())
+
+
+def slot_of(flaky: Flaky) -> int:
+    return claims(flaky)[0].key.slot
