@@ -285,14 +285,20 @@ _OPTIONS = {
 }
 
 
+_SCRATCH = frozenset({"TMPDIR", "TMP", "TEMP", "TEMPDIR"})  # a site may make one for each job, and remove it with it
+
+
 def scrub(environ: Mapping[str, str], names: Sequence[str] | None = None) -> dict[str, str]:
     """`environ` less what belongs to the batch system, to a running job and to the login (design: Environment).
 
     `names` narrows it to those (shell patterns, "CONDA_*") and to what no script can do without (PATH, HOME …).
     """
-    kept = {name: value for name, value in environ.items() if _stays(name)}
-    if "SLURM_JOB_ID" in environ:
-        _leave_the_job(kept, environ["SLURM_JOB_ID"])
+    job_id = environ.get("SLURM_JOB_ID", "")
+    kept = {
+        name: value
+        for name, value in environ.items()
+        if _stays(name) and not (name in _SCRATCH and job_id and re.search(rf"(?<!\d){re.escape(job_id)}(?!\d)", value))
+    }
     if names is None:
         return kept
     from fnmatch import fnmatchcase
@@ -305,13 +311,6 @@ def _stays(name: str) -> bool:
     if name in _KEPT:
         return True
     return not (name in _OF_A_JOB or name in _OF_A_LOGIN or name.startswith(_BATCH) or name.startswith(_LOGIN))
-
-
-def _leave_the_job(kept: dict[str, str], job_id: str) -> None:
-    """Forget scratch folders that a site makes for each job, and removes with it."""
-    for name in ("TMPDIR", "TMP", "TEMP", "TEMPDIR"):
-        if re.search(rf"(?<!\d){re.escape(job_id)}(?!\d)", kept.get(name, "")):
-            del kept[name]
 
 
 def for_commands(environ: Mapping[str, str]) -> dict[str, str]:

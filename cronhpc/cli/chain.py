@@ -74,9 +74,10 @@ def _start(args: argparse.Namespace, console: Console) -> int:
         before = {}  # the local backend's way
     via = "daemon" if args.daemon else args.via or str(before.get("via", "chain"))
     prequeue = args.prequeue or int(before.get("prequeue", 1))
-    off = reckoned(site, console.now).now - console.now
+    at = reckoned(site, console.now)
+    off = at.now - console.now
     started = start(
-        site,
+        at.site,
         console.environ,
         lambda: console.again().now + off,
         via=via,

@@ -53,7 +53,7 @@ def _tick(args: argparse.Namespace, console: Console) -> int:
             console.say(stopped + command("start"))
         return FINE
     at = reckoned(site, console.now, doubt=args.doubt_clock)
-    done = tick(site, at.now, link=args.link, clock_verified=at.clock_verified, bad_nodes=bad_nodes_of(args.avoid))
+    done = tick(at.site, at.now, link=args.link, clock_verified=at.clock_verified, bad_nodes=bad_nodes_of(args.avoid))
     report(done, args, console, site.settings.timezone)
     if args.link and done.unreachable:
         return NO_ANSWER

@@ -143,7 +143,7 @@ def _once(site: Site, now: int, name: str, rerun: Rerun | None) -> Report:
     from cronhpc.tick import tick
 
     at = reckoned(site, now)
-    return tick(site, at.now, only=entry_id(name), rerun=rerun, clock_verified=at.clock_verified)
+    return tick(at.site, at.now, only=entry_id(name), rerun=rerun, clock_verified=at.clock_verified)
 
 
 def _later(args: argparse.Namespace, console: Console, name: str, rerun: Rerun | None, seconds: float) -> Report:

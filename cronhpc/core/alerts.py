@@ -72,8 +72,8 @@ def conditions(
     )
     if rests is not None:
         found.append(Condition("chain rests", "chain", "the chain rests, nothing runs by itself: " + rests.why))
-    over = next((o.decision for o in outcomes if _is_over_budget(o)), None)
-    if isinstance(over, model.Wait):
+    waits = (o.decision for o in outcomes if isinstance(o.decision, model.Wait))
+    if (over := next((wait for wait in waits if wait.reason is Reason.BUDGET), None)) is not None:
         found.append(Condition("budget", "budget", f"nothing more is submitted: {over.detail}"))
     return found
 
@@ -130,10 +130,6 @@ def _how(state: EntryState) -> str:
     known += [str(last["detail"])] if last.get("detail") else []
     said = f" ({', '.join(known)})" if known else ""
     return said + (f"; each time on {node}: if it is at fault, add #SBATCH --exclude={node}" if node else "")
-
-
-def _is_over_budget(outcome: Outcome) -> bool:
-    return isinstance(outcome.decision, model.Wait) and outcome.decision.reason is Reason.BUDGET
 
 
 def events(

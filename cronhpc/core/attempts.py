@@ -126,7 +126,8 @@ def decide(world: World, budget: Budget) -> Iterator[Decision]:
                 yield from _with_id(world, claim, entry, rows)
         yield from _twins(claim, by_key.pop(claim.key, []))
     for key, jobs in by_key.items():
-        yield from (_late(job, key) for job in jobs if job.held)
+        why = "its slot has gone its way; this one came late, still held"
+        yield from (Cancel(job.id, why, key=key) for job in jobs if job.held)
 
 
 def unended(world: World, key: Key) -> str:
@@ -161,10 +162,6 @@ def _by_key(world: World) -> dict[Key, list[Job]]:
         if key is not None:
             found.setdefault(key, []).append(job)
     return found
-
-
-def _late(job: Job, key: Key) -> Cancel:
-    return Cancel(job.id, "its slot has gone its way; this one came late, still held", key=key)
 
 
 def _twins(claim: Claim, jobs: list[Job]) -> Iterator[Decision]:

@@ -130,7 +130,7 @@ class Records:
             if job.submitted > record.at + CLOCKS_APART:
                 return False
         entry = self._entries.get(record.owner.entry)
-        if _has_token(job):
+        if TOKEN in job.own_comment:
             return False
         if entry is not None and job.command is not None:
             return _is_of(entry, job.command) and not (job.output and entry.output)  # a name is easily the same
@@ -229,10 +229,6 @@ def _of_claim(claim: Claim) -> _Record:
 def _link(kind: str, words: Sequence[str], job: Job) -> LinkRecord:
     at = int(words[0]) if words and words[0].isdecimal() else job.start or 0
     return LinkRecord(kind, at, words[1] if len(words) > 1 else "")
-
-
-def _has_token(job: Job) -> bool:
-    return TOKEN in job.own_comment
 
 
 def _names(entry: Entry) -> set[str]:

@@ -37,10 +37,11 @@ class Strikes:
 
     def _strike(self, stop: Stop, now: int) -> None:
         """What a switch did to which job is a row once, however often it has to be done."""
-        cancelled, warned = (*stop.pending, *stop.running), stop.warn
+        cancelled, warned, switch = (*stop.pending, *stop.running), stop.warn, stop.switch
+        new = KillRecord(now, switch.name, switch.by, switch.reason, switch.path)
         fresh = set()
         for each in dict.fromkeys((*cancelled, *warned)):
-            known = self.kill_records.get(each) or _struck(stop.switch, now)
+            known = self.kill_records.get(each, new)
             after = replace(
                 known,
                 emptied=known.emptied or each in stop.pending,
@@ -54,15 +55,15 @@ class Strikes:
             return
         words = [job_words(job, now) for job in stop.jobs if job.id in fresh or job.shown in fresh]
         self.rows.append(
-            _row(stop.switch.name, stop.switch.by, stop.switch.reason, now)
+            _row(switch.name, switch.by, switch.reason, now)
             | {
-                "since": stop.switch.since,
+                "since": switch.since,
                 "jobs": [each for each in dict.fromkeys(cancelled) if each in fresh],
                 "warned": [each for each in warned if each in fresh],
                 "were": words,
             }
         )
-        self.said.setdefault(stop.switch.path, []).extend(words)
+        self.said.setdefault(switch.path, []).extend(words)
 
     def _see_through(self, world: World, unfinished: Collection[str]) -> None:
         """Whether what was struck is gone; forgotten when its run's end is recorded, too."""
@@ -81,10 +82,6 @@ class Strikes:
             else:
                 del self.kill_records[each]
         self.rows.extend(rows.values())
-
-
-def _struck(switch: Switch, now: int) -> KillRecord:
-    return KillRecord(now, switch.name, switch.by, switch.reason, switch.path)
 
 
 def _row(name: str, by: str, reason: str, now: int) -> Row:

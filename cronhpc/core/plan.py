@@ -63,7 +63,11 @@ def plan(world: World) -> Plan:
     lives = Lives.of(world, but={each.key for each in decided if isinstance(each, Finish)})
     ahead: list[Submit] = []
     for entry in sorted(world.entries, key=lambda entry: slots.waiting_order(world, entry.name)):
-        decided.extend(_entry(world, entry, seen, budget, lives=lives, ahead=ahead))
+        for each in _entry(world, entry, seen, budget, lives):
+            if isinstance(each, Submit) and each.reason is Reason.AHEAD:
+                ahead.append(each)
+            else:
+                decided.append(each)
     decided.extend(_earliest_first(ahead, budget))
     wake = slots.wake(world, seen, decided, lives)
     # A daemon wakes itself: its successor comes at the interval's end, to take over.
@@ -107,9 +111,7 @@ def _barred(world: World, entry: Entry) -> tuple[Reason, str] | None:
     return None
 
 
-def _entry(
-    world: World, entry: Entry, seen: slots.Seen, budget: attempts.Budget, *, lives: Lives, ahead: list[Submit]
-) -> Iterator[Decision]:
+def _entry(world: World, entry: Entry, seen: slots.Seen, budget: attempts.Budget, lives: Lives) -> Iterator[Decision]:
     state = world.states.get(entry.name, EntryState())
     if entry.problem is not None and not entry.schedule:
         yield Wait(entry, None, *(_barred(world, entry) or (Reason.INVALID, "")))
@@ -142,7 +144,7 @@ def _entry(
                 )
                 return
             live, doubt = [], None  # of slots caught up together none is the other's previous run
-    yield from _ahead(world, entry, due, seen, ahead, overlapping=lasting)
+    yield from _ahead(world, entry, due, seen, overlapping=lasting)
 
 
 def _refused(entry: Entry, due: slots.Due, reason: Reason, detail: str, *, readable: bool) -> Iterator[Decision]:
@@ -187,7 +189,7 @@ def _slot(
 
 
 def _ahead(
-    world: World, entry: Entry, due: slots.Due, seen: slots.Seen, ahead: list[Submit], *, overlapping: list[str]
+    world: World, entry: Entry, due: slots.Due, seen: slots.Seen, *, overlapping: list[str]
 ) -> Iterator[Decision]:
     """Slots nearer than the next possible tick are submitted now, to begin at their time.
 
@@ -205,8 +207,8 @@ def _ahead(
         seen.want(due.next)
         yield Wait(entry, due.next, Reason.NOT_DUE)
         return
-    ahead += [Submit(entry, Key(entry_id(entry.name), slot), Reason.AHEAD, begin=slot) for slot in near]
     seen.want(following)
+    yield from (Submit(entry, Key(entry_id(entry.name), slot), Reason.AHEAD, begin=slot) for slot in near)
 
 
 def _without(decision: Decision, gone: Collection[str]) -> Decision:

@@ -155,7 +155,7 @@ class Daemon:
         at = reckoned(site, mine + self.off, doubt=self.doubt)
         self.off, self.doubt = at.now - mine, self.doubt and not at.clock_verified
         return tick(
-            site, at.now, link=self.link, by_daemon=True, clock_verified=at.clock_verified, bad_nodes=self.bad_nodes
+            at.site, at.now, link=self.link, by_daemon=True, clock_verified=at.clock_verified, bad_nodes=self.bad_nodes
         )
 
     def _complain(self, what: str, error: Exception) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.batch.process import elapsed
 from cronhpc.core.model import command
-from cronhpc.store import lease, shapes
+from cronhpc.store import decode, lease
 from cronhpc.store.files import read_json
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ _TERMINATES_WITHIN = 3
 
 def daemon(site: Site) -> tuple[int, str]:
     """The process of the daemon that `start` began, where it runs on this machine, else 0; and where it was begun."""
-    known = shapes.fitted(read_json(site.paths.state / "daemon.json", 1) or {}, shapes.DAEMON, [])
+    known = decode.decode(read_json(site.paths.state / "daemon.json", 1) or {}, decode.DAEMON).value
     pid, host = known.get("pid", 0), known.get("host", site.host)
     state, _, born = lease.process_born(pid).partition(" ") if pid and host == site.host else ("", "", "")
     lives = born and born == known.get("born") and state not in {"Z", "X"}

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cronhpc.core.model import CronhpcError, Problem, StateError
 from cronhpc.core.model import command as model_command
 from cronhpc.cron.words import were
-from cronhpc.store import shapes
+from cronhpc.store import decode
 from cronhpc.store.files import read_json, write_json
 
 if TYPE_CHECKING:
@@ -312,9 +312,8 @@ def waiting(path: Path, now: int) -> list[Unsent]:
 
 def _is_whole(row: object) -> bool:
     """An alert of which a part is of no use would tell something else."""
-    lost: list[str] = []
-    known = shapes.fitted(row, shapes.UNSENT, lost)
-    return not lost and known == row and known.keys() == shapes.UNSENT.keys() and known["alert"].keys() >= _TOLD
+    known, invalid = decode.decode(row, decode.UNSENT)
+    return not invalid and known == row and known.keys() == decode.UNSENT.keys() and known["alert"].keys() >= _TOLD
 
 
 _TOLD = frozenset({"phase", "kind", "text"})

@@ -281,7 +281,7 @@ def _look_at_jobs(site: Site, finished: Container[str]) -> _Jobs:
         claim if _STEPS.get(claim.state, "") in claims_before.get(claim.key, ()) else replace(claim, fresh=True)
         for claim in folder.read(finished)
     )
-    problems = (damage.claims(folder.odd),) if folder.odd else ()
+    problems = (damage.claims(folder.invalid),) if folder.invalid else ()
     return _Jobs(queue, why, claims, links_before | links, problems)
 
 
@@ -472,10 +472,11 @@ def _logs(site: Site, entry: Entry | None, claim: Claim) -> bool | None:
     return any(name.startswith((f"{begins}.", f"{begins}_")) for name in names)
 
 
-def _recorded_ends(site: Site, gone: list[Claim], known: dict[str, JobEnd]) -> Mapping[str, JobEnd]:
+def _recorded_ends(site: Site, gone: list[Claim], known: Mapping[str, JobEnd]) -> Mapping[str, JobEnd]:
     """What runs wrote themselves (record: true), where nobody else knows how they ended."""
     if not os.path.isdir(site.paths.state / "ends"):  # noqa: PTH112 - one stat
         return known
+    found = {**known}
     for claim in gone:
         told = known.get(claim.job_id or "")
         well = told is not None and told.result is Result.OK  # of an array some tasks may be forgotten
@@ -483,8 +484,8 @@ def _recorded_ends(site: Site, gone: list[Claim], known: dict[str, JobEnd]) -> M
             continue
         own = end_of(site.paths.state, claim.key)
         if own is not None and not (well and own.result is Result.OK):
-            known[claim.job_id] = own
-    return known
+            found[claim.job_id] = own
+    return found
 
 
 def _caller(site: Site, link: str, *, by_daemon: bool) -> str:

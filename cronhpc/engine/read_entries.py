@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cronhpc.core.model import Entry, Problem
+from cronhpc.store.decode import made, plain
 from cronhpc.store.entries import FRESH, Names, misplaced, read_script, scan
 from cronhpc.store.files import DiskClock, passes
-from cronhpc.store.shapes import made, plain
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -42,7 +42,7 @@ def read_entries(site: Site, now: int) -> Entries:
     lost = misplaced(site.paths.root, [CRON_D, *(f"cron.{name}" for name, _ in site.settings.folders)])
     problems = (*reader.problems, *lost, *reader.names.refused())
     if reader.known.keys() != reader.kept.keys() or any(row[2] for row in reader.kept.values()):
-        site.parsed.append("folders")
+        site.cache.changed = True
     site.cache["files"] = reader.kept
     return Entries(tuple(sorted(reader.names.entries.values(), key=lambda entry: entry.name)), problems)
 
@@ -109,7 +109,7 @@ class _Reader:
         else:
             entry = self._parsed(found, schedule)
             row = plain(entry)
-            self.site.parsed.append(found.source)
+            self.site.cache.changed = True
         fresh = abs(self.now - found.changed) < FRESH
         # Its next edit may have the very same times, where the disk tells whole seconds: it is read again.
         self.kept[found.source] = [[] if fresh else found.fingerprint, row, 0]
@@ -282,7 +282,7 @@ class _Reader:
             else:
                 entry = self._row(row, source, self.clock.ours(found, found.st_ctime))
                 kept = [[], plain(entry), 0]
-                self.site.parsed.append(source)
+                self.site.cache.changed = True
             self.kept[source] = kept
             refused = self._trust().folder_refusal(self.site.paths.root)
             if refused is not None and entry.problem is None:

@@ -324,7 +324,7 @@ class _Keeper:
             if isinstance(decision, model.Stop) and outcome.done is Done.OK:
                 warned |= dict.fromkeys(decision.warn, now)
             elif isinstance(decision, model.SubmitLink):
-                self._note_link(meta, decision, outcome)
+                meta |= self._of_link(decision, outcome)
             elif isinstance(decision, model.Submit) and outcome.at_submit_limit and chain.crowds(self.world):
                 meta["no_spare"], meta["no_spare_at"], meta["crowded"] = outcome.detail, now, True
             elif isinstance(decision, model.KeepLink | model.MoveLink):
@@ -354,13 +354,12 @@ class _Keeper:
         long = {job.id: job.own_comment for job in held if not marked(self.world, job).endswith(job.own_comment)}
         return {**{job: text for job, text in self.world.comments.items() if job in paused}, **long}
 
-    def _note_link(self, meta: dict[str, Any], decision: model.SubmitLink, outcome: Outcome) -> None:
-        if outcome.job_id:
-            meta[decision.kind] = outcome.job_id
+    def _of_link(self, decision: model.SubmitLink, outcome: Outcome) -> dict[str, Any]:
+        """What `meta` is to hold of it."""
+        known = {decision.kind: outcome.job_id} if outcome.job_id else {}
         if decision.kind == "spare" and outcome.done in {Done.OK, Done.REFUSED}:  # refused: a limit of the site
-            meta["no_spare"] = outcome.detail
-            meta["no_spare_at"] = self.world.now
-            meta["crowded"] = False
+            return {**known, "no_spare": outcome.detail, "no_spare_at": self.world.now, "crowded": False}
+        return known
 
     # --- to disk
 
@@ -425,7 +424,7 @@ class _Keeper:
     def write_cache(self) -> None:
         self._note_cost()
         self._note_accounting()
-        if self.site.parsed:
+        if self.site.cache.changed:
             store_memory.save_cache(self.site.paths.state / "cache.json", self.site.cache)
 
     def _note_accounting(self) -> None:
@@ -435,7 +434,7 @@ class _Keeper:
         old = known is not None and abs(self.world.now - known[1]) > _ACCOUNTING_AGAIN
         if (known is None and found is not None) or (known is not None and known[2:] != [line]) or old:
             self.site.cache["accounting"] = None if old else [found, self.world.now, line]
-            self.site.parsed.append("accounting")
+            self.site.cache.changed = True
 
     def _note_cost(self) -> None:
         """What the scheduler itself used is asked for once a day, where there is accounting; the cache keeps it."""
@@ -445,7 +444,7 @@ class _Keeper:
             return
         found = ask((links.link_name, links.spare_name), self.world.now - _COST_OF)
         self.site.cache["used"] = [*(found or known[:2]), self.world.now]  # no answer: another one tomorrow
-        self.site.parsed.append("used")
+        self.site.cache.changed = True
 
     def write_status(self) -> None:
         """What everybody may read; also the heartbeat."""

@@ -8,13 +8,13 @@ import stat
 import time
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cronhpc.core.model import Problem, SettingsError, StateError, command
 from cronhpc.inside.switch_file import owner
-from cronhpc.store import memory as store_memory
 from cronhpc.store.entries import fingerprint
 from cronhpc.store.files import DiskClock, disk_clock
+from cronhpc.store.memory import Cache, load_cache
 from cronhpc.store.paths import Paths, existing, must_be_no_copy
 from cronhpc.store.scheduler import SiteChanges
 
@@ -37,15 +37,14 @@ class Site:
     user: str
     uid: int
     timezone: str  # IANA key: the settings', else the machine's
-    cache: dict[str, Any] = field(default_factory=dict)  # what was parsed from files; written back by the tick
-    parsed: list[str] = field(default_factory=list)  # what had to be parsed anew: then the cache is written
-    problems: list[Problem] = field(default_factory=list)  # rows of the settings that cannot be used
+    cache: Cache = field(default_factory=Cache)
+    problems: tuple[Problem, ...] = ()  # rows of the settings that cannot be used
     disk_clock: DiskClock | None = None  # None: not looked at, what the last tick noted counts
 
     @property
     def changes(self) -> SiteChanges:
         """What the batch system here makes of submissions."""
-        return SiteChanges(self.paths, self.cache, self.parsed)
+        return SiteChanges(self.paths, self.cache)
 
 
 def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str, str]) -> Site:
@@ -59,13 +58,16 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
     must_be_no_copy(paths)
     _must_be_there(paths)
     try:
-        cache = store_memory.load_cache(paths.state / "cache.json")
+        cache = load_cache(paths.state / "cache.json")
     except OSError:
-        cache = {}
+        cache = Cache()
     seen = _lasting_print_of(paths.settings)  # before it is read: an edit from then on is another print
-    settings, problems = _settings(paths, cache)
+    cached = _cached_settings(paths, cache)
+    if cached is None:
+        cache = Cache()  # whatever was read with other settings
+    settings, problems = (cached, ()) if cached is not None else _read_settings(paths)
     if not os.stat(paths.settings).st_size:  # noqa: PTH116 - beside the other stat calls
-        problems.append(emptied(paths.settings))
+        problems = (*problems, emptied(paths.settings))
     known = cache.get("accounting")  # whether there is any; what asking taught an earlier tick
     saved = {**(_saved_environment(paths) or environ), **{n: environ[n] for n in _THE_CALLERS if n in environ}}
     saved = _with_commands(saved, environ)
@@ -82,15 +84,12 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
     uid = os.getuid()
     zone = settings.timezone or machine_zone()
     if cache.get("zone", zone) != zone:
-        cache.clear()
-    parsed: list[str] = []
+        cache = Cache()
     if not problems and (cache.get("zone") != zone or "settings" not in cache):
         cache["zone"] = zone
         cache["settings"] = [seen, to_json(settings)]
-        parsed.append("settings")
-    return Site(
-        paths, settings, batch, environment, os.uname().nodename, owner(uid), uid, zone, cache, parsed, problems
-    )
+        cache.changed = True
+    return Site(paths, settings, batch, environment, os.uname().nodename, owner(uid), uid, zone, cache, problems)
 
 
 def _with_commands(saved: dict[str, str], environ: Mapping[str, str]) -> dict[str, str]:
@@ -143,7 +142,7 @@ def of_other_cluster(site: Site) -> Problem | None:
             names[key] = site.batch.cluster_name()
         except BatchError:
             return None  # unknown: said where it is needed
-        site.parsed.append("clusters")
+        site.cache.changed = True
     return elsewhere(site, names[key], there) if names[key] not in {there, ""} else None
 
 
@@ -169,26 +168,29 @@ def _lasting_print_of(path: Path) -> list[int]:
 _YOUNG = 3  # seconds
 
 
-def _settings(paths: Paths, cache: dict[str, Any]) -> tuple[Settings, list[Problem]]:
-    """Parsed anew only when the file has changed: then everything that was read with it is forgotten, too.
-
-    Rows under `entries:` that are wrong harm only themselves, and are not cached: they are named at every look.
-    """
-    from cronhpc.store.settings import from_json, read_settings
+def _cached_settings(paths: Paths, cache: Cache) -> Settings | None:
+    """None where the file has changed since, or another version of cronhpc kept them: then it is parsed anew."""
+    from cronhpc.store.settings import from_json
 
     known = cache.get("settings")
     try:
         if known and known[0] == fingerprint(os.stat(paths.settings)):  # noqa: PTH116 - beside the other stat calls
-            return from_json(known[1]), []
+            return from_json(known[1])
     except ValueError:
-        known = None  # another version's
-    cache.clear()
+        pass
+    return None
+
+
+def _read_settings(paths: Paths) -> tuple[Settings, tuple[Problem, ...]]:
+    """Rows under `entries:` that are wrong harm only themselves, and are not cached: they are named at every look."""
+    from cronhpc.store.settings import read_settings
+
     try:
-        return read_settings(paths.settings), []
+        return read_settings(paths.settings), ()
     except SettingsError as error:
         if error.rest is None:
             raise
-        return error.rest, list(error.problems)
+        return error.rest, error.problems
 
 
 def _must_be_there(paths: Paths) -> None:
@@ -242,7 +244,7 @@ def by_its_disks_clock(site: Site, now: int, *, clock_verified: bool = False) ->
         what = f"the clock that dates files here is {abs(ahead)} s {way} this machine's"
         counted = "ages of files are counted by it" if abs(ahead) <= _FAR else "ages of files are not what they seem"
         fix = f"Tell the administrators: the file server or {site.host} wants ntp."
-        site = replace(site, problems=[*site.problems, Problem("W362", f"{what}: {counted}.", fix)])
+        site = replace(site, problems=(*site.problems, Problem("W362", f"{what}: {counted}.", fix)))
     return replace(site, disk_clock=found._replace(ahead=ahead if abs(ahead) <= _FAR else 0))
 
 

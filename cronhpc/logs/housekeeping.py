@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import Problem, StateError
 from cronhpc.logs import held_logs
-from cronhpc.store import shapes
+from cronhpc.store import decode
 from cronhpc.store.files import clock_of, read_json, write_json
 
 if TYPE_CHECKING:
@@ -88,9 +88,8 @@ def tend(
 
 def _known(paths: Paths) -> dict[str, Any]:
     """What the last cleaning left; nothing, where any of it is of no use: history tells it all again."""
-    lost: list[str] = []
-    found: dict[str, Any] = shapes.fitted(read_json(paths.state / _FILE, VERSION) or {}, shapes.LOGS, lost)
-    return {} if lost else found
+    known = decode.decode(read_json(paths.state / _FILE, VERSION) or {}, decode.LOGS)
+    return {} if known.invalid else known.value
 
 
 def _cleaned(paths: Paths, settings: Settings, now: int, known: Mapping[str, Any], **how: Any) -> Cleaned:

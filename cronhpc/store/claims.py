@@ -20,7 +20,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import Claim, ClaimState, JobEnd, Key, Result
-from cronhpc.store import shapes
+from cronhpc.store import decode
 from cronhpc.store.files import (
     create_once,
     decoded,
@@ -47,7 +47,7 @@ class Claims:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.odd: list[str] = []  # files whose content is of no use, in part or wholly, as `read` has found them
+        self.invalid: list[str] = []  # files whose content is of no use, in part or wholly, as `read` has found them
 
     def names(self) -> dict[Key, set[str]]:
         """What the folder lists: for each key the suffixes present ("" for the claim itself)."""
@@ -71,23 +71,23 @@ class Claims:
         )
 
     def _read(self, key: Key, suffixes: set[str]) -> Claim:
-        lost: list[str] = []
-        body = self._body(key, "", lost)
+        body, invalid = self._body(key, "")
+        job_end, invalid_end = _job_end(body)
         base = Claim(
             key,
             ClaimState.CLAIMED,
             name=body.get("name", ""),
             at=body.get("at", 0),
             holds=body.get("holds", ""),
-            job_end=_job_end(body, lost),
+            job_end=job_end,
             job_id=body.get("id"),
             retry_at=body.get("retry_at"),
             tasks=body.get("tasks", ""),
             damaged=not {"by", "ending", _CUT_OFF} & body.keys(),
         )
-        if lost:
-            self.odd.append(str(key))
-        if base.job_end is not None:
+        if invalid or invalid_end:
+            self.invalid.append(str(key))
+        if job_end is not None:
             return replace(base, state=ClaimState.FINISHED, damaged=False)
         for suffix in (".run", ".go", ".id"):
             if suffix in suffixes:
@@ -95,18 +95,16 @@ class Claims:
         return base
 
     def _step(self, base: Claim, suffix: str) -> Claim:
-        lost: list[str] = []
-        step = self._body(base.key, suffix, lost)
+        step, invalid = self._body(base.key, suffix)
         if _CUT_OFF in step:  # another tick has just taken it further
             return replace(base, state=_STEPS[suffix], damaged=False, fresh=True)
-        if lost or "id" not in step:
-            self.odd.append(f"{base.key}{suffix}")
+        if invalid or "id" not in step:
+            self.invalid.append(f"{base.key}{suffix}")
         job_id = step.get("id")
         return replace(base, state=_STEPS[suffix], job_id=job_id, recorded=step.get("at"), damaged=job_id is None)
 
-    def _body(self, key: Key, suffix: str, lost: list[str] | None = None) -> dict[str, Any]:
-        """What a file holds, without what is of no use; `lost` gets what that is."""
-        lost = [] if lost is None else lost
+    def _body(self, key: Key, suffix: str) -> tuple[dict[str, Any], tuple[str, ...]]:
+        """What a file holds, without what is of no use; and the places of that."""
         try:
             data = read_listed(self.folder / f"{key}{suffix}")
         except OSError as error:
@@ -115,9 +113,9 @@ class Claims:
             data = b"-"
         value = decoded(data)
         if data is None or (value is None and not suffix and _is_cut_off(data)):
-            return {_CUT_OFF: True}  # the name alone says that it is claimed
-        found = shapes.fitted(value, shapes.STEP if suffix else shapes.CLAIM, lost)
-        return {} if found is shapes.GONE else found
+            return {_CUT_OFF: True}, ()  # the name alone says that it is claimed
+        found, invalid = decode.decode(value, decode.STEP if suffix else decode.CLAIM)
+        return {} if found is decode.GONE else found, invalid
 
     def make(self, key: Key, name: str, by: str, now: int, *, holds: str = "", tasks: str = "") -> bool:
         """Claim `key`; False: another has it. `late` must be asked afterwards. `holds`, `tasks`: see Claim."""
@@ -139,7 +137,7 @@ class Claims:
         gone = set()
         for key in keys:
             steps = found.get(key, set())
-            if {".go", ".run"} & steps or "" not in steps or "ending" in self._body(key, ""):
+            if {".go", ".run"} & steps or "" not in steps or "ending" in self._body(key, "")[0]:
                 remove(self.folder / f"{key}.id")
                 gone.add(key)
         return gone
@@ -165,7 +163,7 @@ class Claims:
     def job_id(self, key: Key) -> str | None:
         """The recorded job, as the disk has it now."""
         for suffix in (".id", ".go", ".run"):
-            found = self._body(key, suffix).get("id")
+            found = self._body(key, suffix)[0].get("id")
             if found:
                 return str(found)
         return None
@@ -176,7 +174,7 @@ class Claims:
 
     def knows(self, key: Key, job_id: str) -> bool:
         """Whether `job_id` is the job that ran for `key`, or runs, as far as the disk still tells."""
-        return job_id in (self.job_id(key), self._body(key, "").get("id"))
+        return job_id in (self.job_id(key), self._body(key, "")[0].get("id"))
 
     def exists(self, key: Key) -> bool:
         """Whether anybody has claimed `key` and it is not archived."""
@@ -186,7 +184,7 @@ class Claims:
         self, key: Key, name: str, job_end: JobEnd, job_id: str | None, *, now: int, retry_at: int | None = None
     ) -> None:
         """Write the attempt's end into its claim; its steps are forgotten after that."""
-        end = {"id": job_id, "ending": shapes.plain(job_end), "retry_at": retry_at}
+        end = {"id": job_id, "ending": decode.plain(job_end), "retry_at": retry_at}
         replace_file(self.folder / str(key), _dump({"name": name, "at": now, **end}))
         for suffix in (".id", ".go", ".run"):
             remove(self.folder / f"{key}{suffix}")
@@ -243,12 +241,14 @@ def _is_cut_off(data: bytes) -> bool:
 _LONGEST = 2048  # bytes of a claim
 
 
-def _job_end(body: dict[str, Any], lost: list[str]) -> JobEnd | None:
-    """How it ended; None where the claim does not say that it has. One that says so in other words has ended, too."""
+def _job_end(body: dict[str, Any]) -> tuple[JobEnd | None, tuple[str, ...]]:
+    """How it ended, None where the claim does not say that it has; and what of that is of no use.
+
+    One that says so in other words has ended, too.
+    """
     if "ending" not in body:
-        return None
-    job_end = shapes.read(JobEnd, body["ending"], shapes.JOB_END, lost, "ending")
+        return None, ()
+    job_end, invalid = decode.read(JobEnd, body["ending"], decode.JOB_END, "ending")
     if job_end is None:
-        lost.append("ending.result")
-        return JobEnd(Result.UNKNOWN, detail="the claim's record cannot be read")
-    return job_end
+        return JobEnd(Result.UNKNOWN, detail="the claim's record cannot be read"), (*invalid, "ending.result")
+    return job_end, invalid

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import Problem, command, entry_id, slot_of
 from cronhpc.inside.switch_file import clean, owner
-from cronhpc.store import shapes
+from cronhpc.store import decode
 from cronhpc.store.files import DiskClock, passes, read_json
 from cronhpc.store.scheduler import expected
 
@@ -29,10 +29,10 @@ _SAFE = "No slot runs twice: the claims hold what was submitted."
 
 def remember(memory: Memory, now: int, *, told: bool) -> None:
     """Keep in `memory` that it is not whole: its next writing hides that. `told`: a tick's report says it."""
-    if memory.torn:
+    if memory.corrupt:
         memory.meta.setdefault("forgotten", [now, False])
-    elif memory.odd:
-        memory.meta["odd"] = [now, False, memory.odd]
+    elif memory.invalid:
+        memory.meta["odd"] = [now, False, memory.invalid]
     for each in ("forgotten", "odd"):
         if told and each in memory.meta:
             memory.meta[each][1] = True
@@ -41,13 +41,13 @@ def remember(memory: Memory, now: int, *, told: bool) -> None:
 def of_entries(memory: Memory, now: int, *, told_too: bool = False) -> list[Problem]:
     """What was lost of entries, until a tick has told it; `told_too`: for a day."""
     found = []
-    if _is_shown(memory.meta.get("forgotten"), now, new=memory.torn, told_too=told_too):
+    if _is_shown(memory.meta.get("forgotten"), now, new=memory.corrupt, told_too=told_too):
         what = "was empty or cut off: last results, streaks, suspensions and standing alerts are forgotten."
         fix = f"{_SAFE} Entries that were suspended run again; the past is in: " + command("history")
         found.append(Problem("W332", what, fix, "state/entries.json"))
-    odd = memory.meta.get("odd")
-    where = memory.odd or (odd[2] if odd else "")
-    if _is_shown(odd, now, new=bool(memory.odd), told_too=told_too):
+    noted = memory.meta.get("odd")
+    where = memory.invalid or (noted[2] if noted else "")
+    if _is_shown(noted, now, new=bool(memory.invalid), told_too=told_too):
         what = f"held what no tick writes, and that is forgotten: {where}."
         fix = f"{_SAFE} The past is in: " + command("history")
         found.append(Problem("W335", what, fix, "state/entries.json"))
@@ -81,12 +81,11 @@ def environment(path: Path) -> tuple[dict[str, str] | None, list[str]]:
 
     Raises OSError, StateError.
     """
-    lost: list[str] = []
-    found = shapes.fitted((read_json(path, 1) or {}).get("environment"), shapes.ENVIRONMENT, lost)
-    if found is shapes.GONE:
-        return None, lost
+    found, invalid = decode.decode((read_json(path, 1) or {}).get("environment"), decode.ENVIRONMENT)
+    if found is decode.GONE:
+        return None, [*invalid]
     bad = [name for name in found if not name or "=" in name]
-    return {name: value for name, value in found.items() if name not in bad}, lost + bad
+    return {name: value for name, value in found.items() if name not in bad}, [*invalid, *bad]
 
 
 def _flaw_of_environment(path: Path) -> str:
@@ -97,18 +96,18 @@ def _flaw_of_environment(path: Path) -> str:
     if found is None:
         what = "is empty, cut off, or none of ours: runs get the environment of whoever calls the tick."
         return what if os.path.lexists(path) else ""
-    return f"holds variables that no program can get, and runs do without: {shapes.places(lost)}." if lost else ""
+    return f"holds variables that no program can get, and runs do without: {decode.places(lost)}." if lost else ""
 
 
 def started(lost: Sequence[str]) -> Problem:
     """How ticks are driven, where that is not wholly to be known."""
-    what = f"is cut off, or holds what `start` does not write: {shapes.places(list(lost))}."
+    what = f"is cut off, or holds what `start` does not write: {decode.places(lost)}."
     return Problem("W336", what, "Write it again: " + command("start"), "scheduler/started")
 
 
-def claims(odd: Sequence[str]) -> Problem:
+def claims(invalid: Sequence[str]) -> Problem:
     """Claims whose records are of no use: their names still say that they are claimed."""
-    what = f"is damaged: {shapes.places(list(odd))}. It counts as claimed, and is not submitted again."
+    what = f"is damaged: {decode.places(invalid)}. It counts as claimed, and is not submitted again."
     fix = "Whether it ran can be told by its log; see: " + command("history")
     return Problem("W337", what, fix, "state/claims")
 

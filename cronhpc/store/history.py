@@ -11,7 +11,7 @@ import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.store import shapes
+from cronhpc.store import decode
 from cronhpc.store.files import decoded, make_folder, no_file, open_file, patiently
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ def rows(folder: Path) -> Iterator[Row]:
     from itertools import groupby
 
     seen: set[tuple[object, object]] = set()
-    for _, files in groupby(_files(folder), key=_month):
+    for _, files in groupby(_files(folder), key=lambda path: path.name.partition(".")[0]):
         found = [_newest_first(path) for path in files]
         for row in merge(*found, key=_written, reverse=True) if len(found) > 1 else found[0]:
             mark = (row.get("key"), row.get("what"))
@@ -64,10 +64,6 @@ def rows(folder: Path) -> Iterator[Row]:
                 continue
             seen.add(mark)
             yield row
-
-
-def _month(path: Path) -> str:
-    return path.name.partition(".")[0]
 
 
 def _written(row: Row) -> int:
@@ -108,7 +104,9 @@ def _read(lines: list[bytes]) -> list[Row]:
     rows = decoded(b"[" + b",".join(whole) + b"]")
     if rows is None or len(rows) != len(whole):
         rows = [decoded(line) for line in whole]
-    return [row if _is_plain(row) else shapes.fitted(row, shapes.HISTORY, []) for row in rows if isinstance(row, dict)]
+    return [
+        row if _is_plain(row) else decode.decode(row, decode.HISTORY).value for row in rows if isinstance(row, dict)
+    ]
 
 
 def _is_plain(row: Row) -> bool:
@@ -117,7 +115,7 @@ def _is_plain(row: Row) -> bool:
         kind = _PLAIN.get(name)
         if (
             kind is not type(value)
-            or (kind is int and not 0 <= value <= shapes.LATEST)
+            or (kind is int and not 0 <= value <= decode.LATEST)
             or (kind is str and "\0" in value)
         ):
             return False

@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from cronhpc.core.model import Problem
-from cronhpc.store import shapes
+from cronhpc.store import decode
 from cronhpc.store.files import create_once, decoded, no_file, read_bytes
 
 if TYPE_CHECKING:
@@ -134,9 +134,8 @@ def read(path: Path) -> Holder | None:
     data = read_bytes(path)
     if data is None:
         return None
-    lost: list[str] = []
-    holder = shapes.read(Holder, decoded(data), shapes.of(Holder), lost)
-    if lost or holder is None or not holder.token.isalnum():
+    holder, invalid = decode.read(Holder, decoded(data), decode.of(Holder))
+    if invalid or holder is None or not holder.token.isalnum():
         return Holder("an unknown machine", 0, "", "")
     return holder
 

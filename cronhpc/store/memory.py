@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import EntryState
-from cronhpc.store import shapes
+from cronhpc.store import decode
 from cronhpc.store.files import of_version, read_bytes, read_lasting, replace_file, write_json
 
 if TYPE_CHECKING:
@@ -29,26 +29,25 @@ class Memory:
     entries: dict[str, EntryState] = field(default_factory=dict)
     meta: dict[str, Any] = field(default_factory=dict)
     data: bytes | None = None  # the file as read, to notice another's writing: what a stat says may be a minute old
-    torn: bool = False  # the file was there, and held nothing that can be read
-    odd: str = ""  # places in the file whose values were of no use, for a message
+    corrupt: bool = False  # the file was there, and held nothing that can be read
+    invalid: str = ""  # places in the file whose values were of no use, for a message
 
 
 def load(path: Path) -> Memory:
-    """Raises StateError for a newer format, OSError. A torn or empty file is as none: the claims remain."""
+    """Raises StateError for a newer format, OSError. A corrupt or empty file is as none: the claims remain."""
     data = read_lasting(path)
     value = of_version(data, path, VERSION) or {}
-    lost: list[str] = []
     for row in value["entries"].values() if isinstance(value.get("entries"), dict) else ():
         if isinstance(row, dict) and "settled" in row:  # its name in older versions
             row["finished"] = row.pop("settled")
-    rows = shapes.fitted(value.get("entries", {}), shapes.Rows(shapes.ENTRY), lost, "entries")
-    meta = shapes.fitted(value.get("meta", {}), shapes.META, lost, "meta")
+    rows, invalid_rows = decode.decode(value.get("entries", {}), decode.Rows(decode.ENTRY), "entries")
+    meta, invalid_meta = decode.decode(value.get("meta", {}), decode.META, "meta")
     return Memory(
-        {} if rows is shapes.GONE else {name: shapes.made(EntryState, row) for name, row in rows.items()},
-        {} if meta is shapes.GONE else meta,
+        {} if rows is decode.GONE else {name: decode.made(EntryState, row) for name, row in rows.items()},
+        {} if meta is decode.GONE else meta,
         data,
-        torn=data is not None and not isinstance(value.get("entries"), dict),
-        odd=shapes.places(lost),
+        corrupt=data is not None and not isinstance(value.get("entries"), dict),
+        invalid=decode.places(invalid_rows + invalid_meta),
     )
 
 
@@ -56,7 +55,7 @@ def save(path: Path, memory: Memory) -> None:
     """Write, after taking over what another scheduler has written meanwhile: a watermark never goes back."""
     if read_lasting(path) != memory.data:
         memory = merged(memory, load(path))
-    rows = {name: shapes.plain(state) for name, state in memory.entries.items()}
+    rows = {name: decode.plain(state) for name, state in memory.entries.items()}
     write_json(path, {"entries": rows, "meta": memory.meta}, VERSION)
 
 
@@ -83,14 +82,20 @@ def states_now(path: Path) -> Mapping[str, EntryState]:
 # --- the cache of parsed files -------------------------------------------------------------------------------------
 
 
-def load_cache(path: Path) -> dict[str, Any]:
+class Cache(dict[str, Any]):
+    """What was parsed from files, and what asking has taught, by what it is of."""
+
+    changed = False  # since it was read: then the tick writes it
+
+
+def load_cache(path: Path) -> Cache:
     """What was parsed from files, by source and fingerprint; empty where it is absent, or not as we wrote it.
 
     It can be made again, so nothing is looked for in a file that another version, or anybody else, has written.
     """
     data = read_bytes(path) or b""
     head, rest = data[:_SEAL], data[_SEAL:]
-    return json.loads(b"{" + rest) if head == _seal(rest) else {}
+    return Cache(json.loads(b"{" + rest) if head == _seal(rest) else {})
 
 
 def save_cache(path: Path, cache: dict[str, Any]) -> None:

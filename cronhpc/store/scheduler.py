@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpc.core import model
 from cronhpc.core.model import LONGER, LinkRecord, link_names
-from cronhpc.store import shapes
+from cronhpc.store import decode
 from cronhpc.store.files import read_bytes, read_json, replace_file, write_json
+from cronhpc.store.memory import Cache
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from cronhpc.core.model import Settings
     from cronhpc.store.paths import Paths
@@ -132,16 +133,16 @@ def last_started(paths: Paths) -> Mapping[str, Any] | None:
     return read_started(paths)[0]
 
 
-def read_started(paths: Paths) -> tuple[Mapping[str, Any] | None, list[str]]:
+def read_started(paths: Paths) -> tuple[Mapping[str, Any] | None, Sequence[str]]:
     """As `last_started`, and the places in the file of what is of no use.
 
     A file of which nothing is of use says that `start` was called, and no more.
     """
     path = paths.scheduler / "started"
-    how, lost = read_json(path, VERSION), list[str]()
+    how = read_json(path, VERSION)
     if how is None:
-        return ({}, ["all of it"]) if os.path.lexists(path) else (None, lost)
-    return shapes.fitted(how, shapes.STARTED, lost), lost
+        return ({}, ["all of it"]) if os.path.lexists(path) else (None, ())
+    return decode.decode(how, decode.STARTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,12 +229,11 @@ class SiteChanges:
     """What this site makes of submissions, as jobs have shown: read and written here, and noted by links as well.
 
     What links have to know is a file (no-submit, no-begin), until somebody says `start --via` anew. What is looked at
-    once a day is in the cache: of hold and begin [the job that has shown it, when that was]. `kept`: what was put in.
+    once a day is in the cache: of hold and begin [the job that has shown it, when that was].
     """
 
     paths: Paths
-    cache: dict[str, Any] = field(default_factory=dict)
-    kept: list[str] = field(default_factory=list)
+    cache: Cache = field(default_factory=Cache)
 
     @property
     def no_submit(self) -> str:
@@ -258,7 +258,7 @@ class SiteChanges:
         """Remember, as of `now`, what has `shown` that `submit`, `begin` or `hold` is not kept; "": it is."""
         if kind != "submit":
             self.cache[kind] = [shown, now]
-            self.kept.append(kind)
+            self.cache.changed = True
         if kind != "hold" and shown:
             with suppress(OSError):
                 replace_file(self.paths.scheduler / f"no-{kind}", f"{shown}\n".encode("utf-8", "replace"), 0o644)

@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import Instant, entry_id
-from cronhpc.store import shapes
+from cronhpc.store import decode
 from cronhpc.store.files import make_folder, no_file, read_json, read_object, write_json
 
 if TYPE_CHECKING:
@@ -42,8 +42,8 @@ class Record:
     ran: list[list[Any]] = field(default_factory=list)  # [job id, result, started, ended], the newest few
 
 
-_RAN = (shapes.text, shapes.result, shapes.maybe_when, shapes.maybe_when)
-_SHAPE = shapes.of(Record, rules=shapes.anything, logs=[(shapes.text, shapes.text)], ran=[_RAN])
+_RAN = (decode.text, decode.result, decode.maybe_when, decode.maybe_when)
+_SCHEMA = decode.of(Record, rules=decode.anything, logs=[(decode.text, decode.text)], ran=[_RAN])
 
 
 def folder(state: Path) -> Path:
@@ -90,7 +90,6 @@ def save(state: Path, record: Record) -> None:
 def _record(value: Mapping[str, Any] | None) -> Record | None:
     if not value:
         return None
-    lost: list[str] = []
-    record = shapes.read(Record, value, _SHAPE, lost)
-    shapes.fitted(record.rules if record else {}, shapes.RULES, lost)  # one that is not known is another version's
-    return None if lost else record
+    record, invalid = decode.read(Record, value, _SCHEMA)
+    rules = decode.decode(record.rules if record else {}, decode.RULES)  # one that is not known is another version's
+    return None if invalid or rules.invalid else record

@@ -7,7 +7,7 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import Problem, Settings, SettingsError, command
-from cronhpc.store import shapes
+from cronhpc.store import decode
 from cronhpc.store.files import read_bytes
 
 if TYPE_CHECKING:
@@ -69,43 +69,41 @@ def parse_settings(data: bytes, file: str = "cronhpc.yaml") -> Settings:
 
     root = compose(data, file)
     reader = Reader(file)
-    found: dict[str, Any] = {}
-    if root is not None:
-        reader.section(root, "", found)
-    _fit_intervals(reader, found)
-    _fit_zone(reader, found)
+    found = reader.section(root) if root is not None else {}
+    found["min_interval"] = _min_interval(reader, found)
+    _check_zone(reader, found.get("timezone", ""))
     if reader.problems:
         rest = Settings(**found) if len(reader.problems) == reader.in_rows else None
         raise SettingsError(tuple(sorted(reader.problems, key=lambda p: p.line)), rest)
     return Settings(**found)
 
 
-def _fit_zone(reader: Reader, found: dict[str, Any]) -> None:
+def _check_zone(reader: Reader, key: str) -> None:
     """A zone that is none would stop every entry: it is named here, with its line."""
     from cronhpc.cron.zones import fix, is_zone
 
-    key = found.get("timezone", "")
     if key and not is_zone(key):
         reader.note(reader.lines.get("timezone", 0), "timezone", f"{key[:60]!r} is no time zone.", fix(key))
 
 
-def _fit_intervals(reader: Reader, found: dict[str, Any]) -> None:
+def _min_interval(reader: Reader, found: Mapping[str, Any]) -> int:
     plain = Settings()
-    interval = found.get("interval", plain.interval)
-    least = found.get("min_interval")
+    interval: int = found.get("interval", plain.interval)
+    least: int | None = found.get("min_interval")
     if least is None:
-        found["min_interval"] = min(plain.min_interval, interval)
-    elif least > interval:
+        return min(plain.min_interval, interval)
+    if least > interval:
         key = "scheduler.min-interval"
         what = f"min-interval ({least} s) is longer than interval ({interval} s)."
         reader.note(reader.lines.get(key, 0), key, what, "Make interval longer or min-interval shorter.")
+    return least
 
 
 def to_json(settings: Settings) -> dict[str, Any]:
     """`settings` for a cache, so that an unchanged file need not be parsed again."""
     from cronhpc import __version__
 
-    return {"cronhpc": __version__, "settings": shapes.plain(settings)}
+    return {"cronhpc": __version__, "settings": decode.plain(settings)}
 
 
 def from_json(cached: Mapping[str, Any]) -> Settings:
@@ -115,6 +113,6 @@ def from_json(cached: Mapping[str, Any]) -> Settings:
     if cached.get("cronhpc") != __version__:
         raise ValueError("cached settings of another version")
     try:
-        return shapes.made(Settings, cached["settings"])
+        return decode.made(Settings, cached["settings"])
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"cached settings are damaged: {error}") from None

@@ -133,18 +133,20 @@ class Reader:
         self.in_rows = 0  # how many of them are about rows of `entries`, which harm only themselves
         self.lines: dict[str, int] = {}  # of each setting
 
-    def section(self, node: Node, prefix: str, found: dict[str, Any]) -> None:
-        """The settings below `prefix` ("" or "scheduler.") into `found`, by field."""
+    def section(self, node: Node, prefix: str = "") -> dict[str, Any]:
+        """The settings below `prefix` ("" or "scheduler."), by field."""
+        found: dict[str, Any] = {}
         for name, (key, value) in self.fields(node, prefix.rstrip("."), schema.level(prefix)).items():
             path = prefix + name
             self.lines[path] = line_of(key)
             setting = schema.BY_KEY.get(path)
             if setting is None:
-                self.section(value, path + ".", found)
+                found |= self.section(value, path + ".")
             elif not is_null(value):
                 got = KINDS[setting.kind].read(self, setting, value)
                 if got is not None:
                     found[setting.field] = got
+        return found
 
     def fields(self, node: Node, where: str, allowed: Iterable[str]) -> Fields:
         """The mapping `node`; unknown keys and repeated ones are noted."""

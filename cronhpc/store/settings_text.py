@@ -29,7 +29,7 @@ _RESERVED = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "nul
 
 def default_text(found: Mapping[str, str]) -> str:
     """A commented file that works unedited, with `found` values (by dotted key, as sbatch.partition) in force."""
-    lines, left, opened = [_HEAD], dict(found), set[str]()
+    lines, opened = [_HEAD], set[str]()
     for _, rows in groupby(schema.TABLE, key=lambda row: row.key.partition(".")[0]):
         for row in rows:
             *sections, name = row.key.split(".")
@@ -38,10 +38,12 @@ def default_text(found: Mapping[str, str]) -> str:
                     opened.add(path)
                     lines.append(f"{'  ' * (depth - 1)}{section}:")
             indent = "  " * len(sections)
-            lines += [f"{indent}# {row.doc}", *_setting(row, name, indent, left)]
+            lines += [f"{indent}# {row.doc}", *_setting(row, name, indent, found)]
         lines.append("")
-    if left:
-        raise KeyError(f"no such settings: {', '.join(sorted(left))}")
+    tables = tuple(f"{row.key}." for row in schema.TABLE if row.kind in schema.TABLES)
+    single = {row.key for row in schema.TABLE if row.kind not in schema.TABLES}
+    if unknown := [key for key in found if not key.startswith(tables) and key not in single]:
+        raise KeyError(f"no such settings: {', '.join(sorted(unknown))}")
     return "\n".join(lines).rstrip("\n") + "\n"
 
 
@@ -57,16 +59,16 @@ def write_settings(path: Path, text: str) -> None:
     replace_file(path, text.encode(), mode & 0o600 if _ENVIRONMENT.search(text) else mode)
 
 
-def _setting(row: schema.Setting, name: str, indent: str, left: dict[str, str]) -> Iterator[str]:
+def _setting(row: schema.Setting, name: str, indent: str, found: Mapping[str, str]) -> Iterator[str]:
     rows = row.example.split("\n")
     if row.kind not in schema.TABLES:
-        value = left.pop(row.key, None)
+        value = found.get(row.key)
         yield f"{indent}#{name}: {row.example}" if value is None else f"{indent}{name}: {quoted(value)}"
         return
     yield f"{indent}{name}:"
-    given = [key for key in left if key.startswith(row.key + ".")]
+    given = [key for key in found if key.startswith(row.key + ".")]
     for key in given:
-        yield f"{indent}  {key.removeprefix(row.key + '.')}: {quoted(left.pop(key))}"
+        yield f"{indent}  {key.removeprefix(row.key + '.')}: {quoted(found[key])}"
     names = {key.removeprefix(row.key + ".") for key in given}
     yield from (f"{indent}  #{example}" for example in rows if example.partition(":")[0] not in names)
 
@@ -144,8 +146,8 @@ def _beside(lines: list[str], mapping: Node, keys: list[str], value: str) -> str
         for name in keys[:0:-1]:
             value = f"{{{name}: {value}}}"
         new = f"{keys[0]}: {value}" + (", " if mapping.value else "")
-        lines[mark.line] = line[: mark.column + 1] + new + line[mark.column + 1 :]
-        return "".join(lines)
+        inner = mark.column + 1
+        return "".join([*lines[: mark.line], line[:inner], new, line[inner:], *lines[mark.line + 1 :]])
     after = _end_line(mapping) + 1
     return "".join([*_ended(lines[:after]), _nested(keys, value, mark.column), *lines[after:]])
 

@@ -11,7 +11,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import JobEnd, Result
-from cronhpc.store import shapes
+from cronhpc.store import decode
 from cronhpc.store.files import decoded, make_folder, read_bytes, remove, replace_file
 
 if TYPE_CHECKING:
@@ -115,8 +115,8 @@ def _tasks(whole: Path) -> list[Path]:
 
 
 def _row(path: Path) -> dict[str, Any] | None:
-    row = shapes.fitted(decoded(read_bytes(path)), shapes.END, [])
-    return None if row is shapes.GONE or not {"exit_code", "started", "ended"} <= row.keys() else row
+    row = decode.decode(decoded(read_bytes(path)), decode.END).value
+    return None if row is decode.GONE or not {"exit_code", "started", "ended"} <= row.keys() else row
 
 
 def _written(path: Path, text: str) -> Path:

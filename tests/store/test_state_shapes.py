@@ -20,7 +20,7 @@ import pytest
 
 from cronhpc.batch.local import Local, supervisor
 from cronhpc.core.model import EntryState, Job, JobEnd, Key
-from cronhpc.store import history, lease, memory, shapes
+from cronhpc.store import decode, history, lease, memory
 from cronhpc.store.claims import Claims
 from tests.cli.test_cli import Shell
 from tests.cli.test_cli import shell as shell  # noqa: PLC0414 - a fixture
@@ -341,5 +341,5 @@ def test_a_reader_that_has_left_is_no_error(shell: Shell) -> None:
 
 def test_the_table_knows_every_field_that_is_kept_of_an_entry() -> None:
     """A field that it does not know is left out in silence at the next look."""
-    assert shapes.ENTRY.keys() == set(EntryState.__slots__)
-    assert shapes.JOB_END.keys() | {"result"} == set(JobEnd.__slots__)
+    assert decode.ENTRY.keys() == set(EntryState.__slots__)
+    assert decode.JOB_END.keys() | {"result"} == set(JobEnd.__slots__)

@@ -73,7 +73,7 @@ class Local:
             if job is None:
                 continue
             if job.ended is not None and job.ended < sv.now() - REMEMBERED and number != ids[-1]:
-                self._forget(number)  # but for the highest: its number must not be given again
+                _remove(self._folder(number))  # but for the highest: its number must not be given again
                 continue
             jobs.append(job)
         return Queue(tuple(jobs))
@@ -352,9 +352,6 @@ class Local:
         who = _facts_in(self._folder(number), "supervisor.json")
         if who and sv.lives(who):
             sv.send([who["pid"]], signal.SIGUSR1)
-
-    def _forget(self, number: int) -> None:
-        _remove(self._folder(number))
 
 
 def _umask() -> int:

@@ -240,15 +240,11 @@ def changed(program: str, ended: Finished, *, gone_is_fine: bool) -> None:
     if ended.code == 0 and not ended.timed_out:
         return
     lines = [line for line in ended.said.splitlines() if line.strip()]
-    gone = not ended.timed_out and bool(lines) and all(_about_one(line) for line in lines)
+    gone = not ended.timed_out and bool(lines) and all(map(_GONE.search, lines))
     if ended.timed_out or ended.code < 0 or not lines or (not gone and _holds(ended.said, _NO_ANSWER)):
         raise Unreachable(told(program, ended))
     if not gone or not gone_is_fine:
         raise BatchError(told(program, ended))
-
-
-def _about_one(line: str) -> bool:
-    return _GONE.search(line) is not None
 
 
 def of_scrontab(shown: str) -> bool:

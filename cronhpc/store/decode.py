@@ -1,9 +1,9 @@
-"""What the files of state/ and scheduler/ may hold: the one table of it, and what is left of a file of another shape.
+"""What the files of state/ and scheduler/ may hold: the one table of it, and what of a file is of use.
 
 A file may be valid JSON and no work of ours: an editor, a program's mistake, a disk's. Nothing of it may stop a tick.
 So each value is looked at once, where its file is read: what does not fit is left out, as if it had never been written,
-and its place is said; the rest is kept. A shape is a dict (these keys, and no others), `Rows` (any keys, values of one
-shape), a list (values of one shape), a tuple (just these, in this order), or a function that gives back the value, a
+and its place is said; the rest is kept. A schema is a dict (these keys, and no others), `Rows` (any keys, values of one
+schema), a list (values of one schema), a tuple (just these, in this order), or a function that gives back the value, a
 better one, or GONE.
 """
 
@@ -12,14 +12,15 @@ from __future__ import annotations
 from dataclasses import MISSING, dataclass, is_dataclass
 from enum import EnumType
 from functools import cache, partial
+from itertools import chain
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from cronhpc.core import model
 from cronhpc.core.model import Advice, Command, EntryState, JobEnd, KillRecord, Result
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from _typeshed import DataclassInstance
 
@@ -37,9 +38,9 @@ _DIGITS = 20  # of a job's number
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """A mapping from names to values of one shape."""
+    """A mapping from names to values of one schema."""
 
-    shape: Any
+    schema: Any
 
 
 # --- values --------------------------------------------------------------------------------------------------------
@@ -131,7 +132,7 @@ _OF_TYPES: dict[str, Any] = {
 
 
 def of(kind: type[T], **narrower: Any) -> dict[str, Any]:
-    """The shape of a dataclass, by its fields' own types; `narrower`: of those fields whose type says too little."""
+    """The schema of a dataclass, by its fields' own types; `narrower`: of those fields whose type says too little."""
     return {name: narrower.get(name) or _OF_TYPES[hint] for name, hint in kind.__annotations__.items()}
 
 
@@ -182,90 +183,92 @@ UNSENT = {"way": text, "at": when, "alert": _SENT}
 # --- what is left of a value ---------------------------------------------------------------------------------------
 
 
-def fitted(value: Any, shape: Any, lost: list[str], at: str = "") -> Any:
-    """`value` without what does not fit `shape`, GONE if nothing does; `lost` gets the places of what was left out.
+class Decoded(NamedTuple):
+    """What is left of a value (GONE: nothing), and the places of what was left out."""
 
-    Keys that `shape` does not have are left out without a word: another version of this format wrote them.
+    value: Any
+    invalid: tuple[str, ...] = ()
+
+
+def decode(value: Any, schema: Any, at: str = "") -> Decoded:
+    """`value`, which stands `at` that place, without what does not fit `schema`.
+
+    Keys that `schema` does not have are left out without a word: another version of this format wrote them.
     """
-    if isinstance(shape, dict):
-        found = _fields(value, shape, lost, at) if isinstance(value, dict) else GONE
-    elif isinstance(shape, Rows):
-        found = _rows(value, shape.shape, lost, at) if isinstance(value, dict) else GONE
-    elif isinstance(shape, list):
-        found = _values(value, shape[0], lost, at) if isinstance(value, list) else GONE
-    elif isinstance(shape, tuple):
-        return _tuple(value, shape, lost, at)
-    else:
-        found = shape(value)
-        if found is value:
-            return value
-        lost.append(at)
-        return found
-    if found is GONE:
-        lost.append(at)
-    return found
+    if isinstance(schema, dict):
+        return _fields(value, schema, at) if isinstance(value, dict) else Decoded(GONE, (at,))
+    if isinstance(schema, Rows):
+        return _rows(value, schema.schema, at) if isinstance(value, dict) else Decoded(GONE, (at,))
+    if isinstance(schema, list):
+        return _values(value, schema[0], at) if isinstance(value, list) else Decoded(GONE, (at,))
+    if isinstance(schema, tuple):
+        return _tuple(value, schema, at)
+    found = schema(value)
+    return Decoded(found, () if found is value else (at,))
 
 
-def _fields(value: dict[str, Any], shape: dict[str, Any], lost: list[str], at: str) -> dict[str, Any]:
-    found = {}
+def _fields(value: dict[str, Any], schema: dict[str, Any], at: str) -> Decoded:
+    found: dict[str, Any] = {}
+    invalid: tuple[str, ...] = ()
     for name, each in value.items():
-        kind = shape.get(name)
+        kind = schema.get(name)
         if kind is None:
             continue
         if type(kind) is FunctionType and kind(each) is each:  # nearly all of them: no place is spelt out for these
             found[name] = each
             continue
-        kept = fitted(each, kind, lost, f"{at}.{name}" if at else name)
+        kept, wrong = decode(each, kind, f"{at}.{name}" if at else name)
+        invalid += wrong
         if kept is not GONE:
             found[name] = kept
-    return found
+    return Decoded(found, invalid)
 
 
-def _rows(value: dict[str, Any], shape: Any, lost: list[str], at: str) -> dict[str, Any]:
-    found = {}
+def _rows(value: dict[str, Any], schema: Any, at: str) -> Decoded:
+    found: dict[str, Any] = {}
+    invalid: tuple[str, ...] = ()
     for name, each in value.items():
         place = f"{at}.{name}" if at else name
-        if text(name) is GONE:
-            lost.append(place)
-        elif (kept := fitted(each, shape, lost, place)) is not GONE:
+        kept, wrong = decode(each, schema, place) if text(name) is not GONE else Decoded(GONE, (place,))
+        invalid += wrong
+        if kept is not GONE:
             found[name] = kept
-    return found
+    return Decoded(found, invalid)
 
 
-def _values(value: list[Any], shape: Any, lost: list[str], at: str) -> list[Any]:
-    found = (fitted(each, shape, lost, at) for each in value)
-    return [each for each in found if each is not GONE]
+def _values(value: list[Any], schema: Any, at: str) -> Decoded:
+    found = [decode(each, schema, at) for each in value]
+    kept = [each.value for each in found if each.value is not GONE]
+    return Decoded(kept, tuple(chain.from_iterable(each.invalid for each in found)))
 
 
-def _tuple(value: Any, shape: tuple[Any, ...], lost: list[str], at: str) -> Any:
+def _tuple(value: Any, schema: tuple[Any, ...], at: str) -> Decoded:
     """As a whole or not at all."""
-    wrong: list[str] = []
-    if isinstance(value, list) and len(value) == len(shape):
-        found = [fitted(each, kind, wrong, at) for each, kind in zip(value, shape, strict=True)]
-        if not wrong:
-            return found
-    lost.append(at)
-    return GONE
+    if isinstance(value, list) and len(value) == len(schema):
+        found = [decode(each, kind, at) for each, kind in zip(value, schema, strict=True)]
+        if not any(each.invalid for each in found):
+            return Decoded([each.value for each in found])
+    return Decoded(GONE, (at,))
 
 
 _SAID = 3  # places that a message names
 
 
-def places(lost: list[str]) -> str:
+def places(invalid: Sequence[str]) -> str:
     """Where something was left out, for a message: printable, and not long."""
-    named = [each[:80].encode("ascii", "replace").decode() if each.isprintable() else "?" for each in lost[:_SAID]]
-    more = f" and {len(lost) - _SAID} more" if len(lost) > _SAID else ""
+    named = [each[:80].encode("ascii", "replace").decode() if each.isprintable() else "?" for each in invalid[:_SAID]]
+    more = f" and {len(invalid) - _SAID} more" if len(invalid) > _SAID else ""
     return f"{', '.join(dict.fromkeys(named))}{more}"
 
 
 # --- dataclasses as JSON values, and back -----------------------------------------------------------------------------
 
 
-def read(kind: type[T], value: object, shape: dict[str, Any], lost: list[str], at: str = "") -> T | None:
-    """What `value` tells of a `kind`, see `fitted`; None where a field without a default is missing."""
-    known = fitted(value, shape, lost, at)
+def read(kind: type[T], value: object, schema: dict[str, Any], at: str = "") -> tuple[T | None, tuple[str, ...]]:
+    """What `value` tells of a `kind`, None where a field without a default is missing; and what `decode` left out."""
+    known, invalid = decode(value, schema, at)
     needed = {name for name, default in _defaults(kind).items() if default is MISSING}
-    return made(kind, known) if known is not GONE and needed <= known.keys() else None
+    return (made(kind, known) if known is not GONE and needed <= known.keys() else None), invalid
 
 
 @cache
@@ -294,7 +297,7 @@ def plain(value: Any) -> Any:
 
 
 def made(kind: type[T], row: Mapping[str, Any]) -> T:
-    """The reverse of `plain`. Raises TypeError, AttributeError, ValueError for a row of another shape."""
+    """The reverse of `plain`. Raises TypeError, AttributeError, ValueError for a row that holds something else."""
     readers = _readers(kind)
     return kind(**{name: readers[name](value) if name in readers else value for name, value in row.items()})
 
