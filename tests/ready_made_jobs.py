@@ -51,6 +51,15 @@ def stand_in(place: Path, name: str, text: str) -> Path:
     return folder
 
 
+def recording(place: Path, name: str, options: str, does: str = "") -> Path:
+    """A stand-in that notes each call in `place`/NAME.calls, refuses options other than `options`, then runs `does`."""
+    known = "|".join(options.split()) or "none"
+    refuse = '-*) echo "unknown option $word" >&2; exit 64 ;;'
+    check = f"for word; do case ${{word%%=*}} in --|-|{known}) ;; {refuse} esac; done"
+    stand_in(place, name, f"{check}\necho \"$@\" >> '{place}/{name}.calls'\n{does}")
+    return place / f"{name}.calls"
+
+
 def environment(place: Path, **more: str) -> dict[str, str]:
     """A user's, with a home of their own, and the stand-ins of `place` before all else."""
     path = f"{place / 'bin'}:{os.environ['PATH']}"

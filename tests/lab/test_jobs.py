@@ -455,3 +455,20 @@ def test_a_launcher_expands_the_nodes_into_a_hostfile_and_starts_one_on_each(she
     first = nodes[0].split()[0]
     for number, line in enumerate(nodes):
         assert f"node {number} of 2 is {line.split()[0]}; all meet at {first}:" in said
+
+
+# --- keepers ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_keeper_is_alone_and_that_its_time_is_up_is_no_failure(shelf: Shelf) -> None:
+    began = shelf.place / "began"
+    stand_in(shelf.place, "ssh", f"echo x >> {began}; exec sleep 600")
+    script = shelf.fill("tunnel-keep", HOST="me@host", FORWARD="(-L 5432:db:5432)")
+    first, log = shelf.submit(script, "--time=2", "--signal=B:TERM@100")
+    shelf.lab.wait_for(began.exists)
+    code, said = shelf.run(script)
+    assert (code, f"job {first} is at it" in said) == ("0:0", True), said
+    shelf.lab.wait_ended(first, timeout=180)
+    assert shelf.lab.job(first)["JobState"] == "COMPLETED"
+    assert "the job's time is up" in log.read_text(encoding="utf-8")
+    assert began.read_text(encoding="utf-8") == "x\n"
