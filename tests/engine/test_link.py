@@ -457,18 +457,19 @@ def test_links_avoid_nodes_on_which_they_could_not_work(  # noqa: PLR0917 - a ta
 WAITS = row(71, NOON + HOUR)
 SPARES = {
     # the tick, the link's arguments, what the queue shows once it has a successor; then: the spare's begin
-    "no Python, and no spare waits": ("python", (), [ME, WAITS], "13:30"),
+    "no Python, and no spare waits": ("python", (), [ME, WAITS], "12:30"),
+    "no Python for the fourth time: the successor comes an interval later": ("python", ("3",), [ME, WAITS], "13:30"),
     "nor does one where the tick cannot work": ("exit 2", (), [ME, WAITS], "13:30"),
-    "it avoids no node, as the successor does": ("python", ("1", f"cpu8:{LATER}:files"), [ME, WAITS], "13:30"),
+    "it avoids no node, as the successor does": ("python", ("1", f"cpu8:{LATER}:files"), [ME, WAITS], "12:30"),
     "one waits": ("python", (), [ME, WAITS, row(72, NOON + HOUR, kind="spare")], ""),
-    "this job is the spare that ran": ("python", (), [row(JOB, NOON, "RUNNING", "None", "spare"), WAITS], "13:30"),
+    "this job is the spare that ran": ("python", (), [row(JOB, NOON, "RUNNING", "None", "spare"), WAITS], "12:30"),
     "beside a link with a lower id, which submits it": (
         "python",
         (),
         [row(69, NOON, "RUNNING", "None"), ME, WAITS],
         "",
     ),
-    "beside one with a higher id": ("python", (), [ME, OTHER, WAITS], "13:30"),
+    "beside one with a higher id": ("python", (), [ME, OTHER, WAITS], "12:30"),
     "no answer": ("python", (), None, ""),
     "a week of them": ("python", ("168",), [ME, WAITS], ""),
     "the tick works, and sees to it": ("exit 0", (), [ME, WAITS], ""),
@@ -488,10 +489,20 @@ def test_where_no_tick_works_a_spare_stands_behind_a_successor_that_may_never_be
     _, said = stand.ended(Situation(NOON + 5, then=then))
     calls = (stand.root / "calls").read_text().splitlines()
     found = [call for call in calls if f"--job-name={SPARE} " in call]
-    assert [_clock(int(re.findall(r"--begin=uts(\d+)", call)[0])) for call in found] == [begin] * bool(begin), said
+    begins = [re.findall(rf"--begin=uts(\d+) --comment=cronhpc={ID}/spare (\d+) ", call)[0] for call in found]
+    assert [(_clock(int(at)), at == slot) for at, slot in begins] == [(begin, True)] * bool(begin), said
     assert not any("--exclude" in call for call in found)
-    assert all(f"/spare {NOON + 90 * MINUTE} " in call for call in found)
     assert ("spare 71\n" in said) == bool(begin)
+
+
+def test_a_successor_that_slurm_took_though_it_avoids_every_node_is_replaced_by_one_that_avoids_none(
+    stand: Stand,
+) -> None:
+    stand.arguments = ("3", f"cpu8:{LATER}:files")
+    impossible = row(69, NOON + HOUR, reason="BadConstraints")
+    begins, said = stand.run(Situation(NOON + 5, [ME, impossible], then=[ME, impossible, WAITS]))
+    assert begins == ["13:00", "cancel 69"], said
+    assert "--exclude" not in (stand.root / "calls").read_text()
 
 
 @pytest.mark.parametrize(
