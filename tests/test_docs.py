@@ -175,6 +175,25 @@ def test_a_link_in_the_docs_leads_somewhere(path: Path, target: str) -> None:
     assert (path.parent / target).exists()
 
 
+def headings(path: Path) -> set[str]:
+    """What a link to a part of the page ends in, as GitHub makes it of each heading."""
+    lines = re.findall(r"^#+ (.+)$", FENCE.sub("", path.read_text(encoding="utf-8")), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", line.lower()).replace(" ", "-") for line in lines}
+
+
+def parts_linked() -> list[tuple[Path, str, str]]:
+    found = []
+    for path in DOCS:
+        text = FENCE.sub("", path.read_text(encoding="utf-8"))
+        found += [(path, page, part) for page, part in re.findall(r"\]\(([^)#:]*)#([^)]+)\)", text)]
+    return found
+
+
+@pytest.mark.parametrize(("path", "page", "part"), parts_linked(), ids=lambda each: str(each).rpartition("/")[2])
+def test_a_link_to_a_part_of_a_page_finds_it(path: Path, page: str, part: str) -> None:
+    assert part in headings(path.parent / page if page else path)
+
+
 @pytest.mark.parametrize("name", sorted(PARSERS))
 def test_the_example_in_a_commands_help_is_understood(name: str) -> None:
     text = PARSERS[name].format_help().partition("example:")[2]
@@ -273,3 +292,18 @@ def test_python_that_is_asked_for_is_the_same_everywhere() -> None:
     assert "3.11 or newer" in readme
     assert 'requires-python = ">=3.11"' in project
     assert sys.version_info >= (3, 11)
+
+
+def test_the_picture_of_status_shows_what_is_drawn_today() -> None:
+    from tests.pictures import DOCS as PICTURES
+    from tests.pictures import status_svg
+
+    drawn = (PICTURES / "status.svg").read_text(encoding="utf-8")
+    assert drawn == status_svg(), "the screen has changed: .env/test/bin/python -m tests.pictures --no-browser"
+
+
+def test_the_readme_shows_pictures_that_are_described_and_small() -> None:
+    shown = re.findall(r"!\[([^\]]+)\]\((docs/[^)]+)\)", (TOP / "README.md").read_text(encoding="utf-8"))
+    assert [path for _, path in shown] == ["docs/status.svg", "docs/page.png"]
+    assert all(len(words) > 80 for words, _ in shown)
+    assert all((TOP / path).stat().st_size < 200_000 for _, path in shown)
