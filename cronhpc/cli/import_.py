@@ -149,7 +149,7 @@ def _around(args: argparse.Namespace, settings: Settings) -> Surroundings:
     return Surroundings(
         user=owner(os.getuid()),
         timezone=args.timezone or _zone(settings),
-        alerts=bool(settings.alerts_command or settings.alerts_apprise),
+        alerts=settings.sends_alerts,
         system=args.system,
     )
 

@@ -52,6 +52,13 @@ JOBS_VARIABLES = {
     "CRONHPC_PYTHON": "`deploy/install`, `deploy/demo` and `deploy/test` use this Python",
     "CRONHPC_ENV": "`deploy/test` makes its environment there",
 }
+ALERT_VARIABLES = {
+    "CRONHPC_KIND, CRONHPC_PHASE": "what is told of, and whether it is new; see docs/alerts.md",
+    "CRONHPC_TEXT": "it in one sentence",
+    "CRONHPC_ENTRY, CRONHPC_JOB, CRONHPC_LOG": "which run failed, and its log's path; empty where none did",
+    "CRONHPC_SINCE": "since when: 2026-11-28T04:00:00Z",
+    "CRONHPC_DIR, CRONHPC_OWNER, CRONHPC_HOST": "the cron directory, whose it is, and the machine that tells",
+}
 EXIT_CODES = {
     "0": "fine",
     "1": "something needs attention, or the batch system did not answer: what was printed says which",
@@ -200,6 +207,7 @@ def _variables() -> Iterator[Section]:
     head = ("variable", "meaning")
     got = Prose("Beside those of the environment in which `cronhpc start` was called (see `environment` above):")
     yield Section("What runs get", [got, Rows(head, _rows(RUN_VARIABLES))])
+    yield Section("What alerts.command gets", [Rows(head, _rows(ALERT_VARIABLES))])
     yield Section("What cronhpc reads", [Rows(head, _rows(READ_VARIABLES))])
     yield Section("What its scripts read", [Rows(head, _rows(JOBS_VARIABLES))])
 

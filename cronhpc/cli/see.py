@@ -26,11 +26,11 @@ from cronhpc.core.model import CronhpcError, StateError, command
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from zoneinfo import ZoneInfo
 
     from cronhpc.cli.console import Console
-    from cronhpc.core.model import World
+    from cronhpc.core.model import Problem, World
     from cronhpc.engine.site import Site
     from cronhpc.store.paths import Paths
     from cronhpc.views.next import Preview
@@ -168,9 +168,23 @@ def facts(args: argparse.Namespace, console: Console) -> Mapping[str, Any]:
         plan(world),
         reading.memory.entries,
         about,
-        problems=(*reading.problems, *of_entries(reading.memory, console.now, told_too=True)),
+        problems=(
+            *reading.problems,
+            *of_entries(reading.memory, console.now, told_too=True),
+            *_unsent(paths, console.now),
+        ),
         before=_before(paths),
     )
+
+
+def _unsent(paths: Paths, now: int) -> Sequence[Problem]:
+    """Alerts that could not be sent so far."""
+    outbox = paths.state / "outbox.json"
+    if not outbox.exists():
+        return ()
+    from cronhpc.engine.notify import unsent
+
+    return unsent(outbox, now)
 
 
 def _looked_up(world: World, site: Site, console: Console) -> World:

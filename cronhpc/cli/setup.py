@@ -245,18 +245,16 @@ def _alerts(args: argparse.Namespace, console: Console) -> list[Finding]:
     from cronhpc.cli.common import site_of
     from cronhpc.core.alerts import Alert
     from cronhpc.core.model.site import Finding
-    from cronhpc.engine.notify import Ping, send
+    from cronhpc.engine.notify import Ping, about, send
 
     site = site_of(args, console)
     settings = site.settings
-    ways = [bool(settings.alerts_command), bool(settings.alerts_apprise), bool(settings.alerts_ping)]
-    if not any(ways):
-        fix = "For example: alerts: {command: ~/bin/notify} in cronhpc.yaml."
+    if not (settings.sends_alerts or settings.alerts_ping):
+        fix = "For example: alerts: {mail: YOU@EXAMPLE.ORG} in cronhpc.yaml; see docs/alerts.md."
         return [Finding("warning", "alerts", "the settings have no way to send alerts.", fix)]
     alert = Alert("once", "test", f"This is a test, sent by: {command('doctor', options=('--alerts',))}")
-    about = {"directory": str(site.paths.root), "owner": site.user, "host": site.host}
     pings = [Ping(settings.alerts_ping, "success", "the chain")] if settings.alerts_ping else []
-    failed = send(settings, [alert], pings, site.environment, about)
+    failed = send(settings, [alert], pings, about(site))
     if failed:
         return [Finding("error", "alerts", each.what, "Correct alerts: in cronhpc.yaml.") for each in failed]
     return [Finding("fine", "alerts", "a test alert was sent; see whether it has come.")]

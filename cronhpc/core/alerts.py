@@ -14,7 +14,7 @@ from cronhpc.cron.words import count
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from cronhpc.core.model import EntryState, Outcome, Switch, World
+    from cronhpc.core.model import EntryState, JobEnd, Outcome, Switch, World
 
 REMIND = 86400  # seconds
 _NAMED = 20  # jobs in one message
@@ -29,6 +29,8 @@ class Condition:
     kind: str  # failed | missed | suspended | stopped | chain | budget | disk
     text: str
     entry: str = ""
+    job: str = ""  # of the run that it tells of
+    log: str = ""  # that run's, relative to the cron directory
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,8 @@ class Alert:
     entry: str = ""
     since: int | None = None
     entries: tuple[str, ...] = ()  # where one message tells of many
+    job: str = ""
+    log: str = ""  # relative to the cron directory
 
 
 _APART, _LISTED = 10, 30  # messages of a kind that are told one by one; those that a message of many lists
@@ -108,28 +112,50 @@ def _of_entry(name: str, state: EntryState | None, *, tried_again: bool) -> Cond
     if state.suspended is not None:
         after = f"after {count(state.failures, 'failure')} in a row"
         text = f"{name} is suspended {after}; go on with: " + model.command("resume", name)
-        return Condition(f"suspended {name}", "suspended", text, name)
+        return Condition(f"suspended {name}", "suspended", text, name, *_run_of(state))
     result = str(state.last.get("result", ""))
     if state.failures:  # until it goes well: a slot that was skipped, missed or cancelled fixes nothing
         times = f"{state.failures} times in a row" if state.failures > 1 else "once"
         how = f": {result}{_how(state)}" if result in FAILURES else ""
-        return Condition(f"failed {name}", "failed", f"{name} failed {times}{how}", name)
+        return Condition(f"failed {name}", "failed", f"{name} failed {times}{how}", name, *_run_of(state))
     if result == Result.PREEMPTED and not tried_again:
-        return Condition(f"failed {name}", "failed", f"{name} was preempted{_how(state)}", name)
+        return Condition(f"failed {name}", "failed", f"{name} was preempted{_how(state)}", name, *_run_of(state))
     if result == Result.MISSED:
         missed = _missing(state.last.get("detail", ""), state.last.get("count"))
         return Condition(f"missed {name}", "missed", f"{name} {missed}", name)
     return None
 
 
+def _run_of(state: EntryState) -> tuple[str, str]:
+    """Job and log of the newest run, where that is the failure which is told."""
+    last = state.last
+    return (str(last.get("job") or ""), str(last.get("log") or "")) if last.get("result") in FAILURES else ("", "")
+
+
 def _how(state: EntryState) -> str:
     """Exit code and detail of the newest failure, and the node that the last ones share."""
     last, node = state.last, shared_node(state)
-    known = [f"exit {last['exit_code']}"] if last.get("exit_code") else []
-    known += [f"signal {last['signal']}"] if last.get("signal") else []
-    known += [str(last["detail"])] if last.get("detail") else []
-    said = f" ({', '.join(known)})" if known else ""
+    said = _ended(last.get("exit_code"), last.get("signal"), last.get("detail"))
     return said + (f"; each time on {node}: if it is at fault, add #SBATCH --exclude={node}" if node else "")
+
+
+def _ended(exit_code: object, signal: object, detail: object) -> str:
+    known = [f"exit {exit_code}"] if exit_code else []
+    known += [f"signal {signal}"] if signal else []
+    known += [str(detail)] if detail else []
+    return f" ({', '.join(known)})" if known else ""
+
+
+def by_hand(name: str, job_end: JobEnd, job: str, now: int) -> Alert | None:
+    """A run that `run` submitted counts in no streak, so its failure stands nowhere: it is told once."""
+    if job_end.result not in FAILURES or not job:  # one that sbatch refused was told to whoever asked for it
+        return None
+    text = f"{name}, run by hand, {_verb(job_end.result)}{_ended(job_end.exit_code, job_end.signal, job_end.detail)}"
+    return Alert("once", "failed", text, name, now, job=job, log=job_end.log)
+
+
+def _verb(result: Result) -> str:
+    return str(result) if result in {Result.FAILED, Result.TIMEOUT} else f"failed: {result}"
 
 
 def events(
@@ -192,12 +218,12 @@ def told(standing: Iterable[Condition], known: Known, now: int, entries: Collect
     for each in standing:
         row = known.get(each.subject)
         if row is None:
-            alerts.append(Alert("new", each.kind, each.text, each.entry, now))
+            alerts.append(Alert("new", each.kind, each.text, each.entry, now, job=each.job, log=each.log))
             kept[each.subject] = {"kind": each.kind, "text": each.text, "entry": each.entry, "since": now, "told": now}
             continue
         since, last = _number(row.get("since"), now), _number(row.get("told"), now)
         if now - last >= REMIND:
-            alerts.append(Alert("still", each.kind, each.text, each.entry, since))
+            alerts.append(Alert("still", each.kind, each.text, each.entry, since, job=each.job, log=each.log))
             last = now
         kept[each.subject] = {**row, "text": each.text, "since": since, "told": last}
     for subject, row in known.items():

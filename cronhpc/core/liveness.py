@@ -72,6 +72,12 @@ class Lives:
         return self.by_entry.get(entry, ())
 
 
+def runs(world: World, claim: Claim) -> bool:
+    """Whether the queue shows that the attempt's job has begun and not ended."""
+    rows = _shown(world).get(claim.job_id or "", ()) if world.queue is not None else ()
+    return any(job.live and not job.waits and records(world).is_run(claim, job) for job in rows)
+
+
 def absences(world: World) -> dict[str, Absence]:
     """By job id, why attempts whose job is absent are not finished yet; those that may be are not among them."""
     found = ((claim.job_id or "", _absence(world, claim)) for claim in _absent(world))

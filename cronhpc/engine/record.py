@@ -78,7 +78,7 @@ def record(site: Site, reading: Reading, plan: Plan, outcomes: Sequence[Outcome]
             kept = "nothing that was submitted is forgotten (state/claims)."
             problems.append(Problem("E330", what, joined("; ", filter(None, (fix(error), kept)))))
             break
-    remembered = keeper.alerts if keeper.saved else []  # what is not, is told by the tick that can
+    remembered = [*keeper.failed_by_hand, *keeper.alerts] if keeper.saved else []  # else told by the tick that can
     found = alerts.gathered([*remembered, *_of_disk(site, reading.world.now, problems)])
     return Recorded(tuple(problems), tuple(found), tuple(keeper.pings))
 
@@ -122,11 +122,13 @@ class _Keeper:
         ]
         self.saved = False
         self.alerts: list[Alert] = []
+        self.failed_by_hand: list[Alert] = []
         self.pings: list[tuple[str, str, str]] = []
         self.given_up: dict[str, tuple[str, int]] = {}
         self._correct()
         self._look_again()
         self._note_slots()
+        self._ping_starts()
         for outcome in outcomes:
             self._note(outcome)
         self.strikes = Strikes()  # what switches did, and whether it is gone by now
@@ -234,8 +236,6 @@ class _Keeper:
             self._count_submission(key, beyond=decision.reason in {Reason.RETRY, Reason.AGAIN} or key.by_hand)
         elif not key.by_hand and key.slot <= self.world.now:
             self._due_still(name, outcome.detail if outcome.done is Done.PASSING else "")
-        if outcome.done is Done.OK:
-            self._ping(name, "start")
         if outcome.done is Done.FAILED and decision.reason is not Reason.AHEAD:
             job_end = model.JobEnd(Result.REFUSED, detail=outcome.detail)
             self.finished.append(model.Claim(key, ClaimState.FINISHED, name, job_end=job_end))
@@ -271,6 +271,8 @@ class _Keeper:
         if not key.by_hand:
             entry, final = self.entries.get(name), retry_at is None
             state = counted(state, entry, job_end, key.slot, self.world.now, final=final, newest=newest)
+        elif told := alerts.by_hand(name, job_end, job_id or "", self.world.now):
+            self.failed_by_hand.append(told)
         if job_end.result is Result.OK or job_end.result in FAILURES:
             self._ping(name, "success" if job_end.result is Result.OK else "fail")
         if self._last_of(state) <= key.slot:
@@ -289,6 +291,26 @@ class _Keeper:
     def _last_of(self, state: EntryState) -> int:
         slot = int(state.last.get("slot", 0))  # type: ignore[call-overload]  # slots are numbers
         return slot if self._believed(slot) else 0
+
+    def _ping_starts(self) -> None:
+        """A run's start is told by the first look that sees it run: a job that only waits has not started.
+
+        One that began and ended between two looks is told by its end alone.
+        """
+        before = frozenset(self.memory.meta.get("pinged", ()))
+        pinged = {name for name, entry in self.entries.items() if entry.policies.ping}
+        told = set()
+        for claim in self.world.claims if pinged or before else ():
+            name = claim.name or self.names.get(claim.key.entry, "")
+            if claim.state is ClaimState.FINISHED:
+                continue
+            if str(claim.key) in before:
+                told.add(str(claim.key))
+            elif name in pinged and liveness.runs(self.world, claim):
+                told.add(str(claim.key))
+                self._ping(name, "start")
+        if told or before:
+            self.memory.meta["pinged"] = sorted(told)
 
     def _ping(self, name: str, what: str) -> None:
         entry = self.entries.get(name)

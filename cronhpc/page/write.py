@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import fnmatch
 import os
-import stat
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +26,7 @@ def drawn(paths: Paths, known: Mapping[str, Any], style: Style, *, to: Path | No
     """
     from cronhpc.page import view
     from cronhpc.store import history
+    from cronhpc.store.logs import tail_of
 
     pasts = view.digest(history.rows(paths.history), style.now)
     logs = {str(row.get("log") or "") for row in view.failures(pasts)} - {""}
@@ -98,58 +96,3 @@ def _is_new(path: Path, now: int) -> bool:
         return 0 <= now - path.stat().st_mtime < _EVERY
     except FileNotFoundError:
         return False
-
-
-# --- the end of a log -------------------------------------------------------------------------------------------------
-#
-# For those who may read less than its owner: only what is surely that log is shown. A teammate may write into a log
-# folder. A link that he leaves there in place of a log would put any file of the owner's on the page: so nothing is
-# opened through a link, and only the owner's own files with one name are read.
-
-
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-_MOST = 16 << 10  # bytes
-
-
-def tail_of(root: Path, log: str) -> str | None:
-    """The end of `log` ("log/ENTRY/NAME", as history has it, of an array with a `*`); None where there is none to read.
-
-    Bytes that are not UTF-8 are replaced.
-    """
-    parts = log.split("/")
-    if len(parts) != 3 or parts[0] != "log" or {"", ".", ".."} & set(parts):  # noqa: PLR2004 - log, the entry's, the file
-        return None
-    try:
-        with ExitStack() as open_ones:
-            fd = os.open(root, _FOLDER & ~os.O_NOFOLLOW)
-            open_ones.callback(os.close, fd)
-            for name in parts[:2]:
-                fd = os.open(name, _FOLDER, dir_fd=fd)
-                open_ones.callback(os.close, fd)
-            return _read(fd, _newest(fd, parts[2]))
-    except OSError:
-        return None
-
-
-def _newest(folder: int, name: str) -> str:
-    """Of an array's logs the one written last."""
-    if "*" not in name:
-        return name
-    written = [
-        (os.stat(each, dir_fd=folder, follow_symlinks=False).st_mtime_ns, each)
-        for each in os.listdir(folder)
-        if fnmatch.fnmatchcase(each, name)
-    ]
-    return max(written)[1] if written else name
-
-
-def _read(folder: int, name: str) -> str | None:
-    fd = os.open(name, _FILE, dir_fd=folder)
-    try:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.geteuid() or status.st_nlink != 1:
-            return None
-        return os.pread(fd, _MOST, max(status.st_size - _MOST, 0)).decode("utf-8", "replace")
-    finally:
-        os.close(fd)

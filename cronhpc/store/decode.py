@@ -156,7 +156,7 @@ META = {
     "warned": Rows(when), "comments": Rows(text),
     "struck": Rows(of(KillRecord)), "alerts": Rows(_ALERT), "successor": text, "spare": text, "no_spare": text,
     "no_spare_at": when, "crowded": flag, "absent": Rows(when), "bad_nodes": [(text, when, text)],
-    "noted": [text], "forgotten": (when, flag), "odd": (when, flag, text),
+    "noted": [text], "pinged": [text], "forgotten": (when, flag), "odd": (when, flag, text),
     "disk_ahead": seconds, "due": text, "restored": when, "given_up": Rows((text, when)),
 }  # fmt: skip
 
@@ -176,8 +176,9 @@ RULES = {
     "every": number, "cron": text, "timezone": text, "after": flag, "until": text, "until_time": maybe_when,
     "max_runs": _NUMBER, "max_fast_failures": _NUMBER, "fast": number,
 }  # fmt: skip
-_SENT = {"phase": text, "kind": text, "text": text, "entry": text, "since": maybe_when, "entries": [text]}
-UNSENT = {"way": text, "at": when, "alert": _SENT}
+_SENT = {"phase": text, "kind": text, "text": text, "entry": text, "since": maybe_when, "entries": [text],
+         "job": text, "log": text}  # fmt: skip
+UNSENT = {"way": text, "at": when, "alert": _SENT, "why": text}
 
 
 # --- what is left of a value ---------------------------------------------------------------------------------------

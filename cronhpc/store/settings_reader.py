@@ -337,6 +337,19 @@ def _texts(reader: Reader, setting: Setting, node: Node) -> tuple[str, ...] | No
     return None if items is None else tuple(text for _, text in items)
 
 
+_MAIL = re.compile(r"[^\s@<>,;\"-][^\s@<>,;\"]*(?:@[^\s@<>,;\"]+)?")
+
+
+def _mails(reader: Reader, setting: Setting, node: Node) -> tuple[str, ...] | None:
+    items = reader.scalars(node, setting.key, setting.example)
+    mails = [(item, mail.strip()) for item, text in items or () for mail in text.split(",") if mail.strip()]
+    for item, mail in mails:
+        if not _MAIL.fullmatch(mail):
+            fix = f"Write the address alone: {setting.example}."
+            reader.bad(item, setting.key, f"{setting.key}: {mail!r} is no mail address.", fix)
+    return None if items is None else tuple(mail for _, mail in mails)
+
+
 def _names(reader: Reader, setting: Setting, node: Node) -> tuple[str, ...] | None:
     items = reader.scalars(node, setting.key, "PATH, HOME")
     for item, text in items or ():
@@ -607,6 +620,7 @@ KINDS = {
     "text": Kind("text", _text),
     "choice": Kind("one of", _choice),
     "texts": Kind("list of texts", _texts),
+    "mails": Kind("mail addresses", _mails),
     "names": Kind("list of variable names", _names),
     "paths": Kind("list of absolute paths", _paths),
     "file": Kind("path, in the cron directory unless absolute", _file),

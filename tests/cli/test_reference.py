@@ -108,6 +108,7 @@ def test_the_variables_are_those_that_the_program_and_its_scripts_know() -> None
     texts += [(TOP / "deploy" / name).read_text(encoding="utf-8") for name in ("install", "demo", "lib.sh")]
     used = {name for text in texts for name in re.findall(r"\bCRONHPC_[A-Z_]+\b", text)}
     told = {*reference.RUN_VARIABLES, *reference.READ_VARIABLES, *reference.JOBS_VARIABLES}
+    told |= {name for names in reference.ALERT_VARIABLES for name in names.split(", ")}
     inner = {"CRONHPC_STARTED_BY", "CRONHPC_LIBRARIES"}  # of deploy/lib.sh, and of the launcher, for their own ends
     assert used - inner == {name for name in told if name.startswith("CRONHPC_")}
 

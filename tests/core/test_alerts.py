@@ -10,7 +10,7 @@ import pytest
 
 from cronhpc.core import alerts, model
 from cronhpc.core.alerts import Alert, Condition
-from cronhpc.core.model import Done, EntryState, Outcome, Reason, Result, World
+from cronhpc.core.model import Done, EntryState, JobEnd, Outcome, Reason, Result, World
 from cronhpc.store import damage
 from tests.worlds import at, chain, entry, job, key, link, switch, world
 
@@ -245,6 +245,36 @@ def test_slots_missed_by_an_entry_that_runs_on_are_told_once() -> None:
     runs = model.Submit(entry("backup"), key("backup", "14:00"), Reason.SUBMIT)
     assert events(world("14:00"), outcome(missed), outcome(runs)) == [("missed", "backup missed 2 slots: no disk")]
     assert events(world("14:00"), outcome(missed)) == [], "else it stands, and the condition says it"
+
+
+# --- runs by hand ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("job_end", "job", "said"),
+    [
+        pytest.param(JobEnd(Result.FAILED, 2), "9", "backup, run by hand, failed (exit 2)", id="it failed"),
+        pytest.param(JobEnd(Result.TIMEOUT), "9", "backup, run by hand, timed out", id="it took too long"),
+        pytest.param(
+            JobEnd(Result.OUT_OF_MEMORY), "9", "backup, run by hand, failed: out of memory", id="it ran out of memory"
+        ),
+        pytest.param(JobEnd(Result.OK), "9", "", id="it went well"),
+        pytest.param(JobEnd(Result.KILLED), "9", "", id="it was killed"),
+        pytest.param(JobEnd(Result.REFUSED), "", "", id="sbatch refused it, which was printed there and then"),
+    ],
+)
+def test_a_run_by_hand(job_end: JobEnd, job: str, said: str) -> None:
+    told = alerts.by_hand("backup", replace(job_end, log="log/backup/x.out"), job, NOW)
+    assert (told.text if told else "") == said
+    assert told is None or (told.phase, told.kind, told.job, told.log) == ("once", "failed", "9", "log/backup/x.out")
+
+
+def test_a_failure_names_the_job_and_the_log_of_its_newest_run() -> None:
+    state = ended(job="12", log="log/backup/x.out")
+    (each,) = alerts.conditions(world("14:00", entry("backup")), {"backup": state}, (), {})
+    assert (each.job, each.log) == ("12", "log/backup/x.out")
+    (said,), _ = alerts.told([each], {}, NOW, THERE)
+    assert (said.job, said.log) == ("12", "log/backup/x.out")
 
 
 # --- many at once --------------------------------------------------------------------------------------------------

@@ -322,6 +322,27 @@ def test_an_upgrade_that_fails_changes_nothing(installed: Installed) -> None:
     assert (installed.versions(), (installed.share / "venv").readlink()) == before
 
 
+@pytest.mark.parametrize(
+    ("source", "asked"),
+    [
+        pytest.param("a-name==1.2", "a-name[alerts]==1.2", id="a version"),
+        pytest.param("a-name", "a-name[alerts]", id="a name"),
+        pytest.param("", "{top}[alerts]", id="this checkout"),
+    ],
+)
+def test_what_alerts_need_is_installed_and_kept_by_upgrades(installed: Installed, source: str, asked: str) -> None:
+    with (installed.install.parent / "lib.sh").open("a", encoding="utf-8") as file:
+        file.write(
+            'make_environment() { say "ASKED $3"; mkdir -p "$1" && bare_environment "$1" "$2" && bring "$1"; }\n'
+        )
+    wanted = f"ASKED {asked.format(top=installed.install.parent.parent)}\n"
+    given = [source] if source else []
+    assert "[alerts]" not in installed(*given).stdout
+    assert wanted in installed("--with", "alerts", *given).stdout
+    assert wanted in installed(*given).stdout
+    assert "--with takes the word alerts" in installed("--with", "all", check=False).stderr
+
+
 def test_a_command_of_the_name_that_is_not_ours_is_kept(installed: Installed) -> None:
     program(installed.launcher, "#!/bin/sh\necho mine\n")
     done = installed(check=False)

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -18,10 +19,11 @@ import pytest
 from cronhpc.core.alerts import Alert
 from cronhpc.core.model import Problem, Settings
 from cronhpc.engine import notify
-from cronhpc.engine.notify import Ping, SecretError, Timeouts
+from cronhpc.engine.delivery import About, SecretError, Timeouts, address
+from cronhpc.engine.notify import Ping
 
 ENV = {"PATH": os.environ.get("PATH", ""), "HOME": "/nonexistent"}
-ABOUT = {"directory": "/home/alice/cron", "owner": "alice", "host": "login1"}
+ABOUT = About("/home/alice/cron", "alice", "login1", ENV)
 FAILED = Alert("new", "failed", "backup failed once: failed (exit 1)", "backup", 1_795_790_000)
 STILL = Alert("still", "failed", "sync failed twice", "sync", 1_795_790_000)
 QUICK = Timeouts(command=1.0, commands=2.0, apprise=2.0, pings=1.5)
@@ -87,12 +89,14 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Server]:
 
 
 def pinged(*pings: Ping, env: dict[str, str] | None = None) -> list[str]:
-    found = notify.send(Settings(), (), pings, {**ENV, **(env or {})}, ABOUT, timeouts=QUICK)
+    of = replace(ABOUT, environ={**ENV, **(env or {})})
+    found = notify.send(Settings(), (), pings, of, timeouts=QUICK)
     return [f"{each.code} {each.what}" for each in found]
 
 
 def told(settings: Settings, *alerts: Alert, **more: Any) -> list[str]:
-    found = notify.send(settings, alerts or (FAILED,), (), more.pop("env", ENV), ABOUT, timeouts=QUICK, **more)
+    of = replace(ABOUT, environ=more.pop("env", ENV))
+    found = notify.send(settings, alerts or (FAILED,), (), of, timeouts=QUICK, **more)
     return [each.what for each in found]
 
 
@@ -163,16 +167,22 @@ def script(folder: Path, text: str) -> str:
 
 def test_the_command_gets_each_alert_as_json_on_its_stdin(tmp_path: Path) -> None:
     command = script(tmp_path, f'cat >>{tmp_path}/got; echo >>{tmp_path}/got; echo "$*" >>{tmp_path}/words')
-    assert told(Settings(alerts_command=f"{command} --to 'a b'"), FAILED, STILL) == []
+    assert told(Settings(alerts_command=f"{command} --to 'a b'", alerts_format="json"), FAILED, STILL) == []
     first, second = (json.loads(line) for line in (tmp_path / "got").read_text().splitlines())
     assert first == {
-        **ABOUT,
+        "version": 1,
+        "directory": "/home/alice/cron",
+        "owner": "alice",
+        "host": "login1",
         "phase": "new",
         "kind": "failed",
         "text": FAILED.text,
         "entry": "backup",
         "since": 1_795_790_000,
         "entries": [],
+        "job": "",
+        "log": "",
+        "log_end": [],
     }
     assert (second["phase"], second["entry"]) == ("still", "sync")
     assert (tmp_path / "words").read_text() == "--to a b\n" * 2, "no alert's text is ever an argument"
@@ -217,7 +227,8 @@ def test_a_command_that_hangs_is_not_asked_for_every_alert(tmp_path: Path) -> No
 def test_what_could_not_be_sent_is_sent_by_a_later_tick_once(tmp_path: Path) -> None:
     outbox, fine = tmp_path / "outbox.json", tmp_path / "fine"
     settings = Settings(
-        alerts_command=script(tmp_path, f"[ -e {fine} ] || exit 1; cat >>{tmp_path}/got; echo >>{tmp_path}/got")
+        alerts_command=script(tmp_path, f"[ -e {fine} ] || exit 1; cat >>{tmp_path}/got; echo >>{tmp_path}/got"),
+        alerts_format="json",
     )
     assert told(settings, FAILED, outbox=outbox, now=1000)
     assert outbox.stat().st_mode & 0o077 == 0
@@ -232,7 +243,7 @@ def test_after_a_day_it_is_no_news(tmp_path: Path) -> None:
     settings = Settings(alerts_command=script(tmp_path, f"[ -e {outbox}.fine ] || exit 1; cat >>{tmp_path}/got"))
     assert told(settings, FAILED, outbox=outbox, now=1000)
     (tmp_path / "outbox.json.fine").touch()
-    assert notify.send(settings, (), (), ENV, ABOUT, outbox=outbox, now=1000 + DAY, timeouts=QUICK) == ()
+    assert notify.send(settings, (), (), ABOUT, outbox=outbox, now=1000 + DAY, timeouts=QUICK) == ()
     assert not (tmp_path / "got").exists()
 
 
@@ -254,7 +265,7 @@ def test_apprise_gets_one_message_a_tick(server: Server) -> None:
     assert told(Settings(alerts_apprise=(where,)), FAILED, STILL) == []
     (got,) = server.posted
     assert got["title"] == "cronhpc alice: 2 alerts"
-    assert got["message"].split("\n")[:2] == [FAILED.text, f"still: {STILL.text}"]
+    assert got["message"].split("\n")[:2] == [FAILED.text, f"still: {STILL.text} (since Fri 27 Nov 14:33 UTC)"]
 
 
 @_APPRISE
@@ -292,7 +303,7 @@ def test_apprise_reads_files_of_addresses(server: Server, tmp_path: Path) -> Non
 def test_a_file_that_others_may_read_is_refused_with_the_fix(tmp_path: Path, mode: int) -> None:
     path = kept(tmp_path, f"https://hc.example/{SECRET}", mode)
     with pytest.raises(SecretError, match=f"chmod 600 {path}"):
-        notify.address(f"file:{path}", {})
+        address(f"file:{path}", {})
 
 
 def test_a_file_that_is_no_text_or_not_there_is_named(tmp_path: Path) -> None:
@@ -300,7 +311,7 @@ def test_a_file_that_is_no_text_or_not_there_is_named(tmp_path: Path) -> None:
     path.write_bytes(b"\xff\xfe")
     for where in (path, tmp_path / "none", tmp_path):
         with pytest.raises(SecretError, match=str(where)):
-            notify.address(f"file:{where}", {})
+            address(f"file:{where}", {})
 
 
 @pytest.mark.parametrize(
@@ -317,10 +328,11 @@ def test_a_file_that_is_no_text_or_not_there_is_named(tmp_path: Path) -> None:
 def test_no_secret_is_ever_printed_or_told(settings: Settings) -> None:
     """Not by us, nor by a library's own logging: in a process as a tick's is, with nothing set up."""
     code = (
-        "import sys; from cronhpc.engine import notify; from cronhpc.core.alerts import Alert; "
+        "import sys; from cronhpc.engine import delivery, notify; from cronhpc.core.alerts import Alert; "
         "from cronhpc.core.model import Settings; "
         f"s = {settings!r}; pings = [notify.Ping(s.alerts_ping, 'fail', 'chain')] if s.alerts_ping else []; "
-        "found = notify.send(s, [Alert('new', 'failed', 'x')], pings, {}, {}, timeouts=notify.Timeouts(1, 1, 2, 1)); "
+        "found = notify.send(s, [Alert('new', 'failed', 'x')], pings, delivery.About('/x', 'a', 'h', {}), "
+        "timeouts=delivery.Timeouts(1, 1, 2, 1)); "
         "print(found); sys.exit(0 if found else 3)"
     )
     environment = {k: v for k, v in os.environ.items() if not k.lower().endswith("_proxy")}
@@ -333,6 +345,6 @@ def test_no_secret_is_ever_printed_or_told(settings: Settings) -> None:
 
 
 def test_a_problem_says_what_to_do() -> None:
-    (problem,) = notify.send(Settings(alerts_command="/no/such"), [FAILED], (), ENV, ABOUT, timeouts=QUICK)
+    (problem,) = notify.send(Settings(alerts_command="/no/such"), [FAILED], (), ABOUT, timeouts=QUICK)
     assert isinstance(problem, Problem)
     assert "cronhpc doctor --alerts" in problem.fix

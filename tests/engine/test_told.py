@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -11,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from cronhpc.batch.local import Local
 from cronhpc.core.model import EntryState
 from cronhpc.store import memory
 from tests.cli.test_cli import Shell
@@ -19,7 +21,7 @@ from tests.engine.test_notify import Server
 from tests.engine.test_notify import server as server  # noqa: PLC0414 - a fixture
 
 SECRET = "0b5e-s3cr3t"  # noqa: S105 - the test looks for it
-SCRIPT = '[ -e "$CRONHPC_DIR/fixed" ]\n'
+SCRIPT = 'while [ -e "$CRONHPC_DIR/wait" ]; do sleep 0.05; done; echo "no $0"; [ -e "$CRONHPC_DIR/fixed" ]\n'
 
 
 class Night:
@@ -52,11 +54,15 @@ class Night:
         self.due()
         before = self.ended()
         said = self.tick()
-        until = time.monotonic() + 20
-        while time.monotonic() < until and self.ended() == before:
+        return said + self.until(lambda: self.ended() > before)
+
+    def until(self, there: Callable[[], bool]) -> str:
+        """Ticks, until that is so."""
+        said, last = "", time.monotonic() + 90
+        while time.monotonic() < last and not there():
             time.sleep(0.1)
             said += self.tick()
-        assert self.ended() == before + 1, said
+        assert there(), said
         return said
 
     def ended(self) -> int:
@@ -78,7 +84,7 @@ def night(shell: Shell, server: Server) -> Callable[..., Night]:
     address = shell.home / "ping"
     address.write_text(f"{server.url}/{SECRET}\n")
     address.chmod(0o600)
-    alerts = f"{{command: {command}, ping: 'file:{address}'}}"
+    alerts = f"{{command: {command}, format: json, ping: 'file:{address}'}}"
     (shell.cron / "cronhpc.yaml").write_text(f"backend: local\npage: page.html\nalerts: {alerts}\n")
     return lambda: Night(shell, f"--ping=file:{address}")
 
@@ -87,11 +93,19 @@ def test_a_failure_is_told_once_again_after_a_day_and_when_it_is_fine_again(
     shell: Shell, server: Server, night: Callable[..., Night]
 ) -> None:
     one = night()
-    said = one.run()
+    (shell.cron / "wait").touch()
+    one.due()
+    said = one.tick()
+    said += one.until(lambda: f"/{SECRET}/start" in server.asked)
+    said += one.tick()
+    (shell.cron / "wait").unlink()
+    said += one.until(lambda: one.ended() > 0)
     (alert,) = told(shell.home / "got")
     assert (alert["phase"], alert["kind"], alert["entry"]) == ("new", "failed", "backup")
     assert alert["text"] == "backup failed once: failed (exit 1)"
     assert alert["directory"] == str(shell.cron)
+    assert alert["log"].startswith(f"{shell.cron}/log/backup/")
+    assert [line.partition(" ")[0] for line in alert["log_end"]] == ["no"], "the log's end is told"
     assert [path for path in server.asked if path != f"/{SECRET}"] == [f"/{SECRET}/start", f"/{SECRET}/fail"]
     one.tick()
     assert len(told(shell.home / "got")) == 1
@@ -121,3 +135,44 @@ def test_a_server_that_hangs_breaks_no_tick(shell: Shell, server: Server, night:
     assert (shell.cron / "status.json").exists()
     assert list((shell.cron / "state" / "claims").iterdir()), "the run was submitted all the same"
     _nothing_tells(SECRET, said, shell)
+
+
+def test_a_run_that_ends_between_two_ticks_is_told_by_its_end_alone(
+    shell: Shell, server: Server, night: Callable[..., Night]
+) -> None:
+    """A start that nobody has seen would begin a clock that has run already."""
+    one = night()
+    one.due()
+    one.tick()
+    batch = Local(shell.cron / "state" / "local", dict(os.environ))
+    until = time.monotonic() + 90
+    while time.monotonic() < until and any(job.live for job in batch.queue().jobs):
+        time.sleep(0.1)
+    one.until(lambda: one.ended() > 0)
+    assert [path for path in server.asked if path != f"/{SECRET}"] == [f"/{SECRET}/fail"]
+
+
+def test_a_run_by_hand_that_fails_is_told_once(shell: Shell, night: Callable[..., Night]) -> None:
+    one = night()
+    said = shell("run", "backup", now=one.now)
+    assert said.code == 0, said.err
+    one.until(lambda: one.ended() > 0)
+    (alert,) = told(shell.home / "got")
+    assert (alert["phase"], alert["kind"], alert["entry"]) == ("once", "failed", "backup")
+    assert alert["text"] == "backup, run by hand, failed (exit 1)"
+    assert alert["log_end"]
+    one.now += 86400
+    one.tick()
+    assert len([row for row in told(shell.home / "got") if row["entry"] == "backup" and row["kind"] == "failed"]) == 1
+
+
+def test_what_could_not_be_sent_stands_in_status(shell: Shell, night: Callable[..., Night]) -> None:
+    one = night()
+    (shell.home / "notify").write_text("#!/bin/sh\necho no way >&2; exit 3\n")
+    one.run()
+    said = shell("status", now=one.now)
+    assert "1 alert was not sent: alerts.command exited 3: no way The next tick" in " ".join(said.out.split())
+    (shell.home / "notify").write_text(f"#!/bin/sh\ncat >>{shell.home}/got\necho >>{shell.home}/got\n")
+    one.tick()
+    assert len(told(shell.home / "got")) == 1
+    assert "not sent" not in shell("status", now=one.now).out

@@ -236,7 +236,16 @@ class Settings:
     logs_total: int = _key(5 * 1024**3, "logs.total", "size", "5G", "Most bytes of logs in all.")
     logs_extra: tuple[tuple[str, str], ...] = _key((), "logs.extra", "patterns", '~/runs/out: "*.out"',
         "Other folders: what matches goes by age (logs.keep).")
-    alerts_command: str = _key("", "alerts.command", "text", "~/bin/notify", "Gets each alert as JSON on its stdin.")
+    alerts_mail: tuple[str, ...] = _key((), "alerts.mail", "mails", "alice@example.org",
+        "Who gets a mail: by alerts.smtp, else by this machine's sendmail or mail.")
+    alerts_smtp: str = _key("", "alerts.smtp", "text", "smtp.example.org",
+        "The mail server: HOST, HOST:PORT, or a file (mode 600) with smtps://USER:PASSWORD@HOST.")
+    alerts_webhook: tuple[str, ...] = _key((), "alerts.webhook", "texts", "file:~/.slack-hook",
+        "Addresses that get a POST, or files (mode 600) that hold one: Slack's form for chats, else JSON.")
+    alerts_command: str = _key("", "alerts.command", "text", "mail -s cronhpc alice@example.org",
+        "A program that gets each alert on its stdin.")
+    alerts_format: str = _key("text", "alerts.format", "choice", "text", "What alerts.command gets: text, or json.",
+        choices=("text", "json"))
     alerts_apprise: tuple[str, ...] = _key((), "alerts.apprise", "texts", "[~/.apprise]",
         "Apprise URLs, or files (mode 600) that hold them.")
     alerts_ping: str = _key("", "alerts.ping", "text", "https://hc.example/uuid",
@@ -251,3 +260,8 @@ class Settings:
         "What runs the scripts; init writes it. Unset, and without sbatch on PATH, nothing runs.",
         choices=("slurm", "local"))
     # fmt: on
+
+    @property
+    def sends_alerts(self) -> bool:
+        """Whether anybody is told of failures."""
+        return bool(self.alerts_mail or self.alerts_webhook or self.alerts_command or self.alerts_apprise)
