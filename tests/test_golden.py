@@ -135,6 +135,8 @@ LOOKS = {
     "history-state": ("history", "--state", "failed,missed,running,pending", "-n", "30"),
     "logs": ("logs", "backup", "-n", "6"),
     "logs-none": ("logs", "brand-new"),
+    "logs-list": ("logs",),
+    "logs-waits": ("logs", "4790"),
     "check": ("check",),
     "check-one": ("check", "bad-option"),
     "clean": ("clean", "--dry-run"),

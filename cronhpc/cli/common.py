@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _STATUS = command("status")
 _DIGITS = 9  # more is somebody's noise
+_DAYS = {"yesterday": -1, "today": 0, "tomorrow": 1}
 
 
 class NoSuchError(CronhpcError):
@@ -158,14 +159,17 @@ def seconds_of(text: str) -> int:
 
 
 def instant_of(text: str, console: Console, zone_key: str = "", *, past: bool = False) -> int:
-    """An instant as people write it: 2026-11-27, 2026-11-27T14:30, with or without a zone, or 2d (from now).
+    """An instant as people write it: 2026-11-27, 2026-11-27T14:30, with or without a zone, yesterday, or 2d (from now).
 
     `past`: a duration counts back. Raises UsageError.
     """
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from cronhpc.cron.duration import DurationError, parse_duration
 
+    if text.lower() in _DAYS:
+        today = datetime.fromtimestamp(console.now, console.zone(zone_key)).replace(hour=0, minute=0, second=0)
+        return int((today + timedelta(days=_DAYS[text.lower()])).timestamp())
     try:
         seconds = parse_duration(text)
     except DurationError:
@@ -178,4 +182,4 @@ def instant_of(text: str, console: Console, zone_key: str = "", *, past: bool = 
             moment = moment.replace(tzinfo=console.zone(zone_key))
         return int(moment.timestamp())
     except (ValueError, OverflowError):
-        raise UsageError(f"{text!r} is no time. Write it like 2026-11-27T14:30, 2026-11-27 or 2d.") from None
+        raise UsageError(f"{text!r} is no time. Write it like 2026-11-27T14:30, 2026-11-27, yesterday or 2d.") from None

@@ -12,13 +12,13 @@ from typing import IO, TYPE_CHECKING, Any
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command, UsageError
 from cronhpc.cli.common import NoSuchError, count_of, instant_of, no_such, paths_of, settings_or_default, site_of
-from cronhpc.cli.runs import harmless, known_runs, put_bytes
+from cronhpc.cli.runs import Follower, entry_meant, harmless, job_id, known_runs, no_run_of, put_bytes
 from cronhpc.core.model import Advice, StateError, command
 from cronhpc.store.files import open_file
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from cronhpc.cli.console import Console
     from cronhpc.core.model import Entry
@@ -29,19 +29,28 @@ if TYPE_CHECKING:
 _HISTORY_HELP = "What ran and how it ended, newest first; what has not ended yet is there, too."
 _HISTORY_EXAMPLE = """
 cronhpc history
+cronhpc history --since yesterday --sort took
 cronhpc history backup --since 7d
 cronhpc history --state failed,missed -n 50
 cronhpc history --state pending,running
 """
 _AHEAD = 3600  # seconds: what was queued ahead of its slot may end before it
+_SORTS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
+    "slot": lambda _: 0,  # as they come
+    "took": lambda run: -(run["took"] or 0),
+    "waited": lambda run: -(run["waited"] or 0),
+    "entry": lambda run: run["entry"],
+    "result": lambda run: run["result"],
+}
 
 
 def _history_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", metavar="NAME", help="an entry (else all)")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="an entry, or a job's id (else all)")
     parser.add_argument(
         "--state", metavar="STATES", help="only these: ok, failed, missed, killed, running … with commas"
     )
-    parser.add_argument("--since", metavar="TIME", help="slots from then on: 7d, 2026-11-01, 2026-11-27T04:00")
+    parser.add_argument("--since", metavar="TIME", help="slots from then on: yesterday, 7d, 2026-11-27T04:00")
+    parser.add_argument("--sort", choices=tuple(_SORTS), default="slot", help="by what: the newest, the longest first")
     parser.add_argument("-n", dest="number", type=count_of, metavar="N", help="how many (else 20, or all with --since)")
 
 
@@ -51,7 +60,9 @@ def _history(args: argparse.Namespace, console: Console) -> int:
     zone_key = settings_or_default(paths).timezone
     since = 0 if args.since is None else instant_of(args.since, console, zone_key, past=True)
     number = args.number or (20 if args.since is None else None)
-    runs = _newest(_wanted(args, known_runs(args, console, paths), since), number)
+    among = number if args.sort == "slot" else None
+    runs = _newest(_wanted(args, known_runs(args, console, paths), since), among)
+    runs = sorted(runs, key=_SORTS[args.sort])[:number]
     if args.json:
         console.json({"since": args.since and since, "runs": runs})
     elif runs:
@@ -69,11 +80,11 @@ def _wanted(
     """Of what is known, newest first by when it was written: what was asked for."""
     from cronhpc.views.runs import when
 
-    states = _states(args.state)
+    states, job = _states(args.state), job_id(args.name)
     for written, known in rows:
         if written < since - _AHEAD:
             return
-        named = args.name is None or known["entry"] == args.name
+        named = args.name is None or (known["job"] == job if job else known["entry"] == args.name)
         if named and (not states or known["result"] in states) and when(known) >= since:
             yield written, known
 
@@ -130,6 +141,8 @@ def _nothing(args: argparse.Namespace, paths: Paths) -> str:
     """Raises NoSuchError for a name that nothing has."""
     from cronhpc.views.text import name
 
+    if job_id(args.name):
+        raise no_run_of(job_id(args.name))
     if args.name and args.name not in (known := _names(paths)):
         raise no_such("entry", args.name, known)
     asked = [f"--state {args.state}"] if args.state else []
@@ -138,6 +151,10 @@ def _nothing(args: argparse.Namespace, paths: Paths) -> str:
         return f"nothing ran{' of ' + name(args.name) if args.name else ''} with {' '.join(asked)}"
     if args.name:
         return f"nothing of {name(args.name)} has run yet; now: " + command("run", args.name)
+    return _nothing_yet()
+
+
+def _nothing_yet() -> str:
     return Advice(
         "nothing is recorded yet: the next tick does it (now: ", command("tick"), "); what comes: ", command("next")
     )
@@ -146,9 +163,11 @@ def _nothing(args: argparse.Namespace, paths: Paths) -> str:
 # --- logs -------------------------------------------------------------------------------------------------------------
 
 
-_LOGS_HELP = "What a run printed: the newest one's log, or another's."
+_LOGS_HELP = "What a run printed: the newest one's log, or another's. Without a NAME: the runs that can be asked for."
 _LOGS_EXAMPLE = """
+cronhpc logs
 cronhpc logs backup
+cronhpc logs 4655                    # of that job
 cronhpc logs backup -f
 cronhpc logs backup --run 2          # the one before
 cronhpc logs backup --job 4655
@@ -156,12 +175,13 @@ cronhpc logs backup --job 4655
 _LOOK = 0.5  # seconds between looks of -f
 _TAIL = 1 << 22  # bytes looked at for the last lines
 _ON_TERMINAL = 100  # lines
+_ON_SCREEN = 20  # runs
 _SLOT = re.compile(r"\d{8}T\d{4}")
 _JOB = re.compile(r"-(?P<job>\d+)(?:_\d+)?\.\w+$")
 
 
 def _logs_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="an entry")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="an entry, or a job's id")
     parser.add_argument("-f", "--follow", action="store_true", help="go on printing what comes, until Ctrl-C")
     parser.add_argument("--run", dest="back", type=count_of, default=1, metavar="N", help="the N-th newest (else 1)")
     parser.add_argument("--job", metavar="ID", help="the run of this job")
@@ -187,15 +207,123 @@ class Log:
 def _log(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if there is none."""
     paths = paths_of(args, console)
+    if args.name is None:
+        return _to_choose_from(args, console, paths)
+    args.job = args.job or job_id(args.name)
+    args.name = entry_meant(args, console, paths)
     logs = _logs(paths, args.name)
+    runs = _Looked(known_runs(args, console, paths, args.name))
+    run = runs.of_job(args.job) if args.job else runs.newest(console.now) if args.back == 1 else None
+    if run is not None and run["job"] not in {log.job for log in logs} and _has_its_log_here(args, console):
+        from cronhpc.views.runs import LIVE
+
+        if run["result"] in LIVE:
+            return _silent(run, logs, paths, args, console)
+        if not args.job and logs:
+            console.complain(f"the newest run left no log: {_run_words(run, console)}")
     chosen = [log for log in logs if log.job == args.job] if args.job else logs[args.back - 1 :]
     if not chosen:
         return _none(args, console, logs)
     log = chosen[0]
+    run = runs.of_job(log.job) if args.json or console.is_terminal else None
     if args.json:
-        console.json({**_log_facts(log, paths, args.name), "text": "\n".join(_last_lines(log.path, args.lines)[0])})
+        text = "\n".join(_last_lines(log.path, args.lines)[0])
+        console.json({**_log_facts(log, paths, args.name), "run": run, "text": text})
         return FINE
+    if run is not None:
+        console.say(_run_words(run, console))
     _print(log, paths, args, console)
+    return FINE
+
+
+class _Looked:
+    """Runs, the newest first, read only as far as they are asked for."""
+
+    def __init__(self, rows: Iterator[tuple[int, Mapping[str, Any]]]) -> None:
+        self.rows = rows
+        self.read: list[Mapping[str, Any]] = []
+
+    def _all(self) -> Iterator[Mapping[str, Any]]:
+        yield from self.read
+        for _, run in self.rows:
+            self.read.append(run)
+            yield run
+
+    def of_job(self, job: str) -> Mapping[str, Any] | None:
+        return next((run for run in self._all() if run["job"] == job), None) if job else None
+
+    def newest(self, now: int) -> Mapping[str, Any] | None:
+        """Of those whose slot has come."""
+        from cronhpc.views.runs import when
+
+        return next((run for run in self._all() if run["job"] and when(run) <= now), None)
+
+
+def _has_its_log_here(args: argparse.Namespace, console: Console) -> bool:
+    """Whether cronhpc names the logs of the entry; those of a series Slurm does."""
+    from cronhpc.engine.read_entries import read_entries
+
+    return any(each.name == args.name and each.output for each in read_entries(site_of(args, console), console.now)[0])
+
+
+def _run_words(run: Mapping[str, Any], console: Console) -> str:
+    """`backup: job 4655, slot 04:47, failed (1) after 12s on cpu1`."""
+    from cronhpc.views import text
+    from cronhpc.views.runs import result_words
+    from cronhpc.views.times import epoch, took
+
+    style = console.style()
+    slot = epoch(run["slot"])
+    made = "by hand " if run["by_hand"] else "slot "
+    which = f", {made}{style.clock(slot)}" if slot is not None else ""
+    which += f" #{run['attempt']}" if run["attempt"] > 1 else ""
+    after = f" after {took(run['took'])}" if run["took"] is not None else ""
+    where = f" on {run['node']}" if run["node"] else ""
+    return f"{text.name(run['entry'])}: job {run['job']}{which}, {result_words(run)}{after}{where}"
+
+
+def _silent(run: Mapping[str, Any], logs: list[Log], paths: Paths, args: argparse.Namespace, console: Console) -> int:
+    """Of a run that has not ended and has no log yet, beside `logs`: what it waits for. With -f its log is, too."""
+    why = f": {run['detail']}" if run["detail"] else ""
+    if run["result"] == "running":
+        words = "runs, and has printed nothing yet"
+    else:
+        words = f"waits{why}; it has printed nothing yet" if run["result"] != "submitted" else "has printed nothing yet"
+    said = f"job {run['job']} {words}"
+    before = ". Before it: " + command("logs", args.name, options=("--job", logs[0].job)) if logs else ""
+    if args.json:
+        console.json({"entry": args.name, "job": run["job"], "run": run, "log": None, "text": ""})
+        return ATTENTION
+    console.complain(Advice(said, "." if args.follow else before))
+    if not args.follow:
+        return ATTENTION
+    from cronhpc.core.model import entry_id, slot_text
+    from cronhpc.views.runs import when
+
+    follower = Follower(paths.log / entry_id(args.name), f"{slot_text(when(run))}-{run['job']}", console)
+    while True:
+        follower.more()
+        console.wait(_LOOK)
+
+
+def _to_choose_from(args: argparse.Namespace, console: Console, paths: Paths) -> int:
+    """The newest runs, each with the job that names it."""
+    from cronhpc.views.reports import history as render
+    from cronhpc.views.runs import when
+
+    if args.job or args.follow or args.back > 1:
+        raise UsageError("cronhpc logs: of which entry, or job? See: " + command("logs"))
+    known = ((at, run) for at, run in known_runs(args, console, paths) if run["job"] and when(run) <= console.now)
+    runs = _newest(known, _ON_SCREEN)
+    if args.json:
+        console.json({"runs": runs})
+    elif runs:
+        console.say(render(runs, console.style(settings_or_default(paths).timezone)))
+        console.say(
+            "\nthe log of one: " + command("logs", "JOB") + "; of an entry's newest: " + command("logs", "NAME")
+        )
+    else:
+        console.say(_nothing_yet())
     return FINE
 
 

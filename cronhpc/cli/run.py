@@ -383,6 +383,6 @@ def exit_code(end: Mapping[str, Any]) -> int:
 
 
 COMMANDS = {
-    "run": Command(_RUN_HELP, _RUN_EXAMPLE, _run, _run_arguments, own_codes=True),
-    "rerun": Command(_RERUN_HELP, _RERUN_EXAMPLE, _rerun, _rerun_arguments, own_codes=True),
+    "run": Command(_RUN_HELP, _RUN_EXAMPLE, _run, _run_arguments),
+    "rerun": Command(_RERUN_HELP, _RERUN_EXAMPLE, _rerun, _rerun_arguments),
 }

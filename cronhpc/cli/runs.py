@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.cli.common import NoSuchError, site_of
-from cronhpc.core.model import CronhpcError, command
+from cronhpc.core.model import CronhpcError, command, entry_id
 from cronhpc.store.files import open_file
 
 if TYPE_CHECKING:
@@ -22,20 +22,23 @@ if TYPE_CHECKING:
 _JOB_ID = re.compile(r"(\d+)(?:_\S*)?")
 
 
-def known_runs(args: argparse.Namespace, console: Console, paths: Paths) -> Iterator[tuple[int, Mapping[str, Any]]]:
+def known_runs(
+    args: argparse.Namespace, console: Console, paths: Paths, entry: str = ""
+) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Runs as facts, each with the instant it was written: what no tick has finished yet, then history.
 
-    What a switch stopped is among them.
+    What a switch stopped is among them. Of one `entry`: its runs alone.
     """
     from cronhpc.store import history
-    from cronhpc.views.runs import run_facts, switch_facts
+    from cronhpc.views.runs import run_facts, switch_facts, when
 
-    unfinished = unfinished_runs(args, console, paths)
+    mine = (run for run in _unfinished(args, console, paths, entry) if entry in {"", run["entry"]})
+    unfinished = sorted(mine, key=when, reverse=True)
     yield from ((console.now, known) for known in unfinished)
     shown = {_attempt(known) for known in unfinished}
     for row in history.rows(paths.history):
         known = switch_facts(row) if row.get("what") == "switch" else run_facts(row)
-        if _attempt(known) not in shown:  # a tick may finish it at this moment
+        if _attempt(known) not in shown and entry in {"", known["entry"]}:  # a tick may finish it at this moment
             yield int(row.get("at") or 0), known
 
 
@@ -43,16 +46,16 @@ def _attempt(known: Mapping[str, Any]) -> tuple[Any, ...]:
     return tuple(known[each] for each in ("entry", "slot", "attempt", "by_hand"))
 
 
-def unfinished_runs(args: argparse.Namespace, console: Console, paths: Paths) -> list[Facts]:
-    """What is claimed and not in history yet. The queue is asked only where there is such a claim."""
+def _unfinished(args: argparse.Namespace, console: Console, paths: Paths, entry: str) -> list[Facts]:
+    """What is claimed and not in history yet. The queue is asked only where there is such a claim, of the entry."""
     from cronhpc.store.claims import Claims
     from cronhpc.views.runs import unfinished
 
     try:
-        steps = Claims(paths.claims).names().values()
+        names = Claims(paths.claims).names()
     except FileNotFoundError:  # nothing was ever claimed here
         return []
-    if not any(each - {""} for each in steps):
+    if not any(steps - {""} and (not entry or key.entry == entry_id(entry)) for key, steps in names.items()):
         return []
     from cronhpc.core.plan import plan
     from cronhpc.engine.read import read_world
@@ -87,7 +90,12 @@ def entry_meant(args: argparse.Namespace, console: Console, paths: Paths) -> str
         return name
     if (run := run_of_job(args, console, paths, job)) is not None:
         return str(run["entry"])
-    raise NoSuchError(f"No run here was job {job}. See: " + command("history"))
+    raise no_run_of(job)
+
+
+def no_run_of(job: str) -> NoSuchError:
+    """The error for a job that is none of ours."""
+    return NoSuchError(f"No run here was job {job}. See: " + command("history"))
 
 
 # --- what a run prints ------------------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ _WEEK = 7 * 86400
 
 
 def _status_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", metavar="NAME", help="an entry")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="an entry, or a job's id")
     parser.add_argument("--all", action="store_true", help="everything, also what does not fit on one screen")
     parser.add_argument("--prometheus", action="store_true", help="metrics for the node exporter's textfile folder")
     parser.add_argument("--out", metavar="FILE", help="with --prometheus: put them there, whole or not at all")
@@ -79,6 +79,10 @@ def _status(args: argparse.Namespace, console: Console) -> int:
 
 
 def _once(args: argparse.Namespace, console: Console) -> int:
+    if args.name is not None and is_mine(paths := paths_of(args, console)):
+        from cronhpc.cli.runs import entry_meant
+
+        args.name = entry_meant(args, console, paths)
     known = facts(args, console)
     if args.name is not None:
         return _explain(args, console, known)

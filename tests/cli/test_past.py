@@ -1,0 +1,165 @@
+"""`logs` and `history`: which run is meant, what is said of it, and in which order."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cronhpc.batch.local import Local
+from cronhpc.cli.console import Console
+from cronhpc.store import history
+from tests.cli.test_cli import HOUR, NOW, Said, Shell, later, shell
+
+__all__ = ["shell"]
+
+
+@pytest.fixture
+def ran(shell: Shell) -> Iterator[Shell]:
+    """Job 1 of a has printed a line and failed; what it runs next prints nothing for a minute."""
+    shell.drop("cron.daily/a.slurm", f"test -e {shell.home}/quiet && exec sleep 60; echo hello; exit 3")
+    assert shell("run", "a", "--wait", now=later()).code == 3
+    (shell.home / "quiet").touch()
+    yield shell
+    batch = Local(shell.cron / "state" / "local", shell.environ)
+    batch.cancel([job.id for job in batch.queue().jobs if job.live])
+
+
+def log_of_2(ran: Shell) -> Path:
+    """The log of job 2, once that has made it."""
+    for _ in range(900):
+        for path in (ran.cron / "log" / "a").glob("*-2.out"):
+            return path
+        time.sleep(0.1)
+    raise AssertionError(ran("history").out)
+
+
+def test_a_terminal_is_told_which_run_it_was_and_how_that_ended(ran: Shell) -> None:
+    said = ran("logs", "a", now=later(), terminal=True, width=80)
+    head, place, *lines = said.out.splitlines()
+    assert head.startswith("a: job 1, by hand ")
+    assert head.endswith(f", failed (3) after 0s on {head.rpartition(' ')[2]}")
+    assert place.startswith("==> log/a/") or "==> log/a/" in place
+    assert lines == ["hello"]
+
+
+def test_a_pipe_gets_the_log_alone(ran: Shell) -> None:
+    said = ran("logs", "a", now=later())
+    assert (said.out, said.err) == ("hello\n", "")
+
+
+def test_a_jobs_id_stands_for_its_run(ran: Shell) -> None:
+    assert ran("logs", "1", now=later()).out == "hello\n"
+    known = ran("logs", "1", "--json", now=later()).json
+    assert (known["entry"], known["job"], known["run"]["result"]) == ("a", "1", "failed")
+    assert ran("status", "1", now=later()).out.startswith("a (cron.daily/a.slurm)")
+    assert [run["job"] for run in ran("history", "1", "--json", now=later()).json["runs"]] == ["1"]
+
+
+NO_JOB = [("logs", "77"), ("status", "77"), ("history", "77"), ("rerun", "77")]
+
+
+@pytest.mark.parametrize("words", NO_JOB, ids=" ".join)
+def test_a_job_that_no_run_was_is_said(ran: Shell, words: tuple[str, ...]) -> None:
+    said = ran(*words, now=later())
+    assert (said.code, said.err) == (2, "No run here was job 77. See: cronhpc history\n")
+
+
+def test_right_after_a_run_was_asked_for_the_log_before_it_is_not_shown_in_its_place(ran: Shell) -> None:
+    assert ran("run", "a", now=later() + 5).code == 0
+    log_of_2(ran).unlink()
+    said = ran("logs", "a", now=later() + 10)
+    assert (said.code, said.out) == (1, "")
+    assert said.err.startswith("job 2 ")
+    assert said.err.endswith("has printed nothing yet. Before it: cronhpc logs --job 1 a\n")
+    known = ran("logs", "2", "--json", now=later() + 10).json
+    assert (known["job"], known["log"], known["text"]) == ("2", None, "")
+    assert ran("logs", "a", "--job", "1", now=later() + 10).out == "hello\n"
+
+
+def test_a_log_that_is_not_there_yet_is_waited_for(ran: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert ran("run", "a", now=later() + 5).code == 0
+    path = log_of_2(ran)
+    path.unlink()
+    looks: list[float] = []
+
+    def wait(_: Console, seconds: float) -> None:
+        looks.append(seconds)
+        if len(looks) > 2:
+            raise KeyboardInterrupt
+        path.write_text("here it is\n", encoding="utf-8")
+
+    monkeypatch.setattr(Console, "wait", wait)
+    said = ran("logs", "a", "-f", now=later() + 10)
+    assert (said.code, said.out) == (130, "here it is\n")
+    assert said.err.startswith("job 2 ")
+
+
+def test_a_newest_run_that_left_no_log_is_named_beside_the_log_before_it(ran: Shell) -> None:
+    (ran.home / "quiet").unlink()
+    assert ran("run", "a", "--wait", now=later() + 5).code == 3
+    log_of_2(ran).unlink()
+    said = ran("logs", "a", now=later() + 10)
+    assert (said.code, said.out) == (0, "hello\n")
+    assert said.err.startswith("the newest run left no log: a: job 2, by hand ")
+
+
+def test_without_a_name_the_runs_that_have_one_are_listed(ran: Shell) -> None:
+    said = ran("logs", now=later() + 5)
+    assert "failed (3)" in said.out
+    assert said.out.endswith("the log of one: cronhpc logs JOB; of an entry's newest: cronhpc logs NAME\n")
+    assert [run["job"] for run in ran("logs", "--json", now=later() + 5).json["runs"]] == ["1"]
+
+
+@pytest.mark.parametrize("words", [("-f",), ("--job", "1"), ("--run", "2")], ids=" ".join)
+def test_which_run_is_followed_is_asked_for(ran: Shell, words: tuple[str, ...]) -> None:
+    said = ran("logs", *words)
+    assert (said.code, said.err) == (2, "cronhpc logs: of which entry, or job? See: cronhpc logs\n")
+
+
+# --- history ----------------------------------------------------------------------------------------------------------
+
+
+def row(name: str, at: int, took: int, waited: int = 0, result: str = "ok") -> dict[str, Any]:
+    began = at + waited
+    which = {"what": "run", "key": f"{name}@{at}", "entry": name, "slot": at, "job": str(at), "at": at}
+    return {**which, "result": result, "submitted": at, "started": began, "ended": began + took}
+
+
+@pytest.fixture
+def past(shell: Shell) -> Shell:
+    """Runs of today, yesterday and the day before, at noon in Paris."""
+    noon = NOW - 2 * HOUR - 440
+    rows = [row("a", noon - 48 * HOUR, 5), row("b", noon - 24 * HOUR, 90, 7), row("c", noon, 30, 60, "failed")]
+    history.append(shell.cron / "state" / "history", rows, host="h", now=NOW)
+    return shell
+
+
+SINCE: dict[str, tuple[str, str]] = {
+    "today": ("today", "c"),
+    "yesterday, from its midnight on": ("yesterday", "cb"),
+    "in capitals": ("Yesterday", "cb"),
+    "a duration": ("2d", "cb"),
+    "a date": ("2026-11-25", "cba"),
+}
+
+
+@pytest.mark.parametrize(("since", "entries"), SINCE.values(), ids=SINCE)
+def test_history_since_a_day_as_people_say_it(past: Shell, since: str, entries: str) -> None:
+    runs = past("history", "--since", since, "--json").json["runs"]
+    assert "".join(run["entry"] for run in runs) == entries
+
+
+SORTED = {"slot": "cba", "took": "bca", "waited": "cba", "entry": "abc", "result": "cba"}
+
+
+@pytest.mark.parametrize(("by", "entries"), SORTED.items())
+def test_history_in_another_order(past: Shell, by: str, entries: str) -> None:
+    def told(*more: str) -> Said:
+        return past("history", "--sort", by, "--json", *more)
+
+    assert "".join(run["entry"] for run in told().json["runs"]) == entries
+    assert "".join(run["entry"] for run in told("-n", "1").json["runs"]) == entries[:1]
