@@ -13,4 +13,4 @@ nodes=$(squeue --noheader --jobs="$1" --format=%D)
 [ -n "$nodes" ] || { echo "job $1 does not run" >&2; exit 1; }
 # --overlap: beside what runs there, without CPUs or GPUs of its own
 exec srun --jobid="$1" --overlap --nodes="$nodes" --ntasks="$nodes" --ntasks-per-node=1 --gres=none --mem=0 --input=none \
-  python3 "$stacks" --job "$1"
+  python3 "$stacks" JOB="$1"

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import stat
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import alerts
 import shelf
 from alerts import Alert
-from shelf import Broken
+from shelf import Broken, Settings
 
 JOB = "backup"
 _PARTIAL = {23: "some files could not be copied", 24: "some files vanished while they were copied"}
@@ -147,29 +146,25 @@ def _differences(copy: Copy, verify: str, complained: set[str], began: float) ->
     return [f"{copy.source}: {shelf.shown(name)} is not in the copy as it is here" for name in wrong]
 
 
-def main(argv: Sequence[str]) -> int:
+def main(settings: Settings) -> int:
     """Each source in turn; one that fails does not keep the others from being copied."""
-    parser = argparse.ArgumentParser(prog=JOB)
-    parser.add_argument("--tool", choices=("rsync", "rclone"), default="rsync")
-    parser.add_argument("--target", default="")
-    parser.add_argument("--verify", choices=("size", "content", "no"), default="size")
-    parser.add_argument("--notify", default="")
-    parser.add_argument("--source", action="append", default=[])
-    parser.add_argument("options", nargs="*")
-    args = parser.parse_args(argv)
-    if not args.target or not any(args.source):
-        raise Broken("SOURCES or TARGET is empty: write what is to be copied, and where to, at the top of the script")
-    if any(option.startswith(("--del", "--remove-source")) for option in args.options):
+    sources, target = (
+        settings.given("SOURCES", "write what is to be copied"),
+        settings.given("TARGET", "write where to")[0],
+    )
+    tool, options = settings.one_of("TOOL", "rsync", "rclone"), tuple(settings.array("OPTIONS"))
+    verify = settings.one_of("VERIFY", "size", "content", "no")
+    if any(option.startswith(("--del", "--remove-source")) for option in options):
         raise Broken("OPTIONS: this job deletes nothing, neither here nor there; leave --delete out")
-    program = shelf.find(args.tool, package=f"the package {args.tool}")
-    folders = [Path(os.path.normpath(shelf.folder(text, "SOURCES"))) for text in args.source]
-    copies = [Copy(folder, args.target, args.tool, program, tuple(args.options)) for folder in folders]
+    program = shelf.find(tool, package=f"the package {tool}")
+    folders = [Path(os.path.normpath(shelf.folder(text, "SOURCES"))) for text in sources]
+    copies = [Copy(folder, target, tool, program, options) for folder in folders]
     standing, fine, broken = [], {}, []
     for copy in copies:
         key = str(copy.source)
         try:
             check(copy)
-            wrong = back_up(copy, args.verify)
+            wrong = back_up(copy, verify)
         except Broken as error:
             broken.append(str(error))
             continue
@@ -180,7 +175,7 @@ def main(argv: Sequence[str]) -> int:
         else:
             fine[key] = f"{key}: the copy at {copy.target} is as it is here"
     unknown = frozenset(str(copy.source) for copy in copies) if broken else frozenset()
-    code = alerts.tell(JOB, standing, unknown, now=shelf.seconds_now(), notify=args.notify, fine=fine)
+    code = alerts.tell(JOB, standing, unknown, now=shelf.seconds_now(), notify=settings.text("NOTIFY"), fine=fine)
     if broken:
         raise Broken("; ".join(broken))
     return code

@@ -5,7 +5,6 @@ Never removed: the last two complete ones, anything without the marker, anything
 
 from __future__ import annotations
 
-import argparse
 import fnmatch
 import os
 import re
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import shelf
-from shelf import Broken
+from shelf import Broken, Settings
 
 JOB = "checkpoint-rotate"
 LEAST = 2  # complete ones that stay, whatever is asked
@@ -253,28 +252,18 @@ def _carry_out(place: Path, folder: int, verdict: Verdict, marker: str, *, delet
     return True
 
 
-def main(argv: Sequence[str]) -> int:
+def main(settings: Settings) -> int:
     """Each folder in turn."""
-    parser = argparse.ArgumentParser(prog=JOB)
-    parser.add_argument("--patterns", default="")
-    parser.add_argument("--marker", default="")
-    parser.add_argument("--last", type=int, default=LEAST)
-    parser.add_argument("--every", type=int, default=0)
-    parser.add_argument("--delete", default="no")
-    parser.add_argument("folders", nargs="*")
-    args = parser.parse_args(argv)
-    delete = shelf.yes(args.delete, "DELETE")
-    if not args.marker or "/" in args.marker or args.marker in {".", ".."}:
+    delete, marker = settings.yes("DELETE"), settings.text("MARKER")
+    if not marker or "/" in marker or marker in {".", ".."}:
         raise Broken("MARKER: write the name of a file that your training puts into a checkpoint last")
-    if args.last < LEAST:
-        raise Broken(f"LAST={args.last}: the last {LEAST} complete ones always stay; write {LEAST} or more")
-    if args.every < 0 or not args.patterns.split():
-        raise Broken("EVERY must be 0 or more, and PATTERNS must name something, as 'checkpoint-*'")
-    if not args.folders:
-        raise Broken("FOLDERS is empty: name the folders with checkpoints at the top of the script")
-    places = [shelf.folder(text, "FOLDERS") for text in args.folders]
-    options = {"last": args.last, "every": args.every}
-    failed = sum(rotate(place, args.patterns.split(), args.marker, **options, delete=delete) for place in places)
+    last, every = settings.count("LAST"), settings.count("EVERY")
+    if last < LEAST:
+        raise Broken(f"LAST={last}: the last {LEAST} complete ones always stay; write {LEAST} or more")
+    patterns = settings.given("PATTERNS", "name what to look at, as 'checkpoint-*'")[0].split()
+    folders = settings.given("FOLDERS", "name the folders with checkpoints")
+    places = [shelf.folder(text, "FOLDERS") for text in folders]
+    failed = sum(rotate(place, patterns, marker, last=last, every=every, delete=delete) for place in places)
     if not delete:
         print("nothing was removed: with DELETE=yes at the top of the script it is")
     return shelf.ALERT if failed else shelf.FINE

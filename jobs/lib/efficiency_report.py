@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import shelf
-from shelf import Broken
+from shelf import Broken, Settings
 
 JOB = "efficiency-report"
 _FIELDS = (
@@ -144,21 +143,17 @@ def hints(jobs: Sequence[Use]) -> Iterator[str]:
         yield "fewer CPUs would do, or it does not use those it has"
 
 
-def main(argv: Sequence[str]) -> int:
+def main(settings: Settings) -> int:
     """Ask the accounting about one's own jobs, and print."""
-    parser = argparse.ArgumentParser(prog=JOB)
-    parser.add_argument("--days", type=int, default=7)
-    args = parser.parse_args(argv)
-    if args.days < 1:
-        raise Broken(f"DAYS={args.days}: write 1 or more")
+    days = settings.count("DAYS", 1)
     sacct = shelf.find("sacct", package="the package slurm-client")
-    since = f"--starttime=now-{args.days}days"
+    since = f"--starttime=now-{days}days"
     who = f"--uid={os.getuid()}"
     answer = shelf.ask([sacct, "-P", "-n", who, since, f"--format={','.join(_FIELDS)}"], timeout=300)
     if answer.code or "storage is disabled" in answer.err + answer.out:
         raise Broken(f"the accounting does not answer: {answer.said}")
     uses = [use for use in parse(answer.out) if use.elapsed]
-    print(f"your jobs of the last {shelf.plural(args.days, 'day')}: {len(uses):,} that ran")
+    print(f"your jobs of the last {shelf.plural(days, 'day')}: {len(uses):,} that ran")
     for line in report(uses) if uses else ():
         print(line)
     return shelf.FINE

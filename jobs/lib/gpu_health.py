@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import ctypes
 import os
 import re
@@ -14,7 +13,7 @@ import alerts
 import node_report
 import shelf
 from alerts import Alert
-from shelf import Broken
+from shelf import Broken, Settings
 
 JOB = "gpu-health"
 _ASKED = ("index", "uuid", "pci.bus_id", "name", "memory.used")
@@ -156,7 +155,7 @@ def _call(cuda: ctypes.CDLL, name: str, *arguments: object, card: int | None = N
 
 def allocation(megabytes: int) -> str:
     """What went wrong with it; "" when all is well."""
-    argv = [sys.executable, os.path.realpath(__file__), "--only-allocate", str(megabytes)]
+    argv = [sys.executable, os.path.realpath(__file__), f"ONLY_ALLOCATE={megabytes}"]
     try:
         answer = shelf.ask(argv, timeout=_ALLOCATION_TIME, environ=os.environ)
     except Broken:
@@ -197,23 +196,17 @@ def findings(smi: str, node: str, limit: int, megabytes: int, expected: int) -> 
         yield Alert(f"{node} cuda", f"{node}: {wrong}")
 
 
-def main(argv: Sequence[str]) -> int:
+def main(settings: Settings) -> int:
     """Look at this node; remember the sick ones, of whichever node an earlier run looked at."""
-    parser = argparse.ArgumentParser(prog=JOB)
-    parser.add_argument("--held", type=int, default=1000)
-    parser.add_argument("--allocate", type=int, default=1024)
-    parser.add_argument("--only-allocate", type=int, default=0)
-    parser.add_argument("--expected", type=int, default=0)
-    parser.add_argument("--notify", default="")
-    args = parser.parse_args(argv)
-    if args.only_allocate:
-        allocate(args.only_allocate)
+    if settings.text("ONLY_ALLOCATE"):  # in a process of its own
+        allocate(settings.count("ONLY_ALLOCATE"))
         return shelf.FINE
+    limits = (settings.count(name) for name in ("HELD", "ALLOCATE", "EXPECTED"))
     smi = shelf.find("nvidia-smi", package="NVIDIA's driver (is this a GPU node?)")
     node = os.environ.get("SLURMD_NODENAME") or os.uname().nodename
-    wrong = list(findings(smi, node, args.held, args.allocate, args.expected))
+    wrong = list(findings(smi, node, *limits))
     others = frozenset(key for key in alerts.remembered(JOB) if not key.startswith(f"{node} "))
-    code = alerts.tell(JOB, wrong, others, now=shelf.seconds_now(), notify=args.notify)
+    code = alerts.tell(JOB, wrong, others, now=shelf.seconds_now(), notify=settings.text("NOTIFY"))
     sick = sorted({key.partition(" ")[0] for key in alerts.remembered(JOB)} | {node for _ in wrong[:1]})
     print(f"{node}: {'not fine' if wrong else 'fine'}")
     if sick:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import fnmatch
 import os
 import stat
@@ -13,7 +12,7 @@ from pathlib import Path
 
 import memory
 import shelf
-from shelf import Broken
+from shelf import Broken, Settings
 
 JOB = "hub-sync"
 _AT_ONCE = 500  # files a commit: what was sent is remembered, though a later one fails
@@ -78,7 +77,7 @@ def plan(
     return going, passed_over
 
 
-def upload(hub: str, args: argparse.Namespace, folder: str, batch: Sequence[File], environ: Mapping[str, str]) -> None:
+def upload(hub: str, settings: Settings, folder: str, batch: Sequence[File], environ: Mapping[str, str]) -> None:
     """Send some files in one commit. Raises Broken with the tool's words, less the token.
 
     The tool gets a folder of links to just these files: how it takes several patterns differs between its versions.
@@ -88,72 +87,70 @@ def upload(hub: str, args: argparse.Namespace, folder: str, batch: Sequence[File
             link = os.path.join(place, file.path)
             os.makedirs(os.path.dirname(link), exist_ok=True)
             os.symlink(os.path.join(folder, file.path), link)
-        argv = [hub, "upload", args.repo, place, args.path_in_repo or "."]
-        argv += [f"--repo-type={args.repo_type}", f"--commit-message=hub-sync: {shelf.plural(len(batch), 'file')}"]
+        argv = [hub, "upload", settings.text("REPO"), place, settings.text("PATH_IN_REPO") or "."]
+        argv += [
+            f"--repo-type={settings.one_of('REPO_TYPE', 'model', 'dataset', 'space')}",
+            f"--commit-message=hub-sync: {shelf.plural(len(batch), 'file')}",
+        ]
         answer = shelf.ask(argv, timeout=_UPLOAD_TIME, environ=environ)
     if answer.code:
         said = answer.said.replace(environ["HF_TOKEN"], "***")
         raise Broken(f"{os.path.basename(hub)} upload exited {answer.code}: {said}")
 
 
-def synced(hub: str, args: argparse.Namespace, folder: Path, environ: Mapping[str, str]) -> int:
+def synced(hub: str, settings: Settings, folder: Path, environ: Mapping[str, str]) -> int:
     """Under the lock: look, send, remember; the exit code."""
     path = memory.state_file(JOB, "sent.json")
     known = memory.read_state(path)
-    key = f"{args.repo_type}:{args.repo}:{args.path_in_repo}:{folder}"
+    key = ":".join([*map(settings.text, ("REPO_TYPE", "REPO", "PATH_IN_REPO")), str(folder)])
     sent: dict[str, object] = dict(known.get(key, {}))
-    found = list(files(str(folder), args.include.split()))
+    found = list(files(str(folder), settings.text("INCLUDE").split()))
     going, passed_over = plan(
         found,
         sent,
         now=shelf.seconds_now(),
-        quiet=shelf.duration(args.quiet),
-        cap=shelf.byte_count(args.max_file),
-        total=shelf.byte_count(args.max_run),
+        quiet=shelf.duration(settings.text("QUIET")),
+        cap=shelf.byte_count(settings.text("MAX_FILE")),
+        total=shelf.byte_count(settings.text("MAX_RUN")),
     )
     for line in passed_over:
         print(f"not sent: {shelf.shown(line)}")
     if not going:
         print(f"nothing new in {folder}: {shelf.plural(len(found), 'file')} looked at")
         return shelf.FINE
-    if not shelf.yes(args.send, "SEND"):
+    if not settings.yes("SEND"):
         print("\n".join(f"would send {shelf.shown(file.path)} ({shelf.size(file.size)})" for file in going))
         print("nothing was sent: with SEND=yes at the top of the script it is")
         return shelf.FINE
+    size = shelf.size(sum(file.size for file in going))
     for start in range(0, len(going), _AT_ONCE):
         batch = going[start : start + _AT_ONCE]
-        upload(hub, args, str(folder), batch, environ)
+        upload(hub, settings, str(folder), batch, environ)
         sent.update({file.path: file.print for file in batch})
         memory.write_state(path, {key: sent})
-    print(f"sent {shelf.plural(len(going), 'file')}, {shelf.size(sum(file.size for file in going))}, to {args.repo}")
+    print(f"sent {shelf.plural(len(going), 'file')}, {size}, to {settings.text('REPO')}")
     return shelf.FINE
 
 
-def main(argv: Sequence[str]) -> int:
+def main(settings: Settings) -> int:
     """One run; another that is still at it is left to it."""
-    parser = argparse.ArgumentParser(prog=JOB)
-    for name in ("folder", "repo", "path-in-repo", "token-file", "include"):
-        parser.add_argument(f"--{name}", default="")
-    parser.add_argument("--repo-type", choices=("model", "dataset", "space"), default="model")
-    for name, default in (("max-file", "5G"), ("max-run", "20G"), ("quiet", "10m"), ("send", "no")):
-        parser.add_argument(f"--{name}", default=default)
-    args = parser.parse_args(argv)
-    if not args.repo or "://" in args.repo:
+    repo = settings.text("REPO")
+    if not repo or "://" in repo:
         raise Broken("REPO: write owner/name, not a URL: a token does not belong into one")
-    folder = shelf.folder(args.folder, "FOLDER")
+    folder = settings.folder("FOLDER")
     hub = shelf.find("hf", "huggingface-cli", package="pip install huggingface_hub")
-    secret = shelf.private(args.token_file, "TOKEN_FILE")
+    secret = shelf.private(settings.text("TOKEN_FILE"), "TOKEN_FILE")
     if os.path.realpath(folder) in map(str, Path(os.path.realpath(secret)).parents) and not secret.name.startswith("."):
-        raise Broken(f"TOKEN_FILE={args.token_file} lies in FOLDER, which is to be sent: move it elsewhere")
+        raise Broken(f"TOKEN_FILE={secret} lies in FOLDER, which is to be sent: move it elsewhere")
     token = secret.read_text(encoding="ascii", errors="replace").strip()
     if not token:
-        raise Broken(f"TOKEN_FILE={args.token_file} is empty")
+        raise Broken(f"TOKEN_FILE={secret} is empty")
     environ = {**shelf.clean_environment(os.environ), "HF_TOKEN": token, "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
     with memory.lock(JOB) as holder:
         if holder:
             print(f"skipped: another run is at it: {holder}")
             return shelf.FINE
-        return synced(hub, args, folder, environ)
+        return synced(hub, settings, folder, environ)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import glob
 import math
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 
 import shelf
 import slurm_queue
-from shelf import Broken
+from shelf import Broken, Settings
 
 JOB = "log-cleanup"
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -150,25 +149,18 @@ def live_now() -> Live:
     return Live(ids, frozenset(files), slurm_queue.first_began())
 
 
-def main(argv: Sequence[str]) -> int:
+def main(settings: Settings) -> int:
     """List, plan, and with `--delete yes` remove."""
-    parser = argparse.ArgumentParser(prog=JOB)
-    parser.add_argument("--folder", default="")
-    parser.add_argument("--endings", default="")
-    parser.add_argument("--age", default="0")
-    parser.add_argument("--count", type=int, default=0)
-    parser.add_argument("--total", default="0")
-    parser.add_argument("--delete", default="no")
-    args = parser.parse_args(argv)
-    delete = shelf.yes(args.delete, "DELETE")
-    limits = Limits(0 if args.age == "0" else shelf.duration(args.age), args.count, shelf.byte_count(args.total))
-    if not args.endings.split():
-        raise Broken("ENDINGS is empty: write what logs end in, as '.out .err .log'")
-    folder = shelf.folder(args.folder, "FOLDER")
+    delete, age = settings.yes("DELETE"), settings.text("AGE")
+    limits = Limits(
+        0 if age == "0" else shelf.duration(age), settings.count("COUNT"), shelf.byte_count(settings.text("TOTAL"))
+    )
+    endings = settings.given("ENDINGS", "write what logs end in, as '.out .err .log'")[0].split()
+    folder = settings.folder("FOLDER")
     live = live_now()
     root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        logs = list(listed(root, args.endings.split(), live))
+        logs = list(listed(root, endings, live))
         going = plan(logs, limits, shelf.seconds_now())
         failed = sum(not _carry_out(root, log, why, delete=delete) for log, why in going.items())
     finally:

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-import argparse
 import os
-from collections.abc import Sequence
 
 import alerts
 import shelf
 from alerts import Alert
-from shelf import Broken
+from shelf import Broken, Settings
 
 JOB = "nccl-check"
+_MINUTES = 5
 _BUSY = ("are busy", "Unable to allocate resources", "immediate", "Immediate")
 _REFUSED = ("nvalid", "not available", "violates", "not satisf", "ccess/permission")
 
 
-def command(srun: str, args: argparse.Namespace) -> list[str]:
+def command(srun: str, settings: Settings) -> list[str]:
     """The step that measures: one rank a GPU."""
-    where = [f"--nodelist={args.nodelist}"] if args.nodelist else [f"--nodes={args.nodes}"]
-    where += [f"--partition={args.partition}"] if args.partition else []
-    size = [f"--ntasks-per-node={args.gpus}", f"--gres=gpu:{args.gpus}", f"--time={args.minutes}"]
-    rest = [f"--immediate={args.wait}", "--job-name=nccl-allreduce", "--input=none", "--kill-on-bad-exit=1"]
+    nodes, partition, gpus = settings.text("NODELIST"), settings.text("PARTITION"), settings.count("GPUS", 1)
+    where = [f"--nodelist={nodes}"] if nodes else [f"--nodes={settings.count('NODES', 1)}"]
+    where += [f"--partition={partition}"] if partition else []
+    size = [f"--ntasks-per-node={gpus}", f"--gres=gpu:{gpus}", f"--time={_MINUTES}"]
+    rest = [
+        f"--immediate={settings.count('WAIT')}",
+        "--job-name=nccl-allreduce",
+        "--input=none",
+        "--kill-on-bad-exit=1",
+    ]
     here = os.path.dirname(os.path.realpath(__file__))
-    payload = [args.python, f"{here}/nccl_allreduce.py", "--megabytes", str(args.megabytes), "--least", str(args.least)]
-    return [srun, *where, *size, *rest, *args.options, *payload]
+    payload = [settings.text("PYTHON"), f"{here}/nccl_allreduce.py"]
+    payload += ["--megabytes", str(settings.count("MEGABYTES", 1)), "--least", str(settings.number("LEAST"))]
+    return [srun, *where, *size, *rest, *settings.array("OPTIONS"), *payload]
 
 
 def judge(answer: shelf.Answer) -> str:
@@ -45,33 +51,26 @@ def busy(answer: shelf.Answer) -> bool:
     return answer.code != 0 and not refused and any(word in answer.err for word in _BUSY)
 
 
-def main(argv: Sequence[str]) -> int:
+def main(settings: Settings) -> int:
     """Ask for nodes, measure, tell."""
-    parser = argparse.ArgumentParser(prog=JOB)
-    parser.add_argument("--enabled", default="no")
-    for name in ("partition", "nodelist", "notify"):
-        parser.add_argument(f"--{name}", default="")
-    parser.add_argument("--python", default="python3")
-    for name, default in (("nodes", 2), ("gpus", 1), ("minutes", 5), ("wait", 300), ("megabytes", 256)):
-        parser.add_argument(f"--{name}", type=int, default=default)
-    parser.add_argument("--least", type=float, default=0)
-    parser.add_argument("options", nargs="*")
-    args = parser.parse_args(argv)
-    if not shelf.yes(args.enabled, "ENABLED"):
+    if not settings.yes("ENABLED"):
         print("off: it costs GPU hours. Set ENABLED=yes at the top of the script")
         return shelf.FINE
     srun = shelf.find("srun", package="the package slurm-client")
-    environ = {**shelf.clean_environment(os.environ)}
-    answer = shelf.ask(command(srun, args), timeout=args.wait + args.minutes * 60 + 60, environ=environ)
+    wait = settings.count("WAIT")
+    answer = shelf.ask(command(srun, settings), timeout=wait + _MINUTES * 60 + 60)
     print(answer.out, end="")
     if busy(answer):
-        print(f"not measured: no free nodes within {args.wait} s ({answer.said})")
+        print(f"not measured: no free nodes within {wait} s ({answer.said})")
         return shelf.FINE
     wrong = judge(answer)
-    which = args.nodelist or f"{shelf.plural(args.nodes, 'node')} of {args.partition or 'the default partition'}"
+    anywhere = (
+        f"{shelf.plural(settings.count('NODES', 1), 'node')} of {settings.text('PARTITION') or 'the default partition'}"
+    )
+    which = settings.text("NODELIST") or anywhere
     standing = [Alert(which, f"{which}: {wrong}")] if wrong else []
     fine = {which: f"{which}: all_reduce works"}
-    return alerts.tell(JOB, standing, now=shelf.seconds_now(), notify=args.notify, fine=fine)
+    return alerts.tell(JOB, standing, now=shelf.seconds_now(), notify=settings.text("NOTIFY"), fine=fine)
 
 
 if __name__ == "__main__":

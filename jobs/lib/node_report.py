@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -10,7 +9,7 @@ import alerts
 import memory
 import shelf
 from alerts import Alert
-from shelf import Broken
+from shelf import Broken, Settings
 
 JOB = "node-report"
 _BAD = ("DOWN", "DRAIN", "FAIL", "NOT_RESPONDING", "POWERED_DOWN", "INVAL")  # parts of Slurm's long states
@@ -94,17 +93,12 @@ def changes(before: dict[str, str], nodes: dict[str, Node]) -> Iterator[str]:
             yield f"{words} since the last run: {node_list(names)}"
 
 
-def main(argv: Sequence[str]) -> int:
+def main(settings: Settings) -> int:
     """Ask, print, compare, remember."""
-    parser = argparse.ArgumentParser(prog=JOB)
-    parser.add_argument("--partition", default="")
-    parser.add_argument("--alert", default="no")
-    parser.add_argument("--notify", default="")
-    args = parser.parse_args(argv)
-    alerting = shelf.yes(args.alert, "ALERT")
-    nodes = ask(args.partition)
+    alerting, partition = settings.yes("ALERT"), settings.text("PARTITION")
+    nodes = ask(partition)
     if not nodes:
-        raise Broken(f"sinfo shows no nodes{f' of partition {args.partition}' if args.partition else ''}")
+        raise Broken(f"sinfo shows no nodes{f' of partition {partition}' if partition else ''}")
     path = memory.state_file(JOB, "nodes.json")
     known = memory.read_state(path).get("bad")
     for line in report(list(nodes.values())):
@@ -120,7 +114,7 @@ def main(argv: Sequence[str]) -> int:
     bad = [node for node in nodes.values() if node.bad]
     wrong = [Alert(node.name, f"{node.name} is {node.state}: {shelf.shown(node.reason)}") for node in bad]
     fine = {node.name: f"{node.name} is {node.state}" for node in nodes.values()}
-    return alerts.tell(JOB, wrong, now=shelf.seconds_now(), notify=args.notify, fine=fine)
+    return alerts.tell(JOB, wrong, now=shelf.seconds_now(), notify=settings.text("NOTIFY"), fine=fine)
 
 
 if __name__ == "__main__":

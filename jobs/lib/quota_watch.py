@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import getpass
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from dataclasses import dataclass
 import alerts
 import shelf
 from alerts import Alert
-from shelf import Broken
+from shelf import Broken, Settings
 
 JOB = "quota-watch"
 _SLACK = 1800  # a run comes some minutes early or late
@@ -157,26 +156,24 @@ def _look(paths: Sequence[str], tool: str) -> tuple[list[Usage], list[str]]:
     return list(rows.values()), problems
 
 
-def main(argv: Sequence[str]) -> int:
+def main(settings: Settings) -> int:
     """Ask, judge, tell."""
-    parser = argparse.ArgumentParser(prog=JOB)
-    parser.add_argument("--warn", type=float, default=85)
-    parser.add_argument("--alert", type=float, default=95)
-    parser.add_argument("--tool", choices=("auto", "quota", "df"), default="auto")
-    parser.add_argument("--notify", default="")
-    parser.add_argument("paths", nargs="+")
-    args = parser.parse_args(argv)
-    if not 0 < args.warn <= args.alert:
-        raise Broken(f"WARN={args.warn:g} is above ALERT={args.alert:g}: swap them")
-    rows, problems = _look(args.paths, args.tool)
+    warn, alert = settings.number("WARN"), settings.number("ALERT")
+    if not 0 < warn <= alert:
+        raise Broken(f"WARN={warn:g} is above ALERT={alert:g}: swap them")
+    rows, problems = _look(
+        settings.given("PATHS", "write what to look at"), settings.one_of("TOOL", "auto", "quota", "df")
+    )
     for line in (*rows, *(f"unknown: {problem}" for problem in problems)):
         print(line)
     told = alerts.remembered(JOB)
-    wrong = judge(rows, args.warn, args.alert, {key: row.level for key, row in told.items()})
+    wrong = judge(rows, warn, alert, {key: row.level for key, row in told.items()})
     unknown = frozenset(told) if problems else frozenset()
     fine = {row.key: str(row) for row in rows}
     again = shelf.DAY - _SLACK
-    code = alerts.tell(JOB, wrong, unknown, now=shelf.seconds_now(), notify=args.notify, again=again, fine=fine)
+    code = alerts.tell(
+        JOB, wrong, unknown, now=shelf.seconds_now(), notify=settings.text("NOTIFY"), again=again, fine=fine
+    )
     return shelf.BROKEN if problems and code == shelf.FINE else code
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,7 +12,7 @@ import alerts
 import memory
 import shelf
 from alerts import Alert
-from shelf import Broken
+from shelf import Broken, Settings
 
 JOB = "scratch-age"
 _SHOWN = 15
@@ -102,32 +101,27 @@ def touch(files: Iterable[Old], now: float) -> tuple[int, int]:
     return done, failed
 
 
-def main(argv: Sequence[str]) -> int:
+def main(settings: Settings) -> int:
     """Walk, report, keep the list; touch only where told to."""
-    parser = argparse.ArgumentParser(prog=JOB)
-    parser.add_argument("--folder", default="")
-    parser.add_argument("--by", choices=tuple(_FIELDS), default="any")
-    parser.add_argument("--purge-days", type=int, default=30)
-    parser.add_argument("--warn-days", type=int, default=7)
-    parser.add_argument("--touch", default="no")
-    parser.add_argument("--notify", default="")
-    args = parser.parse_args(argv)
-    wanted = shelf.yes(args.touch, "TOUCH")
-    if not 0 < args.warn_days <= args.purge_days:
-        raise Broken(f"WARN_DAYS={args.warn_days} must be between 1 and PURGE_DAYS={args.purge_days}")
-    folder, now = shelf.folder(args.folder, "FOLDER"), shelf.seconds_now()
-    found = list(walk(str(folder), args.by, now - (args.purge_days - args.warn_days) * shelf.DAY))
+    purge_days, warn_days = settings.count("PURGE_DAYS"), settings.count("WARN_DAYS")
+    if not 0 < warn_days <= purge_days:
+        raise Broken(f"WARN_DAYS={warn_days} must be between 1 and PURGE_DAYS={purge_days}")
+    wanted, by = settings.yes("TOUCH"), settings.one_of("BY", *_FIELDS)
+    folder, now = settings.folder("FOLDER"), shelf.seconds_now()
+    found = list(walk(str(folder), by, now - (purge_days - warn_days) * shelf.DAY))
     if wanted:
         print("touching: many sites forbid this, and some close accounts for it. Ask yours first.")
         done, failed = touch(found, now)
         print(f"touched {shelf.plural(done, 'file')}")
         return shelf.ALERT if failed else shelf.FINE
-    for line in report(grouped(str(folder), found), args.purge_days, now):
+    for line in report(grouped(str(folder), found), purge_days, now):
         print(line)
-    text = _summary(folder, found, args.warn_days)
+    text = _summary(folder, found, warn_days)
     print(text)
     standing = [Alert(str(folder), text)] if found else []
-    return alerts.tell(JOB, standing, now=now, notify=args.notify, again=6 * shelf.DAY, fine={str(folder): text})
+    return alerts.tell(
+        JOB, standing, now=now, notify=settings.text("NOTIFY"), again=6 * shelf.DAY, fine={str(folder): text}
+    )
 
 
 def _summary(folder: Path, found: Sequence[Old], warn_days: int) -> str:

@@ -41,11 +41,11 @@ class Broken(Exception):
     """The job cannot do its work: what, and the fix. It ends with exit code 2."""
 
 
-def door(main: Callable[[Sequence[str]], int]) -> None:
+def door(main: Callable[[Settings], int]) -> None:
     """Run a job's main and exit with its code. Raises SystemExit; what is broken is one line, never a stack trace."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     try:
-        code = main(sys.argv[1:])
+        code = main(Settings(sys.argv[1:]))
     except Broken as error:
         code = _broken(str(error))
     except OSError as error:
@@ -60,6 +60,62 @@ def door(main: Callable[[Sequence[str]], int]) -> None:
 def _broken(text: str) -> int:
     print(f"broken: {text}", file=sys.stderr)
     return BROKEN
+
+
+class Settings:
+    """What is set at the top of a script, which hands it over as NAME=VALUE; of an array, as one NAME=VALUE an element.
+
+    What cannot be is Broken, and names the setting.
+    """
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self._values: dict[str, list[str]] = {}
+        for name, _, value in (word.partition("=") for word in words):
+            self._values.setdefault(name, []).append(value)
+
+    def array(self, name: str) -> list[str]:
+        """Its elements that are not empty."""
+        return [value for value in self._values.get(name, ()) if value]
+
+    def text(self, name: str) -> str:
+        """As it is written; "" where it is empty."""
+        return self._values.get(name, [""])[-1]
+
+    def given(self, name: str, fix: str) -> list[str]:
+        """The elements of what must not be empty."""
+        found = self.array(name)
+        if not found:
+            raise Broken(f"{name} is empty: {fix} at the top of the script")
+        return found
+
+    def number(self, name: str, least: float = 0) -> float:
+        """A number that is not below `least`."""
+        text = self.text(name)
+        if not text.replace(".", "", 1).isdecimal() or float(text) < least:
+            raise Broken(f"{name}={text}: write a number, {least:g} or more")
+        return float(text)
+
+    def count(self, name: str, least: int = 0) -> int:
+        """A whole number that is not below `least`."""
+        found = self.number(name, least)
+        if found != int(found):
+            raise Broken(f"{name}={self.text(name)}: write a whole number")
+        return int(found)
+
+    def one_of(self, name: str, *known: str) -> str:
+        """One of the words that it may be."""
+        text = self.text(name)
+        if text not in known:
+            raise Broken(f"{name}={text}: write {', '.join(known[:-1])} or {known[-1]}")
+        return text
+
+    def yes(self, name: str) -> bool:
+        """A flag."""
+        return yes(self.text(name), name)
+
+    def folder(self, name: str) -> Path:
+        """A folder that is there."""
+        return folder(self.text(name), name)
 
 
 def seconds_now() -> float:

@@ -1,19 +1,18 @@
 """The Python stacks of every rank of a job on this node, with py-spy.
 
-stall-watch starts it, or a person does: srun --overlap --jobid=JOB --ntasks-per-node=1 python3 stacks.py --job JOB.
+stall-watch starts it, or a person does: srun --overlap --jobid=JOB --ntasks-per-node=1 python3 stacks.py JOB=ID.
 It runs on each node of the job, and finds the ranks by what Slurm has put into their environments.
 """
 
 from __future__ import annotations
 
-import argparse
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import shelf
-from shelf import Broken
+from shelf import Broken, Settings
 
 _PY_SPY_TIME = 20
 
@@ -96,19 +95,17 @@ def without_py_spy(pid: int) -> str:
     return f"state {status.get('State', 'unknown').strip()}{waits} (no stack: py-spy is not here: pip install py-spy)"
 
 
-def main(argv: Sequence[str]) -> int:
+def main(settings: Settings) -> int:
     """Print them, a block a process."""
-    parser = argparse.ArgumentParser(prog="stacks")
-    parser.add_argument("--job", required=True)
-    args = parser.parse_args(argv)
-    found = sorted(ranks(args.job, os.environ), key=lambda rank: (rank.rank == "", rank.rank.zfill(9), rank.pid))
+    job = settings.text("JOB")
+    found = sorted(ranks(job, os.environ), key=lambda rank: (rank.rank == "", rank.rank.zfill(9), rank.pid))
     py_spy, node = _py_spy(), os.environ.get("SLURMD_NODENAME", os.uname().nodename)
     for rank in found:
         said = stack(py_spy, rank.pid) if py_spy else without_py_spy(rank.pid)
         # one write a block: the nodes' outputs are mixed line by line otherwise
         print(f"== {node}: {shelf.shown(str(rank))}\n{shelf.shown_lines(said)}\n", end="", flush=True)
     if not found:
-        print(f"== {node}: no Python process of job {args.job} here")
+        print(f"== {node}: no Python process of job {job} here")
     return shelf.FINE
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import re
 import sys
@@ -14,7 +13,7 @@ import memory
 import shelf
 import slurm_queue
 from alerts import Alert
-from shelf import Broken
+from shelf import Broken, Settings
 from slurm_queue import Job
 
 JOB = "stall-watch"
@@ -84,7 +83,7 @@ def dump_command(srun: str, number: str, nodes: int, python: str, here: str) -> 
     """One task on each node of the job, beside what runs there: it takes no CPU and no GPU of its own."""
     step = [f"--jobid={number}", "--overlap", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
     quiet = ["--gres=none", "--mem=0", "--input=none", "--kill-on-bad-exit=0", "--job-name=stacks"]
-    return [srun, *step, *quiet, python, f"{here}/stacks.py", "--job", number]
+    return [srun, *step, *quiet, python, f"{here}/stacks.py", f"JOB={number}"]
 
 
 def stacks(number: str, nodes: int) -> str:
@@ -134,19 +133,10 @@ def look(job: Job, log: str, now: float) -> tuple[float | None, Facts, Sequence[
     return quiet_for(logs, facts.started, now), facts, logs
 
 
-def main(argv: Sequence[str]) -> int:
+def main(settings: Settings) -> int:
     """Each watched job in turn."""
-    parser = argparse.ArgumentParser(prog=JOB)
-    parser.add_argument("--minutes", type=float, default=30)
-    parser.add_argument("--log", default="")
-    parser.add_argument("--stop", default="no")
-    parser.add_argument("--notify", default="")
-    parser.add_argument("patterns", nargs="*")
-    args = parser.parse_args(argv)
-    stopping, now = shelf.yes(args.stop, "STOP"), shelf.seconds_now()
-    patterns = [pattern for pattern in args.patterns if pattern]
-    if not patterns:
-        raise Broken("WATCH is empty: name the jobs to watch at the top of the script")
+    stopping, minutes, now = settings.yes("STOP"), settings.number("MINUTES"), shelf.seconds_now()
+    patterns = settings.given("WATCH", "name the jobs to watch")
     rows = list(watched(slurm_queue.without_own(slurm_queue.jobs(), os.environ), patterns))
     if not rows:
         print(f"no running job is called {' or '.join(map(shelf.shown, patterns))}")
@@ -155,7 +145,7 @@ def main(argv: Sequence[str]) -> int:
     for job in rows:
         key = f"{job.id} {job.submitted}"
         try:
-            silence, facts, logs = look(job, args.log, now)
+            silence, facts, logs = look(job, settings.text("LOG"), now)
         except Broken as error:
             print(f"unknown: {error}")
             unknown.add(key)
@@ -163,12 +153,14 @@ def main(argv: Sequence[str]) -> int:
         if silence is None:
             print(f"unknown: {job}: there is no log {' or '.join(map(shelf.shown, logs))}")
             unknown.add(key)
-        elif silence < args.minutes * 60:
+        elif silence < minutes * 60:
             fine[key] = f"{job}: its log grew {shelf.ago(silence)} ago"
             print(fine[key])
         else:
             wrong.append(_stalled(job, key, silence, facts, told, stopping=stopping))
-    code = alerts.tell(JOB, wrong, frozenset(unknown), now=now, notify=args.notify, fine=_with_ended(fine, told))
+    code = alerts.tell(
+        JOB, wrong, frozenset(unknown), now=now, notify=settings.text("NOTIFY"), fine=_with_ended(fine, told)
+    )
     return shelf.BROKEN if unknown and code == shelf.FINE else code
 
 

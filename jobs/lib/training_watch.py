@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ import memory
 import shelf
 import slurm_queue
 from alerts import Alert
-from shelf import Broken
+from shelf import Broken, Settings
 from slurm_queue import Job
 
 JOB = "training-watch"
@@ -90,31 +89,22 @@ def resubmit(script: str, seen: Seen, most: int) -> str:
     return f"resubmitted as job {answer.out.strip()}" if answer.code == 0 else f"not resubmitted: {answer.said}"
 
 
-def main(argv: Sequence[str]) -> int:
+def main(settings: Settings) -> int:
     """Ask once, judge each name, tell."""
-    parser = argparse.ArgumentParser(prog=JOB)
-    parser.add_argument("--users", default="")
-    parser.add_argument("--resubmit", default="")
-    parser.add_argument("--most", type=int, default=3)
-    parser.add_argument("--notify", default="")
-    parser.add_argument("patterns", nargs="*")
-    args = parser.parse_args(argv)
-    patterns = [pattern for pattern in args.patterns if pattern]
-    if not patterns:
-        raise Broken("WATCH is empty: name the jobs to watch at the top of the script")
-    if args.resubmit and len(patterns) > 1:
+    patterns, script = settings.given("WATCH", "name the jobs to watch"), settings.text("RESUBMIT")
+    if script and len(patterns) > 1:
         raise Broken("RESUBMIT is one script: with it, WATCH must be one name")
-    rows = slurm_queue.without_own(slurm_queue.jobs(slurm_queue.people(args.users)), os.environ)
+    rows = slurm_queue.without_own(slurm_queue.jobs(slurm_queue.people(settings.text("USERS"))), os.environ)
     wrong, fine = [], {}
     for pattern in patterns:
         seen = judge(pattern, rows)
-        done = resubmit(args.resubmit, seen, args.most) if args.resubmit else ""
+        done = resubmit(script, seen, settings.count("MOST")) if script else ""
         print(seen)
         if seen.alive:
             fine[pattern] = str(seen)
         else:
             wrong.append(Alert(pattern, f"{seen}. {done or f'Fix: {fix(seen)}'}", seen.state))
-    return alerts.tell(JOB, wrong, now=shelf.seconds_now(), notify=args.notify, fine=fine)
+    return alerts.tell(JOB, wrong, now=shelf.seconds_now(), notify=settings.text("NOTIFY"), fine=fine)
 
 
 if __name__ == "__main__":

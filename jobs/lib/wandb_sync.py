@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import netrc
 import os
 from collections.abc import Iterator, Sequence
@@ -12,7 +11,7 @@ import alerts
 import memory
 import shelf
 from alerts import Alert
-from shelf import Broken
+from shelf import Broken, Settings
 
 JOB = "wandb-sync"
 _ONE_TIME = 10 * 60
@@ -66,27 +65,22 @@ def sync(wandb: str, run: Path, host: str) -> str:
     return "" if answer.code == 0 else f"wandb sync exited {answer.code}: {answer.said}"
 
 
-def main(argv: Sequence[str]) -> int:
+def main(settings: Settings) -> int:
     """Each run that is due; one that fails does not keep the others."""
-    parser = argparse.ArgumentParser(prog=JOB)
-    parser.add_argument("--quiet", default="10m")
-    parser.add_argument("--host", default="api.wandb.ai")
-    parser.add_argument("--notify", default="")
-    parser.add_argument("folders", nargs="*")
-    args = parser.parse_args(argv)
-    if not any(args.folders):
-        raise Broken("FOLDERS is empty: name the folders in which trainings run, at the top of the script")
-    folders = [shelf.folder(text, "FOLDERS") for text in args.folders]
+    folders = [
+        shelf.folder(text, "FOLDERS") for text in settings.given("FOLDERS", "name the folders in which trainings run")
+    ]
+    host, quiet = settings.text("HOST"), shelf.duration(settings.text("QUIET"))
     wandb = shelf.find("wandb", package="pip install wandb")
-    has_key(args.host)
+    has_key(host)
     with memory.lock(JOB) as holder:
         if holder:
             print(f"skipped: another run is at it: {holder}")
             return shelf.FINE
-        failed = list(_each(wandb, folders, args.host, shelf.duration(args.quiet)))
+        failed = list(_each(wandb, folders, host, quiet))
     for alert in failed:
         print(alert.text)
-    return alerts.tell(JOB, failed, now=shelf.seconds_now(), notify=args.notify)
+    return alerts.tell(JOB, failed, now=shelf.seconds_now(), notify=settings.text("NOTIFY"))
 
 
 def _each(wandb: str, folders: Sequence[Path], host: str, quiet: int) -> Iterator[Alert]:

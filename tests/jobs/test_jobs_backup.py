@@ -54,8 +54,8 @@ def test_a_tool_that_fails_altogether_is_broken_and_no_alert(place: Path, code: 
 
 
 REFUSED = {
-    "nothing to copy": ({"SOURCES": "()"}, "SOURCES or TARGET is empty"),
-    "nowhere to": ({"TARGET": "''"}, "SOURCES or TARGET is empty"),
+    "nothing to copy": ({"SOURCES": "()"}, "SOURCES is empty"),
+    "nowhere to": ({"TARGET": "''"}, "TARGET is empty"),
     "a target that is not there": ({"TARGET": "/nowhere/at/all"}, "not mounted"),
     "a target inside of what is copied": ({"TARGET": "$HOME/project/deep"}, "choose another"),
     "a target inside, through a link": ({"TARGET": "$HOME/inside"}, "choose another"),

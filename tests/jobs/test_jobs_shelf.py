@@ -14,6 +14,7 @@ import memory
 import shelf
 from alerts import Alert, Told
 from shelf import Broken
+from tests.ready_made_jobs import environment, filled_in, run, stand_in
 
 NOW = 1795784840.0
 HOUR = 3600
@@ -202,3 +203,23 @@ FOLDERS = {
 def test_a_folder_that_cannot_be_is_refused_with_its_settings_name(text: str, words: str) -> None:
     with pytest.raises(Broken, match=words):
         shelf.folder(text, "FOLDER")
+
+
+# --- settings ------------------------------------------------------------------------------------------------------
+
+
+def test_settings_are_handed_over_word_by_word_whatever_is_in_them() -> None:
+    settings = shelf.Settings(["NAME=a=b\nc", "LIST=one", "LIST=", "LIST=--two", "EMPTY=", "COUNT=3", "PART=0.5"])
+    assert (settings.text("NAME"), settings.text("EMPTY"), settings.text("NOT_THERE")) == ("a=b\nc", "", "")
+    assert (settings.array("LIST"), settings.array("NOT_THERE")) == (["one", "--two"], [])
+    assert (settings.count("COUNT", 3), settings.number("PART"), settings.one_of("COUNT", "2", "3")) == (3, 0.5, "3")
+
+
+@pytest.mark.parametrize("job", ["log-cleanup", "checkpoint-rotate", "quota-watch", "nccl-check", "scratch-age"])
+def test_a_setting_that_is_no_number_is_named(tmp_path: Path, job: str) -> None:
+    name = {"log-cleanup": "COUNT", "checkpoint-rotate": "LAST", "quota-watch": "WARN", "nccl-check": "NODES"}
+    wrong = {name.get(job, "PURGE_DAYS"): "many", "ENABLED": "yes"}
+    wanted = wrong if job == "nccl-check" else {key: value for key, value in wrong.items() if key != "ENABLED"}
+    stand_in(tmp_path, "srun", "true")
+    ended = run(filled_in(job, tmp_path, **wanted), environment(tmp_path))
+    assert (ended.code, "=many: write a number" in ended.last) == (2, True), ended.out
