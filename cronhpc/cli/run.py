@@ -22,7 +22,6 @@ from cronhpc.core.model import (
     Wait,
     command,
     entry_id,
-    slot_text,
 )
 
 if TYPE_CHECKING:
@@ -232,8 +231,7 @@ def _facts(report: Report, outcome: Outcome, entry: Entry, backend: str) -> dict
     key = decision.key if isinstance(decision, Submit) else None
     log = ""
     if outcome.job_id and key and entry.output:
-        number = f"{outcome.job_id}_*" if entry.array else outcome.job_id
-        log = f"log/{key.entry}/{slot_text(key.slot)}-{number}.out"
+        log = key.log(outcome.job_id, array=bool(entry.array))
     live = Lives.of(report.world).of_entry(entry_id(entry.name))
     return {
         "entry": entry.name,

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import CLOCKS_APART, TOKEN, ClaimState, Key, LinkRecord, entry_id, link_names, slot_text
+from cronhpc.core.model import CLOCKS_APART, TOKEN, ClaimState, Key, LinkRecord, entry_id, link_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -147,7 +147,7 @@ class Records:
         return late <= _ROUNDED and (certain or self._alike(record.owner, job))
 
     def _has_its_log(self, owner: Owner, job: Job) -> bool:
-        return owner.key is not None and f"/{slot_text(owner.key.slot)}-{job.id}" in job.output
+        return owner.key is not None and f"/{owner.key.log_stem(job.id)}" in job.output
 
     def _says(self, owner: Owner, job: Job) -> bool:
         """Whether the job's own comment says the same."""

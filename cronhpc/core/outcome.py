@@ -6,7 +6,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import ENDS, FAILURES, EntryState, JobEnd, Result, entry_id, slot_text
+from cronhpc.core.model import ENDS, FAILURES, EntryState, JobEnd, Result, entry_id
 from cronhpc.cron.words import count
 
 if TYPE_CHECKING:
@@ -77,8 +77,7 @@ def with_log(world: World, key: Key, job_end: JobEnd, job_id: str | None) -> Job
     entry = world.known().get(key.entry)
     if entry is not None and not entry.output:
         return job_end
-    tail = f"{job_id}_*" if entry is not None and entry.array else job_id
-    return replace(job_end, log=f"log/{key.entry}/{slot_text(key.slot)}-{tail}.out")
+    return replace(job_end, log=key.log(job_id, array=entry is not None and bool(entry.array)))
 
 
 def retry_at(entry: Entry | None, claim: Claim, job_end: JobEnd, deadline: int | None, now: int) -> int | None:

@@ -29,7 +29,6 @@ from cronhpc.core.model import (
     command,
     entry_id,
     link_names,
-    slot_text,
 )
 from cronhpc.core.outcome import launched
 from cronhpc.engine.read_entries import read_entries
@@ -462,7 +461,7 @@ def _logs(site: Site, entry: Entry | None, claim: Claim) -> bool | None:
     """Whether a run has left a log; None where cronhpc does not name it. A listing: a stat may be a minute old."""
     if entry is None or entry.problem is not None or not entry.output:
         return None
-    begins = f"{slot_text(claim.key.slot)}-{claim.job_id}"
+    begins = claim.key.log_stem(claim.job_id or "")
     try:
         names = os.listdir(f"{site.paths.log}/{claim.key.entry}")  # noqa: PTH208 - names are all that is asked
     except FileNotFoundError:

@@ -347,9 +347,9 @@ class Submitter:
             end = wrappers.end_file(self.site.paths.state, key)
             end.parent.mkdir(mode=0o700, exist_ok=True)
             script, arguments = str(wrappers.recorded(self.site.paths.state)), (script, str(end), *arguments)
-        # the log's name sorts by slot, and carries the job's id
         folder = str(self.site.paths.log / key.entry).replace("%", "%%")
-        log = f"{folder}/{slot_text(key.slot)}-{'%A_%a' if entry.array else '%j'}.out" if entry.output else None
+        name = key.log_for_sbatch(array=bool(entry.array)).rpartition("/")[2]
+        log = f"{folder}/{name}" if entry.output else None
         return Submission(
             script=script,
             arguments=arguments,
@@ -495,7 +495,7 @@ class Submitter:
         if each.state is not ClaimState.SUBMITTED or (entry is not None and not entry.output):
             return None
         folder = self.site.paths.log / each.key.entry
-        begins = f"{slot_text(each.key.slot)}-{each.job_id}"
+        begins = each.key.log_stem(each.job_id)
         if os.path.lexists(folder / f"{begins}.out"):
             return folder / f"{begins}.out"
         return next(folder.glob(f"{begins}_*"), None) if entry is None or entry.array else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cronhpc.core import model
-from cronhpc.core.model import Done, Reason, command, joined, slot_text
+from cronhpc.core.model import Done, Reason, command, joined
 from cronhpc.views import Facts, text, times
 from cronhpc.views.times import epoch, iso
 
@@ -34,9 +34,8 @@ def _fact(decision: Any, key: str, names: Mapping[Any, str]) -> Any:
         case "job":
             return getattr(decision, "job_id", None) or None
         case "output":  # where the run will print; "" where its script says so itself
-            number = "%A_%a" if decision.entry.array else "%j"
-            own = f"log/{decision.key.entry}/{slot_text(decision.key.slot)}-{number}.out"
-            return own if decision.entry.output else ""
+            entry = decision.entry
+            return decision.key.log_for_sbatch(array=bool(entry.array)) if entry.output else ""
         case "switch":
             return decision.switch.name
         case "jobs":

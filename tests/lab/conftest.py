@@ -21,7 +21,7 @@ import pytest
 
 LAB = Path(__file__).resolve().parents[2] / "deploy" / "lab" / "lab"
 BATCH_VARIABLES = ("SLURM", "SBATCH", "SRUN", "SALLOC", "SQUEUE", "SCANCEL", "SACCT", "SCONTROL", "FAKETIME", "LD_PRE")
-TIMEOUTS = 90  # seconds a test waits for what has to come: it costs nothing where it comes, however busy the machine
+MOST_WAIT = 90  # seconds a test waits for what has to come: it costs nothing where it comes, however busy the machine
 SLACK = 2  # seconds beyond a promise: the clients of a busy machine
 
 
@@ -196,7 +196,7 @@ class Lab:
 
         self.wait_for(ask, every=0.5)
 
-    def wait_for(self, predicate: Callable[[], Any], timeout: float = TIMEOUTS, every: float = 0.05) -> Any:
+    def wait_for(self, predicate: Callable[[], Any], timeout: float = MOST_WAIT, every: float = 0.05) -> Any:
         """What `predicate` returns once it is true; fails the test after `timeout` real seconds."""
         deadline = time.monotonic() + timeout
         while True:
@@ -212,7 +212,7 @@ class Lab:
         """Until a successor and a spare wait for their time, and nothing else is in the queue."""
         self.wait_for(lambda: [job["reason"] for job in self.squeue()] == ["BeginTime"] * 2)
 
-    def wait_ended(self, *jobs: str | int, timeout: float = TIMEOUTS) -> None:
+    def wait_ended(self, *jobs: str | int, timeout: float = MOST_WAIT) -> None:
         """Wait until none of these jobs is in the queue any more (COMPLETING counts as in)."""
 
         def ended() -> bool:

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from cronhpc.store import history
-from tests.lab.conftest import TIMEOUTS, Lab
+from tests.lab.conftest import MOST_WAIT, Lab
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PYTHON = shutil.which("python3", path="/usr/bin:/usr/local/bin") or sys.executable  # one that alice may run, too
@@ -108,7 +108,7 @@ class Team:
         rows = self.lab.squeue("alice")
         return {r["id"]: f"{r['state']} {r['reason']}" for r in rows if r["id"].partition("_")[0] in jobs}
 
-    def wait_gone(self, *jobs: str, timeout: float = TIMEOUTS) -> float:
+    def wait_gone(self, *jobs: str, timeout: float = MOST_WAIT) -> float:
         """Seconds until none of these is in the queue."""
         began = time.monotonic()
         self.lab.wait_for(lambda: not self.states(*jobs), timeout, every=0.02)

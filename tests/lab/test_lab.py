@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab.conftest import LAB, TIMEOUTS, Lab, MakeLab, clean_environment, lab_command, stop
+from tests.lab.conftest import LAB, MOST_WAIT, Lab, MakeLab, clean_environment, lab_command, stop
 
 pytestmark = pytest.mark.lab
 as_root = os.getuid() == 0
@@ -193,7 +193,7 @@ def test_down_ends_detached_job_processes_and_leaves_no_file(make_lab: MakeLab) 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGKILL])
 def test_an_interrupted_up_leaves_nothing(folder: Path, number: signal.Signals) -> None:
     process = up(folder)
-    deadline = time.monotonic() + TIMEOUTS
+    deadline = time.monotonic() + MOST_WAIT
     while not (folder / "run" / "munged.pid").exists():
         assert time.monotonic() < deadline
         time.sleep(0.002)
@@ -221,7 +221,7 @@ def test_a_lab_ends_with_the_process_it_was_started_for(folder: Path) -> None:
     with subprocess.Popen(["sleep", "100"]) as process:
         assert up(folder, "--until", str(process.pid)).communicate()
         process.kill()
-    deadline = time.monotonic() + TIMEOUTS
+    deadline = time.monotonic() + MOST_WAIT
     while folder.exists():
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -207,11 +207,18 @@ def exits_rows(text: str) -> list[Row]:
 
 
 def _remembered(words: Sequence[str]) -> Row:
-    id_, state, exit_text, submitted, started, ended, nodes, rest = words
+    *words, rest = words
     comment, restarts = rest[:_MARKS_WIDTH].rstrip(), rest[_MARKS_WIDTH:].strip()
+    number = int(restarts) if restarts.isdecimal() else 0
+    return _row("squeue", words, marks=word(comment), restarts=number)
+
+
+def _row(program: str, words: Sequence[str], *, marks: str | None, restarts: int = 0) -> Row:
+    """Of what a `program` printed: id, state, exit, submit, start, end, nodes. Raises Unreachable."""
+    id_, state, exit_text, submitted, started, ended, nodes = words
     found = JOB_ID.fullmatch(id_)
     if not found:
-        raise Unreachable(f"squeue's answer has a row without job id: {words!r}")
+        raise Unreachable(f"{program}'s answer has a row without job id: {words!r}")
     return Row(
         id=found[1],
         state=state,
@@ -219,10 +226,10 @@ def _remembered(words: Sequence[str]) -> Row:
         submitted=moment(submitted),
         started=moment(started),
         ended=moment(ended),
-        nodes=word(nodes),
+        nodes="" if nodes == "None assigned" else word(nodes),
         task=found[2] or "",
-        restarts=int(restarts) if restarts.isdecimal() else 0,
-        marks=word(comment),
+        restarts=restarts,
+        marks=marks,
     )
 
 
@@ -265,21 +272,8 @@ def _joined_rows(text: str, separator: str, width: int) -> Iterator[list[str]]:
 
 
 def _accounted(fields: Sequence[str]) -> Row:
-    id_, state, exit_text, submitted, started, ended, nodes, *marks = fields
-    found = JOB_ID.fullmatch(id_)
-    if not found:
-        raise Unreachable(f"sacct's answer has a row without job id: {fields!r}")
-    return Row(
-        id=found[1],
-        state=state,
-        exit=exit_text,
-        submitted=moment(submitted),
-        started=moment(started),
-        ended=moment(ended),
-        nodes="" if nodes == "None assigned" else nodes,
-        task=found[2] or "",
-        marks=_marks(*marks),
-    )
+    words, marks = fields[: len(_EXIT_FIELDS)], fields[len(_EXIT_FIELDS) :]
+    return _row("sacct", words, marks=_marks(*marks))
 
 
 def _marks(comment: str, submit_line: str = "") -> str | None:

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING
 from cronhpc.batch.port import Unreachable
 from cronhpc.core.model import CronhpcError
 from cronhpc.core.model.site import Cluster, Limit, Partition, Site
+from cronhpc.script import sbatch_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     Ask = Callable[[str, Sequence[str]], str]  # program and arguments to what it printed; raises Unreachable
-
-_DAY = 86400
 
 
 def slurm_site(ask: Ask, user: str) -> Site:
@@ -82,12 +81,10 @@ def partition_rows(text: str) -> tuple[Partition, ...]:
 
 def time_limit(text: str) -> int | None:
     """Seconds in Slurm's "1-02:03:04", "30:00", "infinite"; None for none and for what is no time."""
-    days, dash, rest = text.rpartition("-")
-    parts = rest.split(":")
-    if not all(part.isdecimal() for part in (*parts, *([days] if dash else []))):
+    try:
+        return sbatch_values.time_limit(text)
+    except ValueError:
         return None
-    hours, minutes, seconds = [0, 0, *map(int, parts)][-3:]
-    return int(days or 0) * _DAY + hours * 3600 + minutes * 60 + seconds
 
 
 # --- for `doctor` ---------------------------------------------------------------------------------------------------

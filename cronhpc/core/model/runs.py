@@ -59,6 +59,18 @@ class Key:
     def __str__(self) -> str:
         return f"{self.entry}@{slot_text(self.slot)}.{'r' if self.by_hand else ''}{self.attempt}"
 
+    def log_stem(self, job_id: str) -> str:
+        """How the names of its run's logs begin: `.out` follows, or of an array `_TASK.out` (see LOG_NAME)."""
+        return f"{slot_text(self.slot)}-{job_id}"
+
+    def log(self, job_id: str, *, array: bool = False) -> str:
+        """Its run's log, relative to the cron directory; of an array a pattern of all tasks' logs."""
+        return f"log/{self.entry}/{self.log_stem(job_id)}{'_*' if array else ''}.out"
+
+    def log_for_sbatch(self, *, array: bool = False) -> str:
+        """The same before its job has an id, as sbatch is asked for it."""
+        return self.log("%A_%a" if array else "%j")
+
     @classmethod
     def of(cls, text: str) -> Key | None:
         """The key that `str` wrote, or None."""
