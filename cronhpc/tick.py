@@ -127,8 +127,7 @@ def _tended(site: Site, world: World) -> Cleaned | None:
     """
     if not world.clock_verified and world.last_tick is not None and world.now - world.last_tick > _PAUSE:
         return None
-    from cronhpc.logs.held_logs import first_began, live_of
-    from cronhpc.logs.housekeeping import tend
+    from cronhpc.logs.housekeeping import first_began, live_of, tend
 
     live, began = live_of(world.queue, world.claims), first_began(world.queue)
     return tend(site.paths, site.settings, world.now, live, site.batch.live_files, first_began=began)

@@ -155,7 +155,7 @@ def _clean(args: argparse.Namespace, console: Console) -> int:
 
 def _live(site: Site) -> tuple[frozenset[str] | None, float]:
     from cronhpc.batch.port import BatchError
-    from cronhpc.logs.held_logs import first_began, live_of
+    from cronhpc.logs.housekeeping import first_began, live_of
     from cronhpc.store.claims import Claims
 
     try:

@@ -129,8 +129,7 @@ def _plan(args: argparse.Namespace, console: Console) -> int:
 
 def _cleaning(site: Site, world: World) -> Facts | None:
     """What the tick's clean-up would do; None where it is not time for it, or nothing would go."""
-    from cronhpc.logs.held_logs import first_began, live_of
-    from cronhpc.logs.housekeeping import tend
+    from cronhpc.logs.housekeeping import first_began, live_of, tend
 
     live, began = live_of(world.queue, world.claims), first_began(world.queue)
     cleaned = tend(site.paths, site.settings, world.now, live, site.batch.live_files, first_began=began, dry_run=True)

@@ -11,7 +11,6 @@ from cronhpc.core.identity import records
 from cronhpc.core.liveness import Absence
 from cronhpc.core.model import ClaimState, Reason, Result, Skip, Stop, Wait, entry_id
 from cronhpc.core.stop import reachable
-from cronhpc.cron.zones import zone_of
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
@@ -44,6 +43,7 @@ def text_key(entry: Entry) -> str:
 def schedule_of(entry: Entry) -> Schedule:
     """Raises ScheduleError; croniter is loaded only here, when a slot has to be computed."""
     from cronhpc.cron.schedule import parse
+    from cronhpc.cron.zones import zone_of
 
     return parse(entry.schedule, zone_of(entry.timezone), hash_key=entry.hash_key)
 

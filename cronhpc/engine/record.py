@@ -386,7 +386,8 @@ class _Keeper:
     # --- to disk
 
     def write_history(self) -> None:
-        history.append(self.site.paths.history, self.rows, host=self.site.host, now=self.world.now)
+        if self.rows:
+            history.append(self.site.paths.history, self.rows, host=self.site.host, now=self.world.now)
 
     def write_memory(self) -> None:
         self.forgettable, marks = _outlived(self.finished, self.world.claims, self.names, self.world.believed)

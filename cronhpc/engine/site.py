@@ -14,7 +14,7 @@ from cronhpc.core.model import Problem, SettingsError, StateError, command
 from cronhpc.inside.switch_file import owner
 from cronhpc.store.entries import fingerprint
 from cronhpc.store.files import DiskClock, disk_clock
-from cronhpc.store.memory import Cache, load_cache
+from cronhpc.store.memory import Cache, load_cache, settings_from_json, settings_to_json
 from cronhpc.store.paths import Paths, existing, must_be_no_copy
 from cronhpc.store.scheduler import SiteChanges
 
@@ -51,7 +51,6 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
     """Raises DirectoryError, SettingsError, BatchError (the backend asked for is not here), StateError, OSError."""
     from cronhpc.batch import connect
     from cronhpc.batch.process import scrub
-    from cronhpc.store.settings import emptied, to_json
 
     paths = existing(dir_option, environ)
     must_be_safe(paths)
@@ -67,6 +66,8 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
         cache = Cache()  # whatever was read with other settings
     settings, problems = (cached, ()) if cached is not None else _read_settings(paths)
     if not os.stat(paths.settings).st_size:  # noqa: PTH116 - beside the other stat calls
+        from cronhpc.store.settings import emptied
+
         problems = (*problems, emptied(paths.settings))
     known = cache.get("accounting")  # whether there is any; what asking taught an earlier tick
     saved = {**(_saved_environment(paths) or environ), **{n: environ[n] for n in _THE_CALLERS if n in environ}}
@@ -87,7 +88,7 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
         cache = Cache()
     if not problems and (cache.get("zone") != zone or "settings" not in cache):
         cache["zone"] = zone
-        cache["settings"] = [seen, to_json(settings)]
+        cache["settings"] = [seen, settings_to_json(settings)]
         cache.changed = True
     return Site(paths, settings, batch, environment, os.uname().nodename, owner(uid), uid, zone, cache, problems)
 
@@ -170,12 +171,10 @@ _YOUNG = 3  # seconds
 
 def _cached_settings(paths: Paths, cache: Cache) -> Settings | None:
     """None where the file has changed since, or another version of cronhpc kept them: then it is parsed anew."""
-    from cronhpc.store.settings import from_json
-
     known = cache.get("settings")
     try:
         if known and known[0] == fingerprint(os.stat(paths.settings)):  # noqa: PTH116 - beside the other stat calls
-            return from_json(known[1])
+            return settings_from_json(known[1])
     except ValueError:
         pass
     return None

@@ -65,7 +65,7 @@ def clean_logs(
 
     `live`: ids of jobs whose files stay; None where they are unknown: then nothing goes. `live_files` tells which files
     the user's live jobs write (it raises BatchError), whatever they are called; asked once, before the first file goes,
-    and without an answer nothing goes either. `first_began`: as held_logs has it. `newest_failed`: by entry id
+    and without an answer nothing goes either. `first_began`: as housekeeping has it. `newest_failed`: by entry id
     the path, relative to the cron directory, of the log that stays whatever its age. `since` (ns): only folders that a
     name came into after it (see Cleaned.seen), by age and count alone. What the disk refuses is a problem, and harms
     nothing else.

@@ -1,4 +1,4 @@
-"""When logs are cleaned, and what is remembered of them between ticks (`state/logs.json`).
+"""When logs are cleaned, which of them no limit reaches, and what is remembered between ticks (`state/logs.json`).
 
 Listing every log costs on a shared file system, so a tick does it four times a day; sooner where the last one left work
 to do, or the disk is nearly full. In between it looks into those folders alone that a new log came into: one listing,
@@ -13,8 +13,7 @@ import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core.model import Problem, StateError
-from cronhpc.logs import held_logs
+from cronhpc.core.model import CLOCKS_APART, FAILURES, Key, Problem, StateError
 from cronhpc.store import decode
 from cronhpc.store.files import clock_of, read_json, write_json
 
@@ -22,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from cronhpc.batch.port import JobFiles
-    from cronhpc.core.model import Settings
+    from cronhpc.core.model import Claim, Queue, Settings
     from cronhpc.logs.clean import Cleaned
     from cronhpc.store.paths import Paths
 
@@ -35,6 +34,7 @@ _SOON = 10 * 60  # ... while the disk is nearly full
 _FEW = 1000  # folders, of which a stat each is cheap enough for every tick
 _MONTHS = 24  # of history that are kept
 _AHEAD = 86400  # seconds by which this machine's clock may be ahead of the file system's: ages are of days
+_LATE = 7  # a run that ended later than such a part of the age limit after its slot
 _LOOK_BACK = 86400  # seconds by which clocks of machines, and rows of history, may be out of order
 
 
@@ -52,9 +52,9 @@ def tend(
 ) -> Cleaned | None:
     """Clean where it is time to (`always`: now), and rotate the scheduler's log and history; None: it is not time.
 
-    `live`: as held_logs.live_of tells; runs that ended long after their slot are added from history. `live_files`: as
-    Batch has it. `first_began`: as held_logs has it. Ages are only believed up to the file system's own clock: with a
-    later `now` nothing goes. What the disk refuses is a problem.
+    `live`: as `live_of` tells; runs that ended long after their slot are added from history. `live_files`: as
+    Batch has it. `first_began`: as that function tells. Ages are only believed up to the file system's own clock: with
+    a later `now` nothing goes. What the disk refuses is a problem.
     """
     try:
         known = _known(paths)
@@ -66,11 +66,11 @@ def tend(
             from cronhpc.logs.clean import Cleaned
 
             return Cleaned(problems=(_clock_ahead(clock, now),), left=True)
-        known = held_logs.remember(known, _rows_since(paths, known), now, settings.logs_keep)
+        known = remember(known, _rows_since(paths, known), now, settings.logs_keep)
     except (OSError, StateError) as error:
         return _unknown(paths, str(error))
     held = None if live is None else live | known["late"].keys()
-    failed = held_logs.newest_failed(known)
+    failed = newest_failed(known)
     return _cleaned(
         paths,
         settings,
@@ -187,3 +187,50 @@ def _rows_since(paths: Paths, known: Mapping[str, Any]) -> Iterator[Mapping[str,
         if isinstance(at, int) and at < until:
             return
         yield row
+
+
+# --- which logs no limit reaches: live runs', each entry's newest failed one, those written long after their slot -----
+
+
+def live_of(queue: Queue | None, claims: Iterable[Claim]) -> frozenset[str] | None:
+    """Jobs whose files may still be written; None where the batch system gave no answer: then nothing may go."""
+    if queue is None:
+        return None
+    queued = {job.id for job in queue.jobs if job.live}
+    return frozenset(queued | {claim.job_id for claim in claims if claim.job_id and claim.job_end is None})
+
+
+def first_began(queue: Queue | None) -> float:
+    """When the first job of the user's that now runs began, by the slowest clock; infinity where none runs.
+
+    The queue names a job's own output only: what it opens by itself (`srun -o`, `exec >`) may be any file that was
+    last written since then. To be old enough to go, such a file needs a job that runs longer than `logs.keep`.
+    """
+    began = (job.start or 0 for job in (queue.jobs if queue else ()) if job.live and not job.waits)
+    return min(began, default=math.inf) - CLOCKS_APART
+
+
+def remember(known: Mapping[str, Any], rows: Iterable[Mapping[str, Any]], now: int, keep: int) -> dict[str, Any]:
+    """What history rows tell about logs, added to what is `known`; plain JSON values, for the memory between ticks.
+
+    `failed`: by entry id the newest failed run's [slot, attempt, log]; `late`: job ids of runs that ended long after
+    their slot (they waited in the queue, or caught up), and when: such a log is not as old as its name says.
+    """
+    failed = {entry: list(row) for entry, row in known.get("failed", {}).items()}
+    late = {job: ended for job, ended in known.get("late", {}).items() if ended > now - keep}
+    for row in rows:
+        key = Key.of(str(row.get("key", "")))
+        if key is None or row.get("what") != "run":
+            continue
+        if row.get("result") in FAILURES and row.get("log"):
+            found = [key.slot, key.attempt, row["log"]]
+            failed[key.entry] = max(failed.get(key.entry, found), found)
+        ended = row.get("ended") or row.get("at") or 0
+        if row.get("job") and ended - key.slot > keep // _LATE and ended > now - keep:
+            late[str(row["job"])] = ended
+    return {**known, "failed": failed, "late": late}
+
+
+def newest_failed(known: Mapping[str, Any]) -> dict[str, str]:
+    """By entry id the path of its newest failed log, relative to the cron directory."""
+    return {entry: str(row[2]) for entry, row in known.get("failed", {}).items()}

@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core.model import EntryState
+from cronhpc.core.model import EntryState, Settings
 from cronhpc.store import decode
 from cronhpc.store.files import of_version, read_bytes, read_lasting, replace_file, write_json
 
@@ -110,3 +110,22 @@ def _seal(rest: bytes) -> bytes:
 
 
 _SEAL = len(_seal(b""))
+
+
+def settings_to_json(settings: Settings) -> dict[str, Any]:
+    """`settings` for a cache, so that an unchanged file need not be parsed again."""
+    from cronhpc import __version__
+
+    return {"cronhpc": __version__, "settings": decode.plain(settings)}
+
+
+def settings_from_json(cached: Mapping[str, Any]) -> Settings:
+    """The reverse. Raises ValueError where another version of cronhpc wrote it: parse the file then."""
+    from cronhpc import __version__
+
+    if cached.get("cronhpc") != __version__:
+        raise ValueError("cached settings of another version")
+    try:
+        return decode.made(Settings, cached["settings"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"cached settings are damaged: {error}") from None

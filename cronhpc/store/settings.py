@@ -7,7 +7,6 @@ import shlex
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import Problem, Settings, SettingsError, command
-from cronhpc.store import decode
 from cronhpc.store.files import read_bytes
 
 if TYPE_CHECKING:
@@ -97,22 +96,3 @@ def _min_interval(reader: Reader, found: Mapping[str, Any]) -> int:
         what = f"min-interval ({least} s) is longer than interval ({interval} s)."
         reader.note(reader.lines.get(key, 0), key, what, "Make interval longer or min-interval shorter.")
     return least
-
-
-def to_json(settings: Settings) -> dict[str, Any]:
-    """`settings` for a cache, so that an unchanged file need not be parsed again."""
-    from cronhpc import __version__
-
-    return {"cronhpc": __version__, "settings": decode.plain(settings)}
-
-
-def from_json(cached: Mapping[str, Any]) -> Settings:
-    """What `to_json` wrote. Raises ValueError where another version of cronhpc wrote it: parse the file then."""
-    from cronhpc import __version__
-
-    if cached.get("cronhpc") != __version__:
-        raise ValueError("cached settings of another version")
-    try:
-        return decode.made(Settings, cached["settings"])
-    except (KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"cached settings are damaged: {error}") from None

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core import pieces
 from cronhpc.core.model import Done, Problem, Reason, Result, command, may_never_start, restarted
 from cronhpc.views import Facts, runs, text
 
@@ -157,7 +156,9 @@ def _series(entry: Mapping[str, Any]) -> Iterator[Facts]:
         if trouble and not any(run["state"] == "PENDING" for run in entry["runs"]):
             yield _notice("ended", entry["name"], f"queues no next piece: {trouble}", text.one_line(series["start"]))
         return
-    if pieces.crashed(series["resting"]):
+    from cronhpc.core.pieces import crashed
+
+    if crashed(series["resting"]):
         yield _notice("ended", entry["name"], f"rests: {series['resting']}", command("logs", entry["name"]))
     elif not series["resting"] and not (last and last["result"] in {Result.CANCELLED, Result.KILLED}):
         what = f"has ended: {trouble or 'no piece of it is in the queue'}"

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, tzinfo
 
-from cronhpc.cron.duration import format_duration
-
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
 _NEAR = 6  # days for which a weekday is enough
@@ -104,6 +102,8 @@ def distance(at: int, now: int) -> str:
 
 def took(seconds: int | None) -> str:
     """A measured duration in its two largest units: `12s`, `1m12s`, `9h12m`, `2d4h`; `-` where unknown."""
+    from cronhpc.cron.duration import format_duration
+
     if seconds is None:
         return "-"
     seconds = max(seconds, 0)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cronhpc.core.model import Claim, ClaimState, Job, JobEnd, Key, Queue, Result, slot_text
-from cronhpc.logs.held_logs import live_of, newest_failed, remember
+from cronhpc.logs.housekeeping import live_of, newest_failed, remember
 
 NOW = 1_795_800_000
 HOUR, DAY = 3600, 86400

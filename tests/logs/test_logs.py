@@ -19,7 +19,7 @@ from cronhpc import tick
 from cronhpc.batch.port import JobFiles, Unreachable
 from cronhpc.core import retention
 from cronhpc.core.model import Job, LogFile, Queue, Result, Settings, slot_text
-from cronhpc.logs import held_logs
+from cronhpc.logs import housekeeping
 from cronhpc.logs.clean import Cleaned, clean_logs
 from cronhpc.logs.housekeeping import tend
 from cronhpc.store import history, logs
@@ -240,7 +240,7 @@ def test_what_a_job_may_have_opened_by_itself_stays_while_it_runs(cron: Path, jo
         run_log(cron, 9 * DAY),
     )
     limits = replace(SETTINGS, logs_extra=((str(extra), "*.log"),))
-    began = held_logs.first_began(Queue(tuple(jobs)))
+    began = housekeeping.first_began(Queue(tuple(jobs)))
     tend(Paths(cron), limits, NOW, frozenset(), tuple, first_began=began, always=True)
     assert (written.exists(), before.exists(), over.exists()) == (stays, None in {j.start for j in jobs}, False)
 

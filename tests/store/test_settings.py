@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from cronhpc.core.model import EntryRow, Settings, SettingsError, SwitchSetting
 from cronhpc.core.policy import NAMES
 from cronhpc.store import schema
-from cronhpc.store.settings import from_json, parse_settings, read_settings, to_json
+from cronhpc.store.memory import settings_from_json, settings_to_json
+from cronhpc.store.settings import parse_settings, read_settings
 from cronhpc.store.settings_reader import KINDS, describe
 from cronhpc.store.settings_text import EditError, default_text, edited, quoted
 
@@ -400,20 +401,20 @@ def test_no_text_raises_anything_but_settings_error(text: str) -> None:
 
 def test_settings_survive_the_cache() -> None:
     full = parse(DESIGN)
-    assert from_json(json.loads(json.dumps(to_json(full)))) == full
+    assert settings_from_json(json.loads(json.dumps(settings_to_json(full)))) == full
 
 
 @pytest.mark.parametrize("cached", [{}, {"cronhpc": "0"}, {"cronhpc": None, "settings": 3}], ids=str)
 def test_a_cache_of_another_version_is_not_read(cached: dict[str, object]) -> None:
     with pytest.raises(ValueError, match="another version"):
-        from_json(cached)
+        settings_from_json(cached)
 
 
 def test_a_damaged_cache_is_not_read() -> None:
-    cached = to_json(Settings())
+    cached = settings_to_json(Settings())
     for broken in ({"nonsense": 1}, {"entries": [[1] * 20]}, {"entries": 5}, None):
         with pytest.raises(ValueError, match="damaged"):
-            from_json({**cached, "settings": broken})
+            settings_from_json({**cached, "settings": broken})
 
 
 # --- the table and the text

@@ -14,13 +14,13 @@ from cronhpc.batch.local import supervisor as sv
 from cronhpc.batch.port import BatchError, JobFiles, Refused, Unreachable
 from cronhpc.batch.process import scrub, start
 from cronhpc.core.model import ENDS, Job, JobEnd, Queue, Result
-from cronhpc.core.model.site import Site
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from cronhpc.batch.port import Submission
+    from cronhpc.core.model.site import Site
 
 
 REMEMBERED = 86400  # seconds that an ended job stays in the queue
@@ -220,6 +220,8 @@ class Local:
 
     def site(self) -> Site:
         """What `init` wants to know: this machine."""
+        from cronhpc.core.model.site import Site
+
         return Site(cluster=os.uname().nodename, accounting=False, min_job_age=REMEMBERED)
 
     # --- submitting ------------------------------------------------------------------------------------------------
