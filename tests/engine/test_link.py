@@ -495,6 +495,19 @@ def test_where_no_tick_works_a_spare_stands_behind_a_successor_that_may_never_be
     assert ("spare 71\n" in said) == bool(begin)
 
 
+@pytest.mark.parametrize(
+    ("minute", "begin"), [(0, "12:30"), (20, "12:30"), (29, "13:30"), (31, "13:30"), (59, "13:30")]
+)
+def test_spares_come_half_way_between_two_links_and_not_beside_a_successor(
+    stand: Stand, minute: int, begin: str
+) -> None:
+    link = stand.root / "cron" / "scheduler" / "scheduler.slurm"
+    link.write_text(link.read_text().replace(sys.executable, "/nonexistent/python"))
+    stand.ended(Situation(NOON + minute * MINUTE, then=[ME, WAITS], kind="spare"))
+    (found,) = re.findall(rf"--job-name={SPARE} --begin=uts(\d+)", (stand.root / "calls").read_text())
+    assert _clock(int(found)) == begin
+
+
 def test_a_successor_that_slurm_took_though_it_avoids_every_node_is_replaced_by_one_that_avoids_none(
     stand: Stand,
 ) -> None:
