@@ -29,7 +29,7 @@ from cronhpc.doctor.findings import of_cluster
 from cronhpc.engine.read import read_world
 from cronhpc.engine.site import open_site
 from cronhpc.store.memory import save_cache
-from tests import golden_directory
+from tests import golden_directory, json_page
 from tests.doctor.test_diagnosis import DISKS, HERE, MACHINES, NODES
 from tests.doctor.test_findings import SITES
 from tests.golden_directory import Cluster
@@ -236,3 +236,46 @@ def test_every_golden_file_is_compared_with_something() -> None:
         "doctor.json.txt",
     }
     assert {path.name for path in GOLDEN.iterdir()} == names
+
+
+# --- docs/json.md ----------------------------------------------------------------------------------------------------
+
+# The golden files with JSON, by the table of docs/json.md that they are to fit. More keys may come; none goes.
+PRINTED = {
+    "status": "status", "status-file": "status", "status-of-backup": "one entry", "status-of-bad-option": "one entry",
+    "status-of-sweep": "one entry", "plan": "plan", "tick": "tick", "next": "next", "next-one": "next",
+    "next-any": "next", "history": "history", "history-one": "history", "history-state": "history", "logs": "log",
+    "logs-list": "history", "logs-waits": "log", "check": "check", "check-one": "check", "run": "submitted",
+    "run-refused": "submitted", "rerun": "submitted", "rerun-refused": "submitted", "start": "scheduler",
+    "stop": "scheduler", "init": "init", "init-again": "init", "add": "added", "clean": "clean", "doctor": "doctor",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", PRINTED)
+def test_what_is_printed_fits_what_the_docs_say_of_it(name: str) -> None:
+    path = GOLDEN / (f"{name}.txt" if name == "status-file" else f"{name}.json.txt")
+    whole = json.loads(path.read_text(encoding="utf-8").partition("--- ")[0])
+    assert json_page.shaped(whole, PRINTED[name], name) == [], "docs/json.md: a key keeps its name and its type"
+
+
+def test_each_table_of_the_docs_is_of_something_printed_or_part_of_it() -> None:
+    linked = set(re.findall(r"\]\(#([\w-]+)\)", json_page.PAGE))
+    assert {name.replace(" ", "-") for name in json_page.TABLES} <= linked
+    assert set(PRINTED.values()) <= set(json_page.TABLES)
+
+
+@pytest.mark.parametrize(
+    ("value", "wrong"),
+    [
+        ({"days": 30, "jobs": 4, "cpu_seconds": 7}, []),
+        ({"days": 30, "jobs": 4, "cpu_seconds": 7, "new": 1}, []),
+        ({"days": 30, "jobs": "4", "cpu_seconds": 7}, ["x.jobs: '4' is no number"]),
+        ({"days": True, "jobs": 4, "cpu_seconds": 7}, ["x.days: True is no number"]),
+        ({"days": 30, "jobs": 4}, ["x.cpu_seconds is missing"]),
+        ([], ["x: [] is no cost"]),
+    ],
+)
+def test_what_does_not_fit_the_docs_is_found(value: object, wrong: list[str]) -> None:
+    assert json_page.shaped(value, "cost", "x") == wrong
+    assert json_page.misfits("yesterday", "instant or null", "x") == ["x: 'yesterday' is no instant"]
+    assert json_page.misfits([{}], "list of [link](#link)", "x")[0] == "x[0].job is missing"
