@@ -15,6 +15,7 @@ from cronhpc.core.model import (
     Done,
     Finish,
     Key,
+    Obstacle,
     Reason,
     Rerun,
     Result,
@@ -155,9 +156,7 @@ def _just_changed(report: Report) -> bool:
 
 
 def _taken(report: Report) -> bool:
-    from cronhpc.engine.submit import TAKEN
-
-    return any(isinstance(o.decision, Submit) and (o.done, o.detail) == (Done.REFUSED, TAKEN) for o in report.outcomes)
+    return any(outcome.obstacle is Obstacle.TAKEN for outcome in report.outcomes)
 
 
 # --- what failed ------------------------------------------------------------------------------------------------------

@@ -347,7 +347,7 @@ class _Keeper:
                 warned |= dict.fromkeys(decision.warn, now)
             elif isinstance(decision, model.SubmitLink):
                 meta |= self._of_link(decision, outcome)
-            elif isinstance(decision, model.Submit) and outcome.at_submit_limit and chain.crowds(self.world):
+            elif outcome.obstacle is model.Obstacle.SUBMIT_LIMIT and chain.crowds(self.world):
                 meta["no_spare"], meta["no_spare_at"], meta["crowded"] = outcome.detail, now, True
             elif isinstance(decision, model.KeepLink | model.MoveLink):
                 meta[decision.kind] = decision.job_id

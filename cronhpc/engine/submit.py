@@ -22,6 +22,7 @@ from cronhpc.core.model import (
     Done,
     EntryState,
     JobEnd,
+    Obstacle,
     Outcome,
     Reason,
     Release,
@@ -45,7 +46,6 @@ if TYPE_CHECKING:
     from cronhpc.engine.site import Site
     from cronhpc.store.trust import Trust
 
-TAKEN = "another tick has claimed it"
 _TIMEOUT = 45.0  # seconds: a tick under a controller that does not answer ends within a minute
 _LOOK_AGAIN = 86400  # seconds
 _EARLY = 60  # seconds
@@ -96,10 +96,10 @@ class Progress:
         detail: str = "",
         job_id: str | None = None,
         *,
-        at_submit_limit: bool = False,
+        obstacle: Obstacle | None = None,
     ) -> None:
         """One decision's outcome."""
-        self.outcomes.append(Outcome(decision, done, detail, job_id, at_submit_limit))
+        self.outcomes.append(Outcome(decision, done, detail, job_id, obstacle))
 
 
 @dataclass(slots=True)
@@ -223,7 +223,7 @@ class Submitter:
         mine = []
         for row in rows:
             if refusal := self._claim(row):
-                self.note(row, *refusal)
+                self.progress.outcomes.append(refusal)
             else:
                 mine.append(row)
         try:
@@ -233,16 +233,16 @@ class Submitter:
                 self.note(row, Done.PASSING, f"claimed, and not submitted: {_disk_words(error)}")
             return []
 
-    def _claim(self, row: Submit) -> tuple[Done, str] | None:
-        """Why the attempt is not ours; None: it is."""
+    def _claim(self, row: Submit) -> Outcome | None:
+        """What came of it where the attempt is not ours; None: it is."""
         if row.reason is Reason.AGAIN:  # the claim stands already, and no job of it was ever seen
-            return None if self.claims.exists(row.key) else (Done.REFUSED, "it was finished meanwhile")
+            return None if self.claims.exists(row.key) else Outcome(row, Done.REFUSED, "it was finished meanwhile")
         holds = text_key(row.entry) if row.reason is Reason.AHEAD else ""
         try:
             made = self.claims.make(row.key, row.entry.name, self.by, self.world.now, holds=holds, tasks=row.tasks)
         except OSError as error:
-            return Done.PASSING, f"it could not be claimed: {_disk_words(error)}"
-        return None if made else (Done.REFUSED, TAKEN)
+            return Outcome(row, Done.PASSING, f"it could not be claimed: {_disk_words(error)}")
+        return None if made else Outcome(row, Done.REFUSED, Obstacle.TAKEN, obstacle=Obstacle.TAKEN)
 
     def _in_time(self, mine: list[Submit]) -> list[Submit]:
         """Those of our claims that do not come too late, durable. Raises OSError."""
@@ -254,7 +254,8 @@ class Submitter:
         for row in fresh:
             if row.key in late:
                 self.claims.give_up(row.key)
-                self.note(row, Done.REFUSED, TAKEN if row.key.by_hand else "its slot was used up meanwhile")
+                taken = Obstacle.TAKEN if row.key.by_hand else None
+                self.note(row, Done.REFUSED, taken or "its slot was used up meanwhile", obstacle=taken)
         return [row for row in mine if row.key not in late]
 
     def _late(self, rows: list[Submit]) -> set[Key]:
@@ -384,7 +385,7 @@ class Submitter:
             )
         elif isinstance(error, Limited):
             self._give_back(row)
-            self.note(row, Done.PASSING, f"{error.text} (no more tries in this tick)", at_submit_limit=True)
+            self.note(row, Done.PASSING, f"{error.text} (no more tries in this tick)", obstacle=Obstacle.SUBMIT_LIMIT)
         else:
             if isinstance(error, NotTried):
                 self._give_back(row)

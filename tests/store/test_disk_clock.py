@@ -9,10 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cronhpc.core.model import Done, Settings
+from cronhpc.core.model import Done, Obstacle, Settings
 from cronhpc.engine.read import read_world
 from cronhpc.engine.site import by_its_disks_clock, open_site
-from cronhpc.engine.submit import TAKEN
 from cronhpc.store import entries, files, switches
 from cronhpc.store.files import DiskClock, disk_clock
 from cronhpc.tick import Report, tick
@@ -138,7 +137,7 @@ def test_two_runs_of_one_second_have_keys_of_their_own(shell: Shell) -> None:
         time.sleep(0.05)
     second = tick(open_site(str(shell.cron), None, shell.environ), now, only="a")
     assert isinstance(second, Report)
-    assert [(each.done, each.detail) for each in second.outcomes] == [(Done.REFUSED, TAKEN)]
+    assert [(each.done, each.obstacle) for each in second.outcomes] == [(Done.REFUSED, Obstacle.TAKEN)]
     third = tick(open_site(str(shell.cron), None, shell.environ), now + 1, only="a")
     assert isinstance(third, Report)
     assert third.outcomes[0].done is Done.OK

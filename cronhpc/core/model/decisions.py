@@ -235,6 +235,13 @@ class Done(StrEnum):
     PASSING = "failed, stays due"  # a passing error
 
 
+class Obstacle(StrEnum):
+    """What kept a decision from being carried out, where more than its words depends on it."""
+
+    SUBMIT_LIMIT = "the site takes no more jobs of this user"
+    TAKEN = "another tick has claimed it"
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """A decision and what came of it."""
@@ -243,4 +250,4 @@ class Outcome:
     done: Done
     detail: str = ""
     job_id: str | None = None
-    at_submit_limit: bool = False  # the site takes no more jobs of this user
+    obstacle: Obstacle | None = None
