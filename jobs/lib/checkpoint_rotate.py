@@ -9,7 +9,7 @@ import fnmatch
 import os
 import re
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +21,6 @@ LEAST = 2  # complete ones that stay, whatever is asked
 _LATEST = ("latest", "latest_checkpointed_iteration.txt")  # where DeepSpeed and Megatron name the one to resume from
 _PIN = "keep"  # a file of this name in a checkpoint keeps it
 _REMOVING = re.compile(r"\.(.+)\.removing")  # on its way out; a run that was cut off is finished by the next
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
 @dataclass(frozen=True)
@@ -95,7 +94,7 @@ def look(folder: int, patterns: Sequence[str], marker: str) -> list[Checkpoint]:
 def _checkpoint(folder: int, name: str, marker: str) -> Checkpoint:
     if not stat.S_ISDIR(os.lstat(name, dir_fd=folder).st_mode):
         return Checkpoint(name, step_of(name), is_folder=False)
-    inside = os.open(name, _FOLDER, dir_fd=folder)
+    inside = os.open(name, shelf.FOLDER, dir_fd=folder)
     try:
         return Checkpoint(
             name, step_of(name), at=_file_time(inside, marker), pinned=_file_time(inside, _PIN) is not None
@@ -155,10 +154,16 @@ def finish(folder: int, marker: str) -> list[str]:
 
 
 def _remove_named(folder: int, name: str, marker: str) -> int:
-    inside = os.open(name, _FOLDER, dir_fd=folder)
+    inside, count = os.open(name, shelf.FOLDER, dir_fd=folder), 0
     try:
-        device = os.fstat(inside).st_dev
-        count = _walk(inside, device, _unlink, _rmdir, without=marker)
+        for place, path, found in _all_of(inside):
+            if path == marker:
+                continue
+            if stat.S_ISDIR(found.st_mode):
+                os.rmdir(os.path.basename(path), dir_fd=place)
+            else:
+                os.unlink(os.path.basename(path), dir_fd=place)
+                count += found.st_size
         os.unlink(marker, dir_fd=inside)
     finally:
         os.close(inside)
@@ -167,55 +172,20 @@ def _remove_named(folder: int, name: str, marker: str) -> int:
 
 
 def weigh(folder: int, name: str) -> int:
-    """The bytes of a checkpoint's files. Raises OSError."""
-    inside = os.open(name, _FOLDER, dir_fd=folder)
+    """The bytes of a checkpoint's files. Raises OSError, Broken."""
+    inside = os.open(name, shelf.FOLDER, dir_fd=folder)
     try:
-        return _walk(inside, os.fstat(inside).st_dev, _nothing, _nothing)
+        return sum(found.st_size for _, _, found in _all_of(inside) if not stat.S_ISDIR(found.st_mode))
     finally:
         os.close(inside)
 
 
-def _walk(
-    folder: int,
-    device: int,
-    on_file: Callable[[int, str], None],
-    on_folder: Callable[[int, str], None],
-    without: str = "",
-) -> int:
-    """Do `on_file`, `on_folder` (once empty) for all below an open folder; the bytes of its files.
-
-    Through handles and never through a link: whatever is moved about meanwhile, nothing outside is reached.
-    """
-    count = 0
-    for name in os.listdir(folder):
-        if name == without:
-            continue
-        found = os.lstat(name, dir_fd=folder)
-        if stat.S_ISDIR(found.st_mode):
-            if found.st_dev != device:
-                raise Broken(f"{shelf.shown(name)} is another file system: left alone")
-            inside = os.open(name, _FOLDER, dir_fd=folder)
-            try:
-                count += _walk(inside, device, on_file, on_folder)
-            finally:
-                os.close(inside)
-            on_folder(folder, name)
-        else:
-            count += found.st_size
-            on_file(folder, name)
-    return count
-
-
-def _unlink(folder: int, name: str) -> None:
-    os.unlink(name, dir_fd=folder)
-
-
-def _rmdir(folder: int, name: str) -> None:
-    os.rmdir(name, dir_fd=folder)
-
-
-def _nothing(folder: int, name: str) -> None:
-    """Only count."""
+def _all_of(inside: int) -> Iterator[tuple[int, str, os.stat_result]]:
+    device = os.fstat(inside).st_dev
+    for place, path, found in shelf.below(inside, strict=True):
+        if found.st_dev != device:
+            raise Broken(f"{shelf.shown(path)} is another file system: left alone")
+        yield place, path, found
 
 
 # --- the job -------------------------------------------------------------------------------------------------------

@@ -99,7 +99,7 @@ def upload(hub: str, settings: Settings, folder: str, batch: Sequence[File], env
 
 
 def synced(hub: str, settings: Settings, folder: Path, environ: Mapping[str, str]) -> int:
-    """Under the lock: look, send, remember; the exit code."""
+    """Look, send, remember; the exit code."""
     path = memory.state_file(JOB, "sent.json")
     known = memory.read_state(path)
     key = ":".join([*map(settings.text, ("REPO_TYPE", "REPO", "PATH_IN_REPO")), str(folder)])
@@ -133,7 +133,7 @@ def synced(hub: str, settings: Settings, folder: Path, environ: Mapping[str, str
 
 
 def main(settings: Settings) -> int:
-    """One run; another that is still at it is left to it."""
+    """One run; its script has seen to it that it is alone."""
     repo = settings.text("REPO")
     if not repo or "://" in repo:
         raise Broken("REPO: write owner/name, not a URL: a token does not belong into one")
@@ -146,11 +146,7 @@ def main(settings: Settings) -> int:
     if not token:
         raise Broken(f"TOKEN_FILE={secret} is empty")
     environ = {**shelf.clean_environment(os.environ), "HF_TOKEN": token, "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
-    with memory.lock(JOB) as holder:
-        if holder:
-            print(f"skipped: another run is at it: {holder}")
-            return shelf.FINE
-        return synced(hub, settings, folder, environ)
+    return synced(hub, settings, folder, environ)
 
 
 if __name__ == "__main__":

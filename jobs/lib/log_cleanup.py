@@ -16,8 +16,6 @@ import slurm_queue
 from shelf import Broken, Settings
 
 JOB = "log-cleanup"
-_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
-_DEEPEST = 8
 
 
 @dataclass(frozen=True)
@@ -89,28 +87,11 @@ class Live:
 
 
 def listed(root: int, endings: Sequence[str], live: Live) -> Iterator[Log]:
-    """One's own logs below an open folder, which is entered through handles, and links never. Raises OSError."""
-    yield from _below(root, "", endings, live, _DEEPEST)
-
-
-def _below(folder: int, prefix: str, endings: Sequence[str], live: Live, depth: int) -> Iterator[Log]:
-    for name in sorted(os.listdir(folder)):
-        try:
-            found = os.lstat(name, dir_fd=folder)
-        except FileNotFoundError:
-            continue
-        if stat.S_ISDIR(found.st_mode) and depth:
-            try:
-                inside = os.open(name, _FOLDER, dir_fd=folder)
-            except PermissionError:
-                print(f"not looked into: {shelf.shown(prefix + name)} (Permission denied)")
-                continue
-            try:
-                yield from _below(inside, f"{prefix}{name}/", endings, live, depth - 1)
-            finally:
-                os.close(inside)
-        elif stat.S_ISREG(found.st_mode) and name.endswith(tuple(endings)) and found.st_uid == os.geteuid():
-            yield Log(prefix + name, found.st_mtime, found.st_size, live.has(name, found), found.st_mtime >= live.began)
+    """One's own logs below an open folder. Raises OSError."""
+    for _, path, found in shelf.below(root):
+        if stat.S_ISREG(found.st_mode) and path.endswith(tuple(endings)) and found.st_uid == os.geteuid():
+            alive = live.has(os.path.basename(path), found)
+            yield Log(path, found.st_mtime, found.st_size, alive, found.st_mtime >= live.began)
 
 
 def remove(root: int, path: str) -> None:
@@ -120,7 +101,7 @@ def remove(root: int, path: str) -> None:
     place = root
     try:
         for folder in folders:
-            place = os.open(folder, _FOLDER, dir_fd=place)
+            place = os.open(folder, shelf.FOLDER, dir_fd=place)
             handles.append(place)
         if not stat.S_ISREG(os.lstat(name, dir_fd=place).st_mode):
             raise Broken(f"{shelf.shown(path)} is no file any more: left alone")

@@ -45,28 +45,14 @@ class Group:
 
 def walk(top: str, by: str, before: float) -> Iterator[Old]:
     """Files last used before `before`, on the file system of `top`; links are neither followed nor counted."""
-    fields = _FIELDS[by]
-    device = os.stat(top).st_dev
-    waiting = [top]
-    while waiting:
-        folder = waiting.pop()
-        try:
-            rows = list(os.scandir(folder))
-        except OSError as error:
-            print(f"not looked into: {shelf.shown(folder)} ({error.strerror})")
-            continue
-        for row in rows:
-            try:
-                found = row.stat(follow_symlinks=False)
-            except OSError:
-                continue
-            if stat.S_ISDIR(found.st_mode):
-                if found.st_dev == device:
-                    waiting.append(row.path)
-                continue
-            at = max(getattr(found, name) for name in fields)
+    folder = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        for _, path, found in shelf.below(folder):
+            at = max(getattr(found, name) for name in _FIELDS[by])
             if stat.S_ISREG(found.st_mode) and at < before:
-                yield Old(row.path, at, found.st_size)
+                yield Old(os.path.join(top, path), at, found.st_size)
+    finally:
+        os.close(folder)
 
 
 def grouped(top: str, files: Iterable[Old]) -> dict[str, Group]:

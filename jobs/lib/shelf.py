@@ -9,10 +9,11 @@ import os
 import shlex
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -203,6 +204,38 @@ def _end(process: subprocess.Popen[bytes]) -> None:
         except subprocess.TimeoutExpired:
             continue
         return
+
+
+# --- folders ---------------------------------------------------------------------------------------------------------
+
+FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+def below(folder: int, *, strict: bool = False, prefix: str = "") -> Iterator[tuple[int, str, os.stat_result]]:
+    """All below an open folder, on its file system, each folder after what it holds: (its folder, its path, its lstat).
+
+    Through handles and never through a link: whatever is moved about meanwhile, nothing outside is reached. Where it
+    may not look it says so, unless it is `strict`: then it raises OSError.
+    """
+    device = os.fstat(folder).st_dev
+    for name in sorted(os.listdir(folder)):
+        try:
+            found = os.lstat(name, dir_fd=folder)
+        except FileNotFoundError:
+            continue
+        if stat.S_ISDIR(found.st_mode) and found.st_dev == device:
+            try:
+                inside = os.open(name, FOLDER, dir_fd=folder)
+            except OSError as error:
+                if strict:
+                    raise
+                print(f"not looked into: {shown(prefix + name)} ({error.strerror})")
+                continue
+            try:
+                yield from below(inside, strict=strict, prefix=f"{prefix}{name}/")
+            finally:
+                os.close(inside)
+        yield folder, prefix + name, found
 
 
 # --- words ---------------------------------------------------------------------------------------------------------

@@ -42,15 +42,31 @@ private() { # SETTING: it names a file with a secret, which only its owner may r
   fi
 }
 
-alone() { # JOB: ends with exit code 0 where another run of it is at work; of two the one that began first stays
-  local name=${SLURM_JOB_NAME:-$1} place=${XDG_STATE_HOME:-$HOME/.local/state}/cronhpc-jobs running first code
-  if [ -n "${SLURM_JOB_ID:-}" ]; then # a job's own variables would change what squeue shows
-    running=$(env -i PATH="$PATH" ${SLURM_CONF:+"SLURM_CONF=$SLURM_CONF"} ${SLURM_JWT:+"SLURM_JWT=$SLURM_JWT"} \
-      SLURM_TIME_FORMAT=%s squeue --noheader --user="$(id -u)" --name="$name" \
-      --states=running,suspended,completing --format='%S %A') || broken "the queue is unknown, so another $name may run"
-    first=$(sort -n -k 1,1 -k 2,2 <<< "$running" | head -n 1)
-    case ${first#* } in '' | "$SLURM_JOB_ID") ;; *) echo "job ${first#* } is at it: nothing to do" && exit 0 ;; esac
+outside() { # COMMAND...: in place of the (sub)shell, without the job's variables, which change what Slurm's commands do
+  local name
+  for name in $(compgen -e | grep -E '^(SLURM|SBATCH|SRUN|SALLOC|SQUEUE|SCANCEL|SACCT|SCONTROL|SINFO|PMI|OMPI)'); do
+    case $name in SLURM_CONF | SLURM_JWT) ;; *) unset "$name" ;; esac
+  done
+  exec "$@"
+}
+
+running_of() { # NAME: start and id of one's jobs of that name that run
+  outside env SLURM_TIME_FORMAT=%s squeue --noheader --user="$(id -u)" --name="$1" \
+    --states=running,suspended,completing --format='%S %A'
+}
+
+# Slurm's word holds on all nodes, and for jobs; the lock for what Slurm does not know, on this machine at least (some
+# cluster file systems keep locks to a node). Neither is left over from a run that has died.
+alone() { # JOB: ends with exit code 0 where another run of it is at work; of two jobs the one that began first stays
+  local name=${SLURM_JOB_NAME:-$1} place=${XDG_STATE_HOME:-$HOME/.local/state}/cronhpc-jobs running='' first code
+  if [ -n "${SLURM_JOB_ID:-}" ]; then
+    running=$(running_of "$name") || broken "the queue is unknown, so another $name may run"
+  elif command -v squeue > /dev/null; then
+    running=$(running_of "$name" 2> /dev/null) || running=''
   fi
+  first=$(sort -n -k 1,1 -k 2,2 <<< "$running" | head -n 1)
+  case ${first#* } in '' | "${SLURM_JOB_ID:-}") ;; *) echo "job ${first#* } is at it: nothing to do" && exit 0 ;; esac
+  need "the package util-linux" flock
   (umask 077 && mkdir -p "$place")
   { exec 9>> "$place/$name.running"; } 2> /dev/null || broken "$place/$name.running cannot be written"
   flock -n 9 # what the job starts keeps it, too

@@ -8,7 +8,6 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import alerts
-import memory
 import shelf
 from alerts import Alert
 from shelf import Broken, Settings
@@ -73,11 +72,7 @@ def main(settings: Settings) -> int:
     host, quiet = settings.text("HOST"), shelf.duration(settings.text("QUIET"))
     wandb = shelf.find("wandb", package="pip install wandb")
     has_key(host)
-    with memory.lock(JOB) as holder:
-        if holder:
-            print(f"skipped: another run is at it: {holder}")
-            return shelf.FINE
-        failed = list(_each(wandb, folders, host, quiet))
+    failed = list(_each(wandb, folders, host, quiet))
     for alert in failed:
         print(alert.text)
     return alerts.tell(JOB, failed, now=shelf.seconds_now(), notify=settings.text("NOTIFY"))

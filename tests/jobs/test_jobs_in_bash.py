@@ -310,6 +310,16 @@ def test_of_two_jobs_on_two_nodes_the_first_stays(tmp_path: Path, queue: str, co
     assert words in ended.out
 
 
+def test_what_a_workflow_submits_gets_nothing_of_this_job(tmp_path: Path) -> None:
+    stand_in(tmp_path, "squeue", "echo '100 7'")
+    stand_in(tmp_path, "snakemake", f"env | grep -E '^(SLURM|SBATCH)_' > {tmp_path}/seen; exit 0")
+    mine = {"SLURM_JOB_ID": "7", "SLURM_JOB_NAME": "x", "SLURM_MEM_PER_CPU": "1", "SBATCH_PARTITION": "a"}
+    environ = environment(tmp_path, **mine, SLURM_CONF="/etc/s.conf")
+    ended = run(filled_in("workflow-run", tmp_path, FOLDER="$HOME"), environ)
+    assert ended.code == 0, ended.out
+    assert (tmp_path / "seen").read_text(encoding="utf-8") == "SLURM_CONF=/etc/s.conf\n"
+
+
 def test_jupyter_has_its_token_from_a_private_file_and_not_on_its_command_line(tmp_path: Path) -> None:
     calls = recording(tmp_path, "jupyter", KEEPERS["jupyter-keep"][1], f'echo "$JUPYTER_TOKEN" > {tmp_path}/seen')
     script = filled_in("jupyter-keep", tmp_path, FOLDER="$HOME")
@@ -551,10 +561,11 @@ SHARES = {
         "0",
         [" proj|{me}|0.25|0.5|0.42"],
         0,
-        "proj: your share is 25.0 %, your use 50.0 %, your factor 0.42",
+        "proj: of it you have 25.0 % of the shares and 50.0 % of the use; your factor is 0.42",
     ),
     "a low one": ("0.5", [" proj|{me}|0.25|0.5|0.42", " other|{me}|0.1|0|0.9"], 1, "ALERT: proj is below 0.5"),
-    "none": ("0", [" proj||0.25|0.5|"], 2, "has no fair share"),
+    "none of ones own": ("0", [" proj||0.25|0.5|"], 2, "has no fair share"),
+    "a site where it does not count": ("0", [" proj|{me}||0.5|0.000000"], 2, "has no fair share"),
 }
 
 

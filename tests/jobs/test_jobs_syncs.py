@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import sys
 import time
@@ -160,59 +161,52 @@ def test_the_older_name_of_the_tool_does_too(place: Path) -> None:
     assert commits(place) == 1
 
 
-# --- the lock ------------------------------------------------------------------------------------------------------
+# --- one at a time -------------------------------------------------------------------------------------------------
 
 
-def lock_held_by(place: Path, holder: str) -> Path:
-    path = place / ".local/state/cronhpc-jobs/hub-sync.lock"
+def running_mark(place: Path) -> Path:
+    path = place / ".local/state/cronhpc-jobs/hub-sync.running"
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(holder, encoding="ascii")
+    path.touch()
     return path
 
 
 def test_a_run_that_is_still_at_it_is_left_to_it(place: Path) -> None:
-    lock = lock_held_by(place, f"- {os.uname().nodename} {os.getpid()}")
-    ended = sync(place)
+    with running_mark(place).open("a", encoding="ascii") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # noqa: TID251 - as the job does, for what Slurm does not know
+        ended = sync(place)
     assert ended.code == 0
-    assert "skipped: another run is at it" in ended.out
-    assert lock.exists()
+    assert "another hub-sync is at it" in ended.out
     assert commits(place) == 0
 
 
-GONE = {
-    "a process that has ended": (f"- {os.uname().nodename} 999999999", "exit 0"),
-    "a job that is not in the queue": ("7 gpu1 1", "exit 0"),
-    "a job that Slurm has forgotten": (
-        "7 gpu1 1",
-        "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1",
-    ),
-}
+def test_by_hand_a_job_that_runs_is_seen(place: Path) -> None:
+    stand_in(place, "squeue", "echo '50 7'")
+    ended = sync(place)
+    assert (ended.code, commits(place), "job 7 is at it" in ended.out) == (0, 0, True)
 
 
-@pytest.mark.parametrize(("holder", "squeue"), GONE.values(), ids=GONE)
-def test_a_lock_whose_holder_is_gone_is_broken(place: Path, holder: str, squeue: str) -> None:
-    stand_in(place, "squeue", squeue)
-    lock = lock_held_by(place, holder)
+def test_a_run_that_has_died_keeps_nobody(place: Path) -> None:
+    running_mark(place).write_text("7 gpu1 1", encoding="ascii")
     assert sync(place).code == 0
     assert commits(place) == 1
-    assert not lock.exists()
 
 
-THERE = {
-    "a job that runs": ("7 gpu1 1", "echo RUNNING"),
-    "a job that nobody can be asked about": ("7 gpu1 1", "echo unable to contact >&2; exit 1"),
-    "a process of another node": ("- elsewhere 1", "exit 0"),
-    "one that cannot be read": ("", "exit 0"),
+JOBS_OF_ITS_NAME = {
+    "nobody else": ("echo '100 9'", 0, 1),
+    "one that began later": ("echo '100 9'; echo '200 7'", 0, 1),
+    "one that began before, on any node": ("echo '50 7'; echo '100 9'", 0, 0),
+    "a queue that cannot be asked": ("echo unable to contact >&2; exit 1", 2, 0),
 }
 
 
-@pytest.mark.parametrize(("holder", "squeue"), THERE.values(), ids=THERE)
-def test_a_lock_whose_holder_may_be_there_is_kept(place: Path, holder: str, squeue: str) -> None:
+@pytest.mark.parametrize(("squeue", "code", "count"), JOBS_OF_ITS_NAME.values(), ids=JOBS_OF_ITS_NAME)
+def test_what_slurm_says_of_jobs_of_its_name_decides(place: Path, squeue: str, code: int, count: int) -> None:
     stand_in(place, "squeue", squeue)
-    lock_held_by(place, holder)
-    ended = sync(place)
-    assert (ended.code, commits(place)) == (0, 0)
-    assert "skipped" in ended.out
+    wanted = {"FOLDER": f"'{place}/logs'", "REPO": "me/logs", "SEND": "yes"}
+    environ = environment(place, SLURM_JOB_ID="9", SLURM_JOB_NAME="hub-sync")
+    ended = run(filled_in("hub-sync", place, **wanted), environ)
+    assert (ended.code, commits(place)) == (code, count), ended.out
 
 
 # --- wandb ---------------------------------------------------------------------------------------------------------
