@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import grp  # noqa: F401 -- read here, for users who may not read this Python's own folder
 import os
 import signal
 import socket

@@ -16,6 +16,7 @@ from cronhpc.engine import hand_made
 from cronhpc.engine import site as site_module
 from cronhpc.script.self_submission import Resubmission, resubmission
 from cronhpc.store import scheduler
+from cronhpc.store.memory import Cache
 from cronhpc.store.paths import Paths
 from cronhpc.tick import tick
 
@@ -242,7 +243,7 @@ def at(paths: Paths, batch: Batch, timezone: str = "") -> Any:
     return cast(
         "Any",
         SimpleNamespace(
-            paths=paths, batch=batch, host="login1", environment={}, cache={}, parsed=[], settings=settings,
+            paths=paths, batch=batch, host="login1", environment={}, cache=Cache(), parsed=[], settings=settings,
             timezone=timezone or "Europe/Paris",
         ),
     )  # fmt: skip
