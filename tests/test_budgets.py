@@ -22,8 +22,8 @@ import pytest
 TOP = Path(__file__).resolve().parent.parent
 PACKAGE = TOP / "cronhpc"
 
-FILES = 163  # in cronhpc/, one __init__.py a room included
-LINES = 35_435
+FILES = 164  # in cronhpc/, one __init__.py a room included
+LINES = 35_970
 ENTERED = {"idle": 60, "submitting": 70}  # files of ours that such a tick enters
 
 TICK = """

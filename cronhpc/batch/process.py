@@ -218,6 +218,14 @@ def start(argv: Sequence[str], *, env: Mapping[str, str], cwd: str = "/") -> int
     return child.pid
 
 
+def attended(argv: Sequence[str], *, env: Mapping[str, str]) -> int:
+    """Run a program that has this terminal, however long it takes; its exit code. Raises Missing."""
+    try:
+        return subprocess.call(list(argv), env=dict(env))
+    except OSError as error:
+        raise Missing(f"{argv[0]}: cannot be started: {error.strerror}") from None
+
+
 def run_many(tasks: Sequence[Callable[[], T]], parallel: int) -> list[T | CronhpcError]:
     """Do the tasks, at most `parallel` at once; their results in order, a CronhpcError in the place of what failed."""
     from concurrent.futures import ThreadPoolExecutor

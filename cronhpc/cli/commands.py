@@ -15,40 +15,44 @@ if TYPE_CHECKING:
 
     from cronhpc.cli.console import Console
 
-GROUPS = {
+GROUPS = {  # each with a few words, so that all of them stand on one screen
     "set up": {
-        "init": "make a cron directory, or adopt one",
-        "start": "start the scheduler; safe to repeat",
-        "stop": "stop the scheduler, and keep it stopped",
-        "doctor": "look at this site, and say what to set",
+        "init": "make a cron directory",
+        "start": "start the scheduler",
+        "stop": "stop it, and keep it so",
+        "doctor": "look at this site",
     },
     "see": {
-        "status": "how everything is, on one screen; with a NAME, that one in sentences",
-        "next": "when entries, or any schedule, run next",
-        "history": "what ran, and how it ended",
+        "status": "how everything is",
+        "list": "the entries, one a line",
+        "show": "an entry as it will run",
+        "next": "when entries run next",
+        "history": "what ran, how it ended",
         "logs": "what a run printed",
-        "page": "write one HTML page of it all",
+        "page": "all of it as a web page",
     },
     "change": {
         "add": "add a ready-made job",
+        "edit": "edit a script, check it",
+        "rm": "remove entries",
         "run": "run an entry now",
-        "rerun": "run a failed slot once more",
-        "check": "look for mistakes in scripts and settings",
-        "pause": "hold jobs, until resumed",
-        "resume": "lift a pause or a suspension",
-        "kill": "stop jobs, and keep them stopped",
+        "rerun": "run a failed slot again",
+        "check": "look for mistakes",
+        "pause": "hold jobs until resumed",
+        "resume": "lift pause, suspension",
+        "kill": "stop jobs, keep them so",
         "unkill": "lift a kill switch",
         "clean": "remove old logs",
-        "import": "take over a crontab or scrontab",
+        "import": "take over a crontab",
     },
     "in jobs": {
-        "again": "queue the next piece of a job that keeps itself going",
-        "guard": "run a command under a kill switch",
+        "again": "queue a job's next piece",
+        "guard": "run under a kill switch",
     },
     "engine": {
-        "plan": "what the next tick would do, and why",
-        "tick": "do it: one pass of the scheduler",
-        "daemon": "tick whenever there is something to do",
+        "plan": "what a tick would do, why",
+        "tick": "one pass of the scheduler",
+        "daemon": "tick whenever it is time",
     },
 }
 
@@ -57,6 +61,7 @@ _MODULES = {
     **dict.fromkeys(("start", "stop"), "chain"),
     **dict.fromkeys(("status", "next", "page"), "see"),
     **dict.fromkeys(("history", "logs"), "past"),
+    **dict.fromkeys(("list", "show", "edit", "rm"), "entries"),
     **dict.fromkeys(("add", "clean"), "change"),
     **dict.fromkeys(("run", "rerun"), "run"),
     **dict.fromkeys(("kill", "unkill", "pause", "resume"), "switches"),
@@ -166,6 +171,7 @@ def parse(
     leading, name, rest = _split(arguments)
     if name is None:
         return _without_command(leading, console)
+    name = _ALSO.get(name, name)
     if name not in _MODULES:
         raise UsageError(_unknown(name))
     command = _command(name)
@@ -213,49 +219,49 @@ def _without_command(leading: list[str], console: Console) -> NoReturn:
     raise SystemExit(0 if leading else 2)
 
 
+_ALSO = {"disable": "pause", "enable": "resume"}  # an entry that is not to run for now is a paused one
 _ELSEWHERE = {  # what other tools call it; without these the nearest by its letters may do the opposite
-    **dict.fromkeys(("list", "ls", "show"), "status"),
-    **dict.fromkeys(("unpause", "enable", "unsuspend"), "resume"),
-    **dict.fromkeys(("disable", "suspend", "hold"), "pause"),
+    **dict.fromkeys(("unpause", "unsuspend"), "resume"),
+    **dict.fromkeys(("suspend", "hold"), "pause"),
+    **dict.fromkeys(("remove", "delete", "del"), "rm"),
+    **dict.fromkeys(("cat", "view"), "show"),
+    **dict.fromkeys(("retry", "requeue"), "rerun"),
+    **dict.fromkeys(("trigger", "submit"), "run"),
     "cancel": "kill",
-    "trigger": "run",
+    "ls": "list",
+    "log": "logs",
     "help": "--help",
     "version": "--version",
 }
-_OF_FILES = frozenset({"remove", "delete", "rm", "edit"})
 
 
 def _unknown(name: str) -> str:
     from cronhpc.cron.words import nearest
     from cronhpc.views.text import name as quoted
 
-    if name in _OF_FILES:
-        return f"cronhpc: there is no command {name}. An entry is a file in the cron directory: {name} that."
     near = _ELSEWHERE.get(name) or nearest(name, present())
     fix = f"Did you mean: cronhpc {near}" if near else "See: cronhpc --help"
     return f"cronhpc: there is no command {quoted(name)}. {fix}"
 
 
 def overview() -> str:
-    """What `cronhpc --help` prints: the commands in their groups."""
+    """What `cronhpc --help` prints: the commands in their groups, two a line."""
     lines = [
-        "usage: cronhpc COMMAND [options]",
-        "",
+        "usage: cronhpc COMMAND [NAME ...] [options]",
         "Cron for Slurm clusters: drop a batch script into a folder, and it runs on time.",
         "",
     ]
-    width = max(len(name) for group in GROUPS.values() for name in group)
+    titles = max(len(title) for title in GROUPS)
+    names, words = max(map(len, present())), max(len(words) for group in GROUPS.values() for words in group.values())
     for title, group in GROUPS.items():
-        rows = [f"  {name:<{width}}  {words}" for name, words in group.items()]
-        lines += [title, *rows, ""]
+        cells = [f"  {name:<{names}} {does:<{words}}" for name, does in group.items()]
+        pairs = ["".join(cells[at : at + 2]).rstrip() for at in range(0, len(cells), 2)]
+        lines += [f"{'' if at else title:<{titles}}{pair}" for at, pair in enumerate(pairs)]
     lines += [
-        "Every command takes --dir DIR, --backend slurm|local, --json, --version,",
-        "and --help, which has an example. cronhpc --completion bash|zsh prints what completes it,",
-        "cronhpc --reference markdown|man all that there is: commands, settings, codes (man cronhpc).",
-        "Exit codes: 0 fine, 1 something needs attention, 2 usage or broken.",
         "",
-        "example:",
-        "  cronhpc init && cp backup.slurm ~/cron/cron.daily/ && cronhpc start",
-        "  cronhpc status",
+        "Each has --help, with an example, --json, --dir DIR, --backend, --version.",
+        "More: cronhpc --completion bash|zsh; cronhpc --reference markdown|man.",
+        "Exit codes: 0 fine, 1 something needs attention, 2 usage or broken.",
+        "example: cronhpc init && cp backup.slurm ~/cron/cron.daily/ && cronhpc start",
     ]
     return "\n".join(lines)

@@ -95,6 +95,15 @@ class Console:
         with contextlib.suppress(OSError, ValueError):  # nobody hears it: the exit code tells
             print(lines(self.text(text)), file=self.err)
 
+    def ask(self, question: str) -> str | None:
+        """What the user answers, in small letters; None where nobody is there to be asked."""
+        if not (self.is_terminal and sys.stdin.isatty()):
+            return None
+        self.out.write(question)
+        self.out.flush()
+        line = sys.stdin.readline()
+        return line.strip().lower() if line else "n"  # Ctrl-D
+
     def json(self, value: Any) -> None:
         """The answer as JSON."""
         import json

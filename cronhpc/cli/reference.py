@@ -74,6 +74,7 @@ FILES = {
     "cron.d/": "batch scripts that carry their own schedule in a `#CRON` line",
     "kill/ pause/": "switches: a file there stops, or holds, what it is named after",
     "log/ENTRY/": "what runs print",
+    "trash/": "scripts of entries that `cronhpc rm` removed; nothing deletes them",
     "status.json": "heartbeat and health, readable by all who may enter",
     "scheduler/": "the scheduler's batch script and its log; an empty file `stop` there ends the chain",
     "state/": "claims, history, the lease: cronhpc's own, and nobody else's to read",

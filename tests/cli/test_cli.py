@@ -95,8 +95,8 @@ def test_without_a_command_the_help_is_shown_and_it_is_a_usage_error(shell: Shel
 USAGE = {
     "an unknown command": (["statsu"], "there is no command statsu. Did you mean: cronhpc status"),
     "a command's opposite, as others call it": (["unpause", "a"], "Did you mean: cronhpc resume"),
-    "a command by another tool's name": (["list"], "Did you mean: cronhpc status"),
-    "what is done to the file": (["remove", "a"], "An entry is a file"),
+    "a command by another tool's name": (["ls"], "Did you mean: cronhpc list"),
+    "a command by another word": (["remove", "a"], "Did you mean: cronhpc rm"),
     "a page in a folder that is not there": (["page", "--out", "/no/such/x.html"], "mkdir -p /no/such"),
     "an unknown option": (["status", "--colour"], "unrecognized arguments: --colour"),
     "a missing name": (["run"], "the following arguments are required: NAME"),
@@ -125,6 +125,7 @@ def test_what_cannot_be_understood_is_said_with_its_fix(shell: Shell, arguments:
 PLACES = [
     ["doctor"], ["clean"], ["page"], ["status"], ["history"], ["next"], ["check"], ["plan"], ["tick"], ["daemon"],
     ["kill", "x"], ["pause", "x"], ["unkill", "x"], ["resume", "x"], ["logs", "x"], ["run", "x"], ["start"], ["stop"],
+    ["list"], ["show", "x"], ["edit", "x"], ["rm", "x"], ["rerun", "x"],
     ["add", "node-report"], ["import", "crontab", "/dev/null"],
 ]  # fmt: skip
 

@@ -50,3 +50,36 @@ def test_of_an_array_just_the_tasks_that_failed_run_again_for_the_same_slot(shel
     assert "nothing of its newest slot failed" in shell("rerun", "sweep", code=1)
     shell("tick", code=None)
     assert "nothing of that slot failed" in shell("rerun", again["job"], code=1)
+
+
+def test_of_a_removed_entry_what_waits_is_cancelled_and_what_runs_goes_on(shell: Shell) -> None:
+    long = "#!/bin/bash\n#SBATCH --time=5\n#CRON 0 0 1 1 *\nsleep 300\n"
+    shell.drop("cron.d/runs.slurm", long)
+    shell.drop("cron.d/waits.slurm", long.replace("#CRON", "#SBATCH --begin=now+1hour\n#CRON"))
+    shell.finished()
+    runs = json.loads(shell("run", "runs", "--json"))["job"]
+    waits = json.loads(shell("run", "waits", "--json"))["job"]
+    shell.lab.wait_for(lambda: (runs, "RUNNING") in [(row["id"], row["state"]) for row in shell.lab.squeue()])
+    removed = json.loads(shell("rm", "runs", "waits", "--yes", "--json"))["removed"]
+    assert [(row["name"], row["running"], row["cancelled"]) for row in removed] == [
+        ("runs", [runs], []),
+        ("waits", [], [waits]),
+    ]
+    shell.lab.wait_for(lambda: [row["id"] for row in shell.lab.squeue()] == [runs])
+    shell.lab.run(["scancel", runs])
+
+
+def test_of_a_removed_entry_a_run_that_waits_for_its_slot_goes(shell: Shell) -> None:
+    shell.drop("cron.d/often.slurm", "#!/bin/bash\n#SBATCH --time=1\n#CRON * * * * *\ntrue\n")
+    shell.finished()
+    shell("start")
+
+    def states(name: str) -> set[str]:
+        return {row["state"] for row in shell.lab.squeue() if row["name"].startswith(name)}
+
+    shell.lab.wait_for(lambda: "PENDING" in states("often"))
+    shell.lab.wait_for(lambda: states("cronhpc-") == {"PENDING"})  # no tick is at work that has seen the script
+    shell("rm", "often", "--yes")
+    shell.lab.wait_for(lambda: not states("often"))
+    assert "often" not in shell("list")
+    shell("stop")

@@ -1,0 +1,511 @@
+"""`cronhpc list`, `show NAME`, `edit NAME` and `rm NAME …`: entries as the files that they are."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cronhpc.cli import ATTENTION, BROKEN, FINE
+from cronhpc.cli.commands import Command, UsageError
+from cronhpc.cli.common import no_such, own_paths, site_of, withdraw_edited
+from cronhpc.core.model import CronhpcError, command, joined
+from cronhpc.store.entries import SUFFIX, file_of, read_script
+
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from cronhpc.cli.console import Console
+    from cronhpc.core.model import Entry, World
+    from cronhpc.cron.schedule import Schedule
+    from cronhpc.engine.site import Site
+    from cronhpc.script.header import Header
+    from cronhpc.views import Facts
+    from cronhpc.views.style import Style
+
+
+_LIST = command("list")
+
+
+def _world(site: Site, now: int) -> World:
+    """Entries, their state, switches. The queue is not asked: it may not answer."""
+    from cronhpc.core.model import World
+    from cronhpc.engine.read import switches_now
+    from cronhpc.engine.read_entries import read_entries
+    from cronhpc.store import memory
+
+    entries, states = read_entries(site, now).entries, memory.load(site.paths.entries).entries
+    return World(now, "", site.settings, entries, states=states, **switches_now(site, now))
+
+
+def _one(world: World, name: str) -> Entry:
+    """Raises NoSuchError with the nearest name."""
+    for entry in world.entries:
+        if entry.name == name:
+            return entry
+    raise no_such("entry", name, (entry.name for entry in world.entries), see=_LIST)
+
+
+def _schedule(entry: Entry) -> Schedule | None:
+    from cronhpc.core import slots
+
+    return slots.schedule_of(entry) if entry.schedule else None
+
+
+def _state(world: World, entry: Entry) -> str:
+    """`on`, or why it does not run by itself."""
+    from cronhpc.core import stop
+    from cronhpc.core.model import EntryState
+
+    if entry.problem is not None:
+        return f"not run: {entry.problem.code}"
+    if (switch := stop.switch_on(world, entry)) is not None:
+        return f"{'killed' if switch.kind == 'kill' else 'paused'} by {switch.by}"
+    return "suspended" if world.states.get(entry.name, EntryState()).suspended else "on"
+
+
+# --- list -------------------------------------------------------------------------------------------------------------
+
+
+_LIST_HELP = (
+    "The entries, one a line: name, schedule, whether it is on. How each is, and what ran, says cronhpc status."
+)
+_LIST_EXAMPLE = "cronhpc list"
+
+
+def _list(args: argparse.Namespace, console: Console) -> int:
+    """Exit code 0."""
+    own_paths(args, console, "lists its entries")
+    site = site_of(args, console)
+    world = _world(site, console.now)
+    rows = [
+        {
+            "name": entry.name,
+            "schedule": entry.schedule,
+            "words": schedule.in_words() if (schedule := _schedule(entry)) else "",
+            "timezone": entry.timezone,
+            "state": _state(world, entry),
+            "file": entry.source,
+        }
+        for entry in world.entries
+    ]
+    console.answer({"entries": rows}, lambda: _table(rows, console.style()))
+    return FINE
+
+
+def _table(rows: Sequence[Mapping[str, str]], style: Style) -> str:
+    from cronhpc.views import text
+    from cronhpc.views.style import Cell, Column, table
+
+    if not rows:
+        return "there are no entries yet. Drop a script into " + style.path("cron.daily/") + ", or: " + command("add")
+    columns = [Column("NAME", name=True, least=12), Column("SCHEDULE"), Column("STATE"), Column("FILE", optional=1)]
+    cells: list[list[Cell]] = [
+        [
+            text.name(row["name"]),
+            text.one_line(row["schedule"]) or "-",
+            (text.one_line(row["state"]), "" if row["state"] == "on" else "yellow"),
+            text.name(row["file"]),
+        ]
+        for row in rows
+    ]
+    return "\n".join(table(columns, cells, style))
+
+
+# --- show -------------------------------------------------------------------------------------------------------------
+
+
+_SHOW_HELP = (
+    "An entry as it will run: its schedule in words, each policy and sbatch option with where it comes from (a line of "
+    "the script, a key of cronhpc.yaml, the default), where its log lies, and the head of its script."
+)
+_SHOW_EXAMPLE = "cronhpc show backup"
+_HEAD = 30  # lines
+_LABEL = 7  # columns
+
+
+def _show_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="an entry, or a job's id")
+
+
+def _show(args: argparse.Namespace, console: Console) -> int:
+    """Exit code 1 if it is not run as it is."""
+    from cronhpc.cli.runs import entry_meant
+
+    paths = own_paths(args, console, "sees its scripts")
+    name = entry_meant(args, console, paths)
+    site = site_of(args, console)
+    world = _world(site, console.now)
+    entry = _one(world, name)
+    known = _shown(site, world, entry)
+    console.answer(known, lambda: "\n".join(_screen(known, console.style(site.settings.timezone))))
+    return ATTENTION if entry.problem else FINE
+
+
+def _shown(site: Site, world: World, entry: Entry) -> dict[str, Any]:
+    from cronhpc.core.model import entry_id
+    from cronhpc.script.header import read_header
+    from cronhpc.views.attention import BRIEF, problem_facts
+    from cronhpc.views.times import iso
+
+    data = read_script(entry.script) if entry.script else entry.command.encode("utf-8", "surrogateescape")
+    header, schedule = read_header(data, entry.name), _schedule(entry)
+    row = next((each for each in site.settings.entries if each.name == entry.name), None)
+    origins = _Origins(site, entry, header, row)
+    return {
+        "name": entry.name,
+        "file": entry.source,
+        "script": entry.script or None,
+        "state": _state(world, entry),
+        "problem": problem_facts(entry.problem, BRIEF) if entry.problem else None,
+        "schedule": {
+            "text": entry.schedule,
+            "words": schedule.in_words() if schedule else "",
+            "timezone": entry.timezone,
+            "next": iso(schedule.next_epoch(world.now)) if schedule else None,
+            "from": origins.of_schedule(),
+        },
+        "policies": list(origins.policies()),
+        "options": list(origins.options()),
+        "log": f"log/{entry_id(entry.name)}/SLOT-JOB.out" if entry.output else None,
+        "head": _head(data),
+    }
+
+
+def _head(data: bytes) -> str:
+    """The lines before the first command."""
+    lines: list[str] = []
+    for line in data.decode("utf-8", "replace").splitlines():
+        if (line.strip() and not line.startswith("#")) or len(lines) == _HEAD:
+            break
+        lines.append(line)
+    return "\n".join(lines).rstrip()
+
+
+@dataclass(frozen=True, slots=True)
+class _Origins:
+    """Where all that holds for one entry stands."""
+
+    site: Site
+    entry: Entry
+    header: Header
+    row: Any  # of cronhpc.yaml, where it is one
+
+    def _line(self, line: int) -> str:
+        return f"line {line} of its script"
+
+    def of_schedule(self) -> str:
+        cron = self.header.cron
+        if self.row is not None:
+            return f"cronhpc.yaml:{self.row.line}"
+        if cron is not None and cron.schedule:
+            return self._line(cron.line)
+        folder = self.entry.source.partition("/")[0].removeprefix("cron.")
+        return f"folders.{folder} of cronhpc.yaml"
+
+    def policies(self) -> Iterator[Facts]:
+        """Each policy; of what is said twice the nearer one holds."""
+        from cronhpc.core.policy import POLICIES
+
+        given = {name: (value, "defaults of cronhpc.yaml") for name, value, _ in self.site.settings.defaults}
+        if self.row is not None:
+            given |= {name: (value, f"cronhpc.yaml:{line}") for name, value, line in self.row.policies}
+        elif self.header.cron is not None:
+            given |= {name: (value, self._line(line)) for name, value, line in self.header.cron.policies}
+        for name, policy in POLICIES.items():
+            value, origin = given.get(name, (policy.default, "default"))
+            yield {"name": name, "value": "true" if value is None else value, "from": origin}
+
+    def options(self) -> Iterator[Facts]:
+        """What sbatch gets: the script's own lines, then what cronhpc adds."""
+        for option in self.header.options if self.entry.script else ():
+            yield {"name": option.name, "value": option.value, "from": self._line(option.line)}
+        own = {name for name, _ in self.row.sbatch} if self.row is not None else set()
+        for text in self.entry.options:
+            name, _, value = text.removeprefix("--").partition("=")
+            origin = f"cronhpc.yaml:{self.row.line}" if name in own else "sbatch of cronhpc.yaml"
+            yield {"name": name, "value": value or None, "from": origin}
+
+
+def _screen(known: Mapping[str, Any], style: Style) -> Iterator[str]:
+    from cronhpc.views import text
+    from cronhpc.views.next import lowered
+    from cronhpc.views.style import Column, table
+    from cronhpc.views.times import epoch
+
+    when = known["schedule"]
+    words = f"{lowered(when['words'])} ({text.one_line(when['text'])}), {when['timezone']}" if when["words"] else "-"
+    at = epoch(when["next"])
+    rows = {
+        "file": text.clean(style.path(known["script"]) if known["script"] else known["file"]),
+        "runs": f"{words}; {when['from']}",
+        "next": f"{style.whole(at)} ({style.distance(at)})" if at else "-",
+        "state": text.one_line(known["state"]),
+        "log": text.clean(known["log"] or "where its script says (#SBATCH --output)"),
+    }
+    columns = [Column(""), Column("", least=20), Column("")]
+    yield text.name(known["name"])
+    for title, said in rows.items():
+        first, *more = style.wrapped(said, style.width - _LABEL if style.width else 0)
+        yield f"{title:<{_LABEL}}{first}"
+        yield from (f"{'':<{_LABEL}}{line}" for line in more)
+    if known["problem"]:
+        yield style.text(joined(" ", ("it is not run as it is:", known["problem"]["what"], known["problem"]["fix"])))
+    for title in ("policies", "options"):
+        if known[title]:
+            cells = [[f"  {row['name']}", text.one_line(row["value"] or "-"), row["from"]] for row in known[title]]
+            yield f"\n{title}"
+            yield from table(columns, cells, style)
+    if known["head"]:
+        yield "\nscript"
+        yield from (f"  {text.lines(line)}" for line in known["head"].splitlines())
+
+
+# --- edit -------------------------------------------------------------------------------------------------------------
+
+
+_EDIT_HELP = (
+    "Open an entry's script in $VISUAL, $EDITOR, or vi or nano; then check it, and say when it runs next. What you "
+    "save takes the script's place in one step, with its mode; of a row of cronhpc.yaml that file is opened."
+)
+_EDIT_EXAMPLE = "cronhpc edit backup"
+_TO_A_LINE = frozenset({"vi", "vim", "nvim", "view", "nano", "emacs", "emacsclient", "joe", "micro", "kak"})
+
+
+def _edit_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("name", metavar="NAME", help="an entry, or a job's id")
+
+
+def _edit(args: argparse.Namespace, console: Console) -> int:
+    """Exit code 1 if the check found something to fix."""
+    from cronhpc.cli.runs import entry_meant
+
+    paths = own_paths(args, console, "edits its scripts")
+    name = entry_meant(args, console, paths)
+    site = site_of(args, console)
+    entry = _one(_world(site, console.now), name)
+    path = Path(os.path.realpath(entry.script)) if entry.script else paths.settings
+    line = 0 if entry.script else int(entry.source.rpartition(":")[2])
+    code, changed = FINE, False
+    while _edited(path, line, paths.state / "edit", console):
+        changed = True
+        if args.json:
+            break
+        code = _checked(args, console, name)
+        if code == FINE or console.ask("edit again? [Y/n] ") not in {"", "y", "yes"}:
+            break
+    return _after_edit(args, console, name, code, changed=changed)
+
+
+def _edited(path: Path, line: int, folder: Path, console: Console) -> bool:
+    """Let the user edit a copy, which then takes the place of `path`; whether it is another text."""
+    from cronhpc.store.files import replace_file
+
+    data, mode = read_script(str(path)), path.stat().st_mode & 0o7777
+    folder.mkdir(mode=0o700, exist_ok=True)
+    copy = folder / path.name
+    replace_file(copy, data, 0o600)
+    console.out.flush()
+    failed = _editor(copy, line, console.environ)
+    text = read_script(str(copy))
+    if text != data and not failed:
+        failed = _put(text, path, data, mode)
+    if text == data or not failed:
+        copy.unlink(missing_ok=True)
+    if failed:
+        yours = f" Your text: {shlex.quote(str(copy))}" if text != data else ""
+        raise CronhpcError(f"{failed} Nothing was changed.{yours}")
+    return text != data
+
+
+def _put(text: bytes, path: Path, before: bytes, mode: int) -> str:
+    """Replace the script that was edited; why not, in words, or ""."""
+    from cronhpc.store.files import replace_file
+
+    if read_script(str(path)) != before:
+        return f"{path} was changed by somebody else meanwhile."
+    try:
+        replace_file(path, text, mode)
+    except OSError as error:
+        return f"{path} cannot be written: {error.strerror}."
+    return ""
+
+
+def _editor(path: Path, line: int, environ: Mapping[str, str]) -> str:
+    """Run it; why it failed, in words, or ""."""
+    from cronhpc.batch.process import Missing, attended, which
+
+    asked = environ.get("VISUAL") or environ.get("EDITOR") or ""
+    words = shlex.split(asked) or [each for each in ("vi", "nano") if which(each, environ)][:1]
+    if not words:
+        return "There is neither vi nor nano here: export EDITOR=PROGRAM."
+    place = [f"+{line}"] if line and Path(words[0]).name in _TO_A_LINE else []
+    try:
+        code = attended([*words, *place, str(path)], env=environ)
+    except Missing as error:
+        return f"{error}: correct $VISUAL or $EDITOR."
+    return f"The editor ended with code {code}." if code else ""
+
+
+def _checked(args: argparse.Namespace, console: Console, name: str) -> int:
+    """What `cronhpc check NAME` says of it, and its exit code."""
+    from cronhpc.cli.commands import parse
+
+    again = [
+        word for option in ("dir", "backend") if (value := getattr(args, option)) for word in (f"--{option}", value)
+    ]
+    parsed, run = parse(["check", *again, "--", name], console)
+    return run(parsed, console.again())
+
+
+def _after_edit(args: argparse.Namespace, console: Console, name: str, code: int, *, changed: bool) -> int:
+    from cronhpc.store.scheduler import started
+    from cronhpc.views.times import iso
+
+    site = site_of(args, console)
+    if changed and withdraw_edited(site, console.now):  # what was submitted ahead was made of the text before
+        site = site_of(args, console)
+    world = _world(site, console.now)
+    entry = next((each for each in world.entries if each.name == name), None)
+    schedule = _schedule(entry) if entry is not None else None
+    at = schedule.next_epoch(console.now) if schedule else None
+    state = _state(world, entry) if entry is not None else "gone"
+    facts = {"entry": name, "changed": changed, "state": state, "next": iso(at)}
+    style = console.style(site.settings.timezone)
+
+    def words() -> str:
+        from cronhpc.views import text
+
+        head = f"{text.name(name)} {'is changed' if changed else 'stays as it was'}"
+        if entry is None:
+            return head + ", and is no entry any more. See: " + _LIST
+        if at is None or entry.problem is not None:
+            return head + ", and is not run as it is. See: " + command("check", name)
+        runs = f"{head}; it runs next {style.whole(at)} ({style.distance(at)})"
+        if state != "on":
+            return f"{runs}, but for now it is {state}"
+        return runs if started(site.paths) else runs + ", once the scheduler is started: " + command("start")
+
+    console.answer(facts, words)
+    if args.json and entry is not None and entry.problem is not None:
+        return ATTENTION
+    return code if entry is not None else BROKEN
+
+
+# --- rm ---------------------------------------------------------------------------------------------------------------
+
+
+_RM_HELP = (
+    "Remove entries. Their scripts are moved to trash/ in the cron directory, from where you can bring them back; what "
+    "runs of them goes on, and what waits in the queue is cancelled. Logs and history stay."
+)
+_RM_EXAMPLE = """
+cronhpc rm backup
+cronhpc rm old-sweep older-sweep --yes
+"""
+
+
+def _rm_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("names", nargs="+", metavar="NAME", help="entries")
+    parser.add_argument("-y", "--yes", action="store_true", help="do not ask")
+
+
+def _rm(args: argparse.Namespace, console: Console) -> int:
+    """Exit code 1 if the answer was no, or a job could not be cancelled."""
+    from cronhpc.views import text
+
+    paths = own_paths(args, console, "removes its entries")
+    site = site_of(args, console)
+    world = _world(site, console.now)
+    entries = [_one(world, name) for name in dict.fromkeys(args.names)]
+    rows = [entry for entry in entries if not entry.source.endswith(SUFFIX)]
+    if rows:
+        where = f"{rows[0].name} is a row of cronhpc.yaml (line {rows[0].source.rpartition(':')[2]})."
+        raise CronhpcError(f"{where} Nothing was removed. Take the row out: " + command("edit", rows[0].name))
+    if not args.yes:
+        asked = f"remove {text.listed([text.name(entry.name) for entry in entries])}? [y/N] "
+        answer = console.ask(asked)
+        if answer is None:
+            raise UsageError("cronhpc rm: nobody is there to be asked. If it is meant: --yes")
+        if answer not in {"y", "yes"}:
+            console.say("nothing was removed")
+            return ATTENTION
+    moved = {entry.name: _to_trash(paths.root, file_of(entry), console.now) for entry in entries}
+    done, trouble = _cancelled(args, console, moved)
+    removed = [{"name": name, "kept": str(to), **done[name]} for name, (_, to) in moved.items()]
+    facts = {"removed": removed, "trouble": trouble}
+    console.answer(facts, lambda: joined("\n", _removed(facts, moved)))
+    return ATTENTION if trouble else FINE
+
+
+def _to_trash(root: Path, source: str, now: int) -> tuple[Path, Path]:
+    """From where to where the script was moved; nothing in trash/ is replaced."""
+    from cronhpc.core.model import slot_text
+
+    script, folder = root / source, root / "trash"
+    folder.mkdir(mode=0o755, exist_ok=True)
+    names = (f"{script.stem}.{slot_text(now)}{more}{SUFFIX}" for more in ("", *(f".{n}" for n in range(2, 1000))))
+    to = next(folder / name for name in names if not os.path.lexists(folder / name))
+    shutil.move(script, to)
+    return script, to
+
+
+def _cancelled(
+    args: argparse.Namespace, console: Console, names: Mapping[str, object]
+) -> tuple[dict[str, dict[str, list[str]]], str]:
+    """By entry the jobs that were cancelled, and those that go on; and what the batch system would not do."""
+    from cronhpc.core.liveness import Lives
+    from cronhpc.core.model import entry_id
+    from cronhpc.engine.read import read_world
+
+    site = site_of(args, console)
+    queue = read_world(site, console.now).world
+    lives = Lives.of(queue)
+    found: dict[str, dict[str, list[str]]] = {}
+    for name in names:
+        jobs = [claim.job_id for claim in lives.of_entry(entry_id(name)) if claim.job_id]
+        waiting = [job for job in jobs if _waits(queue, job)]
+        found[name] = {"cancelled": waiting, "running": [job for job in jobs if job not in waiting]}
+    if queue.queue is None:
+        return found, f"{queue.queue_error}: what waits of it is not cancelled"
+    if not any(row["cancelled"] for row in found.values()):
+        return found, ""
+    withdraw_edited(site, console.now)  # those whose slot has not come: nothing has happened
+    try:
+        site.batch.cancel([job for row in found.values() for job in row["cancelled"]], pending_only=True)
+    except CronhpcError as error:
+        return found, str(error)
+    return found, ""
+
+
+def _waits(world: World, job_id: str) -> bool:
+    """Whether no part of the job has begun."""
+    rows = [job for job in world.queue.jobs if job.id == job_id] if world.queue else []
+    return bool(rows) and all(job.state == "PENDING" for job in rows)
+
+
+def _removed(facts: Mapping[str, Any], moved: Mapping[str, tuple[Path, Path]]) -> Iterator[str]:
+    from cronhpc.views import text
+
+    for row in facts["removed"]:
+        script, to = moved[row["name"]]
+        yield f"removed {text.name(row['name'])}; undo: mv -n {text.word(str(to))} {text.word(str(script))}"
+        if row["running"]:
+            yield f"  job {', '.join(row['running'])} of it runs, and goes on"
+        if row["cancelled"]:
+            what = "waits, and is NOT cancelled" if facts["trouble"] else "waited, and is cancelled"
+            yield f"  job {', '.join(row['cancelled'])} of it {what}"
+    if facts["trouble"]:
+        yield facts["trouble"]
+
+
+COMMANDS = {
+    "list": Command(_LIST_HELP, _LIST_EXAMPLE, _list),
+    "show": Command(_SHOW_HELP, _SHOW_EXAMPLE, _show, _show_arguments),
+    "edit": Command(_EDIT_HELP, _EDIT_EXAMPLE, _edit, _edit_arguments),
+    "rm": Command(_RM_HELP, _RM_EXAMPLE, _rm, _rm_arguments),
+}
