@@ -61,12 +61,14 @@ def tick(
     by_daemon: bool = False,
     only: str = "",
     rerun: Rerun | None = None,
+    switches_only: bool = False,
     clock_verified: bool = False,
     bad_nodes: tuple[BadNode, ...] = (),
 ) -> Report:
-    """One pass at `now` (`sure`: the batch system has said that it is), also beside another that holds the lease.
+    """One pass at `now` (`clock_verified`: the batch system has said that it is), also beside a holder of the lease.
 
-    `link`: the job id of the scheduler's job that this runs in; `bad_nodes`: those that links could not work on.
+    `link`: the job id of the scheduler's job that this runs in; `bad_nodes`: those that links could not work on;
+    `only`, `switches_only`: see World.
     Raises CronhpcError on another cluster than the scheduler's, StateError, and OSError where state/ can be neither
     read nor written.
     """
@@ -81,6 +83,7 @@ def tick(
             by_daemon=by_daemon,
             only=only,
             rerun=rerun,
+            switches_only=switches_only,
             clock_verified=clock_verified,
             bad_nodes=bad_nodes,
         )
@@ -89,9 +92,9 @@ def tick(
             reading = replace(reading, world=replace(reading.world, chain=chain))
         planned = plan(reading.world)
         done = run_pass(site, reading, planned)
-        cleaned = None if only else _tended(site, reading.world)
+        cleaned = _tended(site, reading.world) if reading.world.whole else None
     beside = f"the lease of {holder} stood" if holder is not None else ""
-    shown = () if only else _shown(site, now)
+    shown = _shown(site, now) if reading.world.whole else ()
     tended = cleaned.problems if cleaned is not None else ()
     problems = (*reading.problems, *done.recorded.problems, *tended, *shown, *_told(site, done.recorded, now))
     unreachable = done.unreachable or reading.world.queue_error

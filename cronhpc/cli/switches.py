@@ -1,10 +1,13 @@
-"""`cronhpc kill`, `unkill`, `pause` and `resume`: they only write files, so any teammate may use them."""
+"""`cronhpc kill`, `unkill`, `pause` and `resume`.
+
+They write files, so any teammate may use them. Where the directory's owner does, a tick acts on them at once.
+"""
 
 from __future__ import annotations
 
 import os
 import time
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command, UsageError
 from cronhpc.cli.common import (
+    NoSuchError,
     instant_of,
     is_mine,
     keeps_series_only,
@@ -20,15 +24,18 @@ from cronhpc.cli.common import (
     site_of,
     written_status,
 )
-from cronhpc.core.model import CronhpcError, StateError, command, joined
+from cronhpc.core.model import CronhpcError, Settings, StateError, Switch, command, joined
+from cronhpc.core.stop import ALL, Deed, Index, Order, alike, deeds, is_pattern, matching, unmatched
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from cronhpc.cli.console import Console
-    from cronhpc.core.model import Outcome
+    from cronhpc.core.model import Job, World
+    from cronhpc.core.stop import JobDeed
     from cronhpc.store.paths import Paths
+    from cronhpc.tick import Report
     from cronhpc.views import Facts
 
 
@@ -37,41 +44,55 @@ _COST = (
     "released (Slurm's rule; your site's limits decide)"
 )
 _UNDO = {"kill": "unkill", "pause": "resume"}
+_LISTED = 30  # names that could be given
 
 
 def _set_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="an entry, job id, job name, configured switch, or ALL")
+    names = "entries, job ids, job names, configured switches, ALL; 'train*': all that are called so now"
+    parser.add_argument("names", nargs="*", metavar="NAME", help=names)
     parser.add_argument("--reason", default="", metavar="TEXT", help="why; shown wherever the switch is")
     parser.add_argument("--expires", metavar="TIME", help="it stands until then: 2h, or 2026-11-27T18:00")
+    parser.add_argument("--anyway", action="store_true", help="set it also where nothing is called so yet")
 
 
 def _set(args: argparse.Namespace, console: Console, kind: str) -> int:
-    """Make the switch; say when it acts and how to undo it. The owner's scheduler does the stopping and holding."""
+    """Set the switches and, as their owner, act on them. Exit code 1 where that could not be done; 2: no such name."""
     from cronhpc.store.switches import set_switch
 
     paths = paths_of(args, console)
     settings = settings_or_default(paths)
-    folder = _folder(paths, kind)
     expires = _expiry(args, console, settings.timezone)
-    made = set_switch(folder, args.name, args.reason, expires, settings.kill_group)
-    known = _written(paths, console)
-    facts = {
-        "switch": args.name,
-        "kind": kind,
-        "path": str(folder / args.name),
-        "made": made,
-        **(_at_once(args, console, paths) or _effect(known, paths)),
-        "undo": command(_UNDO[kind], args.name),
-    }
-    if not args.json:
-        console.say(_words(facts, console, settings.timezone))
-        console.out.flush()  # it stands, however long the batch system takes to answer
-    note = _unknown_name(args, console, known, folder / args.name)
+    plain = _all_entries(args, console)  # these need no look at the queue, which may take its time to answer
+    look = _Look() if plain else _Look.of(args, console, paths)
+    switches = _chosen(args, console, kind, look)
+    names = [each.name for each in switches]
+    rows = []
+    for each in switches:
+        made = set_switch(_folder(paths, kind), each.name, args.reason, expires, settings.kill_group)
+        rows.append({"switch": each.name, "path": each.path, "made": made})
+        if not args.json:
+            console.say(_set_words(rows[-1], kind, console))
+    console.out.flush()  # they stand, however long the batch system takes to answer
+    mine = is_mine(paths)
+    look = _Look.of(args, console, paths) if plain else look
+    order = Order(kind, frozenset(names), look.reached(switches))
+    effect = _ordered(args, console, order, look.unanswered) if mine else _left_to(look, paths)
+    notes = [] if mine else [note for name in names if (note := _unwritten(name, look, settings))]
+    facts = {"kind": kind, "switches": rows, **effect.facts, "undo": command(_UNDO[kind], *names), "notes": notes}
     if args.json:
-        console.json({**facts, "note": note})
-    elif note:
-        console.say(f"note: {note}")
-    return FINE
+        console.json(facts)
+    else:
+        lines = [*effect.words(console, settings.timezone, kind, names)]
+        lines += [_COST] if kind == "pause" and (not effect.at_once or effect.did(Deed.HELD)) else []
+        console.say(joined("\n", [*lines, "undo: " + facts["undo"], *(f"note: {note}" for note in notes)]))
+    return FINE if effect.ok else ATTENTION
+
+
+def _set_words(row: Facts, kind: str, console: Console) -> str:
+    from cronhpc.views.text import name
+
+    made = "set" if row["made"] else "it stands already:"
+    return f"{made} {kind} switch {name(row['switch'])} ({console.style().path(row['path'])})"
 
 
 def _expiry(args: argparse.Namespace, console: Console, zone: str) -> int | None:
@@ -89,139 +110,352 @@ def _folder(paths: Paths, kind: str) -> Path:
     return paths.kill if kind == "kill" else paths.pause
 
 
-def _written(paths: Paths, console: Console) -> Mapping[str, Any] | None:
-    from cronhpc.views.status import seen_at
-
-    try:
-        known = written_status(paths)
-    except (OSError, StateError):
-        return None
-    return seen_at(known, console.now) if known else None
-
-
-def _effect(known: Mapping[str, Any] | None, paths: Paths) -> Facts:
-    """When the next look at the switches is, by what the last tick wrote."""
-    now = command("tick") if is_mine(paths) else None
-    if known is None:
-        return _acts("as soon as the scheduler runs", fix=now)
-    chain = known["chain"]
-    if chain.get("resident") and chain["state"] in {"fine", "driven otherwise"}:
-        return _acts("within seconds: the daemon runs")
-    if chain["state"] not in {"fine", "unknown", "driven otherwise"}:
-        return _acts(f"when the scheduler is fixed, which is {chain['state']}", fix=chain["fix"] or None)
-    link = (chain["next"] or chain["spare"]) if chain["wanted"] and chain["by_links"] else None
-    return _acts("at the next tick", link["at"] if link else None, now)
-
-
-def _acts(when: str, at: str | None = None, fix: str | None = None) -> Facts:
-    return {"acts": when, "at": at, "fix": fix}
-
-
-def _at_once(args: argparse.Namespace, console: Console, paths: Paths) -> Facts | None:
-    """The effect of a tick of one's own where no scheduler looks: series without a cron directory. None elsewhere."""
-    if not (keeps_series_only(paths, console) and is_mine(paths)):
-        return None
-    from cronhpc.tick import tick
-
-    try:
-        report = tick(site_of(args, console), console.now)
-    except (CronhpcError, OSError) as error:
-        return _acts(f"when Slurm can be asked ({error})", fix=command("tick"))
-    return _acts(f"at once: {_done(report.outcomes)}")
-
-
-def _done(outcomes: Iterable[Outcome]) -> str:
-    """What became of jobs, by kind."""
-    from cronhpc.core.model import Done, Hold, Stop, Unhold
-
-    verbs = {Stop: "cancelled", Hold: "held", Unhold: "released"}
-    jobs: dict[str, list[str]] = {}
-    for outcome in outcomes:
-        verb = verbs.get(type(outcome.decision))
-        if verb is not None:
-            end = verb if outcome.done is Done.OK else f"{verb} NOT ({outcome.detail})"
-            jobs.setdefault(end, []).extend(job.shown for job in outcome.decision.jobs)  # type: ignore[union-attr]  # these three have them
-    return "; ".join(f"{end} {', '.join(each)}" for end, each in jobs.items() if each) or "no job of it was there"
-
-
-def _unknown_name(args: argparse.Namespace, console: Console, known: Mapping[str, Any] | None, path: Path) -> str:
-    """A remark where nothing has the name; the owner's batch system is asked only where no entry has it."""
-    from cronhpc.core.stop import ALL
-
-    paths = paths_of(args, console)
-    configured = [row.name for row in settings_or_default(paths).switches]
-    if args.name in {ALL, *configured}:
-        return ""
-    if is_mine(paths):
-        return _unmatched(args, console, path)
-    return "" if known is None else _unwritten(args.name, [entry["name"] for entry in known["entries"]], configured)
-
-
-def _unmatched(args: argparse.Namespace, console: Console, path: Path) -> str:
-    """By entries as they lie there now, and by the queue; "" where that cannot be known."""
-    from cronhpc.core.stop import unmatched
-    from cronhpc.engine.read import read_world
+def _all_entries(args: argparse.Namespace, console: Console) -> bool:
+    """Whether the names are entries', or ALL, each as it stands."""
     from cronhpc.engine.read_entries import read_entries
 
+    if not args.names or set(args.names) == {ALL}:
+        return bool(args.names)
     try:
-        site = site_of(args, console)
-        if args.name in {name for e in read_entries(site, console.now).entries for name in (e.name, e.job_name)}:
-            return ""
-        world = read_world(site, console.now).world
-    except (CronhpcError, OSError):
-        return ""
-    lost = unmatched(replace(world, switches=tuple(each for each in world.switches if each.path == str(path))))
-    return "".join(f"{each.what} It acts as soon as there is one." for each in lost)
+        entries = read_entries(site_of(args, console), console.now).entries
+    except (CronhpcError, OSError):  # another's, or settings that cannot be used
+        return False
+    return {ALL, *(entry.name for entry in entries)}.issuperset(args.names)
 
 
-def _unwritten(name: str, entries: list[str], configured: list[str]) -> str:
-    """For a teammate: by what the owner's last tick wrote. A job may have the name, and nobody asks the queue here."""
-    from cronhpc.core.model import entry_id
-    from cronhpc.cron.words import nearest
+# --- what could be named ---------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Look:
+    """What there is to be named, as far as this user can see: both None where nobody can tell."""
+
+    world: World | None = None  # the owner's
+    written: Mapping[str, Any] | None = None  # a teammate's: what the last tick wrote
+
+    @classmethod
+    def of(cls, args: argparse.Namespace, console: Console, paths: Paths) -> _Look:
+        """Settings that cannot be used, or a queue without an answer, keep no switch from being set."""
+        from cronhpc.engine.read import read_world
+
+        if not is_mine(paths):
+            return cls.written_of(paths, console)
+        try:
+            return cls(read_world(site_of(args, console), console.now).world)
+        except (CronhpcError, OSError):
+            return cls()
+
+    @classmethod
+    def written_of(cls, paths: Paths, console: Console) -> _Look:
+        """By what the last tick wrote."""
+        from cronhpc.views.status import seen_at
+
+        try:
+            known = written_status(paths)
+        except (OSError, StateError):
+            return cls()
+        return cls(written=seen_at(known, console.now) if known else None)
+
+    @property
+    def entries(self) -> list[str]:
+        """Names of entries and series."""
+        if self.world is not None:
+            return [entry.name for entry in self.world.known().values()]
+        return [entry["name"] for entry in self.written["entries"]] if self.written else []
+
+    @property
+    def unanswered(self) -> str:
+        """Why the batch system gave the owner no answer; "" where it did."""
+        return self.world.queue_error if self.world is not None and self.world.queue is None else ""
+
+    def matching(self, pattern: str) -> tuple[str, ...]:
+        """All that `train*` means: a teammate is shown no queue, and so no names of jobs."""
+        from fnmatch import fnmatchcase
+
+        if self.world is not None:
+            return matching(self.world, pattern)
+        return tuple(name for name in self.entries if fnmatchcase(name, pattern))
+
+    def of_file(self, name: str) -> str:
+        """The entry whose file is named (`cron.daily/backup.slurm`, as a shell completes it), else the name itself."""
+        entries = () if self.world is None or name in self.entries else self.world.entries
+        return next((each.name for each in entries if name in {each.source, Path(each.source).name}), name)
+
+    def lacks(self, switch: Switch) -> str:
+        """Why it is likely to be a slip: nothing has its name. "" where something has, or nobody can tell."""
+        from cronhpc.views.text import name
+
+        if self.world is not None:
+            return "".join(problem.what for problem in unmatched(replace(self.world, switches=(switch,))))
+        same = alike(switch.name, [ALL])
+        slip = self.written is not None and same and switch.name not in {ALL, *self.entries}
+        return f"nothing is called {name(switch.name)}; nearest: {same}." if slip else ""
+
+    def reached(self, switches: Sequence[Switch]) -> tuple[Job, ...]:
+        """The live jobs that these cover."""
+        if self.world is None:
+            return ()
+        index = Index.of(self.world)
+        return tuple({job.shown: job for each in switches for job in index.reached(each)}.values())
+
+
+def _chosen(args: argparse.Namespace, console: Console, kind: str, look: _Look) -> list[Switch]:
+    """The switches to be set: none of them is yet. Raises UsageError, NoSuchError, SwitchError."""
+    from cronhpc.store.switches import check_name
+
+    folder = _folder(paths_of(args, console), kind)
+    if not args.names:
+        raise UsageError(_which(kind, look))
+    chosen: dict[str, Switch] = {}
+    for asked in args.names:
+        exact = not is_pattern(asked) or asked in look.entries
+        names = [look.of_file(asked)] if exact else look.matching(asked)
+        if not names and not args.anyway:
+            raise NoSuchError(f"Nothing is called {asked} now, so nothing was set. {_which(kind, look)}")
+        for name in names or [asked]:
+            check_name(name)
+            chosen[name] = Switch(kind, name, str(folder / name), "", console.now)
+            if not args.anyway and (why := look.lacks(chosen[name])):
+                anyway = command(kind, name, options=("--anyway",))
+                raise NoSuchError(f"{why} Nothing was set. For one that is to come: " + anyway)
+    return list(chosen.values())
+
+
+def _which(kind: str, look: _Look) -> str:
+    """What could be named."""
     from cronhpc.views.text import word
 
-    if name.partition("_")[0].isdecimal() or name in entries:
+    names = [word(name) for name in look.matching("*")]
+    more = [f"and {len(names) - _LISTED} more"] if len(names) > _LISTED else []
+    return f"cronhpc {kind}: write which: {', '.join([*names[:_LISTED], *more, ALL])}; or the id or name of any job."
+
+
+def _unwritten(name: str, look: _Look, settings: Settings) -> str:
+    """For a teammate: by what the owner's last tick wrote. A job may have the name, and nobody asks the queue here."""
+    from cronhpc.views.text import word
+
+    configured = [row.name for row in settings.switches]
+    if look.written is None or name.partition("_")[0].isdecimal() or name in {ALL, *configured, *look.entries}:
         return ""
-    of_id = [each for each in entries if entry_id(each) == name]  # as the log folder is called
-    near = of_id[0] if of_id else nearest(name, [*entries, *configured], 0.5)
+    near = alike(name, [*look.entries, *configured])
     hint = f" (nearest: {word(near)})" if near else ""
-    return f"no entry is called that{hint}: it reaches the jobs that are, now or later"
+    return f"no entry is called {word(name)}{hint}: it reaches the jobs that are, now or later"
 
 
-def _words(facts: Mapping[str, Any], console: Console, zone: str) -> str:
-    from cronhpc.views import text
-    from cronhpc.views.times import epoch
+# --- what came of it ------------------------------------------------------------------------------------------------
 
-    style = console.style(zone)
-    name, kill = text.name(facts["switch"]), facts["kind"] == "kill"
-    made = "set" if facts["made"] else "it stands already:"
-    at = epoch(facts["at"])
-    when = f"{facts['acts']}: {style.clock(at)} ({style.distance(at)})" if at else facts["acts"]
-    effect = f"{'stops' if kill else 'holds'} {'everything' if facts['switch'] == 'ALL' else name} {when}"
-    lines = [
-        f"{made} {facts['kind']} switch {name} ({style.path(facts['path'])})",
-        effect + "; at once: " + facts["fix"] if facts["fix"] else effect,
-        *([] if kill else [_COST]),
-        "undo: " + facts["undo"],
-    ]
-    return joined("\n", lines)
+
+@dataclass(frozen=True, slots=True)
+class _Effect:
+    """What was done at once, or when it will be."""
+
+    acts: str  # "at once", "at the next tick"
+    at: str | None = None  # that tick's instant
+    fix: str | None = None  # what acts at once; where it has: what makes somebody act later, too
+    deeds: tuple[JobDeed, ...] = ()
+    world: World | None = None  # what the tick found
+    trouble: str = ""  # why nothing could be done at once, where that was tried
+
+    @property
+    def now(self) -> int:
+        """The tick's instant."""
+        return self.world.now if self.world else 0
+
+    @property
+    def at_once(self) -> bool:
+        """Whether the batch system has been told."""
+        return self.acts == _AT_ONCE
+
+    @property
+    def ok(self) -> bool:
+        """Whether all went well that was tried."""
+        return not self.trouble and not any(each.trouble for each in self.deeds)
+
+    @property
+    def facts(self) -> Facts:
+        """JSON-ready."""
+        from cronhpc.views.decisions import deed_facts
+
+        jobs = [deed_facts(each, self.now) for each in self.deeds]
+        return {"acts": self.acts, "at": self.at, "fix": self.fix, "jobs": jobs, "trouble": self.trouble}
+
+    def did(self, deed: Deed) -> bool:
+        """Whether that happened to any job."""
+        return any(each.done is deed for each in self.deeds)
+
+    def words(self, console: Console, zone: str, kind: str, names: Sequence[str]) -> Iterator[str]:
+        """A line a job; or when the switches of those names will act."""
+        from cronhpc.views import text
+        from cronhpc.views.decisions import deed_lines
+        from cronhpc.views.times import epoch
+
+        style = console.style(zone)
+        if self.at_once:
+            yield from deed_lines(self.deeds, self.now) or ["no job of it is in the queue"]
+            if self.fix:
+                yield "nobody will act on later jobs: " + self.fix
+            return
+        if self.trouble:
+            yield f"not done yet: {text.one_line(self.trouble)}"
+        at = epoch(self.at)
+        when = f"{self.acts}: {style.clock(at)} ({style.distance(at)})" if at else self.acts
+        whom = "everything" if "ALL" in names else text.name(names[0]) if len(names) == 1 else "them"
+        line = f"{'stops' if kind == 'kill' else 'holds'} {whom} {when}"
+        yield line + "; at once: " + self.fix if self.fix else line
+
+
+_AT_ONCE = "at once"
+
+
+def _ordered(args: argparse.Namespace, console: Console, order: Order, unanswered: str = "") -> _Effect:
+    """What the owner has ordered is done. Where it cannot be, a later tick does it.
+
+    `unanswered`: the batch system has just given no answer, so it is not asked again.
+
+    A whole tick where the scheduler's own would come: what waits ahead is taken back, the next link comes in time.
+    Elsewhere, and beside a daemon, nothing but switches: who has stopped the scheduler wants nothing submitted.
+    """
+    from cronhpc.engine.clock import reckoned
+    from cronhpc.store.scheduler import started
+    from cronhpc.tick import tick
+
+    paths = paths_of(args, console)
+    if unanswered:
+        why = f"the batch system does not answer: {unanswered}"
+        return replace(_left_to(_Look.written_of(paths, console), paths), trouble=why)
+    try:
+        site = site_of(args, console)
+        at = reckoned(site, console.again().now)
+        via = (started(site.paths) or {}).get("via", "resident")
+        whole = via not in {"resident", "daemon"} or keeps_series_only(paths, console)
+        report = tick(site, at.now, switches_only=not whole, clock_verified=at.clock_verified)
+    except (CronhpcError, OSError) as error:
+        return replace(_left_to(_Look.written_of(paths, console), paths), trouble=str(error))
+    queue = report.world.queue
+    if queue is None:
+        why = f"the batch system does not answer: {report.world.queue_error}"
+        return replace(_left_to(_Look.written_of(paths, console), paths), trouble=why)
+    done = tuple(deeds(order, report.outcomes, queue))
+    return _Effect(_AT_ONCE, fix=_nobody(report, paths, console), deeds=done, world=report.world)
+
+
+def _nobody(report: Report, paths: Paths, console: Console) -> str | None:
+    """How to start the scheduler where none is at work."""
+    from cronhpc.store import scheduler
+    from cronhpc.views import chain
+
+    if keeps_series_only(paths, console):
+        return None
+    stopped, ticked = scheduler.marks(paths).stopped, report.world.whole
+    known = chain.facts(report.world, report.plan, report.outcomes, stopped=stopped, ticked=ticked)
+    how = chain.health(known, answers=True, entries=1, now=report.world.now)
+    return None if how.fine else how.fix or None
+
+
+def _left_to(look: _Look, paths: Paths) -> _Effect:
+    """When the next look at the switches is, by what the last tick wrote."""
+    now = command("tick") if is_mine(paths) else None
+    if look.written is None:
+        return _Effect("as soon as the scheduler runs", fix=now)
+    chain = look.written["chain"]
+    if chain.get("resident") and chain["state"] in {"fine", "driven otherwise"}:
+        return _Effect("within seconds: the daemon runs")
+    if chain["state"] not in {"fine", "unknown", "driven otherwise"}:
+        return _Effect(f"when the scheduler is fixed, which is {chain['state']}", fix=chain["fix"] or None)
+    link = (chain["next"] or chain["spare"]) if chain["wanted"] and chain["by_links"] else None
+    return _Effect("at the next tick", link["at"] if link else None, now)
 
 
 # --- removing ------------------------------------------------------------------------------------------------------
 
 
-def unset_one(args: argparse.Namespace, console: Console, kind: str) -> tuple[list[str], list[str]]:
-    """Remove the switch wherever this directory has it: paths removed, and the team's that still stand."""
-    from cronhpc.store.switches import is_where_it_says, unset_switch
+@dataclass(frozen=True, slots=True)
+class Lifted:
+    """What became of one name."""
+
+    switch: str
+    removed: tuple[str, ...] = ()  # paths
+    still_stands: tuple[str, ...] = ()  # the team's
+    suspension_lifted: bool = False
+
+    @property
+    def done(self) -> bool:
+        """Whether anything was."""
+        return bool(self.removed) or self.suspension_lifted
+
+
+def _unset(args: argparse.Namespace, console: Console, kind: str) -> int:
+    """Exit code 1 if one of these did not stand, or a team's still stands."""
+    from cronhpc.store.switches import of_directory
 
     paths = paths_of(args, console)
     settings = settings_or_default(paths)
+    seen = settings if is_mine(paths) else Settings()  # of another's, folders elsewhere are not looked into
+    standing = of_directory(paths, seen, console.now).switches
+    suspended = _suspended(paths)
+    names = _lifted_names(args, kind, standing, suspended if kind == "pause" else [])
+    rows = []
+    for name in names:
+        removed, left = _removed(paths, settings, name, kind)
+        lifted = kind == "pause" and name in suspended and _lift_suspension(paths, name)
+        rows.append(Lifted(name, tuple(removed), tuple(left), lifted))
+    done = [row.switch for row in rows if row.done]
+    ours = bool(done) and is_mine(paths)
+    effect = (
+        _ordered(args, console, Order(kind, frozenset(done)))
+        if ours
+        else _left_to(_Look.written_of(paths, console), paths)
+    )
+    look = _Look(effect.world)
+    lost = [name for name in done if look.lacks(Switch(kind, name, str(_folder(paths, kind) / name), "", console.now))]
+    undo = command(kind, *done, options=("--anyway",) if lost else ())
+    facts = {"kind": kind, "switches": [asdict(row) for row in rows], **effect.facts, "undo": undo if done else None}
+
+    def words() -> str:
+        lines = [line for row in rows for line in unset_words(row, kind, standing, paths, console)]
+        again = "its next slots run as usual"
+        if kind == "pause" and not effect.at_once:
+            again = "what it held is released at the next tick"
+        elif kind == "kill" and keeps_series_only(paths, console):
+            again = "a series that it ended begins anew with sbatch"
+        after = _after(effect, again, undo) if any(row.removed for row in rows) else _after(effect)
+        return joined("\n", [*lines, *after])
+
+    console.answer(facts, words)
+    return FINE if len(done) == len(rows) and not any(row.still_stands for row in rows) and effect.ok else ATTENTION
+
+
+def _lifted_names(
+    args: argparse.Namespace, kind: str, standing: Sequence[Switch], suspended: Sequence[str]
+) -> list[str]:
+    """Those asked for; `*` means all that stand. Raises UsageError where none is named."""
+    from fnmatch import fnmatchcase
+
+    from cronhpc.views.text import word
+
+    there = list(dict.fromkeys([*(each.name for each in standing if each.kind == kind), *suspended]))
+    if not args.names:
+        what = f"which: {', '.join(map(word, there))}." if there else "NAME. Nothing is to be lifted: none stands."
+        raise UsageError(f"cronhpc {_UNDO[kind]}: write {what}")
+    names: list[str] = []
+    for asked in args.names:
+        if is_pattern(asked) and asked not in there:
+            names += [name for name in there if fnmatchcase(name, asked)] or [asked]
+        else:
+            names.append(asked)
+    return list(dict.fromkeys(names))
+
+
+def _removed(paths: Paths, settings: Settings, name: str, kind: str) -> tuple[list[str], list[str]]:
+    """Remove the switch wherever this directory has it: paths removed, and the team's that still stand."""
+    from cronhpc.store.switches import is_where_it_says, unset_switch
+
     folder = _folder(paths, kind)
-    removed = [str(folder / args.name)] if unset_switch(folder, args.name, paths.root) else []
+    removed = [str(folder / name)] if unset_switch(folder, name, paths.root) else []
     left = []
     if kind == "kill":
-        polled = [Path(row.file).expanduser() for row in settings.switches if row.file and row.name == args.name]
-        team = [Path(each).expanduser() / args.name for each in settings.kill_also]
+        polled = [Path(row.file).expanduser() for row in settings.switches if row.file and row.name == name]
+        team = [Path(each).expanduser() / name for each in settings.kill_also]
         if is_mine(paths):
             removed += [str(file) for file in polled if unset_switch(file.parent, file.name)]
         else:  # somebody else's settings must not choose which file of mine goes
@@ -230,27 +464,40 @@ def unset_one(args: argparse.Namespace, console: Console, kind: str) -> tuple[li
     return removed, left
 
 
-def lifted(
-    args: argparse.Namespace, console: Console, kind: str, *, removed: list[str], left: list[str], more: list[str]
-) -> str:
-    """What was done, to what, and how to undo it."""
+def unset_words(row: Lifted, kind: str, standing: Sequence[Switch], paths: Paths, console: Console) -> Iterator[str]:
+    """What was removed, what still stands, or what stands instead."""
     from cronhpc.views import text
 
-    style = console.style()
-    lines = [f"removed {style.path(path)}" for path in removed] + more
-    paths = paths_of(args, console)
+    name = row.switch
     rm = "rm " if is_mine(paths) else ""  # what another's settings name may be any file of mine: no advice to remove it
-    lines += [f"it still stands for the whole team: {rm}{text.word(path)}" for path in left]
-    if not lines:
-        return f"no {kind} switch {text.name(args.name)} stands. See: " + command("status")
-    if removed and (effect := _at_once(args, console, paths) if kind == "pause" else None):
-        lines.append(f"{effect['acts']}; undo: " + command(kind, args.name))
-    elif removed:
-        again = "its next slots run as usual" if kind == "kill" else "what it held is released at the next tick"
-        if kind == "kill" and keeps_series_only(paths, console):
-            again = "a series that it ended begins anew with sbatch"
-        lines.append(f"{again}; undo: " + command(kind, args.name))
-    return joined("\n", lines)
+    yield from (f"removed {console.style().path(path)}" for path in row.removed)
+    if row.suspension_lifted:
+        yield "its suspension is lifted, and its failures are counted anew"
+    else:
+        yield from _owners(paths, name) if kind == "pause" else ()
+    yield from (f"it still stands for the whole team: {rm}{text.word(path)}" for path in row.still_stands)
+    if row.done or row.still_stands:
+        return
+    others = [each for each in standing if each.kind != kind and each.name == name]
+    if others:
+        done = "killed, not paused" if kind == "pause" else "paused, not killed"
+        yield f"{text.name(name)} is {done}. To lift that: " + command(_UNDO[others[0].kind], name)
+        return
+    there = list(dict.fromkeys(text.name(each.name) for each in standing if each.kind == kind))
+    stand = f" What stands: {', '.join(there[:_LISTED])}." if there else ""
+    yield f"no {kind} switch {text.name(name)} stands.{stand} See: " + command("status")
+
+
+def _after(effect: _Effect, again: str = "", undo: str = "") -> Iterator[str]:
+    """What became of jobs by that, what comes next, and how to undo it."""
+    from cronhpc.views import text
+    from cronhpc.views.decisions import deed_lines
+
+    yield from deed_lines(effect.deeds, effect.now)
+    if effect.trouble:
+        yield f"not done yet: {text.one_line(effect.trouble)}"
+    if again:
+        yield f"{again}; undo: " + undo
 
 
 _KILL_HELP = "Stop jobs by a kill switch: what runs is cancelled, and nothing new is submitted while it stands."
@@ -269,44 +516,27 @@ cronhpc pause ALL --expires 2h
 """
 
 
+def _unset_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("names", nargs="*", metavar="NAME", help="what stands, as cronhpc status has it; '*': all")
+
+
 _UNKILL_HELP = "Lift a kill switch. What it stopped stays stopped; its next slots run again."
-_UNKILL_EXAMPLE = "cronhpc unkill backup"
-
-
-def _unkill_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="the switch, as cronhpc status has it")
-
-
-def _unkill(args: argparse.Namespace, console: Console) -> int:
-    """Exit code 1 if there was none, or if a team's still stands."""
-    removed, left = unset_one(args, console, "kill")
-    facts = {"switch": args.name, "removed": removed, "still_stands": left}
-    console.answer(facts, lambda: lifted(args, console, "kill", removed=removed, left=left, more=[]))
-    return FINE if removed and not left else ATTENTION
-
-
-_RESUME_HELP = "Lift a pause, or a suspension after failures."
+_UNKILL_EXAMPLE = """
+cronhpc unkill backup
+cronhpc unkill '*'
+"""
+_RESUME_HELP = "Lift a pause, or a suspension after failures. What it held is released."
 _RESUME_EXAMPLE = "cronhpc resume backup"
 _TIMEOUT = 20.0  # seconds that a tick at work is waited for
 
 
-def _resume_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="an entry, or a pause switch as cronhpc status has it")
+def _suspended(paths: Paths) -> list[str]:
+    """Entries that are suspended after failures, as far as this user may read."""
+    from cronhpc.store import memory
 
-
-def _resume(args: argparse.Namespace, console: Console) -> int:
-    """Exit code 1 if nothing held it."""
-    paths = paths_of(args, console)
-    removed, left = unset_one(args, console, "pause")
-    suspended = is_mine(paths) and _lift_suspension(paths, args.name)
-    facts = {"switch": args.name, "removed": removed, "suspension_lifted": suspended, "still_stands": left}
-    anew = ["its suspension is lifted, and its failures are counted anew"] if suspended else []
-
-    def words() -> str:
-        return lifted(args, console, "pause", removed=removed, left=left, more=anew or _owners(paths, args.name))
-
-    console.answer(facts, words)
-    return FINE if removed or suspended else ATTENTION
+    if not is_mine(paths):
+        return []
+    return [name for name, state in memory.load(paths.entries).entries.items() if state.suspended is not None]
 
 
 def _owners(paths: Paths, name: str) -> list[str]:
@@ -343,6 +573,6 @@ def _lift_suspension(paths: Paths, name: str) -> bool:
 COMMANDS = {
     "kill": Command(_KILL_HELP, _KILL_EXAMPLE, partial(_set, kind="kill"), _set_arguments, of_series=True),
     "pause": Command(_PAUSE_HELP, _PAUSE_EXAMPLE, partial(_set, kind="pause"), _set_arguments, of_series=True),
-    "unkill": Command(_UNKILL_HELP, _UNKILL_EXAMPLE, _unkill, _unkill_arguments, of_series=True),
-    "resume": Command(_RESUME_HELP, _RESUME_EXAMPLE, _resume, _resume_arguments, of_series=True),
+    "unkill": Command(_UNKILL_HELP, _UNKILL_EXAMPLE, partial(_unset, kind="kill"), _unset_arguments, of_series=True),
+    "resume": Command(_RESUME_HELP, _RESUME_EXAMPLE, partial(_unset, kind="pause"), _unset_arguments, of_series=True),
 }

@@ -29,7 +29,9 @@ from cronhpc.core.model import (
     Rerun,
     Result,
     Skip,
+    Stop,
     Submit,
+    Unhold,
     Wait,
     Withdraw,
     entry_id,
@@ -58,6 +60,8 @@ def plan(world: World) -> Plan:
     decided.extend(attempts.decide(world, budget))
     withdrawn = {each.key: each.job_id for each in decided if isinstance(each, Withdraw)}
     decided = [_without(each, withdrawn.values()) for each in decided]
+    if world.switches_only:
+        return Plan(tuple(d for d in decided if isinstance(d, Stop | Hold | Unhold | Withdraw)), world.now)
     seen = slots.Seen.of(world, withdrawn)
     # What this very tick cancels or knows to have ended is in no other run's way.
     lives = Lives.of(world, but={each.key for each in decided if isinstance(each, Finish)})

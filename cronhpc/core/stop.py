@@ -10,17 +10,31 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from cronhpc.core.identity import is_link, records
-from cronhpc.core.model import PAUSED, Hold, Problem, Stop, Unhold, command, cut_comment, entry_id
+from cronhpc.core.model import (
+    PAUSED,
+    Done,
+    Hold,
+    Job,
+    Problem,
+    Stop,
+    Submit,
+    Unhold,
+    Withdraw,
+    command,
+    cut_comment,
+    entry_id,
+)
 from cronhpc.cron.words import nearest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from cronhpc.core.model import Decision, Entry, Job, Switch, SwitchSetting, World
+    from cronhpc.core.model import Decision, Entry, Outcome, Queue, Switch, SwitchSetting, World
 
 
 ALL = "ALL"
@@ -170,6 +184,11 @@ def _spans(tasks: str) -> list[tuple[int, int]]:
             return []
         spans.append((int(low), int(high or low)))
     return spans
+
+
+def task_count(job: Job) -> int:
+    """How many tasks of an array a row of the queue stands for; 1 for a job that is none."""
+    return sum(high - low + 1 for low, high in _spans(job.tasks)) or 1
 
 
 def reachable(world: World) -> bool:
@@ -329,6 +348,100 @@ def whole_comment(world: World, job: Job) -> str:
     return kept if job.comment.startswith(PAUSED) and kept.startswith(job.own_comment) else job.own_comment
 
 
+# --- what became of jobs ----------------------------------------------------------------------------------------------
+#
+# By the owner's order, and told to the owner.
+
+
+class Deed(StrEnum):
+    """What became of a job that an order was about."""
+
+    CANCELLED = "cancelled"
+    WARNED = "warned"
+    HELD = "held"
+    RELEASED = "released"
+    SUBMITTED = "submitted"
+    ENDED = "ended"  # by itself, or a daemon was faster
+    ENDING = "ending"
+    LEFT_ALONE = "left alone"  # a scrontab's own
+    NOT_ASKED = "not asked"
+    WARNED_BEFORE = "warned before"
+    HELD_BEFORE = "held before"
+    RUNS_ON = "runs on"
+
+
+@dataclass(frozen=True, slots=True)
+class JobDeed:
+    """One row of the queue, and what was done with it; `trouble`: why it was not."""
+
+    job: Job
+    done: Deed
+    trouble: str = ""
+    grace: int = 0  # seconds that it has after its warning
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """Switches of one kind that were set or lifted, and the live jobs that they reached then."""
+
+    kind: str  # kill | pause
+    names: frozenset[str]
+    before: tuple[Job, ...] = ()
+
+
+def deeds(order: Order, outcomes: Sequence[Outcome], queue: Queue) -> list[JobDeed]:
+    """What became of the jobs of an order: by the tick that followed, and of the others by the queue as it found it."""
+    found = [each for outcome in outcomes for each in _done_by(order, outcome)]
+    done = {each.job.shown for each in found}
+    live: dict[str, list[Job]] = {}
+    for job in queue.jobs:
+        if job.live:
+            live.setdefault(job.id, []).append(job)
+    spared = _spared(outcomes)
+    others = (
+        (job, _otherwise(order, job, live.get(job.id, []), spared)) for job in order.before if job.shown not in done
+    )
+    return [*found, *(JobDeed(job, deed) for job, deed in others if deed is not None)]
+
+
+def _done_by(order: Order, outcome: Outcome) -> Iterator[JobDeed]:
+    """What one decision did to jobs of the order."""
+    trouble = "" if outcome.done is Done.OK else outcome.detail or str(outcome.done)
+    match outcome.decision:
+        case Stop(switch=switch, jobs=jobs) as stop if switch.kind == order.kind and switch.name in order.names:
+            deed, grace = (Deed.WARNED, stop.grace) if stop.warn else (Deed.CANCELLED, 0)
+            yield from (JobDeed(job, deed, trouble, grace) for job in jobs)
+        case Hold(switch=switch, jobs=jobs) if switch.kind == order.kind and switch.name in order.names:
+            yield from (JobDeed(job, Deed.HELD, trouble) for job in jobs)
+        case Unhold(jobs=jobs) if order.kind == "pause":
+            yield from (JobDeed(job, Deed.RELEASED, trouble) for job in jobs)
+        case Withdraw(job_id=job_id):
+            yield from (JobDeed(job, Deed.CANCELLED, trouble) for job in order.before if job.id == job_id)
+        case Submit(entry=entry) if outcome.job_id and order.names & {ALL, entry.name}:
+            yield JobDeed(Job(outcome.job_id, "PENDING", entry.name), Deed.SUBMITTED, trouble)
+
+
+def _spared(outcomes: Iterable[Outcome]) -> dict[str, Deed]:
+    """By their ids the jobs that switches reached and let be for now."""
+    found: dict[str, Deed] = {}
+    for outcome in outcomes:
+        if isinstance(stop := outcome.decision, Stop):
+            found |= dict.fromkeys(stop.left_alone, Deed.LEFT_ALONE) | dict.fromkeys(stop.unasked, Deed.NOT_ASKED)
+            found |= dict.fromkeys(stop.waiting, Deed.WARNED_BEFORE)
+    return found
+
+
+def _otherwise(order: Order, job: Job, rows: list[Job], spared: Mapping[str, Deed]) -> Deed | None:
+    """Of a job that no decision was about; `rows`: its live ones now."""
+    if not rows:
+        return Deed.ENDED
+    if all(row.state == "COMPLETING" for row in rows):
+        return Deed.ENDING
+    if order.kind == "pause":
+        return Deed.HELD_BEFORE if job.held else Deed.RUNS_ON
+    return spared.get(job.shown) or spared.get(job.id)
+
+
 # --- names that nothing has -------------------------------------------------------------------------------------------
 #
 # A slip of the pen, or a job that is still to come.
@@ -360,6 +473,26 @@ def unmatched(world: World) -> list[Problem]:
     return [_nameless(switch, called if place < _NEAREST else []) for place, switch in enumerate(lost)]
 
 
+def alike(name: str, known: Iterable[str]) -> str | None:
+    """The one of `known` that a misspelt name may mean: as its log folder is called, in other letters, the nearest."""
+    known = list(known)
+    same = [each for each in known if entry_id(each) == name or each.casefold() == name.casefold()]
+    return same[0] if same else nearest(name, known, 0.5)
+
+
+def matching(world: World, pattern: str) -> tuple[str, ...]:
+    """The names that `train*` means now: entries, series, and jobs in the queue that are no runs of theirs."""
+    of_entries = [entry.name for entry in world.known().values()]
+    called = {name for entry in world.known().values() for name in (entry.name, entry.job_name)}
+    of_jobs = [name for name in Index.of(world).by_name if name not in called]
+    return tuple(dict.fromkeys(name for name in (*of_entries, *sorted(of_jobs)) if fnmatchcase(name, pattern)))
+
+
+def is_pattern(name: str) -> bool:
+    """Whether it is to be compared with names: the brackets of an array's tasks (57_[1-3]) are none of a pattern."""
+    return any(char in name for char in "*?[") and not name.partition("_")[0].isdecimal()
+
+
 def _is_shared(world: World, switch: Switch) -> bool:
     folders = (folder.rstrip("/").removeprefix("~") for folder in world.settings.kill_also)
     return any(switch.path.endswith(f"{folder}/{switch.name}") for folder in folders)
@@ -367,8 +500,7 @@ def _is_shared(world: World, switch: Switch) -> bool:
 
 def _nameless(switch: Switch, known: list[str]) -> Problem:
     shown = switch.title.partition("/")[2]
-    of_id = [name for name in known if entry_id(name) == switch.name]  # as the log folder is called
-    near = of_id[0] if of_id else nearest(switch.name, known, 0.5)
+    near = alike(switch.name, known)
     what = f"nothing is called {shown}{f'; nearest: {near}' if near else ''}."
     if switch.name.partition("_")[0].isdecimal():
         what = f"no job {shown} is in the queue."

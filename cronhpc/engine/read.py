@@ -6,7 +6,6 @@ import os
 import time
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.batch.port import BatchError
@@ -39,7 +38,7 @@ from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
 from cronhpc.store.files import DiskClock
 from cronhpc.store.paths import moved_from
-from cronhpc.store.switches import scan
+from cronhpc.store.switches import of_directory
 from cronhpc.store.wrappers import end_of
 
 if TYPE_CHECKING:
@@ -70,6 +69,7 @@ def read_world(
     by_daemon: bool = False,
     only: str = "",
     rerun: Rerun | None = None,
+    switches_only: bool = False,
     clock_verified: bool = False,
     bad_nodes: tuple[BadNode, ...] = (),
 ) -> Reading:
@@ -109,6 +109,7 @@ def read_world(
         by_daemon=by_daemon,
         only=only,
         rerun=rerun,
+        switches_only=switches_only,
         clock_verified=clock_verified,
         disk_clock=_disk_clock(site, memory, entries, now),
     )
@@ -403,10 +404,7 @@ def _begin_dropped(world: World) -> Iterator[Problem]:
 
 
 def _switches(site: Site, now: int) -> Listing:
-    folders = [("kill", site.paths.kill), ("pause", site.paths.pause)]
-    folders += [("kill", Path(each).expanduser()) for each in site.settings.kill_also]
-    files = [(row.name, Path(row.file).expanduser()) for row in site.settings.switches if row.file]
-    return scan(folders, files, now, site.paths.root, site.disk_clock or DiskClock())
+    return of_directory(site.paths, site.settings, now, site.disk_clock or DiskClock())
 
 
 def switches_now(site: Site, now: int) -> dict[str, Any]:

@@ -328,9 +328,22 @@ class _Keeper:
             else:
                 recent.append([minute, name, 1])
 
-    def _meta(self) -> dict[str, Any]:
-        now = self.world.now
+    def _note_switches(self) -> None:
+        """What they did to jobs, and what is to be remembered of those until they are gone."""
         meta = self.memory.meta
+        reached = {job for d in self.plan.decisions if isinstance(d, model.Stop) for job in (*d.waiting, *d.running)}
+        still = reached if self.world.queue is not None and not self.world.switches_unknown else set(self.world.warned)
+        warned = {job: at for job, at in self.world.warned.items() if job in still}
+        for outcome in self.outcomes:
+            if isinstance(outcome.decision, model.Stop) and outcome.done is Done.OK:
+                warned |= dict.fromkeys(outcome.decision.warn, self.world.now)
+        meta["warned"] = warned
+        meta["comments"] = self._comments()
+        meta["struck"] = {job: asdict(known) for job, known in self.strikes.kill_records.items()}
+
+    def _note_scheduler(self) -> None:
+        """That it was at work, its links, and what people are told of."""
+        now, meta = self.world.now, self.memory.meta
         meta["last_tick"] = now
         meta["caller"] = self.world.chain.caller
         meta["recent"] = [row for row in meta.get("recent", []) if row[0] >= now // 60 - _HOUR]
@@ -338,23 +351,15 @@ class _Keeper:
         meta["given_up"] = self.given_up
         with suppress(OSError):  # a full disk: named where status.json is written
             meta["due"] = scheduler.due_inode(self.site.paths)
-        reached = {job for d in self.plan.decisions if isinstance(d, model.Stop) for job in (*d.waiting, *d.running)}
-        still = reached if self.world.queue is not None and not self.world.switches_unknown else set(self.world.warned)
-        warned = {job: at for job, at in self.world.warned.items() if job in still}
         for outcome in self.outcomes:
             decision = outcome.decision
-            if isinstance(decision, model.Stop) and outcome.done is Done.OK:
-                warned |= dict.fromkeys(decision.warn, now)
-            elif isinstance(decision, model.SubmitLink):
+            if isinstance(decision, model.SubmitLink):
                 meta |= self._of_link(decision, outcome)
             elif outcome.obstacle is model.Obstacle.SUBMIT_LIMIT and chain.crowds(self.world):
                 meta["no_spare"], meta["no_spare_at"], meta["crowded"] = outcome.detail, now, True
             elif isinstance(decision, model.KeepLink | model.MoveLink):
                 meta[decision.kind] = decision.job_id
         meta["bad_nodes"] = [astuple(bad) for bad in self.world.chain.bad_nodes]
-        meta["warned"] = warned
-        meta["comments"] = self._comments()
-        meta["struck"] = {job: asdict(known) for job, known in self.strikes.kill_records.items()}
         standing = alerts.conditions(self.world, self.states, self.outcomes, self.strikes.said)
         before = meta.get("alerts", {})
         there = {entry.name for entry in self.world.entries}
@@ -365,7 +370,6 @@ class _Keeper:
         if self.site.settings.alerts_ping:
             how = "fail" if self.world.queue is None else "success"
             self.pings.append((self.site.settings.alerts_ping, how, "the chain"))
-        return meta
 
     def _comments(self) -> dict[str, str]:
         """Comments of held jobs that the mark of a pause left no room for; restored when it goes."""
@@ -397,9 +401,11 @@ class _Keeper:
             state, source = self.states.get(entry.name, EntryState()), file_of(entry)
             if state.source != source:
                 self.states[entry.name] = replace(state, source=source)
-        damage.remember(self.memory, self.world.now, told=not self.world.only)
+        damage.remember(self.memory, self.world.now, told=self.world.whole)
+        if self.world.whole:
+            self._note_scheduler()
         if not self.world.only:
-            self.memory.meta = self._meta()
+            self._note_switches()
         # when each absent job was first missed; one entry's own look leaves the others' as they are
         since = self.world.now - 2 * liveness.SILENT
         kept = {job: at for job, at in self.world.absent.items() if at > since} if self.world.only else {}
@@ -429,7 +435,7 @@ class _Keeper:
             isinstance(d, model.LeaveChain) and d.cause is model.LeaveCause.CANCELLED for d in self.plan.decisions
         ):
             scheduler.remember_admins_word(self.site.paths, resting)
-        elif self.world.chain.link_name and not self.world.only:
+        elif self.world.chain.link_name and self.world.whole:
             scheduler.remember_successor(self.site.paths, str(self.memory.meta.get("successor", "")))
 
     def forget_claims(self) -> None:
@@ -437,7 +443,7 @@ class _Keeper:
         claims.forget(self.forgettable)
         if os.path.isdir(self.site.paths.state / "ends"):  # noqa: PTH112 - one stat
             forget_ends(self.site.paths.state, (claim.key for claim in self.finished))
-        if not self.world.only:
+        if self.world.whole:
             claims.drop_steps({state.finished for state in self.states.values() if state.finished})
             paths = self.site.paths
             for folder in (paths.claims, paths.state, paths.scheduler, paths.root, paths.scheduler / "links"):
@@ -473,7 +479,7 @@ class _Keeper:
         """What everybody may read; also the heartbeat."""
         from cronhpc.views import status
 
-        if self.world.only:
+        if not self.world.whole:
             return
         about = status.About(
             directory=str(self.site.paths.root),

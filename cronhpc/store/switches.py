@@ -11,6 +11,7 @@ import os
 import shlex
 import stat
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core.model import CronhpcError, Problem, Switch, command
@@ -20,7 +21,9 @@ from cronhpc.store.paths import MARKER
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
+
+    from cronhpc.core.model import Settings
+    from cronhpc.store.paths import Paths
 
 
 _MOST_READ = 500  # files of a folder whose content is looked at; all names count
@@ -59,6 +62,14 @@ def scan(
     for name, path in files:
         looked.file(name, path)
     return Listing(tuple(looked.switches), tuple(looked.unknown), tuple(looked.problems))
+
+
+def of_directory(paths: Paths, settings: Settings, now: int, clock: DiskClock = DiskClock()) -> Listing:  # noqa: B008 - it is a constant
+    """The switches of a cron directory, those of its team's folders and polled files included."""
+    folders = [("kill", paths.kill), ("pause", paths.pause)]
+    folders += [("kill", Path(each).expanduser()) for each in settings.kill_also]
+    files = [(row.name, Path(row.file).expanduser()) for row in settings.switches if row.file]
+    return scan(folders, files, now, paths.root, clock)
 
 
 class _Scan:

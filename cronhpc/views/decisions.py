@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cronhpc.core import model
+from cronhpc.core import model, stop
 from cronhpc.core.model import Done, Reason, command, joined
+from cronhpc.core.stop import Deed
 from cronhpc.views import Facts, text, times
 from cronhpc.views.times import epoch, iso
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
 
-    from cronhpc.core.model import Decision, Outcome
+    from cronhpc.core.model import Decision, Job, Outcome
+    from cronhpc.core.stop import JobDeed
     from cronhpc.views.style import Style
 
 
@@ -236,3 +238,68 @@ def chain_words(outcome: Outcome, style: Style) -> str:
             return text.one_line(decision.why)
         case _:
             return ""
+
+
+# --- jobs that an order was about -------------------------------------------------------------------------------------
+
+
+_SENTENCES = {
+    Deed.WARNED: "warned job {}",
+    Deed.ENDED: "job {} has ended",
+    Deed.ENDING: "job {} is ending",
+    Deed.LEFT_ALONE: "left job {} alone: scancel would disable its entry in the scrontab",
+    Deed.NOT_ASKED: "job {} is left for the next tick: nobody could say whether it is a scrontab's own",
+    Deed.WARNED_BEFORE: "job {} was warned before, and its grace is not over",
+    Deed.HELD_BEFORE: "job {} was held before",
+    Deed.RUNS_ON: "job {} runs on: a pause holds what waits",
+    Deed.SUBMITTED: "submitted job {}",
+}
+_WITH_TIME = frozenset({Deed.CANCELLED, Deed.WARNED, Deed.HELD, Deed.RELEASED})
+_MOST_LINES = 30
+
+
+def deed_facts(deed: JobDeed, now: int) -> Facts:
+    """What became of a job, or of tasks of an array."""
+    job = deed.job
+    return {
+        "job": job.id,
+        "tasks": job.tasks,
+        "name": job.name,
+        "done": str(deed.done),
+        "trouble": deed.trouble,
+        "was": job.state,
+        "ran": max(now - job.start, 0) if job.start and not job.waits else None,
+        "nodes": "" if job.waits else job.nodes,
+    }
+
+
+def deed_lines(deeds: Iterable[JobDeed], now: int) -> list[str]:
+    """`cancelled job 103 (train), ran 4 min on cpu1; 2 waiting tasks`: a line a job."""
+    jobs: dict[tuple[str, str, str], list[JobDeed]] = {}
+    for each in deeds:
+        jobs.setdefault((each.job.id, each.done, each.trouble), []).append(each)
+    lines = [_deed_line(each, now) for each in jobs.values()]
+    more = [f"and {text.count(len(lines) - _MOST_LINES, 'more job')}"] if len(lines) > _MOST_LINES else []
+    return [*lines[:_MOST_LINES], *more]
+
+
+def _deed_line(rows: list[JobDeed], now: int) -> str:
+    first = rows[0]
+    known = first.job.shown if first.done is Deed.RUNS_ON and len(rows) == 1 else first.job.id
+    job = f"{known} ({text.name(first.job.name)})" if first.job.name else known
+    if first.trouble:
+        return f"job {job} was not {first.done}: {text.one_line(first.trouble)}"
+    line = _SENTENCES[first.done].format(job) if first.done in _SENTENCES else f"{first.done} job {job}"
+    if first.done not in _WITH_TIME:
+        return line
+    parts = [part for row in rows if (part := _tasks(row.job, now))]
+    end = f"; it ends in {times.span(first.grace)}" if first.grace else ""
+    return f"{line}{', ' if parts else ''}{'; '.join(parts)}{end}"
+
+
+def _tasks(job: Job, now: int) -> str:
+    """`ran 4 min on cpu1`, `task 3 ran 4 min on cpu1`, `2 waiting tasks`."""
+    if job.waits or not job.start:
+        return text.count(stop.task_count(job), "waiting task") if job.tasks else "which waited"
+    ran = f"ran {times.span(max(now - job.start, 0))}{f' on {text.one_line(job.nodes)}' if job.nodes else ''}"
+    return f"task {job.tasks} {ran}" if job.tasks else ran

@@ -73,7 +73,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
         one.say("run", "my backup")
         one.now += 120  # a slot of those that run each minute is due
         _until_ended(one)
-        one.say("kill", "ended-switch", "--reason", "x")
+        one.say("kill", "--anyway", "ended-switch", "--reason", "x")
         one.say("pause", "new")
         one.say("tick")
         yield one
@@ -163,8 +163,12 @@ def test_each_command_that_a_screen_shows_is_about_its_directory(desk: Desk, wor
 
 
 ACTS = {
-    "a kill switch is lifted": (["kill", "8"], r"undo: (.*)", lambda desk: not (desk.cron / "kill/8").exists()),
-    "a pause is lifted": (["pause", "8"], r"undo: (.*)", lambda desk: not (desk.cron / "pause/8").exists()),
+    "a kill switch is lifted": (
+        ["kill", "--anyway", "8"],
+        r"undo: (.*)",
+        lambda desk: not (desk.cron / "kill/8").exists(),
+    ),
+    "a pause is lifted": (["pause", "--anyway", "8"], r"undo: (.*)", lambda desk: not (desk.cron / "pause/8").exists()),
     "a switch is set again": (
         ["unkill", "ended-switch"],
         r"undo: (.*)",

@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -468,29 +469,124 @@ def test_pause_and_resume(shell: Shell) -> None:
     assert "no pause switch backup stands" in shell("resume", "backup").out
 
 
-NOTES = [
-    pytest.param("backup", "", id="an entry"),
-    pytest.param("my job 50%", "", id="an entry with blanks and percent"),
-    pytest.param("-n", "", id="an entry with a dash"),
-    pytest.param("nightly", "", id="an entry's job name"),
-    pytest.param("bakcup", "note: nothing is called bakcup; nearest: backup. It acts", id="a slip of the pen"),
-    pytest.param("my%20job%2050%25", "; nearest: my job 50%. It acts", id="as its log folder is called"),
-    pytest.param("57", "note: no job 57 is in the queue. It acts", id="a job that is not there"),
-    pytest.param("ALL", "", id="everything"),
+NAMED = [
+    pytest.param("backup", id="an entry"),
+    pytest.param("my job 50%", id="an entry with blanks and percent"),
+    pytest.param("-n", id="an entry with a dash"),
+    pytest.param("nightly", id="an entry's job name"),
+    pytest.param("ALL", id="everything"),
+]
+UNNAMED = [
+    pytest.param("bakcup", "nothing is called bakcup; nearest: backup.", id="a slip of the pen"),
+    pytest.param("my%20job%2050%25", "; nearest: my job 50%.", id="as its log folder is called"),
+    pytest.param("57", "no job 57 is in the queue.", id="a job that is not there"),
+    pytest.param("all", "nothing is called all; nearest: ALL.", id="everything, in other letters"),
+    pytest.param("x*", "Nothing is called x* now", id="a pattern that nothing fits"),
 ]
 
 
-@pytest.mark.parametrize("verb", ["kill", "pause"])
-@pytest.mark.parametrize(("name", "note"), NOTES)
-def test_a_switch_that_nothing_is_called_is_set_and_said(shell: Shell, verb: str, name: str, note: str) -> None:
-    """By the entries that lie there now: no tick has seen them yet."""
+@pytest.fixture
+def named(shell: Shell) -> Shell:
     for each in ("backup", "my job 50%", "-n"):
         shell.drop(f"cron.daily/{each}.slurm", "#SBATCH --job-name=nightly" if each == "backup" else "")
-    said = shell(verb, "--", name, now=later())
-    assert (said.code, (shell.cron / verb / name).exists()) == (0, True)
-    assert note in said.out
-    assert ("note:" in said.out) == (note != "")
-    assert (shell(verb, "--json", "--", name, now=later()).json["note"] != "") == (note != "")
+    return shell
+
+
+@pytest.mark.parametrize("verb", ["kill", "pause"])
+@pytest.mark.parametrize("name", NAMED)
+def test_a_switch_is_set_on_what_is_called_so(named: Shell, verb: str, name: str) -> None:
+    """By the entries that lie there now: no tick has seen them yet."""
+    said = named(verb, "--", name, now=later())
+    assert (said.code, (named.cron / verb / name).exists()) == (0, True)
+    assert "note:" not in said.out
+    assert "no job of it is in the queue\n" in said.out
+    assert "nobody will act on later jobs: cronhpc start\n" in said.out
+    again = named(verb, "--json", "--", name, now=later()).json
+    assert (again["notes"], again["switches"][0]["made"], again["acts"]) == ([], False, "at once")
+
+
+@pytest.mark.parametrize("verb", ["kill", "pause"])
+@pytest.mark.parametrize(("name", "why"), UNNAMED)
+def test_a_switch_that_nothing_is_called_is_an_error_and_set_only_if_that_is_wished(
+    named: Shell, verb: str, name: str, why: str
+) -> None:
+    said = named(verb, "backup", name, now=later())
+    assert (said.code, said.out) == (2, "")
+    assert why in said.err
+    assert not list((named.cron / verb).iterdir()), "one wrong name, and nothing is set"
+    assert named(verb, "--anyway", name, now=later()).code == 0
+    assert (named.cron / verb / name).exists()
+
+
+def test_several_names_and_patterns_are_told_apart(named: Shell) -> None:
+    said = named("kill", "my*", "back*", "backup.slurm", "cron.daily/-n.slurm", now=later())
+    assert said.code == 0, said.err
+    assert {path.name for path in (named.cron / "kill").iterdir()} == {"my job 50%", "backup", "-n"}
+    assert said.out.splitlines()[-1] == "undo: cronhpc unkill -- 'my job 50%' backup -n"
+    undone = named("unkill", "*", now=later())
+    assert (undone.code, list((named.cron / "kill").iterdir())) == (0, [])
+    assert undone.out.count("removed ") == 3
+
+
+BARE = [
+    pytest.param(
+        "kill", "cronhpc kill: write which: -n, backup, 'my job 50%', ALL; or the id or name of any job.", id="kill"
+    ),
+    pytest.param("pause", "cronhpc pause: write which: -n, backup,", id="pause"),
+    pytest.param("unkill", "cronhpc unkill: write which: backup.", id="unkill"),
+    pytest.param("resume", "cronhpc resume: write NAME. Nothing is to be lifted: none stands.", id="resume"),
+]
+
+
+@pytest.mark.parametrize(("verb", "words"), BARE)
+def test_without_a_name_it_is_said_what_could_be_named(named: Shell, verb: str, words: str) -> None:
+    (named.cron / "kill" / "backup").touch()
+    said = named(verb, now=later())
+    assert (said.code, said.out) == (2, "")
+    assert words in said.err
+
+
+OTHERWISE = [
+    pytest.param("resume", "backup", "backup is killed, not paused. To lift that: cronhpc unkill backup", id="killed"),
+    pytest.param("unkill", "-n", "-n is paused, not killed. To lift that: cronhpc resume -- -n", id="paused"),
+    pytest.param(
+        "unkill", "27", "no kill switch 27 stands. What stands: backup. See: cronhpc status", id="nothing of that name"
+    ),
+]
+
+
+@pytest.mark.parametrize(("verb", "name", "words"), OTHERWISE)
+def test_what_does_not_stand_cannot_be_lifted_and_what_stands_is_said(
+    named: Shell, verb: str, name: str, words: str
+) -> None:
+    (named.cron / "kill" / "backup").touch()
+    (named.cron / "pause" / "-n").touch()
+    said = named(verb, "--", name, now=later())
+    assert (said.code, said.out) == (1, f"{words}\n")
+
+
+def test_the_owners_kill_ends_a_run_at_once_and_says_so(shell: Shell) -> None:
+    """Also where no scheduler is at work; a tick later on records it as killed."""
+    shell.drop("cron.daily/sleeper.slurm", "sleep 300")
+    now = later()
+    shell("run", "sleeper", now=now)
+    job_id = str(shell("status", "--json", now=now).json["entries"][0]["runs"][0]["job"])
+    assert _polled(lambda: shell("status", "--json", now=now).json["entries"][0]["runs"][0]["state"] == "RUNNING")
+    said = shell("kill", job_id, now=now + 60)
+    assert re.search(rf"^cancelled job {job_id} \(sleeper[^)]*\), ran ", said.out, re.MULTILINE), said
+    assert said.code == 0
+    assert _polled(lambda: shell("status", "--json", now=now + 61).json["entries"][0]["runs"] == [])
+    shell("tick", now=now + 120)
+    assert "killed" in shell("history", now=now + 121).out
+
+
+def _polled(what: Callable[[], bool]) -> bool:
+    until = time.monotonic() + 90
+    while not what():
+        if time.monotonic() > until:
+            return False
+        time.sleep(0.2)
+    return True
 
 
 PAST = ["2020-01-01", "2026-11-27T14:07", "0s", "2026-11-27T13:07:20Z", ""]
@@ -513,8 +609,10 @@ def test_for_a_teammate_a_switchs_name_is_compared_with_what_the_last_tick_wrote
     shell("tick", now=later())
     monkeypatch.setattr(os, "getuid", lambda: 4711)
     assert "note:" not in shell("kill", "my job 50%", now=later()).out
-    assert "note: no entry is called that (nearest: backup)" in shell("kill", "bakcup", now=later()).out
+    assert "note: no entry is called bakcup (nearest: backup)" in shell("kill", "bakcup", now=later()).out
     assert "(nearest: 'my job 50%')" in shell("kill", "my%20job%2050%25", now=later()).out
+    assert "nearest: ALL" in shell("kill", "all", now=later()).err
+    assert {path.name for path in (shell.cron / "kill").iterdir()} == {"my job 50%", "bakcup", "my%20job%2050%25"}
 
 
 def test_resume_lifts_a_suspension(shell: Shell) -> None:

@@ -19,11 +19,14 @@ from cronhpc.core.model import (
     JobEnd,
     KillRecord,
     Outcome,
+    Queue,
+    Reason,
     Result,
     Series,
     Stop,
     Submit,
     SwitchSetting,
+    Withdraw,
     World,
 )
 from cronhpc.core.plan import plan
@@ -576,6 +579,90 @@ def test_a_job_in_words(row: Job, words: str) -> None:
     assert job_words(row, at(NOW)) == words
 
 
+# --- what became of the jobs of an order ------------------------------------------------------------------------------
+
+ENDS_NOW = job(7, name="e", start=at("13:56:30"), nodes="cpu1")
+
+
+def ordered(
+    name: str, kind: str, before: tuple[Job, ...], after: tuple[Job, ...] | None = None, **fails: str
+) -> list[str]:
+    """What is told of an order on `before`; `after`: the queue as the tick found it. `fails`: of a decision, why."""
+    w = on(name if kind == "kill" else f"pause/{name}", jobs=before if after is None else after)
+    outcomes = [
+        Outcome(d, Done.PASSING if (why := fails.get(type(d).__name__)) else Done.OK, why or "") for d in stop.decide(w)
+    ]
+    assert w.queue is not None
+    deeds = stop.deeds(stop.Order(kind, frozenset({name}), before), outcomes, w.queue)
+    return [" ".join(filter(None, (str(each.done), each.job.shown, each.trouble))) for each in deeds]
+
+
+DEEDS: dict[str, tuple[list[str], list[str]]] = {
+    "a job that runs": (ordered("ft", "kill", (FOREIGN,)), ["cancelled 8"]),
+    "tasks that run and tasks that wait": (
+        ordered("57", "kill", (job(57, tasks="0"), pending(57, "[2-9]"))),
+        ["cancelled 57_0", "cancelled 57_[2-9]"],
+    ),
+    "scancel is refused on this node": (
+        ordered("ft", "kill", (FOREIGN,), Stop="Access denied"),
+        ["cancelled 8 Access denied"],
+    ),
+    "a daemon was faster, and it is gone": (ordered("ft", "kill", (FOREIGN,), ()), ["ended 8"]),
+    "a daemon was faster, and it takes its time": (
+        ordered("ft", "kill", (FOREIGN,), (replace(FOREIGN, state="COMPLETING"),)),
+        ["ending 8"],
+    ),
+    "a scrontab's own": (ordered("ft", "kill", (replace(FOREIGN, from_scrontab=True),)), ["left alone 8"]),
+    "nobody could say whose": (ordered("ft", "kill", (replace(FOREIGN, from_scrontab=None),)), ["not asked 8"]),
+    "a pause holds what waits, and what runs goes on": (
+        ordered("57", "pause", (job(57, tasks="0"), pending(57, "[2-9]"))),
+        ["held 57_[2-9]", "runs on 57_0"],
+    ),
+    "a pause of what its owner holds": (ordered("57", "pause", (by_hand(57),)), ["held before 57"]),
+    "another switch's jobs are not told": (ordered("zzz", "kill", (FOREIGN,)), []),
+}
+
+
+@pytest.mark.parametrize(("told", "expected"), DEEDS.values(), ids=DEEDS)
+def test_what_became_of_each_job_of_an_order_is_told(told: list[str], expected: list[str]) -> None:
+    assert told == expected
+
+
+def test_a_job_that_waits_for_its_slot_is_told_as_cancelled_by_a_pause_and_what_a_resume_submits_as_that() -> None:
+    waits = pending(7, name="e", of=key("e", "14:07"))
+    gone = Outcome(Withdraw(key("e", "14:07"), "e", "7", "pause/e"), Done.OK)
+    order = stop.Order("pause", frozenset({"e"}), (waits,))
+    assert [(each.done, each.job.id) for each in stop.deeds(order, [gone], Queue((waits,)))] == [("cancelled", "7")]
+    runs = Outcome(Submit(entry("e"), key("e", "14:00"), Reason.SUBMIT), Done.OK, job_id="9")
+    others = Outcome(Submit(entry("f"), key("f", "14:00"), Reason.SUBMIT), Done.OK, job_id="10")
+    found = stop.deeds(stop.Order("pause", frozenset({"e"})), [runs, others], Queue(()))
+    assert [(each.done, each.job.id, each.job.name) for each in found] == [("submitted", "9", "e")]
+
+
+def test_who_has_stopped_the_scheduler_gets_switches_alone() -> None:
+    """Nothing is submitted by a `kill`: due slots wait for `start`."""
+    w = replace(on("ft", jobs=(FOREIGN,), entries=(entry(),)), chain=chain())
+    assert [said(d) for d in plan(replace(w, switches_only=True)).decisions] == ["ft: end 8"]
+    assert len(plan(w).decisions) > 1
+
+
+@pytest.mark.parametrize(
+    ("pattern", "names"),
+    [
+        ("*", ("e", "my series", "ft")),
+        ("f*", ("ft",)),
+        ("[em]*", ("e", "my series")),
+        ("e*-x", ()),
+    ],
+)
+def test_a_pattern_means_entries_and_jobs_that_are_no_runs_of_theirs(pattern: str, names: tuple[str, ...]) -> None:
+    known = (entry(job_name="run-of-e"),)
+    series = (Series(entry("my series", "")),)
+    w = on(jobs=(FOREIGN, job(9, name="run-of-e")), entries=known, series=series)
+    assert stop.matching(w, pattern) == names
+    assert not stop.is_pattern("57_[1-3]")
+
+
 # --- names that nothing has, and odd ones --------------------------------------------------------------------------
 
 SOON = "It acts as soon as there is one. To remove it: cronhpc"
@@ -587,6 +674,10 @@ UNHEARD: dict[str, tuple[World, list[str]]] = {
     "a misspelt job": (
         on("pause/trian 17", jobs=(job(8, name="train 17"),)),
         [f"pause/trian 17: W504 nothing is called trian 17; nearest: train 17. {SOON} resume 'trian 17'"],
+    ),
+    "in other letters": (
+        on("all", jobs=()),
+        [f"kill/all: W504 nothing is called all; nearest: ALL. {SOON} unkill all"],
     ),
     "nothing near": (
         on("zzz", jobs=(FOREIGN,)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import io
 import os
 import time
@@ -13,6 +12,7 @@ import pytest
 from cronhpc import cli
 from cronhpc.cli import switches
 from cronhpc.cli.console import Console
+from cronhpc.store.paths import Paths
 from cronhpc.views import attention
 
 KEPT = {
@@ -71,11 +71,11 @@ def test_no_advice_to_remove_a_file_that_another_s_settings_name(
 ) -> None:
     cronhpc(tmp_path, "init", "--backend", "local")
     thesis = str(tmp_path / "thesis.tex")
-    args = argparse.Namespace(name="thesis.tex", dir=str(tmp_path / "cron"), backend=None, json=False)
     console = Console(0, {"HOME": str(tmp_path), "TZ": "UTC"}, io.StringIO(), io.StringIO(), is_terminal=False)
 
     def told() -> str:
-        return switches.lifted(args, console, "kill", removed=[], left=[thesis], more=[])
+        lifted = switches.Lifted("thesis.tex", still_stands=(thesis,))
+        return "\n".join(switches.unset_words(lifted, "kill", [], Paths(tmp_path / "cron"), console))
 
     assert told() == f"it still stands for the whole team: rm {thesis}"
     monkeypatch.setattr(switches, "is_mine", lambda _: False)

@@ -333,7 +333,7 @@ def test_without_a_cron_directory_the_train_is_seen_and_ended_by_its_name(
     lab.wait_for(lambda: len([row for row in lab.squeue() if row["name"] == "own"]) == 2)
     lab.wait_for(lambda: "next piece of mine: job" in (place / "own.log").read_text())
     assert f"Job {first} (asked for by hand) is running" in cronhpc("status", "mine")
-    assert f"stops mine at once: cancelled {first}, " in cronhpc("kill", "mine")
+    assert f"cancelled job {first} (own), ran " in cronhpc("kill", "mine")
     lab.wait_for(lambda: not any(row["name"] == "own" for row in lab.squeue()))
     assert "next piece of mine: job" in cronhpc("logs", "mine")
 

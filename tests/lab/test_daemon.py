@@ -127,7 +127,7 @@ def test_a_daemon_that_is_a_job_hands_over_to_its_successor(team: Team) -> None:
         hung = team.hung("--job-name=ft")
         team.touch("ft")
         assert team.wait_gone(hung) < 2 + kill_wait(team.lab) + 2 * SLACK
-        assert "daemon runs" in team.cronhpc("kill", "ALL")
+        assert "daemon runs" in team.cronhpc("kill", "ALL", user="bob")
     finally:
         team.cronhpc("stop")
     team.lab.wait_for(lambda: not team.links("RUNNING") and not team.links())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
 import shutil
 import stat
 import time
@@ -401,3 +402,71 @@ def _tree(team: Team) -> list[str]:
     """All that lies there, but for what the scheduler writes itself."""
     own = {"state", "status.json", "due", "on-slurm"}
     return sorted(str(p) for p in team.place.rglob("*") if not own.intersection(p.relative_to(team.place).parts))
+
+
+# --- the owner's orders act at once ---------------------------------------------------------------------------------
+
+
+def test_the_owners_kill_acts_at_once_and_tells_what_it_did(team: Team) -> None:
+    """Jobs by name, by pattern, an array with waiting tasks; with no scheduler, and nothing else is done then."""
+    team.drop("true\n", "cron.hourly/due.slurm")
+    hung = team.hung("--job-name=ft-a")
+    array = team.submit(HUNG, "--job-name=ft-b", LATER, "--array=0-9")
+    said = team.cronhpc("kill", "ft-*", "--reason", "loss spikes", codes=(0,))
+    assert team.wait_gone(array) < SLACK
+    assert team.wait_gone(hung) < kill_wait(team.lab) + SLACK
+    assert re.search(rf"^cancelled job {hung} \(ft-a\), ran \d+ s on \w+$", said, re.MULTILINE), said
+    assert f"cancelled job {array} (ft-b), 10 waiting tasks\n" in said
+    assert "nobody will act on later jobs: cronhpc start" in said
+    [row] = team.rows("switch")[-1:]
+    assert row["reason"] == "loss spikes"
+    assert team.json("status")["entries"][0]["runs"] == [], "a kill submits nothing"
+    assert "removed" in team.cronhpc("unkill", "*", codes=(0,))
+    assert not list((team.root / "kill").iterdir())
+
+
+def test_the_owners_pause_and_resume_act_at_once_beside_a_chain(team: Team) -> None:
+    """A whole tick there: the links stay, and status.json tells the team."""
+    team.cronhpc("start")
+    try:
+        waiting, running = team.submit(HUNG, "--job-name=ft", LATER), team.hung("--job-name=ft")
+        team.wait_for_links()
+        said = team.cronhpc("pause", "ft", codes=(0,))
+        assert f"held job {waiting} (ft), which waited\n" in said
+        assert f"job {running} (ft) runs on: a pause holds what waits\n" in said
+        assert "nobody will act" not in said
+        assert team.states(waiting)[waiting] == "PENDING JobHeldUser"
+        assert "paused by alice" in team.cronhpc("status", user="bob")
+        said = team.cronhpc("resume", "ft", codes=(0,))
+        assert f"released job {waiting} (ft), which waited\n" in said
+        assert team.states(waiting)[waiting] == "PENDING BeginTime"
+        assert f"cancelled job {running} (ft), ran" in team.cronhpc("kill", running, codes=(0,))
+        assert "no job 999999 is in the queue" in team.cronhpc("kill", "999999", codes=(2,))
+        assert len(team.links()) == 1
+    finally:
+        team.cronhpc("stop")
+    team.wait_gone(running)
+    team.lab.run(["scancel", waiting])
+
+
+def test_beside_a_daemon_an_order_is_told_whoever_was_faster(team: Team) -> None:
+    with team.daemon():
+        jobs = [team.hung("--job-name=ft") for _ in range(2)]
+        said = team.cronhpc("kill", "ft", codes=(0,))
+        for job in jobs:
+            assert re.search(rf"job {job} \(ft\)(, ran| is ending| has ended)", said), said
+        team.wait_gone(*jobs)
+
+
+def test_an_order_without_an_answer_stands_and_says_when_it_acts(team: Team) -> None:
+    hung = team.hung("--job-name=ft")
+    team.lab.freeze()
+    try:
+        said = team.cronhpc("kill", "ft", codes=(1,))
+    finally:
+        team.lab.thaw()
+    assert "set kill switch ft" in said
+    assert "not done yet:" in said
+    assert hung in team.states(hung)
+    assert f"cancelled job {hung} (ft)" in team.cronhpc("kill", "ft", codes=(0,))
+    team.wait_gone(hung)

@@ -138,7 +138,13 @@ class World:
     disk_clock: int = 0  # what the file system's clock says, where `now` is far behind it
     only: str = ""  # `run NAME`: the entry id that a slot is made for now, whatever its schedule
     rerun: Rerun | None = None  # of that entry: this slot once more, and no new one
+    switches_only: bool = False  # the owner's order where no tick of the scheduler comes: nothing else is decided
     memo: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)  # what is made of it once
+
+    @property
+    def whole(self) -> bool:
+        """Whether all is decided on, as by a tick of the scheduler: then this look counts as one."""
+        return not self.only and not self.switches_only
 
     @property
     def believed(self) -> int:
