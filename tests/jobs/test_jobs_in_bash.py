@@ -118,7 +118,7 @@ def served(asked: list[str]) -> Iterator[str]:
 
     class Handler(http.server.BaseHTTPRequestHandler):
         def do_GET(self) -> None:
-            span = self.headers.get("Range", "")
+            span = self.headers.get("Range", "") if "always-whole" not in self.path else ""
             asked.append(f"{self.path} {span}".rstrip())
             begin = int(span.removeprefix("bytes=").rstrip("-") or 0)
             if self.path.startswith("/gone"):
@@ -173,6 +173,16 @@ def test_a_download_goes_on_where_it_was_and_is_not_asked_for_again(tmp_path: Pa
         "a.bin": CONTENT,
         "b.bin": CONTENT,
     }
+
+
+@pytest.mark.parametrize(("tool", "runs"), [("wget", 1), ("curl", 2)])
+def test_from_a_server_that_cannot_go_on_a_file_comes_whole(tmp_path: Path, tool: str, runs: int) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data/always-whole.part").write_bytes(CONTENT[:1000])
+    with served([]) as address:
+        ended = [fetch(tmp_path, f"{address}/always-whole", TOOL=tool) for _ in range(runs)]
+    assert [each.code for each in ended] == [1] * (runs - 1) + [0], ended
+    assert (tmp_path / "data/always-whole").read_bytes() == CONTENT
 
 
 def test_a_checksum_decides_and_a_wrong_file_is_kept_aside(tmp_path: Path) -> None:
