@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import http.server
 import os
+import shutil
 import signal
 import sqlite3  # noqa: TID251 - what is dumped
 import subprocess  # noqa: TID251 - keepers run while something else is done
@@ -21,6 +22,13 @@ import pytest
 
 from tests.cli.test_cli import Shell
 from tests.ready_made_jobs import JOBS, Ended, environment, filled_in, recording, run, stand_in
+
+
+def needs(tool: str) -> pytest.MarkDecorator:
+    return pytest.mark.skipif(shutil.which(tool) is None, reason=f"{tool} is not on this machine")
+
+
+WGET, CURL = (pytest.param(tool, marks=needs(tool), id=tool) for tool in ("wget", "curl"))
 
 
 def mode(path: Path) -> int:
@@ -42,7 +50,8 @@ class Origin:
 
     def git(self, *words: str, at: Path | None = None) -> str:
         argv = ["git", "-c", "user.name=me", "-c", "user.email=me@example.org", *words]
-        done = subprocess.run(argv, cwd=at or self.path, capture_output=True, text=True, check=True)
+        environ = {**os.environ, "GIT_CONFIG_GLOBAL": os.devnull}
+        done = subprocess.run(argv, cwd=at or self.path, env=environ, capture_output=True, text=True, check=True)
         return done.stdout.strip()
 
     def commit(self, text: str) -> str:
@@ -157,7 +166,7 @@ def fetch(place: Path, *urls: str, **settings: str) -> Ended:
     return run(filled_in("dataset-fetch", place, **wanted), environment(place))
 
 
-@pytest.mark.parametrize("tool", ["wget", "curl"])
+@pytest.mark.parametrize("tool", [WGET, CURL])
 def test_a_download_goes_on_where_it_was_and_is_not_asked_for_again(tmp_path: Path, tool: str) -> None:
     asked: list[str] = []
     (tmp_path / "data").mkdir()
@@ -175,8 +184,9 @@ def test_a_download_goes_on_where_it_was_and_is_not_asked_for_again(tmp_path: Pa
     }
 
 
-@pytest.mark.parametrize(("tool", "runs"), [("wget", 1), ("curl", 2)])
-def test_from_a_server_that_cannot_go_on_a_file_comes_whole(tmp_path: Path, tool: str, runs: int) -> None:
+@pytest.mark.parametrize("tool", [WGET, CURL])
+def test_from_a_server_that_cannot_go_on_a_file_comes_whole(tmp_path: Path, tool: str) -> None:
+    runs = {"wget": 1, "curl": 2}[tool]
     (tmp_path / "data").mkdir()
     (tmp_path / "data/always-whole.part").write_bytes(CONTENT[:1000])
     with served([]) as address:
@@ -185,6 +195,7 @@ def test_from_a_server_that_cannot_go_on_a_file_comes_whole(tmp_path: Path, tool
     assert (tmp_path / "data/always-whole").read_bytes() == CONTENT
 
 
+@needs("wget")
 def test_a_checksum_decides_and_a_wrong_file_is_kept_aside(tmp_path: Path) -> None:
     asked: list[str] = []
     good = hashlib.sha256(CONTENT).hexdigest()
@@ -197,6 +208,7 @@ def test_a_checksum_decides_and_a_wrong_file_is_kept_aside(tmp_path: Path) -> No
     assert len(asked) == 2, "a wrong file is not downloaded every hour"
 
 
+@needs("wget")
 def test_a_file_that_cannot_be_had_does_not_keep_the_others(tmp_path: Path) -> None:
     with served([]) as address:
         ended = fetch(tmp_path, f"{address}/gone.bin", f"{address}/a.bin")
@@ -398,6 +410,7 @@ def dumps(place: Path) -> list[str]:
     return sorted(path.name for path in (place / "dumps").iterdir())
 
 
+@needs("sqlite3")
 def test_an_sqlite_database_is_dumped_while_it_is_in_use(tmp_path: Path) -> None:
     path = database(tmp_path)
     with contextlib.closing(sqlite3.connect(path)) as user:
@@ -410,6 +423,7 @@ def test_an_sqlite_database_is_dumped_while_it_is_in_use(tmp_path: Path) -> None
         assert copy.execute("select x from t").fetchone() == (42,)
 
 
+@needs("sqlite3")
 def test_only_so_many_dumps_stay_and_nothing_else_goes(tmp_path: Path) -> None:
     path = database(tmp_path)
     (tmp_path / "dumps").mkdir()
@@ -425,6 +439,7 @@ def test_only_so_many_dumps_stay_and_nothing_else_goes(tmp_path: Path) -> None:
     assert len(left) == len(others) + 3
 
 
+@needs("sqlite3")
 def test_what_could_not_be_dumped_leaves_the_earlier_ones_and_nothing_half_done(tmp_path: Path) -> None:
     path = tmp_path / "broken.db"
     path.write_text("this is no database, and long enough to be read as one", encoding="utf-8")
