@@ -11,6 +11,7 @@ from cronhpc.cron.schedule import between
 from cronhpc.page import view
 from cronhpc.views import status
 from cronhpc.views.explain import schedule_of
+from cronhpc.views.facts import Status
 from tests.view_situations import ABOUT, ENTRIES, NOW, STATES, WORLD, at, entry, running, style
 
 NASTY = "<img src=x onerror=alert(1)>"
@@ -57,24 +58,24 @@ def world() -> World:
     return replace(WORLD, entries=(*entries, nasty), states=states, claims=(claim,), queue=queue)
 
 
-def known() -> dict[str, Any]:
+def known() -> Status:
     """What `status` knows of it."""
     one = world()
     return status.facts(one, plan(one), one.states, ABOUT)
 
 
-def html(facts: dict[str, Any] | None = None, rows: list[dict[str, Any]] | None = None, **options: Any) -> str:
+def html(facts: Status | None = None, rows: list[dict[str, Any]] | None = None, **options: Any) -> str:
     """The page of that moment, or of other facts and another history; `options`: of `view.render`."""
     facts, rows = known() if facts is None else facts, week() if rows is None else rows
     pasts = view.digest(iter(rows), NOW)
-    slots = {e["name"]: between(s, NOW, NOW + 86400) for e in facts["entries"] if (s := schedule_of(e)) is not None}
+    slots = {e.name: between(s, NOW, NOW + 86400) for e in facts.entries if (s := schedule_of(e)) is not None}
     tails = {str(each["log"]): view.tail(TAIL) for each in view.failures(pasts)}
     return view.render(facts, pasts, slots, tails, style(), **options)
 
 
 def nothing() -> str:
     """The page of a directory without entries."""
-    return html({**known(), "entries": [], "attention": []}, [])
+    return html(known()._replace(entries=(), attention=()), [])
 
 
 LONG = "a-name-that-is-so-long-that-no-column-of-a-table-holds-it-whole-{}"
@@ -83,12 +84,13 @@ LONG = "a-name-that-is-so-long-that-no-column-of-a-table-holds-it-whole-{}"
 def many() -> str:
     """The page of forty entries with long names and much to look at, far down in the tree."""
     facts, rows = known(), week()
-    names = {f"{LONG.format(n)}-{entry['name']}": entry for n in range(6) for entry in facts["entries"]}
-    entries = [{**entry, "name": name} for name, entry in names.items()][:40]
+    names = {f"{LONG.format(n)}-{entry.name}": entry for n in range(6) for entry in facts.entries}
+    entries = [entry._replace(name=name) for name, entry in names.items()][:40]
     attention = [
-        {**row, "name": f"{LONG.format(n)}-{row['name']}", "fix": f"rm /{'very/deep/' * 12}{row['name']}"}
+        row._replace(name=f"{LONG.format(n)}-{row.name}", fix=f"rm /{'very/deep/' * 12}{row.name}")
         for n in range(6)
-        for row in facts["attention"]
+        for row in facts.attention
     ]
     again = [{**row, "entry": f"{LONG.format(n)}-{row['entry']}"} for row in rows for n in range(6)]
-    return html({**facts, "entries": entries, "attention": attention, "directory": "/very/deep" * 20}, again)
+    facts = facts._replace(entries=tuple(entries), attention=tuple(attention), directory="/very/deep" * 20)
+    return html(facts, again)

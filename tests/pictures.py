@@ -14,10 +14,10 @@ import tempfile
 from dataclasses import replace
 from html import escape
 from pathlib import Path
-from typing import Any
 
 from cronhpc.core.plan import plan
 from cronhpc.views import screen, status
+from cronhpc.views.facts import Status
 from tests.page_situations import NASTY, html, week, world
 from tests.view_situations import ABOUT, style
 
@@ -42,7 +42,7 @@ _HEAD = """\
 """
 
 
-def known() -> dict[str, Any]:
+def known() -> Status:
     """What `status` knows of six entries: one fails, one is stopped, one runs, one is new."""
     whole = world()
     shown = replace(whole, entries=tuple(entry for entry in whole.entries if entry.name != NASTY))

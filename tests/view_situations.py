@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
-from typing import Any
 from zoneinfo import ZoneInfo
 
 from cronhpc.core.model import (
@@ -25,6 +24,7 @@ from cronhpc.core.model import (
 )
 from cronhpc.core.plan import plan
 from cronhpc.views import status
+from cronhpc.views.facts import Status
 from cronhpc.views.style import Style
 
 PARIS = ZoneInfo("Europe/Paris")
@@ -140,6 +140,6 @@ def running(name: str, slot: int, number: str, **facts: object) -> tuple[Claim, 
     return claim, job(number, str(key), slot + 3, **{"state": "RUNNING", "reason": "None", "nodes": "cpu1", **facts})
 
 
-def facts_of(world: World, **more: object) -> dict[str, Any]:
+def facts_of(world: World, **more: object) -> Status:
     """As `cronhpc status` has them."""
     return status.facts(world, plan(world), world.states, ABOUT, **more)  # type: ignore[arg-type]  # by name

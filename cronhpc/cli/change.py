@@ -167,7 +167,7 @@ def _live(site: Site) -> tuple[frozenset[str] | None, float]:
 
 def clean_facts(cleaned: Cleaned, settings: Settings, *, dry_run: bool) -> Facts:
     """What a clean-up did or would do, JSON-ready. `bytes` None: nobody looked at each file's size."""
-    from cronhpc.views.attention import BRIEF, problem_facts
+    from cronhpc.views.attention import problem_facts
 
     part = 2 if cleaned.scarce else 1
     return {
@@ -188,7 +188,7 @@ def clean_facts(cleaned: Cleaned, settings: Settings, *, dry_run: bool) -> Facts
             "total": settings.logs_total // part,
             "halved_because": cleaned.scarce,
         },
-        "problems": [problem_facts(problem, BRIEF) for problem in cleaned.problems],
+        "problems": [problem_facts(problem) for problem in cleaned.problems],
     }
 
 

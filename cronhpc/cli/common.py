@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cronhpc import __version__
 from cronhpc.cli.commands import UsageError
@@ -11,12 +11,13 @@ from cronhpc.core.model import CronhpcError, SettingsError, StateError, command
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from cronhpc.cli.console import Console
     from cronhpc.core.model import Settings
     from cronhpc.engine.site import Site
     from cronhpc.store.paths import Paths
+    from cronhpc.views.facts import Status
 
 
 _STATUS = command("status")
@@ -111,20 +112,21 @@ def own_paths(args: argparse.Namespace, console: Console, deed: str) -> Paths:
     return paths
 
 
-def written_status(paths: Paths) -> Mapping[str, Any] | None:
+def written_status(paths: Paths) -> Status | None:
     """What the last tick wrote to status.json; None where there is none yet. Raises StateError, OSError.
 
     Another user's may hold anything: nothing of it reaches this terminal as a code, or breaks what reads it.
     """
+    from cronhpc.store.decode import MisfitError
     from cronhpc.store.files import read_json
-    from cronhpc.views.status import VERSION
-    from cronhpc.views.written import cleaned, flaw
+    from cronhpc.views.facts import VERSION, cleaned, of_json
 
     known = read_json(paths.status, VERSION)
-    if known is not None and (where := flaw(known)):
-        what = f"{paths.status} is not what a tick of cronhpc {__version__} writes (see its {where})."
-        raise StateError(f"{what} Its owner can fix it: " + command("tick"))
-    return known if known is None else cleaned(known)
+    try:
+        return None if known is None else of_json(cleaned(known))
+    except MisfitError as place:
+        what = f"{paths.status} is not what a tick of cronhpc {__version__} writes (see its {place})."
+        raise StateError(f"{what} Its owner can fix it: " + command("tick")) from None
 
 
 def no_such(what: str, name: str, known: Iterable[str], see: str = _STATUS) -> NoSuchError:

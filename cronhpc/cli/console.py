@@ -105,10 +105,12 @@ class Console:
         return line.strip().lower() if line else "n"  # Ctrl-D
 
     def json(self, value: Any) -> None:
-        """The answer as JSON."""
+        """The answer as JSON, records of facts too."""
         import json
 
-        print(json.dumps(texts_of(value, self.directory), indent=2), file=self.out)
+        from cronhpc.views.facts import as_json
+
+        print(json.dumps(texts_of(as_json(value), self.directory), indent=2), file=self.out)
 
     def answer(self, facts: Facts, words: Callable[[], str]) -> None:
         """As JSON where that was asked for, else in words."""

@@ -216,7 +216,7 @@ def _outcome(outcome: Outcome, names: dict[Any, str]) -> Facts:
 
 
 def _report_facts(report: Report) -> Facts:
-    from cronhpc.views.times import iso
+    from cronhpc.store.decode import iso
 
     names = {claim.key: claim.name for claim in report.world.claims}
     return {

@@ -149,8 +149,8 @@ def _show(args: argparse.Namespace, console: Console) -> int:
 def _shown(site: Site, world: World, entry: Entry) -> dict[str, Any]:
     from cronhpc.core.model import entry_id
     from cronhpc.script.header import read_header
-    from cronhpc.views.attention import BRIEF, problem_facts
-    from cronhpc.views.times import iso
+    from cronhpc.store.decode import iso
+    from cronhpc.views.attention import problem_facts
 
     data = read_script(entry.script) if entry.script else entry.command.encode("utf-8", "surrogateescape")
     header, schedule = read_header(data, entry.name), _schedule(entry)
@@ -161,7 +161,7 @@ def _shown(site: Site, world: World, entry: Entry) -> dict[str, Any]:
         "file": entry.source,
         "script": entry.script or None,
         "state": _state(world, entry),
-        "problem": problem_facts(entry.problem, BRIEF) if entry.problem else None,
+        "problem": problem_facts(entry.problem) if entry.problem else None,
         "schedule": {
             "text": entry.schedule,
             "words": schedule.in_words() if schedule else "",
@@ -232,10 +232,10 @@ class _Origins:
 
 
 def _screen(known: Mapping[str, Any], style: Style) -> Iterator[str]:
+    from cronhpc.store.decode import epoch
     from cronhpc.views import text
     from cronhpc.views.next import lowered
     from cronhpc.views.style import Column, table
-    from cronhpc.views.times import epoch
 
     when = known["schedule"]
     words = f"{lowered(when['words'])} ({text.one_line(when['text'])}), {when['timezone']}" if when["words"] else "-"
@@ -363,8 +363,8 @@ def _checked(args: argparse.Namespace, console: Console, name: str) -> int:
 
 
 def _after_edit(args: argparse.Namespace, console: Console, name: str, code: int, *, changed: bool) -> int:
+    from cronhpc.store.decode import iso
     from cronhpc.store.scheduler import started
-    from cronhpc.views.times import iso
 
     site = site_of(args, console)
     if changed and withdraw_edited(site, console.now):  # what was submitted ahead was made of the text before

@@ -7,7 +7,7 @@ import re
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command, UsageError
@@ -18,12 +18,13 @@ from cronhpc.store.files import open_file
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator
 
     from cronhpc.cli.console import Console
     from cronhpc.core.model import Entry
     from cronhpc.store.paths import Paths
     from cronhpc.views import Facts
+    from cronhpc.views.facts import HistoryRun
 
 
 _HISTORY_HELP = "What ran and how it ended, newest first; what has not ended yet is there, too."
@@ -35,12 +36,12 @@ cronhpc history --state failed,missed -n 50
 cronhpc history --state pending,running
 """
 _AHEAD = 3600  # seconds: what was queued ahead of its slot may end before it
-_SORTS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
+_SORTS: dict[str, Callable[[HistoryRun], int | str]] = {
     "slot": lambda _: 0,  # as they come
-    "took": lambda run: -(run["took"] or 0),
-    "waited": lambda run: -(run["waited"] or 0),
-    "entry": lambda run: run["entry"],
-    "result": lambda run: run["result"],
+    "took": lambda run: -(run.took or 0),
+    "waited": lambda run: -(run.waited or 0),
+    "entry": lambda run: run.entry,
+    "result": lambda run: run.result,
 }
 
 
@@ -75,8 +76,8 @@ def _history(args: argparse.Namespace, console: Console) -> int:
 
 
 def _wanted(
-    args: argparse.Namespace, rows: Iterable[tuple[int, Mapping[str, Any]]], since: int
-) -> Iterator[tuple[int, Mapping[str, Any]]]:
+    args: argparse.Namespace, rows: Iterable[tuple[int, HistoryRun]], since: int
+) -> Iterator[tuple[int, HistoryRun]]:
     """Of what is known, newest first by when it was written: what was asked for."""
     from cronhpc.views.runs import when
 
@@ -84,18 +85,18 @@ def _wanted(
     for written, known in rows:
         if written < since - _AHEAD:
             return
-        named = args.name is None or (known["job"] == job if job else known["entry"] == args.name)
-        if named and (not states or known["result"] in states) and when(known) >= since:
+        named = args.name is None or (known.job == job if job else known.entry == args.name)
+        if named and (not states or known.result in states) and when(known) >= since:
             yield written, known
 
 
-def _newest(rows: Iterator[tuple[int, Mapping[str, Any]]], number: int | None) -> list[Mapping[str, Any]]:
+def _newest(rows: Iterator[tuple[int, HistoryRun]], number: int | None) -> list[HistoryRun]:
     """The newest by slot. Rows come by when they were written, which is after their slot: so the end is soon known."""
     import heapq
 
     from cronhpc.views.runs import when
 
-    runs: list[Mapping[str, Any]] = []
+    runs: list[HistoryRun] = []
     newest: list[int] = []
     for written, run in rows:
         if number is not None and len(newest) == number and newest[0] >= written + _AHEAD:
@@ -214,10 +215,10 @@ def _log(args: argparse.Namespace, console: Console) -> int:
     logs = _logs(paths, args.name)
     runs = _Looked(known_runs(args, console, paths, args.name))
     run = runs.of_job(args.job) if args.job else runs.newest(console.now) if args.back == 1 else None
-    if run is not None and run["job"] not in {log.job for log in logs} and _has_its_log_here(args, console):
+    if run is not None and run.job not in {log.job for log in logs} and _has_its_log_here(args, console):
         from cronhpc.views.runs import LIVE
 
-        if run["result"] in LIVE:
+        if run.result in LIVE:
             return _silent(run, logs, paths, args, console)
         if not args.job and logs:
             console.complain(f"the newest run left no log: {_run_words(run, console)}")
@@ -239,24 +240,24 @@ def _log(args: argparse.Namespace, console: Console) -> int:
 class _Looked:
     """Runs, the newest first, read only as far as they are asked for."""
 
-    def __init__(self, rows: Iterator[tuple[int, Mapping[str, Any]]]) -> None:
+    def __init__(self, rows: Iterator[tuple[int, HistoryRun]]) -> None:
         self.rows = rows
-        self.read: list[Mapping[str, Any]] = []
+        self.read: list[HistoryRun] = []
 
-    def _all(self) -> Iterator[Mapping[str, Any]]:
+    def _all(self) -> Iterator[HistoryRun]:
         yield from self.read
         for _, run in self.rows:
             self.read.append(run)
             yield run
 
-    def of_job(self, job: str) -> Mapping[str, Any] | None:
-        return next((run for run in self._all() if run["job"] == job), None) if job else None
+    def of_job(self, job: str) -> HistoryRun | None:
+        return next((run for run in self._all() if run.job == job), None) if job else None
 
-    def newest(self, now: int) -> Mapping[str, Any] | None:
+    def newest(self, now: int) -> HistoryRun | None:
         """Of those whose slot has come."""
         from cronhpc.views.runs import when
 
-        return next((run for run in self._all() if run["job"] and when(run) <= now), None)
+        return next((run for run in self._all() if run.job and when(run) <= now), None)
 
 
 def _has_its_log_here(args: argparse.Namespace, console: Console) -> bool:
@@ -266,33 +267,33 @@ def _has_its_log_here(args: argparse.Namespace, console: Console) -> bool:
     return any(each.name == args.name and each.output for each in read_entries(site_of(args, console), console.now)[0])
 
 
-def _run_words(run: Mapping[str, Any], console: Console) -> str:
+def _run_words(run: HistoryRun, console: Console) -> str:
     """`backup: job 4655, slot 04:47, failed (1) after 12s on cpu1`."""
     from cronhpc.views import text
     from cronhpc.views.runs import result_words
-    from cronhpc.views.times import epoch, took
+    from cronhpc.views.times import took
 
     style = console.style()
-    slot = epoch(run["slot"])
-    made = "by hand " if run["by_hand"] else "slot "
+    slot = run.slot
+    made = "by hand " if run.by_hand else "slot "
     which = f", {made}{style.clock(slot)}" if slot is not None else ""
-    which += f" #{run['attempt']}" if run["attempt"] > 1 else ""
-    after = f" after {took(run['took'])}" if run["took"] is not None else ""
-    where = f" on {run['node']}" if run["node"] else ""
-    return f"{text.name(run['entry'])}: job {run['job']}{which}, {result_words(run)}{after}{where}"
+    which += f" #{run.attempt}" if run.attempt > 1 else ""
+    after = f" after {took(run.took)}" if run.took is not None else ""
+    where = f" on {run.node}" if run.node else ""
+    return f"{text.name(run.entry)}: job {run.job}{which}, {result_words(run)}{after}{where}"
 
 
-def _silent(run: Mapping[str, Any], logs: list[Log], paths: Paths, args: argparse.Namespace, console: Console) -> int:
+def _silent(run: HistoryRun, logs: list[Log], paths: Paths, args: argparse.Namespace, console: Console) -> int:
     """Of a run that has not ended and has no log yet, beside `logs`: what it waits for. With -f its log is, too."""
-    why = f": {run['detail']}" if run["detail"] else ""
-    if run["result"] == "running":
+    why = f": {run.detail}" if run.detail else ""
+    if run.result == "running":
         words = "runs, and has printed nothing yet"
     else:
-        words = f"waits{why}; it has printed nothing yet" if run["result"] != "submitted" else "has printed nothing yet"
-    said = f"job {run['job']} {words}"
+        words = f"waits{why}; it has printed nothing yet" if run.result != "submitted" else "has printed nothing yet"
+    said = f"job {run.job} {words}"
     before = ". Before it: " + command("logs", args.name, options=("--job", logs[0].job)) if logs else ""
     if args.json:
-        console.json({"entry": args.name, "job": run["job"], "run": run, "log": None, "text": ""})
+        console.json({"entry": args.name, "job": run.job, "run": run, "log": None, "text": ""})
         return ATTENTION
     console.complain(Advice(said, "." if args.follow else before))
     if not args.follow:
@@ -300,7 +301,7 @@ def _silent(run: Mapping[str, Any], logs: list[Log], paths: Paths, args: argpars
     from cronhpc.core.model import entry_id, slot_text
     from cronhpc.views.runs import when
 
-    follower = Follower(paths.log / entry_id(args.name), f"{slot_text(when(run))}-{run['job']}", console)
+    follower = Follower(paths.log / entry_id(args.name), f"{slot_text(when(run))}-{run.job}", console)
     while True:
         follower.more()
         console.wait(_LOOK)
@@ -313,7 +314,7 @@ def _to_choose_from(args: argparse.Namespace, console: Console, paths: Paths) ->
 
     if args.job or args.follow or args.back > 1:
         raise UsageError("cronhpc logs: of which entry, or job? See: " + command("logs"))
-    known = ((at, run) for at, run in known_runs(args, console, paths) if run["job"] and when(run) <= console.now)
+    known = ((at, run) for at, run in known_runs(args, console, paths) if run.job and when(run) <= console.now)
     runs = _newest(known, _ON_SCREEN)
     if args.json:
         console.json({"runs": runs})
@@ -368,7 +369,7 @@ def _of_one_series(paths: Paths, name: str) -> list[Log]:
 
 def _log_facts(log: Log, paths: Paths, name: str) -> Facts:
     from cronhpc.core.model import slot_of
-    from cronhpc.views.times import iso
+    from cronhpc.store.decode import iso
 
     try:
         slot = iso(slot_of(log.path.name.partition("-")[0]))

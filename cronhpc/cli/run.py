@@ -27,7 +27,7 @@ from cronhpc.core.model import (
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from cronhpc.cli.console import Console
     from cronhpc.cli.runs import Follower
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from cronhpc.engine.site import Site
     from cronhpc.tick import Report
     from cronhpc.views import Facts
+    from cronhpc.views.facts import HistoryRun
     from cronhpc.views.style import Style
 
 
@@ -63,7 +64,7 @@ _TRIES = 30  # seconds, for as many runs of one entry asked for at once
 _LOOK = 0.5  # seconds between looks at a log
 _FIRST_ASK, _LAST_ASK, _SLOWER = 2.0, 30.0, 1.5  # seconds between questions to the batch system, which grow
 _OF_SIGNAL = 128
-_CODE_OF = {
+_CODE_OF: dict[str, int] = {
     Result.OK: 0,
     Result.TIMEOUT: 124,
     Result.OUT_OF_MEMORY: 137,
@@ -224,7 +225,7 @@ def _ends(site: Site, now: int, name: str) -> Iterator[tuple[int, _Ended]]:
 
 def _facts(report: Report, outcome: Outcome, entry: Entry, backend: str) -> dict[str, Any]:
     from cronhpc.core.liveness import Lives
-    from cronhpc.views.times import iso
+    from cronhpc.store.decode import iso
 
     decision = outcome.decision
     key = decision.key if isinstance(decision, Submit) else None
@@ -261,8 +262,8 @@ def _undo(job_id: str, backend: str) -> str:
 
 
 def _submitted(facts: Facts, style: Style) -> str:
+    from cronhpc.store.decode import epoch
     from cronhpc.views import text
-    from cronhpc.views.times import epoch
 
     held = " (its script asks to be held: scontrol release it)" if facts["held"] else ""
     log = f"\nits log: {text.clean(facts['log'])}, or: " + command("logs", facts["entry"]) if facts["log"] else ""
@@ -322,7 +323,7 @@ def _attended(args: argparse.Namespace, console: Console, site: Site, key: Key, 
     return code
 
 
-def _end(args: argparse.Namespace, console: Console, key: Key, follower: Follower | None) -> Mapping[str, Any]:
+def _end(args: argparse.Namespace, console: Console, key: Key, follower: Follower | None) -> HistoryRun:
     """The run's facts once it has ended; its log is printed meanwhile."""
     ask = rest = _FIRST_ASK
     while True:
@@ -340,7 +341,7 @@ def _end(args: argparse.Namespace, console: Console, key: Key, follower: Followe
                 return end
 
 
-def _ended(site: Site, now: int, key: Key) -> Mapping[str, Any] | None:
+def _ended(site: Site, now: int, key: Key) -> HistoryRun | None:
     """The facts of an attempt that has ended; None as long as it has not, or nobody tells how."""
     from cronhpc.core.plan import plan
     from cronhpc.engine.read import read_world
@@ -360,23 +361,23 @@ def _ended(site: Site, now: int, key: Key) -> Mapping[str, Any] | None:
     return None
 
 
-def _end_words(end: Mapping[str, Any]) -> str:
+def _end_words(end: HistoryRun) -> str:
     """`job 27: failed (3), took 12s on cpu1`."""
     from cronhpc.views.runs import result_words
     from cronhpc.views.text import one_line
     from cronhpc.views.times import took
 
-    went = f", took {took(end['took'])}" if end["took"] is not None else ""
-    where = f" on {end['node']}" if end["node"] else ""
-    why = f": {one_line(end['detail'])}" if end["detail"] else ""
-    return f"job {end['job']}: {result_words(end)}{went}{where}{why}"
+    went = f", took {took(end.took)}" if end.took is not None else ""
+    where = f" on {end.node}" if end.node else ""
+    why = f": {one_line(end.detail)}" if end.detail else ""
+    return f"job {end.job}: {result_words(end)}{went}{where}{why}"
 
 
-def exit_code(end: Mapping[str, Any]) -> int:
+def exit_code(end: HistoryRun) -> int:
     """A run's end as a shell's: see `_CODES`."""
-    if end["result"] == Result.FAILED:
-        return int(end["exit_code"] or (_OF_SIGNAL + end["signal"] if end["signal"] else ATTENTION))
-    return _CODE_OF.get(end["result"], ATTENTION)
+    if end.result == Result.FAILED:
+        return int(end.exit_code or (_OF_SIGNAL + end.signal if end.signal else ATTENTION))
+    return _CODE_OF.get(end.result, ATTENTION)
 
 
 COMMANDS = {

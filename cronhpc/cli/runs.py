@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cronhpc.cli.common import NoSuchError, site_of
 from cronhpc.core.model import CronhpcError, command, entry_id
@@ -12,19 +12,19 @@ from cronhpc.store.files import open_file
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
     from cronhpc.cli.console import Console
     from cronhpc.store.paths import Paths
-    from cronhpc.views import Facts
+    from cronhpc.views.facts import HistoryRun
 
 _JOB_ID = re.compile(r"(\d+)(?:_\S*)?")
 
 
 def known_runs(
     args: argparse.Namespace, console: Console, paths: Paths, entry: str = ""
-) -> Iterator[tuple[int, Mapping[str, Any]]]:
+) -> Iterator[tuple[int, HistoryRun]]:
     """Runs as facts, each with the instant it was written: what no tick has finished yet, then history.
 
     What a switch stopped is among them. Of one `entry`: its runs alone.
@@ -32,21 +32,21 @@ def known_runs(
     from cronhpc.store import history
     from cronhpc.views.runs import run_facts, switch_facts, when
 
-    mine = (run for run in _unfinished(args, console, paths, entry) if entry in {"", run["entry"]})
+    mine = (run for run in _unfinished(args, console, paths, entry) if entry in {"", run.entry})
     unfinished = sorted(mine, key=when, reverse=True)
     yield from ((console.now, known) for known in unfinished)
     shown = {_attempt(known) for known in unfinished}
     for row in history.rows(paths.history):
         known = switch_facts(row) if row.get("what") == "switch" else run_facts(row)
-        if _attempt(known) not in shown and entry in {"", known["entry"]}:  # a tick may finish it at this moment
+        if _attempt(known) not in shown and entry in {"", known.entry}:  # a tick may finish it at this moment
             yield int(row.get("at") or 0), known
 
 
-def _attempt(known: Mapping[str, Any]) -> tuple[Any, ...]:
-    return tuple(known[each] for each in ("entry", "slot", "attempt", "by_hand"))
+def _attempt(run: HistoryRun) -> tuple[str, int | None, int, bool]:
+    return run.entry, run.slot, run.attempt, run.by_hand
 
 
-def _unfinished(args: argparse.Namespace, console: Console, paths: Paths, entry: str) -> list[Facts]:
+def _unfinished(args: argparse.Namespace, console: Console, paths: Paths, entry: str) -> list[HistoryRun]:
     """What is claimed and not in history yet. The queue is asked only where there is such a claim, of the entry."""
     from cronhpc.store.claims import Claims
     from cronhpc.views.runs import unfinished
@@ -77,9 +77,9 @@ def job_id(name: str | None) -> str:
     return match[1] if match else ""
 
 
-def run_of_job(args: argparse.Namespace, console: Console, paths: Paths, job: str) -> Mapping[str, Any] | None:
+def run_of_job(args: argparse.Namespace, console: Console, paths: Paths, job: str) -> HistoryRun | None:
     """The newest run that was this job."""
-    return next((run for _, run in known_runs(args, console, paths) if run["job"] == job), None)
+    return next((run for _, run in known_runs(args, console, paths) if run.job == job), None)
 
 
 def entry_meant(args: argparse.Namespace, console: Console, paths: Paths) -> str:
@@ -89,7 +89,7 @@ def entry_meant(args: argparse.Namespace, console: Console, paths: Paths) -> str
     if not job:
         return name
     if (run := run_of_job(args, console, paths, job)) is not None:
-        return str(run["entry"])
+        return run.entry
     raise no_run_of(job)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command, UsageError
@@ -26,13 +26,14 @@ from cronhpc.core.model import CronhpcError, StateError, command
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from zoneinfo import ZoneInfo
 
     from cronhpc.cli.console import Console
     from cronhpc.core.model import Problem, World
     from cronhpc.engine.site import Site
     from cronhpc.store.paths import Paths
+    from cronhpc.views.facts import Status
     from cronhpc.views.next import Preview
 
 
@@ -83,17 +84,19 @@ def _once(args: argparse.Namespace, console: Console) -> int:
         from cronhpc.cli.runs import entry_meant
 
         args.name = entry_meant(args, console, paths)
-    known = facts(args, console)
+    known, from_file = facts(args, console), not is_mine(paths_of(args, console))
     if args.name is not None:
         return _explain(args, console, known)
     if args.json:
-        console.json(known)
+        from cronhpc.views.facts import as_json
+
+        console.json({**as_json(known), "from_file": True} if from_file else known)
     else:
         from cronhpc.views.screen import render
 
-        console.say(render(known, console.style(known["timezone"]), everything=args.all))
+        console.say(render(known, console.style(known.timezone), everything=args.all, from_file=from_file))
         _elsewhere(args, console)
-    return ATTENTION if known["needs_attention"] else FINE
+    return ATTENTION if known.needs_attention else FINE
 
 
 def _elsewhere(args: argparse.Namespace, console: Console) -> None:
@@ -116,8 +119,8 @@ def _nagios(args: argparse.Namespace, console: Console) -> int:
 
     try:
         known = facts(args, console)
-        if args.name is not None and args.name not in {each["name"] for each in known["entries"]}:
-            raise no_such("entry", args.name, (each["name"] for each in known["entries"]))
+        if args.name is not None and args.name not in {each.name for each in known.entries}:
+            raise no_such("entry", args.name, (each.name for each in known.entries))
         code, line = metrics.nagios(known, args.name, console.now)
     except (CronhpcError, OSError) as error:
         code, line = metrics.UNKNOWN, metrics.one_line(metrics.UNKNOWN, str(error))
@@ -142,7 +145,7 @@ def _prometheus(args: argparse.Namespace, console: Console) -> int:
     return FINE
 
 
-def facts(args: argparse.Namespace, console: Console) -> Mapping[str, Any]:
+def facts(args: argparse.Namespace, console: Console) -> Status:
     """Read now by its owner; by anyone else as the owner's last tick wrote it."""
     paths = paths_of(args, console)
     if not is_mine(paths):
@@ -200,14 +203,14 @@ def _looked_up(world: World, site: Site, console: Console) -> World:
     return replace(world, chain=replace(world.chain, disabled=trouble(site.paths, console.environ)))
 
 
-def _before(paths: Paths) -> Mapping[str, Any] | None:
+def _before(paths: Paths) -> Status | None:
     try:
         return written_status(paths)
     except (OSError, StateError):
         return None  # only the last tick's troubles would stand there
 
 
-def _written(paths: Paths, console: Console) -> Mapping[str, Any]:
+def _written(paths: Paths, console: Console) -> Status:
     from cronhpc.views.attention import for_others
     from cronhpc.views.status import seen_at
 
@@ -216,20 +219,21 @@ def _written(paths: Paths, console: Console) -> Mapping[str, Any]:
         raise StateError(
             f"{paths.status} is not there yet: its owner's scheduler has not run. Ask for: " + command("start")
         )
-    return {**for_others(dict(seen_at(known, console.now))), "from_file": True}
+    return for_others(seen_at(known, console.now))
 
 
-def _explain(args: argparse.Namespace, console: Console, known: Mapping[str, Any]) -> int:
+def _explain(args: argparse.Namespace, console: Console, known: Status) -> int:
     from cronhpc.views import explain
+    from cronhpc.views.facts import as_json
 
-    entry = next((each for each in known["entries"] if each["name"] == args.name), None)
+    entry = next((each for each in known.entries if each.name == args.name), None)
     if entry is None:
-        raise no_such("entry", args.name, (each["name"] for each in known["entries"]))
-    rows = [row for row in known["attention"] if row["name"] in {entry["name"], entry["source"]}]
+        raise no_such("entry", args.name, (each.name for each in known.entries))
+    rows = [row for row in known.attention if row.name in {entry.name, entry.source}]
     schedule = explain.schedule_of(entry)
-    answer = {**entry, **explain.facts(entry, schedule, console.now), "attention": rows}
-    console.answer(answer, lambda: explain.render(entry, known, schedule, console.style(known["timezone"])))
-    return ATTENTION if rows or entry["switch"] else FINE
+    answer = {**as_json(entry), **explain.facts(entry, schedule, console.now), "attention": rows}
+    console.answer(answer, lambda: explain.render(entry, known, schedule, console.style(known.timezone)))
+    return ATTENTION if rows or entry.switch else FINE
 
 
 # --- next -------------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import time
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command, UsageError
@@ -29,7 +29,7 @@ from cronhpc.core.stop import ALL, Deed, Index, Order, alike, deeds, is_pattern,
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from cronhpc.cli.console import Console
     from cronhpc.core.model import Job, World
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from cronhpc.store.paths import Paths
     from cronhpc.tick import Report
     from cronhpc.views import Facts
+    from cronhpc.views.facts import Status
 
 
 _COST = (
@@ -131,7 +132,7 @@ class _Look:
     """What there is to be named, as far as this user can see: both None where nobody can tell."""
 
     world: World | None = None  # the owner's
-    written: Mapping[str, Any] | None = None  # a teammate's: what the last tick wrote
+    written: Status | None = None  # a teammate's: what the last tick wrote
 
     @classmethod
     def of(cls, args: argparse.Namespace, console: Console, paths: Paths) -> _Look:
@@ -161,7 +162,7 @@ class _Look:
         """Names of entries and series."""
         if self.world is not None:
             return [entry.name for entry in self.world.known().values()]
-        return [entry["name"] for entry in self.written["entries"]] if self.written else []
+        return [entry.name for entry in self.written.entries] if self.written else []
 
     @property
     def unanswered(self) -> str:
@@ -285,9 +286,9 @@ class _Effect:
 
     def words(self, console: Console, zone: str, kind: str, names: Sequence[str]) -> Iterator[str]:
         """A line a job; or when the switches of those names will act."""
+        from cronhpc.store.decode import epoch
         from cronhpc.views import text
         from cronhpc.views.decisions import deed_lines
-        from cronhpc.views.times import epoch
 
         style = console.style(zone)
         if self.at_once:
@@ -357,13 +358,15 @@ def _left_to(look: _Look, paths: Paths) -> _Effect:
     now = command("tick") if is_mine(paths) else None
     if look.written is None:
         return _Effect("as soon as the scheduler runs", fix=now)
-    chain = look.written["chain"]
-    if chain.get("resident") and chain["state"] in {"fine", "driven otherwise"}:
+    from cronhpc.store.decode import iso
+
+    chain = look.written.chain
+    if chain.by_daemon and chain.state in {"fine", "driven otherwise"}:
         return _Effect("within seconds: the daemon runs")
-    if chain["state"] not in {"fine", "unknown", "driven otherwise"}:
-        return _Effect(f"when the scheduler is fixed, which is {chain['state']}", fix=chain["fix"] or None)
-    link = (chain["next"] or chain["spare"]) if chain["wanted"] and chain["by_links"] else None
-    return _Effect("at the next tick", link["at"] if link else None, now)
+    if chain.state not in {"fine", "unknown", "driven otherwise"}:
+        return _Effect(f"when the scheduler is fixed, which is {chain.state}", fix=chain.fix or None)
+    link = (chain.next or chain.spare) if chain.wanted and chain.by_links else None
+    return _Effect("at the next tick", iso(link.at) if link else None, now)
 
 
 # --- removing ------------------------------------------------------------------------------------------------------
@@ -542,10 +545,10 @@ def _suspended(paths: Paths) -> list[str]:
 def _owners(paths: Paths, name: str) -> list[str]:
     """A suspension is its owner's to lift: whoever may write switches can stop jobs, and start none."""
     known = None if is_mine(paths) else written_status(paths)
-    row = next((entry for entry in known["entries"] if entry["name"] == name), None) if known else None
-    if not known or not row or not row["suspended"]:
+    row = next((entry for entry in known.entries if entry.name == name), None) if known else None
+    if not known or not row or not row.suspended:
         return []
-    return [f"it is suspended after failures, which {known['owner']} alone can lift, with the same command"]
+    return [f"it is suspended after failures, which {known.owner} alone can lift, with the same command"]
 
 
 def _lift_suspension(paths: Paths, name: str) -> bool:

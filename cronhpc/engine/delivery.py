@@ -22,6 +22,7 @@ from urllib.parse import unquote, urlsplit
 
 from cronhpc.batch import process
 from cronhpc.core.model import CronhpcError, command
+from cronhpc.store.decode import iso
 from cronhpc.store.logs import tail_of
 from cronhpc.views import text, times
 
@@ -237,7 +238,7 @@ def _variables(known: Facts) -> dict[str, str]:
         "CRONHPC_ENTRY": known["entry"],
         "CRONHPC_JOB": known["job"],
         "CRONHPC_LOG": known["log"],
-        "CRONHPC_SINCE": times.iso(known["since"]) or "",
+        "CRONHPC_SINCE": iso(known["since"]) or "",
         "CRONHPC_DIR": known["directory"],
         "CRONHPC_OWNER": known["owner"],
         "CRONHPC_HOST": known["host"],

@@ -478,6 +478,7 @@ class _Keeper:
     def write_status(self) -> None:
         """What everybody may read; also the heartbeat."""
         from cronhpc.views import status
+        from cronhpc.views.facts import VERSION, as_json
 
         if not self.world.whole:
             return
@@ -490,9 +491,9 @@ class _Keeper:
             used=status.used_of(self.site.cache),
         )
         problems = (*self.problems, *damage.of_entries(self.memory, self.world.now, told_too=True))
-        facts = status.facts(self.world, self.plan, self.states, about, problems=problems, outcomes=self.outcomes)
-        facts = texts_of(facts, about.directory)  # its readers may have another one
-        write_json(self.site.paths.status, facts, status.VERSION, 0o644)
+        known = status.facts(self.world, self.plan, self.states, about, problems=problems, outcomes=self.outcomes)
+        facts = texts_of(as_json(known), about.directory)  # its readers may have another one
+        write_json(self.site.paths.status, facts, VERSION, 0o644)
         # A login hook ticks when this is over: where only such ticks submit, once an interval.
         interval = self.world.settings.interval
         by_login = self.world.chain.by_login

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.views import text
-from cronhpc.views.times import epoch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +13,7 @@ if TYPE_CHECKING:
     from prometheus_client.registry import Collector
 
     from cronhpc.page.view import Past
+    from cronhpc.views.facts import EntryStatus, Notice, Status
 
 Value = tuple[dict[str, str], float]
 _DOWN = frozenset({"silent", "broken", "moved", "not started", "stopped", "resting"})
@@ -28,7 +28,7 @@ class Gauge(NamedTuple):
     values: Sequence[Value]
 
 
-def prometheus(known: Mapping[str, Any], pasts: Mapping[str, Past] | None, now: int) -> str:
+def prometheus(known: Status, pasts: Mapping[str, Past] | None, now: int) -> str:
     """The text format. `known`: `status.facts`; `pasts`: what history tells, None where it may not be read."""
     from prometheus_client import CollectorRegistry, generate_latest
 
@@ -37,11 +37,11 @@ def prometheus(known: Mapping[str, Any], pasts: Mapping[str, Past] | None, now: 
     return generate_latest(registry).decode()
 
 
-def _collector(known: Mapping[str, Any], pasts: Mapping[str, Past] | None, now: int) -> Collector:
+def _collector(known: Status, pasts: Mapping[str, Past] | None, now: int) -> Collector:
     from prometheus_client.core import GaugeMetricFamily
     from prometheus_client.registry import Collector
 
-    whose = {each: text.clean(known[each]) for each in ("owner", "directory")}
+    whose = {"owner": text.clean(known.owner), "directory": text.clean(known.directory)}
 
     class Facts(Collector):
         """All of them, once."""
@@ -57,13 +57,13 @@ def _collector(known: Mapping[str, Any], pasts: Mapping[str, Past] | None, now: 
     return Facts()
 
 
-def _gauges(known: Mapping[str, Any], pasts: Mapping[str, Past] | None, now: int) -> Iterator[Gauge]:
+def _gauges(known: Status, pasts: Mapping[str, Past] | None, now: int) -> Iterator[Gauge]:
     yield from _chain(known, now)
-    yield from _entries(known["entries"], now)
+    yield from _entries(known.entries, now)
     kinds = ("kill", "pause")
-    standing = [switch["kind"] for switch in known["switches"] if not switch["expired"]]
+    standing = [switch.kind for switch in known.switches if not switch.expired]
     yield Gauge("switches", "Switches that stand.", [({"kind": kind}, standing.count(kind)) for kind in kinds])
-    yield Gauge("needs_attention", "Things that somebody has to look at.", [({}, len(known["attention"]))])
+    yield Gauge("needs_attention", "Things that somebody has to look at.", [({}, len(known.attention))])
     if pasts is not None:
         runs = [
             ({"entry": name, "result": result}, number)
@@ -71,36 +71,36 @@ def _gauges(known: Mapping[str, Any], pasts: Mapping[str, Past] | None, now: int
             for result, number in sorted(past.results.items())
         ]
         yield Gauge("runs", "Runs and slots of the last 30 days by how they ended.", runs)
-    if known.get("cost"):
-        cost = known["cost"]
-        yield Gauge("own_jobs", "Jobs that the scheduler itself ran in the last 30 days.", [({}, cost["jobs"])])
-        yield Gauge("own_cpu_seconds", "CPU seconds allocated to them.", [({}, cost["cpu_seconds"])])
+    if cost := known.cost:
+        yield Gauge("own_jobs", "Jobs that the scheduler itself ran in the last 30 days.", [({}, cost.jobs)])
+        yield Gauge("own_cpu_seconds", "CPU seconds allocated to them.", [({}, cost.cpu_seconds)])
 
 
-def _chain(known: Mapping[str, Any], now: int) -> Iterator[Gauge]:
-    chain = known["chain"]
-    last = epoch(chain["last_tick"])
-    fine = chain["state"] in {"fine", "driven otherwise", "not needed yet"}
+def _chain(known: Status, now: int) -> Iterator[Gauge]:
+    chain = known.chain
+    last = chain.last_tick
+    fine = chain.state in {"fine", "driven otherwise", "not needed yet"}
     yield Gauge("chain_fine", "1 while the scheduler goes on by itself.", [({}, int(fine))])
-    yield Gauge("chain_state", "How the scheduler is, in a word.", [({"state": chain["state"]}, 1)])
+    yield Gauge("chain_state", "How the scheduler is, in a word.", [({"state": chain.state}, 1)])
     if last is not None:
         yield Gauge("last_tick_timestamp_seconds", "When the scheduler last made its pass.", [({}, last)])
         yield Gauge("chain_age_seconds", "Seconds since then, when this was written.", [({}, now - last)])
-    yield Gauge("batch_answers", "1 if the batch system answers.", [({}, int(known["batch"]["answers"]))])
+    yield Gauge("batch_answers", "1 if the batch system answers.", [({}, int(known.batch.answers))])
 
 
-def _entries(entries: Sequence[Mapping[str, Any]], now: int) -> Iterator[Gauge]:
-    def each(value: str) -> list[tuple[str, int]]:
-        return [(entry["name"], at) for entry in entries if (at := epoch(entry[value])) is not None]
-
-    well = each("previous_success")
+def _entries(entries: Sequence[EntryStatus], now: int) -> Iterator[Gauge]:
+    well = [(entry.name, entry.previous_success) for entry in entries if entry.previous_success is not None]
     yield Gauge("last_success_slot_timestamp_seconds", "The newest slot that went well.", _named(well))
     ages = [(name, now - at) for name, at in well]
     yield Gauge("last_success_age_seconds", "Seconds since that slot, when this was written.", _named(ages))
-    yield Gauge("next_slot_timestamp_seconds", "The next slot.", _named(each("next")))
-    failures = [(entry["name"], entry["failures"]) for entry in entries]
+    yield Gauge(
+        "next_slot_timestamp_seconds",
+        "The next slot.",
+        _named([(entry.name, entry.next) for entry in entries if entry.next is not None]),
+    )
+    failures = [(entry.name, entry.failures) for entry in entries]
     yield Gauge("failures_in_a_row", "Failed slots in a row.", _named(failures))
-    stopped = [(entry["name"], int(bool(entry["switch"] or entry["suspended"]))) for entry in entries]
+    stopped = [(entry.name, int(bool(entry.switch or entry.suspended))) for entry in entries]
     yield Gauge("stopped", "1 while a switch or its suspension stops it.", _named(stopped))
     yield Gauge("live_runs", "Runs in the queue by their state.", _live(entries))
     yield from _last_runs(entries)
@@ -110,28 +110,27 @@ def _named(rows: Sequence[tuple[str, int]]) -> list[Value]:
     return [({"entry": name}, value) for name, value in rows]
 
 
-def _live(entries: Sequence[Mapping[str, Any]]) -> list[Value]:
+def _live(entries: Sequence[EntryStatus]) -> list[Value]:
     counts: dict[tuple[str, str], int] = {}
     for entry in entries:
-        for run in entry["runs"]:
-            key = (entry["name"], "held" if run["held"] else run["state"].lower())
+        for run in entry.runs:
+            key = (entry.name, "held" if run.held else run.state.lower())
             counts[key] = counts.get(key, 0) + 1
     return [({"entry": name, "state": state}, number) for (name, state), number in sorted(counts.items())]
 
 
-def _last_runs(entries: Sequence[Mapping[str, Any]]) -> Iterator[Gauge]:
-    lasts = [(entry["name"], entry["last"]) for entry in entries if entry["last"]]
+def _last_runs(entries: Sequence[EntryStatus]) -> Iterator[Gauge]:
+    lasts = [(entry.name, entry.last) for entry in entries if entry.last]
     late = [
-        (name, max(submitted - slot, 0))
+        (name, max(last.submitted - last.slot, 0))
         for name, last in lasts
-        if (submitted := epoch(last["submitted"])) is not None and (slot := epoch(last["slot"])) is not None
+        if last.submitted is not None and last.slot is not None
     ]
     yield Gauge("submit_latency_seconds", "From the newest ended run's slot to its submission.", _named(late))
-    for key, name, words in (
-        ("waited", "queue_wait_seconds", "How long that run waited in the queue."),
-        ("took", "run_seconds", "How long it ran."),
-    ):
-        yield Gauge(name, words, _named([(n, last[key]) for n, last in lasts if last[key] is not None]))
+    waited = [(name, last.waited) for name, last in lasts if last.waited is not None]
+    yield Gauge("queue_wait_seconds", "How long that run waited in the queue.", _named(waited))
+    took = [(name, last.took) for name, last in lasts if last.took is not None]
+    yield Gauge("run_seconds", "How long it ran.", _named(took))
 
 
 # --- Nagios --------------------------------------------------------------------------------------------------------
@@ -141,26 +140,26 @@ _WORDS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 _NAMED = 3
 
 
-def nagios(known: Mapping[str, Any], name: str | None, now: int) -> tuple[int, str]:
+def nagios(known: Status, name: str | None, now: int) -> tuple[int, str]:
     """Exit code and one line: of everything, or of one entry."""
-    entries = [entry for entry in known["entries"] if name in {None, entry["name"]}]
-    own = {entry["name"] for entry in entries} | {entry["source"] for entry in entries}
-    rows = [row for row in known["attention"] if name is None or row["name"] in own]
+    entries = [entry for entry in known.entries if name in {None, entry.name}]
+    own = {entry.name for entry in entries} | {entry.source for entry in entries}
+    rows = [row for row in known.attention if name is None or row.name in own]
     code = _code(known, rows)
-    parts = [f"{row['name']} {row['what']}" for row in rows[:_NAMED]]
+    parts = [f"{row.name} {row.what}" for row in rows[:_NAMED]]
     parts += [f"and {len(rows) - _NAMED} more"] if len(rows) > _NAMED else []
-    if known["chain"]["state"] in _DOWN:
-        parts.insert(0, f"the scheduler is {known['chain']['state']}")
+    if known.chain.state in _DOWN:
+        parts.insert(0, f"the scheduler is {known.chain.state}")
     if code == UNKNOWN:
-        parts.insert(0, f"{known['batch']['name']} does not answer")
+        parts.insert(0, f"{known.batch.name} does not answer")
     fine = text.count(len(entries), "entry", "entries") + " fine"
     return code, one_line(code, "; ".join(parts) or fine, _perfdata(known, entries, rows, now))
 
 
-def _code(known: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) -> int:
-    if known["chain"]["state"] in _DOWN or any(row["kind"] in _CRITICAL for row in rows):
+def _code(known: Status, rows: Sequence[Notice]) -> int:
+    if known.chain.state in _DOWN or any(row.kind in _CRITICAL for row in rows):
         return CRITICAL
-    if not known["batch"]["answers"] or known["chain"]["state"] == "unknown":
+    if not known.batch.answers or known.chain.state == "unknown":
         return UNKNOWN
     return WARNING if rows else OK
 
@@ -171,10 +170,8 @@ def one_line(code: int, what: str, perfdata: str = "") -> str:
     return f"CRONHPC {_WORDS[code]} - {line}" + (f" | {perfdata}" if perfdata else "")
 
 
-def _perfdata(
-    known: Mapping[str, Any], entries: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]], now: int
-) -> str:
-    last = epoch(known["chain"]["last_tick"])
-    failing = sum(1 for entry in entries if entry["failures"])
+def _perfdata(known: Status, entries: Sequence[EntryStatus], rows: Sequence[Notice], now: int) -> str:
+    last = known.chain.last_tick
+    failing = sum(1 for entry in entries if entry.failures)
     values = [f"entries={len(entries)}", f"failing={failing}", f"attention={len(rows)}"]
     return " ".join([*values, *([f"last_tick_age={max(now - last, 0)}s"] if last is not None else [])])

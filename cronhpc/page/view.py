@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter, defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from cronhpc.core.model import Result, command, entry_id, texts_of
 from cronhpc.views import Facts, chain, runs, screen, text, times
 from cronhpc.views.attention import done
-from cronhpc.views.times import epoch
+from cronhpc.views.facts import HistoryRun
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping, Sequence
+    from collections.abc import Container, Iterable, Sequence
     from datetime import tzinfo
 
+    from cronhpc.views.facts import Chain, EntryStatus, LiveRun, Notice, Status
     from cronhpc.views.style import Style
 
 
 def render(
-    known: Mapping[str, Any],
+    known: Status,
     pasts: Mapping[str, Past],
     slots: Mapping[str, Sequence[int]],
     tails: Mapping[str, str],
@@ -54,7 +57,7 @@ def render(
     context["often"] = f"every {times.took(refresh)}"
     for run in (*context["failures"], *(run for entry in context["entries"] for run in entry["runs"])):
         run["href"] = _href(run["log"]) if beside_logs else ""
-    context = texts_of(context, known["directory"])  # a page is read anywhere
+    context = texts_of(context, known.directory)  # a page is read anywhere
     digest_of_css = b64encode(sha256(css.encode()).digest()).decode()
     return environment.get_template("page.html.j2").render(
         context,
@@ -66,43 +69,42 @@ def render(
 # --- the head ------------------------------------------------------------------------------------------------------
 
 
-def _head(known: Mapping[str, Any], pasts: Mapping[str, Past], style: Style) -> Facts:
-    facts = known["chain"]
+def _head(known: Status, pasts: Mapping[str, Past], style: Style) -> Facts:
+    facts = known.chain
     return {
-        "owner": text.clean(known["owner"]),
-        "cluster": text.clean(known["cluster"]) or known["batch"]["name"],
-        "directory": text.clean(known["directory"]),
+        "owner": text.clean(known.owner),
+        "cluster": text.clean(known.cluster) or known.batch.name,
+        "directory": text.clean(known.directory),
         "written": style.whole(style.now),
-        "version": known["cronhpc"],
+        "version": known.cronhpc,
         "chain": {
-            "state": facts["state"],
-            "kind": {"fine": "ok", "silent": "bad", "broken": "bad", "moved": "bad"}.get(facts["state"], "other"),
-            "words": chain.words(facts, known["batch"]["name"], style),
-            "fix": facts["fix"],
+            "state": facts.state,
+            "kind": {"fine": "ok", "silent": "bad", "broken": "bad", "moved": "bad"}.get(facts.state, "other"),
+            "words": chain.words(facts, known.batch.name, style),
+            "fix": facts.fix,
         },
         "silent_from": _silent_from(facts, style),
         "sums": _sums(known, pasts),
     }
 
 
-def _silent_from(facts: Mapping[str, Any], style: Style) -> str:
+def _silent_from(facts: Chain, style: Style) -> str:
     """When this page is so old that its silence tells something: it cannot know its reader's clock."""
-    last = epoch(facts["last_tick"])
-    if facts["state"] != "fine" or last is None:
+    if facts.state != "fine" or facts.last_tick is None:
         return ""
-    return style.whole(chain.heard_until(facts, last))
+    return style.whole(chain.heard_until(facts, facts.last_tick))
 
 
-def _sums(known: Mapping[str, Any], pasts: Mapping[str, Past]) -> Facts:
+def _sums(known: Status, pasts: Mapping[str, Past]) -> Facts:
     week = sum((past.week for past in pasts.values()), Counter())
-    stopped = [entry for entry in known["entries"] if entry["switch"] or entry["suspended"]]
+    stopped = [entry for entry in known.entries if entry.switch or entry.suspended]
     return {
         "rate": _rate(week),
         "runs": f"{week['ok'] + week['bad']:,}",
         "failed": f"{week['bad']:,}",
-        "attention": len(known["attention"]),
+        "attention": len(known.attention),
         "stopped": len(stopped),
-        "entries": len(known["entries"]),
+        "entries": len(known.entries),
     }
 
 
@@ -119,13 +121,13 @@ def _rate(counts: Mapping[str, int]) -> str:
 
 
 def _body(
-    known: Mapping[str, Any],
+    known: Status,
     pasts: Mapping[str, Past],
     slots: Mapping[str, Sequence[int]],
     tails: Mapping[str, str],
     style: Style,
 ) -> Facts:
-    named = [(entry["name"], entry) for entry in known["entries"]]
+    named = [(entry.name, entry) for entry in known.entries]
     hover = _EACH if sum(len(past.drawn) for past in pasts.values()) <= _MOST_EACH else _TOGETHER
     drawn = [_entry_row(entry, pasts.get(name, Past()), slots.get(name, ()), hover, style) for name, entry in named]
     failed = [_failure(row, tails, style) for row in failures(pasts)]
@@ -133,7 +135,7 @@ def _body(
     for entry in drawn:
         entry["failure"] = entry["anchor"] if entry["anchor"] in with_log else ""
     return {
-        "attention": [_attention(row, names, style) for row in known["attention"]],
+        "attention": [_attention(row, names, style) for row in known.attention],
         "entries": sorted(drawn, key=lambda each: each["order"]),
         "failures": [{**each, "known": each["entry"] in names} for each in failed],
         "axis": axis(style.now, style.zone),
@@ -142,16 +144,16 @@ def _body(
     }
 
 
-def _attention(row: Mapping[str, Any], entries: Container[str], style: Style) -> Facts:
+def _attention(row: Notice, entries: Container[str], style: Style) -> Facts:
     """`anchor`: where the page has more of it, "" where it is no entry's."""
-    at = epoch(row["at"])
+    at = row.at
     return {
-        "anchor": entry_id(row["name"]) if row["name"] in entries else "",
-        "name": text.name(row["name"]),
-        "what": row["what"],
-        "when": f"{row['when']} {style.said(at)}" if at is not None else "",
-        "fix": row["fix"],
-        "kind": "bad" if row["kind"] in {"failed", "suspended", "invalid", "not trusted", "error"} else "other",
+        "anchor": entry_id(row.name) if row.name in entries else "",
+        "name": text.name(row.name),
+        "what": row.what,
+        "when": f"{row.when} {style.said(at)}" if at is not None else "",
+        "fix": row.fix,
+        "kind": "bad" if row.kind in {"failed", "suspended", "invalid", "not trusted", "error"} else "other",
     }
 
 
@@ -162,18 +164,18 @@ def _href(log: str) -> str:
     return quote(log if "*" not in log else log.rpartition("/")[0] + "/")
 
 
-def _entry_row(entry: Mapping[str, Any], past: Past, slots: Sequence[int], hover: Hover, style: Style) -> Facts:
-    last = entry["last"] or (runs.run_facts(past.newest[0]) if past.newest else None)
+def _entry_row(entry: EntryStatus, past: Past, slots: Sequence[int], hover: Hover, style: Style) -> Facts:
+    last = entry.last or (runs.run_facts(past.newest[0]) if past.newest else None)
     blocked = screen.blocked(entry)
-    live = [live for run in entry["runs"] if not run["ahead"] and (live := _live(run, style.now))]
-    kind = _kind({**entry, "last": last})
-    upcoming, rate = epoch(entry["next"]), _rate(past.week)
-    name = text.name(entry["name"])
+    live = [live for run in entry.runs if not run.ahead and (live := _live(run, style.now))]
+    kind = _kind(entry, last)
+    upcoming, rate = entry.next, _rate(past.week)
+    name = text.name(entry.name)
     to_come = blocked if blocked not in {"", "-"} else style.clock(upcoming) if upcoming else "-"
     result = runs.result_words(last) if last else "not yet"
     return {
-        "order": (_ORDER[kind], entry["name"]),
-        "anchor": entry_id(entry["name"]),
+        "order": (_ORDER[kind], entry.name),
+        "anchor": entry_id(entry.name),
         "name": name,
         "kind": kind,
         "state": result if not blocked or blocked == "-" else blocked,
@@ -191,11 +193,11 @@ def _entry_row(entry: Mapping[str, Any], past: Past, slots: Sequence[int], hover
         "waited": _spread(past.waited),
         "took": _spread(past.took),
         "next": to_come,
-        "last": style.said(epoch(last["slot"]) or style.now) if last else "",
+        "last": style.said(last.slot or style.now) if last else "",
         "result": result,
-        "source": text.clean(entry["source"]),
-        "schedule": text.one_line(entry["schedule"]) or text.one_line((entry["series"] or {}).get("when", "")),
-        "timezone": entry["timezone"] if entry["schedule"] else "",
+        "source": text.clean(entry.source),
+        "schedule": text.one_line(entry.schedule or (entry.series.when if entry.series else "")),
+        "timezone": entry.timezone if entry.schedule else "",
         "label": f"{name}: in the last 7 days {past.week['ok']} went well, {past.week['bad']} failed; next {to_come}",
         "runs": [_run_row(runs.run_facts(row), style) for row in past.newest],
     }
@@ -204,31 +206,31 @@ def _entry_row(entry: Mapping[str, Any], past: Past, slots: Sequence[int], hover
 _ORDER = {"bad": 0, "stopped": 1, "other": 2, "ok": 3, "new": 4}
 
 
-def _kind(entry: Mapping[str, Any]) -> str:
-    if entry["switch"] or entry["suspended"]:
+def _kind(entry: EntryStatus, last: HistoryRun | None) -> str:
+    if entry.switch or entry.suspended:
         return "stopped"
-    if entry["problem"] or runs.failed(entry["last"]):
+    if entry.problem or (last and runs.failed(last.result)):
         return "bad"
-    if not entry["last"]:
+    if not last:
         return "new"
-    return "ok" if kind_of(entry["last"]["result"]) == "ok" else "other"
+    return "ok" if kind_of(last.result) == "ok" else "other"
 
 
-def _why(entry: Mapping[str, Any], style: Style) -> str:
+def _why(entry: EntryStatus, style: Style) -> str:
     """What holds it back, in one sentence."""
-    switch, problem = entry["switch"], entry["problem"]
+    switch, problem = entry.switch, entry.problem
     if switch:
-        since, reason = epoch(switch["since"]), text.one_line(switch["reason"])
+        since, reason = switch.since, text.one_line(switch.reason)
         when = f" since {style.said(since)}" if since else ""
-        return f"{done(switch)} by {text.one_line(switch['by'])}{when}" + (f": “{reason}”" if reason else "")
-    if entry["suspended"]:
-        return f"suspended after {text.count(entry['failures'], 'failure')} in a row"
-    return text.one_line(problem["what"]) if problem else ""
+        return f"{done(switch)} by {text.one_line(switch.by)}{when}" + (f": “{reason}”" if reason else "")
+    if entry.suspended:
+        return f"suspended after {text.count(entry.failures, 'failure')} in a row"
+    return text.one_line(problem.what) if problem else ""
 
 
-def _live(run: Mapping[str, Any], now: int) -> Run | None:
+def _live(run: LiveRun, now: int) -> Run | None:
     """An attempt that waits or runs just now."""
-    ready, started = epoch(run["slot"]), epoch(run["started"])
+    ready, started = run.slot, run.started
     return Run(ready, started, now if started is None else None, "live", run) if ready and ready <= now else None
 
 
@@ -240,31 +242,30 @@ def _spread(seconds: Sequence[int]) -> Facts:
     return {"usual": times.took(usual), "most": times.took(most) if most > usual else ""}
 
 
-def _run_row(run: Mapping[str, Any], style: Style) -> Facts:
+def _run_row(run: HistoryRun, style: Style) -> Facts:
     return {
-        "slot": style.at(run["slot"]),
-        "kind": kind_of(run["result"]),
+        "slot": style.at(run.slot),
+        "kind": kind_of(run.result),
         "result": runs.result_words(run),
-        "waited": times.took(run["waited"]),
-        "took": times.took(run["took"]),
-        "job": run["job"] or "-",
-        "node": text.clean(run["node"]) or "-",
-        "detail": text.one_line(run["detail"]),
-        "log": text.clean(run["log"]),
+        "waited": times.took(run.waited),
+        "took": times.took(run.took),
+        "job": run.job or "-",
+        "node": text.clean(run.node) or "-",
+        "detail": text.one_line(run.detail),
+        "log": text.clean(run.log),
     }
 
 
 def _failure(row: Mapping[str, Any], tails: Mapping[str, str], style: Style) -> Facts:
     run = runs.run_facts(row)
-    slot = epoch(run["slot"])
     return {
         **_run_row(run, style),
-        "entry": run["entry"],
-        "anchor": entry_id(run["entry"]),
-        "name": text.name(run["entry"]),
-        "when": style.said(slot) if slot is not None else "",
-        "tail": tails.get(run["log"], ""),
-        "command": command("logs", run["entry"]),
+        "entry": run.entry,
+        "anchor": entry_id(run.entry),
+        "name": text.name(run.entry),
+        "when": style.said(run.slot) if run.slot is not None else "",
+        "tail": tails.get(run.log, ""),
+        "command": command("logs", run.entry),
     }
 
 
@@ -378,7 +379,7 @@ class Run(NamedTuple):
     started: int | None
     ended: int | None
     kind: str
-    known: Mapping[str, Any] = {}  # a row of history, or of a live one its facts
+    known: Mapping[str, Any] | LiveRun = MappingProxyType({})  # a row of history, or of a live one its facts
 
 
 class Scale(NamedTuple):
@@ -394,7 +395,7 @@ def kind_of(result: str) -> str:
     """ok, bad, or other: neither a success nor a failure of its own."""
     if result == Result.OK:
         return "ok"
-    return "bad" if runs.failed({"result": result}) else "other"
+    return "bad" if runs.failed(result) else "other"
 
 
 def run_of(row: Mapping[str, object]) -> Run | None:
@@ -507,21 +508,21 @@ def _tip(told: Sequence[Run], hover: Hover, style: Style) -> str:
 
 def _run_words(run: Run, style: Style) -> str:
     """`today 04:00: failed (1), took 12s, waited 2m, job 4655, cpu2`."""
-    if run.kind == "live":
-        known = {**run.known, "took": None, "waited": None}
-        result = f"{'runs' if run.started else 'waits'} for {times.took(style.now - (run.started or run.ready))}"
+    known = runs.run_facts(run.known) if isinstance(run.known, Mapping) else run.known
+    if isinstance(known, HistoryRun):
+        result, took, waited = runs.result_words(known), known.took, known.waited
     else:
-        known = runs.run_facts(run.known)
-        result = runs.result_words(known)
+        result = f"{'runs' if run.started else 'waits'} for {times.took(style.now - (run.started or run.ready))}"
+        took = waited = None
     parts = {
-        "took": times.took(known["took"]),
-        "waited": times.took(known["waited"]),
-        "attempt": str(known["attempt"]) if known["attempt"] > 1 else "-",
-        "job": known["job"] or "-",
-        "on": text.clean(known["node"]) or "-",
+        "took": times.took(took),
+        "waited": times.took(waited),
+        "attempt": str(known.attempt) if known.attempt > 1 else "-",
+        "job": known.job or "-",
+        "on": text.clean(known.node) or "-",
     }
     said = [result, *(f"{word} {value}" for word, value in parts.items() if value != "-")]
-    return f"{style.said(epoch(known['slot']) or run.ready)}: {', '.join(said)}"
+    return f"{style.said(known.slot or run.ready)}: {', '.join(said)}"
 
 
 def axis(now: int, zone: tzinfo) -> dict[str, Any]:

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cronhpc.core.model import Problem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from cronhpc.engine.site import Site
     from cronhpc.store.paths import Paths
+    from cronhpc.views.facts import Status
     from cronhpc.views.style import Style
 
 
 _EVERY = 60  # seconds: a daemon ticks at every event, and a page takes a second to draw
 
 
-def drawn(paths: Paths, known: Mapping[str, Any], style: Style, *, to: Path | None = None, refresh: int = 0) -> str:
+def drawn(paths: Paths, known: Status, style: Style, *, to: Path | None = None, refresh: int = 0) -> str:
     """The page as `style.now` and `style.zone` see it; `known` is what `status` knows. Raises OSError.
 
     `to`: where it will lie (links to logs lead there from the cron directory only); `refresh`: seconds, 0 for never.
@@ -35,17 +37,17 @@ def drawn(paths: Paths, known: Mapping[str, Any], style: Style, *, to: Path | No
     return view.render(known, pasts, _slots(known, style.now), read, style, beside_logs=beside_logs, refresh=refresh)
 
 
-def _slots(known: Mapping[str, Any], now: int) -> dict[str, Sequence[int]]:
+def _slots(known: Status, now: int) -> dict[str, Sequence[int]]:
     """The slots of the next day, by entry."""
     from cronhpc.cron.schedule import between
     from cronhpc.page.view import DAY
     from cronhpc.views.explain import schedule_of
 
     slots: dict[str, Sequence[int]] = {}
-    for entry in known["entries"]:
+    for entry in known.entries:
         schedule = schedule_of(entry)
         if schedule is not None:
-            slots[entry["name"]] = between(schedule, now, now + DAY)
+            slots[entry.name] = between(schedule, now, now + DAY)
     return slots
 
 
@@ -68,10 +70,10 @@ def tend(site: Site, now: int) -> tuple[Problem, ...]:
     from cronhpc.core.model import StateError
     from cronhpc.cron.zones import zone_of
     from cronhpc.store import rooms
+    from cronhpc.store.decode import MisfitError
     from cronhpc.store.files import read_json
-    from cronhpc.views.status import VERSION
+    from cronhpc.views.facts import VERSION, of_json
     from cronhpc.views.style import Style
-    from cronhpc.views.written import flaw
 
     path = place(site.paths, site.settings.page)
     if refused := rooms.place_refusal(path, site.paths, site.settings, site.uid):
@@ -81,9 +83,10 @@ def tend(site: Site, now: int) -> tuple[Problem, ...]:
         if _is_new(path, now):
             return ()
         known = read_json(site.paths.status, VERSION)
-        if known is not None and not flaw(known):
+        if known is not None:
             style, refresh = Style(now, zone_of(site.timezone)), site.settings.page_refresh
-            write(path, drawn(site.paths, known, style, to=path, refresh=refresh))
+            with suppress(MisfitError):
+                write(path, drawn(site.paths, of_json(known), style, to=path, refresh=refresh))
     except (OSError, StateError) as error:
         return (Problem("W370", f"the page was not written: {error}", "Fix `page:` in cronhpc.yaml.", "", 0, "page"),)
     except ImportError as error:

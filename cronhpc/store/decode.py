@@ -9,7 +9,10 @@ better one, or GONE.
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, is_dataclass
+from datetime import UTC, datetime
 from enum import EnumType
 from functools import cache, partial
 from itertools import chain
@@ -17,14 +20,15 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from cronhpc.core import model
-from cronhpc.core.model import Advice, Command, EntryState, JobEnd, KillRecord, Result
+from cronhpc.core.model import Advice, Command, EntryState, JobEnd, KillRecord, Problem, Result
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
 
     from _typeshed import DataclassInstance
 
     T = TypeVar("T", bound=DataclassInstance)
+    R = TypeVar("R")
 
 GONE: Any = object()  # in place of a value that is of no use
 LATEST = 253402128000  # 9999-12-30: a later instant has no date in every zone
@@ -328,3 +332,99 @@ def _advice(value: Any) -> Any:
 
 def _frozen(value: Any) -> Any:
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
+
+
+# --- what other programs and users read: named tuples, every field of them --------------------------------------------
+
+
+def iso(at: int | None) -> str | None:
+    """An instant as ISO 8601 in UTC: 2026-11-27T13:30:00Z."""
+    return None if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def epoch(text: object) -> int | None:
+    """The reverse of `iso`; None for anything else."""
+    if not isinstance(text, str):
+        return None
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return int(moment.timestamp()) if moment.tzinfo else None
+
+
+class MisfitError(ValueError):
+    """A value is none that a tick writes; the text is its place: `entries.0.runs`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Named tuples as JSON values, instants in ISO 8601, and back.
+
+    `may_lack`: by type, fields that a file may lack, and what then holds. `keys`: of fields with another name there.
+    """
+
+    may_lack: Mapping[type, Mapping[str, Any]]
+    keys: Mapping[str, str]
+
+    def whole(self, value: Any) -> Any:
+        """`value` as JSON values: of a named tuple each field, but for what is None and may be lacking."""
+        if isinstance(value, Mapping):
+            return {key: self.whole(each) for key, each in value.items()}
+        if isinstance(value, Problem):
+            return {name: getattr(value, name) for name in (*Problem.__slots__, "severity")}
+        kind: Any = type(value)
+        if hasattr(kind, "_fields"):
+            lacking = self.may_lack.get(kind, {})
+            return {
+                self.keys.get(name, name): iso(each)
+                if each is not None and hint.startswith("Instant")
+                else self.whole(each)
+                for (name, hint), each in zip(_hints(kind).items(), value, strict=True)
+                if each is not None or name not in lacking
+            }
+        return [self.whole(each) for each in value] if isinstance(value, list | tuple) else value
+
+    def exact(self, kind: type[R], value: object, at: str = "") -> R:
+        """The reverse, for a file that anybody may have written; keys of later versions are passed over.
+
+        Raises MisfitError where a field is missing that may not be, or holds another kind of value.
+        """
+        of_kind: Any = kind
+        hints, lacking = _hints(of_kind), self.may_lack.get(kind, {})
+        if is_dataclass(kind):
+            lacking = {name: default for name, default in _defaults(of_kind).items() if default is not MISSING}
+        if not isinstance(value, dict):
+            raise MisfitError(at or ".")
+        names, fields = vars(sys.modules[kind.__module__]), dict(lacking)
+        for name, hint in hints.items():
+            key = self.keys.get(name, name)
+            if key in value:
+                fields[name] = self._field(hint, names, value[key], f"{at}.{key}".lstrip("."))
+        if fields.keys() != hints.keys():
+            raise MisfitError(at or ".")
+        return kind(**fields)
+
+    def _field(self, hint: str, names: Mapping[str, Any], value: Any, at: str) -> Any:
+        """`names`: what the hints of its record stand for."""
+        if hint.endswith(" | None"):
+            return None if value is None else self._field(hint.removesuffix(" | None"), names, value, at)
+        if hint.startswith("tuple[") and isinstance(value, list):
+            hint = hint.removeprefix("tuple[").removesuffix(", ...]")
+            return tuple(self._field(hint, names, each, f"{at}.{number}") for number, each in enumerate(value))
+        if hint == "Instant" and (instant := epoch(value)) is not None:
+            return instant
+        if isinstance(names.get(hint), type) and hint not in _KINDS:
+            return self.exact(names[hint], value, at)
+        if type(value) is not _KINDS.get(hint) or (type(value) is int and abs(value) >= _MOST):
+            raise MisfitError(at)
+        return value
+
+
+_KINDS: dict[str, type | None] = {"str": str, "str | Advice": str, "int": int, "bool": bool, "Instant": None}
+
+
+@cache
+def _hints(kind: type) -> dict[str, str]:
+    """The types of a record's fields, as they are written."""
+    return {name: str(getattr(hint, "__forward_arg__", hint)) for name, hint in kind.__annotations__.items()}

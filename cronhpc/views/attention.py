@@ -2,134 +2,138 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from cronhpc.core.model import Done, Problem, Reason, Result, command, may_never_start, restarted
 from cronhpc.views import Facts, runs, text
+from cronhpc.views.facts import Notice
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator
+
+    from cronhpc.core.model import Instant
+    from cronhpc.views.facts import Chain, EntryStatus, HistoryRun, LiveRun, Status, SwitchOn, SwitchStatus, Trouble
 
 
-def rows(known: Mapping[str, Any], problems: Iterable[Problem]) -> list[Facts]:
+def rows(known: Status, problems: Iterable[Problem]) -> list[Notice]:
     """The most urgent first: the batch system, switches, entries, then files that are passed over."""
-    trouble = (_trouble(row, known["chain"]) for row in known["trouble"])
+    trouble = (_trouble(row, known.chain) for row in known.trouble)
     return [
         *_batch(known),
         *_switches(known),
-        *(row for entry in known["entries"] for row in _entry(entry)),
-        *{(row["name"], row["what"]): row for row in trouble}.values(),  # successor and spare tell the same
-        *(_of_directory(problem_facts(problem)) for problem in problems),
+        *(row for entry in known.entries for row in _entry(entry)),
+        *{(row.name, row.what): row for row in trouble}.values(),  # successor and spare tell the same
+        *map(_of_directory, problems),
     ]
 
 
-BRIEF = ("code", "file", "line", "what", "fix")
+def problem_facts(problem: Problem) -> Facts:
+    """A problem as `plan` and `clean` have it, JSON-ready."""
+    return {key: getattr(problem, key) for key in ("code", "file", "line", "what", "fix")}
 
 
-def problem_facts(problem: Problem, keys: tuple[str, ...] = (*Problem.__slots__, "severity")) -> Facts:
-    """A problem, JSON-ready; `keys` BRIEF in `plan` and `clean`."""
-    return {key: getattr(problem, key) for key in keys}
-
-
-def for_others(known: Facts) -> Facts:
+def for_others(known: Status) -> Status:
     """`known`, from a colleague's status.json, as it is shown: no advice to remove what lies outside the directory.
 
     What the owner's settings name there, or status.json says, may be any file of the reader's.
     """
-    foreign = {switch["name"] for switch in known["switches"] if not switch["ours"]}
-    ask = f"ask {text.one_line(known['owner'])}"
+    foreign = {switch.name for switch in known.switches if not switch.ours}
+    ask = f"ask {text.one_line(known.owner)}"
     rows = [
-        {**row, "fix": ask} if row["kind"] in {"switch", "expired"} and row["name"] in foreign else row
-        for row in known["attention"]
+        row._replace(fix=ask) if row.kind in {"switch", "expired"} and row.name in foreign else row
+        for row in known.attention
     ]
-    return {**known, "attention": rows, "switches": [{**switch, "ours": True} for switch in known["switches"]]}
+    switches = [switch._replace(ours=True) for switch in known.switches]
+    return known._replace(attention=tuple(rows), switches=tuple(switches))
 
 
-def _notice(kind: str, name: str, what: str, fix: str, *, when: str = "", at: str | None = None) -> Facts:
-    """`when` and `at` together say since when: "since", an instant."""
-    return {"kind": kind, "name": name, "what": what, "when": when if at else "", "at": at, "fix": fix}
+def _notice(kind: str, name: str, what: str, fix: str, *, when: str = "", at: Instant | None = None) -> Notice:
+    return Notice(kind, name, what, "" if at is None else when, at, fix)
 
 
-def _batch(known: Mapping[str, Any]) -> Iterator[Facts]:
-    batch, last = known["batch"], known["chain"]["last_tick"]
-    if not batch["answers"]:
-        why = text.one_line(batch["error"]).rstrip(".")
+def _batch(known: Status) -> Iterator[Notice]:
+    batch, last = known.batch, known.chain.last_tick
+    if not batch.answers:
+        why = text.one_line(batch.error).rstrip(".")
         what = f"does not answer{f' ({why})' if why else ''}; this is what was known"
-        yield _notice("batch", batch["name"], what, "wait, or look: squeue --me", when="as of", at=last)
-    open_ends = sum(run["state"] == "ENDED" for entry in known["entries"] for run in entry["runs"])
-    if batch.get("accounting_error") and open_ends:
-        why = text.one_line(str(batch["accounting_error"])).rstrip(".")
+        yield _notice("batch", batch.name, what, "wait, or look: squeue --me", when="as of", at=last)
+    open_ends = sum(run.state == "ENDED" for entry in known.entries for run in entry.runs)
+    if batch.accounting_error and open_ends:
+        why = text.one_line(batch.accounting_error).rstrip(".")
         runs_of = text.count(open_ends, "run")
         what = f"gives no answer ({why}); how {runs_of} ended is not known yet"
         yield _notice("batch", "accounting", what, "wait: each tick asks again; or look: sacct")
 
 
-def done(switch: Mapping[str, Any]) -> str:
+def done(switch: SwitchOn | SwitchStatus) -> str:
     """What a switch has done to what it names."""
-    return "stopped" if switch["kind"] == "kill" else "paused"
+    return "stopped" if switch.kind == "kill" else "paused"
 
 
-def lift(switch: Mapping[str, Any]) -> str:
+def lift(switch: SwitchOn | SwitchStatus) -> str:
     """What removes a switch: a command, or `rm` where it lies in a team's folder."""
-    if not switch["ours"]:
-        return f"rm {text.word(switch['path'])}"
-    return command("unkill" if switch["kind"] == "kill" else "resume", switch["name"])
+    if not switch.ours:
+        return f"rm {text.word(switch.path)}"
+    return command("unkill" if switch.kind == "kill" else "resume", switch.name)
 
 
-def _switches(known: Mapping[str, Any]) -> Iterator[Facts]:
-    for switch in known["switches"]:
-        name = switch["name"]
-        if switch["expired"]:
-            what = f"a {switch['kind']} switch by {text.one_line(switch['by'])} that is over"
-            yield _notice("expired", name, what, lift(switch), when="expired", at=switch["expires"])
+def _switches(known: Status) -> Iterator[Notice]:
+    for switch in known.switches:
+        name = switch.name
+        if switch.expired:
+            what = f"a {switch.kind} switch by {text.one_line(switch.by)} that is over"
+            yield _notice("expired", name, what, lift(switch), when="expired", at=switch.expires)
         else:
-            reason = f': "{text.one_line(switch["reason"])}"' if switch["reason"] else ""
-            what = f"{done(switch)} by {text.one_line(switch['by'])}{reason}{_left(switch)}"
-            yield _notice("switch", name, what, lift(switch), when="since", at=switch["since"])
+            reason = f': "{text.one_line(switch.reason)}"' if switch.reason else ""
+            what = f"{done(switch)} by {text.one_line(switch.by)}{reason}{_left(switch)}"
+            yield _notice("switch", name, what, lift(switch), when="since", at=switch.since)
 
 
-def _left(switch: Mapping[str, Any]) -> str:
+def _left(switch: SwitchStatus) -> str:
     """Jobs that it reached and has not ended."""
-    parts = {"still ending": "ending", "warned": "warned", "a scrontab's own, left alone": "left_alone"}
-    return text.one_line(
-        "".join(f"; {words}: {', '.join(switch[key])}" for words, key in parts.items() if switch.get(key))
-    )
+    parts = {
+        "still ending": switch.ending,
+        "warned": switch.warned,
+        "a scrontab's own, left alone": switch.left_alone,
+    }
+    return text.one_line("".join(f"; {words}: {', '.join(jobs)}" for words, jobs in parts.items() if jobs))
 
 
-def _entry(entry: Mapping[str, Any]) -> Iterator[Facts]:
-    name, last, problem = entry["name"], entry["last"], entry["problem"]
+def _entry(entry: EntryStatus) -> Iterator[Notice]:
+    name, last, problem = entry.name, entry.last, entry.problem
     if problem:
-        kind = "not trusted" if entry["reason"] == Reason.NOT_TRUSTED else "invalid"
-        yield _problem(kind, name, {**problem, "file": problem["file"] or entry["source"]})
+        kind = "not trusted" if entry.reason == Reason.NOT_TRUSTED else "invalid"
+        yield _problem(kind, name, replace(problem, file=problem.file or entry.source))
     yield from _ended(entry, last)
     yield from _series(entry)
-    if entry["reason"] == Reason.BUDGET:
-        yield _notice("budget", name, "not submitted: " + entry["detail"], "raise it in cronhpc.yaml, or wait")
-    for run in entry["runs"]:
+    if entry.reason == Reason.BUDGET:
+        yield _notice("budget", name, "not submitted: " + entry.detail, "raise it in cronhpc.yaml, or wait")
+    for run in entry.runs:
         yield from _restless(entry, run)
-        if may_never_start(run["reason"]) or (run["held"] and run["state"] == "PENDING"):
-            what = f"job {run['job']} cannot start: {text.one_line(run['reason'])}"
-            fix = f"scontrol release {run['job']}" if run["held"] else f"scancel {run['job']}"
-            yield _notice("held", name, what, fix, when="since", at=run["since"])
-    for note in entry["notes"]:
-        if note["severity"] == "error":  # warnings are for `check`, and for `status NAME`
-            yield _problem("note", name, note if note["line"] else {**note, "file": ""})
+        if may_never_start(run.reason) or (run.held and run.state == "PENDING"):
+            what = f"job {run.job} cannot start: {text.one_line(run.reason)}"
+            fix = f"scontrol release {run.job}" if run.held else f"scancel {run.job}"
+            yield _notice("held", name, what, fix, when="since", at=run.since)
+    for note in entry.notes:
+        if note.severity == "error":  # warnings are for `check`, and for `status NAME`
+            yield _problem("note", name, note if note.line else replace(note, file=""))
 
 
-def _ended(entry: Mapping[str, Any], last: Mapping[str, Any] | None) -> Iterator[Facts]:
+def _ended(entry: EntryStatus, last: HistoryRun | None) -> Iterator[Notice]:
     """What its last runs came to."""
-    name = entry["name"]
-    if entry["suspended"]:
-        what = f"suspended after {text.count(entry['failures'], 'failure')} in a row"
-        yield _notice("suspended", name, what, command("resume", name), when="since", at=entry["suspended"])
-    elif last and runs.failed(last):
+    name = entry.name
+    if entry.suspended:
+        what = f"suspended after {text.count(entry.failures, 'failure')} in a row"
+        yield _notice("suspended", name, what, command("resume", name), when="since", at=entry.suspended)
+    elif last and runs.failed(last.result):
         yield _failed(entry, last)
-    elif last and entry["failures"]:  # a slot that was skipped, missed or cancelled since fixes nothing
-        what = f"failed {_times(entry['failures'])}, and has not gone well since; the last slot: {last['result']}"
-        yield _notice("failed", name, what, command("history", name), when="slot", at=last["slot"])
-    elif last and last["result"] in {Result.MISSED, Result.LOST} and not entry["runs"]:
-        why = f": {text.one_line(last['detail'])}" if last["detail"] else ""
-        yield _notice("missed", name, f"{last['result']}{why}", command("run", name), when="slot", at=last["slot"])
+    elif last and entry.failures:  # a slot that was skipped, missed or cancelled since fixes nothing
+        what = f"failed {_times(entry.failures)}, and has not gone well since; the last slot: {last.result}"
+        yield _notice("failed", name, what, command("history", name), when="slot", at=last.slot)
+    elif last and last.result in {Result.MISSED, Result.LOST} and not entry.runs:
+        why = f": {text.one_line(last.detail)}" if last.detail else ""
+        yield _notice("missed", name, f"{last.result}{why}", command("run", name), when="slot", at=last.slot)
 
 
 def _times(number: int) -> str:
@@ -139,58 +143,55 @@ def _times(number: int) -> str:
 _RESTARTS = 2  # a node's fault may be behind so many; more need attention, where `--retries` does not allow for them
 
 
-def _restless(entry: Mapping[str, Any], run: Mapping[str, Any]) -> Iterator[Facts]:
+def _restless(entry: EntryStatus, run: LiveRun) -> Iterator[Notice]:
     """A run that ends, time and again, in a way that has it put back into the queue."""
-    if (run.get("restarts") or 0) > max(_RESTARTS, entry.get("retries") or 0):
-        what = f"job {run['job']} was {restarted(run['restarts'])}: Slurm puts it back into the queue each time it ends"
-        yield _notice("restarts", entry["name"], what, command("logs", entry["name"]), when="since", at=run["since"])
+    restarts = run.restarts or 0
+    if restarts > max(_RESTARTS, entry.retries):
+        what = f"job {run.job} was {restarted(restarts)}: Slurm puts it back into the queue each time it ends"
+        yield _notice("restarts", entry.name, what, command("logs", entry.name), when="since", at=run.since)
 
 
-def _series(entry: Mapping[str, Any]) -> Iterator[Facts]:
+def _series(entry: EntryStatus) -> Iterator[Notice]:
     """One that ended otherwise than it was told to. Who cancelled its next piece knows of it."""
-    series, last = entry["series"], entry["last"]
-    if not series or entry["switch"]:
+    series, last = entry.series, entry.last
+    if not series or entry.switch:
         return
-    trouble = text.one_line(series.get("trouble", "")).rstrip(".")
-    if series["going"]:
-        if trouble and not any(run["state"] == "PENDING" for run in entry["runs"]):
-            yield _notice("ended", entry["name"], f"queues no next piece: {trouble}", text.one_line(series["start"]))
+    trouble = text.one_line(series.trouble).rstrip(".")
+    if series.going:
+        if trouble and not any(run.state == "PENDING" for run in entry.runs):
+            yield _notice("ended", entry.name, f"queues no next piece: {trouble}", text.one_line(series.start))
         return
     from cronhpc.core.pieces import crashed
 
-    if crashed(series["resting"]):
-        yield _notice("ended", entry["name"], f"rests: {series['resting']}", command("logs", entry["name"]))
-    elif not series["resting"] and not (last and last["result"] in {Result.CANCELLED, Result.KILLED}):
+    if crashed(series.resting):
+        yield _notice("ended", entry.name, f"rests: {series.resting}", command("logs", entry.name))
+    elif not series.resting and not (last and last.result in {Result.CANCELLED, Result.KILLED}):
         what = f"has ended: {trouble or 'no piece of it is in the queue'}"
-        yield _notice("ended", entry["name"], what, text.one_line(series["start"]))
+        yield _notice("ended", entry.name, what, text.one_line(series.start))
 
 
-def _failed(entry: Mapping[str, Any], last: Mapping[str, Any]) -> Facts:
-    times = entry["failures"]
+def _failed(entry: EntryStatus, last: HistoryRun) -> Notice:
+    times = entry.failures
     streak = f" {times} times in a row" if times > 1 else ""
-    result = last["result"] if last["result"] != Result.FAILED or not streak else "failed"
-    code = f", exit {last['exit_code']}" if last["exit_code"] else ""
-    signal = f", signal {last['signal']}" if last["signal"] else ""
-    detail = f" ({text.one_line(last['detail'])})" if last["detail"] else ""
-    detail += f", each time on {text.clean(entry['bad_node'])}" if entry.get("bad_node") else ""
-    fix = command("logs", entry["name"]) if last["job"] else command("status", entry["name"])
-    return _notice(
-        "failed", entry["name"], f"{result}{streak}{code}{signal}{detail}", fix, when="last", at=last["slot"]
-    )
+    result = last.result if last.result != Result.FAILED or not streak else "failed"
+    code = f", exit {last.exit_code}" if last.exit_code else ""
+    signal = f", signal {last.signal}" if last.signal else ""
+    detail = f" ({text.one_line(last.detail)})" if last.detail else ""
+    detail += f", each time on {text.clean(entry.bad_node)}" if entry.bad_node else ""
+    fix = command("logs", entry.name) if last.job else command("status", entry.name)
+    return _notice("failed", entry.name, f"{result}{streak}{code}{signal}{detail}", fix, when="last", at=last.slot)
 
 
-def _trouble(row: Mapping[str, Any], chain: Mapping[str, Any]) -> Facts:
-    verb = _COULD_NOT.get(row["decision"], row["decision"])
-    who = row["entry"] or ("chain" if row["link"] else row["switch"] or f"job {row['job']}")
-    detail = text.one_line(row["detail"]).rstrip(".")
+def _trouble(row: Trouble, chain: Chain) -> Notice:
+    verb = _COULD_NOT.get(row.decision, row.decision)
+    who = row.entry or ("chain" if row.link else row.switch or f"job {row.job}")
+    detail = text.one_line(row.detail).rstrip(".")
     again = (
-        "it is tried again at each tick"
-        if row["done"] == Done.PASSING
-        else command("status", *filter(None, [row["entry"]]))
+        "it is tried again at each tick" if row.done == Done.PASSING else command("status", *filter(None, [row.entry]))
     )
-    if row["link"] and not (chain["next"] or chain["running"]):  # no tick will come by itself
+    if row.link and not (chain.next or chain.running):  # no tick will come by itself
         again = command("start") + ", once scheduler.sbatch in cronhpc.yaml is right"
-    return _notice("trouble", who, f"{verb}: " + detail, again, when="at", at=row["at"])
+    return _notice("trouble", who, f"{verb}: " + detail, again, when="at", at=row.at)
 
 
 _COULD_NOT = {
@@ -202,12 +203,13 @@ _COULD_NOT = {
 }
 
 
-def _of_directory(problem: Facts) -> Facts:
+def _of_directory(problem: Problem) -> Notice:
     """By its place: no entry has it."""
-    return _problem(problem["severity"], text.place(problem) or problem["code"], {**problem, "file": "", "line": 0})
+    place = text.place(problem.file, problem.line) or problem.code
+    return _problem(problem.severity, place, replace(problem, file="", line=0))
 
 
-def _problem(kind: str, name: str, problem: Mapping[str, Any]) -> Facts:
-    place = text.place(problem)
-    what = text.one_line(f"{place}: {problem['what']}" if place else problem["what"])
-    return _notice(kind, name, what.rstrip("."), text.one_line(problem["fix"]))
+def _problem(kind: str, name: str, problem: Problem) -> Notice:
+    place = text.place(problem.file, problem.line)
+    what = text.one_line(f"{place}: {problem.what}" if place else problem.what)
+    return _notice(kind, name, what.rstrip("."), text.one_line(problem.fix))

@@ -2,70 +2,66 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core import chain as links
 from cronhpc.core.model import CLOCKS_APART, NEVER_STARTS, Done, LeaveChain, MoveLink, SubmitLink, command
 from cronhpc.core.slots import boundary
-from cronhpc.views import Facts, text
-from cronhpc.views.times import epoch, iso
+from cronhpc.views import text
+from cronhpc.views.facts import Ahead, Chain, Link
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
     from cronhpc.core.model import Job, Outcome, Plan, World
     from cronhpc.views.style import Style
 
 
-def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, stopped: bool, ticked: bool) -> Facts:
+def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, stopped: bool, ticked: bool) -> Chain:
     """What is known of the chain, the tick's own doings included."""
     of_chain = links.Links.of(world)
     chain = world.chain
-    known = {"next": _link(of_chain.successors), "spare": _link(of_chain.spares)}
+    known = {links.SUCCESSOR: _link(of_chain.successors), links.SPARE: _link(of_chain.spares)}
     ahead = [job.start for job in of_chain.successors]
     for outcome in outcomes:
         decision = outcome.decision
         if outcome.done is Done.OK and isinstance(decision, SubmitLink | MoveLink):
             job = outcome.job_id or (decision.job_id if isinstance(decision, MoveLink) else None)
-            known[_KEYS[decision.kind]] = {"job": job, "at": iso(decision.at), "reason": ""}
+            known[decision.kind] = Link(job, decision.at, "")
             if isinstance(decision, SubmitLink) and decision.kind == links.SUCCESSOR:
                 ahead.append(decision.at)
     rest = next((d.why for d in plan.decisions if isinstance(d, LeaveChain) and not d.cause.at_work), "")
     resting = rest or chain.resting
     running = [job.id for job in of_chain.running] or ([chain.self_id] if chain.self_id else [])
-    return {
-        "wanted": chain.wanted,
-        "stopped": stopped,
-        "by_links": bool(chain.link_name),
-        "resident": world.by_daemon,  # a daemon's tick
-        "disabled": chain.disabled,
-        "via": chain.via if chain.wanted else "",
-        "caller": chain.caller if ticked else world.last_caller,
-        "interval": world.settings.interval,
-        "runs_ahead": world.settings.ahead if chain.wanted and chain.by_login else 0,
-        "last_tick": iso(world.now if ticked else world.last_tick),
-        "running": running[0] if running else None,
-        **known,
-        "resting": resting if (chain.wanted or rest) and not running else "",
-        "no_spare": chain.no_spare,
-        "ahead": _ahead(ahead) if chain.prequeue > 1 else None,
-        "moved_from": chain.moved_from,
-    }
+    return Chain(
+        wanted=chain.wanted,
+        stopped=stopped,
+        by_links=bool(chain.link_name),
+        by_daemon=world.by_daemon,
+        disabled=chain.disabled,
+        via=chain.via if chain.wanted else "",
+        caller=chain.caller if ticked else world.last_caller,
+        interval=world.settings.interval,
+        runs_ahead=world.settings.ahead if chain.wanted and chain.by_login else 0,
+        last_tick=world.now if ticked else world.last_tick,
+        running=running[0] if running else None,
+        next=known[links.SUCCESSOR],
+        spare=known[links.SPARE],
+        resting=resting if (chain.wanted or rest) and not running else "",
+        no_spare=chain.no_spare,
+        ahead=Ahead(len(ahead), max(filter(None, ahead), default=None)) if chain.prequeue > 1 else None,
+        moved_from=chain.moved_from,
+        state="",
+        fix="",
+    )
 
 
-_KEYS = {links.SUCCESSOR: "next", links.SPARE: "spare"}
-
-
-def _ahead(starts: list[int | None]) -> Facts:
-    return {"links": len(starts), "until": iso(max(filter(None, starts), default=None))}
-
-
-def _link(jobs: tuple[Job, ...]) -> Facts | None:
+def _link(jobs: tuple[Job, ...]) -> Link | None:
     if not jobs:
         return None
     job = jobs[0]
     stuck = job.held or job.reason in NEVER_STARTS  # the batch system still names the time that it asked for
-    return {"job": job.id, "at": None if stuck else iso(job.start), "reason": job.reason}
+    return Link(job.id, None if stuck else job.start, job.reason)
 
 
 class Health(NamedTuple):
@@ -80,37 +76,37 @@ class Health(NamedTuple):
         return self.state in {"fine", "driven otherwise", "not needed yet"}
 
 
-def health(chain: Mapping[str, Any], *, answers: bool, entries: int, now: int) -> Health:
+def health(chain: Chain, *, answers: bool, entries: int, now: int) -> Health:
     """How the chain is at `now`, by facts that may be older: the first that applies is the answer."""
-    last, nothing_to_run = epoch(chain["last_tick"]), not entries
-    if not chain["wanted"] and not chain["resting"]:
-        if chain["stopped"]:
+    last, nothing_to_run = chain.last_tick, not entries
+    if not chain.wanted and not chain.resting:
+        if chain.stopped:
             return Health("stopped", command("start"))
         if last is not None and not _overdue(chain, last, now):
             return Health("driven otherwise", command("start"))  # a daemon, crontab, by hand
         return Health("not needed yet" if nothing_to_run else "not started", command("start"))
-    if chain["resting"]:
+    if chain.resting:
         return Health("resting", command("start"))
-    if chain["by_links"] and answers and not (chain["next"] or chain["spare"] or chain["running"]):
+    if chain.by_links and answers and not (chain.next or chain.spare or chain.running):
         return Health("broken", command("start"))
-    if chain["moved_from"] and chain["by_links"]:
+    if chain.moved_from and chain.by_links:
         return Health("moved", command("start"))
-    if chain.get("disabled"):
-        word = "started elsewhere" if chain.get("via") == "resident" else "disabled"
+    if chain.disabled:
+        word = "started elsewhere" if chain.via == "resident" else "disabled"
         return Health(word, command("start"))
     if last is not None and _overdue(chain, last, now):
         return Health("silent", command("start"))
     return Health("fine") if answers else Health("unknown")
 
 
-def _overdue(chain: Mapping[str, Any], last: int, now: int) -> bool:
+def _overdue(chain: Chain, last: int, now: int) -> bool:
     """Or dated from a time that has not come: with it went the links."""
     return last > now + CLOCKS_APART or now > heard_until(chain, last)
 
 
-def heard_until(chain: Mapping[str, Any], last: int) -> int:
+def heard_until(chain: Chain, last: int) -> int:
     """The instant from which it is silent, its last tick having been at `last`."""
-    return links.heard_until(last, int(chain["interval"]), int(chain.get("runs_ahead", 0)))
+    return links.heard_until(last, chain.interval, chain.runs_ahead)
 
 
 class Words(NamedTuple):
@@ -121,9 +117,9 @@ class Words(NamedTuple):
     rest: str = ""
 
 
-def words(chain: Mapping[str, Any], batch: str, style: Style) -> Words:
+def words(chain: Chain, batch: str, style: Style) -> Words:
     """By its facts as `status.seen_at` has them. A line begins with the state, or with "not started"."""
-    state, last, jobs = chain["state"], epoch(chain["last_tick"]), _jobs(chain, style)
+    state, last, jobs = chain.state, chain.last_tick, _jobs(chain, style)
     at = f"last tick {style.clock(last, seconds=True)}" if last else "no tick yet"
     ticked = f"{at} ({style.distance(last)})" if last else at
     match state:
@@ -136,12 +132,12 @@ def words(chain: Mapping[str, Any], batch: str, style: Style) -> Words:
         case "stopped":
             return Words(f"stopped by {style.command('stop')}", "; ", ticked)
         case "resting" | "disabled" | "started elsewhere":
-            why = chain["resting" if state == "resting" else "disabled"]
+            why = chain.resting if state == "resting" else chain.disabled
             return Words(state, ": ", f"{style.text(text.one_line(why))}; {ticked}")
         case "broken":
             return Words(state, ": ", f"no scheduler job is in the queue; {ticked}")
         case "moved":
-            moved = f"its scheduler jobs look for it in {text.one_line(chain['moved_from'])}"
+            moved = f"its scheduler jobs look for it in {text.one_line(chain.moved_from)}"
             return Words(state, ": ", f"{moved}; {ticked}")
         case "silent" if last and last > style.now:
             dated = f"the last tick is dated {style.said(last)}, by a clock that was wrong"
@@ -153,17 +149,17 @@ def words(chain: Mapping[str, Any], batch: str, style: Style) -> Words:
             return Words("unknown", ": ", f"{batch} does not answer; " + ", ".join([ticked, *jobs]))
 
 
-def _calls(chain: Mapping[str, Any], style: Style) -> list[str]:
+def _calls(chain: Chain, style: Style) -> list[str]:
     """Who calls the ticks, where no scheduler job does."""
-    last = epoch(chain["last_tick"])
-    match chain.get("via"):
+    last = chain.last_tick
+    match chain.via:
         case "scrontab" if last:
-            at = boundary(last, int(chain["interval"]))
+            at = boundary(last, chain.interval)
             return [f"next {style.clock(at)} (your scrontab)"]
         case "login" if last:
-            until = last + int(chain["runs_ahead"])
+            until = last + chain.runs_ahead
             return [
-                f"by {text.one_line(chain['caller'])}" if chain.get("caller") else "from a login node",
+                f"by {text.one_line(chain.caller)}" if chain.caller else "from a login node",
                 f"runs are queued until {style.said(until)}",
             ]
     return []
@@ -173,21 +169,18 @@ _PLAIN = frozenset({"", "None", "BeginTime"})
 _SOON = frozenset({"Resources", "Priority"})
 
 
-def _jobs(chain: Mapping[str, Any], style: Style) -> list[str]:
-    jobs = [f"running now (job {chain['running']})"] if chain["running"] else []
-    for key in ("next", "spare"):
-        link = chain[key]
+def _jobs(chain: Chain, style: Style) -> list[str]:
+    jobs = [f"running now (job {chain.running})"] if chain.running else []
+    for key, link in (("next", chain.next), ("spare", chain.spare)):
         if link:
-            at = epoch(link["at"])
+            at = link.at
             late = at is None or at < style.now
-            why = text.one_line(link["reason"]) if late and link["reason"] not in _PLAIN else ""
+            why = text.one_line(link.reason) if late and link.reason not in _PLAIN else ""
             when = style.clock(at) if at else "stuck" if why and why not in _SOON else "soon"
-            jobs.append(f"{key} {when} (job {link['job']}{f', waits: {why}' if why else ''})")
-    if chain["ahead"] and chain["ahead"]["links"] > 1:
-        until = epoch(chain["ahead"]["until"])
-        jobs.append(
-            f"{chain['ahead']['links']} links wait ahead" + (f", the last {style.clock(until)}" if until else "")
-        )
-    if chain["no_spare"] and not chain["spare"] and chain["wanted"]:
-        jobs.append(f"no spare: {text.one_line(chain['no_spare'])}")
+            jobs.append(f"{key} {when} (job {link.job}{f', waits: {why}' if why else ''})")
+    if chain.ahead and chain.ahead.links > 1:
+        until = chain.ahead.until
+        jobs.append(f"{chain.ahead.links} links wait ahead" + (f", the last {style.clock(until)}" if until else ""))
+    if chain.no_spare and not chain.spare and chain.wanted:
+        jobs.append(f"no spare: {text.one_line(chain.no_spare)}")
     return jobs

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cronhpc.core import model, stop
 from cronhpc.core.model import Done, Reason, command, joined
 from cronhpc.core.stop import Deed
+from cronhpc.store.decode import epoch, iso
 from cronhpc.views import Facts, text, times
-from cronhpc.views.times import epoch, iso
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping

@@ -5,65 +5,65 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import Advice, Reason, Result, command, joined, restarted
+from cronhpc.store.decode import epoch, iso
 from cronhpc.views import Facts, runs, text, times
 from cronhpc.views.attention import done, lift
 from cronhpc.views.next import change_words, lowered
-from cronhpc.views.times import epoch, iso
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
+    from cronhpc.core.model import Instant, Problem
     from cronhpc.cron.schedule import Schedule
+    from cronhpc.views.facts import EntryStatus, HistoryRun, LiveRun, Notice, SeriesStatus, Status, SwitchOn
     from cronhpc.views.style import Style
 
 _LOOK = 60 * times.DAY  # how far ahead a clock change is worth a sentence
 
 
-def schedule_of(entry: Mapping[str, Any]) -> Schedule | None:
+def schedule_of(entry: EntryStatus) -> Schedule | None:
     """The entry's schedule by its facts; None where it has none that can be used."""
     from cronhpc.cron.schedule import ScheduleError, parse
     from cronhpc.cron.zones import zone_of
 
     try:
-        return parse(entry["schedule"], zone_of(entry["timezone"]), hash_key=entry["hash_key"])
+        return parse(entry.schedule, zone_of(entry.timezone), hash_key=entry.hash_key)
     except (ScheduleError, KeyError, ValueError, OSError):  # no schedule; a zone that this machine does not know
         return None
 
 
-def facts(entry: Mapping[str, Any], schedule: Schedule | None, now: int) -> Facts:
+def facts(entry: EntryStatus, schedule: Schedule | None, now: int) -> Facts:
     """What the sentences need beyond the entry's own facts."""
     change = next(iter(schedule.changes(now, now + _LOOK)), None) if schedule else None
     return {
         "words": schedule.in_words() if schedule else "",
-        "clock_change": {"at": iso(change[0]), "timezone": entry["timezone"], "before": change[1], "after": change[2]}
+        "clock_change": {"at": iso(change[0]), "timezone": entry.timezone, "before": change[1], "after": change[2]}
         if change
         else None,
     }
 
 
-def render(entry: Mapping[str, Any], known: Mapping[str, Any], schedule: Schedule | None, style: Style) -> str:
+def render(entry: EntryStatus, known: Status, schedule: Schedule | None, style: Style) -> str:
     """The sentences, the most important first."""
     more = facts(entry, schedule, style.now)
-    title = _series(entry, style) if entry["series"] else _title(entry, more, style)
+    title = _series(entry, entry.series, style) if entry.series else _title(entry, more, style)
     lines = [title, *_now(entry, known, style)]
-    waiting = [run for run in entry["runs"] if run["ahead"]]
-    lines += [_live(run, style) for run in entry["runs"] if not run["ahead"] or run in waiting[:1]]
+    waiting = [run for run in entry.runs if run.ahead]
+    lines += [_live(run, style) for run in entry.runs if not run.ahead or run in waiting[:1]]
     if len(waiting) > 1:
-        until = style.said(epoch(waiting[-1]["slot"]) or 0)
+        until = style.said(waiting[-1].slot or 0)
         lines.append(f"{text.count(len(waiting) - 1, 'more run')} of it wait in the queue, the last for {until}.")
     lines += _last(entry, known, style)
     if more["clock_change"] and schedule:
         lines.append(_clock_change(more["clock_change"], schedule, style))
-    lines += ["Note: " + _noted(note) for note in entry["notes"]]
+    lines += ["Note: " + _noted(note) for note in entry.notes]
     return "\n".join(part for line in lines for part in style.wrapped(line, style.width))
 
 
-def _title(entry: Mapping[str, Any], more: Mapping[str, Any], style: Style) -> str:
-    head = f"{text.name(entry['name'])} ({text.name(entry['source'])})"
-    words = (
-        f": {lowered(more['words'])} ({text.one_line(entry['schedule'])}), {entry['timezone']}" if more["words"] else ""
-    )
-    at = epoch(entry["next"])
+def _title(entry: EntryStatus, more: Mapping[str, Any], style: Style) -> str:
+    head = f"{text.name(entry.name)} ({text.name(entry.source)})"
+    words = f": {lowered(more['words'])} ({text.one_line(entry.schedule)}), {entry.timezone}" if more["words"] else ""
+    at = entry.next
     if at is None:
         return f"{head}{words}."
     if at <= style.now:
@@ -71,131 +71,130 @@ def _title(entry: Mapping[str, Any], more: Mapping[str, Any], style: Style) -> s
     return f"{head}{words}; next {style.whole(at)} ({style.distance(at)})."
 
 
-def _series(entry: Mapping[str, Any], style: Style) -> str:
-    series, at = entry["series"], epoch(entry["next"])
+def _series(entry: EntryStatus, series: SeriesStatus, style: Style) -> str:
+    at = entry.next
     following = f"; next {style.whole(at)} ({style.distance(at)})" if at is not None and at > style.now else ""
-    ends = f" It ends {text.listed([text.one_line(each) for each in series['ends']], 'or')}." if series["ends"] else ""
-    if not series["going"]:
-        why = f"It rests: {text.one_line(series['resting'])}" if series["resting"] else "No piece of it is in the queue"
-        rests = f" {why}. Start it again: {text.one_line(series['start'])}"
+    ends = f" It ends {text.listed([text.one_line(each) for each in series.ends], 'or')}." if series.ends else ""
+    if not series.going:
+        why = f"It rests: {text.one_line(series.resting)}" if series.resting else "No piece of it is in the queue"
+        rests = f" {why}. Start it again: {text.one_line(series.start)}"
         ends = ""
     else:
-        rests = f" This is the {text.one_line(series['resting'])}." if series["resting"] else ""
-    keeps = "keeps itself going" if series["going"] else "has kept itself going"
-    head = f"{text.name(entry['name'])} ({text.name(entry['source'])}) {keeps}"
-    pieces = text.count(series["runs"], "piece")
-    return f"{head}, {text.one_line(series['when'])}: {pieces} so far{following}.{rests}{ends}"
+        rests = f" This is the {text.one_line(series.resting)}." if series.resting else ""
+    keeps = "keeps itself going" if series.going else "has kept itself going"
+    head = f"{text.name(entry.name)} ({text.name(entry.source)}) {keeps}"
+    pieces = text.count(series.runs, "piece")
+    return f"{head}, {text.one_line(series.when)}: {pieces} so far{following}.{rests}{ends}"
 
 
 # --- why not now ---------------------------------------------------------------------------------------------------
 
 
-def _now(entry: Mapping[str, Any], known: Mapping[str, Any], style: Style) -> Iterator[str]:
+def _now(entry: EntryStatus, known: Status, style: Style) -> Iterator[str]:
     """What holds it back at present, each with its fix."""
-    name, switch, problem = entry["name"], entry["switch"], entry["problem"]
+    name, switch, problem = entry.name, entry.switch, entry.problem
     if switch:
         yield _switch(switch, style)
     if problem:
-        kind = "not trusted" if entry["reason"] == Reason.NOT_TRUSTED else "not run as it is"
+        kind = "not trusted" if entry.reason == Reason.NOT_TRUSTED else "not run as it is"
         yield f"It is {kind}: " + _noted(problem)
-    if entry["suspended"]:
-        since = epoch(entry["suspended"])
+    if entry.suspended:
+        since = entry.suspended
         when = f" since {style.said(since)}" if since else ""
-        failures = text.count(entry["failures"], "failure")
+        failures = text.count(entry.failures, "failure")
         yield f"It is suspended{when}, after {failures} in a row. Lift it: " + command("resume", name)
     yield from (_could_not(row, style) for row in _troubles(entry, known))
-    if entry["reason"] in {Reason.BUDGET, Reason.UNKNOWN, Reason.QUEUED, Reason.JUST_CHANGED} and not problem:
-        detail = ": " + text.one_line(entry["detail"]) if entry["detail"] else ""
-        yield f"It waits ({entry['reason']})" + detail + "."
-    chain = known["chain"]
-    if chain["state"] != "fine" and chain["fix"] and not entry["series"]:
-        yield f"The scheduler is {chain['state']}, so nothing starts by itself. Fix it: " + chain["fix"]
+    if entry.reason in {Reason.BUDGET, Reason.UNKNOWN, Reason.QUEUED, Reason.JUST_CHANGED} and not problem:
+        detail = ": " + text.one_line(entry.detail) if entry.detail else ""
+        yield f"It waits ({entry.reason})" + detail + "."
+    chain = known.chain
+    if chain.state != "fine" and chain.fix and not entry.series:
+        yield f"The scheduler is {chain.state}, so nothing starts by itself. Fix it: " + chain.fix
 
 
-def _troubles(entry: Mapping[str, Any], known: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _troubles(entry: EntryStatus, known: Status) -> list[Notice]:
     """What a tick could not do for it, as the list has it."""
-    return [row for row in known["attention"] if row["kind"] == "trouble" and row["name"] == entry["name"]]
+    return [row for row in known.attention if row.kind == "trouble" and row.name == entry.name]
 
 
-def _could_not(row: Mapping[str, Any], style: Style) -> str:
-    at = epoch(row["at"])
-    when = f" ({row['when']} {style.said(at)})" if at is not None else ""
-    again = "" if row["fix"] == command("status", row["name"]) else f" {row['fix'][:1].upper()}{row['fix'][1:]}."
-    what: str = row["what"]
-    return "It " + what + f"{when}.{again}"
+def _could_not(row: Notice, style: Style) -> str:
+    at = row.at
+    when = f" ({row.when} {style.said(at)})" if at is not None else ""
+    again = "" if row.fix == command("status", row.name) else f" {row.fix[:1].upper()}{row.fix[1:]}."
+    return "It " + row.what + f"{when}.{again}"
 
 
-def _switch(switch: Mapping[str, Any], style: Style) -> str:
-    since = epoch(switch["since"])
-    reason = f' ("{text.one_line(switch["reason"])}")' if switch["reason"] else ""
-    until = epoch(switch["expires"])
+def _switch(switch: SwitchOn, style: Style) -> str:
+    since = switch.since
+    reason = f' ("{text.one_line(switch.reason)}")' if switch.reason else ""
+    until = switch.expires
     when = f", until {style.said(until)}" if until else ""
-    by = f"{switch['kind']}/{text.name(switch['name'])}, by {text.one_line(switch['by'])}"
+    by = f"{switch.kind}/{text.name(switch.name)}, by {text.one_line(switch.by)}"
     stands = f"{done(switch)} by {by} since {style.said(since) if since else '-'}{reason}{when}"
     return f"It is {stands}. Lift it: " + lift(switch)
 
 
-def _noted(problem: Mapping[str, Any]) -> str:
-    place = text.place(problem)
-    head = f"{text.name(place)}: {problem['code']}" if place else problem["code"]
-    return joined(" ", filter(None, (head, text.one_line(problem["what"]), text.one_line(problem["fix"]))))
+def _noted(problem: Problem) -> str:
+    place = text.place(problem.file, problem.line)
+    head = f"{text.name(place)}: {problem.code}" if place else problem.code
+    return joined(" ", filter(None, (head, text.one_line(problem.what), text.one_line(problem.fix))))
 
 
 # --- runs ----------------------------------------------------------------------------------------------------------
 
 
-def _live(run: Mapping[str, Any], style: Style) -> str:
-    slot, started = epoch(run["slot"]), epoch(run["started"])
-    which = "asked for by hand" if run["by_hand"] else f"slot {style.clock(slot)}" if slot else "an unknown slot"
-    head = f"Job {run['job']} ({which})"
+def _live(run: LiveRun, style: Style) -> str:
+    slot, started = run.slot, run.started
+    which = "asked for by hand" if run.by_hand else f"slot {style.clock(slot)}" if slot else "an unknown slot"
+    head = f"Job {run.job} ({which})"
     if started is not None:
-        where = f" on {text.clean(run['node'])}" if run["node"] else ""
+        where = f" on {text.clean(run.node)}" if run.node else ""
         return f"{head} is running{where} since {style.clock(started)}, for {times.took(style.now - started)} by now."
-    if run["state"] == "UNKNOWN":
+    if run.state == "UNKNOWN":
         return f"{head} has not ended as far as is known."
-    if again := restarted(int(run.get("restarts") or 0)):
+    if again := restarted(run.restarts or 0):
         head += f", {again},"
-    if run.get("absent"):
-        return f"{head}: {text.one_line(str(run['absent']))}."
-    if run["ahead"]:
+    if run.absent:
+        return f"{head}: {text.one_line(run.absent)}."
+    if run.ahead:
         return f"{head} is queued ahead, to begin at its time."
-    why = f": {text.one_line(run['reason'])}" if run["reason"] not in {"", "None"} else ""
-    fix = f" Let it go: scontrol release {run['job']}" if run["held"] else ""
-    return f"{head} is {'held' if run['held'] else 'waiting in the queue'}{why}.{fix}"
+    why = f": {text.one_line(run.reason)}" if run.reason not in {"", "None"} else ""
+    fix = f" Let it go: scontrol release {run.job}" if run.held else ""
+    return f"{head} is {'held' if run.held else 'waiting in the queue'}{why}.{fix}"
 
 
-def _last(entry: Mapping[str, Any], known: Mapping[str, Any], style: Style) -> Iterator[str]:
-    last = entry["last"]
+def _last(entry: EntryStatus, known: Status, style: Style) -> Iterator[str]:
+    last = entry.last
     if not last:
-        if not entry["runs"] and not entry["series"]:
-            refused = entry["problem"] or entry["switch"] or _troubles(entry, known)  # by hand it would be as well
-            yield "It has not run yet." if refused else "It has not run yet. Now: " + command("run", entry["name"])
+        if not entry.runs and not entry.series:
+            refused = entry.problem or entry.switch or _troubles(entry, known)  # by hand it would be as well
+            yield "It has not run yet." if refused else "It has not run yet. Now: " + command("run", entry.name)
         return
     yield _last_sentence(last, style)
-    if entry.get("bad_node") and entry["failures"]:
-        node = text.clean(entry["bad_node"])
+    if entry.bad_node and entry.failures:
+        node = text.clean(entry.bad_node)
         yield f"Its last failures all ran on {node}. If that node is at fault, add: #SBATCH --exclude={node}"
     streak = _streak(entry)
-    log = Advice(f"Its log: {text.clean(last['log'])} (", command("logs", entry["name"]), ")") if last["log"] else ""
+    log = Advice(f"Its log: {text.clean(last.log)} (", command("logs", entry.name), ")") if last.log else ""
     if streak or log:
         yield joined(" ", filter(None, (streak, log)))
 
 
-def _last_sentence(last: Mapping[str, Any], style: Style) -> str:
-    slot = epoch(last["slot"])
+def _last_sentence(last: HistoryRun, style: Style) -> str:
+    slot = last.slot
     when = style.said(slot) if slot else "at an unknown time"
-    subject = f"The run by hand, {when}," if last["by_hand"] else _possessive(when)
-    if not last["job"]:
-        more = f": {text.one_line(last['detail'])}" if last["detail"] else ""
-        return f"{subject} was {_NEVER.get(last['result'], 'recorded as ' + last['result'])}{more}."
-    parts = [f"{subject} was submitted{_at(last['submitted'], style)} as job {last['job']}"]
-    if last["waited"] is not None:
-        parts.append(f"waited {times.took(last['waited'])}")
-    if last["took"] is not None:
-        where = f" on {text.clean(last['node'])}" if last["node"] else ""
-        parts.append(f"ran {times.took(last['took'])}{where}")
-    detail = f" ({text.one_line(last['detail'])})" if last["detail"] else ""
-    attempt = f", in its attempt {last['attempt']}" if last["attempt"] > 1 else ""
+    subject = f"The run by hand, {when}," if last.by_hand else _possessive(when)
+    if not last.job:
+        more = f": {text.one_line(last.detail)}" if last.detail else ""
+        return f"{subject} was {_NEVER.get(last.result, 'recorded as ' + last.result)}{more}."
+    parts = [f"{subject} was submitted{_at(last.submitted, style)} as job {last.job}"]
+    if last.waited is not None:
+        parts.append(f"waited {times.took(last.waited)}")
+    if last.took is not None:
+        where = f" on {text.clean(last.node)}" if last.node else ""
+        parts.append(f"ran {times.took(last.took)}{where}")
+    detail = f" ({text.one_line(last.detail)})" if last.detail else ""
+    attempt = f", in its attempt {last.attempt}" if last.attempt > 1 else ""
     return f"{', '.join(parts)}, and {_end(last)}{attempt}{detail}."
 
 
@@ -205,14 +204,14 @@ def _possessive(when: str) -> str:
     return f"{day.capitalize()}'s {clock}" if day in {"today", "yesterday"} else f"The slot {when}"
 
 
-_NEVER = {
+_NEVER: dict[str, str] = {
     Result.MISSED: "missed",
     Result.SKIPPED: "skipped",
     Result.STOPPED: "stopped by a switch",
     Result.SUSPENDED: "passed over, as it is suspended",
     Result.REFUSED: "refused by the batch system",
 }
-_ENDS = {
+_ENDS: dict[str, str] = {
     Result.OK: "ended well",
     Result.TIMEOUT: "hit its time limit",
     Result.OUT_OF_MEMORY: "ran out of memory",
@@ -226,26 +225,25 @@ _ENDS = {
 }
 
 
-def _end(last: Mapping[str, Any]) -> str:
-    if last["result"] == Result.FAILED:
-        code = f" with exit code {last['exit_code']}" if last["exit_code"] else ""
-        signal = f" by signal {last['signal']}" if last["signal"] else ""
+def _end(last: HistoryRun) -> str:
+    if last.result == Result.FAILED:
+        code = f" with exit code {last.exit_code}" if last.exit_code else ""
+        signal = f" by signal {last.signal}" if last.signal else ""
         return f"failed{code}{signal}"
-    return _ENDS.get(last["result"], f"is recorded as {last['result']}")
+    return _ENDS.get(last.result, f"is recorded as {last.result}")
 
 
-def _at(at: str | None, style: Style) -> str:
-    moment = epoch(at)
-    return f" at {style.clock(moment, seconds=True)}" if moment is not None else ""
+def _at(at: Instant | None, style: Style) -> str:
+    return f" at {style.clock(at, seconds=True)}" if at is not None else ""
 
 
-def _streak(entry: Mapping[str, Any]) -> str:
-    if entry["failures"] > 1:
-        limit = entry["suspend_after"]
+def _streak(entry: EntryStatus) -> str:
+    if entry.failures > 1:
+        limit = entry.suspend_after
         after = f"suspend-after is {limit}" if limit else "suspend-after is off"
-        return f"It has failed {entry['failures']} times in a row ({after})."
-    if entry["successes"] > 1 and runs.when(entry["last"]) and entry["last"]["result"] == Result.OK:
-        return f"It has gone well {entry['successes']} times in a row."
+        return f"It has failed {entry.failures} times in a row ({after})."
+    if entry.successes > 1 and entry.last and runs.when(entry.last) and entry.last.result == Result.OK:
+        return f"It has gone well {entry.successes} times in a row."
     return ""
 
 

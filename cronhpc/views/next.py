@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpc.cron.schedule import Schedule, ScheduleError
 from cronhpc.cron.zones import zone_of
+from cronhpc.store.decode import epoch, iso
 from cronhpc.views import Facts, text, times
 from cronhpc.views.style import Cell, Column, Style, table
-from cronhpc.views.times import epoch, iso
 
 if TYPE_CHECKING:
     from datetime import tzinfo

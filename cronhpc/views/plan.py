@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import command
+from cronhpc.store.decode import epoch, iso
 from cronhpc.views import Facts, text
-from cronhpc.views.attention import BRIEF, problem_facts
+from cronhpc.views.attention import problem_facts
 from cronhpc.views.decisions import decision_facts, words
 from cronhpc.views.style import Cell, Column, table
-from cronhpc.views.times import epoch, iso
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -32,7 +32,7 @@ def facts(world: World, plan: Plan, problems: Iterable[Problem] = (), logs: Fact
         "chain_wanted": world.chain.wanted,
         "decisions": rows,
         "logs": logs,
-        "problems": [problem_facts(problem, BRIEF) for problem in problems],
+        "problems": [problem_facts(problem) for problem in problems],
     }
 
 
@@ -66,7 +66,7 @@ def render(known: Mapping[str, Any], style: Style) -> str:
         error = text.one_line(known["batch"]["error"])
         lines.append([("batch", "red"), ("unknown", "red"), f"it does not answer, so nothing is submitted: {error}"])
     for problem in known["problems"]:
-        place = text.name(text.place(problem) or "settings")
+        place = text.name(text.place(problem["file"], problem["line"]) or "settings")
         advice = text.one_line(problem["what"] + " " + problem["fix"])
         lines.append([(place, "yellow"), (problem["code"], "yellow"), advice])
     return "\n".join([head, *table(_COLUMNS, lines, style)])

@@ -11,6 +11,7 @@ from cronhpc.core.model.site import LEVELS, Finding
 from cronhpc.core.retention import Why
 from cronhpc.cron.duration import format_duration
 from cronhpc.views import Facts, runs, text, times
+from cronhpc.views.facts import HistoryRun
 from cronhpc.views.style import Cell, Column, Style, table, wrap
 
 # --- check ------------------------------------------------------------------------------------------------------------
@@ -215,21 +216,21 @@ _HISTORY = (
 )
 
 
-def history(rows: Sequence[Mapping[str, Any]], style: Style) -> str:
-    """A line a run (`runs.run_facts`)."""
+def history(rows: Sequence[HistoryRun], style: Style) -> str:
+    """A line a run."""
     return "\n".join(table(_HISTORY, [_history_row(row, style) for row in rows], style))
 
 
-def _history_row(row: Mapping[str, Any], style: Style) -> list[Cell]:
-    again = f" #{row['attempt']}" if row["attempt"] > 1 else ""
-    hand = " by hand" if row["by_hand"] else ""
+def _history_row(run: HistoryRun, style: Style) -> list[Cell]:
+    again = f" #{run.attempt}" if run.attempt > 1 else ""
+    hand = " by hand" if run.by_hand else ""
     return [
-        style.at(row["slot"]) + again + hand,
-        text.name(row["entry"]),
-        (runs.result_words(row), runs.result_colour(row)),
-        times.took(row["took"]),
-        times.took(row["waited"]),
-        row["job"] or "-",
-        text.clean(row["node"]) or "-",
-        text.one_line(row["detail"]),
+        style.at(run.slot) + again + hand,
+        text.name(run.entry),
+        (runs.result_words(run), runs.result_colour(run.result)),
+        times.took(run.took),
+        times.took(run.waited),
+        run.job or "-",
+        text.clean(run.node) or "-",
+        text.one_line(run.detail),
     ]

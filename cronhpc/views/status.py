@@ -28,14 +28,26 @@ from cronhpc.core.model import (
 )
 from cronhpc.core.outcome import shared_node
 from cronhpc.core.slots import boundary, schedule_key
-from cronhpc.views import Facts, attention, chain, runs, text
-from cronhpc.views.times import epoch, iso
+from cronhpc.store.decode import epoch
+from cronhpc.views import attention, chain, runs, text
+from cronhpc.views.facts import (
+    VERSION,
+    Batch,
+    Cost,
+    EntryStatus,
+    HistoryRun,
+    LiveRun,
+    SeriesStatus,
+    Status,
+    SwitchOn,
+    SwitchStatus,
+    Trouble,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from cronhpc.core.model import Claim, Entry, Outcome, Plan, Problem, Series, Switch, World
-VERSION = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,76 +78,81 @@ def facts(
     *,
     problems: Iterable[Problem] = (),
     outcomes: Sequence[Outcome] | None = None,
-    before: Mapping[str, Any] | None = None,
-) -> Facts:
-    """Everything that `status` shows, JSON-ready.
+    before: Status | None = None,
+) -> Status:
+    """Everything that `status` shows.
 
     `outcomes`: what came of the plan, where this is a tick's last act; `states` are then those after it. Otherwise
     `before` is what the last tick wrote: what it could not do is still to be said.
     """
     ticked, outcomes = outcomes is not None, outcomes or ()
-    trouble = [_trouble(outcome, world.now) for outcome in outcomes if outcome.done in _TROUBLE]
+    trouble = tuple(_trouble(outcome, world.now) for outcome in outcomes if outcome.done in _TROUBLE)
     index = _Index(world, plan, states, outcomes, directory=about.directory, ticked=ticked)
-    known = {
-        "version": VERSION,
-        "cronhpc": __version__,
-        "now": iso(world.now),
-        "directory": about.directory,
-        "owner": about.owner,
-        "host": about.host,
-        "cluster": about.cluster or world.settings.cluster,
-        "timezone": world.settings.timezone,
-        "batch": {
-            "name": about.backend,
-            "answers": world.queue is not None,
-            "error": world.queue_error,
-            **({"accounting_error": world.accounting.trouble} if world.accounting.trouble else {}),
-        },
-        "series_only": about.series_only,
-        "cost": {"days": 30, "jobs": about.used[0], "cpu_seconds": about.used[1]} if about.used else None,
-        "chain": chain.facts(world, plan, outcomes, stopped=about.stopped, ticked=ticked),
-        "entries": [*map(index.entry, world.entries), *filter(None, map(index.series, world.series))],
-        "trouble": trouble if ticked else _still(before, plan),
-        "switches": [_switch(switch, world, about.directory) | _left(switch, plan) for switch in world.switches],
-    }
-    return seen_at({**known, "attention": attention.rows(known, dict.fromkeys((*problems, *world.skipped)))}, world.now)
+    known = Status(
+        version=VERSION,
+        cronhpc=__version__,
+        now=world.now,
+        directory=about.directory,
+        owner=about.owner,
+        host=about.host,
+        cluster=about.cluster or world.settings.cluster,
+        timezone=world.settings.timezone,
+        batch=Batch(about.backend, world.queue is not None, world.queue_error, world.accounting.trouble or None),
+        series_only=about.series_only,
+        cost=Cost(30, *about.used) if about.used else None,
+        chain=chain.facts(world, plan, outcomes, stopped=about.stopped, ticked=ticked),
+        entries=(*map(index.entry, world.entries), *filter(None, map(index.series, world.series))),
+        trouble=trouble if ticked else _still(before, plan),
+        switches=tuple(_with_jobs(_switch(switch, world, about.directory), plan) for switch in world.switches),
+        attention=(),
+        seen=world.now,
+        needs_attention=False,
+    )
+    noticed = attention.rows(known, dict.fromkeys((*problems, *world.skipped)))
+    return seen_at(known._replace(attention=tuple(noticed)), world.now)
 
 
 _SHOWN = 7 * 86400  # seconds that a series is shown after its end
 _TROUBLE = frozenset({Done.FAILED, Done.PASSING})
 
 
-def _trouble(outcome: Outcome, now: int) -> Facts:
+def _trouble(outcome: Outcome, now: int) -> Trouble:
     """What a tick could not do, and why."""
     from cronhpc.views.decisions import decision_facts
 
     row = decision_facts(outcome.decision, {})
-    known = {name: row.get(name) for name in ("decision", "entry", "link", "slot", "job", "switch")}
-    return {**known, "done": str(outcome.done), "detail": outcome.detail, "at": iso(now)}
+    return Trouble(
+        row["decision"],
+        row.get("entry"),
+        row.get("link"),
+        epoch(row.get("slot")),
+        row.get("job"),
+        row.get("switch"),
+        str(outcome.done),
+        outcome.detail,
+        now,
+    )
 
 
-def _still(before: Mapping[str, Any] | None, plan: Plan) -> list[Facts]:
+def _still(before: Status | None, plan: Plan) -> tuple[Trouble, ...]:
     """Of what the last tick could not do: what the next one would try again."""
-    rows = before.get("trouble") if before else None
-    if not rows:
-        return []
+    if not before or not before.trouble:
+        return ()
     from cronhpc.views.decisions import decision_facts
 
     wanted = [decision_facts(decision, {}) for decision in plan.decisions]
-    asked = {(row["decision"], row.get("entry"), row.get("link"), row.get("slot")) for row in wanted}
-    return [row for row in rows if (row["decision"], row["entry"], row["link"], row["slot"]) in asked]
+    asked = {(row["decision"], row.get("entry"), row.get("link"), epoch(row.get("slot"))) for row in wanted}
+    return tuple(row for row in before.trouble if (row.decision, row.entry, row.link, row.slot) in asked)
 
 
-def seen_at(known: Mapping[str, Any], now: int) -> Facts:
+def seen_at(known: Status, now: int) -> Status:
     """The same facts looked at later: whether the chain is silent is for the reader's clock to say."""
-    entries = sum(not entry.get("series") for entry in known["entries"])  # series need no scheduler
-    how = chain.health(known["chain"], answers=known["batch"]["answers"], entries=entries, now=now)
-    return {
-        **known,
-        "seen": iso(now),
-        "chain": {**known["chain"], "state": how.state, "fix": how.fix},
-        "needs_attention": bool(known["attention"]) or not how.fine,
-    }
+    entries = sum(not entry.series for entry in known.entries)  # series need no scheduler
+    how = chain.health(known.chain, answers=known.batch.answers, entries=entries, now=now)
+    needs_attention = bool(known.attention) or not how.fine
+    return known._replace(
+        seen=now, chain=known.chain._replace(state=how.state, fix=how.fix), needs_attention=needs_attention
+    )
 
 
 def _start(series: Series) -> str:
@@ -144,32 +161,31 @@ def _start(series: Series) -> str:
     return f"sbatch {text.word(script)}{' …' if arguments else ''}"
 
 
-def _switch(switch: Switch, world: World, directory: str) -> Facts:
-    """`ours`: `cronhpc unkill` or `resume` removes it; else it lies in a team's folder."""
+def _switch(switch: Switch, world: World, directory: str) -> SwitchOn:
     polled = any(row.name == switch.name and row.file for row in world.settings.switches)
-    return {
-        "kind": switch.kind,
-        "name": switch.name,
-        "path": switch.path,
-        "by": switch.by,
-        "since": iso(switch.since),
-        "reason": switch.reason,
-        "expires": iso(switch.expires),
-        "expired": stop.expired(switch, world.now),
-        "ours": polled or switch.path.startswith(f"{directory}/{switch.kind}/"),
-    }
+    return SwitchOn(
+        kind=switch.kind,
+        name=switch.name,
+        path=switch.path,
+        by=switch.by,
+        since=switch.since,
+        reason=switch.reason,
+        expires=switch.expires,
+        expired=stop.expired(switch, world.now),
+        ours=polled or switch.path.startswith(f"{directory}/{switch.kind}/"),
+    )
 
 
-def _left(switch: Switch, plan: Plan) -> Facts:
-    """What a kill switch reached and has not ended: with their nodes, until when, or not at all."""
+def _with_jobs(switch: SwitchOn, plan: Plan) -> SwitchStatus:
     stops = [d for d in plan.decisions if isinstance(d, Stop) and d.switch.path == switch.path]
     ends = [d.end_at for d in stops if d.end_at is not None]
-    return {
-        "ending": [job for d in stops for job in d.completing],
-        "warned": [job for d in stops for job in (*d.waiting, *d.warn)],
-        "ends": iso(min(ends, default=None)),
-        "left_alone": [job for d in stops for job in d.left_alone],
-    }
+    return SwitchStatus(
+        *switch,
+        ending=tuple(job for d in stops for job in d.completing),
+        warned=tuple(job for d in stops for job in (*d.waiting, *d.warn)),
+        ends=min(ends, default=None),
+        left_alone=tuple(job for d in stops for job in d.left_alone),
+    )
 
 
 class _Index:
@@ -209,57 +225,50 @@ class _Index:
             if outcome.job_id and isinstance(outcome.decision, Submit)
         }
 
-    def entry(self, entry: Entry) -> Facts:
+    def entry(self, entry: Entry) -> EntryStatus:
         name, state = entry_id(entry.name), self.states.get(entry.name, EntryState())
         reason, detail = self._reason(entry, state)
         switch = stop.switch_on(self.world, entry)
-        return {
-            "name": entry.name,
-            "id": name,
-            "source": entry.source,
-            "schedule": entry.schedule,
-            "timezone": entry.timezone,
-            "hash_key": entry.hash_key if "H" in entry.schedule else "",
-            "reason": str(reason),
-            "detail": detail,
-            "problem": attention.problem_facts(entry.problem) if entry.problem else None,
-            "switch": _switch(switch, self.world, self.directory) if switch else None,
-            "next": iso(self._next(entry, name, state)),
-            "runs": self._live(name),
-            "last": self._last(entry, name, state),
-            "successes": state.successes,
-            "failures": state.failures,
-            "bad_node": shared_node(state),
-            "suspended": iso(state.suspended),
-            "suspend_after": entry.policies.suspend_after,
-            "overlap": entry.policies.overlap,
-            "retries": entry.policies.retries,
-            "previous_success": iso(state.previous_success),
-            "notes": [attention.problem_facts(note) for note in entry.notes],
-            "series": None,
-        }
+        return EntryStatus(
+            name=entry.name,
+            id=name,
+            source=entry.source,
+            schedule=entry.schedule,
+            timezone=entry.timezone,
+            hash_key=entry.hash_key if "H" in entry.schedule else "",
+            reason=str(reason),
+            detail=detail,
+            problem=entry.problem,
+            switch=_switch(switch, self.world, self.directory) if switch else None,
+            next=self._next(entry, name, state),
+            runs=tuple(self._live(name)),
+            last=self._last(entry, name, state),
+            successes=state.successes,
+            failures=state.failures,
+            bad_node=shared_node(state),
+            suspended=state.suspended,
+            suspend_after=entry.policies.suspend_after,
+            overlap=entry.policies.overlap,
+            retries=entry.policies.retries,
+            previous_success=state.previous_success,
+            notes=entry.notes,
+            series=None,
+        )
 
-    def series(self, series: Series) -> Facts | None:
+    def series(self, series: Series) -> EntryStatus | None:
         """As an entry; None for one that came to its end a week ago."""
         facts = self.entry(series.entry)
         newest = self.jobs.get(series.newest)
-        known = {run["job"] for run in facts["runs"]}
+        known = {run.job for run in facts.runs}
         if newest is not None and newest.live and records(self.world).of(newest) is not None and newest.id not in known:
-            facts["runs"].insert(0, runs.first_piece(newest))
-        going = bool(facts["runs"]) or self.world.queue is None or not (series.newest or series.resting)
-        ended = epoch((facts["last"] or {}).get("ended")) or series.at
+            facts = facts._replace(runs=(runs.first_piece(newest), *facts.runs))
+        going = bool(facts.runs) or self.world.queue is None or not (series.newest or series.resting)
+        ended = (facts.last and facts.last.ended) or series.at
         if not going and ended and ended < self.world.now - _SHOWN:
             return None
-        facts["series"] = {
-            "when": series.when,
-            "runs": series.runs,
-            "ends": list(series.ends),
-            "resting": series.resting,
-            "trouble": series.trouble,
-            "going": going,
-            "start": _start(series),
-        }
-        return facts
+        resting, trouble = series.resting, series.trouble
+        more = SeriesStatus(series.when, series.runs, series.ends, resting, trouble, going, _start(series))
+        return facts._replace(series=more)
 
     def _reason(self, entry: Entry, state: EntryState) -> tuple[Reason, str]:
         """The rule that holds for what comes next."""
@@ -290,7 +299,7 @@ class _Index:
         edited = state.schedule_key not in {"", schedule_key(entry)}
         return min([*ahead, *(max(slot, self.tick_at if edited else 0) for slot in looked_for)], default=None)
 
-    def _live(self, name: str) -> list[Facts]:
+    def _live(self, name: str) -> list[LiveRun]:
         """Attempts that have not ended, oldest first."""
         now = self.world.now
         ended = {finish.key for finish in self.ended.get(name, ())}
@@ -305,18 +314,10 @@ class _Index:
             for claim in self.claims.get(name, ())
             if claim.job_id and claim.state is not ClaimState.FINISHED and claim.key not in ended | self.withdrawn
         ]
-        found += [
-            {
-                "job": job, "slot": iso(key.slot), "attempt": key.attempt, "by_hand": key.by_hand, "state": "PENDING",
-                "reason": "", "held": False, "started": None, "since": iso(now), "node": "",
-                "ready": iso(max(now, key.slot)), "ahead": key.slot > now,
-            }
-            for key, job in self.submitted.items()
-            if key.entry == name
-        ]  # fmt: skip
-        return sorted(found, key=lambda run: str(run["slot"]))
+        found += [runs.just_submitted(key, job, now) for key, job in self.submitted.items() if key.entry == name]
+        return sorted(found, key=lambda run: run.slot or 0)
 
-    def _last(self, entry: Entry, name: str, state: EntryState) -> Facts | None:
+    def _last(self, entry: Entry, name: str, state: EntryState) -> HistoryRun | None:
         """The newest run that has ended: by the queue just now, else by history."""
         jobs = {claim.key: claim.job_id for claim in self.claims.get(name, ())}
         known = [runs.run_facts(state.last)] if state.last else []

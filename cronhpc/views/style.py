@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, tzinfo
 
 from cronhpc.core.model import Advice, Command, command, text_of
+from cronhpc.store.decode import epoch
 from cronhpc.views import text, times
 
 _CODES = {"red": "31", "green": "32", "yellow": "33", "blue": "34", "dim": "2", "bold": "1"}
@@ -51,9 +52,9 @@ class Style:
         """See `times.clock`."""
         return times.clock(at, self.now, self.zone, seconds=seconds)
 
-    def at(self, instant: str | None) -> str:
-        """An instant in ISO 8601 on the clock; "-" where it is none."""
-        at = times.epoch(instant)
+    def at(self, instant: int | str | None) -> str:
+        """An instant (in ISO 8601, too) on the clock; "-" where it is none."""
+        at = epoch(instant) if isinstance(instant, str) else instant
         return "-" if at is None else self.clock(at)
 
     def said(self, at: int) -> str:

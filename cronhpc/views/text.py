@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cronhpc.core.model import Advice, Command
 from cronhpc.cron.words import count as core_count
@@ -11,7 +11,7 @@ from cronhpc.cron.words import dollar, escape
 from cronhpc.cron.words import word as core_word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
 count, word = core_count, core_word
 _JAMO = range(0x1160, 0x1200)  # Hangul vowels and finals join the syllable before them
@@ -99,9 +99,9 @@ def name(text: str) -> str:
     return text
 
 
-def place(problem: Mapping[str, Any]) -> str:
-    """Where a problem is, by its facts: `cron.d/backup.slurm:3`; "" where it has no file."""
-    return f"{problem['file']}:{problem['line']}" if problem["line"] else str(problem["file"])
+def place(file: str, line: int) -> str:
+    """Where a problem is: `cron.d/backup.slurm:3`; "" where it has no file."""
+    return f"{file}:{line}" if line else file
 
 
 def size(count_of_bytes: int) -> str:

@@ -11,22 +11,6 @@ _NEAR = 6  # days for which a weekday is enough
 MINUTE, HOUR, DAY = 60, 3600, 86400
 
 
-def iso(at: int | None) -> str | None:
-    """An instant as ISO 8601 in UTC: 2026-11-27T13:30:00Z."""
-    return None if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def epoch(text: object) -> int | None:
-    """The reverse of `iso`; None for anything else."""
-    if not isinstance(text, str):
-        return None
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return int(moment.timestamp()) if moment.tzinfo else None
-
-
 def local(at: int, zone: tzinfo) -> datetime:
     """`at` on the clock of `zone`."""
     return datetime.fromtimestamp(at, zone)

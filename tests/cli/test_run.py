@@ -15,6 +15,7 @@ from cronhpc.core.model import Claim, ClaimState, Done, Key, Rerun
 from cronhpc.engine.site import open_site
 from cronhpc.store.claims import Claims
 from cronhpc.tick import tick
+from cronhpc.views.runs import run_facts
 from tests.cli.test_cli import Said, Shell, later, shell
 
 __all__ = ["shell"]
@@ -58,7 +59,7 @@ CODES: dict[str, tuple[dict[str, Any], int]] = {
 
 @pytest.mark.parametrize(("end", "code"), CODES.values(), ids=CODES)
 def test_each_end_has_its_exit_code(end: dict[str, Any], code: int) -> None:
-    assert by_hand.exit_code({"exit_code": None, "signal": None, **end}) == code
+    assert by_hand.exit_code(run_facts(end)) == code
 
 
 def test_waiting_tells_the_end_as_json(shell: Shell) -> None:

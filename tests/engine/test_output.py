@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,10 @@ import pytest
 from cronhpc import cli
 from cronhpc.cli import switches
 from cronhpc.cli.console import Console
+from cronhpc.core.model import Switch
 from cronhpc.store.paths import Paths
 from cronhpc.views import attention
+from tests.view_situations import NOW, WORLD, facts_of
 
 KEPT = {
     "a whole path": "--output=/w/my-%j.log",
@@ -83,17 +86,10 @@ def test_no_advice_to_remove_a_file_that_another_s_settings_name(
 
 
 def test_a_colleague_s_status_gives_no_advice_to_remove_a_file_of_mine() -> None:
-    known = {
-        "owner": "mallory",
-        "switches": [
-            {"name": "thesis.tex", "ours": False, "path": "/home/bob/thesis.tex"},
-            {"name": "ALL", "ours": True, "path": "/home/mallory/cron/kill/ALL"},
-        ],
-        "attention": [
-            {"kind": "switch", "name": "thesis.tex", "what": "stopped", "fix": "rm /home/bob/thesis.tex"},
-            {"kind": "switch", "name": "ALL", "what": "stopped", "fix": "cronhpc unkill ALL"},
-        ],
-    }
+    thesis = Switch("kill", "thesis.tex", "/home/bob/thesis.tex", "bob", NOW)
+    everything = Switch("kill", "ALL", "/home/alice/cron/kill/ALL", "bob", NOW)
+    known = facts_of(replace(WORLD, entries=(), skipped=(), switches=(thesis, everything)))._replace(owner="mallory")
+    assert [row.fix for row in known.attention] == ["rm /home/bob/thesis.tex", "cronhpc unkill ALL"]
     shown = attention.for_others(known)
-    assert [row["fix"] for row in shown["attention"]] == ["ask mallory", "cronhpc unkill ALL"]
-    assert all(switch["ours"] for switch in shown["switches"])
+    assert [row.fix for row in shown.attention] == ["ask mallory", "cronhpc unkill ALL"]
+    assert all(switch.ours for switch in shown.switches)

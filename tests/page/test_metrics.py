@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from cronhpc.core.model import EntryState, Queue, World
 from cronhpc.page import metrics, view
+from cronhpc.views.facts import Status
 from tests.page_situations import NASTY, known, week
 from tests.view_situations import ENTRIES, NOW, STATES, WORLD, at, entry, facts_of
 
 QUIET = replace(WORLD, switches=(), skipped=(), states={n: s for n, s in STATES.items() if n != "backup"})
 
 
-def values(facts: dict[str, Any], pasts: dict[str, view.Past] | None = None) -> dict[tuple[str, ...], float]:
+def values(facts: Status, pasts: dict[str, view.Past] | None = None) -> dict[tuple[str, ...], float]:
     """Each sample by its name and its labels' values, but for whose it is."""
     found = {}
     for family in text_string_to_metric_families(metrics.prometheus(facts, pasts, NOW)):

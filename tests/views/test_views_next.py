@@ -140,5 +140,5 @@ def test_what_no_tick_has_finished_yet_is_a_run_like_others(job: dict[str, Any] 
     queue = Queue((LINK, SPARE, live)) if job is not None else None
     world = replace(WORLD, claims=(claim,), queue=queue)
     [run] = runs.unfinished(world, plan(world))
-    assert (run["result"], run["job"], run["entry"]) == (result, "4713", "backup")
-    assert (run["started"] is not None) == (result in {"running", "suspended", "failed"})
+    assert (run.result, run.job, run.entry) == (result, "4713", "backup")
+    assert (run.started is not None) == (result in {"running", "suspended", "failed"})

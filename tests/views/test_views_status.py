@@ -29,9 +29,9 @@ from cronhpc.core.model import (
 )
 from cronhpc.core.plan import plan
 from cronhpc.views import explain, status, text
+from cronhpc.views.facts import as_json, of_json
 from cronhpc.views.runs import unfinished
 from cronhpc.views.screen import render
-from cronhpc.views.times import iso
 from tests.view_situations import (
     ABOUT,
     BACKUP_FILE,
@@ -223,7 +223,7 @@ FINE = {
 
 @pytest.mark.parametrize(("name", "world"), [(name, each[0]) for name, each in CHAINS.items()], ids=CHAINS)
 def test_what_is_fine_needs_no_attention(name: str, world: World) -> None:
-    assert facts_of(world)["needs_attention"] is (name not in FINE)
+    assert facts_of(world).needs_attention is (name not in FINE)
 
 
 def with_entry(one: Entry, state: EntryState | None = None, **facts: object) -> World:
@@ -410,23 +410,24 @@ def test_a_hundred_entries_fit_one_screen_and_all_of_them_a_pipe() -> None:
 
 
 def test_facts_are_json_and_come_back() -> None:
-    known = facts_of(WORLD)
+    known = as_json(facts_of(WORLD))
     assert json.loads(json.dumps(known)) == known
     assert known["now"] == "2026-11-27T13:07:20Z"
+    assert of_json(json.loads(json.dumps(known))) == facts_of(WORLD)
 
 
 def test_a_name_that_is_not_utf8_is_json_all_the_same() -> None:
     known = facts_of(with_entry(entry("a\udcff")))
-    assert json.loads(json.dumps(known)) == known
+    assert json.loads(json.dumps(as_json(known))) == as_json(known)
     assert "$'a\\xff'" in render(known, style())
 
 
 def test_a_colleague_sees_the_silence_by_her_own_clock() -> None:
-    written = json.loads(json.dumps(facts_of(QUIET)))
+    written = of_json(json.loads(json.dumps(as_json(facts_of(QUIET)))))
     later = NOW + 3 * 3600
-    seen = {**status.seen_at(written, later), "from_file": True}
-    assert seen["needs_attention"]
-    shown = render(seen, style(now=later)).splitlines()
+    seen = status.seen_at(written, later)
+    assert seen.needs_attention
+    shown = render(seen, style(now=later), from_file=True).splitlines()
     assert shown[0].startswith("alice's ~/cron")
     assert shown[1].startswith("chain   silent since today 14:00 (3 h ago)")
     assert shown[2] == "seen    as the owner's scheduler saw it today 14:07 (3 h ago)"
@@ -442,10 +443,10 @@ DUE = with_entry(entry("backup", "0 14 * * *"))
 
 def test_a_tick_writes_what_it_has_just_submitted() -> None:
     known = status.facts(DUE, plan(DUE), {}, ABOUT, outcomes=outcomes(DUE, done=Done.OK, job_id="4800"))
-    backup = known["entries"][0]
-    assert [run["job"] for run in backup["runs"]] == ["4800"]
-    assert backup["next"] == "2026-11-28T13:00:00Z"
-    assert known["chain"]["last_tick"] == "2026-11-27T13:07:20Z"
+    backup = known.entries[0]
+    assert [run.job for run in backup.runs] == ["4800"]
+    assert backup.next == at("14:00", 28)
+    assert known.chain.last_tick == NOW
 
 
 def test_what_a_tick_could_not_do_is_said_until_it_is_no_longer_wanted() -> None:
@@ -468,7 +469,8 @@ def test_the_successor_that_a_tick_submitted_is_shown() -> None:
         for d in plan(world).decisions
     ]
     known = status.facts(world, plan(world), STATES, ABOUT, outcomes=done)
-    assert known["chain"]["next"]["job"] == "9001"
+    assert known.chain.next is not None
+    assert known.chain.next.job == "9001"
 
 
 # --- status NAME ---------------------------------------------------------------------------------------------------
@@ -476,7 +478,7 @@ def test_the_successor_that_a_tick_submitted_is_shown() -> None:
 
 def explained(world: World, name: str) -> str:
     known = facts_of(world)
-    one = next(each for each in known["entries"] if each["name"] == name)
+    one = next(each for each in known.entries if each.name == name)
     return explain.render(one, known, explain.schedule_of(one), style())
 
 
@@ -538,7 +540,7 @@ CHANGES = {
 
 @pytest.mark.parametrize(("schedule", "words"), CHANGES.values(), ids=CHANGES)
 def test_a_clock_change_ahead_is_told(schedule: str, words: str) -> None:
-    one = {"schedule": schedule, "timezone": "Europe/Paris", "hash_key": ""}
+    [one] = facts_of(with_entry(entry("one", schedule))).entries
     parsed = explain.schedule_of(one)
     change = explain.facts(one, parsed, 1774000000)["clock_change"]  # 20 March 2026
     assert parsed is not None
@@ -550,7 +552,7 @@ def test_a_clock_change_ahead_is_told(schedule: str, words: str) -> None:
 def test_jobs_of_arrays_are_one_run() -> None:
     tasks = tuple(Job("4720", s, tasks=t, start=at("14:00:03")) for s, t in (("RUNNING", "1"), ("PENDING", "[2-9]")))
     world = with_entry(entry("backup"), claims=(RUNS[0],), queue=Queue((LINK, SPARE, *tasks)))
-    assert [run["state"] for run in facts_of(world)["entries"][0]["runs"]] == ["RUNNING"]
+    assert [run.state for run in facts_of(world).entries[0].runs] == ["RUNNING"]
 
 
 @pytest.mark.parametrize(
@@ -566,10 +568,10 @@ def test_jobs_of_arrays_are_one_run() -> None:
 def test_an_array_runs_while_a_task_runs_else_waits_until_all_have_ended(tasks: list[str], state: str) -> None:
     jobs = tuple(Job("4720", s, tasks=str(n), start=at("14:00:03"), ended=1) for n, s in enumerate(tasks))
     world = with_entry(entry("backup"), claims=(RUNS[0],), queue=Queue((LINK, SPARE, *jobs)))
-    run = facts_of(world)["entries"][0]["runs"][0]
-    assert run["state"] == state
-    assert (run["started"] is None) == (state in {"PENDING", "REQUEUED"}), "what waits has no start"
-    assert unfinished(world, plan(world))[0]["result"] == ("pending" if run["started"] is None else "running")
+    run = facts_of(world).entries[0].runs[0]
+    assert run.state == state
+    assert (run.started is None) == (state in {"PENDING", "REQUEUED"}), "what waits has no start"
+    assert unfinished(world, plan(world))[0].result == ("pending" if run.started is None else "running")
 
 
 def test_the_entries_are_ordered_by_what_comes_first() -> None:
@@ -610,7 +612,7 @@ def test_the_piece_that_a_person_started_is_seen_running() -> None:
     """No claim tells of it."""
     first, second = Job("4800", "RUNNING", "train17", start=at("13:00")), Job("4801", "PENDING", "train17")
     world = of_train(GOING, first, second, claim="4801")
-    assert [run["job"] for run in facts_of(world)["entries"][0]["runs"]] == ["4800", "4801"]
+    assert [run.job for run in facts_of(world).entries[0].runs] == ["4800", "4801"]
     assert "Job 4800 (asked for by hand) is running since 13:00" in explained(world, "train17")
 
 
@@ -633,7 +635,7 @@ def test_a_train_without_a_next_piece_has_ended_and_what_starts_it_again_is_said
 )
 def test_an_end_that_nobody_asked_for_needs_attention(resting: str, result: str, row: str) -> None:
     facts = facts_of(of_train(replace(GOING, resting=resting), last={"result": result}))
-    assert [each["what"] for each in facts["attention"]] == ([row] if row else [])
+    assert [each.what for each in facts.attention] == ([row] if row else [])
 
 
 def test_a_series_that_could_queue_no_next_piece_is_told_while_its_last_one_runs_and_after() -> None:
@@ -654,14 +656,14 @@ def test_the_last_piece_of_a_train_that_still_runs() -> None:
 
 
 def test_a_train_that_ended_a_week_ago_is_shown_no_more() -> None:
-    assert facts_of(of_train(replace(GOING, at=NOW - 8 * 86400)))["entries"] == []
+    assert facts_of(of_train(replace(GOING, at=NOW - 8 * 86400))).entries == ()
 
 
 def test_trains_need_no_scheduler() -> None:
     piece = Job("4800", "RUNNING", "train17")
     world = replace(of_train(GOING, piece), queue=Queue((piece,)), chain=replace(CHAIN, wanted=False), last_tick=None)
     facts = status.facts(world, plan(world), {}, replace(ABOUT, series_only=True))
-    assert not facts["needs_attention"]
+    assert not facts.needs_attention
     assert "chain" not in render(facts, style())
 
 
@@ -701,4 +703,4 @@ def test_next_is_when_it_will_run(schedule: str, known: str, shown: str) -> None
     before = EntryState(watermark=at("14:05"), schedule_key=known)
     fit = entry("fit", schedule, timezone="UTC")
     facts = facts_of(replace(QUIET, entries=(fit,), states={"fit": before}, claims=()))
-    assert facts["entries"][0]["next"] == iso(at(shown))
+    assert facts.entries[0].next == at(shown)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cronhpc.core.model import command
+from cronhpc.store.decode import epoch, iso
 from cronhpc.views import style, text, times
 
 PARIS = ZoneInfo("Europe/Paris")
@@ -187,12 +188,12 @@ def test_a_duration_has_its_two_largest_units(seconds: int | None, said: str) ->
 @settings(deadline=None)  # the machine may be busy
 @given(st.integers(0, 4_000_000_000))
 def test_iso_times_come_back(instant: int) -> None:
-    assert times.epoch(times.iso(instant)) == instant
+    assert epoch(iso(instant)) == instant
 
 
 @pytest.mark.parametrize("wrong", ["", "yesterday", "2026-11-27T14:00:00", 7, None])
 def test_what_is_no_instant_is_none(wrong: object) -> None:
-    assert times.epoch(wrong) is None
+    assert epoch(wrong) is None
 
 
 COLUMNS = (style.Column("A", least=4), style.Column("B"), style.Column("C", optional=1), style.Column("D", optional=2))

@@ -1,0 +1,265 @@
+"""What status.json and `status --json` hold: the facts that views draw, and that one user reads of another.
+
+A record's fields are the keys of its JSON, in their order; its instants are ISO 8601 there. The records are named
+tuples, as each tick makes these classes: as dataclasses they would cost a tenth of an idle tick.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from cronhpc.core.model import Instant, Problem
+from cronhpc.store import decode
+from cronhpc.views import text
+
+VERSION = 1
+_DEEPEST = 20  # mappings and lists in each other
+
+
+class Batch(NamedTuple):
+    """The batch system: whether it answers, and what went wrong."""
+
+    name: str
+    answers: bool
+    error: str
+    accounting_error: str | None
+
+
+class Cost(NamedTuple):
+    """What the scheduler's own jobs took in the last `days`."""
+
+    days: int
+    jobs: int
+    cpu_seconds: int
+
+
+class Link(NamedTuple):
+    """A link of the chain that waits; `at` is None where it cannot start by itself."""
+
+    job: str | None
+    at: Instant | None
+    reason: str
+
+
+class Ahead(NamedTuple):
+    """Links submitted ahead: how many, and when the last one starts."""
+
+    links: int
+    until: Instant | None
+
+
+class Chain(NamedTuple):
+    """The chain as a tick saw it; `state` and `fix` are its health at the moment of looking."""
+
+    wanted: bool
+    stopped: bool  # `cronhpc stop` was called
+    by_links: bool
+    by_daemon: bool  # calls the ticks
+    disabled: str
+    via: str
+    caller: str
+    interval: int  # seconds
+    runs_ahead: int  # seconds for which runs are queued ahead
+    last_tick: Instant | None
+    running: str | None
+    next: Link | None
+    spare: Link | None
+    resting: str
+    no_spare: str
+    ahead: Ahead | None
+    moved_from: str
+    state: str
+    fix: str
+
+
+class SwitchOn(NamedTuple):
+    """The switch that holds an entry. `ours`: `unkill` or `resume` removes it; else it lies in a team's folder."""
+
+    kind: str
+    name: str
+    path: str
+    by: str
+    since: Instant | None
+    reason: str
+    expires: Instant | None
+    expired: bool
+    ours: bool
+
+
+class SwitchStatus(NamedTuple):
+    """A switch, and which jobs it reached and has not ended: with their nodes, until `ends`, or not at all."""
+
+    kind: str
+    name: str
+    path: str
+    by: str
+    since: Instant | None
+    reason: str
+    expires: Instant | None
+    expired: bool
+    ours: bool
+    ending: tuple[str, ...]
+    warned: tuple[str, ...]
+    ends: Instant | None
+    left_alone: tuple[str, ...]
+
+
+class LiveRun(NamedTuple):
+    """An attempt that has not ended; `state` as the queue has it, UNKNOWN where that does not answer, or ENDED."""
+
+    job: str | None
+    slot: Instant | None
+    attempt: int
+    by_hand: bool
+    state: str
+    absent: str | None  # why the queue does not show it
+    restarts: int | None
+    reason: str
+    held: bool
+    started: Instant | None
+    since: Instant | None
+    ready: Instant | None  # from when it waits
+    ahead: bool  # its slot is to come
+    node: str
+
+
+class HistoryRun(NamedTuple):
+    """A run or slot as history has it; `waited` and `took` are seconds. `switch`: what a switch stopped."""
+
+    entry: str
+    slot: Instant | None
+    attempt: int
+    by_hand: bool
+    result: str
+    exit_code: int | None
+    signal: int | None
+    job: str | None
+    submitted: Instant | None
+    started: Instant | None
+    ended: Instant | None
+    waited: int | None
+    took: int | None
+    node: str
+    detail: str
+    count: int  # type: ignore[assignment]  # of slots that were passed over together
+    log: str
+    switch: bool | None = None
+
+
+class SeriesStatus(NamedTuple):
+    """What an entry is, too, that keeps itself going."""
+
+    when: str
+    runs: int
+    ends: tuple[str, ...]
+    resting: str
+    trouble: str
+    going: bool
+    start: str  # the command that begins it anew
+
+
+class EntryStatus(NamedTuple):
+    """An entry, or a series."""
+
+    name: str
+    id: str
+    source: str
+    schedule: str
+    timezone: str
+    hash_key: str
+    reason: str
+    detail: str
+    problem: Problem | None
+    switch: SwitchOn | None
+    next: Instant | None
+    runs: tuple[LiveRun, ...]
+    last: HistoryRun | None
+    successes: int
+    failures: int
+    bad_node: str
+    suspended: Instant | None
+    suspend_after: int | None
+    overlap: str
+    retries: int
+    previous_success: Instant | None
+    notes: tuple[Problem, ...]
+    series: SeriesStatus | None
+
+
+class Trouble(NamedTuple):
+    """What a tick could not do."""
+
+    decision: str
+    entry: str | None
+    link: str | None
+    slot: Instant | None
+    job: str | None
+    switch: str | None
+    done: str
+    detail: str
+    at: Instant
+
+
+class Notice(NamedTuple):
+    """What somebody has to look at; `when` and `at` together say since when: "since", an instant."""
+
+    kind: str
+    name: str
+    what: str
+    when: str
+    at: Instant | None
+    fix: str
+
+
+class Status(NamedTuple):
+    """All of it: as of `now`, looked at when it is `seen`."""
+
+    version: int
+    cronhpc: str
+    now: Instant
+    directory: str
+    owner: str
+    host: str
+    cluster: str
+    timezone: str
+    batch: Batch
+    series_only: bool
+    cost: Cost | None
+    chain: Chain
+    entries: tuple[EntryStatus, ...]
+    trouble: tuple[Trouble, ...]
+    switches: tuple[SwitchStatus, ...]
+    attention: tuple[Notice, ...]
+    seen: Instant
+    needs_attention: bool
+
+
+# What a file may lack, and what holds then: earlier versions did not write it, or only where it is known (None).
+_MAY_LACK: dict[type, Mapping[str, Any]] = {
+    Batch: {"accounting_error": None},
+    Chain: {"disabled": "", "via": "", "caller": "", "runs_ahead": 0, "state": "", "fix": ""},
+    EntryStatus: {"retries": 0},
+    LiveRun: {"absent": None, "restarts": None},
+    HistoryRun: {"switch": None},
+    Status: {"series_only": False, "seen": 0, "needs_attention": False},
+}
+_RECORDS = decode.Records(_MAY_LACK, keys={"by_daemon": "resident"})
+as_json = _RECORDS.whole
+
+
+def of_json(value: object) -> Status:
+    """What a tick wrote. A colleague's may hold anything: raises MisfitError with the place of what does not fit."""
+    return _RECORDS.exact(Status, value)
+
+
+def cleaned(value: Any, deepest: int = _DEEPEST) -> Any:
+    """`value` with every text in it as one printable line: it is shown on another user's terminal.
+
+    What lies deeper than anything of ours is left out: no program could print it.
+    """
+    if isinstance(value, Mapping):
+        return {key: cleaned(each, deepest - 1) for key, each in value.items()} if deepest else {}
+    if isinstance(value, list):
+        return [cleaned(each, deepest - 1) for each in value] if deepest else []
+    return text.clean(value) if isinstance(value, str) and not value.isprintable() else value
