@@ -474,7 +474,7 @@ class Gathered(NamedTuple):
     runs: list[Run]
 
 
-_EACH, _TOGETHER = Hover(10, 8), Hover(36, 3)
+_EACH, _TOGETHER = Hover(10, 8), Hover(36, 2)
 _MOST_EACH = 3000  # runs on a page, of which each has its line: a page stays below a megabyte
 
 
@@ -497,13 +497,13 @@ def gathered(runs: Iterable[Run], hover: Hover, now: int) -> list[Gathered]:
 
 
 def _tip(told: Sequence[Run], hover: Hover, style: Style) -> str:
-    """Its lines: of too many runs what went wrong before the rest, the newest first."""
-    ordered = sorted(told, key=lambda run: (-KINDS.index(run.kind), -run.ready))[: hover.lines]
-    lines = [_run_words(run, style) for run in sorted(ordered, key=lambda run: run.ready)]
-    if len(told) > len(lines):
-        kinds = Counter(run.kind for run in told)
-        lines.insert(0, f"{len(told)} runs: {kinds['ok']} went well, {kinds['bad']} failed; of these")
-    return "\n".join(lines)
+    """Its lines: each run, or of too many how they went, and the newest that failed."""
+    if len(told) <= hover.lines:
+        return "\n".join(_run_words(run, style) for run in told)
+    bad, well = [run for run in told if run.kind == "bad"], sum(run.kind == "ok" for run in told)
+    span = f"{style.said(told[0].ready)} to {style.clock(told[-1].ready)}"
+    head = f"{span}: {len(told)} runs, {well} went well, {len(bad)} failed"
+    return "\n".join([head, *(_run_words(run, style) for run in bad[-hover.lines + 1 :])])
 
 
 def _run_words(run: Run, style: Style) -> str:
