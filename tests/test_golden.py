@@ -252,6 +252,7 @@ PRINTED = {
     "logs-list": "history", "logs-waits": "log", "check": "check", "check-one": "check", "run": "submitted",
     "run-refused": "submitted", "rerun": "submitted", "rerun-refused": "submitted", "start": "scheduler",
     "stop": "scheduler", "init": "init", "init-again": "init", "add": "added", "clean": "clean", "doctor": "doctor",
+    "list": "list", "show": "shown", "show-row": "shown", "rm": "removed",
 }  # fmt: skip
 
 
