@@ -146,12 +146,13 @@ class Index:
             found += self.by_entry.get(entry_id(switch.name), ())
         row = _row(self.world, switch)
         if row is not None:
-            found += (job for jobs in self.by_name.values() for job in jobs if _fits(row, job))
+            found += (
+                job
+                for jobs in self.by_name.values()
+                for job in jobs
+                if _matches(row, job.name, job.partition, job.account, job.workdir)
+            )
         return tuple({job.shown: job for job in found}.values())
-
-
-def _fits(row: SwitchSetting, job: Job) -> bool:
-    return _matches(row, job.name, job.partition, job.account, job.workdir)
 
 
 def _part(job: Job, asked: list[tuple[int, int]] | None) -> Job | None:

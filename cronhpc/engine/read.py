@@ -203,7 +203,8 @@ def _logged_unreleased(
     keys = [claim.key for claim in claims if claim.state in unreleased and claim.job_end is None]
     if not keys:
         return {}
-    found = damage.logged(site.paths, [e for e in entries if entry_id(e.name) in {key.entry for key in keys}])
+    names = {key.entry for key in keys}
+    found = damage.logged(site.paths, [entry for entry in entries if entry_id(entry.name) in names])
     return {key.entry: {key.slot: found.get(key.entry, {}).get(key.slot, 0)} for key in keys}
 
 

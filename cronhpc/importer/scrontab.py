@@ -308,16 +308,12 @@ def _listed(unit: Unit, index: int, text: str) -> set[int]:
     if text.startswith(","):
         return values
     for element in text.split(","):
-        numbers = [_number(part) for part in element.split("-")]
+        numbers = [int(part or "0") % _INT32 for part in element.split("-")]
         first, last = numbers[-2:] if len(numbers) > 1 else numbers * 2
         if max(first, last) >= _SIZES[index]:
             raise RefusedError(f'{unit.name} "{text}"')
         values.update(range(first, last + 1))
     return values
-
-
-def _number(digits: str) -> int:
-    return int(digits or "0") % _INT32
 
 
 def _folded(unit: Unit, index: int, values: set[int]) -> set[int]:

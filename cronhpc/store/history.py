@@ -57,7 +57,7 @@ def rows(folder: Path) -> Iterator[Row]:
 
     seen: set[tuple[object, object]] = set()
     for _, files in groupby(_files(folder), key=lambda path: path.name.partition(".")[0]):
-        found = [_newest_first(path) for path in files]
+        found = [(row for lines in _blocks_backwards(path) for row in reversed(_read(lines))) for path in files]
         for row in merge(*found, key=_written, reverse=True) if len(found) > 1 else found[0]:
             mark = (row.get("key"), row.get("what"))
             if row.get("key") and mark in seen:
@@ -69,10 +69,6 @@ def rows(folder: Path) -> Iterator[Row]:
 def _written(row: Row) -> int:
     at = row.get("at")
     return at if isinstance(at, int) else 0
-
-
-def _newest_first(path: Path) -> Iterator[Row]:
-    return (row for lines in _blocks_backwards(path) for row in reversed(_read(lines)))
 
 
 def _blocks_backwards(path: Path) -> Iterator[list[bytes]]:

@@ -221,7 +221,7 @@ def mark_stopped(paths: Paths, who: str) -> None:
 
 def is_stopped_login(paths: Paths) -> bool:
     """Whether `stop` stands, and a line of crontab may go on calling ticks (`start --via login`)."""
-    return started(paths) is None and (last_started(paths) or {}).get("via") == "login"
+    return marks(paths).stopped and (last_started(paths) or {}).get("via") == "login"
 
 
 @dataclass(frozen=True, slots=True)

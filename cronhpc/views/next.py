@@ -31,7 +31,8 @@ def facts(previews: Sequence[Preview], after: int, number: int) -> Facts:
     """The next `number` slots of all `previews` after `after`, and the clock changes among them."""
     slots = list(islice(heapq.merge(*(_slots(preview, after) for preview in previews)), number))
     until = slots[-1][0] if slots else after
-    changes = {(change, zone) for zone in _zones(previews) for change in _changes(previews, zone, after, until)}
+    zones = {preview.schedule.zone.key for preview in previews}
+    changes = {(change, zone) for zone in zones for change in _changes(previews, zone, after, until)}
     return {
         "after": iso(after),
         "entries": [_preview(preview) for preview in previews],
@@ -58,10 +59,6 @@ def _slots(preview: Preview, after: int) -> Iterator[tuple[int, str]]:
 def _named(slots: Iterable[tuple[int, str]], previews: Sequence[Preview]) -> Iterator[tuple[int, str, int]]:
     place = {preview.name: index for index, preview in enumerate(previews)}
     return ((at, name, place[name]) for at, name in slots)
-
-
-def _zones(previews: Sequence[Preview]) -> set[str]:
-    return {preview.schedule.zone.key for preview in previews}
 
 
 def _changes(previews: Sequence[Preview], zone: str, after: int, until: int) -> Iterator[tuple[int, int, int]]:
