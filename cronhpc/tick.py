@@ -41,7 +41,7 @@ class Report:
     plan: Plan
     outcomes: tuple[Outcome, ...]
     problems: tuple[Problem, ...] = ()
-    beside: str = ""  # another tick's lease stood, and this one went on without it
+    lease_holder: str = ""  # another tick, whose lease stood: this one went on without it
     unreachable: str = ""  # what the batch system gave no answer with: another look soon may be worth it
     cleaned: Cleaned | None = None  # what became of old logs, where it was time to look at them
 
@@ -88,19 +88,19 @@ def tick(
             bad_nodes=bad_nodes,
         )
         if holder is not None and lease.is_at_work(site.paths.state / "lease", holder, site.host):
-            chain = replace(reading.world.chain, beside=str(holder))
+            chain = replace(reading.world.chain, lease_holder=str(holder))
             reading = replace(reading, world=replace(reading.world, chain=chain))
         planned = plan(reading.world)
         done = run_pass(site, reading, planned)
         cleaned = _tended(site, reading.world) if reading.world.whole else None
-    beside = f"the lease of {holder} stood" if holder is not None else ""
+    lease_holder = str(holder) if holder is not None else ""
     shown = _shown(site, now) if reading.world.whole else ()
     tended = cleaned.problems if cleaned is not None else ()
     problems = (*reading.problems, *done.recorded.problems, *tended, *shown, *_told(site, done.recorded, now))
     unreachable = done.unreachable or reading.world.queue_error
     if not unreachable and planned.wake - now > UNFINISHED_WAKE:
         unreachable = done.at_submit_limit  # what it claimed is looked at again in time: that look moves the next link
-    return Report(reading.world, planned, done.outcomes, problems, beside, unreachable, cleaned)
+    return Report(reading.world, planned, done.outcomes, problems, lease_holder, unreachable, cleaned)
 
 
 @dataclass(frozen=True, slots=True)

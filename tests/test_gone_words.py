@@ -29,6 +29,8 @@ GONE = {
     r"\bresident\b(?=[:=,)]| driver)": "by_daemon: what a daemon calls",
     r"(?<![A-Za-z])[Pp]atience(?!\")|PATIENCE": "timeout, or waiting_order",
     r"\b(a|the) stub\b|\bstubs\.": "wrapper",
+    r"\bfitted\(|store/shapes|\bshapes\.": "decode",
+    r"\b(report|chain)\.beside\b": "lease_holder",
     r"\bTrains?\b|\b(a|the|each|every|one|of) trains?\b(?![-./])|\bread_trains\b": "series",
 }
 

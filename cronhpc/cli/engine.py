@@ -174,8 +174,8 @@ def _lines(report: Report) -> Iterator[Line]:
         yield "info", _removed(report.cleaned), {"reasons": dict(report.cleaned.reasons)}
     if report.world.queue is None:
         yield "error", "the batch system does not answer", {"detail": report.world.queue_error}
-    if report.beside:
-        yield "warning", "went on beside another tick", {"detail": report.beside}
+    if report.lease_holder:
+        yield "warning", "went on beside another tick", {"detail": f"the lease of {report.lease_holder} stood"}
 
 
 def _removed(cleaned: Cleaned) -> str:

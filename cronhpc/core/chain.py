@@ -106,8 +106,10 @@ def decide(world: World, wake: int) -> Iterator[Decision]:
     if world.chain.resting:
         yield LeaveChain(LeaveCause.CANCELLED, f"{world.chain.resting}; when that is settled: " + _START)
         return
-    if world.chain.beside:
-        yield LeaveChain(LeaveCause.TICK_AT_WORK, f"the tick of {world.chain.beside} is at work; it sees to the links")
+    if world.chain.lease_holder:
+        yield LeaveChain(
+            LeaveCause.TICK_AT_WORK, f"the tick of {world.chain.lease_holder} is at work; it sees to the links"
+        )
         return
     if not links.successors and _another_is_at_work(world, links):
         why = f"link {links.running[0].id} is running; it queues its own successor"

@@ -224,13 +224,13 @@ def _without(decision: Decision, gone: Collection[str]) -> Decision:
 
 def _earliest_first(ahead: list[Submit], budget: attempts.Budget) -> Iterator[Decision]:
     """What is submitted ahead, of all entries: should there be room for few, those whose time comes first."""
-    held_up: set[str] = set()
+    waiting: set[str] = set()
     for row in sorted(ahead, key=lambda row: row.key.slot):
-        if row.key.entry in held_up:
+        if row.key.entry in waiting:
             continue
         over = budget.spend(row.key.entry)
         if over:
-            held_up.add(row.key.entry)
+            waiting.add(row.key.entry)
             yield Wait(row.entry, row.key.slot, Reason.BUDGET, over)
         else:
             yield row

@@ -302,16 +302,16 @@ def _stage(world: World, job: Job, target: str, grace: int) -> str:
 
 
 def _unhold(world: World, index: Index, ending: set[str]) -> Iterator[Unhold]:
-    """Those that we marked, and that no pause covers any more. Another cron directory's marks are its own."""
-    mark = f"{PAUSED}{world.directory_id}"
-    marked = [j for of, jobs in index.by_id.items() for j in jobs if j.comment.partition(" ")[0] == mark and j.id == of]
-    if not marked:
+    """Those with our pause tag that no pause covers any more. Another cron directory's tags are its own."""
+    tag = f"{PAUSED}{world.directory_id}"
+    tagged = [j for of, jobs in index.by_id.items() for j in jobs if j.comment.partition(" ")[0] == tag and j.id == of]
+    if not tagged:
         return
     paused: dict[str, list[Job]] = {}
     for _, jobs in _assigned(world, index, "pause"):
         for job in jobs:
             paused.setdefault(job.id, []).append(job)
-    gone = [_without(job, paused.get(job.id, [])) for job in marked if job.shown not in ending]
+    gone = [_without(job, paused.get(job.id, [])) for job in tagged if job.shown not in ending]
     loose = tuple(job for job in gone if job is not None)
     if loose:
         yield Unhold(loose)
@@ -333,18 +333,18 @@ def _without(job: Job, parts: list[Job]) -> Job | None:
     return replace(job, tasks=_tasks((task, task) for task in left)) if left else None
 
 
-# --- the mark of a pause ----------------------------------------------------------------------------------------------
+# --- the tag of a pause -----------------------------------------------------------------------------------------------
 #
 # It stands before the comment of a task that a pause switch holds; its own comment comes back.
 
 
-def marked(world: World, job: Job) -> str:
-    """The comment of a task that we hold: the mark, then its own as far as there is room."""
+def with_pause_tag(world: World, job: Job) -> str:
+    """The comment of a task that we hold: the pause tag, then its own as far as there is room."""
     return cut_comment(f"{PAUSED}{world.directory_id} {whole_comment(world, job)}")
 
 
 def whole_comment(world: World, job: Job) -> str:
-    """Its own comment, the part included that a mark left no room for."""
+    """Its own comment, the part included that a pause tag left no room for."""
     kept = world.comments.get(job.id, "")
     return kept if job.comment.startswith(PAUSED) and kept.startswith(job.own_comment) else job.own_comment
 

@@ -16,7 +16,7 @@ from cronhpc.core import model
 from cronhpc.core.chain import SPARE, bad_nodes_text, comment_words, record_of
 from cronhpc.core.model import Done, Outcome, token
 from cronhpc.core.outcome import with_log
-from cronhpc.core.stop import marked, whole_comment
+from cronhpc.core.stop import whole_comment, with_pause_tag
 from cronhpc.engine.submit import Progress, Submitter
 from cronhpc.store import scheduler
 
@@ -275,8 +275,8 @@ class Actor(Progress):
     # --- pause
 
     def _hold(self, hold: model.Hold) -> str | None:
-        """Held and marked in one update: a mark without its hold, or the reverse, would be read as the user's own."""
-        for comment, ids in _alike(hold.jobs, lambda job: marked(self.world, job)).items():
+        """Held and tagged in one update: a tag without its hold, or the reverse, would be read as the user's own."""
+        for comment, ids in _alike(hold.jobs, lambda job: with_pause_tag(self.world, job)).items():
             self.site.batch.hold(ids, comment)
         return None
 

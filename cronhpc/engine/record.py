@@ -29,7 +29,7 @@ from cronhpc.core.model import (
     texts_of,
 )
 from cronhpc.core.outcome import counted, with_log
-from cronhpc.core.stop import marked
+from cronhpc.core.stop import with_pause_tag
 from cronhpc.store import damage, history, scheduler
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
@@ -372,12 +372,14 @@ class _Keeper:
             self.pings.append((self.site.settings.alerts_ping, how, "the chain"))
 
     def _comments(self) -> dict[str, str]:
-        """Comments of held jobs that the mark of a pause left no room for; restored when it goes."""
+        """Comments of held jobs that the tag of a pause left no room for; restored when it goes."""
         if self.world.queue is None:
             return dict(self.world.comments)
         held = [job for d in self.plan.decisions if isinstance(d, model.Hold) for job in d.jobs]
         paused = {job.id for job in self.world.queue.jobs if job.live and job.comment.startswith(model.PAUSED)}
-        long = {job.id: job.own_comment for job in held if not marked(self.world, job).endswith(job.own_comment)}
+        long = {
+            job.id: job.own_comment for job in held if not with_pause_tag(self.world, job).endswith(job.own_comment)
+        }
         return {**{job: text for job, text in self.world.comments.items() if job in paused}, **long}
 
     def _of_link(self, decision: model.SubmitLink, outcome: Outcome) -> dict[str, Any]:

@@ -228,7 +228,7 @@ _FAR = 300  # seconds: a clock that far off is told of, and not counted by
 def by_its_disks_clock(site: Site, now: int, *, clock_verified: bool = False) -> Site:
     """With the clock that stamps the cron directory's files, against the one that `now` is of.
 
-    `sure`: the batch system has said that it is `now`, whatever this machine's clock says.
+    `clock_verified`: the batch system has said that it is `now`, whatever this machine's clock says.
     """
     try:
         found = disk_clock(site.paths.state)

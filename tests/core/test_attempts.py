@@ -294,11 +294,11 @@ CHAINS: dict[str, tuple[World, list[str]]] = {
     "all is well: both are kept": (linked(NEXT, SPARE), ["keep successor 11", "keep spare 12"]),
     "both are missing: both are submitted": (linked(), ["submit successor", "submit spare"]),
     "both are missing, and another tick is at work: it submits them": (
-        linked(facts={"beside": "job 12 on cpu1"}),
+        linked(facts={"lease_holder": "job 12 on cpu1"}),
         ["rest"],
     ),
     "two successors, and another tick is at work: it takes one back": (
-        linked(NEXT, link(14, "16:00"), SPARE, facts={"beside": "job 12 on cpu1"}),
+        linked(NEXT, link(14, "16:00"), SPARE, facts={"lease_holder": "job 12 on cpu1"}),
         ["rest"],
     ),
     "the spare stands where the last interval left it: pushed": (

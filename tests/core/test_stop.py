@@ -30,7 +30,7 @@ from cronhpc.core.model import (
     World,
 )
 from cronhpc.core.plan import plan
-from cronhpc.core.stop import marked, unmatched, whole_comment
+from cronhpc.core.stop import unmatched, whole_comment, with_pause_tag
 from tests.worlds import ID, at, chain, claim, entry, job, key, link, said, state, switch, world
 
 TR17 = SwitchSetting("training17", jobs="tr17-*")
@@ -383,7 +383,7 @@ def test_a_comment_that_leaves_no_room_for_the_mark_comes_back_whole() -> None:
     """Slurm refuses more than 1,024 bytes: what is cut off is kept."""
     own = "é" * 510
     w = on(jobs=(pending(8, comment=own),))
-    text = marked(w, pending(8, comment=own))
+    text = with_pause_tag(w, pending(8, comment=own))
     assert len(text.encode()) <= 1024
     held = by_hand(8, comment=text)
     assert held.own_comment != own

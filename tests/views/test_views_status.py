@@ -99,7 +99,7 @@ CHAINS = {
         "fine: last tick 14:00:04, running now (job 4700), next 15:00 (job 4711), spare 15:30 (job 4712)",
     ),
     "another tick is at work, which sees to the links": (
-        replace(QUIET, chain=replace(CHAIN, beside="job 4711 on cpu1")),
+        replace(QUIET, chain=replace(CHAIN, lease_holder="job 4711 on cpu1")),
         "fine: last tick 14:00:04, next 15:00 (job 4711), spare 15:30 (job 4712)",
     ),
     "ticks have stopped coming": (

@@ -47,7 +47,7 @@ class ChainFacts:
     successor_noted: str = ""  # job id that the last link that ran left as its successor
     bad_nodes: tuple[BadNode, ...] = ()  # links are not to start there
     bad_nodes_changed: bool = False  # since the last tick: what waits is to know of it
-    beside: str = ""  # the tick at work just now, which sees to the links, in words
+    lease_holder: str = ""  # the tick at work just now, which sees to the links, in words
     drops_begin: str = ""  # the job that has begun before its --begin: this site drops it
     moved_from: str = ""  # the folder that links look in, where this one was moved since `start`
 
