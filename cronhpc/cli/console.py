@@ -41,20 +41,24 @@ class Console:
             with contextlib.suppress(AttributeError, ValueError):  # a replaced stream, as under pytest
                 stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]  # TextIOWrapper has it
         terminal = sys.stdout.isatty()
-        size = os.get_terminal_size(sys.stdout.fileno()) if terminal else None
+        width, height = _window() if terminal else (0, 0)
         return cls(
             now=_clock(),
             environ=dict(os.environ),
             out=sys.stdout,
             err=sys.stderr,
             is_terminal=terminal,
-            width=(size.columns if size else 0) or _asked_width(),
-            height=size.lines if size else 0,
+            width=width or _asked_width(),
+            height=height,
         )
 
     def again(self) -> Console:
         """The same outside, later: for commands that go on watching."""
-        return replace(self, now=_clock())
+        later = replace(self, now=_clock())
+        if not self.is_terminal or self.out is not sys.stdout:
+            return later
+        width, height = _window()  # it may have another size now
+        return replace(later, width=width or _asked_width(), height=height)
 
     def wait(self, seconds: float) -> None:
         """Let time pass."""
@@ -166,6 +170,11 @@ class Console:
 
         home = self.environ.get("HOME", "")
         return Style(self.now, self.zone(settings_zone), self.width, self.height, self.colour, home, self.directory)
+
+
+def _window() -> tuple[int, int]:
+    """Columns and lines of the terminal."""
+    return os.get_terminal_size(sys.stdout.fileno())
 
 
 def _let_go(stream: TextIO) -> None:

@@ -57,7 +57,13 @@ def _status_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--nagios", action="store_true", help="one line; exit code 0 OK, 1 warning, 2 critical, 3 unknown"
     )
-    parser.add_argument("--watch", action="store_true", help=f"look again every {_EVERY} s, until Ctrl-C")
+    parser.add_argument(
+        "--watch",
+        nargs="?",
+        const=_EVERY,
+        metavar="N",
+        help=f"look again every N seconds (else {_EVERY}), until Ctrl-C",
+    )
 
 
 def _status(args: argparse.Namespace, console: Console) -> int:
@@ -68,14 +74,17 @@ def _status(args: argparse.Namespace, console: Console) -> int:
         return _nagios(args, console)
     if args.prometheus:
         return _prometheus(args, console)
-    if not args.watch:
+    if args.watch is None:
         return _once(args, console)
+    if isinstance(args.watch, str) and args.name is None and not args.watch.isdecimal():
+        args.name, args.watch = args.watch, _EVERY  # status --watch NAME
+    seconds = count_of(str(args.watch))
     while True:
         if console.is_terminal:
             console.out.write("\x1b[H\x1b[2J")
         _once(args, console)
         console.out.flush()
-        console.wait(_EVERY)
+        console.wait(seconds)
         console = console.again()
 
 
@@ -94,23 +103,23 @@ def _once(args: argparse.Namespace, console: Console) -> int:
     else:
         from cronhpc.views.screen import render
 
-        console.say(render(known, console.style(known.timezone), everything=args.all, from_file=from_file))
-        _elsewhere(args, console)
+        below = _elsewhere(args, console)
+        console.say(render(known, console.style(known.timezone), everything=args.all, from_file=from_file, below=below))
     return ATTENTION if known.needs_attention else FINE
 
 
-def _elsewhere(args: argparse.Namespace, console: Console) -> None:
+def _elsewhere(args: argparse.Namespace, console: Console) -> list[str]:
     """A word on series of the user's that were started before there was this cron directory."""
     from cronhpc.store.paths import own_folder
 
     own = own_folder(console.environ)
     if paths_of(args, console).root == own:
-        return
+        return []
     newest = max((path.stat().st_mtime for path in (own / "state" / "trains").glob("*.json")), default=0.0)
-    if newest > console.now - _WEEK:
-        console.say(
-            "\njobs that keep themselves going without this directory: " + command("status", directory=str(own))
-        )
+    if newest <= console.now - _WEEK:
+        return []
+    look = console.text(command("status", directory=str(own)))
+    return ["", f"jobs that keep themselves going without this directory: {look}"]
 
 
 def _nagios(args: argparse.Namespace, console: Console) -> int:

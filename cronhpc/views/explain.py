@@ -49,7 +49,7 @@ def render(entry: EntryStatus, known: Status, schedule: Schedule | None, style: 
     title = _series(entry, entry.series, style) if entry.series else _title(entry, more, style)
     lines = [title, *_now(entry, known, style)]
     waiting = [run for run in entry.runs if run.ahead]
-    lines += [_live(run, style) for run in entry.runs if not run.ahead or run in waiting[:1]]
+    lines += [_live(run, style, known.now) for run in entry.runs if not run.ahead or run in waiting[:1]]
     if len(waiting) > 1:
         until = style.said(waiting[-1].slot or 0)
         lines.append(f"{text.count(len(waiting) - 1, 'more run')} of it wait in the queue, the last for {until}.")
@@ -143,13 +143,16 @@ def _noted(problem: Problem) -> str:
 # --- runs ----------------------------------------------------------------------------------------------------------
 
 
-def _live(run: LiveRun, style: Style) -> str:
+def _live(run: LiveRun, style: Style, seen: Instant) -> str:
     slot, started = run.slot, run.started
     which = "asked for by hand" if run.by_hand else f"slot {style.clock(slot)}" if slot else "an unknown slot"
     head = f"Job {run.job} ({which})"
     if started is not None:
         where = f" on {text.clean(run.node)}" if run.node else ""
-        return f"{head} is running{where} since {style.clock(started)}, for {times.took(style.now - started)} by now."
+        then = "by now" if seen == style.now else f"as of {style.said(seen)}"
+        return (
+            f"{head} is running{where} since {style.clock(started)}, for {times.took(max(seen - started, 0))} {then}."
+        )
     if run.state == "UNKNOWN":
         return f"{head} has not ended as far as is known."
     if again := restarted(run.restarts or 0):

@@ -187,6 +187,13 @@ class EntryStatus(NamedTuple):
     series: SeriesStatus | None
 
 
+class DeletedEntry(NamedTuple):
+    """Runs that go on though their entry was deleted."""
+
+    name: str
+    runs: tuple[LiveRun, ...]
+
+
 class Trouble(NamedTuple):
     """What a tick could not do."""
 
@@ -228,6 +235,7 @@ class Status(NamedTuple):
     cost: Cost | None
     chain: Chain
     entries: tuple[EntryStatus, ...]
+    deleted: tuple[DeletedEntry, ...]
     trouble: tuple[Trouble, ...]
     switches: tuple[SwitchStatus, ...]
     attention: tuple[Notice, ...]
@@ -242,7 +250,7 @@ _MAY_LACK: dict[type, Mapping[str, Any]] = {
     EntryStatus: {"retries": 0},
     LiveRun: {"absent": None, "restarts": None},
     HistoryRun: {"switch": None},
-    Status: {"series_only": False, "seen": 0, "needs_attention": False},
+    Status: {"series_only": False, "deleted": (), "seen": 0, "needs_attention": False},
 }
 _RECORDS = decode.Records(_MAY_LACK, keys={"by_daemon": "resident"})
 as_json = _RECORDS.whole

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+import sys
+from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core import pieces
 from cronhpc.core.model import Reason
@@ -12,14 +14,16 @@ from cronhpc.views.attention import done
 from cronhpc.views.style import Cell, Column, Style, table, wrap
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
+    from cronhpc.core.model import Instant
     from cronhpc.views.facts import Chain, Cost, EntryStatus, LiveRun, Notice, Status
 
 _ALL = ("--all",)
 _HEADER = 80  # columns that the first line fills where there is no terminal
 _FEW = 3  # hints shown one by one
 _LEAST_ROWS = 5
+_TITLES = 2  # lines above the rows of a table, one of them empty
 _NAME = 24
 _CHAIN = 8  # columns of the label before the chain's words
 _AHEAD = 100 * times.HOUR  # a next slot this near gets its distance, too
@@ -35,24 +39,50 @@ COLUMNS = (
 )
 
 
-def render(known: Status, style: Style, *, everything: bool = False, from_file: bool = False) -> str:
-    """On a terminal only as much as fits, unless `everything`. `from_file`: it is a colleague's, as last written."""
+def render(
+    known: Status, style: Style, *, everything: bool = False, from_file: bool = False, below: Sequence[str] = ()
+) -> str:
+    """On a terminal what fits its height, unless `everything`. `from_file`: it is a colleague's, as last written.
+
+    What runs is shown first where the table is cut. `below`: more lines, that stand last.
+    """
     top = [_header(known, style, from_file=from_file), *([] if known.series_only else [_chain(known, style)])]
     if known.cost:
         top.append(_cost(known.cost))
     if from_file:
         top.append(_pale(known, style))
-    attention = _attention(known.attention, style, everything=everything)
-    hints = _hints(known, style)
-    room = _room(style, len(top) + len(attention) + len(hints), everything=everything)
-    return "\n".join([*top, *attention, *_entries(known.entries, style, room), *hints])
+    rows, hints = _rows(known, style), _hints(known, style)
+    whole = [*top, *_attention(known.attention, style), *_entries(rows, style), *hints, *below]
+    room = style.height - 1  # the prompt's line comes below
+    if not style.height or everything or _lines(whole, style) <= room:
+        return "\n".join(whole)
+    kept = hints if not rows else []  # the table says which entries have not run yet
+    return "\n".join(
+        [*top, *_fitting(known.attention, rows, style, room - _lines([*top, *kept, *below], style)), *kept, *below]
+    )
 
 
-def _room(style: Style, taken: int, *, everything: bool) -> int:
-    """Rows of the table that fit; 0: all."""
-    if not style.height or everything:
-        return 0
-    return max(style.height - taken - 4, _LEAST_ROWS)  # its blank line and titles, "and 3 more", the prompt
+def _fitting(notices: Sequence[Notice], rows: Sequence[Row], style: Style, room: int) -> list[str]:
+    """Of both as much as fits in `room` lines: of the table at least what runs, or a few rows."""
+    least = min(max(sum(row.runs for row in rows), _LEAST_ROWS) + 1, len(rows))  # how many are left out has a line, too
+    for number in range(max(min(len(notices), room), 0), -1, -1):
+        attention = _attention(notices, style, number)
+        left = room - _lines(attention, style) - _TITLES
+        if left >= least or number <= 1:
+            break
+    if left >= len(rows):
+        return [*attention, *_entries(rows, style)]
+    return [*attention, *_entries(sorted(rows, key=lambda row: not row.runs), style, max(left - 1, 1))]
+
+
+_COLOURS = re.compile(r"\x1b\[\d+m")
+
+
+def _lines(texts: Iterable[str], style: Style) -> int:
+    """How many lines of the terminal they fill."""
+    wide = style.width or sys.maxsize
+    lines = (line for each in texts for line in _COLOURS.sub("", each).split("\n"))
+    return sum(max(-(-text.width(line) // wide), 1) for line in lines)
 
 
 def _header(known: Status, style: Style, *, from_file: bool) -> str:
@@ -102,12 +132,11 @@ def _chain(known: Status, style: Style) -> str:
 # --- needs attention -----------------------------------------------------------------------------------------------
 
 
-def _attention(rows: Sequence[Notice], style: Style, *, everything: bool) -> list[str]:
+def _attention(rows: Sequence[Notice], style: Style, most: int | None = None) -> list[str]:
     if not rows:
         return []
-    most = max(style.height // 3, _LEAST_ROWS) if style.height and not everything else len(rows)
     shown = rows[:most]
-    names = min(max(text.width(text.name(row.name)) for row in shown), max(_NAME, style.width // 3))
+    names = min(max((text.width(text.name(row.name)) for row in shown), default=0), max(_NAME, style.width // 3))
     lines = ["", style.paint("needs attention", "bold")]
     whats = [_what(row, style) for row in shown]
     wide = _what_width(shown, whats, names, style)
@@ -154,15 +183,34 @@ def _colour(row: Notice) -> str:
 # --- entries -------------------------------------------------------------------------------------------------------
 
 
-def _entries(entries: Sequence[EntryStatus], style: Style, room: int) -> list[str]:
-    if not entries:
+class Row(NamedTuple):
+    """A row of the table; `runs`: one of its runs waits or runs now."""
+
+    cells: list[Cell]
+    runs: bool
+
+
+def _rows(known: Status, style: Style) -> list[Row]:
+    """By what comes first; then what still runs though its entry was deleted."""
+    rows = [
+        Row(_entry_cells(entry, style, known.now), any(not run.ahead for run in entry.runs))
+        for entry in sorted(known.entries, key=_order)
+    ]
+    deleted = [(each.name, run) for each in known.deleted for run in each.runs if not run.ahead]
+    return rows + [
+        Row([text.name(name), ("deleted", "yellow"), style.at(run.slot), *_running(run, known.now), "-"], runs=True)
+        for name, run in deleted
+    ]
+
+
+def _entries(rows: Sequence[Row], style: Style, most: int | None = None) -> list[str]:
+    if not rows:
         return []
-    ordered = sorted(entries, key=_order)
-    shown = ordered[:room] if room and len(ordered) > room else ordered
-    rows = [_entry_cells(entry, style) for entry in shown]
-    left = len(ordered) - len(shown)
-    more = [style.paint(f"and {left} more, later: {style.command('status', options=_ALL)}", "dim")] if left else []
-    return ["", *table(COLUMNS, rows, style), *more]
+    lines = table(COLUMNS, [row.cells for row in rows[:most]], style)
+    hidden = rows[most:] if most is not None else []
+    live = sum(row.runs for row in hidden)
+    what = f"and {len(hidden)} more{f' ({live} of them run)' if live else ', later'}: "
+    return ["", *lines, *([style.paint(what + style.command("status", options=_ALL), "dim")] if hidden else [])]
 
 
 def _order(entry: EntryStatus) -> tuple[bool, int, str]:
@@ -183,12 +231,12 @@ def blocked(entry: EntryStatus) -> str:
     return "" if entry.next or series else "-"
 
 
-def _entry_cells(entry: EntryStatus, style: Style) -> list[Cell]:
+def _entry_cells(entry: EntryStatus, style: Style, seen: Instant) -> list[Cell]:
     run = next((each for each in entry.runs if not each.ahead), None)
     last = entry.last
     name = text.name(entry.name)
     if run:
-        return [name, _next(entry, style), style.at(run.slot), *_running(run, style), _streak(entry)]
+        return [name, _next(entry, style), style.at(run.slot), *_running(run, seen), _streak(entry)]
     if not last:
         return [name, _next(entry, style), "-", ("not yet", "dim"), "-", "-", _streak(entry)]
     result = (runs.result_words(last), runs.result_colour(last.result))
@@ -196,16 +244,16 @@ def _entry_cells(entry: EntryStatus, style: Style) -> list[Cell]:
     return [name, _next(entry, style), style.at(last.slot), result, took, waited, _streak(entry)]
 
 
-def _running(run: LiveRun, style: Style) -> list[Cell]:
-    """RESULT, TOOK, WAITED of a run that has not ended."""
+def _running(run: LiveRun, seen: Instant) -> list[Cell]:
+    """RESULT, TOOK, WAITED of a run that had not ended when it was `seen` (by another's file, that may be long ago)."""
     started, ready = run.started, run.ready
     if run.state in {"UNKNOWN", "ENDED"}:
         return [(run.state.lower(), "yellow"), "-", "-"]
     if started is None:
-        waits = times.took(max(style.now - ready, 0)) if ready is not None else "-"
+        waits = times.took(max(seen - ready, 0)) if ready is not None else "-"
         return [("held" if run.held else "pending", "yellow"), "-", waits]
     waited = times.took(max(started - ready, 0)) if ready is not None else "-"
-    return [(run.state.lower(), "blue"), times.took(style.now - started), waited]
+    return [(run.state.lower(), "blue"), times.took(seen - started), waited]
 
 
 def _next(entry: EntryStatus, style: Style) -> Cell:
@@ -236,9 +284,11 @@ def _hints(known: Status, style: Style) -> list[str]:
     if not known.entries:
         return ["", *_first_steps(known, style)]
     new = [e for e in known.entries if not (e.last or e.runs or blocked(e))]
-    lines = [_new(entry, known.chain, style) for entry in sorted(new, key=_order)[:_FEW]]
-    if len(new) > _FEW:
-        lines.append(f"and {len(new) - _FEW} more have not run yet")
+    lines = [_new(entry, known.chain, style) for entry in new] if len(new) == 1 else []
+    if len(new) > 1:  # the table says which
+        fit = [entry for entry in new if not any(note.severity == "error" for note in entry.notes)]
+        first = min(fit or new, key=_order)
+        lines.append(f"{len(new)} entries have not run yet; one now: {style.command('run', first.name)}")
     by_login = known.chain.via == "login"
     ahead = [e for e in known.entries if not e.series and _comes_all_the_same(e, by_login=by_login)]
     lines += [
@@ -274,7 +324,7 @@ def _first_steps(known: Status, style: Style) -> list[str]:
     root = style.word(known.directory)
     start = [] if known.chain.wanted else [f"  {style.command('start'):<35}then it runs by itself"]
     return [
-        "There are no entries yet. Put a batch script into a folder:",
+        f"There are no entries{'' if known.deleted else ' yet'}. Put a batch script into a folder:",
         f"  cp job.slurm {root}/cron.daily/    or cron.hourly/, cron.weekly/, cron.monthly/",
         f"  {root}/cron.d/                     for scripts with a schedule of their own: #CRON 30 7 * * mon-fri",
         *start,

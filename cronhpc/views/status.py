@@ -34,6 +34,7 @@ from cronhpc.views.facts import (
     VERSION,
     Batch,
     Cost,
+    DeletedEntry,
     EntryStatus,
     HistoryRun,
     LiveRun,
@@ -102,6 +103,7 @@ def facts(
         cost=Cost(30, *about.used) if about.used else None,
         chain=chain.facts(world, plan, outcomes, stopped=about.stopped, ticked=ticked),
         entries=(*map(index.entry, world.entries), *filter(None, map(index.series, world.series))),
+        deleted=index.deleted(),
         trouble=trouble if ticked else _still(before, plan),
         switches=tuple(_with_jobs(_switch(switch, world, about.directory), plan) for switch in world.switches),
         attention=(),
@@ -269,6 +271,12 @@ class _Index:
         resting, trouble = series.resting, series.trouble
         more = SeriesStatus(series.when, series.runs, series.ends, resting, trouble, going, _start(series))
         return facts._replace(series=more)
+
+    def deleted(self) -> tuple[DeletedEntry, ...]:
+        """What still runs of entries that are there no more."""
+        there = {entry_id(each.name) for each in self.world.entries} | {each.entry.name for each in self.world.series}
+        names = {key: claims[0].name or key for key, claims in self.claims.items() if key not in there}
+        return tuple(DeletedEntry(name, live) for key, name in names.items() if (live := tuple(self._live(key))))
 
     def _reason(self, entry: Entry, state: EntryState) -> tuple[Reason, str]:
         """The rule that holds for what comes next."""

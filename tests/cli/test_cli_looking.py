@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from cronhpc.cli.console import Console
 from cronhpc.store import history, logs
 from tests.cli.test_cli import HOUR, NOW, Shell, later, wait_for
 from tests.cli.test_cli import shell as shell  # noqa: PLC0414 - a fixture
@@ -369,3 +370,36 @@ def test_the_check_of_one_entry_names_its_folders_schedule(shell: Shell) -> None
     settings(shell, 'folders: {daily: "H 4 * * fri#1"}')
     shell.drop("cron.daily/x.slurm")
     assert "E101 folders.daily:" in shell("check", "x", now=later()).out
+
+
+# --- status --watch ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "seconds", "shown"),
+    [
+        pytest.param(["--watch"], 30, "~/cron", id="the usual pace"),
+        pytest.param(["--watch", "5"], 5, "~/cron", id="every five seconds"),
+        pytest.param(["backup", "--watch", "5"], 5, "backup (cron.daily/backup.slurm)", id="one entry"),
+        pytest.param(["--watch", "backup"], 30, "backup (cron.daily/backup.slurm)", id="its name stands last"),
+    ],
+)
+def test_status_looks_again_as_often_as_it_is_told(
+    shell: Shell, words: list[str], seconds: int, shown: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shell.drop("cron.daily/backup.slurm")
+    waited: list[float] = []
+
+    def wait(_: Console, seconds: float) -> None:
+        waited.append(seconds)
+        if len(waited) > 1:
+            raise BrokenPipeError
+
+    monkeypatch.setattr(Console, "wait", wait)
+    assert shell("status", *words).out.count(shown) == 2
+    assert waited == [seconds, seconds]
+
+
+@pytest.mark.parametrize("pace", ["0", "-5"])
+def test_status_is_not_looked_at_without_a_pause(shell: Shell, pace: str) -> None:
+    assert shell("status", f"--watch={pace}").code == 2

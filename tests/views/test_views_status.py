@@ -396,17 +396,91 @@ def test_an_empty_directory_tells_the_first_steps() -> None:
     assert "cronhpc start" in shown
 
 
-def many(count: int) -> World:
-    entries = tuple(entry(f"entry-{number:03}", "0 * * * *") for number in range(count))
-    skipped = tuple(replace(BACKUP_FILE, file=f"cron.d/{number}~") for number in range(count))
-    return replace(WORLD, entries=entries, states={}, switches=(), skipped=skipped)
+def many(count: int, runs: int = 0, troubles: int | None = None, name: str = "entry-{:03}") -> World:
+    """`runs`: how many of the entries run, those with the latest slots."""
+    names = [name.format(number) for number in range(count)]
+    entries = tuple(entry(each, f"{number % 60} 15 * * *") for number, each in enumerate(names))
+    live = [running(each, at("14:00"), str(5000 + n)) for n, each in enumerate(names[count - runs :])]
+    skipped = tuple(
+        replace(BACKUP_FILE, file=f"cron.d/{number}~") for number in range(count if troubles is None else troubles)
+    )
+    queue = Queue((LINK, SPARE, *(job for _, job in live)))
+    claims = tuple(claim for claim, _ in live)
+    return replace(WORLD, entries=entries, states={}, switches=(), skipped=skipped, queue=queue, claims=claims)
 
 
 def test_a_hundred_entries_fit_one_screen_and_all_of_them_a_pipe() -> None:
     shown = screen(many(100), 100, 40)
     assert len(shown.splitlines()) < 40
     assert "more, later: cronhpc status --all" in shown
-    assert screen(many(100)).count("\nentry-") == 100 + 3  # and three hints
+    assert screen(many(100)).count("\nentry-") == 100
+
+
+LONG_NAME = "a-{:03}-" + "very-" * 20 + "long-name"
+SIZES = {"80 x 24": (80, 24), "100 x 40": (100, 40), "60 x 30": (60, 30), "200 x 24": (200, 24)}
+CROWDS = {
+    "no entry": many(0),
+    "one entry": many(1, troubles=0),
+    "thirty entries, one trouble": many(30, troubles=1),
+    "thirty entries, ten troubles": many(30, troubles=10),
+    "three hundred entries": many(300, troubles=0),
+    "three hundred entries, each with a trouble": many(300),
+    "thirty entries, twelve of them run": many(30, 12, 0),
+    "thirty entries, twelve of them run, ten troubles": many(30, 12, 10),
+    "long names": many(30, 3, 2, LONG_NAME),
+    "no entry is left, and one runs": replace(many(1, 1, 0), entries=()),
+    "a chain of many words": replace(many(30, 2, 3), queue=None, queue_error="Unable to contact slurm controller " * 5),
+}
+
+
+@pytest.mark.parametrize("size", SIZES.values(), ids=SIZES)
+@pytest.mark.parametrize("world", CROWDS.values(), ids=CROWDS)
+def test_the_screen_fits_its_terminal_and_shows_what_runs(world: World, size: tuple[int, int]) -> None:
+    width, height = size
+    shown = screen(world, width, height).splitlines()
+    assert shown[0].startswith("~/cron on cluster lab")
+    assert sum(max(-(-text.width(line) // width), 1) for line in shown) < height, "the prompt's line is left"
+    live = [job for job in world.queue.jobs if job.state == "RUNNING"] if world.queue else []
+    assert sum(bool(re.search(r" running\b", line)) for line in shown) == len(live)
+    assert any(line == "needs attention" for line in shown) == bool(facts_of(world).attention)
+
+
+def test_of_more_runs_than_a_terminal_has_lines_it_is_said_how_many_are_not_shown() -> None:
+    shown = screen(many(60, 40, 0), 80, 24)
+    assert len(shown.splitlines()) < 24
+    assert "more (22 of them run): cronhpc status --all" in shown
+    assert screen(many(60, 40, 0)).count(" running ") == 40
+
+
+def test_with_all_nothing_is_left_out() -> None:
+    world = many(30, 12, 10)
+    shown = render(facts_of(world), style(80, 24), everything=True)
+    assert shown.count("\nentry-") == 30
+    assert shown.count("~ ") == 10
+    assert " more" not in shown.replace("more, later", " more")
+
+
+def test_a_run_whose_entry_was_deleted_is_shown() -> None:
+    world = with_entry(entry("hub"), claims=(RUNS[0],), queue=Queue((LINK, SPARE, RUNS[1])))
+    assert [(each.name, each.runs[0].job) for each in facts_of(world).deleted] == [("backup", "4720")]
+    assert re.search(r"^backup +deleted +14:00 +running +7m17s +3s +-$", screen(world), re.MULTILINE)
+    alone = screen(replace(world, entries=()))
+    assert " running " in alone
+    assert "There are no entries. Put" in alone
+
+
+def test_what_has_not_run_yet_is_said_in_one_line_and_not_as_the_table_says_it() -> None:
+    assert screen(many(3, troubles=0)).splitlines()[-1] == "3 entries have not run yet; one now: cronhpc run entry-000"
+
+
+def test_what_runs_in_a_colleague_s_file_has_run_until_the_file_was_written() -> None:
+    """The file tells nothing of the time since: the run may have been cancelled."""
+    world = with_entry(entry("backup", "0 * * * *"), claims=(RUNS[0],), queue=Queue((LINK, SPARE, RUNS[1])))
+    later = status.seen_at(facts_of(world), NOW + 3600)
+    assert " running  7m17s  3s" in render(later, style(now=NOW + 3600), from_file=True)
+    [one] = later.entries
+    said = explain.render(one, later, explain.schedule_of(one), style(now=NOW + 3600))
+    assert "is running on cpu1 since 14:00, for 7m17s as of today 14:07." in said
 
 
 def test_facts_are_json_and_come_back() -> None:
