@@ -241,6 +241,7 @@ class Kept:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            start_new_session=True,
         )
         until = time.monotonic() + 90
         while not ((place / "pid").exists() and (place / "pid").read_text(encoding="utf-8").strip()):
@@ -255,11 +256,10 @@ class Kept:
         return Ended(self.process.returncode, out)
 
     def end(self) -> None:
-        """Whatever is left of it."""
-        with contextlib.suppress(ProcessLookupError, FileNotFoundError, ValueError):
-            os.kill(int((self.place / "pid").read_text(encoding="utf-8")), signal.SIGKILL)
-        self.process.kill()
-        self.process.communicate()
+        """Whatever is left of it; what has been waited for is no process of ours any more."""
+        if self.process.returncode is None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.communicate()
 
 
 @contextlib.contextmanager
