@@ -252,7 +252,8 @@ PRINTED = {
     "logs-list": "history", "logs-waits": "log", "check": "check", "check-one": "check", "run": "submitted",
     "run-refused": "submitted", "rerun": "submitted", "rerun-refused": "submitted", "start": "scheduler",
     "stop": "scheduler", "init": "init", "init-again": "init", "add": "added", "clean": "clean", "doctor": "doctor",
-    "list": "list", "show": "shown", "show-row": "shown", "rm": "removed",
+    "list": "list", "show": "shown", "show-row": "shown", "rm": "removed", "kill": "order", "kill-all": "order",
+    "pause": "order", "unkill": "lifting", "resume": "lifting", "resume-suspended": "lifting",
 }  # fmt: skip
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
@@ -121,6 +122,16 @@ def is_stale(paths: Paths, console: Console) -> bool:
     return health(chain, answers=True, entries=1, now=console.now).state in {"silent", "broken", "moved"}
 
 
+def _not_one(name: str) -> str:
+    one = command("kill", name) + " (what runs is cancelled), or " + command("pause", name) + " (what runs goes on)"
+    return "It stops the whole scheduler. To stop one entry: " + one
+
+
+def _not_started(name: str) -> str:
+    lift = command("resume", name) + " or " + command("unkill", name)
+    return "It starts the scheduler. To run one entry now: " + command("run", name) + "; to go on with it: " + lift
+
+
 _STOP_HELP = "Stop the scheduler, and keep it stopped. Jobs that run go on."
 _STOP_EXAMPLE = "cronhpc stop"
 
@@ -128,11 +139,52 @@ _STOP_EXAMPLE = "cronhpc stop"
 def _stop(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if one of its jobs could not be cancelled."""
     from cronhpc.drivers.start import stop
+    from cronhpc.store.paths import DirectoryError
 
-    site = site_of(args, console)
+    try:
+        site = site_of(args, console)
+    except DirectoryError:
+        if not _stopped_without_folder(args, console):
+            raise
+        return FINE
     stopped = stop(site, console.environ, lambda: console.again().now)
     _report(stopped, console, site.settings.timezone, undo="start")
     return FINE if stopped.ok else ATTENTION
+
+
+def _stopped_without_folder(args: argparse.Namespace, console: Console) -> bool:
+    """Whether the folder is gone, and its scheduler's jobs waited in the queue: they are named, and cancelled.
+
+    Raises BatchError.
+    """
+    from cronhpc.batch import backend_name, connect
+    from cronhpc.batch.port import BatchError
+    from cronhpc.core.model import Settings
+    from cronhpc.drivers.start import links_that_name
+    from cronhpc.store.paths import wanted
+    from cronhpc.views import text
+
+    root, _ = wanted(args.dir, console.environ)
+    if os.path.lexists(root) or backend_name(args.backend or "", Settings(), console.environ) != "slurm":
+        return False
+    batch = connect("slurm", Settings(), console.environ, root / "state")
+    try:
+        jobs = links_that_name(batch, root)
+    except BatchError:
+        return False  # the error says that the folder is missing, and that nothing was done
+    if not jobs:
+        return False
+    lines = [f"{console.style().path(str(root))} is not there; the jobs of its scheduler are in the queue:"]
+    lines += [f"job {job.id} ({text.one_line(job.name)}), {job.state.lower()}" for job in jobs]
+    if not args.json:
+        console.say("\n".join(lines))
+        console.out.flush()
+    batch.cancel([job.id for job in jobs])
+    undo = command("init", directory=str(root))
+    done = f"cancelled {text.count(len(jobs), 'job')}; runs of entries go on"
+    facts = {"ok": True, "done": [*lines, done], "links": [], "undo": undo}
+    console.answer(facts, lambda: done)
+    return True
 
 
 # --- what is said -----------------------------------------------------------------------------------------------------
@@ -166,6 +218,6 @@ def _facts(outcome: Outcome) -> Facts:
 
 
 COMMANDS = {
-    "start": Command(_START_HELP, _START_EXAMPLE, _start, _start_arguments),
-    "stop": Command(_STOP_HELP, _STOP_EXAMPLE, _stop),
+    "start": Command(_START_HELP, _START_EXAMPLE, _start, _start_arguments, of_no_name=_not_started),
+    "stop": Command(_STOP_HELP, _STOP_EXAMPLE, _stop, of_no_name=_not_one),
 }

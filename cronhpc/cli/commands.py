@@ -110,6 +110,7 @@ class Command(NamedTuple):
     of_series: bool = False  # it finds series that were started without a cron directory
     takes_rest: bool = False  # options of sbatch, and behind -- those of a script
     own_codes: bool = False  # its help tells of exit codes of its own
+    of_no_name: Callable[[str], str] | None = None  # what is meant where it is given a name
 
 
 def present() -> list[str]:
@@ -184,6 +185,11 @@ def parse(
             except UsageError as error:  # read in a job's log, where nothing says which command it was
                 raise UsageError(f"{parser.prog}: {str(error).removeprefix(f'{parser.prog}: ')}") from None
             args.rest, args.behind = unknown, behind
+        elif command.of_no_name is not None:
+            args, unknown = parser.parse_known_args(words)
+            if unknown and not unknown[0].startswith("-"):
+                raise UsageError(f"{parser.prog} takes no name. " + command.of_no_name(unknown[0]))
+            args = parser.parse_args(words)
         else:
             args = parser.parse_args(words)
     args.of_series = command.of_series

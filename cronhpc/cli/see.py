@@ -220,14 +220,20 @@ def _before(paths: Paths) -> Status | None:
 
 
 def _written(paths: Paths, console: Console) -> Status:
+    """What the owner's last tick wrote, with the switches as they lie there now."""
+    from cronhpc.core.model import Settings
+    from cronhpc.store.switches import of_directory
     from cronhpc.views.attention import for_others
-    from cronhpc.views.status import seen_at
+    from cronhpc.views.status import seen_at, with_switches
 
     known = written_status(paths)
     if known is None:
         raise StateError(
             f"{paths.status} is not there yet: its owner's scheduler has not run. Ask for: " + command("start")
         )
+    listing = of_directory(paths, Settings(), console.now)  # what another's settings name elsewhere is not looked at
+    if not listing.unknown:
+        known = with_switches(known, listing.switches, console.now)
     return for_others(seen_at(known, console.now))
 
 
@@ -333,6 +339,9 @@ def _of_entries(args: argparse.Namespace, console: Console) -> tuple[list[Previe
     from cronhpc.core.model import EntryState
     from cronhpc.views.next import Preview
 
+    paths = paths_of(args, console)
+    if not is_mine(paths):
+        return _of_anothers(args, _written(paths, console))
     site = site_of(args, console)
     world = _world(site, console.now)
     chosen = [entry for entry in world.entries if args.name in {None, entry.name}]
@@ -351,6 +360,26 @@ def _of_entries(args: argparse.Namespace, console: Console) -> tuple[list[Previe
         if entry.schedule:
             previews.append(Preview(entry.name, slots.schedule_of(entry), held))
     return previews, site.settings.timezone
+
+
+def _of_anothers(args: argparse.Namespace, known: Status) -> tuple[list[Preview], str]:
+    """By what the owner's last tick wrote, and the switches that stand now."""
+    from cronhpc.views.explain import schedule_of
+    from cronhpc.views.next import Preview
+
+    chosen = [entry for entry in known.entries if args.name in {None, entry.name}]
+    if args.name is not None and not chosen:
+        raise no_such("entry", args.name, (entry.name for entry in known.entries))
+    previews = []
+    for entry in chosen:
+        schedule, held = schedule_of(entry), "suspended" if entry.suspended else ""
+        if entry.switch:
+            held = f"{entry.switch.kind}/{entry.switch.name}, by {entry.switch.by}"
+        elif entry.problem:
+            held = f"{entry.problem.what} {entry.problem.fix}".rstrip()
+        if schedule is not None:
+            previews.append(Preview(entry.name, schedule, held))
+    return previews, known.timezone
 
 
 # --- page -------------------------------------------------------------------------------------------------------------

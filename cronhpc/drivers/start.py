@@ -15,6 +15,7 @@ from cronhpc.core import chain
 from cronhpc.core.attempts import withdrawals
 from cronhpc.core.identity import records
 from cronhpc.core.model import (
+    TOKEN,
     CancelLink,
     ClaimState,
     CronhpcError,
@@ -46,7 +47,9 @@ from cronhpc.tick import leased, run_pass, tick
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable, Mapping
+    from pathlib import Path
 
+    from cronhpc.batch.port import Batch
     from cronhpc.core.model import Decision, Job, Key, LinkRecord, Outcome
     from cronhpc.engine.site import Site
 
@@ -322,6 +325,19 @@ def _links(site: Site) -> list[tuple[Job, LinkRecord]]:
     queue = site.batch.queue()
     world = World(0, directory_id(site.paths), site.settings, queue=queue, links=scheduler.links(site.paths))
     return [(job, link) for job in queue.jobs if job.live and (link := records(world).link(job)) is not None]
+
+
+def links_that_name(batch: Batch, root: Path) -> list[Job]:
+    """Links and spares of a directory that is not there any more: the text that Slurm keeps of each names it.
+
+    Raises BatchError.
+    """
+    found = []
+    for job in batch.queue().jobs:
+        marked = job.name.startswith("cronhpc-") or TOKEN in job.comment
+        if job.live and marked and f"dir={shlex.quote(str(root))}" in batch.script(job.id).splitlines():
+            found.append(job)
+    return found
 
 
 def _cancelled_waiting(site: Site) -> int:

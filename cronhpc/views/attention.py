@@ -33,6 +33,13 @@ def problem_facts(problem: Problem) -> Facts:
     return {key: getattr(problem, key) for key in ("code", "file", "line", "what", "fix")}
 
 
+def with_switches(known: Status) -> Status:
+    """`known` with the rows of the switches that it lists now; what else needs attention stays."""
+    others = [row for row in known.attention if row.kind not in {"switch", "expired"}]
+    batch, rest = ([row for row in others if (row.kind == "batch") == first] for first in (True, False))
+    return known._replace(attention=(*batch, *_switches(known), *rest))
+
+
 def for_others(known: Status) -> Status:
     """`known`, from a colleague's status.json, as it is shown: no advice to remove what lies outside the directory.
 

@@ -157,6 +157,31 @@ def seen_at(known: Status, now: int) -> Status:
     )
 
 
+def with_switches(known: Status, switches: Iterable[Switch], now: int) -> Status:
+    """The same facts with the switches that lie in the directory's own folders now: a touch shows before the next tick.
+
+    What a job's name or a configured switch reaches is only known to the owner's ticks, and stays as the last wrote it.
+    """
+    folders = tuple(f"{known.directory}/{kind}/" for kind in ("kill", "pause"))
+    before = {row.path: row for row in known.switches}
+    rows = [row for row in known.switches if not row.path.startswith(folders)]
+    for each in switches:
+        now_there = _as_it_lies(each, now, f"{known.directory}/{each.kind}/{each.name}", ours=True)
+        new = SwitchStatus(*now_there, ending=(), warned=(), ends=None, left_alone=())
+        rows.append(before.get(now_there.path, new)._replace(**now_there._asdict()))
+    standing = [SwitchOn(*(getattr(row, name) for name in SwitchOn._fields)) for row in rows if not row.expired]
+    entries = tuple(entry._replace(switch=_switch_of(entry, standing)) for entry in known.entries)
+    return attention.with_switches(known._replace(switches=tuple(rows), entries=entries))
+
+
+def _switch_of(entry: EntryStatus, standing: Sequence[SwitchOn]) -> SwitchOn | None:
+    """The first that covers it, kill switches first: by its name, or as the last tick found."""
+    was = (entry.switch.kind, entry.switch.name) if entry.switch else None
+    covering = [row for row in standing if row.name in {stop.ALL, entry.name} or (row.kind, row.name) == was]
+    kinds = ("kill",) if entry.series else ("kill", "pause")
+    return next((row for kind in kinds for row in covering if row.kind == kind), None)
+
+
 def _start(series: Series) -> str:
     """What begins it anew. Arguments are for its author's eyes: anyone may read status.json."""
     script, *arguments = series.entry.arguments or ("",)
@@ -165,16 +190,21 @@ def _start(series: Series) -> str:
 
 def _switch(switch: Switch, world: World, directory: str) -> SwitchOn:
     polled = any(row.name == switch.name and row.file for row in world.settings.switches)
+    ours = polled or switch.path.startswith(f"{directory}/{switch.kind}/")
+    return _as_it_lies(switch, world.now, switch.path, ours=ours)
+
+
+def _as_it_lies(switch: Switch, now: int, path: str, *, ours: bool) -> SwitchOn:
     return SwitchOn(
         kind=switch.kind,
         name=switch.name,
-        path=switch.path,
+        path=path,
         by=switch.by,
         since=switch.since,
         reason=switch.reason,
         expires=switch.expires,
-        expired=stop.expired(switch, world.now),
-        ours=polled or switch.path.startswith(f"{directory}/{switch.kind}/"),
+        expired=stop.expired(switch, now),
+        ours=ours,
     )
 
 

@@ -426,6 +426,27 @@ def test_a_colleague_sees_what_the_last_tick_wrote(shell: Shell, monkeypatch: py
     assert "as the owner's scheduler saw it" in seen.out
 
 
+def test_a_colleague_sees_a_switch_before_the_owners_next_tick(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("backup", "other"):
+        shell.drop(f"cron.daily/{name}.slurm")
+    shell("tick", now=later())
+    (shell.cron / "kill" / "backup").write_text("the disk is full\n")
+    monkeypatch.setattr(os, "getuid", lambda: 4711)
+    known = shell("status", "--json", now=later()).json
+    assert [entry["switch"] and entry["switch"]["name"] for entry in known["entries"]] == ["backup", None]
+    assert [row["what"] for row in known["attention"] if row["kind"] == "switch"] == [
+        f'stopped by {known["switches"][0]["by"]}: "the disk is full"'
+    ]
+    assert "the disk is full" in shell("status", "backup", now=later()).out
+    assert re.search(r"backup +held back: kill/backup, by", shell("next", now=later()).out)
+    (shell.cron / "kill" / "backup").rename(shell.cron / "pause" / "ALL")
+    known = shell("status", "--json", now=later()).json
+    assert [entry["switch"]["kind"] for entry in known["entries"]] == ["pause", "pause"]
+    (shell.cron / "pause" / "ALL").unlink()
+    assert not shell("status", "--json", now=later()).json["switches"]
+    assert "held back" not in shell("next", now=later()).out
+
+
 def test_a_colleague_before_the_first_tick_is_told_so(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "getuid", lambda: 12345)
     said = shell("status")
@@ -543,6 +564,20 @@ def test_without_a_name_it_is_said_what_could_be_named(named: Shell, verb: str, 
     (named.cron / "kill" / "backup").touch()
     said = named(verb, now=later())
     assert (said.code, said.out) == (2, "")
+    assert words in said.err
+
+
+@pytest.mark.parametrize(
+    ("verb", "words"),
+    [
+        ("stop", "To stop one entry: cronhpc kill backup (what runs is cancelled), or cronhpc pause backup"),
+        ("start", "To run one entry now: cronhpc run backup; to go on with it: cronhpc resume backup"),
+    ],
+)
+def test_who_stops_or_starts_an_entry_is_told_which_command_is_meant(named: Shell, verb: str, words: str) -> None:
+    said = named(verb, "backup")
+    assert (said.code, said.out) == (2, "")
+    assert f"cronhpc {verb} takes no name. " in said.err
     assert words in said.err
 
 

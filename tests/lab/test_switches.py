@@ -316,6 +316,8 @@ def test_a_teammate_sets_and_lifts_switches_whatever_the_umask(team: Team) -> No
     found = path.stat()
     assert (path.owner(), path.group(), stat.S_IMODE(found.st_mode)) == ("bob", GROUP, 0o664)
     assert path.read_text().splitlines()[0] == "disk is full"
+    assert "stopped by bob" in team.cronhpc("status", user="bob"), "at once, before her next tick"
+    assert "held back: kill/train, by bob" in team.cronhpc("next", user="bob")
     team.tick()
     [row] = [r for r in team.json("status")["attention"] if r["kind"] == "switch"]
     assert (row["name"], row["what"]) == ("train", 'stopped by bob: "disk is full"')
@@ -470,3 +472,29 @@ def test_an_order_without_an_answer_stands_and_says_when_it_acts(team: Team) -> 
     assert hung in team.states(hung)
     assert f"cancelled job {hung} (ft)" in team.cronhpc("kill", "ft", codes=(0,))
     team.wait_gone(hung)
+
+
+def test_stop_finds_the_schedulers_jobs_where_the_folder_is_gone(team: Team) -> None:
+    """By the text that Slurm keeps of each; another directory's chain stays."""
+
+    def jobs(directory_id: str) -> set[str]:
+        return {row["id"] for row in team.lab.squeue("alice") if f"cronhpc={directory_id}/" in row["comment"]}
+
+    (team.place / "more").mkdir()
+    shutil.chown(team.place / "more", "alice", "alice")
+    other = Team.make(team.lab, team.place / "more")
+    mine, others = ((each.root / "state" / "id").read_text().strip() for each in (team, other))
+    other.cronhpc("start")
+    team.cronhpc("start")
+    try:
+        team.wait_for_links()
+        before = jobs(mine)
+        shutil.rmtree(team.root)
+        said = team.cronhpc("stop", codes=(0,))
+        assert "is not there; the jobs of its scheduler are in the queue:" in said
+        assert [job for job in before if f"job {job} (cronhpc-{mine}" not in said] == []
+        team.lab.wait_for(lambda: not jobs(mine))
+        assert len(jobs(others)) == 2
+        assert "There is no folder" in team.cronhpc("stop", codes=(2,))
+    finally:
+        other.cronhpc("stop")
