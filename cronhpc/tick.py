@@ -61,6 +61,7 @@ def tick(
     by_daemon: bool = False,
     only: str = "",
     rerun: Rerun | None = None,
+    side_by_side: bool = False,
     switches_only: bool = False,
     clock_verified: bool = False,
     bad_nodes: tuple[BadNode, ...] = (),
@@ -68,7 +69,7 @@ def tick(
     """One pass at `now` (`clock_verified`: the batch system has said that it is), also beside a holder of the lease.
 
     `link`: the job id of the scheduler's job that this runs in; `bad_nodes`: those that links could not work on;
-    `only`, `switches_only`: see World.
+    `only`, `rerun`, `side_by_side`, `switches_only`: see World.
     Raises CronhpcError on another cluster than the scheduler's, StateError, and OSError where state/ can be neither
     read nor written.
     """
@@ -83,6 +84,7 @@ def tick(
             by_daemon=by_daemon,
             only=only,
             rerun=rerun,
+            side_by_side=side_by_side,
             switches_only=switches_only,
             clock_verified=clock_verified,
             bad_nodes=bad_nodes,

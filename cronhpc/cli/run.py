@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.cli import ATTENTION, FINE, INTERRUPTED
@@ -27,7 +28,7 @@ from cronhpc.core.model import (
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from cronhpc.cli.console import Console
     from cronhpc.cli.runs import Follower
@@ -51,6 +52,7 @@ _RUN_EXAMPLE = """
 cronhpc run backup
 cronhpc run backup --follow             # its log as it comes, until the run has ended
 cronhpc run backup --wait && echo fine
+cronhpc run backup --again              # beside the run that has not ended
 """
 _RERUN_HELP = (
     "Run a failed slot once more, with the same CRONHPC_SLOT; of an array only the tasks that failed. NAME means its "
@@ -80,6 +82,7 @@ _AHEAD = 3600  # seconds: what was queued ahead of its slot may end before it
 
 def _run_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="an entry")
+    parser.add_argument("--again", action="store_true", help="also beside a run of it that has not ended")
     _attending(parser)
 
 
@@ -118,13 +121,14 @@ def _order(args: argparse.Namespace, console: Console, name: str, rerun: Rerun |
     if args.json and args.follow:
         raise UsageError(f"cronhpc {'rerun' if rerun else 'run'}: --follow prints the log, which is no JSON: --wait")
     site = site_of(args, console)
-    report = _once(site, console.now, name, rerun)
+    once = partial(_once, name=name, rerun=rerun, side_by_side=rerun is None and args.again)
+    report = once(site, console.now)
     if _just_changed(report):  # who asks for a run by hand has surely finished writing in a moment
-        report = _later(args, console, name, rerun, FRESH + 1)
+        report = _later(args, console, once, FRESH + 1)
     for _ in range(0 if rerun else _TRIES):  # its slot is this second, and somebody else has taken that one
         if not _taken(report):
             break
-        report = _later(args, console, name, rerun, 1)
+        report = _later(args, console, once, 1)
     entry = next((each for each in report.world.entries if each.name == name), None)
     if entry is None:
         raise no_such("entry", name, (each.name for each in report.world.entries))
@@ -139,17 +143,19 @@ def _order(args: argparse.Namespace, console: Console, name: str, rerun: Rerun |
     return _attended(args, console, site, outcome.decision.key, facts) if attended else FINE
 
 
-def _once(site: Site, now: int, name: str, rerun: Rerun | None) -> Report:
+def _once(site: Site, now: int, *, name: str, rerun: Rerun | None, side_by_side: bool) -> Report:
     from cronhpc.engine.clock import reckoned
     from cronhpc.tick import tick
 
     at = reckoned(site, now)
-    return tick(at.site, at.now, only=entry_id(name), rerun=rerun, clock_verified=at.clock_verified)
+    return tick(
+        at.site, at.now, only=entry_id(name), rerun=rerun, side_by_side=side_by_side, clock_verified=at.clock_verified
+    )
 
 
-def _later(args: argparse.Namespace, console: Console, name: str, rerun: Rerun | None, seconds: float) -> Report:
+def _later(args: argparse.Namespace, console: Console, once: Callable[[Site, int], Report], seconds: float) -> Report:
     console.wait(seconds)
-    return _once(site_of(args, console), console.again().now, name, rerun)
+    return once(site_of(args, console), console.again().now)
 
 
 def _just_changed(report: Report) -> bool:
@@ -258,7 +264,7 @@ def _stays_due(site: Site, outcome: Outcome) -> bool:
 
 
 def _undo(job_id: str, backend: str) -> str:
-    return f"scancel {job_id}" if backend == "slurm" else command("kill", job_id) + " && " + command("tick")
+    return f"scancel {job_id}" if backend == "slurm" else command("kill", job_id)
 
 
 def _submitted(facts: Facts, style: Style) -> str:
@@ -292,6 +298,11 @@ def _not_submitted(facts: Facts) -> str:
     if facts["stays_due"]:
         due = "\nit stays due, and the next tick submits it: do not order it once more; now: " + command("tick")
         return Advice(f"{text.name(facts['entry'])} is not submitted yet: {why}", due, more)
+    if facts["reason"] == Reason.RUNNING:
+        beside = command("run", facts["entry"], options=("--again",))
+        return (
+            f"{text.name(facts['entry'])} runs already: {text.one_line(facts['detail'])}. Another beside it: " + beside
+        )
     return f"{text.name(facts['entry'])} was not submitted: {why}" + more
 
 

@@ -343,6 +343,8 @@ def _of_entries(args: argparse.Namespace, console: Console) -> tuple[list[Previe
     if not is_mine(paths):
         return _of_anothers(args, _written(paths, console))
     site = site_of(args, console)
+    if withdraw_edited(site, console.now):
+        site = site_of(args, console)
     world = _world(site, console.now)
     chosen = [entry for entry in world.entries if args.name in {None, entry.name}]
     if args.name is not None and not chosen:

@@ -81,7 +81,7 @@ def plan(world: World) -> Plan:
 
 
 def _by_hand(world: World, entry: Entry, budget: attempts.Budget) -> Iterator[Decision]:
-    """`cronhpc run`: a slot at the instant asked, whatever the schedule and overlap say; switches and trust hold.
+    """`cronhpc run`: a slot at the instant asked, whatever the schedule says; switches, trust and overlap hold.
 
     `cronhpc rerun`: a further attempt of a slot that has run, unless one of it has not ended or comes by itself.
     """
@@ -94,10 +94,20 @@ def _by_hand(world: World, entry: Entry, budget: attempts.Budget) -> Iterator[De
         yield Wait(entry, world.now, Reason.UNKNOWN, world.queue_error)
     elif world.rerun and (why := attempts.unended(world, key)):
         yield Wait(entry, None, Reason.CLAIMED, why)
+    elif not world.rerun and (running := _unended(world, entry)):
+        yield Wait(entry, None, Reason.RUNNING, f"job {', '.join(running)} has not ended")
     elif over := budget.spend(key.entry, beyond_schedule=True):
         yield Wait(entry, world.now, Reason.BUDGET, over)
     else:
         yield Submit(entry, key, Reason.SUBMIT, detail=f"array tasks {tasks}" if tasks else "", tasks=tasks)
+
+
+def _unended(world: World, entry: Entry) -> list[str]:
+    """Job ids of runs beside which none is started by hand, unless that was asked for or `overlap: allow` stands."""
+    if world.side_by_side or entry.policies.overlap == "allow":
+        return []
+    live = Lives.of(world).of_entry(entry_id(entry.name))
+    return [claim.job_id or "" for claim in live if claim.key.slot <= world.now]
 
 
 def _barred(world: World, entry: Entry) -> tuple[Reason, str] | None:

@@ -338,7 +338,7 @@ def test_a_dropped_script_runs_by_hand_and_is_seen_everywhere(shell: Shell) -> N
     said = shell("run", "backup", now=later())
     assert said.code == 0, said.err
     assert said.out.splitlines()[0] == "submitted backup as job 1"
-    assert said.out.splitlines()[-1] == "undo: cronhpc kill 1 && cronhpc tick"
+    assert said.out.splitlines()[-1] == "undo: cronhpc kill 1"
     wait_for(shell, "backup", "ok")
 
     assert shell("tick", now=later()).code == 0
@@ -867,6 +867,6 @@ def test_a_second_run_in_the_same_second_takes_the_next_one(shell: Shell, monkey
     waited: list[float] = []
     monkeypatch.setattr(Console, "wait", lambda _, seconds: waited.append(seconds))
     monkeypatch.setattr(Console, "again", lambda console: replace(console, now=now + len(waited)))
-    said = [shell("run", "backup", now=now) for _ in range(3)]
+    said = [shell("run", "backup", "--again", now=now) for _ in range(3)]
     assert [(each.code, each.err) for each in said] == [(0, "")] * 3
     assert len({line for each in said for line in each.out.splitlines() if line.startswith("its log: ")}) == 3

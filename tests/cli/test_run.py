@@ -105,12 +105,16 @@ def test_ctrl_c_leaves_the_run_going_and_says_how_to_see_it(shell: Shell, monkey
     batch.cancel(["1"])
 
 
-def test_a_second_run_beside_one_that_runs_is_said(shell: Shell) -> None:
+def test_a_second_run_beside_one_that_runs_is_only_started_where_that_is_asked_for(shell: Shell) -> None:
     shell.drop("cron.daily/a.slurm", "sleep 60")
     shell("run", "a", now=later())
-    said = shell("run", "a", now=later() + 1)
+    refused = shell("run", "a", now=later())
+    assert (refused.code, refused.out) == (1, "")
+    assert "a runs already: job 1 has not ended. Another beside it: cronhpc run --again a" in refused.err
+    said = shell("run", "a", "--again", now=later() + 1)
     assert "note: job 1 of it has not ended: they run side by side" in said.out
-    assert shell("run", "a", "--json", now=later() + 2).json["beside"] == ["1", "2"]
+    assert shell("run", "a", "--json", now=later() + 2).json["reason"] == "still running"
+    assert shell("run", "a", "--again", "--json", now=later() + 2).json["beside"] == ["1", "2"]
     Local(shell.cron / "state" / "local", shell.environ).cancel(["1", "2", "3"])
 
 

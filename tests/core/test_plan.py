@@ -359,6 +359,24 @@ def test_by_hand_a_switch_still_stops() -> None:
 
 FAILED = ClaimState.FINISHED
 RUNS = ClaimState.RELEASED
+BY_HAND: dict[str, tuple[str, dict[str, Any], list[str]]] = {
+    "a run of it has not ended": ("skip", {}, ["wait - still running"]),
+    "nor does a queue of one run at a time take it": ("queue", {}, ["wait - still running"]),
+    "one beside it was asked for": ("skip", {"side_by_side": True}, ["submit 15:17"]),
+    "its runs may overlap": ("allow", {}, ["submit 15:17"]),
+    "the run has ended": ("skip", {"jobs": (job(7, "COMPLETED", of=key("e", "15:00")),)}, ["submit 15:17"]),
+}
+
+
+@pytest.mark.parametrize(("overlap", "more", "decided"), BY_HAND.values(), ids=BY_HAND)
+def test_by_hand_none_is_started_beside_a_run_unless_that_is_asked_for(
+    overlap: str, more: dict[str, Any], decided: list[str]
+) -> None:
+    more = {"jobs": (job(7, of=key("e", "15:00")),), **more}
+    before = claim("e", "15:00", RUNS, "7")
+    assert planned(one("15:17", entry(overlap=overlap), only="e", claims=(before,), **more)) == decided
+
+
 RERUNS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "a slot that failed, as its second attempt": ({}, ["submit 14:00 #2"]),
     "its claim is there still, finished": ({"claims": (claim("e", "14:00", FAILED, "7"),)}, ["submit 14:00 #2"]),

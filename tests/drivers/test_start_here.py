@@ -94,7 +94,7 @@ def seen(shell: Shell, now: int) -> tuple[list[str], str, list[str]]:
     return waiting, (entry["next"] or "")[11:16], [slot for slot in last if slot > known["now"]]
 
 
-@pytest.mark.parametrize("look", ["check", "status"])
+@pytest.mark.parametrize("look", ["check", "status", "next"])
 def test_the_owners_own_look_takes_back_what_waits_on_a_schedule_that_was_edited(shell: Shell, look: str) -> None:
     """It ran on the old one: the next link came an hour later. LAST then showed it as lost, before its time."""
     now = later() // 86400 * 86400 + 5 * 86400  # midnight: nothing ahead begins while this test runs

@@ -138,6 +138,7 @@ class World:
     disk_clock: int = 0  # what the file system's clock says, where `now` is far behind it
     only: str = ""  # `run NAME`: the entry id that a slot is made for now, whatever its schedule
     rerun: Rerun | None = None  # of that entry: this slot once more, and no new one
+    side_by_side: bool = False  # of that entry: also while a run of it has not ended
     switches_only: bool = False  # the owner's order where no tick of the scheduler comes: nothing else is decided
     memo: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)  # what is made of it once
 
