@@ -172,7 +172,8 @@ def _entry_row(entry: EntryStatus, past: Past, slots: Sequence[int], hover: Hove
     upcoming, rate = entry.next, _rate(past.week)
     name = text.name(entry.name)
     to_come = blocked if blocked not in {"", "-"} else style.clock(upcoming) if upcoming else "-"
-    result = runs.result_words(last) if last else "not yet"
+    first = ("runs now" if live[0].started else "waits") if live else "not yet"
+    result = runs.result_words(last) if last else first
     return {
         "order": (_ORDER[kind], entry.name),
         "anchor": entry_id(entry.name),
@@ -193,8 +194,6 @@ def _entry_row(entry: EntryStatus, past: Past, slots: Sequence[int], hover: Hove
         "waited": _spread(past.waited),
         "took": _spread(past.took),
         "next": to_come,
-        "last": style.said(last.slot or style.now) if last else "",
-        "result": result,
         "source": text.clean(entry.source),
         "schedule": text.one_line(entry.schedule or (entry.series.when if entry.series else "")),
         "timezone": entry.timezone if entry.schedule else "",

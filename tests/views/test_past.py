@@ -203,6 +203,11 @@ def test_days_and_hours_lie_in_order_on_the_line(now: int, zone: str) -> None:
     assert all(0 <= each <= view.WIDTH for each in axis["lines"])
 
 
+def test_an_entry_whose_first_run_goes_on_is_no_longer_said_not_to_have_run() -> None:
+    assert re.search(r">sweep<small class=\"new\">runs now<", html())
+    assert re.search(r">report<small class=\"new\">not yet<", html())
+
+
 def test_a_browser_loads_the_page_anew_as_often_as_the_settings_say() -> None:
     assert '<meta http-equiv="refresh" content="300">' in html(refresh=300)
     assert "every 5m" in html(refresh=300)
