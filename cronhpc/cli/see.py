@@ -242,6 +242,10 @@ def _explain(args: argparse.Namespace, console: Console, known: Status) -> int:
     from cronhpc.views.facts import as_json
 
     entry = next((each for each in known.entries if each.name == args.name), None)
+    gone = next((each for each in known.deleted if each.name == args.name), None)
+    if entry is None and gone is not None:
+        console.answer(as_json(gone), lambda: explain.deleted(gone, known, console.style(known.timezone)))
+        return FINE
     if entry is None:
         raise no_such("entry", args.name, (each.name for each in known.entries))
     rows = [row for row in known.attention if row.name in {entry.name, entry.source}]

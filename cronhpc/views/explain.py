@@ -15,7 +15,16 @@ if TYPE_CHECKING:
 
     from cronhpc.core.model import Instant, Problem
     from cronhpc.cron.schedule import Schedule
-    from cronhpc.views.facts import EntryStatus, HistoryRun, LiveRun, Notice, SeriesStatus, Status, SwitchOn
+    from cronhpc.views.facts import (
+        DeletedEntry,
+        EntryStatus,
+        HistoryRun,
+        LiveRun,
+        Notice,
+        SeriesStatus,
+        Status,
+        SwitchOn,
+    )
     from cronhpc.views.style import Style
 
 _LOOK = 60 * times.DAY  # how far ahead a clock change is worth a sentence
@@ -57,6 +66,13 @@ def render(entry: EntryStatus, known: Status, schedule: Schedule | None, style: 
     if more["clock_change"] and schedule:
         lines.append(_clock_change(more["clock_change"], schedule, style))
     lines += ["Note: " + _noted(note) for note in entry.notes]
+    return "\n".join(part for line in lines for part in style.wrapped(line, style.width))
+
+
+def deleted(entry: DeletedEntry, known: Status, style: Style) -> str:
+    """What still runs of an entry that was deleted."""
+    lines = [f"{text.name(entry.name)} was deleted; what runs of it goes on."]
+    lines += [_live(run, style, known.now) for run in entry.runs]
     return "\n".join(part for line in lines for part in style.wrapped(line, style.width))
 
 

@@ -232,11 +232,12 @@ def blocked(entry: EntryStatus) -> str:
 
 
 def _entry_cells(entry: EntryStatus, style: Style, seen: Instant) -> list[Cell]:
-    run = next((each for each in entry.runs if not each.ahead), None)
+    live = [run for run in entry.runs if not run.ahead]
     last = entry.last
     name = text.name(entry.name)
-    if run:
-        return [name, _next(entry, style), style.at(run.slot), *_running(run, seen), _streak(entry)]
+    if live:
+        beside = sum(run.state == live[0].state for run in live)
+        return [name, _next(entry, style), style.at(live[0].slot), *_running(live[0], seen, beside), _streak(entry)]
     if not last:
         return [name, _next(entry, style), "-", ("not yet", "dim"), "-", "-", _streak(entry)]
     result = (runs.result_words(last), runs.result_colour(last.result))
@@ -244,16 +245,20 @@ def _entry_cells(entry: EntryStatus, style: Style, seen: Instant) -> list[Cell]:
     return [name, _next(entry, style), style.at(last.slot), result, took, waited, _streak(entry)]
 
 
-def _running(run: LiveRun, seen: Instant) -> list[Cell]:
-    """RESULT, TOOK, WAITED of a run that had not ended when it was `seen` (by another's file, that may be long ago)."""
+def _running(run: LiveRun, seen: Instant, beside: int = 1) -> list[Cell]:
+    """RESULT, TOOK, WAITED of a run that had not ended when it was `seen` (by another's file, that may be long ago).
+
+    `beside`: how many of its entry are so.
+    """
+    more = f" ({beside})" if beside > 1 else ""
     started, ready = run.started, run.ready
     if run.state in {"UNKNOWN", "ENDED"}:
-        return [(run.state.lower(), "yellow"), "-", "-"]
+        return [(run.state.lower() + more, "yellow"), "-", "-"]
     if started is None:
         waits = times.took(max(seen - ready, 0)) if ready is not None else "-"
-        return [("held" if run.held else "pending", "yellow"), "-", waits]
+        return [(("held" if run.held else "pending") + more, "yellow"), "-", waits]
     waited = times.took(max(started - ready, 0)) if ready is not None else "-"
-    return [(run.state.lower(), "blue"), times.took(seen - started), waited]
+    return [(run.state.lower() + more, "blue"), times.took(seen - started), waited]
 
 
 def _next(entry: EntryStatus, style: Style) -> Cell:

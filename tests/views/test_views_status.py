@@ -244,6 +244,7 @@ def used_up(**facts: object) -> EntryState:
 
 
 RUNS = running("backup", at("14:00"), "4720")
+BESIDE = running("backup", at("14:05"), "4721")
 HELD = replace(RUNS[1], state="PENDING", reason="launch failed requeued held", start=None)
 OVER = replace(RUNS[1], state="COMPLETED", submitted=at("14:00"), ended=at("14:05:03"))
 UNREADABLE = Problem(
@@ -348,6 +349,14 @@ ROWS = {
     "runs now": (
         with_entry(entry("backup", "0 * * * *"), claims=(RUNS[0],), queue=Queue((LINK, SPARE, RUNS[1]))),
         "backup  15:00 (53 min)  14:00  running  7m17s  3s  -",
+    ),
+    "two run side by side": (
+        with_entry(
+            entry("backup", "0 * * * *"),
+            claims=(RUNS[0], BESIDE[0]),
+            queue=Queue((LINK, SPARE, RUNS[1], BESIDE[1])),
+        ),
+        "backup  15:00 (53 min)  14:00  running (2)  7m17s  3s  -",
     ),
     "waits in the queue": (
         with_entry(
@@ -464,6 +473,11 @@ def test_a_run_whose_entry_was_deleted_is_shown() -> None:
     world = with_entry(entry("hub"), claims=(RUNS[0],), queue=Queue((LINK, SPARE, RUNS[1])))
     assert [(each.name, each.runs[0].job) for each in facts_of(world).deleted] == [("backup", "4720")]
     assert re.search(r"^backup +deleted +14:00 +running +7m17s +3s +-$", screen(world), re.MULTILINE)
+    said = explain.deleted(facts_of(world).deleted[0], facts_of(world), style())
+    assert said == (
+        "backup was deleted; what runs of it goes on.\n"
+        "Job 4720 (slot 14:00) is running on cpu1 since 14:00, for 7m17s by now."
+    )
     alone = screen(replace(world, entries=()))
     assert " running " in alone
     assert "There are no entries. Put" in alone
