@@ -8,7 +8,6 @@ import contextlib
 import hashlib
 import http.server
 import os
-import shutil
 import signal
 import sqlite3  # noqa: TID251 - what is dumped
 import subprocess  # noqa: TID251 - keepers run while something else is done
@@ -23,12 +22,7 @@ import pytest
 from tests.cli.test_cli import Shell
 from tests.ready_made_jobs import JOBS, Ended, environment, filled_in, recording, run, stand_in
 
-
-def needs(tool: str) -> pytest.MarkDecorator:
-    return pytest.mark.skipif(shutil.which(tool) is None, reason=f"{tool} is not on this machine")
-
-
-WGET, CURL = (pytest.param(tool, marks=needs(tool), id=tool) for tool in ("wget", "curl"))
+NEEDS_TOOLS = pytest.mark.lab  # wget, curl and sqlite3 come with the lab's packages: a plain machine may have none
 
 
 def mode(path: Path) -> int:
@@ -166,7 +160,8 @@ def fetch(place: Path, *urls: str, **settings: str) -> Ended:
     return run(filled_in("dataset-fetch", place, **wanted), environment(place))
 
 
-@pytest.mark.parametrize("tool", [WGET, CURL])
+@NEEDS_TOOLS
+@pytest.mark.parametrize("tool", ["wget", "curl"])
 def test_a_download_goes_on_where_it_was_and_is_not_asked_for_again(tmp_path: Path, tool: str) -> None:
     asked: list[str] = []
     (tmp_path / "data").mkdir()
@@ -184,7 +179,8 @@ def test_a_download_goes_on_where_it_was_and_is_not_asked_for_again(tmp_path: Pa
     }
 
 
-@pytest.mark.parametrize("tool", [WGET, CURL])
+@NEEDS_TOOLS
+@pytest.mark.parametrize("tool", ["wget", "curl"])
 def test_from_a_server_that_cannot_go_on_a_file_comes_whole(tmp_path: Path, tool: str) -> None:
     runs = {"wget": 1, "curl": 2}[tool]
     (tmp_path / "data").mkdir()
@@ -195,7 +191,7 @@ def test_from_a_server_that_cannot_go_on_a_file_comes_whole(tmp_path: Path, tool
     assert (tmp_path / "data/always-whole").read_bytes() == CONTENT
 
 
-@needs("wget")
+@NEEDS_TOOLS
 def test_a_checksum_decides_and_a_wrong_file_is_kept_aside(tmp_path: Path) -> None:
     asked: list[str] = []
     good = hashlib.sha256(CONTENT).hexdigest()
@@ -208,7 +204,7 @@ def test_a_checksum_decides_and_a_wrong_file_is_kept_aside(tmp_path: Path) -> No
     assert len(asked) == 2, "a wrong file is not downloaded every hour"
 
 
-@needs("wget")
+@NEEDS_TOOLS
 def test_a_file_that_cannot_be_had_does_not_keep_the_others(tmp_path: Path) -> None:
     with served([]) as address:
         ended = fetch(tmp_path, f"{address}/gone.bin", f"{address}/a.bin")
@@ -410,7 +406,7 @@ def dumps(place: Path) -> list[str]:
     return sorted(path.name for path in (place / "dumps").iterdir())
 
 
-@needs("sqlite3")
+@NEEDS_TOOLS
 def test_an_sqlite_database_is_dumped_while_it_is_in_use(tmp_path: Path) -> None:
     path = database(tmp_path)
     with contextlib.closing(sqlite3.connect(path)) as user:
@@ -423,7 +419,7 @@ def test_an_sqlite_database_is_dumped_while_it_is_in_use(tmp_path: Path) -> None
         assert copy.execute("select x from t").fetchone() == (42,)
 
 
-@needs("sqlite3")
+@NEEDS_TOOLS
 def test_only_so_many_dumps_stay_and_nothing_else_goes(tmp_path: Path) -> None:
     path = database(tmp_path)
     (tmp_path / "dumps").mkdir()
@@ -439,7 +435,7 @@ def test_only_so_many_dumps_stay_and_nothing_else_goes(tmp_path: Path) -> None:
     assert len(left) == len(others) + 3
 
 
-@needs("sqlite3")
+@NEEDS_TOOLS
 def test_what_could_not_be_dumped_leaves_the_earlier_ones_and_nothing_half_done(tmp_path: Path) -> None:
     path = tmp_path / "broken.db"
     path.write_text("this is no database, and long enough to be read as one", encoding="utf-8")
