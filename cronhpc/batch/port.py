@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from cronhpc.core.model import JobEnd, Queue
-    from cronhpc.core.model.site import Cluster, Site
+    from cronhpc.core.model.site import Cluster, Partition, Site
 
 
 class BatchError(CronhpcError):
@@ -187,8 +187,8 @@ class Examinable(Batch, Protocol):
         """Why sbatch would not take `job` (its script, or the text given); "" if it would. Raises Unreachable."""
         ...
 
-    def partition_names(self) -> frozenset[str]:
-        """Of all partitions, hidden ones too. Raises Unreachable."""
+    def partitions(self) -> tuple[Partition, ...]:
+        """All of them, hidden ones too, with what one job may have there. Raises Unreachable."""
         ...
 
     def cluster_facts(self, user: str, qos: str, look: Callable[[], None]) -> Cluster:

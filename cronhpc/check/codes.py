@@ -50,8 +50,8 @@ OF_SCRIPTS = {
     "E225": Code("a NUL byte: sbatch refuses it", "Remove it, or move the file out."),
     "E226": Code("nothing in it: sbatch refuses it", "Write the script, or remove the file."),
     "E227": Code("a partition that the cluster does not have", "Write one that `sinfo -s` shows."),
-    "E228": Code("sbatch would refuse it (`--online`)", "Correct the `#SBATCH` lines, or `sbatch:` in cronhpc.yaml."),
-    "W229": Code("the cluster gave no answer", "Try again later, or without `--online`."),
+    "E228": Code("sbatch would refuse it", "Correct the `#SBATCH` lines, or `sbatch:` in cronhpc.yaml."),
+    "W229": Code("the cluster gave no answer", "Try again later, or with `--offline`."),
     "W210": Code("a variable or `~` in a directive: sbatch does not expand it", "Use `%x`, `%j`, or a fixed path."),
     "W211": Code("`#SBATCH` after the first command, or in a text: sbatch does not read it", "Move it up."),
     "W212": Code(
@@ -73,6 +73,10 @@ OF_SCRIPTS = {
         "the `--signal` before the end reaches nobody who listens", "`B:`, a trap and `COMMAND & wait`, or `guard`."
     ),
     "E230": Code("its shell cannot read the script, or marks of a merge stand in it", "`bash -n FILE` tells where."),
+    "W231": Code(
+        "more than its partition gives to a job: refused, or it waits for ever", "Ask for less, or elsewhere."
+    ),
+    "W232": Code("this machine does not have the interpreter of its first line", "Write one that the nodes have."),
     "W301": Code("a secret on a command line or in the text: others can read it", "Keep it in a file of mode 0600."),
     "W302": Code(
         "the script submits or requeues itself, beside its schedule", "Remove that: the schedule starts it again."
@@ -140,6 +144,8 @@ OF_FILES = {
     "W365": Code("a hand-made scheduler is still in the queue: scripts run twice", "`cronhpc init --cancel-old`"),
     "E363": Code("the scheduler runs on another cluster: nothing is done here", "A directory of its own for each."),
     "W364": Code("the machines' time zones differ: slots shift", "Write `timezone:` into cronhpc.yaml."),
+    "W352": Code("alerts could not be sent as the settings have it", "Correct `alerts:`; `cronhpc doctor --alerts`."),
+    "N003": Code("sbatch was not asked about each script: that takes longer than a second", "`cronhpc check --online`"),
     "W350": Code("an alert could not be sent: the next tick tries again", "`cronhpc doctor --alerts`"),
     "W351": Code("a ping failed; its run is not touched by that", "Correct the address."),
     "W370": Code("the page was not written", "Fix `page:` in cronhpc.yaml."),

@@ -16,6 +16,7 @@ from cronhpc.check.codes import OF_SCRIPTS, RETIRED
 from cronhpc.check.lint_directives import Facts
 from cronhpc.core.model import Problem
 from cronhpc.cron import fixes
+from cronhpc.cron.words import nearest
 from cronhpc.script.header import Header, first_lines, read_header, with_interpreter
 
 if TYPE_CHECKING:
@@ -62,11 +63,24 @@ def lint_script(
         *(() if cron_unread and not header.cron else _schedule(header, folder_schedule, zone, hash_key)),
         *_refused(facts, header),
         *_unreadable(facts, data),
+        *_no_interpreter(facts),
     ]
     if b"\0" in data or not data.strip():
         found = [*first]  # the rest is noise
     kept = [*_unknown_ignores(data), *_without_ignored(found, data)]
     return tuple(replace(p, file=path_shown) for p in sorted(dict.fromkeys(kept), key=lambda p: (p.line, p.code)))
+
+
+_INTERPRETERS = ("bash", "sh", "zsh", "python3", "python", "perl", "Rscript", "julia", "ruby", "env")
+
+
+def _no_interpreter(facts: Facts) -> Iterable[Problem]:
+    if not facts.missing:
+        return
+    place, slash, name = facts.missing.rpartition("/")
+    near = nearest(name, _INTERPRETERS)
+    fix = f"Did you mean {place}{slash}{near}?" if near and near != name else "Where nodes have it, all is well."
+    yield Problem("W232", f"its first line names {facts.missing}, which this machine lacks.", fix, line=1, key="#!")
 
 
 _MERGE_MARK = re.compile(rb"^(?:<{7} |>{7} |={7}$)", re.MULTILINE)
@@ -79,8 +93,8 @@ def _unreadable(facts: Facts, data: bytes) -> Iterable[Problem]:
         line = data.count(b"\n", 0, mark.start()) + 1
         yield Problem("E230", "marks of a merge stand in it.", "Finish the merge.", line=line, key="<<<<<<<")
     elif facts.unreadable:
-        line, why = facts.unreadable
-        yield Problem("E230", f"its shell cannot read it: {why}.", "Try: bash -n FILE", line=line, key="syntax")
+        line, why, by, who = facts.unreadable
+        yield Problem("E230", f"{who} cannot read it: {why}.", f"Try: {by} FILE", line=line, key="syntax")
 
 
 # What sbatch and the controller say of an option, where they do not name it: the options that may be meant.

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from itertools import pairwise
+from typing import NamedTuple
 
 from cronhpc.core.model import Problem
-from cronhpc.cron.words import nearest
+from cronhpc.core.model.site import Partition
+from cronhpc.cron.duration import format_duration
+from cronhpc.cron.words import count, nearest
 from cronhpc.script import sbatch_options, sbatch_values, typography
 from cronhpc.script.directives import comment_lines, cut_at
 from cronhpc.script.header import Header, looks_meant
@@ -21,19 +24,31 @@ _NOT_AT_THE_START = re.compile(r"\s+#SBATCH(?=\s+-|-)")
 _OTHER_CASE = re.compile(r"\s*#SBATCH(?=\s+-|-)", re.IGNORECASE)
 _TYPO = re.compile(r"#([A-Za-z_]{4,9})\s+-{1,2}[A-Za-z]")
 _NEAREST = 3
+_Asked = Callable[[str], float | None]
+_Most = Callable[[Partition], float | None]
 _CRON_MISSPELT = re.compile(r"\s*#+\s*CRON(?=\s)(?P<rest>.*)", re.IGNORECASE)
+
+
+class Unreadable(NamedTuple):
+    """Where and why a script cannot be read, the command that tells so, and who cannot read it."""
+
+    line: int
+    why: str
+    by: str = "bash -n"
+    who: str = "its shell"
 
 
 @dataclass(frozen=True, slots=True)
 class Facts:
     """What only the cluster and the disk know; None is unknown, and then nothing is said."""
 
-    partitions: frozenset[str] | None = None
+    partitions: Mapping[str, Partition] | None = None  # by name
     is_folder: Callable[[str], bool | None] | None = None
     refused: str = ""  # why sbatch would not take the script, in its own words
     functions: frozenset[str] = frozenset()  # of the shell, in the environment that runs get
-    unreadable: tuple[int, str] | None = None  # (line, why) where its shell cannot read the script
-    added: frozenset[str] = frozenset()  # names of the options that the settings give it
+    unreadable: Unreadable | None = None
+    missing: str = ""  # the interpreter that its first line names, where this machine has none of that name
+    added: Mapping[str, str] = field(default_factory=dict)  # options that the settings give it
 
 
 # --- what was read -------------------------------------------------------------------------------------------------
@@ -105,14 +120,14 @@ def _flags(header: Header) -> Iterator[Problem]:
             yield Problem(code, f"{_shown(option)}: {what}", fix, line=option.line, key=name)
 
 
-def _together(header: Header, added: frozenset[str]) -> Iterator[Problem]:
+def _together(header: Header, added: Mapping[str, str]) -> Iterator[Problem]:
     for component in {option.component for option in header.options}:
         given = {
             option.name: option
             for option in header.options
             if option.component == component and not sbatch_values.fault(option.name, option.value or "")
         }
-        for code, what, option, fix in sbatch_values.conflicts(given, added):
+        for code, what, option, fix in sbatch_values.conflicts(given, frozenset(added)):
             yield Problem(code, what, fix, line=option.line, key=option.name)
 
 
@@ -137,6 +152,8 @@ def _world(header: Header, facts: Facts) -> Iterator[Problem]:
     doubted = sbatch_values.fault("partition", value) or typography.is_suspect(value)
     if partition and facts.partitions is not None and not doubted:
         yield from _partitions(partition, facts.partitions)
+    if facts.partitions is not None and not facts.refused:  # else sbatch has said it
+        yield from _too_much(header, facts.partitions, facts.added.get("partition") or value)
     if facts.is_folder is None:
         return
     told: set[str] = set()
@@ -154,14 +171,59 @@ def _world(header: Header, facts: Facts) -> Iterator[Problem]:
         )
 
 
-def _partitions(option: Option, known: frozenset[str]) -> Iterator[Problem]:
+def _too_much(header: Header, known: Mapping[str, Partition], chosen: str) -> Iterator[Problem]:
+    """What no partition that the job may go to gives: such a job is refused, or waits for ever."""
+    where = [known[name] for name in chosen.split(",") if name in known] if chosen else []
+    where = where or [each for each in known.values() if each.default and not chosen]
+    for name, (asked, most, shown) in _MEASURES.items():
+        option = header.find(name)
+        wanted = asked(option.value) if option and option.value else None
+        given = [most(each) for each in where]
+        if option is None or wanted is None or not given or any(not room or wanted <= room for room in given):
+            continue
+        room, names = max(filter(None, given)), ", ".join(each.name for each in where)
+        what = f"{_shown(option)}: partition {names} gives at most {shown(room)}."
+        more = sorted(each.name for each in known.values() if (most(each) or wanted) >= wanted and not each.accounts)
+        others = f", or another partition: {', '.join(more[:_NEAREST])}" if more else ""
+        fix = f"The job would be refused, or wait for ever: ask for less{others}."
+        yield Problem("W231", what, fix, line=option.line, key=option.name)
+
+
+def _asked_time(text: str) -> float | None:
+    if text.strip("0:-") == "":
+        return None  # no limit of its own
+    try:
+        return sbatch_values.time_limit(text) or float("inf")
+    except ValueError:
+        return None
+
+
+def _asked_number(text: str) -> float | None:
+    match = re.match(r"\d+(?=-\d+$|$)", text.strip())
+    return int(match[0]) if match else None
+
+
+def _nodes_of(partition: Partition) -> float | None:
+    return min(filter(None, (partition.most_nodes, partition.nodes)), default=None)
+
+
+# Option: what its value asks for, what a partition gives (None, 0: not known, or no limit), how that is shown.
+_MEASURES: dict[str, tuple[_Asked, _Most, Callable[[float], str]]] = {
+    "time": (_asked_time, lambda each: each.time_limit, lambda seconds: format_duration(int(seconds))),
+    "nodes": (_asked_number, _nodes_of, lambda number: count(int(number), "node")),
+    "mem": (sbatch_values.megabytes, lambda each: each.memory, lambda number: f"{int(number)}M a node"),
+    "cpus-per-task": (_asked_number, lambda each: each.cpus, lambda number: f"{count(int(number), 'CPU')} a node"),
+}
+
+
+def _partitions(option: Option, known: Mapping[str, Partition]) -> Iterator[Problem]:
     for name in (option.value or "").split(","):
         if name and name not in known and not _VARIABLE.search(name):
             what = f"{_shown(option)}: this cluster has no partition {name}."
             yield Problem("E227", what, _which_partition(name, known), line=option.line, key="partition")
 
 
-def _which_partition(name: str, known: frozenset[str]) -> str:
+def _which_partition(name: str, known: Mapping[str, Partition]) -> str:
     """The one that is meant, or the nearest few, in an order that does not change."""
     import difflib
 

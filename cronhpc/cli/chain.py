@@ -12,9 +12,10 @@ from cronhpc.core.model import KeepLink, MoveLink, SubmitLink, command, joined
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Sequence
 
     from cronhpc.cli.console import Console
-    from cronhpc.core.model import Outcome
+    from cronhpc.core.model import Outcome, Problem
     from cronhpc.drivers.start import Started
     from cronhpc.store.paths import Paths
     from cronhpc.views import Facts
@@ -59,6 +60,7 @@ def _start_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _start(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if the chain does not stand."""
+    from cronhpc.cli.check import errors
     from cronhpc.core.chain import heard_until
     from cronhpc.drivers.start import start
     from cronhpc.engine.clock import reckoned
@@ -89,7 +91,7 @@ def _start(args: argparse.Namespace, console: Console) -> int:
     )
     if started.ok and via != "login":  # whose tick has noted it
         expect(site.paths, console.now + off, heard_until(console.now + off, site.settings.interval))
-    _report(started, console, site.settings.timezone, undo="stop")
+    _report(started, console, site.settings.timezone, undo="stop", wrong=() if args.if_stale else errors(args, console))
     return FINE if started.ok else ATTENTION
 
 
@@ -190,11 +192,15 @@ def _stopped_without_folder(args: argparse.Namespace, console: Console) -> bool:
 # --- what is said -----------------------------------------------------------------------------------------------------
 
 
-def _report(started: Started, console: Console, zone: str, *, undo: str) -> None:
-    """What was done, to which jobs, and how to undo it: by the command `undo`."""
+def _report(started: Started, console: Console, zone: str, *, undo: str, wrong: Sequence[Problem] = ()) -> None:
+    """What was done, to which jobs, and how to undo it: by the command `undo`. `wrong`: what will not run."""
     links = [_facts(outcome) for outcome in started.outcomes]
     facts = {"ok": started.ok, "done": list(started.lines), "links": links, "undo": command(undo)}
-    console.answer(facts, lambda: _words(started, console.style(zone), undo))
+    if undo == "stop":
+        facts["errors"] = [problem.advice for problem in wrong]
+    from cronhpc.cli.check import will_not_run
+
+    console.answer(facts, lambda: joined("\n", [*will_not_run(wrong), _words(started, console.style(zone), undo)]))
 
 
 def _words(started: Started, style: Style, undo: str) -> str:

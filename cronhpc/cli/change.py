@@ -44,6 +44,7 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add(args: argparse.Namespace, console: Console) -> int:
     """Exit code 0; what cannot be added is an error."""
     from cronhpc.cli import ready_made
+    from cronhpc.cli.check import errors, will_not_run
 
     jobs, examples = ready_made.jobs(), ready_made.examples()
     known = {job.name: job for job in (*jobs, *examples)}
@@ -60,7 +61,9 @@ def _add(args: argparse.Namespace, console: Console) -> int:
         known[name], paths, settings_or_default(paths), name=args.name or name, schedule=args.schedule
     )
     ready_made.write(copy)
-    console.answer(_facts(copy), lambda: joined("\n", _added(copy, console)))
+    wrong = errors(args, console, [copy.name]) if copy.job.is_entry or copy.cron else []
+    facts = {**_facts(copy), "errors": [problem.advice for problem in wrong]}
+    console.answer(facts, lambda: joined("\n", [*will_not_run(wrong), *_added(copy, console)]))
     return FINE
 
 

@@ -19,11 +19,15 @@ from cronhpc.store.paths import DirectoryError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from cronhpc.batch.port import Batch
+    from cronhpc.check.lint_directives import Unreadable
     from cronhpc.cli.console import Console
     from cronhpc.core.model import Entry, EntryRow
+    from cronhpc.core.model.site import Partition
+    from cronhpc.engine.site import Site
+    from cronhpc.script.shell_text import Interpreter
     from cronhpc.store.paths import Paths
 
 
@@ -31,12 +35,21 @@ _HELP = "Look for mistakes in scripts and settings: whatever sbatch or cron woul
 _EXAMPLE = """
 cronhpc check
 cronhpc check backup ~/new-job.slurm
-cronhpc check --online          # also asks the cluster, for each script, whether sbatch takes it
+cronhpc check --strict && cronhpc start
+cronhpc check --online          # however long sbatch takes; else it is asked for a second at most
 cronhpc check --format github
 """
-_NAMES_PARTITION = re.compile(rb"^#(?:SBATCH|PBS)\b.*\s-(?:p|-pa|q)", re.MULTILINE)
+_ASKS_FOR_ROOM = re.compile(rb"^#(?:SBATCH|PBS)\b.*\s-(?:p|-pa|q|t|-ti|N|-nod|-mem|c|-cp|-q)", re.MULTILINE)
 _ASKED_SHELLS = frozenset({"sh", "bash", "dash", "ksh", "zsh"})
 _SHELL_COMPLAINT = re.compile(r":(?: line)? (\d+): (.*)")
+_PYTHON = re.compile(r"python(?:3(?:\.\d+)?)?")
+_READS = """import sys
+try:
+    compile(sys.stdin.buffer.read(), "-", "exec", 1024, True)  # 1024: as a tree, nothing runs
+except (SyntaxError, ValueError) as error:
+    print("-: %d: %s" % (getattr(error, "lineno", 0) or 1, getattr(error, "msg", error)), file=sys.stderr)
+    sys.exit(1)
+"""
 _TIMEOUT = 10.0  # seconds, for a shell that only reads
 _ANY_SCHEDULE = "0 4 * * *"  # for a file that lies in no folder of ours yet
 _FIX_IN_ROWS = {  # where the one for scripts is of another line than the command's
@@ -52,12 +65,14 @@ _FIX_IN_ROWS = {  # where the one for scripts is of another line than the comman
 
 def _arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME|FILE", help="only these entries, or scripts anywhere")
-    parser.add_argument("--online", action="store_true", help="also ask sbatch --test-only; nothing is submitted")
+    parser.add_argument("--online", action="store_true", help="wait for what sbatch --test-only says of each script")
+    parser.add_argument("--offline", action="store_true", help="ask the cluster nothing")
+    parser.add_argument("--strict", action="store_true", help="exit code 1 for warnings, too")
     parser.add_argument("--format", choices=("text", "json", "github"), default="text", help="how to print it")
 
 
 def _run(args: argparse.Namespace, console: Console) -> int:
-    """Exit code 1 if there is anything to fix, 2 if the settings cannot be used."""
+    """Exit code 1 if there is an error, with --strict also for a warning; 2 if the settings cannot be used."""
     from cronhpc.views import reports
 
     here = _has_directory(args, console)
@@ -68,7 +83,9 @@ def _run(args: argparse.Namespace, console: Console) -> int:
         if "/" in name or (name.endswith(".slurm") and not here) or (_may_be_a_file(name) and name not in entries)
     ]
     names = [name for name in args.names if name not in files]
-    linter = Linter(_functions(console.environ), _partitions(args, console), _online(args, console))
+    if args.online and args.offline:
+        raise UsageError("cronhpc check: --online or --offline, not both.")
+    linter = Linter(console.environ, _partitions(args, console), _online(args, console))
     problems = [problem for file in files for problem in _file(Path(file), linter)]
     broken = False
     if names or not files:
@@ -80,7 +97,27 @@ def _run(args: argparse.Namespace, console: Console) -> int:
     problems = sorted(dict.fromkeys(problems), key=lambda each: (each.file, each.line, each.code))
     problems = [replace(each, what=console.text(each.what), fix=console.text(each.fix)) for each in problems]
     console.say(reports.check(problems, fmt="json" if args.json else args.format))
-    return BROKEN if broken else ATTENTION if any(each.severity != "note" for each in problems) else FINE
+    bad = {"error", "warning"} if args.strict else {"error"}
+    return BROKEN if broken else ATTENTION if any(each.severity in bad for each in problems) else FINE
+
+
+def errors(args: argparse.Namespace, console: Console, names: Sequence[str] = ()) -> list[Problem]:
+    """What keeps entries (`names`; else all) from running, for commands that set them going; the cluster is not asked.
+
+    Raises SettingsError.
+    """
+    found, _ = _directory(args, console, list(names), Linter(console.environ))
+    found = [problem for problem in dict.fromkeys(found) if problem.severity == "error"]
+    return sorted(found, key=lambda each: (each.file, each.line, each.code))
+
+
+_MOST_TOLD = 3
+
+
+def will_not_run(wrong: Sequence[Problem]) -> list[str]:
+    """The first few of these errors, a line each, and where the rest is."""
+    lines = [str(each) for each in wrong[:_MOST_TOLD]]
+    return [*lines, "all that is wrong: " + command("check"), ""] if lines else []
 
 
 def _may_be_a_file(name: str) -> bool:
@@ -111,10 +148,14 @@ def _has_directory(args: argparse.Namespace, console: Console) -> bool:
 
 def _online(args: argparse.Namespace, console: Console) -> Online | None:
     """The cluster of the cron directory, or, where there is none that can be used, of this environment."""
-    from cronhpc.batch import connect
+    from cronhpc.batch import connect, examinable
+    from cronhpc.batch.process import which
 
-    if not args.online:
+    if args.offline:
         return None
+    if not args.online:
+        cluster = examinable(args.backend or "", _settings(args, console), console.environ, _A_MOMENT)
+        return Online(cluster, _A_MOMENT) if cluster is not None and which("sbatch", console.environ) else None
     try:
         return Online(site_of(args, console).batch)
     except (DirectoryError, SettingsError):
@@ -123,11 +164,14 @@ def _online(args: argparse.Namespace, console: Console) -> Online | None:
 
 def _partitions(args: argparse.Namespace, console: Console) -> Partitions | None:
     """Of the cron directory's cluster, or of this environment's."""
+    return None if args.offline else Partitions.of(args, _settings(args, console), console.environ)
+
+
+def _settings(args: argparse.Namespace, console: Console) -> Settings:
     try:
-        settings = settings_or_default(paths_of(args, console))
+        return settings_or_default(paths_of(args, console))
     except DirectoryError:
-        settings = Settings()
-    return Partitions.of(args, settings, console.environ)
+        return Settings()
 
 
 def _file(path: Path, linter: Linter) -> tuple[Problem, ...]:
@@ -153,9 +197,9 @@ class Script(NamedTuple):
 
 
 class Linter(NamedTuple):
-    """Lint, with what of this place it needs: shell functions that runs get, and whom to ask of the cluster."""
+    """Lint, with what of this place it needs: the environment of runs, where it is known, and whom to ask."""
 
-    functions: frozenset[str]
+    environ: Mapping[str, str] | None
     partitions: Partitions | None = None
     online: Online | None = None
 
@@ -163,41 +207,74 @@ class Linter(NamedTuple):
         """What lint says; `refused`: what sbatch says. `more`: zone, hash_key, scheduled, as `lint_script` has them."""
         from cronhpc.check.lint import Facts, lint_script
 
-        asks = self.partitions is not None and _NAMES_PARTITION.search(script.data)
+        asks = self.partitions is not None and _ASKS_FOR_ROOM.search(script.data)
         known = self.partitions() if self.partitions is not None and asks else None
-        added, unreadable = _names_added(script.entry), _unreadable(script.data)
-        facts = Facts(known, os.path.isdir, refused, self.functions, unreadable, added)
+        missing = "" if self.environ is None else _missing(script.data, self.environ)
+        unreadable = None if missing else _unreadable(script.data, self.environ or {})
+        functions = _functions(self.environ or {})
+        facts = Facts(known, os.path.isdir, refused, functions, unreadable, missing, _added(script.entry))
         return lint_script(script.name, script.data, facts=facts, folder_schedule=script.schedule, **more)
 
     def with_cluster(self, script: Script, **more: Any) -> tuple[Problem, ...]:
         """Where nothing else is wrong with a script, sbatch has its say."""
         problems = self(script, **more)
-        if self.online is not None and all(each.severity != "error" for each in problems):
+        away = self.partitions is not None and self.partitions.problems  # then it is waited for on demand only
+        if self.online is None or (away and self.online.is_brief):
+            return tuple(_about(each, script.path) for each in problems)
+        if all(each.severity != "error" for each in problems):
             problems = self(script, refused=self.online.refusal(script.path, script.entry), **more)
         return tuple(_about(each, script.path) for each in problems)
 
 
-def _names_added(entry: Entry | None) -> frozenset[str]:
-    """Names of the options that the settings give an entry's job."""
-    return frozenset(each[2:].partition("=")[0] for each in (entry.options if entry else ()))
+def _added(entry: Entry | None) -> dict[str, str]:
+    """The options that the settings give an entry's job."""
+    pairs = (each[2:].partition("=") for each in (entry.options if entry else ()))
+    return {name: value for name, _, value in pairs}
 
 
-def _unreadable(data: bytes) -> tuple[int, str] | None:
-    """What `bash -n` says of a shell script, and of which line; None where it can be read, or nobody knows."""
-    from cronhpc.batch.process import Missing
-    from cronhpc.batch.process import run as run_program
+def _interpreter(data: bytes) -> Interpreter:
     from cronhpc.script.shell_text import interpreter
 
-    by = interpreter(data.partition(b"\n")[0].decode("utf-8", "replace"))
-    if by.name not in _ASKED_SHELLS or b"\0" in data or b"\r\n" in data:
+    return interpreter(data.partition(b"\n")[0].decode("utf-8", "replace"))
+
+
+def _missing(data: bytes, environ: Mapping[str, str]) -> str:
+    """The interpreter that this machine does not have; "" where it has it, or the first line names none."""
+    from cronhpc.batch.process import which
+
+    by = _interpreter(data)
+    named = by.path or by.name
+    known = not named or (by.path and not by.path.startswith("/")) or which(named, environ)
+    return "" if known else named
+
+
+def _unreadable(data: bytes, environ: Mapping[str, str]) -> Unreadable | None:
+    """What `bash -n`, or Python's own parser, says of a script; None where it can be read, or nobody knows."""
+    from cronhpc.batch.process import Missing
+    from cronhpc.batch.process import run as run_program
+    from cronhpc.check.lint_directives import Unreadable
+
+    by = _interpreter(data)
+    if b"\0" in data or b"\r\n" in data:
+        return None
+    if by.name in _ASKED_SHELLS:
+        argv, env, way = [by.name, "-n"], {"LC_ALL": "C"}, ("bash -n", "its shell")
+    elif _PYTHON.fullmatch(by.name):
+        argv, env, way = (
+            [by.path or by.name, "-I", "-c", _READS],
+            {**environ, "LC_ALL": "C"},
+            (f"{by.name} -m py_compile", "Python"),
+        )
+    else:
         return None
     try:
         text = data.decode("utf-8", "surrogateescape")
-        done = run_program([by.name, "-n"], timeout=_TIMEOUT, env={"LC_ALL": "C"}, input=text, cwd="/")
+        done = run_program(argv, timeout=_TIMEOUT, env=env, input=text, cwd="/")
     except Missing:
         return None
     complaint = _SHELL_COMPLAINT.search(done.err) if done.code else None
-    return (min(int(complaint[1]), data.rstrip().count(b"\n") + 1), complaint[2].strip()) if complaint else None
+    last = data.rstrip().count(b"\n") + 1
+    return Unreadable(min(int(complaint[1]), last), complaint[2].strip(), *way) if complaint else None
 
 
 _OF_THE_FILE = {"E222", "E224", "E230"}  # their fixes are commands about FILE
@@ -219,13 +296,13 @@ def _directory(
     try:
         site = site_of(args, console)
     except SettingsError as error:  # the scripts are looked at all the same, under the default settings
-        by_default = _Look(paths, Settings(), ZoneInfo("UTC"), "", names, linter._replace(functions=frozenset()))
+        by_default = _Look(paths, Settings(), ZoneInfo("UTC"), "", names, linter._replace(environ=None))
         return [*error.problems, *by_default.scripts()], True
     entries, of_reading = read_entries(site, console.now)
     known = {entry.name: entry for entry in entries}
-    linter = linter._replace(functions=_functions(site.environment))
+    linter = linter._replace(environ=site.environment)
     look = _Look(paths, site.settings, ZoneInfo(site.timezone), site.user, names, linter, known)
-    problems = [*look.in_settings(), *look.scripts()]
+    problems = [*look.in_settings(), *([] if names else _of_alerts(site)), *look.scripts()]
     for entry in entries:
         if names and entry.name not in names:
             continue
@@ -238,6 +315,16 @@ def _directory(
         if name not in known:
             raise no_such("entry", name, known)
     return [*problems, *look.relative_outputs(), *(() if names else (*site.problems, *of_reading))], False
+
+
+def _of_alerts(site: Site) -> Iterator[Problem]:
+    """What keeps alerts from being sent, seen before one has to be."""
+    if not (site.settings.sends_alerts or site.settings.alerts_ping):
+        return
+    from cronhpc.engine.delivery import faults
+
+    for key, what, fix in faults(site.settings, site.environment):
+        yield Problem("W352", f"{key}: {what}", fix, "cronhpc.yaml", key=key)
 
 
 def _scripts_in(place: Path) -> list[str]:
@@ -359,7 +446,7 @@ class _Look:
 
         name, entry = row.name, self.entries.get(row.name)
         given = {option: Option(option, value, row.line) for option, value in row.sbatch}
-        for code, what, wrong, fix in conflicts(given, _names_added(entry)):
+        for code, what, wrong, fix in conflicts(given, frozenset(_added(entry))):
             yield Problem(code, what, fix, "cronhpc.yaml", row.line, f"entries.{name}.sbatch.{wrong.name}")
         if entry is None or not entry.command:
             return
@@ -368,8 +455,9 @@ class _Look:
         options = (f"--job-name={entry.job_name}", *entry.options)
         asked = "".join(f"#SBATCH {shlex.quote(option)}\n" for option in options if option.isprintable())
         data = f"{first}\n{asked}{rest}".encode("utf-8", "surrogateescape")
-        for each in Linter(self.linter.functions)(Script(place, "", data, _ANY_SCHEDULE)):
-            if each.code.startswith("W3") or each.code == "E230":  # in_settings has the rest
+        linter = self.linter._replace(online=None)
+        for each in linter(Script(place, "", data, _ANY_SCHEDULE)):
+            if each.code.startswith("W3") or each.code in {"E230", "W231"}:  # in_settings has the rest
                 fix = _FIX_IN_ROWS.get(each.code, each.fix)
                 yield replace(each, what=f"entries.{name}.command: {each.what}", fix=fix, line=int(line))
 
@@ -393,15 +481,16 @@ class _Look:
 
 
 _CLUSTER_TIMEOUT = 5.0  # seconds: without an answer the rest is said all the same
+_A_MOMENT = 1.0  # seconds for all that sbatch is asked where nobody wants to wait for it
 
 
 class Partitions:
-    """The names of a cluster's partitions, hidden ones too. It is asked once, where a script names one."""
+    """A cluster's partitions by name, hidden ones too. It is asked once, where a script asks for one, or for room."""
 
     def __init__(self, cluster: Examinable) -> None:
         self.cluster = cluster
         self.problems: list[Problem] = []
-        self._known: frozenset[str] | None = None
+        self._known: dict[str, Partition] | None = None
         self._asked = False
 
     @classmethod
@@ -413,38 +502,66 @@ class Partitions:
         cluster = examinable(args.backend or "", settings, environ, _CLUSTER_TIMEOUT)
         return cls(cluster) if cluster is not None and which("sinfo", environ) else None
 
-    def __call__(self) -> frozenset[str] | None:
+    def __call__(self) -> Mapping[str, Partition] | None:
         """None where nobody knows."""
         if not self._asked:
             self._asked = True
             try:
-                self._known = self.cluster.partition_names() or None
+                self._known = {each.name: each for each in self.cluster.partitions()} or None
             except Unreachable as error:
                 what = f"the cluster gave no answer, so the names of partitions were not looked at: {error.text}."
-                self.problems.append(Problem("W229", what, "Try again later."))
+                self.problems.append(Problem("W229", what, "Try again later, or with --offline."))
         return self._known
 
 
 class Online:
-    """One cluster; after a question without an answer it is asked no more, and `problems` says so."""
+    """One cluster; after a question without an answer it is asked no more, and `problems` says so.
 
-    def __init__(self, batch: Batch) -> None:
+    `seconds`: for all questions; who has not asked for them is not kept waiting.
+    """
+
+    def __init__(self, batch: Batch, seconds: float | None = None) -> None:
+        from cronhpc.batch.process import elapsed
+
         if not isinstance(batch, Examinable):
             raise UsageError(
                 "cronhpc check: --online asks sbatch, and this backend has none. Leave it out, or: --backend slurm"
             )
         self.cluster = batch
-        self.problems: list[Problem] = []
+        self._until = None if seconds is None else elapsed() + seconds
+        self._trouble: Problem | None = None
+        self._left_out = 0
+
+    @property
+    def is_brief(self) -> bool:
+        """Whether nobody waits for what it says."""
+        return self._until is not None
+
+    @property
+    def problems(self) -> list[Problem]:
+        """What was not asked, or not answered."""
+        from cronhpc.cron.words import count
+
+        if not self._left_out:
+            return [self._trouble] if self._trouble else []
+        what = f"sbatch was not asked about {count(self._left_out, 'script')}: it takes longer than a second."
+        return [Problem("N003", what, "To wait for it: " + command("check", options=("--online",)))]
 
     def refusal(self, path: str, entry: Entry | None = None) -> str:
         """Why sbatch would not take the script, as the entry's run would be submitted; "" if it would, or is away."""
-        if self.problems:
+        from cronhpc.batch.process import elapsed
+
+        if self._trouble or (self._until is not None and elapsed() > self._until):
+            self._left_out += self._trouble is None
             return ""
         try:
             return self.cluster.refusal(_submission(path, entry), entry.command if entry and entry.command else None)
         except Unreachable as error:
+            if self._until is not None:
+                self._left_out, self._until = self._left_out + 1, 0.0
+                return ""
             what = f"the cluster gave no answer, so nothing was asked of sbatch: {error.text}."
-            self.problems.append(Problem("W229", what, "Try again later, or without --online."))
+            self._trouble = Problem("W229", what, "Try again later, or with --offline.")
             return ""
 
     def of_command(self, entry: Entry) -> list[Problem]:

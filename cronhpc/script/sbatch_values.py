@@ -156,6 +156,14 @@ def time_limit(text: str) -> int | None:
     return (int(days) if dash else 0) * 86400 + hours * 3600 + minutes * 60 + seconds or None
 
 
+def megabytes(text: str) -> int | None:
+    """Of --mem: 4000, 4G, 1T; None for what is none of its forms."""
+    match = _fits(r"(?P<number>\d+)(?P<unit>[kKmMgGtT]?)[bB]?", text.strip())
+    if match is None:
+        return None
+    return int(int(match["number"]) * {"k": 1 / 1024, "": 1, "m": 1, "g": 1024, "t": 1024**2}[match["unit"].lower()])
+
+
 def fault(name: str, value: str) -> tuple[str, str] | None:
     """(what, fix) where sbatch would refuse `value` for option `name`; only what is certain."""
     if name in {"time", "time-min", "delay-boot"}:

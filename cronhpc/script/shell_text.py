@@ -30,6 +30,7 @@ class Interpreter:
 
     name: str
     login: bool  # a login shell reads /etc/profile
+    path: str = ""  # as written; "": `env` looks for the name on PATH
 
     @property
     def is_shell(self) -> bool:
@@ -41,11 +42,12 @@ def interpreter(first_line: str) -> Interpreter:
     """Of `#!/bin/bash -l`: bash, login. Of anything else: no name."""
     found = first_line.removeprefix("#!").split() if first_line.startswith("#!") else []
     names = [word for word in found if not word.startswith("-") and "=" not in word]
-    if names and names[0].rpartition("/")[2] == "env":
-        names = names[1:]
+    by_env = bool(names) and names[0].rpartition("/")[2] == "env"
+    names = names[1:] if by_env else names
     flags = [word for word in found[1:] if word.startswith("-")]
     login = any(f == "--login" or re.fullmatch(r"-[a-zA-Z]*l[a-zA-Z]*", f) for f in flags)
-    return Interpreter(names[0].rpartition("/")[2] if names else "", login)
+    path = names[0] if names and (not by_env or "/" in names[0]) else ""
+    return Interpreter(names[0].rpartition("/")[2] if names else "", login, path)
 
 
 def lex(text: str) -> tuple[Piece, ...]:

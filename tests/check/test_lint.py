@@ -12,13 +12,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cronhpc.check.lint import CODES, Facts, lint_script
+from cronhpc.check.lint_directives import Unreadable
 from cronhpc.core.model import Problem
+from cronhpc.core.model.site import Partition
 from cronhpc.views.reports import check as render
 from cronhpc.views.reports import summary
 
 TOP = "#!/bin/bash\n"
 PARIS = ZoneInfo("Europe/Paris")
-FACTS = Facts(partitions=frozenset({"cpu", "gpu-long"}), is_folder=lambda path: path not in {"/gone", "/gone/log"})
+FACTS = Facts(
+    partitions={name: Partition(name) for name in ("cpu", "gpu-long")},
+    is_folder=lambda path: path not in {"/gone", "/gone/log"},
+)
 
 
 def lint(
@@ -353,8 +358,68 @@ def test_the_script_of_a_series_may_queue_its_next_piece() -> None:
     assert [p.code for p in lint_script("a.slurm", scheduled, folder_schedule=None, scheduled=False)] == ["W302"]
 
 
+# A cluster whose default partition is small; --partition=long gives more time, and --partition=fat more of a node.
+ROOM = {
+    "small": Partition("small", default=True, time_limit=3600, nodes=4, most_nodes=2, memory=16_000, cpus=8),
+    "long": Partition("long", time_limit=7 * 86400, nodes=4, memory=16_000, cpus=8),
+    "fat": Partition("fat", time_limit=3600, nodes=1, memory=1_000_000, cpus=64),
+    "theirs": Partition("theirs", nodes=9, accounts=("them",)),
+}
+# name: (the directives, by the settings, what is said of which)
+TOO_MUCH: dict[str, tuple[str, dict[str, str], list[str]]] = {
+    "what the default partition gives": ("--time=1:00:00 --nodes=2 --mem=16000 --cpus-per-task=8", {}, []),
+    "more time than the default partition gives": ("--time=2:00:00", {}, ["small gives at most 1h. long"]),
+    "no end of time": ("--time=UNLIMITED", {}, ["small gives at most 1h. "]),
+    "the partition's own time": ("--time=0", {}, []),
+    "more than the partition that it names gives": ("-p fat -t 1-0", {}, ["fat gives at most 1h. long"]),
+    "time that one of its partitions gives": ("-p small,long -t 1-0", {}, []),
+    "the partition that the settings give": ("-t 1-0", {"partition": "long"}, []),
+    "a partition that nobody knows": ("-p none -t 1-0", {}, ["no partition none"]),
+    "more nodes than one job may have": ("-N 3", {}, ["small gives at most 2 nodes. long"]),
+    "at least more nodes than there are": ("-p long -N 5-8", {}, ["long gives at most 4 nodes. "]),
+    "a range that begins with what there is": ("-N 2-8", {}, []),
+    "more memory than a node has": ("--mem=64G", {}, ["small gives at most 16000M a node. fat"]),
+    "all memory of a node": ("--mem=0", {}, []),
+    "more CPUs than a node has": ("-c 16", {}, ["small gives at most 8 CPUs a node. fat"]),
+    "what is no number": ("--mem=much --time=soon", {}, []),
+}
+
+
+@pytest.mark.parametrize("name", TOO_MUCH)
+def test_more_than_a_partition_gives(name: str) -> None:
+    options, added, said = TOO_MUCH[name]
+    text = f"{TOP}#SBATCH {options}\n".encode()
+    found = lint_script("a.slurm", text, folder_schedule="@daily", facts=Facts(ROOM, added=added))
+    found = tuple(each for each in found if each.code in {"W231", "E227"})
+    assert all(each.line == 2 for each in found)
+    told = [f"{p.what.partition('partition ')[2]} {p.fix.partition('partition: ')[2]}" for p in found]
+    assert len(told) == len(said)
+    for each, words in zip(told, said, strict=True):
+        assert words.removeprefix("no partition ") in each
+
+
+def test_where_partitions_are_not_known_nothing_is_said_of_them() -> None:
+    text = f"{TOP}#SBATCH --time=90-0 --mem=9T\n".encode()
+    assert lint_script("a.slurm", text, folder_schedule="@daily") == ()
+
+
+@pytest.mark.parametrize(
+    ("missing", "fix"),
+    [
+        ("pyhton3", "Did you mean python3?"),
+        ("/bin/bahs", "Did you mean /bin/bash?"),
+        ("/opt/python3", "Where nodes have it, all is well."),
+        ("/opt/my/tool", "Where nodes have it, all is well."),
+    ],
+)
+def test_an_interpreter_that_is_not_here(missing: str, fix: str) -> None:
+    (problem,) = lint_script("a.slurm", b"#!/x\n", folder_schedule="@daily", facts=Facts(missing=missing))
+    assert (problem.code, problem.line, problem.fix) == ("W232", 1, fix)
+    assert f"names {missing}, which this machine lacks" in problem.what
+
+
 def test_what_the_shell_cannot_read_is_at_its_line() -> None:
-    facts = Facts(unreadable=(3, "unexpected end of file"))
+    facts = Facts(unreadable=Unreadable(3, "unexpected end of file"))
     (problem,) = lint_script("a.slurm", TOP.encode() + b"if x\n", folder_schedule="@daily", facts=facts)
     assert (problem.code, problem.line) == ("E230", 3)
 
@@ -394,8 +459,8 @@ def test_a_refusal_is_at_the_line_of_its_option(reason: str, option: str, other:
 def test_of_many_partitions_the_nearest_are_named_in_the_same_order() -> None:
     many = frozenset(f"{kind}{n}" for kind in ("cpu", "gpu", "mem") for n in range(15))
     found = {
-        lint_script("a.slurm", b"#!/bin/sh\n#SBATCH -p b,a\n", folder_schedule="@daily", facts=Facts(frozenset(each)))
-        for each in (sorted(many), sorted(many, reverse=True))
+        lint_script("a.slurm", b"#!/bin/sh\n#SBATCH -p b,a\n", folder_schedule="@daily", facts=Facts(each))
+        for each in ({name: Partition(name) for name in names} for names in (sorted(many), sorted(many, reverse=True)))
     }
     (problems,) = found
     assert [p.what.rpartition(" ")[2] for p in problems] == ["b.", "a."]
@@ -694,7 +759,7 @@ def test_an_ignore_comment_on_another_line_silences_nothing() -> None:
 
 def test_every_code_has_a_situation_and_a_line_in_the_table() -> None:
     shown = {code for _, code, *_ in SITUATIONS.values()} | {code for _, code, _ in FIRST_LINES.values()}
-    assert shown | {"E107", "E228", "W229"} == set(CODES)
+    assert shown | {"E107", "E228", "W229", "W231", "W232"} == set(CODES)
 
 
 PROBLEMS = [

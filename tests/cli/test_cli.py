@@ -156,7 +156,8 @@ def test_empty_settings_are_all_defaults_and_said(shell: Shell) -> None:
     """A disk that was full leaves them: the backend, the partition and each switch were silently others."""
     (shell.cron / "cronhpc.yaml").write_text("")
     for verb in ("status", "check"):
-        said = shell(verb, "--backend", "local", now=later())
+        strict = ["--strict"] if verb == "check" else []
+        said = shell(verb, *strict, "--backend", "local", now=later())
         assert said.code == 1
         assert f"rm {shell.cron}/cronhpc.yaml && cronhpc init --dir {shell.cron}" in said.out
     (shell.cron / "cronhpc.yaml").write_text("# all defaults are fine here\n")
@@ -767,9 +768,10 @@ def test_check_of_a_file_that_is_not_there_names_it_whether_or_not_there_is_a_cr
 
 def test_check_of_one_file_anywhere(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "job.slurm").write_text("#!/bin/bash\n#SBATCH --hold\n", encoding="utf-8")
-    said = shell("check", str(tmp_path / "job.slurm"))
+    said = shell("check", "--strict", str(tmp_path / "job.slurm"))
     assert said.code == 1
     assert "W218" in said.out
+    assert shell("check", str(tmp_path / "job.slurm")).code == 0, "check && start goes on where there are warnings"
 
 
 def test_names_with_newlines_and_dashes_work_everywhere(shell: Shell) -> None:

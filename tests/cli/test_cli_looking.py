@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -331,8 +332,9 @@ QUIET_COMMANDS = {
 @pytest.mark.parametrize(("text", "said"), COMMANDS.items(), ids=COMMANDS.keys())
 def test_a_command_in_the_settings_is_looked_at_as_a_script_is(shell: Shell, text: str, said: str) -> None:
     settings(shell, f"entries:\n  a:\n    schedule: '@daily'\n    command: {json.dumps(text)}\n")
-    found = shell("check")
+    found = shell("check", "--strict")
     assert found.code == 1
+    assert shell("check").code == (1 if shell("check", "--json").json["errors"] else 0), "a warning is no failure"
     assert found.out.count(said) == 1
     assert "hunter2" not in found.out
     assert "cronhpc.yaml:3: " in found.out
@@ -361,9 +363,93 @@ def test_what_the_settings_give_a_script_beside_its_own_options_counts(shell: Sh
 @pytest.mark.parametrize(("text", "said"), SETTINGS_THAT_NEVER_WORK.items(), ids=SETTINGS_THAT_NEVER_WORK.keys())
 def test_what_is_refused_later_is_said_by_check(shell: Shell, text: str, said: str) -> None:
     settings(shell, text)
-    found = shell("check")
+    found = shell("check", "--strict")
     assert found.code == 1
+    assert shell("check").code == (1 if shell("check", "--json").json["errors"] else 0), "a warning is no failure"
     assert found.out.count(said) == 1
+
+
+# --- check of what this place has -------------------------------------------------------------------------------------
+
+
+def test_python_that_cannot_be_read_and_an_interpreter_that_is_not_here(shell: Shell) -> None:
+    folder = shell.cron / "cron.daily"
+    (folder / "a.slurm").write_text(f"#!{sys.executable}\nprint('x'\n")
+    (folder / "b.slurm").write_text("#!/usr/bin/env pyhton3\nprint('x')\n")
+    (folder / "c.slurm").write_text(f"#!{sys.executable}\nprint('x')\n")
+    lines = shell("check", now=later()).out.splitlines()
+    assert "cron.daily/a.slurm:2: E230 Python cannot read it: '(' was never closed." in lines[0]
+    assert f"-m py_compile {shell.cron}/cron.daily/a.slurm" in lines[0]
+    assert lines[1:] == [
+        "cron.daily/b.slurm:1: W232 its first line names pyhton3, which this machine lacks. Did you mean python3?",
+        "1 warning, 1 error",
+    ]
+
+
+def test_alerts_that_cannot_be_sent_are_named(shell: Shell) -> None:
+    settings(shell, "alerts: {command: /nope/notify, webhook: 'file:/nope/hook'}")
+    command, webhook, count = shell("check").out.splitlines()
+    assert command.startswith("cronhpc.yaml: W352 alerts.command: /nope/notify is no program that may be executed. ")
+    assert webhook.startswith("cronhpc.yaml: W352 alerts.webhook: /nope/hook cannot be read: No such file or ")
+    assert count == "2 warnings"
+
+
+def test_add_says_what_keeps_the_job_from_running(shell: Shell) -> None:
+    shell.drop("cron.daily/a.slurm", "#SBATCH --tme=5\ntrue\n")
+    said = shell("add", "quota-watch", "--as", "b")
+    assert said.code == 0
+    assert "E201" not in said.out, "another entry's errors are not told"
+    settings(shell, "folders: {hourly: '0 25 * * *'}")
+    said = shell("add", "quota-watch", "--as", "c")
+    assert said.out.splitlines()[0].startswith('cronhpc.yaml: E101 folders.hourly: "0 25 * * *": ')
+    assert "all that is wrong: cronhpc check" in said.out
+    assert shell("add", "quota-watch", "--as", "d", "--json").json["errors"][0].startswith("cronhpc.yaml: E101 ")
+
+
+def slurm(shell: Shell, place: Path, sbatch: str) -> str:
+    """The PATH of a site with one partition, and an sbatch that does so."""
+    (shell.cron / "cronhpc.yaml").write_text("backend: slurm\n")
+    tools = place / "tools"
+    tools.mkdir()
+    for tool, does in (("sbatch", sbatch), ("sinfo", "echo 'small|small*|up|1:00:00|4|(null)|1-2|16000|8'")):
+        (tools / tool).write_text(f"#!/bin/sh\n{does}\n")
+        (tools / tool).chmod(0o755)
+    return f"{tools}:/usr/bin:/bin"
+
+
+SLURM = {  # stand-ins, by how sbatch behaves: its lines, and what is said
+    "it takes the script": ("exit 0", []),
+    "it refuses the script": (
+        "echo 'allocation failure: Invalid account' >&2; exit 1",
+        ["cron.daily/a.slurm: E228 sbatch would refuse it: Invalid account. Correct the #SBATCH lines, "],
+    ),
+    "it hangs": (
+        "sleep 60",
+        ["N003 sbatch was not asked about 1 script: it takes longer than a second. To wait for it: "],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SLURM)
+def test_sbatch_is_asked_for_a_moment_where_there_is_one(shell: Shell, tmp_path: Path, name: str) -> None:
+    line, said = SLURM[name]
+    shell.drop("cron.daily/a.slurm", "#!/bin/bash\ntrue\n")
+    path = slurm(shell, tmp_path, line)
+    lines = shell("check", now=later(), PATH=path).out.splitlines()[:-1]
+    assert len(lines) == len(said)
+    for each, words in zip(lines, said, strict=True):
+        assert each.startswith(words)
+    assert shell("check", "--offline", now=later(), PATH=path).out == "nothing to fix\n"
+    assert shell("check", "--offline", "--online", now=later(), PATH=path).code == 2
+
+
+def test_the_room_of_partitions_is_asked_of_sinfo(shell: Shell, tmp_path: Path) -> None:
+    shell.drop("cron.daily/a.slurm", "#SBATCH --time=2:00:00\ntrue\n")
+    (line, _) = shell("check", now=later(), PATH=slurm(shell, tmp_path, "exit 0")).out.splitlines()
+    assert line == (
+        'cron.daily/a.slurm:2: W231 "#SBATCH --time=2:00:00": partition small gives at most 1h. '
+        "The job would be refused, or wait for ever: ask for less."
+    )
 
 
 def test_the_check_of_one_entry_names_its_folders_schedule(shell: Shell) -> None:

@@ -117,7 +117,7 @@ def test_what_is_plainly_no_script_is_one_line_and_nothing_to_fix(shell: Shell) 
         (shell.cron / "cron.daily" / name).write_text("x\n")
     for name in (".snapshot", "lost+found"):
         (shell.cron / "cron.daily" / name).mkdir()
-    said = shell("check", now=later())
+    said = shell("check", "--strict", now=later())
     assert said.code == 0
     assert said.out.splitlines() == [
         "cron.daily/: N001 306 other files, no scripts: only *.slurm files run.",
@@ -133,7 +133,7 @@ def test_a_batch_script_under_another_name_is_named(shell: Shell) -> None:
         (shell.cron / "cron.daily" / name).write_text("#!/bin/bash\n#SBATCH --time=5\ntrue\n")
     (shell.cron / "cron.daily" / "old").mkdir()
     (shell.cron / "cron.daily" / "old" / "c.slurm").write_text("#!/bin/bash\n")
-    said = shell("check", now=later())
+    said = shell("check", "--strict", now=later())
     assert said.code == 1
     daily = shell.cron / "cron.daily"
     assert f"To run it: mv -n {daily}/a.sbatch {daily}/a.slurm" in said.out
@@ -171,7 +171,7 @@ def test_what_lies_where_nothing_runs_is_named_with_its_place(shell: Shell, file
     place = shell.cron / file
     place.parent.mkdir(exist_ok=True)
     place.write_text("#!/bin/bash\ntrue\n")
-    said = shell("check", now=later())
+    said = shell("check", "--strict", now=later())
     assert said.code == 1
     assert fix.replace("@", str(shell.cron)) in said.out
     assert said.out.splitlines()[-1] == "1 warning"

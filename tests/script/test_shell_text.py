@@ -82,3 +82,16 @@ def test_a_command_without_its_keywords(text: str) -> None:
 def test_who_runs_a_script(line: str, name: str, login: bool) -> None:  # noqa: FBT001 - a column of the table
     found = interpreter(line)
     assert (found.name, found.login) == (name, login)
+
+
+@pytest.mark.parametrize(
+    ("line", "path"),
+    [
+        ("#!/bin/bash -l", "/bin/bash"),
+        ("#!/usr/bin/env bash", ""),
+        ("#!/usr/bin/env /opt/py/bin/python3", "/opt/py/bin/python3"),
+        ("echo", ""),
+    ],
+)
+def test_where_what_runs_a_script_lies(line: str, path: str) -> None:
+    assert interpreter(line).path == path

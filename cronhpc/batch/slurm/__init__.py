@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from cronhpc.batch.port import JobFiles, Submission
     from cronhpc.core.model import JobEnd
-    from cronhpc.core.model.site import Cluster, Site
+    from cronhpc.core.model.site import Cluster, Partition, Site
 
 _SIGNAL_MAY_HAVE_COME = frozenset({124, 228, 229})  # scancel's exits after which the signal may have been delivered
 _CLOCK = 3.0  # seconds
@@ -237,9 +237,11 @@ class Slurm:
             argv = argv[: argv.index("--")]
         return text.tested(_run(argv, self._query_timeout, env, cwd=_home(env), given=text_of_script))
 
-    def partition_names(self) -> frozenset[str]:
-        """Of all partitions, hidden ones too. Raises Unreachable."""
-        return frozenset(self.ask("sinfo", ["--all", "--noheader", "--format=%R"]).split())
+    def partitions(self) -> tuple[Partition, ...]:
+        """All of them, hidden ones too, with what one job may have there. Raises Unreachable."""
+        from cronhpc.batch.slurm.site import ROOM, partition_rows
+
+        return partition_rows(self.ask("sinfo", ["--all", "--noheader", f"--format={ROOM}"]))
 
     def cluster_facts(self, user: str, qos: str, look: Callable[[], None]) -> Cluster:
         """What it offers and allows `user`; `qos`: the one asked for. `look` is called before and after each question.

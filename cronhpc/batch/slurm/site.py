@@ -59,14 +59,17 @@ def config_values(text: str) -> dict[str, str]:
     return {key.strip(): value.strip() for key, _, value in pairs}
 
 
+ROOM = "%R|%P|%a|%l|%D|%G|%s|%m|%c"  # also what one job, and one node, may have
+
+
 def partition_rows(text: str) -> tuple[Partition, ...]:
-    """`sinfo -o "%R|%P|%a|%l|%D|%G"`: a partition has a row for each kind of its nodes."""
+    """`sinfo -o "%R|%P|%a|%l|%D|%G"`, or of ROOM: a partition has a row for each kind of its nodes."""
     found: dict[str, Partition] = {}
     for line in text.splitlines():
         fields = line.split("|")
-        if len(fields) != len("RPalDG"):
+        if len(fields) not in {len("RPalDG"), len("RPalDGsmc")}:
             continue  # a CLUSTER: line
-        name, starred, avail, limit, nodes, gres = fields
+        name, starred, avail, limit, nodes, gres, sizes, memory, cpus = (*fields, "", "", "")[:9]
         before = found.get(name, Partition(name))
         found[name] = Partition(
             name=name,
@@ -75,6 +78,9 @@ def partition_rows(text: str) -> tuple[Partition, ...]:
             gpus=before.gpus or re.search(r"\b(?:gpu|shard|mps)\b", gres) is not None,
             time_limit=time_limit(limit),
             nodes=before.nodes + (int(nodes) if nodes.isdecimal() else 0),
+            most_nodes=_number(sizes.rpartition("-")[2]),
+            memory=max(before.memory, _number(memory) or 0),
+            cpus=max(before.cpus, _number(cpus) or 0),
         )
     return tuple(found.values())
 

@@ -20,7 +20,7 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition as this user sees it; what stands below `nodes` only `scontrol show partition` tells."""
+    """A partition as this user sees it; from `whole_nodes` on only `scontrol show partition` tells."""
 
     name: str
     default: bool = False
@@ -28,6 +28,9 @@ class Partition:
     gpus: bool = False  # any of its nodes has some
     time_limit: int | None = None  # seconds; None: none
     nodes: int = 0
+    most_nodes: int | None = None  # of one job; None: no limit, or not asked
+    memory: int = 0  # MB of its largest node; 0: not asked
+    cpus: int = 0  # of its largest node; 0: not asked
     whole_nodes: bool = False  # a job gets, and pays for, whole nodes
     price: float | None = None  # what a CPU weighs in billing; None: the site says nothing
     accounts: tuple[str, ...] = ()  # the only ones allowed; () for all
