@@ -154,7 +154,7 @@ def _online(args: argparse.Namespace, console: Console) -> Online | None:
     if args.offline:
         return None
     if not args.online:
-        cluster = examinable(args.backend or "", _settings(args, console), console.environ, _A_MOMENT)
+        cluster = examinable(args.backend or "", _settings(args, console), console.environ, _ANSWER_TIMEOUT)
         return Online(cluster, _A_MOMENT) if cluster is not None and which("sbatch", console.environ) else None
     try:
         return Online(site_of(args, console).batch)
@@ -481,7 +481,8 @@ class _Look:
 
 
 _CLUSTER_TIMEOUT = 5.0  # seconds: without an answer the rest is said all the same
-_A_MOMENT = 1.0  # seconds for all that sbatch is asked where nobody wants to wait for it
+_A_MOMENT = 1.0  # seconds after which sbatch is asked no more where nobody wants to wait for it
+_ANSWER_TIMEOUT = 3.0  # … and that its one answer may take then
 
 
 class Partitions:

@@ -103,23 +103,25 @@ def _once(args: argparse.Namespace, console: Console) -> int:
     else:
         from cronhpc.views.screen import render
 
-        below = _elsewhere(args, console)
+        below = _elsewhere(args, console, known)
         console.say(render(known, console.style(known.timezone), everything=args.all, from_file=from_file, below=below))
     return ATTENTION if known.needs_attention else FINE
 
 
-def _elsewhere(args: argparse.Namespace, console: Console) -> list[str]:
-    """A word on series of the user's that were started before there was this cron directory."""
+def _elsewhere(args: argparse.Namespace, console: Console, known: Status) -> list[str]:
+    """A word on the user's other chains, and on series that were started before there was this cron directory."""
     from cronhpc.store.paths import own_folder
 
-    own = own_folder(console.environ)
-    if paths_of(args, console).root == own:
-        return []
-    newest = max((path.stat().st_mtime for path in (own / "state" / "trains").glob("*.json")), default=0.0)
-    if newest <= console.now - _WEEK:
-        return []
-    look = console.text(command("status", directory=str(own)))
-    return ["", f"jobs that keep themselves going without this directory: {look}"]
+    own, lines = own_folder(console.environ), []
+    if known.other_chains:
+        jobs = " ".join(known.other_chains)
+        lines.append(f"another cron directory of yours is at work (jobs {jobs}): {console.text(command('doctor'))}")
+    if paths_of(args, console).root != own:
+        newest = max((path.stat().st_mtime for path in (own / "state" / "trains").glob("*.json")), default=0.0)
+        if newest > console.now - _WEEK:
+            look = console.text(command("status", directory=str(own)))
+            lines.append(f"jobs that keep themselves going without this directory: {look}")
+    return ["", *lines] if lines else []
 
 
 def _nagios(args: argparse.Namespace, console: Console) -> int:
@@ -159,6 +161,7 @@ def facts(args: argparse.Namespace, console: Console) -> Status:
     paths = paths_of(args, console)
     if not is_mine(paths):
         return _written(paths, console)
+    from cronhpc.core.identity import other_marks
     from cronhpc.core.plan import plan
     from cronhpc.engine.read import read_world
     from cronhpc.store import scheduler
@@ -179,7 +182,7 @@ def facts(args: argparse.Namespace, console: Console) -> Status:
         series_only=keeps_series_only(paths, console),
         used=status.used_of(site.cache),
     )
-    return status.facts(
+    known = status.facts(
         world,
         plan(world),
         reading.memory.entries,
@@ -191,6 +194,9 @@ def facts(args: argparse.Namespace, console: Console) -> Status:
         ),
         before=_before(paths),
     )
+    others = other_marks(world.queue.jobs, world.directory_id).values() if world.queue else ()
+    jobs = tuple(job.shown for each in others for job in each)
+    return known._replace(other_chains=jobs or None)
 
 
 def _unsent(paths: Paths, now: int) -> Sequence[Problem]:

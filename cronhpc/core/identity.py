@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from cronhpc.core.model import CLOCKS_APART, TOKEN, ClaimState, Key, LinkRecord, entry_id, link_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from cronhpc.core.model import Claim, Entry, Job, World
 
@@ -30,6 +30,19 @@ class Owner:
     entry: str = ""  # the entry's id; "" for a link
     key: Key | None = None
     link: LinkRecord | None = None
+
+
+_MARK = re.compile(rf"{TOKEN}(\w+)/(?:(?:link|spare) )?")
+
+
+def other_marks(jobs: Iterable[Job], directory_id: str) -> dict[str, tuple[Job, ...]]:
+    """Live links of the user's other cron directories, by the id that marks those; `directory_id`: this one's."""
+    found: dict[str, tuple[Job, ...]] = {}
+    for job in jobs:
+        mark = _MARK.search(job.own_comment) if job.live else None
+        if mark and mark[1] != directory_id and mark[0].endswith(" "):
+            found[mark[1]] = (*found.get(mark[1], ()), job)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

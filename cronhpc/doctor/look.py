@@ -54,6 +54,12 @@ _CHECKS = {  # level, topic, sentence, fix
     "unanswered": ("unknown", "sbatch", "sbatch --test-only gave no answer: {}.", "Ask again later."),
     "refused": ("error", "sbatch", "sbatch would not take the scheduler's job: {}.", "See sbatch: in cronhpc.yaml."),
     "taken": ("fine", "sbatch", "sbatch would take the scheduler's job from here.", ""),
+    "another directory": ("advice", "other chains", "your cron directory {} is at work, too (jobs {}).", ""),
+    "a directory gone": ("warning", "other chains", "{} is gone, and its scheduler goes on (jobs {}).", ""),
+    "another unknown": ("advice", "other chains", "a cron directory of yours is at work (jobs {}); which is not known.",
+                        "scontrol show job tells more."),
+    "another by hand": ("advice", "other chains", "{} submits itself for later: a hand-made scheduler (jobs {}).", ""),
+    "chains unknown": ("unknown", "other chains", "what else of yours is in the queue is not known: {}.", "Ask again."),
     "probe refused": ("error", "submit", "the probe job was not taken: {}.", "See sbatch: in cronhpc.yaml."),
     "probe waits": ("unknown", "submit", "the probe job {} did not start within {:.0f} s, and was cancelled.",
                     "Give it longer: " + command("doctor", options=("--submit", "--wait", "1h"))),
@@ -240,6 +246,7 @@ def _batch(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int
     yield from findings.of_cluster(cluster, settings, asked=times[0], answered=times[1], by_daemon=via == "daemon")
     yield _taken(slurm, settings)
     yield from _others_at_work(asked)
+    yield from _other_chains(asked, slurm)
     if asked.submit:
         yield from _nodes(asked, settings, here, clock)
     else:
@@ -271,6 +278,34 @@ def _others_at_work(asked: Asked) -> Iterator[Finding]:
         if problem is not None:
             level = "error" if problem.severity == "error" else "warning"
             yield Finding(level, "scheduler", problem.what, problem.fix)
+
+
+def _other_chains(asked: Asked, slurm: Examinable) -> Iterator[Finding]:
+    """Of the user's other cron directories, and hand-made ones: which of them is meant is easily forgotten."""
+    from cronhpc.core.model import StateError
+    from cronhpc.engine.hand_made import other_chains
+    from cronhpc.engine.site import directory_id
+
+    try:
+        own = directory_id(Paths(asked.root))
+    except (StateError, OSError):
+        own = ""
+    try:
+        chains = other_chains(slurm, asked.root.resolve(), own)
+    except BatchError as error:
+        yield _finding("chains unknown", error.text)
+        return
+    for each in chains:
+        ids = " ".join(job.shown for job in each.jobs)
+        if each.is_hand_made:
+            fix = command("init", directory=str(Path(each.place).parent))
+            yield _finding("another by hand", each.place, ids, fix="To let cronhpc do it: " + fix)
+        elif not each.place:
+            yield _finding("another unknown", ids)
+        elif Path(each.place).is_dir():
+            yield _finding("another directory", each.place, ids, fix=command("status", directory=each.place))
+        else:
+            yield _finding("a directory gone", each.place, ids, fix=f"scancel {ids}")
 
 
 def _taken(slurm: Examinable, settings: Settings) -> Finding:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shlex
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
@@ -10,13 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cronhpc.batch.port import BatchError
+from cronhpc.core.identity import other_marks
 from cronhpc.core.model import TOKEN, Problem, command
 from cronhpc.script.self_submission import Resubmission, resubmission
 from cronhpc.store.files import replace_file
 from cronhpc.store.scheduler import OURS, hand_made_mark
 
 if TYPE_CHECKING:
-    from cronhpc.batch.port import JobFiles
+    from cronhpc.batch.port import Batch, JobFiles
     from cronhpc.core.model import Job
     from cronhpc.engine.site import Site
 
@@ -121,6 +124,54 @@ def look_for_hand_made(site: Site) -> Problem | None:
     if not os.path.lexists(mark):
         replace_file(mark, b"", 0o644)
     return hand_made_problem(site)
+
+
+@dataclass(frozen=True, slots=True)
+class OtherChain:
+    """A chain of the user's that is not this directory's. `place`: its cron directory, or its script; "": unknown."""
+
+    place: str
+    jobs: tuple[Job, ...]
+    is_hand_made: bool = False
+
+
+def other_chains(batch: Batch, root: Path, directory_id: str) -> list[OtherChain]:
+    """Those of other cron directories, and hand-made ones that have nothing to do with `root`. Raises BatchError."""
+    jobs = batch.queue().jobs
+    found = [
+        OtherChain(next(filter(None, (_directory_of(batch, job) for job in links[:_LOOKS])), ""), links)
+        for links in other_marks(jobs, directory_id).values()
+    ]
+    unmarked = {job.id: job for job in jobs if job.live and not job.own_comment.startswith(TOKEN)}
+    scripts: dict[Path, tuple[Job, ...]] = {}
+    for each in batch.live_files() if unmarked else ():
+        if each.command and each.id in unmarked:
+            script = Path(each.workdir, each.command.partition(" ")[0])
+            scripts[script] = (*scripts.get(script, ()), unmarked[each.id])
+    found += [OtherChain(str(path), of, is_hand_made=True) for path, of in scripts.items() if _is_clock(path, root)]
+    return sorted(found, key=lambda each: each.place)
+
+
+_DIRECTORY = re.compile(r"^dir=(.*)$", re.MULTILINE)
+
+
+def _directory_of(batch: Batch, link: Job) -> str:
+    """As the text of the link has it."""
+    try:
+        named = _DIRECTORY.search(batch.script(link.id))
+        return shlex.split(named[1])[0] if named else ""
+    except (BatchError, ValueError, IndexError):
+        return ""
+
+
+def _is_clock(script: Path, root: Path) -> bool:
+    try:
+        if script.is_relative_to(root) or script.stat().st_size > _LARGEST:
+            return False
+    except OSError:
+        return False
+    text = text_of(script)
+    return OURS not in text and resubmission(text, script.name) is Resubmission.CLOCK
 
 
 def cancel_old_chain(site: Site) -> OldJobs:

@@ -136,6 +136,7 @@ def _last_runs(entries: Sequence[EntryStatus]) -> Iterator[Gauge]:
 # --- Nagios --------------------------------------------------------------------------------------------------------
 
 OK, WARNING, CRITICAL, UNKNOWN = 0, 1, 2, 3
+_FAILING = frozenset({"failed", "suspended"})
 _WORDS = ("OK", "WARNING", "CRITICAL", "UNKNOWN")
 _NAMED = 3
 
@@ -172,6 +173,7 @@ def one_line(code: int, what: str, perfdata: str = "") -> str:
 
 def _perfdata(known: Status, entries: Sequence[EntryStatus], rows: Sequence[Notice], now: int) -> str:
     last = known.chain.last_tick
-    failing = sum(1 for entry in entries if entry.failures)
+    named = {row.name for row in rows if row.kind in _FAILING}  # also runs by hand, which count in no streak
+    failing = sum(1 for entry in entries if entry.failures or entry.name in named)
     values = [f"entries={len(entries)}", f"failing={failing}", f"attention={len(rows)}"]
     return " ".join([*values, *([f"last_tick_age={max(now - last, 0)}s"] if last is not None else [])])

@@ -241,6 +241,7 @@ class Status(NamedTuple):
     attention: tuple[Notice, ...]
     seen: Instant
     needs_attention: bool
+    other_chains: tuple[str, ...] | None = None  # jobs of the user's other cron directories, where they were looked for
 
 
 # What a file may lack, and what holds then: earlier versions did not write it, or only where it is known (None).
@@ -250,7 +251,7 @@ _MAY_LACK: dict[type, Mapping[str, Any]] = {
     EntryStatus: {"retries": 0},
     LiveRun: {"absent": None, "restarts": None},
     HistoryRun: {"switch": None},
-    Status: {"series_only": False, "deleted": (), "seen": 0, "needs_attention": False},
+    Status: {"series_only": False, "deleted": (), "seen": 0, "needs_attention": False, "other_chains": None},
 }
 _RECORDS = decode.Records(_MAY_LACK, keys={"by_daemon": "resident"})
 as_json = _RECORDS.whole

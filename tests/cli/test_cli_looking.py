@@ -431,8 +431,13 @@ SLURM = {  # stand-ins, by how sbatch behaves: its lines, and what is said
 
 
 @pytest.mark.parametrize("name", SLURM)
-def test_sbatch_is_asked_for_a_moment_where_there_is_one(shell: Shell, tmp_path: Path, name: str) -> None:
+def test_sbatch_is_asked_for_a_moment_where_there_is_one(
+    shell: Shell, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     line, said = SLURM[name]
+    if name != "it hangs":  # however long this machine takes to start a program
+        monkeypatch.setattr("cronhpc.cli.check._A_MOMENT", 90.0)
+        monkeypatch.setattr("cronhpc.cli.check._ANSWER_TIMEOUT", 90.0)
     shell.drop("cron.daily/a.slurm", "#!/bin/bash\ntrue\n")
     path = slurm(shell, tmp_path, line)
     lines = shell("check", now=later(), PATH=path).out.splitlines()[:-1]
@@ -443,7 +448,11 @@ def test_sbatch_is_asked_for_a_moment_where_there_is_one(shell: Shell, tmp_path:
     assert shell("check", "--offline", "--online", now=later(), PATH=path).code == 2
 
 
-def test_the_room_of_partitions_is_asked_of_sinfo(shell: Shell, tmp_path: Path) -> None:
+def test_the_room_of_partitions_is_asked_of_sinfo(
+    shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("_A_MOMENT", "_ANSWER_TIMEOUT", "_CLUSTER_TIMEOUT"):
+        monkeypatch.setattr(f"cronhpc.cli.check.{name}", 90.0)
     shell.drop("cron.daily/a.slurm", "#SBATCH --time=2:00:00\ntrue\n")
     (line, _) = shell("check", now=later(), PATH=slurm(shell, tmp_path, "exit 0")).out.splitlines()
     assert line == (

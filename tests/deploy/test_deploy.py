@@ -326,7 +326,6 @@ def test_an_upgrade_that_fails_changes_nothing(installed: Installed) -> None:
     ("source", "asked"),
     [
         pytest.param("a-name==1.2", "a-name[alerts]==1.2", id="a version"),
-        pytest.param("a-name", "a-name[alerts]", id="a name"),
         pytest.param("", "{top}[alerts]", id="this checkout"),
     ],
 )
@@ -337,7 +336,6 @@ def test_what_alerts_need_is_installed_and_kept_by_upgrades(installed: Installed
         )
     wanted = f"ASKED {asked.format(top=installed.install.parent.parent)}\n"
     given = [source] if source else []
-    assert "[alerts]" not in installed(*given).stdout
     assert wanted in installed("--with", "alerts", *given).stdout
     assert wanted in installed(*given).stdout
     assert "--with takes the word alerts" in installed("--with", "all", check=False).stderr

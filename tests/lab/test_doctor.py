@@ -130,6 +130,28 @@ def test_check_asks_once_for_the_names_of_partitions_and_waits_for_no_answer(
     assert 4 < took < 9
 
 
+def test_the_users_other_chains_are_named(lab: Lab, cluster_user_dir: Callable[..., Path]) -> None:
+    home = cluster_user_dir()
+    one, two = init(lab, home / "cron"), init(lab, home / "cron2")
+    hand_made = home / "hourly.slurm"
+    hand_made.write_text("#!/bin/bash\n#SBATCH --time=5 --begin=now+1hour\nsbatch --begin=now+1hour $0\n")
+    lab.submit("--output=/dev/null", str(hand_made))
+    lab.run([sys.executable, "-m", "cronhpc", "start", "--dir", str(two)])
+    said = doctor(lab, one)["other chains", "advice"]
+    assert f"your cron directory {two} is at work, too (jobs " in said
+    assert f"{hand_made} submits itself for later: a hand-made scheduler (jobs " in said
+    assert ("other chains", "advice") not in doctor(lab, two) or str(one) not in doctor(lab, two)[
+        "other chains", "advice"
+    ]
+    shown = lab.run([sys.executable, "-m", "cronhpc", "status", "--dir", str(one)], check=False).stdout
+    assert "another cron directory of yours is at work (jobs " in shown
+    argv = [sys.executable, "-m", "cronhpc", "status", "--json", "--dir", str(one)]
+    assert len(json.loads(lab.run(argv, check=False).stdout)["other_chains"]) == 2, "the link and its spare"
+    two.rename(home / "moved")
+    assert f"{two} is gone, and its scheduler goes on (jobs " in doctor(lab, one)["other chains", "warning"]
+    lab.run(["scancel", "--me"])
+
+
 def test_check_online_has_sbatch_look_at_each_script(lab: Lab, cluster_user_dir: Callable[..., Path]) -> None:
     root = init(lab, cluster_user_dir() / "cron")
     for name, line in (("a", "--partition=gpuu"), ("b", "--nodes=50"), ("c", "--time=5")):

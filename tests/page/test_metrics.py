@@ -121,3 +121,11 @@ def test_many_things_are_still_one_line() -> None:
     states = {e.name: replace(STATES["backup"], failures=2) for e in ENTRIES}
     _, said = metrics.nagios(facts_of(replace(WORLD, states=states)), None, NOW)
     assert "and 3 more | entries=4 failing=4 attention=6 last_tick_age=436s" in said
+
+
+def test_who_has_failed_is_counted_also_where_no_streak_has_begun() -> None:
+    """Runs by hand count in no streak, and one that is to be tried again in none yet."""
+    last = {"result": "failed", "slot": at("13:00"), "exit_code": 1, "by_hand": True}
+    states = {e.name: replace(STATES["backup"], failures=0, last=last) for e in ENTRIES}
+    _, said = metrics.nagios(facts_of(replace(WORLD, states=states)), None, NOW)
+    assert "entries=4 failing=4 " in said

@@ -199,6 +199,49 @@ def test_only_the_chain_is_cancelled_and_what_it_submits_meanwhile() -> None:
     assert [job.id for job in found.others] == ["8", "9"]
 
 
+LINK = "#!/bin/bash\n# A link of cronhpc's chain: …\ndir='/home/ada/my cron'\nsbatch $0\n"
+# The jobs of a user, by their comments and files; what is said of chains other than that of the directory `me` in D.
+CHAINS: dict[str, tuple[dict[str, str], dict[str, tuple[str, str, str | None]], list[tuple[str, str, bool]]]] = {
+    "nothing else": ({"7": "cronhpc=me/link 1795791600 ab"}, {"7": ("", "/", LINK)}, []),
+    "another directory's link and spare": (
+        {"7": "cronhpc=other/link 1795791600 ab", "8": "cronhpc=other/spare 1795791600 ab"},
+        {"7": ("", "/", LINK), "8": ("", "/", LINK)},
+        [("/home/ada/my cron", "7 8", False)],
+    ),
+    "one whose text cannot be read": ({"7": "cronhpc=other/link 1 ab"}, {"7": ("", "/", None)}, [("", "7", False)]),
+    "a mark behind a site's own words": (
+        {"7": "site: x cronhpc=other/link 1 ab"},
+        {"7": ("", "/", LINK)},
+        [("/home/ada/my cron", "7", False)],
+    ),
+    "a run of another directory is no chain": ({"7": "cronhpc=other/a@20261128T0400Z.1"}, {"7": ("", "/", None)}, []),
+    "a hand-made scheduler elsewhere": (
+        {},
+        {"7": ("{tmp}/hourly.slurm 3", "/", CHAIN)},
+        [("{tmp}/hourly.slurm", "7", True)],
+    ),
+    "a training elsewhere": ({}, {"7": ("{tmp}/train.slurm", "/", AT_ONCE)}, []),
+    "a job elsewhere": ({}, {"7": ("{tmp}/x.slurm", "/", PAYLOAD)}, []),
+    "a script that is gone": ({}, {"7": ("/nowhere/hourly.slurm", "/", CHAIN)}, []),
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_the_users_other_chains(name: str, tmp_path: Path) -> None:
+    comments, jobs, said = CHAINS[name]
+    placed = {}
+    for each, (command, folder, text) in jobs.items():
+        path = command.format(tmp=tmp_path)
+        placed[each] = (path, folder, text)
+        if command.startswith("{tmp}"):
+            Path(path.partition(" ")[0]).write_text(text or "", encoding="utf-8")
+    batch = Batch(placed)
+    batch.comments = comments
+    found = hand_made.other_chains(cast("Any", batch), Path(D), "me")
+    told = [(each.place, " ".join(job.id for job in each.jobs), each.is_hand_made) for each in found]
+    assert told == [(place.format(tmp=tmp_path), ids, by_hand) for place, ids, by_hand in said]
+
+
 def test_no_answer_is_not_none() -> None:
     class Silent(Batch):
         def queue(self) -> Queue:
