@@ -417,7 +417,7 @@ def test_the_owners_kill_acts_at_once_and_tells_what_it_did(team: Team) -> None:
     said = team.cronhpc("kill", "ft-*", "--reason", "loss spikes", codes=(0,))
     assert team.wait_gone(array) < SLACK
     assert team.wait_gone(hung) < kill_wait(team.lab) + SLACK
-    assert re.search(rf"^cancelled job {hung} \(ft-a\), ran \d+ s on \w+$", said, re.MULTILINE), said
+    assert re.search(rf"^cancelled job {hung} \(ft-a\), ran \d+ (s|min) on \w+$", said, re.MULTILINE), said
     assert f"cancelled job {array} (ft-b), 10 waiting tasks\n" in said
     assert "nobody will act on later jobs: cronhpc start" in said
     [row] = team.rows("switch")[-1:]
@@ -441,7 +441,7 @@ def test_the_owners_pause_and_resume_act_at_once_beside_a_chain(team: Team) -> N
         assert "paused by alice" in team.cronhpc("status", user="bob")
         said = team.cronhpc("resume", "ft", codes=(0,))
         assert f"released job {waiting} (ft), which waited\n" in said
-        assert team.states(waiting)[waiting] == "PENDING BeginTime"
+        team.lab.wait_for(lambda: team.states(waiting)[waiting] == "PENDING BeginTime")
         assert f"cancelled job {running} (ft), ran" in team.cronhpc("kill", running, codes=(0,))
         assert "no job 999999 is in the queue" in team.cronhpc("kill", "999999", codes=(2,))
         assert len(team.links()) == 1
