@@ -78,6 +78,7 @@ class Seen:
     """What planning computed on the way: next slots to keep, so that an idle tick only compares numbers."""
 
     newest: dict[str, int]  # entry id -> newest scheduled slot that has a claim
+    lasting: dict[str, int]  # the same of claims that stand: one without a job may still be given back by its tick
     computed: dict[str, tuple[str, int | None, int]] = field(default_factory=dict)
     nexts: list[int] = field(default_factory=list)  # slots that a tick must come for
     urgent: list[int] = field(default_factory=list)  # slots that wait to see whether a run has ended by then
@@ -86,7 +87,9 @@ class Seen:
     def of(cls, world: World, withdrawn: Container[Key] = ()) -> Seen:
         """Claims from a clock that was far ahead do not count, nor those that are about to be given back."""
         newest: dict[str, int] = {}
+        lasting: dict[str, int] = {}
         keys = [claim.key for claim in world.claims]
+        open_keys = {claim.key for claim in world.claims if claim.state is ClaimState.CLAIMED}
         for job in world.queue.jobs if world.queue else ():  # should claims be lost, what ran is remembered there
             key = records(world).key(job)
             if key is not None and not job.ended_before(key.slot):
@@ -94,10 +97,12 @@ class Seen:
         for key in keys:
             if not key.by_hand and key.slot <= world.believed and key not in withdrawn:
                 newest[key.entry] = max(key.slot, newest.get(key.entry, 0))
+                if key not in open_keys:
+                    lasting[key.entry] = max(key.slot, lasting.get(key.entry, 0))
         for entry, slots in world.logged.items():  # whole minutes: `run` makes slots at any second
             scheduled = (slot for slot in slots if slot <= world.believed and not slot % 60)
             newest[entry] = max(newest.get(entry, 0), *scheduled, 0)
-        return cls(newest)
+        return cls(newest, lasting)
 
     def want(self, slot: int | None, *, at_once: bool = False) -> None:
         """A tick must come for `slot`; `at_once`: it is not to wait for `min-interval`."""
@@ -106,12 +111,7 @@ class Seen:
 
     def used_up_to(self, world: World, entry: Entry, state: EntryState) -> int:
         """Every slot up to here is none of ours any more."""
-        used = state.watermark
-        if used > world.believed:  # stamped by a clock that was ahead
-            used = world.now
-        if used < _FIRST or (state.schedule_key and state.schedule_key != schedule_key(entry)):
-            used = max(used, min(entry.born, world.now))  # new, or a changed schedule: earlier slots are not its own
-        return max(used, self.newest.get(entry_id(entry.name), 0))
+        return max(_used_by_itself(world, entry, state), self.newest.get(entry_id(entry.name), 0))
 
     def due(self, world: World, entry: Entry, state: EntryState) -> Due:
         """Compare the stored next slot with now; compute only where it has come, or does not fit any more."""
@@ -124,11 +124,18 @@ class Seen:
         if state.schedule_key != key or first is None or first <= used or state.watermark > world.believed:
             first = schedule_of(entry).next_epoch(used)
             unborn = world.disk_clock and entry.born > world.now and not state.watermark
-            self.computed[entry.name] = (key, first, 0 if unborn else used)
+            self._keep(world, entry, state, first, 0 if unborn else used)
         if first > world.now:
             return Due((), first, entry, lost or self._unknown(world, entry, state))
         came = self._came(world, entry, state, used, first)
         return came if lost is None else replace(came, missed=_both(lost, came.missed))
+
+    def _keep(self, world: World, entry: Entry, state: EntryState, following: int, used: int) -> None:
+        """What the next tick is to know: nothing that rests on a claim which may be given back, and its slot be due."""
+        lasting = max(_used_by_itself(world, entry, state), self.lasting.get(entry_id(entry.name), 0))
+        given_back = lasting < used == self.newest.get(entry_id(entry.name), 0)
+        kept = (None, lasting) if given_back else (following, used)
+        self.computed[entry.name] = (schedule_key(entry), *kept)
 
     def _unknown(self, world: World, entry: Entry, state: EntryState) -> Skip | None:
         """A clock that was ahead took the watermark with it: nobody knows which slots before now have run."""
@@ -144,7 +151,7 @@ class Seen:
     def _came(self, world: World, entry: Entry, state: EntryState, used: int, first: int) -> Due:
         schedule = schedule_of(entry)
         following = schedule.next_epoch(world.now)
-        self.computed[entry.name] = (schedule_key(entry), following, used)
+        self._keep(world, entry, state, following, used)
         runs, missed = _caught_up(world, entry, schedule, first)
         return Due(runs, following, entry, missed and replace(missed, detail=missed.detail + cause(state)))
 
@@ -188,6 +195,16 @@ def _all_of(entry: Entry, schedule: Schedule, first: int, latest: int) -> tuple[
         return tuple(runs), None
     why = f"no more than {entry.policies.catch_up_limit} are caught up with (catch-up-limit)"
     return tuple(runs), _missed(entry, schedule, first, older, why)
+
+
+def _used_by_itself(world: World, entry: Entry, state: EntryState) -> int:
+    """Up to where slots are used up, as far as the entry and its state tell."""
+    used = state.watermark
+    if used > world.believed:  # stamped by a clock that was ahead
+        used = world.now
+    if used < _FIRST or (state.schedule_key and state.schedule_key != schedule_key(entry)):
+        used = max(used, min(entry.born, world.now))  # new, or a changed schedule: earlier slots are not its own
+    return used
 
 
 def _lost(world: World, entry: Entry, used: int) -> Skip | None:

@@ -446,7 +446,7 @@ class Submitter:
     def _begin(self, each: Held) -> int:
         """When it is to begin where that is later than now; 0: at once."""
         begin = each.key.slot if isinstance(each.decision, Release) else each.decision.begin or 0
-        return begin if begin > self.world.now else 0
+        return begin if begin > self.world.now and not each.key.by_hand else 0  # by hand: a clock ahead of ours says so
 
     def _is_gone(self, each: Held, gone: set[Key]) -> bool:
         """Another tick has gone further, while this one stood still. Raises OSError."""

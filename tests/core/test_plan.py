@@ -456,3 +456,23 @@ def test_a_clock_that_is_behind_leaves_no_stamp_on_a_new_entry() -> None:
     seen = Seen.of(w)
     seen.due(w, w.entries[0], EntryState())
     assert seen.computed["e"][2] == 0
+
+
+GIVEN_BACK = {
+    "a claim without a job may be given back by its tick: its slot would be due again": (
+        ClaimState.CLAIMED,
+        None,
+        "14:00",
+    ),
+    "one whose job is recorded stands": (ClaimState.SUBMITTED, "16:00", "15:00"),
+}
+
+
+@pytest.mark.parametrize(("step", "following", "used"), GIVEN_BACK.values(), ids=GIVEN_BACK)
+def test_what_another_tick_has_just_claimed_is_used_up_once_it_has_a_job(
+    step: ClaimState, following: str | None, used: str
+) -> None:
+    known = state("14:00", schedule_key="0 * * * *|UTC|", next_slot=at("15:00"))
+    job_id = "7" if step is ClaimState.SUBMITTED else None
+    w = one("15:00:04", entry(), known, claims=(claim("e", "15:00", step, job_id, fresh=True),))
+    assert plan(w).next_slots == {"e": ("0 * * * *|UTC|", at(following) if following else None, at(used))}

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from cronhpc.batch.local import Local
-from cronhpc.core.model import Queue
+from cronhpc.batch.port import BatchError
+from cronhpc.core.model import Done, Queue
 from cronhpc.engine import init
 from cronhpc.engine.site import open_site
 from cronhpc.store import scheduler
@@ -106,3 +107,23 @@ def test_where_a_site_drops_begin_a_run_ahead_of_its_slot_gets_it_again_before_i
     ticked(changed, NOW - 125)
     assert sorted(early.moved) == [("1", NOW - 5), ("2", NOW - 5)]
     assert "W343" in [problem.code for problem in ticked(changed, NOW - 65).problems]
+
+
+def test_a_tick_whose_clock_is_behind_does_not_put_off_a_run_by_hand(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its slot is the instant of whoever ordered it: no time that its job has to wait for."""
+    early = Early(site.batch)  # type: ignore[arg-type]  # as strict as is needed
+    changed = replace(site, batch=early)  # type: ignore[arg-type]
+
+    def refuse(_: object) -> None:
+        raise BatchError("the controller is busy")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(site.batch, "release", refuse)
+        assert tick(changed, NOW + 12, only="e").outcomes[0].done is Done.PASSING
+    (going,) = site.paths.claims.glob("e@*.r1.go")
+    going.rename(going.with_suffix(".id"))  # as if the other tick had looked before that one came to its release
+    ticked(changed, NOW + 3)
+    assert not any(job.held for job in site.batch.queue().jobs)
+    assert early.moved == []
