@@ -135,7 +135,7 @@ def _order(args: argparse.Namespace, console: Console, name: str, rerun: Rerun |
     outcome = report.outcomes[0]
     facts = _facts(report, outcome, entry, site.batch.name) | {"stays_due": _stays_due(site, outcome)}
     if not (isinstance(outcome.decision, Submit) and facts["job"] and facts["released"]):
-        _refused(args, console, facts)
+        console.json(facts) if args.json else console.complain(_not_submitted(facts))
         return ATTENTION
     attended = args.wait or args.follow
     if not (args.json and attended):
@@ -281,13 +281,6 @@ def _submitted(facts: Facts, style: Style) -> str:
     beside = f"\nnote: job {', '.join(facts['beside'])} of it has not ended: they run side by side"
     head = f"submitted {text.name(facts['entry'])} as job {facts['job']}{again}{held}"
     return Advice(head, beside if facts["beside"] else "", log, "\nundo: ", facts["undo"])
-
-
-def _refused(args: argparse.Namespace, console: Console, facts: Facts) -> None:
-    if args.json:
-        console.json(facts)
-    else:
-        console.complain(_not_submitted(facts))
 
 
 def _not_submitted(facts: Facts) -> str:

@@ -29,6 +29,7 @@ from cronhpc.core.model import (
     texts_of,
 )
 from cronhpc.core.outcome import counted, with_log
+from cronhpc.core.slots import schedule_of
 from cronhpc.core.stop import with_pause_tag
 from cronhpc.store import damage, history, scheduler
 from cronhpc.store import memory as store_memory
@@ -268,8 +269,9 @@ class _Keeper:
             self.given_up[str(key)] = job_id, self.world.now
         known = Key.of(state.finished) if state.finished else None
         newest = known.slot if known is not None and self._believed(known.slot) else 0
-        if not key.by_hand:
-            entry, final = self.entries.get(name), retry_at is None
+        entry, final = self.entries.get(name), key.by_hand or retry_at is None
+        good_rerun = job_end.result is Result.OK and key.attempt > 1 and not state.suspended
+        if not key.by_hand or (good_rerun and _is_a_slot(entry, key.slot)):
             state = counted(state, entry, job_end, key.slot, self.world.now, final=final, newest=newest)
         elif told := alerts.by_hand(name, job_end, job_id or "", self.world.now):
             self.failed_by_hand.append(told)
@@ -501,6 +503,11 @@ class _Keeper:
         by_login = self.world.chain.by_login
         until = self.world.now + interval if by_login else chain.heard_until(self.world.now, interval)
         scheduler.expect(self.site.paths, self.world.now, until)
+
+
+def _is_a_slot(entry: model.Entry | None, at: int) -> bool:
+    """Whether the schedule has it: the success of a run by hand that was a further attempt of it is the slot's."""
+    return entry is not None and bool(entry.schedule) and schedule_of(entry).next_epoch(at - 1) == at
 
 
 def _note_of(claim: Claim) -> str:

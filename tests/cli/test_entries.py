@@ -309,7 +309,7 @@ def test_what_is_not_removed_is_said_and_nothing_is(three: Shell, words: tuple[s
 
 
 def test_what_runs_of_it_goes_on(three: Shell) -> None:
-    three.drop("cron.d/long.slurm", "#CRON @daily\nsleep 60")
+    three.drop("cron.d/long.slurm", "#CRON @daily\nsleep 600")
     assert three("run", "long", now=later()).code == 0
     batch = Local(three.cron / "state" / "local", three.environ)
     for _ in range(900):

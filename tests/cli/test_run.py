@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +97,7 @@ def test_ctrl_c_leaves_the_run_going_and_says_how_to_see_it(shell: Shell, monkey
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
 
-    shell.drop("cron.daily/a.slurm", "sleep 60")
+    shell.drop("cron.daily/a.slurm", "sleep 600")
     monkeypatch.setattr(by_hand, "_end", interrupted)
     said = shell("run", "a", "--wait", now=later())
     assert said.code == 130
@@ -106,7 +108,7 @@ def test_ctrl_c_leaves_the_run_going_and_says_how_to_see_it(shell: Shell, monkey
 
 
 def test_a_second_run_beside_one_that_runs_is_only_started_where_that_is_asked_for(shell: Shell) -> None:
-    shell.drop("cron.daily/a.slurm", "sleep 60")
+    shell.drop("cron.daily/a.slurm", "sleep 600")
     shell("run", "a", now=later())
     refused = shell("run", "a", now=later())
     assert (refused.code, refused.out) == (1, "")
@@ -170,6 +172,38 @@ def test_a_tick_between_the_failure_and_its_rerun_changes_nothing(flaky: Flaky) 
     assert sorted((row["attempt"], row["result"]) for row in rows) == [(1, "failed"), (2, "failed"), (3, "ok")]
 
 
+def test_the_success_of_a_slot_that_ran_again_is_the_slots(shell: Shell) -> None:
+    """It ends the streak of failures, and is the last success; one of a run that was by hand from the first is not."""
+    good, told = shell.home / "good", shell.home / "told"
+    script = f"#CRON * * * * *\necho $CRONHPC_PREVIOUS_SUCCESS > {told}; test -e {good}"
+    shell.drop("cron.d/a.slurm", script)
+    slot = later() // 60 * 60 + 120
+    assert shell("run", "a", "--wait", now=slot - 50).code == 1
+    shell("tick", now=slot + 1)
+    batch = Local(shell.cron / "state" / "local", shell.environ)
+    for _ in range(900):
+        if [job.live for job in batch.queue().jobs] == [False, False]:
+            break
+        time.sleep(0.1)
+    shell("tick", now=slot + 20)
+    assert streak(shell, slot + 21) == (1, 0)
+    good.touch()
+    assert shell("rerun", "1", "--wait", now=slot + 25).code == 0
+    shell("tick", now=slot + 30)
+    assert streak(shell, slot + 31) == (1, 0)
+    assert shell("rerun", "2", "--wait", now=slot + 35).code == 0
+    shell("tick", now=slot + 40)
+    assert streak(shell, slot + 41) == (0, 1)
+    assert shell("status", "--json", now=slot + 42).json["attention"] == []
+    assert shell("run", "a", "--wait", now=slot + 45).code == 0
+    assert told.read_text(encoding="utf-8").strip() == datetime.fromtimestamp(slot, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def streak(shell: Shell, now: int) -> tuple[int, int]:
+    [entry] = shell("status", "--json", now=now).json["entries"]
+    return entry["failures"], entry["successes"]
+
+
 NOT_AGAIN: dict[str, tuple[tuple[str, ...], str, str, int]] = {
     "it ended well since": (("rerun a --wait",), "a", "nothing of its newest slot failed (job 2 ended well)", 1),
     "the slot of a job that failed ended well since": (("rerun a --wait",), "1", "nothing of that slot failed", 1),
@@ -201,7 +235,7 @@ def test_an_entry_that_never_ran_has_nothing_to_run_again(shell: Shell) -> None:
 
 
 def test_one_that_runs_is_not_run_beside_itself(flaky: Flaky) -> None:
-    (flaky.shell.cron / "cron.daily" / "a.slurm").write_text("#!/bin/bash\nsleep 60\n", encoding="utf-8")
+    (flaky.shell.cron / "cron.daily" / "a.slurm").write_text("#!/bin/bash\nsleep 600\n", encoding="utf-8")
     assert flaky("rerun", "a").code == 0
     said = flaky("rerun", "a")
     assert (said.code, "already claimed: job 2" in said.err) == (1, True), said.err
