@@ -23,7 +23,7 @@ TOP = Path(__file__).resolve().parent.parent
 PACKAGE = TOP / "cronhpc"
 
 FILES = 164  # in cronhpc/, one __init__.py a room included
-LINES = 37_309
+LINES = 37_395
 ENTERED = {"idle": 60, "submitting": 70}  # files of ours that such a tick enters
 
 TICK = """

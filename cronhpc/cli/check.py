@@ -179,6 +179,9 @@ def _file(path: Path, linter: Linter) -> tuple[Problem, ...]:
     from cronhpc.core.entry_name import is_script, unswitchable
     from cronhpc.store.entries import read_script
 
+    if path.is_dir():
+        whole = command("check", directory=str(path.absolute()))
+        raise UsageError(f"{path} is a folder. Name its scripts; or, if it is a cron directory: " + whole)
     data = read_script(str(path))
     scheduled = path.absolute().parent.name.startswith("cron.")
     unnamed = unswitchable(path.stem, str(path)) if is_script(path.name) else None
@@ -258,7 +261,7 @@ def _unreadable(data: bytes, environ: Mapping[str, str]) -> Unreadable | None:
     if b"\0" in data or b"\r\n" in data:
         return None
     if by.name in _ASKED_SHELLS:
-        argv, env, way = [by.name, "-n"], {"LC_ALL": "C"}, ("bash -n", "its shell")
+        argv, env, way = [by.name, "-n"], {"LC_ALL": "C"}, (f"{by.name} -n", "its shell")
     elif _PYTHON.fullmatch(by.name):
         argv, env, way = (
             [by.path or by.name, "-I", "-c", _READS],
@@ -319,7 +322,7 @@ def _directory(
 
 def _of_alerts(site: Site) -> Iterator[Problem]:
     """What keeps alerts from being sent, seen before one has to be."""
-    if not (site.settings.sends_alerts or site.settings.alerts_ping):
+    if not (site.settings.sends_alerts or site.settings.alerts_ping or site.settings.alerts_smtp):
         return
     from cronhpc.engine.delivery import faults
 

@@ -428,6 +428,8 @@ def _page(args: argparse.Namespace, console: Console) -> int:
         return FINE
     if args.out and not path.parent.is_dir():
         raise CronhpcError(f"{args.out}: its folder is not there. mkdir -p {shlex.quote(str(path.parent))}")
+    if args.out and path.is_dir():
+        raise CronhpcError(f"{args.out} is a folder. Name a file in it: --out {shlex.quote(str(path / 'cron.html'))}")
     write.write(path, text)
     size = len(text.encode())
     drawn = f"{console.style().path(str(path))}: {words.size(size)}; open it in a browser, or copy it anywhere"

@@ -284,6 +284,7 @@ def _other_chains(asked: Asked, slurm: Examinable) -> Iterator[Finding]:
     """Of the user's other cron directories, and hand-made ones: which of them is meant is easily forgotten."""
     from cronhpc.core.model import StateError
     from cronhpc.engine.hand_made import other_chains
+    from cronhpc.engine.init import adoptable
     from cronhpc.engine.site import directory_id
 
     try:
@@ -298,8 +299,10 @@ def _other_chains(asked: Asked, slurm: Examinable) -> Iterator[Finding]:
     for each in chains:
         ids = " ".join(job.shown for job in each.jobs)
         if each.is_hand_made:
-            fix = command("init", directory=str(Path(each.place).parent))
-            yield _finding("another by hand", each.place, ids, fix="To let cronhpc do it: " + fix)
+            folder = adoptable(Path(each.place))
+            by_hand = f"To let cronhpc do it: give it a #CRON line, in cron.d/, without its sbatch; then scancel {ids}"
+            adopt = "To let cronhpc do it: " + command("init", directory=str(folder)) if folder else by_hand
+            yield _finding("another by hand", each.place, ids, fix=adopt)
         elif not each.place:
             yield _finding("another unknown", ids)
         elif Path(each.place).is_dir():

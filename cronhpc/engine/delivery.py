@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlsplit
@@ -79,31 +80,52 @@ def ways(settings: Settings, about: About, timeouts: Timeouts = TIMEOUTS) -> dic
     return found
 
 
-def faults(settings: Settings, environ: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+Fault = tuple[str, str, str]  # key of the settings, what, fix
+
+
+def faults(settings: Settings, environ: Mapping[str, str]) -> Iterator[Fault]:
     """What in the settings keeps alerts from being sent, as far as one can see without sending: (key, what, fix)."""
     if settings.alerts_command:
-        try:
-            argv = _words(settings.alerts_command)
-        except ValueError as error:
-            yield "alerts.command", f"its quotes cannot be read: {error}.", "Close them."
-        else:
-            if not argv or process.which(argv[0], environ) is None:
-                named = argv[0] if argv else "nothing"
-                where = "is no program that may be executed" if "/" in named else "is on no folder of PATH"
-                yield "alerts.command", f"{named} {where}.", "Correct the path, or: chmod +x it."
+        yield from _faults_of_command(settings.alerts_command, environ)
     if settings.alerts_mail and not settings.alerts_smtp and not any(_mailers(environ)):
         yield "alerts.mail", _NO_MAILER, "Name a mail server: alerts: {smtp: HOST}."
+    if settings.alerts_smtp and not settings.alerts_mail:
+        yield "alerts.smtp", "alerts.mail names nobody, so no mail goes out.", "Say to whom: alerts: {mail: ADDRESS}."
+    if settings.alerts_apprise and find_spec("apprise") is None:
+        yield "alerts.apprise", "it needs a package.", f"{_WITH_APPRISE}."
     addresses = [*(("alerts.webhook", each) for each in settings.alerts_webhook)]
     addresses += [("alerts.ping", settings.alerts_ping)] if settings.alerts_ping else []
     addresses += [("alerts.smtp", settings.alerts_smtp)] if settings.alerts_smtp else []
     for key, where in addresses:
-        try:
-            url = address(where, environ)
-        except SecretError as error:
-            yield key, f"{error}.", "Put the address there."
-        else:
-            if key != "alerts.smtp" and not url.startswith(("https://", "http://")):
-                yield key, "the address does not begin with https://.", "Write it whole."
+        yield from _faults_of_address(key, where, environ)
+
+
+def _faults_of_command(line: str, environ: Mapping[str, str]) -> Iterator[Fault]:
+    try:
+        argv = _words(line)
+    except ValueError as error:
+        yield "alerts.command", f"its quotes cannot be read: {error}.", "Close them."
+        return
+    if lacking := _lacking(argv, environ):
+        yield "alerts.command", f"{lacking}.", "Correct the path, or: chmod +x it."
+    elif of_shell := next((word for word in argv if _OF_SHELLS.fullmatch(word)), ""):
+        what = f"no shell reads it, so {of_shell} is an argument as the others are."
+        yield "alerts.command", what, "Let a shell read it: command: bash -c 'COMMAND'; or write a script."
+
+
+def _faults_of_address(key: str, where: str, environ: Mapping[str, str]) -> Iterator[Fault]:
+    try:
+        url = address(where, environ)
+    except SecretError as error:
+        yield key, f"{error}.", "Put the address there."
+        return
+    if key == "alerts.smtp":
+        if _server(url) is None:
+            yield key, f"{_NO_SERVER}.", "Write HOST, HOST:PORT, or smtps://USER:PASSWORD@HOST."
+    elif not url.startswith(("https://", "http://")):
+        yield key, "the address does not begin with https://.", "Write it whole."
+    elif not _names_a_machine(url):
+        yield key, "the address has no machine, a port that is no number, or spaces.", "Write it whole."
 
 
 # --- addresses -----------------------------------------------------------------------------------------------------
@@ -204,11 +226,29 @@ def _words(line: str) -> list[str]:
     return [os.path.expanduser(word) for word in shlex.split(line)]  # noqa: PTH111 - a text
 
 
+_OF_SHELLS = re.compile(r"\||\|\||&|&&|;|\d?(?:>>?|<)(?:&\d)?\S*")  # words that only a shell understands
+
+
+def _lacking(argv: Sequence[str], environ: Mapping[str, str]) -> str:
+    """What is wrong with the program's name; "" where this machine has it."""
+    named = argv[0] if argv else "nothing"
+    if argv and process.which(named, environ) is not None:
+        return ""
+    return f"{named} {'is no program that may be executed' if '/' in named else 'is on no folder of PATH'}"
+
+
+def _exited(program: str, ended: process.Finished) -> str:
+    said = _harmless(ended.err) or _harmless(ended.out)
+    return f"{program} exited {ended.code}{said and f': {said}'}"
+
+
 def _by_command(settings: Settings, about: About, timeouts: Timeouts, alerts: Sequence[Facts]) -> tuple[int, str]:
     """Once an alert: text for people on its standard input, or JSON; the facts in CRONHPC_* variables."""
     until = process.elapsed() + timeouts.commands
     try:
         argv = _words(settings.alerts_command)
+        if lacking := _lacking(argv, about.environ):
+            return 0, f"alerts.command: {lacking}"
         for number, alert in enumerate(alerts):
             left = min(timeouts.command, until - process.elapsed())
             if left <= 0:
@@ -220,7 +260,7 @@ def _by_command(settings: Settings, about: About, timeouts: Timeouts, alerts: Se
             if ended.timed_out:
                 return number, f"alerts.command did not end within {left:.0f} s"
             if ended.code:
-                return number, f"alerts.command exited {ended.code}: {_harmless(ended.err)}"
+                return number, _exited("alerts.command", ended)
     except (ValueError, IndexError, CronhpcError) as error:
         return 0, f"alerts.command: {_harmless(str(error))}"
     return len(alerts), ""
@@ -290,7 +330,7 @@ def _by_mail(settings: Settings, about: About, timeouts: Timeouts, alerts: Seque
         return 0, _harmless(str(error))
     if ended.timed_out:
         return 0, f"{argv[0]} did not end within {timeouts.command:.0f} s"
-    return (0, f"{argv[0]} exited {ended.code}: {_harmless(ended.err)}") if ended.code else (len(alerts), "")
+    return (0, _exited(argv[0], ended)) if ended.code else (len(alerts), "")
 
 
 def _mail(to: Sequence[str], title: str, told: str, sender: str = "") -> EmailMessage:
@@ -316,6 +356,8 @@ def _by_smtp(settings: Settings, about: About, title: str, told: str, seconds: f
         server = _server(address(settings.alerts_smtp, about.environ))
     except SecretError as error:
         return f"is not known: {error}"
+    if server is None:
+        return f"is not known: {_NO_SERVER}"
     kind = smtplib.SMTP_SSL if server.kind == "smtps" else smtplib.SMTP
     known = (server.user, *settings.alerts_mail)
     sender = next((each for each in known if "@" in each), f"{about.owner}@{about.host}")
@@ -352,12 +394,18 @@ class _Server(NamedTuple):
 _HERE = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-def _server(where: str) -> _Server:
-    """HOST, HOST:PORT or smtp(s)://USER:PASSWORD@HOST:PORT. Raises ValueError."""
-    url = urlsplit(where if "://" in where else f"smtp://{where}")
-    user = unquote(url.username or "")
-    usual = _SUBMISSION if user and url.scheme == "smtp" else _PORTS[url.scheme]
-    return _Server(url.scheme, url.hostname or "", url.port or usual, user, unquote(url.password or ""))
+_NO_SERVER = "its address is none of a mail server"
+
+
+def _server(where: str) -> _Server | None:
+    """HOST, HOST:PORT or smtp(s)://USER:PASSWORD@HOST:PORT; None where it is none of them."""
+    try:
+        url = urlsplit(where if "://" in where else f"smtp://{where}")
+        user = unquote(url.username or "")
+        usual = _SUBMISSION if user and url.scheme == "smtp" else _PORTS[url.scheme]
+        return _Server(url.scheme, url.hostname or "", url.port or usual, user, unquote(url.password or ""))
+    except (ValueError, KeyError):
+        return None
 
 
 # --- webhooks, and HTTP in general ---------------------------------------------------------------------------------
@@ -381,6 +429,14 @@ def _by_webhook(where: str, about: About, timeouts: Timeouts, alerts: Sequence[F
         if why:
             return number, f"alerts.webhook: {why}"
     return len(alerts), ""
+
+
+def _names_a_machine(url: str) -> bool:
+    try:
+        parts = urlsplit(url)
+        return bool(parts.hostname) and (parts.port is None or parts.port > 0) and len(url.split()) == 1
+    except ValueError:
+        return False
 
 
 def _chat(url: str) -> str:
@@ -417,6 +473,15 @@ def _is_proxy(name: str, value: str) -> bool:
     return bool(value) and name.lower().endswith("_proxy") and name != "HTTP_PROXY"  # a CGI's header, not a setting
 
 
+def _kind_of(error: BaseException) -> str:
+    """Its class, and what the system says of it; never its own words, which may hold an address."""
+    cause = getattr(error, "reason", None)  # of a URLError
+    cause = cause if isinstance(cause, BaseException) else error
+    system = isinstance(cause, OSError) and type(cause).__module__ in {"builtins", "socket"} and cause.errno is not None
+    said = cause.strerror if system and isinstance(cause, OSError) else ""
+    return type(cause).__name__ + (f" ({said})" if said else "")
+
+
 def at_once(tasks: Sequence[Callable[[], str]], seconds: float) -> list[str]:
     """What each task says, or that it gave no answer: it is left behind then, and ends with the process."""
     from http.client import HTTPException
@@ -427,7 +492,7 @@ def at_once(tasks: Sequence[Callable[[], str]], seconds: float) -> list[str]:
         try:
             answers[index] = tasks[index]()
         except (OSError, ValueError, TypeError, LookupError, HTTPException, RuntimeError) as error:
-            answers[index] = type(error).__name__  # its words may hold an address
+            answers[index] = _kind_of(error)
 
     until = process.elapsed() + seconds
     threads = [threading.Thread(target=work, args=(n,), daemon=True) for n in range(len(tasks))]
@@ -441,6 +506,9 @@ def at_once(tasks: Sequence[Callable[[], str]], seconds: float) -> list[str]:
 # --- Apprise -------------------------------------------------------------------------------------------------------
 
 
+_WITH_APPRISE = "deploy/install --with alerts, or pip install 'cronhpc[alerts]'"
+
+
 def _by_apprise(addresses: Sequence[str], about: About, timeouts: Timeouts, alerts: Sequence[Facts]) -> tuple[int, str]:
     """Matrix, Teams, Telegram … by the Apprise library, an optional extra; one message a tick."""
     import logging
@@ -448,7 +516,7 @@ def _by_apprise(addresses: Sequence[str], about: About, timeouts: Timeouts, aler
     try:
         import apprise
     except ImportError:
-        return 0, "alerts.apprise needs a package: deploy/install --with alerts, or pip install 'cronhpc[alerts]'"
+        return 0, f"alerts.apprise needs a package: {_WITH_APPRISE}"
     logging.getLogger("apprise").setLevel(logging.CRITICAL + 1)  # its complaints quote addresses
     sender = apprise.Apprise()
     for number, where in enumerate(addresses, 1):

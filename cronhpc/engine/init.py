@@ -109,6 +109,16 @@ def _may_take(root: Path, *, adopt: bool) -> bool:
     return bool(names) and MARKER not in names
 
 
+def adoptable(script: Path) -> Path | None:
+    """The folder of a hand-made scheduler's script, where `init` would take it without being told to; else None."""
+    root = script.parent.parent if script.parent.name == "scheduler" else script.parent
+    try:
+        names = {each.name for each in root.iterdir()}
+    except OSError:
+        return None
+    return root if MARKER in names or _is_evident(root, names) else None
+
+
 def _is_evident(root: Path, names: set[str]) -> bool:
     """Scripts in a schedule folder, a script in scheduler/ that submits itself, or what an earlier `init` left."""
     schedules = [root / name for name in names & set(FOLDERS) if name.startswith("cron.")]

@@ -327,7 +327,7 @@ def _first_steps(known: Status, style: Style) -> list[str]:
         more = style.command("again", options=("--help",))
         return [f"No job keeps itself going now. One line at the top of a script does it: {more}"]
     root = style.word(known.directory)
-    start = [] if known.chain.wanted else [f"  {style.command('start'):<35}then it runs by itself"]
+    start = [] if known.chain.wanted else [f"  {style.command('start'):<33}  then it runs by itself"]
     return [
         f"There are no entries{'' if known.deleted else ' yet'}. Put a batch script into a folder:",
         f"  cp job.slurm {root}/cron.daily/    or cron.hourly/, cron.weekly/, cron.monthly/",

@@ -99,6 +99,8 @@ USAGE = {
     "a command by another tool's name": (["ls"], "Did you mean: cronhpc list"),
     "a command by another word": (["remove", "a"], "Did you mean: cronhpc rm"),
     "a page in a folder that is not there": (["page", "--out", "/no/such/x.html"], "mkdir -p /no/such"),
+    "a page in the place of a folder": (["page", "--out", "/tmp"], "Name a file in it: --out /tmp/cron.html"),
+    "a folder to be checked": (["check", "/tmp"], "/tmp is a folder. Name its scripts; or, if it is a cron directory"),
     "an unknown option": (["status", "--colour"], "unrecognized arguments: --colour"),
     "a missing name": (["run"], "the following arguments are required: NAME"),
     "an option without a command": (["--colour"], "without a command"),

@@ -372,6 +372,13 @@ def test_what_is_refused_later_is_said_by_check(shell: Shell, text: str, said: s
 # --- check of what this place has -------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("by", ["sh", "bash"])
+def test_the_shell_that_cannot_read_a_script_is_the_one_to_ask(shell: Shell, by: str) -> None:
+    path = shell.cron / "cron.daily" / "a.slurm"
+    path.write_text(f"#!/bin/{by}\nif true; then\n")
+    assert f"Try: {by} -n {path}" in shell("check", now=later()).out
+
+
 def test_python_that_cannot_be_read_and_an_interpreter_that_is_not_here(shell: Shell) -> None:
     folder = shell.cron / "cron.daily"
     (folder / "a.slurm").write_text(f"#!{sys.executable}\nprint('x'\n")

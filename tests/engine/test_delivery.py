@@ -68,6 +68,24 @@ def test_a_command_gets_text_that_reads_as_a_mail_does(tmp_path: Path, about: Ab
     }
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        pytest.param("no-such-mailer me", "no-such-mailer is on no folder of PATH", id="not there"),
+        pytest.param("/no/notify", "/no/notify is no program that may be executed", id="a path to nothing"),
+        pytest.param("sh -c 'exit 3'", " exited 3", id="ends without a word"),
+        pytest.param("sh -c 'echo no route; exit 3'", " exited 3: no route", id="complains on its output"),
+    ],
+)
+def test_a_command_that_fails_is_told_whole(about: About, line: str, said: str) -> None:
+    """However long PATH is."""
+    told_by = replace(about, environ={**ENV, "PATH": "/bin:/usr/bin" + ":/a/folder/of/a/module" * 30})
+    separator = "" if said.startswith(" ") else ": "
+    assert told(Settings(alerts_command=line), told_by, FAILED) == [
+        f"1 alert was not sent: alerts.command{separator}{said}."
+    ]
+
+
 def test_a_reminder_says_since_when(about: About) -> None:
     said = delivery.body([{"phase": "still", "text": "sync failed", "since": 0, "entry": "sync"}], about)
     assert said.startswith("still: sync failed (since Thu 1 Jan 00:00 UTC)\n")
@@ -236,7 +254,8 @@ def test_a_server_that_says_no_is_named_and_the_mail_is_sent_later(
     [
         pytest.param("127.0.0.1:{port}", "had no answer within 2 s", id="it hangs"),
         pytest.param("127.0.0.1:1", "ConnectionRefusedError", id="nobody listens"),
-        pytest.param("gopher://127.0.0.1:1", "KeyError", id="no mail server's address"),
+        pytest.param("gopher://127.0.0.1:1", "its address is none of a mail server", id="no mail server's address"),
+        pytest.param("127.0.0.1:none", "its address is none of a mail server", id="a port that is no number"),
         pytest.param("env:NO_SUCH", "the variable NO_SUCH is not set", id="no such variable"),
     ],
 )
@@ -319,6 +338,13 @@ def test_one_webhook_that_fails_is_tried_again_and_the_other_is_not(
     assert len(server.posted) == 3, "the first got it once, the second twice"
 
 
+def test_why_nobody_answers_is_said_without_the_address(about: About) -> None:
+    settings = Settings(alerts_webhook=("http://127.0.0.1:1/secret",))
+    assert told(settings, about, FAILED) == [
+        "1 alert was not sent: alerts.webhook: ConnectionRefusedError (Connection refused)."
+    ]
+
+
 def test_the_proxy_of_the_environment_is_used(server: Server, about: About) -> None:
     behind = replace(about, environ={**ENV, "http_proxy": server.url})
     assert told(Settings(alerts_webhook=("http://hook.example/hooks/x",)), behind, FAILED) == []
@@ -351,6 +377,32 @@ def test_the_proxy_of_the_environment_is_used(server: Server, about: About) -> N
             Settings(alerts_command="mail 'me"),
             ["alerts.command: its quotes cannot be read: No closing quotation."],
             id="an open quote",
+        ),
+        pytest.param(
+            Settings(alerts_command="tail -n3 | mail me"),
+            ["alerts.command: no shell reads it, so | is an argument as the others are."],
+            id="a pipe that no shell sees",
+        ),
+        pytest.param(
+            Settings(alerts_command="cat >~/told 2>&1"),
+            ["alerts.command: no shell reads it, so >~/told is an argument as the others are."],
+            id="a redirection that no shell sees",
+        ),
+        pytest.param(Settings(alerts_command="sh -c 'cat >told | x; y'"), [], id="a shell that is named"),
+        pytest.param(
+            Settings(alerts_smtp="smtp.b"),
+            ["alerts.smtp: alerts.mail names nobody, so no mail goes out."],
+            id="a mail server, and nobody to write to",
+        ),
+        pytest.param(
+            Settings(alerts_mail=("a@b",), alerts_smtp="smtp.b:none"),
+            ["alerts.smtp: its address is none of a mail server."],
+            id="a mail server's port that is no number",
+        ),
+        pytest.param(
+            Settings(alerts_webhook=("https://chat.b:port/x", "https:///x", "https://b/x y", "https://b:8443/x?a=1")),
+            ["alerts.webhook: the address has no machine, a port that is no number, or spaces."] * 3,
+            id="addresses that nobody can reach",
         ),
         pytest.param(
             Settings(alerts_mail=("a@b",)),

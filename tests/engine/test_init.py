@@ -17,6 +17,7 @@ import pytest
 
 from cronhpc import cli
 from cronhpc.cli.console import Console
+from cronhpc.engine.init import adoptable
 from cronhpc.store import settings_text, trust
 
 NOW = 1_795_800_000
@@ -82,6 +83,8 @@ def laid(root: Path, files: dict[str, str]) -> None:
 @pytest.mark.parametrize("files", EVIDENCE.values(), ids=EVIDENCE.keys())
 def test_a_folder_is_adopted_on_evidence(tmp_path: Path, files: dict[str, str]) -> None:
     laid(tmp_path / "d", files)
+    assert adoptable(tmp_path / "d" / "hand.slurm") == tmp_path / "d"
+    assert adoptable(tmp_path / "d" / "scheduler" / "hand.slurm") == tmp_path / "d"
     code, said = init(tmp_path / "d")
     assert (code, said.splitlines()[0]) == (0, "adopted ~/d")
 
@@ -90,6 +93,7 @@ def test_a_folder_is_adopted_on_evidence(tmp_path: Path, files: dict[str, str]) 
 def test_a_folder_that_serves_another_purpose_is_left_as_it_is(tmp_path: Path, files: dict[str, str]) -> None:
     laid(tmp_path / "d", files)
     before = tree(tmp_path / "d")
+    assert adoptable(tmp_path / "d" / "hand.slurm") is None, "doctor advises no init that refuses"
     code, said = init(tmp_path / "d")
     assert code == 2
     assert "--adopt" in said
