@@ -206,8 +206,11 @@ def _logged_unreleased(
     if not keys:
         return {}
     names = {key.entry for key in keys}
-    found = damage.logged(site.paths, [entry for entry in entries if entry_id(entry.name) in names])
-    return {key.entry: {key.slot: found.get(key.entry, {}).get(key.slot, 0)} for key in keys}
+    logged = damage.logged(site.paths, [entry for entry in entries if entry_id(entry.name) in names])
+    found: dict[str, dict[int, int]] = {name: {} for name in names}
+    for key in keys:
+        found[key.entry][key.slot] = logged.get(key.entry, {}).get(key.slot, 0)
+    return found
 
 
 def _remembered(memory: Memory) -> dict[str, Any]:

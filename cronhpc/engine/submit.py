@@ -412,7 +412,9 @@ class Submitter:
             mine = [each for each in recorded if not self._is_gone(each, gone)]
             mine = [each for each in mine if not self._begun(each, planted)]
             ready = self._not_stopped([each for each in mine if not self._led_astray(each, planted)])
-            sending = [each for each in ready if self._releasing(each)]
+            ready = [each for each in ready if self._releasing(each)]
+            recorded_now = self.claims.job_ids(each.key for each in ready) if ready else {}
+            sending = [each for each in ready if self._is_recorded(each, recorded_now[each.key])]
             if sending:
                 self.claims.sync()
         except OSError as error:
@@ -503,14 +505,15 @@ class Submitter:
 
     def _releasing(self, each: Held) -> bool:
         """Note that the release may be sent; False where another has gone further. Raises OSError."""
-        if each.state is ClaimState.SUBMITTED and not self.claims.step(each.key, ClaimState.RELEASING):
-            why = "another tick has released it"
-        elif self.claims.job_id(each.key) != each.job_id:
-            why = f"another job than {each.job_id} is recorded for it"
-        else:
+        if each.state is not ClaimState.SUBMITTED or self.claims.step(each.key, ClaimState.RELEASING):
             return True
-        self.note(each.decision, Done.REFUSED, why)
+        self.note(each.decision, Done.REFUSED, "another tick has released it")
         return False
+
+    def _is_recorded(self, each: Held, job_id: str | None) -> bool:
+        if each.job_id != job_id:
+            self.note(each.decision, Done.REFUSED, f"another job than {each.job_id} is recorded for it")
+        return each.job_id == job_id
 
     def _unreleased(self, rows: Sequence[Held], why: str) -> None:
         noted = {id(outcome.decision) for outcome in self.progress.outcomes}

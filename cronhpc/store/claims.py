@@ -35,7 +35,7 @@ from cronhpc.store.files import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Container, Iterable, Sequence
     from pathlib import Path
 
 _STEPS = {".id": ClaimState.SUBMITTED, ".go": ClaimState.RELEASING, ".run": ClaimState.RELEASED}
@@ -162,11 +162,17 @@ class Claims:
 
     def job_id(self, key: Key) -> str | None:
         """The recorded job, as the disk has it now."""
-        for suffix in (".id", ".go", ".run"):
-            found = self._body(key, suffix)[0].get("id")
-            if found:
-                return str(found)
-        return None
+        return self._job_id(key, tuple(_STEPS))
+
+    def job_ids(self, keys: Iterable[Key]) -> dict[Key, str | None]:
+        """The recorded job of each, as the disk has it now: a listing tells with which step to begin."""
+        listed = self.names()
+        steps = tuple(_STEPS)
+        first = {key: min((steps.index(each) for each in listed.get(key, set()) - {""}), default=0) for key in keys}
+        return {key: self._job_id(key, steps[at:]) for key, at in first.items()}
+
+    def _job_id(self, key: Key, steps: Sequence[str]) -> str | None:
+        return next((str(found) for step in steps if (found := self._body(key, step)[0].get("id"))), None)
 
     def awaits_release(self, key: Key) -> bool:
         """Whether its job is recorded, and nobody has gone on to release it."""

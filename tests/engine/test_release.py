@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -48,10 +49,13 @@ class Changing:
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     monkeypatch.setattr(Local, "_supervise", lambda *_: None)  # what is submitted waits for ever
     monkeypatch.setattr("cronhpc.batch.local.supervisor.now", lambda: NOW + 1)
-    root = tmp_path / "cron"
+    return of_settings(tmp_path / "cron", SETTINGS)
+
+
+def of_settings(root: Path, settings: str) -> Site:
     init.init(root, {})
-    (root / "cronhpc.yaml").write_text(SETTINGS)
-    made = open_site(str(root), "local", {"HOME": str(tmp_path)})
+    (root / "cronhpc.yaml").write_text(settings)
+    made = open_site(str(root), "local", {"HOME": str(root.parent)})
     tick(made, NOW - 1200)  # entries count from their file's time on
     return made
 
@@ -127,3 +131,22 @@ def test_a_tick_whose_clock_is_behind_does_not_put_off_a_run_by_hand(
     ticked(changed, NOW + 3)
     assert not any(job.held for job in site.batch.queue().jobs)
     assert early.moved == []
+
+
+def test_many_runs_take_no_more_listings_of_the_claims_than_few(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One for each run made a tick's time grow with the square of what is due."""
+    rows = "\n".join(f'  e{n}: {{schedule: "*/30 * * * *", command: "true"}}' for n in range(12))
+    many = of_settings(site.paths.root.parent / "many", f"backend: local\ntimezone: UTC\nentries:\n{rows}\n")
+    listed: list[str] = []
+    listdir = os.listdir
+
+    def counted(path: str | int) -> list[str]:
+        listed.append(str(path))
+        return listdir(path)
+
+    monkeypatch.setattr(os, "listdir", counted)
+    for each in (site, many):
+        ticked(each, NOW)
+    assert len(many.batch.queue().jobs) == 12
+    few = listed.count(os.fspath(site.paths.claims))
+    assert listed.count(os.fspath(many.paths.claims)) == few > 0
