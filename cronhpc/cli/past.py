@@ -233,6 +233,12 @@ def _log(args: argparse.Namespace, console: Console) -> int:
         return FINE
     if run is not None:
         console.say(_run_words(run, console))
+    if not log.size and not args.follow:
+        from cronhpc.views.runs import LIVE
+
+        run = run or runs.of_job(log.job)
+        goes_on = run is not None and run.result in LIVE
+        console.complain(f"job {log.job} {'has printed nothing yet' if goes_on else 'printed nothing'}")
     _print(log, paths, args, console)
     return FINE
 

@@ -81,6 +81,15 @@ def test_right_after_a_run_was_asked_for_the_log_before_it_is_not_shown_in_its_p
     assert ran("logs", "a", "--job", "1", now=later() + 10).out == "hello\n"
 
 
+def test_that_a_log_is_empty_is_said_beside_it(ran: Shell) -> None:
+    assert ran("run", "a", now=later() + 5).code == 0
+    assert log_of_2(ran).stat().st_size == 0
+    said = ran("logs", "a", now=later() + 10)
+    assert (said.code, said.out, said.err) == (0, "", "job 2 has printed nothing yet\n")
+    log_of_2(ran).with_name("20260101T0000Z-9.out").touch()
+    assert ran("logs", "a", "--job", "9", now=later() + 10).err == "job 9 printed nothing\n"
+
+
 def test_a_log_that_is_not_there_yet_is_waited_for(ran: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ran("run", "a", now=later() + 5).code == 0
     path = log_of_2(ran)
