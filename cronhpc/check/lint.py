@@ -148,14 +148,21 @@ def _refused(facts: Facts, header: Header) -> Iterable[Problem]:
 
 def _option_meant(reason: str, header: Header) -> Option | None:
     """The option of the script that sbatch's `reason` is about; None where it may be several, or none."""
-    said = reason.lower()
-    names = tuple(re.findall(r"--([a-z][a-z-]+)", said))
-    names += next((of for words, of in _REASONS if words in said), ())
-    found = next((option for name in names if (option := header.find(name))), None)
-    if found is None and "configuration is not available" in said:
-        asked = [option for name in _MAY_NOT_FIT if (option := header.find(name)) and option.value not in {"0", "1"}]
-        found = asked[0] if len(asked) == 1 else None
-    return found
+    for said in (
+        reason.lower().rpartition(" / ")[2],
+        reason.lower(),
+    ):  # sbatch's own word is the last, a filter's before
+        names = tuple(re.findall(r"--([a-z][a-z-]+)", said))
+        names += next((of for words, of in _REASONS if words in said), ())
+        found = next((option for name in names if (option := header.find(name))), None)
+        if found is None and "configuration is not available" in said:
+            asked = [
+                option for name in _MAY_NOT_FIT if (option := header.find(name)) and option.value not in {"0", "1"}
+            ]
+            return asked[0] if len(asked) == 1 else None
+        if found:
+            return found
+    return None
 
 
 # --- the schedule --------------------------------------------------------------------------------------------------

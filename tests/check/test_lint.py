@@ -445,6 +445,16 @@ REASONS = {
     "a resource": ("Invalid generic resource (gres) specification", "--gres=foo:1", "--partition=cpu"),
     "a dependency": ("Job dependency problem", "--dependency=singleton", "--partition=cpu"),
     "a reservation": ("Requested reservation is invalid", "--reservation=abc", "--partition=cpu"),
+    "what sbatch says, not a site's filter": (
+        "lua: your account will be charged / Requested node configuration is not available",
+        "--mem=4000G",
+        "--partition=cpu",
+    ),
+    "what a filter says, where sbatch has no reason": (
+        "lua: reservation abc is over / Unspecified error",
+        "--reservation=abc",
+        "--partition=cpu",
+    ),
     "one that it names": ('Invalid numeric value "x" for --core-spec.', "--core-spec=1", "--partition=cpu"),
 }
 

@@ -301,6 +301,7 @@ def test_install_puts_a_launcher_that_works_from_anywhere(installed: Installed) 
     assert str(installed.launcher) in said
     assert "to undo:" in said
     assert 'export PATH="' in said
+    assert said.splitlines()[-1] == "next: cronhpc init"
 
 
 def test_install_again_upgrades_keeps_the_version_before_and_no_more(installed: Installed) -> None:
@@ -308,6 +309,7 @@ def test_install_again_upgrades_keeps_the_version_before_and_no_more(installed: 
         said = installed().stdout
     assert len(installed.versions()) == 2
     assert "to go back:" in said
+    assert said.splitlines()[-1].startswith("next: cronhpc start "), "the cron directory is there already"
     assert run(installed.launcher, "--version").stdout.startswith("cronhpc ")
 
 
