@@ -609,5 +609,9 @@ def test_a_digest_comes_also_when_all_is_well(tmp_path: Path) -> None:
     sent = (shell.home / "sent").read_text(encoding="utf-8")
     assert sent in ended.out
     assert "how it stands:" in sent
+    shell.drop("cron.d/odd.slurm", "#CRON 99 4 * * *")
+    ended = run(filled_in("weekly-digest", shell.home, NOTIFY="'cat > $HOME/sent'"), environ)
+    assert ended.code == 0, "that something needs attention is what it tells of"
+    assert "needs attention" in (shell.home / "sent").read_text(encoding="utf-8")
     ended = run(filled_in("weekly-digest", shell.home, NOTIFY="false"), environ)
     assert ended.code == 1
