@@ -69,7 +69,7 @@ def _start(args: argparse.Namespace, console: Console) -> int:
 
     if args.if_stale and not is_stale(paths_of(args, console), console):
         return FINE
-    site = site_of(args, console)
+    site = site_of(args, console, anew=not args.if_stale)
     before = driven(site.paths) or {}  # a repair changes nothing of how ticks are driven
     if is_stopped_login(site.paths):  # a site where nodes may not submit is still one
         before = {"via": "login"}

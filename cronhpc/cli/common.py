@@ -29,11 +29,14 @@ class NoSuchError(CronhpcError):
     """A name that nothing has."""
 
 
-def site_of(args: argparse.Namespace, console: Console) -> Site:
-    """The cron directory meant, opened. Raises DirectoryError, SettingsError, StateError, BatchError, OSError."""
+def site_of(args: argparse.Namespace, console: Console, *, anew: bool = False) -> Site:
+    """The cron directory meant, opened; `anew` as open_site has it.
+
+    Raises DirectoryError, SettingsError, StateError, BatchError, OSError.
+    """
     from cronhpc.engine.site import open_site
 
-    return open_site(directory(args, console), args.backend, console.environ)
+    return open_site(directory(args, console), args.backend, console.environ, anew=anew)
 
 
 def paths_of(args: argparse.Namespace, console: Console) -> Paths:

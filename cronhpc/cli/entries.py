@@ -495,10 +495,14 @@ def _removed(facts: Mapping[str, Any], moved: Mapping[str, tuple[Path, Path]]) -
         script, to = moved[row["name"]]
         yield f"removed {text.name(row['name'])}; undo: mv -n {text.word(str(to))} {text.word(str(script))}"
         if row["running"]:
-            yield f"  job {', '.join(row['running'])} of it runs, and goes on"
+            yield f"  {text.jobs_of_it(row['running'], 'runs, and goes', 'run, and go')} on"
         if row["cancelled"]:
-            what = "waits, and is NOT cancelled" if facts["trouble"] else "waited, and is cancelled"
-            yield f"  job {', '.join(row['cancelled'])} of it {what}"
+            waits = (
+                ("waits, and is NOT", "wait, and are NOT")
+                if facts["trouble"]
+                else ("waited, and is", "waited, and are")
+            )
+            yield f"  {text.jobs_of_it(row['cancelled'], *waits)} cancelled"
     if facts["trouble"]:
         yield facts["trouble"]
 

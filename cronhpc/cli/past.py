@@ -178,7 +178,7 @@ _TAIL = 1 << 22  # bytes looked at for the last lines
 _ON_TERMINAL = 100  # lines
 _ON_SCREEN = 20  # runs
 _SLOT = re.compile(r"\d{8}T\d{4}")
-_JOB = re.compile(r"-(?P<job>\d+)(?:_\d+)?\.\w+$")
+_JOB = re.compile(r"-(?P<job>\d+)(?:_(?P<task>\d+))?\.\w+$")
 
 
 def _logs_arguments(parser: argparse.ArgumentParser) -> None:
@@ -203,6 +203,7 @@ class Log:
     job: str
     size: int
     modified: int
+    task: str = ""  # of an array
 
 
 def _log(args: argparse.Namespace, console: Console) -> int:
@@ -210,7 +211,9 @@ def _log(args: argparse.Namespace, console: Console) -> int:
     paths = paths_of(args, console)
     if args.name is None:
         return _to_choose_from(args, console, paths)
-    args.job = args.job or job_id(args.name)
+    asked = args.job or args.name
+    args.job = job_id(asked) or args.job
+    task = asked.partition("_")[2] if args.job else ""
     args.name = entry_meant(args, console, paths)
     logs = _logs(paths, args.name)
     runs = _Looked(known_runs(args, console, paths, args.name))
@@ -223,6 +226,9 @@ def _log(args: argparse.Namespace, console: Console) -> int:
         if not args.job and logs:
             console.complain(f"the newest run left no log: {_run_words(run, console)}")
     chosen = [log for log in logs if log.job == args.job] if args.job else logs[args.back - 1 :]
+    if task:
+        chosen = [log for log in chosen if log.task == task]
+        args.job = f"{args.job}_{task}"
     if not chosen:
         return _none(args, console, logs)
     log = chosen[0]
@@ -355,7 +361,8 @@ def _logs(paths: Paths, name: str) -> list[Log]:
 def _log_of(path: Path, status: os.stat_result, job: str = "") -> Log:
     """Of the job in its name, where nobody says of which."""
     match = _JOB.search(path.name)
-    return Log(path, job or (match["job"] if match else ""), status.st_size, int(status.st_mtime))
+    named, task = match.group("job", "task") if match else ("", "")
+    return Log(path, job or named, status.st_size, int(status.st_mtime), task or "")
 
 
 def _of_one_series(paths: Paths, name: str) -> list[Log]:

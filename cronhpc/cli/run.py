@@ -278,7 +278,8 @@ def _submitted(facts: Facts, style: Style) -> str:
         tasks = f", array tasks {facts['tasks']}" if facts["tasks"] else ""
         slot = style.clock(epoch(facts["slot"]) or 0)
         again = f", once more for the slot {slot} (attempt {facts['attempt']}{tasks})"
-    beside = f"\nnote: job {', '.join(facts['beside'])} of it has not ended: they run side by side"
+    others = text.jobs_of_it(facts["beside"], "has not ended", "have not ended")
+    beside = f"\nnote: {others}: they run side by side"
     head = f"submitted {text.name(facts['entry'])} as job {facts['job']}{again}{held}"
     return Advice(head, beside if facts["beside"] else "", log, "\nundo: ", facts["undo"])
 

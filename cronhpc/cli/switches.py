@@ -389,7 +389,9 @@ class Lifted:
 
 def _unset(args: argparse.Namespace, console: Console, kind: str) -> int:
     """Exit code 1 if one of these did not stand, or a team's still stands."""
+    from cronhpc.cli.runs import job_id
     from cronhpc.store.switches import of_directory
+    from cronhpc.views import text
 
     paths = paths_of(args, console)
     settings = settings_or_default(paths)
@@ -412,15 +414,22 @@ def _unset(args: argparse.Namespace, console: Console, kind: str) -> int:
     look = _Look(effect.world)
     lost = [name for name in done if look.lacks(Switch(kind, name, str(_folder(paths, kind) / name), "", console.now))]
     undo = command(kind, *done, options=("--anyway",) if lost else ())
+    gone = {path for row in rows for path in row.removed}
+    meant = [each for each in standing if "ALL" in done or each.name in {*done, "ALL"}]
+    others = [f"{each.kind}/{text.word(each.name)}" for each in meant if each.path not in gone]
     facts = {"kind": kind, "switches": [asdict(row) for row in rows], **effect.facts, "undo": undo if done else None}
 
     def words() -> str:
         lines = [line for row in rows for line in unset_words(row, kind, standing, paths, console)]
         again = "its next slots run as usual"
-        if kind == "pause" and not effect.at_once:
+        if others:
+            again = f"{', '.join(others)} still {'stand' if len(others) > 1 else 'stands'}"
+        elif kind == "pause" and not effect.at_once:
             again = "what it held is released at the next tick"
         elif kind == "kill" and keeps_series_only(paths, console):
             again = "a series that it ended begins anew with sbatch"
+        elif all(map(job_id, done)):
+            again = f"it {'stops' if kind == 'kill' else 'holds'} nothing any more"
         after = _after(effect, again, undo) if any(row.removed for row in rows) else _after(effect)
         return joined("\n", [*lines, *after])
 

@@ -392,8 +392,10 @@ class Order:
 
 def deeds(order: Order, outcomes: Sequence[Outcome], queue: Queue) -> list[JobDeed]:
     """What became of the jobs of an order: by the tick that followed, and of the others by the queue as it found it."""
-    found = [each for outcome in outcomes for each in _done_by(order, outcome)]
-    done = {each.job.shown for each in found}
+    done: dict[str, JobDeed] = {}  # a job that waits for its slot is reached by a switch, and withdrawn as well
+    for each in (each for outcome in outcomes for each in _done_by(order, outcome)):
+        if each.job.shown not in done or done[each.job.shown].trouble:
+            done[each.job.shown] = each
     live: dict[str, list[Job]] = {}
     for job in queue.jobs:
         if job.live:
@@ -402,7 +404,7 @@ def deeds(order: Order, outcomes: Sequence[Outcome], queue: Queue) -> list[JobDe
     others = (
         (job, _otherwise(order, job, live.get(job.id, []), spared)) for job in order.before if job.shown not in done
     )
-    return [*found, *(JobDeed(job, deed) for job, deed in others if deed is not None)]
+    return [*done.values(), *(JobDeed(job, deed) for job, deed in others if deed is not None)]
 
 
 def _done_by(order: Order, outcome: Outcome) -> Iterator[JobDeed]:

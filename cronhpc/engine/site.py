@@ -47,10 +47,13 @@ class Site:
         return SiteChanges(self.paths, self.cache)
 
 
-def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str, str]) -> Site:
-    """Raises DirectoryError, SettingsError, BatchError (the backend asked for is not here), StateError, OSError."""
+def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str, str], *, anew: bool = False) -> Site:
+    """`anew`: for a `start` by hand, whose environment takes the place of the saved one, where it leads to sbatch.
+
+    Raises DirectoryError, SettingsError, BatchError (the backend asked for is not here), StateError, OSError.
+    """
     from cronhpc.batch import connect
-    from cronhpc.batch.process import scrub
+    from cronhpc.batch.process import scrub, which
 
     paths = existing(dir_option, environ)
     must_be_safe(paths)
@@ -70,7 +73,10 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
 
         problems = (*problems, emptied(paths.settings))
     known = cache.get("accounting")  # whether there is any; what asking taught an earlier tick
-    saved = {**(_saved_environment(paths) or environ), **{n: environ[n] for n in _THE_CALLERS if n in environ}}
+    saved = _saved_environment(paths) or environ
+    if anew and which("sbatch", environ):
+        saved = {**{name: saved[name] for name in _THE_CALLERS if name in saved}, **environ}
+    saved = {**saved, **{n: environ[n] for n in _THE_CALLERS if n in environ}}
     saved = _with_commands(saved, environ)
     batch = connect(
         backend or settings.backend or _backend_so_far(paths, saved),

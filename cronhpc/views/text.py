@@ -11,7 +11,7 @@ from cronhpc.cron.words import dollar, escape
 from cronhpc.cron.words import word as core_word
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
 count, word = core_count, core_word
 _JAMO = range(0x1160, 0x1200)  # Hangul vowels and finals join the syllable before them
@@ -117,3 +117,8 @@ def size(count_of_bytes: int) -> str:
 def listed(parts: list[str], last: str = "and") -> str:
     """`a`, `a and b`, `a, b and c`."""
     return f" {last} ".join(", ".join(parts).rsplit(", ", 1)) if len(parts) > 1 else "".join(parts)
+
+
+def jobs_of_it(ids: Sequence[str], one: str, more: str) -> str:
+    """`job 7 of it runs`, `jobs 7, 8 of it run`."""
+    return f"job{'s' if len(ids) > 1 else ''} {', '.join(ids)} of it {more if len(ids) > 1 else one}"

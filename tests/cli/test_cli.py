@@ -479,7 +479,17 @@ def test_kill_says_what_it_did_and_how_to_undo_it(shell: Shell) -> None:
     assert '"disk full"' in seen.out
     assert shell("run", "backup", now=later()).code == 1
     assert "kill/backup" in shell("plan", now=later()).out
-    assert shell("unkill", "backup").out.splitlines()[0] == "removed ~/cron/kill/backup"
+    shell("pause", "backup", now=later())
+    assert shell("unkill", "backup").out.splitlines() == [
+        "removed ~/cron/kill/backup",
+        "pause/backup still stands; undo: cronhpc kill backup",
+    ]
+    assert shell("resume", "backup").out.splitlines() == [
+        "removed ~/cron/pause/backup",
+        "its next slots run as usual; undo: cronhpc pause backup",
+    ]
+    shell("kill", "4711", "--anyway", now=later())
+    assert shell("unkill", "4711").out.splitlines()[1].startswith("it stops nothing any more; undo: ")
     assert shell("unkill", "backup").code == 1
     assert shell("status", now=later()).code == 1  # not started yet
     assert "needs attention" not in shell("status", now=later()).out

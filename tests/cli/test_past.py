@@ -60,6 +60,19 @@ def test_a_jobs_id_stands_for_its_run(ran: Shell) -> None:
     assert [run["job"] for run in ran("history", "1", "--json", now=later()).json["runs"]] == ["1"]
 
 
+@pytest.mark.parametrize("asked", [["1_3"], ["a", "--job", "1_3"]], ids=" ".join)
+def test_the_id_of_an_arrays_task_means_the_log_of_that_task(ran: Shell, asked: list[str]) -> None:
+    folder = ran.cron / "log" / "a"
+    (whole,) = folder.glob("*-1.out")
+    for task in (3, 4):
+        whole.with_name(whole.name.replace("-1.out", f"-1_{task}.out")).write_text(f"task {task}\n")
+    whole.unlink()
+    assert ran("logs", *asked, now=later()).out == "task 3\n"
+    none = ran("logs", "1_5", now=later())
+    assert (none.code, none.out) == (1, "")
+    assert "a has 2 logs, and none of job 1_5. See: cronhpc history a" in none.err
+
+
 NO_JOB = [("logs", "77"), ("status", "77"), ("history", "77"), ("rerun", "77")]
 
 

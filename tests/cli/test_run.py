@@ -117,7 +117,9 @@ def test_a_second_run_beside_one_that_runs_is_only_started_where_that_is_asked_f
     assert "note: job 1 of it has not ended: they run side by side" in said.out
     assert shell("run", "a", "--json", now=later() + 2).json["reason"] == "still running"
     assert shell("run", "a", "--again", "--json", now=later() + 2).json["beside"] == ["1", "2"]
-    Local(shell.cron / "state" / "local", shell.environ).cancel(["1", "2", "3"])
+    said = shell("run", "a", "--again", now=later() + 3)
+    assert "note: jobs 1, 2, 3 of it have not ended: they run side by side" in said.out
+    Local(shell.cron / "state" / "local", shell.environ).cancel(["1", "2", "3", "4"])
 
 
 # --- rerun ------------------------------------------------------------------------------------------------------------

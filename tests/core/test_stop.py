@@ -633,6 +633,9 @@ def test_a_job_that_waits_for_its_slot_is_told_as_cancelled_by_a_pause_and_what_
     gone = Outcome(Withdraw(key("e", "14:07"), "e", "7", "pause/e"), Done.OK)
     order = stop.Order("pause", frozenset({"e"}), (waits,))
     assert [(each.done, each.job.id) for each in stop.deeds(order, [gone], Queue((waits,)))] == [("cancelled", "7")]
+    both = [Outcome(Stop(switch("e"), ("7",), (), jobs=(waits,)), Done.OK), gone]
+    twice = stop.deeds(stop.Order("kill", frozenset({"e"}), (waits,)), both, Queue((waits,)))
+    assert [(each.done, each.job.id) for each in twice] == [("cancelled", "7")], "by its switch, and withdrawn"
     runs = Outcome(Submit(entry("e"), key("e", "14:00"), Reason.SUBMIT), Done.OK, job_id="9")
     others = Outcome(Submit(entry("f"), key("f", "14:00"), Reason.SUBMIT), Done.OK, job_id="10")
     found = stop.deeds(stop.Order("pause", frozenset({"e"})), [runs, others], Queue(()))

@@ -17,7 +17,10 @@ import pytest
 
 from cronhpc.batch.slurm.text import NO_SUBMIT
 from cronhpc.core.model import Settings
+from cronhpc.engine import init
+from cronhpc.engine.site import open_site
 from cronhpc.store import scheduler
+from cronhpc.store.files import write_json
 from cronhpc.store.paths import Paths
 
 HOUR = 3600
@@ -561,3 +564,25 @@ def test_options_that_the_settings_add_stand_beside_the_links_own(stand: Stand) 
     calls = (stand.root / "calls").read_text()
     assert re.search(rf" --comment=cronhpc={ID}/link {NOON + HOUR} \w+ billing: it's us --output", calls)
     assert re.search(r" --time=7 --exclude=cpu1,cpu8 ", calls)
+
+
+@pytest.mark.parametrize(
+    ("anew", "leads", "expected"),
+    [(True, True, "new"), (True, False, "old"), (False, True, "old")],
+    ids=["a start by hand", "a start by hand from a crontab's poor PATH", "any other command"],
+)
+def test_whose_commands_are_used_where_the_last_start_knew_others(
+    tmp_path: Path, *, anew: bool, leads: bool, expected: str
+) -> None:
+    """Those of a Slurm that had been upgraded answered no more, so `start` failed as well, for ever."""
+    for each in ("old", "new"):
+        (tmp_path / each).mkdir()
+        if each == "old" or leads:
+            (tmp_path / each / "sbatch").write_text("#!/bin/sh\n")
+            (tmp_path / each / "sbatch").chmod(0o755)
+    init.init(tmp_path / "cron", {})
+    saved = {"PATH": str(tmp_path / "old"), "SLURM_CONF": "/saved"}
+    write_json(tmp_path / "cron" / "state" / "environment.json", {"environment": saved}, 1)
+    site = open_site(str(tmp_path / "cron"), "local", {"PATH": str(tmp_path / "new")}, anew=anew)
+    assert site.environment["PATH"] == str(tmp_path / expected)
+    assert site.environment["SLURM_CONF"] == "/saved"
