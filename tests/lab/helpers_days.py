@@ -360,6 +360,7 @@ def simulated(run: Callable[[], Any]) -> Callable[[T], T]:
 
     def mark(test: T) -> T:
         test.simulation = run  # type: ignore[attr-defined]  # read by `evidence_of`
+        pytest.mark.simulated(test)
         pytest.mark.timeout(2 * HOUR)(test)
         return test
 
