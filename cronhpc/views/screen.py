@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from cronhpc.core.model import Instant
-    from cronhpc.views.facts import Chain, Cost, EntryStatus, LiveRun, Notice, Status
+    from cronhpc.views.facts import Cost, EntryStatus, LiveRun, Notice, Status
 
 _ALL = ("--all",)
 _HEADER = 80  # columns that the first line fills where there is no terminal
@@ -289,7 +289,7 @@ def _hints(known: Status, style: Style) -> list[str]:
     if not known.entries:
         return ["", *_first_steps(known, style)]
     new = [e for e in known.entries if not (e.last or e.runs or blocked(e))]
-    lines = [_new(entry, known.chain, style) for entry in new] if len(new) == 1 else []
+    lines = [_new(entry, style) for entry in new] if len(new) == 1 else []
     if len(new) > 1:  # the table says which
         fit = [entry for entry in new if not any(note.severity == "error" for note in entry.notes)]
         first = min(fit or new, key=_order)
@@ -313,12 +313,9 @@ def _comes_all_the_same(entry: EntryStatus, *, by_login: bool) -> bool:
     return bool(entry.overlap == "skip")
 
 
-def _new(entry: EntryStatus, chain: Chain, style: Style) -> str:
+def _new(entry: EntryStatus, style: Style) -> str:
     at = entry.next
     due = f"next {style.clock(at)} ({style.distance(at)})" if at and at > style.now else "due now"
-    look = chain.next.at if chain.next and not chain.by_daemon else None
-    if at and look and at < look:
-        due += f", but the scheduler looks at {style.clock(look)} first (sooner: {style.command('tick')})"
     return f"{text.name(entry.name)} has not run yet: {due}; now: {style.command('run', entry.name)}"
 
 

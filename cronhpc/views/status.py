@@ -321,7 +321,7 @@ class _Index:
     def _next(self, entry: Entry, name: str, state: EntryState) -> int | None:
         """When it runs next: the slot of a job that waits for it, one that is due, or one to come.
 
-        Where its schedule was edited, the last tick has not set the next one for it: not before that.
+        Where it is new or its schedule was edited, no tick has set the next one for it yet: not before that.
         """
         now, decided = self.world.now, self.decided.get(entry.name, ())
         queued = [claim.key for claim in self.claims.get(name, ()) if claim.job_id and claim.key not in self.withdrawn]
@@ -335,7 +335,8 @@ class _Index:
         if later is not None and later > now:
             looked_for.append(later)
         edited = state.schedule_key not in {"", schedule_key(entry)}
-        return min([*ahead, *(max(slot, self.tick_at if edited else 0) for slot in looked_for)], default=None)
+        least = self.tick_at if edited or state == EntryState() else 0
+        return min([*ahead, *(max(slot, least) for slot in looked_for)], default=None)
 
     def _live(self, name: str) -> list[LiveRun]:
         """Attempts that have not ended, oldest first."""

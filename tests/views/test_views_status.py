@@ -345,7 +345,7 @@ def test_each_complaint_says_what_and_ends_with_its_fix(world: World, line: str)
 
 
 ROWS = {
-    "never ran": (with_entry(entry("backup")), "backup  due now  -  not yet  -  -  -"),
+    "never ran": (with_entry(entry("backup")), "backup  15:00 (53 min)  -  not yet  -  -  -"),
     "runs now": (
         with_entry(entry("backup", "0 * * * *"), claims=(RUNS[0],), queue=Queue((LINK, SPARE, RUNS[1]))),
         "backup  15:00 (53 min)  14:00  running  7m17s  3s  -",
