@@ -358,6 +358,8 @@ def _of_entries(args: argparse.Namespace, console: Console) -> tuple[list[Previe
     world = _world(site, console.now)
     chosen = [entry for entry in world.entries if args.name in {None, entry.name}]
     if args.name is not None and not chosen:
+        if " " in args.name or args.name.startswith("@"):
+            raise UsageError("A schedule goes with --schedule: " + command("next", options=("--schedule", args.name)))
         raise no_such("entry", args.name, (entry.name for entry in world.entries))
     previews = []
     for entry in chosen:

@@ -111,6 +111,10 @@ USAGE = {
     "a daemon for no number": (["daemon", "--for", "nan"], '"nan" is not a duration'),
     "a bad time": (["next", "--schedule", "@daily", "--after", "soon"], "Write it like 2026-11-27T14:30"),
     "a bad schedule": (["next", "--schedule", "0/15 * * * *"], "Write */15."),
+    "a schedule for a name": (
+        ["next", "61 * * * *"],
+        "A schedule goes with --schedule: cronhpc next --schedule '61 * * * *'",
+    ),
     "a bad zone": (["next", "--schedule", "@daily", "--timezone", "Europe/Pari"], "Europe/Paris"),
     "a zone with a blank": (["next", "--schedule", "@daily", "--timezone", "Europe/Paris x"], "Europe/Paris"),
     "a zone of 600 levels": (["next", "--schedule", "@daily", "--timezone", "a/" * 600], "the name of a time zone"),

@@ -13,6 +13,7 @@ import pytest
 from cronhpc.batch.local import Local
 from cronhpc.cli.commands import overview
 from cronhpc.cli.console import Console
+from tests import json_page
 from tests.cli.test_cli import Shell, later, shell
 
 __all__ = ["shell"]
@@ -194,6 +195,17 @@ def test_what_was_not_changed_is_not_written(three: Shell) -> None:
     said = three("edit", "backup", now=later(), EDITOR="true")
     assert (said.code, said.out.startswith("backup stays as it was; it runs next ")) == (0, True)
     assert (script.stat().st_ino, script.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
+
+
+def test_what_edit_and_import_print_for_programs_fits_what_the_docs_say_of_it(three: Shell) -> None:
+    table = three.home / "crontab"
+    table.write_text("5 4 * * * echo hello\n*/7 * * * * true # odd\n", encoding="utf-8")
+    for table_of, words in {
+        "edited": ("edit", "backup"),
+        "import": ("import", "crontab", str(table), "--dry-run"),
+    }.items():
+        known = three(*words, "--json", now=later(), EDITOR="true").json
+        assert json_page.shaped(known, table_of, words[0]) == []
 
 
 NOT_WRITTEN = {
