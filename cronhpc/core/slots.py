@@ -100,8 +100,9 @@ class Seen:
                 if key not in open_keys:
                     lasting[key.entry] = max(key.slot, lasting.get(key.entry, 0))
         for entry, slots in world.logged.items():  # whole minutes: `run` makes slots at any second
-            scheduled = (slot for slot in slots if slot <= world.believed and not slot % 60)
+            scheduled = [slot for slot in slots if slot <= world.believed and not slot % 60]
             newest[entry] = max(newest.get(entry, 0), *scheduled, 0)
+            lasting[entry] = max(lasting.get(entry, 0), *(slot for slot in scheduled if slots[slot]), 0)
         return cls(newest, lasting)
 
     def want(self, slot: int | None, *, at_once: bool = False) -> None:

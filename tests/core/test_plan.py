@@ -476,3 +476,13 @@ def test_what_another_tick_has_just_claimed_is_used_up_once_it_has_a_job(
     job_id = "7" if step is ClaimState.SUBMITTED else None
     w = one("15:00:04", entry(), known, claims=(claim("e", "15:00", step, job_id, fresh=True),))
     assert plan(w).next_slots == {"e": ("0 * * * *|UTC|", at(following) if following else None, at(used))}
+
+
+@pytest.mark.parametrize(("logs", "following", "used"), [(1, "16:00", "15:00"), (0, None, "14:00")])
+def test_a_slot_that_only_a_log_tells_of_stays_used_up_for_the_next_tick(
+    logs: int, following: str | None, used: str
+) -> None:
+    """After state/ was brought back from a copy logs are read once: the next tick goes by what this one keeps."""
+    known = state("14:00", schedule_key="0 * * * *|UTC|", next_slot=at("15:00"))
+    w = one("15:00:04", entry(), known, logged={"e": {at("15:00"): logs}})
+    assert plan(w).next_slots == {"e": ("0 * * * *|UTC|", at(following) if following else None, at(used))}
