@@ -78,7 +78,7 @@ class Seen:
     """What planning computed on the way: next slots to keep, so that an idle tick only compares numbers."""
 
     newest: dict[str, int]  # entry id -> newest scheduled slot that has a claim
-    lasting: dict[str, int]  # the same of claims that stand: one without a job may still be given back by its tick
+    lasting: dict[str, int]  # the same of what stands, jobs and logs: a claim without a job may be given back
     computed: dict[str, tuple[str, int | None, int]] = field(default_factory=dict)
     nexts: list[int] = field(default_factory=list)  # slots that a tick must come for
     urgent: list[int] = field(default_factory=list)  # slots that wait to see whether a run has ended by then
