@@ -261,6 +261,7 @@ PRINTED = {
 def test_what_is_printed_fits_what_the_docs_say_of_it(name: str) -> None:
     path = GOLDEN / (f"{name}.txt" if name == "status-file" else f"{name}.json.txt")
     whole = json.loads(path.read_text(encoding="utf-8").partition("--- ")[0])
+    assert next(iter(whole.items())) == ("version", 1)
     assert json_page.shaped(whole, PRINTED[name], name) == [], "docs/json.md: a key keeps its name and its type"
 
 
@@ -268,6 +269,13 @@ def test_each_table_of_the_docs_is_of_something_printed_or_part_of_it() -> None:
     linked = set(re.findall(r"\]\(#([\w-]+)\)", json_page.PAGE))
     assert {name.replace(" ", "-") for name in json_page.TABLES} <= linked
     assert set(PRINTED.values()) <= set(json_page.TABLES)
+
+
+def test_the_list_of_ready_made_jobs_fits_what_the_docs_say_of_it(looking: Shell) -> None:
+    """It grows with each job, so that no golden file has it."""
+    whole = json.loads(looking("add", "--json").partition("--- ")[0])
+    assert json_page.shaped(whole, "shelf", "add") == []
+    assert {frozenset(job) for job in whole["jobs"]} == {frozenset({"name", "runs", "what", "edit"})}
 
 
 @pytest.mark.parametrize(

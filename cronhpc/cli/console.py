@@ -109,12 +109,13 @@ class Console:
         return line.strip().lower() if line else "n"  # Ctrl-D
 
     def json(self, value: Any) -> None:
-        """The answer as JSON, records of facts too."""
+        """The answer as JSON, records of facts too; each document says of which version its keys are."""
         import json
 
-        from cronhpc.views.facts import as_json
+        from cronhpc.views.facts import VERSION, as_json
 
-        print(json.dumps(texts_of(as_json(value), self.directory), indent=2), file=self.out)
+        document = {"version": VERSION, **texts_of(as_json(value), self.directory)}
+        print(json.dumps(document, indent=2), file=self.out)
 
     def answer(self, facts: Facts, words: Callable[[], str]) -> None:
         """As JSON where that was asked for, else in words."""

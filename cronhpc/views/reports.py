@@ -11,7 +11,7 @@ from cronhpc.core.model.site import LEVELS, Finding
 from cronhpc.core.retention import Why
 from cronhpc.cron.duration import format_duration
 from cronhpc.views import Facts, runs, text, times
-from cronhpc.views.facts import HistoryRun
+from cronhpc.views.facts import VERSION, HistoryRun
 from cronhpc.views.style import Cell, Column, Style, table, wrap
 
 # --- check ------------------------------------------------------------------------------------------------------------
@@ -60,7 +60,7 @@ def _json(problems: Sequence[Problem]) -> str:
     ]
     errors = sum(p.severity == "error" for p in problems)
     warnings = sum(p.severity == "warning" for p in problems)
-    whole = {"problems": rows, "warnings": warnings, "errors": errors}
+    whole = {"version": VERSION, "problems": rows, "warnings": warnings, "errors": errors}
     return json.dumps(whole, ensure_ascii=False, indent=2)
 
 

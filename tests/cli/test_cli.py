@@ -194,7 +194,7 @@ def test_an_error_is_json_where_json_was_asked_for(shell: Shell) -> None:
     assert "There is no entry called nobody" in shell("history", "nobody").err
     said = shell("run", "nobody", "--json")
     assert said.code == 2
-    assert said.json == {"error": "There is no entry called nobody. See: cronhpc status"}
+    assert said.json == {"version": 1, "error": "There is no entry called nobody. See: cronhpc status"}
 
 
 def test_a_zone_of_a_fixed_offset_is_read_as_date_reads_it() -> None:
