@@ -11,7 +11,7 @@ from cronhpc.cron.schedule import between
 from cronhpc.page import view
 from cronhpc.views import status
 from cronhpc.views.explain import schedule_of
-from cronhpc.views.facts import Status
+from cronhpc.views.facts import DeletedEntry, Status
 from tests.view_situations import ABOUT, ENTRIES, NOW, STATES, WORLD, at, entry, running, style
 
 NASTY = "<img src=x onerror=alert(1)>"
@@ -76,6 +76,14 @@ def html(facts: Status | None = None, rows: list[dict[str, Any]] | None = None, 
 def nothing() -> str:
     """The page of a directory without entries."""
     return html(known()._replace(entries=(), attention=()), [])
+
+
+def deleted() -> str:
+    """The page while an entry that was deleted still runs."""
+    facts = known()
+    (gone,) = (entry for entry in facts.entries if entry.name == "sweep")
+    entries = tuple(entry for entry in facts.entries if entry is not gone)
+    return html(facts._replace(entries=entries, deleted=(DeletedEntry(gone.name, gone.runs),)))
 
 
 LONG = "a-name-that-is-so-long-that-no-column-of-a-table-holds-it-whole-{}"

@@ -130,8 +130,9 @@ def _nagios(args: argparse.Namespace, console: Console) -> int:
 
     try:
         known = facts(args, console)
-        if args.name is not None and args.name not in {each.name for each in known.entries}:
-            raise no_such("entry", args.name, (each.name for each in known.entries))
+        names = [*(entry.name for entry in known.entries), *(gone.name for gone in known.deleted)]
+        if args.name is not None and args.name not in names:
+            raise no_such("entry", args.name, names)
         code, line = metrics.nagios(known, args.name, console.now)
     except (CronhpcError, OSError) as error:
         code, line = metrics.UNKNOWN, metrics.one_line(metrics.UNKNOWN, str(error))

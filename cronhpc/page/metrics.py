@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from prometheus_client.registry import Collector
 
     from cronhpc.page.view import Past
-    from cronhpc.views.facts import EntryStatus, Notice, Status
+    from cronhpc.views.facts import DeletedEntry, EntryStatus, Notice, Status
 
 Value = tuple[dict[str, str], float]
 _DOWN = frozenset({"silent", "broken", "moved", "not started", "stopped", "resting"})
@@ -60,6 +60,9 @@ def _collector(known: Status, pasts: Mapping[str, Past] | None, now: int) -> Col
 def _gauges(known: Status, pasts: Mapping[str, Past] | None, now: int) -> Iterator[Gauge]:
     yield from _chain(known, now)
     yield from _entries(known.entries, now)
+    yield Gauge("live_runs", "Runs in the queue by their state.", _live((*known.entries, *known.deleted)))
+    deleted = [(each.name, len(each.runs)) for each in known.deleted]
+    yield Gauge("deleted_live_runs", "Runs in the queue of an entry that was deleted.", _named(deleted))
     kinds = ("kill", "pause")
     standing = [switch.kind for switch in known.switches if not switch.expired]
     yield Gauge("switches", "Switches that stand.", [({"kind": kind}, standing.count(kind)) for kind in kinds])
@@ -102,7 +105,6 @@ def _entries(entries: Sequence[EntryStatus], now: int) -> Iterator[Gauge]:
     yield Gauge("failures_in_a_row", "Failed slots in a row.", _named(failures))
     stopped = [(entry.name, int(bool(entry.switch or entry.suspended))) for entry in entries]
     yield Gauge("stopped", "1 while a switch or its suspension stops it.", _named(stopped))
-    yield Gauge("live_runs", "Runs in the queue by their state.", _live(entries))
     yield from _last_runs(entries)
 
 
@@ -110,7 +112,7 @@ def _named(rows: Sequence[tuple[str, int]]) -> list[Value]:
     return [({"entry": name}, value) for name, value in rows]
 
 
-def _live(entries: Sequence[EntryStatus]) -> list[Value]:
+def _live(entries: Sequence[EntryStatus | DeletedEntry]) -> list[Value]:
     counts: dict[tuple[str, str], int] = {}
     for entry in entries:
         for run in entry.runs:
@@ -153,8 +155,10 @@ def nagios(known: Status, name: str | None, now: int) -> tuple[int, str]:
         parts.insert(0, f"the scheduler is {known.chain.state}")
     if code == UNKNOWN:
         parts.insert(0, f"{known.batch.name} does not answer")
-    fine = text.count(len(entries), "entry", "entries") + " fine"
-    return code, one_line(code, "; ".join(parts) or fine, _perfdata(known, entries, rows, now))
+    deleted = [each for each in known.deleted if name in {None, each.name}]
+    parts = parts or ([text.count(len(entries), "entry", "entries") + " fine"] if entries or not deleted else [])
+    parts += [f"{each.name} was deleted and has {text.count(len(each.runs), 'job')} left" for each in deleted[:_NAMED]]
+    return code, one_line(code, "; ".join(parts), _perfdata(known, entries, rows, now))
 
 
 def _code(known: Status, rows: Sequence[Notice]) -> int:

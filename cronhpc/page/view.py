@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
     from datetime import tzinfo
 
-    from cronhpc.views.facts import Chain, EntryStatus, LiveRun, Notice, Status
+    from cronhpc.views.facts import Chain, DeletedEntry, EntryStatus, LiveRun, Notice, Status
     from cronhpc.views.style import Style
 
 
@@ -130,8 +130,10 @@ def _body(
     named = [(entry.name, entry) for entry in known.entries]
     hover = _EACH if sum(len(past.drawn) for past in pasts.values()) <= _MOST_EACH else _TOGETHER
     drawn = [_entry_row(entry, pasts.get(name, Past()), slots.get(name, ()), hover, style) for name, entry in named]
+    drawn += [_deleted_row(entry, pasts.get(entry.name, Past()), hover, style) for entry in known.deleted]
     failed = [_failure(row, tails, style) for row in failures(pasts)]
-    names, with_log = {name for name, _ in named}, {each["anchor"] for each in failed}
+    names = {name for name, _ in named} | {entry.name for entry in known.deleted}
+    with_log = {each["anchor"] for each in failed}
     for entry in drawn:
         entry["failure"] = entry["anchor"] if entry["anchor"] in with_log else ""
     return {
@@ -164,42 +166,71 @@ def _href(log: str) -> str:
     return quote(log if "*" not in log else log.rpartition("/")[0] + "/")
 
 
-def _entry_row(entry: EntryStatus, past: Past, slots: Sequence[int], hover: Hover, style: Style) -> Facts:
-    last = entry.last or (runs.run_facts(past.newest[0]) if past.newest else None)
-    blocked = screen.blocked(entry)
-    live = [live for run in entry.runs if not run.ahead and (live := _live(run, style.now))]
-    kind = _kind(entry, last)
-    upcoming, rate = entry.next, _rate(past.week)
-    name = text.name(entry.name)
-    to_come = blocked if blocked not in {"", "-"} else style.clock(upcoming) if upcoming else "-"
-    first = ("runs now" if live[0].started else "waits") if live else "not yet"
-    result = runs.result_words(last) if last else first
+def _row(name: str, live: Sequence[Run], past: Past, hover: Hover, style: Style) -> Facts:
+    """What was, and is: the same of an entry, and of one that was deleted."""
+    drawn = [*past.drawn, *live]
     return {
-        "order": (_ORDER[kind], entry.name),
-        "anchor": entry_id(entry.name),
-        "name": name,
-        "kind": kind,
-        "state": result if not blocked or blocked == "-" else blocked,
-        "why": _why(entry, style),
-        "paths": past_paths([*past.drawn, *live], style.now),
-        "hover": [
-            (*each.stretch, _tip(each.runs, hover, style)) for each in gathered([*past.drawn, *live], hover, style.now)
-        ],
-        "next_path": following(slots, style.now),
-        "held": bool(blocked) and blocked != "-",
-        "rate": rate,
+        "anchor": entry_id(name),
+        "name": text.name(name),
+        "paths": past_paths(drawn, style.now),
+        "hover": [(*each.stretch, _tip(each.runs, hover, style)) for each in gathered(drawn, hover, style.now)],
+        "rate": _rate(past.week),
         "judged": past.week["ok"] + past.week["bad"],
         "month_rate": _rate(past.month),
         "days": past.days[::-1],
         "waited": _spread(past.waited),
         "took": _spread(past.took),
+        "runs": [_run_row(runs.run_facts(row), style) for row in past.newest],
+    }
+
+
+def _entry_row(entry: EntryStatus, past: Past, slots: Sequence[int], hover: Hover, style: Style) -> Facts:
+    last = entry.last or (runs.run_facts(past.newest[0]) if past.newest else None)
+    blocked = screen.blocked(entry)
+    live = _live_runs(entry, style.now)
+    kind = _kind(entry, last)
+    upcoming, name = entry.next, text.name(entry.name)
+    to_come = blocked if blocked not in {"", "-"} else style.clock(upcoming) if upcoming else "-"
+    result = runs.result_words(last) if last else _at_work(live) if live else "not yet"
+    return _row(entry.name, live, past, hover, style) | {
+        "order": (_ORDER[kind], entry.name),
+        "kind": kind,
+        "state": result if not blocked or blocked == "-" else blocked,
+        "why": _why(entry, style),
+        "next_path": following(slots, style.now),
+        "held": bool(blocked) and blocked != "-",
         "next": to_come,
         "source": text.clean(entry.source),
         "schedule": text.one_line(entry.schedule or (entry.series.when if entry.series else "")),
         "timezone": entry.timezone if entry.schedule else "",
         "label": f"{name}: in the last 7 days {past.week['ok']} went well, {past.week['bad']} failed; next {to_come}",
-        "runs": [_run_row(runs.run_facts(row), style) for row in past.newest],
     }
+
+
+def _deleted_row(entry: DeletedEntry, past: Past, hover: Hover, style: Style) -> Facts:
+    live, name = _live_runs(entry, style.now), text.name(entry.name)
+    state = f"deleted, {_at_work(live)}" if live else "deleted"
+    return _row(entry.name, live, past, hover, style) | {
+        "order": (_ORDER["other"], entry.name),
+        "kind": "other",
+        "state": state,
+        "why": "It was deleted; what runs of it goes on.",
+        "next_path": "",
+        "held": False,
+        "next": "-",
+        "source": "",
+        "schedule": "",
+        "timezone": "",
+        "label": f"{name}: {state}; in the last 7 days {past.week['ok']} went well, {past.week['bad']} failed",
+    }
+
+
+def _live_runs(entry: EntryStatus | DeletedEntry, now: int) -> list[Run]:
+    return [live for run in entry.runs if not run.ahead and (live := _live(run, now))]
+
+
+def _at_work(live: Sequence[Run]) -> str:
+    return "runs now" if live[0].started else "waits"
 
 
 _ORDER = {"bad": 0, "stopped": 1, "other": 2, "ok": 3, "new": 4}

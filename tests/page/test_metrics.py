@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
@@ -10,8 +11,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from cronhpc.core.model import EntryState, Queue, World
 from cronhpc.page import metrics, view
 from cronhpc.views.facts import Status
-from tests.page_situations import NASTY, known, week
-from tests.view_situations import ENTRIES, NOW, STATES, WORLD, at, entry, facts_of
+from tests.page_situations import NASTY, html, known, row, week
+from tests.view_situations import ENTRIES, NOW, STATES, WORLD, at, entry, facts_of, running
 
 QUIET = replace(WORLD, switches=(), skipped=(), states={n: s for n, s in STATES.items() if n != "backup"})
 
@@ -129,3 +130,38 @@ def test_who_has_failed_is_counted_also_where_no_streak_has_begun() -> None:
     states = {e.name: replace(STATES["backup"], failures=0, last=last) for e in ENTRIES}
     _, said = metrics.nagios(facts_of(replace(WORLD, states=states)), None, NOW)
     assert "entries=4 failing=4 " in said
+
+
+# --- what still runs of a deleted entry ----------------------------------------------------------------------------
+
+
+_CLAIM, _JOB = running("sweep", at("12:30"), "4701")
+GONE = replace(QUIET, claims=(_CLAIM,), queue=Queue((*(QUIET.queue.jobs if QUIET.queue else ()), _JOB)))
+
+
+def test_a_run_of_a_deleted_entry_is_a_run_in_the_queue() -> None:
+    found = values(facts_of(GONE))
+    assert found["live_runs", "sweep", "running"] == 1
+    assert found["deleted_live_runs", "sweep"] == 1
+    assert ("stopped", "sweep") not in found, "it is no entry any more"
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        pytest.param(None, "CRONHPC OK - 4 entries fine; sweep was deleted and has 1 job left | entries=4 ", id="all"),
+        pytest.param("sweep", "CRONHPC OK - sweep was deleted and has 1 job left | entries=0 ", id="it alone"),
+        pytest.param("hub-sync", "CRONHPC OK - 1 entry fine | ", id="another one"),
+    ],
+)
+def test_a_deleted_entry_that_still_runs_is_named(name: str | None, line: str) -> None:
+    code, said = metrics.nagios(facts_of(GONE), name, NOW)
+    assert code == 0
+    assert said.startswith(line)
+
+
+def test_the_page_has_a_line_for_it_with_its_past() -> None:
+    page = html(facts_of(GONE), [row("sweep", at("12:00"))])
+    assert re.search(r"sweep<small class=\"other\">deleted, runs now</small>", page)
+    assert "It was deleted; what runs of it goes on." in page
+    assert page.count('id="entry-sweep"') == 1

@@ -13,7 +13,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from tests.browser import DESK, PHONE, fetched, opened, show
-from tests.page_situations import NASTY, html, many, nothing
+from tests.page_situations import NASTY, deleted, html, many, nothing
 
 pytestmark = pytest.mark.browser
 _CONTRAST = """
@@ -62,7 +62,12 @@ found.forEach(([a, one], n) => {
 });
 return [found.length, bad.slice(0, 10)];
 """
-PAGES = {"no entries": nothing, "a few entries": html, "forty entries with long names": many}
+PAGES = {
+    "no entries": nothing,
+    "a few entries": html,
+    "forty entries with long names": many,
+    "a deleted entry": deleted,
+}
 
 
 @pytest.fixture(scope="module")
