@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.core.identity import records
 from cronhpc.core.liveness import Absence
-from cronhpc.core.model import ClaimState, Reason, Result, Skip, Stop, Wait, entry_id
+from cronhpc.core.model import ClaimState, Reason, Result, Skip, Stop, Submit, Wait, entry_id
 from cronhpc.core.stop import reachable
 
 if TYPE_CHECKING:
@@ -261,7 +261,7 @@ def wake(world: World, seen: Seen, decided: Iterable[Decision], lives: Lives) ->
     at = boundary(world.now, s.interval)
     at = min([at, *(max(slot, earliest) for slot in seen.nexts)])
     at = min([at, *(max(slot, world.now + UNFINISHED_WAKE) for slot in seen.urgent)])
-    if reachable(world):
+    if reachable(world) or any(isinstance(each, Submit) for each in decided):  # a switch set from now on stops it
         at = min(at, max(world.now + s.kill_within, earliest))
     for switch in world.switches:
         if switch.expires is not None and switch.expires > world.now:

@@ -347,6 +347,13 @@ def test_live_jobs_that_a_switch_could_reach_pull_the_wake_up() -> None:
     assert plan(w).wake == at("15:10")
 
 
+def test_a_run_that_this_tick_submits_pulls_the_wake_up_as_one_that_it_sees() -> None:
+    """Its switch may be set the minute after; and should it fail at once, that is not told an hour later."""
+    w = one("15:00:04", entry(), state("14:00"), chain=chain("9"))
+    assert planned(w)[0] == "submit 15:00"
+    assert plan(w).wake == at("15:10:04")
+
+
 def test_by_hand_a_slot_is_made_at_the_instant_asked_whatever_the_schedule() -> None:
     w = one("15:17", entry(schedule="30 22 * * *"), only="e")
     assert planned(w) == ["submit 15:17"]

@@ -33,6 +33,7 @@ timezone: UTC
 sbatch: {{partition: cpu}}
 folders: {{hourly: "7 * * * *", daily: "40 4 * * *"}}
 scheduler: {{interval: 1h, min-interval: 40m, sbatch: {{time: 300}}}}
+kill: {{within: 1h}}
 entries:
   row:
     schedule: "15 */6 * * *"
