@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import CronhpcError, Done
+from cronhpc.core.model import SCHEDULED, CronhpcError, Done
 from cronhpc.core.plan import plan
 from cronhpc.core.slots import UNFINISHED_WAKE
 from cronhpc.engine.act import Actor
@@ -25,7 +25,7 @@ from cronhpc.store import lease
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from cronhpc.core.model import BadNode, Outcome, Plan, Problem, Rerun, World
+    from cronhpc.core.model import Call, Outcome, Plan, Problem, World
     from cronhpc.engine.read import Reading
     from cronhpc.engine.record import Recorded
     from cronhpc.engine.site import Site
@@ -53,50 +53,25 @@ class Report:
         return trouble or invalid or self.world.queue is None or any(p.severity == "error" for p in self.problems)
 
 
-def tick(
-    site: Site,
-    now: int,
-    *,
-    link: str = "",
-    by_daemon: bool = False,
-    only: str = "",
-    rerun: Rerun | None = None,
-    side_by_side: bool = False,
-    switches_only: bool = False,
-    clock_verified: bool = False,
-    bad_nodes: tuple[BadNode, ...] = (),
-) -> Report:
-    """One pass at `now` (`clock_verified`: the batch system has said that it is), also beside a holder of the lease.
+def tick(site: Site, now: int, call: Call = SCHEDULED) -> Report:
+    """One pass at `now`, also beside a holder of the lease.
 
-    `link`: the job id of the scheduler's job that this runs in; `bad_nodes`: those that links could not work on;
-    `only`, `rerun`, `side_by_side`, `switches_only`: see World.
     Raises CronhpcError on another cluster than the scheduler's, StateError, and OSError where state/ can be neither
     read nor written.
     """
-    if not link and (other := of_other_cluster(site)) is not None:  # a link is on the one that it was submitted on
+    if not call.link and (other := of_other_cluster(site)) is not None:  # a link is on the one that it was submitted on
         raise CronhpcError(other.what, " Nothing was done. ", other.fix)
-    with leased(site, link) as holder:
-        site = by_its_disks_clock(site, now, clock_verified=clock_verified)
-        reading = read_world(
-            site,
-            now,
-            link=link,
-            by_daemon=by_daemon,
-            only=only,
-            rerun=rerun,
-            side_by_side=side_by_side,
-            switches_only=switches_only,
-            clock_verified=clock_verified,
-            bad_nodes=bad_nodes,
-        )
+    with leased(site, call.link) as holder:
+        site = by_its_disks_clock(site, now, clock_verified=call.clock_verified)
+        reading = read_world(site, now, call)
         if holder is not None and lease.is_at_work(site.paths.state / "lease", holder, site.host):
             chain = replace(reading.world.chain, lease_holder=str(holder))
             reading = replace(reading, world=replace(reading.world, chain=chain))
         planned = plan(reading.world)
         done = run_pass(site, reading, planned)
-        cleaned = _tended(site, reading.world) if reading.world.whole else None
+        cleaned = _tended(site, reading.world) if call.whole else None
     lease_holder = str(holder) if holder is not None else ""
-    shown = _shown(site, now) if reading.world.whole else ()
+    shown = _shown(site, now) if call.whole else ()
     tended = cleaned.problems if cleaned is not None else ()
     problems = (*reading.problems, *done.recorded.problems, *tended, *shown, *_told(site, done.recorded, now))
     unreachable = done.unreachable or reading.world.queue_error
@@ -130,7 +105,7 @@ def _tended(site: Site, world: World) -> Cleaned | None:
 
     After a pause of days the next tick cleans: this one's clock may have jumped, and then all logs would look old.
     """
-    if not world.clock_verified and world.last_tick is not None and world.now - world.last_tick > _PAUSE:
+    if not world.call.clock_verified and world.last_tick is not None and world.now - world.last_tick > _PAUSE:
         return None
     from cronhpc.logs.housekeeping import first_began, live_of, tend
 

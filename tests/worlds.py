@@ -8,6 +8,7 @@ from typing import Any
 
 from cronhpc.core.model import (
     Adopt,
+    Call,
     Cancel,
     CancelLink,
     ChainFacts,
@@ -107,6 +108,7 @@ def world(now: str, *entries: Entry, jobs: tuple[Job, ...] | None = (), **more: 
     more.setdefault("last_tick", at(now) - 60)
     states = more.pop("states", {})
     settings = replace(Settings(), **more.pop("settings", {}))
+    call = Call(**{name: more.pop(name) for name in Call.__slots__ if name in more})
     return World(
         at(now),
         ID,
@@ -114,6 +116,7 @@ def world(now: str, *entries: Entry, jobs: tuple[Job, ...] | None = (), **more: 
         tuple(sorted(entries, key=lambda e: e.name)),
         states=states,
         queue=None if jobs is None else Queue(jobs),
+        call=call,
         **more,
     )
 

@@ -21,6 +21,7 @@ from cronhpc.core import attempts, pieces, stop
 from cronhpc.core.identity import records
 from cronhpc.core.model import (
     PAUSED,
+    Call,
     ClaimState,
     CronhpcError,
     Done,
@@ -278,7 +279,7 @@ class _Again:
             queue=self.jobs.queue,
             recent=tuple((m, n, c) for m, n, c in memory.meta.get("recent", ())),
             absent=memory.meta.get("absent", {}),
-            only=mine,
+            call=Call(only=mine),
             **switches_now(self.site, self.now),
         )
         world = attempts.recognised(world)

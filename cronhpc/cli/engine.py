@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cronhpc.cli import ATTENTION, FINE, NO_ANSWER
 from cronhpc.cli.commands import Command
 from cronhpc.cli.common import seconds_of, site_of
-from cronhpc.core.model import Done, KeepLink, MoveLink, Reason, Wait, command, texts_of
+from cronhpc.core.model import Call, Done, KeepLink, MoveLink, Reason, Wait, command, texts_of
 
 if TYPE_CHECKING:
     import argparse
@@ -53,7 +53,8 @@ def _tick(args: argparse.Namespace, console: Console) -> int:
             console.say(stopped + command("start"))
         return FINE
     at = reckoned(site, console.now, doubt=args.doubt_clock)
-    done = tick(at.site, at.now, link=args.link, clock_verified=at.clock_verified, bad_nodes=bad_nodes_of(args.avoid))
+    call = Call(link=args.link, bad_nodes=bad_nodes_of(args.avoid), clock_verified=at.clock_verified)
+    done = tick(at.site, at.now, call)
     report(done, args, console, site.settings.timezone)
     if args.link and done.unreachable:
         return NO_ANSWER

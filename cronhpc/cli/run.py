@@ -12,6 +12,7 @@ from cronhpc.cli.commands import Command, UsageError
 from cronhpc.cli.common import no_such, own_paths, site_of
 from cronhpc.core.model import (
     Advice,
+    Call,
     CronhpcError,
     Done,
     Finish,
@@ -148,9 +149,8 @@ def _once(site: Site, now: int, *, name: str, rerun: Rerun | None, side_by_side:
     from cronhpc.tick import tick
 
     at = reckoned(site, now)
-    return tick(
-        at.site, at.now, only=entry_id(name), rerun=rerun, side_by_side=side_by_side, clock_verified=at.clock_verified
-    )
+    call = Call(only=entry_id(name), rerun=rerun, side_by_side=side_by_side, clock_verified=at.clock_verified)
+    return tick(at.site, at.now, call)
 
 
 def _later(args: argparse.Namespace, console: Console, once: Callable[[Site, int], Report], seconds: float) -> Report:

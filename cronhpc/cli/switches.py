@@ -24,7 +24,7 @@ from cronhpc.cli.common import (
     site_of,
     written_status,
 )
-from cronhpc.core.model import CronhpcError, Settings, StateError, Switch, command, joined
+from cronhpc.core.model import Call, CronhpcError, Settings, StateError, Switch, command, joined
 from cronhpc.core.stop import ALL, Deed, Index, Order, alike, deeds, is_pattern, matching, unmatched
 
 if TYPE_CHECKING:
@@ -329,7 +329,7 @@ def _ordered(args: argparse.Namespace, console: Console, order: Order, unanswere
         at = reckoned(site, console.again().now)
         via = (started(site.paths) or {}).get("via", "resident")
         whole = via not in {"resident", "daemon"} or keeps_series_only(paths, console)
-        report = tick(site, at.now, switches_only=not whole, clock_verified=at.clock_verified)
+        report = tick(site, at.now, Call(switches_only=not whole, clock_verified=at.clock_verified))
     except (CronhpcError, OSError) as error:
         return replace(_left_to(_Look.written_of(paths, console), paths), trouble=str(error))
     queue = report.world.queue
@@ -347,7 +347,7 @@ def _nobody(report: Report, paths: Paths, console: Console) -> str | None:
 
     if keeps_series_only(paths, console):
         return None
-    stopped, ticked = scheduler.marks(paths).stopped, report.world.whole
+    stopped, ticked = scheduler.marks(paths).stopped, report.world.call.whole
     known = chain.facts(report.world, report.plan, report.outcomes, stopped=stopped, ticked=ticked)
     how = chain.health(known, answers=True, entries=1, now=report.world.now)
     return None if how.fine else how.fix or None

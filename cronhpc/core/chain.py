@@ -127,7 +127,7 @@ def _another_is_at_work(world: World, links: Links) -> bool:
     Beside a daemon's link that is its successor, which has just started.
     """
     return any(job.id != world.chain.self_id for job in links.running) and (
-        not world.chain.self_id or world.by_daemon or int(links.running[0].id) < int(world.chain.self_id)
+        not world.chain.self_id or world.call.by_daemon or int(links.running[0].id) < int(world.chain.self_id)
     )
 
 
@@ -156,7 +156,7 @@ def _reconcile(world: World, kind: str, jobs: tuple[Job, ...], wanted: list[int]
             beside = kept[0].id if kept else ""
             yield CancelLink(kind, job.id, unfit(world, job) or f"one {kind} too many beside job {beside}")
     for job, at in zip(sorted(kept, key=lambda job: job.start or 0), wanted, strict=False):
-        if kind == SUCCESSOR and world.by_daemon and slot_of(world, job) <= world.now:
+        if kind == SUCCESSOR and world.call.by_daemon and slot_of(world, job) <= world.now:
             yield KeepLink(kind, job.id, slot_of(world, job), "it is due, and waits for its turn")
         elif job.start is None or abs(job.start - at) > _CLOSE or world.chain.bad_nodes_changed:
             yield MoveLink(kind, job.id, at)

@@ -49,8 +49,8 @@ def plan(world: World) -> Plan:
     """Everything that a tick will do at `world.now`, in order, each with its reason."""
     budget = attempts.Budget.of(world)
     decided: list[Decision] = []
-    if world.only:
-        by_hand = (e for e in world.entries if entry_id(e.name) == world.only)
+    if world.call.only:
+        by_hand = (e for e in world.entries if entry_id(e.name) == world.call.only)
         decided.extend(d for e in by_hand for d in _by_hand(world, e, budget))
         return Plan(tuple(decided), world.now)
     decided.extend(stop.decide(world))
@@ -60,7 +60,7 @@ def plan(world: World) -> Plan:
     decided.extend(attempts.decide(world, budget))
     withdrawn = {each.key: each.job_id for each in decided if isinstance(each, Withdraw)}
     decided = [_without(each, withdrawn.values()) for each in decided]
-    if world.switches_only:
+    if world.call.switches_only:
         return Plan(tuple(d for d in decided if isinstance(d, Stop | Hold | Unhold | Withdraw)), world.now)
     seen = slots.Seen.of(world, withdrawn)
     # What this very tick cancels or knows to have ended is in no other run's way.
@@ -75,7 +75,7 @@ def plan(world: World) -> Plan:
     decided.extend(_earliest_first(ahead, budget))
     wake = slots.wake(world, seen, decided, lives)
     # A daemon wakes itself: its successor comes at the interval's end, to take over.
-    at = slots.boundary(world.now, world.settings.interval) if world.by_daemon else wake
+    at = slots.boundary(world.now, world.settings.interval) if world.call.by_daemon else wake
     decided.extend(chain.decide(world, at))
     return Plan(tuple(decided), wake, seen.computed)
 
@@ -85,16 +85,16 @@ def _by_hand(world: World, entry: Entry, budget: attempts.Budget) -> Iterator[De
 
     `cronhpc rerun`: a further attempt of a slot that has run, unless one of it has not ended or comes by itself.
     """
-    asked = world.rerun or Rerun(world.now, 1)
+    asked = world.call.rerun or Rerun(world.now, 1)
     key = Key(entry_id(entry.name), asked.slot, asked.attempt, by_hand=True)
     tasks = asked.tasks if entry.array else ""
     if (refusal := _barred(world, entry)) is not None:
         yield Wait(entry, world.now, *refusal)
     elif world.queue is None:
         yield Wait(entry, world.now, Reason.UNKNOWN, world.queue_error)
-    elif world.rerun and (why := attempts.unended(world, key)):
+    elif world.call.rerun and (why := attempts.unended(world, key)):
         yield Wait(entry, None, Reason.CLAIMED, why)
-    elif not world.rerun and (running := _unended(world, entry)):
+    elif not world.call.rerun and (running := _unended(world, entry)):
         yield Wait(entry, None, Reason.RUNNING, f"job {', '.join(running)} has not ended")
     elif over := budget.spend(key.entry, beyond_schedule=True):
         yield Wait(entry, world.now, Reason.BUDGET, over)
@@ -104,7 +104,7 @@ def _by_hand(world: World, entry: Entry, budget: attempts.Budget) -> Iterator[De
 
 def _unended(world: World, entry: Entry) -> list[str]:
     """Job ids of runs beside which none is started by hand, unless that was asked for or `overlap: allow` stands."""
-    if world.side_by_side or entry.policies.overlap == "allow":
+    if world.call.side_by_side or entry.policies.overlap == "allow":
         return []
     live = Lives.of(world).of_entry(entry_id(entry.name))
     return [claim.job_id or "" for claim in live if claim.key.slot <= world.now]

@@ -64,7 +64,7 @@ class Due:
         """
         by_login = world.chain.by_login
         until = world.now + (world.settings.ahead if by_login else world.settings.min_interval)
-        if (world.by_daemon and not by_login) or not world.chain.wanted or self.next is None or self.next >= until:
+        if (world.call.by_daemon and not by_login) or not world.chain.wanted or self.next is None or self.next >= until:
             return [], self.next
         found, slot, schedule = [], self.next, schedule_of(self.entry)
         while slot < until:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cronhpc.core import chain
-from cronhpc.core.model import ClaimState, CronhpcError, Reason, SettingsError, Stop, Wait
+from cronhpc.core.model import Call, ClaimState, CronhpcError, Reason, SettingsError, Stop, Wait
 from cronhpc.drivers.watch import SWITCH_POLL, Bell, Place, Watch
 from cronhpc.engine.clock import reckoned
 from cronhpc.store import scheduler
@@ -154,9 +154,8 @@ class Daemon:
         mine = int(self.clock())
         at = reckoned(site, mine + self.off, doubt=self.doubt)
         self.off, self.doubt = at.now - mine, self.doubt and not at.clock_verified
-        return tick(
-            at.site, at.now, link=self.link, by_daemon=True, clock_verified=at.clock_verified, bad_nodes=self.bad_nodes
-        )
+        verified = at.clock_verified
+        return tick(at.site, at.now, Call(self.link, by_daemon=True, bad_nodes=self.bad_nodes, clock_verified=verified))
 
     def _complain(self, what: str, error: Exception) -> None:
         """Once, until it is another one."""

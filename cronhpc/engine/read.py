@@ -15,6 +15,7 @@ from cronhpc.core.identity import records
 from cronhpc.core.liveness import SILENT
 from cronhpc.core.model import (
     CLOCKS_APART,
+    SCHEDULED,
     TOKEN,
     BadNode,
     ChainFacts,
@@ -44,7 +45,7 @@ from cronhpc.store.wrappers import end_of
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping
 
-    from cronhpc.core.model import Claim, JobEnd, Key, LinkRecord, Rerun
+    from cronhpc.core.model import Call, Claim, JobEnd, Key, LinkRecord
     from cronhpc.store.memory import Memory
     from cronhpc.store.switches import Listing
 
@@ -61,25 +62,13 @@ class Reading:
 # --- the world -----------------------------------------------------------------------------------------------------
 
 
-def read_world(
-    site: Site,
-    now: int,
-    *,
-    link: str = "",
-    by_daemon: bool = False,
-    only: str = "",
-    rerun: Rerun | None = None,
-    side_by_side: bool = False,
-    switches_only: bool = False,
-    clock_verified: bool = False,
-    bad_nodes: tuple[BadNode, ...] = (),
-) -> Reading:
+def read_world(site: Site, now: int, call: Call = SCHEDULED) -> Reading:
     """Everything that a tick decides on. What cannot be read is unknown, and is named; it is never taken for absent.
 
     Raises StateError for state of a newer version, OSError.
     """
     memory = store_memory.load(site.paths.entries)
-    of_the_folder = tuple(_of_the_folder(site, memory, link, now))
+    of_the_folder = tuple(_of_the_folder(site, memory, call.link, now))
     site = _with_clock(site, memory)
     entries, of_entries = read_entries(site, now)
     logged, of_age = _logged(site, memory, entries)
@@ -88,8 +77,7 @@ def read_world(
     switches = _switches(site, now)
     series, of_series = _all_series(site)
     skipped = (*of_the_folder, *of_entries, *of_age, *switches.problems, *jobs.problems, *of_series)
-    caller = _caller(site, link, by_daemon=by_daemon)
-    chain, of_chain = chain_facts(site, memory, link, now, caller=caller, bad_nodes=bad_nodes)
+    chain, of_chain = chain_facts(site, memory, now, call)
     world = World(
         now=now,
         directory_id=directory_id(site.paths),
@@ -107,26 +95,29 @@ def read_world(
         chain=chain,
         logged=logged or _logged_unreleased(site, entries, jobs.claims),
         **_remembered(memory),
-        by_daemon=by_daemon,
-        only=only,
-        rerun=rerun,
-        side_by_side=side_by_side,
-        switches_only=switches_only,
-        clock_verified=clock_verified,
+        call=call,
         disk_clock=_disk_clock(site, memory, entries, now),
     )
+    world = _with_answers(site, world)
+    return Reading(world, memory, (*skipped, *of_chain, *_of_jobs(site, world)))
+
+
+def _with_answers(site: Site, world: World) -> World:
+    """With what the batch system is asked besides its queue: each question only where something depends on it."""
     world = asked_about_doubtful(site, replace(world, queue=_with_restarts(site, world)))
     world = _asked_about_strangers(site, attempts.recognised(world))
     world = replace(world, job_ends=_job_ends(site, world))  # which asks accounting, too
     world = replace(world, accounting=getattr(site.batch, "accounting_said", world.accounting))
-    world = replace(world, chain=_after_a_lost_link(site, world))
-    of_nodes = core_chain.bad_node_problems(world.chain.bad_nodes, now)
-    of_jobs = (
-        *(stop.unmatched(world) if world.switches and not world.only else ()),
-        *_hold_dropped(site, world),
-        *_begin_dropped(world),
-    )
-    return Reading(world, memory, (*skipped, *of_chain, *of_nodes, *of_jobs))
+    return replace(world, chain=_after_a_lost_link(site, world))
+
+
+def _of_jobs(site: Site, world: World) -> Iterator[Problem]:
+    """What is wrong with nodes, and with what this site makes of jobs."""
+    yield from core_chain.bad_node_problems(world.chain.bad_nodes, world.now)
+    if world.switches and not world.call.only:
+        yield from stop.unmatched(world)
+    yield from _hold_dropped(site, world)
+    yield from _begin_dropped(world)
 
 
 def _of_the_folder(site: Site, memory: Memory, link: str, now: int) -> Iterator[Problem]:
@@ -374,7 +365,7 @@ _ASKED_AT_ONCE = 500  # jobs, a question each: some seconds
 
 def _asked_about_strangers(site: Site, world: World) -> World:
     """A scrontab's own jobs are told apart before a switch touches any job that is not ours; one question a job."""
-    ids = stop.strangers(world) if world.switches and not world.only else ()
+    ids = stop.strangers(world) if world.switches and not world.call.only else ()
     if not ids or world.queue is None:
         return world
     marks: dict[str, bool | None] = dict.fromkeys(ids)  # unknown: they wait for the next tick
@@ -491,11 +482,11 @@ def _recorded_ends(site: Site, gone: list[Claim], known: Mapping[str, JobEnd]) -
     return found
 
 
-def _caller(site: Site, link: str, *, by_daemon: bool) -> str:
+def _caller(site: Site, call: Call) -> str:
     """Who calls this tick: `cronhpc tick on login1`, `a scheduler job (4711)`."""
-    what = model.command("daemon" if by_daemon else "tick")
-    if link:
-        return f"a scheduler job ({link})"
+    what = model.command("daemon" if call.by_daemon else "tick")
+    if call.link:
+        return f"a scheduler job ({call.link})"
     job = os.environ.get("SLURM_JOB_ID", "")
     return f"{what} in job {job}" if job.isdecimal() else f"{what} on {site.host}"
 
@@ -504,16 +495,15 @@ _ELSEWHERE = "on the local backend, whose daemon runs scripts on one machine, if
 _SPARE_AGAIN = 3600  # seconds after which a spare that a limit forbade is tried again
 
 
-def chain_facts(
-    site: Site, memory: Memory, link: str, now: int, *, caller: str, bad_nodes: tuple[BadNode, ...] = ()
-) -> tuple[ChainFacts, list[Problem]]:
-    """How ticks are driven here, as `start` and `stop` left it; `bad_nodes`: what the link at work knows of them."""
+def chain_facts(site: Site, memory: Memory, now: int, call: Call) -> tuple[ChainFacts, list[Problem]]:
+    """How ticks are driven here, as `start` and `stop` left it."""
+    caller = _caller(site, call)
     stopped = scheduler.marks(site.paths).stopped
     how, lost = (None, []) if stopped else scheduler.read_started(site.paths)
     meta = memory.meta
     problems = [damage.started(lost)] if lost else []
     if how is None:
-        return ChainFacts(wanted=False, self_id=link, stopped=stopped, caller=caller), problems
+        return ChainFacts(wanted=False, self_id=call.link, stopped=stopped, caller=caller), problems
     if how.get("via") != "login" and (said := site.changes.no_submit):
         what = f"jobs may not submit here ({said}): the scheduler has no successor, and runs do not start."
         fix = "Let a login node submit: " + command("start", options=("--via", "login"))
@@ -524,7 +514,7 @@ def chain_facts(
     link_name, spare_name = link_names(directory_id(site.paths)) if via in {"chain", "daemon"} else ("", "")
     facts = ChainFacts(
         wanted=True,
-        self_id=link,
+        self_id=call.link,
         fingerprint=how.get("fingerprint", ""),
         link_name=link_name,
         spare_name=spare_name,
@@ -534,7 +524,7 @@ def chain_facts(
         successor_seen=meta.get("successor", ""),
         spare_seen=meta.get("spare", ""),
         successor_noted=scheduler.successor_noted(site.paths),
-        bad_nodes=(bad := core_chain.standing((*before, *bad_nodes), now)),
+        bad_nodes=(bad := core_chain.standing((*before, *call.bad_nodes), now)),
         bad_nodes_changed=set(bad) != set(before),
         prequeue=how.get("prequeue", 1),
         by_daemon=via == "daemon",

@@ -133,7 +133,7 @@ class _Keeper:
         for outcome in outcomes:
             self._note(outcome)
         self.strikes = Strikes()  # what switches did, and whether it is gone by now
-        if not self.world.only:
+        if not self.world.call.only:
             unfinished = {c.job_id for c in self.world.claims if c.job_id and c.state is not ClaimState.FINISHED}
             ended = {claim.job_id for claim in self.finished}
             self.strikes = Strikes.of(self.world, outcomes, {job for job in unfinished - ended if job})
@@ -405,14 +405,14 @@ class _Keeper:
             state, source = self.states.get(entry.name, EntryState()), file_of(entry)
             if state.source != source:
                 self.states[entry.name] = replace(state, source=source)
-        damage.remember(self.memory, self.world.now, told=self.world.whole)
-        if self.world.whole:
+        damage.remember(self.memory, self.world.now, told=self.world.call.whole)
+        if self.world.call.whole:
             self._note_scheduler()
-        if not self.world.only:
+        if not self.world.call.only:
             self._note_switches()
         # when each absent job was first missed; one entry's own look leaves the others' as they are
         since = self.world.now - 2 * liveness.SILENT
-        kept = {job: at for job, at in self.world.absent.items() if at > since} if self.world.only else {}
+        kept = {job: at for job, at in self.world.absent.items() if at > since} if self.world.call.only else {}
         self.memory.meta["absent"] = kept | liveness.missed_since(self.world)
         noted = {_note_of(claim) for claim in self.finished} | {str(key) for key in self.forgettable}
         noted |= {each for each in self.memory.meta.get("noted", ()) if self._is_anothers(each)}
@@ -424,7 +424,7 @@ class _Keeper:
     def _is_anothers(self, note: str) -> bool:
         """Whether a note is of an entry that this look was not about."""
         key = Key.of(note.partition(" ")[0])
-        return bool(self.world.only) and key is not None and key.entry != self.world.only
+        return bool(self.world.call.only) and key is not None and key.entry != self.world.call.only
 
     def write_chain(self) -> None:
         """What the bash of a link, and a command with a poor PATH, want to know."""
@@ -439,7 +439,7 @@ class _Keeper:
             isinstance(d, model.LeaveChain) and d.cause is model.LeaveCause.CANCELLED for d in self.plan.decisions
         ):
             scheduler.remember_admins_word(self.site.paths, resting)
-        elif self.world.chain.link_name and self.world.whole:
+        elif self.world.chain.link_name and self.world.call.whole:
             scheduler.remember_successor(self.site.paths, str(self.memory.meta.get("successor", "")))
 
     def forget_claims(self) -> None:
@@ -447,7 +447,7 @@ class _Keeper:
         claims.forget(self.forgettable)
         if os.path.isdir(self.site.paths.state / "ends"):  # noqa: PTH112 - one stat
             forget_ends(self.site.paths.state, (claim.key for claim in self.finished))
-        if self.world.whole:
+        if self.world.call.whole:
             claims.drop_steps({state.finished for state in self.states.values() if state.finished})
             paths = self.site.paths
             for folder in (paths.claims, paths.state, paths.scheduler, paths.root, paths.scheduler / "links"):
@@ -484,7 +484,7 @@ class _Keeper:
         from cronhpc.views import status
         from cronhpc.views.facts import VERSION, as_json
 
-        if not self.world.whole:
+        if not self.world.call.whole:
             return
         about = status.About(
             directory=str(self.site.paths.root),

@@ -37,7 +37,7 @@ def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, stopped: boo
         wanted=chain.wanted,
         stopped=stopped,
         by_links=bool(chain.link_name),
-        by_daemon=world.by_daemon,
+        by_daemon=world.call.by_daemon,
         disabled=chain.disabled,
         via=chain.via if chain.wanted else "",
         caller=chain.caller if ticked else world.last_caller,

@@ -369,7 +369,7 @@ class _Index:
 
 def _next_tick(world: World) -> int:
     """The instant of the next tick, as far as that is known; else 0."""
-    if world.by_daemon or not world.chain.wanted:
+    if world.call.by_daemon or not world.chain.wanted:
         return 0
     if world.chain.via == "scrontab":
         return boundary(world.now, world.settings.interval)

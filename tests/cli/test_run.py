@@ -13,7 +13,7 @@ import pytest
 
 from cronhpc.batch.local import Local
 from cronhpc.cli import run as by_hand
-from cronhpc.core.model import Claim, ClaimState, Done, Key, Rerun
+from cronhpc.core.model import Call, Claim, ClaimState, Done, Key, Rerun
 from cronhpc.engine.site import open_site
 from cronhpc.store.claims import Claims
 from cronhpc.tick import tick
@@ -266,7 +266,7 @@ def test_two_that_ask_at_once_make_one_run(
 
     monkeypatch.setattr(Claims, "make", slow)
     site = open_site(str(flaky.shell.cron), None, flaky.shell.environ)
-    [outcome] = tick(site, later(), only="a", rerun=Rerun(key.slot, 2)).outcomes
+    [outcome] = tick(site, later(), Call(only="a", rerun=Rerun(key.slot, 2))).outcomes
     assert (outcome.done, outcome.job_id) == (Done.REFUSED, None)
     assert len(flaky.slots) == 2
     assert [each for each in claims(flaky) if each.state is ClaimState.CLAIMED] == []

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from cronhpc.core.model import (
+    Call,
     ClaimState,
     Entry,
     EntryState,
@@ -273,7 +274,7 @@ def test_where_only_a_login_node_submits_all_slots_of_the_next_day_go_ahead_the_
     w = world("08:00:04", *two, states=used, chain=chain(via="login", link_name=""), settings={"budget_tick": 3})
     ahead = ["ahead 16:00 begin 16:00", "ahead 28th 00:00 begin 28th 00:00", "ahead 28th 06:30 begin 28th 06:30"]
     assert planned(w) == [*ahead, "wait 28th 08:00 over budget"]
-    assert planned(replace(w, by_daemon=True)) == planned(w)
+    assert planned(replace(w, call=Call(by_daemon=True))) == planned(w)
 
 
 def test_slots_ahead_by_a_login_node_are_believed_whoever_knows_the_time() -> None:
@@ -281,7 +282,7 @@ def test_slots_ahead_by_a_login_node_are_believed_whoever_knows_the_time() -> No
     taken = claim("e", "2026-11-28 07:00", ClaimState.RELEASED, "7")
     by_login = chain(via="login", link_name="")
     w = one("08:00", daily, state("07:00"), claims=(taken,), chain=by_login, jobs=(job(7, "PENDING", of=taken.key),))
-    assert planned(replace(w, clock_verified=True)) == ["wait 29th 07:00 not due"]
+    assert planned(replace(w, call=Call(clock_verified=True))) == ["wait 29th 07:00 not due"]
 
 
 def test_a_run_that_waits_ahead_is_no_previous_run() -> None:

@@ -11,6 +11,7 @@ from cronhpc.core import alerts, stop
 from cronhpc.core.kill_records import Strikes, from_rows, job_words, verdict
 from cronhpc.core.model import (
     PAUSED,
+    Call,
     ClaimState,
     Done,
     Entry,
@@ -645,7 +646,7 @@ def test_a_job_that_waits_for_its_slot_is_told_as_cancelled_by_a_pause_and_what_
 def test_who_has_stopped_the_scheduler_gets_switches_alone() -> None:
     """Nothing is submitted by a `kill`: due slots wait for `start`."""
     w = replace(on("ft", jobs=(FOREIGN,), entries=(entry(),)), chain=chain())
-    assert [said(d) for d in plan(replace(w, switches_only=True)).decisions] == ["ft: end 8"]
+    assert [said(d) for d in plan(replace(w, call=Call(switches_only=True))).decisions] == ["ft: end 8"]
     assert len(plan(w).decisions) > 1
 
 

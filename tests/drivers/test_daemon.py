@@ -19,7 +19,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from cronhpc.core.model import Settings, SwitchSetting
+from cronhpc.core.model import Call, Settings, SwitchSetting
 from cronhpc.drivers import watch
 from cronhpc.drivers.daemon import Daemon, watched
 from cronhpc.drivers.watch import Bell, Place, Watch
@@ -308,7 +308,7 @@ def clock() -> int:
 
 def running(root: Path) -> str:
     """A run of `work`; its job id."""
-    report = tick(opened(root), clock(), only="work")
+    report = tick(opened(root), clock(), Call(only="work"))
     assert isinstance(report, Report)
     [job] = [outcome.job_id for outcome in report.outcomes if outcome.job_id]
     return job

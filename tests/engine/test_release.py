@@ -12,7 +12,7 @@ import pytest
 
 from cronhpc.batch.local import Local
 from cronhpc.batch.port import BatchError
-from cronhpc.core.model import Done, Queue
+from cronhpc.core.model import Call, Done, Queue
 from cronhpc.engine import init
 from cronhpc.engine.site import open_site
 from cronhpc.store import scheduler
@@ -125,7 +125,7 @@ def test_a_tick_whose_clock_is_behind_does_not_put_off_a_run_by_hand(
 
     with monkeypatch.context() as patch:
         patch.setattr(site.batch, "release", refuse)
-        assert tick(changed, NOW + 12, only="e").outcomes[0].done is Done.PASSING
+        assert tick(changed, NOW + 12, Call(only="e")).outcomes[0].done is Done.PASSING
     (going,) = site.paths.claims.glob("e@*.r1.go")
     going.rename(going.with_suffix(".id"))  # as if the other tick had looked before that one came to its release
     ticked(changed, NOW + 3)

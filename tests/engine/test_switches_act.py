@@ -20,6 +20,7 @@ from cronhpc.core.liveness import LATE
 from cronhpc.core.model import (
     PAUSED,
     Accounting,
+    Call,
     ClaimState,
     EntryState,
     Job,
@@ -132,7 +133,7 @@ def site_of(root: Path, fake: Fake) -> Site:
 
 
 def ticked(root: Path, fake: Fake, now: int = NOW, only: str = "") -> Report:
-    report = tick(site_of(root, fake), now, only=only)
+    report = tick(site_of(root, fake), now, Call(only=only))
     assert isinstance(report, Report)
     return report
 

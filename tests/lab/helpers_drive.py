@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 import sys
 
+from cronhpc.core.model import Call
 from cronhpc.drivers.start import start, stop
 from cronhpc.engine.site import open_site
 from cronhpc.tick import tick
@@ -27,7 +28,8 @@ def main(what: str, folder: str, instant: str, *more: str) -> int:
         done = start(site, os.environ, lambda: now) if what == "start" else stop(site, os.environ, lambda: now)
         outcomes = done.outcomes
     else:
-        report = tick(site, now, link=more[0] if what == "tick" and more else "", only=more[0] if what == "run" else "")
+        call = Call(only=more[0]) if what == "run" else Call(link=more[0] if more else "")
+        report = tick(site, now, call)
         outcomes = report.outcomes
         lines.extend(report.problems)
     lines += [f"{each.done}  {each.job_id or ''}  {each.detail}  {each.decision}" for each in outcomes]

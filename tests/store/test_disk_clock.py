@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cronhpc.core.model import Done, Obstacle, Settings
+from cronhpc.core.model import Call, Done, Obstacle, Settings
 from cronhpc.engine.read import read_world
 from cronhpc.engine.site import by_its_disks_clock, open_site
 from cronhpc.store import entries, files, switches
@@ -127,7 +127,7 @@ def test_two_runs_of_one_second_have_keys_of_their_own(shell: Shell) -> None:
     shell.drop("cron.d/a.slurm", "#CRON 0 0 1 1 *")
     now = real() + 60
     site = open_site(str(shell.cron), None, shell.environ)
-    first = tick(site, now, only="a")
+    first = tick(site, now, Call(only="a"))
     assert isinstance(first, Report)
     assert first.outcomes[0].done is Done.OK
     for _ in range(200):
@@ -135,10 +135,10 @@ def test_two_runs_of_one_second_have_keys_of_their_own(shell: Shell) -> None:
         if not list((shell.cron / "state" / "claims").iterdir()):
             break
         time.sleep(0.05)
-    second = tick(open_site(str(shell.cron), None, shell.environ), now, only="a")
+    second = tick(open_site(str(shell.cron), None, shell.environ), now, Call(only="a"))
     assert isinstance(second, Report)
     assert [(each.done, each.obstacle) for each in second.outcomes] == [(Done.REFUSED, Obstacle.TAKEN)]
-    third = tick(open_site(str(shell.cron), None, shell.environ), now + 1, only="a")
+    third = tick(open_site(str(shell.cron), None, shell.environ), now + 1, Call(only="a"))
     assert isinstance(third, Report)
     assert third.outcomes[0].done is Done.OK
 

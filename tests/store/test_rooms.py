@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cronhpc.core.model import CronhpcError, Settings, SettingsError
+from cronhpc.core.model import Call, CronhpcError, Settings, SettingsError
 from cronhpc.drivers.start import start
 from cronhpc.engine import init
 from cronhpc.engine.site import open_site
@@ -322,7 +322,7 @@ def test_under_umask_002_runs_get_their_logs_time_and_again(tmp_path: Path) -> N
         environ = {"PATH": "/usr/bin:/bin", "HOME": str(tmp_path)}
         for minute in range(2):
             site = open_site(str(tmp_path / "cron"), None, environ)
-            report = tick(site, now + 60 * minute, only="" if minute else "x")
+            report = tick(site, now + 60 * minute, Call(only="" if minute else "x"))
             assert not [each.detail for each in report.outcomes if "led astray" in each.detail]
             site.batch.cancel([job.id for job in site.batch.queue().jobs])
     finally:

@@ -100,6 +100,28 @@ class Rerun:
 
 
 @dataclass(frozen=True, slots=True)
+class Call:
+    """Who calls a tick, and what for. All left out: one of the scheduler's own, which decides on everything."""
+
+    link: str = ""  # the job id of the scheduler's job that it runs in
+    by_daemon: bool = False  # a daemon wakes itself for each slot: nothing is submitted ahead, but by_login
+    bad_nodes: tuple[BadNode, ...] = ()  # those that links could not work on
+    clock_verified: bool = False  # the batch system has said that it is `now`
+    only: str = ""  # `run NAME`: the entry id that a slot is made for now, whatever its schedule
+    rerun: Rerun | None = None  # of that entry: this slot once more, and no new one
+    side_by_side: bool = False  # of that entry: also while a run of it has not ended
+    switches_only: bool = False  # the owner's order where no tick of the scheduler comes: nothing else is decided
+
+    @property
+    def whole(self) -> bool:
+        """Whether all is decided on, as by a tick of the scheduler: then this look counts as one."""
+        return not self.only and not self.switches_only
+
+
+SCHEDULED = Call()
+
+
+@dataclass(frozen=True, slots=True)
 class World:
     """Everything a tick decides on, read once. `queue` None: the batch system gave no answer; unknown is not empty."""
 
@@ -133,19 +155,9 @@ class World:
     logged: Mapping[str, Mapping[int, int]] = field(default_factory=dict)  # entry id -> slot -> jobs that left a log
     restored: int = 0  # when the directory was brought back from a copy: slots until then may have run
     comments: Mapping[str, str] = field(default_factory=dict)  # job id -> its comment, where a mark had no room beside
-    by_daemon: bool = False  # a daemon wakes itself for each slot: nothing is submitted ahead, but by_login
-    clock_verified: bool = False  # the batch system has said that it is `now`
+    call: Call = SCHEDULED
     disk_clock: int = 0  # what the file system's clock says, where `now` is far behind it
-    only: str = ""  # `run NAME`: the entry id that a slot is made for now, whatever its schedule
-    rerun: Rerun | None = None  # of that entry: this slot once more, and no new one
-    side_by_side: bool = False  # of that entry: also while a run of it has not ended
-    switches_only: bool = False  # the owner's order where no tick of the scheduler comes: nothing else is decided
     memo: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)  # what is made of it once
-
-    @property
-    def whole(self) -> bool:
-        """Whether all is decided on, as by a tick of the scheduler: then this look counts as one."""
-        return not self.only and not self.switches_only
 
     @property
     def believed(self) -> int:
@@ -153,7 +165,7 @@ class World:
 
         Where our own clock is behind the file system's, stamps up to that one are believed.
         """
-        usual = CLOCKS_APART if self.clock_verified else _DAY
+        usual = CLOCKS_APART if self.call.clock_verified else _DAY
         room = max(usual, self.settings.ahead + CLOCKS_APART) if self.chain.by_login else usual
         return max(self.now + room, self.disk_clock)
 
