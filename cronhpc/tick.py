@@ -139,8 +139,8 @@ def leased(site: Site, link: str = "") -> Iterator[lease.Holder | None]:
 
     It only saves work: claims are what makes two ticks safe. So it is no error where the disk refuses one.
     """
-    path, job_id = site.paths.state / "lease", link or os.environ.get("SLURM_JOB_ID", "")
-    me = lease.myself(site.host, job_id, os.environ.get("SLURM_RESTART_COUNT", ""))
+    path, job = site.paths.state / "lease", site.batch.dialect.job
+    me = lease.myself(site.host, link or os.environ.get(job.id, ""), os.environ.get(job.restarts, ""))
     try:
         holder = lease.wait_and_take(path, me, lambda job_id: _job_gone(site, job_id))
     except OSError:

@@ -34,6 +34,7 @@ from cronhpc.core.model import (
 )
 from cronhpc.core.model.site import Partition, Site
 from cronhpc.engine import init
+from cronhpc.script.dialect import SLURM
 from cronhpc.store import files, history, memory, paths, scheduler, series_records
 from cronhpc.store.claims import Claims
 from cronhpc.store.memory import Memory
@@ -99,7 +100,7 @@ OTHERS = ("cron.hourly/sync-results.slurm~", "cron.d/notes.txt", "cron.d/.hidden
 class Cluster:
     """A batch system whose answers are always the same; what is submitted gets the next number, and is held."""
 
-    name = "slurm"
+    dialect = SLURM
     accounting = True
     submit_line = True
 
@@ -228,7 +229,7 @@ def make(root: Path) -> None:
     scheduler.mark_started(
         paths, {"via": "chain", "fingerprint": "fp", "at": at("10:05", 18), "by": "alice", "cluster": "alps"}
     )
-    scheduler.remember_slurm(paths)
+    scheduler.remember_batch_system(paths, SLURM)
     for job, kind in (("4711", "link"), ("4712", "spare")):
         slot = at("15:00") if kind == "link" else at("15:30")
         scheduler.remember_link(paths, job, LinkRecord(kind, slot, "fp", at("14:00")))

@@ -424,7 +424,7 @@ def open_series_site(dir_option: str | None, backend: str | None, environ: Mappi
     A cron directory that was named (--dir, $CRONHPC_DIR) must be there: with its records out of sight a second piece
     might be queued. Raises DirectoryError, SettingsError, OSError.
     """
-    from cronhpc.batch import connect
+    from cronhpc.batch import around, connect
     from cronhpc.batch.process import scrub
     from cronhpc.engine.site import Site, machine_zone, must_be_safe
     from cronhpc.inside.switch_file import owner
@@ -434,10 +434,10 @@ def open_series_site(dir_option: str | None, backend: str | None, environ: Mappi
     must_be_safe(paths)
     plain = not os.path.lexists(paths.settings) or read_bytes(paths.settings) == _SETTINGS  # then YAML is not loaded
     settings = Settings() if plain else read_settings(paths.settings)
-    environment = scrub(environ, settings.environment)
-    if not backend and not settings.backend and "SLURM_CLUSTER_NAME" in environ:
-        backend = "slurm"  # not another one because a module has taken sbatch from PATH
-    batch = connect(backend or "", settings, environment, paths.state)
+    # the job's own system, and not another one because a module has taken its commands from PATH
+    of_job = around(environ)
+    batch = connect(backend or settings.backend or (of_job.name if of_job else ""), settings, environ, paths.state)
+    environment = scrub(environ, batch.dialect, settings.environment)
     zone = settings.timezone or machine_zone()
     uid = os.getuid()
     return Site(paths, settings, batch, environment, os.uname().nodename, owner(uid), uid, zone)

@@ -4,33 +4,51 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cronhpc.script.dialect import DIALECTS, LOCAL, SLURM
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from cronhpc.batch.port import Batch, Examinable
     from cronhpc.core.model import Settings
+    from cronhpc.script.dialect import Dialect
 
     ScriptOptions = Callable[[bytes], Mapping[str, str]]
 
-BACKENDS = ("slurm", "local")
+
+def present(environment: Mapping[str, str]) -> Dialect | None:
+    """The batch system whose commands are on PATH, the first of several; None: there is none."""
+    from cronhpc.batch.process import which
+
+    systems = (each for each in DIALECTS.values() if not each.runs_here)
+    return next((each for each in systems if all(which(one, environment) for one in each.commands)), None)
 
 
-def backend_name(name: str, settings: Settings, environment: Mapping[str, str]) -> str:
-    """Which backend is meant: `name`, else the settings', else slurm where `sbatch` is on PATH, else local.
+def around(environment: Mapping[str, str]) -> Dialect | None:
+    """The batch system of the job that this process runs in; None: there is none."""
+    systems = (each for each in DIALECTS.values() if not each.runs_here)
+    return next((each for each in systems if each.job.cluster in environment), None)
+
+
+def job_around(environment: Mapping[str, str]) -> str:
+    """The id of the job that this process runs in, the local backend's too; "": there is none."""
+    return next((found for each in DIALECTS.values() if (found := environment.get(each.job.id))), "")
+
+
+def dialect_of(name: str, settings: Settings, environment: Mapping[str, str]) -> Dialect:
+    """Which backend is meant: `name`, else the settings', else the batch system that is on PATH, else local.
 
     Raises CronhpcError for a name that is none.
     """
     chosen = name or settings.backend
     if not chosen:
-        from cronhpc.batch.process import which
-
-        return "slurm" if which("sbatch", environment) else "local"
-    if chosen not in BACKENDS:
+        return present(environment) or LOCAL
+    if chosen not in DIALECTS:
         from cronhpc.core.model import CronhpcError
 
-        raise CronhpcError(f"backend {chosen!r}: there is none of that name. Write slurm or local.")
-    return chosen
+        raise CronhpcError(f"backend {chosen!r}: there is none of that name. Write {' or '.join(DIALECTS)}.")
+    return DIALECTS[chosen]
 
 
 def connect(
@@ -50,7 +68,7 @@ def connect(
     `script_options`: a script's bytes to its own #SBATCH options by long name; the local backend, having no sbatch,
     asks it for job name, output, error, working folder and whether the script is an array.
     """
-    if backend_name(name, settings, environment) == "slurm":
+    if dialect_of(name, settings, environment) is SLURM:
         from cronhpc.batch.slurm import Slurm
 
         return Slurm(
@@ -75,7 +93,7 @@ def connect(
 
 def examinable(name: str, settings: Settings, environment: Mapping[str, str], timeout: float) -> Examinable | None:
     """The cluster to be asked by `check` and `doctor`, `timeout` seconds a question; None on the local backend."""
-    if backend_name(name, settings, environment) != "slurm":
+    if dialect_of(name, settings, environment) is not SLURM:
         return None
     from cronhpc.batch.slurm import Slurm
 

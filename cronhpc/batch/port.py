@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from cronhpc.core.model import JobEnd, Queue
     from cronhpc.core.model.site import Cluster, Partition, Site
+    from cronhpc.script.dialect import Dialect
 
 
 class BatchError(CronhpcError):
@@ -32,7 +33,7 @@ class Unreachable(BatchError):
 
 
 class NoProgram(Unreachable):
-    """Slurm's commands are not on PATH: the same until they are loaded."""
+    """The batch system's commands are not on PATH: the same until they are loaded."""
 
     passing = False
 
@@ -84,7 +85,7 @@ class JobFiles:
 class Batch(Protocol):
     """A batch system. Every call has a time-out and raises BatchError's leaves; none waits for a job."""
 
-    name: str  # "slurm" | "local"
+    dialect: Dialect
 
     def tools(self) -> str:
         """The folder of the batch system's commands, for the link's PATH; "" where it has none."""

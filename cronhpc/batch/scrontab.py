@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from cronhpc.batch.process import Missing, for_commands, run
 from cronhpc.core import model
 from cronhpc.core.model import CronhpcError
+from cronhpc.script.dialect import SLURM
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,7 +29,7 @@ class ScrontabError(CronhpcError):
 def read(environ: Mapping[str, str]) -> str:
     """The table as it is, byte for byte. Raises ScrontabError where nobody can tell."""
     try:
-        ended = run(["scrontab", "-l"], timeout=_TIME, env=for_commands(environ))
+        ended = run(["scrontab", "-l"], timeout=_TIME, env=for_commands(environ, SLURM))
     except Missing:
         raise ScrontabError("this site has no scrontab. Use: " + model.command("start", options=_CHAIN)) from None
     if ended.code == 0 and not ended.timed_out:
@@ -45,7 +46,7 @@ def read(environ: Mapping[str, str]) -> str:
 
 def write(environ: Mapping[str, str], text: str) -> None:
     """Install `text` as the table, and read it back. Raises ScrontabError."""
-    ended = run(["scrontab", "-"], timeout=_TIME, env=for_commands(environ), input=text)
+    ended = run(["scrontab", "-"], timeout=_TIME, env=for_commands(environ, SLURM), input=text)
     failed = ended.code != 0 or ended.timed_out  # and may have written it all the same, a moment later
     said = ended.err.strip() or ("no answer in time" if ended.timed_out else f"exit {ended.code}")
     try:

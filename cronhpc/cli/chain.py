@@ -73,7 +73,7 @@ def _start(args: argparse.Namespace, console: Console) -> int:
     before = driven(site.paths) or {}  # a repair changes nothing of how ticks are driven
     if is_stopped_login(site.paths):  # a site where nodes may not submit is still one
         before = {"via": "login"}
-    if before.get("via") == "resident" and site.batch.name == "slurm":
+    if before.get("via") == "resident" and not site.batch.dialect.runs_here:
         before = {}  # the local backend's way
     via = "daemon" if args.daemon else args.via or str(before.get("via", "chain"))
     prequeue = args.prequeue or int(before.get("prequeue", 1))
@@ -159,7 +159,7 @@ def _stopped_without_folder(args: argparse.Namespace, console: Console) -> bool:
 
     Raises BatchError.
     """
-    from cronhpc.batch import backend_name, connect
+    from cronhpc.batch import connect, dialect_of
     from cronhpc.batch.port import BatchError
     from cronhpc.core.model import Settings
     from cronhpc.drivers.start import links_that_name
@@ -167,9 +167,10 @@ def _stopped_without_folder(args: argparse.Namespace, console: Console) -> bool:
     from cronhpc.views import text
 
     root, _ = wanted(args.dir, console.environ)
-    if os.path.lexists(root) or backend_name(args.backend or "", Settings(), console.environ) != "slurm":
+    dialect = dialect_of(args.backend or "", Settings(), console.environ)
+    if os.path.lexists(root) or dialect.runs_here:
         return False
-    batch = connect("slurm", Settings(), console.environ, root / "state")
+    batch = connect(dialect.name, Settings(), console.environ, root / "state")
     try:
         jobs = links_that_name(batch, root)
     except BatchError:

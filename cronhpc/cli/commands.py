@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from cronhpc import __version__
 from cronhpc.core.model import CronhpcError
+from cronhpc.script.dialect import DIALECTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -138,7 +139,7 @@ def parser_of(name: str) -> argparse.ArgumentParser:
     command.add_arguments(parser)
     common = parser.add_argument_group("on every command")
     common.add_argument("--dir", metavar="DIR", help="the cron directory (else $CRONHPC_DIR, $WORK/cron, ~/cron)")
-    common.add_argument("--backend", choices=("slurm", "local"), help="the batch system (else the settings')")
+    common.add_argument("--backend", choices=tuple(DIALECTS), help="the batch system (else the settings')")
     common.add_argument("--json", action="store_true", help="the same facts as JSON, times in ISO 8601")
     common.add_argument("--version", action="version", version=f"cronhpc {__version__}", help="print the version")
     return parser

@@ -69,7 +69,9 @@ def _again_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _again(args: argparse.Namespace, console: Console) -> int:
     """0, or 113 where the work has ended. Raises NotQueued (exit 2) for a cronhpc that cannot do its part."""
-    job_id = console.environ.get("SLURM_JOB_ID", "")
+    from cronhpc.batch import job_around
+
+    job_id = job_around(console.environ)
     if not job_id:
         raise UsageError("cronhpc again: this is no batch job (SLURM_JOB_ID is not set). Put it into a batch script.")
     try:
@@ -92,7 +94,6 @@ def _disk_words(error: OSError) -> str:
 def _patient(args: argparse.Namespace, console: Console, job_id: str) -> Answer:
     """Where the batch system or the disk gives no answer just now, a series should not end: tried once more."""
     from cronhpc.again.submit import Asked, again, open_series_site
-    from cronhpc.batch.process import which
     from cronhpc.store.files import passes
 
     site = open_series_site(args.dir, args.backend, console.environ)
@@ -102,7 +103,7 @@ def _patient(args: argparse.Namespace, console: Console, job_id: str) -> Answer:
         try:
             return again(site, asked, console.now, job_id)
         except CronhpcError as error:
-            if not error.passing or which("scontrol", console.environ) is None:
+            if not error.passing or not site.batch.tools():
                 raise
             console.complain(f"cronhpc again: {str(error).rstrip('.')}; asked once more in {pause} s")
         except OSError as error:

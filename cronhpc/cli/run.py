@@ -23,6 +23,7 @@ from cronhpc.core.model import (
     Result,
     Submit,
     Wait,
+    cancelling,
     command,
     entry_id,
 )
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from cronhpc.cli.runs import Follower
     from cronhpc.core.model import Entry, Outcome
     from cronhpc.engine.site import Site
+    from cronhpc.script.dialect import Dialect
     from cronhpc.tick import Report
     from cronhpc.views import Facts
     from cronhpc.views.facts import HistoryRun
@@ -134,7 +136,7 @@ def _order(args: argparse.Namespace, console: Console, name: str, rerun: Rerun |
     if entry is None:
         raise no_such("entry", name, (each.name for each in report.world.entries))
     outcome = report.outcomes[0]
-    facts = _facts(report, outcome, entry, site.batch.name) | {"stays_due": _stays_due(site, outcome)}
+    facts = _facts(report, outcome, entry, site.batch.dialect) | {"stays_due": _stays_due(site, outcome)}
     if not (isinstance(outcome.decision, Submit) and facts["job"] and facts["released"]):
         console.json(facts) if args.json else console.complain(_not_submitted(facts))
         return ATTENTION
@@ -229,7 +231,7 @@ def _ends(site: Site, now: int, name: str) -> Iterator[tuple[int, _Ended]]:
 # --- telling ----------------------------------------------------------------------------------------------------------
 
 
-def _facts(report: Report, outcome: Outcome, entry: Entry, backend: str) -> dict[str, Any]:
+def _facts(report: Report, outcome: Outcome, entry: Entry, dialect: Dialect) -> dict[str, Any]:
     from cronhpc.core.liveness import Lives
     from cronhpc.store.decode import iso
 
@@ -249,7 +251,7 @@ def _facts(report: Report, outcome: Outcome, entry: Entry, backend: str) -> dict
         "log": log,
         "reason": str(getattr(decision, "reason", "")),
         "detail": outcome.detail or getattr(decision, "detail", ""),
-        "undo": _undo(outcome.job_id, backend) if outcome.job_id else None,
+        "undo": cancelling(dialect, outcome.job_id) if outcome.job_id else None,
         "held": entry.holds_itself,
         "beside": [claim.job_id for claim in live if claim.key.slot <= report.world.now],
     }
@@ -261,10 +263,6 @@ def _stays_due(site: Site, outcome: Outcome) -> bool:
 
     row = outcome.decision
     return isinstance(row, Submit) and outcome.done is Done.PASSING and Claims(site.paths.claims).exists(row.key)
-
-
-def _undo(job_id: str, backend: str) -> str:
-    return f"scancel {job_id}" if backend == "slurm" else command("kill", job_id)
 
 
 def _submitted(facts: Facts, style: Style) -> str:

@@ -176,7 +176,7 @@ def facts(args: argparse.Namespace, console: Console) -> Status:
     world = _looked_up(reading.world, site, console)
     about = status.About(
         directory=str(paths.root),
-        backend=site.batch.name,
+        backend=site.batch.dialect.name,
         owner=site.user,
         host=site.host,
         stopped=scheduler.marks(paths).stopped,

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command, UsageError
-from cronhpc.core.model import CronhpcError, command, joined
+from cronhpc.core.model import CronhpcError, Settings, cancelling, command, joined
 
 if TYPE_CHECKING:
     import argparse
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cronhpc.doctor.look import Asked
     from cronhpc.engine.hand_made import OldJobs
     from cronhpc.engine.init import Made
+    from cronhpc.script.dialect import Dialect
     from cronhpc.views.style import Style
 
 
@@ -42,6 +43,7 @@ def _init(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if an old chain is still in the queue."""
     from dataclasses import replace
 
+    from cronhpc.batch import dialect_of
     from cronhpc.engine.init import init
     from cronhpc.store.files import replace_file
     from cronhpc.store.paths import Paths, wanted
@@ -67,20 +69,21 @@ def _init(args: argparse.Namespace, console: Console) -> int:
         "old_chain_cancelled": cancelled,
         "other_jobs": [job.shown for job in old.others],
     }
-    console.answer(facts, lambda: _words(console.style(), made, remark, _old_words(old, cancelled=cancelled)))
+    dialect = dialect_of(args.backend or "", Settings(), console.environ)
+    console.answer(facts, lambda: _words(console.style(), made, remark, _old_words(old, dialect, cancelled=cancelled)))
     return ATTENTION if unknown or (old and not cancelled) else FINE
 
 
 def _of_site(args: argparse.Namespace, console: Console, root: Path) -> tuple[dict[str, str], str]:
     """Settings that the environment and the cluster tell, by dotted key; and what could not be asked."""
-    from cronhpc.batch import backend_name, connect
+    from cronhpc.batch import connect, dialect_of
     from cronhpc.batch.process import options_kept
-    from cronhpc.core.model import Settings
     from cronhpc.engine.site import machine_zone
 
     if (root / "cronhpc.yaml").exists():
         return {}, _other_backend(args.backend, root)
-    if backend_name(args.backend or "", Settings(), console.environ) == "local" and not args.backend:
+    dialect = dialect_of(args.backend or "", Settings(), console.environ)
+    if dialect.runs_here and not args.backend:
         raise CronhpcError(
             "No Slurm here: scripts would run on THIS machine. Nothing was made. On a cluster load Slurm's commands "
             "first (module load slurm); if scripts shall run here: " + command("init", options=("--backend", "local"))
@@ -96,8 +99,8 @@ def _of_site(args: argparse.Namespace, console: Console, root: Path) -> tuple[di
             settings["sbatch.partition"] = site.cpu_partition.name
         if site.account:
             settings["sbatch.account"] = site.account
-    settings |= {f"sbatch.{name}": value for name, value in options_kept(console.environ).items()}
-    settings["backend"] = args.backend or "slurm"
+    settings |= {f"sbatch.{name}": value for name, value in options_kept(console.environ, dialect).items()}
+    settings["backend"] = dialect.name
     settings["timezone"] = machine_zone()  # nodes may have another one
     return settings, remark
 
@@ -131,7 +134,7 @@ def _old_jobs(args: argparse.Namespace, console: Console, made: Made) -> tuple[O
         return OldJobs(), f"whether a hand-made scheduler is in the queue is not known ({error}): call init again"
 
 
-def _old_words(old: OldJobs, *, cancelled: bool) -> list[str]:
+def _old_words(old: OldJobs, dialect: Dialect, *, cancelled: bool) -> list[str]:
     from cronhpc.views.text import count
 
     lines = []
@@ -139,19 +142,19 @@ def _old_words(old: OldJobs, *, cancelled: bool) -> list[str]:
         lines.append(f"cancelled the old chain: {_named(old.chain)}")
     elif old.chain:
         those = "it" if len(old.chain) == 1 else "them"
-        ids = " ".join(dict.fromkeys(job.id for job in old.chain))
+        ids = dict.fromkeys(job.id for job in old.chain)
         lines += [
             f"{count(len(old.chain), 'job')} of a hand-made scheduler still in the queue: {_named(old.chain)}",
-            f"cancel {those}: " + command("init", options=("--cancel-old",)) + f", or: scancel {ids}",
+            f"cancel {those}: " + command("init", options=("--cancel-old",)) + ", or: " + cancelling(dialect, *ids),
         ]
     if old.others:
         verb = "goes" if len(old.others) == 1 else "go"
         lines.append(f"{count(len(old.others), 'other job')} of this folder {verb} on: {_named(old.others)}")
     if old.unclear:
         submits = "submits itself" if len(old.unclear) == 1 else "submit themselves"
-        ids = " ".join(dict.fromkeys(job.id for job in old.unclear))
+        ids = dict.fromkeys(job.id for job in old.unclear)
         training = f"{_named(old.unclear)} {submits} without --begin or a sleep, as a training does."
-        lines.append(f"{training} If that is a scheduler: scancel {ids}")
+        lines.append(f"{training} If that is a scheduler: " + cancelling(dialect, *ids))
     return lines
 
 

@@ -7,13 +7,15 @@ from collections.abc import Iterable
 
 from cronhpc.core.model import Problem
 from cronhpc.cron.words import nearest
+from cronhpc.script.dialect import SLURM
 
 _TASKS = r"[0-9]+(?:-[0-9]+)?(?:,[0-9]+(?:-[0-9]+)?)*(?:%[0-9]+)?"
 _JOB_ID = re.compile(rf"[0-9]+(?:_(?:{_TASKS}|\[{_TASKS}\]))?")
 
 
+_WORD = SLURM.suffix.removeprefix(".")
 _ALIKE = 0.75  # two letters of five changed places
-_BATCH_SUFFIXES = frozenset({"slurm", "sbatch", "batch", "job", "sub", "slm"})
+_BATCH_SUFFIXES = frozenset({_WORD, "sbatch", "batch", "job", "sub", "slm"})
 _SWITCHED_OFF = re.compile(r"(?i).*\.(?:off|old|bak|orig|disabled?|save|tmp|no|not|never|rej|sw[a-p])$")
 
 
@@ -23,7 +25,7 @@ PERIODS = {"minutely": "* * * * *", "yearly": "0 4 1 1 *", "annually": "0 4 1 1 
 
 def is_script(name: str) -> bool:
     """Whether a file of this name in a cron folder is an entry."""
-    return name.endswith(".slurm") and not name.startswith((".", "#"))
+    return name.endswith(SLURM.suffix) and not name.startswith((".", "#"))
 
 
 def meant_name(name: str) -> str:
@@ -36,13 +38,13 @@ def meant_name(name: str) -> str:
     if name.endswith("~") or name.startswith(("#", ".#")) or _SWITCHED_OFF.match(name):
         return ""
     stem, _, suffix = name.rpartition(".")
-    if suffix in {"txt", "sh"} and stem.endswith(".slurm"):
+    if suffix in {"txt", "sh"} and stem.endswith(SLURM.suffix):
         stem, _, suffix = stem.rpartition(".")
-    alike = difflib.SequenceMatcher(None, suffix.lower(), "slurm").ratio() > _ALIKE
+    alike = difflib.SequenceMatcher(None, suffix.lower(), _WORD).ratio() > _ALIKE
     bare = stem.lstrip(".")
-    if not bare or not (alike or suffix.lower() in _BATCH_SUFFIXES) or (stem.startswith(".") and suffix != "slurm"):
+    if not bare or not (alike or suffix.lower() in _BATCH_SUFFIXES) or (stem.startswith(".") and suffix != _WORD):
         return ""
-    return f"{bare}.slurm"
+    return f"{bare}{SLURM.suffix}"
 
 
 def meant_folder(name: str, known: Iterable[str]) -> str:

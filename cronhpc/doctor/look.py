@@ -20,6 +20,7 @@ from cronhpc.core.model.site import LEVELS, Finding
 from cronhpc.doctor import diagnosis, findings
 from cronhpc.doctor.diagnosis import Beat, Here, Node
 from cronhpc.inside import probe
+from cronhpc.script.dialect import SLURM
 from cronhpc.store import disk, rooms, scheduler
 from cronhpc.store.paths import MARKER, Paths
 
@@ -188,7 +189,7 @@ def _address(url: str) -> Iterator[Finding]:
 
 
 def _beats(environ: Mapping[str, str], user: str) -> Iterator[Beat]:
-    env = for_commands(environ)
+    env = for_commands(environ, SLURM)
     yield _asked("crontab", ["crontab", "-l"], env, none="no crontab for")
     if process.which("scrontab", env):
         yield _asked("scrontab", ["scrontab", "-l"], env, none="no crontab for")
@@ -300,7 +301,8 @@ def _other_chains(asked: Asked, slurm: Examinable) -> Iterator[Finding]:
         ids = " ".join(job.shown for job in each.jobs)
         if each.is_hand_made:
             folder = adoptable(Path(each.place))
-            by_hand = f"To let cronhpc do it: give it a #CRON line, in cron.d/, without its sbatch; then scancel {ids}"
+            cancel = f"{slurm.dialect.cancel} {ids}"
+            by_hand = f"To let cronhpc do it: give it a #CRON line, in cron.d/, without its sbatch; then {cancel}"
             adopt = "To let cronhpc do it: " + command("init", directory=str(folder)) if folder else by_hand
             yield _finding("another by hand", each.place, ids, fix=adopt)
         elif not each.place:
@@ -308,7 +310,7 @@ def _other_chains(asked: Asked, slurm: Examinable) -> Iterator[Finding]:
         elif Path(each.place).is_dir():
             yield _finding("another directory", each.place, ids, fix=command("status", directory=each.place))
         else:
-            yield _finding("a directory gone", each.place, ids, fix=f"scancel {ids}")
+            yield _finding("a directory gone", each.place, ids, fix=f"{slurm.dialect.cancel} {ids}")
 
 
 def _taken(slurm: Examinable, settings: Settings) -> Finding:

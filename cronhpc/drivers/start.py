@@ -29,6 +29,7 @@ from cronhpc.core.model import (
     SubmitLink,
     Withdraw,
     World,
+    cancelling,
     command,
 )
 from cronhpc.core.slots import boundary
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from cronhpc.batch.port import Batch
     from cronhpc.core.model import Decision, Job, Key, LinkRecord, Outcome
     from cronhpc.engine.site import Site
+    from cronhpc.script.dialect import Dialect
 
 _LOOKS = 5
 
@@ -98,7 +100,7 @@ def start(
     """
     _must_be_startable(site, via, anew=anew)
     lines = _way_words(site)
-    if site.batch.name == "local":
+    if site.batch.dialect.runs_here:
         return _start_here(site, environ, now, repair=repair)
     cluster = _must_be_alone(site, beside=beside or repair)
     with leased(site):
@@ -136,7 +138,7 @@ def _must_be_startable(site: Site, via: str, *, anew: bool) -> None:
         from cronhpc.batch.local import NO_SLURM
 
         raise CronhpcError(NO_SLURM)
-    if site.batch.name == "slurm" and via != "login":
+    if not site.batch.dialect.runs_here and via != "login":
         _nodes_must_submit(site, via, anew=anew)
 
 
@@ -228,7 +230,7 @@ def _must_own_its_links(site: Site) -> None:
         raise CronhpcError(
             f"{site.paths.root} was copied or moved, and has the id of another folder, whose scheduler waits in job "
             f"{others[0]}. Nothing was done. {paths.id_of_its_own(site.paths)}; "
-            f"if it is this one's: scancel {others[0]}"
+            "if it is this one's: " + cancelling(site.batch.dialect, others[0])
         )
 
 
@@ -294,7 +296,7 @@ def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Star
         scheduler.mark_stopped(site.paths, site.user)
     except OSError as error:
         raise _stopped_unmarked(site, error) from None
-    if site.batch.name == "local":
+    if site.batch.dialect.runs_here:
         lines.append(local_daemon.stopped(site, *daemon))
     with leased(site):
         if how.get("via") == "scrontab" or by_scrontab.may_be_in(site):
@@ -303,19 +305,18 @@ def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Star
     withdrawn = [o.decision for o in outcomes if isinstance(o.decision, Withdraw) and o.done is Done.OK]
     if withdrawn:
         lines.append(f"cancelled {count(len(withdrawn), 'run')} that waited in the queue for a time to come")
-    lines += _ahead_words(world, {each.key for each in withdrawn})
+    lines += _ahead_words(site.batch.dialect, world, {each.key for each in withdrawn})
     return Started(world, outcomes, tuple(lines))
 
 
-def _ahead_words(world: World, withdrawn: Container[Key]) -> list[str]:
+def _ahead_words(dialect: Dialect, world: World, withdrawn: Container[Key]) -> list[str]:
     """Runs that wait for a slot of the next minutes are no links: they start all the same."""
     waiting = [c for c in world.claims if c.key.slot > world.now and c.state is not ClaimState.FINISHED]
     ahead = [c.job_id for c in waiting if c.job_id and c.key not in withdrawn]
     if not ahead:
         return []
-    return [
-        f"submitted ahead, and still to run: {count(len(ahead), 'job')}; if they shall not: scancel {' '.join(ahead)}"
-    ]
+    jobs = count(len(ahead), "job")
+    return [f"submitted ahead, and still to run: {jobs}; if they shall not: " + cancelling(dialect, *ahead)]
 
 
 def _links(site: Site) -> list[tuple[Job, LinkRecord]]:

@@ -29,15 +29,13 @@ def keep_environment(site: Site, environ: Mapping[str, str], *, repair: bool) ->
     path = site.paths.state / "environment.json"
     if repair and (read_bytes(path) or b"").rstrip().endswith(b"}"):
         return
-    kept = scrub(environ)
-    if site.batch.name == "slurm":
-        kept = {**{name: site.environment[name] for name in _WAY if name in site.environment}, **kept}
-        if not which("sbatch", kept) and (tools := site.batch.tools()):
+    dialect = site.batch.dialect
+    kept = scrub(environ, dialect)
+    if not dialect.runs_here:
+        kept = {**{name: site.environment[name] for name in dialect.kept if name in site.environment}, **kept}
+        if not which(dialect.commands[0], kept) and (tools := site.batch.tools()):
             kept["PATH"] = f"{kept.get('PATH', USUAL_PATH)}:{tools}"
     write_json(path, {"environment": kept}, 1)
-
-
-_WAY = ("SLURM_CONF", "SLURM_JWT")
 
 
 def keep_options(site: Site, environ: Mapping[str, str]) -> tuple[Site, list[str]]:
@@ -48,7 +46,8 @@ def keep_options(site: Site, environ: Mapping[str, str]) -> tuple[Site, list[str
     from cronhpc.batch.process import options_kept
 
     has = {name for name, _ in site.settings.sbatch}
-    wanted = {f"sbatch.{name}": value for name, value in options_kept(environ).items() if name not in has}
+    options = options_kept(environ, site.batch.dialect)
+    wanted = {f"sbatch.{name}": value for name, value in options.items() if name not in has}
     if not wanted:
         return site, []
     from cronhpc.store.settings_text import edited, write_settings

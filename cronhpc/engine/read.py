@@ -135,7 +135,7 @@ def _disk_clock(site: Site, memory: Memory, entries: Iterable[Entry], now: int) 
 
     0 where a batch system has a clock of its own: what is amiss with ours is known by that.
     """
-    if site.batch.name != "local":
+    if not site.batch.dialect.runs_here:
         return 0
     stamps = [memory.meta.get("last_tick", 0), *(state.watermark for state in memory.entries.values())]
     if max([*stamps, *(entry.born for entry in entries)]) <= now + CLOCKS_APART:
@@ -487,7 +487,7 @@ def _caller(site: Site, call: Call) -> str:
     what = model.command("daemon" if call.by_daemon else "tick")
     if call.link:
         return f"a scheduler job ({call.link})"
-    job = os.environ.get("SLURM_JOB_ID", "")
+    job = os.environ.get(site.batch.dialect.job.id, "")
     return f"{what} in job {job}" if job.isdecimal() else f"{what} on {site.host}"
 
 
@@ -508,7 +508,7 @@ def chain_facts(site: Site, memory: Memory, now: int, call: Call) -> tuple[Chain
         what = f"jobs may not submit here ({said}): the scheduler has no successor, and runs do not start."
         fix = "Let a login node submit: " + command("start", options=("--via", "login"))
         problems.append(Problem("E361", what, fix))
-    via = how.get("via", "resident" if site.batch.name == "local" else "chain")
+    via = how.get("via", "resident" if site.batch.dialect.runs_here else "chain")
     before = tuple(BadNode(*row) for row in meta.get("bad_nodes", ()))
     spareless = now - meta.get("no_spare_at", 0) < _SPARE_AGAIN
     link_name, spare_name = link_names(directory_id(site.paths)) if via in {"chain", "daemon"} else ("", "")
@@ -529,7 +529,7 @@ def chain_facts(site: Site, memory: Memory, now: int, call: Call) -> tuple[Chain
         prequeue=how.get("prequeue", 1),
         by_daemon=via == "daemon",
         via=via,
-        disabled=_ELSEWHERE if via == "resident" and site.batch.name == "slurm" else "",
+        disabled=_ELSEWHERE if via == "resident" and not site.batch.dialect.runs_here else "",
         drops_begin=site.changes.drops_begin,
         moved_from=moved_from(site.paths),
         caller=caller,

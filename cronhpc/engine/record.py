@@ -432,8 +432,8 @@ class _Keeper:
             live = {job.id for job in self.world.queue.jobs if job.live}
             old = (each for each, link in self.world.links.items() if link.at < self.world.now - _OLD_TEMPORARY)
             scheduler.forget_links(self.site.paths, (each for each in old if each not in live))
-        if self.site.batch.name == "slurm" and self.world.queue is not None:
-            scheduler.remember_slurm(self.site.paths)
+        if not self.site.batch.dialect.runs_here and self.world.queue is not None:
+            scheduler.remember_batch_system(self.site.paths, self.site.batch.dialect)
         resting = self.world.chain.resting
         if resting and any(
             isinstance(d, model.LeaveChain) and d.cause is model.LeaveCause.CANCELLED for d in self.plan.decisions
@@ -488,7 +488,7 @@ class _Keeper:
             return
         about = status.About(
             directory=str(self.site.paths.root),
-            backend=self.site.batch.name,
+            backend=self.site.batch.dialect.name,
             owner=self.site.user,
             host=self.site.host,
             stopped=scheduler.marks(self.site.paths).stopped,

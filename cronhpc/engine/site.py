@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.core.model import Problem, SettingsError, StateError, command
 from cronhpc.inside.switch_file import owner
+from cronhpc.script.dialect import KEPT
 from cronhpc.store.entries import fingerprint
 from cronhpc.store.files import DiskClock, disk_clock
 from cronhpc.store.memory import Cache, load_cache, settings_from_json, settings_to_json
@@ -52,8 +53,8 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
 
     Raises DirectoryError, SettingsError, BatchError (the backend asked for is not here), StateError, OSError.
     """
-    from cronhpc.batch import connect
-    from cronhpc.batch.process import scrub, which
+    from cronhpc.batch import connect, present
+    from cronhpc.batch.process import scrub
 
     paths = existing(dir_option, environ)
     must_be_safe(paths)
@@ -74,9 +75,9 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
         problems = (*problems, emptied(paths.settings))
     known = cache.get("accounting")  # whether there is any; what asking taught an earlier tick
     saved = _saved_environment(paths) or environ
-    if anew and which("sbatch", environ):
-        saved = {**{name: saved[name] for name in _THE_CALLERS if name in saved}, **environ}
-    saved = {**saved, **{n: environ[n] for n in _THE_CALLERS if n in environ}}
+    if anew and present(environ):
+        saved = {**{name: saved[name] for name in KEPT if name in saved}, **environ}
+    saved = {**saved, **{n: environ[n] for n in KEPT if n in environ}}
     saved = _with_commands(saved, environ)
     batch = connect(
         backend or settings.backend or _backend_so_far(paths, saved),
@@ -87,7 +88,7 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
         submit_line=not known or all(known[2:]),
         script_options=_script_options,
     )
-    environment = scrub(saved, settings.environment)
+    environment = scrub(saved, batch.dialect, settings.environment)
     uid = os.getuid()
     zone = settings.timezone or machine_zone()
     if cache.get("zone", zone) != zone:
@@ -101,22 +102,20 @@ def open_site(dir_option: str | None, backend: str | None, environ: Mapping[str,
 
 def _with_commands(saved: dict[str, str], environ: Mapping[str, str]) -> dict[str, str]:
     """Should the saved PATH not lead to the batch system's commands any more, the caller's does."""
+    from cronhpc.batch import present
     from cronhpc.batch.process import USUAL_PATH, which
 
-    if which("sbatch", saved) or not (found := which("sbatch", environ)):
-        return saved
-    return {**saved, "PATH": f"{saved.get('PATH', USUAL_PATH)}:{found.rpartition('/')[0]}"}
+    here = None if present(saved) else present(environ)
+    found = which(here.commands[0], environ) if here else None
+    return {**saved, "PATH": f"{saved.get('PATH', USUAL_PATH)}:{found.rpartition('/')[0]}"} if found else saved
 
 
 def _backend_so_far(paths: Paths, environ: Mapping[str, str]) -> str:
-    """Slurm for ever, where a tick has once found it: crontab's PATH must not make runs local ones."""
-    from cronhpc.batch.process import which
-    from cronhpc.store.scheduler import is_on_slurm
+    """The batch system that a tick has once found, for ever: crontab's PATH must not make runs local ones."""
+    from cronhpc.batch import present
+    from cronhpc.store.scheduler import batch_system_found
 
-    return "" if which("sbatch", environ) or not is_on_slurm(paths) else "slurm"
-
-
-_THE_CALLERS = ("SLURM_CONF", "SLURM_JWT")  # which cluster, and as whom: of this very call
+    return "" if present(environ) else batch_system_found(paths)
 
 
 def _script_options(data: bytes) -> dict[str, str]:
@@ -140,9 +139,9 @@ def of_other_cluster(site: Site) -> Problem | None:
     from cronhpc.store.scheduler import started
 
     there = (started(site.paths) or {}).get("cluster", "")
-    if not there or site.batch.name != "slurm":
+    if not there or site.batch.dialect.runs_here:
         return None
-    key = f"{site.host} {site.environment.get('SLURM_CONF', '')}"
+    key = f"{site.host} {site.environment.get(site.batch.dialect.kept[0], '')}"
     names = site.cache.setdefault("clusters", {})
     if key not in names:
         try:

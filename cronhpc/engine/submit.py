@@ -82,7 +82,7 @@ class Progress:
 
     def failed(self, error: BatchError) -> None:
         """What an error means for the rest of this tick; a plain no to one thing means nothing."""
-        if isinstance(error, Denied) and (self.world.chain.self_id or "SLURM_JOB_ID" in os.environ):
+        if isinstance(error, Denied) and (self.world.chain.self_id or self.site.batch.dialect.job.id in os.environ):
             self.site.changes.note("submit", f"{self.site.host}: {error.text}", self.world.now)
         if isinstance(error, Unreachable):
             self.unreachable = error.text
@@ -431,7 +431,8 @@ class Submitter:
         begins = {each.job_id: begin for each in recorded if (begin := self._begin(each))}
         site, now = self.site, self.world.now
         old = [not 0 <= now - site.changes.looked_at(kind) < _LOOK_AGAIN for kind in ("hold", "begin")]
-        if not ids or not (old[0] or (old[1] and begins)) or self.progress.unreachable or site.batch.name == "local":
+        asks_now = ids and (old[0] or (old[1] and begins)) and not site.batch.dialect.runs_here
+        if not asks_now or self.progress.unreachable:
             return
         try:
             jobs = [job for job in self.site.batch.queue().jobs if job.id in ids]

@@ -14,6 +14,8 @@ from cronhpc.cron.words import CronhpcError, word
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from cronhpc.script.dialect import Dialect
+
 
 @dataclass(frozen=True, slots=True)
 class Command:
@@ -71,6 +73,11 @@ def command(verb: str, *names: str, options: tuple[str, ...] = (), directory: st
     """The command on `names`, also where one begins with a dash. `directory`: see Command."""
     dashes = ("--",) if any(name.startswith("-") for name in names) else ()
     return Advice(Command(verb, (*options, *dashes, *names), directory))
+
+
+def cancelling(dialect: Dialect, *job_ids: str) -> str:
+    """What ends these jobs: the batch system's own command, or ours where there is none."""
+    return " ".join((dialect.cancel, *job_ids)) if dialect.cancel else command("kill", *job_ids)
 
 
 def joined(between: str, parts: Iterable[str]) -> Advice:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from cronhpc.script import sbatch_options, sbatch_values, typography
 from cronhpc.script.advice import Problem
+from cronhpc.script.dialect import SLURM
 from cronhpc.script.sbatch_options import Option
 
 _SPACE = " \t\n\r\v\f"
@@ -98,8 +99,8 @@ def sbatch_options_of(lines: tuple[tuple[int, str], ...]) -> tuple[tuple[Option,
     problems: list[Problem] = []
     found: list[tuple[str, int]] = []
     for number, line in lines:
-        if line.startswith("#SBATCH"):
-            its_words, wrong = split_directive(line, "#SBATCH", number)
+        if line.startswith(SLURM.prefix):
+            its_words, wrong = split_directive(line, SLURM.prefix, number)
             found += its_words
             problems += wrong
     options: list[Option] = []

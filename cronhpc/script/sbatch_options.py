@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 
 from cronhpc.cron import words
+from cronhpc.script.dialect import SLURM
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class Option:
     value: str | None
     line: int
     written: str = ""
-    directive: str = "#SBATCH"
+    directive: str = SLURM.prefix
     component: int = 0  # of a heterogeneous job; the first is 0
 
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cronhpc.core.entry_name import PERIODS, is_script, meant_folder, meant_name
 from cronhpc.core.model import Problem, StateError
 from cronhpc.cron.words import count
+from cronhpc.script.dialect import SLURM
 from cronhpc.store.files import DiskClock, patiently
 from cronhpc.store.memory import load
 from cronhpc.store.paths import MARKER
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from cronhpc.core.model import Entry
 
 
-SUFFIX = ".slurm"
+SUFFIX = SLURM.suffix
 FRESH = 3  # seconds: a file this young may be half written
 
 Fingerprint = list[int]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpc.core import model
 from cronhpc.core.model import LONGER, LinkRecord, link_names
+from cronhpc.script.dialect import DIALECTS
 from cronhpc.store import decode
 from cronhpc.store.files import read_bytes, read_json, replace_file, write_json
 from cronhpc.store.memory import Cache
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from cronhpc.core.model import Settings
+    from cronhpc.script.dialect import Dialect
     from cronhpc.store.paths import Paths
 
 VERSION = 1
@@ -340,16 +342,17 @@ def hand_made_mark(paths: Paths) -> Path:
     return paths.scheduler / "hand-made"
 
 
-def remember_slurm(paths: Paths) -> None:
-    """A tick has found Slurm here; by one stat where that is known. Raises OSError."""
-    mark = paths.scheduler / "on-slurm"
+def remember_batch_system(paths: Paths, dialect: Dialect) -> None:
+    """A tick has found it here; by one stat where that is known. Raises OSError."""
+    mark = paths.scheduler / f"on-{dialect.name}"
     if not os.path.lexists(mark):
-        replace_file(mark, b"Ticks have found Slurm here: without sbatch on PATH this is no local directory.\n", 0o644)
+        without = f"without {dialect.commands[0]} on PATH this is no local directory."
+        replace_file(mark, f"Ticks have found {dialect.title} here: {without}\n".encode(), 0o644)
 
 
-def is_on_slurm(paths: Paths) -> bool:
-    """What `remember_slurm` noted."""
-    return os.path.lexists(paths.scheduler / "on-slurm")
+def batch_system_found(paths: Paths) -> str:
+    """The name that `remember_batch_system` noted; "" for none."""
+    return next((name for name in DIALECTS if os.path.lexists(paths.scheduler / f"on-{name}")), "")
 
 
 def expect(paths: Paths, now: int, until: int) -> None:

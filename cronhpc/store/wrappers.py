@@ -11,6 +11,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import JobEnd, Result
+from cronhpc.script.dialect import SLURM
 from cronhpc.store import decode
 from cronhpc.store.files import decoded, make_folder, read_bytes, remove, replace_file
 
@@ -55,9 +56,9 @@ while kill -0 "$child" 2>/dev/null; do # a signal ended the wait, not the child
   code=$?
 done
 printf -v over '%(%s)T' -1
-end=$end${{SLURM_ARRAY_TASK_ID:+.$SLURM_ARRAY_TASK_ID}} # each task of an array has its own
+end=$end${{{SLURM.job.task}:+.${SLURM.job.task}}} # each task of an array has its own
 printf '{{"exit_code":%d,"started":%d,"ended":%d,"node":"%s","tasks":%d}}\\n' \\
-  "$code" "$begun" "$over" "$HOSTNAME" "${{SLURM_ARRAY_TASK_COUNT:-1}}" >"$end.tmp" && mv -f -- "$end.tmp" "$end"
+  "$code" "$begun" "$over" "$HOSTNAME" "${{{SLURM.job.tasks}:-1}}" >"$end.tmp" && mv -f -- "$end.tmp" "$end"
 exit "$code"
 """
 _SIGNALLED = 128  # the shell's way of saying that a signal ended it

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import Done, Problem, Reason, Result, command, may_never_start, restarted
+from cronhpc.core.model import Done, Problem, Reason, Result, cancelling, command, may_never_start, restarted
+from cronhpc.script.dialect import DIALECTS, SLURM
 from cronhpc.views import Facts, runs, text
 from cronhpc.views.facts import Notice
 
@@ -13,16 +14,18 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from cronhpc.core.model import Instant
+    from cronhpc.script.dialect import Dialect
     from cronhpc.views.facts import Chain, EntryStatus, HistoryRun, LiveRun, Status, SwitchOn, SwitchStatus, Trouble
 
 
 def rows(known: Status, problems: Iterable[Problem]) -> list[Notice]:
     """The most urgent first: the batch system, switches, entries, then files that are passed over."""
+    dialect = DIALECTS.get(known.batch.name, SLURM)
     trouble = (_trouble(row, known.chain) for row in known.trouble)
     return [
-        *_batch(known),
+        *_batch(known, dialect),
         *_switches(known),
-        *(row for entry in known.entries for row in _entry(entry)),
+        *(row for entry in known.entries for row in _entry(entry, dialect)),
         *{(row.name, row.what): row for row in trouble}.values(),  # successor and spare tell the same
         *map(_of_directory, problems),
     ]
@@ -59,12 +62,13 @@ def _notice(kind: str, name: str, what: str, fix: str, *, when: str = "", at: In
     return Notice(kind, name, what, "" if at is None else when, at, fix)
 
 
-def _batch(known: Status) -> Iterator[Notice]:
+def _batch(known: Status, dialect: Dialect) -> Iterator[Notice]:
     batch, last = known.batch, known.chain.last_tick
     if not batch.answers:
         why = text.one_line(batch.error).rstrip(".")
         what = f"does not answer{f' ({why})' if why else ''}; this is what was known"
-        yield _notice("batch", batch.name, what, "wait, or look: squeue --me", when="as of", at=last)
+        fix = f"wait, or look: {dialect.look}" if dialect.look else "wait"
+        yield _notice("batch", batch.name, what, fix, when="as of", at=last)
     open_ends = sum(run.state == "ENDED" for entry in known.entries for run in entry.runs)
     if batch.accounting_error and open_ends:
         why = text.one_line(batch.accounting_error).rstrip(".")
@@ -107,7 +111,7 @@ def _left(switch: SwitchStatus) -> str:
     return text.one_line("".join(f"; {words}: {', '.join(jobs)}" for words, jobs in parts.items() if jobs))
 
 
-def _entry(entry: EntryStatus) -> Iterator[Notice]:
+def _entry(entry: EntryStatus, dialect: Dialect) -> Iterator[Notice]:
     name, last, problem = entry.name, entry.last, entry.problem
     if problem:
         kind = "not trusted" if entry.reason == Reason.NOT_TRUSTED else "invalid"
@@ -120,7 +124,8 @@ def _entry(entry: EntryStatus) -> Iterator[Notice]:
         yield from _restless(entry, run)
         if may_never_start(run.reason) or (run.held and run.state == "PENDING"):
             what = f"job {run.job} cannot start: {text.one_line(run.reason)}"
-            fix = f"scontrol release {run.job}" if run.held else f"scancel {run.job}"
+            held = run.held and dialect.release
+            fix = f"{dialect.release} {run.job}" if held else cancelling(dialect, run.job or "")
             yield _notice("held", name, what, fix, when="since", at=run.since)
     for note in entry.notes:
         if note.severity == "error":  # warnings are for `check`, and for `status NAME`

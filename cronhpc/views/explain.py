@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import Advice, Reason, Result, command, joined, restarted
+from cronhpc.script.dialect import DIALECTS, SLURM
 from cronhpc.store.decode import epoch, iso
 from cronhpc.views import Facts, runs, text, times
 from cronhpc.views.attention import done, lift
@@ -58,7 +59,7 @@ def render(entry: EntryStatus, known: Status, schedule: Schedule | None, style: 
     title = _series(entry, entry.series, style) if entry.series else _title(entry, more, style)
     lines = [title, *_now(entry, known, style)]
     waiting = [run for run in entry.runs if run.ahead]
-    lines += [_live(run, style, known.now) for run in entry.runs if not run.ahead or run in waiting[:1]]
+    lines += [_live(run, style, known) for run in entry.runs if not run.ahead or run in waiting[:1]]
     if len(waiting) > 1:
         until = style.said(waiting[-1].slot or 0)
         lines.append(f"{text.count(len(waiting) - 1, 'more run')} of it wait in the queue, the last for {until}.")
@@ -72,7 +73,7 @@ def render(entry: EntryStatus, known: Status, schedule: Schedule | None, style: 
 def deleted(entry: DeletedEntry, known: Status, style: Style) -> str:
     """What still runs of an entry that was deleted."""
     lines = [f"{text.name(entry.name)} was deleted; what runs of it goes on."]
-    lines += [_live(run, style, known.now) for run in entry.runs]
+    lines += [_live(run, style, known) for run in entry.runs]
     return "\n".join(part for line in lines for part in style.wrapped(line, style.width))
 
 
@@ -159,12 +160,13 @@ def _noted(problem: Problem) -> str:
 # --- runs ----------------------------------------------------------------------------------------------------------
 
 
-def _live(run: LiveRun, style: Style, seen: Instant) -> str:
+def _live(run: LiveRun, style: Style, known: Status) -> str:
     slot, started = run.slot, run.started
     which = "asked for by hand" if run.by_hand else f"slot {style.clock(slot)}" if slot else "an unknown slot"
     head = f"Job {run.job} ({which})"
     if started is not None:
         where = f" on {text.clean(run.node)}" if run.node else ""
+        seen = known.now
         then = "by now" if seen == style.now else f"as of {style.said(seen)}"
         return (
             f"{head} is running{where} since {style.clock(started)}, for {times.took(max(seen - started, 0))} {then}."
@@ -178,7 +180,8 @@ def _live(run: LiveRun, style: Style, seen: Instant) -> str:
     if run.ahead:
         return f"{head} is queued ahead, to begin at its time."
     why = f": {text.one_line(run.reason)}" if run.reason not in {"", "None"} else ""
-    fix = f" Let it go: scontrol release {run.job}" if run.held else ""
+    release = DIALECTS.get(known.batch.name, SLURM).release
+    fix = f" Let it go: {release} {run.job}" if run.held and release else ""
     return f"{head} is {'held' if run.held else 'waiting in the queue'}{why}.{fix}"
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from cronhpc.batch import backend_name, connect
+from cronhpc.batch import connect, dialect_of
 from cronhpc.batch.port import Unreachable
 from cronhpc.batch.slurm.site import config_values, partition_rows, slurm_site, time_limit
 from cronhpc.core.model import CronhpcError, Settings
@@ -28,13 +28,13 @@ def test_which_backend(tmp_path: Path, name: str, backend: str, *, sbatch: bool,
         (tmp_path / "sbatch").write_text("#!/bin/sh\n")
         (tmp_path / "sbatch").chmod(0o755)
     environment = {"PATH": str(tmp_path)}
-    assert backend_name(name, Settings(backend=backend), environment) == chosen
-    assert connect(name, Settings(backend=backend), environment, tmp_path).name == chosen
+    assert dialect_of(name, Settings(backend=backend), environment).name == chosen
+    assert connect(name, Settings(backend=backend), environment, tmp_path).dialect.name == chosen
 
 
 def test_an_unknown_backend_is_said() -> None:
     with pytest.raises(CronhpcError, match=r"'pbs': there is none of that name\. Write slurm or local"):
-        backend_name("pbs", Settings(), {})
+        dialect_of("pbs", Settings(), {})
 
 
 def test_slurm_without_its_commands_is_unreachable(tmp_path: Path) -> None:

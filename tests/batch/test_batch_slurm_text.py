@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from cronhpc.batch.commands import chunks
 from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Submission, Unreachable
 from cronhpc.batch.process import Finished
 from cronhpc.batch.slurm import text
@@ -87,7 +88,7 @@ def test_pending_tasks_alone_can_be_cancelled() -> None:
 
 def test_long_lists_are_cut() -> None:
     ids = [str(n) for n in range(1201)]
-    assert [len(some) for some in text.chunks(ids)] == [500, 500, 201]
+    assert [len(some) for some in chunks(ids)] == [500, 500, 201]
 
 
 def test_the_window_of_accounting_is_in_utc() -> None:

@@ -15,6 +15,7 @@ from cronhpc.batch.port import BatchError
 from cronhpc.core.model import Call, Done, Queue
 from cronhpc.engine import init
 from cronhpc.engine.site import open_site
+from cronhpc.script.dialect import SLURM
 from cronhpc.store import scheduler
 from cronhpc.tick import Report, tick
 
@@ -33,7 +34,7 @@ entries:
 class Changing:
     """A batch system whose site changes what is submitted: `job` says how a submission looks in the queue."""
 
-    name = "slurm"
+    dialect = SLURM
 
     def __init__(self, local: Local, **change: object) -> None:
         self.local, self.change = local, change

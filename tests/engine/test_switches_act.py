@@ -37,6 +37,7 @@ from cronhpc.core.model import (
 from cronhpc.engine import init
 from cronhpc.engine.read import read_world
 from cronhpc.engine.site import Site, directory_id, open_site
+from cronhpc.script.dialect import SLURM
 from cronhpc.store import history
 from cronhpc.store.claims import Claims
 from cronhpc.store.memory import load, save
@@ -49,7 +50,7 @@ NOW = at("14:00:30")
 class Fake:
     """A batch system that notes what is asked; what no switch may ask it has not got."""
 
-    name = "fake"
+    dialect = SLURM
 
     def __init__(self, *queues: Sequence[Job]) -> None:
         self.queues = list(queues)

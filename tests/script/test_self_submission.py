@@ -14,6 +14,7 @@ from cronhpc.core.model import CronhpcError, Job, Queue, Settings
 from cronhpc.drivers import start
 from cronhpc.engine import hand_made
 from cronhpc.engine import site as site_module
+from cronhpc.script.dialect import SLURM, Dialect
 from cronhpc.script.self_submission import Resubmission, resubmission
 from cronhpc.store import scheduler
 from cronhpc.store.memory import Cache
@@ -180,7 +181,7 @@ def test_a_job_that_may_be_a_training_or_a_scheduler_is_named_and_not_cancelled(
     found = hand_made.cancel_old_chain(site_of(Path(D), batch))
     assert batch.cancelled == []
     assert [job.id for job in found.unclear] == ["7"]
-    assert _old_words(found, cancelled=True)[-1].endswith("If that is a scheduler: scancel 7")
+    assert _old_words(found, SLURM, cancelled=True)[-1].endswith("If that is a scheduler: scancel 7")
 
 
 def test_where_the_copy_cannot_be_read_the_file_tells(tmp_path: Path) -> None:
@@ -264,7 +265,7 @@ def test_the_marker_of_links_stands_in_their_template() -> None:
 class Cluster(Batch):
     """One that has a name."""
 
-    name: str = "slurm"
+    dialect: Dialect = SLURM
     cluster: str = "alps"
     asked: int = 0
 

@@ -21,6 +21,7 @@ from cronhpc.core.plan import plan
 from cronhpc.engine import init
 from cronhpc.engine.read import read_world
 from cronhpc.engine.site import Site, open_site
+from cronhpc.script.dialect import SLURM
 from cronhpc.store import history, memory, series_records
 from cronhpc.store.memory import load_cache
 from cronhpc.store.wrappers import end_of, forget_ends
@@ -38,7 +39,7 @@ VERSIONED = ["entries.json", "environment.json", "logs.json", "trains/train.json
 class OneJob:
     """The queue of that moment; anything else that is asked fails the test."""
 
-    name = "slurm"
+    dialect = SLURM
 
     def queue(self) -> Queue:
         return Queue((RUNNING,))

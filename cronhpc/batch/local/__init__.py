@@ -14,6 +14,7 @@ from cronhpc.batch.local import supervisor as sv
 from cronhpc.batch.port import BatchError, JobFiles, Refused, Unreachable
 from cronhpc.batch.process import scrub, start
 from cronhpc.core.model import ENDS, Job, JobEnd, Queue, Result
+from cronhpc.script.dialect import LOCAL, SLURM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,7 +28,7 @@ REMEMBERED = 86400  # seconds that an ended job stays in the queue
 
 
 NO_SLURM = (
-    "No Slurm here: scripts would run on THIS machine. On a cluster load Slurm's commands (module load slurm); "
+    f"No Slurm here: scripts would run on THIS machine. On a cluster load Slurm's commands ({SLURM.load}); "
     "if they shall run here, write backend: local into cronhpc.yaml"
 )
 
@@ -39,7 +40,7 @@ class Local:
     `kill_wait`: seconds from TERM to KILL.
     """
 
-    name = "local"
+    dialect = LOCAL
 
     def __init__(
         self,
@@ -53,8 +54,8 @@ class Local:
     ) -> None:
         self.assumed = assumed  # nobody has asked for it: Slurm's commands may only not be loaded
         self._jobs = f"{folder}/jobs"
-        self._environment = scrub(environ, names)
-        self._base = scrub(environ)
+        self._environment = scrub(environ, LOCAL, names)
+        self._base = scrub(environ, LOCAL)
         self._kill_wait = kill_wait
         self._script_options = script_options or (lambda _: {})
 
@@ -233,7 +234,7 @@ class Local:
             "script": job.script,
             "arguments": list(job.arguments),
             "job_name": job.job_name or asked.get("job-name") or job.script.rpartition("/")[2],
-            "output": job.output or asked.get("output") or "slurm-%j.out",
+            "output": job.output or asked.get("output") or LOCAL.log,
             "error": job.error or asked.get("error"),
             "chdir": os.path.join(submit_dir, chdir),
             "append": job.append or asked.get("open-mode") == "append",

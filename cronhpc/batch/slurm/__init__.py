@@ -6,10 +6,12 @@ import os
 from functools import partial
 from typing import TYPE_CHECKING
 
-from cronhpc.batch.port import BatchError, NoProgram, Unreachable
-from cronhpc.batch.process import Finished, Missing, for_commands, run, run_many, scrub, which
+from cronhpc.batch.commands import Commands, chunks
+from cronhpc.batch.port import BatchError, Unreachable
+from cronhpc.batch.process import run_many
 from cronhpc.batch.slurm import rows, text
 from cronhpc.core.model import Accounting, CronhpcError, Queue
+from cronhpc.script.dialect import SLURM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -31,7 +33,7 @@ class Slurm:
     `accounting_said`: what the last `endings` learnt of jobs whose end it does not tell.
     """
 
-    name = "slurm"
+    dialect = SLURM
 
     def __init__(
         self,
@@ -48,17 +50,13 @@ class Slurm:
         self.accounting = accounting
         self.submit_line = submit_line
         self.accounting_said = Accounting()
-        self._commands = for_commands(environ)
-        self._runs = {**scrub(environ, names), "PATH": self._commands.get("PATH", "")}
-        self._timeout = timeout
-        self._query_timeout = query_timeout
+        self.commands = Commands(SLURM, environ, names, timeout, query_timeout)
 
     # --- the port --------------------------------------------------------------------------------------------------
 
     def tools(self) -> str:
         """The folder that sbatch lies in."""
-        found = which("sbatch", self._commands)
-        return found.rpartition("/")[0] if found else ""
+        return self.commands.folder()
 
     def queue(self) -> Queue:
         """All of this user's jobs in one query. Raises Unreachable."""
@@ -82,10 +80,9 @@ class Slurm:
 
     def submit(self, job: Submission) -> str:
         """The new job's id. Raises Unreachable (the job may exist all the same), Refused, Limited, Unclear."""
-        env = {**self._runs, **(job.export or {})}
         argv = text.submit_argv(job, self.cluster)
         try:
-            return text.submitted(_run(argv, self._timeout, env, enough=text.has_id, cwd=_home(env)))
+            return text.submitted(self.commands.submit(argv, job.export, text.has_id))
         except text.Unclear as error:
             found = self._submitted(job, error.numbers)
             if not found:
@@ -108,7 +105,7 @@ class Slurm:
 
         scontrol fails for all where one id is gone, in words of its own in each version: so the queue is asked.
         """
-        for some in text.chunks(job_ids):
+        for some in chunks(job_ids):
             try:
                 self._change(text.release_argv(some, self.cluster))
             except Unreachable:
@@ -120,7 +117,7 @@ class Slurm:
 
     def cancel(self, job_ids: Sequence[str], *, pending_only: bool = False) -> None:
         """Cancel jobs, or just their pending tasks. Raises Unreachable."""
-        for some in text.chunks(job_ids):
+        for some in chunks(job_ids):
             if pending_only and (tasks := [each for each in some if "_" in each]):
                 # `scancel --state` ends all tasks that wait in one record; one that is held has a record of its own
                 self._change(text.update_argv(tasks, self.cluster, Priority="0"))
@@ -128,9 +125,9 @@ class Slurm:
 
     def signal(self, job_ids: Sequence[str], name: str) -> None:
         """Signal running jobs; never for one with pending tasks: scancel then tries for 95 s. Raises Unreachable."""
-        for some in text.chunks(job_ids):
+        for some in chunks(job_ids):
             argv = text.signal_argv(some, name, self.cluster)
-            ended = _run(argv, self._timeout, self._commands)
+            ended = self.commands.change(argv)
             if ended.code not in _SIGNAL_MAY_HAVE_COME:
                 text.changed("scancel", ended, gone_is_fine=True)
 
@@ -141,12 +138,12 @@ class Slurm:
 
     def hold(self, job_ids: Sequence[str], comment: str) -> None:
         """Hold pending tasks ("57_[0-2,4]" for some of an array) and set their comment. Raises Unreachable."""
-        for some in text.chunks(job_ids):
+        for some in chunks(job_ids):
             self._change(text.update_argv(some, self.cluster, Comment=comment, Priority="0"))
 
     def comment(self, job_ids: Sequence[str], comment: str) -> None:
         """Set the comment of jobs. Raises Unreachable."""
-        for some in text.chunks(job_ids):
+        for some in chunks(job_ids):
             self._change(text.update_argv(some, self.cluster, Comment=comment))
 
     def free(self, job_ids: Sequence[str], comment: str) -> None:
@@ -195,10 +192,8 @@ class Slurm:
         """
         from cronhpc.batch.slurm.site import controller_clock
 
-        ended = _run([*text.command("scontrol", self.cluster), "show", "config"], _CLOCK, self._commands)
-        if ended.code != 0 or ended.timed_out:
-            raise Unreachable(text.told("scontrol", ended))
-        return controller_clock(ended.out)
+        argv = [*text.command("scontrol", self.cluster), "show", "config"]
+        return controller_clock(self.commands.answer(argv, within=_CLOCK))
 
     def describe(self, job_id: str) -> Mapping[str, str]:
         """The fields of `scontrol show job`, and from squeue those that follow free text there. Raises Unreachable."""
@@ -224,18 +219,17 @@ class Slurm:
 
     def _shown(self, job_id: str) -> str:
         argv = [*text.command("scontrol", self.cluster), "show", "job", job_id]
-        ended = _run(argv, self._query_timeout, self._commands)
+        ended = self.commands.look(argv)
         text.changed("scontrol", ended, gone_is_fine=True)
         return ended.out
 
     def refusal(self, job: Submission, text_of_script: str | None = None) -> str:
         """Why sbatch would not take `job` (its script, or the text given); "" if it would. Raises Unreachable."""
-        env = {**self._runs, **(job.export or {})}
         argv = text.submit_argv(job, self.cluster)
         argv.insert(argv.index("--parsable"), "--test-only")
         if text_of_script is not None:
             argv = argv[: argv.index("--")]
-        return text.tested(_run(argv, self._query_timeout, env, cwd=_home(env), given=text_of_script))
+        return text.tested(self.commands.try_submission(argv, job.export, text_of_script))
 
     def partitions(self) -> tuple[Partition, ...]:
         """All of them, hidden ones too, with what one job may have there. Raises Unreachable."""
@@ -275,39 +269,14 @@ class Slurm:
 
     def has(self, program: str) -> bool:
         """Whether this machine has a program of Slurm's."""
-        return which(program, self._commands) is not None
+        return self.commands.has(program)
 
-    # --- the runner ------------------------------------------------------------------------------------------------
+    # --- the commands ----------------------------------------------------------------------------------------------
 
     def ask(self, program: str, arguments: Sequence[str], **more: str) -> str:
         """What a query printed, which is right. `more`: variables for it. Raises Unreachable."""
         cluster = "" if program == "sacctmgr" else self.cluster  # it takes no such option
-        argv = [*text.command(program, cluster), *arguments]
-        ended = _run(argv, self._query_timeout, {**self._commands, **more})
-        if ended.code != 0 or ended.timed_out:
-            raise Unreachable(text.told(program, ended))
-        return ended.out
+        return self.commands.answer([*text.command(program, cluster), *arguments], more)
 
     def _change(self, argv: Sequence[str], *, gone_is_fine: bool = True) -> None:
-        text.changed(argv[0], _run(argv, self._timeout, self._commands), gone_is_fine=gone_is_fine)
-
-
-def _run(
-    argv: Sequence[str],
-    timeout: float,
-    env: Mapping[str, str],
-    *,
-    enough: Callable[[str], bool] | None = None,
-    cwd: str = "/",  # a working folder that is gone is no reason to fail
-    given: str | None = None,
-) -> Finished:
-    try:
-        return run(argv, timeout=timeout, env=env, cwd=cwd, enough=enough, input=given)
-    except Missing as error:
-        raise NoProgram(f"{error}. Load Slurm's commands first (module load slurm).") from None
-
-
-def _home(env: Mapping[str, str]) -> str:
-    """Where sbatch is called, so where a relative --chdir in a script starts: as cron does."""
-    home = env.get("HOME", "/")
-    return home if os.path.isdir(home) else "/"  # noqa: PTH112 - pathlib is not worth its start-up here
+        text.changed(argv[0], self.commands.change(argv), gone_is_fine=gone_is_fine)

@@ -6,22 +6,14 @@ import os
 import re
 from typing import TYPE_CHECKING
 
+from cronhpc.batch.commands import told
 from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Unreachable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from cronhpc.batch.port import Submission
     from cronhpc.batch.process import Finished
-
-LIST_LIMIT = 500  # job ids in one command line
-
-
-def chunks(job_ids: Sequence[str]) -> Iterator[Sequence[str]]:
-    """`job_ids` in lists that fit one command line."""
-    for start in range(0, len(job_ids), LIST_LIMIT):
-        yield job_ids[start : start + LIST_LIMIT]
-
 
 # --- what is asked -------------------------------------------------------------------------------------------------
 
@@ -222,14 +214,6 @@ def tested(ended: Finished) -> str:
 def _holds(text: str, phrases: Sequence[str]) -> bool:
     lowered = text.lower()
     return any(phrase in lowered for phrase in phrases)
-
-
-def told(program: str, ended: Finished) -> str:
-    """What a program said, as one line."""
-    words = " / ".join(line.strip() for line in ended.said.splitlines() if line.strip())
-    if ended.timed_out:
-        return f"{program} gave no answer in time" + (f": {words}" if words else "")
-    return words or f"{program} exited {ended.code} and said nothing"
 
 
 def changed(program: str, ended: Finished, *, gone_is_fine: bool) -> None:

@@ -79,7 +79,7 @@ from cronhpc.core.model.world import (
     World,
 )
 from cronhpc.cron.words import CronhpcError
-from cronhpc.script.advice import Advice, Command, Problem, StateError, command, joined, text_of, texts_of
+from cronhpc.script.advice import Advice, Command, Problem, StateError, cancelling, command, joined, text_of, texts_of
 
 __all__ = [
     "CLOCKS_APART",
@@ -145,6 +145,7 @@ __all__ = [
     "Wait",
     "Withdraw",
     "World",
+    "cancelling",
     "command",
     "cut_comment",
     "entry_id",

@@ -8,6 +8,7 @@ from typing import TypeVar
 from cronhpc.core.model.runs import Instant
 from cronhpc.cron.words import CronhpcError
 from cronhpc.script.advice import Problem, joined
+from cronhpc.script.dialect import DIALECTS
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,7 +259,7 @@ class Settings:
     cluster: str = _key("", "cluster", "text", "lab", "The cluster's name, where one controller serves several.")
     backend: str = _key("", "backend", "choice", "slurm",
         "What runs the scripts; init writes it. Unset, and without sbatch on PATH, nothing runs.",
-        choices=("slurm", "local"))
+        choices=tuple(DIALECTS))
     # fmt: on
 
     @property

@@ -1,0 +1,109 @@
+"""A batch system's commands: the environment that they and the runs get, time-outs, lists that fit, and no answer."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from cronhpc.batch.port import NoProgram, Unreachable
+from cronhpc.batch.process import Finished, Missing, for_commands, run, scrub, which
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from cronhpc.script.dialect import Dialect
+
+LIST_LIMIT = 500  # job ids in one command line
+
+
+def chunks(job_ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    """`job_ids` in lists that fit one command line."""
+    for start in range(0, len(job_ids), LIST_LIMIT):
+        yield job_ids[start : start + LIST_LIMIT]
+
+
+def told(program: str, ended: Finished) -> str:
+    """What a program said, as one line."""
+    words = " / ".join(line.strip() for line in ended.said.splitlines() if line.strip())
+    if ended.timed_out:
+        return f"{program} gave no answer in time" + (f": {words}" if words else "")
+    return words or f"{program} exited {ended.code} and said nothing"
+
+
+class Commands:
+    """The commands of `dialect` on the PATH of `environ`; `names`: the only variables that runs get.
+
+    Seconds: `timeout` for what changes something, `query_timeout` for what asks. All raise NoProgram.
+    """
+
+    def __init__(
+        self,
+        dialect: Dialect,
+        environ: Mapping[str, str],
+        names: Sequence[str] | None,
+        timeout: float,
+        query_timeout: float,
+    ) -> None:
+        self._dialect = dialect
+        self._environment = for_commands(environ, dialect)
+        self._of_runs = {**scrub(environ, dialect, names), "PATH": self._environment.get("PATH", "")}
+        self._timeout = timeout
+        self._query_timeout = query_timeout
+
+    def folder(self) -> str:
+        """Where the command that submits lies; "" where it is not there."""
+        found = which(self._dialect.commands[0], self._environment)
+        return found.rpartition("/")[0] if found else ""
+
+    def has(self, program: str) -> bool:
+        """Whether this machine has it."""
+        return which(program, self._environment) is not None
+
+    def look(self, argv: Sequence[str]) -> Finished:
+        """How a query ended."""
+        return self._run(argv, self._query_timeout, self._environment)
+
+    def answer(self, argv: Sequence[str], more: Mapping[str, str] | None = None, within: float | None = None) -> str:
+        """What a query printed, which is right. `more`: variables for it. `within`: seconds. Raises Unreachable."""
+        ended = self._run(argv, within or self._query_timeout, {**self._environment, **(more or {})})
+        if ended.code != 0 or ended.timed_out:
+            raise Unreachable(told(argv[0], ended))
+        return ended.out
+
+    def change(self, argv: Sequence[str]) -> Finished:
+        """How a command that changes something ended."""
+        return self._run(argv, self._timeout, self._environment)
+
+    def submit(
+        self, argv: Sequence[str], export: Mapping[str, str] | None, enough: Callable[[str], bool] | None = None
+    ) -> Finished:
+        """How a submission ended, which gets the environment of runs; `enough`: see `process.run`."""
+        env = {**self._of_runs, **(export or {})}
+        return self._run(argv, self._timeout, env, enough=enough, cwd=_home(env))
+
+    def try_submission(self, argv: Sequence[str], export: Mapping[str, str] | None, script: str | None) -> Finished:
+        """The same for one that only asks, with `script` on its standard input."""
+        env = {**self._of_runs, **(export or {})}
+        return self._run(argv, self._query_timeout, env, cwd=_home(env), given=script)
+
+    def _run(
+        self,
+        argv: Sequence[str],
+        timeout: float,
+        env: Mapping[str, str],
+        *,
+        enough: Callable[[str], bool] | None = None,
+        cwd: str = "/",  # a working folder that is gone is no reason to fail
+        given: str | None = None,
+    ) -> Finished:
+        try:
+            return run(argv, timeout=timeout, env=env, cwd=cwd, enough=enough, input=given)
+        except Missing as error:
+            load = f"Load {self._dialect.title}'s commands first ({self._dialect.load})."
+            raise NoProgram(f"{error}. {load}") from None
+
+
+def _home(env: Mapping[str, str]) -> str:
+    """Where jobs are submitted, so where a relative working folder in a script starts: as cron does."""
+    home = env.get("HOME", "/")
+    return home if os.path.isdir(home) else "/"  # noqa: PTH112 - pathlib is not worth its start-up here

@@ -1,0 +1,96 @@
+"""What the batch systems call things: one frozen value a system, and no code.
+
+`batch/` does things with a batch system; the rest of cronhpc asks these values, and never which system it has.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class JobVariables(NamedTuple):
+    """The names of the variables that tell a job of itself."""
+
+    id: str
+    restarts: str  # how often it was put back into the queue
+    task: str  # its number in an array; of other jobs unset
+    tasks: str  # how many its array has
+    cluster: str  # which only the batch system itself sets: the local backend's jobs have the others, too
+
+
+class Dialect(NamedTuple):
+    """A batch system as data."""
+
+    name: str  # as in settings and --backend
+    title: str
+    commands: tuple[str, ...]  # it is here where these are on PATH; the first submits
+    load: str  # what brings them there
+    prefix: str  # of the directives in a script
+    suffix: str  # of batch scripts in a cron directory
+    log: str  # the file that a job which names none prints to
+    release: str  # these three are typed with job ids behind them
+    cancel: str
+    look: str
+    job: JobVariables
+    foreign: tuple[str, ...]  # how the variables begin that reach neither its commands nor a run
+    kept: tuple[str, ...]  # those that do all the same: where the cluster is, and who we are there
+    set: tuple[tuple[str, str], ...]  # and what its commands are given
+    options: Mapping[str, str]  # what people keep in their profile instead of their scripts: option by variable
+    runs_here: bool = False  # no batch system: jobs are processes of this machine, by its clock
+
+
+SLURM = Dialect(
+    name="slurm",
+    title="Slurm",
+    commands=("sbatch",),
+    load="module load slurm",
+    prefix="#SBATCH",
+    suffix=".slurm",
+    log="slurm-%j.out",
+    release="scontrol release",
+    cancel="scancel",
+    look="squeue --me",
+    job=JobVariables(
+        "SLURM_JOB_ID",
+        restarts="SLURM_RESTART_COUNT",
+        task="SLURM_ARRAY_TASK_ID",
+        tasks="SLURM_ARRAY_TASK_COUNT",
+        cluster="SLURM_CLUSTER_NAME",
+    ),
+    # A running job's make sbatch inside it do other things, SQUEUE_* hide jobs despite --me, and SCANCEL_* make
+    # scancel a no-op that exits 0.
+    foreign=(
+        *("SLURM_", "SLURMD_", "SBATCH_", "SRUN_", "SALLOC_", "SBCAST_", "SCRONTAB_", "SATTACH_", "STRIGGER_"),
+        *("SQUEUE_", "SCANCEL_", "SACCT_", "SACCTMGR_", "SCONTROL_", "SINFO_", "SPRIO_", "SSTAT_", "SREPORT_"),
+        *("SSHARE_", "SPANK_", "_SLURM_", "_SPANK_"),
+    ),
+    kept=("SLURM_CONF", "SLURM_JWT"),
+    set=(
+        ("SLURM_TIME_FORMAT", "%s"),
+        ("SLURM_BITSTR_LEN", "0"),  # task lists in full: they are cut at 64 bytes otherwise
+    ),
+    options={
+        "SBATCH_ACCOUNT": "account",
+        "SBATCH_PARTITION": "partition",
+        "SBATCH_QOS": "qos",
+        "SBATCH_RESERVATION": "reservation",
+        "SBATCH_CONSTRAINT": "constraint",
+        "SBATCH_TIMELIMIT": "time",
+        "SBATCH_WCKEY": "wckey",
+        "SBATCH_MEM_PER_CPU": "mem-per-cpu",
+        "SBATCH_MEM_PER_NODE": "mem",
+        "SBATCH_EXCLUSIVE": "exclusive",
+        "SBATCH_NETWORK": "network",
+        "SBATCH_CLUSTERS": "clusters",
+    },
+)
+# It runs Slurm's scripts, and tells them of themselves in Slurm's variables.
+LOCAL = SLURM._replace(
+    name="local", title="this machine", commands=(), load="", release="", cancel="", look="", runs_here=True
+)
+
+DIALECTS = {each.name: each for each in (SLURM, LOCAL)}  # of several that are here the first is meant
+KEPT = tuple(dict.fromkeys(name for each in DIALECTS.values() for name in each.kept))

@@ -1,0 +1,118 @@
+"""One value a batch system says what it calls things: no other place asks which system it is."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cronhpc.batch import around, dialect_of, job_around, present
+from cronhpc.core.model import Settings, cancelling
+from cronhpc.script.dialect import DIALECTS, LOCAL, SLURM
+from cronhpc.store import scheduler
+from cronhpc.store.paths import Paths
+
+PACKAGE = Path(__file__).resolve().parents[2] / "cronhpc"
+HOME = ("batch/", "script/dialect.py")
+
+# Variables of Slurm's that are still spelt elsewhere, and how often: what reads Slurm's scripts (check,
+# script/self_submission.py), what runs in Slurm's jobs (inside, doctor/probe_job.py), words of help.
+SPELT = {
+    "check/lint_shell.py": 7,
+    "cli/check.py": 1,
+    "cli/in_jobs.py": 1,
+    "cli/reference.py": 4,
+    "doctor/probe_job.py": 12,
+    "engine/link.py": 1,
+    "inside/guard.py": 4,
+    "inside/job_end.py": 10,
+    "script/self_submission.py": 4,
+}
+# The word has another meaning there: a disk that is local.
+OTHER_MEANING = {"disk.reach == 'local'", "kind_of(path) in LOCAL"}
+
+
+def trees() -> Iterator[tuple[str, ast.AST]]:
+    """The modules outside batch/ and the dialects."""
+    for path in sorted(PACKAGE.rglob("*.py")):
+        name = path.relative_to(PACKAGE).as_posix()
+        if not name.startswith(HOME):
+            yield name, ast.parse(path.read_text(encoding="utf-8"))
+
+
+def comparisons(tree: ast.AST) -> Iterator[str]:
+    """Those with the name of a batch system, or with a dialect itself."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Compare):
+            sides = (node.left, *node.comparators)
+            parts = [each for side in sides for each in (getattr(side, "elts", None) or [side])]
+            if any(isinstance(each, ast.Constant) and each.value in DIALECTS for each in parts) or any(
+                isinstance(each, ast.Name) and each.id in {"SLURM", "LOCAL"} for each in parts
+            ):
+                yield ast.unparse(node)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        pytest.param("if backend == 'slurm': pass", 1, id="by its name"),
+        pytest.param("x = site.batch.dialect.name != 'local'", 1, id="by the name of its dialect"),
+        pytest.param("if backend in ('slurm', 'local'): pass", 1, id="by one of several names"),
+        pytest.param("if site.batch.dialect is SLURM: pass", 1, id="by the dialect itself"),
+        pytest.param("if site.batch.dialect.runs_here: pass", 0, id="what it says of itself may be asked"),
+    ],
+)
+def test_a_place_that_asks_which_batch_system_it_is_is_found(text: str, found: int) -> None:
+    assert len(list(comparisons(ast.parse(text)))) == found
+
+
+def test_no_place_outside_batch_asks_which_batch_system_it_is() -> None:
+    asked = {f"{name}: {each}" for name, tree in trees() for each in comparisons(tree) if each not in OTHER_MEANING}
+    assert asked == set()
+
+
+def test_variables_of_a_batch_system_are_spelt_in_its_dialect() -> None:
+    spelt: Counter[str] = Counter()
+    for name, tree in trees():
+        statements = (node for node in ast.walk(tree) if isinstance(node, ast.Expr))
+        prose = {id(node.value) for node in statements}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in prose:
+                spelt[name] += len(re.findall(r"\b_?(?:SLURMD?|SBATCH|SQUEUE|SCANCEL|SACCT|SCONTROL)_\w*", node.value))
+    assert {name: count for name, count in spelt.items() if count > SPELT.get(name, 0)} == {}
+
+
+@pytest.mark.parametrize(
+    ("environment", "system", "job"),
+    [
+        pytest.param({}, None, "", id="outside of jobs"),
+        pytest.param({"SLURM_JOB_ID": "7", "SLURM_CLUSTER_NAME": "c"}, SLURM, "7", id="in a job of Slurm's"),
+        pytest.param({"SLURM_JOB_ID": "7"}, None, "7", id="in a job of the local backend, which imitates Slurm's"),
+    ],
+)
+def test_which_job_is_around_us(environment: dict[str, str], system: object, job: str) -> None:
+    assert around(environment) is system
+    assert job_around(environment) == job
+
+
+def test_nothing_is_present_without_commands(tmp_path: Path) -> None:
+    assert present({"PATH": str(tmp_path)}) is None
+    assert dialect_of("", Settings(), {"PATH": str(tmp_path)}) is LOCAL
+
+
+def test_a_batch_system_once_found_is_remembered_by_its_name(tmp_path: Path) -> None:
+    paths = Paths(tmp_path)
+    paths.scheduler.mkdir()
+    assert scheduler.batch_system_found(paths) == ""
+    scheduler.remember_batch_system(paths, SLURM)
+    assert [each.name for each in paths.scheduler.iterdir()] == ["on-slurm"]
+    assert scheduler.batch_system_found(paths) == "slurm"
+
+
+def test_a_job_is_cancelled_by_the_systems_command_and_where_there_is_none_by_ours() -> None:
+    assert cancelling(SLURM, "7", "8") == "scancel 7 8"
+    assert cancelling(LOCAL, "7", "8") == "cronhpc kill 7 8"
