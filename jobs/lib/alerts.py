@@ -1,4 +1,8 @@
-"""Alerts: each is sent once, and once more when it is over."""
+"""Alerts: each is sent once, and once more when it is over.
+
+A job in bash has them sent with `start alerts.py NOTIFY alerts fine unknown`: arrays of "KEY<tab>TEXT", and of keys.
+With `of=PREFIX` it has looked at all whose keys begin so, and at no others.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +10,15 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
-import memory
 import shelf
+from shelf import Settings
 
 _NOTIFY_TIME = 60
 
 
-@dataclass(frozen=True)
-class Alert:
+class Alert(NamedTuple):
     """Something that is wrong. `key` says which thing, `level` how much ("warn" is less): another is told anew."""
 
     key: str
@@ -23,8 +26,7 @@ class Alert:
     level: str = "alert"
 
 
-@dataclass(frozen=True)
-class Told:
+class Told(NamedTuple):
     """What was sent last about a key, and when (seconds since 1970)."""
 
     level: str
@@ -49,17 +51,16 @@ def news(
     """
     lines: list[str] = []
     after: dict[str, Told] = {}
-    standing = {alert.key: alert for alert in alerts}
-    for key, alert in standing.items():
-        before = told.get(key)
+    for alert in alerts:
+        before = told.get(alert.key)
         stale = before is not None and again > 0 and not 0 <= now - before.at < again  # the future is distrusted
         if before is None or before.level != alert.level or stale:
             lines.append(f"{'WARN' if alert.level == 'warn' else 'ALERT'}: {alert.text}")
-            after[key] = Told(alert.level, alert.text, now)
+            after[alert.key] = Told(alert.level, alert.text, now)
         else:
-            after[key] = before
+            after[alert.key] = before
     for key, before in told.items():
-        if key in standing:
+        if key in after:
             continue
         if key in unknown:
             after[key] = before
@@ -69,40 +70,41 @@ def news(
 
 
 def tell(
-    job: str,
+    settings: Settings,
     alerts: Sequence[Alert],
     unknown: frozenset[str] = frozenset(),
     *,
     now: float,
-    notify: str = "",
     again: float = 0,
     fine: Mapping[str, str] | None = None,
 ) -> int:
     """Send what is new, remember it, and print what stands; the job's exit code.
 
-    `notify` is a command that gets the message on its standard input; "": the job's log is all.
+    NOTIFY is a command that gets the message on its standard input; "": the job's log is all.
     """
-    path, told = memory.state_file(job), remembered(job)
+    told = remembered(settings)
     lines, after = news(told, alerts, unknown, now=now, again=again, fine=fine)
     for alert in alerts:
-        same = told.get(alert.key) is not None and after[alert.key] == told[alert.key]
-        if same:
+        if after[alert.key] == told.get(alert.key):
             print(f"still: {alert.text} (told {shelf.ago(now - told[alert.key].at)} ago)")
     for line in lines:
         print(line)
-    if lines and notify and not _sent(notify, f"{job}\n" + "\n".join(lines) + "\n"):
+    if lines and not _sent(settings.text("NOTIFY"), f"{settings.text('job')}\n" + "\n".join(lines) + "\n"):
         after = told  # tried again next time
-    memory.write_state(path, {"told": {key: vars(row) for key, row in after.items()}}, quiet=after == told)
+    rows = {key: row._asdict() for key, row in after.items()}
+    shelf.write_state(settings.state("json"), {"told": rows}, quiet=after == told)
     return shelf.ALERT if any(alert.level != "warn" for alert in alerts) else shelf.FINE
 
 
-def remembered(job: str) -> dict[str, Told]:
+def remembered(settings: Settings) -> dict[str, Told]:
     """What was told of each key, and stands."""
-    rows = memory.read_state(memory.state_file(job)).get("told", {})
-    return {key: Told(str(row["level"]), str(row["text"]), float(str(row["at"]))) for key, row in rows.items()}
+    rows = shelf.read_state(settings.state("json")).get("told", {})
+    return {key: Told(str(row["level"]), str(row["text"]), float(row["at"])) for key, row in rows.items()}
 
 
 def _sent(notify: str, text: str) -> bool:
+    if not notify:
+        return True
     try:
         words = [os.path.expanduser(word) for word in shlex.split(notify)]
         answer = shelf.ask(words, text=text, timeout=_NOTIFY_TIME, environ=os.environ)
@@ -112,3 +114,20 @@ def _sent(notify: str, text: str) -> bool:
     if answer.code:
         print(f"NOTIFY: {words[0]} exited {answer.code}: {answer.said}; it will be sent next time", file=sys.stderr)
     return answer.code == 0
+
+
+def main(settings: Settings) -> int:
+    """Of a job in bash: the alerts that stand, what is fine, and the keys of which nothing is known."""
+    wrong, fine = (
+        {shelf.shown(key): shelf.shown(text) for key, _, text in (row.partition("\t") for row in settings.array(name))}
+        for name in ("alerts", "fine")
+    )
+    unknown, of = frozenset(map(shelf.shown, settings.array("unknown"))), settings.text("of")
+    if of:
+        unknown = frozenset(key for key in remembered(settings) if not key.startswith(of))
+    standing = list(map(Alert, wrong, wrong.values()))
+    return tell(settings, standing, unknown, now=shelf.seconds_now(), fine=None if of else fine)
+
+
+if __name__ == "__main__":
+    shelf.door(main)

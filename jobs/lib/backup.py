@@ -14,7 +14,6 @@ import shelf
 from alerts import Alert
 from shelf import Broken, Settings
 
-JOB = "backup"
 _PARTIAL = {23: "some files could not be copied", 24: "some files vanished while they were copied"}
 _SHOWN = 20
 _HOURS = 4
@@ -26,12 +25,11 @@ _REMOTE = re.compile(r"[^/]+:")
 
 @dataclass(frozen=True)
 class Copy:
-    """One folder and where it goes, by `program` with `options`; `target` gets a folder of its name."""
+    """One folder and where it goes, by `tool` with `options`; `target` gets a folder of its name."""
 
     source: Path
     target: str
     tool: str
-    program: str
     options: tuple[str, ...] = ()
 
     @property
@@ -42,17 +40,17 @@ class Copy:
     def copying(self) -> list[str]:
         """The command that copies. It deletes nothing: neither tool is told to."""
         if self.tool == "rclone":
-            return [self.program, "copy", *_RCLONE, *self.options, *self._ends()]
-        return [self.program, "-a", "--partial", *self.options, *self._ends()]
+            return [self.tool, "copy", *_RCLONE, *self.options, *self._ends()]
+        return [self.tool, "-a", "--partial", *self.options, *self._ends()]
 
     def comparing(self, *, whole: bool) -> list[str]:
         """The command that lists what differs; `whole`: by content, else by size (and time)."""
         if self.tool == "rclone":
             how = "--download" if whole else "--size-only"
-            return [self.program, "check", "--one-way", "--combined=-", how, *_RCLONE, *self.options, *self._ends()]
+            return [self.tool, "check", "--one-way", "--combined=-", how, *_RCLONE, *self.options, *self._ends()]
         sums = ["--checksum"] if whole else []
         said = ["--dry-run", "--itemize-changes", "--out-format=%i %n"]
-        return [self.program, "-a", *said, *sums, *self.options, *self._ends()]
+        return [self.tool, "-a", *said, *sums, *self.options, *self._ends()]
 
     def _ends(self) -> list[str]:
         if self.tool == "rclone":
@@ -112,7 +110,7 @@ def check(copy: Copy) -> None:
         if next(rows, None) is None:
             raise Broken(f"{source} is empty: not mounted? Nothing was copied")
     if not copy.remote:
-        place = Path(os.path.realpath(shelf.folder(target, "TARGET")))
+        place = Path(os.path.realpath(target))
         real = Path(os.path.realpath(source))
         if place == real or real in place.parents:
             raise Broken(f"TARGET={target} lies in {source}, which is to be copied: choose another")
@@ -148,23 +146,15 @@ def _differences(copy: Copy, verify: str, complained: set[str], began: float) ->
 
 def main(settings: Settings) -> int:
     """Each source in turn; one that fails does not keep the others from being copied."""
-    sources, target = (
-        settings.given("SOURCES", "write what is to be copied"),
-        settings.given("TARGET", "write where to")[0],
-    )
-    tool, options = settings.one_of("TOOL", "rsync", "rclone"), tuple(settings.array("OPTIONS"))
-    verify = settings.one_of("VERIFY", "size", "content", "no")
-    if any(option.startswith(("--del", "--remove-source")) for option in options):
-        raise Broken("OPTIONS: this job deletes nothing, neither here nor there; leave --delete out")
-    program = shelf.find(tool, package=f"the package {tool}")
-    folders = [Path(os.path.normpath(shelf.folder(text, "SOURCES"))) for text in sources]
-    copies = [Copy(folder, target, tool, program, options) for folder in folders]
+    tool, target, options = settings.text("TOOL"), settings.text("TARGET"), tuple(settings.array("OPTIONS"))
+    folders = [Path(os.path.normpath(text)) for text in settings.array("SOURCES")]
+    copies = [Copy(folder, target, tool, options) for folder in folders]
     standing, fine, broken = [], {}, []
     for copy in copies:
         key = str(copy.source)
         try:
             check(copy)
-            wrong = back_up(copy, verify)
+            wrong = back_up(copy, settings.text("VERIFY"))
         except Broken as error:
             broken.append(str(error))
             continue
@@ -175,7 +165,7 @@ def main(settings: Settings) -> int:
         else:
             fine[key] = f"{key}: the copy at {copy.target} is as it is here"
     unknown = frozenset(str(copy.source) for copy in copies) if broken else frozenset()
-    code = alerts.tell(JOB, standing, unknown, now=shelf.seconds_now(), notify=settings.text("NOTIFY"), fine=fine)
+    code = alerts.tell(settings, standing, unknown, now=shelf.seconds_now(), fine=fine)
     if broken:
         raise Broken("; ".join(broken))
     return code

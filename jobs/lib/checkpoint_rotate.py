@@ -16,7 +16,6 @@ from pathlib import Path
 import shelf
 from shelf import Broken, Settings
 
-JOB = "checkpoint-rotate"
 LEAST = 2  # complete ones that stay, whatever is asked
 _LATEST = ("latest", "latest_checkpointed_iteration.txt")  # where DeepSpeed and Megatron name the one to resume from
 _PIN = "keep"  # a file of this name in a checkpoint keeps it
@@ -224,15 +223,9 @@ def _carry_out(place: Path, folder: int, verdict: Verdict, marker: str, *, delet
 
 def main(settings: Settings) -> int:
     """Each folder in turn."""
-    delete, marker = settings.yes("DELETE"), settings.text("MARKER")
-    if not marker or "/" in marker or marker in {".", ".."}:
-        raise Broken("MARKER: write the name of a file that your training puts into a checkpoint last")
-    last, every = settings.count("LAST"), settings.count("EVERY")
-    if last < LEAST:
-        raise Broken(f"LAST={last}: the last {LEAST} complete ones always stay; write {LEAST} or more")
-    patterns = settings.given("PATTERNS", "name what to look at, as 'checkpoint-*'")[0].split()
-    folders = settings.given("FOLDERS", "name the folders with checkpoints")
-    places = [shelf.folder(text, "FOLDERS") for text in folders]
+    delete, (last, every) = settings.text("DELETE") == "yes", map(settings.number, ("LAST", "EVERY"))
+    patterns, marker = settings.text("PATTERNS").split(), settings.text("MARKER")
+    places = map(Path, settings.array("FOLDERS"))
     failed = sum(rotate(place, patterns, marker, last=last, every=every, delete=delete) for place in places)
     if not delete:
         print("nothing was removed: with DELETE=yes at the top of the script it is")

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import shelf
 from shelf import Broken, Settings
 
-JOB = "efficiency-report"
 _FIELDS = (
     *("JobID", "State", "ElapsedRaw", "TimelimitRaw", "AllocCPUS", "TotalCPU", "MaxRSS", "ReqMem", "NNodes", "NTasks"),
     "JobName",  # last: it may hold anything
@@ -145,11 +144,10 @@ def hints(jobs: Sequence[Use]) -> Iterator[str]:
 
 def main(settings: Settings) -> int:
     """Ask the accounting about one's own jobs, and print."""
-    days = settings.count("DAYS", 1)
-    sacct = shelf.find("sacct", package="the package slurm-client")
+    days = settings.number("DAYS")
     since = f"--starttime=now-{days}days"
     who = f"--uid={os.getuid()}"
-    answer = shelf.ask([sacct, "-P", "-n", who, since, f"--format={','.join(_FIELDS)}"], timeout=300)
+    answer = shelf.ask(["sacct", "-P", "-n", who, since, f"--format={','.join(_FIELDS)}"], timeout=300)
     if answer.code or "storage is disabled" in answer.err + answer.out:
         raise Broken(f"the accounting does not answer: {answer.said}")
     uses = [use for use in parse(answer.out) if use.elapsed]

@@ -10,11 +10,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import memory
 import shelf
 from shelf import Broken, Settings
 
-JOB = "hub-sync"
 _AT_ONCE = 500  # files a commit: what was sent is remembered, though a later one fails
 _UPLOAD_TIME = 25 * 60
 
@@ -77,7 +75,7 @@ def plan(
     return going, passed_over
 
 
-def upload(hub: str, settings: Settings, folder: str, batch: Sequence[File], environ: Mapping[str, str]) -> None:
+def upload(settings: Settings, folder: str, batch: Sequence[File], environ: Mapping[str, str]) -> None:
     """Send some files in one commit. Raises Broken with the tool's words, less the token.
 
     The tool gets a folder of links to just these files: how it takes several patterns differs between its versions.
@@ -87,9 +85,10 @@ def upload(hub: str, settings: Settings, folder: str, batch: Sequence[File], env
             link = os.path.join(place, file.path)
             os.makedirs(os.path.dirname(link), exist_ok=True)
             os.symlink(os.path.join(folder, file.path), link)
-        argv = [hub, "upload", settings.text("REPO"), place, settings.text("PATH_IN_REPO") or "."]
+        hub, repo = settings.text("hub"), settings.text("REPO")
+        argv = [hub, "upload", repo, place, settings.text("PATH_IN_REPO") or "."]
         argv += [
-            f"--repo-type={settings.one_of('REPO_TYPE', 'model', 'dataset', 'space')}",
+            f"--repo-type={settings.text('REPO_TYPE')}",
             f"--commit-message=hub-sync: {shelf.plural(len(batch), 'file')}",
         ]
         answer = shelf.ask(argv, timeout=_UPLOAD_TIME, environ=environ)
@@ -98,55 +97,45 @@ def upload(hub: str, settings: Settings, folder: str, batch: Sequence[File], env
         raise Broken(f"{os.path.basename(hub)} upload exited {answer.code}: {said}")
 
 
-def synced(hub: str, settings: Settings, folder: Path, environ: Mapping[str, str]) -> int:
+def synced(settings: Settings, folder: str, environ: Mapping[str, str]) -> int:
     """Look, send, remember; the exit code."""
-    path = memory.state_file(JOB, "sent.json")
-    known = memory.read_state(path)
-    key = ":".join([*map(settings.text, ("REPO_TYPE", "REPO", "PATH_IN_REPO")), str(folder)])
+    path = settings.state("sent.json")
+    known = shelf.read_state(path)
+    key = ":".join([*map(settings.text, ("REPO_TYPE", "REPO", "PATH_IN_REPO")), folder])
     sent: dict[str, object] = dict(known.get(key, {}))
-    found = list(files(str(folder), settings.text("INCLUDE").split()))
+    found = list(files(folder, settings.text("INCLUDE").split()))
     going, passed_over = plan(
         found,
         sent,
         now=shelf.seconds_now(),
-        quiet=shelf.duration(settings.text("QUIET")),
-        cap=shelf.byte_count(settings.text("MAX_FILE")),
-        total=shelf.byte_count(settings.text("MAX_RUN")),
+        quiet=settings.number("QUIET"),
+        cap=settings.number("MAX_FILE"),
+        total=settings.number("MAX_RUN"),
     )
     for line in passed_over:
         print(f"not sent: {shelf.shown(line)}")
     if not going:
         print(f"nothing new in {folder}: {shelf.plural(len(found), 'file')} looked at")
         return shelf.FINE
-    if not settings.yes("SEND"):
+    if settings.text("SEND") != "yes":
         print("\n".join(f"would send {shelf.shown(file.path)} ({shelf.size(file.size)})" for file in going))
         print("nothing was sent: with SEND=yes at the top of the script it is")
         return shelf.FINE
     size = shelf.size(sum(file.size for file in going))
     for start in range(0, len(going), _AT_ONCE):
         batch = going[start : start + _AT_ONCE]
-        upload(hub, settings, str(folder), batch, environ)
+        upload(settings, folder, batch, environ)
         sent.update({file.path: file.print for file in batch})
-        memory.write_state(path, {key: sent})
+        shelf.write_state(path, {key: sent})
     print(f"sent {shelf.plural(len(going), 'file')}, {size}, to {settings.text('REPO')}")
     return shelf.FINE
 
 
 def main(settings: Settings) -> int:
     """One run; its script has seen to it that it is alone."""
-    repo = settings.text("REPO")
-    if not repo or "://" in repo:
-        raise Broken("REPO: write owner/name, not a URL: a token does not belong into one")
-    folder = settings.folder("FOLDER")
-    hub = shelf.find("hf", "huggingface-cli", package="pip install huggingface_hub")
-    secret = shelf.private(settings.text("TOKEN_FILE"), "TOKEN_FILE")
-    if os.path.realpath(folder) in map(str, Path(os.path.realpath(secret)).parents) and not secret.name.startswith("."):
-        raise Broken(f"TOKEN_FILE={secret} lies in FOLDER, which is to be sent: move it elsewhere")
-    token = secret.read_text(encoding="ascii", errors="replace").strip()
-    if not token:
-        raise Broken(f"TOKEN_FILE={secret} is empty")
+    token = Path(settings.text("TOKEN_FILE")).read_text(encoding="ascii", errors="replace").strip()
     environ = {**shelf.clean_environment(os.environ), "HF_TOKEN": token, "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
-    return synced(hub, settings, folder, environ)
+    return synced(settings, settings.text("FOLDER"), environ)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import glob
 import math
 import os
 import re
+import shutil
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,8 +15,6 @@ from dataclasses import dataclass
 import shelf
 import slurm_queue
 from shelf import Broken, Settings
-
-JOB = "log-cleanup"
 
 
 @dataclass(frozen=True)
@@ -118,7 +117,7 @@ def remove(root: int, path: str) -> None:
 
 def live_now() -> Live:
     """What jobs in the queue write, by their numbers and by the files that they name. Raises Broken: nothing may go."""
-    if not shelf.has("squeue"):
+    if not shutil.which("squeue"):
         return Live()
     rows = slurm_queue.jobs()
     files = set()
@@ -132,12 +131,12 @@ def live_now() -> Live:
 
 def main(settings: Settings) -> int:
     """List, plan, and with `--delete yes` remove."""
-    delete, age = settings.yes("DELETE"), settings.text("AGE")
-    limits = Limits(
-        0 if age == "0" else shelf.duration(age), settings.count("COUNT"), shelf.byte_count(settings.text("TOTAL"))
+    delete, endings, folder = (
+        settings.text("DELETE") == "yes",
+        settings.text("ENDINGS").split(),
+        settings.text("FOLDER"),
     )
-    endings = settings.given("ENDINGS", "write what logs end in, as '.out .err .log'")[0].split()
-    folder = settings.folder("FOLDER")
+    limits = Limits(*map(settings.number, ("AGE", "COUNT", "TOTAL")))
     live = live_now()
     root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:

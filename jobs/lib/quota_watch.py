@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import getpass
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -11,7 +12,6 @@ import shelf
 from alerts import Alert
 from shelf import Broken, Settings
 
-JOB = "quota-watch"
 _SLACK = 1800  # a run comes some minutes early or late
 _CALM = 2  # points below a threshold before its level is left, so that a value on the edge is told once
 _KIB = 1024
@@ -101,8 +101,7 @@ def usage_of(path: str, tool: str) -> list[Usage]:
 
 
 def _df(path: str) -> list[Usage]:
-    df = shelf.find("df", package="the package coreutils")
-    answer = shelf.ask([df, "-B1", "--output=target,used,avail,iused,iavail", "--", path], timeout=60)
+    answer = shelf.ask(["df", "-B1", "--output=target,used,avail,iused,iavail", "--", path], timeout=60)
     if answer.code:
         raise Broken(f"{path}: {answer.said}")
     return parse_df(answer.out)
@@ -110,12 +109,11 @@ def _df(path: str) -> list[Usage]:
 
 def _quotas(mount: str, tool: str) -> Iterator[Usage]:
     """Of user and groups on one mount point; it exits 1 where a quota is exceeded, so its words count."""
-    if tool == "auto" and shelf.has("lfs"):
+    if tool == "auto" and shutil.which("lfs"):
         answer = shelf.ask(["lfs", "quota", "-q", "-u", getpass.getuser(), mount])
         yield from (row for row in parse_quota(_unfolded(answer.out)) if row.place == mount)
-    if tool == "quota" or shelf.has("quota"):
-        quota = shelf.find("quota", package="the package quota")
-        answer = shelf.ask([quota, "-w", "-p", "-u", "-g", "--show-mntpoint", "--hide-device"])
+    if tool == "quota" or shutil.which("quota"):
+        answer = shelf.ask(["quota", "-w", "-p", "-u", "-g", "--show-mntpoint", "--hide-device"])
         yield from (row for row in parse_quota(answer.out) if row.place == mount)
 
 
@@ -158,22 +156,17 @@ def _look(paths: Sequence[str], tool: str) -> tuple[list[Usage], list[str]]:
 
 def main(settings: Settings) -> int:
     """Ask, judge, tell."""
-    warn, alert = settings.number("WARN"), settings.number("ALERT")
+    warn, alert = float(settings.text("WARN")), float(settings.text("ALERT"))
     if not 0 < warn <= alert:
         raise Broken(f"WARN={warn:g} is above ALERT={alert:g}: swap them")
-    rows, problems = _look(
-        settings.given("PATHS", "write what to look at"), settings.one_of("TOOL", "auto", "quota", "df")
-    )
+    rows, problems = _look(settings.array("PATHS"), settings.text("TOOL"))
     for line in (*rows, *(f"unknown: {problem}" for problem in problems)):
         print(line)
-    told = alerts.remembered(JOB)
+    told = alerts.remembered(settings)
     wrong = judge(rows, warn, alert, {key: row.level for key, row in told.items()})
     unknown = frozenset(told) if problems else frozenset()
     fine = {row.key: str(row) for row in rows}
-    again = shelf.DAY - _SLACK
-    code = alerts.tell(
-        JOB, wrong, unknown, now=shelf.seconds_now(), notify=settings.text("NOTIFY"), again=again, fine=fine
-    )
+    code = alerts.tell(settings, wrong, unknown, now=shelf.seconds_now(), again=shelf.DAY - _SLACK, fine=fine)
     return shelf.BROKEN if problems and code == shelf.FINE else code
 
 

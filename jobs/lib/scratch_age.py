@@ -6,15 +6,12 @@ import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import alerts
-import memory
 import shelf
 from alerts import Alert
-from shelf import Broken, Settings
+from shelf import Settings
 
-JOB = "scratch-age"
 _SHOWN = 15
 _FIELDS = {"atime": ("st_atime",), "mtime": ("st_mtime",), "any": ("st_atime", "st_mtime", "st_ctime")}
 
@@ -89,45 +86,35 @@ def touch(files: Iterable[Old], now: float) -> tuple[int, int]:
 
 def main(settings: Settings) -> int:
     """Walk, report, keep the list; touch only where told to."""
-    purge_days, warn_days = settings.count("PURGE_DAYS"), settings.count("WARN_DAYS")
-    if not 0 < warn_days <= purge_days:
-        raise Broken(f"WARN_DAYS={warn_days} must be between 1 and PURGE_DAYS={purge_days}")
-    wanted, by = settings.yes("TOUCH"), settings.one_of("BY", *_FIELDS)
-    folder, now = settings.folder("FOLDER"), shelf.seconds_now()
-    found = list(walk(str(folder), by, now - (purge_days - warn_days) * shelf.DAY))
-    if wanted:
+    purge_days, warn_days = map(settings.number, ("PURGE_DAYS", "WARN_DAYS"))
+    folder, now = settings.text("FOLDER"), shelf.seconds_now()
+    found = list(walk(folder, settings.text("BY"), now - (purge_days - warn_days) * shelf.DAY))
+    if settings.text("TOUCH") == "yes":
         print("touching: many sites forbid this, and some close accounts for it. Ask yours first.")
         done, failed = touch(found, now)
         print(f"touched {shelf.plural(done, 'file')}")
         return shelf.ALERT if failed else shelf.FINE
-    for line in report(grouped(str(folder), found), purge_days, now):
+    for line in report(grouped(folder, found), purge_days, now):
         print(line)
-    text = _summary(folder, found, warn_days)
+    within = f"within {shelf.plural(warn_days, 'day')}"
+    text = f"{folder}: nothing will be purged {within}"
+    if found:
+        files, size = shelf.plural(len(found), "file"), shelf.size(sum(old.size for old in found))
+        text = f"{folder}: {files} ({size}) will be purged {within}; all of them: {_listed(settings, found)}"
     print(text)
-    standing = [Alert(str(folder), text)] if found else []
-    return alerts.tell(
-        JOB, standing, now=now, notify=settings.text("NOTIFY"), again=6 * shelf.DAY, fine={str(folder): text}
-    )
+    standing = [Alert(folder, text)] if found else []
+    return alerts.tell(settings, standing, now=now, again=6 * shelf.DAY, fine={folder: text})
 
 
-def _summary(folder: Path, found: Sequence[Old], warn_days: int) -> str:
-    if not found:
-        return f"{folder}: nothing will be purged within {shelf.plural(warn_days, 'day')}"
-    kept = memory.state_file(JOB, "list")
-    _write_list(kept, found)
-    size = shelf.size(sum(old.size for old in found))
-    files = shelf.plural(len(found), "file")
-    return f"{folder}: {files} ({size}) will be purged within {shelf.plural(warn_days, 'day')}; all of them: {kept}"
-
-
-def _write_list(path: Path, found: Sequence[Old]) -> None:
-    """Every file, ended by NUL as `xargs -0`, `rsync --from0` and `tar --null` read them; the oldest first."""
+def _listed(settings: Settings, found: Sequence[Old]) -> str:
+    """The file with all of them, each ended by NUL as `xargs -0` and `rsync --from0` read them; the oldest first."""
+    path = settings.state("list")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        data = b"".join(os.fsencode(old.path) + b"\0" for old in sorted(found, key=lambda old: old.at))
-        path.write_bytes(data)
+        path.write_bytes(b"".join(os.fsencode(old.path) + b"\0" for old in sorted(found, key=lambda old: old.at)))
     except OSError as error:
-        print(f"{path} could not be written: {error.strerror}")
+        return f"{path} cannot be written ({error.strerror})"
+    return str(path)
 
 
 if __name__ == "__main__":

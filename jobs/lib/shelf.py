@@ -1,13 +1,14 @@
-"""What the ready-made jobs share: exit codes, other programs, settings and words.
+"""What the ready-made jobs share: settings, other programs, folders, memory and words.
 
 Standard library only, Python 3.9: it runs with whatever python3 a compute node has.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import shlex
-import shutil
 import signal
 import stat
 import subprocess
@@ -16,10 +17,10 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 FINE, ALERT, BROKEN = 0, 1, 2
 DAY = 86400
-_SYSTEM_FOLDERS = "/usr/local/sbin:/usr/sbin:/sbin"  # not on every user's PATH
 
 # A running job's variables change what the commands of the batch system do (SQUEUE_STATES hides jobs, exit 0).
 _BATCH = (
@@ -33,7 +34,7 @@ _BATCH = (
     "SCONTROL_",
     "SINFO_",
     "PMI",
-    "OMPI_",
+    "OMPI",
 )
 _KEPT = frozenset({"SLURM_CONF", "SLURM_JWT"})
 
@@ -64,9 +65,9 @@ def _broken(text: str) -> int:
 
 
 class Settings:
-    """What is set at the top of a script, which hands it over as NAME=VALUE; of an array, as one NAME=VALUE an element.
+    """What is set at the top of a script: NAME=VALUE each, of an array one a word. start.sh has looked at each.
 
-    What cannot be is Broken, and names the setting.
+    `job` is the job's name; what it remembers between its runs lies in files that begin with `state`.
     """
 
     def __init__(self, words: Sequence[str]) -> None:
@@ -82,41 +83,13 @@ class Settings:
         """As it is written; "" where it is empty."""
         return self._values.get(name, [""])[-1]
 
-    def given(self, name: str, fix: str) -> list[str]:
-        """The elements of what must not be empty."""
-        found = self.array(name)
-        if not found:
-            raise Broken(f"{name} is empty: {fix} at the top of the script")
-        return found
+    def number(self, name: str) -> int:
+        """A whole number."""
+        return int(self.text(name))
 
-    def number(self, name: str, least: float = 0) -> float:
-        """A number that is not below `least`."""
-        text = self.text(name)
-        if not text.replace(".", "", 1).isdecimal() or float(text) < least:
-            raise Broken(f"{name}={text}: write a number, {least:g} or more")
-        return float(text)
-
-    def count(self, name: str, least: int = 0) -> int:
-        """A whole number that is not below `least`."""
-        found = self.number(name, least)
-        if found != int(found):
-            raise Broken(f"{name}={self.text(name)}: write a whole number")
-        return int(found)
-
-    def one_of(self, name: str, *known: str) -> str:
-        """One of the words that it may be."""
-        text = self.text(name)
-        if text not in known:
-            raise Broken(f"{name}={text}: write {', '.join(known[:-1])} or {known[-1]}")
-        return text
-
-    def yes(self, name: str) -> bool:
-        """A flag."""
-        return yes(self.text(name), name)
-
-    def folder(self, name: str) -> Path:
-        """A folder that is there."""
-        return folder(self.text(name), name)
+    def state(self, suffix: str) -> Path:
+        """The file of this ending in which the job remembers."""
+        return Path(f"{self.text('state')}.{suffix}")
 
 
 def seconds_now() -> float:
@@ -139,21 +112,6 @@ class Answer:
     def said(self) -> str:
         """Its complaint in one line."""
         return " / ".join(line.strip() for line in (self.err or self.out).splitlines() if line.strip())[:400]
-
-
-def find(*names: str, package: str) -> str:
-    """The path of the first of `names` that is here. Raises Broken, naming the package that brings it."""
-    path = f"{os.environ.get('PATH', '')}:{_SYSTEM_FOLDERS}"
-    for name in names:
-        found = shutil.which(name, path=path)
-        if found:
-            return found
-    raise Broken(f"{' or '.join(names)} is not on this node ({os.uname().nodename}): it comes with {package}")
-
-
-def has(name: str) -> bool:
-    """Whether a program is here."""
-    return shutil.which(name, path=f"{os.environ.get('PATH', '')}:{_SYSTEM_FOLDERS}") is not None
 
 
 def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -238,17 +196,43 @@ def below(folder: int, *, strict: bool = False, prefix: str = "") -> Iterator[tu
         yield folder, prefix + name, found
 
 
-# --- words ---------------------------------------------------------------------------------------------------------
+# --- memory ----------------------------------------------------------------------------------------------------------
 
-_UNITS = {"w": 604800, "d": 86400, "h": 3600, "m": 60, "s": 1}
-_SIZES = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40, "P": 1 << 50}
+
+def read_state(path: Path) -> dict[str, dict[str, Any]]:
+    """What was remembered; {} where there is nothing, or nothing that can be read."""
+    try:
+        value = json.loads(path.read_bytes())
+    except (OSError, ValueError):  # at worst something is told twice
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def write_state(path: Path, value: Mapping[str, object], *, quiet: bool = False) -> None:
+    """Remember `value`, wholly or not at all. On a full disk the job goes on: it may only repeat itself."""
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with open(temporary, "w", encoding="ascii") as file:
+            json.dump({**read_state(path), **value}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except OSError as error:
+        if not quiet:
+            print(f"{path} cannot be written ({error.strerror}): the same may be told again", file=sys.stderr)
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+
+
+# --- words ---------------------------------------------------------------------------------------------------------
 
 
 def ago(seconds: float) -> str:
     """A duration for people, in its two largest units at most: 3d, 2h 5m, 40s."""
     left = max(int(seconds), 0)
     parts = []
-    for unit, worth in list(_UNITS.items())[1:]:
+    for unit, worth in (("d", DAY), ("h", 3600), ("m", 60), ("s", 1)):
         count, left = divmod(left, worth)
         if count:
             parts.append(f"{count}{unit}")
@@ -266,22 +250,6 @@ def size(count: float) -> str:
     return f"{count:.3g} {unit}iB"
 
 
-def duration(text: str) -> int:
-    """Seconds of 90m, 2h, 7d. Raises Broken."""
-    number, unit = text[:-1], text[-1:]
-    if number.isascii() and number.isdecimal() and unit in _UNITS:
-        return int(number) * _UNITS[unit]
-    raise Broken(f"{text!r} is no duration: write it like 30m, 2h or 7d")
-
-
-def byte_count(text: str) -> int:
-    """Bytes of 500M, 5G, 0. Raises Broken."""
-    number, unit = (text[:-1], text[-1:].upper()) if text[-1:].upper() in _SIZES else (text, "")
-    if number.isascii() and number.isdecimal():
-        return int(number) * _SIZES.get(unit, 1)
-    raise Broken(f"{text!r} is no size: write it like 500M or 5G")
-
-
 def plural(count: int, noun: str) -> str:
     """`1 file`, `2 files`."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"
@@ -295,36 +263,3 @@ def shown(name: str | os.PathLike[str]) -> str:
 def shown_lines(text: str) -> str:
     """Text of several lines, each printable."""
     return "\n".join(map(shown, text.splitlines()))
-
-
-def folder(text: str, variable: str) -> Path:
-    """A folder that a variable of the script names. Raises Broken with the fix."""
-    if not text:
-        raise Broken(f"{variable} is empty: set it at the top of the script")
-    path = Path(os.path.expanduser(text))
-    if not path.is_absolute():
-        raise Broken(f"{variable}={text}: write the whole path, at the top of the script")
-    if not path.is_dir():
-        raise Broken(f"{variable}={text}: there is no such folder on {os.uname().nodename} (not mounted?)")
-    return path
-
-
-def private(text: str, variable: str) -> Path:
-    """A file with a secret, which only its owner may read. Raises Broken with the fix."""
-    path = Path(os.path.expanduser(text))
-    try:
-        found = path.stat()
-    except OSError as error:
-        raise Broken(f"{variable}={text}: {error.strerror}") from None
-    if found.st_uid != os.geteuid() or found.st_mode & 0o077:
-        raise Broken(
-            f"{variable}={text} may be read by others: chmod 600 {shlex.quote(str(path))}, and change the secret"
-        )
-    return path
-
-
-def yes(text: str, variable: str) -> bool:
-    """A flag of the script: yes or no. Raises Broken for anything else, so that a slip never switches one on."""
-    if text in {"yes", "no"}:
-        return text == "yes"
-    raise Broken(f"{variable}={text}: write yes or no")

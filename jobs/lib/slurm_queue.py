@@ -79,9 +79,8 @@ class Job:
 
 def jobs(users: Sequence[str] = ()) -> list[Job]:
     """All jobs of these users, or of this one, in the queue. Raises Broken: then nothing is known about them."""
-    squeue = shelf.find("squeue", package="the package slurm-client")
     whose = ["-u", ",".join(users)] if users else ["-u", str(os.getuid())]
-    answer = shelf.ask([squeue, "-h", "-o", _ROW + _FIELD.join(_COLUMNS), *whose], timeout=120)
+    answer = shelf.ask(["squeue", "-h", "-o", _ROW + _FIELD.join(_COLUMNS), *whose], timeout=120)
     if answer.code:
         raise Broken(f"the queue is unknown: {answer.said}")
     return parse(answer.out)
@@ -92,9 +91,8 @@ _CLOCKS_APART = 1800  # seconds that the clocks of a cluster, and of its disks, 
 
 def first_began() -> float:
     """When the first of one's jobs that run began, by the slowest clock; infinity where none runs. Raises Broken."""
-    squeue = shelf.find("squeue", package="the package slurm-client")
     running = "--states=running,suspended,completing,stopped,signaling,stage_out"
-    answer = shelf.ask([squeue, "-h", "-u", str(os.getuid()), running, "-o", "%S"], timeout=120)
+    answer = shelf.ask(["squeue", "-h", "-u", str(os.getuid()), running, "-o", "%S"], timeout=120)
     if answer.code:
         raise Broken(f"the queue is unknown: {answer.said}")
     return min(map(int, filter(str.isdecimal, answer.out.split())), default=math.inf) - _CLOCKS_APART
@@ -106,9 +104,8 @@ _PATTERN = re.compile(r"%[0-9]*([a-zA-Z%])")
 
 def outputs() -> set[str]:
     """Glob patterns of the files that one's jobs in the queue write or will append to. Raises Broken."""
-    squeue = shelf.find("squeue", package="the package slurm-client")
     fields = ",".join(f"{name}:{_FIELD}" for name in _OUTPUTS)
-    answer = shelf.ask([squeue, "-h", "-u", str(os.getuid()), "-O", fields], timeout=120)
+    answer = shelf.ask(["squeue", "-h", "-u", str(os.getuid()), "-O", fields], timeout=120)
     cells = answer.out.split(_FIELD)
     if answer.code or len(cells) % len(_OUTPUTS) != 1:
         raise Broken(f"the queue is unknown: {answer.said}")

@@ -7,6 +7,7 @@ It runs on each node of the job, and finds the ranks by what Slurm has put into 
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,7 +100,7 @@ def main(settings: Settings) -> int:
     """Print them, a block a process."""
     job = settings.text("JOB")
     found = sorted(ranks(job, os.environ), key=lambda rank: (rank.rank == "", rank.rank.zfill(9), rank.pid))
-    py_spy, node = _py_spy(), os.environ.get("SLURMD_NODENAME", os.uname().nodename)
+    py_spy, node = shutil.which("py-spy"), os.environ.get("SLURMD_NODENAME", os.uname().nodename)
     for rank in found:
         said = stack(py_spy, rank.pid) if py_spy else without_py_spy(rank.pid)
         # one write a block: the nodes' outputs are mixed line by line otherwise
@@ -107,13 +108,6 @@ def main(settings: Settings) -> int:
     if not found:
         print(f"== {node}: no Python process of job {job} here")
     return shelf.FINE
-
-
-def _py_spy() -> str:
-    try:
-        return shelf.find("py-spy", package="pip install py-spy")
-    except Broken:
-        return ""
 
 
 if __name__ == "__main__":

@@ -5,18 +5,17 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import alerts
-import memory
 import shelf
 import slurm_queue
 from alerts import Alert
 from shelf import Broken, Settings
 from slurm_queue import Job
 
-JOB = "stall-watch"
 _DUMP_TIME = 90
 _LINES = 400  # of stacks a job, in this job's own log; all of them are kept in a file
 
@@ -69,8 +68,7 @@ def watched(rows: Sequence[Job], patterns: Sequence[str]) -> Iterator[Job]:
 
 def facts_of(job: Job) -> Facts:
     """Ask about one job. Raises Broken."""
-    scontrol = shelf.find("scontrol", package="the package slurm-client")
-    answer = shelf.ask([scontrol, "show", "job", job.number])
+    answer = shelf.ask(["scontrol", "show", "job", job.number])
     if answer.code:
         raise Broken(f"job {job.id} is unknown: {answer.said}")
     return parse(answer.out)
@@ -79,27 +77,25 @@ def facts_of(job: Job) -> Facts:
 # --- stacks --------------------------------------------------------------------------------------------------------
 
 
-def dump_command(srun: str, number: str, nodes: int, python: str, here: str) -> list[str]:
+def dump_command(number: str, nodes: int, python: str, here: str) -> list[str]:
     """One task on each node of the job, beside what runs there: it takes no CPU and no GPU of its own."""
     step = [f"--jobid={number}", "--overlap", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
     quiet = ["--gres=none", "--mem=0", "--input=none", "--kill-on-bad-exit=0", "--job-name=stacks"]
-    return [srun, *step, *quiet, python, f"{here}/stacks.py", f"JOB={number}"]
+    return ["srun", *step, *quiet, python, f"{here}/stacks.py", f"JOB={number}"]
 
 
 def stacks(number: str, nodes: int) -> str:
     """The stacks of every rank of a job, or why there are none."""
     try:
-        srun = shelf.find("srun", package="the package slurm-client")
         here = os.path.dirname(os.path.realpath(__file__))
-        answer = shelf.ask(dump_command(srun, number, nodes, sys.executable, here), timeout=_DUMP_TIME)
+        answer = shelf.ask(dump_command(number, nodes, sys.executable, here), timeout=_DUMP_TIME)
     except Broken as error:
         return f"no stacks: {error}"
     return answer.out if answer.code == 0 and answer.out else f"{answer.out}no stacks: {answer.said or answer.code}"
 
 
-def _keep(job: Job, text: str) -> str:
+def _keep(path: Path, text: str) -> str:
     """Where all of it can be read."""
-    path = memory.state_file(JOB, f"{job.number}.stacks")
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8", errors="surrogateescape")
@@ -108,9 +104,9 @@ def _keep(job: Job, text: str) -> str:
     return str(path)
 
 
-def _print(job: Job, text: str) -> None:
+def _print(job: Job, text: str, path: Path) -> None:
     lines = text.splitlines()
-    print(f"--- stacks of job {job.id}, all of them in {_keep(job, text)}")
+    print(f"--- stacks of job {job.id}, all of them in {_keep(path, text)}")
     print("\n".join(lines[:_LINES]))
     if len(lines) > _LINES:
         print(f"… and {len(lines) - _LINES} more lines")
@@ -122,60 +118,47 @@ def _print(job: Job, text: str) -> None:
 
 def stop(job: Job) -> str:
     """Cancel a stalled job; what was done."""
-    answer = shelf.ask([shelf.find("scancel", package="the package slurm-client"), job.id])
+    answer = shelf.ask(["scancel", job.id])
     return "cancelled (STOP=yes)" if answer.code == 0 else f"not cancelled: {answer.said}"
 
 
-def look(job: Job, log: str, now: float) -> tuple[float | None, Facts, Sequence[str]]:
-    """(seconds of silence, the job's facts, its logs). Raises Broken."""
+def look(job: Job, log: str, now: float) -> tuple[float, int]:
+    """(seconds of silence, the job's nodes). Raises Broken."""
     facts = facts_of(job)
     logs = [expanded(path, job) for path in ([os.path.expanduser(log)] if log else facts.logs)]
-    return quiet_for(logs, facts.started, now), facts, logs
+    silence = quiet_for(logs, facts.started, now)
+    if silence is None:
+        raise Broken(f"{job}: there is no log {' or '.join(map(shelf.shown, logs))}")
+    return silence, facts.nodes
 
 
 def main(settings: Settings) -> int:
     """Each watched job in turn."""
-    stopping, minutes, now = settings.yes("STOP"), settings.number("MINUTES"), shelf.seconds_now()
-    patterns = settings.given("WATCH", "name the jobs to watch")
+    patterns, seconds, now = settings.array("WATCH"), 60 * float(settings.text("MINUTES")), shelf.seconds_now()
     rows = list(watched(slurm_queue.without_own(slurm_queue.jobs(), os.environ), patterns))
     if not rows:
         print(f"no running job is called {' or '.join(map(shelf.shown, patterns))}")
-    told = alerts.remembered(JOB)
-    wrong, fine, unknown = [], {}, set()
+    told = alerts.remembered(settings)
+    fine = {key: f"job {key.partition(' ')[0]} does not run any more" for key in told}
+    wrong, unknown = [], set()
     for job in rows:
         key = f"{job.id} {job.submitted}"
         try:
-            silence, facts, logs = look(job, settings.text("LOG"), now)
+            silence, nodes = look(job, settings.text("LOG"), now)
         except Broken as error:
             print(f"unknown: {error}")
             unknown.add(key)
             continue
-        if silence is None:
-            print(f"unknown: {job}: there is no log {' or '.join(map(shelf.shown, logs))}")
-            unknown.add(key)
-        elif silence < minutes * 60:
+        if silence < seconds:
             fine[key] = f"{job}: its log grew {shelf.ago(silence)} ago"
             print(fine[key])
-        else:
-            wrong.append(_stalled(job, key, silence, facts, told, stopping=stopping))
-    code = alerts.tell(
-        JOB, wrong, frozenset(unknown), now=now, notify=settings.text("NOTIFY"), fine=_with_ended(fine, told)
-    )
+            continue
+        if key not in told:  # once: each dump stops every rank for a moment
+            _print(job, stacks(job.number, nodes), settings.state(f"{job.number}.stacks"))
+        done = f"; {stop(job)}" if settings.text("STOP") == "yes" else ""
+        wrong.append(Alert(key, f"{job}: its log has not grown for {shelf.ago(silence)}{done}"))
+    code = alerts.tell(settings, wrong, frozenset(unknown), now=now, fine=fine)
     return shelf.BROKEN if unknown and code == shelf.FINE else code
-
-
-def _stalled(job: Job, key: str, silence: float, facts: Facts, told: Mapping[str, object], *, stopping: bool) -> Alert:
-    text = f"{job}: its log has not grown for {shelf.ago(silence)}"
-    if key not in told:  # once: each dump stops every rank for a moment
-        _print(job, stacks(job.number, facts.nodes))
-    if stopping:
-        text = f"{text}; {stop(job)}"
-    return Alert(key, text)
-
-
-def _with_ended(fine: dict[str, str], told: Mapping[str, object]) -> dict[str, str]:
-    ended = {key: f"job {key.partition(' ')[0]} does not run any more" for key in told if key not in fine}
-    return {**ended, **fine}
 
 
 if __name__ == "__main__":

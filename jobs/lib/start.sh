@@ -1,6 +1,10 @@
 # shellcheck shell=bash
-# What the ready-made jobs share: words for what is missing, a look for others at the same work, and the start of the
-# Python file of jobs/lib that has a job's logic, where one has.
+# What the ready-made jobs share: words for what is missing, the one look at each setting, a look for others at the same
+# work, and the start of the Python file of jobs/lib that has a job's logic, where one has.
+
+job=${0##*/} job=${job%.slurm}
+job=${CRONHPC_ENTRY:-${SLURM_JOB_NAME:-$job}} # two entries made of one job share no state
+state=${XDG_STATE_HOME:-$HOME/.local/state}/cronhpc-jobs/${job//[^[:alnum:]._-]/_} # what its files there begin with
 
 broken() { # MESSAGE: exit code 2
   echo "broken: $*" >&2
@@ -13,25 +17,69 @@ need() { # PACKAGE TOOL...: one of the tools is here
   broken "${names// / or } is not on this node ($(uname -n)): it comes with $package"
 }
 
-on() { # SETTING VALUE: whether it is yes; a slip switches nothing on
-  case $2 in
+need_python() { # the first Python that is new enough; start runs it
+  local name
+  for name in "${CRONHPC_PYTHON:-python3}" python3 python3.14 python3.13 python3.12 python3.11 python3.10 python3.9 /usr/bin/python3; do
+    python=$(command -v "$name") || continue
+    "$python" -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2> /dev/null && return
+  done
+  broken "python3 (3.9 or newer) is not on this node ($(uname -n)): it comes with the package python3, or a module"
+}
+
+# --- settings: what cannot be is broken, and names the setting ---
+
+given() { # SETTING [WHAT TO DO]: it is not empty; of an array, one element is not
+  local all="$1[*]"
+  [[ ${!all} == *[![:space:]]* ]] || broken "$1 is empty: ${2:-set it} at the top of the script"
+}
+
+on() { # SETTING: whether it is yes; a slip switches nothing on
+  case ${!1} in
     yes) return 0 ;;
     no) return 1 ;;
-    *) broken "$1=$2: write yes or no" ;;
+    *) broken "$1=${!1}: write yes or no" ;;
   esac
 }
 
-given() { # SETTING...: none is empty
-  local name
-  for name in "$@"; do [ -n "${!name:-}" ] || broken "$name is empty: set it at the top of the script"; done
+flag() { # SETTING: it is yes or no
+  on "$1" || true
 }
 
-folder() { # SETTING...: each names a folder that is there
-  local name
-  for name in "$@"; do
-    given "$name"
-    [[ ${!name} == /* ]] || broken "$name=${!name}: write the whole path, at the top of the script"
-    [ -d "${!name}" ] || broken "$name=${!name}: there is no such folder on $(uname -n) (not mounted?)"
+one_of() { # SETTING WORD...: it is one of the words
+  local words=${*:2}
+  local first=${words% *}
+  [[ -n ${!1} && " $words " == *" ${!1} "* ]] || broken "$1=${!1}: write ${first// /, } or ${words##* }"
+}
+
+number() { # SETTING: a number
+  [[ ${!1} =~ ^[[:digit:]]+(\.[[:digit:]]+)?$ ]] || broken "$1=${!1}: write a number, 0 or more"
+}
+
+count() { # SETTING [LEAST]: a whole number, not below LEAST
+  if ! [[ ${!1} =~ ^[[:digit:]]{1,15}$ ]] || [ "${!1}" -lt "${2:-0}" ]; then
+    broken "$1=${!1}: write a number, a whole one, ${2:-0} or more"
+  fi
+}
+
+duration() { # SETTING: 30m, 2h, 7d, or 0; it is in seconds from here on
+  [[ ${!1} =~ ^([[:digit:]]{1,9})([smhdw])$ || ${!1} == 0 ]] || broken "$1=${!1} is no duration: write it like 30m, 2h or 7d"
+  local -A worth=([s]=1 [m]=60 [h]=3600 [d]=86400 [w]=604800)
+  [ "${!1}" = 0 ] || printf -v "$1" %d $((10#${BASH_REMATCH[1]} * worth[${BASH_REMATCH[2]}]))
+}
+
+bytes() { # SETTING: 500M, 5G, or 0; it is in bytes from here on
+  [[ ${!1} =~ ^([[:digit:]]{1,12})([KMGTPkmgtp]?)$ ]] || broken "$1=${!1} is no size: write it like 500M or 5G"
+  local units=KMGTP unit=${BASH_REMATCH[2]^^}
+  local before=${units%%"${unit:-K}"*}
+  printf -v "$1" %d $((10#${BASH_REMATCH[1]} << (${#unit} * 10 * (${#before} + 1))))
+}
+
+folder() { # SETTING: it, or each of its elements, names a folder that is there
+  local all="$1[@]" each
+  given "$1"
+  for each in "${!all}"; do
+    [[ -z $each || $each == /* ]] || broken "$1=$each: write the whole path, at the top of the script"
+    [[ -z $each || -d $each ]] || broken "$1=$each: there is no such folder on $(uname -n) (not mounted?)"
   done
 }
 
@@ -42,6 +90,8 @@ private() { # SETTING: it names a file with a secret, which only its owner may r
   fi
 }
 
+# --- at work ---
+
 outside() { # COMMAND...: in place of the (sub)shell, without the job's variables, which change what Slurm's commands do
   local name
   for name in $(compgen -e | grep -E '^(SLURM|SBATCH|SRUN|SALLOC|SQUEUE|SCANCEL|SACCT|SCONTROL|SINFO|PMI|OMPI)'); do
@@ -50,15 +100,44 @@ outside() { # COMMAND...: in place of the (sub)shell, without the job's variable
   exec "$@"
 }
 
+brief() { # < TEXT: its last lines as one
+  tail -n 3 | paste -s -d ' ' | cut -c 1-400
+}
+
+listed() { # NODE,...: as Slurm writes it, cpu[1-3]
+  (outside scontrol show hostlist "$1" 2> /dev/null) || echo "$1"
+}
+
+plural() { # COUNT NOUN
+  if [ "$1" -eq 1 ]; then echo "1 $2"; else echo "$1 $2s"; fi
+}
+
+remember() { # SUFFIX < TEXT: kept whole in the job's file of that ending, for its next run
+  local new=$state.$1.$$
+  { (umask 077 && mkdir -p "${state%/*}" && cat > "$new") && mv -f -- "$new" "$state.$1"; } 2> /dev/null ||
+    echo "$state.$1 cannot be written: the same may be told again" >&2
+}
+
+recall() { # SUFFIX: what an earlier run has kept there
+  cat "$state.$1" 2> /dev/null
+}
+
 running_of() { # NAME: start and id of one's jobs of that name that run
   outside env SLURM_TIME_FORMAT=%s squeue --noheader --user="$(id -u)" --name="$1" \
     --states=running,suspended,completing --format='%S %A'
 }
 
-# Slurm's word holds on all nodes, and for jobs; the lock for what Slurm does not know, on this machine at least (some
-# cluster file systems keep locks to a node). Neither is left over from a run that has died.
-alone() { # JOB: ends with exit code 0 where another run of it is at work; of two jobs the one that began first stays
-  local name=${SLURM_JOB_NAME:-$1} place=${XDG_STATE_HOME:-$HOME/.local/state}/cronhpc-jobs running='' first code
+process() { # ID: when it began (in ticks since the boot), and its id; nothing where there is none
+  local words
+  words=$(cat "/proc/$1/stat" 2> /dev/null) || return
+  read -r -a words <<< "${words##*) }"
+  echo "${words[19]}.$1"
+}
+
+# Slurm's word holds on all nodes, and for jobs; marks are for what Slurm does not know, on this machine. Each run makes
+# its own, and then looks for others': a mark of a process that is gone means nothing, so none is left over.
+alone() { # ends with exit code 0 where another run of this job is at work; the one that began first stays
+  local name=${SLURM_JOB_NAME:-$job} running='' first mark mine other
   if [ -n "${SLURM_JOB_ID:-}" ]; then
     running=$(running_of "$name") || broken "the queue is unknown, so another $name may run"
   elif command -v squeue > /dev/null; then
@@ -66,13 +145,18 @@ alone() { # JOB: ends with exit code 0 where another run of it is at work; of tw
   fi
   first=$(sort -n -k 1,1 -k 2,2 <<< "$running" | head -n 1)
   case ${first#* } in '' | "${SLURM_JOB_ID:-}") ;; *) echo "job ${first#* } is at it: nothing to do" && exit 0 ;; esac
-  need "the package util-linux" flock
-  (umask 077 && mkdir -p "$place")
-  { exec 9>> "$place/$name.running"; } 2> /dev/null || broken "$place/$name.running cannot be written"
-  flock -n 9 # what the job starts keeps it, too
-  code=$?
-  if [ $code -eq 1 ]; then echo "another $name is at it ($place/$name.running is locked): nothing to do" && exit 0; fi
-  [ $code -eq 0 ] || [ -n "${SLURM_JOB_ID:-}" ] || broken "$place/$name.running cannot be locked"
+  mark=$state.$(uname -n).running mine=$(process $$)
+  (umask 077 && mkdir -p "${state%/*}")
+  { : > "$mark.$mine"; } 2> /dev/null || [ -n "${SLURM_JOB_ID:-}" ] || broken "$mark.$mine cannot be written"
+  for other in "$mark".*; do
+    other=${other#"$mark."}
+    if [ "$(process "${other#*.}")" != "$other" ]; then
+      rm -f -- "$mark.$other"
+    elif [ "$(printf '%s\n' "$other" "$mine" | sort -t . -n -k 1,1 -k 2,2 | head -n 1)" != "$mine" ]; then
+      rm -f -- "$mark.$mine"
+      echo "another $name is at it (process ${other#*.}): nothing to do" && exit 0
+    fi
+  done
 }
 
 until_time_is_up() { # COMMAND...: its exit code; that the job's time is up (--signal=B:TERM@SECONDS) ends the job with 0
@@ -93,13 +177,14 @@ until_time_is_up() { # COMMAND...: its exit code; that the job's time is up (--s
   exit 0
 }
 
-start() { # FILE ARGUMENT...: runs it in place of the shell, with the first Python that is new enough
-  local name found
-  for name in "${CRONHPC_PYTHON:-python3}" python3 python3.14 python3.13 python3.12 python3.11 python3.10 python3.9 /usr/bin/python3; do
-    found=$(command -v "$name") || continue
-    "$found" -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2> /dev/null || continue
-    # shellcheck disable=SC2154 # the script that sources this says where lib is
-    exec "$found" "$lib/$1" "${@:2}"
+start() { # FILE SETTING...: the Python file, with these settings (NAME, or NAME=VALUE), in place of the shell
+  local name all value words=("job=$job" "state=$state")
+  for name in "${@:2}"; do
+    case $name in *=*) words+=("$name") && continue ;; esac
+    all="${name}[@]"
+    for value in "${!all}"; do words+=("$name=$value"); done
   done
-  broken "python3 (3.9 or newer) is not on this node ($(uname -n)): it comes with the package python3, or a module"
+  export PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin" # not on every user's
+  # shellcheck disable=SC2154 # the script that sources this says where lib is
+  exec "$python" "$lib/$1" "${words[@]}"
 }

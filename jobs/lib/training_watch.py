@@ -7,14 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import alerts
-import memory
 import shelf
 import slurm_queue
 from alerts import Alert
-from shelf import Broken, Settings
+from shelf import Settings
 from slurm_queue import Job
 
-JOB = "training-watch"
 RUNNING, PENDING, HELD, DEPENDENCY, NEVER, GONE = (
     "running",
     "pending",
@@ -70,41 +68,38 @@ def fix(seen: Seen) -> str:
     }.get(seen.state, "")
 
 
-def resubmit(script: str, seen: Seen, most: int) -> str:
-    """Submit `script` for jobs that are gone, at most `most` times in a row; what was done, in words."""
-    path = memory.state_file(JOB, "resubmitted.json")
-    counts = memory.read_state(path).get("counts", {})
-    count = int(str(counts.get(seen.pattern, 0)))
+def resubmit(settings: Settings, seen: Seen) -> str:
+    """Submit RESUBMIT for jobs that are gone, at most MOST times in a row; what was done, in words."""
+    path, most = settings.state("resubmitted.json"), settings.number("MOST")
+    counts = shelf.read_state(path).get("counts", {})
+    count = int(counts.get(seen.pattern, 0))
     if seen.alive and count:
-        memory.write_state(path, {"counts": {**counts, seen.pattern: 0}}, quiet=True)
+        shelf.write_state(path, {"counts": {**counts, seen.pattern: 0}}, quiet=True)
     if seen.state != GONE:
         return ""
     if count >= most:
         return f"not resubmitted: {shelf.plural(count, 'time')} already since it last ran (MOST={most})"
-    memory.write_state(path, {"counts": {**counts, seen.pattern: count + 1}})
-    if int(str(memory.read_state(path).get("counts", {}).get(seen.pattern, 0))) != count + 1:
+    counts = {**counts, seen.pattern: count + 1}
+    shelf.write_state(path, {"counts": counts})
+    if shelf.read_state(path).get("counts") != counts:
         return "not resubmitted: it could not be written down that it was"
-    sbatch = shelf.find("sbatch", package="the package slurm-client")
-    answer = shelf.ask([sbatch, "--parsable", os.path.expanduser(script)], timeout=120)
+    answer = shelf.ask(["sbatch", "--parsable", os.path.expanduser(settings.text("RESUBMIT"))], timeout=120)
     return f"resubmitted as job {answer.out.strip()}" if answer.code == 0 else f"not resubmitted: {answer.said}"
 
 
 def main(settings: Settings) -> int:
     """Ask once, judge each name, tell."""
-    patterns, script = settings.given("WATCH", "name the jobs to watch"), settings.text("RESUBMIT")
-    if script and len(patterns) > 1:
-        raise Broken("RESUBMIT is one script: with it, WATCH must be one name")
     rows = slurm_queue.without_own(slurm_queue.jobs(slurm_queue.people(settings.text("USERS"))), os.environ)
     wrong, fine = [], {}
-    for pattern in patterns:
+    for pattern in settings.array("WATCH"):
         seen = judge(pattern, rows)
-        done = resubmit(script, seen, settings.count("MOST")) if script else ""
+        done = resubmit(settings, seen) if settings.text("RESUBMIT") else ""
         print(seen)
         if seen.alive:
             fine[pattern] = str(seen)
         else:
             wrong.append(Alert(pattern, f"{seen}. {done or f'Fix: {fix(seen)}'}", seen.state))
-    return alerts.tell(JOB, wrong, now=shelf.seconds_now(), notify=settings.text("NOTIFY"), fine=fine)
+    return alerts.tell(settings, wrong, now=shelf.seconds_now(), fine=fine)
 
 
 if __name__ == "__main__":

@@ -63,7 +63,10 @@ def test_below_the_settings_nothing_is_to_be_edited_and_the_way_to_lib_is_everyw
 
 
 LIB_TAIL = (
-    (JOBS / "quota-watch.slurm").read_text(encoding="utf-8").partition("from here on ---\n")[2].partition("start ")[0]
+    (JOBS / "quota-watch.slurm")
+    .read_text(encoding="utf-8")
+    .partition("from here on ---\n")[2]
+    .partition("need_python")[0]
 )
 
 

@@ -8,8 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import gpu_health
-from gpu_health import Gpu
 from tests.ready_made_jobs import Ended, environment, filled_in, run, stand_in
 
 # Answers as the real one: rows of the fields asked for, "[N/A]" for what a card has not, and a refusal of the whole
@@ -171,7 +169,7 @@ def test_without_the_drivers_library_the_allocation_is_not_tried(node: Node) -> 
     assert "CUDA" in ended.out
 
 
-def test_memory_in_use_is_judged_by_its_limit() -> None:
-    card = Gpu("0", "u", "p", "n", 1000)
-    assert not list(gpu_health.held([card], frozenset(), 1000))
-    assert list(gpu_health.held([card], frozenset(), 999))
+@pytest.mark.parametrize(("held", "code"), [("1000", 0), ("999", 1)])
+def test_memory_in_use_is_judged_by_its_limit(node: Node, held: str, code: int) -> None:
+    node.cards({**CARD, "memory.used": "1000"})
+    assert node.look(HELD=held).code == code

@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-import node_report
 from tests.ready_made_jobs import Ended, environment, filled_in, run, stand_in
 
 STATES = {
@@ -27,8 +26,9 @@ STATES = {
 
 
 @pytest.mark.parametrize(("state", "bad"), STATES.items(), ids=STATES)
-def test_states(state: str, *, bad: bool) -> None:
-    assert node_report.Node("n", state, "", "", "").bad is bad
+def test_states(tmp_path: Path, state: str, *, bad: bool) -> None:
+    sinfo_says(tmp_path, ("n", state, ""))
+    assert report(tmp_path).out.startswith(f"{bad:d} of 1 node cannot be used\n")
 
 
 def sinfo_says(place: Path, *rows: tuple[str, str, str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from pathlib import Path
@@ -10,11 +11,10 @@ from pathlib import Path
 import pytest
 
 import alerts
-import memory
 import shelf
 from alerts import Alert, Told
-from shelf import Broken
-from tests.ready_made_jobs import environment, filled_in, run, stand_in
+from shelf import Broken, Settings
+from tests.ready_made_jobs import LIB, Ended, environment, filled_in, run, stand_in
 
 NOW = 1795784840.0
 HOUR = 3600
@@ -63,58 +63,61 @@ def test_what_is_not_looked_at_any_more_is_forgotten_and_not_called_fine() -> No
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
-    for name in ("CRONHPC_ENTRY", "SLURM_JOB_NAME"):
-        monkeypatch.delenv(name, raising=False)
-    return tmp_path
+def settings(tmp_path: Path) -> Settings:
+    return Settings(["job=job", f"state={tmp_path}/state/job"])
 
 
 def test_the_exit_code_says_how_it_stands_however_often_it_was_told(
-    home: Path, capsys: pytest.CaptureFixture[str]
+    settings: Settings, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert alerts.tell("job", [FULL], now=NOW) == shelf.ALERT
+    assert alerts.tell(settings, [FULL], now=NOW) == shelf.ALERT
     assert capsys.readouterr().out == "ALERT: / is 96 % full\n"
-    assert alerts.tell("job", [FULL], now=NOW + 2 * HOUR) == shelf.ALERT
+    assert alerts.tell(settings, [FULL], now=NOW + 2 * HOUR) == shelf.ALERT
     assert capsys.readouterr().out == "still: / is 96 % full (told 2h ago)\n"
-    assert alerts.tell("job", [], now=NOW + 3 * HOUR, fine={"/ space": "/ is 50 % full"}) == shelf.FINE
+    assert alerts.tell(settings, [], now=NOW + 3 * HOUR, fine={"/ space": "/ is 50 % full"}) == shelf.FINE
     assert capsys.readouterr().out == "fine again: / is 50 % full\n"
-    assert alerts.tell("job", [Alert("a", "b", "warn")], now=NOW + 4 * HOUR) == shelf.FINE
+    assert alerts.tell(settings, [Alert("a", "b", "warn")], now=NOW + 4 * HOUR) == shelf.FINE
 
 
-def test_what_could_not_be_sent_is_sent_next_time(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    sent = home / "sent"
-    assert alerts.tell("job", [FULL], now=NOW, notify="/nowhere/mail") == shelf.ALERT
-    assert alerts.tell("job", [FULL], now=NOW, notify="sh -c 'echo no >&2; exit 3'") == shelf.ALERT
+def test_what_could_not_be_sent_is_sent_next_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    sent = tmp_path / "sent"
+
+    def tell(notify: str) -> int:
+        return alerts.tell(Settings(["job=job", f"state={tmp_path}/job", f"NOTIFY={notify}"]), [FULL], now=NOW)
+
+    assert tell("/nowhere/mail") == shelf.ALERT
+    assert tell("sh -c 'echo no >&2; exit 3'") == shelf.ALERT
     assert "exited 3: no; it will be sent next time" in capsys.readouterr().err
     for _ in range(2):
-        alerts.tell("job", [FULL], now=NOW, notify=f"sh -c 'cat >> {sent}'")
+        tell(f"sh -c 'cat >> {sent}'")
     assert sent.read_text(encoding="utf-8") == "job\nALERT: / is 96 % full\n"
 
 
-def test_two_entries_of_one_job_do_not_share_what_they_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CRONHPC_ENTRY", "one/../of them")
-    alerts.tell("job", [FULL], now=NOW)
-    assert memory.state_file("job").parent == home / "state/cronhpc-jobs"
-    assert alerts.remembered("job")
-    monkeypatch.setenv("CRONHPC_ENTRY", "two")
-    assert alerts.remembered("job") == {}
+def test_two_entries_of_one_job_do_not_share_what_they_told(tmp_path: Path) -> None:
+    known = [start_sh(tmp_path, 'echo "$state"', CRONHPC_ENTRY=entry).last for entry in ("one/../of them", "two")]
+    assert known == [f"{tmp_path}/.local/state/cronhpc-jobs/{name}" for name in ("one_.._of_them", "two")]
+    one, two = (Settings(["job=job", f"state={state}"]) for state in known)
+    alerts.tell(one, [FULL], now=NOW)
+    assert alerts.remembered(one)
+    assert alerts.remembered(two) == {}
 
 
-def test_on_a_full_disk_the_alert_is_still_said(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (home / "state").write_text("in the way", encoding="utf-8")
-    assert alerts.tell("job", [FULL], now=NOW) == shelf.ALERT
+def test_on_a_full_disk_the_alert_is_still_said(
+    tmp_path: Path, settings: Settings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "state").write_text("in the way", encoding="utf-8")
+    assert alerts.tell(settings, [FULL], now=NOW) == shelf.ALERT
     said = capsys.readouterr()
     assert "ALERT: / is 96 % full" in said.out
     assert "cannot be written" in said.err
 
 
 @pytest.mark.parametrize("content", ["", "{", "[]", '{"told": {}'], ids=["empty", "torn", "a list", "cut off"])
-def test_a_torn_memory_is_forgotten(home: Path, content: str) -> None:
-    path = memory.state_file("job")
+def test_a_torn_memory_is_forgotten(settings: Settings, content: str) -> None:
+    path = settings.state("json")
     path.parent.mkdir(parents=True)
     path.write_text(content, encoding="utf-8")
-    assert alerts.tell("job", [FULL], now=NOW) == shelf.ALERT
+    assert alerts.tell(settings, [FULL], now=NOW) == shelf.ALERT
     assert json.loads(path.read_bytes())["told"]
 
 
@@ -137,9 +140,10 @@ def test_a_program_that_does_not_end_is_ended_with_all_that_it_started(tmp_path:
         time.sleep(0.02)
 
 
-def test_a_missing_program_is_named_with_its_package() -> None:
-    with pytest.raises(Broken, match=r"tool2 or tool3 is not on this node .*: it comes with the package plocate"):
-        shelf.find("tool2", "tool3", package="the package plocate")
+def test_a_missing_program_is_named_with_its_package(tmp_path: Path) -> None:
+    ended = start_sh(tmp_path, 'need "the package plocate" tool2 tool3')
+    assert ended.code == 2
+    assert re.search(r"tool2 or tool3 is not on this node .*: it comes with the package plocate", ended.last)
 
 
 def test_what_is_broken_is_one_line_and_exit_code_2(
@@ -168,10 +172,6 @@ WORDS = {
     "one": (shelf.plural(1, "file"), "1 file"),
     "many": (shelf.plural(1234, "file"), "1,234 files"),
     "a name with a line end": (shelf.shown("a\nb"), "a\\nb"),
-    "a duration": (shelf.duration("90m"), 5400),
-    "a size": (shelf.byte_count("5G"), 5 << 30),
-    "a size in bytes": (shelf.byte_count("512"), 512),
-    "a flag": (shelf.yes("no", "DELETE"), False),
 }
 
 
@@ -180,39 +180,78 @@ def test_words(got: object, expected: object) -> None:
     assert got == expected
 
 
-@pytest.mark.parametrize("text", ["YES", "true", "1", "", "y"])
-def test_a_slip_never_switches_a_flag_on(text: str) -> None:
-    with pytest.raises(Broken, match="write yes or no"):
-        shelf.yes(text, "DELETE")
-
-
-@pytest.mark.parametrize("text", ["", "90", "1h30m", "-5m", "m", "٣m"])
-def test_what_is_no_duration_is_refused(text: str) -> None:
-    with pytest.raises(Broken):
-        shelf.duration(text)
-
-
-FOLDERS = {
-    "nothing": ("", "is empty"),
-    "a relative path": ("x/y", "write the whole path"),
-    "one that is not there": ("/nowhere/at/all", "not mounted"),
-}
-
-
-@pytest.mark.parametrize(("text", "words"), FOLDERS.values(), ids=FOLDERS)
-def test_a_folder_that_cannot_be_is_refused_with_its_settings_name(text: str, words: str) -> None:
-    with pytest.raises(Broken, match=words):
-        shelf.folder(text, "FOLDER")
-
-
 # --- settings ------------------------------------------------------------------------------------------------------
 
 
-def test_settings_are_handed_over_word_by_word_whatever_is_in_them() -> None:
-    settings = shelf.Settings(["NAME=a=b\nc", "LIST=one", "LIST=", "LIST=--two", "EMPTY=", "COUNT=3", "PART=0.5"])
-    assert (settings.text("NAME"), settings.text("EMPTY"), settings.text("NOT_THERE")) == ("a=b\nc", "", "")
-    assert (settings.array("LIST"), settings.array("NOT_THERE")) == (["one", "--two"], [])
-    assert (settings.count("COUNT", 3), settings.number("PART"), settings.one_of("COUNT", "2", "3")) == (3, 0.5, "3")
+def start_sh(place: Path, words: str, **more: str) -> Ended:
+    """What bash says that has sourced start.sh."""
+    script = place / "words.slurm"
+    script.write_text(f"source {LIB}/start.sh\n{words}\n", encoding="utf-8")
+    return run(script, environment(place, **more))
+
+
+CAN_BE = {
+    "a duration": ("X=90m; duration X", "5400"),
+    "a week": ("X=1w; duration X", "604800"),
+    "no time at all": ("X=0; duration X", "0"),
+    "a size": ("X=5G; bytes X", str(5 << 30)),
+    "a size in small letters": ("X=3k; bytes X", "3072"),
+    "a size in bytes": ("X=512; bytes X", "512"),
+    "a flag": ("X=no; if on X; then X=on; fi", "no"),
+    "one of some words": ("X=b; one_of X a b", "b"),
+    "a number with a point": ("X=0.5; number X", "0.5"),
+    "a count": ("X=010; count X 10", "010"),
+    "an array with an empty element": ("X=('' --two); given X", ""),
+    "folders": ("X=(/ '' /tmp); folder X", "/"),
+}
+
+
+@pytest.mark.parametrize(("words", "value"), CAN_BE.values(), ids=CAN_BE)
+def test_settings_that_can_be(tmp_path: Path, words: str, value: str) -> None:
+    ended = start_sh(tmp_path, f'{words}; echo "$X"')
+    assert (ended.code, ended.out) == (0, f"{value}\n")
+
+
+CANNOT_BE = {
+    **{
+        f"a flag {text!r}": (f"X='{text}'; flag X", f"X={text}: write yes or no")
+        for text in ("YES", "true", "1", "", "y")
+    },
+    **{
+        f"a duration {text!r}": (f"X='{text}'; duration X", f"X={text} is no duration: write it like 30m, 2h or 7d")
+        for text in ("", "90", "1h30m", "-5m", "m", "٣m")
+    },
+    **{f"a size {text!r}": (f"X='{text}'; bytes X", f"X={text} is no size") for text in ("", "much", "5GB", "-1")},
+    "a number": ("X=many; number X", "X=many: write a number, 0 or more"),
+    "a count below the least": ("X=0; count X 1", "X=0: write a number, a whole one, 1 or more"),
+    "a count with a point": ("X=1.5; count X", "X=1.5: write a number, a whole one, 0 or more"),
+    "none of the words": ("X=c; one_of X a b c2", "X=c: write a, b or c2"),
+    "an array without an element": ("X=(''); given X 'name it'", "X is empty: name it at the top of the script"),
+    "no folder": ("X=''; folder X", "X is empty: set it at the top of the script"),
+    "a folder's relative path": ("X=(/ x/y); folder X", "X=x/y: write the whole path, at the top of the script"),
+    "a folder that is not there": ("X=/nowhere/at/all; folder X", "X=/nowhere/at/all: there is no such folder on"),
+}
+
+
+@pytest.mark.parametrize(("words", "said"), CANNOT_BE.values(), ids=CANNOT_BE)
+def test_a_setting_that_cannot_be_is_named_with_what_to_write(tmp_path: Path, words: str, said: str) -> None:
+    ended = start_sh(tmp_path, f"{words}; echo on")
+    assert ended.code == 2
+    assert ended.last.startswith(f"broken: {said}")
+
+
+def test_settings_are_handed_over_word_by_word_whatever_is_in_them(tmp_path: Path) -> None:
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib/seen.py").write_text("import sys\nprint(sys.argv[3:])", encoding="utf-8")
+    settings = "NAME=$'a=b\\nc' LIST=(one '' --two) EMPTY= NONE=() COUNT=3"
+    ended = start_sh(
+        tmp_path, f"{settings}\nlib=lib; cd {tmp_path}\nneed_python; start seen.py NAME LIST NONE EMPTY COUNT again=5"
+    )
+    words = ["NAME=a=b\nc", "LIST=one", "LIST=", "LIST=--two", "EMPTY=", "COUNT=3", "again=5"]
+    assert ended.last == repr(words)
+    seen = Settings(words)
+    assert (seen.text("NAME"), seen.text("EMPTY"), seen.text("NOT_THERE")) == ("a=b\nc", "", "")
+    assert (seen.array("LIST"), seen.array("NOT_THERE"), seen.number("COUNT")) == (["one", "--two"], [], 3)
 
 
 @pytest.mark.parametrize("job", ["log-cleanup", "checkpoint-rotate", "quota-watch", "nccl-check", "scratch-age"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import sys
 import time
@@ -164,17 +163,21 @@ def test_the_older_name_of_the_tool_does_too(place: Path) -> None:
 # --- one at a time -------------------------------------------------------------------------------------------------
 
 
-def running_mark(place: Path) -> Path:
-    path = place / ".local/state/cronhpc-jobs/hub-sync.running"
+def running_mark(place: Path, began: str, number: int) -> Path:
+    """The mark of a process of this machine."""
+    path = place / f".local/state/cronhpc-jobs/hub-sync.{os.uname().nodename}.running.{began}.{number}"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.touch()
     return path
 
 
+def began(number: int) -> str:
+    return Path(f"/proc/{number}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
+
+
 def test_a_run_that_is_still_at_it_is_left_to_it(place: Path) -> None:
-    with running_mark(place).open("a", encoding="ascii") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # noqa: TID251 - as the job does, for what Slurm does not know
-        ended = sync(place)
+    running_mark(place, began(os.getpid()), os.getpid())
+    ended = sync(place)
     assert ended.code == 0
     assert "another hub-sync is at it" in ended.out
     assert commits(place) == 0
@@ -186,10 +189,12 @@ def test_by_hand_a_job_that_runs_is_seen(place: Path) -> None:
     assert (ended.code, commits(place), "job 7 is at it" in ended.out) == (0, 0, True)
 
 
-def test_a_run_that_has_died_keeps_nobody(place: Path) -> None:
-    running_mark(place).write_text("7 gpu1 1", encoding="ascii")
+@pytest.mark.parametrize("number", [os.getpid(), 2**22 + 1], ids=["its number is another process's", "it is gone"])
+def test_a_run_that_has_died_keeps_nobody(place: Path, number: int) -> None:
+    mark = running_mark(place, "1", number)
     assert sync(place).code == 0
     assert commits(place) == 1
+    assert not mark.exists()
 
 
 JOBS_OF_ITS_NAME = {
