@@ -7,10 +7,10 @@
 set -euo pipefail
 [ $# -eq 1 ] || { echo "which job? ${0##*/} JOB" >&2; exit 2; }
 here=$(cd "$(dirname "$(readlink -f "$0")")" && pwd)
-stacks=${CRONHPC_JOBS_LIB:-$here/../lib}/stacks.py
+stacks=${CRONHPC_JOBS_LIB:-$here/../lib}/stacks.sh
 [ -e "$stacks" ] || { echo "there is no $stacks: set CRONHPC_JOBS_LIB to jobs/lib of cronhpc" >&2; exit 2; }
 nodes=$(squeue --noheader --jobs="$1" --format=%D)
 [ -n "$nodes" ] || { echo "job $1 does not run" >&2; exit 1; }
 # --overlap: beside what runs there, without CPUs or GPUs of its own
 exec srun --jobid="$1" --overlap --nodes="$nodes" --ntasks="$nodes" --ntasks-per-node=1 --gres=none --mem=0 --input=none \
-  python3 "$stacks" JOB="$1"
+  bash "$stacks" "$1"

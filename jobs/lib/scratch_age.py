@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import alerts
 import shelf
@@ -25,21 +25,6 @@ class Old:
     size: int
 
 
-@dataclass
-class Group:
-    """The files near their purge below one folder."""
-
-    count: int = 0
-    size: int = 0
-    oldest: float = field(default=float("inf"))
-
-    def add(self, old: Old) -> None:
-        """Count one more."""
-        self.count += 1
-        self.size += old.size
-        self.oldest = min(self.oldest, old.at)
-
-
 def walk(top: str, by: str, before: float) -> Iterator[Old]:
     """Files last used before `before`, on the file system of `top`; links are neither followed nor counted."""
     folder = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -52,21 +37,23 @@ def walk(top: str, by: str, before: float) -> Iterator[Old]:
         os.close(folder)
 
 
-def grouped(top: str, files: Iterable[Old]) -> dict[str, Group]:
+def grouped(top: str, files: Iterable[Old]) -> dict[str, list[Old]]:
     """By the folder directly below `top`; files that lie in `top` itself under "."."""
-    groups: dict[str, Group] = {}
+    groups: dict[str, list[Old]] = {}
     for old in files:
         first, slash, _ = os.path.relpath(old.path, top).partition("/")
-        groups.setdefault(first if slash else ".", Group()).add(old)
+        groups.setdefault(first if slash else ".", []).append(old)
     return groups
 
 
-def report(groups: dict[str, Group], days: int, now: float) -> Iterator[str]:
+def report(groups: dict[str, list[Old]], days: int, now: float) -> Iterator[str]:
     """A line a folder, the nearest purge first."""
-    for name, group in sorted(groups.items(), key=lambda item: item[1].oldest)[:_SHOWN]:
-        left = days * shelf.DAY - (now - group.oldest)
+    rows = sorted((min(old.at for old in group), name, group) for name, group in groups.items())
+    for oldest, name, group in rows[:_SHOWN]:
+        left = days * shelf.DAY - (now - oldest)
         when = f"in {shelf.ago(left)}" if left > 0 else "any time now"
-        yield f"{shelf.shown(name)}: {shelf.plural(group.count, 'file')}, {shelf.size(group.size)}, the first {when}"
+        files, size = shelf.plural(len(group), "file"), shelf.size(sum(old.size for old in group))
+        yield f"{shelf.shown(name)}: {files}, {size}, the first {when}"
     if len(groups) > _SHOWN:
         yield f"and {len(groups) - _SHOWN} more folders"
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import shlex
 import signal
 import stat
@@ -23,19 +24,7 @@ FINE, ALERT, BROKEN = 0, 1, 2
 DAY = 86400
 
 # A running job's variables change what the commands of the batch system do (SQUEUE_STATES hides jobs, exit 0).
-_BATCH = (
-    "SLURM_",
-    "SBATCH_",
-    "SRUN_",
-    "SALLOC_",
-    "SQUEUE_",
-    "SCANCEL_",
-    "SACCT_",
-    "SCONTROL_",
-    "SINFO_",
-    "PMI",
-    "OMPI",
-)
+_BATCH = re.compile(r"(SLURM|SBATCH|SRUN|SALLOC|SQUEUE|SCANCEL|SACCT|SCONTROL|SINFO|OMPI)_|PMI")
 _KEPT = frozenset({"SLURM_CONF", "SLURM_JWT"})
 
 
@@ -116,7 +105,7 @@ class Answer:
 
 def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """`environ` without what a running job has in it, with plain English and times as seconds."""
-    kept = {name: value for name, value in environ.items() if name in _KEPT or not name.startswith(_BATCH)}
+    kept = {name: value for name, value in environ.items() if name in _KEPT or not _BATCH.match(name)}
     return {**kept, "LC_ALL": "C", "SLURM_TIME_FORMAT": "%s"}
 
 

@@ -80,10 +80,14 @@ class Job:
 def jobs(users: Sequence[str] = ()) -> list[Job]:
     """All jobs of these users, or of this one, in the queue. Raises Broken: then nothing is known about them."""
     whose = ["-u", ",".join(users)] if users else ["-u", str(os.getuid())]
-    answer = shelf.ask(["squeue", "-h", "-o", _ROW + _FIELD.join(_COLUMNS), *whose], timeout=120)
+    return parse(_squeue("-o", _ROW + _FIELD.join(_COLUMNS), *whose))
+
+
+def _squeue(*words: str) -> str:
+    answer = shelf.ask(["squeue", "-h", *words], timeout=120)
     if answer.code:
         raise Broken(f"the queue is unknown: {answer.said}")
-    return parse(answer.out)
+    return answer.out
 
 
 _CLOCKS_APART = 1800  # seconds that the clocks of a cluster, and of its disks, may differ by
@@ -92,10 +96,8 @@ _CLOCKS_APART = 1800  # seconds that the clocks of a cluster, and of its disks, 
 def first_began() -> float:
     """When the first of one's jobs that run began, by the slowest clock; infinity where none runs. Raises Broken."""
     running = "--states=running,suspended,completing,stopped,signaling,stage_out"
-    answer = shelf.ask(["squeue", "-h", "-u", str(os.getuid()), running, "-o", "%S"], timeout=120)
-    if answer.code:
-        raise Broken(f"the queue is unknown: {answer.said}")
-    return min(map(int, filter(str.isdecimal, answer.out.split())), default=math.inf) - _CLOCKS_APART
+    starts = _squeue("-u", str(os.getuid()), running, "-o", "%S").split()
+    return min(map(int, filter(str.isdecimal, starts)), default=math.inf) - _CLOCKS_APART
 
 
 _OUTPUTS = ("JobID", "ArrayJobID", "WorkDir", "StdOut", "StdErr")
@@ -105,10 +107,9 @@ _PATTERN = re.compile(r"%[0-9]*([a-zA-Z%])")
 def outputs() -> set[str]:
     """Glob patterns of the files that one's jobs in the queue write or will append to. Raises Broken."""
     fields = ",".join(f"{name}:{_FIELD}" for name in _OUTPUTS)
-    answer = shelf.ask(["squeue", "-h", "-u", str(os.getuid()), "-O", fields], timeout=120)
-    cells = answer.out.split(_FIELD)
-    if answer.code or len(cells) % len(_OUTPUTS) != 1:
-        raise Broken(f"the queue is unknown: {answer.said}")
+    cells = _squeue("-u", str(os.getuid()), "-O", fields).split(_FIELD)
+    if len(cells) % len(_OUTPUTS) != 1:
+        raise Broken(f"the queue is unknown: squeue told {len(cells)} cells")
     found = set()
     for start in range(0, len(cells) - 1, len(_OUTPUTS)):
         number, array, folder, *paths = (cell.lstrip("\n") for cell in cells[start : start + len(_OUTPUTS)])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -77,18 +76,16 @@ def facts_of(job: Job) -> Facts:
 # --- stacks --------------------------------------------------------------------------------------------------------
 
 
-def dump_command(number: str, nodes: int, python: str, here: str) -> list[str]:
-    """One task on each node of the job, beside what runs there: it takes no CPU and no GPU of its own."""
+def stacks(number: str, nodes: int) -> str:
+    """The stacks of every rank of a job, or why there are none.
+
+    By one task on each node of the job, beside what runs there: it takes no CPU and no GPU of its own.
+    """
     step = [f"--jobid={number}", "--overlap", f"--nodes={nodes}", f"--ntasks={nodes}", "--ntasks-per-node=1"]
     quiet = ["--gres=none", "--mem=0", "--input=none", "--kill-on-bad-exit=0", "--job-name=stacks"]
-    return ["srun", *step, *quiet, python, f"{here}/stacks.py", f"JOB={number}"]
-
-
-def stacks(number: str, nodes: int) -> str:
-    """The stacks of every rank of a job, or why there are none."""
+    script = os.path.join(os.path.dirname(os.path.realpath(__file__)), "stacks.sh")
     try:
-        here = os.path.dirname(os.path.realpath(__file__))
-        answer = shelf.ask(dump_command(number, nodes, sys.executable, here), timeout=_DUMP_TIME)
+        answer = shelf.ask(["srun", *step, *quiet, "bash", script, number], timeout=_DUMP_TIME)
     except Broken as error:
         return f"no stacks: {error}"
     return answer.out if answer.code == 0 and answer.out else f"{answer.out}no stacks: {answer.said or answer.code}"

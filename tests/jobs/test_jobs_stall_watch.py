@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+import subprocess  # noqa: TID251 - a rank is a process
+import sys
 import time
 from pathlib import Path
 
 import pytest
 
-import stacks
 import stall_watch
 from slurm_queue import Job
-from tests.ready_made_jobs import Ended, environment, filled_in, run, stand_in
+from tests.ready_made_jobs import LIB, Ended, environment, filled_in, run, stand_in
 
 NOW = 1795784840.0
 
@@ -164,30 +165,51 @@ def test_a_queue_that_does_not_answer_is_unknown(cluster: Cluster) -> None:
 # --- whose stacks --------------------------------------------------------------------------------------------------
 
 RANKS = {
-    "another node of the same machine": ({"SLURMD_NODENAME": "cpu2"}, {"SLURMD_NODENAME": "cpu1"}, True),
-    "this node": ({"SLURMD_NODENAME": "cpu1"}, {"SLURMD_NODENAME": "cpu1"}, False),
-    "a batch script that says no node": ({}, {"SLURMD_NODENAME": "cpu1"}, False),
+    "another node of the same machine": ({"SLURMD_NODENAME": "cpu2"}, {"SLURMD_NODENAME": "cpu1"}, ""),
+    "this node": ({"SLURMD_NODENAME": "cpu1"}, {"SLURMD_NODENAME": "cpu1"}, "the batch script"),
+    "a batch script that says no node": ({}, {"SLURMD_NODENAME": "cpu1"}, "the batch script"),
+    "another job": ({"SLURM_JOB_ID": "{job}0"}, {}, ""),
+    "the step that asks": ({"SLURM_STEP_ID": "4"}, {"SLURM_JOB_ID": "{job}", "SLURM_STEP_ID": "4"}, ""),
+    "another step": ({"SLURM_STEP_ID": "0"}, {"SLURM_JOB_ID": "{job}", "SLURM_STEP_ID": "4"}, "the batch script"),
+    "a batch script beside the step that asks": (
+        {},
+        {"SLURM_JOB_ID": "{job}", "SLURM_STEP_ID": "4"},
+        "the batch script",
+    ),
+    "a rank, as torchrun says": ({"SLURM_STEP_ID": "0", "SLURM_PROCID": "1", "RANK": "3"}, {}, "rank 3 of step 0"),
+    "a rank, as Slurm says": ({"SLURM_STEP_ID": "0", "SLURM_PROCID": "1"}, {}, "rank 1 of step 0"),
+    "a batch script that Slurm gave a number": ({"SLURM_PROCID": "0"}, {}, "the batch script"),
 }
 
 
-@pytest.mark.parametrize(("environ", "own", "elsewhere"), RANKS.values(), ids=RANKS)
-def test_only_ranks_of_this_node_are_seen(environ: dict[str, str], own: dict[str, str], *, elsewhere: bool) -> None:
-    assert stacks._elsewhere(environ, own) is elsewhere
-
-
-def test_the_step_that_asks_does_not_show_itself() -> None:
-    own = {"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "4"}
-    assert stacks._same_step({"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "4"}, own)
-    assert not stacks._same_step({"SLURM_JOB_ID": "7", "SLURM_STEP_ID": "0"}, own)
-    assert not stacks._same_step({"SLURM_JOB_ID": "7"}, {"SLURM_JOB_ID": "7"})
-
-
-def test_without_py_spy_the_kernels_word_is_told() -> None:
-    said = stacks.without_py_spy(os.getpid())
-    assert said.startswith("state R")
-    assert "pip install py-spy" in said
-
-
-def test_a_rank_is_called_as_torchrun_or_slurm_calls_it() -> None:
-    assert str(stacks.Rank(9, "3", "0", "python t.py")) == "rank 3 of step 0, process 9: python t.py"
-    assert str(stacks.Rank(9, "", "", "python t.py")) == "the batch script, process 9: python t.py"
+@pytest.mark.parametrize(("environ", "own", "shown"), RANKS.values(), ids=RANKS)
+def test_only_ranks_of_this_node_are_seen_and_called_as_they_call_themselves(
+    environ: dict[str, str], own: dict[str, str], shown: str
+) -> None:
+    job = f"9{os.getpid()}"  # no other test's
+    theirs, ours = ({key: value.format(job=job) for key, value in each.items()} for each in (environ, own))
+    argv = [sys.executable, "-c", "print(flush=True); import time; time.sleep(99)"]
+    with subprocess.Popen(
+        argv, env={"PATH": os.environ["PATH"], "SLURM_JOB_ID": job, **theirs}, stdout=subprocess.PIPE
+    ) as process:
+        try:
+            assert process.stdout is not None
+            assert process.stdout.readline(), "it is there"
+            ended = subprocess.run(
+                ["bash", str(LIB / "stacks.sh"), job],
+                env={"PATH": "/usr/bin:/bin", **ours},
+                capture_output=True,
+                text=True,
+                timeout=90,
+                check=True,
+            )
+        finally:
+            process.kill()
+    first, *rest = ended.stdout.splitlines()
+    node = ours.get("SLURMD_NODENAME", os.uname().nodename)
+    if shown:
+        assert first.startswith(f"== {node}: {shown}, process {process.pid}: {sys.executable} -c print")
+        assert rest[0].startswith("state ")
+        assert "pip install py-spy" in rest[0]
+    else:
+        assert first == f"== {node}: no Python process of job {job} here"
