@@ -49,6 +49,11 @@ ANSWERS = {
         2,
         "broken: torch is not in this Python",
     ),
+    "two ranks without torch, and srun's word for it": (
+        "echo 'broken: no torch'; echo 'broken: no torch'; echo 'srun: error: cpu1: task 0' >&2; exit 2",
+        2,
+        "srun: error: cpu1: task 0\nbroken: no torch\n",
+    ),
 }
 
 
