@@ -24,8 +24,7 @@ import pytest
 from cronhpc import __version__, cli
 from cronhpc.cli.console import Console
 from cronhpc.core.model.site import LEVELS
-from cronhpc.doctor.diagnosis import of_disk, of_machine, of_nodes
-from cronhpc.doctor.findings import of_cluster
+from cronhpc.doctor.judge import of_cluster, of_disk, of_machine, of_nodes
 from cronhpc.engine.read import read_world
 from cronhpc.engine.site import open_site
 from cronhpc.store.memory import save_cache

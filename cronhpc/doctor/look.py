@@ -1,4 +1,4 @@
-"""Doctor: gather what can be known of this site, and hand it to doctor/findings and doctor/diagnosis, which judge it.
+"""Doctor: gather what can be known of this site, and hand it to doctor/judge, which judges it.
 
 Nothing is changed unless that is asked for. Every question has a time-out, and after one that the controller did not
 answer no other is put to it, so that even a frozen one is told of within half a minute.
@@ -16,9 +16,10 @@ from cronhpc.batch import process
 from cronhpc.batch.port import BatchError, Submission, Unreachable
 from cronhpc.batch.process import for_commands
 from cronhpc.core.model import CronhpcError, Settings, SettingsError, command
-from cronhpc.core.model.site import LEVELS, Finding
-from cronhpc.doctor import diagnosis, findings
-from cronhpc.doctor.diagnosis import Beat, Here, Node
+from cronhpc.core.model.site import LEVELS
+from cronhpc.doctor import judge
+from cronhpc.doctor.checks import Check
+from cronhpc.doctor.judge import Beat, Here, Node
 from cronhpc.inside import probe
 from cronhpc.script.dialect import SLURM
 from cronhpc.store import disk, rooms, scheduler
@@ -29,50 +30,11 @@ if TYPE_CHECKING:
 
     from cronhpc.batch.port import Batch, Examinable
     from cronhpc.core.model import Problem
+    from cronhpc.core.model.site import Finding
     from cronhpc.doctor.probe_job import ProbeJob
 
 _QUESTION = 8.0  # seconds for one question: three unanswered ones end within half a minute
 _LOCAL = 4.0  # for a program of this machine
-
-
-# fmt: off
-_CHECKS = {  # level, topic, sentence, fix
-    "no directory": ("advice", "directory", "{} {} yet.", ""),
-    "bad settings": ("error", "settings", "{}: {}", ""),
-    "empty settings": ("warning", "settings", "{} {}", ""),
-    "unseen disk": ("error", "disk", "{} cannot be looked at: {}.", "Is it mounted?"),
-    "no way out": ("warning", "network", "the address given cannot be reached from here: {}.", ""),
-    "a way out": ("fine", "network", "the address given can be reached from here.", ""),
-    "no slurm": ("advice", "slurm", "no sbatch on PATH, or backend: local is set: runs are processes of this machine.",
-                 "On a cluster load Slurm's commands (module load slurm), then ask again."),
-    "no answer": ("error", "slurm", "Slurm gives no answer: {}.", "Ask again later; a chain that runs outlives this."),
-    "no tick": ("error", "ticks", "no tick comes: {}.", "Put it back: " + command("start")),
-    "nodes may not": ("error", "submit", "jobs may not submit here ({}).",
-                      "Let a login node submit a day's runs ahead: " + command("start", options=("--via", "login"))),
-    "not tried": ("unknown", "submit",
-                  "whether compute nodes may submit jobs, and have cronhpc and this folder, was not tried.",
-                  command("doctor", options=("--submit",)) + " runs a job of a minute that tries it."),
-    "unanswered": ("unknown", "sbatch", "sbatch --test-only gave no answer: {}.", "Ask again later."),
-    "refused": ("error", "sbatch", "sbatch would not take the scheduler's job: {}.", "See sbatch: in cronhpc.yaml."),
-    "taken": ("fine", "sbatch", "sbatch would take the scheduler's job from here.", ""),
-    "another directory": ("advice", "other chains", "your cron directory {} is at work, too (jobs {}).", ""),
-    "a directory gone": ("warning", "other chains", "{} is gone, and its scheduler goes on (jobs {}).", ""),
-    "another unknown": ("advice", "other chains", "a cron directory of yours is at work (jobs {}); which is not known.",
-                        "scontrol show job tells more."),
-    "another by hand": ("advice", "other chains", "{} submits itself for later: a hand-made scheduler (jobs {}).", ""),
-    "chains unknown": ("unknown", "other chains", "what else of yours is in the queue is not known: {}.", "Ask again."),
-    "probe refused": ("error", "submit", "the probe job was not taken: {}.", "See sbatch: in cronhpc.yaml."),
-    "probe waits": ("unknown", "submit", "the probe job {} did not start within {:.0f} s, and was cancelled.",
-                    "Give it longer: " + command("doctor", options=("--submit", "--wait", "1h"))),
-    "probe unread": ("unknown", "options", "what a submission looks like here is not known: {}.", "Ask again."),
-}
-# fmt: on
-
-
-def _finding(check: str, *words: object, fix: str = "") -> Finding:
-    """A row of the table, its sentence filled in; `fix` where that depends on the words, too."""
-    level, topic, sentence, usual = _CHECKS[check]
-    return Finding(level, topic, sentence.format(*words), fix or usual)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +60,7 @@ def examine(asked: Asked, clock: Callable[[], int]) -> list[Finding]:
     every = [
         *of_settings,
         *_directory(asked, settings, refused, seen=seen),
-        *diagnosis.of_machine(here, needs_network=pings and not asked.url),
+        *judge.of_machine(here, needs_network=pings and not asked.url),
         *_address(asked.url),
         *of_batch,
     ]
@@ -122,30 +84,32 @@ def _settings(asked: Asked) -> tuple[Settings, list[Finding]]:
     path = asked.root / MARKER
     if not os.path.lexists(path):
         where = "is no cron directory" if asked.root.is_dir() else "is not there"
-        return Settings(), [_finding("no directory", asked.root, where, fix=command("init", directory=str(asked.root)))]
+        return Settings(), [
+            Check.NO_DIRECTORY(root=asked.root, why=where, fix=command("init", directory=str(asked.root)))
+        ]
     empty = [emptied(path)] if path.exists() and not path.stat().st_size else []
-    known = [_finding("empty settings", each.file, each.what, fix=each.fix) for each in empty]
+    known = [Check.EMPTY_SETTINGS(path=each.file, why=each.what, fix=each.fix) for each in empty]
     try:
         return read_settings(path), known
     except SettingsError as error:
         wrong = ((f"{each.file}:{each.line}" if each.line else each.file, each) for each in error.problems)
-        known += [_finding("bad settings", place, each.what, fix=each.fix) for place, each in wrong]
+        known += [Check.BAD_SETTINGS(place=place, why=each.what, fix=each.fix) for place, each in wrong]
         return error.rest or Settings(), known
 
 
 def _directory(asked: Asked, settings: Settings, refused: Problem | None, *, seen: bool) -> Iterator[Finding]:
     paths, me = Paths(asked.root), os.getuid()
     try:
-        yield from diagnosis.of_disk(disk.look(asked.root, asked.environ), seen=seen)
+        yield from judge.of_disk(disk.look(asked.root, asked.environ), seen=seen)
     except OSError as error:
-        yield _finding("unseen disk", asked.root, error.strerror)
+        yield Check.DISK_UNSEEN(root=asked.root, why=error.strerror)
         return
     if not os.path.lexists(paths.settings) or (refused is None and rooms.refusal(paths, me) is not None):
         return  # said of the settings already
     if refused is None:
-        yield from diagnosis.of_rooms(disk.closed((paths.root, paths.state, paths.scheduler, paths.log)))
+        yield from judge.of_rooms(disk.closed((paths.root, paths.state, paths.scheduler, paths.log)))
     refused = refused or rooms.link_refusal(paths, settings, me)
-    yield from diagnosis.of_trust(refused, rooms.way_refusal(paths, settings, me))
+    yield from judge.of_trust(refused, rooms.way_refusal(paths, settings, me))
 
 
 def _here(asked: Asked, settings: Settings) -> Here:
@@ -182,7 +146,7 @@ def _group(user: str) -> tuple[str, bool]:
 def _address(url: str) -> Iterator[Finding]:
     if url:
         why = probe.reaches(url)
-        yield _finding("no way out", why) if why else _finding("a way out")
+        yield Check.NO_WAY_OUT(why=why) if why else Check.WAY_OUT()
 
 
 # --- what could call ticks from outside ----------------------------------------------------------------------------
@@ -233,25 +197,25 @@ def _batch(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int
 
     slurm = examinable(asked.backend, settings, asked.environ, _QUESTION)
     if slurm is None:
-        yield _finding("no slurm")
+        yield Check.NO_SLURM()
         return
     times: list[int] = []
     try:
         qos = dict(settings.sbatch).get("qos", "")
         cluster = slurm.cluster_facts(here.user, qos, lambda: times.append(clock()))
     except BatchError as error:
-        yield _finding("no answer", error.text)
+        yield Check.NO_ANSWER(why=error.text)
         return
     via = (scheduler.started(Paths(asked.root)) or {}).get("via")
     yield from _ticks(asked, via)
-    yield from findings.of_cluster(cluster, settings, asked=times[0], answered=times[1], by_daemon=via == "daemon")
+    yield from judge.of_cluster(cluster, settings, asked=times[0], answered=times[1], by_daemon=via == "daemon")
     yield _taken(slurm, settings)
     yield from _others_at_work(asked)
     yield from _other_chains(asked, slurm)
     if asked.submit:
         yield from _nodes(asked, settings, here, clock)
     else:
-        yield _finding("not tried")
+        yield Check.NOT_TRIED()
 
 
 def _ticks(asked: Asked, via: str | None) -> Iterator[Finding]:
@@ -260,9 +224,9 @@ def _ticks(asked: Asked, via: str | None) -> Iterator[Finding]:
 
     paths = Paths(asked.root)
     if via == "scrontab" and (why := trouble(paths, asked.environ)):
-        yield _finding("no tick", why)
+        yield Check.NO_TICK(why=why)
     if via not in {None, "login"} and (why := scheduler.SiteChanges(paths).no_submit):
-        yield _finding("nodes may not", why)
+        yield Check.NODES_MAY_NOT(why=why)
 
 
 def _others_at_work(asked: Asked) -> Iterator[Finding]:
@@ -278,7 +242,7 @@ def _others_at_work(asked: Asked) -> Iterator[Finding]:
     for problem in problems:
         if problem is not None:
             level = "error" if problem.severity == "error" else "warning"
-            yield Finding(level, "scheduler", problem.what, problem.fix)
+            yield Check.SCHEDULER(level=level, why=problem.what, fix=problem.fix)
 
 
 def _other_chains(asked: Asked, slurm: Examinable) -> Iterator[Finding]:
@@ -295,7 +259,7 @@ def _other_chains(asked: Asked, slurm: Examinable) -> Iterator[Finding]:
     try:
         chains = other_chains(slurm, asked.root.resolve(), own)
     except BatchError as error:
-        yield _finding("chains unknown", error.text)
+        yield Check.CHAINS_UNKNOWN(why=error.text)
         return
     for each in chains:
         ids = " ".join(job.shown for job in each.jobs)
@@ -304,13 +268,13 @@ def _other_chains(asked: Asked, slurm: Examinable) -> Iterator[Finding]:
             cancel = f"{slurm.dialect.cancel} {ids}"
             by_hand = f"To let cronhpc do it: give it a #CRON line, in cron.d/, without its sbatch; then {cancel}"
             adopt = "To let cronhpc do it: " + command("init", directory=str(folder)) if folder else by_hand
-            yield _finding("another by hand", each.place, ids, fix=adopt)
+            yield Check.CHAIN_BY_HAND(place=each.place, ids=ids, fix=adopt)
         elif not each.place:
-            yield _finding("another unknown", ids)
+            yield Check.CHAIN_UNKNOWN(ids=ids)
         elif Path(each.place).is_dir():
-            yield _finding("another directory", each.place, ids, fix=command("status", directory=each.place))
+            yield Check.CHAIN_OTHER(place=each.place, ids=ids, fix=command("status", directory=each.place))
         else:
-            yield _finding("a directory gone", each.place, ids, fix=f"{slurm.dialect.cancel} {ids}")
+            yield Check.CHAIN_LEFT(place=each.place, ids=ids, fix=f"{slurm.dialect.cancel} {ids}")
 
 
 def _taken(slurm: Examinable, settings: Settings) -> Finding:
@@ -319,8 +283,8 @@ def _taken(slurm: Examinable, settings: Settings) -> Finding:
     try:
         refusal = slurm.refusal(job, "#!/bin/sh\n")
     except Unreachable as error:
-        return _finding("unanswered", error.text)
-    return _finding("refused", refusal) if refusal else _finding("taken")
+        return Check.SBATCH_UNANSWERED(why=error.text)
+    return Check.SBATCH_REFUSES(why=refusal) if refusal else Check.SBATCH_TAKES()
 
 
 def _nodes(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int]) -> Iterator[Finding]:
@@ -336,17 +300,17 @@ def _nodes(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int
         try:
             job.submit()
         except BatchError as error:
-            yield _finding("probe refused", error.text)
+            yield Check.PROBE_REFUSED(why=error.text)
             return
         yield from _options(job, clock())
         ended = job.wait(asked.timeout, this.race)
         nodes = [_node(row) for row in job.rows()]
     if not ended and not nodes:
-        yield _finding("probe waits", job.job_id, asked.timeout)
+        yield Check.PROBE_WAITS(job=job.job_id, seconds=asked.timeout)
         return
-    yield from diagnosis.of_nodes(nodes, here)
+    yield from judge.of_nodes(nodes, here)
     if any(node.disk == "" for node in nodes):
-        yield from diagnosis.of_files([_node({"name": "this machine", **this.found()}), *nodes])
+        yield from judge.of_files([_node({"name": "this machine", **this.found()}), *nodes])
 
 
 class _This:
@@ -371,9 +335,9 @@ def _options(job: ProbeJob, now: int) -> Iterator[Finding]:
     try:
         given, seen = job.read_back(now)
     except BatchError as error:
-        yield _finding("probe unread", error.text)
+        yield Check.OPTIONS_UNREAD(why=error.text)
         return
-    yield from diagnosis.of_submission(seen, name=given.job_name or "", comment=given.comment, begin=given.begin or 0)
+    yield from judge.of_submission(seen, name=given.job_name or "", comment=given.comment, begin=given.begin or 0)
 
 
 def _node(row: Mapping[str, Any]) -> Node:

@@ -8,7 +8,7 @@ import pytest
 
 from cronhpc.core.model import Job, Problem
 from cronhpc.core.model.site import Disk, Finding
-from cronhpc.doctor.diagnosis import Beat, Here, Node, of_disk, of_files, of_machine, of_nodes, of_submission, of_trust
+from cronhpc.doctor.judge import Beat, Here, Node, of_disk, of_files, of_machine, of_nodes, of_submission, of_trust
 
 GIB = 1 << 30
 SHARED = Disk("/home/alice/cron", "nfs4", "/home", ("rw", "hard"), "shared", 100 * GIB, 900 * GIB, 10**6, 10**7)

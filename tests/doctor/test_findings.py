@@ -8,7 +8,7 @@ import pytest
 
 from cronhpc.core.model import Settings
 from cronhpc.core.model.site import Cluster, Finding, Limit, Partition, Site
-from cronhpc.doctor.findings import cheap, of_cluster
+from cronhpc.doctor.judge import cheap, of_cluster
 
 CPU = Partition("cpu", default=True, nodes=3)
 GPU = Partition("gpu", gpus=True, nodes=9)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cronhpc.doctor.diagnosis import of_rooms
+from cronhpc.doctor.judge import of_rooms
 from cronhpc.store import disk
 from cronhpc.store.disk import closed, look, mount_of, purged
 
