@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from cronhpc.core.model import log_name
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -145,10 +147,10 @@ def _family(option: str) -> frozenset[str]:
 def log_pattern(shown: str, said: str | None, job: Mapping[str, str]) -> str:
     """What --output (or --error) the command line gave, from the path that Slurm shows; "" where it gave none.
 
-    `said`: what the script says; with more in it than the usual %j and %x it cannot be compared, and stands.
+    `said`: what the script says; with more in it than %j, %A and %x it cannot be compared, and stands.
     """
     job_id, workdir = job.get("JobId", ""), job.get("WorkDir", "")
-    own = (said or "slurm-%j.out").replace("%j", job_id).replace("%x", job.get("JobName", ""))
+    own = log_name(said or "slurm-%j.out", _letters(job))
     if shown in _ANY or "%" in own or shown == (own if own.startswith("/") else f"{workdir}/{own}"):
         return ""
     folder, slash, name = shown.rpartition("/")
@@ -157,10 +159,13 @@ def log_pattern(shown: str, said: str | None, job: Mapping[str, str]) -> str:
 
 def log_path(job: Mapping[str, str]) -> str:
     """Where the job's output goes; some versions of Slurm show the pattern."""
-    path = job.get("StdOut", "")
-    for pattern, field in (("%j", "JobId"), ("%A", "JobId"), ("%x", "JobName")):
-        path = path.replace(pattern, job.get(field, ""))
+    path = log_name(job.get("StdOut", ""), _letters(job))
     return "" if path in _ANY else path
+
+
+def _letters(job: Mapping[str, str]) -> dict[str, str]:
+    number = job.get("JobId", "")
+    return {"j": number, "A": number, "x": job.get("JobName", "")}
 
 
 def merged(

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from cronhpc.batch.local import Local
+from cronhpc.batch.local import Local, log_names
 from cronhpc.batch.local import supervisor as sv
 from cronhpc.batch.port import BatchError, Refused, Submission, Unreachable
 from cronhpc.core.model import Job, Result
@@ -300,7 +300,8 @@ def test_the_scripts_own_options_count_where_the_submission_says_nothing(bench: 
     ],
 )
 def test_patterns_of_log_names(pattern: str, name: str) -> None:
-    assert sv.expanded(pattern, {"id": 7, "job_name": "my job", "user": "me"}) == name
+    facts = {"output": pattern, "error": None, "job_name": "my job", "user": "me"}
+    assert log_names(facts, 7) == {"output": name, "error": None}
 
 
 def test_logs_are_cut_or_appended_to(bench: Bench) -> None:

@@ -12,7 +12,7 @@ from cronhpc.batch.process import Finished
 from cronhpc.batch.slurm import text
 from cronhpc.batch.slurm.job_ends import accounting_arguments
 from cronhpc.batch.slurm.rows import alike, submitted
-from cronhpc.core.model import Job
+from cronhpc.core.model import Job, log_name
 
 FAILED = "sbatch: error: Batch job submission failed: "
 POLICY = FAILED + "Job violates accounting/QOS policy (job submit limit, user's size and/or time limits)"
@@ -243,8 +243,22 @@ def test_jobs_of_the_same_script(
     assert alike([Job(number, "PENDING", command=said) for number, said in commands.items()], asked, numbers) == found
 
 
-def test_the_path_of_a_log() -> None:
-    assert text.filled("/d%%1/log/%j.out", "71") == "/d%1/log/71.out"
+LOG_NAMES = {  # a pattern of a job 71, which is no array; its log, and as a glob pattern
+    "a percent sign": ("/d%%1/log/%j.out", "/d%1/log/71.out", "/d%1/log/71.out"),
+    "the name": ("%x-%A", "a[b]-71", "a[[]b]-71"),
+    "digits": ("%5j", "00071", "00071"),
+    "more digits than Slurm gives": ("%99j %99999999999999j", "0000000071 0000000071", "0000000071 0000000071"),
+    "a letter that only the start decides": ("%N/%3t/%a", "%N/%3t/%a", "*/*/*"),
+    "no letter": ("100%/%-5%", "100%/%-5%", "100%/%-5%"),
+    "a backslash switches all off": ("a\\b%j*", "ab%j*", "ab%j[*]"),
+}
+
+
+@pytest.mark.parametrize(("pattern", "name", "as_glob"), LOG_NAMES.values(), ids=LOG_NAMES)
+def test_the_name_of_a_log(pattern: str, name: str, as_glob: str) -> None:
+    known = {"j": "71", "A": "71", "x": "a[b]", "a": ""}
+    assert log_name(pattern, known) == name
+    assert log_name(pattern, known, as_glob=True) == as_glob
 
 
 def test_a_time_out_is_no_answer_whatever_was_printed() -> None:

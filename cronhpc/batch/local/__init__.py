@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from cronhpc.batch.local import supervisor as sv
 from cronhpc.batch.port import BatchError, JobFiles, Refused, Unreachable
 from cronhpc.batch.process import scrub, start
-from cronhpc.core.model import ENDS, Job, JobEnd, Queue, Result
+from cronhpc.core.model import ENDS, Job, JobEnd, Queue, Result, log_name
 from cronhpc.script.dialect import LOCAL, SLURM
 
 if TYPE_CHECKING:
@@ -92,8 +92,7 @@ class Local:
             facts = _facts_in(self._folder(int(job.id)), "job.json") if job.live else None
             if facts is not None:
                 names = {facts["output"], facts["error"] or facts["output"]}
-                paths = (os.path.join(facts["chdir"], sv.expanded(name, facts)) for name in names)
-                outputs = tuple(sorted(escape(path) for path in paths))
+                outputs = tuple(sorted(escape(os.path.join(facts["chdir"], name)) for name in names))
                 found.append(JobFiles(job.id, str(facts["script"]), str(facts["chdir"]), outputs))
         return tuple(found)
 
@@ -254,7 +253,7 @@ class Local:
             number += 1
             fresh = f"{self._jobs}/.{os.getpid()}-{os.urandom(4).hex()}"
             os.mkdir(fresh, 0o700)
-            sv.write(fresh, "job.json", {**facts, "id": number})
+            sv.write(fresh, "job.json", {**facts, **log_names(facts, number), "id": number})
             sv.write(fresh, "plan.json", plan)
             with open(f"{fresh}/script", "wb") as file:
                 file.write(script)
@@ -355,6 +354,13 @@ class Local:
         who = _facts_in(self._folder(number), "supervisor.json")
         if who and sv.lives(who):
             sv.send([who["pid"]], signal.SIGUSR1)
+
+
+def log_names(facts: sv.Facts, number: int) -> dict[str, str | None]:
+    """Where the job prints, its patterns filled in; what Slurm puts there for a job that is no array."""
+    letters = {**dict.fromkeys("jJA", str(number)), "x": facts["job_name"], "u": facts["user"]}
+    letters |= {"N": os.uname().nodename, "a": "4294967294", "n": "0", "t": "0", "s": "batch"}
+    return {key: facts[key] and log_name(facts[key], letters) for key in ("output", "error")}
 
 
 def _umask() -> int:

@@ -247,29 +247,10 @@ def _argv(folder: str, job: Facts) -> list[bytes]:
     return [*interpreter, os.fsencode(path), *(os.fsencode(argument) for argument in job["arguments"])]
 
 
-def _opened(job: Facts, pattern: str) -> int:
-    path = os.path.join(job["chdir"], expanded(pattern, job))
+def _opened(job: Facts, name: str) -> int:
+    path = os.path.join(job["chdir"], name)
     flags = os.O_WRONLY | os.O_CREAT | (os.O_APPEND if job["append"] else os.O_TRUNC)
     return os.open(path, flags, 0o666)
-
-
-def expanded(pattern: str, job: Facts) -> str:
-    """A log file's name: %j %A %x %u %N %a %% as in sbatch, widths ("%5j") included; others stay as they are."""
-    number = str(job["id"])
-    values = {"j": number, "J": number, "A": number, "x": job["job_name"], "u": job["user"], "N": os.uname().nodename}
-    values |= {"a": "4294967294", "n": "0", "t": "0", "s": "batch", "%": "%"}  # no array: what Slurm puts there
-    text, rest = "", pattern
-    while "%" in rest:
-        before, _, rest = rest.partition("%")
-        digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
-        letter = rest[len(digits) : len(digits) + 1]
-        value = values.get(letter)
-        if value is None:
-            text += f"{before}%{digits}{letter}"
-        else:
-            text += before + (value.zfill(min(int(digits or 0), 10)) if value.isdecimal() else value)
-        rest = rest[len(digits) + len(letter) :]
-    return text + rest
 
 
 def _become(argv: list[bytes], job: Facts, handles: tuple[int, int, int]) -> None:

@@ -10,7 +10,7 @@ from cronhpc.batch.commands import Commands, chunks
 from cronhpc.batch.port import BatchError, Unreachable
 from cronhpc.batch.process import run_many
 from cronhpc.batch.slurm import rows, text
-from cronhpc.core.model import Accounting, CronhpcError, Queue
+from cronhpc.core.model import Accounting, CronhpcError, Queue, log_name
 from cronhpc.script.dialect import SLURM
 
 if TYPE_CHECKING:
@@ -95,8 +95,9 @@ class Slurm:
         if found := rows.submitted(jobs, job, numbers):
             return found
         for each in rows.alike(jobs, job, numbers)[:_ALIKE]:  # a site has replaced the comment
-            wanted = text.filled(job.output or "", each)
-            if not wanted or self.describe(each).get("StdOut", "") in {wanted, text.filled(wanted, each)}:
+            known = {"j": each, "A": each}
+            wanted = log_name(job.output or "", known)
+            if not wanted or self.describe(each).get("StdOut", "") in {wanted, log_name(wanted, known)}:
                 return each
         return ""
 

@@ -6,19 +6,17 @@ only the start decides (node, ids of pending array tasks) is `*`.
 
 from __future__ import annotations
 
-import re
 from glob import escape
 from typing import TYPE_CHECKING
 
 from cronhpc.batch.port import JobFiles, Unreachable
 from cronhpc.batch.slurm.rows import behind_header
-from cronhpc.core.model import ENDS
+from cronhpc.core.model import ENDS, log_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 _FIELDS = ("State", "JobID", "ArrayJobID", "ArrayTaskID", "Name", "UserName", "WorkDir", "Command", "StdOut", "StdErr")
-_PATTERN = re.compile(r"%(\d*)([a-zA-Z%])")
 
 
 def squeue_format(separator: str) -> str:
@@ -53,7 +51,7 @@ def _job(row: Mapping[str, str]) -> JobFiles:
         "u": row["UserName"],
     }
     folder = _value(row["WorkDir"])
-    names = {as_glob(_value(row[field]), known) for field in ("StdOut", "StdErr")} - {"", "/dev/null"}
+    names = {log_name(_value(row[field]), known, as_glob=True) for field in ("StdOut", "StdErr")} - {"", "/dev/null"}
     return JobFiles(
         master if is_array else number,
         _value(row["Command"]),
@@ -64,20 +62,3 @@ def _job(row: Mapping[str, str]) -> JobFiles:
 
 def _value(text: str) -> str:
     return "" if text in {"(null)", "N/A"} else text
-
-
-def as_glob(pattern: str, known: Mapping[str, str]) -> str:
-    """A file name with sbatch's `%` patterns as a glob pattern; `known`: by letter, "" where nobody can tell yet.
-
-    A backslash in it switches patterns off, as for sbatch.
-    """
-    if "\\" in pattern:
-        return escape(pattern.replace("\\", ""))
-    text, at = "", 0
-    for found in _PATTERN.finditer(pattern):
-        width, letter = found.groups()
-        value = known.get(letter, "")
-        filled = "%" if letter == "%" else escape(value.zfill(int(width or 0)) if value.isdecimal() else value) or "*"
-        text += escape(pattern[at : found.start()]) + filled
-        at = found.end()
-    return text + escape(pattern[at:])

@@ -137,11 +137,6 @@ def has_id(out: str) -> bool:
     return _ID_LINE.search(out) is not None
 
 
-def filled(pattern: str, job_id: str) -> str:
-    """The path of a log, as Slurm fills its pattern in; of an array's the pattern of its tasks stays."""
-    return pattern.replace("%%", "\0").replace("%j", job_id).replace("%A", job_id).replace("\0", "%")
-
-
 class Unclear(BatchError):
     """sbatch was content, and what was printed is no single id. `numbers`: those that one of it may be."""
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 
 Instant = int  # seconds since 1970
@@ -84,6 +84,31 @@ class Key:
             return cls(entry, slot_of(moment), int(number), by_hand)
         except ValueError:
             return None
+
+
+def log_name(pattern: str, known: Mapping[str, str], *, as_glob: bool = False) -> str:
+    """A log's name with sbatch's `%` patterns filled in, `%5j` to five digits. `known`: values by letter.
+
+    What is not known, or "", stays as it is; `as_glob`: it becomes `*`, and all else is quoted. A backslash switches
+    patterns off, as for sbatch.
+    """
+    quoted: Callable[[str], str] = str
+    if as_glob:
+        from glob import escape as quoted
+    if "\\" in pattern:
+        return quoted(pattern.replace("\\", ""))
+    name, rest = "", pattern
+    while "%" in rest:
+        before, _, rest = rest.partition("%")
+        digits = rest[: len(rest) - len(rest.lstrip("0123456789"))]
+        letter, rest = rest[len(digits) : len(digits) + 1], rest[len(digits) + 1 :]
+        value = "%" if letter == "%" else known.get(letter, "")
+        name += quoted(before)
+        if not value:
+            name += "*" if as_glob and letter.isascii() and letter.isalpha() else quoted(f"%{digits}{letter}")
+        else:
+            name += quoted(value.zfill(min(int(digits[:9] or 0), 10)) if value.isdecimal() else value)
+    return name + quoted(rest)
 
 
 PAUSED = "cronhpc-paused/"  # prepended to the comment of a task that we hold, the directory's id behind it
