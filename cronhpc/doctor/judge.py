@@ -16,6 +16,7 @@ from cronhpc.cron.duration import format_duration
 from cronhpc.cron.words import are, count
 from cronhpc.doctor.checks import Check
 from cronhpc.script.sbatch_values import time_limit
+from cronhpc.store.logs import Space, low
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -28,8 +29,6 @@ _ROOM = 2  # runs that there should be room for beside them
 _SKEW, _SKEW_BAD = 5, 120  # seconds; munge refuses messages that are 300 s old
 _GRACE = 30
 _GIB = 1 << 30
-_SCARCE = 0.02
-_INODES = 10_000
 _OTHERS_WRITE, _GROUP_WRITES = 0o002, 0o020
 _LIMIT = re.compile(r"(?:QOS|Assoc)\w*Limit|submit limit|temporarily unavailable|queue full", re.IGNORECASE)
 
@@ -253,12 +252,13 @@ def of_disk(disk: Disk, *, seen: bool = False) -> Iterator[Finding]:
 
 
 def _room(disk: Disk) -> Iterator[Finding]:
-    if disk.bytes_free < _GIB or disk.bytes_free < _SCARCE * disk.bytes_total:
+    few_bytes, few_inodes = low(Space(disk.bytes_free, disk.bytes_total, disk.inodes_free, disk.inodes_total))
+    if few_bytes:
         size, unit = (_GIB, "GB") if disk.bytes_total >= _GIB else (_GIB // 1024, "MB")
         yield Check.ROOM_SCARCE(free=disk.bytes_free / size, total=disk.bytes_total / size, unit=unit)
     else:
         yield Check.ROOM_FINE(free=disk.bytes_free / _GIB)
-    if disk.inodes_total and disk.inodes_free < max(_INODES, _SCARCE * disk.inodes_total):
+    if few_inodes:
         yield Check.INODES_SCARCE(inodes=are(disk.inodes_free, "inode"))
 
 

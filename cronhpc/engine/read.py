@@ -34,7 +34,7 @@ from cronhpc.core.outcome import launched
 from cronhpc.engine.read_entries import read_entries
 from cronhpc.engine.site import Site, directory_id, of_other_cluster, of_other_zone
 from cronhpc.inside.switch_file import owner
-from cronhpc.store import damage, files, lease, scheduler
+from cronhpc.store import damage, files, lease, logs, scheduler
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
 from cronhpc.store.files import DiskClock
@@ -231,17 +231,13 @@ def _of_the_place(site: Site, link: str) -> list[Problem]:
     return [problem for problem in found if problem is not None]
 
 
-_LEAST_ROOM, _LEAST_FILES = 65536, 16  # bytes, inodes
-
-
 def _full_disk(site: Site) -> list[Problem]:
     """A disk that takes nothing more lets nobody submit or record: it must not look well until ticks grow old."""
     try:
-        room = os.statvfs(site.paths.root)
+        if not logs.full(logs.space(site.paths.root)):
+            return []
     except OSError:
         return []  # what cannot be read is named where it is read
-    if room.f_bavail * room.f_frsize >= _LEAST_ROOM and (room.f_favail >= _LEAST_FILES or not room.f_files):
-        return []
     what = f"the disk of {site.paths.root} is full: nothing can be submitted or recorded."
     return [Problem("E331", what, "Make room, or fix the quota; slots stay due until their deadlines.")]
 

@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import CLOCKS_APART, FAILURES, Key, Problem, StateError
-from cronhpc.store import decode
+from cronhpc.store import decode, logs
 from cronhpc.store.files import clock_of, read_json, write_json
 
 if TYPE_CHECKING:
@@ -60,15 +60,13 @@ def tend(
         known = _known(paths)
         whole = always or _is_due(paths, settings, known, now)
         seen = _last(known, "seen")
-        if not whole and not _came(paths, seen):
+        if not whole and not logs.changed(paths, seen, _FEW):
             return None
         if (clock := _disk_clock(paths, now)) < now - _AHEAD:
-            from cronhpc.logs.clean import Cleaned
-
-            return Cleaned(problems=(_clock_ahead(clock, now),), left=True)
+            return _not_cleaned(_clock_ahead(clock, now))
         known = remember(known, _rows_since(paths, known), now, settings.logs_keep)
     except (OSError, StateError) as error:
-        return _unknown(paths, str(error))
+        return _not_cleaned(_not_kept(paths, str(error)))
     held = None if live is None else live | known["late"].keys()
     failed = newest_failed(known)
     return _cleaned(
@@ -129,21 +127,15 @@ def _clock_ahead(clock: int, now: int) -> Problem:
     return Problem("W617", what, "Tell the administrators: this machine's clock wants ntp.")
 
 
-def _came(paths: Paths, seen: int) -> bool:
-    from cronhpc.store import logs
-
-    return logs.changed(paths, seen, _FEW)
-
-
-def _unknown(paths: Paths, error: str) -> Cleaned:
+def _not_cleaned(problem: Problem) -> Cleaned:
     from cronhpc.logs.clean import Cleaned
 
-    return Cleaned(problems=(_not_kept(paths, error),), left=True)
+    return Cleaned(problems=(problem,), left=True)
 
 
 def _keep(paths: Paths, known: Mapping[str, Any], now: int) -> None:
     """Raises OSError."""
-    from cronhpc.store import history, logs
+    from cronhpc.store import history
 
     write_json(paths.state / _FILE, {name: known[name] for name in _KEPT}, VERSION)
     logs.rotate(paths)
@@ -163,8 +155,6 @@ def _is_due(paths: Paths, settings: Settings, known: Mapping[str, Any], now: int
         return True
     if since < _SOON:
         return False
-    from cronhpc.store import logs
-
     try:
         return bool(logs.scarce(logs.space(paths.log), settings.logs_total))
     except FileNotFoundError:

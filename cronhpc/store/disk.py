@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cronhpc.core.model.site import Disk
+from cronhpc.store.logs import space
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -43,7 +44,7 @@ def look(path: Path, environ: Mapping[str, str], mounts: str | None = None) -> D
     real = Path(os.path.realpath(path))
     while not real.exists() and real != real.parent:
         real = real.parent
-    room = os.statvfs(real)
+    room = space(real)
     kind, mount, options = mount_of(str(real), _mountinfo() if mounts is None else mounts)
     kind = kind or (_by_number(str(real)) if mounts is None else "")
     return Disk(
@@ -52,11 +53,8 @@ def look(path: Path, environ: Mapping[str, str], mounts: str | None = None) -> D
         mount,
         options,
         _reach(kind),
-        room.f_bavail * room.f_frsize,
-        room.f_blocks * room.f_frsize,
-        room.f_favail,
-        room.f_files,
-        purged(str(path), str(real), environ),
+        *room,
+        purged=purged(str(path), str(real), environ),
     )
 
 

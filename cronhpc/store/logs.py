@@ -35,6 +35,8 @@ _ROTATED = 2  # older ones kept of the scheduler's own log
 _SCARCE = 50  # one part in this many is left: 2 %
 _SCARCE_BYTES = 4  # ... and less than so many times `logs.total`: 2 % of a large file system is plenty
 _SCARCE_INODES = 100_000
+_LEAST_ROOM, _LEAST_FILES = 65536, 16  # bytes, inodes: with less, no tick can write
+_LOW_BYTES, _LOW_INODES = 1 << 30, 10_000
 
 
 class LogsError(CronhpcError):
@@ -152,6 +154,17 @@ def space(folder: int | Path) -> Space:
     """Of the folder's file system, as far as it is for users. Raises OSError."""
     found = os.statvfs(folder)
     return Space(found.f_bavail * found.f_frsize, found.f_blocks * found.f_frsize, found.f_favail, found.f_files)
+
+
+def full(space: Space) -> bool:
+    """Whether it takes nothing more."""
+    return space.bytes_free < _LEAST_ROOM or (space.inodes_free < _LEAST_FILES and space.inodes > 0)
+
+
+def low(space: Space) -> tuple[bool, bool]:
+    """Whether a person should make room: of its bytes, of its inodes."""
+    few_bytes = space.bytes_free < _LOW_BYTES or space.bytes_free * _SCARCE < space.bytes
+    return few_bytes, space.inodes > 0 and space.inodes_free < max(_LOW_INODES, space.inodes / _SCARCE)
 
 
 def scarce(space: Space, total: int) -> str:
