@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command, UsageError
-from cronhpc.cli.common import no_such, own_paths, paths_of, settings_or_default, site_of
+from cronhpc.cli.common import no_such, own_site, paths_of, settings_or_default
 from cronhpc.core.model import command, joined
 
 if TYPE_CHECKING:
@@ -143,11 +143,10 @@ def _clean(args: argparse.Namespace, console: Console) -> int:
     from cronhpc.logs.housekeeping import tend
     from cronhpc.views import reports as view
 
-    paths = own_paths(args, console, "cleans its logs")
-    site = site_of(args, console)
+    site = own_site(args, console, "cleans its logs")
     live, began = _live(site)
     how: dict[str, Any] = {"first_began": began, "most": sys.maxsize, "always": True, "dry_run": args.dry_run}
-    cleaned = tend(paths, site.settings, console.now, live, site.batch.live_files, **how)
+    cleaned = tend(site.paths, site.settings, console.now, live, site.batch.live_files, **how)
     if cleaned is None:  # never with `always`
         return FINE
     known = clean_facts(cleaned, site.settings, dry_run=args.dry_run)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from cronhpc.cli.console import Console
-    from cronhpc.core.model import Settings
+    from cronhpc.core.model import Settings, World
     from cronhpc.engine.site import Site
     from cronhpc.store.paths import Paths
     from cronhpc.views.facts import Status
@@ -113,6 +113,34 @@ def own_paths(args: argparse.Namespace, console: Console, deed: str) -> Paths:
     if not is_mine(paths):
         raise CronhpcError(f"{paths.root} belongs to someone else: only its owner {deed}.")
     return paths
+
+
+def own_site(args: argparse.Namespace, console: Console, deed: str) -> Site:
+    """As `site_of`, for what only the owner does. Raises CronhpcError for another user's directory."""
+    own_paths(args, console, deed)
+    return site_of(args, console)
+
+
+def site_now(args: argparse.Namespace, console: Console) -> Site:
+    """As `site_of`, after runs that wait for an entry which was edited since were withdrawn."""
+    site = site_of(args, console)
+    return site_of(args, console) if withdraw_edited(site, console.now) else site
+
+
+def offline_world(site: Site, now: int) -> World:
+    """Entries, their state, switches. The queue is not asked: it may not answer."""
+    from cronhpc.core.model import World
+    from cronhpc.engine.read import switches_now
+    from cronhpc.engine.read_entries import read_entries
+    from cronhpc.store import memory
+
+    entries, states = read_entries(site, now).entries, memory.load(site.paths.entries).entries
+    return World(now, "", site.settings, entries, states=states, **switches_now(site, now))
+
+
+def entry_argument(parser: argparse.ArgumentParser, nargs: str | None = None) -> None:
+    """NAME, where a job's id will do, too."""
+    parser.add_argument("name", nargs=nargs, metavar="NAME", help="an entry, or a job's id")
 
 
 def written_status(paths: Paths) -> Status | None:

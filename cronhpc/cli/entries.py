@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpc.cli import ATTENTION, BROKEN, FINE
 from cronhpc.cli.commands import Command, UsageError
-from cronhpc.cli.common import no_such, own_paths, site_of, withdraw_edited
+from cronhpc.cli.common import entry_argument, no_such, offline_world, own_site, site_now, site_of, withdraw_edited
 from cronhpc.core.model import CronhpcError, command, joined
 from cronhpc.store.entries import SUFFIX, file_of, read_script
 
@@ -31,23 +31,21 @@ if TYPE_CHECKING:
 _LIST = command("list")
 
 
-def _world(site: Site, now: int) -> World:
-    """Entries, their state, switches. The queue is not asked: it may not answer."""
-    from cronhpc.core.model import World
-    from cronhpc.engine.read import switches_now
-    from cronhpc.engine.read_entries import read_entries
-    from cronhpc.store import memory
-
-    entries, states = read_entries(site, now).entries, memory.load(site.paths.entries).entries
-    return World(now, "", site.settings, entries, states=states, **switches_now(site, now))
-
-
 def _one(world: World, name: str) -> Entry:
     """Raises NoSuchError with the nearest name."""
     for entry in world.entries:
         if entry.name == name:
             return entry
     raise no_such("entry", name, (entry.name for entry in world.entries), see=_LIST)
+
+
+def _opened(args: argparse.Namespace, console: Console, deed: str) -> tuple[Site, World, Entry]:
+    """The owner's directory, what is known of it without its queue, and the entry that was named."""
+    from cronhpc.cli.runs import entry_meant
+
+    site = own_site(args, console, deed)
+    world = offline_world(site, console.now)
+    return site, world, _one(world, entry_meant(args, console, site.paths))
 
 
 def _schedule(entry: Entry) -> Schedule | None:
@@ -79,9 +77,7 @@ _LIST_EXAMPLE = "cronhpc list"
 
 def _list(args: argparse.Namespace, console: Console) -> int:
     """Exit code 0."""
-    own_paths(args, console, "lists its entries")
-    site = site_of(args, console)
-    world = _world(site, console.now)
+    world = offline_world(own_site(args, console, "lists its entries"), console.now)
     rows = [
         {
             "name": entry.name,
@@ -128,19 +124,9 @@ _HEAD = 30  # lines
 _LABEL = 7  # columns
 
 
-def _show_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="an entry, or a job's id")
-
-
 def _show(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if it is not run as it is."""
-    from cronhpc.cli.runs import entry_meant
-
-    paths = own_paths(args, console, "sees its scripts")
-    name = entry_meant(args, console, paths)
-    site = site_of(args, console)
-    world = _world(site, console.now)
-    entry = _one(world, name)
+    site, world, entry = _opened(args, console, "sees its scripts")
     known = _shown(site, world, entry)
     console.answer(known, lambda: "\n".join(_screen(known, console.style(site.settings.timezone))))
     return ATTENTION if entry.problem else FINE
@@ -276,18 +262,10 @@ _EDIT_EXAMPLE = "cronhpc edit backup"
 _TO_A_LINE = frozenset({"vi", "vim", "nvim", "view", "nano", "emacs", "emacsclient", "joe", "micro", "kak"})
 
 
-def _edit_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", metavar="NAME", help="an entry, or a job's id")
-
-
 def _edit(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if the check found something to fix."""
-    from cronhpc.cli.runs import entry_meant
-
-    paths = own_paths(args, console, "edits its scripts")
-    name = entry_meant(args, console, paths)
-    site = site_of(args, console)
-    entry = _one(_world(site, console.now), name)
+    site, _, entry = _opened(args, console, "edits its scripts")
+    name, paths = entry.name, site.paths
     path = Path(os.path.realpath(entry.script)) if entry.script else paths.settings
     line = 0 if entry.script else int(entry.source.rpartition(":")[2])
     code, changed = FINE, False
@@ -366,10 +344,8 @@ def _after_edit(args: argparse.Namespace, console: Console, name: str, code: int
     from cronhpc.store.decode import iso
     from cronhpc.store.scheduler import started
 
-    site = site_of(args, console)
-    if changed and withdraw_edited(site, console.now):  # what was submitted ahead was made of the text before
-        site = site_of(args, console)
-    world = _world(site, console.now)
+    site = site_now(args, console) if changed else site_of(args, console)
+    world = offline_world(site, console.now)
     entry = next((each for each in world.entries if each.name == name), None)
     schedule = _schedule(entry) if entry is not None else None
     at = schedule.next_epoch(console.now) if schedule else None
@@ -418,9 +394,8 @@ def _rm(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if the answer was no, or a job could not be cancelled."""
     from cronhpc.views import text
 
-    paths = own_paths(args, console, "removes its entries")
-    site = site_of(args, console)
-    world = _world(site, console.now)
+    site = own_site(args, console, "removes its entries")
+    world = offline_world(site, console.now)
     entries = [_one(world, name) for name in dict.fromkeys(args.names)]
     rows = [entry for entry in entries if not entry.source.endswith(SUFFIX)]
     if rows:
@@ -434,7 +409,7 @@ def _rm(args: argparse.Namespace, console: Console) -> int:
         if answer not in {"y", "yes"}:
             console.say("nothing was removed")
             return ATTENTION
-    moved = {entry.name: _to_trash(paths.root, file_of(entry), console.now) for entry in entries}
+    moved = {entry.name: _to_trash(site.paths.root, file_of(entry), console.now) for entry in entries}
     done, trouble = _cancelled(args, console, moved)
     removed = [{"name": name, "kept": str(to), **done[name]} for name, (_, to) in moved.items()]
     facts = {"removed": removed, "trouble": trouble}
@@ -509,7 +484,7 @@ def _removed(facts: Mapping[str, Any], moved: Mapping[str, tuple[Path, Path]]) -
 
 COMMANDS = {
     "list": Command(_LIST_HELP, _LIST_EXAMPLE, _list),
-    "show": Command(_SHOW_HELP, _SHOW_EXAMPLE, _show, _show_arguments),
-    "edit": Command(_EDIT_HELP, _EDIT_EXAMPLE, _edit, _edit_arguments),
+    "show": Command(_SHOW_HELP, _SHOW_EXAMPLE, _show, entry_argument),
+    "edit": Command(_EDIT_HELP, _EDIT_EXAMPLE, _edit, entry_argument),
     "rm": Command(_RM_HELP, _RM_EXAMPLE, _rm, _rm_arguments),
 }

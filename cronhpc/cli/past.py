@@ -11,7 +11,16 @@ from typing import IO, TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command, UsageError
-from cronhpc.cli.common import NoSuchError, count_of, instant_of, no_such, paths_of, settings_or_default, site_of
+from cronhpc.cli.common import (
+    NoSuchError,
+    count_of,
+    entry_argument,
+    instant_of,
+    no_such,
+    paths_of,
+    settings_or_default,
+    site_of,
+)
 from cronhpc.cli.runs import Follower, entry_meant, harmless, job_id, known_runs, no_run_of, put_bytes
 from cronhpc.core.model import Advice, StateError, command
 from cronhpc.store.files import open_file
@@ -182,7 +191,7 @@ _JOB = re.compile(r"-(?P<job>\d+)(?:_(?P<task>\d+))?\.\w+$")
 
 
 def _logs_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", metavar="NAME", help="an entry, or a job's id")
+    entry_argument(parser, nargs="?")
     parser.add_argument("-f", "--follow", action="store_true", help="go on printing what comes, until Ctrl-C")
     parser.add_argument("--run", dest="back", type=count_of, default=1, metavar="N", help="the N-th newest (else 1)")
     parser.add_argument("--job", metavar="ID", help="the run of this job")

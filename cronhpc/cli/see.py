@@ -11,15 +11,16 @@ from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command, UsageError
 from cronhpc.cli.common import (
     count_of,
+    entry_argument,
     instant_of,
     is_mine,
     keeps_series_only,
     no_such,
+    offline_world,
     own_paths,
     paths_of,
     settings_or_default,
-    site_of,
-    withdraw_edited,
+    site_now,
     written_status,
 )
 from cronhpc.core.model import CronhpcError, StateError, command
@@ -30,10 +31,10 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
     from cronhpc.cli.console import Console
-    from cronhpc.core.model import Problem, World
+    from cronhpc.core.model import Instant, Problem, Switch, World
     from cronhpc.engine.site import Site
     from cronhpc.store.paths import Paths
-    from cronhpc.views.facts import Status
+    from cronhpc.views.facts import Status, SwitchOn
     from cronhpc.views.next import Preview
 
 
@@ -50,7 +51,7 @@ _WEEK = 7 * 86400
 
 
 def _status_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", metavar="NAME", help="an entry, or a job's id")
+    entry_argument(parser, nargs="?")
     parser.add_argument("--all", action="store_true", help="everything, also what does not fit on one screen")
     parser.add_argument("--prometheus", action="store_true", help="metrics for the node exporter's textfile folder")
     parser.add_argument("--out", metavar="FILE", help="with --prometheus: put them there, whole or not at all")
@@ -169,9 +170,7 @@ def facts(args: argparse.Namespace, console: Console) -> Status:
     from cronhpc.store.damage import of_entries
     from cronhpc.views import status
 
-    site = site_of(args, console)
-    if withdraw_edited(site, console.now):
-        site = site_of(args, console)
+    site = site_now(args, console)
     reading = read_world(site, console.now)
     world = _looked_up(reading.world, site, console)
     about = status.About(
@@ -334,17 +333,6 @@ def _zone(key: str, console: Console) -> ZoneInfo:
     return zone_of(key.strip())
 
 
-def _world(site: Site, now: int) -> World:
-    """What decides about slots: entries, their state, switches. The queue is not asked: it may not answer."""
-    from cronhpc.core.model import World
-    from cronhpc.engine.read import switches_now
-    from cronhpc.engine.read_entries import read_entries
-    from cronhpc.store import memory
-
-    entries, states = read_entries(site, now).entries, memory.load(site.paths.entries).entries
-    return World(now, "", site.settings, entries, states=states, **switches_now(site, now))
-
-
 def _of_entries(args: argparse.Namespace, console: Console) -> tuple[list[Preview], str]:
     from cronhpc.core import slots, stop
     from cronhpc.core.model import EntryState
@@ -353,10 +341,8 @@ def _of_entries(args: argparse.Namespace, console: Console) -> tuple[list[Previe
     paths = paths_of(args, console)
     if not is_mine(paths):
         return _of_anothers(args, _written(paths, console))
-    site = site_of(args, console)
-    if withdraw_edited(site, console.now):
-        site = site_of(args, console)
-    world = _world(site, console.now)
+    site = site_now(args, console)
+    world = offline_world(site, console.now)
     chosen = [entry for entry in world.entries if args.name in {None, entry.name}]
     if args.name is not None and not chosen:
         if " " in args.name or args.name.startswith("@"):
@@ -364,17 +350,18 @@ def _of_entries(args: argparse.Namespace, console: Console) -> tuple[list[Previe
         raise no_such("entry", args.name, (entry.name for entry in world.entries))
     previews = []
     for entry in chosen:
-        switch = stop.switch_on(world, entry)
-        held = ""
-        if switch:
-            held = f"{switch.kind}/{switch.name}, by {switch.by}"
-        elif entry.problem:
-            held = console.text(f"{entry.problem.what} " + entry.problem.fix)
-        elif world.states.get(entry.name, EntryState()).suspended:
-            held = "suspended"
+        suspended = world.states.get(entry.name, EntryState()).suspended
+        held = console.text(_held(stop.switch_on(world, entry), entry.problem, suspended))
         if entry.schedule:
             previews.append(Preview(entry.name, slots.schedule_of(entry), held))
     return previews, site.settings.timezone
+
+
+def _held(switch: Switch | SwitchOn | None, problem: Problem | None, suspended: Instant | None) -> str:
+    """Why it does not run by itself; "" where it does."""
+    if switch:
+        return f"{switch.kind}/{switch.name}, by {switch.by}"
+    return f"{problem.what} " + problem.fix if problem else "suspended" if suspended else ""
 
 
 def _of_anothers(args: argparse.Namespace, known: Status) -> tuple[list[Preview], str]:
@@ -385,16 +372,8 @@ def _of_anothers(args: argparse.Namespace, known: Status) -> tuple[list[Preview]
     chosen = [entry for entry in known.entries if args.name in {None, entry.name}]
     if args.name is not None and not chosen:
         raise no_such("entry", args.name, (entry.name for entry in known.entries))
-    previews = []
-    for entry in chosen:
-        schedule, held = schedule_of(entry), "suspended" if entry.suspended else ""
-        if entry.switch:
-            held = f"{entry.switch.kind}/{entry.switch.name}, by {entry.switch.by}"
-        elif entry.problem:
-            held = f"{entry.problem.what} {entry.problem.fix}".rstrip()
-        if schedule is not None:
-            previews.append(Preview(entry.name, schedule, held))
-    return previews, known.timezone
+    rows = ((each, schedule_of(each), _held(each.switch, each.problem, each.suspended).rstrip()) for each in chosen)
+    return [Preview(each.name, schedule, held) for each, schedule, held in rows if schedule is not None], known.timezone
 
 
 # --- page -------------------------------------------------------------------------------------------------------------

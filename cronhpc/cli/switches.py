@@ -321,9 +321,12 @@ def _ordered(args: argparse.Namespace, console: Console, order: Order, unanswere
     from cronhpc.tick import tick
 
     paths = paths_of(args, console)
-    if unanswered:
-        why = f"the batch system does not answer: {unanswered}"
+
+    def not_done(why: str) -> _Effect:
         return replace(_left_to(_Look.written_of(paths, console), paths), trouble=why)
+
+    if unanswered:
+        return not_done(f"the batch system does not answer: {unanswered}")
     try:
         site = site_of(args, console)
         at = reckoned(site, console.again().now)
@@ -331,11 +334,10 @@ def _ordered(args: argparse.Namespace, console: Console, order: Order, unanswere
         whole = via not in {"resident", "daemon"} or keeps_series_only(paths, console)
         report = tick(site, at.now, Call(switches_only=not whole, clock_verified=at.clock_verified))
     except (CronhpcError, OSError) as error:
-        return replace(_left_to(_Look.written_of(paths, console), paths), trouble=str(error))
+        return not_done(str(error))
     queue = report.world.queue
     if queue is None:
-        why = f"the batch system does not answer: {report.world.queue_error}"
-        return replace(_left_to(_Look.written_of(paths, console), paths), trouble=why)
+        return not_done(f"the batch system does not answer: {report.world.queue_error}")
     done = tuple(deeds(order, report.outcomes, queue))
     return _Effect(_AT_ONCE, fix=_nobody(report, paths, console), deeds=done, world=report.world)
 

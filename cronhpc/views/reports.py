@@ -17,51 +17,39 @@ from cronhpc.views.style import Cell, Column, Style, table, wrap
 # --- check ------------------------------------------------------------------------------------------------------------
 
 
+_FIELDS = ("file", "line", "code", "severity", "key", "what", "fix")
 _GITHUB = {"error": "error", "warning": "warning", "note": "notice"}
 
 
 def check(problems: Sequence[Problem], *, fmt: str = "text") -> str:
-    """`problems` as lines for people, as JSON, or as GitHub's workflow commands; no line end at the end."""
+    """`problems` as lines for people, as JSON, or as GitHub's workflow commands; no line end at the end.
+
+    A line is printable: names and scripts may hold line ends, terminal codes and bytes that are no UTF-8.
+    """
     if fmt == "json":
-        return _json(problems)
-    line = _github if fmt == "github" else _check_line
-    return "\n".join([*(line(p) for p in problems), summary(problems)])
+        rows = [{name: _cleaned(getattr(p, name)) for name in _FIELDS} for p in problems]
+        whole = {
+            "version": VERSION,
+            "problems": rows,
+            **{f"{level}s": number for level, number in _counts(problems).items()},
+        }
+        return json.dumps(whole, ensure_ascii=False, indent=2)
+    lines = [_github(p) if fmt == "github" else text.clean(str(p)) for p in problems]
+    return "\n".join([*lines, summary(problems)])
 
 
 def summary(problems: Sequence[Problem]) -> str:
     """`2 warnings, 1 error`, or `nothing to fix`."""
-    errors = sum(p.severity == "error" for p in problems)
-    warnings = sum(p.severity == "warning" for p in problems)
-    counted = [(warnings, "warning"), (errors, "error")]
-    return ", ".join(f"{n} {word}{'s' * (n != 1)}" for n, word in counted if n) or "nothing to fix"
+    counted = (text.count(number, level) for level, number in _counts(problems).items() if number)
+    return ", ".join(counted) or "nothing to fix"
 
 
-def _check_line(problem: Problem) -> str:
-    return _plain(str(problem))
+def _counts(problems: Sequence[Problem]) -> dict[str, int]:
+    return {level: sum(p.severity == level for p in problems) for level in ("warning", "error")}
 
 
-def _plain(text: str) -> str:
-    """One printable line: names and scripts may hold line ends, terminal codes and bytes that are no UTF-8."""
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
-
-
-def _json(problems: Sequence[Problem]) -> str:
-    rows = [
-        {
-            "file": _plain(p.file),
-            "line": p.line,
-            "code": p.code,
-            "severity": p.severity,
-            "key": _plain(p.key),
-            "what": _plain(p.what),
-            "fix": _plain(p.fix),
-        }
-        for p in problems
-    ]
-    errors = sum(p.severity == "error" for p in problems)
-    warnings = sum(p.severity == "warning" for p in problems)
-    whole = {"version": VERSION, "problems": rows, "warnings": warnings, "errors": errors}
-    return json.dumps(whole, ensure_ascii=False, indent=2)
+def _cleaned(value: str | int) -> str | int:
+    return text.clean(value) if isinstance(value, str) else value
 
 
 def _github(problem: Problem) -> str:
@@ -71,12 +59,12 @@ def _github(problem: Problem) -> str:
     return f"::{kind} {place}title={problem.code}::{_message(advice)}"
 
 
-def _message(text: str) -> str:
-    return _plain(text).replace("%", "%25")
+def _message(said: str) -> str:
+    return text.clean(said).replace("%", "%25")
 
 
-def _property(text: str) -> str:
-    return _message(text).replace(":", "%3A").replace(",", "%2C")
+def _property(value: str) -> str:
+    return _message(value).replace(":", "%3A").replace(",", "%2C")
 
 
 # --- clean ------------------------------------------------------------------------------------------------------------

@@ -256,6 +256,9 @@ class _Index:
             for outcome in outcomes
             if outcome.job_id and isinstance(outcome.decision, Submit)
         }
+        self.just_submitted: dict[str, list[LiveRun]] = {}
+        for key, job in self.submitted.items():
+            self.just_submitted.setdefault(key.entry, []).append(runs.just_submitted(key, job, world.now))
 
     def entry(self, entry: Entry) -> EntryStatus:
         name, state = entry_id(entry.name), self.states.get(entry.name, EntryState())
@@ -353,8 +356,7 @@ class _Index:
             for claim in self.claims.get(name, ())
             if claim.job_id and claim.state is not ClaimState.FINISHED and claim.key not in ended | self.withdrawn
         ]
-        found += [runs.just_submitted(key, job, now) for key, job in self.submitted.items() if key.entry == name]
-        return sorted(found, key=lambda run: run.slot or 0)
+        return sorted([*found, *self.just_submitted.get(name, ())], key=lambda run: run.slot or 0)
 
     def _last(self, entry: Entry, name: str, state: EntryState) -> HistoryRun | None:
         """The newest run that has ended: by the queue just now, else by history."""

@@ -785,7 +785,7 @@ def test_text_is_a_line_each_and_the_count() -> None:
     assert render(PROBLEMS).split("\n") == [
         'cron.daily/backup.slurm:4: W210 "#SBATCH --output=$RUN/out.txt": no. Use %x.',
         "cron.d/a,b:c.slurm:3: E101 cron has no 0/15. Write */15.",
-        "cron.hourly/new\\n\\x1b[31m\\udce9.sh: W001 not a .slurm file: it will never run. Remove it.",
+        "cron.hourly/new\\n\\e[31m\\xe9.sh: W001 not a .slurm file: it will never run. Remove it.",
         "2 warnings, 1 error",
     ]
 
