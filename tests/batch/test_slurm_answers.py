@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cronhpc.batch import slurm as slurm_module
+from cronhpc.batch.commands import Commands
 from cronhpc.batch.port import BatchError, Unreachable
 from cronhpc.batch.process import Finished
 from cronhpc.batch.slurm import Slurm
@@ -54,7 +54,7 @@ def test_a_release_is_judged_by_the_queue_where_scontrol_says_that_it_failed(
         calls.append(list(argv[:2]))
         return Finished(0, "", "") if argv[1] == "update" else SUSPEND_ERROR
 
-    monkeypatch.setattr(slurm_module, "_run", run)
+    monkeypatch.setattr(Commands, "_run", staticmethod(run))
     slurm = Answering(*jobs)
     if fails:
         with pytest.raises(BatchError, match="slurm_suspend error"):
@@ -67,7 +67,7 @@ def test_a_release_is_judged_by_the_queue_where_scontrol_says_that_it_failed(
 
 def test_a_release_without_an_answer_stays_one(monkeypatch: pytest.MonkeyPatch) -> None:
     silent = Finished(1, "", "Unable to contact slurm controller (connect failure)\n")
-    monkeypatch.setattr(slurm_module, "_run", lambda *_, **__: silent)
+    monkeypatch.setattr(Commands, "_run", lambda *_, **__: silent)
     with pytest.raises(Unreachable):
         Answering().release(["7"])
 

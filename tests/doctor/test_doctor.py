@@ -119,7 +119,7 @@ def test_it_puts_what_it_found_and_the_next_look_has_nothing_to_put(site: Site) 
 
 def test_findings_have_stable_keys(site: Site) -> None:
     told = site.json()
-    assert set(told) == {"findings", "counts", "settings", "written"}
+    assert set(told) == {"version", "findings", "counts", "settings", "written"}
     assert all(set(row) == {"level", "topic", "what", "fix", "settings"} for row in told["findings"])
     order = [LEVELS.index(row["level"]) for row in told["findings"]]
     assert order == sorted(order)
