@@ -113,6 +113,8 @@ bring_certificates() { # FOLDER
 make_environment() { # FOLDER PYTHON WORD...
   local folder=$1 python=$2 wanted
   shift 2
+  # Where this environment is the active one, it is made of what it was made of: it does not outlive its own removal.
+  [[ $python != "$folder"/* ]] || python=$("$python" -c 'import sys; print(sys._base_executable)') || return
   wanted="$("$python" -c 'import sys; print(sys.version, sys.executable)') $* $(cksum <"$top/pyproject.toml")"
   if [ "$(cat "$folder/complete" 2>/dev/null)" = "$wanted" ] && "$folder/bin/python" -c '' 2>/dev/null; then return; fi
   say "making an environment in $folder ($("$python" --version))"

@@ -215,6 +215,14 @@ def test_one_that_is_complete_is_left_alone_and_needs_no_network(tmp_path: Path)
     assert "pip" in lib(make, *words, ".[test]").stdout, "a broken one is made again"
 
 
+def test_one_that_is_made_again_by_its_own_python_outlives_that(tmp_path: Path) -> None:
+    folder = tmp_path / "env"
+    make = 'bring_certificates() { :; }; bring_pip() { echo pip; }; quietly() { :; };make_environment "$1" "$2" "$3"'
+    lib(make, folder, sys.executable, ".")
+    assert "pip" in lib(make, folder, folder / "bin" / "python", ".[test]").stdout
+    assert run(folder / "bin" / "python", "-c", "import sys; print(sys.prefix)").stdout.strip() == str(folder)
+
+
 def test_one_that_could_not_be_completed_is_made_again(tmp_path: Path) -> None:
     fakes = "bring_certificates() { :; }; bring_pip() { return $1; };".replace("$1", "{code}")
     make = fakes.replace("{code}", "1") + 'make_environment "$1" "$2" .'

@@ -89,6 +89,16 @@ def test_a_new_one_beside_an_old_one_is_taken(tmp_path: Path) -> None:
     assert done.stdout.strip()
 
 
+@pytest.mark.parametrize("version", REAL)
+def test_the_lab_names_the_python_that_it_needs(version: str) -> None:
+    lab = DEPLOY / "lab" / "lab"
+    done = subprocess.run([REAL[version], lab, "up"], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"lab: Python 3.11 or newer is needed; {REAL[version]}")
+    assert done.stderr.endswith(f"Use: python3.11 {lab}\n")
+    assert "Traceback" not in done.stderr
+
+
 def test_no_python_at_all_is_said_without_a_version(tmp_path: Path) -> None:
     done = installed(tmp_path, {})
     assert done.returncode == 1

@@ -114,6 +114,20 @@ def test_accounting_lines_are_there_when_asked_for_only() -> None:
 
 
 @pytest.mark.parametrize(
+    ("release", "key", "value"),
+    [
+        ("20.11.4", "AccountingStoreJobComment", "yes"),
+        ("21.08.0", "AccountingStoreFlags", "job_comment"),
+        ("22.05.8", "AccountingStoreFlags", "job_comment"),
+    ],
+)
+def test_comments_are_stored_by_the_key_that_the_release_knows(release: str, key: str, value: str) -> None:
+    lines = settings(Options(accounting=True), config.Machine(host="box", user="root", release=release))
+    stored = {key: value for key, value in lines.items() if key.startswith("AccountingStore")}
+    assert stored == {key: value}
+
+
+@pytest.mark.parametrize(
     ("options", "owner", "orders"),
     [
         pytest.param(Options(), "root", [], id="root needs no association"),
@@ -144,12 +158,13 @@ def test_daemons_bind_to_the_loopback_address_where_the_host_has_it() -> None:
     [
         ("slurm 20.11.9", "20.11.9", ""),
         ("slurm 22.05.8\n", "22.05.8", ""),
-        ("slurm-wlm 23.11.4", "23.11.4", "CgroupPlugin=disabled\n"),
+        ("slurm-wlm 23.11.4", "23.11.4", ""),
+        ("slurm 24.05.0", "24.05.0", "CgroupPlugin=disabled\n"),
         ("slurm-wlm 24.11.5", "24.11.5", "CgroupPlugin=disabled\n"),
         ("slurm 26.05.3", "26.05.3", "CgroupPlugin=disabled\n"),
     ],
 )
-def test_from_23_11_on_cgroups_are_left_alone(said: str, release: str, cgroup: str) -> None:
+def test_from_24_05_on_cgroups_are_left_alone(said: str, release: str, cgroup: str) -> None:
     assert config.release(said) == release
     assert config.cgroup_conf(release) == cgroup
 

@@ -235,6 +235,12 @@ def test_further_lines_beat_the_labs_own(make_lab: MakeLab) -> None:
     assert re.search(r"^MinJobAge\s+= 2 sec", shown, re.MULTILINE)
 
 
+def test_nodes_that_are_in_two_partitions_are_ready(make_lab: MakeLab) -> None:
+    made = make_lab(nodes=2, gpu_nodes=0, conf="PartitionName=night Nodes=cpu[1-2] MaxTime=60")
+    rows = made.run(["sinfo", "-hN", "-o", "%N %P"]).stdout.split("\n")
+    assert sorted(rows)[1:] == ["cpu1 cpu*", "cpu1 night", "cpu2 cpu*", "cpu2 night"]
+
+
 def test_accounting_enforces_accounts_and_limits_and_keeps_comments(make_lab: MakeLab) -> None:
     user = "alice" if as_root else None
     made = make_lab(accounting=True, max_submit=2, **({"users": ["alice"]} if as_root else {}))

@@ -186,22 +186,22 @@ def secret(path: Path, content: bytes) -> None:
 
 def _wait_idle(facts: Facts) -> None:
     deadline = time.monotonic() + READY_WITHIN
-    names = node_names(facts.options)
+    idle = {f"{name} idle" for name in node_names(facts.options)}
     states = ""
     while time.monotonic() < deadline:
         states = _node_states(facts)
-        if states.split() == ["idle"] * len(names):
+        if set(states.splitlines()) == idle:  # a node has a line for each partition that it is in
             return
         for name, code in keeper.order(facts, do="list")["ended"].items():
             _fail(f"{name} ended with exit code {code} at its start:\n{tail(facts.layout, name)}")
         time.sleep(0.03)
-    raise LabError(f"the nodes are not idle after {READY_WITHIN} s, but: {states or 'no answer'}")
+    raise LabError(f"the nodes are not idle after {READY_WITHIN} s, but:\n{states or 'no answer'}")
 
 
 def _node_states(facts: Facts) -> str:
     environment = {**clean_environment(), **facts.environment}
     asked = subprocess.run(
-        [find("sinfo"), "-hN", "-o", "%T"], capture_output=True, text=True, env=environment, check=False
+        [find("sinfo"), "-hN", "-o", "%N %T"], capture_output=True, text=True, env=environment, check=False
     )
     return asked.stdout
 

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from .options import LabError, Layout, Options, Ports, node_names
 
-CGROUP_SINCE = (23, 11)  # from here on slurmd does not start in a container unless told to leave cgroups alone
+CGROUP_SINCE = (24, 5)  # from here on slurmd does not start in a container unless told to leave cgroups alone
+STORE_FLAGS_SINCE = (21, 8)  # before, comments had a key of their own
 STAND_INS = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random")  # device files that every machine has
 MANY = ("NodeName", "PartitionName", "DownNodes", "NodeSet", "FrontendName")  # keys that may stand more than once
 
@@ -29,7 +30,7 @@ def slurm_conf(options: Options, layout: Layout, ports: Ports, machine: Machine)
         *_daemons(layout, ports, machine),
         *_behaviour(options),
         *_times(options),
-        *_accounting(options, layout, ports),
+        *_accounting(options, layout, ports, machine.release),
         *_nodes(options, ports, machine),
     ]
     return "\n".join(merge(lines, options.conf)) + "\n"
@@ -112,7 +113,7 @@ def _times(options: Options) -> list[str]:
     ]
 
 
-def _accounting(options: Options, layout: Layout, ports: Ports) -> list[str]:
+def _accounting(options: Options, layout: Layout, ports: Ports, release: str) -> list[str]:
     if not options.accounting:
         return []
     return [
@@ -120,7 +121,7 @@ def _accounting(options: Options, layout: Layout, ports: Ports) -> list[str]:
         "AccountingStorageHost=127.0.0.1",
         f"AccountingStoragePort={ports.dbd}",
         f"AccountingStoragePass={layout.munge_socket}",  # else the machine's own munge is tried, and every call fails
-        "AccountingStoreFlags=job_comment",
+        "AccountingStoreFlags=job_comment" if _since(release, STORE_FLAGS_SINCE) else "AccountingStoreJobComment=yes",
         f"AccountingStorageEnforce={options.enforce}",
     ]
 
@@ -153,8 +154,12 @@ def gres_conf(options: Options) -> str:
 
 def cgroup_conf(release: str) -> str:
     """The text of cgroup.conf, empty where none is needed."""
+    return "CgroupPlugin=disabled\n" if _since(release, CGROUP_SINCE) else ""
+
+
+def _since(release: str, first: tuple[int, int]) -> bool:
     year, month = release.split(".")[:2]
-    return "CgroupPlugin=disabled\n" if (int(year), int(month)) >= CGROUP_SINCE else ""
+    return (int(year), int(month)) >= first
 
 
 def slurmdbd_conf(layout: Layout, ports: Ports, machine: Machine, sql_user: str) -> str:
