@@ -22,6 +22,7 @@ from cronhpc.core.model import CronhpcError, Job, JobEnd, Queue, Result
 from cronhpc.core.pieces import Rules
 from cronhpc.engine.init import init
 from cronhpc.engine.site import Site
+from cronhpc.script.dialect import SLURM, Dialect
 from cronhpc.store import series_records
 from cronhpc.store.paths import Paths
 from cronhpc.store.settings import read_settings
@@ -43,7 +44,7 @@ class Batch:
     known: dict[str, JobEnd] = field(default_factory=dict)
     fails: list[BatchError] = field(default_factory=list)  # of the next submissions; None of them is lost
     accepts: bool = False  # a submission that fails is in the queue all the same
-    name: str = "slurm"
+    dialect: Dialect = SLURM
 
     def queue(self) -> Queue:
         return Queue(tuple(self.jobs.values()))
