@@ -173,7 +173,7 @@ def parse(
     leading, name, rest = _split(arguments)
     if name is None:
         return _without_command(leading, console)
-    name = _ALSO.get(name, name)
+    typed, name = name, _ALSO.get(name, name)
     if name not in _MODULES:
         raise UsageError(_unknown(name))
     command = _command(name)
@@ -193,7 +193,7 @@ def parse(
             args = parser.parse_args(words)
         else:
             args = parser.parse_args(words)
-    args.of_series = command.of_series
+    args.typed, args.of_series = typed, command.of_series
     return args, command.run
 
 

@@ -288,7 +288,7 @@ def _edited(path: Path, line: int, folder: Path, console: Console) -> bool:
     copy = folder / path.name
     replace_file(copy, data, 0o600)
     console.out.flush()
-    failed = _editor(copy, line, console.environ)
+    failed = _editor(copy, line, console, path)
     text = read_script(str(copy))
     if text != data and not failed:
         failed = _put(text, path, data, mode)
@@ -313,14 +313,17 @@ def _put(text: bytes, path: Path, before: bytes, mode: int) -> str:
     return ""
 
 
-def _editor(path: Path, line: int, environ: Mapping[str, str]) -> str:
-    """Run it; why it failed, in words, or ""."""
+def _editor(path: Path, line: int, console: Console, script: Path) -> str:
+    """Run it; why it failed, in words, or "". One that draws on a terminal would wait for keys where there is none."""
     from cronhpc.batch.process import Missing, attended, which
 
+    environ = console.environ
     asked = environ.get("VISUAL") or environ.get("EDITOR") or ""
     words = shlex.split(asked) or [each for each in ("vi", "nano") if which(each, environ)][:1]
     if not words:
         return "There is neither vi nor nano here: export EDITOR=PROGRAM."
+    if not console.is_terminal and Path(words[0]).name in _TO_A_LINE:
+        return f"There is no terminal for {words[0]}: change {shlex.quote(str(script))} itself."
     place = [f"+{line}"] if line and Path(words[0]).name in _TO_A_LINE else []
     try:
         code = attended([*words, *place, str(path)], env=environ)

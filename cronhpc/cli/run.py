@@ -290,11 +290,10 @@ def _not_submitted(facts: Facts) -> str:
     if facts["stays_due"]:
         due = "\nit stays due, and the next tick submits it: do not order it once more; now: " + command("tick")
         return Advice(f"{text.name(facts['entry'])} is not submitted yet: {why}", due, more)
-    if facts["reason"] == Reason.RUNNING:
+    if facts["reason"] in {Reason.RUNNING, Reason.QUEUED}:
         beside = command("run", facts["entry"], options=("--again",))
-        return (
-            f"{text.name(facts['entry'])} runs already: {text.one_line(facts['detail'])}. Another beside it: " + beside
-        )
+        runs = "runs already" if facts["reason"] == Reason.RUNNING else "may run still"
+        return f"{text.name(facts['entry'])} {runs}: {text.one_line(facts['detail'])}. Another beside it: " + beside
     return f"{text.name(facts['entry'])} was not submitted: {why}" + more
 
 

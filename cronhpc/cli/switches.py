@@ -44,6 +44,7 @@ _COST = (
     "what it holds keeps its id and submit time; the waiting time that its priority counts may begin anew when it is "
     "released (Slurm's rule; your site's limits decide)"
 )
+_PAUSED = "everywhere else this is called paused: disable is another word for pause, enable for resume"
 _UNDO = {"kill": "unkill", "pause": "resume"}
 _LISTED = 30  # names that could be given
 
@@ -75,9 +76,9 @@ def _set(args: argparse.Namespace, console: Console, kind: str) -> int:
             console.say(_set_words(rows[-1], kind, console))
     console.out.flush()  # they stand, however long the batch system takes to answer
     mine = is_mine(paths)
-    look = _Look.of(args, console, paths) if plain else look
-    order = Order(kind, frozenset(names), look.reached(switches))
-    effect = _ordered(args, console, order, look.unanswered) if mine else _left_to(look, paths)
+    look = _Look.written_of(paths, console) if plain and not mine else look
+    order = Order(kind, frozenset(names))
+    effect = _ordered(args, console, order, look, switches) if mine else _left_to(look, paths)
     notes = [] if mine else [note for name in names if (note := _unwritten(name, look, settings))]
     facts = {"kind": kind, "switches": rows, **effect.facts, "undo": command(_UNDO[kind], *names), "notes": notes}
     if args.json:
@@ -85,6 +86,7 @@ def _set(args: argparse.Namespace, console: Console, kind: str) -> int:
     else:
         lines = [*effect.words(console, settings.timezone, kind, names)]
         lines += [_COST] if kind == "pause" and (not effect.at_once or effect.did(Deed.HELD)) else []
+        lines += [_PAUSED] if args.typed == "disable" else []
         console.say(joined("\n", [*lines, "undo: " + facts["undo"], *(f"note: {note}" for note in notes)]))
     return FINE if effect.ok else ATTENTION
 
@@ -308,10 +310,13 @@ class _Effect:
 _AT_ONCE = "at once"
 
 
-def _ordered(args: argparse.Namespace, console: Console, order: Order, unanswered: str = "") -> _Effect:
+def _ordered(
+    args: argparse.Namespace, console: Console, order: Order, look: _Look, switches: Sequence[Switch] = ()
+) -> _Effect:
     """What the owner has ordered is done. Where it cannot be, a later tick does it.
 
-    `unanswered`: the batch system has just given no answer, so it is not asked again.
+    `look`: what was seen before it; where the batch system has just given no answer it is not asked again.
+    `switches`: the order's, whose jobs are told of; by the tick's own look where there was none before.
 
     A whole tick where the scheduler's own would come: what waits ahead is taken back, the next link comes in time.
     Elsewhere, and beside a daemon, nothing but switches: who has stopped the scheduler wants nothing submitted.
@@ -325,8 +330,8 @@ def _ordered(args: argparse.Namespace, console: Console, order: Order, unanswere
     def not_done(why: str) -> _Effect:
         return replace(_left_to(_Look.written_of(paths, console), paths), trouble=why)
 
-    if unanswered:
-        return not_done(f"the batch system does not answer: {unanswered}")
+    if look.unanswered:
+        return not_done(f"the batch system does not answer: {look.unanswered}")
     try:
         site = site_of(args, console)
         at = reckoned(site, console.again().now)
@@ -338,7 +343,8 @@ def _ordered(args: argparse.Namespace, console: Console, order: Order, unanswere
     queue = report.world.queue
     if queue is None:
         return not_done(f"the batch system does not answer: {report.world.queue_error}")
-    done = tuple(deeds(order, report.outcomes, queue))
+    before = (look if look.world is not None else _Look(report.world)).reached(switches)
+    done = tuple(deeds(replace(order, before=before), report.outcomes, queue))
     return _Effect(_AT_ONCE, fix=_nobody(report, paths, console), deeds=done, world=report.world)
 
 
@@ -409,7 +415,7 @@ def _unset(args: argparse.Namespace, console: Console, kind: str) -> int:
     done = [row.switch for row in rows if row.done]
     ours = bool(done) and is_mine(paths)
     effect = (
-        _ordered(args, console, Order(kind, frozenset(done)))
+        _ordered(args, console, Order(kind, frozenset(done)), _Look())
         if ours
         else _left_to(_Look.written_of(paths, console), paths)
     )
@@ -423,7 +429,7 @@ def _unset(args: argparse.Namespace, console: Console, kind: str) -> int:
 
     def words() -> str:
         lines = [line for row in rows for line in unset_words(row, kind, standing, paths, console)]
-        again = "its next slots run as usual"
+        again: str = "its next slots run as usual"
         if others:
             again = f"{', '.join(others)} still {'stand' if len(others) > 1 else 'stands'}"
         elif kind == "pause" and not effect.at_once:
@@ -432,6 +438,8 @@ def _unset(args: argparse.Namespace, console: Console, kind: str) -> int:
             again = "a series that it ended begins anew with sbatch"
         elif all(map(job_id, done)):
             again = f"it {'stops' if kind == 'kill' else 'holds'} nothing any more"
+        elif effect.at_once and effect.fix:
+            again = "nobody will submit its next slots: " + effect.fix
         after = _after(effect, again, undo) if any(row.removed for row in rows) else _after(effect)
         return joined("\n", [*lines, *after])
 
@@ -511,7 +519,7 @@ def _after(effect: _Effect, again: str = "", undo: str = "") -> Iterator[str]:
     if effect.trouble:
         yield f"not done yet: {text.one_line(effect.trouble)}"
     if again:
-        yield f"{again}; undo: " + undo
+        yield joined("; undo: ", (again, undo))
 
 
 _KILL_HELP = "Stop jobs by a kill switch: what runs is cancelled, and nothing new is submitted while it stands."

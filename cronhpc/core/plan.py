@@ -94,20 +94,26 @@ def _by_hand(world: World, entry: Entry, budget: attempts.Budget) -> Iterator[De
         yield Wait(entry, world.now, Reason.UNKNOWN, world.queue_error)
     elif world.call.rerun and (why := attempts.unended(world, key)):
         yield Wait(entry, None, Reason.CLAIMED, why)
-    elif not world.call.rerun and (running := _unended(world, entry)):
-        yield Wait(entry, None, Reason.RUNNING, f"job {', '.join(running)} has not ended")
+    elif not world.call.rerun and (in_the_way := _unended(world, entry)) is not None:
+        yield Wait(entry, None, *in_the_way)
     elif over := budget.spend(key.entry, beyond_schedule=True):
         yield Wait(entry, world.now, Reason.BUDGET, over)
     else:
         yield Submit(entry, key, Reason.SUBMIT, detail=f"array tasks {tasks}" if tasks else "", tasks=tasks)
 
 
-def _unended(world: World, entry: Entry) -> list[str]:
-    """Job ids of runs beside which none is started by hand, unless that was asked for or `overlap: allow` stands."""
+def _unended(world: World, entry: Entry) -> tuple[Reason, str] | None:
+    """Runs beside which none is started by hand, unless that was asked for or `overlap: allow` stands."""
     if world.call.side_by_side or entry.policies.overlap == "allow":
-        return []
-    live = Lives.of(world).of_entry(entry_id(entry.name))
-    return [claim.job_id or "" for claim in live if claim.key.slot <= world.now]
+        return None
+    lives = Lives.of(world)
+    jobs = [claim.job_id or "" for claim in lives.of_entry(entry_id(entry.name)) if claim.key.slot <= world.now]
+    if not jobs:
+        return None
+    absent = [lives.absent.get(job) for job in jobs]
+    if doubt := absent[0] if all(absent) else None:
+        return Reason.QUEUED, f"job {', '.join(jobs)}: {doubt}"
+    return Reason.RUNNING, f"job {', '.join(jobs)} has not ended"
 
 
 def _barred(world: World, entry: Entry) -> tuple[Reason, str] | None:

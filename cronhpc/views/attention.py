@@ -19,16 +19,23 @@ if TYPE_CHECKING:
 
 
 def rows(known: Status, problems: Iterable[Problem]) -> list[Notice]:
-    """The most urgent first: the batch system, switches, entries, then files that are passed over."""
+    """The most urgent first: the batch system, alerts that go nowhere, switches, entries, then files passed over."""
     dialect = DIALECTS.get(known.batch.name, SLURM)
     trouble = (_trouble(row, known.chain) for row in known.trouble)
+    problems = sorted(problems, key=lambda problem: problem.code != _UNSENT)
+    unsent = sum(problem.code == _UNSENT for problem in problems)
     return [
         *_batch(known, dialect),
+        *(_of_directory(problem)._replace(kind="unsent") for problem in problems[:unsent]),
         *_switches(known),
         *(row for entry in known.entries for row in _entry(entry, dialect)),
         *{(row.name, row.what): row for row in trouble}.values(),  # successor and spare tell the same
-        *map(_of_directory, problems),
+        *map(_of_directory, problems[unsent:]),
     ]
+
+
+_UNSENT = "W350"  # who relies on alerts has to know before all else that none comes
+_FIRST = frozenset({"batch", "unsent"})
 
 
 def problem_facts(problem: Problem) -> Facts:
@@ -39,8 +46,8 @@ def problem_facts(problem: Problem) -> Facts:
 def with_switches(known: Status) -> Status:
     """`known` with the rows of the switches that it lists now; what else needs attention stays."""
     others = [row for row in known.attention if row.kind not in {"switch", "expired"}]
-    batch, rest = ([row for row in others if (row.kind == "batch") == first] for first in (True, False))
-    return known._replace(attention=(*batch, *_switches(known), *rest))
+    urgent, rest = ([row for row in others if (row.kind in _FIRST) == first] for first in (True, False))
+    return known._replace(attention=(*urgent, *_switches(known), *rest))
 
 
 def for_others(known: Status) -> Status:

@@ -18,10 +18,11 @@ from typing import Any
 import pytest
 
 from cronhpc import cli
+from cronhpc.batch.local import Local
 from cronhpc.cli import commands
 from cronhpc.cli.console import Console
-from cronhpc.core.model import Problem
-from cronhpc.store import entries
+from cronhpc.core.model import EntryState, Problem
+from cronhpc.store import entries, memory
 
 NOW = 1795784840  # Friday 27 November 2026, 14:07:20 in Paris
 HOUR = 3600
@@ -490,7 +491,7 @@ def test_kill_says_what_it_did_and_how_to_undo_it(shell: Shell) -> None:
     ]
     assert shell("resume", "backup").out.splitlines() == [
         "removed ~/cron/pause/backup",
-        "its next slots run as usual; undo: cronhpc pause backup",
+        "nobody will submit its next slots: cronhpc start; undo: cronhpc pause backup",
     ]
     shell("kill", "4711", "--anyway", now=later())
     assert shell("unkill", "4711").out.splitlines()[1].startswith("it stops nothing any more; undo: ")
@@ -630,6 +631,33 @@ def test_the_owners_kill_ends_a_run_at_once_and_says_so(shell: Shell) -> None:
     assert _polled(lambda: shell("status", "--json", now=now + 61).json["entries"][0]["runs"] == [])
     shell("tick", now=now + 120)
     assert "killed" in shell("history", now=now + 121).out
+
+
+@pytest.mark.parametrize("verb", ["kill", "pause", "unkill"])
+def test_the_owners_order_asks_the_queue_once(shell: Shell, monkeypatch: pytest.MonkeyPatch, verb: str) -> None:
+    shell.drop("cron.daily/backup.slurm")
+    if verb == "unkill":
+        shell("kill", "backup", now=later())
+    asked: list[str] = []
+    queue = Local.queue
+    monkeypatch.setattr(Local, "queue", lambda local: asked.append("") or queue(local))
+    assert shell(verb, "backup", now=later()).code == 0
+    assert len(asked) == 1
+
+
+def test_who_switched_it_off_by_another_word_is_told_how_it_is_called(shell: Shell) -> None:
+    shell.drop("cron.daily/backup.slurm")
+    assert "called paused: disable is another word for pause" in shell("disable", "backup", now=later()).out
+    assert "another word" not in shell("pause", "backup", now=later()).out
+
+
+def test_a_run_by_hand_that_a_switch_refuses_holds_up_no_slot(shell: Shell) -> None:
+    """Else a slot that comes later would be told to be late because of it, and stand before those who do wait."""
+    shell.drop("cron.daily/backup.slurm")
+    shell("kill", "backup", now=later())
+    assert shell("run", "backup", now=later()).code == 1
+    state = memory.load(shell.cron / "state" / "entries.json").entries.get("backup", EntryState())
+    assert (state.held_up, state.held_since) == ("", 0)
 
 
 def _polled(what: Callable[[], bool]) -> bool:

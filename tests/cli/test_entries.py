@@ -183,7 +183,7 @@ def test_of_a_row_the_settings_are_edited_at_its_line(three: Shell) -> None:
         f'#!/bin/bash\nprintf %s "$*" > {three.home}/asked\nsed -i "s/echo x/echo y/" "$2"\n'
     )
     (three.home / "nano").chmod(0o755)
-    said = three("edit", "report", now=later(), VISUAL=f"{three.home}/nano", EDITOR="false")
+    said = three("edit", "report", now=later(), terminal=True, VISUAL=f"{three.home}/nano", EDITOR="false")
     assert said.code == 0, said.err
     assert "echo y" in (three.cron / "cronhpc.yaml").read_text(encoding="utf-8")
     assert (three.home / "asked").read_text(encoding="utf-8") == f"+7 {three.cron}/state/edit/cronhpc.yaml"
@@ -222,6 +222,17 @@ def test_what_cannot_be_put_in_place_is_kept(three: Shell, text: str, words: str
     assert "more" not in script.read_text(encoding="utf-8")
     kept = Path(said.err.rpartition("Your text: ")[2].strip())
     assert kept.read_text(encoding="utf-8").endswith("more\n")
+
+
+@pytest.mark.parametrize("more", [{}, {"EDITOR": "/usr/bin/vim"}], ids=["none is asked for", "one is asked for"])
+def test_an_editor_that_draws_on_a_terminal_is_not_started_without_one(
+    three: Shell, monkeypatch: pytest.MonkeyPatch, more: dict[str, str]
+) -> None:
+    monkeypatch.setattr("cronhpc.batch.process.attended", lambda *_, **__: pytest.fail("it was started"))
+    (three.home / "vi").touch(mode=0o755)
+    said = three("edit", "backup", now=later(), PATH=str(three.home), **more)
+    assert said.code == 2
+    assert f"change {three.cron}/cron.daily/backup.slurm itself. Nothing was changed." in said.err
 
 
 def test_an_editor_that_is_not_there_is_named(three: Shell) -> None:
