@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING
 
 from cronhpc.batch.port import NoProgram, Unreachable
 from cronhpc.batch.process import Finished, Missing, for_commands, run, scrub, which
+from cronhpc.core.model import command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from cronhpc.core.model import Advice
     from cronhpc.script.dialect import Dialect
 
+_NEVER_BEGAN = frozenset({126, 127})  # a wrapper's program, or a library of it, is not there; no command ends so itself
 LIST_LIMIT = 500  # job ids in one command line
 
 
@@ -97,10 +100,20 @@ class Commands:
         given: str | None = None,
     ) -> Finished:
         try:
-            return run(argv, timeout=timeout, env=env, cwd=cwd, enough=enough, input=given)
+            ended = run(argv, timeout=timeout, env=env, cwd=cwd, enough=enough, input=given)
         except Missing as error:
+            if which(argv[0], env) is not None:
+                raise NoProgram(f"{error}. " + self._unusable()) from None
             load = f"Load {self._dialect.title}'s commands first ({self._dialect.load})."
             raise NoProgram(f"{error}. {load}") from None
+        if ended.code in _NEVER_BEGAN and not ended.timed_out:
+            raise NoProgram(f"{which(argv[0], env)}: {told(argv[0], ended)} (exit {ended.code}). " + self._unusable())
+        return ended
+
+    def _unusable(self) -> Advice:
+        """Of a PATH that leads to commands which do not work: it is the one that `start` was called with."""
+        first = "It is the first on the PATH, which `start` keeps. "
+        return f"{first}From a shell in which {self._dialect.title}'s commands work: " + command("start")
 
 
 def _home(env: Mapping[str, str]) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpc.cli import ATTENTION, BROKEN, FINE
 from cronhpc.cli.commands import Command, UsageError
-from cronhpc.cli.common import entry_argument, no_such, offline_world, own_site, site_now, site_of, withdraw_edited
+from cronhpc.cli.common import entry_argument, offline_world, own_site, site_now, site_of, withdraw_edited
 from cronhpc.core.model import CronhpcError, command, joined
 from cronhpc.store.entries import SUFFIX, file_of, read_script
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from cronhpc.cron.schedule import Schedule
     from cronhpc.engine.site import Site
     from cronhpc.script.header import Header
+    from cronhpc.store.paths import Paths
     from cronhpc.views import Facts
     from cronhpc.views.style import Style
 
@@ -31,12 +32,14 @@ if TYPE_CHECKING:
 _LIST = command("list")
 
 
-def _one(world: World, name: str) -> Entry:
+def _one(world: World, name: str, paths: Paths) -> Entry:
     """Raises NoSuchError with the nearest name."""
+    from cronhpc.cli.runs import no_entry
+
     for entry in world.entries:
         if entry.name == name:
             return entry
-    raise no_such("entry", name, (entry.name for entry in world.entries), see=_LIST)
+    raise no_entry(name, (entry.name for entry in world.entries), paths, see=_LIST)
 
 
 def _opened(args: argparse.Namespace, console: Console, deed: str) -> tuple[Site, World, Entry]:
@@ -45,7 +48,7 @@ def _opened(args: argparse.Namespace, console: Console, deed: str) -> tuple[Site
 
     site = own_site(args, console, deed)
     world = offline_world(site, console.now)
-    return site, world, _one(world, entry_meant(args, console, site.paths))
+    return site, world, _one(world, entry_meant(args, console, site.paths), site.paths)
 
 
 def _schedule(entry: Entry) -> Schedule | None:
@@ -399,7 +402,7 @@ def _rm(args: argparse.Namespace, console: Console) -> int:
 
     site = own_site(args, console, "removes its entries")
     world = offline_world(site, console.now)
-    entries = [_one(world, name) for name in dict.fromkeys(args.names)]
+    entries = [_one(world, name, site.paths) for name in dict.fromkeys(args.names)]
     rows = [entry for entry in entries if not entry.source.endswith(SUFFIX)]
     if rows:
         where = f"{rows[0].name} is a row of cronhpc.yaml (line {rows[0].source.rpartition(':')[2]})."

@@ -21,7 +21,7 @@ from cronhpc.cli.common import (
     settings_or_default,
     site_of,
 )
-from cronhpc.cli.runs import Follower, entry_meant, harmless, job_id, known_runs, no_run_of, put_bytes
+from cronhpc.cli.runs import Follower, entry_meant, harmless, job_id, known_runs, no_entry, no_run_of, put_bytes
 from cronhpc.core.model import Advice, StateError, command
 from cronhpc.store.files import open_file
 
@@ -429,7 +429,7 @@ def _entry(args: argparse.Namespace, console: Console) -> Entry:
     entries = {entry.name: entry for entry in read_entries(site_of(args, console), console.now).entries}
     if args.name not in entries:
         _no_log_of_a_series(args, console)
-        raise no_such("entry", args.name, entries)
+        raise no_entry(args.name, entries, site_of(args, console).paths)
     return entries[args.name]
 
 

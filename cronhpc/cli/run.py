@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpc.cli import ATTENTION, FINE, INTERRUPTED
 from cronhpc.cli.commands import Command, UsageError
-from cronhpc.cli.common import no_such, own_paths, site_of
+from cronhpc.cli.common import own_paths, site_of
+from cronhpc.cli.runs import no_entry
 from cronhpc.core.model import (
     Advice,
     Call,
@@ -134,7 +135,7 @@ def _order(args: argparse.Namespace, console: Console, name: str, rerun: Rerun |
         report = _later(args, console, once, 1)
     entry = next((each for each in report.world.entries if each.name == name), None)
     if entry is None:
-        raise no_such("entry", name, (each.name for each in report.world.entries))
+        raise no_entry(name, (each.name for each in report.world.entries), site.paths)
     outcome = report.outcomes[0]
     facts = _facts(report, outcome, entry, site.batch.dialect) | {"stays_due": _stays_due(site, outcome)}
     if not (isinstance(outcome.decision, Submit) and facts["job"] and facts["released"]):
@@ -217,7 +218,7 @@ def _ends(site: Site, now: int, name: str) -> Iterator[tuple[int, _Ended]]:
     world = read_world(site, now).world
     jobs = {claim.key: claim.job_id or "" for claim in world.claims}
     if entry_id(name) not in world.known():
-        raise no_such("entry", name, (each.name for each in world.entries))
+        raise no_entry(name, (each.name for each in world.entries), site.paths)
     for each in plan(world).decisions:
         if isinstance(each, Finish) and each.key.entry == entry_id(name):
             yield now, _Ended(each.key, each.job_end.result, jobs.get(each.key, ""), each.job_end.tasks)

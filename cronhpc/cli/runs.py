@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import glob
 import re
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from cronhpc.cli.common import NoSuchError, site_of
+from cronhpc.cli.common import NoSuchError, no_such, site_of
 from cronhpc.core.model import CronhpcError, command, entry_id
+from cronhpc.store.entries import SUFFIX
 from cronhpc.store.files import open_file
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from pathlib import Path
 
     from cronhpc.cli.console import Console
@@ -91,6 +93,23 @@ def entry_meant(args: argparse.Namespace, console: Console, paths: Paths) -> str
     if (run := run_of_job(args, console, paths, job)) is not None:
         return run.entry
     raise no_run_of(job)
+
+
+def no_entry(name: str, known: Iterable[str], paths: Paths, see: str = "") -> NoSuchError:
+    """The error for a name that no entry has; of one that there was it says what is left of it, and where."""
+    from cronhpc.store import history, memory
+    from cronhpc.views.text import name as quoted
+    from cronhpc.views.text import word
+
+    state = memory.load(paths.entries).entries.get(name)
+    if state is None and not any(row.get("entry") == name for row in history.rows(paths.history)):
+        return no_such("entry", name, known, see=see or command("status"))
+    back = ""
+    kept = sorted((paths.root / "trash").glob(f"{glob.escape(name)}.*{SUFFIX}"))
+    if kept and state is not None and state.source.endswith(SUFFIX):
+        back = f" Bring it back: mv -n {word(str(kept[-1]))} {word(str(paths.root / state.source))}"
+    gone = f"{quoted(name)} is no entry any more: its script was removed, moved or renamed."
+    return NoSuchError(gone + back + (". " if back else " ") + "What it ran: ", command("history", name))
 
 
 def no_run_of(job: str) -> NoSuchError:

@@ -253,7 +253,11 @@ def _explain(args: argparse.Namespace, console: Console, known: Status) -> int:
         console.answer(as_json(gone), lambda: explain.deleted(gone, known, console.style(known.timezone)))
         return FINE
     if entry is None:
-        raise no_such("entry", args.name, (each.name for each in known.entries))
+        from cronhpc.cli.runs import no_entry
+
+        names = [each.name for each in known.entries]
+        paths = paths_of(args, console)
+        raise no_entry(args.name, names, paths) if is_mine(paths) else no_such("entry", args.name, names)
     rows = [row for row in known.attention if row.name in {entry.name, entry.source}]
     schedule = explain.schedule_of(entry)
     answer = {**as_json(entry), **explain.facts(entry, schedule, console.now), "attention": rows}
@@ -347,7 +351,9 @@ def _of_entries(args: argparse.Namespace, console: Console) -> tuple[list[Previe
     if args.name is not None and not chosen:
         if " " in args.name or args.name.startswith("@"):
             raise UsageError("A schedule goes with --schedule: " + command("next", options=("--schedule", args.name)))
-        raise no_such("entry", args.name, (entry.name for entry in world.entries))
+        from cronhpc.cli.runs import no_entry
+
+        raise no_entry(args.name, (entry.name for entry in world.entries), paths)
     previews = []
     for entry in chosen:
         suspended = world.states.get(entry.name, EntryState()).suspended

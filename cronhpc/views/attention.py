@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.core.model import Done, Problem, Reason, Result, cancelling, command, may_never_start, restarted
 from cronhpc.script.dialect import DIALECTS, SLURM
+from cronhpc.store.entries import FRESH
 from cronhpc.views import Facts, runs, text
 from cronhpc.views.facts import Notice
 
@@ -16,13 +17,16 @@ if TYPE_CHECKING:
     from cronhpc.core.model import Instant
     from cronhpc.script.dialect import Dialect
     from cronhpc.views.facts import Chain, EntryStatus, HistoryRun, LiveRun, Status, SwitchOn, SwitchStatus, Trouble
+    from cronhpc.views.style import Style
 
 
 def rows(known: Status, problems: Iterable[Problem]) -> list[Notice]:
     """The most urgent first: the batch system, alerts that go nowhere, switches, entries, then files passed over."""
     dialect = DIALECTS.get(known.batch.name, SLURM)
     trouble = (_trouble(row, known.chain) for row in known.trouble)
-    problems = sorted(problems, key=lambda problem: problem.code != _UNSENT)
+    ended = {f"{switch.kind}/{switch.name}" for switch in known.switches if switch.ended}  # told with the switch
+    problems = [each for each in problems if not (each.code == "W504" and each.file in ended)]
+    problems.sort(key=lambda problem: problem.code != _UNSENT)
     unsent = sum(problem.code == _UNSENT for problem in problems)
     return [
         *_batch(known, dialect),
@@ -89,6 +93,11 @@ def done(switch: SwitchOn | SwitchStatus) -> str:
     return "stopped" if switch.kind == "kill" else "paused"
 
 
+def just_changed(seen: Instant, style: Style) -> str:
+    """A file may be half written yet: it is left alone for a moment, which loses no slot."""
+    return f"dropped or edited just now: looked at from {style.clock(seen + FRESH, seconds=True)}"
+
+
 def lift(switch: SwitchOn | SwitchStatus) -> str:
     """What removes a switch: a command, or `rm` where it lies in a team's folder."""
     if not switch.ours:
@@ -104,7 +113,8 @@ def _switches(known: Status) -> Iterator[Notice]:
             yield _notice("expired", name, what, lift(switch), when="expired", at=switch.expires)
         else:
             reason = f': "{text.one_line(switch.reason)}"' if switch.reason else ""
-            what = f"{done(switch)} by {text.one_line(switch.by)}{reason}{_left(switch)}"
+            over = "; that job has ended" if switch.ended else ""
+            what = f"{done(switch)} by {text.one_line(switch.by)}{reason}{_left(switch)}{over}"
             yield _notice("switch", name, what, lift(switch), when="since", at=switch.since)
 
 
@@ -129,7 +139,7 @@ def _entry(entry: EntryStatus, dialect: Dialect) -> Iterator[Notice]:
         yield _notice("budget", name, "not submitted: " + entry.detail, "raise it in cronhpc.yaml, or wait")
     for run in entry.runs:
         yield from _restless(entry, run)
-        if may_never_start(run.reason) or (run.held and run.state == "PENDING"):
+        if may_never_start(run.reason) or (run.held and run.state == "PENDING" and not run.paused):
             what = f"job {run.job} cannot start: {text.one_line(run.reason)}"
             held = run.held and dialect.release
             fix = f"{dialect.release} {run.job}" if held else cancelling(dialect, run.job or "")
@@ -197,7 +207,7 @@ def _failed(entry: EntryStatus, last: HistoryRun) -> Notice:
     signal = f", signal {last.signal}" if last.signal else ""
     detail = f" ({text.one_line(last.detail)})" if last.detail else ""
     detail += f", each time on {text.clean(entry.bad_node)}" if entry.bad_node else ""
-    fix = command("logs", entry.name) if last.job else command("status", entry.name)
+    fix = runs.log_of(last) if last.job else command("status", entry.name)
     return _notice("failed", entry.name, f"{result}{streak}{code}{signal}{detail}", fix, when="last", at=last.slot)
 
 

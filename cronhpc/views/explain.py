@@ -8,7 +8,7 @@ from cronhpc.core.model import Advice, Reason, Result, command, joined, restarte
 from cronhpc.script.dialect import DIALECTS, SLURM
 from cronhpc.store.decode import epoch, iso
 from cronhpc.views import Facts, runs, text, times
-from cronhpc.views.attention import done, lift
+from cronhpc.views.attention import done, just_changed, lift
 from cronhpc.views.next import change_words, lowered
 
 if TYPE_CHECKING:
@@ -121,7 +121,9 @@ def _now(entry: EntryStatus, known: Status, style: Style) -> Iterator[str]:
         failures = text.count(entry.failures, "failure")
         yield f"It is suspended{when}, after {failures} in a row. Lift it: " + command("resume", name)
     yield from (_could_not(row, style) for row in _troubles(entry, known))
-    if entry.reason in {Reason.BUDGET, Reason.UNKNOWN, Reason.QUEUED, Reason.JUST_CHANGED} and not problem:
+    if entry.reason == Reason.JUST_CHANGED and not problem:
+        yield f"It was {just_changed(known.now, style)}."
+    if entry.reason in {Reason.BUDGET, Reason.UNKNOWN, Reason.QUEUED} and not problem:
         detail = ": " + text.one_line(entry.detail) if entry.detail else ""
         yield f"It waits ({entry.reason})" + detail + "."
     chain = known.chain
@@ -179,6 +181,8 @@ def _live(run: LiveRun, style: Style, known: Status) -> str:
         return f"{head}: {text.one_line(run.absent)}."
     if run.ahead:
         return f"{head} is queued ahead, to begin at its time."
+    if run.paused:
+        return f"{head} is held by the pause."
     why = f": {text.one_line(run.reason)}" if run.reason not in {"", "None"} else ""
     release = DIALECTS.get(known.batch.name, SLURM).release
     fix = f" Let it go: {release} {run.job}" if run.held and release else ""
@@ -197,7 +201,7 @@ def _last(entry: EntryStatus, known: Status, style: Style) -> Iterator[str]:
         node = text.clean(entry.bad_node)
         yield f"Its last failures all ran on {node}. If that node is at fault, add: #SBATCH --exclude={node}"
     streak = _streak(entry)
-    log = Advice(f"Its log: {text.clean(last.log)} (", command("logs", entry.name), ")") if last.log else ""
+    log = Advice(f"Its log: {text.clean(last.log)} (", runs.log_of(last), ")") if last.log else ""
     if streak or log:
         yield joined(" ", filter(None, (streak, log)))
 

@@ -103,6 +103,7 @@ class SwitchStatus(NamedTuple):
     warned: tuple[str, ...]
     ends: Instant | None
     left_alone: tuple[str, ...]
+    ended: bool | None = None  # it names a job by its id, which is in no queue any more
 
 
 class LiveRun(NamedTuple):
@@ -122,6 +123,7 @@ class LiveRun(NamedTuple):
     ready: Instant | None  # from when it waits
     ahead: bool  # its slot is to come
     node: str
+    paused: bool | None = None  # a pause switch holds it
 
 
 class HistoryRun(NamedTuple):
@@ -145,6 +147,7 @@ class HistoryRun(NamedTuple):
     count: int  # type: ignore[assignment]  # of slots that were passed over together
     log: str
     switch: bool | None = None
+    tasks: str | None = None  # of an array: those that failed, as sbatch takes them
 
 
 class SeriesStatus(NamedTuple):
@@ -249,8 +252,9 @@ _MAY_LACK: dict[type, Mapping[str, Any]] = {
     Batch: {"accounting_error": None},
     Chain: {"disabled": "", "via": "", "caller": "", "runs_ahead": 0, "state": "", "fix": ""},
     EntryStatus: {"retries": 0},
-    LiveRun: {"absent": None, "restarts": None},
-    HistoryRun: {"switch": None},
+    LiveRun: {"absent": None, "restarts": None, "paused": None},
+    SwitchStatus: {"ended": None},
+    HistoryRun: {"switch": None, "tasks": None},
     Status: {"series_only": False, "deleted": (), "seen": 0, "needs_attention": False, "other_chains": None},
 }
 _RECORDS = decode.Records(_MAY_LACK, keys={"by_daemon": "resident"})

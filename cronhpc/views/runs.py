@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.identity import records
 from cronhpc.core.liveness import absences
-from cronhpc.core.model import FAILURES, ClaimState, Finish, Key, Result, restarted, standing_for
+from cronhpc.core.model import FAILURES, PAUSED, ClaimState, Finish, Key, Result, command, restarted, standing_for
 from cronhpc.views.facts import HistoryRun, LiveRun
 
 if TYPE_CHECKING:
     from cronhpc.core.liveness import Absence
-    from cronhpc.core.model import Claim, Job, JobEnd, Plan, World
+    from cronhpc.core.model import Advice, Claim, Job, JobEnd, Plan, World
 
 _FAILED = frozenset(map(str, FAILURES))
 
@@ -40,7 +41,14 @@ def run_facts(row: Mapping[str, Any]) -> HistoryRun:
         detail=str(row.get("detail") or ""),
         count=_whole(row.get("count")) or 1,
         log=str(row.get("log") or ""),
+        tasks=str(row.get("tasks") or "") or None,
     )
+
+
+def log_of(run: HistoryRun) -> Advice:
+    """The command that prints its log; of an array the log of the first task that failed, not of the last to write."""
+    task = re.match(r"\d+", run.tasks or "")
+    return command("logs", f"{run.job}_{task[0]}" if task else run.entry)
 
 
 def _which(row: Mapping[str, Any]) -> tuple[int | None, int, bool]:
@@ -96,6 +104,7 @@ def live_facts(claim: Claim, job: Job | None, now: int, *, answers: bool, absent
         ready=max(claim.at, claim.key.slot),  # it waits from then on: one caught up with was not there before
         ahead=claim.key.slot > now,
         node=job.nodes if job else "",
+        paused=True if job and job.held and job.comment.startswith(PAUSED) else None,
     )
 
 

@@ -10,7 +10,7 @@ from cronhpc.core import pieces
 from cronhpc.core.model import Reason
 from cronhpc.store.decode import LATEST
 from cronhpc.views import chain, runs, text, times
-from cronhpc.views.attention import done
+from cronhpc.views.attention import done, just_changed
 from cronhpc.views.style import Cell, Column, Style, table, wrap
 
 if TYPE_CHECKING:
@@ -296,6 +296,8 @@ def _hints(known: Status, style: Style) -> list[str]:
         lines.append(f"{len(new)} entries have not run yet; one now: {style.command('run', first.name)}")
     by_login = known.chain.via == "login"
     ahead = [e for e in known.entries if not e.series and _comes_all_the_same(e, by_login=by_login)]
+    if fresh := [text.name(e.name) for e in known.entries if e.reason == Reason.JUST_CHANGED]:
+        lines.append(f"{text.listed(fresh[:_FEW])}: {just_changed(known.now, style)}")
     lines += [
         f"{text.name(e.name)}: its next run is queued ahead, so overlap: {e.overlap} cannot hold it back"
         for e in ahead[:_FEW]

@@ -105,7 +105,7 @@ def facts(
         entries=(*map(index.entry, world.entries), *filter(None, map(index.series, world.series))),
         deleted=index.deleted(),
         trouble=trouble if ticked else _still(before, plan),
-        switches=tuple(_with_jobs(_switch(switch, world, about.directory), plan) for switch in world.switches),
+        switches=tuple(_with_jobs(_switch(switch, world, about.directory), plan, world) for switch in world.switches),
         attention=(),
         seen=world.now,
         needs_attention=False,
@@ -208,7 +208,9 @@ def _as_it_lies(switch: Switch, now: int, path: str, *, ours: bool) -> SwitchOn:
     )
 
 
-def _with_jobs(switch: SwitchOn, plan: Plan) -> SwitchStatus:
+def _with_jobs(switch: SwitchOn, plan: Plan, world: World) -> SwitchStatus:
+    by_id = world.queue is not None and switch.name.partition("_")[0].isdecimal()
+    live = {job.id for job in world.queue.jobs if job.live} if world.queue and by_id else set()
     stops = [d for d in plan.decisions if isinstance(d, Stop) and d.switch.path == switch.path]
     ends = [d.end_at for d in stops if d.end_at is not None]
     return SwitchStatus(
@@ -217,6 +219,7 @@ def _with_jobs(switch: SwitchOn, plan: Plan) -> SwitchStatus:
         warned=tuple(job for d in stops for job in (*d.waiting, *d.warn)),
         ends=min(ends, default=None),
         left_alone=tuple(job for d in stops for job in d.left_alone),
+        ended=True if by_id and switch.name.partition("_")[0] not in live else None,
     )
 
 

@@ -21,7 +21,7 @@ from cronhpc import cli
 from cronhpc.batch.local import Local
 from cronhpc.cli import commands
 from cronhpc.cli.console import Console
-from cronhpc.core.model import EntryState, Problem
+from cronhpc.core.model import EntryState, Problem, Queue
 from cronhpc.store import entries, memory
 
 NOW = 1795784840  # Friday 27 November 2026, 14:07:20 in Paris
@@ -638,9 +638,14 @@ def test_the_owners_order_asks_the_queue_once(shell: Shell, monkeypatch: pytest.
     shell.drop("cron.daily/backup.slurm")
     if verb == "unkill":
         shell("kill", "backup", now=later())
-    asked: list[str] = []
+    asked: list[Local] = []
     queue = Local.queue
-    monkeypatch.setattr(Local, "queue", lambda local: asked.append("") or queue(local))
+
+    def counted(local: Local) -> Queue:
+        asked.append(local)
+        return queue(local)
+
+    monkeypatch.setattr(Local, "queue", counted)
     assert shell(verb, "backup", now=later()).code == 0
     assert len(asked) == 1
 

@@ -224,13 +224,13 @@ def test_what_cannot_be_put_in_place_is_kept(three: Shell, text: str, words: str
     assert kept.read_text(encoding="utf-8").endswith("more\n")
 
 
-@pytest.mark.parametrize("more", [{}, {"EDITOR": "/usr/bin/vim"}], ids=["none is asked for", "one is asked for"])
+@pytest.mark.parametrize("asked", ["", "/usr/bin/vim"], ids=["none is asked for", "one is asked for"])
 def test_an_editor_that_draws_on_a_terminal_is_not_started_without_one(
-    three: Shell, monkeypatch: pytest.MonkeyPatch, more: dict[str, str]
+    three: Shell, monkeypatch: pytest.MonkeyPatch, asked: str
 ) -> None:
     monkeypatch.setattr("cronhpc.batch.process.attended", lambda *_, **__: pytest.fail("it was started"))
     (three.home / "vi").touch(mode=0o755)
-    said = three("edit", "backup", now=later(), PATH=str(three.home), **more)
+    said = three("edit", "backup", now=later(), PATH=str(three.home), EDITOR=asked)
     assert said.code == 2
     assert f"change {three.cron}/cron.daily/backup.slurm itself. Nothing was changed." in said.err
 
