@@ -51,6 +51,20 @@ def test_where_slurms_commands_are_not_loaded_no_minute_helps(unreachable: Shell
     assert ".." not in unreachable("stop", now=later()).err
 
 
+@pytest.mark.parametrize("words", ["start", "stop", "run backup", "status", "kill backup"])
+@pytest.mark.parametrize("text", ["#!/bin/sh\nlibslurm", "#!/no/such/shell\n"], ids=["its wrapper fails", "no program"])
+def test_commands_that_cannot_begin_lead_to_a_start_from_a_good_shell(
+    unreachable: Shell, text: str, words: str
+) -> None:
+    for name in ("squeue", "sbatch", "scontrol", "scancel", "sinfo", "sacct", "sacctmgr"):
+        (unreachable.home / "bin" / name).write_text(text)
+    said = unreachable(*words.split(), now=later())
+    told = " ".join((said.out + said.err).split())
+    assert said.code in {1, 2}
+    assert f"{unreachable.home}/bin/" in told
+    assert "From a shell in which Slurm's commands work: cronhpc start" in told
+
+
 @pytest.mark.parametrize("words", ["run nobody", "start --dir /nonexistent", "status --colour"])
 def test_what_is_wrong_with_the_call_is_two(shell: Shell, words: str) -> None:
     said = shell(*words.split())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import time
 from pathlib import Path
@@ -222,6 +223,17 @@ def test_what_cannot_be_put_in_place_is_kept(three: Shell, text: str, words: str
     assert "more" not in script.read_text(encoding="utf-8")
     kept = Path(said.err.rpartition("Your text: ")[2].strip())
     assert kept.read_text(encoding="utf-8").endswith("more\n")
+
+
+@pytest.mark.parametrize("words", ["run", "rerun", "status", "show", "edit", "rm --yes", "next"])
+def test_of_a_removed_entry_each_command_says_what_is_left(three: Shell, words: str) -> None:
+    three("tick", now=later())
+    script = three.cron / "cron.daily" / "backup.slurm"
+    assert three("rm", "backup", "--yes", now=later()).code == 0
+    said = three(*words.split(), "backup", now=later())
+    assert said.code == 2
+    assert "backup is no entry any more: its script was removed, moved or renamed." in said.err
+    assert re.search(rf"mv -n \S+/trash/backup\.\w+\.slurm {script}\. What it ran: cronhpc history backup$", said.err)
 
 
 @pytest.mark.parametrize("asked", ["", "/usr/bin/vim"], ids=["none is asked for", "one is asked for"])

@@ -239,6 +239,34 @@ def ended(failures: int, **facts: object) -> EntryState:
     return replace(STATES["backup"], failures=failures, last={**STATES["backup"].last, **facts})
 
 
+def test_what_a_pause_holds_is_no_job_that_cannot_start() -> None:
+    """Also where Slurm calls it held by an administrator, as it does of root's own: releasing it is no advice."""
+    held = replace(RUNS[1], state="PENDING", reason="JobHeldAdmin", start=None)
+    ours = replace(held, comment=f"cronhpc-paused/{WORLD.directory_id} {held.comment}")
+    switch = Switch("pause", "backup", "/home/alice/cron/pause/backup", "bob", at("12:00"))
+    for job, words in ((held, 1), (ours, 0)):
+        world = with_entry(entry("backup"), claims=(RUNS[0],), queue=Queue((job,)))
+        known = facts_of(replace(world, switches=(switch,)))
+        assert [row.kind for row in known.attention].count("held") == words
+        said = explain.render(known.entries[0], known, None, style())
+        assert ("scontrol release" in said, "is held by the pause" in said) == (bool(words), not words)
+
+
+def test_alerts_that_go_nowhere_are_told_before_all_switches_and_entries() -> None:
+    unsent = Problem("W350", "1 alert was not sent: mail is away.", "The next tick tries again.")
+    known = facts_of(WORLD, problems=(BAD, unsent))
+    assert known.attention[0].what == "1 alert was not sent: mail is away"
+    assert status.with_switches(known, (), NOW).attention[0].kind == "unsent"
+    assert [row.name for row in known.attention].count("W350") == 1
+
+
+def test_what_was_dropped_just_now_says_from_when_it_is_looked_at() -> None:
+    known = facts_of(with_entry(replace(entry("backup"), fresh=True)))
+    words = "dropped or edited just now: looked at from 14:07:23"
+    assert f"backup: {words}" in render(known, style())
+    assert f"It was {words}." in explain.render(known.entries[0], known, None, style())
+
+
 def used_up(**facts: object) -> EntryState:
     return EntryState(watermark=at("04:00"), last={"entry": "backup", "slot": at("04:00"), **facts})
 
@@ -255,6 +283,22 @@ ATTENTION = {
     "a pause switch": (
         with_switch(Switch("pause", "ALL", "/home/alice/cron/pause/ALL", "bob", at("12:00"))),
         "ALL  paused by bob, since today 12:00  cronhpc resume ALL",
+    ),
+    "a switch on a job that has ended": (
+        with_switch(Switch("kill", "27", "/home/alice/cron/kill/27", "bob", at("12:00"))),
+        "27  stopped by bob; that job has ended, since today 12:00  cronhpc unkill 27",
+    ),
+    "a switch on a job that runs": (
+        replace(
+            with_switch(Switch("kill", "4720_3", "/home/alice/cron/kill/4720_3", "bob", at("12:00"))),
+            claims=(RUNS[0],),
+            queue=Queue((RUNS[1],)),
+        ),
+        "4720_3  stopped by bob, since today 12:00  cronhpc unkill 4720_3",
+    ),
+    "an array of which tasks failed": (
+        with_entry(entry("backup"), ended(1, job="27", tasks="3,5-7")),
+        "backup  failed, exit 1, last today 04:00  cronhpc logs 27_3",
     ),
     "a switch in a team's folder": (
         with_switch(Switch("kill", "ALL", "/proj/kill/ALL", "bob", at("12:00"))),
