@@ -107,9 +107,9 @@ def no_entry(name: str, known: Iterable[str], paths: Paths, see: str = "") -> No
     back = ""
     kept = sorted((paths.root / "trash").glob(f"{glob.escape(name)}.*{SUFFIX}"))
     if kept and state is not None and state.source.endswith(SUFFIX):
-        back = f" Bring it back: mv -n {word(str(kept[-1]))} {word(str(paths.root / state.source))}"
+        back = f"; bring it back: mv -n {word(str(kept[-1]))} {word(str(paths.root / state.source))}"
     gone = f"{quoted(name)} is no entry any more: its script was removed, moved or renamed."
-    return NoSuchError(gone + back + (". " if back else " ") + "What it ran: ", command("history", name))
+    return NoSuchError(f"{gone} What it ran: ", command("history", name), back)
 
 
 def no_run_of(job: str) -> NoSuchError:
