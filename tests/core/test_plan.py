@@ -373,7 +373,7 @@ BY_HAND: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     "one beside it was asked for": ("skip", {"side_by_side": True}, ["submit 15:17"]),
     "its runs may overlap": ("allow", {}, ["submit 15:17"]),
     "the run has ended": ("skip", {"jobs": (job(7, "COMPLETED", of=key("e", "15:00")),)}, ["submit 15:17"]),
-    "the queue has lost sight of the run": ("skip", {"jobs": ()}, ["wait - queued"]),
+    "the queue has lost sight of the run": ("skip", {"jobs": ()}, ["wait - waits for the previous run"]),
 }
 
 
