@@ -115,6 +115,9 @@ WRONG_CALLS = {
     "an option that is not there": (["deploy/install", "--perfix", "/x"], "there is no option --perfix"),
     "an option without its value": (["deploy/install", "--prefix"], "--prefix needs a path"),
     "no test would be left": (["deploy/test", "--plain", "--lab"], "leaves no test"),
+    "a Debian whose Slurm is not tried": (["deploy/test", "--slurm", "buster"], "write bullseye, bookworm"),
+    "a Debian is left out": (["deploy/test", "--slurm"], "--slurm without a Debian"),
+    "another Debian, and no Slurm": (["deploy/test", "--slurm", "sid", "--plain"], "Leave --plain out"),
     "the demo takes nothing": (["deploy/demo", "fast"], "there is no argument fast"),
 }
 

@@ -18,6 +18,17 @@ NOT_IN_EVERY_SLURM = {"options of newer versions are options", "a plugin's optio
 SHOWN = ("job-name", "comment", "partition", "error", "output", "account")
 # The first is misspelt, but to sbatch a value like any other; of the second it prints half a character.
 NOT_ASKED = {"a value is missing and taken from the next line", "dashes that are no minus signs"}
+# Of the table of 22.05, what other releases judge the other way; by release, as tried on them.
+OTHERWISE = {
+    "20.11": {
+        "--core-spec=1 --thread-spec=1",
+        "--distribution=arbitrary",
+        "--distribution=block,foo",
+        "--gres=",
+        "--ntasks-per-gpu=1",
+    },
+    "24.11": {"--gres-flags=", "--gres=", "--cpu-freq=1-2-3", '--dependency="afterok: 1"', "--dependency=AFTEROK:1"},
+}
 
 
 def ask(lab: Lab, folder: Path, data: bytes) -> tuple[bool, dict[str, str], str]:
@@ -68,7 +79,8 @@ def test_check_calls_an_error_what_sbatch_refuses(lab: Lab, tmp_path: Path, name
 
 @pytest.mark.parametrize("verdict", ["refused", "taken"])
 def test_sbatch_judges_values_as_the_table_says(lab: Lab, tmp_path: Path, verdict: str) -> None:
-    asked = [line for said, line in verdicts() if said == verdict]
-    assert [
+    asked = {line for said, line in verdicts() if said == verdict}
+    otherwise = OTHERWISE.get(lab.facts["version"].rpartition(".")[0], set())
+    assert {
         line for line in asked if ask(lab, tmp_path, f"{TOP}#SBATCH {line}\n".encode())[0] == (verdict == "refused")
-    ] == []
+    } == asked & otherwise
