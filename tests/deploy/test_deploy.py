@@ -43,6 +43,8 @@ def kind(path: Path) -> str:
         return "shell"
     if path.suffix == ".py" or A_PYTHON.match(first):
         return "python"
+    if path.name == ".shellcheckrc":  # the check of shell files reads it
+        return "data"
     return "unit" if path.suffix in UNITS else "data" if path.suffix in DATA else ""
 
 
