@@ -40,7 +40,7 @@ from cronhpc.core.model import (
 from cronhpc.engine.read import Reading, asked_about_doubtful, switches_now
 from cronhpc.engine.read_series import read_series, series_of
 from cronhpc.engine.site import Site, by_its_disks_clock, directory_id
-from cronhpc.store import lease, rooms, series_records
+from cronhpc.store import lease, rooms, series_records, wrappers
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
 from cronhpc.store.files import is_listed, read_bytes, replace_file
@@ -173,7 +173,7 @@ class _Again:
     # --- what is known of this series
 
     def _record(self, known: series_records.Record | None) -> series_records.Record:
-        script, workdir = _script_of(self.me, known)
+        script, workdir = _script_of(self.me, known, wrappers.run_path(self.site.paths.state))
         refused = rooms.trust_of(self.site.paths, self.site.settings, self.site.uid).refusal(Path(script))
         if refused is not None:
             raise NoSeries(f"the next piece would read a script that is not trusted: {refused.what} " + refused.fix)
@@ -394,8 +394,8 @@ class _Again:
 _OURS = frozenset({"job-name", "chdir", "comment", "hold", "wait", "array", "begin", "dependency"})
 
 
-def _script_of(me: Me, known: series_records.Record | None) -> tuple[str, str]:
-    """The script's real path and its working folder. Raises NoSeries for a job that has none."""
+def _script_of(me: Me, known: series_records.Record | None, wrapper: Path) -> tuple[str, str]:
+    """The script's real path (of `wrapper` the one that it runs), and its working folder. Raises NoSeries."""
     workdir = me.details.get("WorkDir", "/")
     if me.key is not None and known is not None:
         return known.script, workdir
@@ -406,7 +406,7 @@ def _script_of(me: Me, known: series_records.Record | None) -> tuple[str, str]:
         raise NoSeries(
             "this job was submitted from --wrap or stdin: there is no script to run again. Put it in a file."
         )
-    path = Path(workdir, command)
+    path = Path(workdir, command.removeprefix(f"{wrapper} "))
     words = str(path).split(" ")
     while words:  # Slurm prints the arguments behind the path, unquoted
         if os.path.isfile(" ".join(words)):  # noqa: PTH113 - a text

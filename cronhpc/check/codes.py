@@ -147,7 +147,7 @@ OF_FILES = {
     "W352": Code("alerts could not be sent as the settings have it", "Correct `alerts:`; `cronhpc doctor --alerts`."),
     "N003": Code("sbatch was not asked about each script: that takes longer than a second", "`cronhpc check --online`"),
     "W350": Code("an alert could not be sent: the next tick tries again", "`cronhpc doctor --alerts`"),
-    "W351": Code("a ping failed; its run is not touched by that", "Correct the address."),
+    "W351": Code("a ping failed, or will; its run is not touched by that", "Correct the address."),
     "W370": Code("the page was not written", "Fix `page:` in cronhpc.yaml."),
     "W371": Code("the page needs a package that is missing", "Install cronhpc again."),
     "W372": Code("the page's place is not safe: others could put a folder there", "The complaint's `chmod`."),

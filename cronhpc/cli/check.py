@@ -312,6 +312,7 @@ def _directory(
         from_row = entry.source.startswith("cronhpc.yaml")
         own = [each for each in (entry.problem, *entry.notes) if each is not None]
         problems += [each for each in own if from_row or each.code >= "E3"]  # the rest is what lint says of the script
+        problems += _of_ping(entry, site)
         if linter.online is not None and entry.command and entry.problem is None:
             problems += linter.online.of_command(entry)
     for name in names:
@@ -328,6 +329,13 @@ def _of_alerts(site: Site) -> Iterator[Problem]:
 
     for key, what, fix in faults(site.settings, site.environment):
         yield Problem("W352", f"{key}: {what}", fix, "cronhpc.yaml", key=key)
+
+
+def _of_ping(entry: Entry, site: Site) -> Iterator[Problem]:
+    if entry.policies.ping:
+        from cronhpc.engine.delivery import faults_of_ping
+
+        yield from faults_of_ping(entry, site.environment)
 
 
 def _scripts_in(place: Path) -> list[str]:

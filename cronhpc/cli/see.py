@@ -27,7 +27,7 @@ from cronhpc.core.model import CronhpcError, StateError, command
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from zoneinfo import ZoneInfo
 
     from cronhpc.cli.console import Console
@@ -191,6 +191,7 @@ def facts(args: argparse.Namespace, console: Console) -> Status:
             *reading.problems,
             *of_entries(reading.memory, console.now, told_too=True),
             *_unsent(paths, console.now),
+            *_of_pings(world, site),
         ),
         before=_before(paths),
     )
@@ -207,6 +208,15 @@ def _unsent(paths: Paths, now: int) -> Sequence[Problem]:
     from cronhpc.engine.notify import unsent
 
     return unsent(outbox, now)
+
+
+def _of_pings(world: World, site: Site) -> Iterator[Problem]:
+    """Entries whose pings cannot be sent."""
+    for entry in world.entries:
+        if entry.policies.ping:
+            from cronhpc.engine.delivery import faults_of_ping
+
+            yield from faults_of_ping(entry, site.environment)
 
 
 def _looked_up(world: World, site: Site, console: Console) -> World:

@@ -157,10 +157,13 @@ POLICIES = {
     "suspend-after": Policy(
         _suspend_after, "1 to 1000, or off", "off",
         "so many slots failed in a row: what waits is cancelled, until `cronhpc resume`; preempted ones do not count"),
-    "record": Policy(_flag, "true, false", "false", "the run writes down its own end, for sites without accounting"),
+    "record": Policy(
+        _flag, "true, false", "false",
+        "the run writes down its own end, for sites without accounting; its script is read when the job starts"),
     "ping": Policy(
         _ping, "https://…, file:PATH, env:NAME", "none",
-        "fetched at start (/start), success and failure (/fail), in the way of healthchecks"),
+        "fetched at start (/start), success and failure (/fail), in the way of healthchecks; its script "
+        "is read when the job starts"),
 }  # fmt: skip
 NAMES = tuple(POLICIES)
 ABOUT = {name: row[1:] for name, row in POLICIES.items()}  # for the docs: values, default, meaning

@@ -80,7 +80,7 @@ def _covers(world: World, switch: Switch, entry: Entry) -> bool:
 
 def _option(entry: Entry, name: str) -> str:
     """As sbatch would take it: the last one counts."""
-    given = [option for option in (*entry.own_options, *entry.options) if option.startswith(f"--{name}=")]
+    given = [option for option in (*(entry.own_options or ()), *entry.options) if option.startswith(f"--{name}=")]
     return given[-1].partition("=")[2] if given else ""
 
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 
 from cronhpc.batch import process
-from cronhpc.core.model import CronhpcError, command
+from cronhpc.core.model import CronhpcError, Problem, command
 from cronhpc.store.decode import iso
 from cronhpc.store.logs import tail_of
 from cronhpc.views import text, times
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from email.message import EmailMessage
 
-    from cronhpc.core.model import Settings
+    from cronhpc.core.model import Entry, Settings
 
 Facts = Mapping[str, Any]
 Way = Callable[[Sequence[Facts]], tuple[int, str]]
@@ -98,6 +98,13 @@ def faults(settings: Settings, environ: Mapping[str, str]) -> Iterator[Fault]:
     addresses += [("alerts.smtp", settings.alerts_smtp)] if settings.alerts_smtp else []
     for key, where in addresses:
         yield from _faults_of_address(key, where, environ)
+
+
+def faults_of_ping(entry: Entry, environ: Mapping[str, str]) -> Iterator[Problem]:
+    """What keeps the pings of an entry from being sent, as far as one can see without sending."""
+    for key, what, fix in _faults_of_address("--ping", entry.policies.ping, environ) if entry.policies.ping else ():
+        file, _, line = entry.source.partition(":")
+        yield Problem("W351", f"{key}: {what}", fix, file if line else entry.source, int(line or 0), "ping")
 
 
 def _faults_of_command(line: str, environ: Mapping[str, str]) -> Iterator[Fault]:

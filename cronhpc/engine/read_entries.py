@@ -191,10 +191,8 @@ class _Reader:
             policies=policies,
             timezone=policies.timezone or self.site.timezone,
             hash_key=self._hash_key(found.name if own else found.source.rpartition("/")[0]),
-            **self._asked(header),
+            **self._asked(header, policies),
         )
-        if policies.record:
-            entry = replace(entry, own_options=_spelt(header))
         return self._checked(entry, data, problems, header)
 
     def _hash_key(self, what: str) -> str:
@@ -233,7 +231,7 @@ class _Reader:
             return [Problem("E101", f'"{error.text}": {error.what}', error.fix, entry.source, line)]
         return []
 
-    def _asked(self, header: Header) -> dict[str, Any]:
+    def _asked(self, header: Header, policies: Policies) -> dict[str, Any]:
         """What the script asks of sbatch, and what is added to it."""
         chdir = header.value("chdir")
         home = self.site.environment.get("HOME", "/")
@@ -241,6 +239,7 @@ class _Reader:
         error = header.value("error") or dict(self.site.settings.sbatch).get("error")
         return {
             "options": self._added({o.name for o in header.options}, wants_gpu=header.wants_gpu),
+            "own_options": _spelt(header) if policies.record or policies.ping else None,
             "job_name": header.job_name,
             "output": output,
             "error": output and bool(error) and _is_ours(error, chdir),
@@ -311,7 +310,8 @@ class _Reader:
             from cronhpc.script.header import asks_for_gpu
 
             options = self._added(set(own), wants_gpu=asks_for_gpu(own))
-            entry = replace(entry, command=_command_text(row), chdir=home, options=options)
+            own_options = () if policies.record or policies.ping else None
+            entry = replace(entry, command=_command_text(row), chdir=home, options=options, own_options=own_options)
         given = tuple(f"--{name}={value}" if value else f"--{name}" for name, value in row.sbatch)
         chdir = own.get("chdir", entry.chdir if entry.chdir != home else None)
         output = entry.output and _is_ours(own.get("output"), chdir)
@@ -340,7 +340,7 @@ class _Reader:
             return entry, [Problem("E312", what, "Correct the path.", "cronhpc.yaml", row.line)]
         refused = self._trust().refusal(Path(path))
         header = read_header(data, os.path.basename(path))  # noqa: PTH119 - a text
-        return replace(entry, script=path, **self._asked(header)), [refused] if refused else []
+        return replace(entry, script=path, **self._asked(header, entry.policies)), [refused] if refused else []
 
 
 def _reach(error: OSError, command: str) -> str:
@@ -349,8 +349,10 @@ def _reach(error: OSError, command: str) -> str:
     return f"Make it readable: {command}"
 
 
-def _spelt(header: Header) -> tuple[str, ...]:
-    """The script's own options, as a command line has them."""
+def _spelt(header: Header) -> tuple[str, ...] | None:
+    """The script's own options, as a command line has them; None for a job of several components: none has them."""
+    if any(option.component for option in header.options):
+        return None
     return tuple(f"--{o.name}" if o.value is None else f"--{o.name}={o.value}" for o in header.options)
 
 

@@ -37,7 +37,7 @@ from cronhpc.store.claims import Claims
 from cronhpc.store.damage import fix
 from cronhpc.store.entries import file_of
 from cronhpc.store.files import sweep, write_json
-from cronhpc.store.wrappers import forget_ends
+from cronhpc.store.wrappers import forget_ends, mark_start
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -295,24 +295,17 @@ class _Keeper:
         return slot if self._believed(slot) else 0
 
     def _ping_starts(self) -> None:
-        """A run's start is told by the first look that sees it run: a job that only waits has not started.
+        """Where a job could not tell itself that it started, the first look that sees it run does: none that waits.
 
         One that began and ended between two looks is told by its end alone.
         """
-        before = frozenset(self.memory.meta.get("pinged", ()))
         pinged = {name for name, entry in self.entries.items() if entry.policies.ping}
-        told = set()
-        for claim in self.world.claims if pinged or before else ():
+        for claim in self.world.claims if pinged else ():
             name = claim.name or self.names.get(claim.key.entry, "")
-            if claim.state is ClaimState.FINISHED:
-                continue
-            if str(claim.key) in before:
-                told.add(str(claim.key))
-            elif name in pinged and liveness.runs(self.world, claim):
-                told.add(str(claim.key))
-                self._ping(name, "start")
-        if told or before:
-            self.memory.meta["pinged"] = sorted(told)
+            if name in pinged and claim.state is not ClaimState.FINISHED and liveness.runs(self.world, claim):
+                with suppress(OSError):  # what cannot be noted is not told: it would be at each tick
+                    if mark_start(self.site.paths.state, claim.key):
+                        self._ping(name, "start")
 
     def _ping(self, name: str, what: str) -> None:
         entry = self.entries.get(name)

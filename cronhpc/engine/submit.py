@@ -343,19 +343,21 @@ class Submitter:
             "CRONHPC_PREVIOUS_SUCCESS": "" if previous is None else _iso(previous),
             "CRONHPC_DIR": str(self.site.paths.root),
         }
-        script, arguments = self._script(row), entry.arguments
-        if entry.policies.record:
-            end = wrappers.end_file(self.site.paths.state, key)
-            end.parent.mkdir(mode=0o700, exist_ok=True)
-            script, arguments = str(wrappers.recorded(self.site.paths.state)), (script, str(end), *arguments)
+        script, arguments, ping = self._script(row), entry.arguments, entry.policies.ping
+        wrapped = entry.own_options is not None
+        if wrapped:
+            record, state = entry.policies.record, self.site.paths.state
+            script, *before = wrappers.run(state, script, key, record=record, ping=ping is not None)
+            arguments = (*before, *arguments)
+            variables |= {"CRONHPC_PING": _place_of(ping)} if ping else {}
         folder = str(self.site.paths.log / key.entry).replace("%", "%%")
         name = key.log_for_sbatch(array=bool(entry.array)).rpartition("/")[2]
         log = f"{folder}/{name}" if entry.output else None
         return Submission(
             script=script,
             arguments=arguments,
-            options=(*entry.own_options, *entry.options, *_some_tasks(entry, row.tasks)),
-            job_name=entry.job_name if entry.command or entry.policies.record or not entry.schedule else None,
+            options=(*(entry.own_options or ()), *entry.options, *_some_tasks(entry, row.tasks)),
+            job_name=entry.job_name if entry.command or wrapped or not entry.schedule else None,
             comment=token(self.world.directory_id, str(key), entry.comment),
             output=log,
             error=log if entry.error else None,
@@ -630,6 +632,12 @@ def _some_tasks(entry: Entry, tasks: str) -> tuple[str, ...]:
     """A further attempt of an array runs those tasks that failed, as many at once as the script says."""
     _, percent, limit = str(entry.array).partition("%")  # True in what an older version has cached
     return (f"--array={tasks}{percent}{limit}",) if tasks and entry.array else ()
+
+
+def _place_of(ping: str) -> str:
+    """An address as written: what is secret in a file, or a variable, is looked up where the job runs."""
+    kind, _, path = ping.partition(":")
+    return f"file:{os.path.expanduser(path)}" if kind == "file" else ping  # noqa: PTH111 - a text
 
 
 def _iso(instant: int) -> str:

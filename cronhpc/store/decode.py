@@ -160,7 +160,7 @@ META = {
     "warned": Rows(when), "comments": Rows(text),
     "struck": Rows(of(KillRecord)), "alerts": Rows(_ALERT), "successor": text, "spare": text, "no_spare": text,
     "no_spare_at": when, "crowded": flag, "absent": Rows(when), "bad_nodes": [(text, when, text)],
-    "noted": [text], "pinged": [text], "forgotten": (when, flag), "odd": (when, flag, text),
+    "noted": [text], "forgotten": (when, flag), "odd": (when, flag, text),
     "disk_ahead": seconds, "due": text, "restored": when, "given_up": Rows((text, when)),
 }  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""Scripts submitted in place of the user's: for pieces of a series, and for entries that record their own end.
+"""Scripts submitted in place of the user's: for pieces of a series, and for entries with --record or --ping.
 
 The user's script is read when the job starts, not when it was queued. sbatch does not ask for the execute bit, so
 neither is it asked for here: the first line names the interpreter.
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from cronhpc.core.model import JobEnd, Result
 from cronhpc.script.dialect import SLURM
 from cronhpc.store import decode
-from cronhpc.store.files import decoded, make_folder, read_bytes, remove, replace_file
+from cronhpc.store.files import create_once, decoded, make_folder, read_bytes, remove, replace_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,7 +28,10 @@ if [ -z "$first" ]; then
   printf 'cronhpc: %s cannot be read on %s: nothing is done%s\\n' "$script" "$HOSTNAME" "$so" >&2
   exit 127
 fi
-read -r -a interpreter <<<"${first#\\#!}"
+set -f
+# shellcheck disable=SC2206 # its words; a here-string needs room in /tmp with an older bash
+interpreter=(${first#\\#!})
+set +f
 """
 
 PIECE = f"""#!/bin/bash
@@ -38,11 +41,45 @@ shift
 {_READ_FIRST_LINE}exec "${{interpreter[@]}}" "$script" "$@"
 """
 
-RECORDED = f"""#!/bin/bash
-# made by cronhpc (record: true): runs the script named first, and writes down how it ended in the file named second
-script=$1 end=$2 so=
-shift 2
-{_READ_FIRST_LINE}printf -v begun '%(%s)T' -1
+RUN = f"""#!/bin/bash
+# made by cronhpc: runs the script named first, as it is now. With --record it writes down how that ended, in the file
+# named second; with --ping it tells that it starts, once: then the file named third is there
+script=$1 end=$2 told=$3 so=
+shift 3
+{_READ_FIRST_LINE}ping=$CRONHPC_PING
+unset CRONHPC_PING
+tell_start() {{ # what cannot be sent from here is left to the next tick; no program's arguments show the address
+  local url='' name=${{ping#*:}} base python
+  case $ping in
+    file:/*)
+      [ -z "$(find -L "$name" -maxdepth 0 -perm /077 2>&1)" ] || return # one that others can read is refused
+      read -r url <"$name"
+      ;;
+    env:*) url=${{!name}} ;;
+    *) url=$ping ;;
+  esac
+  case $url in
+    *[[:space:]\\"\\\\]*) return ;;
+    http://?* | https://?*) ;;
+    *) return ;;
+  esac
+  (set -C && : >"$told") || return # told by another task, before this job was requeued, or by a tick
+  base=${{url%%\\?*}}
+  url=${{base%/}}/start${{url#"$base"}}
+  python='import sys, urllib.request as http; http.urlopen(sys.stdin.readline().strip(), timeout=10)'
+  if type curl; then
+    printf 'url = "%s"\\n' "$url" | curl -fsSL -m 10 -K -
+  elif type wget; then
+    printf '%s\\n' "$url" | wget -q -T 10 -t 1 -O - -i -
+  else
+    printf '%s\\n' "$url" | python3 -c "$python"
+  fi || rm -f -- "$told"
+}}
+if [ -n "$told" ]; then
+  (tell_start &) </dev/null >/dev/null 2>&1
+fi
+[ -n "$end" ] || exec "${{interpreter[@]}}" "$script" "$@"
+printf -v begun '%(%s)T' -1
 "${{interpreter[@]}}" "$script" "$@" &
 child=$!
 for name in TERM INT HUP USR1 USR2 CONT; do
@@ -69,9 +106,27 @@ def piece(state: Path) -> Path:
     return _written(state / "stubs" / "piece.slurm", PIECE)
 
 
-def recorded(state: Path) -> Path:
-    """The wrapper of entries with `record: true`. Raises OSError."""
-    return _written(state / "stubs" / "recorded.slurm", RECORDED)
+def run(state: Path, script: str, key: Key, *, record: bool, ping: bool) -> tuple[str, ...]:
+    """What is submitted in place of `script`, and the arguments that stand before the script's own. Raises OSError."""
+    path = _written(run_path(state), RUN)
+    if record or ping:
+        (state / "ends").mkdir(mode=0o700, exist_ok=True)
+    return str(path), script, str(end_file(state, key)) if record else "", str(_start_mark(state, key)) if ping else ""
+
+
+def run_path(state: Path) -> Path:
+    """The wrapper of entries with --record or --ping."""
+    return state / "stubs" / "run.slurm"
+
+
+def mark_start(state: Path, key: Key) -> bool:
+    """Note that the ping of the run's start is sent; False: that was noted before. Raises OSError."""
+    make_folder(state / "ends")
+    return create_once(_start_mark(state, key), os.urandom(8).hex().encode(), durable=False)
+
+
+def _start_mark(state: Path, key: Key) -> Path:
+    return state / "ends" / f"{key}.ping"
 
 
 def end_file(state: Path, key: Key) -> Path:
@@ -105,7 +160,7 @@ def end_of(state: Path, key: Key) -> JobEnd | None:
 
 def forget_ends(state: Path, keys: Iterable[Key]) -> None:
     """What runs wrote is in history. Raises OSError."""
-    gone = {f"{key}.json" for key in keys}
+    gone = {f"{key}{kind}" for key in keys for kind in (".json", ".ping")}
     for name in os.listdir(state / "ends"):
         if name in gone or name.rpartition(".")[0] in gone:
             remove(state / "ends" / name)

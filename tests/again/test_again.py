@@ -26,6 +26,7 @@ from cronhpc.script.dialect import SLURM, Dialect
 from cronhpc.store import series_records
 from cronhpc.store.paths import Paths
 from cronhpc.store.settings import read_settings
+from cronhpc.store.wrappers import RUN, run_path
 from tests.faults import Disk
 from tests.worlds import at, clock
 
@@ -317,6 +318,16 @@ def test_a_job_that_cannot_queue_itself_is_told_why(details: dict[str, str], sai
 def test_arguments_behind_the_path_are_no_part_of_it(stage: Stage) -> None:
     """Slurm prints both, unquoted, and a relative path as it was typed."""
     stage.batch.details["100"]["Command"] = "./watch.slurm one two"
+    stage.again()
+    assert stage.batch.given["101"].arguments[0] == str(stage.place / "watch.slurm")
+
+
+def test_of_a_run_with_ping_or_record_the_script_is_what_the_wrapper_runs(stage: Stage) -> None:
+    wrapper = run_path(stage.site.paths.state)
+    wrapper.parent.mkdir(parents=True, exist_ok=True)
+    wrapper.write_text(RUN)
+    mark = stage.site.paths.state / "ends" / "watch@20261127T1300Z.1.ping"
+    stage.batch.details["100"]["Command"] = f"{wrapper} {stage.place}/watch.slurm  {mark} one"
     stage.again()
     assert stage.batch.given["101"].arguments[0] == str(stage.place / "watch.slurm")
 

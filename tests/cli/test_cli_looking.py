@@ -401,6 +401,31 @@ def test_alerts_that_cannot_be_sent_are_named(shell: Shell) -> None:
     assert count == "2 warnings"
 
 
+@pytest.mark.parametrize(
+    ("where", "what"),
+    [
+        ("file:/nope/hc", "--ping: /nope/hc cannot be read: No such file or directory"),
+        ("file:HOME/hc", "/hc can be read by others: chmod 600 "),
+        ("env:NO_SUCH", "--ping: the variable NO_SUCH is not set where the scheduler runs"),
+    ],
+    ids=["no such file", "a file that others can read", "no such variable"],
+)
+def test_a_ping_that_cannot_be_sent_is_named_by_check_and_status(shell: Shell, where: str, what: str) -> None:
+    (shell.home / "hc").write_text("https://hc.example/uuid\n")
+    (shell.home / "hc").chmod(0o644)
+    shell.drop(
+        "cron.d/a.slurm", f"#SBATCH --time=5\n#CRON @daily --ping={where.replace('HOME', str(shell.home))}\ntrue"
+    )
+    shell.drop("cron.d/b.slurm", "#SBATCH --time=5\n#CRON @daily --ping=https://hc.example/uuid\ntrue")
+    checked = shell("check", now=later()).out
+    assert "cron.d/a.slurm: W351 --ping: " in checked
+    assert what in checked
+    assert "b.slurm" not in checked
+    for words in (["status"], ["status", "a"]):
+        said = shell(*words, "--json", now=later()).json
+        assert [what in row["what"] for row in said["attention"] if "--ping" in row["what"]] == [True]
+
+
 def test_add_says_what_keeps_the_job_from_running(shell: Shell) -> None:
     shell.drop("cron.daily/a.slurm", "#SBATCH --tme=5\ntrue\n")
     said = shell("add", "quota-watch", "--as", "b")

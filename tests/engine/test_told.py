@@ -92,13 +92,49 @@ def night(shell: Shell, server: Server) -> Callable[..., Night]:
     return lambda: Night(shell, f"--ping=file:{address}")
 
 
-def test_a_failure_is_told_once_again_after_a_day_and_when_it_is_fine_again(
+@pytest.fixture
+def no_network(shell: Shell) -> Path:
+    """Jobs find none: what would fetch an address fails. The folder has a file `called` once it was tried."""
+    folder = shell.home / "bin"
+    folder.mkdir()
+    (folder / "curl").write_text(f"#!/bin/sh\ncat >/dev/null; echo >>{folder}/called; exit 7\n")
+    (folder / "curl").chmod(0o755)
+    shell.environ["PATH"] = f"{folder}:{shell.environ['PATH']}"
+    return folder
+
+
+def test_a_start_is_told_by_the_job_without_a_tick_and_no_tick_tells_it_again(
     shell: Shell, server: Server, night: Callable[..., Night]
 ) -> None:
     one = night()
     (shell.cron / "wait").touch()
     one.due()
     said = one.tick()
+    until(lambda: f"/{SECRET}/start" in server.asked)
+    for _ in range(3):
+        said += one.tick()
+    (shell.cron / "wait").unlink()
+    said += one.until(lambda: one.ended() > 0)
+    assert [path for path in server.asked if path != f"/{SECRET}"] == [f"/{SECRET}/start", f"/{SECRET}/fail"]
+    assert not list((shell.cron / "state" / "ends").iterdir()), "what was noted for it is swept"
+    _nothing_tells(SECRET, said, shell)
+
+
+def until(there: Callable[[], bool]) -> None:
+    last = time.monotonic() + 90
+    while time.monotonic() < last and not there():
+        time.sleep(0.1)
+    assert there()
+
+
+def test_a_failure_is_told_once_again_after_a_day_and_when_it_is_fine_again(
+    shell: Shell, server: Server, night: Callable[..., Night], no_network: Path
+) -> None:
+    one = night()
+    (shell.cron / "wait").touch()
+    one.due()
+    said = one.tick()
+    until((no_network / "called").exists)
     said += one.until(lambda: f"/{SECRET}/start" in server.asked)
     said += one.tick()
     (shell.cron / "wait").unlink()
@@ -140,6 +176,7 @@ def test_a_server_that_hangs_breaks_no_tick(shell: Shell, server: Server, night:
     _nothing_tells(SECRET, said, shell)
 
 
+@pytest.mark.usefixtures("no_network")
 def test_a_run_that_ends_between_two_ticks_is_told_by_its_end_alone(
     shell: Shell, server: Server, night: Callable[..., Night]
 ) -> None:

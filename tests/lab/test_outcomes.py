@@ -22,6 +22,8 @@ from cronhpc.batch.slurm import Slurm
 from cronhpc.core import liveness
 from cronhpc.core.model import EntryState
 from cronhpc.store import memory
+from tests.engine.test_notify import Server
+from tests.engine.test_notify import server as server  # noqa: PLC0414 - a fixture
 from tests.lab.conftest import Lab, MakeLab, start, stop
 from tests.lab.helpers_team import Team
 
@@ -323,6 +325,30 @@ def test_a_run_that_records_its_own_end_is_known_after_the_controller_forgot_it(
     assert ends["told"]["node"]
     assert (one.root / ends["told"]["log"]).read_text() == "printed\n"
     assert not list((one.root / "state" / "ends").iterdir()), "what was read is swept"
+
+
+def test_a_run_tells_its_start_from_its_node_once_and_the_tick_its_end(alone: Night, server: Server) -> None:
+    """Of an array the first task does."""
+    address = alone.root / "address"
+    address.write_text(f"{server.url}/uuid\n")
+    address.chmod(0o600)
+    shutil.chown(address, "alice")
+    body = "echo up >>$CRONHPC_DIR/begun; until [ -e $CRONHPC_DIR/over ]; do sleep 0.2; done"
+    alone.entry("pinged", body, "--array=1-3 --time=5 --comment=mine", f"--ping=file:{address}")
+    time.sleep(_FRESH)
+    alone.tick()
+    alone.lab.wait_for(lambda: server.asked == ["/uuid/start"])
+    alone.lab.wait_for(lambda: (alone.root / "begun").read_text().count("up") == 3)
+    shown = alone.lab.run(["scontrol", "show", "job", "-o"], "alice").stdout
+    assert "TimeLimit=00:05:00" in shown, "the script's own options count"
+    assert "JobName=pinged.slurm" in shown
+    assert "uuid" not in shown
+    alone.tick()
+    (alone.root / "over").touch()
+    alone.lab.wait_for(alone.ended())
+    alone.lab.wait_for(lambda: bool(alone.tick()) and server.asked != ["/uuid/start"])
+    assert server.asked == ["/uuid/start", "/uuid"]
+    assert [row["result"] for row in alone.rows("pinged")] == ["ok"]
 
 
 # --- held, retries, suspension -------------------------------------------------------------------------------------

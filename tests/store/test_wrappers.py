@@ -1,0 +1,236 @@
+"""The script that is submitted in place of a user's: it tells that a run starts, once, and from inside the job."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess  # noqa: TID251 - what Slurm would start
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+
+from cronhpc.core.model import Entry, Key
+from cronhpc.engine.read_entries import read_entries
+from cronhpc.engine.site import open_site
+from cronhpc.store import wrappers
+from tests.cli.test_cli import Shell, later
+from tests.cli.test_cli import shell as shell  # noqa: PLC0414 - a fixture
+from tests.engine.test_notify import Server
+from tests.engine.test_notify import server as server  # noqa: PLC0414 - a fixture
+
+KEY = Key("backup", 1795831200)
+SECRET = "0b5e-s3cr3t"  # noqa: S105 - the test looks for it
+NEEDED = ("bash", "cat", "find", "rm", "sleep", "env", "mv")
+# It lasts as long as a test wants that, and for a minute at most.
+SCRIPT = """#!/bin/bash
+echo "$*|${CRONHPC_PING-no address}" >>"$HOME/ran"
+for ((n = 0; n < 600; n++)); do [ -e "$HOME/over" ] && exit 7; sleep 0.1; done
+"""
+
+
+class Job:
+    """A run of an entry with --ping, as the batch system would start it."""
+
+    def __init__(self, folder: Path, server: Server) -> None:
+        self.folder, self.server = folder, server
+        self.state = folder / "state"
+        (self.state / "ends").mkdir(parents=True)
+        self.script = folder / "my job.slurm"
+        self.script.write_text(SCRIPT.replace("/bin/bash", "/usr/bin/env bash"))
+        self.where = f"{server.url}/{SECRET}"
+        self.environ = {"HOME": str(folder), "PATH": os.environ["PATH"]}
+
+    def start(self, *arguments: str, record: bool = False) -> subprocess.Popen[bytes]:
+        argv = wrappers.run(self.state, str(self.script), KEY, record=record, ping=True)
+        environ = {**self.environ, "CRONHPC_PING": self.where}
+        with (self.folder / "errors").open("ab") as errors:
+            return subprocess.Popen(["bash", *argv, *arguments], env=environ, stderr=errors)
+
+    def only(self, *programs: str) -> None:
+        """Of the programs that could tell it, the machine has these."""
+        folder = self.folder / "bin"
+        folder.mkdir()
+        for name in (*NEEDED, *programs):
+            real = sys.executable if name == "python3" else shutil.which(name)
+            assert real, f"this machine has no {name}"
+            (folder / name).symlink_to(real)
+        self.environ["PATH"] = str(folder)
+
+    def fake(self, name: str, text: str) -> None:
+        path = self.folder / "bin" / name
+        path.write_text(f"#!/bin/bash\n{text}\n")
+        path.chmod(0o755)
+
+    @property
+    def mark(self) -> Path:
+        return self.state / "ends" / f"{KEY}.ping"
+
+    def end(self, *jobs: subprocess.Popen[bytes]) -> list[int]:
+        (self.folder / "over").touch()
+        return [job.wait(90) for job in jobs]
+
+
+def until(there: Callable[[], bool]) -> None:
+    last = time.monotonic() + 90
+    while not there() and time.monotonic() < last:
+        time.sleep(0.05)
+    assert there()
+
+
+@pytest.fixture
+def job(tmp_path: Path, server: Server) -> Job:
+    return Job(tmp_path, server)
+
+
+@pytest.mark.parametrize("record", [False, True], ids=["", "and its end is recorded"])
+@pytest.mark.parametrize("program", [each for each in ("curl", "wget", "python3") if shutil.which(each)])
+def test_the_start_is_told_from_inside_the_job(job: Job, program: str, *, record: bool) -> None:
+    job.only(program)
+    one = job.start("an argument", "b", record=record)
+    until(lambda: job.server.asked == [f"/{SECRET}/start"])
+    assert job.end(one) == [7], "the script's own exit code"
+    assert (job.folder / "ran").read_text() == "an argument b|no address\n", "the script does not get the address"
+    assert job.mark.exists()
+    assert not wrappers.mark_start(job.state, KEY), "a tick does not tell it again"
+    if record:
+        assert json.loads(wrappers.end_file(job.state, KEY).read_text())["exit_code"] == 7
+
+
+def test_a_job_that_was_requeued_and_the_other_tasks_of_an_array_tell_it_no_more(job: Job) -> None:
+    one = job.start()
+    until(lambda: job.server.asked == [f"/{SECRET}/start"])
+    more = [job.start() for _ in range(3)]
+    until(lambda: (job.folder / "ran").read_text().count("\n") == 4)
+    job.end(one, *more)
+    assert job.server.asked == [f"/{SECRET}/start"]
+
+
+def test_a_start_that_a_tick_has_told_is_told_no_more(job: Job) -> None:
+    assert wrappers.mark_start(job.state, KEY), "the tick was first"
+    one = job.start()
+    until((job.folder / "ran").exists)
+    job.end(one)
+    assert job.server.asked == []
+
+
+UNSENT = {
+    "curl finds no network": "exit 7",
+    "curl hangs until its time is over": "sleep 2; exit 28",
+}
+
+
+@pytest.mark.parametrize("text", UNSENT.values(), ids=UNSENT)
+def test_what_could_not_be_sent_is_left_to_the_tick(job: Job, text: str) -> None:
+    job.only()
+    job.fake("curl", f"cat >/dev/null; echo >>{job.folder}/called; {text}")
+    one = job.start()
+    until((job.folder / "ran").exists)
+    until((job.folder / "called").exists)
+    until(lambda: not job.mark.exists())
+    assert one.poll() is None, "the job goes on"
+    assert wrappers.mark_start(job.state, KEY)
+    job.end(one)
+
+
+def test_a_node_without_any_program_for_it_leaves_it_to_the_tick(job: Job) -> None:
+    job.only()
+    one = job.start()
+    until((job.folder / "ran").exists)
+    until(lambda: not job.mark.exists())
+    assert job.end(one) == [7]
+
+
+def test_the_address_is_no_argument_of_any_program(job: Job) -> None:
+    """Whoever is on the node can list the arguments of all processes."""
+    for program in ("curl", "wget"):
+        job.only() if program == "curl" else (job.folder / "bin" / "curl").unlink()
+        job.fake(program, f'echo "$0 $*" >>{job.folder}/called; cat >>{job.folder}/read')
+        job.mark.unlink(missing_ok=True)
+        (job.folder / "over").unlink(missing_ok=True)
+        one = job.start()
+        until(lambda: (job.folder / "read").exists() and SECRET in (job.folder / "read").read_text())
+        job.end(one)
+        (job.folder / "read").unlink()
+    assert len((job.folder / "called").read_text().splitlines()) == 2
+    assert SECRET not in (job.folder / "called").read_text()
+
+
+@pytest.mark.parametrize(
+    ("mode", "asked"), [(0o600, [f"/{SECRET}/start?a=b"]), (0o640, [])], ids=["the owner's alone", "others can read it"]
+)
+def test_an_address_in_a_file_is_read_where_the_job_starts(job: Job, mode: int, asked: list[str]) -> None:
+    file = job.folder / "a secret"
+    file.write_text(f"{job.where}/?a=b\n")
+    file.chmod(mode)
+    job.where = f"file:{file}"
+    one = job.start()
+    until((job.folder / "ran").exists)
+    if asked:
+        until(lambda: job.server.asked == asked)
+    job.end(one)
+    assert job.server.asked == asked
+
+
+@pytest.mark.parametrize(
+    "where", ["env:HC_URL", "env:NO_SUCH", "env:no name", "file:/no/such", "ftp://x", "", "file:x"]
+)
+def test_an_address_that_is_none_stops_no_job(job: Job, where: str) -> None:
+    job.environ["HC_URL"] = job.where
+    job.where = where
+    one = job.start()
+    until((job.folder / "ran").exists)
+    if where == "env:HC_URL":
+        until(lambda: job.server.asked == [f"/{SECRET}/start"])
+    assert job.end(one) == [7]
+    assert (job.folder / "errors").read_text() == ""
+
+
+WRAPPED = {
+    "neither policy": ("#SBATCH --time=5\n#CRON @daily", None),
+    "--record": ("#SBATCH --time=5\n#CRON @daily --record", ("--time=5",)),
+    "--ping": ("#SBATCH --time=5\n#CRON @daily --ping=https://hc.example/x", ("--time=5",)),
+    "--ping, and no options": ("#CRON @daily --ping=https://hc.example/x", ()),
+    "a job of several components": (
+        "#SBATCH -n1\n#SBATCH hetjob\n#SBATCH -n2\n#CRON @daily --ping=https://x.y/z",
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize(("head", "options"), WRAPPED.values(), ids=WRAPPED)
+def test_a_wrapper_is_submitted_with_the_scripts_own_options_where_a_policy_needs_one(
+    shell: Shell, head: str, options: tuple[str, ...] | None
+) -> None:
+    """sbatch reads no option of a script that it does not get; of several components each has its own."""
+    shell.drop("cron.d/a.slurm", f"{head}\ntrue")
+    assert [entry.own_options for entry in entries_of(shell)] == [options]
+
+
+def test_a_row_with_a_script_keeps_the_scripts_options_too(shell: Shell) -> None:
+    work = shell.home / "work.slurm"
+    work.write_text("#!/bin/bash\n#SBATCH --time=5\ntrue\n")
+    rows = f"entries:\n  a: {{schedule: '@daily', script: {work}, record: true}}\n"
+    rows += "  b: {schedule: '@daily', command: 'true', ping: https://hc.example/x}\n"
+    (shell.cron / "cronhpc.yaml").write_text(f"backend: local\n{rows}")
+    assert {entry.name: entry.own_options for entry in entries_of(shell)} == {"a": ("--time=5",), "b": ()}
+
+
+def entries_of(shell: Shell) -> Sequence[Entry]:
+    return read_entries(open_site(str(shell.cron), None, shell.environ), later()).entries
+
+
+def test_a_node_whose_tmp_is_full_starts_the_script_all_the_same() -> None:
+    """An older bash keeps what stands behind << in a file there."""
+    assert "<<" not in wrappers.RUN + wrappers.PIECE
+
+
+def test_marks_are_forgotten_with_the_ends_of_their_runs(tmp_path: Path) -> None:
+    other = Key("other", KEY.slot)
+    assert wrappers.mark_start(tmp_path, KEY)
+    assert wrappers.mark_start(tmp_path, other)
+    wrappers.forget_ends(tmp_path, [KEY])
+    assert [path.name for path in (tmp_path / "ends").iterdir()] == [f"{other}.ping"]
