@@ -1,30 +1,49 @@
-"""docs/json.md as types: whether what a program has printed is as the page says (test_golden.py asks)."""
+"""docs/json.md as types: whether what a program has printed is as the page says (test_golden.py asks).
+
+The same as JSON Schema, for other programs:
+
+    python -m tests.json_page > docs/json.schema.json
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-PAGE = (Path(__file__).resolve().parent.parent / "docs" / "json.md").read_text(encoding="utf-8")
+DOCS = Path(__file__).resolve().parent.parent / "docs"
+PAGE = (DOCS / "json.md").read_text(encoding="utf-8")
+ALERTS = (DOCS / "alerts.md").read_text(encoding="utf-8")
 
 Table = dict[str, str]  # types by key, as they are written
 
 
-def tables() -> dict[str, Table]:
-    """The shapes of docs/json.md by their headings."""
-    parts = re.split(r"^## (.+)$", PAGE, flags=re.MULTILINE)[1:]
-    return {
-        name: dict(re.findall(r"^\| `(\w+\??)` \| ([^|]+?) \|", text, re.MULTILINE))
-        for name, text in zip(parts[::2], parts[1::2], strict=True)
+def tables(page: str) -> dict[str, Table]:
+    """The shapes of a page by their headings."""
+    return {name: {key: kind for key, kind, _ in rows(text)} for name, text in sections(page).items() if rows(text)}
+
+
+def sections(page: str) -> dict[str, str]:
+    parts = re.split(r"^## (.+)$", page, flags=re.MULTILINE)[1:]
+    return dict(zip(parts[::2], parts[1::2], strict=True))
+
+
+def rows(text: str) -> list[tuple[str, str, str]]:
+    """Key, type and meaning of each row of a table of keys."""
+    return (
+        re.findall(r"^\| `(\w+\??)` \| ([^|]+?) \| ([^|]+?) \|$", text, re.MULTILINE)
         if "| key | type |" in text
-    }
+        else []
+    )
 
 
-TABLES = tables()
-TABLES["one entry"] = {**TABLES["entry"], **TABLES["one entry"]}
-TABLES["outcome"] = {**TABLES["decision"], **TABLES["outcome"]}
+TABLES = tables(PAGE)
+TABLES["alert"] = tables(ALERTS)["For programs"]
+MORE_THAN = {"one entry": "entry", "outcome": "decision"}  # tables that go on where another one ends
+for more, first in MORE_THAN.items():
+    TABLES[more] = {**TABLES[first], **TABLES[more]}
 
 PLAIN = {"text": str, "number": int, "seconds": int, "bool": bool, "object": dict, "null": type(None)}
 
@@ -69,3 +88,59 @@ def shaped(value: Any, name: str, place: str) -> list[str]:
         elif not key.endswith("?"):
             found.append(f"{place}.{known} is missing")
     return found
+
+
+# --- JSON Schema -----------------------------------------------------------------------------------------------------
+
+_TYPES: dict[str, dict[str, Any]] = {
+    "text": {"type": "string"}, "number": {"type": "integer"}, "seconds": {"type": "integer"},
+    "bool": {"type": "boolean"}, "object": {"type": "object"}, "null": {"type": "null"},
+    "instant": {"type": "string", "format": "date-time"},
+}  # fmt: skip
+_PLAIN = frozenset(_TYPES) - {"instant"}
+
+
+def schema() -> dict[str, Any]:
+    """All tables, each under its name in `$defs`."""
+    texts = {**sections(PAGE), "alert": sections(ALERTS)["For programs"]}
+    words = {name: {key: said for key, _, said in rows(texts[name])} for name in TABLES}
+    for more, first in MORE_THAN.items():
+        words[more] = {**words[first], **words[more]}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "What cronhpc prints with --json, status.json, and alerts",
+        "$defs": {name.replace(" ", "-"): _object(table, words[name]) for name, table in sorted(TABLES.items())},
+    }
+
+
+def _object(table: Table, words: dict[str, str]) -> dict[str, Any]:
+    return {
+        "type": "object",
+        "properties": {key.rstrip("?"): {**_type(kind), "description": words[key]} for key, kind in table.items()},
+        "required": [key for key in table if not key.endswith("?")],
+    }
+
+
+def _type(written: str) -> dict[str, Any]:
+    kinds = written.split(" or ")
+    if len(kinds) > 1 and all(kind in _PLAIN for kind in kinds):
+        return {"type": [_TYPES[kind]["type"] for kind in kinds]}
+    if len(kinds) > 1:
+        return {"anyOf": [_type(kind) for kind in kinds]}
+    if written.startswith("list of "):
+        return {"type": "array", "items": _type(written.removeprefix("list of "))}
+    if link := re.fullmatch(r"\[[\w ]+\]\(#([\w-]+)\)", written):
+        return {"$ref": f"#/$defs/{link[1]}"}
+    return dict(_TYPES[written])
+
+
+def schema_text() -> str:
+    """A line a table."""
+    whole = schema()
+    known = [f"{json.dumps(name)}: {json.dumps(each, ensure_ascii=False)}" for name, each in whole.pop("$defs").items()]
+    head = json.dumps(whole, indent=2).removesuffix("\n}")
+    return head + ',\n  "$defs": {\n    ' + ",\n    ".join(known) + "\n  }\n}\n"
+
+
+if __name__ == "__main__":
+    print(schema_text(), end="")  # noqa: T201 - a program

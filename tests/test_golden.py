@@ -16,15 +16,17 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import pytest
 
 from cronhpc import __version__, cli
 from cronhpc.cli.console import Console
+from cronhpc.core.alerts import Alert
 from cronhpc.core.model.site import LEVELS
 from cronhpc.doctor.judge import of_cluster, of_disk, of_machine, of_nodes
+from cronhpc.engine.delivery import About, facts
 from cronhpc.engine.read import read_world
 from cronhpc.engine.site import open_site
 from cronhpc.store.memory import save_cache
@@ -266,8 +268,20 @@ def test_what_is_printed_fits_what_the_docs_say_of_it(name: str) -> None:
 
 def test_each_table_of_the_docs_is_of_something_printed_or_part_of_it() -> None:
     linked = set(re.findall(r"\]\(#([\w-]+)\)", json_page.PAGE))
-    assert {name.replace(" ", "-") for name in json_page.TABLES} <= linked
+    assert {name.replace(" ", "-") for name in json_page.TABLES if name != "alert"} <= linked
     assert set(PRINTED.values()) <= set(json_page.TABLES)
+
+
+def test_the_json_schema_is_that_of_the_docs() -> None:
+    kept = (json_page.DOCS / "json.schema.json").read_text(encoding="utf-8")
+    assert kept == json_page.schema_text(), "python -m tests.json_page > docs/json.schema.json"
+
+
+def test_an_alert_fits_what_the_docs_say_of_it() -> None:
+    alert = asdict(Alert("new", "failed", "backup failed", "backup", NOW))
+    known = json.loads(json.dumps(facts(alert, About("/home/alice/cron", "alice", "login1", {}))))
+    assert json_page.shaped(known, "alert", "alert") == []
+    assert set(known) == set(json_page.TABLES["alert"])
 
 
 def test_the_list_of_ready_made_jobs_fits_what_the_docs_say_of_it(looking: Shell) -> None:
