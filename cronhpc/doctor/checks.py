@@ -171,8 +171,7 @@ class Check(Enum):
     COMMENT_REPLACED = ("warning", "options",
                         "this site replaces --comment: a script's own is lost; jobs are known by their recorded ids.")
     COMMENT_LONGER = "advice", "options", "this site adds to --comment, also to a script's own."
-    NAME_CHANGED = ("warning", "options",
-                    "this site changes --job-name: name the entry, not the job, in a switch.")
+    NAME_CHANGED = "warning", "options", "this site changes --job-name: name the entry, not the job, in a switch."
     OPTIONS_KEPT = "fine", "options", "this site keeps --hold, --begin, --comment and --job-name as they are given."
     NODE_SUBMITS = "fine", "submit", "{node} may submit jobs and cancel them: the chain can go on."
     NODE_CANNOT_CANCEL = "warning", "submit", "{node} could not cancel a job: {why}.", "Ask for the reason."

@@ -10,7 +10,7 @@ import os
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cronhpc.batch import process
 from cronhpc.batch.port import BatchError, Submission, Unreachable
@@ -19,7 +19,7 @@ from cronhpc.core.model import CronhpcError, Settings, SettingsError, command
 from cronhpc.core.model.site import LEVELS
 from cronhpc.doctor import judge
 from cronhpc.doctor.checks import Check
-from cronhpc.doctor.judge import Beat, Here, Node
+from cronhpc.doctor.judge import Beat, Here
 from cronhpc.inside import probe
 from cronhpc.script.dialect import SLURM
 from cronhpc.store import disk, rooms, scheduler
@@ -290,7 +290,7 @@ def _taken(slurm: Examinable, settings: Settings) -> Finding:
 def _nodes(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int]) -> Iterator[Finding]:
     """The probe job, on one or two nodes."""
     from cronhpc.batch import connect
-    from cronhpc.doctor.probe_job import ProbeJob
+    from cronhpc.doctor.probe_job import ProbeJob, node_of
     from cronhpc.store.paths import existing
 
     paths = existing(str(asked.root), asked.environ)
@@ -304,13 +304,13 @@ def _nodes(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int
             return
         yield from _options(job, clock())
         ended = job.wait(asked.timeout, this.race)
-        nodes = [_node(row) for row in job.rows()]
+        nodes = list(job.nodes())
     if not ended and not nodes:
         yield Check.PROBE_WAITS(job=job.job_id, seconds=asked.timeout)
         return
     yield from judge.of_nodes(nodes, here)
     if any(node.disk == "" for node in nodes):
-        yield from judge.of_files([_node({"name": "this machine", **this.found()}), *nodes])
+        yield from judge.of_files([node_of("this machine", this.found()), *nodes])
 
 
 class _This:
@@ -338,11 +338,6 @@ def _options(job: ProbeJob, now: int) -> Iterator[Finding]:
         yield Check.OPTIONS_UNREAD(why=error.text)
         return
     yield from judge.of_submission(seen, name=given.job_name or "", comment=given.comment, begin=given.begin or 0)
-
-
-def _node(row: Mapping[str, Any]) -> Node:
-    known = {name: row[name] for name in Node.__slots__ if name in row}
-    return Node(**{"python": "", **known})
 
 
 # --- putting what was found ----------------------------------------------------------------------------------------

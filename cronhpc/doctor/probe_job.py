@@ -9,14 +9,16 @@ import shlex
 import shutil
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from cronhpc.batch.port import BatchError, Submission
 from cronhpc.batch.process import elapsed
+from cronhpc.doctor.judge import Node
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from cronhpc.batch.port import Batch
     from cronhpc.core.model import Job
@@ -139,27 +141,25 @@ class ProbeJob:
         """A stat may be a minute old on a shared disk, a listing is not."""
         return sorted(path.name for path in self.folder.iterdir())
 
-    def rows(self) -> Iterator[dict[str, Any]]:
-        """What each node wrote down; the first one's has also submit, cancel, and the two clocks."""
+    def nodes(self) -> Iterator[Node]:
+        """What each node wrote down; the first one has also tried to submit and to cancel, and seen two clocks."""
         first = self._text("first").strip()
         for name in self._names():
             node, dot, kind = name.rpartition(".")
             if not dot or kind not in {"json", "failed"}:
                 continue
-            row = {"name": node, "python": self._text(name).strip()[-200:] or "it failed"} if kind == "failed" else {}
-            row |= _json(self._text(name)) if kind == "json" else {}
-            yield row | (self._of_first() if node == first else {})
+            text = self._text(name)
+            seen = node_of(node, _json(text)) if kind == "json" else Node(node, text.strip()[-200:] or "it failed")
+            yield self._as_first(seen) if node == first else seen
 
-    def _of_first(self) -> dict[str, Any]:
+    def _as_first(self, node: Node) -> Node:
         begun, _, started = self._text("clock").strip().partition(" ")
-        row: dict[str, Any] = {}
-        if begun.isdecimal() and started.isdecimal():
-            row["clock"] = int(begun) - int(started)
-        if self._has("submit"):
-            row["submit"] = " / ".join(self._text("submit").split("\n")).strip()
-        if self._has("cancel"):
-            row["cancel"] = self._text("cancel").strip()
-        return row
+        return replace(
+            node,
+            clock=int(begun) - int(started) if begun.isdecimal() and started.isdecimal() else None,
+            submit=" / ".join(self._text("submit").split("\n")).strip() if self._has("submit") else None,
+            cancel=self._text("cancel").strip() if self._has("cancel") else None,
+        )
 
     def _text(self, name: str) -> str:
         try:
@@ -168,7 +168,13 @@ class ProbeJob:
             return ""
 
 
-def _json(text: str) -> dict[str, Any]:
+def node_of(name: str, seen: Mapping[str, object]) -> Node:
+    """A machine on which the probe was run, from what that found."""
+    known: dict[str, Any] = {field: seen[field] for field in Node.__slots__ if field in seen}
+    return Node(**{"name": name, "python": "", **known})
+
+
+def _json(text: str) -> Mapping[str, object]:
     try:
         value = json.loads(text)
     except ValueError:

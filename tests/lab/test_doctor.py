@@ -77,10 +77,10 @@ def test_a_node_without_the_interpreter_is_named(lab: Lab, cluster_user_dir: Cal
     with ProbeJob(batch, state, "/nowhere/python", ["--partition=cpu"]) as job:
         job.submit()
         assert job.wait(40)
-        rows = list(job.rows())
-    assert rows
-    assert all("/nowhere/python: No such file or directory" in row["python"] for row in rows)
-    assert any(row.get("submit") == "" for row in rows)
+        nodes = list(job.nodes())
+    assert nodes
+    assert all("/nowhere/python: No such file or directory" in (node.python or "") for node in nodes)
+    assert any(node.submit == "" for node in nodes)
     assert list(state.iterdir()) == []
 
 
