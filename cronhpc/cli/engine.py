@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cronhpc.cli import ATTENTION, FINE, NO_ANSWER
 from cronhpc.cli.commands import Command
 from cronhpc.cli.common import seconds_of, site_of
-from cronhpc.core.model import Call, Done, KeepLink, MoveLink, Reason, Wait, command, texts_of
+from cronhpc.core.model import Call, Done, KeepLink, MoveLink, Reason, Wait, command, text_of, texts_of
 
 if TYPE_CHECKING:
     import argparse
@@ -166,7 +166,8 @@ Line = tuple[str, str, "Facts"]  # level, event, facts
 
 def _lines(report: Report) -> Iterator[Line]:
     """The lines, if any is worth one: links that stay where they are are not."""
-    yield from (_line(outcome, report) for outcome in report.outcomes if _worth_a_line(outcome))
+    names = {claim.key: claim.name for claim in report.world.claims}
+    yield from (_line(outcome, names) for outcome in report.outcomes if _worth_a_line(outcome))
     for problem in report.problems:
         level = "error" if problem.severity == "error" else "warning"
         facts = {"code": problem.code, "file": problem.file, "line": problem.line, "fix": problem.fix}
@@ -197,8 +198,8 @@ def _worth_a_line(outcome: Outcome) -> bool:
     return not isinstance(decision, KeepLink | MoveLink)
 
 
-def _line(outcome: Outcome, report: Report) -> Line:
-    facts = _outcome(outcome, {claim.key: claim.name for claim in report.world.claims})
+def _line(outcome: Outcome, names: dict[Any, str]) -> Line:
+    facts = _outcome(outcome, names)
     event = str(facts.pop("decision"))
     level = "error" if outcome.done is Done.FAILED else "warning" if outcome.done is not Done.OK else "info"
     return level, event, {name: value for name, value in facts.items() if value not in (None, "", [], False)}
@@ -247,9 +248,9 @@ def _write(console: Console, lines: Iterator[Line]) -> None:
     first = next(lines, None)
     if first is None:
         return
-    logger = _logger(console)
+    logger, directory = _logger(console), console.directory
     for level, event, facts in (first, *lines):
-        getattr(logger, level)(console.text(event), **texts_of(facts, console.directory))
+        getattr(logger, level)(text_of(event, directory), **texts_of(facts, directory))
 
 
 def _logger(console: Console) -> Any:

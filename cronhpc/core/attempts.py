@@ -107,10 +107,7 @@ def decide(world: World, budget: Budget) -> Iterator[Decision]:
         return
     entries = world.known()
     absent = absences(world)
-    by_key = _by_key(world)
-    by_id: dict[str, list[Job]] = {}
-    for job in world.queue.jobs:
-        by_id.setdefault(job.id, []).append(job)
+    by_key, by_id = _by_key(world), world.jobs()
     for each in sorted(world.claims, key=lambda claim: slots.waiting_order(world, claim.name)):
         entry = entries.get(each.key.entry)
         claim = _named(each, entry)
@@ -389,7 +386,7 @@ def _retry(world: World, claim: Claim, entry: Entry | None, budget: Budget) -> I
     if claim.retry_at is None:
         return
     key = _next(claim.key)
-    if any(other.key == key for other in world.claims):
+    if key in world.claimed():
         return
     if entry is None or world.has_run(key) or _too_late(world, claim, entry) is not None:
         yield Finish(claim.key, claim.name, claim.job_end or JobEnd(Result.UNKNOWN))  # no further attempt

@@ -69,7 +69,7 @@ class Records:
         self.directory_id = world.directory_id
         self._entries = world.known()
         self._names = link_names(world.directory_id)
-        self._claims = {claim.key: claim for claim in world.claims}
+        self._claims = world.claimed()
         self._unrecorded = [c for c in world.claims if c.state is ClaimState.CLAIMED and not c.job_id and not c.job_end]
         self._records: dict[str, list[_Record]] = {}
         self._submitted = {job.id: job.submitted for job in world.queue.jobs} if world.queue is not None else {}

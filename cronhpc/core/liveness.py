@@ -18,7 +18,7 @@ from cronhpc.core.model import ClaimState, JobEnd, Result
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping
 
-    from cronhpc.core.model import Claim, Job, Key, World
+    from cronhpc.core.model import Claim, Key, World
 
 TWO_LOOKS = 120  # seconds between two looks that both miss a job; cached answers are at most a minute old
 LATE = 3600  # seconds after which accounting that answers, and does not tell the end, is not waited for any longer
@@ -51,7 +51,7 @@ class Lives:
     def of(cls, world: World, but: Container[Key] = ()) -> Lives:
         """Where the queue is unknown, every attempt that is not finished may be live. `but`: those are not."""
         absent = absences(world)
-        shown = _shown(world)
+        shown = world.jobs()
         found: dict[str, list[Claim]] = {}
         for claim in world.claims:
             if world.queue is None:
@@ -74,7 +74,7 @@ class Lives:
 
 def runs(world: World, claim: Claim) -> bool:
     """Whether the queue shows that the attempt's job has begun and not ended."""
-    rows = _shown(world).get(claim.job_id or "", ()) if world.queue is not None else ()
+    rows = world.jobs().get(claim.job_id or "", ())
     return any(job.live and not job.waits and records(world).is_run(claim, job) for job in rows)
 
 
@@ -112,7 +112,7 @@ def _absent(world: World) -> Iterator[Claim]:
     """
     if world.queue is None:
         return
-    shown = _shown(world)
+    shown = world.jobs()
     for claim in world.claims:
         if not claim.job_id or claim.state not in _WITH_JOB or claim.damaged or claim.fresh:
             continue
@@ -123,7 +123,7 @@ def _absent(world: World) -> Iterator[Claim]:
 
 def _absence(world: World, claim: Claim) -> Absence | None:
     age = world.now - _since(world, claim)
-    replaced = any(job.id == claim.job_id for job in world.queue.jobs) if world.queue else False
+    replaced = claim.job_id in world.jobs()
     if claim.job_id in world.accounting.alive and claim.state is not ClaimState.SUBMITTED and age < LATE:
         return Absence.ALIVE
     if (age < TWO_LOOKS and not replaced) or world.job_ends is None:
@@ -137,10 +137,3 @@ def _absence(world: World, claim: Claim) -> Absence | None:
 
 def _since(world: World, claim: Claim) -> int:
     return min(world.absent.get(claim.job_id or "", world.now), world.now)
-
-
-def _shown(world: World) -> dict[str, list[Job]]:
-    rows: dict[str, list[Job]] = {}
-    for job in world.queue.jobs if world.queue else ():
-        rows.setdefault(job.id, []).append(job)
-    return rows

@@ -307,20 +307,25 @@ _ONE = re.compile(r"(?<!and )(?<![0-9, ] )(?<![0-9])1 (minute|hour|second)s\b") 
 
 def cron_in_words(fields: Fields) -> str:
     """The fields in an English phrase on a 24-hour clock."""
-    from cron_descriptor import ExpressionDescriptor, Options
-
-    # The locale is given, else the library asks the environment for it, and warns where there is none.
-    options = Options(locale_code="en_US", use_24hour_time_format=True)
     minute, hour, day, month, weekday = (_plain(*pair) for pair in zip(UNITS, fields, strict=True))
     if fields.every_day:
         day = weekday = "*"
     # Put together here: the library says "or", or nothing, between date and weekday, whatever cron means by them.
-    times = ExpressionDescriptor(f"{minute} {hour} {day} * *", options).get_full_description()
+    times, _, _ = _described(f"{minute} {hour} {day} * *")
     times = _ONE.sub(r"1 \1", times)
-    rest = ExpressionDescriptor(f"{minute} {hour} * {month} {weekday}", options)
-    weekdays = rest.get_day_of_week_description().removeprefix(", ").removeprefix("only ")
+    _, weekdays, months = _described(f"* * * {month} {weekday}")
     joint = "" if weekday == "*" else ", or " if fields.either_day and day != "*" else ", only "
-    return f"{times}{joint}{weekdays}{rest.get_month_description()}"
+    return f"{times}{joint}{weekdays.removeprefix(', ').removeprefix('only ')}{months}"
+
+
+@lru_cache(maxsize=1_024)
+def _described(expression: str) -> tuple[str, str, str]:
+    """What the library says of it in all, of its weekdays, of its months; it reads its catalog anew for each."""
+    from cron_descriptor import ExpressionDescriptor, Options
+
+    # The locale is given, else the library asks the environment for it, and warns where there is none.
+    said = ExpressionDescriptor(expression, Options(locale_code="en_US", use_24hour_time_format=True))
+    return said.get_full_description(), said.get_day_of_week_description(), said.get_month_description()
 
 
 def every_in_words(seconds: int) -> str:

@@ -258,7 +258,8 @@ class Actor(Progress):
 
     def _believed(self, key: Key) -> str | None:
         """The job that this tick was planned with."""
-        return next((claim.job_id for claim in self.world.claims if claim.key == key), None)
+        claim = self.world.claimed().get(key)
+        return claim.job_id if claim is not None else None
 
     def _finish(self, finish: model.Finish) -> str | None:
         if finish.key in self.not_cancelled:

@@ -211,7 +211,7 @@ class _Keeper:
             if due and not self.world.call.only and decision.reason not in {Reason.NOT_DUE, Reason.NEVER}:
                 self._due_still(decision.entry.name, f"{decision.reason}: {decision.detail}".removesuffix(": "))
         elif isinstance(decision, model.Finish) and outcome.done is Done.OK:
-            claim = next((c for c in self.world.claims if c.key == decision.key), None)
+            claim = self.world.claimed().get(decision.key)
             job_id = claim.job_id if claim else None
             job_end = with_log(self.world, decision.key, decision.job_end, job_id)
             self.finished.append(

@@ -147,10 +147,10 @@ class Submitter:
 
     def release(self, rows: Sequence[Release]) -> None:
         """Release attempts that an earlier tick left recorded, or whose release it may have sent."""
-        states = {claim.key: claim.state for claim in self.world.claims}
+        claimed = self.world.claimed()
         held: list[Held] = []
         for row in rows:
-            state = states.get(row.key, ClaimState.SUBMITTED)
+            state = claimed[row.key].state if row.key in claimed else ClaimState.SUBMITTED
             if state is ClaimState.CLAIMED:  # just adopted
                 state = ClaimState.SUBMITTED
             if not row.marked:
@@ -263,6 +263,7 @@ class Submitter:
         if not rows:
             return set()
         believed = self.world.believed
+        listed = {key for key, suffixes in self.claims.names().items() if "" in suffixes}
         late = self.claims.late([row.key for row in rows], believed)
         states = store_memory.states_now(self.site.paths.entries)
         for row in rows:
@@ -272,8 +273,7 @@ class Submitter:
                     late.add(key)
                 continue
             if key.attempt > 1:
-                before = replace(key, attempt=key.attempt - 1)
-                if not self.claims.exists(before):
+                if replace(key, attempt=key.attempt - 1) not in listed:
                     late.add(key)  # its first attempt is archived, so the further one has been made
                 continue
             state = states.get(row.entry.name, EntryState())
@@ -395,7 +395,7 @@ class Submitter:
 
     def _finish_replaced(self, row: Submit) -> None:
         """The runs that made room (overlap: replace) have ended by our hand."""
-        for claim in self.world.claims:
+        for claim in self.world.claims if row.replaces else ():
             if claim.job_id in row.replaces and claim.job_end is None:
                 job_end = JobEnd(Result.KILLED, detail=f"replaced by the slot {slot_text(row.key.slot)}")
                 job_end = with_log(self.world, claim.key, job_end, claim.job_id)

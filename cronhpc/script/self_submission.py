@@ -108,6 +108,9 @@ def _seconds(length: str) -> float:
 
 def self_submissions(code: Iterable[Piece], file_name: str) -> Iterator[SelfSubmission]:
     """The commands of a shell script that submit it: by $0, by its name, by a variable, by asking the queue."""
+    code = tuple(code)
+    if not any(_SBATCH.search(piece.text) for piece in code):
+        return
     own_file = _names(file_name)
     own_variables: set[str] = set()
     later_variables: set[str] = set()

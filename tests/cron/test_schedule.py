@@ -391,3 +391,19 @@ def test_any_instant_has_a_later_slot_or_a_schedule_error(expression: str, zone:
         assert parse(expression, zone).next_epoch(after) > after
     except ScheduleError as error:
         assert not zones.FIRST <= after <= zones.LAST - YEAR, error  # noqa: PT017  # the ends of the calendar only
+
+
+def test_the_library_is_asked_once_for_the_words_of_alike_schedules(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It reads its catalog anew each time, which ten thousand entries would wait for."""
+    import cron_descriptor
+
+    asked, library = [], cron_descriptor.ExpressionDescriptor
+
+    def counted(expression: str, options: cron_descriptor.Options) -> cron_descriptor.ExpressionDescriptor:
+        asked.append(expression)
+        return library(expression, options)
+
+    monkeypatch.setattr(cron_descriptor, "ExpressionDescriptor", counted)
+    zones = [ZoneInfo(key) for key in ("Europe/Paris", "America/New_York", "UTC")]
+    assert {parse("43 3 * * *", zone).in_words() for zone in zones} == {"At 03:43"}
+    assert len(asked) <= 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -37,14 +38,19 @@ def slot_text(slot: int) -> str:
     return moment.strftime("%Y%m%dT%H%M%SZ" if moment.second else "%Y%m%dT%H%MZ")
 
 
+_SLOT = re.compile("([0-9]{4})([0-9]{2})([0-9]{2})T([0-9]{2})([0-9]{2})([0-9]{2})?Z")
+
 # the name of a run's log in log/<entry>/, by which cronhpc knows its own: nobody else names files so
 LOG_NAME = r"(?P<run>(?P<minute>[0-9]{8}T[0-9]{4})(?P<second>[0-9]{2})?Z-(?P<job>[0-9]+))(?:_(?:[0-9]+|\*))?\.out"
 
 
 def slot_of(text: str) -> int:
     """The reverse of `slot_text`. Raises ValueError."""
-    layout = "%Y%m%dT%H%MZ" if len(text) == len("20261127T1330Z") else "%Y%m%dT%H%M%SZ"
-    return int(datetime.strptime(text, layout).replace(tzinfo=UTC).timestamp())
+    parts = _SLOT.fullmatch(text)
+    if parts is None:
+        raise ValueError(text)
+    year, month, day, hour, minute, second = (int(part or 0) for part in parts.groups())
+    return int(datetime(year, month, day, hour, minute, second, tzinfo=UTC).timestamp())
 
 
 @dataclass(frozen=True, slots=True, order=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cronhpc.core.model.entries import Entry, KillRecord, Series, Settings, Switch
-from cronhpc.core.model.runs import Claim, EntryState, JobEnd, Key, Queue, entry_id
+from cronhpc.core.model.runs import Claim, EntryState, Job, JobEnd, Key, Queue, entry_id
 from cronhpc.script.advice import Problem
 
 CLOCKS_APART = 1800  # seconds that the clocks of a cluster may differ by
@@ -172,6 +172,22 @@ class World:
     def has_run(self, key: Key) -> bool:
         """Whether a log says so, or nobody knows. Logs are asked only where state/ is older than the newest tick."""
         return key.slot <= self.restored or self.logged.get(key.entry, {}).get(key.slot, 0) >= key.attempt
+
+    def claimed(self) -> dict[Key, Claim]:
+        """Claims by their key."""
+        if "claimed" not in self.memo:
+            self.memo["claimed"] = {claim.key: claim for claim in self.claims}
+        found: dict[Key, Claim] = self.memo["claimed"]
+        return found
+
+    def jobs(self) -> dict[str, list[Job]]:
+        """The rows of the queue by job id: of an array one a task. Empty also where the queue is unknown."""
+        if "jobs" not in self.memo:
+            rows = self.memo["jobs"] = dict[str, list[Job]]()
+            for job in self.queue.jobs if self.queue is not None else ():
+                rows.setdefault(job.id, []).append(job)
+        found: dict[str, list[Job]] = self.memo["jobs"]
+        return found
 
     def known(self) -> dict[str, Entry]:
         """Entries and series by the id that claims carry."""
