@@ -350,7 +350,7 @@ def _to_choose_from(args: argparse.Namespace, console: Console, paths: Paths) ->
 
 
 def _logs(paths: Paths, name: str) -> list[Log]:
-    """The entry's logs, newest first: names begin with the slot, so they sort by it. Files of other names come last."""
+    """The entry's logs, newest first: names begin with the slot, and sort by it without its Z; others come last."""
     from cronhpc.core.model import entry_id
 
     folder = paths.log / entry_id(name)
@@ -362,7 +362,12 @@ def _logs(paths: Paths, name: str) -> list[Log]:
         return _of_one_series(paths, name)
 
     def age(log: Log) -> tuple[bool, str, int, str]:
-        return bool(_SLOT.match(log.path.name)), log.path.name.partition("-")[0], log.modified, log.path.name
+        return (
+            bool(_SLOT.match(log.path.name)),
+            log.path.name.partition("-")[0].rstrip("Z"),
+            log.modified,
+            log.path.name,
+        )
 
     return sorted(logs, key=age, reverse=True)
 

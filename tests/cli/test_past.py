@@ -103,6 +103,13 @@ def test_that_a_log_is_empty_is_said_beside_it(ran: Shell) -> None:
     assert ran("logs", "a", "--job", "9", now=later() + 10).err == "job 9 printed nothing\n"
 
 
+def test_a_run_by_hand_in_the_minute_of_a_slot_is_newer_than_that_slots(ran: Shell) -> None:
+    folder = ran.cron / "log" / "a"
+    (folder / "20991127T0300Z-8.out").write_text("of the slot\n")
+    (folder / "20991127T030009Z-9.out").write_text("by hand\n")
+    assert ran("logs", "a", now=later()).out == "by hand\n"
+
+
 def test_a_log_that_is_not_there_yet_is_waited_for(ran: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ran("run", "a", now=later() + 5).code == 0
     path = log_of_2(ran)
