@@ -13,7 +13,7 @@ from cronhpc.cli import ATTENTION, BROKEN, FINE
 from cronhpc.cli.commands import Command, UsageError
 from cronhpc.cli.common import entry_argument, offline_world, own_site, site_now, site_of, withdraw_edited
 from cronhpc.core.model import CronhpcError, command, joined
-from cronhpc.store.entries import SUFFIX, file_of, read_script
+from cronhpc.store.entries import FRESH, SUFFIX, file_of, read_script
 
 if TYPE_CHECKING:
     import argparse
@@ -350,7 +350,12 @@ def _after_edit(args: argparse.Namespace, console: Console, name: str, code: int
     from cronhpc.store.decode import iso
     from cronhpc.store.scheduler import started
 
-    site = site_now(args, console) if changed else site_of(args, console)
+    site = site_of(args, console)
+    if changed:
+        if _waits_ahead(site, name, console.now):  # on the old times, and a tick leaves so young a file alone
+            console.wait(FRESH + 1)
+            console = console.again()
+        site = site_now(args, console)
     world = offline_world(site, console.now)
     entry = next((each for each in world.entries if each.name == name), None)
     schedule = _schedule(entry) if entry is not None else None
@@ -376,6 +381,14 @@ def _after_edit(args: argparse.Namespace, console: Console, name: str, code: int
     if args.json and entry is not None and entry.problem is not None:
         return ATTENTION
     return code if entry is not None else BROKEN
+
+
+def _waits_ahead(site: Site, name: str, now: int) -> bool:
+    """Whether a run of the entry was queued ahead of its slot."""
+    from cronhpc.core.model import entry_id
+    from cronhpc.store.claims import Claims
+
+    return any(key.slot > now and key.entry == entry_id(name) for key in Claims(site.paths.claims).names())
 
 
 # --- rm ---------------------------------------------------------------------------------------------------------------

@@ -14,6 +14,8 @@ import pytest
 from cronhpc.batch.local import Local
 from cronhpc.cli.commands import overview
 from cronhpc.cli.console import Console
+from cronhpc.store import scheduler
+from cronhpc.store.paths import Paths
 from tests import json_page
 from tests.cli.test_cli import Shell, later, shell
 
@@ -281,6 +283,30 @@ def test_a_mistake_may_stay(three: Shell, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(Console, "ask", lambda *_: "n")
     said = three("edit", "backup", now=later(), EDITOR=editor(three, BAD))
     assert (said.code, "backup is changed" in said.out) == (1, True)
+
+
+def test_an_edit_takes_back_what_waits_on_the_schedule_before_it(three: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its file is too young for a look: until another command came, the runs stayed, and began at the old times."""
+    now = int(time.time())  # noqa: TID251 - as a user edits: the file is as old as the command
+    minutes = [(now + delay) // 60 % 60 for delay in (1800, 2700)]
+    (three.cron / "cronhpc.yaml").write_text("backend: local\ntimezone: UTC\nscheduler: {ahead: 50m}\n")
+    scheduler.mark_started(Paths(three.cron), {"via": "login", "at": now, "by": "me"})
+    three.drop("cron.d/sync.slurm", f"#CRON {minutes[0]} * * * *\ntrue")
+    waits: list[float] = []
+    monkeypatch.setattr(Console, "wait", lambda _, seconds: waits.append(seconds))
+    monkeypatch.setattr("cronhpc.cli.console._clock", lambda: later() if waits else now)
+    try:
+        with monkeypatch.context() as dropped_long_ago:
+            dropped_long_ago.setattr("cronhpc.engine.read_entries.FRESH", 0)
+            three("tick", now=now)
+        said = three(
+            "edit", "sync", now=now, EDITOR=editor(three, f'sed -i "s/CRON {minutes[0]}/CRON {minutes[1]}/" "$1"')
+        )
+        assert said.code == 0, said.err
+        known = next(e for e in three("status", "--json", now=now).json["entries"] if e["name"] == "sync")
+        assert {int(run["slot"][14:16]) for run in known["runs"]} == {minutes[1]}
+    finally:
+        three("stop", now=later())
 
 
 def test_an_edit_as_json(three: Shell) -> None:
