@@ -192,7 +192,9 @@ def parse(
                 raise UsageError(f"{parser.prog} takes no name. " + command.of_no_name(unknown[0]))
             args = parser.parse_args(words)
         else:
-            args = parser.parse_args(words)
+            args, unknown = parser.parse_known_args(words)
+            if unknown:  # names on both sides of an option; else it says what is unknown
+                args = parser.parse_intermixed_args(words)
     args.typed, args.of_series = typed, command.of_series
     return args, command.run
 

@@ -120,6 +120,10 @@ USAGE = {
     "a zone with a blank": (["next", "--schedule", "@daily", "--timezone", "Europe/Paris x"], "Europe/Paris"),
     "a zone of 600 levels": (["next", "--schedule", "@daily", "--timezone", "a/" * 600], "the name of a time zone"),
     "a bad result": (["history", "--state", "fine"], "no result is called 'fine'"),
+    "a name behind an option, and a word that is none": (
+        ["kill", "a", "--anyway", "b", "--no"],
+        "unrecognized arguments: --no",
+    ),
 }
 
 
@@ -128,6 +132,11 @@ def test_what_cannot_be_understood_is_said_with_its_fix(shell: Shell, arguments:
     said = shell(*arguments)
     assert (said.code, said.out) == (2, "")
     assert words in said.err
+
+
+def test_names_may_stand_on_both_sides_of_an_option(shell: Shell) -> None:
+    assert shell("kill", "a", "--anyway", "b", "--reason", "full", "c").code == 0
+    assert sorted(path.name for path in (shell.cron / "kill").iterdir()) == ["a", "b", "c"]
 
 
 PLACES = [
