@@ -114,7 +114,7 @@ def _newest(rows: Iterator[tuple[int, HistoryRun]], number: int | None) -> list[
         if number is not None:
             keep = heapq.heappush if len(newest) < number else heapq.heappushpop
             keep(newest, when(run))
-    return sorted(runs, key=when, reverse=True)[:number]
+    return sorted(runs, key=lambda run: (when(run), run.attempt), reverse=True)[:number]
 
 
 def _states(text: str | None) -> frozenset[str]:
@@ -133,7 +133,7 @@ def _states(text: str | None) -> frozenset[str]:
         elif word in {*map(str, Result), *LIVE}:
             wanted.add(word)
         else:
-            there = ", ".join([*map(str, Result), *LIVE])
+            there = ", ".join(dict.fromkeys([*map(str, Result), *LIVE]))
             raise UsageError(f"cronhpc history: no result is called {word!r}. There are: {there}")
     return frozenset(wanted)
 

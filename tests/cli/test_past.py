@@ -183,6 +183,12 @@ def test_history_since_a_day_as_people_say_it(past: Shell, since: str, entries: 
     assert "".join(run["entry"] for run in runs) == entries
 
 
+def test_of_one_slot_the_last_attempt_comes_first_in_whichever_order_their_ends_were_learnt(shell: Shell) -> None:
+    rows = [row("d", NOW - HOUR, 5) | {"key": f"d@{attempt}", "attempt": attempt} for attempt in (2, 1, 3)]
+    history.append(shell.cron / "state" / "history", rows, host="h", now=NOW)
+    assert [run["attempt"] for run in shell("history", "d", "--json").json["runs"]] == [3, 2, 1]
+
+
 SORTED = {"slot": "cba", "took": "bca", "waited": "cba", "entry": "abc", "result": "cba"}
 
 
