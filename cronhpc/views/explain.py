@@ -61,8 +61,9 @@ def render(entry: EntryStatus, known: Status, schedule: Schedule | None, style: 
     waiting = [run for run in entry.runs if run.ahead]
     lines += [_live(run, style, known) for run in entry.runs if not run.ahead or run in waiting[:1]]
     if len(waiting) > 1:
-        until = style.said(waiting[-1].slot or 0)
-        lines.append(f"{text.count(len(waiting) - 1, 'more run')} of it wait in the queue, the last for {until}.")
+        until, others = style.said(waiting[-1].slot or 0), waiting[1:]
+        wait = "wait in the queue, the last" if others[1:] else "waits in the queue,"
+        lines.append(f"{text.count(len(others), 'more run')} of it {wait} for {until}.")
     lines += _last(entry, known, style)
     if more["clock_change"] and schedule:
         lines.append(_clock_change(more["clock_change"], schedule, style))
@@ -140,7 +141,8 @@ def _could_not(row: Notice, style: Style) -> str:
     at = row.at
     when = f" ({row.when} {style.said(at)})" if at is not None else ""
     again = "" if row.fix == command("status", row.name) else f" {row.fix[:1].upper()}{row.fix[1:]}."
-    return "It " + row.what + f"{when}.{again}"
+    what = row.what[:1].upper() + row.what[1:] if row.what.startswith("its ") else "It " + row.what
+    return f"{what}{when}.{again}"
 
 
 def _switch(switch: SwitchOn, style: Style) -> str:

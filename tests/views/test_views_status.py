@@ -273,6 +273,9 @@ def used_up(**facts: object) -> EntryState:
 
 RUNS = running("backup", at("14:00"), "4720")
 BESIDE = running("backup", at("14:05"), "4721")
+AHEAD = [
+    running("backup", at(when), job_id) for when, job_id in (("15:00", "4722"), ("16:00", "4723"), ("17:00", "4724"))
+]
 HELD = replace(RUNS[1], state="PENDING", reason="launch failed requeued held", start=None)
 OVER = replace(RUNS[1], state="COMPLETED", submitted=at("14:00"), ended=at("14:05:03"))
 UNREADABLE = Problem(
@@ -595,6 +598,21 @@ def test_what_a_tick_could_not_do_is_said_until_it_is_no_longer_wanted() -> None
     assert line not in render(facts_of(QUIET, before=written), style())
 
 
+@pytest.mark.parametrize(
+    ("what", "sentence"),
+    [
+        ("could not be submitted: no", "It could not be submitted: no (at today 14:07)."),
+        ("its jobs could not be cancelled: no", "Its jobs could not be cancelled: no (at today 14:07)."),
+    ],
+    ids=["a submission", "a switch"],
+)
+def test_what_a_tick_could_not_do_for_an_entry_is_a_sentence(what: str, sentence: str) -> None:
+    known = status.facts(DUE, plan(DUE), {}, ABOUT, outcomes=outcomes(DUE, done=Done.PASSING, detail="no"))
+    (row,) = (each for each in known.attention if each.kind == "trouble")
+    known = known._replace(attention=[row._replace(what=what)])
+    assert sentence in explain.render(known.entries[0], known, None, style())
+
+
 def test_the_successor_that_a_tick_submitted_is_shown() -> None:
     world = replace(
         QUIET, queue=Queue((replace(LINK, id="4700", state="RUNNING"),)), chain=replace(CHAIN, self_id="4700")
@@ -642,6 +660,16 @@ SENTENCES = {
         with_entry(entry("backup"), claims=(RUNS[0],), queue=Queue((LINK, SPARE, RUNS[1]))),
         "backup",
         "Job 4720 (slot 14:00) is running on cpu1 since 14:00, for 7m17s by now.",
+    ),
+    "two wait ahead": (
+        with_entry(entry("backup"), claims=tuple(claim for claim, _ in AHEAD[:2]), queue=Queue((LINK, SPARE))),
+        "backup",
+        "1 more run of it waits in the queue, for today 16:00.",
+    ),
+    "three wait ahead": (
+        with_entry(entry("backup"), claims=tuple(claim for claim, _ in AHEAD), queue=Queue((LINK, SPARE))),
+        "backup",
+        "2 more runs of it wait in the queue, the last for today 17:00.",
     ),
     "suspended": (
         with_entry(entry("backup"), replace(STATES["backup"], suspended=at("04:02:18"))),
