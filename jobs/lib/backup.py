@@ -148,6 +148,10 @@ def main(settings: Settings) -> int:
     """Each source in turn; one that fails does not keep the others from being copied."""
     tool, target, options = settings.text("TOOL"), settings.text("TARGET"), tuple(settings.array("OPTIONS"))
     folders = [Path(os.path.normpath(text)) for text in settings.array("SOURCES")]
+    named: dict[str, Path] = {}
+    for folder in folders:
+        if (other := named.setdefault(folder.name, folder)) != folder:
+            raise Broken(f"SOURCES: {other} and {folder} would be one folder in TARGET: give one a job of its own")
     copies = [Copy(folder, target, tool, options) for folder in folders]
     standing, fine, broken = [], {}, []
     for copy in copies:

@@ -59,6 +59,7 @@ REFUSED = {
     "a target that is not there": ({"TARGET": "/nowhere/at/all"}, "not mounted"),
     "a target inside of what is copied": ({"TARGET": "$HOME/project/deep"}, "choose another"),
     "a target inside, through a link": ({"TARGET": "$HOME/inside"}, "choose another"),
+    "two sources of one name": ({"SOURCES": "($HOME/project $HOME/other/project)"}, "would be one folder"),
     "an option that deletes": ({"OPTIONS": "(--delete-after)"}, "leave --delete out"),
     "an empty source": ({"SOURCES": "($HOME/copies)", "TARGET": "$HOME/project"}, "is empty: not mounted?"),
 }
@@ -69,6 +70,7 @@ def test_what_would_go_wrong_is_refused_before_anything_is_copied(
     place: Path, wrong: dict[str, str], words: str
 ) -> None:
     (place / "inside").symlink_to(place / "project/deep")
+    (place / "other/project").mkdir(parents=True)
     ended = back_up(place, **wrong)
     assert ended.code == 2
     assert words in ended.out
