@@ -180,6 +180,15 @@ def test_a_download_goes_on_where_it_was_and_is_not_asked_for_again(tmp_path: Pa
 
 
 @NEEDS_TOOLS
+def test_of_two_addresses_of_one_name_the_second_is_not_said_to_be_there(tmp_path: Path) -> None:
+    with served([]) as address:
+        ended = fetch(tmp_path, f"{address}/train/a.bin", f"{address}/test/a.bin", f"{address}/train/a.bin")
+    assert ended.code == 1, ended.out
+    assert f"not fetched: {address}/test/a.bin would be {tmp_path}/data/a.bin, as {address}/train/a.bin is" in ended.out
+    assert "2 of 3 files are in" in ended.last
+
+
+@NEEDS_TOOLS
 @pytest.mark.parametrize("tool", ["wget", "curl"])
 def test_from_a_server_that_cannot_go_on_a_file_comes_whole(tmp_path: Path, tool: str) -> None:
     runs = {"wget": 1, "curl": 2}[tool]
@@ -522,6 +531,14 @@ def test_a_token(tmp_path: Path, command: str, code: int, left: str) -> None:
     assert "new-token" not in ended.out
     assert code or mode(token) == 0o600
     assert [path.name for path in tmp_path.glob("token.*")] == []
+
+
+def test_no_token_is_left_in_a_folder_that_stands_where_its_file_should(tmp_path: Path) -> None:
+    (tmp_path / "tokens").mkdir()
+    settings = {"COMMAND": "(echo new-token)", "TOKEN_FILE": f"'{tmp_path}/tokens'"}
+    ended = run(filled_in("token-renew", tmp_path, **settings), environment(tmp_path))
+    assert (ended.code, list((tmp_path / "tokens").iterdir())) == (2, []), ended.out
+    assert "is a folder: name a file in it" in ended.last
 
 
 # --- notebooks, caches, reports ------------------------------------------------------------------------------------
