@@ -83,9 +83,12 @@ def jobs(users: Sequence[str] = ()) -> list[Job]:
     return parse(_squeue("-o", _ROW + _FIELD.join(_COLUMNS), *whose))
 
 
+_NOBODY = "Invalid user: "  # squeue's word for a name that is nobody's; it exits 0, with the rows of the others
+
+
 def _squeue(*words: str) -> str:
     answer = shelf.ask(["squeue", "-h", *words], timeout=120)
-    if answer.code:
+    if answer.code or _NOBODY in answer.err:
         raise Broken(f"the queue is unknown: {answer.said}")
     return answer.out
 

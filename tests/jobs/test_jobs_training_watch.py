@@ -179,6 +179,13 @@ def test_a_group_that_is_not_there_is_said(tmp_path: Path) -> None:
     assert "there is no group nobodies" in watch(tmp_path, USERS="@nobodies").last
 
 
+def test_where_a_user_is_nobody_nothing_is_known_and_nothing_is_resubmitted(tmp_path: Path) -> None:
+    stand_in(tmp_path, "squeue", "echo 'squeue: error: Invalid user: alcie' >&2")
+    ended = watch(tmp_path, USERS="alcie", **resubmitting(tmp_path))
+    assert (ended.code, submissions(tmp_path)) == (2, 0)
+    assert "Invalid user: alcie" in ended.last
+
+
 def test_of_a_group_all_members_are_asked_for(tmp_path: Path) -> None:
     stand_in(tmp_path, "squeue", f'echo "$@" > {tmp_path}/asked')
     watch(tmp_path, USERS="alice,bob")
