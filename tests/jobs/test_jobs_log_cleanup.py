@@ -164,8 +164,13 @@ def test_a_folder_that_is_swapped_for_a_link_is_not_followed(place: Path) -> Non
 
 @pytest.mark.parametrize(
     ("wrong", "words"),
-    [({"AGE": "5"}, "is no duration"), ({"TOTAL": "much"}, "is no size"), ({"ENDINGS": "''"}, "ENDINGS is empty")],
-    ids=["an age", "a size", "no ending"],
+    [
+        ({"AGE": "5"}, "is no duration"),
+        ({"TOTAL": "much"}, "is no size"),
+        ({"ENDINGS": "''"}, "ENDINGS is empty"),
+        ({"ENDINGS": "'*.out'"}, "without * or /"),
+    ],
+    ids=["an age", "a size", "no ending", "a pattern for an ending"],
 )
 def test_settings_that_cannot_be_end_with_2(place: Path, wrong: dict[str, str], words: str) -> None:
     ended = clean(place, DELETE="yes", **wrong)
