@@ -92,7 +92,9 @@ def run(
             start_new_session=True,
         )
     except OSError as error:
-        raise Missing(f"{program}: cannot be started: {error.strerror} ({error.filename or cwd})") from None
+        named = os.fsdecode(error.filename or cwd or program)
+        where = "" if named == program else f" ({named})"
+        raise Missing(f"{program}: cannot be started: {error.strerror}{where}") from None
     finally:
         if input is not None:
             os.close(source)

@@ -323,7 +323,8 @@ def _by_mail(settings: Settings, about: About, timeouts: Timeouts, alerts: Seque
     if settings.alerts_smtp:
         send = partial(_by_smtp, settings, about, title, told, timeouts.post)
         (why,) = at_once([send], timeouts.post)
-        return (0, f"the mail server {why}") if why else (len(alerts), "")
+        sent = 0 if why and not isinstance(why, _Partly) else len(alerts)
+        return sent, why and f"the mail server {why}"
     sendmail, mail = _mailers(about.environ)
     if sendmail:
         argv, given = [sendmail, "-i", "-t"], _mail(settings.alerts_mail, title, told).as_string()
@@ -353,6 +354,12 @@ def _mail(to: Sequence[str], title: str, told: str, sender: str = "") -> EmailMe
     mail["Auto-Submitted"] = "auto-generated"  # no answer of one who is on leave
     mail.set_content(told + "\n")
     return mail
+
+
+class _Partly(str):
+    """Of a mail that the others have got: it is not sent again, since each time they would get it once more."""
+
+    __slots__ = ()
 
 
 def _by_smtp(settings: Settings, about: About, title: str, told: str, seconds: float) -> str:
@@ -385,9 +392,11 @@ def _by_smtp(settings: Settings, about: About, title: str, told: str, seconds: f
         return f"said {error.smtp_code}"
     except smtplib.SMTPRecipientsRefused:
         return "refused every recipient"
+    except smtplib.SMTPNotSupportedError:
+        return "knows no login: leave USER:PASSWORD@ out"
     except smtplib.SMTPException as error:
         return f"did not take it ({type(error).__name__})"
-    return f"refused {', '.join(refused)}" if refused else ""
+    return _Partly(f"refused {', '.join(refused)}") if refused else ""
 
 
 class _Server(NamedTuple):
@@ -468,12 +477,20 @@ def fetch(url: str, environ: Mapping[str, str], seconds: float, body: bytes | No
         proxies = {}
     headers = {"Content-Type": "application/json"} if body is not None else {}
     request = http.Request(url, body, headers)  # noqa: S310 - http(s) alone, as just checked
+
+    class Sent(http.HTTPRedirectHandler):
+        """A POST that is sent elsewhere for good (http to https) would go on as a GET, without what it tells."""
+
+        def http_error_301(self, req, fp, code, msg, headers):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202
+            return super().http_error_301(req, fp, code, msg, headers) if body is None else None
+
     try:
-        with http.build_opener(http.ProxyHandler(proxies)).open(request, timeout=seconds):
+        with http.build_opener(http.ProxyHandler(proxies), Sent).open(request, timeout=seconds):
             return ""
     except urllib.error.HTTPError as error:
         with error:
-            return f"the server said {error.code}"
+            moved = ": its address is another now" if error.code in {301, 308} else ""
+            return f"the server said {error.code}{moved}"
 
 
 def _is_proxy(name: str, value: str) -> bool:

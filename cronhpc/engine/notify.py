@@ -60,7 +60,7 @@ def send(
         sent, why = way([row.alert for row in rows]) if rows else (0, "")
         left += [row._replace(why=why) for row in rows[sent:]]
         if why:
-            problems.append(_unsent(len(rows) - sent, why))
+            problems.append(_unsent(len(rows) - sent, why) if sent < len(rows) else _partly(len(rows), why))
     if outbox and (left or before):
         try:
             keep(outbox, left)
@@ -78,6 +78,13 @@ def _unsent(number: int, why: str) -> Problem:
     test = model_command("doctor", options=("--alerts",))
     what = f"{were(number, 'alert')} not sent: {why}."
     return Problem("W350", what, joined("", ("The next tick tries again; you can: ", test, ".")))
+
+
+def _partly(number: int, why: str) -> Problem:
+    what = f"{were(number, 'alert')} sent, but not to all: {why}."
+    return Problem(
+        "W350", what, joined("", ("Correct alerts.mail, then: ", model_command("doctor", options=("--alerts",)), "."))
+    )
 
 
 # --- pings ---------------------------------------------------------------------------------------------------------

@@ -73,12 +73,16 @@ def test_a_command_gets_text_that_reads_as_a_mail_does(tmp_path: Path, about: Ab
     [
         pytest.param("no-such-mailer me", "no-such-mailer is on no folder of PATH", id="not there"),
         pytest.param("/no/notify", "/no/notify is no program that may be executed", id="a path to nothing"),
+        pytest.param("{here}/no-first-line", "{here}/no-first-line: cannot be started: Exec format error", id="no #!"),
         pytest.param("sh -c 'exit 3'", " exited 3", id="ends without a word"),
         pytest.param("sh -c 'echo no route; exit 3'", " exited 3: no route", id="complains on its output"),
     ],
 )
-def test_a_command_that_fails_is_told_whole(about: About, line: str, said: str) -> None:
+def test_a_command_that_fails_is_told_whole(tmp_path: Path, about: About, line: str, said: str) -> None:
     """However long PATH is."""
+    (tmp_path / "no-first-line").write_text("true\n")
+    (tmp_path / "no-first-line").chmod(0o755)
+    line, said = line.replace("{here}", str(tmp_path)), said.replace("{here}", str(tmp_path))
     told_by = replace(about, environ={**ENV, "PATH": "/bin:/usr/bin" + ":/a/folder/of/a/module" * 30})
     separator = "" if said.startswith(" ") else ": "
     assert told(Settings(alerts_command=line), told_by, FAILED) == [
@@ -160,7 +164,7 @@ def test_where_nothing_sends_mail_the_way_out_is_said(tmp_path: Path, about: Abo
 
 
 class MailServer(socketserver.ThreadingTCPServer):
-    """As much of SMTP as a letter needs; `refuses` is the answer to every RCPT. It keeps what it gets."""
+    """As much of SMTP as a letter needs; `refuses` is the answer to each RCPT of `whom`. It keeps what it gets."""
 
     daemon_threads = True
     allow_reuse_address = True
@@ -168,6 +172,7 @@ class MailServer(socketserver.ThreadingTCPServer):
     def __init__(self, host: str) -> None:
         self.letters: list[str] = []
         self.refuses = ""
+        self.whom = "@"
         self.hangs = threading.Event()
         self.silent = False
         super().__init__((host, 0), _Mailing)
@@ -196,7 +201,8 @@ class _Mailing(socketserver.StreamRequestHandler):
                 self._say("221 bye")
                 return
             else:
-                self._say(self.server.refuses if word == "RCPT" and self.server.refuses else "250 fine")
+                refused = word == "RCPT" and self.server.whom in line
+                self._say((refused and self.server.refuses) or "250 fine")
 
     def _say(self, line: str) -> None:
         self.wfile.write(f"{line}\r\n".encode())
@@ -247,6 +253,23 @@ def test_a_server_that_says_no_is_named_and_the_mail_is_sent_later(
     assert told(settings, about, outbox=outbox, now=2000) == []
     assert len(post.letters) == 1
     assert notify.unsent(outbox, 2000) == []
+
+
+def test_who_has_got_a_mail_does_not_get_it_again_because_another_was_refused(
+    post: MailServer, about: About, tmp_path: Path
+) -> None:
+    settings = Settings(alerts_mail=("alice@b", "gone@b"), alerts_smtp=f"smtp://127.0.0.1:{post.port}")
+    post.refuses, post.whom = "550 no such user", "gone@b"
+    said = ["1 alert was sent, but not to all: the mail server refused gone@b."]
+    assert told(settings, about, FAILED, outbox=tmp_path / "outbox.json") == said
+    assert told(settings, about, outbox=tmp_path / "outbox.json", now=2000) == []
+    assert len(post.letters) == 1
+
+
+def test_a_login_that_a_server_does_not_know_is_said(post: MailServer, about: About) -> None:
+    settings = Settings(alerts_mail=("alice@b",), alerts_smtp=f"smtp://me:secret@127.0.0.1:{post.port}")
+    said = "1 alert was not sent: the mail server knows no login: leave USER:PASSWORD@ out."
+    assert told(settings, about, FAILED) == [said]
 
 
 @pytest.mark.parametrize(
@@ -336,6 +359,13 @@ def test_one_webhook_that_fails_is_tried_again_and_the_other_is_not(
     now_fine = replace(both, alerts_webhook=(f"{server.url}/fine", f"{server.url}/well"))
     assert told(now_fine, about, outbox=outbox, now=2000) == []
     assert len(server.posted) == 3, "the first got it once, the second twice"
+
+
+def test_a_post_that_would_go_on_as_a_get_is_not_taken_for_sent(server: Server, about: About) -> None:
+    settings = Settings(alerts_webhook=(f"{server.url}/301",))
+    said = "1 alert was not sent: alerts.webhook: the server said 301: its address is another now."
+    assert told(settings, about, FAILED) == [said]
+    assert server.asked == []
 
 
 def test_why_nobody_answers_is_said_without_the_address(about: About) -> None:

@@ -67,7 +67,9 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         self.server.posted.append(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
-        self.send_response(500 if self.path.startswith("/500") else 200)
+        self.send_response(int(self.path[1:]) if self.path in {"/301", "/500"} else 200)
+        if self.path == "/301":
+            self.send_header("Location", "/elsewhere")
         self.end_headers()
 
     def log_message(self, *_: object) -> None:
