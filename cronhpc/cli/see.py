@@ -83,6 +83,7 @@ def _status(args: argparse.Namespace, console: Console) -> int:
     while True:
         if console.is_terminal:
             console.out.write("\x1b[H\x1b[2J")
+            console.out.flush()  # before an error is written beside it, which it would wipe away
         _once(args, console)
         console.out.flush()
         console.wait(seconds)

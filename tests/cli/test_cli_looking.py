@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from cronhpc import cli
 from cronhpc.cli.console import Console
 from cronhpc.store import history, logs
 from tests.cli.test_cli import HOUR, NOW, Shell, later, wait_for
@@ -525,6 +527,16 @@ def test_status_looks_again_as_often_as_it_is_told(
     monkeypatch.setattr(Console, "wait", wait)
     assert shell("status", *words).out.count(shown) == 2
     assert waited == [seconds, seconds]
+
+
+def test_an_error_is_not_wiped_away_with_what_stood_on_the_screen(shell: Shell) -> None:
+    """A terminal's output waits for a flush, its errors do not."""
+    screen = io.BytesIO()
+    out, err = io.TextIOWrapper(io.BufferedWriter(screen)), io.TextIOWrapper(screen, write_through=True)
+    cli.main(["status", "--watch", "backpu"], Console(NOW, shell.environ, out, err, is_terminal=True))
+    out.flush()
+    assert screen.getvalue().startswith(b"\x1b[H\x1b[2J")
+    assert b"no entry called backpu" in screen.getvalue()
 
 
 @pytest.mark.parametrize("pace", ["0", "-5"])
