@@ -124,7 +124,7 @@ def _faults_of_address(key: str, where: str, environ: Mapping[str, str]) -> Iter
     try:
         url = address(where, environ)
     except SecretError as error:
-        yield key, f"{error}.", "Put the address there."
+        yield key, f"{error}.", error.fix
         return
     if key == "alerts.smtp":
         if _server(url) is None:
@@ -139,7 +139,13 @@ def _faults_of_address(key: str, where: str, environ: Mapping[str, str]) -> Iter
 
 
 class SecretError(CronhpcError):
-    """An address cannot be had from where it is kept."""
+    """An address cannot be had from where it is kept; `fix`: what else to do about it."""
+
+    fix = "Put the address there."
+
+
+class _Open(SecretError):
+    fix = "Then change the secret, if others may have read it."
 
 
 def address(where: str, environ: Mapping[str, str]) -> str:
@@ -160,7 +166,7 @@ def _kept_in(path: Path) -> str:
     try:
         with path.open(encoding="utf-8") as file:
             if stat.S_IMODE(os.fstat(file.fileno()).st_mode) & 0o077:
-                raise SecretError(f"{path} can be read by others: chmod 600 {path}")
+                raise _Open(f"{path} can be read by others: chmod 600 {path}")
             return file.read().strip()
     except UnicodeError:
         raise SecretError(f"{path} is no text") from None

@@ -462,6 +462,15 @@ def test_what_cannot_work_is_seen_without_sending(settings: Settings, said: list
     assert [each.replace("/usr/bin", "/bin") for each in found] == said
 
 
+def test_who_made_an_address_private_is_not_told_to_put_it_there(tmp_path: Path) -> None:
+    hook = tmp_path / "hook"
+    hook.write_text("https://chat.b/x")
+    hook.chmod(0o644)
+    ((_, what, fix),) = faults(Settings(alerts_webhook=(f"file:{hook}",)), {})
+    assert what == f"{hook} can be read by others: chmod 600 {hook}."
+    assert fix == "Then change the secret, if others may have read it."
+
+
 def test_the_keys_are_all_documented() -> None:
     known = delivery.facts({}, About("/x", "a", "h", {}))
     page = (Path(__file__).parents[2] / "docs" / "alerts.md").read_text()
