@@ -107,17 +107,22 @@ def faults_of_ping(entry: Entry, environ: Mapping[str, str]) -> Iterator[Problem
         yield Problem("W351", f"{key}: {what}", fix, file if line else entry.source, int(line or 0), "ping")
 
 
+_BY_SHELL = "Let a shell read it: command: bash -c 'COMMAND'; or write a script."
+
+
 def _faults_of_command(line: str, environ: Mapping[str, str]) -> Iterator[Fault]:
     try:
         argv = _words(line)
     except ValueError as error:
         yield "alerts.command", f"its quotes cannot be read: {error}.", "Close them."
         return
-    if lacking := _lacking(argv, environ):
+    if argv and re.match(r"\w+=|[^/]*\$", argv[0]):
+        yield "alerts.command", f"no shell reads it, so {argv[0]} is the program's name as it stands.", _BY_SHELL
+    elif lacking := _lacking(argv, environ):
         yield "alerts.command", f"{lacking}.", "Correct the path, or: chmod +x it."
     elif of_shell := next((word for word in argv if _OF_SHELLS.fullmatch(word)), ""):
         what = f"no shell reads it, so {of_shell} is an argument as the others are."
-        yield "alerts.command", what, "Let a shell read it: command: bash -c 'COMMAND'; or write a script."
+        yield "alerts.command", what, _BY_SHELL
 
 
 def _faults_of_address(key: str, where: str, environ: Mapping[str, str]) -> Iterator[Fault]:

@@ -414,6 +414,16 @@ def test_the_proxy_of_the_environment_is_used(server: Server, about: About) -> N
             id="a pipe that no shell sees",
         ),
         pytest.param(
+            Settings(alerts_command="$HOME/bin/notify"),
+            ["alerts.command: no shell reads it, so $HOME/bin/notify is the program's name as it stands."],
+            id="a variable that no shell sees",
+        ),
+        pytest.param(
+            Settings(alerts_command="LANG=C mail me"),
+            ["alerts.command: no shell reads it, so LANG=C is the program's name as it stands."],
+            id="an assignment that no shell sees",
+        ),
+        pytest.param(
             Settings(alerts_command="cat >~/told 2>&1"),
             ["alerts.command: no shell reads it, so >~/told is an argument as the others are."],
             id="a redirection that no shell sees",
