@@ -83,6 +83,13 @@ folder() { # SETTING: it, or each of its elements, names a folder that is there
   done
 }
 
+apart() { # SETTING: each of its elements is one option, not several in one pair of quotes
+  local all="$1[@]" each
+  for each in "${!all}"; do
+    [[ $each != -*' --'* ]] || broken "$1=$each: write each option by itself, in parentheses: (--one --two=2)"
+  done
+}
+
 private() { # SETTING: it names a file with a secret, which only its owner may read
   [ -r "${!1}" ] || broken "$1=${!1}: there is no such file, or it may not be read"
   if [ ! -O "${!1}" ] || [ $((8#$(stat -L -c %a -- "${!1}") & 8#77)) -ne 0 ]; then

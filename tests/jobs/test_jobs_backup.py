@@ -60,6 +60,7 @@ REFUSED = {
     "a target inside of what is copied": ({"TARGET": "$HOME/project/deep"}, "choose another"),
     "a target inside, through a link": ({"TARGET": "$HOME/inside"}, "choose another"),
     "two sources of one name": ({"SOURCES": "($HOME/project $HOME/other/project)"}, "would be one folder"),
+    "two options in one": ({"OPTIONS": "'--exclude=*.tmp --bwlimit=50M'"}, "write each option by itself"),
     "an option that deletes": ({"OPTIONS": "(--delete-after)"}, "leave --delete out"),
     "an empty source": ({"SOURCES": "($HOME/copies)", "TARGET": "$HOME/project"}, "is empty: not mounted?"),
 }

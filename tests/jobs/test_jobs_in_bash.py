@@ -180,6 +180,13 @@ def test_a_download_goes_on_where_it_was_and_is_not_asked_for_again(tmp_path: Pa
 
 
 @NEEDS_TOOLS
+def test_two_addresses_in_one_pair_of_quotes_are_not_one(tmp_path: Path) -> None:
+    ended = fetch(tmp_path, URLS="'http://127.0.0.1:1/a.bin http://127.0.0.1:1/b.bin'")
+    assert (ended.code, list((tmp_path / "data").iterdir())) == (2, []), ended.out
+    assert "write each address by itself" in ended.last
+
+
+@NEEDS_TOOLS
 def test_of_two_addresses_of_one_name_the_second_is_not_said_to_be_there(tmp_path: Path) -> None:
     with served([]) as address:
         ended = fetch(tmp_path, f"{address}/train/a.bin", f"{address}/test/a.bin", f"{address}/train/a.bin")
