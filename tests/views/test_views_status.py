@@ -609,7 +609,7 @@ def test_what_a_tick_could_not_do_is_said_until_it_is_no_longer_wanted() -> None
 def test_what_a_tick_could_not_do_for_an_entry_is_a_sentence(what: str, sentence: str) -> None:
     known = status.facts(DUE, plan(DUE), {}, ABOUT, outcomes=outcomes(DUE, done=Done.PASSING, detail="no"))
     (row,) = (each for each in known.attention if each.kind == "trouble")
-    known = known._replace(attention=[row._replace(what=what)])
+    known = known._replace(attention=(row._replace(what=what),))
     assert sentence in explain.render(known.entries[0], known, None, style())
 
 
