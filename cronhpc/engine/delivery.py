@@ -18,7 +18,7 @@ from datetime import UTC
 from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from urllib.parse import unquote, urlsplit
 
 from cronhpc.batch import process
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 Facts = Mapping[str, Any]
 Way = Callable[[Sequence[Facts]], tuple[int, str]]
 VERSION = 1  # of the keys that a program gets
+_T = TypeVar("_T")
 _URL = re.compile(r"\b[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
 _SHOWN = 200  # characters of what a command said
 _SUBJECT = 150  # characters
@@ -334,8 +335,9 @@ def _by_mail(settings: Settings, about: About, timeouts: Timeouts, alerts: Seque
     if settings.alerts_smtp:
         send = partial(_by_smtp, settings, about, title, told, timeouts.post)
         (why,) = at_once([send], timeouts.post)
-        sent = 0 if why and not isinstance(why, _Partly) else len(alerts)
-        return sent, why and f"the mail server {why}"
+        if isinstance(why, _Refused):
+            return len(alerts), f"the mail server refused {', '.join(why.recipients)}"
+        return (0, f"the mail server {why}") if why else (len(alerts), "")
     sendmail, mail = _mailers(about.environ)
     if sendmail:
         argv, given = [sendmail, "-i", "-t"], _mail(settings.alerts_mail, title, told).as_string()
@@ -367,13 +369,13 @@ def _mail(to: Sequence[str], title: str, told: str, sender: str = "") -> EmailMe
     return mail
 
 
-class _Partly(str):
+class _Refused(NamedTuple):
     """Of a mail that the others have got: it is not sent again, since each time they would get it once more."""
 
-    __slots__ = ()
+    recipients: tuple[str, ...]
 
 
-def _by_smtp(settings: Settings, about: About, title: str, told: str, seconds: float) -> str:
+def _by_smtp(settings: Settings, about: About, title: str, told: str, seconds: float) -> str | _Refused:
     """Why the server did not take it; "" if it did. A password goes out encrypted, or not at all."""
     import smtplib
 
@@ -407,7 +409,7 @@ def _by_smtp(settings: Settings, about: About, title: str, told: str, seconds: f
         return "knows no login: leave USER:PASSWORD@ out"
     except smtplib.SMTPException as error:
         return f"did not take it ({type(error).__name__})"
-    return _Partly(f"refused {', '.join(refused)}") if refused else ""
+    return _Refused(tuple(refused)) if refused else ""
 
 
 class _Server(NamedTuple):
@@ -517,11 +519,11 @@ def _kind_of(error: BaseException) -> str:
     return type(cause).__name__ + (f" ({said})" if said else "")
 
 
-def at_once(tasks: Sequence[Callable[[], str]], seconds: float) -> list[str]:
+def at_once(tasks: Sequence[Callable[[], _T]], seconds: float) -> list[_T | str]:
     """What each task says, or that it gave no answer: it is left behind then, and ends with the process."""
     from http.client import HTTPException
 
-    answers = [f"had no answer within {seconds:g} s"] * len(tasks)
+    answers: list[_T | str] = [f"had no answer within {seconds:g} s"] * len(tasks)
 
     def work(index: int) -> None:
         try:

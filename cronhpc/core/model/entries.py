@@ -44,9 +44,7 @@ class Entry:
     policies: Policies = Policies()
     born: int = 0  # ctime of the file: slots before it are not its own
     options: tuple[str, ...] = ()
-    own_options: tuple[str, ...] | None = (
-        None  # the script's, where a wrapper is submitted in its place; None: it is not
-    )
+    own_options: tuple[str, ...] | None = None  # the script's, where a wrapper is submitted in its place
     job_name: str = ""
     output: bool = True  # cronhpc names the log; False where the script names an absolute one
     error: bool = False  # what goes to stderr is to be in it, too: the script names a relative file for that
