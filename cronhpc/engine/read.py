@@ -163,6 +163,7 @@ def _brought_back(site: Site, memory: Memory, now: int) -> list[Problem]:
     if at is None:
         return []
     memory.meta["restored"] = at = min(at or now, now)
+    memory.meta["due"] = ""  # another file, and perhaps of the same inode
     of, back = (time.strftime("%F %H:%M UTC", time.gmtime(each)) for each in (last, at))
     what = (
         f"this directory is a copy of {of}, brought back {back}: slots between count as missed, as they may have run."

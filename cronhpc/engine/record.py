@@ -345,7 +345,7 @@ class _Keeper:
         meta["wake"] = self.plan.wake
         meta["given_up"] = self.given_up
         with suppress(OSError):  # a full disk: named where status.json is written
-            meta["due"] = scheduler.due_inode(self.site.paths)
+            meta["due"] = scheduler.due_file(self.site.paths, meta.get("due", ""))
         for outcome in self.outcomes:
             decision = outcome.decision
             if isinstance(decision, model.SubmitLink):

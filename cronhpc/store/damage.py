@@ -223,21 +223,26 @@ _AT_ONCE, _A_TICK = 0.2, 120  # seconds: from status.json to scheduler/due, whic
 def brought_back(paths: Paths, clock: DiskClock, noted: str, last_tick: int) -> int | None:
     """When the whole directory was brought back from a copy, by our clock; 0: nobody can tell when; None: never.
 
-    `noted`: the inode of scheduler/due as the newest tick that state/ knows, at `last_tick`, saw it. The file keeps it
-    for life while each tick changes the file's times: so what brings back an older copy has to make it anew, which
-    chmod, backups and hard links do not; and the time of that (ctime) cannot be brought back. Where inodes change by
-    themselves (some FUSE file systems), that time has not. A directory that was moved to another disk looks the same.
+    `noted`: which file scheduler/due was (store/scheduler.py: due_file) as the newest tick that state/ knows, at
+    `last_tick`, saw it. It is the same for life while each tick changes its times: so what brings back an older copy
+    has to make it anew, which chmod, backups and hard links do not; and the time of that (ctime) cannot be brought
+    back. Disks give a new file the inode of one that is gone: then its handle tells. Where inodes change by themselves
+    (some FUSE file systems), that time has not. A directory that was moved to another disk looks the same.
     """
+    due, (inode, _, known) = paths.scheduler / "due", noted.partition(" ")
     try:
-        found = (paths.scheduler / "due").stat(follow_symlinks=False)
-        if noted in {"", str(found.st_ino)} or not last_tick:
-            return None
+        found = due.stat(follow_symlinks=False)
         written = paths.status.stat(follow_symlinks=False).st_mtime
     except OSError:
         return None
     at = clock.ours(found, found.st_ctime)
-    if found.st_ctime <= written + _AT_ONCE and at <= last_tick + _A_TICK:
+    if not noted or not last_tick or (found.st_ctime <= written + _AT_ONCE and at <= last_tick + _A_TICK):
         return None
+    if inode == str(found.st_ino):
+        from cronhpc.store.disk import handle
+
+        if known in {"", "-"} or handle(due) in {"-", known}:
+            return None
     return at if at >= last_tick else 0  # earlier than what was copied: that tick's clock was not the disk's
 
 

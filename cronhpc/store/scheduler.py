@@ -368,12 +368,20 @@ def expect(paths: Paths, now: int, until: int) -> None:
         os.utime(due, (now, until), follow_symlinks=False)
 
 
-def due_inode(paths: Paths) -> str:
-    """Which file `expect` changes the times of, made where there is none: a copy of it is another. Raises OSError."""
+def due_file(paths: Paths, noted: str) -> str:
+    """Which file `expect` changes the times of, made where there is none: its inode and handle. A copy is another file.
+
+    `noted`: what this returned the last time; it stands while the inode does. Raises OSError.
+    """
     due = paths.scheduler / "due"
     if not os.path.lexists(due):
         replace_file(due, b"", 0o644)
-    return str(due.stat(follow_symlinks=False).st_ino)
+    inode = str(due.stat(follow_symlinks=False).st_ino)
+    if noted.startswith(f"{inode} "):
+        return noted
+    from cronhpc.store.disk import handle
+
+    return f"{inode} {handle(due)}"
 
 
 def expected(paths: Paths) -> tuple[int, int] | None:

@@ -29,6 +29,18 @@ def anew(cron: Path) -> None:
     cp("-a", copy, cron)
 
 
+def same_inode(cron: Path) -> None:
+    """A disk gives a new file the inode of one that was removed: ext4 at once, tmpfs never."""
+    due, copy = cron / "scheduler" / "due", cron.with_name("copy")
+    cp("-a", due, copy)
+    inode = due.stat().st_ino
+    for _ in range(100):
+        due.unlink()
+        cp("-a", copy, due)
+        if due.stat().st_ino == inode:
+            break
+
+
 def file_by_file(cron: Path) -> None:
     """As rsync and tar do it: beside the old one, then in its place."""
     for path in [each for each in cron.rglob("*") if each.is_file()]:
@@ -59,6 +71,7 @@ def read_times(cron: Path) -> None:
 
 ACTS: dict[str, tuple[Callable[[Path], None], bool]] = {
     "a copy in the place of a directory that is gone": (anew, True),
+    "a copy that got the inodes of what was removed": (same_inode, True),
     "a copy, file by file": (file_by_file, True),
     "chmod": (modes, False),
     "a backup of hard links": (hard_links, False),
