@@ -291,8 +291,12 @@ def test_an_ordinary_user_can_have_a_lab_of_her_own(lab: Lab, cluster_user_dir: 
 
 
 @pytest.mark.skipif(not as_root, reason="only root makes users")
-def test_users_that_a_lab_made_go_with_the_last_lab_that_uses_them(make_lab: MakeLab) -> None:
+def test_users_that_a_lab_made_go_with_the_machines_last_lab_that_uses_them(
+    make_lab: MakeLab, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also where another run of tests, with a TMPDIR of its own, made them or uses them."""
     first = make_lab(nodes=1, gpu_nodes=0, users=["lab-carol"], group="lab-carols")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
     second = make_lab(nodes=1, gpu_nodes=0, users=["lab-carol"], group="lab-carols")
     home = Path(pwd.getpwnam("lab-carol").pw_dir)
     lab_command("down", "--dir", str(first.root))

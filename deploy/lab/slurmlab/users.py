@@ -13,9 +13,14 @@ import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import IO
 
 from .options import LabError, Options
 
+# Users are the machine's, whatever TMPDIR or SLURMLAB_BASE a lab has: so are their homes, and the marks of the labs
+# that use them. The folder is there while a lab has users.
+MACHINE = Path("/var/lib/slurmlab")
+MARKS, HOMES = MACHINE / "users", MACHINE / "home"
 MADE, LOCK = ".made", ".lock"
 COMMENT = "slurm lab"  # in passwd: this user was made by a lab
 
@@ -39,21 +44,28 @@ def base() -> Path:
     return path
 
 
-def _marks() -> Path:
-    return base_path() / ".users"
-
-
 @contextlib.contextmanager
 def _locked() -> Iterator[None]:
-    """One lab at a time makes or removes users (a lock on this machine's own disk)."""
-    base()
+    """One lab of this machine at a time makes or removes users."""
     while True:
-        _marks().mkdir(mode=0o700, exist_ok=True)
-        with (_marks() / LOCK).open("w") as lock:
-            fcntl.lockf(lock, fcntl.LOCK_EX)
-            if _is(lock.fileno(), _marks() / LOCK):  # else the one before us tidied up meanwhile
-                yield
-                return
+        lock = _lock_file()
+        if lock is not None:
+            with lock:
+                fcntl.lockf(lock, fcntl.LOCK_EX)
+                if _is(lock.fileno(), MARKS / LOCK):  # else the one before us tidied up meanwhile
+                    yield
+                    return
+
+
+def _lock_file() -> IO[str] | None:
+    """None while another lab tidies up."""
+    for folder, mode in ((MACHINE, 0o755), (MARKS, 0o700)):
+        with contextlib.suppress(FileExistsError, FileNotFoundError):
+            folder.mkdir(mode=mode)
+    try:
+        return (MARKS / LOCK).open("w")
+    except FileNotFoundError:
+        return None
 
 
 def _is(fd: int, path: Path) -> bool:
@@ -87,9 +99,9 @@ def ensure(options: Options, root: Path) -> None:
 
 def release(root: Path) -> None:
     """Take this lab's marks away, and remove users, home folders and groups that a lab made and no lab uses."""
-    if _marks().is_dir():
+    if os.getuid() == 0 and MARKS.is_dir():
         with _locked():
-            for folder in sorted(path for path in _marks().iterdir() if path.is_dir()):
+            for folder in sorted(path for path in MARKS.iterdir() if path.is_dir()):
                 (folder / _key(root)).unlink(missing_ok=True)
                 if not any(_in_use(mark) for mark in folder.iterdir() if mark.name != MADE):
                     _remove(folder)
@@ -100,11 +112,11 @@ def release(root: Path) -> None:
 
 def _tidy() -> None:
     """Remove the last lab's leftovers; folders that hold anything stay."""
-    if [path.name for path in _marks().iterdir()] == [LOCK]:
-        (_marks() / LOCK).unlink()
-        _marks().rmdir()
-        with contextlib.suppress(OSError):
-            (base_path() / "home").rmdir()
+    if [path.name for path in MARKS.iterdir()] == [LOCK]:
+        (MARKS / LOCK).unlink()
+        for folder in (MARKS, HOMES, MACHINE):
+            with contextlib.suppress(OSError):
+                folder.rmdir()
 
 
 def _in_use(mark: Path) -> bool:
@@ -116,13 +128,13 @@ def _key(root: Path) -> str:
 
 
 def _mark(name: str, root: Path) -> None:
-    folder = _marks() / name
+    folder = MARKS / name
     folder.mkdir(exist_ok=True)
     (folder / _key(root)).write_text(str(root), encoding="utf-8")
 
 
 def _made(name: str) -> None:
-    folder = _marks() / name
+    folder = MARKS / name
     folder.mkdir(exist_ok=True)
     (folder / MADE).touch()
 
@@ -144,8 +156,8 @@ def _group(name: str) -> None:
 
 
 def _add(name: str, group: str) -> None:
-    home = base() / "home" / name
-    home.parent.mkdir(mode=0o755, exist_ok=True)
+    home = HOMES / name
+    HOMES.mkdir(mode=0o755, exist_ok=True)
     _made(name)  # first, so that an interruption leaves nothing that nobody knows of
     _call(["useradd", "--create-home", "--home-dir", str(home), "--shell", "/bin/bash", "--comment", COMMENT,
            "--groups", group, name])  # fmt: skip
@@ -156,7 +168,7 @@ def _join(name: str, group: str) -> None:
     """Put a user that was here before into the lab's group; the group takes the membership with it when it goes."""
     if name in grp.getgrnam(group).gr_mem:
         return
-    if not any((_marks() / made / MADE).exists() for made in (name, f"group:{group}")):
+    if not any((MARKS / made / MADE).exists() for made in (name, f"group:{group}")):
         raise LabError(f"user {name} is not in group {group}, and neither is the lab's. Name another: --group labgroup")
     _call(["usermod", "--append", "--groups", group, name])
 
@@ -168,7 +180,7 @@ def _remove(folder: Path) -> None:
             _call(["groupdel", group], check=False)
         elif _exists(folder.name) and pwd.getpwnam(folder.name).pw_gecos.startswith(COMMENT):
             _call(["userdel", "--force", folder.name], check=False)
-            shutil.rmtree(base() / "home" / folder.name, ignore_errors=True)
+            shutil.rmtree(HOMES / folder.name, ignore_errors=True)
     shutil.rmtree(folder)
 
 
