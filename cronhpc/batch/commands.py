@@ -89,6 +89,10 @@ class Commands:
         env = {**self._of_runs, **(export or {})}
         return self._run(argv, self._query_timeout, env, cwd=_home(env), given=script)
 
+    def submit_text(self, argv: Sequence[str], text: str) -> Finished:
+        """How the submission of a script's text, on standard input, ended."""
+        return self._run(argv, self._timeout, self._environment, cwd=_home(self._environment), given=text)
+
     def _run(
         self,
         argv: Sequence[str],

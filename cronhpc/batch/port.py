@@ -58,7 +58,7 @@ class Submission:
 
     script: str
     arguments: tuple[str, ...] = ()  # of the script
-    options: tuple[str, ...] = ()  # sbatch options as written: "--partition=cpu"
+    options: tuple[str, ...] = ()  # sbatch options: "--partition=cpu"; of a system that wraps also its own: "-q cpu"
     job_name: str | None = None
     comment: str = ""
     output: str | None = None

@@ -272,7 +272,7 @@ _OF_A_LOGIN = frozenset(
     | {"SESSION_MANAGER", "LINES", "COLUMNS", "MEMORY_PRESSURE_WATCH", "MEMORY_PRESSURE_WRITE"}
 )
 _ALWAYS = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG")
-_SCRATCH = frozenset({"TMPDIR", "TMP", "TEMP", "TEMPDIR"})  # a site may make one for each job, and remove it with it
+SCRATCH = frozenset({"TMPDIR", "TMP", "TEMP", "TEMPDIR"})  # a site may make one for each job, and remove it with it
 
 
 def scrub(environ: Mapping[str, str], dialect: Dialect, names: Sequence[str] | None = None) -> dict[str, str]:
@@ -290,7 +290,7 @@ def scrub(environ: Mapping[str, str], dialect: Dialect, names: Sequence[str] | N
             name in _OF_A_JOB
             or name in _OF_A_LOGIN
             or name.startswith(gone)
-            or (name in _SCRATCH and job_id and re.search(rf"(?<!\d){re.escape(job_id)}(?!\d)", value))
+            or (name in SCRATCH and job_id and re.search(rf"(?<!\d){re.escape(job_id)}(?!\d)", value))
         )
     }
     if names is None:

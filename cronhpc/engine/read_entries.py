@@ -143,7 +143,8 @@ class _Reader:
         from cronhpc.core.policy import DEFAULTS, parse_policies
 
         if self.base is None:
-            self.base, wrong = parse_policies(self.site.settings.defaults, DEFAULTS)
+            usual = replace(DEFAULTS, record=not self.site.batch.dialect.tells_ends)
+            self.base, wrong = parse_policies(self.site.settings.defaults, usual)
             self.problems.extend(replace(each, file="cronhpc.yaml") for each in wrong)
         return self.base
 
@@ -239,7 +240,7 @@ class _Reader:
         error = header.value("error") or dict(self.site.settings.sbatch).get("error")
         return {
             "options": self._added({o.name for o in header.options}, wants_gpu=header.wants_gpu),
-            "own_options": _spelt(header) if policies.record or policies.ping else None,
+            "own_options": self._spelt(header) if self._is_wrapped(policies) else None,
             "job_name": header.job_name,
             "output": output,
             "error": output and bool(error) and _is_ours(error, chdir),
@@ -252,6 +253,17 @@ class _Reader:
             "holds_itself": header.find("hold") is not None,
             "own_begin": header.value("begin") is not None,
         }
+
+    def _is_wrapped(self, policies: Policies) -> bool:
+        return policies.record or policies.ping is not None or self.site.batch.dialect.wraps
+
+    def _spelt(self, header: Header) -> tuple[str, ...] | None:
+        """The script's own options, as a command line has them; None for a job of several components: none has them."""
+        if any(option.component for option in header.options):
+            return None
+        if self.site.batch.dialect.wraps:
+            return tuple(option.written for option in header.options)
+        return tuple(f"--{o.name}" if o.value is None else f"--{o.name}={o.value}" for o in header.options)
 
     def _added(self, own: set[str], *, wants_gpu: bool) -> tuple[str, ...]:
         """The settings' `sbatch:` for what the script does not say itself; no CPU partition for who wants a GPU.
@@ -310,7 +322,7 @@ class _Reader:
             from cronhpc.script.header import asks_for_gpu
 
             options = self._added(set(own), wants_gpu=asks_for_gpu(own))
-            own_options = () if policies.record or policies.ping else None
+            own_options = () if self._is_wrapped(policies) else None
             entry = replace(entry, command=_command_text(row), chdir=home, options=options, own_options=own_options)
         given = tuple(f"--{name}={value}" if value else f"--{name}" for name, value in row.sbatch)
         chdir = own.get("chdir", entry.chdir if entry.chdir != home else None)
@@ -347,13 +359,6 @@ def _reach(error: OSError, command: str) -> str:
     if passes(error):
         return "The file system is at fault: it is looked at again at each tick."
     return f"Make it readable: {command}"
-
-
-def _spelt(header: Header) -> tuple[str, ...] | None:
-    """The script's own options, as a command line has them; None for a job of several components: none has them."""
-    if any(option.component for option in header.options):
-        return None
-    return tuple(f"--{o.name}" if o.value is None else f"--{o.name}={o.value}" for o in header.options)
 
 
 def _is_ours(pattern: str | None, chdir: str | None) -> bool:

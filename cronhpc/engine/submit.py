@@ -347,7 +347,9 @@ class Submitter:
         wrapped = entry.own_options is not None
         if wrapped:
             record, state = entry.policies.record, self.site.paths.state
-            script, *before = wrappers.run(state, script, key, record=record, ping=ping is not None)
+            script, *before = wrappers.run(
+                state, script, key, self.site.batch.dialect.job, record=record, ping=ping is not None
+            )
             arguments = (*before, *arguments)
             variables |= {"CRONHPC_PING": _place_of(ping)} if ping else {}
         folder = str(self.site.paths.log / key.entry).replace("%", "%%")

@@ -40,6 +40,10 @@ class Dialect(NamedTuple):
     set: tuple[tuple[str, str], ...]  # and what its commands are given
     options: Mapping[str, str]  # what people keep in their profile instead of their scripts: option by variable
     runs_here: bool = False  # no batch system: jobs are processes of this machine, by its clock
+    wraps: bool = (
+        False  # its scripts take no arguments and no environment: a wrapper's text that sets both is submitted
+    )
+    tells_ends: bool = True  # how a job ended can be asked; else runs write that down, but where record is false
 
 
 SLURM = Dialect(

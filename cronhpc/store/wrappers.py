@@ -11,7 +11,6 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import JobEnd, Result
-from cronhpc.script.dialect import SLURM
 from cronhpc.store import decode
 from cronhpc.store.files import create_once, decoded, make_folder, read_bytes, remove, replace_file
 
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cronhpc.core.model import Key
+    from cronhpc.script.dialect import JobVariables
 
 _READ_FIRST_LINE = """\
 first=
@@ -41,7 +41,7 @@ shift
 {_READ_FIRST_LINE}exec "${{interpreter[@]}}" "$script" "$@"
 """
 
-RUN = f"""#!/bin/bash
+_RUN = f"""#!/bin/bash
 # made by cronhpc: runs the script named first, as it is now. With --record it writes down how that ended, in the file
 # named second; with --ping it tells that it starts, once: then the file named third is there
 script=$1 end=$2 told=$3 so=
@@ -93,10 +93,6 @@ while kill -0 "$child" 2>/dev/null; do # a signal ended the wait, not the child
   code=$?
 done
 printf -v over '%(%s)T' -1
-end=$end${{{SLURM.job.task}:+.${SLURM.job.task}}} # each task of an array has its own
-printf '{{"exit_code":%d,"started":%d,"ended":%d,"node":"%s","tasks":%d}}\\n' \\
-  "$code" "$begun" "$over" "$HOSTNAME" "${{{SLURM.job.tasks}:-1}}" >"$end.tmp" && mv -f -- "$end.tmp" "$end"
-exit "$code"
 """
 _SIGNALLED = 128  # the shell's way of saying that a signal ended it
 
@@ -106,9 +102,18 @@ def piece(state: Path) -> Path:
     return _written(state / "stubs" / "piece.slurm", PIECE)
 
 
-def run(state: Path, script: str, key: Key, *, record: bool, ping: bool) -> tuple[str, ...]:
+def run_text(job: JobVariables) -> str:
+    """The wrapper of entries with --record or --ping, in jobs that have these variables."""
+    return f"""{_RUN}end=$end${{{job.task}:+.${job.task}}} # each task of an array has its own
+printf '{{"exit_code":%d,"started":%d,"ended":%d,"node":"%s","tasks":%d}}\\n' \\
+  "$code" "$begun" "$over" "$HOSTNAME" "${{{job.tasks}:-1}}" >"$end.tmp" && mv -f -- "$end.tmp" "$end"
+exit "$code"
+"""
+
+
+def run(state: Path, script: str, key: Key, job: JobVariables, *, record: bool, ping: bool) -> tuple[str, ...]:
     """What is submitted in place of `script`, and the arguments that stand before the script's own. Raises OSError."""
-    path = _written(run_path(state), RUN)
+    path = _written(run_path(state), run_text(job))
     if record or ping:
         (state / "ends").mkdir(mode=0o700, exist_ok=True)
     return str(path), script, str(end_file(state, key)) if record else "", str(_start_mark(state, key)) if ping else ""

@@ -26,7 +26,7 @@ from cronhpc.script.dialect import SLURM, Dialect
 from cronhpc.store import series_records
 from cronhpc.store.paths import Paths
 from cronhpc.store.settings import read_settings
-from cronhpc.store.wrappers import RUN, run_path
+from cronhpc.store.wrappers import run_path, run_text
 from tests.faults import Disk
 from tests.worlds import at, clock
 
@@ -325,7 +325,7 @@ def test_arguments_behind_the_path_are_no_part_of_it(stage: Stage) -> None:
 def test_of_a_run_with_ping_or_record_the_script_is_what_the_wrapper_runs(stage: Stage) -> None:
     wrapper = run_path(stage.site.paths.state)
     wrapper.parent.mkdir(parents=True, exist_ok=True)
-    wrapper.write_text(RUN)
+    wrapper.write_text(run_text(SLURM.job))
     mark = stage.site.paths.state / "ends" / "watch@20261127T1300Z.1.ping"
     stage.batch.details["100"]["Command"] = f"{wrapper} {stage.place}/watch.slurm  {mark} one"
     stage.again()

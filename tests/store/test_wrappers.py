@@ -13,9 +13,11 @@ from pathlib import Path
 
 import pytest
 
+from cronhpc.batch.local import Local
 from cronhpc.core.model import Entry, Key
 from cronhpc.engine.read_entries import read_entries
 from cronhpc.engine.site import open_site
+from cronhpc.script.dialect import LOCAL, SLURM
 from cronhpc.store import wrappers
 from tests.cli.test_cli import Shell, later
 from tests.cli.test_cli import shell as shell  # noqa: PLC0414 - a fixture
@@ -45,7 +47,7 @@ class Job:
         self.environ = {"HOME": str(folder), "PATH": os.environ["PATH"]}
 
     def start(self, *arguments: str, record: bool = False) -> subprocess.Popen[bytes]:
-        argv = wrappers.run(self.state, str(self.script), KEY, record=record, ping=True)
+        argv = wrappers.run(self.state, str(self.script), KEY, SLURM.job, record=record, ping=True)
         environ = {**self.environ, "CRONHPC_PING": self.where}
         with (self.folder / "errors").open("ab") as errors:
             return subprocess.Popen(["bash", *argv, *arguments], env=environ, stderr=errors)
@@ -219,13 +221,31 @@ def test_a_row_with_a_script_keeps_the_scripts_options_too(shell: Shell) -> None
     assert {entry.name: entry.own_options for entry in entries_of(shell)} == {"a": ("--time=5",), "b": ()}
 
 
+DEFAULT = {
+    "nothing said": ("#CRON @daily", True),
+    "it wants none": ("#CRON @daily --record=false", False),
+}
+
+
+@pytest.mark.parametrize(("head", "record"), DEFAULT.values(), ids=DEFAULT)
+def test_runs_write_down_their_ends_where_nobody_could_be_asked(
+    shell: Shell, monkeypatch: pytest.MonkeyPatch, head: str, *, record: bool
+) -> None:
+    """Where a script gets no arguments the wrapper stands in its place all the same, with its options as written."""
+    monkeypatch.setattr(Local, "dialect", LOCAL._replace(wraps=True, tells_ends=False))
+    shell.drop("cron.d/a.slurm", f"#SBATCH --time 5\n{head}\ntrue")
+    (entry,) = entries_of(shell)
+    assert entry.policies.record is record
+    assert entry.own_options == ("--time 5",)
+
+
 def entries_of(shell: Shell) -> Sequence[Entry]:
     return read_entries(open_site(str(shell.cron), None, shell.environ), later()).entries
 
 
 def test_a_node_whose_tmp_is_full_starts_the_script_all_the_same() -> None:
     """An older bash keeps what stands behind << in a file there."""
-    assert "<<" not in wrappers.RUN + wrappers.PIECE
+    assert "<<" not in wrappers.run_text(SLURM.job) + wrappers.PIECE
 
 
 def test_marks_are_forgotten_with_the_ends_of_their_runs(tmp_path: Path) -> None:
