@@ -15,6 +15,7 @@ from cronhpc.core.identity import records
 from cronhpc.core.liveness import SILENT
 from cronhpc.core.model import (
     CLOCKS_APART,
+    ENDS,
     SCHEDULED,
     TOKEN,
     BadNode,
@@ -104,6 +105,7 @@ def read_world(site: Site, now: int, call: Call = SCHEDULED) -> Reading:
 
 def _with_answers(site: Site, world: World) -> World:
     """With what the batch system is asked besides its queue: each question only where something depends on it."""
+    world = _unless_disproved(site, world)
     world = asked_about_doubtful(site, replace(world, queue=_with_restarts(site, world)))
     world = _asked_about_strangers(site, attempts.recognised(world))
     world = replace(world, job_ends=_job_ends(site, world))  # which asks accounting, too
@@ -297,6 +299,28 @@ def _with_restarts(site: Site, world: World) -> Queue | None:
     except BatchError:
         return world.queue
     return Queue(tuple(replace(job, restarts=known.get(job.id, 0)) if job.id in again else job for job in jobs))
+
+
+def _unless_disproved(site: Site, world: World) -> World:
+    """Without a queue that lacks the newest link while the batch system knows it: from a cache, or cut short.
+
+    One question, only where no successor is listed; without an answer the queue is believed.
+    """
+    chain = world.chain
+    if not chain.wanted or not chain.link_name or world.queue is None or core_chain.Links.of(world).successors:
+        return world
+    newest = max(world.links, key=int, default="")
+    if not newest or any(job.id == newest for job in world.queue.jobs):
+        return world
+    try:
+        known = site.batch.describe(newest)
+    except BatchError:
+        return world
+    state = known.get("JobState", "")
+    if not state or state in ENDS or not known.get("UserId", "").endswith(f"({site.uid})"):
+        return world
+    why = f"the list of jobs lacks {newest}, a link that waits or runs ({state}): it is not believed"
+    return replace(world, queue=None, queue_error=why)
 
 
 _ADMIN_SINCE = 2 * 86400  # seconds: links are not looked up further back than this

@@ -1,4 +1,4 @@
-"""A site whose plugin changes what is submitted, and whose sbatch is a wrapper that prints numbers of its own."""
+"""A site whose plugin changes what is submitted, and whose sbatch and squeue are wrappers with habits of their own."""
 
 from __future__ import annotations
 
@@ -43,6 +43,9 @@ def cluster() -> Iterator[Lab]:
     stop(made)
 
 
+HOUR = 3600
+
+
 def with_plugin(lab: Lab, *, drops_hold: bool = False) -> None:
     etc = Path(lab.env["SLURM_CONF"]).parent
     (etc / "job_submit.lua").write_text(PLUGIN.replace("DROPS_HOLD", str(drops_hold).lower()))
@@ -52,11 +55,11 @@ def with_plugin(lab: Lab, *, drops_hold: bool = False) -> None:
     lab.start_controller()
 
 
-def with_wrapper(folder: Path) -> str:
-    """A PATH on which sbatch prints a number of its own first."""
+def with_wrapper(folder: Path, program: str = "sbatch", text: str = WRAPPER) -> str:
+    """A PATH on which sbatch prints a number of its own first; or `program` does what `text` says."""
     folder.mkdir()
-    path = folder / "sbatch"
-    path.write_text(WRAPPER.format(sbatch=shutil.which("sbatch")))
+    path = folder / program
+    path.write_text(text.format(**{program: shutil.which(program)}))
     path.chmod(0o755)
     return f"{folder}:{os.environ['PATH']}"
 
@@ -93,3 +96,23 @@ def test_numbers_that_sbatch_prints_besides_are_no_ids_also_where_hold_is_droppe
     assert {name: len(slots) for name, slots in cron.ran().items()} == {"a": 1, "b": 1}
     assert sorted(str(row["result"]) for row in cron.rows() if row["slot"] == cron.slot) == ["ok", "ok"]
     assert '"W342"' in (cron.root / "status.json").read_text()
+
+
+@pytest.mark.parametrize("does", ["exit 0", '{squeue} "$@" | head -n 1'], ids=["nothing at all", "its header alone"])
+def test_a_squeue_that_lists_no_job_is_not_believed_against_the_controller(
+    cluster: Lab, tmp_path: Path, does: str
+) -> None:
+    """From a cache of a minute ago, say: each tick would add a link and a spare."""
+    cron = make(cluster, tmp_path / "cron", names="a", directives="#SBATCH --time=5")
+    cron.tick(-HOUR)
+    before = sorted(job["id"] for job in cron.jobs())
+    path = with_wrapper(tmp_path / "bin", "squeue", f"#!/bin/sh\n{does}\n")
+    for after in (60, 120, 180):
+        cron.tick(after - HOUR, env={"PATH": path})
+    assert sorted(job["id"] for job in cron.jobs()) == before
+    assert "it is not believed" in (cron.root / "status.json").read_text()
+    cron.tick(10)
+    cron.wait_quiet()
+    cron.tick(70)
+    assert {name: len(slots) for name, slots in cron.ran().items()} == {"a": 1}
+    assert [len(live(cron, f"cronhpc-{cron.id}{kind}")) for kind in ("", "-spare")] == [1, 1]
