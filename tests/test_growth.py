@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections import Counter
@@ -66,16 +67,19 @@ def site_of(root: Path, entries: int) -> tuple[Site, Cluster]:
     return replace(made, batch=cluster), cluster  # type: ignore[arg-type]  # as strict as is needed
 
 
-def counted(root: Path, entries: int) -> dict[str, Counter[str]]:
-    """By tick, how often each function of ours was called."""
+def counted(root: Path, entries: int) -> tuple[dict[str, Counter[str]], Counter[str]]:
+    """By tick, how often each function of ours was called; and how often each listed the claims."""
     site, cluster = site_of(root, entries)
     calls: dict[str, Counter[str]] = {}
+    listed: Counter[str] = Counter()
     now = ""
 
-    def note(frame: Any, event: str, _: Any) -> None:
+    def note(frame: Any, event: str, argument: Any) -> None:
         code = frame.f_code
         if event == "call" and code.co_filename.startswith(PACKAGE):
             calls[now][f"{code.co_filename[len(PACKAGE) + 1 :]}:{code.co_qualname}"] += 1
+        elif event == "c_call" and argument is os.listdir:
+            listed[now] += 1
 
     for at, (now, cluster.state, decision) in enumerate(TICKS):
         calls[now] = Counter()
@@ -86,13 +90,14 @@ def counted(root: Path, entries: int) -> dict[str, Counter[str]]:
             sys.setprofile(None)
         done = [type(each.decision).__name__ for each in report.outcomes if each.done is Done.OK]
         assert done.count(decision) == entries, (now, Counter(done))
-    return calls
+    return calls, listed
 
 
 def test_four_times_as_many_entries_are_four_times_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the claims are listed as often as for few."""
     monkeypatch.setattr(Local, "_supervise", lambda *_: None)
-    few = counted(tmp_path / "few", FEW)
-    many = counted(tmp_path / "many", FEW * TIMES)
+    few, listed_for_few = counted(tmp_path / "few", FEW)
+    many, listed_for_many = counted(tmp_path / "many", FEW * TIMES)
     faster = {
         f"{when}: {name}": (few[when][name], number)
         for when, calls in many.items()
@@ -100,3 +105,4 @@ def test_four_times_as_many_entries_are_four_times_the_work(tmp_path: Path, monk
         if number > SMALL * TIMES and number > few[when][name] * TIMES * 1.1
     }
     assert faster == {}
+    assert all(number < listed_for_few[when] + FEW for when, number in listed_for_many.items())

@@ -21,12 +21,13 @@ from cronhpc.engine.submit import Progress, Submitter
 from cronhpc.store import scheduler
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from cronhpc.core.model import Decision, Job, Key, Plan, World
     from cronhpc.engine.site import Site
 
 Answer = TypeVar("Answer")
+_AT_ONCE = 64  # ends that are written between two looks at the disk
 
 
 class Actor(Progress):
@@ -49,7 +50,7 @@ class Actor(Progress):
             (model.Withdraw, self._withdraw),
             ((model.CancelLink, model.MoveLink, model.SubmitLink), partial(self._one_by_one, self._link)),
             (model.Adopt, partial(self._one_by_one, self._adopt, asks=False)),
-            (model.Finish, partial(self._one_by_one, self._finish, asks=False)),
+            (model.Finish, self._finish),
             (model.Release, self.submitter.release),  # held, these may be what fills the site's limits
             (model.Submit, self.submitter.submit),
             (model.Hold, partial(self._one_by_one, self._hold)),
@@ -261,17 +262,42 @@ class Actor(Progress):
         claim = self.world.claimed().get(key)
         return claim.job_id if claim is not None else None
 
-    def _finish(self, finish: model.Finish) -> str | None:
+    def _finish(self, rows: Sequence[model.Finish]) -> None:
+        """Some at a time: one listing tells where each of them stands, and one sync makes their ends durable."""
+        for some in (rows[at : at + _AT_ONCE] for at in range(0, len(rows), _AT_ONCE)):
+            written: Sequence[model.Finish] = some
+            try:
+                recorded = self.claims.job_ids(row.key for row in some)
+                written = [row for row in some if self._written(row, recorded)]
+                self.claims.sync()
+                self.claims.drop_steps_of(row.key for row in written)
+            except OSError as error:
+                for row in written:
+                    self.note(row, Done.PASSING, f"{error.strerror}: {error.filename}")
+            else:
+                for row in written:
+                    self.note(row, Done.OK)
+
+    def _written(self, finish: model.Finish, recorded: Mapping[Key, str | None]) -> bool:
+        """Whether its end is written by now; else why not is noted."""
+        job_id = recorded.get(finish.key)
+        refused = ""
         if finish.key in self.not_cancelled:
-            return "its job could not be cancelled: looked at again"
-        if not self.claims.exists(finish.key):
-            return "it was finished meanwhile"
-        job_id = self.claims.job_id(finish.key)
-        if job_id and job_id != self._believed(finish.key) and finish.key not in self.adopted:
-            return f"job {job_id} was submitted for it meanwhile"
-        job_end = with_log(self.world, finish.key, finish.job_end, job_id)
-        self.claims.finish(finish.key, finish.name, job_end, job_id, now=self.world.now, retry_at=finish.retry_at)
-        return None
+            refused = "its job could not be cancelled: looked at again"
+        elif finish.key not in recorded:
+            refused = "it was finished meanwhile"
+        elif job_id and job_id != self._believed(finish.key) and finish.key not in self.adopted:
+            refused = f"job {job_id} was submitted for it meanwhile"
+        if refused:
+            self.note(finish, Done.REFUSED, refused)
+            return False
+        job_end, again = with_log(self.world, finish.key, finish.job_end, job_id), finish.retry_at
+        try:
+            self.claims.write_end(finish.key, finish.name, job_end, job_id, now=self.world.now, retry_at=again)
+        except OSError as error:
+            self.note(finish, Done.PASSING, f"{error.strerror}: {error.filename}")
+            return False
+        return True
 
     # --- pause
 

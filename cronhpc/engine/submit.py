@@ -418,7 +418,7 @@ class Submitter:
             ready = self._not_stopped([each for each in mine if not self._led_astray(each, planted)])
             ready = [each for each in ready if self._releasing(each)]
             recorded_now = self.claims.job_ids(each.key for each in ready) if ready else {}
-            sending = [each for each in ready if self._is_recorded(each, recorded_now[each.key])]
+            sending = [each for each in ready if self._is_recorded(each, recorded_now.get(each.key))]
             if sending:
                 self.claims.sync()
         except OSError as error:

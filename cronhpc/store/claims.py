@@ -165,10 +165,13 @@ class Claims:
         return self._job_id(key, tuple(_STEPS))
 
     def job_ids(self, keys: Iterable[Key]) -> dict[Key, str | None]:
-        """The recorded job of each, as the disk has it now: a listing tells with which step to begin."""
-        listed = self.names()
-        steps = tuple(_STEPS)
-        first = {key: min((steps.index(each) for each in listed.get(key, set()) - {""}), default=0) for key in keys}
+        """The recorded job of each that is claimed and not archived, as the disk has it now.
+
+        One listing tells which there are, and with which step to begin; None: it has none.
+        """
+        listed, steps = self.names(), tuple(_STEPS)
+        claimed = [key for key in keys if "" in listed.get(key, ())]
+        first = {key: min((steps.index(each) for each in listed[key] - {""}), default=0) for key in claimed}
         return {key: self._job_id(key, steps[at:]) for key, at in first.items()}
 
     def _job_id(self, key: Key, steps: Sequence[str]) -> str | None:
@@ -190,10 +193,22 @@ class Claims:
         self, key: Key, name: str, job_end: JobEnd, job_id: str | None, *, now: int, retry_at: int | None = None
     ) -> None:
         """Write the attempt's end into its claim; its steps are forgotten after that."""
+        self.write_end(key, name, job_end, job_id, now=now, retry_at=retry_at)
+        self.sync()
+        self.drop_steps_of([key])
+
+    def write_end(
+        self, key: Key, name: str, job_end: JobEnd, job_id: str | None, *, now: int, retry_at: int | None = None
+    ) -> None:
+        """The first half of `finish`, for many at once: then sync, and only then drop their steps."""
         end = {"id": job_id, "ending": decode.plain(job_end), "retry_at": retry_at}
-        replace_file(self.folder / str(key), _dump({"name": name, "at": now, **end}))
-        for suffix in (".id", ".go", ".run"):
-            remove(self.folder / f"{key}{suffix}")
+        replace_file(self.folder / str(key), _dump({"name": name, "at": now, **end}), durable=False)
+
+    def drop_steps_of(self, keys: Iterable[Key]) -> None:
+        """What led to an end that is durable."""
+        for key in keys:
+            for suffix in _STEPS:
+                remove(self.folder / f"{key}{suffix}")
 
     def give_up(self, key: Key) -> None:
         """Take back a claim that turned out to be too late, unless another has submitted for it meanwhile."""

@@ -124,10 +124,14 @@ def _written(path: Path, data: bytes, mode: int, *, durable: bool = True) -> str
     return temporary
 
 
-def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """`path` holds `data` wholly, or what it held before. Raises OSError; leaves no temporary file behind then."""
+def replace_file(path: Path, data: bytes, mode: int = 0o600, *, durable: bool = True) -> None:
+    """`path` holds `data` wholly, or what it held before. Raises OSError; leaves no temporary file behind then.
+
+    Not `durable`: which of both it holds after a crash is open until the caller has synced the folder.
+    """
     patiently(lambda: _replace(path, data, mode))
-    sync_folder(path.parent)
+    if durable:
+        sync_folder(path.parent)
 
 
 def write_out(path: Path, data: bytes, mode: int) -> None:
