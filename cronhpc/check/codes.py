@@ -145,7 +145,10 @@ OF_FILES = {
     "E363": Code("the scheduler runs on another cluster: nothing is done here", "A directory of its own for each."),
     "W364": Code("the machines' time zones differ: slots shift", "Write `timezone:` into cronhpc.yaml."),
     "W352": Code("alerts could not be sent as the settings have it", "Correct `alerts:`; `cronhpc doctor --alerts`."),
-    "N003": Code("sbatch was not asked about each script: that takes longer than a second", "`cronhpc check --online`"),
+    "N003": Code(
+        "what sbatch thinks of a script is not known: it takes longer than a second, or gives no clear answer",
+        "`cronhpc check --online`",
+    ),
     "W350": Code("an alert could not be sent: the next tick tries again", "`cronhpc doctor --alerts`"),
     "W351": Code("a ping failed, or will; its run is not touched by that", "Correct the address."),
     "W370": Code("the page was not written", "Fix `page:` in cronhpc.yaml."),

@@ -542,7 +542,7 @@ class Online:
         self.cluster = batch
         self._until = None if seconds is None else elapsed() + seconds
         self._trouble: Problem | None = None
-        self._left_out = 0
+        self._left_out, self._why = 0, "it takes longer than a second"
 
     @property
     def is_brief(self) -> bool:
@@ -556,7 +556,7 @@ class Online:
 
         if not self._left_out:
             return [self._trouble] if self._trouble else []
-        what = f"sbatch was not asked about {count(self._left_out, 'script')}: it takes longer than a second."
+        what = f"what sbatch thinks of {count(self._left_out, 'script')} is not known: {self._why}."
         return [Problem("N003", what, "To wait for it: " + command("check", options=("--online",)))]
 
     def refusal(self, path: str, entry: Entry | None = None) -> str:
@@ -570,6 +570,7 @@ class Online:
             return self.cluster.refusal(_submission(path, entry), entry.command if entry and entry.command else None)
         except Unreachable as error:
             if self._until is not None:
+                self._why = self._why if elapsed() > self._until else error.text
                 self._left_out, self._until = self._left_out + 1, 0.0
                 return ""
             what = f"the cluster gave no answer, so nothing was asked of sbatch: {error.text}."

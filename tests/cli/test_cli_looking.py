@@ -451,15 +451,20 @@ def slurm(shell: Shell, place: Path, sbatch: str) -> str:
     return f"{tools}:/usr/bin:/bin"
 
 
+TAKES = "echo 'sbatch: Job 7 to start at 2026-11-29T15:00:00 using 1 processors on nodes cpu1' >&2"
 SLURM = {  # stand-ins, by how sbatch behaves: its lines, and what is said
-    "it takes the script": ("exit 0", []),
+    "it takes the script": (TAKES, []),
+    "a wrapper swallows its answer": (
+        "exit 0",
+        ["N003 what sbatch thinks of 1 script is not known: sbatch exited 0, and did not say when the job would start"],
+    ),
     "it refuses the script": (
         "echo 'allocation failure: Invalid account' >&2; exit 1",
         ["cron.daily/a.slurm: E228 sbatch would refuse it: Invalid account. Correct the #SBATCH lines, "],
     ),
     "it hangs": (
         "sleep 60",
-        ["N003 sbatch was not asked about 1 script: it takes longer than a second. To wait for it: "],
+        ["N003 what sbatch thinks of 1 script is not known: it takes longer than a second. To wait for it: "],
     ),
 }
 
@@ -488,7 +493,7 @@ def test_the_room_of_partitions_is_asked_of_sinfo(
     for name in ("_A_MOMENT", "_ANSWER_TIMEOUT", "_CLUSTER_TIMEOUT"):
         monkeypatch.setattr(f"cronhpc.cli.check.{name}", 90.0)
     shell.drop("cron.daily/a.slurm", "#SBATCH --time=2:00:00\ntrue\n")
-    (line, _) = shell("check", now=later(), PATH=slurm(shell, tmp_path, "exit 0")).out.splitlines()
+    (line, _) = shell("check", now=later(), PATH=slurm(shell, tmp_path, TAKES)).out.splitlines()
     assert line == (
         'cron.daily/a.slurm:2: W231 "#SBATCH --time=2:00:00": partition small gives at most 1h. '
         "The job would be refused, or wait for ever: ask for less."

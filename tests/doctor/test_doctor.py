@@ -29,7 +29,10 @@ SLURM_VERSION           = 24.11.5
 """
 PARTITION = "PartitionName={} AllocNodes=ALL Default={} MaxTime=UNLIMITED State=UP TotalNodes=3 TRES=cpu=1{}"
 PROGRAMS = {
-    "sbatch": 'cat >/dev/null; case " $* " in *" --test-only "*) exit 0 ;; *) echo refused >&2; exit 9 ;; esac',
+    "sbatch": """cat >/dev/null; case " $* " in
+  *" --test-only "*) echo 'sbatch: Job 7 to start at 2026-11-29T15:00:00 using 1 processors on nodes cpu1' >&2 ;;
+  *) echo refused >&2; exit 9 ;;
+esac""",
     "scontrol": f"""case "$*" in
   "show config") echo '{CONFIG}' ;;
   *partition) echo '{PARTITION.format("gpu", "YES", ",gres/gpu=4")}'; echo '{PARTITION.format("cpu", "NO", "")}' ;;
@@ -135,6 +138,7 @@ SITUATIONS = {
         "sbatch",
         ["error"],
     ),
+    "a wrapper swallows what sbatch says": ("sbatch", "exit 0", "sbatch", ["unknown"]),
     "the controller is down": ("scontrol", "echo 'Unable to contact slurm controller' >&2; exit 1", "slurm", ["error"]),
     "scontrol prints nonsense": ("scontrol", "head -c 3000 /dev/urandom; echo =", "slurm", ["fine"]),
     "sinfo fails": ("sinfo", "exit 1", "slurm", ["error"]),

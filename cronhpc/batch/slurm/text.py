@@ -197,10 +197,15 @@ def _is_silence(ended: Finished, failed: str) -> bool:
     return failed != ended.err and _holds(failed, _NO_ANSWER)
 
 
+_TAKEN = "to start at"  # all versions: "sbatch: Job 7 to start at 2026-…"; a wrapper that swallows it says nothing
+
+
 def tested(ended: Finished) -> str:
     """Why `sbatch --test-only` would refuse a job; "" where it would take it. Raises Unreachable."""
     if ended.timed_out or ended.code < 0 or (ended.code and _holds(ended.err, _NO_ANSWER)):
         raise Unreachable(told("sbatch", ended))
+    if ended.code == 0 and _TAKEN not in ended.said:
+        raise Unreachable("sbatch exited 0, and did not say when the job would start")
     lines = (line.strip().removeprefix("sbatch: error: ") for line in ended.err.splitlines())
     said = dict.fromkeys(line.removeprefix("allocation failure: ") for line in lines if line)
     return " / ".join(said) or told("sbatch", ended) if ended.code else ""
