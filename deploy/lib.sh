@@ -72,21 +72,22 @@ sys.exit(sys.version_info < (3, 11))' 2>&1 </dev/null) && [[ $found = /*$'\n'3.*
 
 # --- Debian's packages, where nothing is installed and nobody is root
 
-# Unpack a Debian package into a folder of its own; nothing on the machine is changed. Fails without Debian.
-unpacked_package() { # PACKAGE FOLDER
+# Unpack Debian packages into a folder of their own; nothing on the machine is changed. Fails without Debian.
+unpacked_package() { # FOLDER PACKAGE...
+  local folder=$1 store=$1.apt deb
+  shift
   has apt-get && has dpkg-deb || return 1
-  local store=$2.apt deb
-  mkdir -p "$store/lists/partial" "$store/archives/partial" "$2"
-  if ! (cd "$store" && apt-get -qq download "$1") >/dev/null 2>&1 </dev/null; then
+  mkdir -p "$store/lists/partial" "$store/archives/partial" "$folder"
+  if ! (cd "$store" && apt-get -qq download "$@") >/dev/null 2>&1 </dev/null; then
     # No package lists on this machine: some of our own.
     local apt=(apt-get -qq -o "Dir::State::lists=$store/lists" -o "Dir::Cache=$store" -o "APT::Sandbox::User=$(id -un)")
-    if ! (cd "$store" && "${apt[@]}" update && "${apt[@]}" download "$1") >"$store/log" 2>&1 </dev/null; then
+    if ! (cd "$store" && "${apt[@]}" update && "${apt[@]}" download "$@") >"$store/log" 2>&1 </dev/null; then
       warn "$(tail -n 3 "$store/log")"
       rm -rf "$store"
       return 1
     fi
   fi
-  for deb in "$store"/*.deb; do dpkg-deb -x "$deb" "$2" || return 1; done
+  for deb in "$store"/*.deb; do dpkg-deb -x "$deb" "$folder" || return 1; done
   rm -rf "$store"
 }
 
@@ -99,7 +100,7 @@ bring_certificates() { # FOLDER
   [ -z "${PIP_CERT-}${SSL_CERT_FILE-}${REQUESTS_CA_BUNDLE-}" ] || return 0
   [ ! -e /etc/ssl/certs/ca-certificates.crt ] && [ ! -e /etc/pki/tls/certs/ca-bundle.crt ] || return 0
   if [ ! -s "$1/certificates.pem" ]; then
-    unpacked_package ca-certificates "$1/certificates" || return 0
+    unpacked_package "$1/certificates" ca-certificates || return 0
     cat "$1"/certificates/usr/share/ca-certificates/*/*.crt >"$1/certificates.pem"
     rm -rf "$1/certificates"
   fi
@@ -155,7 +156,7 @@ bring_pip() { # FOLDER PYTHON
     quietly "$2" -m pip install --quiet --target "$place" pip && return
   fi
   for wheel in /usr/share/python-wheels/pip-*.whl; do pip_from_wheel "$own" "$wheel" && return; done
-  unpacked_package python3-pip-whl "$1/wheels" &&
+  unpacked_package "$1/wheels" python3-pip-whl &&
     for wheel in "$1"/wheels/usr/share/python-wheels/pip-*.whl; do
       pip_from_wheel "$own" "$wheel" && rm -rf "$1/wheels" && return
     done

@@ -422,7 +422,7 @@ def open_series_site(dir_option: str | None, backend: str | None, environ: Mappi
     """The site that `again` works on; its pieces get this job's environment, as sbatch in a script would give it.
 
     A cron directory that was named (--dir, $CRONHPC_DIR) must be there: with its records out of sight a second piece
-    might be queued. Raises DirectoryError, SettingsError, OSError.
+    might be queued. Raises DirectoryError, SettingsError, OSError; CronhpcError on a batch system that has no series.
     """
     from cronhpc.batch import around, connect
     from cronhpc.batch.process import scrub
@@ -437,6 +437,8 @@ def open_series_site(dir_option: str | None, backend: str | None, environ: Mappi
     # the job's own system, and not another one because a module has taken its commands from PATH
     of_job = around(environ)
     batch = connect(backend or settings.backend or (of_job.name if of_job else ""), settings, environ, paths.state)
+    if not (batch.dialect.links or batch.dialect.runs_here):
+        raise CronhpcError(f"cronhpc again is not here for {batch.dialect.title}: nothing was submitted.")
     environment = scrub(environ, batch.dialect, settings.environment)
     zone = settings.timezone or machine_zone()
     uid = os.getuid()

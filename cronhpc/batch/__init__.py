@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cronhpc.script.dialect import DIALECTS, LOCAL, SLURM
+from cronhpc.script.dialect import DIALECTS, GRID_ENGINE, LOCAL, SLURM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -33,7 +33,8 @@ def around(environment: Mapping[str, str]) -> Dialect | None:
 
 def job_around(environment: Mapping[str, str]) -> str:
     """The id of the job that this process runs in, the local backend's too; "": there is none."""
-    return next((found for each in DIALECTS.values() if (found := environment.get(each.job.id))), "")
+    of = around(environment) or LOCAL
+    return environment.get(of.job.id, "")
 
 
 def dialect_of(name: str, settings: Settings, environment: Mapping[str, str]) -> Dialect:
@@ -47,7 +48,7 @@ def dialect_of(name: str, settings: Settings, environment: Mapping[str, str]) ->
     if chosen not in DIALECTS:
         from cronhpc.core.model import CronhpcError
 
-        raise CronhpcError(f"backend {chosen!r}: there is none of that name. Write {' or '.join(DIALECTS)}.")
+        raise CronhpcError(f"backend {chosen!r}: there is none of that name. Write one of: {', '.join(DIALECTS)}.")
     return DIALECTS[chosen]
 
 
@@ -68,7 +69,8 @@ def connect(
     `script_options`: a script's bytes to its own #SBATCH options by long name; the local backend, having no sbatch,
     asks it for job name, output, error, working folder and whether the script is an array.
     """
-    if dialect_of(name, settings, environment) is SLURM:
+    dialect = dialect_of(name, settings, environment)
+    if dialect is SLURM:
         from cronhpc.batch.slurm import Slurm
 
         return Slurm(
@@ -77,6 +79,15 @@ def connect(
             names=settings.environment,
             accounting=accounting,
             submit_line=submit_line,
+            timeout=settings.timeout,
+            query_timeout=max(1.0, settings.timeout * 2 / 3),
+        )
+    if dialect is GRID_ENGINE:
+        from cronhpc.batch.grid_engine import GridEngine
+
+        return GridEngine(
+            environment,
+            names=settings.environment,
             timeout=settings.timeout,
             query_timeout=max(1.0, settings.timeout * 2 / 3),
         )

@@ -10,7 +10,7 @@ from cronhpc.batch.process import Finished, Missing, for_commands, run, scrub, w
 from cronhpc.core.model import command
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from cronhpc.core.model import Advice
     from cronhpc.script.dialect import Dialect
@@ -33,6 +33,18 @@ def told(program: str, ended: Finished) -> str:
     return words or f"{program} exited {ended.code} and said nothing"
 
 
+def task_list(tasks: Iterable[int]) -> str:
+    """Task numbers as cronhpc, and Slurm, writes them: "3", "[0-2,5]"."""
+    spans: list[list[int]] = []
+    for task in sorted(tasks):
+        if spans and task == spans[-1][1] + 1:
+            spans[-1][1] = task
+        else:
+            spans.append([task, task])
+    text = ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
+    return text if text.isdecimal() else f"[{text}]"
+
+
 class Commands:
     """The commands of `dialect` on the PATH of `environ`; `names`: the only variables that runs get.
 
@@ -49,7 +61,7 @@ class Commands:
     ) -> None:
         self._dialect = dialect
         self._environment = for_commands(environ, dialect)
-        self._of_runs = {**scrub(environ, dialect, names), "PATH": self._environment.get("PATH", "")}
+        self.of_runs = {**scrub(environ, dialect, names), "PATH": self._environment.get("PATH", "")}
         self._timeout = timeout
         self._query_timeout = query_timeout
 
@@ -81,12 +93,12 @@ class Commands:
         self, argv: Sequence[str], export: Mapping[str, str] | None, enough: Callable[[str], bool] | None = None
     ) -> Finished:
         """How a submission ended, which gets the environment of runs; `enough`: see `process.run`."""
-        env = {**self._of_runs, **(export or {})}
+        env = {**self.of_runs, **(export or {})}
         return self._run(argv, self._timeout, env, enough=enough, cwd=_home(env))
 
     def try_submission(self, argv: Sequence[str], export: Mapping[str, str] | None, script: str | None) -> Finished:
         """The same for one that only asks, with `script` on its standard input."""
-        env = {**self._of_runs, **(export or {})}
+        env = {**self.of_runs, **(export or {})}
         return self._run(argv, self._query_timeout, env, cwd=_home(env), given=script)
 
     def submit_text(self, argv: Sequence[str], text: str) -> Finished:

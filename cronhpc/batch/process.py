@@ -288,6 +288,7 @@ def scrub(environ: Mapping[str, str], dialect: Dialect, names: Sequence[str] | N
         if name in dialect.kept
         or not (
             name in _OF_A_JOB
+            or name in dialect.of_jobs
             or name in _OF_A_LOGIN
             or name.startswith(gone)
             or (name in SCRATCH and job_id and re.search(rf"(?<!\d){re.escape(job_id)}(?!\d)", value))

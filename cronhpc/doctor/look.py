@@ -193,11 +193,12 @@ def _timer(environ: Mapping[str, str], env: Mapping[str, str], user: str) -> Bea
 
 
 def _batch(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int]) -> Iterator[Finding]:
-    from cronhpc.batch import examinable
+    from cronhpc.batch import dialect_of, examinable
 
     slurm = examinable(asked.backend, settings, asked.environ, _QUESTION)
     if slurm is None:
-        yield Check.NO_SLURM()
+        dialect = dialect_of(asked.backend, settings, asked.environ)
+        yield Check.NO_SLURM() if dialect.runs_here else Check.NOT_EXAMINED(title=dialect.title)
         return
     times: list[int] = []
     try:

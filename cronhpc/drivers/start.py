@@ -138,7 +138,15 @@ def _must_be_startable(site: Site, via: str, *, anew: bool) -> None:
         from cronhpc.batch.local import NO_SLURM
 
         raise CronhpcError(NO_SLURM)
-    if not site.batch.dialect.runs_here and via != "login":
+    dialect = site.batch.dialect
+    if not (dialect.links or dialect.runs_here):
+        raise CronhpcError(
+            f"jobs that call the ticks are not here for {dialect.title}. Let a process, or crontab, call them: "
+            + command("daemon")
+            + ", or each minute: "
+            + command("tick")
+        )
+    if dialect.links and via != "login":
         _nodes_must_submit(site, via, anew=anew)
 
 

@@ -182,7 +182,7 @@ class _Reader:
         except OSError as error:
             fix = _reach(error, f"chmod u+r {found.path}")
             return replace(blank, problem=Problem("E312", f"cannot be read ({error.strerror}).", fix, found.source))
-        header = read_header(data, os.path.basename(found.path))  # noqa: PTH119 - a text, no path
+        header = read_header(data, os.path.basename(found.path), self.site.batch.dialect)  # noqa: PTH119 - a text, no path
         policies, wrong = parse_policies(header.cron.policies if header.cron else (), self._policies())
         problems = [replace(each, file=found.source) for each in (*header.problems, *wrong)]
         own = header.cron.schedule if header.cron else ""  # a line may hold policies only
@@ -351,7 +351,7 @@ class _Reader:
             what = f"script: {row.script} cannot be read ({error.strerror})."
             return entry, [Problem("E312", what, "Correct the path.", "cronhpc.yaml", row.line)]
         refused = self._trust().refusal(Path(path))
-        header = read_header(data, os.path.basename(path))  # noqa: PTH119 - a text
+        header = read_header(data, os.path.basename(path), self.site.batch.dialect)  # noqa: PTH119 - a text
         return replace(entry, script=path, **self._asked(header, entry.policies)), [refused] if refused else []
 
 

@@ -39,11 +39,13 @@ class Dialect(NamedTuple):
     kept: tuple[str, ...]  # those that do all the same: where the cluster is, and who we are there
     set: tuple[tuple[str, str], ...]  # and what its commands are given
     options: Mapping[str, str]  # what people keep in their profile instead of their scripts: option by variable
+    of_jobs: tuple[str, ...] = ()  # variables of jobs that begin like anybody's, and are not handed on either
     runs_here: bool = False  # no batch system: jobs are processes of this machine, by its clock
     wraps: bool = (
         False  # its scripts take no arguments and no environment: a wrapper's text that sets both is submitted
     )
     tells_ends: bool = True  # how a job ended can be asked; else runs write that down, but where record is false
+    links: bool = False  # its jobs can be the scheduler's own
 
 
 SLURM = Dialect(
@@ -90,11 +92,47 @@ SLURM = Dialect(
         "SBATCH_NETWORK": "network",
         "SBATCH_CLUSTERS": "clusters",
     },
+    links=True,
+)
+GRID_ENGINE = Dialect(
+    name="grid_engine",
+    title="Grid Engine",
+    commands=("qsub", "qconf"),  # PBS has a qsub, too
+    load="source $SGE_ROOT/default/common/settings.sh",
+    prefix="#$",
+    suffix=".slurm",
+    log="$JOB_NAME.o$JOB_ID",
+    release="qrls",
+    cancel="qdel",
+    look="qstat",
+    job=JobVariables(
+        "JOB_ID",
+        restarts="RESTARTED",
+        task="SGE_TASK_ID",
+        tasks="SGE_TASK_LAST",
+        cluster="SGE_JOB_SPOOL_DIR",
+    ),
+    foreign=("SGE_",),
+    of_jobs=(
+        *("JOB_ID", "JOB_NAME", "JOB_SCRIPT", "QUEUE", "REQUEST", "REQNAME", "ARC", "NHOSTS", "NQUEUES", "NSLOTS"),
+        *("RESTARTED", "PE", "PE_HOSTFILE"),
+    ),
+    kept=("SGE_ROOT", "SGE_CELL", "SGE_QMASTER_PORT", "SGE_EXECD_PORT"),
+    set=(("TZ", "UTC0"),),  # it prints local times
+    options={},
 )
 # It runs Slurm's scripts, and tells them of themselves in Slurm's variables.
 LOCAL = SLURM._replace(
-    name="local", title="this machine", commands=(), load="", release="", cancel="", look="", runs_here=True
+    name="local",
+    title="this machine",
+    commands=(),
+    load="",
+    release="",
+    cancel="",
+    look="",
+    runs_here=True,
+    links=False,
 )
 
-DIALECTS = {each.name: each for each in (SLURM, LOCAL)}  # of several that are here the first is meant
+DIALECTS = {each.name: each for each in (SLURM, GRID_ENGINE, LOCAL)}  # of several that are here the first is meant
 KEPT = tuple(dict.fromkeys(name for each in DIALECTS.values() for name in each.kept))

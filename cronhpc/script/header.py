@@ -9,8 +9,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from cronhpc.script import directives
+from cronhpc.script import directives, grid_engine
 from cronhpc.script.advice import Problem
+from cronhpc.script.dialect import SLURM, Dialect
 from cronhpc.script.directives import UnclosedQuoteError, text_lines
 from cronhpc.script.sbatch_options import Option
 from cronhpc.script.typography import DASHES
@@ -71,12 +72,15 @@ def _names_gpu(item: str) -> bool:
     return bool(parts) and parts[0] in _GPU_GRES and parts[-1] != "0"
 
 
-def read_header(data: bytes, default_name: str) -> Header:
+def read_header(data: bytes, default_name: str, dialect: Dialect = SLURM) -> Header:
     """What `data`, a batch script, says of itself; `default_name` is its job's name where it names none.
 
     Never raises: what cannot be read is a problem (E1xx of the `#CRON` line, E2xx what sbatch would refuse).
     """
     lines = tuple(directives.comment_lines(data))
+    if dialect.prefix != SLURM.prefix:
+        cron, problems = read_cron(lines)
+        return Header(grid_engine.options_of(data, dialect.prefix), cron, problems, default_name)
     options, problems = directives.sbatch_options_of(lines)
     foreign, foreign_problems = directives.options(data, ignore=any(o.name == "ignore-pbs" for o in options))
     cron, cron_problems = read_cron(lines)

@@ -24,10 +24,12 @@ from cronhpc.core.model import (
     Submit,
     Wait,
     Withdraw,
+    command,
     entry_id,
 )
 from cronhpc.core.outcome import shared_node
 from cronhpc.core.slots import boundary, schedule_key
+from cronhpc.script.dialect import DIALECTS, SLURM
 from cronhpc.store.decode import epoch
 from cronhpc.views import attention, chain, runs, text
 from cronhpc.views.facts import (
@@ -151,10 +153,10 @@ def seen_at(known: Status, now: int) -> Status:
     """The same facts looked at later: whether the chain is silent is for the reader's clock to say."""
     entries = sum(not entry.series for entry in known.entries)  # series need no scheduler
     how = chain.health(known.chain, answers=known.batch.answers, entries=entries, now=now)
-    needs_attention = bool(known.attention) or not how.fine
-    return known._replace(
-        seen=now, chain=known.chain._replace(state=how.state, fix=how.fix), needs_attention=needs_attention
-    )
+    dialect = DIALECTS.get(known.batch.name, SLURM)
+    by_process = how.fix and not (dialect.links or dialect.runs_here)
+    state = known.chain._replace(state=how.state, fix=command("daemon") if by_process else how.fix)
+    return known._replace(seen=now, chain=state, needs_attention=bool(known.attention) or not how.fine)
 
 
 def with_switches(known: Status, switches: Iterable[Switch], now: int) -> Status:

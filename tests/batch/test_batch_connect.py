@@ -33,7 +33,9 @@ def test_which_backend(tmp_path: Path, name: str, backend: str, *, sbatch: bool,
 
 
 def test_an_unknown_backend_is_said() -> None:
-    with pytest.raises(CronhpcError, match=r"'pbs': there is none of that name\. Write slurm or local"):
+    with pytest.raises(
+        CronhpcError, match=r"'pbs': there is none of that name\. Write one of: slurm, grid_engine, local"
+    ):
         dialect_of("pbs", Settings(), {})
 
 

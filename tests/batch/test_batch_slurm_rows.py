@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from cronhpc.batch.commands import task_list
 from cronhpc.batch.port import Unreachable
 from cronhpc.batch.slurm.job_ends import (
     Row,
@@ -21,7 +22,7 @@ from cronhpc.batch.slurm.job_ends import (
     restarts_of,
     used_of,
 )
-from cronhpc.batch.slurm.rows import moment, queue_format, queue_rows, task_list
+from cronhpc.batch.slurm.rows import moment, queue_format, queue_rows
 from cronhpc.core.model import Job, JobEnd, Result
 
 DATA = Path(__file__).parents[1] / "data"

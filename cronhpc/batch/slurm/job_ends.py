@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
-from cronhpc.batch.commands import chunks
+from cronhpc.batch.commands import chunks, task_list
 from cronhpc.batch.port import Unreachable
-from cronhpc.batch.slurm.rows import JOB_ID, behind_header, moment, task_list, word
+from cronhpc.batch.slurm.rows import JOB_ID, behind_header, moment, word
 from cronhpc.batch.slurm.site import config_values, has_accounting
 from cronhpc.batch.slurm.text import new_separator
 from cronhpc.core.model import ENDS, FAILURES, TOKEN, Accounting, JobEnd, Result, restarted

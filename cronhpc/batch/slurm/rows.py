@@ -11,6 +11,7 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from cronhpc.batch.commands import task_list
 from cronhpc.batch.port import Unreachable
 from cronhpc.core.model import ENDS, Job
 
@@ -146,15 +147,3 @@ def _gathered(jobs: Iterable[Job]) -> Iterator[Job]:
             yield job
     for job, tasks in alike.items():
         yield replace(job, tasks=task_list(tasks))
-
-
-def task_list(tasks: Iterable[int]) -> str:
-    """Task numbers as Slurm writes them: "3", "[0-2,5]"."""
-    spans: list[list[int]] = []
-    for task in sorted(tasks):
-        if spans and task == spans[-1][1] + 1:
-            spans[-1][1] = task
-        else:
-            spans.append([task, task])
-    text = ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
-    return text if text.isdecimal() else f"[{text}]"

@@ -1,0 +1,376 @@
+"""What Grid Engine's commands are told and what they print. Pure; tried on 8.1.9."""
+
+from __future__ import annotations
+
+import re
+from datetime import UTC, datetime
+from glob import escape
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote, unquote
+from xml.etree import ElementTree as ET
+
+from cronhpc.batch.commands import task_list, told
+from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Unreachable
+from cronhpc.core.model import Job, JobEnd, Result
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from cronhpc.batch.port import Submission
+    from cronhpc.batch.process import Finished
+
+COMMENT = "cronhpc"  # the key of a job's context that holds our comment
+_SAFE = "/@.:+=-_ ~"  # a comma would begin another pair of the context, and qstat spells < in a way of its own
+
+# --- what is asked --------------------------------------------------------------------------------------------------
+
+
+def submit_argv(job: Submission, shell: str, variables: Iterable[str], zone: str | None) -> list[str]:
+    """The qsub call. Ours come last: of two the last counts, and both beat the script's own lines.
+
+    `variables`: the names of those that the run gets, whose values come from qsub's environment; but its TZ, which is
+    UTC for the time to begin at: `zone` is the run's.
+    """
+    names = [name for name in variables if name != "TZ" and "," not in name and "=" not in name]
+    given = [*names, *([f"TZ={zone}"] if zone else [])]
+    ours = {
+        "-N": job.job_name and job_name(job.job_name),
+        "-ac": comment_pair(job.comment) if job.comment else None,
+        "-o": job.output and path(job.output),
+        "-e": job.error and path(job.error),
+        "-wd": job.chdir,
+        "-a": None if job.begin is None else moment_text(job.begin),
+        "-v": ",".join(given) or None,
+    }
+    return [
+        *("qsub", "-terse", "-S", shell),
+        *option_words(job.options),
+        *(["-h"] if job.held else []),
+        *(["-r", "n"] if job.no_requeue else []),
+        *(["-j", "y"] if job.output and not job.error else []),
+        *(word for option, value in ours.items() if value is not None for word in (option, value)),
+        job.script,
+        *job.arguments,
+    ]
+
+
+# How options of cronhpc.yaml, which have sbatch's names, are spelt.
+_OPTIONS = {
+    "account": "-A",
+    "array": "-t",
+    "chdir": "-wd",
+    "error": "-e",
+    "job-name": "-N",
+    "output": "-o",
+    "partition": "-q",
+}
+
+
+def option_words(options: Sequence[str]) -> list[str]:
+    """`--partition=all.q` as qsub has it. Raises Refused for one that it has not."""
+    words: list[str] = []
+    for option in options:
+        name, _, value = option.removeprefix("--").partition("=")
+        if name == "time" and value:
+            words += ["-l", f"h_rt={_seconds(value, option)}"]
+        elif name in _OPTIONS:
+            words += [_OPTIONS[name], path(value) if name in {"output", "error"} else value]
+        else:
+            raise Refused(f"{option}: Grid Engine has no such option. Write it into the script, as #$ has it.")
+    return words
+
+
+def _seconds(value: str, option: str) -> int:
+    from cronhpc.script.sbatch_values import time_limit
+
+    try:
+        seconds = time_limit(value)
+    except ValueError:
+        seconds = None
+    if seconds is None:
+        raise Refused(f"{option}: this is no time.")
+    return seconds
+
+
+def job_name(name: str) -> str:
+    """`name` without what Grid Engine refuses in one."""
+    plain = re.sub(r"[^\x21-\x7e]|[/@:*\\,]", "_", name)[:500]
+    return f"_{plain}" if plain[:1].isdigit() else plain
+
+
+def path(text: str) -> str:
+    """A log's path with its patterns as Grid Engine has them; a colon would part a host from it."""
+    words = {"%j": "$JOB_ID", "%A": "$JOB_ID", "%a": "$TASK_ID", "%x": "$JOB_NAME", "%u": "$USER", "%%": "%"}
+    filled = re.sub("%[jAaxu%]", lambda found: words[found[0]], text)
+    return f":{filled}" if ":" in filled else filled
+
+
+def comment_pair(comment: str) -> str:
+    """A comment as a pair of a job's context."""
+    return f"{COMMENT}={quote(comment, safe=_SAFE)}"
+
+
+def moment_text(at: int) -> str:
+    """An instant as -a takes it, where TZ is UTC."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y%m%d%H%M.%S")
+
+
+def shell_of(first_line: str) -> str:
+    """The interpreter for -S, which most sites ask instead of the script's first line; "" where that needs a search."""
+    found = re.match(r"#!\s*(/\S+)\s*$", first_line)
+    return found[1] if found else "" if first_line.startswith("#!") else "/bin/sh"
+
+
+# --- what is answered -----------------------------------------------------------------------------------------------
+
+_NO_ANSWER = (
+    *(
+        "got select error",
+        "unable to send message",
+        "unable to contact",
+        "syncron message",
+        "commlib",
+        "got send error",
+    ),
+    *("connection refused", "timeout", "can't connect", "cannot connect", "unable to read qmaster", "got read error"),
+)
+_PERMANENT = (
+    *("unknown queue", "unknown resource", "is not a time value", "does not exist", "more than", "no script in"),
+    *("invalid option", "unknown option", "must be", "no suitable queues", "is not a valid", "can't be converted"),
+)
+_NOT_FROM_HERE = ("is not a submit host", "no permission to submit")
+_LIMIT = 25  # what qsub exits with where only so many jobs are allowed
+_USAGE = (2, 4, 14)  # a bad option, a script that is not there or cannot be read
+_GONE = re.compile(r"does not exist|unknown job|do not exist|already|is already in deletion", re.IGNORECASE)
+
+
+def _holds(text: str, phrases: Iterable[str]) -> bool:
+    lowered = text.lower()
+    return any(phrase in lowered for phrase in phrases)
+
+
+def submitted(ended: Finished) -> str:
+    """The new job's id: "36" of "36.1-5:1", too. Raises Unreachable, Limited, Denied, Refused, BatchError."""
+    ids = [found[1] for line in ended.out.splitlines() if (found := re.fullmatch(r"(\d+)(?:\.\d+-\d+:\d+)?", line))]
+    if len(ids) == 1:
+        return str(ids[0])
+    text = told("qsub", ended)
+    if ended.timed_out or ended.code <= 0 or _holds(ended.said, _NO_ANSWER):
+        raise Unreachable(text)
+    if ended.code == _LIMIT:
+        raise Limited(text)
+    if _holds(ended.said, _NOT_FROM_HERE):
+        raise Denied(text)
+    if ended.code in _USAGE or _holds(ended.said, _PERMANENT):
+        raise Refused(text)
+    raise BatchError(text)
+
+
+def changed(program: str, ended: Finished, *, gone_is_fine: bool = True) -> None:
+    """Judge a change. Raises Unreachable; BatchError for a no, or where the job is gone and that is not fine."""
+    if ended.code == 0 and not ended.timed_out:
+        return
+    if ended.timed_out or ended.code < 0 or _holds(ended.said, _NO_ANSWER):
+        raise Unreachable(told(program, ended))
+    denials = [line for line in ended.said.splitlines() if "denied" in line or "error" in line.lower()]
+    if not (gone_is_fine and denials and all(map(_GONE.search, denials))):
+        raise BatchError(told(program, ended))
+
+
+class Row(NamedTuple):
+    """One job, or some tasks of one, of `qstat -xml -u`."""
+
+    id: str
+    name: str
+    state: str
+    tasks: str
+    at: int | None  # its start, of one that waits its submission
+    queue: str
+
+
+class Details(NamedTuple):
+    """What `qstat -xml -j` tells of a job beside that."""
+
+    comment: str
+    begin: int
+    submitted: int | None
+    command: str
+    workdir: str
+    outputs: tuple[str, ...]
+    trouble: str  # why it is in an error state
+    account: str
+
+
+def rows(answer: str) -> tuple[Row, ...]:
+    """The jobs of `qstat -xml -u`. Raises Unreachable for anything else."""
+    root = _root(answer, "job_info")
+    return tuple(
+        Row(
+            _text(each, "JB_job_number"),
+            _text(each, "JB_name"),
+            _text(each, "state"),
+            tasks_of(_text(each, "tasks")),
+            _local(_text(each, "JAT_start_time") or _text(each, "JB_submission_time")),
+            _text(each, "queue_name"),
+        )
+        for each in root.iter("job_list")
+    )
+
+
+def details(answer: str) -> dict[str, Details]:
+    """By id what `qstat -xml -j` printed; unknown ids are left out. Raises Unreachable."""
+    root = _root(answer, "detailed_job_info", "unknown_jobs")
+    return {_text(each, "JB_job_number"): _details(each) for each in root.iterfind("djob_info/element")}
+
+
+def _details(job: ET.Element) -> Details:
+    context = {_text(each, "VA_variable"): _text(each, "VA_value") for each in job.iter("context_list")}
+    paths = [
+        each for name in ("JB_stdout_path_list", "JB_stderr_path_list") for each in job.iterfind(f"{name}/path_list")
+    ]
+    words = [_text(job, "JB_script_file"), *(_text(each, "ST_name") for each in job.iterfind("JB_job_args/element"))]
+    trouble = next((_text(each, "QIM_message") for each in job.iter("JAT_message_list") for each in each), "")
+    return Details(
+        comment=unquote(context.get(COMMENT, "")),
+        begin=int(_text(job, "JB_execution_time") or 0),
+        submitted=int(_text(job, "JB_submission_time") or 0) or None,
+        command=" ".join(words),
+        workdir=_text(job, "JB_cwd"),
+        outputs=tuple(dict.fromkeys(_text(each, "PN_path") for each in paths)),
+        trouble=re.sub(r"^\S+ \S+ \[\d+:\d+\]: ", "", trouble),
+        account=_text(job, "JB_account"),
+    )
+
+
+def as_globs(job: Details, job_id: str, name: str) -> tuple[str, ...]:
+    """The files that a job writes as absolute glob patterns: what only the start decides is `*`."""
+    known = {"JOB_ID": escape(job_id), "JOB_NAME": escape(name)}
+    found = []
+    for each in job.outputs:
+        parts = re.split(r"\$(JOB_ID|JOB_NAME|TASK_ID|USER|HOSTNAME)", each.removeprefix(":"))
+        pattern = "".join(known.get(part, "*") if n % 2 else escape(part) for n, part in enumerate(parts))
+        found.append(pattern if pattern.startswith("/") else f"{escape(job.workdir)}/{pattern}")
+    return tuple(sorted(set(found) - {"/dev/null"}))
+
+
+def _root(answer: str, *tags: str) -> ET.Element:
+    """The root, which alone tells an answer from none: qstat exits 0 where the master is away. Raises Unreachable."""
+    try:
+        root = ET.fromstring(answer.replace("%lt;", "&lt;"))  # noqa: S314 - of the batch system's own command
+    except ET.ParseError as error:
+        raise Unreachable(f"qstat's answer cannot be read ({error}): {answer[-200:]!r}") from None
+    if root.tag not in tags:
+        raise Unreachable(_text(root, "AN_text") or f"qstat printed {root.tag}, which is no answer")
+    return root
+
+
+def _text(element: ET.Element, name: str) -> str:
+    return (element.findtext(name) or "").strip()
+
+
+def _local(text: str) -> int | None:
+    """Epoch seconds of `2026-11-28T14:12:44`, printed where TZ is UTC."""
+    try:
+        return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())
+    except ValueError:
+        return None
+
+
+def tasks_of(text: str) -> str:
+    """`1-5:1` and `3,4` as [1-5] and [3-4]; one task is its number."""
+    found: set[int] = set()
+    for first, last, step in re.findall(r"(\d+)(?:-(\d+):(\d+))?", text):
+        found.update(range(int(first), int(last or first) + 1, int(step or 1)))
+    return task_list(found) if found else ""
+
+
+def jobs(listed: Iterable[Row], known: Mapping[str, Details], held_by_user: frozenset[str]) -> tuple[Job, ...]:
+    """Rows as jobs in our words; one that has ended between the two questions keeps what is known of it."""
+    return tuple(_job(row, known.get(row.id, _NOTHING), held_by_user) for row in listed)
+
+
+_NOTHING = Details("", 0, None, "", "", (), "", "")
+
+
+def _job(row: Row, more: Details, held_by_user: frozenset[str]) -> Job:
+    waits = "q" in row.state
+    reason = ""
+    if "E" in row.state:
+        why = f": {more.trouble}" if more.trouble else ""
+        reason = f"in an error state, held until: qmod -cj {row.id}{why}"
+    elif waits and "h" in row.state:
+        reason = "JobHeldUser" if row.id in held_by_user else "JobHeldAdmin"
+    elif waits and more.begin:
+        reason = "BeginTime"
+    state = "PENDING" if waits else "COMPLETING" if "d" in row.state else "RUNNING"
+    if not waits and set("sST").intersection(row.state):
+        state = "SUSPENDED"
+    queue, _, node = row.queue.partition("@")
+    return Job(
+        id=row.id,
+        tasks=row.tasks,
+        state=state,
+        reason=reason,
+        name=row.name,
+        comment=more.comment,
+        start=(more.begin or None) if waits else row.at,
+        submitted=more.submitted or (row.at if waits else None),
+        partition=queue,
+        account=more.account,
+        workdir=more.workdir,
+        nodes=node,
+        command=more.command or None,
+    )
+
+
+# --- how jobs ended -------------------------------------------------------------------------------------------------
+
+_SIGNALLED = 128  # the shell's way of saying that a signal ended it
+_TROUBLE = {
+    "26": Result.FAILED,
+    "28": Result.FAILED,
+    "30": Result.FAILED,
+    "37": Result.TIMEOUT,
+    "100": Result.CANCELLED,
+}
+_RESCHEDULED = "25"
+
+
+def job_end(answer: str, since: int) -> JobEnd | None:
+    """The worst end among the records that `qacct -j ID` printed (an array has one a task), of jobs submitted `since`.
+
+    None: there is none.
+    """
+    ends = [end for record in re.split(r"^=+$", answer, flags=re.MULTILINE) if (end := _end(record, since))]
+    order = (Result.TIMEOUT, Result.FAILED, Result.CANCELLED, Result.OK)
+    return min(ends, key=lambda end: order.index(end.result), default=None)
+
+
+def _end(record: str, since: int) -> JobEnd | None:
+    fields = {words[0]: words[1].strip() for line in record.splitlines() if len(words := line.split(None, 1)) > 1}
+    submitted = _ctime(fields.get("qsub_time", ""))
+    number, _, why = fields.get("failed", "").partition(":")
+    if submitted is None or submitted < since or number.strip() == _RESCHEDULED:
+        return None
+    status = fields.get("exit_status", "").partition(" ")[0]  # "137", or "137 (Killed)"
+    code = int(status) if status.isdecimal() else None
+    signal = code - _SIGNALLED if code and code > _SIGNALLED else None
+    result = _TROUBLE.get(number.strip(), Result.FAILED if code or number.strip() != "0" else Result.OK)
+    started = _ctime(fields.get("start_time", ""))
+    return JobEnd(
+        result=result,
+        exit_code=None if signal else code,
+        signal=signal,
+        submitted=submitted,
+        started=started,
+        ended=_ctime(fields.get("end_time", "")) or submitted,
+        node=fields.get("hostname", "") if started else "",
+        detail=why.strip(),
+    )
+
+
+def _ctime(text: str) -> int | None:
+    try:
+        return int(datetime.strptime(text, "%a %b %d %H:%M:%S %Y").replace(tzinfo=UTC).timestamp())
+    except ValueError:
+        return None

@@ -1,0 +1,195 @@
+"""What Grid Engine's commands are told and what their answers mean: recorded from 8.1.9."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from cronhpc.batch.grid_engine import text
+from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Submission, Unreachable
+from cronhpc.batch.process import Finished, scrub
+from cronhpc.core.model import Job, Result
+from cronhpc.script.dialect import GRID_ENGINE
+from cronhpc.script.header import read_header
+
+RECORDED = Path(__file__).resolve().parents[1] / "data" / "grid_engine"
+
+
+def recorded(name: str) -> str:
+    return (RECORDED / name).read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="module")
+def jobs() -> dict[str, Job]:
+    rows, details = text.rows(recorded("sge-qstat-u.xml")), text.details(recorded("sge-qstat-j.xml"))
+    return {job.shown: job for job in text.jobs(rows, details, frozenset({"339"}))}
+
+
+def test_jobs_come_back_in_our_words(jobs: dict[str, Job]) -> None:
+    states = {name: (job.name, job.state, job.reason.partition(":")[0]) for name, job in jobs.items()}
+    assert states["341"] == ("runs", "RUNNING", "")
+    assert states["339"] == ("nightly", "PENDING", "JobHeldUser")
+    assert states["340"] == ("later", "PENDING", "BeginTime")
+    assert states["343"] == ("broken", "PENDING", "in an error state, held until")
+    assert "can't chdir to /nonexist" in jobs["343"].reason
+    assert jobs["343"].held
+    assert jobs["339"].held_by_user
+    assert jobs["339"].comment == "d1a2/nightly@20261128T0100Z.1"
+    assert jobs["341"].nodes == "localhost"
+    assert jobs["341"].partition == "short.q"
+
+
+def test_a_hold_that_is_not_the_users_is_an_administrators() -> None:
+    rows = text.rows(recorded("sge-qstat-u.xml"))
+    held = {job.id: job for job in text.jobs(rows, {}, frozenset())}["339"]
+    assert held.held_by_admin
+
+
+def test_tasks_of_an_array_are_listed_as_ours(jobs: dict[str, Job]) -> None:
+    assert [name for name in jobs if "_" in name] == ["342_[1-3]"]
+
+
+@pytest.mark.parametrize(
+    ("printed", "tasks"), [("", ""), ("3", "3"), ("1-5:1", "[1-5]"), ("3,4", "[3-4]"), ("1-5:2,7", "[1,3,5,7]")]
+)
+def test_task_lists(printed: str, tasks: str) -> None:
+    assert text.tasks_of(printed) == tasks
+
+
+def test_unknown_ids_are_left_out_and_a_master_that_is_away_is_no_empty_queue() -> None:
+    assert text.details(recorded("sge-qstat-j-unknown.xml")) == {}
+    with pytest.raises(Unreachable, match="unable to send message to qmaster"):
+        text.details(recorded("sge-qstat-j-down.xml"))
+    with pytest.raises(Unreachable):
+        text.rows(recorded("sge-qstat-j-down.xml"))
+    with pytest.raises(Unreachable, match="cannot be read"):
+        text.rows(recorded("sge-qstat-u.xml")[:400])
+
+
+@pytest.mark.parametrize(
+    ("printed", "job_id"),
+    [
+        pytest.param("36\n", "36", id="a job"),
+        pytest.param("36.1-5:1\n", "36", id="an array"),
+        pytest.param("Welcome to the cluster\n36\n", "36", id="a wrapper prints lines of its own"),
+    ],
+)
+def test_the_id_that_qsub_prints(printed: str, job_id: str) -> None:
+    assert text.submitted(Finished(0, printed, "")) == job_id
+
+
+DENIED = 'Unable to run job: denied: host "n1" is not a submit host.\nExiting.'
+LIMIT = "Unable to run job: job rejected: only 2 jobs are allowed per user (current job count: 4)"
+
+
+@pytest.mark.parametrize(
+    ("ended", "error"),
+    [
+        pytest.param(
+            Finished(1, "", "error: commlib error: got select error (Connection refused)"), Unreachable, id="down"
+        ),
+        pytest.param(
+            Finished(1, "", "got syncron message receive timeout error"), Unreachable, id="frozen, its own end"
+        ),
+        pytest.param(Finished(-9, "", "", timed_out=True), Unreachable, id="frozen, our end"),
+        pytest.param(Finished(25, "", LIMIT), Limited, id="at the limit of jobs"),
+        pytest.param(Finished(1, "", DENIED), Denied, id="not from this machine"),
+        pytest.param(Finished(1, "", 'Unable to run job: job requests unknown queue "x"'), Refused, id="no such queue"),
+        pytest.param(Finished(2, "", "qsub: ERROR! invalid option argument"), Refused, id="a bad option"),
+        pytest.param(Finished(1, "", "rejected by the site's verifier"), BatchError, id="words that nobody knows"),
+    ],
+)
+def test_what_a_failed_submission_means(ended: Finished, error: type[BatchError]) -> None:
+    with pytest.raises(BatchError) as raised:
+        text.submitted(ended)
+    assert raised.type is error
+
+
+@pytest.mark.parametrize(
+    ("said", "error"),
+    [
+        ('denied: job "9999" does not exist', None),
+        ('denied: job "9999" does not exist\ndenied: "alice" must be at least owner of job 7', BatchError),
+        ("error: commlib error: got select error (Connection refused)", Unreachable),
+    ],
+    ids=["a job that is gone is fine", "another's job is not", "no answer"],
+)
+def test_what_a_failed_change_means(said: str, error: type[BatchError] | None) -> None:
+    ended = Finished(1, "", said)
+    if error is None:
+        text.changed("qdel", ended)
+        with pytest.raises(BatchError):
+            text.changed("qalter", ended, gone_is_fine=False)
+        return
+    with pytest.raises(BatchError) as raised:
+        text.changed("qdel", ended)
+    assert raised.type is error
+
+
+def test_a_submission_is_held_and_carries_its_token_its_time_and_the_names_of_variables() -> None:
+    job = Submission(
+        "/c/a.slurm",
+        ("x y",),
+        options=("--partition=all.q", "--time=10"),
+        comment="cronhpc:d1/a@1.1, mine <b>",
+        output="/c/log: a/%j_%a.out",
+        begin=1_795_791_600,
+    )
+    argv = text.submit_argv(job, "/bin/bash", ["B", "A", "TZ", "LIST,OF"], "Europe/Paris")
+    assert argv[:9] == ["qsub", "-terse", "-S", "/bin/bash", "-q", "all.q", "-l", "h_rt=600", "-h"]
+    assert argv[-2:] == ["/c/a.slurm", "x y"]
+    pairs = dict(pairwise(argv))
+    assert pairs["-a"] == datetime.fromtimestamp(1_795_791_600, UTC).strftime("%Y%m%d%H%M.%S")
+    assert pairs["-v"] == "B,A,TZ=Europe/Paris"
+    assert pairs["-o"] == ":/c/log: a/$JOB_ID_$TASK_ID.out"
+    assert pairs["-ac"] == "cronhpc=cronhpc:d1/a@1.1%2C mine %3Cb%3E"
+
+
+def test_an_option_that_it_has_not_is_refused_by_its_name() -> None:
+    with pytest.raises(Refused, match="--gres=gpu:1: Grid Engine has no such option"):
+        text.option_words(["--gres=gpu:1"])
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [("7days", "_7days"), ("a b:c", "a_b_c"), ("é.slurm", "_.slurm"), ("backup.slurm", "backup.slurm")],
+)
+def test_names_without_what_it_refuses(name: str, given: str) -> None:
+    assert text.job_name(name) == given
+
+
+@pytest.mark.parametrize(
+    ("job_id", "result", "detail"),
+    [("343", Result.FAILED, "changing into working directory"), ("341", Result.CANCELLED, "assumedly after job")],
+)
+def test_how_jobs_ended(job_id: str, result: Result, detail: str) -> None:
+    answer = "=====\n".join(
+        part for part in recorded("sge-qacct.txt").split("=====\n") if f"jobnumber    {job_id} " in part
+    )
+    end = text.job_end(answer, 0)
+    assert end is not None
+    assert (end.result, end.detail) == (result, detail)
+    assert text.job_end(answer, 2_000_000_000) is None, "a record of an older job of that id"
+
+
+def test_the_directives_of_a_script() -> None:
+    script = b"""#!/bin/bash
+#$ -N save -o "log of $JOB_ID"
+#CRON 0 4 * * * --retries=2
+echo hello
+#$ -t 1-5 -h
+"""
+    header = read_header(script, "a.slurm", GRID_ENGINE)
+    found = {option.name: (option.value, option.line) for option in header.options}
+    assert found == {"job-name": ("save", 2), "output": ("log of %j", 2), "array": ("1-5", 5), "hold": (None, 5)}
+    assert header.cron is not None
+    assert header.cron.schedule == "0 4 * * *"
+    assert header.problems == ()
+
+
+def test_the_way_to_the_cell_stays_and_what_a_job_is_told_does_not() -> None:
+    environ = {"SGE_ROOT": "/g", "SGE_CELL": "c", "SGE_TASK_ID": "1", "JOB_ID": "7", "QUEUE": "q", "REQUESTS_CA": "x"}
+    assert scrub(environ, GRID_ENGINE) == {"SGE_ROOT": "/g", "SGE_CELL": "c", "REQUESTS_CA": "x"}

@@ -1,0 +1,94 @@
+"""The main job on a real Grid Engine: what is due runs once, whatever is lost; killed, in error, the master gone."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.lab.helpers_grid_engine import Cell, Cron, a_cell, a_cron
+
+pytestmark = pytest.mark.lab
+
+
+@pytest.fixture(scope="module")
+def cell() -> Iterator[Cell]:
+    with a_cell() as made:
+        yield made
+
+
+@pytest.fixture
+def cron(cell: Cell, tmp_path: Path) -> Iterator[Cron]:
+    with a_cron(cell, tmp_path / "home" / "cron") as made:
+        yield made
+
+
+def test_what_is_due_runs_once_and_how_it_ended_and_what_it_printed_is_known(cron: Cron) -> None:
+    cron.entry("due", f'{cron.run}; echo "hello from $JOB_NAME, $TZ"', "* * * * *", "#$ -N mine\n")
+    cron.until(lambda: bool(cron.ran))
+    cron.until(lambda: "  ok  " in cron("history", "due", code=None))
+    assert "hello from mine, Asia/Tokyo" in cron("logs", "due")
+    slots = [line.split()[0] for line in cron.ran]
+    assert len(slots) == len(set(slots))
+
+
+def test_a_submission_whose_answer_is_lost_is_found_by_its_token_and_runs_once(cron: Cron, tmp_path: Path) -> None:
+    cron.entry("lost", cron.run)
+    wrapper = tmp_path / "bin" / "qsub"
+    wrapper.parent.mkdir()
+    real = shutil.which("qsub", path=cron.cell.environ["PATH"])
+    wrapper.write_text(f'#!/bin/bash\n"{real}" "$@" >/dev/null\nexec sleep 60\n', encoding="utf-8")
+    wrapper.chmod(0o755)
+    assert "no answer in time" in cron("run", "lost", path=str(wrapper.parent), code=None)
+    assert cron.ran == [], "it is held until its id is written down"
+    cron.until(lambda: bool(cron.ran))
+    cron.until(lambda: "  ok  " in cron("history", "lost", code=None))
+    assert len(cron.ran) == 1
+
+
+def test_a_master_that_was_killed_is_no_answer_and_what_waited_held_is_there_when_it_is_back(cron: Cron) -> None:
+    cron.entry("waits", cron.run)
+    cron.cell.master("kill")
+    try:
+        said = cron("run", "waits", code=None)
+        assert "does not answer" in said
+        assert "does not answer" in cron("status", code=None)
+    finally:
+        cron.cell.master("start")
+    assert cron.ran == []
+    cron("run", "waits")
+    cron.until(lambda: bool(cron.ran))
+    cron.until(lambda: "  ok  " in cron("history", "waits", code=None))
+    assert len(cron.ran) == 1
+
+
+def test_a_frozen_master_is_no_answer_either(cron: Cron) -> None:
+    cron.entry("froze", cron.run)
+    cron.cell.master("freeze")
+    try:
+        assert "does not answer" in cron("run", "froze", code=None)
+    finally:
+        cron.cell.master("wake")
+    cron("run", "froze")
+    cron.until(lambda: bool(cron.ran))
+    assert len(cron.ran) == 1
+
+
+def test_a_kill_switch_ends_a_run_and_an_error_state_is_named_with_its_cause(cron: Cron) -> None:
+    cron.entry("long", f"{cron.run}; sleep 600")
+    cron.entry("bad", "exit 100")
+    cron("run", "long")
+    cron("run", "bad")
+    cron.until(lambda: bool(cron.ran))
+    cron("kill", "long", "--reason", "enough", code=None)
+    cron.until(lambda: "killed" in cron("history", "long", code=None))
+    cron.until(lambda: "exit_status of job start = 100" in cron("status", code=None))
+    assert "qmod -cj" in cron("status", code=None)
+
+
+def test_start_says_what_is_not_here_and_names_the_daemon(cron: Cron) -> None:
+    said = cron("start", code=2)
+    assert "not here for Grid Engine" in said
+    assert "cronhpc daemon" in said
