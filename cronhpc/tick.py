@@ -105,7 +105,7 @@ def _tended(site: Site, world: World) -> Cleaned | None:
 
     After a pause of days the next tick cleans: this one's clock may have jumped, and then all logs would look old.
     """
-    if not world.call.clock_verified and world.last_tick is not None and world.now - world.last_tick > _PAUSE:
+    if not world.call.clock_verified and world.kept.last_tick is not None and world.now - world.kept.last_tick > _PAUSE:
         return None
     from cronhpc.logs.housekeeping import first_began, live_of, tend
 

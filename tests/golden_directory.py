@@ -28,6 +28,7 @@ from cronhpc.core.model import (
     LinkRecord,
     Queue,
     Result,
+    SchedulerState,
     entry_id,
     slot_text,
     token,
@@ -223,7 +224,7 @@ def make(root: Path) -> None:
     rows = list(past())
     _logs(root, rows)
     history.append(paths.history, rows, host="login1", now=NOW)
-    memory.save(paths.entries, Memory(states(rows), dict(META)))
+    memory.save(paths.entries, Memory(states(rows), replace(SCHEDULER)))
     for record in series():
         series_records.save(paths.state, record)
     scheduler.mark_started(
@@ -250,15 +251,15 @@ def _write(path: Path, text: str, modified: int = OLD) -> None:
     os.utime(path, (modified, modified))
 
 
-META: dict[str, Any] = {
-    "last_tick": at("14:00:04"),
-    "caller": "link 4701",
-    "wake": at("15:00"),
-    "successor": "4711",
-    "spare": "4712",
-    "noted": [f"{Key('fetch', at('13:00'))} {at('14:15')}"],
-    "recent": [[at("14:00") // 60, "", 2]],
-}
+SCHEDULER = SchedulerState(
+    last_tick=at("14:00:04"),
+    caller="link 4701",
+    wake=at("15:00"),
+    successor="4711",
+    spare="4712",
+    noted=(f"{Key('fetch', at('13:00'))} {at('14:15')}",),
+    recent=((at("14:00") // 60, "", 2),),
+)
 
 # name: (slot, job, state in the queue, reason, step of the claim)
 UNDER_WAY = {

@@ -16,6 +16,7 @@ from cronhpc.core.model import (
     Key,
     Problem,
     Queue,
+    SchedulerState,
     Settings,
     Switch,
     World,
@@ -129,7 +130,7 @@ WORLD = World(
     switches=(BOBS,),
     skipped=(BACKUP_FILE,),
     chain=CHAIN,
-    last_tick=at("14:00:04"),
+    kept=SchedulerState(last_tick=at("14:00:04")),
 )
 
 

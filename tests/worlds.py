@@ -27,6 +27,7 @@ from cronhpc.core.model import (
     Policies,
     Queue,
     Release,
+    SchedulerState,
     Settings,
     Skip,
     Stop,
@@ -105,7 +106,9 @@ def chain(self_id: str = "", **more: Any) -> ChainFacts:
 
 
 def world(now: str, *entries: Entry, jobs: tuple[Job, ...] | None = (), **more: Any) -> World:
-    more.setdefault("last_tick", at(now) - 60)
+    kept = SchedulerState(
+        **{"last_tick": at(now) - 60} | {name: more.pop(name) for name in SchedulerState.__slots__ if name in more}
+    )
     states = more.pop("states", {})
     settings = replace(Settings(), **more.pop("settings", {}))
     call = Call(**{name: more.pop(name) for name in Call.__slots__ if name in more})
@@ -116,6 +119,7 @@ def world(now: str, *entries: Entry, jobs: tuple[Job, ...] | None = (), **more: 
         tuple(sorted(entries, key=lambda e: e.name)),
         states=states,
         queue=None if jobs is None else Queue(jobs),
+        kept=kept,
         call=call,
         **more,
     )

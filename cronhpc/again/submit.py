@@ -37,7 +37,7 @@ from cronhpc.core.model import (
     entry_id,
     token,
 )
-from cronhpc.engine.read import Reading, asked_about_doubtful, switches_now
+from cronhpc.engine.read import Reading, asked_about_doubtful, with_switches
 from cronhpc.engine.read_series import read_series, series_of
 from cronhpc.engine.site import Site, by_its_disks_clock, directory_id
 from cronhpc.store import lease, rooms, series_records, wrappers
@@ -277,12 +277,10 @@ class _Again:
             states=memory.entries,
             claims=tuple(c for c in self.jobs.claims if c.key.entry == mine),
             queue=self.jobs.queue,
-            recent=tuple((m, n, c) for m, n, c in memory.meta.get("recent", ())),
-            absent=memory.meta.get("absent", {}),
+            kept=memory.scheduler,
             call=Call(only=mine),
-            **switches_now(self.site, self.now),
         )
-        world = attempts.recognised(world)
+        world = attempts.recognised(with_switches(self.site, world))
         claims = world.claims
         ids = [c.job_id or "" for c in claims if c.state is not ClaimState.FINISHED]
         since = min((c.at for c in claims if c.at), default=self.now) - 600

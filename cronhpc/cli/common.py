@@ -130,12 +130,12 @@ def site_now(args: argparse.Namespace, console: Console) -> Site:
 def offline_world(site: Site, now: int) -> World:
     """Entries, their state, switches. The queue is not asked: it may not answer."""
     from cronhpc.core.model import World
-    from cronhpc.engine.read import switches_now
+    from cronhpc.engine.read import with_switches
     from cronhpc.engine.read_entries import read_entries
     from cronhpc.store import memory
 
     entries, states = read_entries(site, now).entries, memory.load(site.paths.entries).entries
-    return World(now, "", site.settings, entries, states=states, **switches_now(site, now))
+    return with_switches(site, World(now, "", site.settings, entries, states=states))
 
 
 def entry_argument(parser: argparse.ArgumentParser, nargs: str | None = None) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cronhpc.core import model
 from cronhpc.core.chain import SUCCESSOR
-from cronhpc.core.model import FAILURES, Done, Reason, Result, entry_id
+from cronhpc.core.model import FAILURES, Done, Reason, Result, Told, entry_id
 from cronhpc.core.outcome import shared_node
 from cronhpc.cron.words import count
 
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 REMIND = 86400  # seconds
 _NAMED = 20  # jobs in one message
-Known = dict[str, dict[str, object]]  # subject -> {"kind", "text", "since", "told"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,11 +158,11 @@ def _verb(result: Result) -> str:
 
 
 def events(
-    world: World, outcomes: Sequence[Outcome], stopped: Mapping[str, Sequence[str]], known: Known
+    world: World, outcomes: Sequence[Outcome], stopped: Mapping[str, Sequence[str]], known: Collection[str]
 ) -> list[Alert]:
     """What happened once: a lost link that was replaced; slots that were missed though the entry ran on.
 
-    And what a switch stopped that people have been told of already (`known`).
+    And what a switch stopped of which people have been told already (`known`: subjects).
     """
     later = [
         Alert("once", "stopped", f"{_set(switch)}{_what(stopped[switch.path])}")
@@ -208,30 +207,30 @@ def _missing(detail: object, number: object) -> str:
     return f"missed {detail}" if isinstance(number, int) and number > 1 else f"missed a slot: {detail}"
 
 
-def told(standing: Iterable[Condition], known: Known, now: int, entries: Collection[str]) -> tuple[list[Alert], Known]:
+def told(
+    standing: Iterable[Condition], known: Mapping[str, Told], now: int, entries: Collection[str]
+) -> tuple[list[Alert], dict[str, Told]]:
     """The messages that are due, and what is to be remembered: tell this again and there is nothing to say.
 
     `entries`: the names that are there; what was told of another is over without being fine.
     """
     alerts: list[Alert] = []
-    kept: Known = {}
+    kept: dict[str, Told] = {}
     for each in standing:
         row = known.get(each.subject)
         if row is None:
             alerts.append(Alert("new", each.kind, each.text, each.entry, now, job=each.job, log=each.log))
-            kept[each.subject] = {"kind": each.kind, "text": each.text, "entry": each.entry, "since": now, "told": now}
+            kept[each.subject] = Told(each.kind, now, now, each.entry)
             continue
-        since, last = _number(row.get("since"), now), _number(row.get("told"), now)
-        if now - last >= REMIND:
-            alerts.append(Alert("still", each.kind, each.text, each.entry, since, job=each.job, log=each.log))
-            last = now
-        kept[each.subject] = {**row, "text": each.text, "since": since, "told": last}
+        reminds = now - row.told >= REMIND
+        if reminds:
+            alerts.append(Alert("still", each.kind, each.text, each.entry, row.since, job=each.job, log=each.log))
+        kept[each.subject] = replace(row, told=now if reminds else row.told)
     for subject, row in known.items():
         if subject not in kept:
-            name = str(row.get("entry", ""))
-            gone = f"no longer watched: {subject} (there is no entry {name} now)"
-            text = f"fine again: {subject}" if name in {"", *entries} else gone
-            alerts.append(Alert("over", str(row.get("kind", "")), text, name, now))
+            gone = f"no longer watched: {subject} (there is no entry {row.entry} now)"
+            text = f"fine again: {subject}" if row.entry in {"", *entries} else gone
+            alerts.append(Alert("over", row.kind, text, row.entry, now))
     return alerts, kept
 
 
@@ -252,7 +251,3 @@ def gathered(alerts: Sequence[Alert]) -> list[Alert]:
         text = f"{len(some)} at once ({kind}):\n{named}{more}"
         found.append(Alert(phase, kind, text, since=min(known, default=None), entries=entries))
     return found
-
-
-def _number(value: object, default: int) -> int:
-    return value if isinstance(value, int) else default

@@ -76,7 +76,7 @@ class Budget:
         """What the settings allow, less what the last hour has used."""
         since = (world.now - 3600) // 60
         used, extra = 0, dict[str, int]()
-        for minute, name, number in world.recent:
+        for minute, name, number in world.kept.recent:
             if minute < since:
                 continue
             if name:
@@ -209,7 +209,8 @@ def _ran_already(world: World, key: Key) -> JobEnd | None:
     state/ was brought back from an older copy; or a site drops --hold, and a tick died before it wrote down the id.
     """
     why = "its log shows that it has run, and state/ does not know of it"
-    why = "the directory was brought back from a copy: it may have run since" if key.slot <= world.restored else why
+    if key.slot <= world.kept.restored:
+        why = "the directory was brought back from a copy: it may have run since"
     return JobEnd(Result.UNKNOWN, detail=why) if world.has_run(key) else None
 
 

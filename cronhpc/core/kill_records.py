@@ -9,7 +9,7 @@ from cronhpc.core.model import Done, KillRecord, Result, Stop, command
 from cronhpc.core.stop import expired, switch_on
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping
+    from collections.abc import Collection, Iterable
 
     from cronhpc.core.model import Claim, Entry, Job, JobEnd, Outcome, Switch, World
 
@@ -28,7 +28,7 @@ class Strikes:
     @classmethod
     def of(cls, world: World, outcomes: Iterable[Outcome], unfinished: Collection[str]) -> Strikes:
         """`unfinished`: job ids of runs whose end is not recorded yet, with this tick's records."""
-        found = cls(dict(world.kill_records))
+        found = cls(dict(world.kept.kill_records))
         for outcome in outcomes:
             if isinstance(outcome.decision, Stop) and outcome.done is Done.OK:
                 found._strike(outcome.decision, world.now)
@@ -71,7 +71,7 @@ class Strikes:
             return
         live = {name for job in world.queue.jobs if job.live for name in (job.id, job.shown)}
         rows: dict[str, Row] = {}
-        for each, known in world.kill_records.items():
+        for each, known in world.kept.kill_records.items():
             if each in live:
                 continue
             if not known.gone:
@@ -101,7 +101,7 @@ def job_words(job: Job, now: int) -> str:
 
 def verdict(world: World, claim: Claim, entry: Entry | None, job_end: JobEnd) -> JobEnd:
     """`ending`, as killed where a switch ended the run: no failure, and not tried again."""
-    kill_records = world.kill_records.get(claim.job_id or "")
+    kill_records = world.kept.kill_records.get(claim.job_id or "")
     if kill_records is not None and (kill_records.warned or job_end.result in {Result.CANCELLED, Result.UNKNOWN}):
         late = job_end.ended is not None and job_end.ended < kill_records.at
         return job_end if late else replace(job_end, result=Result.KILLED, detail=kill_records.said)
@@ -120,13 +120,3 @@ def _killer(world: World, claim: Claim, entry: Entry | None) -> Switch | None:
         if switch.kind == "kill" and not expired(switch, world.now) and switch.name == claim.job_id:
             return switch
     return switch_on(world, entry, ("kill",)) if entry is not None else None
-
-
-def from_rows(rows: Mapping[str, Mapping[str, Any]]) -> dict[str, KillRecord]:
-    """As the state file has them; what another version wrote is left out."""
-    known = KillRecord.__dataclass_fields__
-    return {
-        job: KillRecord(**{name: value for name, value in row.items() if name in known})
-        for job, row in rows.items()
-        if {"at", "name", "by", "reason", "path"} <= row.keys()
-    }

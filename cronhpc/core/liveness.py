@@ -87,7 +87,7 @@ def absences(world: World) -> dict[str, Absence]:
 def missed_since(world: World) -> dict[str, int]:
     """By job id, the first look that missed it: what the next tick is to know. Nothing new where nobody was asked."""
     if world.queue is None or world.job_ends is None:
-        return dict(world.absent)
+        return dict(world.kept.absent)
     return {claim.job_id or "": _since(world, claim) for claim in _absent(world)}
 
 
@@ -136,4 +136,4 @@ def _absence(world: World, claim: Claim) -> Absence | None:
 
 
 def _since(world: World, claim: Claim) -> int:
-    return min(world.absent.get(claim.job_id or "", world.now), world.now)
+    return min(world.kept.absent.get(claim.job_id or "", world.now), world.now)

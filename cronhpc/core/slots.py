@@ -119,9 +119,9 @@ class Seen:
         used = self.used_up_to(world, entry, state)
         key = schedule_key(entry)
         first = state.next_slot
-        lost = None
-        if used < world.restored and not (state.schedule_key == key and first is not None and first > world.restored):
-            lost, used = _lost(world, entry, used), world.restored
+        lost, restored = None, world.kept.restored
+        if used < restored and not (state.schedule_key == key and first is not None and first > restored):
+            lost, used = _lost(world, entry, used), restored
         if state.schedule_key != key or first is None or first <= used or state.watermark > world.believed:
             first = schedule_of(entry).next_epoch(used)
             unborn = world.disk_clock and entry.born > world.now and not state.watermark
@@ -211,7 +211,7 @@ def _used_by_itself(world: World, entry: Entry, state: EntryState) -> int:
 def _lost(world: World, entry: Entry, used: int) -> Skip | None:
     """Slots of before the directory was brought back from a copy: what has run since the copy was made is forgotten."""
     schedule = schedule_of(entry)
-    last = schedule.latest_before(world.restored, used)
+    last = schedule.latest_before(world.kept.restored, used)
     why = "the directory was brought back from a copy that knows nothing of it, so it may have run"
     return None if last is None else _missed(entry, schedule, schedule.next_epoch(used), last, why)
 
@@ -223,7 +223,7 @@ def _both(lost: Skip, missed: Skip | None) -> Skip:
 
 
 def _after_outage(world: World) -> bool:
-    last = world.last_tick
+    last = world.kept.last_tick
     return last is None or last > world.now or world.now - last > _OUTAGE * world.settings.interval
 
 

@@ -277,7 +277,7 @@ def _stop(world: World, index: Index, switch: Switch, jobs: list[Job]) -> Iterat
             completing=tuple(f"{j.shown} on {j.nodes}" for j in which("completing")),
             left_alone=tuple(j.shown for j in which("scrontab")),
             waiting=waiting,
-            end_at=min((world.warned[each] + grace for each in waiting), default=None),
+            end_at=min((world.kept.warned[each] + grace for each in waiting), default=None),
             unasked=tuple(j.shown for j in which("unasked")),
             jobs=which("running", "pending"),
         )
@@ -295,7 +295,7 @@ def _stage(world: World, job: Job, target: str, grace: int) -> str:
         return "pending"
     if not grace or job.state not in _HEARS:
         return "running"
-    warned = world.warned.get(target)
+    warned = world.kept.warned.get(target)
     if warned is None or warned > world.now:  # by a clock that was ahead
         return "warn"
     return "waiting" if world.now < warned + grace else "running"
@@ -345,7 +345,7 @@ def with_pause_tag(world: World, job: Job) -> str:
 
 def whole_comment(world: World, job: Job) -> str:
     """Its own comment, the part included that a pause tag left no room for."""
-    kept = world.comments.get(job.id, "")
+    kept = world.kept.comments.get(job.id, "")
     return kept if job.comment.startswith(PAUSED) and kept.startswith(job.own_comment) else job.own_comment
 
 
@@ -465,7 +465,7 @@ def unmatched(world: World) -> list[Problem]:
     known = {ALL, *(row.name for row in world.settings.switches)}
     for entry in world.known().values():
         known |= {entry.name, entry.job_name}
-    done = {kill_records.path for kill_records in world.kill_records.values()}
+    done = {kill_records.path for kill_records in world.kept.kill_records.values()}
     lost = [
         s
         for s in world.switches

@@ -179,7 +179,7 @@ class Daemon:
         if any(isinstance(d, Stop) and (d.pending or d.running or d.warn or d.unasked) for d in decisions):
             at.append(now + _ENDING)
         open_attempts = [c for c in world.claims if c.state is not ClaimState.FINISHED]
-        if open_attempts or any(o.job_id for o in report.outcomes) or world.queue is None or world.kill_records:
+        if open_attempts or any(o.job_id for o in report.outcomes) or world.queue is None or world.kept.kill_records:
             at.append(now + _QUEUE)
         if world.switches_unknown or any(switch.by == "unknown" for switch in world.switches):
             at.append(now + _UNKNOWN)

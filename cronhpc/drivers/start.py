@@ -37,7 +37,7 @@ from cronhpc.cron.words import count
 from cronhpc.drivers import local_daemon
 from cronhpc.engine import by_scrontab
 from cronhpc.engine.link import keep_environment, keep_options, write_link
-from cronhpc.engine.read import read_world, switches_now
+from cronhpc.engine.read import read_world, with_switches
 from cronhpc.engine.record import Recorded
 from cronhpc.engine.site import elsewhere, machine_zone
 from cronhpc.store import lease, paths, scheduler
@@ -392,7 +392,7 @@ def _reconcile(
         if resting is None or resting.cause is not LeaveCause.LINK_AT_WORK or look == _LOOKS - 1:
             break
         time.sleep(2)
-    reading = replace(reading, world=replace(world, **switches_now(site, world.now)))
+    reading = replace(reading, world=with_switches(site, world))
     return world, run_pass(site, reading, Plan(decisions, world.now), partial(_note_successor, site)).outcomes
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.batch.port import BatchError
-from cronhpc.core import attempts, kill_records, model, stop
+from cronhpc.core import attempts, model, stop
 from cronhpc.core import chain as core_chain
 from cronhpc.core.identity import records
 from cronhpc.core.liveness import SILENT
@@ -95,7 +95,7 @@ def read_world(site: Site, now: int, call: Call = SCHEDULED) -> Reading:
         skipped=skipped,
         chain=chain,
         logged=logged or _logged_unreleased(site, entries, jobs.claims),
-        **_remembered(memory),
+        kept=memory.scheduler,
         call=call,
         disk_clock=_disk_clock(site, memory, entries, now),
     )
@@ -139,7 +139,7 @@ def _disk_clock(site: Site, memory: Memory, entries: Iterable[Entry], now: int) 
     """
     if not site.batch.dialect.runs_here:
         return 0
-    stamps = [memory.meta.get("last_tick", 0), *(state.watermark for state in memory.entries.values())]
+    stamps = [memory.scheduler.last_tick or 0, *(state.watermark for state in memory.entries.values())]
     if max([*stamps, *(entry.born for entry in entries)]) <= now + CLOCKS_APART:
         return 0
     try:
@@ -152,20 +152,20 @@ def _disk_clock(site: Site, memory: Memory, entries: Iterable[Entry], now: int) 
 def _with_clock(site: Site, memory: Memory) -> Site:
     """A tick notes by how much the disk's clock is ahead; who only looks goes by that, and writes nothing."""
     if site.disk_clock is None:
-        clock = DiskClock(memory.meta.get("disk_ahead", 0), os.stat(site.paths.state).st_dev)  # noqa: PTH116 - one stat
+        clock = DiskClock(memory.scheduler.disk_ahead, os.stat(site.paths.state).st_dev)  # noqa: PTH116 - one stat
         return replace(site, disk_clock=clock)
-    memory.meta["disk_ahead"] = site.disk_clock.ahead
+    memory.scheduler.disk_ahead = site.disk_clock.ahead
     return site
 
 
 def _brought_back(site: Site, memory: Memory, now: int) -> list[Problem]:
     """A tick notes whether all of the directory is a copy, status.json and log/ too: then nothing tells what ran."""
-    last = memory.meta.get("last_tick", 0)
-    at = damage.brought_back(site.paths, site.disk_clock or DiskClock(), memory.meta.get("due", ""), last)
+    last = memory.scheduler.last_tick or 0
+    at = damage.brought_back(site.paths, site.disk_clock or DiskClock(), memory.scheduler.due, last)
     if at is None:
         return []
-    memory.meta["restored"] = at = min(at or now, now)
-    memory.meta["due"] = ""  # another file, and perhaps of the same inode
+    memory.scheduler.restored = at = min(at or now, now)
+    memory.scheduler.due = ""  # another file, and perhaps of the same inode
     of, back = (time.strftime("%F %H:%M UTC", time.gmtime(each)) for each in (last, at))
     what = (
         f"this directory is a copy of {of}, brought back {back}: slots between count as missed, as they may have run."
@@ -177,7 +177,7 @@ def _logged(
     site: Site, memory: Memory, entries: Iterable[Entry]
 ) -> tuple[Mapping[str, Mapping[int, int]], list[Problem]]:
     """Where state/ is older than the newest tick, logs are asked what ran since: the disk has nothing else."""
-    last = memory.meta.get("last_tick", 0)
+    last = memory.scheduler.last_tick or 0
     if not damage.is_older(site.paths, last, core_chain.heard_until(last, site.settings.interval)):
         return {}, []
     problems = []
@@ -205,22 +205,6 @@ def _logged_unreleased(
     for key in keys:
         found[key.entry][key.slot] = logged.get(key.entry, {}).get(key.slot, 0)
     return found
-
-
-def _remembered(memory: Memory) -> dict[str, Any]:
-    """What the last tick left for this one, as World has it."""
-    meta = memory.meta
-    return {
-        "last_tick": meta.get("last_tick"),
-        "last_caller": meta.get("caller", ""),
-        "recent": tuple((minute, name, number) for minute, name, number in meta.get("recent", ())),
-        "warned": meta.get("warned", {}),
-        "comments": meta.get("comments", {}),
-        "kill_records": kill_records.from_rows(meta.get("struck", {})),
-        "absent": meta.get("absent", {}),
-        "restored": meta.get("restored", 0),
-        "given_up": {key: (job_id, at) for key, (job_id, at) in meta.get("given_up", {}).items()},
-    }
 
 
 def _of_the_place(site: Site, link: str) -> list[Problem]:
@@ -425,10 +409,10 @@ def _switches(site: Site, now: int) -> Listing:
     return of_directory(site.paths, site.settings, now, site.disk_clock or DiskClock())
 
 
-def switches_now(site: Site, now: int) -> dict[str, Any]:
-    """The switches once more, as World has them."""
-    found = _switches(site, now)
-    return {"switches": found.switches, "switches_unknown": found.unknown}
+def with_switches(site: Site, world: World) -> World:
+    """With the switches as they are now."""
+    found = _switches(site, world.now)
+    return replace(world, switches=found.switches, switches_unknown=found.unknown)
 
 
 def _all_series(site: Site) -> tuple[tuple[Series, ...], list[Problem]]:
@@ -457,7 +441,7 @@ def _job_ends(site: Site, world: World) -> Mapping[str, JobEnd] | None:
     # one that the queue still shows is known by its record, whatever became of its comment
     tokens = {c.job_id: f"{world.directory_id}/{c.key}" for c in gone if c.job_id and c.key not in seen}
     since = min((claim.at for claim in gone if claim.at), default=world.now - 86400)
-    for key, (job_id, _) in world.given_up.items():
+    for key, (job_id, _) in world.kept.given_up.items():
         ids.append(job_id)
         tokens[job_id] = f"{world.directory_id}/{key}"
         since = min(since, world.now - 2 * SILENT)
@@ -521,7 +505,7 @@ def chain_facts(site: Site, memory: Memory, now: int, call: Call) -> tuple[Chain
     caller = _caller(site, call)
     stopped = scheduler.marks(site.paths).stopped
     how, lost = (None, []) if stopped else scheduler.read_started(site.paths)
-    meta = memory.meta
+    kept = memory.scheduler
     problems = [damage.started(lost)] if lost else []
     if how is None:
         return ChainFacts(wanted=False, self_id=call.link, stopped=stopped, caller=caller), problems
@@ -530,8 +514,8 @@ def chain_facts(site: Site, memory: Memory, now: int, call: Call) -> tuple[Chain
         fix = "Let a login node submit: " + command("start", options=("--via", "login"))
         problems.append(Problem("E361", what, fix))
     via = how.get("via", "resident" if site.batch.dialect.runs_here else "chain")
-    before = tuple(BadNode(*row) for row in meta.get("bad_nodes", ()))
-    spareless = now - meta.get("no_spare_at", 0) < _SPARE_AGAIN
+    before = tuple(BadNode(*row) for row in kept.bad_nodes)
+    spareless = now - kept.no_spare_at < _SPARE_AGAIN
     link_name, spare_name = link_names(directory_id(site.paths)) if via in {"chain", "daemon"} else ("", "")
     facts = ChainFacts(
         wanted=True,
@@ -540,10 +524,10 @@ def chain_facts(site: Site, memory: Memory, now: int, call: Call) -> tuple[Chain
         link_name=link_name,
         spare_name=spare_name,
         resting=scheduler.resting(site.paths),
-        no_spare=meta.get("no_spare", "") if spareless else "",
-        no_submit_slot=spareless and meta.get("crowded", False),
-        successor_seen=meta.get("successor", ""),
-        spare_seen=meta.get("spare", ""),
+        no_spare=kept.no_spare if spareless else "",
+        no_submit_slot=spareless and kept.no_submit_slot,
+        successor_seen=kept.successor,
+        spare_seen=kept.spare,
         successor_noted=scheduler.successor_noted(site.paths),
         bad_nodes=(bad := core_chain.standing((*before, *call.bad_nodes), now)),
         bad_nodes_changed=set(bad) != set(before),

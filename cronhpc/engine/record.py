@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import asdict, astuple, dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core import alerts, chain, liveness, model
@@ -109,6 +109,7 @@ class _Keeper:
         self.site = site
         self.world: World = reading.world
         self.memory = reading.memory
+        self.kept = self.memory.scheduler = replace(self.world.kept)  # for the next tick
         self.problems = reading.problems
         self.plan = plan
         self.outcomes = outcomes
@@ -173,7 +174,7 @@ class _Keeper:
 
         What waits for a further attempt, or could not be forgotten, was noted by the tick that finished it.
         """
-        noted = frozenset(self.memory.meta.get("noted", ()))
+        noted = frozenset(self.kept.noted)
         for claim in self.finished:
             if _note_of(claim) in noted:
                 continue
@@ -186,7 +187,7 @@ class _Keeper:
 
         Streaks and further attempts stay as they are.
         """
-        for text, (job_id, at) in self.world.given_up.items():
+        for text, (job_id, at) in self.world.kept.given_up.items():
             job_end, key = (self.world.job_ends or {}).get(job_id), Key.of(text)
             if key is None or self.world.now - at > liveness.SILENT:
                 continue
@@ -316,49 +317,45 @@ class _Keeper:
 
     def _count_submission(self, key: Key, *, beyond: bool) -> None:
         minute = self.world.now // 60
-        recent = self.memory.meta.setdefault("recent", [])
         for name in ("", key.entry) if beyond else ("",):
-            if recent and recent[-1][:2] == [minute, name]:
-                recent[-1][2] += 1
-            else:
-                recent.append([minute, name, 1])
+            before, last = self.kept.recent[:-1], self.kept.recent[-1:]
+            same = [number for at, of, number in last if (at, of) == (minute, name)]
+            self.kept.recent = (*before, *(() if same else last), (minute, name, sum(same) + 1))
 
     def _note_switches(self) -> None:
         """What they did to jobs, and what is to be remembered of those until they are gone."""
-        meta = self.memory.meta
         reached = {job for d in self.plan.decisions if isinstance(d, model.Stop) for job in (*d.waiting, *d.running)}
-        still = reached if self.world.queue is not None and not self.world.switches_unknown else set(self.world.warned)
-        warned = {job: at for job, at in self.world.warned.items() if job in still}
+        before = self.world.kept.warned
+        still = reached if self.world.queue is not None and not self.world.switches_unknown else set(before)
+        warned = {job: at for job, at in before.items() if job in still}
         for outcome in self.outcomes:
             if isinstance(outcome.decision, model.Stop) and outcome.done is Done.OK:
                 warned |= dict.fromkeys(outcome.decision.warn, self.world.now)
-        meta["warned"] = warned
-        meta["comments"] = self._comments()
-        meta["struck"] = {job: asdict(known) for job, known in self.strikes.kill_records.items()}
+        self.kept.warned = warned
+        self.kept.comments = self._comments()
+        self.kept.kill_records = self.strikes.kill_records
 
     def _note_scheduler(self) -> None:
         """That it was at work, its links, and what people are told of."""
-        now, meta = self.world.now, self.memory.meta
-        meta["last_tick"] = now
-        meta["caller"] = self.world.chain.caller
-        meta["recent"] = [row for row in meta.get("recent", []) if row[0] >= now // 60 - _HOUR]
-        meta["wake"] = self.plan.wake
-        meta["given_up"] = self.given_up
+        now, kept = self.world.now, self.kept
+        kept.last_tick, kept.caller, kept.wake = now, self.world.chain.caller, self.plan.wake
+        kept.recent = tuple(row for row in kept.recent if row[0] >= now // 60 - _HOUR)
+        kept.given_up = self.given_up
         with suppress(OSError):  # a full disk: named where status.json is written
-            meta["due"] = scheduler.due_file(self.site.paths, meta.get("due", ""))
+            kept.due = scheduler.due_file(self.site.paths, kept.due)
         for outcome in self.outcomes:
             decision = outcome.decision
             if isinstance(decision, model.SubmitLink):
-                meta |= self._of_link(decision, outcome)
+                self._note_link(decision, outcome)
             elif outcome.obstacle is model.Obstacle.SUBMIT_LIMIT and chain.crowds(self.world):
-                meta["no_spare"], meta["no_spare_at"], meta["crowded"] = outcome.detail, now, True
+                kept.no_spare, kept.no_spare_at, kept.no_submit_slot = outcome.detail, now, True
             elif isinstance(decision, model.KeepLink | model.MoveLink):
-                meta[decision.kind] = decision.job_id
-        meta["bad_nodes"] = [astuple(bad) for bad in self.world.chain.bad_nodes]
+                setattr(kept, decision.kind, decision.job_id)
+        kept.bad_nodes = tuple(map(astuple, self.world.chain.bad_nodes))
         standing = alerts.conditions(self.world, self.states, self.outcomes, self.strikes.said)
-        before = meta.get("alerts", {})
+        before = kept.alerts
         there = {entry.name for entry in self.world.entries}
-        self.alerts, meta["alerts"] = alerts.told(standing, before, now, there)
+        self.alerts, kept.alerts = alerts.told(standing, before, now, there)
         self.alerts += alerts.events(self.world, self.outcomes, self.strikes.said, before)
         where = str(self.site.paths.root)  # they are read anywhere
         self.alerts = [replace(each, text=text_of(each.text, where)) for each in self.alerts]
@@ -369,20 +366,19 @@ class _Keeper:
     def _comments(self) -> dict[str, str]:
         """Comments of held jobs that the tag of a pause left no room for; restored when it goes."""
         if self.world.queue is None:
-            return dict(self.world.comments)
+            return dict(self.world.kept.comments)
         held = [job for d in self.plan.decisions if isinstance(d, model.Hold) for job in d.jobs]
         paused = {job.id for job in self.world.queue.jobs if job.live and job.comment.startswith(model.PAUSED)}
         long = {
             job.id: job.own_comment for job in held if not with_pause_tag(self.world, job).endswith(job.own_comment)
         }
-        return {**{job: text for job, text in self.world.comments.items() if job in paused}, **long}
+        return {**{job: text for job, text in self.world.kept.comments.items() if job in paused}, **long}
 
-    def _of_link(self, decision: model.SubmitLink, outcome: Outcome) -> dict[str, Any]:
-        """What `meta` is to hold of it."""
-        known = {decision.kind: outcome.job_id} if outcome.job_id else {}
+    def _note_link(self, decision: model.SubmitLink, outcome: Outcome) -> None:
+        if outcome.job_id:
+            setattr(self.kept, decision.kind, outcome.job_id)
         if decision.kind == "spare" and outcome.done in {Done.OK, Done.REFUSED}:  # refused: a limit of the site
-            return {**known, "no_spare": outcome.detail, "no_spare_at": self.world.now, "crowded": False}
-        return known
+            self.kept.no_spare, self.kept.no_spare_at, self.kept.no_submit_slot = outcome.detail, self.world.now, False
 
     # --- to disk
 
@@ -405,11 +401,11 @@ class _Keeper:
             self._note_switches()
         # when each absent job was first missed; one entry's own look leaves the others' as they are
         since = self.world.now - 2 * liveness.SILENT
-        kept = {job: at for job, at in self.world.absent.items() if at > since} if self.world.call.only else {}
-        self.memory.meta["absent"] = kept | liveness.missed_since(self.world)
+        kept = {job: at for job, at in self.world.kept.absent.items() if at > since} if self.world.call.only else {}
+        self.kept.absent = kept | liveness.missed_since(self.world)
         noted = {_note_of(claim) for claim in self.finished} | {str(key) for key in self.forgettable}
-        noted |= {each for each in self.memory.meta.get("noted", ()) if self._is_anothers(each)}
-        self.memory.meta["noted"] = sorted(noted.difference(marks.values()))
+        noted |= {each for each in self.kept.noted if self._is_anothers(each)}
+        self.kept.noted = tuple(sorted(noted.difference(marks.values())))
         self.memory.entries = self.states
         store_memory.save(self.site.paths.entries, self.memory)
         self.saved = True
@@ -433,7 +429,7 @@ class _Keeper:
         ):
             scheduler.remember_admins_word(self.site.paths, resting)
         elif self.world.chain.link_name and self.world.call.whole:
-            scheduler.remember_successor(self.site.paths, str(self.memory.meta.get("successor", "")))
+            scheduler.remember_successor(self.site.paths, self.kept.successor)
 
     def forget_claims(self) -> None:
         claims = Claims(self.site.paths.claims)

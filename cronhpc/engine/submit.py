@@ -10,7 +10,6 @@ import os
 import shlex
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -37,6 +36,7 @@ from cronhpc.core.stop import switch_on
 from cronhpc.store import history, wrappers
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
+from cronhpc.store.decode import iso
 from cronhpc.store.files import read_bytes, replace_file
 
 if TYPE_CHECKING:
@@ -338,9 +338,9 @@ class Submitter:
         previous = self.world.states.get(entry.name, EntryState()).previous_success
         variables = {
             "CRONHPC_ENTRY": entry.name,
-            "CRONHPC_SLOT": _iso(key.slot),
+            "CRONHPC_SLOT": iso(key.slot) or "",
             "CRONHPC_ATTEMPT": str(key.attempt),
-            "CRONHPC_PREVIOUS_SUCCESS": "" if previous is None else _iso(previous),
+            "CRONHPC_PREVIOUS_SUCCESS": iso(previous) or "",
             "CRONHPC_DIR": str(self.site.paths.root),
         }
         script, arguments, ping = self._script(row), entry.arguments, entry.policies.ping
@@ -575,11 +575,11 @@ class Submitter:
 
     def _not_stopped(self, recorded: list[Held]) -> list[Held]:
         """A switch set while we submitted: what it covers is cancelled, still held."""
-        from cronhpc.engine.read import switches_now
+        from cronhpc.engine.read import with_switches
 
         if not recorded:
             return []
-        world = replace(self.world, **switches_now(self.site, self.world.now))
+        world = with_switches(self.site, self.world)
         entries = world.known()
         ready = []
         for each in recorded:
@@ -640,10 +640,6 @@ def _place_of(ping: str) -> str:
     """An address as written: what is secret in a file, or a variable, is looked up where the job runs."""
     kind, _, path = ping.partition(":")
     return f"file:{os.path.expanduser(path)}" if kind == "file" else ping  # noqa: PTH111 - a text
-
-
-def _iso(instant: int) -> str:
-    return datetime.fromtimestamp(instant, UTC).isoformat().replace("+00:00", "Z")
 
 
 def _disk_words(error: OSError) -> str:

@@ -29,23 +29,25 @@ _SAFE = "No slot runs twice: the claims hold what was submitted."
 
 def remember(memory: Memory, now: int, *, told: bool) -> None:
     """Keep in `memory` that it is not whole: its next writing hides that. `told`: a tick's report says it."""
+    kept = memory.scheduler
     if memory.corrupt:
-        memory.meta.setdefault("forgotten", [now, False])
+        kept.forgotten = kept.forgotten or (now, False)
     elif memory.invalid:
-        memory.meta["odd"] = [now, False, memory.invalid]
-    for each in ("forgotten", "odd"):
-        if told and each in memory.meta:
-            memory.meta[each][1] = True
+        kept.invalid = (now, False, memory.invalid)
+    if told and kept.forgotten is not None:
+        kept.forgotten = (kept.forgotten[0], True)
+    if told and kept.invalid is not None:
+        kept.invalid = (kept.invalid[0], True, kept.invalid[2])
 
 
 def of_entries(memory: Memory, now: int, *, told_too: bool = False) -> list[Problem]:
     """What was lost of entries, until a tick has told it; `told_too`: for a day."""
     found = []
-    if _is_shown(memory.meta.get("forgotten"), now, new=memory.corrupt, told_too=told_too):
+    if _is_shown(memory.scheduler.forgotten, now, new=memory.corrupt, told_too=told_too):
         what = "was empty or cut off: last results, streaks, suspensions and standing alerts are forgotten."
         fix = f"{_SAFE} Entries that were suspended run again; the past is in: " + command("history")
         found.append(Problem("W332", what, fix, "state/entries.json"))
-    noted = memory.meta.get("odd")
+    noted = memory.scheduler.invalid
     where = memory.invalid or (noted[2] if noted else "")
     if _is_shown(noted, now, new=bool(memory.invalid), told_too=told_too):
         what = f"held what no tick writes, and that is forgotten: {where}."

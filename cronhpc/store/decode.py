@@ -20,7 +20,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from cronhpc.core import model
-from cronhpc.core.model import Advice, Command, EntryState, JobEnd, KillRecord, Problem, Result
+from cronhpc.core.model import Advice, Command, EntryState, JobEnd, KillRecord, Problem, Result, SchedulerState, Told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -154,15 +154,12 @@ HISTORY = {
 }  # fmt: skip
 
 ENTRY = of(EntryState, watermark=watermark, last=HISTORY)
-_ALERT = {"kind": text, "text": text, "entry": text, "since": when, "told": when}
-META = {
-    "last_tick": when, "caller": text, "wake": when, "recent": [(number, text, number)],
-    "warned": Rows(when), "comments": Rows(text),
-    "struck": Rows(of(KillRecord)), "alerts": Rows(_ALERT), "successor": text, "spare": text, "no_spare": text,
-    "no_spare_at": when, "crowded": flag, "absent": Rows(when), "bad_nodes": [(text, when, text)],
-    "noted": [text], "forgotten": (when, flag), "odd": (when, flag, text),
-    "disk_ahead": seconds, "due": text, "restored": when, "given_up": Rows((text, when)),
-}  # fmt: skip
+SCHEDULER = of(
+    SchedulerState, recent=[(number, text, number)], warned=Rows(when), comments=Rows(text), absent=Rows(when),
+    kill_records=Rows(of(KillRecord)), alerts=Rows(of(Told)), given_up=Rows((text, when)),
+    bad_nodes=[(text, when, text)], forgotten=(when, flag), invalid=(when, flag, text), disk_ahead=seconds,
+)  # fmt: skip
+SCHEDULER_WAS = {"struck": "kill_records", "crowded": "no_submit_slot", "odd": "invalid"}  # names in older versions
 
 STARTED = {
     "version": number, "via": way, "fingerprint": text, "prequeue": links, "at": when, "by": text, "generation": number,
@@ -272,8 +269,13 @@ def places(invalid: Sequence[str]) -> str:
 def read(kind: type[T], value: object, schema: dict[str, Any], at: str = "") -> tuple[T | None, tuple[str, ...]]:
     """What `value` tells of a `kind`, None where a field without a default is missing; and what `decode` left out."""
     known, invalid = decode(value, schema, at)
-    needed = {name for name, default in _defaults(kind).items() if default is MISSING}
-    return (made(kind, known) if known is not GONE and needed <= known.keys() else None), invalid
+    return (made(kind, known) if known is not GONE and _needed(kind) <= known.keys() else None), invalid
+
+
+@cache
+def _needed(kind: type[T]) -> frozenset[str]:
+    """Fields without a default."""
+    return frozenset(name for name, default in _defaults(kind).items() if default is MISSING)
 
 
 @cache
@@ -292,6 +294,8 @@ def plain(value: Any) -> Any:
         return [plain(each) for each in value.parts]
     if isinstance(value, tuple):
         return [plain(each) for each in value]
+    if isinstance(value, dict):
+        return {name: each if type(each) in _AS_THEY_ARE else plain(each) for name, each in value.items()}
     if not is_dataclass(value):
         return value
     kind: Any = type(value)
@@ -315,13 +319,21 @@ def _readers(kind: type[T]) -> dict[str, Callable[[Any], Any]]:
 
 
 def _reader(hint: str) -> Callable[[Any], Any] | None:
-    inner: Any = getattr(model, hint.removeprefix("tuple[").removesuffix(", ...]").removesuffix(" | None"), None)
+    outer, _, rest = hint.removesuffix(", ...]").removesuffix(" | None").rpartition("[")
+    inner: Any = getattr(model, rest.removeprefix("str, ").removesuffix("]"), None)
     if isinstance(inner, type) and is_dataclass(inner):
         one = partial(made, inner)
-        return one if not hint.startswith("tuple[") else lambda rows: tuple(map(one, rows))
+        if outer == "Mapping":
+            return partial(_made_rows, inner)
+        return one if not outer else lambda rows: tuple(map(one, rows))
     if isinstance(inner, EnumType):
         return inner
-    return _advice if hint.endswith("Advice") else _frozen if hint.startswith("tuple[") else None
+    return _advice if hint.endswith("Advice") else _frozen if "tuple[" in hint else None
+
+
+def _made_rows(kind: type[T], rows: Mapping[str, Mapping[str, Any]]) -> dict[str, T]:
+    """Those that lack nothing: what another version wrote is left out."""
+    return {name: made(kind, row) for name, row in rows.items() if _needed(kind) <= row.keys()}
 
 
 def _advice(value: Any) -> Any:
@@ -331,6 +343,8 @@ def _advice(value: Any) -> Any:
 
 
 def _frozen(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _frozen(each) for name, each in value.items()}
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 

@@ -10,7 +10,7 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core.model import EntryState, Settings
+from cronhpc.core.model import EntryState, SchedulerState, Settings
 from cronhpc.store import decode
 from cronhpc.store.files import of_version, read_bytes, read_lasting, replace_file, write_json
 
@@ -24,10 +24,10 @@ _CACHE_VERSION = 3
 
 @dataclass(slots=True)
 class Memory:
-    """The state of entries by name, and of the scheduler itself (`meta`: plain JSON values)."""
+    """The state of entries by name, and of the scheduler itself (in the file `meta`)."""
 
     entries: dict[str, EntryState] = field(default_factory=dict)
-    meta: dict[str, Any] = field(default_factory=dict)
+    scheduler: SchedulerState = field(default_factory=SchedulerState)
     data: bytes | None = None  # the file as read, to notice another's writing: what a stat says may be a minute old
     corrupt: bool = False  # the file was there, and held nothing that can be read
     invalid: str = ""  # places in the file whose values were of no use, for a message
@@ -41,10 +41,13 @@ def load(path: Path) -> Memory:
         if isinstance(row, dict) and "settled" in row:  # its name in older versions
             row["finished"] = row.pop("settled")
     rows, invalid_rows = decode.decode(value.get("entries", {}), decode.Rows(decode.ENTRY), "entries")
-    meta, invalid_meta = decode.decode(value.get("meta", {}), decode.META, "meta")
+    kept = value.get("meta", {})
+    if isinstance(kept, dict):
+        kept = {decode.SCHEDULER_WAS.get(name, name): each for name, each in kept.items()}
+    meta, invalid_meta = decode.decode(kept, decode.SCHEDULER, "meta")
     return Memory(
         {} if rows is decode.GONE else {name: decode.made(EntryState, row) for name, row in rows.items()},
-        {} if meta is decode.GONE else meta,
+        SchedulerState() if meta is decode.GONE else decode.made(SchedulerState, meta),
         data,
         corrupt=data is not None and not isinstance(value.get("entries"), dict),
         invalid=decode.places(invalid_rows + invalid_meta),
@@ -56,11 +59,11 @@ def save(path: Path, memory: Memory) -> None:
     if read_lasting(path) != memory.data:
         memory = merged(memory, load(path))
     rows = {name: decode.plain(state) for name, state in memory.entries.items()}
-    write_json(path, {"entries": rows, "meta": memory.meta}, VERSION)
+    write_json(path, {"entries": rows, "meta": decode.plain(memory.scheduler)}, VERSION)
 
 
 def merged(ours: Memory, theirs: Memory) -> Memory:
-    """For each entry the state that has come further; times in `meta` never go back."""
+    """For each entry the state that has come further; of the scheduler ours, but no tick is forgotten."""
     entries = dict(theirs.entries)
     for name, state in ours.entries.items():
         other = entries.get(name)
@@ -68,10 +71,11 @@ def merged(ours: Memory, theirs: Memory) -> Memory:
             entries[name] = state
         elif other.watermark > state.watermark:
             entries[name] = replace(other, suspended=other.suspended or state.suspended)
-    meta = {**theirs.meta, **ours.meta}
-    for key in ("last_tick",):
-        meta[key] = max(int(ours.meta.get(key) or 0), int(theirs.meta.get(key) or 0))
-    return Memory(entries, meta, theirs.data)
+    kept, last = ours.scheduler, theirs.scheduler.last_tick or 0
+    if kept.last_tick is None:  # a look at one entry, before the first tick was over
+        known = {name: getattr(kept, name) or getattr(theirs.scheduler, name) for name in SchedulerState.__slots__}
+        kept = SchedulerState(**known)
+    return Memory(entries, replace(kept, last_tick=max(kept.last_tick or 0, last) or None), theirs.data)
 
 
 def states_now(path: Path) -> Mapping[str, EntryState]:

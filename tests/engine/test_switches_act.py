@@ -152,7 +152,7 @@ def test_pending_tasks_go_first_and_the_signal_comes_when_none_is_left(root: Pat
     fake = Fake([TASK, WAITING], [TASK])
     ticked(root, fake)
     assert fake.asked == ["scrontab? 57", "cancel pending 57", "signal USR1 57"]
-    assert load(root / "state" / "entries.json").meta["warned"] == {"57": NOW}
+    assert load(root / "state" / "entries.json").scheduler.warned == {"57": NOW}
 
 
 def test_while_a_task_is_still_pending_nothing_is_signalled(root: Path) -> None:
@@ -163,7 +163,7 @@ def test_while_a_task_is_still_pending_nothing_is_signalled(root: Path) -> None:
     assert fake.asked == ["scrontab? 57", "cancel pending 57"]
     [_, warning] = outcomes(report, Stop)
     assert (str(warning.done), "still pending" in warning.detail) == ("refused", True)
-    assert load(root / "state" / "entries.json").meta["warned"] == {}
+    assert load(root / "state" / "entries.json").scheduler.warned == {}
     fake = Fake([TASK])
     ticked(root, fake, NOW + 120)
     assert fake.asked == ["scrontab? 57", "signal USR1 57"]
@@ -444,4 +444,4 @@ def test_an_end_that_was_given_up_is_corrected_when_accounting_tells_it(root: Pa
         fake.ends = {"7": JobEnd(Result.OK, 0, ended=NOW - 3000)}
     results = {row["job"]: row["result"] for row in history.rows(root / "state" / "history")}
     assert results == {"7": "ok", "8": str(Result.UNKNOWN)}
-    assert set(load(root / "state" / "entries.json").meta["given_up"]) == {f"e@{slot_text(NOW + 3 * LATE - 3630)}.1"}
+    assert set(load(root / "state" / "entries.json").scheduler.given_up) == {f"e@{slot_text(NOW + 3 * LATE - 3630)}.1"}

@@ -83,7 +83,7 @@ class Night(Team):
     def looked_earlier(self, seconds: int) -> None:
         """The looks that missed a job, as if they had been so much earlier."""
         known = memory.load(self.root / "state" / "entries.json")
-        known.meta["absent"] = {job: at - seconds for job, at in known.meta["absent"].items()}
+        known.scheduler.absent = {job: at - seconds for job, at in known.scheduler.absent.items()}
         memory.save(self.root / "state" / "entries.json", known)
         shutil.chown(self.root / "state" / "entries.json", "alice")
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from cronhpc.core.model import EntryState, Queue, World
+from cronhpc.core.model import EntryState, Queue, SchedulerState, World
 from cronhpc.page import metrics, view
 from cronhpc.views.facts import Status
 from tests.page_situations import NASTY, html, known, row, week
@@ -99,10 +99,14 @@ def test_any_name_is_a_label(name: str) -> None:
             replace(QUIET, queue=Queue(())), None, 2, "CRONHPC CRITICAL - the scheduler is broken", id="no link"
         ),
         pytest.param(
-            replace(QUIET, last_tick=at("04:00")), None, 2, "CRONHPC CRITICAL - the scheduler is silent", id="silence"
+            replace(QUIET, kept=SchedulerState(last_tick=at("04:00"))),
+            None,
+            2,
+            "CRONHPC CRITICAL - the scheduler is silent",
+            id="silence",
         ),
         pytest.param(
-            replace(QUIET, last_tick=at("04:00"), queue=None),
+            replace(QUIET, kept=SchedulerState(last_tick=at("04:00")), queue=None),
             None,
             2,
             "CRONHPC CRITICAL - the scheduler is silent",

@@ -101,7 +101,7 @@ def test_a_half_written_script_waits_though_the_disks_clock_is_off(shell: Shell,
     assert "W362" in {each.code for each in looked.problems}
     shell("tick", now=now)
     later = read_world(open_site(str(shell.cron), None, shell.environ), now)  # who only looks goes by what a tick noted
-    assert abs(later.memory.meta["disk_ahead"] - off) <= 2
+    assert abs(later.memory.scheduler.disk_ahead - off) <= 2
     assert later.world.entries[0].fresh
 
 

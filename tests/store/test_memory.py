@@ -2,12 +2,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cronhpc.core.model import Entry, EntryState, JobEnd, KillRecord, Policies, Problem, Result, command, text_of
+from cronhpc.core.model import Entry, EntryState, JobEnd, KillRecord, Policies, Problem, Result, Told, command, text_of
 from cronhpc.store.decode import anything, made, of, plain, read
+from cronhpc.store.memory import load, save
 
 PLAIN = Entry(
     "backup", "cron.daily/backup.slurm", "/cron/cron.daily/backup.slurm", "0 4 * * *", "Europe/Paris", "daily"
@@ -71,3 +73,23 @@ def test_what_is_read_is_lenient_and_names_what_was_lost(
     row: dict[str, Any], places: list[str], known: JobEnd | None
 ) -> None:
     assert read(JobEnd, row, of(JobEnd), "ending") == (known, tuple(places))
+
+
+def test_of_a_damaged_state_of_the_scheduler_what_lacks_a_part_is_forgotten_and_the_rest_is_kept(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "entries.json"
+    told = {"kind": "failed", "text": "a failed once", "since": 1, "told": 2}
+    struck = {"at": 1, "name": "e", "by": "bob", "reason": "", "path": "/k", "of a later version": 1}
+    kept = {
+        "last_tick": 7,
+        "alerts": {"failed a": told, "failed b": {**told, "since": "x"}, "c": {}, "d": 3},
+        "struck": {"7": struck, "8": {**struck, "at": "x"}, "9": []},
+    }
+    path.write_text(json.dumps({"version": 1, "entries": {}, "meta": kept}), encoding="utf-8")
+    known = load(path)
+    assert known.scheduler.alerts == {"failed a": Told("failed", 1, 2)}
+    assert known.scheduler.kill_records == {"7": KillRecord(1, "e", "bob", "", "/k")}
+    assert (known.scheduler.last_tick, "meta.alerts" in known.invalid) == (7, True)
+    save(path, known)
+    assert load(path).scheduler == known.scheduler

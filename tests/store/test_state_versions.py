@@ -73,8 +73,8 @@ def test_what_was_remembered_is_known(root: Path) -> None:
         ("backup", "sync"), 1795831800
     )
     assert (world.states["sync"].suspended, world.states["sync"].failures) == (1795830962, 4)
-    assert (world.states["backup"].successes, world.last_tick) == (6, 1795831862)
-    assert reading.memory.meta["alerts"].keys() == {"suspended sync"}
+    assert (world.states["backup"].successes, world.kept.last_tick) == (6, 1795831862)
+    assert reading.memory.scheduler.alerts.keys() == {"suspended sync"}
 
 
 def test_no_slot_that_ran_runs_again(root: Path) -> None:

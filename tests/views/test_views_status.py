@@ -21,6 +21,7 @@ from cronhpc.core.model import (
     Outcome,
     Problem,
     Queue,
+    SchedulerState,
     Series,
     Submit,
     SubmitLink,
@@ -91,7 +92,7 @@ def test_colour_is_only_added() -> None:
 
 
 QUIET = replace(WORLD, switches=(), skipped=(), states={**STATES, "backup": STATES["gpu-health"]})
-NOT_STARTED = replace(QUIET, chain=ChainFacts(wanted=False), queue=Queue(()), last_tick=None)
+NOT_STARTED = replace(QUIET, chain=ChainFacts(wanted=False), queue=Queue(()), kept=SchedulerState())
 CHAINS = {
     "all is well": (QUIET, "fine: last tick 14:00:04, next 15:00 (job 4711), spare 15:30 (job 4712)"),
     "a link runs": (
@@ -103,7 +104,7 @@ CHAINS = {
         "fine: last tick 14:00:04, next 15:00 (job 4711), spare 15:30 (job 4712)",
     ),
     "ticks have stopped coming": (
-        replace(QUIET, last_tick=at("11:00")),
+        replace(QUIET, kept=SchedulerState(last_tick=at("11:00"))),
         "silent since today 11:00 (3 h ago); next 15:00 (job 4711); spare 15:30 (job 4712)  cronhpc start",
     ),
     "the link is held by its owner": (
@@ -144,12 +145,17 @@ CHAINS = {
             QUIET,
             chain=ChainFacts(wanted=True, via="login"),
             queue=Queue(()),
-            last_caller="cronhpc tick on login1",
+            kept=SchedulerState(last_tick=at("14:00:04"), caller="cronhpc tick on login1"),
         ),
         "fine: last tick 14:00:04, by cronhpc tick on login1, runs are queued until tomorrow 14:00",
     ),
     "only a login node submits, and nobody has called there for five hours": (
-        replace(QUIET, chain=ChainFacts(wanted=True, via="login"), queue=Queue(()), last_tick=at("09:00")),
+        replace(
+            QUIET,
+            chain=ChainFacts(wanted=True, via="login"),
+            queue=Queue(()),
+            kept=SchedulerState(last_tick=at("09:00")),
+        ),
         "fine: last tick 09:00:00, from a login node, runs are queued until tomorrow 09:00",
     ),
     "the folder was moved": (
@@ -159,7 +165,7 @@ CHAINS = {
     "the link waits for a node": (
         replace(
             QUIET,
-            last_tick=at("11:00"),
+            kept=SchedulerState(last_tick=at("11:00")),
             queue=Queue((replace(LINK, start=at("12:00"), reason="Resources"), replace(SPARE, start=at("12:30")))),
         ),
         (
@@ -174,7 +180,7 @@ CHAINS = {
     "never started": (NOT_STARTED, "not started  cronhpc start"),
     "not started, and nothing to run": (replace(NOT_STARTED, entries=()), "not started  cronhpc start"),
     "ticks come from crontab": (
-        replace(NOT_STARTED, last_tick=at("14:00:04")),
+        replace(NOT_STARTED, kept=SchedulerState(last_tick=at("14:00:04"))),
         "not started; last tick 14:00:04 (7 min ago) came otherwise (a daemon, crontab, by hand)  cronhpc start",
     ),
     "an administrator holds a link": (
@@ -337,7 +343,7 @@ ATTENTION = {
             entry("backup"),
             claims=(RUNS[0],),
             queue=Queue((LINK, SPARE)),
-            absent={"4720": NOW - 600},
+            kept=SchedulerState(last_tick=at("14:00:04"), absent={"4720": NOW - 600}),
             accounting=Accounting(exists=True, trouble="Connection refused"),
         ),
         ("accounting  gives no answer (Connection refused); how 1 run ended is not known yet  "
@@ -824,7 +830,9 @@ def test_a_train_that_ended_a_week_ago_is_shown_no_more() -> None:
 
 def test_trains_need_no_scheduler() -> None:
     piece = Job("4800", "RUNNING", "train17")
-    world = replace(of_train(GOING, piece), queue=Queue((piece,)), chain=replace(CHAIN, wanted=False), last_tick=None)
+    world = replace(
+        of_train(GOING, piece), queue=Queue((piece,)), chain=replace(CHAIN, wanted=False), kept=SchedulerState()
+    )
     facts = status.facts(world, plan(world), {}, replace(ABOUT, series_only=True))
     assert not facts.needs_attention
     assert "chain" not in render(facts, style())

@@ -81,6 +81,8 @@ from cronhpc.core.model.world import (
     LinkRecord,
     LogFile,
     Rerun,
+    SchedulerState,
+    Told,
     World,
 )
 from cronhpc.cron.words import CronhpcError

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cronhpc.core.model.entries import Entry, KillRecord, Series, Settings, Switch
-from cronhpc.core.model.runs import Claim, EntryState, Job, JobEnd, Key, Queue, entry_id
+from cronhpc.core.model.runs import Claim, EntryState, Instant, Job, JobEnd, Key, Queue, entry_id
 from cronhpc.script.advice import Problem
 
 CLOCKS_APART = 1800  # seconds that the clocks of a cluster may differ by
@@ -22,6 +22,44 @@ class BadNode:
     node: str
     until: int  # epoch seconds
     why: str  # "files": it lacks the cron directory; "python"; "launch": Slurm could not start them
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A standing condition that people have been told of (core/alerts.py)."""
+
+    kind: str
+    since: Instant
+    told: Instant  # last
+    entry: str = ""
+
+
+@dataclass(slots=True)
+class SchedulerState:
+    """What is kept of the scheduler itself between ticks: what the last one left for this one."""
+
+    last_tick: Instant | None = None
+    caller: str = ""  # who called it, in words
+    wake: Instant = 0  # when the next was wanted
+    recent: tuple[tuple[int, str, int], ...] = ()  # (minute, entry id, submissions); entry "": all of them
+    warned: Mapping[str, int] = field(default_factory=dict)  # job id -> when a kill switch's warning was sent
+    comments: Mapping[str, str] = field(default_factory=dict)  # job id -> its comment, where a mark had no room beside
+    kill_records: Mapping[str, KillRecord] = field(default_factory=dict)  # job or task id -> what a kill switch did
+    alerts: Mapping[str, Told] = field(default_factory=dict)  # by the condition's subject
+    absent: Mapping[str, int] = field(default_factory=dict)  # job id -> the first look at which the queue missed it
+    given_up: Mapping[str, tuple[str, int]] = field(default_factory=dict)  # key -> job id, when its end was given up
+    successor: str = ""  # job id of the link that it left
+    spare: str = ""
+    no_spare: str = ""
+    no_spare_at: Instant = 0
+    no_submit_slot: bool = False
+    bad_nodes: tuple[tuple[str, int, str], ...] = ()  # as BadNode
+    noted: tuple[str, ...] = ()  # finished claims whose rows are written and counted
+    forgotten: tuple[int, bool] | None = None  # when the file was found cut off, and whether a tick has told it
+    invalid: tuple[int, bool, str] | None = None  # the same of values that no tick writes, and their places
+    disk_ahead: int = 0  # seconds that the disk's clock is ahead of ours
+    due: str = ""  # the inode of scheduler/due: another one is a copy's
+    restored: Instant = 0  # when the directory was brought back from a copy: slots until then may have run
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,24 +175,12 @@ class World:
     queue_error: str = ""
     job_ends: Mapping[str, JobEnd] | None = field(default_factory=dict)  # by job id; None: nobody answered
     accounting: Accounting = Accounting()
-    given_up: Mapping[str, tuple[str, int]] = field(
-        default_factory=dict
-    )  # key -> job id, and when its end was given up
-    absent: Mapping[str, int] = field(default_factory=dict)  # job id -> the first look at which the queue missed it
     switches: tuple[Switch, ...] = ()
     switches_unknown: tuple[str, ...] = ()  # folders of switches that could not be listed
     skipped: tuple[Problem, ...] = ()  # files that are no entries, and why
     chain: ChainFacts = ChainFacts(wanted=False)
-    last_tick: int | None = None
-    last_caller: str = ""  # who called it, in words
-    recent: tuple[tuple[int, str, int], ...] = ()  # (minute, entry id, submissions); entry "": all of them
-    warned: Mapping[str, int] = field(default_factory=dict)  # job id -> when a kill switch's warning was sent
-    kill_records: Mapping[str, KillRecord] = field(
-        default_factory=dict
-    )  # job or task id -> what a kill switch did to it
+    kept: SchedulerState = field(default_factory=SchedulerState)
     logged: Mapping[str, Mapping[int, int]] = field(default_factory=dict)  # entry id -> slot -> jobs that left a log
-    restored: int = 0  # when the directory was brought back from a copy: slots until then may have run
-    comments: Mapping[str, str] = field(default_factory=dict)  # job id -> its comment, where a mark had no room beside
     call: Call = SCHEDULED
     disk_clock: int = 0  # what the file system's clock says, where `now` is far behind it
     memo: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)  # what is made of it once
@@ -171,7 +197,7 @@ class World:
 
     def has_run(self, key: Key) -> bool:
         """Whether a log says so, or nobody knows. Logs are asked only where state/ is older than the newest tick."""
-        return key.slot <= self.restored or self.logged.get(key.entry, {}).get(key.slot, 0) >= key.attempt
+        return key.slot <= self.kept.restored or self.logged.get(key.entry, {}).get(key.slot, 0) >= key.attempt
 
     def claimed(self) -> dict[Key, Claim]:
         """Claims by their key."""
