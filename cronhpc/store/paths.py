@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import shlex
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,66 +21,22 @@ class DirectoryError(CronhpcError):
     """There is no usable cron directory where one was expected."""
 
 
-@dataclass(frozen=True, slots=True)
 class Paths:
     """The rooms of the cron directory at `root` (absolute)."""
 
-    root: Path
-
-    @property
-    def kill(self) -> Path:
-        """Switches that stop."""
-        return self.root / "kill"
-
-    @property
-    def pause(self) -> Path:
-        """Switches that hold."""
-        return self.root / "pause"
-
-    @property
-    def log(self) -> Path:
-        """What runs print, one folder an entry."""
-        return self.root / "log"
-
-    @property
-    def scheduler(self) -> Path:
-        """The link's text and log."""
-        return self.root / "scheduler"
-
-    @property
-    def state(self) -> Path:
-        """The owner's alone."""
-        return self.root / "state"
-
-    @property
-    def settings(self) -> Path:
-        """The settings, also the marker."""
-        return self.root / MARKER
-
-    @property
-    def status(self) -> Path:
-        """Heartbeat and health, readable by all who may enter."""
-        return self.root / "status.json"
-
-    @property
-    def claims(self) -> Path:
-        """One file an attempt."""
-        return self.root / "state" / "claims"
-
-    @property
-    def entries(self) -> Path:
-        """What is kept of entries between ticks."""
-        return self.root / "state" / "entries.json"
-
-    @property
-    def history(self) -> Path:
-        """What happened."""
-        return self.root / "state" / "history"
-
-    @property
-    def script(self) -> Path:
-        """The generated link."""
-        return self.root / "scheduler" / "scheduler.slurm"
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.settings = root / MARKER  # also the marker
+        self.status = root / "status.json"  # heartbeat and health, readable by all who may enter
+        self.kill = root / "kill"  # switches that stop
+        self.pause = root / "pause"  # switches that hold
+        self.log = root / "log"  # what runs print, one folder an entry
+        self.scheduler = root / "scheduler"  # the link's text and log
+        self.script = self.scheduler / "scheduler.slurm"  # the generated link
+        self.state = root / "state"  # the owner's alone
+        self.claims = self.state / "claims"  # one file an attempt
+        self.entries = self.state / "entries.json"  # what is kept of entries between ticks
+        self.history = self.state / "history"  # what happened
 
     def shown(self, path: Path) -> str:
         """`path` as its owner knows it: relative to the cron directory where it lies in it."""

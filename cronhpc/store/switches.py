@@ -10,12 +10,12 @@ import errno
 import os
 import shlex
 import stat
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core.model import CronhpcError, Problem, Switch, command
 from cronhpc.inside.switch_file import LAST, clean, content, owner, text_of
+from cronhpc.store.decode import iso
 from cronhpc.store.files import DiskClock, passes, patiently
 from cronhpc.store.paths import MARKER
 
@@ -141,7 +141,7 @@ class _Scan:
         since = min(max(self.clock.ours(status, status.st_mtime), 0), LAST)
         where = f"{path.parent.name}/{clean(name)}"
         if since > self.now + _SKEW:
-            what = f"dated {_iso(since)}, which is in the future."
+            what = f"dated {iso(since)}, which is in the future."
             self.problems.append(
                 Problem("W502", what, "Touch it, or fix the clock of the machine or file server that dated it.", where)
             )
@@ -199,10 +199,6 @@ def _is_backup(name: str) -> bool:
     return len(name) > 1 and (name.endswith("~") or (name.startswith("#") and name.endswith("#")))
 
 
-def _iso(instant: int) -> str:
-    return datetime.fromtimestamp(instant, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 # --- writing -------------------------------------------------------------------------------------------------------
 
 
@@ -225,7 +221,7 @@ def set_switch(folder: Path, name: str, reason: str = "", expires: int | None = 
     """
     check_name(name)
     lines = [clean(reason)] if reason else []
-    lines += [f"expires: {_iso(expires)}"] if expires is not None else []
+    lines += [f"expires: {iso(expires)}"] if expires is not None else []
     try:
         fd = _create(folder, name, group)
     except FileExistsError:
@@ -243,11 +239,13 @@ def set_switch(folder: Path, name: str, reason: str = "", expires: int | None = 
 
 def _create(folder: Path, name: str, group: str) -> int:
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    from cronhpc.store.trust import group_id
+
     parent = _owners_folder(folder)
     try:
         fd = os.open(name, flags, 0o664, dir_fd=parent)
         try:
-            _share(fd, _gid(group) if group else os.fstat(parent).st_gid)
+            _share(fd, group_id(group) if group else os.fstat(parent).st_gid)
         except OSError:
             os.close(fd)
             raise
@@ -284,15 +282,6 @@ def _share(fd: int, gid: int | None) -> None:
             os.fchown(fd, -1, gid)
 
 
-def _gid(group: str) -> int | None:
-    import grp
-
-    try:
-        return grp.getgrnam(group).gr_gid
-    except KeyError:
-        return None
-
-
 def unset_switch(folder: Path, name: str, root: Path | None = None) -> bool:
     """Remove the switch `name` from `folder`; False: there was none. `root` as for `scan`. Raises SwitchError."""
     check_name(name)
@@ -319,8 +308,6 @@ def unset_switch(folder: Path, name: str, root: Path | None = None) -> bool:
 
 
 def _refused(folder: Path, name: str, error: OSError, done: str) -> SwitchError:
-    import shlex
-
     where = shlex.quote(str(folder))
     what = f"{clean(str(folder / name))} cannot be {done}: {error.strerror}."
     if isinstance(error, PermissionError):

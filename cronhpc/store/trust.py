@@ -60,8 +60,7 @@ class Trust:
         self.root = Path(os.path.realpath(root))
         self._roots = () if whole else (self.root, self._as_given)
         self.owners = owners
-        self.group = group or None
-        self.gid = _gid(self.group)
+        self.gid = group_id(group) if group else None
         self._folders: dict[Path, Problem | None] = {}  # by real place
         self._asked: dict[Path, Problem | None] = {}  # by the name asked for
 
@@ -236,13 +235,12 @@ def private_group(mask: int) -> str:
     return own.gr_name if alike and others <= {me.pw_name} else ""
 
 
-def _gid(group: str | None) -> int | None:
+def group_id(name: str) -> int | None:
+    """None where there is no such group."""
     import grp
 
-    if group is None:
-        return None
     try:
-        return grp.getgrnam(group).gr_gid
+        return grp.getgrnam(name).gr_gid
     except KeyError:
         return None
 

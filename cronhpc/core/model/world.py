@@ -58,7 +58,7 @@ class SchedulerState:
     forgotten: tuple[int, bool] | None = None  # when the file was found cut off, and whether a tick has told it
     invalid: tuple[int, bool, str] | None = None  # the same of values that no tick writes, and their places
     disk_ahead: int = 0  # seconds that the disk's clock is ahead of ours
-    due: str = ""  # the inode of scheduler/due: another one is a copy's
+    due: str = ""  # which file scheduler/due was, by its inode and handle: another one is a copy's
     restored: Instant = 0  # when the directory was brought back from a copy: slots until then may have run
 
 
