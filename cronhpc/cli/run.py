@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.cli import ATTENTION, FINE, INTERRUPTED
 from cronhpc.cli.commands import Command, UsageError
-from cronhpc.cli.common import own_paths, site_of
-from cronhpc.cli.runs import no_entry
+from cronhpc.cli.common import offline_world, own_paths, site_of
+from cronhpc.cli.runs import ended_runs, no_entry
 from cronhpc.core.model import (
     Advice,
     Call,
     CronhpcError,
     Done,
-    Finish,
     Key,
     Obstacle,
     Reason,
@@ -31,7 +29,7 @@ from cronhpc.core.model import (
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from cronhpc.cli.console import Console
     from cronhpc.cli.runs import Follower
@@ -108,14 +106,18 @@ def _run(args: argparse.Namespace, console: Console) -> int:
 def _rerun(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if it was not submitted, because nothing failed, say."""
     from cronhpc.cli.runs import entry_meant, job_id
+    from cronhpc.views.runs import when
 
     paths = own_paths(args, console, "runs its entries")
     name = entry_meant(args, console, paths)
-    failed = _failed(site_of(args, console), console.now, name, job_id(args.name))
+    names = [entry.name for entry in offline_world(site_of(args, console), console.now).entries]
+    if name not in names:
+        raise no_entry(name, names, paths)
+    failed = _failed(args, console, name, job_id(args.name))
     if isinstance(failed, str):
         console.answer({"entry": name, "job": None, "reason": failed}, lambda: failed)
         return ATTENTION
-    return _order(args, console, name, Rerun(failed.key.slot, failed.key.attempt + 1, failed.tasks))
+    return _order(args, console, name, Rerun(when(failed), failed.attempt + 1, failed.tasks or ""))
 
 
 def _order(args: argparse.Namespace, console: Console, name: str, rerun: Rerun | None) -> int:
@@ -172,34 +174,25 @@ def _taken(report: Report) -> bool:
 # --- what failed ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Ended:
-    """An attempt that has ended."""
-
-    key: Key
-    result: str
-    job: str
-    tasks: str  # of an array: those that failed; "": not known, or no array
-
-
-def _failed(site: Site, now: int, name: str, job: str) -> _Ended | str:
+def _failed(args: argparse.Namespace, console: Console, name: str, job: str) -> HistoryRun | str:
     """The last attempt of the slot that `job` ran for, or of the newest slot; or why that is not run again."""
+    from cronhpc.views.runs import when
     from cronhpc.views.text import name as quoted
 
-    found: list[_Ended] = []
+    found: list[HistoryRun] = []
     wanted: int | None = None  # the slot
-    for at, each in _ends(site, now, name):
+    for at, run in ended_runs(args, console, name):
         if wanted is not None and at < wanted - _AHEAD:  # what is written earlier is of earlier slots
             break
-        found.append(each)
-        if (job and each.job == job) or (not job and (wanted is None or each.key.slot > wanted)):
-            wanted = each.key.slot
-    attempts = [each for each in found if each.key.slot == wanted]
+        found.append(run)
+        if (job and run.job == job) or (not job and (wanted is None or when(run) > wanted)):
+            wanted = when(run)
+    attempts = [run for run in found if when(run) == wanted]
     title = quoted(name)
     if not attempts:
         live = f"job {job} has not ended" if job else "no run of it has ended yet"
         return f"{title} is not run again: {live}. See: " + command("history", name)
-    last = max(attempts, key=lambda each: each.key.attempt)
+    last = max(attempts, key=lambda run: run.attempt)
     if last.result == Result.OK:
         anew = "nothing of that slot failed" if job else "nothing of its newest slot failed"
         ended = f" (job {last.job} ended well)" if last.job else ""
@@ -207,26 +200,6 @@ def _failed(site: Site, now: int, name: str, job: str) -> _Ended | str:
     if last.result in _NO_ATTEMPT and not last.job:
         return f"{title} is not run again: its newest slot was {last.result}. To run it now: " + command("run", name)
     return last
-
-
-def _ends(site: Site, now: int, name: str) -> Iterator[tuple[int, _Ended]]:
-    """Attempts of the entry that have ended, with the instant each was written down, the newest first."""
-    from cronhpc.core.plan import plan
-    from cronhpc.engine.read import read_world
-    from cronhpc.store import history
-
-    world = read_world(site, now).world
-    jobs = {claim.key: claim.job_id or "" for claim in world.claims}
-    if entry_id(name) not in world.known():
-        raise no_entry(name, (each.name for each in world.entries), site.paths)
-    for each in plan(world).decisions:
-        if isinstance(each, Finish) and each.key.entry == entry_id(name):
-            yield now, _Ended(each.key, each.job_end.result, jobs.get(each.key, ""), each.job_end.tasks)
-    for row in history.rows(site.paths.history):
-        key = Key.of(str(row.get("key", "")))
-        if key is not None and key.entry == entry_id(name):
-            result, job, tasks = (str(row.get(each) or "") for each in ("result", "job", "tasks"))
-            yield int(row.get("at") or 0), _Ended(key, result, job, tasks)
 
 
 # --- telling ----------------------------------------------------------------------------------------------------------
@@ -313,7 +286,7 @@ def _attended(args: argparse.Namespace, console: Console, site: Site, key: Key, 
     elif args.follow:
         console.complain("its script names its own output (#SBATCH --output): look there. Its end is waited for.")
     try:
-        end = _end(args, console, key, follower)
+        end = _end(args, console, key, facts["entry"], follower)
     except KeyboardInterrupt:
         seen = command("logs", facts["entry"], options=("-f",)) if facts["log"] else command("status", facts["entry"])
         console.complain(f"\njob {facts['job']} goes on. See it: " + seen + f"; end it: {facts['undo']}")
@@ -326,7 +299,7 @@ def _attended(args: argparse.Namespace, console: Console, site: Site, key: Key, 
     return code
 
 
-def _end(args: argparse.Namespace, console: Console, key: Key, follower: Follower | None) -> HistoryRun:
+def _end(args: argparse.Namespace, console: Console, key: Key, name: str, follower: Follower | None) -> HistoryRun:
     """The run's facts once it has ended; its log is printed meanwhile."""
     ask = rest = _FIRST_ASK
     while True:
@@ -338,28 +311,18 @@ def _end(args: argparse.Namespace, console: Console, key: Key, follower: Followe
             continue
         ask = rest = min(ask * _SLOWER, _LAST_ASK)
         with suppress(CronhpcError):  # a controller that does not answer is asked again
-            if (end := _ended(site_of(args, console), console.again().now, key)) is not None:
+            if (end := _ended(args, console.again(), key, name)) is not None:
                 if follower is not None:
                     follower.more()
                 return end
 
 
-def _ended(site: Site, now: int, key: Key) -> HistoryRun | None:
+def _ended(args: argparse.Namespace, console: Console, key: Key, name: str) -> HistoryRun | None:
     """The facts of an attempt that has ended; None as long as it has not, or nobody tells how."""
-    from cronhpc.core.plan import plan
-    from cronhpc.engine.read import read_world
-    from cronhpc.store import history
-    from cronhpc.views.runs import ended_facts, run_facts
-
-    world = read_world(site, now).world
-    for each in plan(world).decisions:
-        if isinstance(each, Finish) and each.key == key:
-            job_id = next((claim.job_id for claim in world.claims if claim.key == key), None)
-            return ended_facts(each.name, key, each.job_end, job_id)
-    for row in history.rows(site.paths.history):  # a tick has finished it
-        if row.get("key") == str(key):
-            return run_facts(row)
-        if int(row.get("at") or 0) < key.slot - _AHEAD:
+    for at, run in ended_runs(args, console, name):
+        if (run.slot, run.attempt, run.by_hand) == (key.slot, key.attempt, key.by_hand):
+            return run
+        if at < key.slot - _AHEAD:
             break
     return None
 

@@ -7,7 +7,7 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from cronhpc.cli.common import NoSuchError, no_such, site_of
+from cronhpc.cli.common import NoSuchError, no_such, paths_of, site_of
 from cronhpc.core.model import CronhpcError, command, entry_id
 from cronhpc.store.entries import SUFFIX
 from cronhpc.store.files import open_file
@@ -42,6 +42,14 @@ def known_runs(
         known = switch_facts(row) if row.get("what") == "switch" else run_facts(row)
         if _attempt(known) not in shown and entry in {"", known.entry}:  # a tick may finish it at this moment
             yield int(row.get("at") or 0), known
+
+
+def ended_runs(args: argparse.Namespace, console: Console, entry: str) -> Iterator[tuple[int, HistoryRun]]:
+    """Of those of one entry what has ended, or was passed over."""
+    from cronhpc.views.runs import LIVE
+
+    runs = known_runs(args, console, paths_of(args, console), entry)
+    return ((at, run) for at, run in runs if run.result not in LIVE and not run.switch and run.slot is not None)
 
 
 def _attempt(run: HistoryRun) -> tuple[str, int | None, int, bool]:
