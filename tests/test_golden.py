@@ -17,7 +17,7 @@ import re
 import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -280,7 +280,7 @@ def test_the_json_schema_is_that_of_the_docs() -> None:
 
 
 def test_an_alert_fits_what_the_docs_say_of_it() -> None:
-    alert = asdict(Alert("new", "failed", "backup failed", "backup", NOW))
+    alert = Alert("new", "failed", "backup failed", "backup", NOW)
     known = json.loads(json.dumps(facts(alert, About("/home/alice/cron", "alice", "login1", {}))))
     assert json_page.shaped(known, "alert", "alert") == []
     assert set(known) == set(json_page.TABLES["alert"])

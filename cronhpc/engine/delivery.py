@@ -31,10 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from email.message import EmailMessage
 
+    from cronhpc.core.alerts import Alert
     from cronhpc.core.model import Entry, Settings
 
-Facts = Mapping[str, Any]
-Way = Callable[[Sequence[Facts]], tuple[int, str]]
+Way = Callable[[Sequence["Alert"]], tuple[int, str]]
 VERSION = 1  # of the keys that a program gets
 _T = TypeVar("_T")
 _URL = re.compile(r"\b[a-z][a-z0-9+.-]*://\S+", re.IGNORECASE)
@@ -183,37 +183,35 @@ def _kept_in(path: Path) -> str:
 # --- what is told --------------------------------------------------------------------------------------------------
 
 
-def subject(alerts: Sequence[Facts], about: About) -> str:
+def subject(alerts: Sequence[Alert], about: About) -> str:
     """One line: what happened, or how much did."""
-    told = _phase(alerts[0]) + str(alerts[0]["text"]) if len(alerts) == 1 else f"{len(alerts)} alerts"
+    told = _phase(alerts[0]) + alerts[0].text if len(alerts) == 1 else f"{len(alerts)} alerts"
     first = told.partition("\n")[0]
     return text.cut(text.one_line(f"cronhpc {about.owner}: {first}"), _SUBJECT)
 
 
-def body(alerts: Sequence[Facts], about: About) -> str:
+def body(alerts: Sequence[Alert], about: About) -> str:
     """For people: a line an alert, then how the logs of the runs end, then where to look."""
-    lines = [f"{_phase(each)}{each['text']}{_since(each)}" for each in alerts]
-    logs = {str(each.get("log") or ""): each for each in alerts}
-    for log, each in [row for row in logs.items() if row[0]][:_LOGS]:
-        job = f", job {each['job']}," if each.get("job") else ""
+    lines = [f"{_phase(each)}{each.text}{_since(each)}" for each in alerts]
+    logs = {each.log: each for each in alerts if each.log}
+    for log, each in list(logs.items())[:_LOGS]:
+        job = f", job {each.job}," if each.job else ""
         end = log_end(log, about)
         if end is not None:
             printed = [f"    {line}" for line in end] or ["    (nothing was printed)"]
-            lines += ["", f"The log of {each['entry']}{job} ends with:", *printed, f"    {about.directory}/{log}"]
-    names = [str(each.get("entry") or "") for each in alerts]
-    asked = names[:1] if len(names) == 1 and names[0] else []
+            lines += ["", f"The log of {each.entry}{job} ends with:", *printed, f"    {about.directory}/{log}"]
+    asked = [each.entry for each in alerts if each.entry] if len(alerts) == 1 else []
     more = str(command("status", *asked, directory=about.directory))
     return text.lines("\n".join([*lines, "", f"{about.directory} on {about.host}. More: {more}"]))
 
 
-def _phase(alert: Facts) -> str:
-    return "still: " if alert["phase"] == "still" else ""
+def _phase(alert: Alert) -> str:
+    return "still: " if alert.phase == "still" else ""
 
 
-def _since(alert: Facts) -> str:
-    since = alert.get("since")
-    shown = alert["phase"] == "still" and isinstance(since, int)
-    return f" (since {times.whole(since, since, UTC)})" if shown and isinstance(since, int) else ""
+def _since(alert: Alert) -> str:
+    since = alert.since if alert.phase == "still" else None
+    return "" if since is None else f" (since {times.whole(since, since, UTC)})"
 
 
 def log_end(log: str, about: About) -> list[str] | None:
@@ -224,17 +222,13 @@ def log_end(log: str, about: About) -> list[str] | None:
     return [line[:_COLUMNS] for line in text.lines(end).rstrip("\n").split("\n")[-_LINES:] if end.strip()]
 
 
-def facts(alert: Facts, about: About) -> dict[str, Any]:
+def facts(alert: Alert, about: About) -> dict[str, Any]:
     """For programs: what docs/alerts.md says of each key."""
-    log = str(alert.get("log") or "")
-    end = log_end(log, about) if log else None
-    told = {key: alert.get(key, default) for key, default in _KEYS.items()}
+    end = log_end(alert.log, about) if alert.log else None
+    told = {key: getattr(alert, key) for key in ("phase", "kind", "text", "entry", "entries", "since", "job")}
     place = {"directory": about.directory, "owner": about.owner, "host": about.host}
-    whole = f"{about.directory}/{log}" if log else ""
+    whole = f"{about.directory}/{alert.log}" if alert.log else ""
     return {"version": VERSION, **place, **told, "log": whole, "log_end": end or []}
-
-
-_KEYS: dict[str, Any] = {"phase": "", "kind": "", "text": "", "entry": "", "entries": (), "since": None, "job": ""}
 
 
 # --- a command -----------------------------------------------------------------------------------------------------
@@ -261,7 +255,7 @@ def _exited(program: str, ended: process.Finished) -> str:
     return f"{program} exited {ended.code}{said and f': {said}'}"
 
 
-def _by_command(settings: Settings, about: About, timeouts: Timeouts, alerts: Sequence[Facts]) -> tuple[int, str]:
+def _by_command(settings: Settings, about: About, timeouts: Timeouts, alerts: Sequence[Alert]) -> tuple[int, str]:
     """Once an alert: text for people on its standard input, or JSON; the facts in CRONHPC_* variables."""
     until = process.elapsed() + timeouts.commands
     try:
@@ -288,7 +282,7 @@ def _by_command(settings: Settings, about: About, timeouts: Timeouts, alerts: Se
 _LONGEST = 30_000  # bytes of a variable: with those of the site, an environment has room for it
 
 
-def _variables(known: Facts) -> dict[str, str]:
+def _variables(known: Mapping[str, Any]) -> dict[str, str]:
     """As the reference has them."""
     given = {
         "CRONHPC_PHASE": known["phase"],
@@ -329,7 +323,7 @@ def _mailers(environ: Mapping[str, str]) -> tuple[str | None, str | None]:
     return sendmail, process.which("mail", environ) or process.which("mailx", environ)
 
 
-def _by_mail(settings: Settings, about: About, timeouts: Timeouts, alerts: Sequence[Facts]) -> tuple[int, str]:
+def _by_mail(settings: Settings, about: About, timeouts: Timeouts, alerts: Sequence[Alert]) -> tuple[int, str]:
     """One mail for all: by the server of alerts.smtp, else by this machine's sendmail, else by its mail."""
     title, told = subject(alerts, about), body(alerts, about)
     if settings.alerts_smtp:
@@ -440,7 +434,7 @@ def _server(where: str) -> _Server | None:
 # --- webhooks, and HTTP in general ---------------------------------------------------------------------------------
 
 
-def _by_webhook(where: str, about: About, timeouts: Timeouts, alerts: Sequence[Facts]) -> tuple[int, str]:
+def _by_webhook(where: str, about: About, timeouts: Timeouts, alerts: Sequence[Alert]) -> tuple[int, str]:
     """Chats get one message for all, a program's address the facts of each alert."""
     try:
         url = address(where, about.environ)
@@ -546,7 +540,7 @@ def at_once(tasks: Sequence[Callable[[], _T]], seconds: float) -> list[_T | str]
 _WITH_APPRISE = "deploy/install --with alerts, or pip install 'cronhpc[alerts]'"
 
 
-def _by_apprise(addresses: Sequence[str], about: About, timeouts: Timeouts, alerts: Sequence[Facts]) -> tuple[int, str]:
+def _by_apprise(addresses: Sequence[str], about: About, timeouts: Timeouts, alerts: Sequence[Alert]) -> tuple[int, str]:
     """Matrix, Teams, Telegram … by the Apprise library, an optional extra; one message a tick."""
     import logging
 

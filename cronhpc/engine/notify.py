@@ -5,10 +5,11 @@ Whatever goes wrong here is a line in the log and in `status`, and never the tic
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
+from cronhpc.core.alerts import Alert
 from cronhpc.core.model import Problem, StateError, joined
 from cronhpc.core.model import command as model_command
 from cronhpc.cron.words import were
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from cronhpc.core.alerts import Alert
     from cronhpc.core.model import Settings
     from cronhpc.engine.delivery import Timeouts
     from cronhpc.engine.site import Site
@@ -56,7 +56,7 @@ def send(
     left: list[Unsent] = []
     problems = []
     for name, way in ways(settings, of, timeouts).items():
-        rows = [row for row in before if row.way == name] + [Unsent(name, now, asdict(alert)) for alert in alerts]
+        rows = [row for row in before if row.way == name] + [Unsent(name, now, alert) for alert in alerts]
         sent, why = way([row.alert for row in rows]) if rows else (0, "")
         left += [row._replace(why=why) for row in rows[sent:]]
         if why:
@@ -134,7 +134,7 @@ class Unsent(NamedTuple):
 
     way: str
     at: int
-    alert: dict[str, Any]
+    alert: Alert
     why: str = ""
 
 
@@ -144,18 +144,20 @@ def waiting(path: Path, now: int) -> list[Unsent]:
         rows = (read_json(path, VERSION) or {}).get("rows", [])
     except (OSError, StateError):
         return []
-    whole = [row for row in rows if _is_whole(row)] if isinstance(rows, list) else []
-    return [Unsent(**row) for row in whole if 0 <= now - row["at"] < _KEPT_FOR]
+    known = filter(None, map(_unsent_of, rows if isinstance(rows, list) else ()))
+    return [row for row in known if 0 <= now - row.at < _KEPT_FOR]
 
 
-def _is_whole(row: object) -> bool:
-    """An alert of which a part is of no use would tell something else."""
+def _unsent_of(row: object) -> Unsent | None:
+    """None for one of which a part is of no use: it would tell something else."""
     known, invalid = decode.decode(row, decode.UNSENT)
-    return not invalid and known == row and known.keys() >= _NEEDED and known["alert"].keys() >= _TOLD
+    if invalid or not known.keys() >= {"way", "at", "alert"}:
+        return None
+    alert, wrong = decode.read(Alert, known["alert"], _ALERT)
+    return None if alert is None or wrong else Unsent(**{**known, "alert": alert})
 
 
-_NEEDED = frozenset({"way", "at", "alert"})
-_TOLD = frozenset({"phase", "kind", "text"})
+_ALERT = decode.of(Alert, since=decode.maybe_when)
 
 
 def unsent(path: Path, now: int) -> list[Problem]:
@@ -171,4 +173,4 @@ def keep(path: Path, rows: Sequence[Unsent]) -> None:
     if not rows:
         path.unlink(missing_ok=True)
         return
-    write_json(path, {"rows": [each._asdict() for each in rows[-_MOST:]]}, VERSION)
+    write_json(path, {"rows": [{**row._asdict(), "alert": decode.plain(row.alert)} for row in rows[-_MOST:]]}, VERSION)

@@ -91,7 +91,7 @@ def test_a_command_that_fails_is_told_whole(tmp_path: Path, about: About, line: 
 
 
 def test_a_reminder_says_since_when(about: About) -> None:
-    said = delivery.body([{"phase": "still", "text": "sync failed", "since": 0, "entry": "sync"}], about)
+    said = delivery.body([Alert("still", "failed", "sync failed", "sync", since=0)], about)
     assert said.startswith("still: sync failed (since Thu 1 Jan 00:00 UTC)\n")
 
 
@@ -104,7 +104,7 @@ def test_a_log_that_is_not_surely_the_runs_own_is_not_quoted(tmp_path: Path, abo
         log.symlink_to(secret)
     elif kind == "another name of a file":
         log.hardlink_to(secret)
-    assert "secret" not in delivery.body([{"phase": "new", "text": "x", "entry": "backup", "log": LOG}], about)
+    assert "secret" not in delivery.body([Alert("new", "failed", "x", "backup", log=LOG)], about)
 
 
 def test_an_alert_may_hold_anything(tmp_path: Path, about: About) -> None:
@@ -112,7 +112,7 @@ def test_an_alert_may_hold_anything(tmp_path: Path, about: About) -> None:
     settings = Settings(alerts_command=script(tmp_path, f"cat >{tmp_path}/got"))
     assert told(settings, about, odd) == []
     assert (tmp_path / "got").read_text().startswith("x\\e]0;y\\x07\nBcc: mallory@example.org\\xff\n")
-    assert "\n" not in delivery.subject([{"phase": "new", "text": odd.text}], about)
+    assert "\n" not in delivery.subject([odd], about)
 
 
 # --- mail ----------------------------------------------------------------------------------------------------------
@@ -482,7 +482,7 @@ def test_who_made_an_address_private_is_not_told_to_put_it_there(tmp_path: Path)
 
 
 def test_the_keys_are_all_documented() -> None:
-    known = delivery.facts({}, About("/x", "a", "h", {}))
+    known = delivery.facts(FAILED, About("/x", "a", "h", {}))
     page = (Path(__file__).parents[2] / "docs" / "alerts.md").read_text()
     assert [key for key in known if f"`{key}`" not in page] == []
     assert json.dumps(known)
