@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -19,6 +20,10 @@ settings.register_profile(
     derandomize=not os.environ.get("CRONHPC_CHANCE"),
 )
 settings.load_profile("any machine")
+
+# Else each process compiles all that it imports: pytest the tests, and what they start cronhpc.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Under nohup, and behind a shell's &, these are ignored, and whatever a test starts would inherit that.
 signal.signal(signal.SIGHUP, signal.SIG_DFL)

@@ -139,6 +139,7 @@ def test_a_function_that_fills_its_argument_is_found(text: str, found: list[str]
     assert list(filled(ast.parse(text))) == found
 
 
+@pytest.mark.thorough
 def test_functions_return_what_they_made() -> None:
     """None fills a list that was handed in, and what is frozen has no list that grows."""
     trees = [ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")]

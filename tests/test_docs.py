@@ -223,6 +223,7 @@ def printed(block: str, *commands: str) -> list[str]:
     return answers
 
 
+@pytest.mark.processes
 def test_what_the_quick_start_shows_is_what_is_printed(tmp_path: Path) -> None:
     """The part without Slurm; tests/lab/test_quick_start.py has the other."""
     environ = {"HOME": str(tmp_path), "PATH": "/usr/bin:/bin"}

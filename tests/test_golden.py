@@ -224,6 +224,7 @@ def test_a_deed_is_told_in_the_same_words_as_ever(doing: Shell, name: str, form:
         compare(f"{name}.json.txt", doing(*DEEDS[name], "--json"))
 
 
+@pytest.mark.processes
 def test_a_tick_writes_the_same_log_and_status_as_ever(doing: Shell) -> None:
     compare("tick.log.txt", doing("tick"))
     known = json.loads((doing.home / "cron" / "status.json").read_text(encoding="utf-8"))

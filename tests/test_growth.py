@@ -93,6 +93,7 @@ def counted(root: Path, entries: int) -> tuple[dict[str, Counter[str]], Counter[
     return calls, listed
 
 
+@pytest.mark.thorough
 def test_four_times_as_many_entries_are_four_times_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """And the claims are listed as often as for few."""
     monkeypatch.setattr(Local, "_supervise", lambda *_: None)

@@ -69,6 +69,7 @@ def bench(tmp_path: Path) -> Iterator[Bench]:
     made.wait(lambda: [job for job in made.local.queue().jobs if job.live], lambda live: not live)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("text", "state", "result", "code_and_signal"),
     [
@@ -90,6 +91,7 @@ def test_how_a_script_ends(
     assert bench.local.job_ends([job_id], sv.now() + 100) == {}
 
 
+@pytest.mark.processes
 def test_what_a_script_is_given(bench: Bench) -> None:
     text = 'echo "$SLURM_JOB_ID|$SLURM_JOB_NAME|$KEEP|$X|$1|$2|$PWD"; echo err >&2; read -r line || echo "no stdin"'
     job_id = bench.submit(
@@ -100,6 +102,7 @@ def test_what_a_script_is_given(bench: Bench) -> None:
     assert (job.name, job.comment, job.workdir) == ("a|b\nc", "tok | own\nx", str(bench.folder))
 
 
+@pytest.mark.processes
 def test_a_held_job_waits_for_its_release_and_runs_once_whoever_releases_it(bench: Bench) -> None:
     job_id = bench.submit("echo ran >> ran", held=True)
     assert (bench.job(job_id).reason, bench.job(job_id).held_by_user) == ("JobHeldUser", True)
@@ -112,6 +115,7 @@ def test_a_held_job_waits_for_its_release_and_runs_once_whoever_releases_it(benc
     assert (bench.folder / "ran").read_text() == "ran\n"
 
 
+@pytest.mark.processes
 def test_a_job_begins_at_its_time_and_that_can_be_moved(bench: Bench) -> None:
     job_id = bench.submit("date +%s", begin=sv.now() + 3600, comment="old")
     assert (bench.job(job_id).state, bench.job(job_id).reason) == ("PENDING", "BeginTime")
@@ -122,6 +126,7 @@ def test_a_job_begins_at_its_time_and_that_can_be_moved(bench: Bench) -> None:
     assert int(bench.out()) in {at, at + 1}
 
 
+@pytest.mark.processes
 def test_a_job_that_has_run_cannot_be_moved(bench: Bench) -> None:
     job_id = bench.submit("true")
     bench.until(job_id, "COMPLETED")
@@ -130,6 +135,7 @@ def test_a_job_that_has_run_cannot_be_moved(bench: Bench) -> None:
             bench.local.move(gone, 1)
 
 
+@pytest.mark.processes
 def test_hold_and_free_mark_and_restore(bench: Bench) -> None:
     job_id = bench.submit("true", begin=sv.now() + 3600, comment="own")
     bench.local.hold([job_id], "mark own")
@@ -141,6 +147,7 @@ def test_hold_and_free_mark_and_restore(bench: Bench) -> None:
     assert bench.until(job_id, "COMPLETED").comment == "own"
 
 
+@pytest.mark.processes
 def test_a_pending_job_is_cancelled_at_once_and_never_runs(bench: Bench) -> None:
     job_id = bench.submit("touch ran", begin=sv.now() + 3600)
     who = bench.wait(lambda: sv.read(f"{bench.folder}/local/jobs/{job_id}", "supervisor.json"), bool)
@@ -153,6 +160,7 @@ def test_a_pending_job_is_cancelled_at_once_and_never_runs(bench: Bench) -> None
     assert bench.local.job_ends([job_id], 0)[job_id].started is None
 
 
+@pytest.mark.processes
 def test_a_running_job_is_ended_with_all_its_processes(bench: Bench) -> None:
     job_id = bench.submit("set -m; sleep 60 & echo $!; trap 'echo term; exit 7' TERM; echo ready; wait")
     bench.wait(bench.out, lambda out: "ready" in out)
@@ -173,6 +181,7 @@ def running(pid: int) -> bool:
         return False
 
 
+@pytest.mark.processes
 def test_a_job_that_ignores_term_is_killed(bench: Bench) -> None:
     bench.local = Local(bench.folder / "local", ENV, kill_wait=1)
     job_id = bench.submit("trap '' TERM; echo ready; sleep 60; sleep 60")
@@ -184,6 +193,7 @@ def test_a_job_that_ignores_term_is_killed(bench: Bench) -> None:
     assert time.monotonic() - begun >= 1
 
 
+@pytest.mark.processes
 def test_a_signal_reaches_every_process_and_the_job_goes_on(bench: Bench) -> None:
     child = "(trap 'echo child' USR1; for i in {1..99}; do sleep 0.1; done) &"
     job_id = bench.submit(f"{child} trap 'echo parent' USR1; echo ready; wait; sleep 0.2")
@@ -195,6 +205,7 @@ def test_a_signal_reaches_every_process_and_the_job_goes_on(bench: Bench) -> Non
         bench.local.signal([job_id], "HELLO")
 
 
+@pytest.mark.processes
 def test_a_supervisor_that_was_killed_shows_as_a_failed_node_and_takes_its_script_along(bench: Bench) -> None:
     job_id = bench.submit("echo $$; sleep 60")
     bench.wait(bench.out, bool)
@@ -204,6 +215,7 @@ def test_a_supervisor_that_was_killed_shows_as_a_failed_node_and_takes_its_scrip
     assert bench.local.job_ends([job_id], 0)[job_id].result is Result.NODE_FAIL
 
 
+@pytest.mark.processes
 def test_a_waiting_job_whose_supervisor_died_gets_another_at_the_next_look(bench: Bench) -> None:
     job_id = bench.submit("echo ran", begin=sv.now() + 2)
     who = bench.wait(lambda: sv.read(f"{bench.folder}/local/jobs/{job_id}", "supervisor.json"), bool)
@@ -229,6 +241,7 @@ def test_a_job_of_another_machine_is_left_alone(bench: Bench) -> None:
     Path(folder, "fate").unlink()
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("settings", "detail"),
     [
@@ -243,6 +256,7 @@ def test_what_cannot_be_launched(bench: Bench, settings: Mapping[str, Any], deta
     assert re.search(detail, bench.local.job_ends([job_id], 0)[job_id].detail)
 
 
+@pytest.mark.processes
 def test_an_interpreter_that_is_gone_cannot_be_launched(bench: Bench) -> None:
     path = bench.folder / "x"
     path.write_text("#!/no/such/python -u\n")
@@ -277,6 +291,7 @@ def test_arrays_are_refused_whoever_asks_for_one(bench: Bench) -> None:
         bench.submit("true")
 
 
+@pytest.mark.processes
 def test_the_scripts_own_options_count_where_the_submission_says_nothing(bench: Bench) -> None:
     asked = {"job-name": "own", "output": "%x-%j.log", "error": "e", "chdir": str(bench.folder), "hold": None}
     bench.local = Local(bench.folder / "local", ENV, script_options=lambda _: asked)
@@ -304,12 +319,14 @@ def test_patterns_of_log_names(pattern: str, name: str) -> None:
     assert log_names(facts, 7) == {"output": name, "error": None}
 
 
+@pytest.mark.processes
 def test_logs_are_cut_or_appended_to(bench: Bench) -> None:
     for append in (False, False, True):
         bench.until(bench.submit("echo line", append=append), "COMPLETED")
     assert bench.out() == "line\nline\n"
 
 
+@pytest.mark.processes
 def test_edits_after_the_submission_do_not_count(bench: Bench) -> None:
     job_id = bench.submit("echo first", held=True)
     bench.script("echo second")
@@ -330,6 +347,7 @@ def test_ids_are_never_given_twice_and_old_jobs_are_forgotten(bench: Bench) -> N
     assert not (bench.folder / "local" / "jobs" / "1").exists()
 
 
+@pytest.mark.processes
 def test_the_environment_is_scrubbed(bench: Bench) -> None:
     job_id = bench.submit("env", begin=None)
     bench.until(job_id, "COMPLETED")
@@ -358,6 +376,7 @@ def test_what_the_disk_does_not_take_has_not_happened(bench: Bench) -> None:
     (bench.folder / "moved").rename(bench.folder / "local")
 
 
+@pytest.mark.processes
 def test_the_umask_of_the_submission_counts(bench: Bench) -> None:
     before = os.umask(0o027)
     try:

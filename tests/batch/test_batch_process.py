@@ -21,6 +21,7 @@ def bash(script: str, **options: object) -> Finished:
     return run(["bash", "-c", script], **settings)  # type: ignore[arg-type]  # a table's options
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("script", "code", "out", "err"),
     [
@@ -37,23 +38,28 @@ def test_what_comes_back(monkeypatch: pytest.MonkeyPatch, script: str, code: int
     assert bash(script) == Finished(code, out, err)
 
 
+@pytest.mark.processes
 def test_much_output_on_both_pipes_does_not_block() -> None:
     ended = bash("head -c 1000000 /dev/zero; head -c 1000000 /dev/zero >&2")
     assert (len(ended.out), len(ended.err)) == (1000000, 1000000)
 
 
+@pytest.mark.processes
 def test_input_larger_than_a_pipe_arrives() -> None:
     assert run(["wc", "-c"], timeout=10, env=ENV, input="é" * 200_000).out.strip() == "400000"
 
 
+@pytest.mark.processes
 def test_a_program_that_does_not_read_its_input_is_fine() -> None:
     assert run(["true"], timeout=10, env=ENV, input="x" * 1_000_000).code == 0
 
 
+@pytest.mark.processes
 def test_the_working_folder(tmp_path: Path) -> None:
     assert run(["pwd"], timeout=10, env=ENV, cwd=str(tmp_path)).out.strip() == str(tmp_path)
 
 
+@pytest.mark.processes
 def test_a_time_out_ends_the_program_and_all_that_it_started(tmp_path: Path) -> None:
     begun = time.monotonic()
     ended = bash(f"sleep 60 & echo $! > {tmp_path}/pid; echo before; trap '' TERM; wait", timeout=2)
@@ -74,6 +80,7 @@ def state(pid: int) -> str:
         return "Z"
 
 
+@pytest.mark.processes
 def test_a_grandchild_that_keeps_the_pipes_does_not_keep_us() -> None:
     begun = time.monotonic()
     ended = bash("setsid sleep 15 & echo done")
@@ -81,6 +88,7 @@ def test_a_grandchild_that_keeps_the_pipes_does_not_keep_us() -> None:
     assert time.monotonic() - begun < 2
 
 
+@pytest.mark.processes
 def test_once_it_said_enough_it_need_not_end() -> None:
     begun = time.monotonic()
     ended = bash("echo 4711; sleep 60", enough=lambda out: "4711\n" in out)
@@ -88,6 +96,7 @@ def test_once_it_said_enough_it_need_not_end() -> None:
     assert time.monotonic() - begun < 5
 
 
+@pytest.mark.processes
 def test_what_said_enough_and_then_ends_by_itself_keeps_its_exit_code() -> None:
     assert bash("echo 4711; exit 3", enough=lambda out: "4711\n" in out).code == 3
 
@@ -98,6 +107,7 @@ def test_a_missing_program_is_said(program: str) -> None:
         run([program], timeout=1, env=ENV)
 
 
+@pytest.mark.processes
 def test_a_program_that_cannot_be_executed_is_said(tmp_path: Path) -> None:
     broken = tmp_path / "broken"
     broken.write_text("#!/no/such/interpreter\n")
@@ -106,6 +116,7 @@ def test_a_program_that_cannot_be_executed_is_said(tmp_path: Path) -> None:
         run([str(broken)], timeout=1, env=ENV)
 
 
+@pytest.mark.processes
 def test_a_working_folder_that_is_gone_is_said(tmp_path: Path) -> None:
     with pytest.raises(Missing, match="gone"):
         run(["true"], timeout=1, env=ENV, cwd=str(tmp_path / "gone"))
@@ -121,6 +132,7 @@ def test_relative_folders_of_a_path_do_not_count(tmp_path: Path, monkeypatch: py
     assert which("folder", {"PATH": str(tmp_path)}) is None
 
 
+@pytest.mark.processes
 def test_no_child_and_no_file_is_left_open() -> None:
     before = len(list(Path("/proc/self/fd").iterdir()))
     bash("echo; sleep 60", timeout=0.1)
@@ -130,6 +142,7 @@ def test_no_child_and_no_file_is_left_open() -> None:
     assert len(list(Path("/proc/self/fd").iterdir())) == before
 
 
+@pytest.mark.processes
 def test_a_started_program_outlives_its_caller_in_a_session_of_its_own(tmp_path: Path) -> None:
     pid = process.start(["/bin/sleep", "30"], env=ENV)
     try:

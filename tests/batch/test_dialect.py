@@ -70,11 +70,13 @@ def test_a_place_that_asks_which_batch_system_it_is_is_found(text: str, found: i
     assert len(list(comparisons(ast.parse(text)))) == found
 
 
+@pytest.mark.thorough
 def test_no_place_outside_batch_asks_which_batch_system_it_is() -> None:
     asked = {f"{name}: {each}" for name, tree in trees() for each in comparisons(tree) if each not in OTHER_MEANING}
     assert asked == set()
 
 
+@pytest.mark.thorough
 def test_variables_of_a_batch_system_are_spelt_in_its_dialect() -> None:
     spelt: Counter[str] = Counter()
     for name, tree in trees():

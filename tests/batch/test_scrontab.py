@@ -72,6 +72,7 @@ def test_a_table_that_got_lines_below_ours_since_keeps_its_newlines() -> None:
     assert scrontab.without_block(table, "ab12cd") == f"{THEIRS}\n1 1 * * * mine\n"
 
 
+@pytest.mark.processes
 def test_a_scrontab_that_is_switched_off_is_said_with_the_way_out(environ: dict[str, str]) -> None:
     program = Path(environ["HOME"]) / "bin" / "scrontab"
     program.write_text("#!/bin/sh\necho 'scrontab: fatal: scrontab is disabled on this cluster' >&2; exit 1\n")
@@ -91,28 +92,33 @@ def test_what_stands_below_an_entry_whose_end_mark_is_gone_is_its_users() -> Non
     assert scrontab.without_block(table + mine, "ab12cd") == THEIRS + "\n" + mine
 
 
+@pytest.mark.processes
 def test_a_write_that_failed_and_was_done_all_the_same_is_done(environ: dict[str, str]) -> None:
     scrontab.write({**environ, "SLOW": "1"}, THEIRS)
     assert scrontab.read(environ) == THEIRS
 
 
+@pytest.mark.processes
 def test_the_table_is_written_and_read_back(environ: dict[str, str]) -> None:
     assert scrontab.read(environ) == ""
     scrontab.write(environ, THEIRS)
     assert scrontab.read(environ) == THEIRS
 
 
+@pytest.mark.processes
 def test_no_answer_is_not_an_empty_table(environ: dict[str, str]) -> None:
     (Path(environ["HOME"]) / "table").write_text(THEIRS, encoding="utf-8")
     with pytest.raises(ScrontabError, match="cannot be read"):
         scrontab.read({**environ, "FROZEN": "1"})
 
 
+@pytest.mark.processes
 def test_a_refused_table_is_said(environ: dict[str, str]) -> None:
     with pytest.raises(ScrontabError, match="Invalid time"):
         scrontab.write({**environ, "REFUSES": "1"}, THEIRS)
 
 
+@pytest.mark.processes
 def test_a_table_that_reads_back_otherwise_is_said(environ: dict[str, str]) -> None:
     with pytest.raises(ScrontabError, match="something else"):
         scrontab.write({**environ, "GARBLES": "1"}, THEIRS)

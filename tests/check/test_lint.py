@@ -696,6 +696,7 @@ ATOMS = [
 ]
 
 
+@pytest.mark.thorough
 @given(st.lists(st.sampled_from(ATOMS), max_size=40), st.booleans())
 @settings(max_examples=300, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow])
 def test_whatever_a_script_holds_it_is_read_and_each_complaint_is_whole(atoms: list[str], with_top: bool) -> None:  # noqa: FBT001 - drawn

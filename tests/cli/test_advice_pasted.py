@@ -137,6 +137,7 @@ def _words(line: str) -> list[str]:
     raise AssertionError(f"no command line: {line}")
 
 
+@pytest.mark.processes
 def test_nothing_is_added_for_the_default_directory(desk: Desk) -> None:
     other = desk.environ["CRONHPC_DIR"]
     for words in (["status"], ["status", "--dir", other], ["status", "--dir", f"{other}/../other"]):
@@ -193,6 +194,7 @@ def test_what_is_pasted_does_what_the_sentence_says(
     assert done(desk)
 
 
+@pytest.mark.processes
 def test_a_log_is_shown_by_the_command_beside_it(desk: Desk) -> None:
     said = re.search(r"its log: .*, or: (.*)", desk.say("run", "my backup"))
     assert said
@@ -203,6 +205,7 @@ def test_a_log_is_shown_by_the_command_beside_it(desk: Desk) -> None:
     raise AssertionError(desk.paste(said[1]))
 
 
+@pytest.mark.processes
 def test_a_directory_that_is_missing_is_made_by_the_command_of_the_error(desk: Desk) -> None:
     place = desk.cron.parent / "a new one"
     said = re.search(r"Make it with: (.*)", desk.type("status", "--dir", str(place)))
@@ -212,6 +215,7 @@ def test_a_directory_that_is_missing_is_made_by_the_command_of_the_error(desk: D
     assert f"cp job.slurm '{place}'/cron.daily/" in desk.type("status", "--dir", str(place))
 
 
+@pytest.mark.processes
 def test_a_large_import_is_undone_by_the_command_that_is_shown(desk: Desk) -> None:
     table = desk.cron.parent / "table"
     table.write_text("".join(f"{n} 4 * * * /x/job{n}\n" for n in range(30)))
@@ -223,6 +227,7 @@ def test_a_large_import_is_undone_by_the_command_that_is_shown(desk: Desk) -> No
     assert set((desk.cron / "cron.d").iterdir()) == before
 
 
+@pytest.mark.processes
 def test_the_reason_of_the_list_is_the_reason_of_the_entry(desk: Desk) -> None:
     desk.now = (desk.now // 60 + 2) * 60  # a slot is due, and the next one is a minute away
     desk.say("tick")
@@ -237,6 +242,7 @@ def test_who_is_refused_is_not_told_to_run_it(desk: Desk) -> None:
     assert "cronhpc run" not in said
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("data", "code", "fix"),
     [

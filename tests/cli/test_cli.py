@@ -348,6 +348,7 @@ def wait_for(shell: Shell, name: str, result: str) -> Any:
     raise AssertionError(known)
 
 
+@pytest.mark.processes
 def test_a_dropped_script_runs_by_hand_and_is_seen_everywhere(shell: Shell) -> None:
     shell.drop("cron.daily/backup.slurm", "echo hello from $CRONHPC_ENTRY")
     assert "now: cronhpc run backup" in shell("status", now=later()).out
@@ -365,6 +366,7 @@ def test_a_dropped_script_runs_by_hand_and_is_seen_everywhere(shell: Shell) -> N
     assert "as job 1" in shell("status", "backup", now=later()).out
 
 
+@pytest.mark.processes
 def test_files_that_a_script_names_in_a_folder_which_is_not_there_are_its_log(shell: Shell) -> None:
     """`--output=logs/%x.out` means a folder beside the script to whoever wrote it: for a run that is its log."""
     header = "#SBATCH --output=logs/%x-%j.out\n#SBATCH --error=logs/%x-%j.err\n"
@@ -375,6 +377,7 @@ def test_files_that_a_script_names_in_a_folder_which_is_not_there_are_its_log(sh
     assert not (shell.home / "logs").exists()
 
 
+@pytest.mark.processes
 def test_a_whole_path_for_errors_is_the_scripts_own(shell: Shell) -> None:
     shell.drop("cron.daily/train.slurm", f"#SBATCH -e {shell.home}/err.txt -o out.txt\necho hello; echo oh >&2")
     assert shell("run", "train", now=later()).code == 0
@@ -383,6 +386,7 @@ def test_a_whole_path_for_errors_is_the_scripts_own(shell: Shell) -> None:
     assert (shell.home / "err.txt").read_text(encoding="utf-8") == "oh\n"
 
 
+@pytest.mark.processes
 def test_a_rows_relative_file_for_errors_is_its_log(shell: Shell) -> None:
     row = '{schedule: "@daily", command: "echo oh >&2", sbatch: {error: e/%j}}'
     (shell.cron / "cronhpc.yaml").write_text(f"backend: local\nentries:\n  x: {row}\n", encoding="utf-8")
@@ -392,6 +396,7 @@ def test_a_rows_relative_file_for_errors_is_its_log(shell: Shell) -> None:
     assert shell("logs", "x").out == "oh\n"
 
 
+@pytest.mark.processes
 def test_a_failure_needs_attention_until_it_is_well_again(shell: Shell) -> None:
     script = shell.drop("cron.daily/backup.slurm", "exit 3")
     shell("run", "backup", now=later())
@@ -407,6 +412,7 @@ def test_a_failure_needs_attention_until_it_is_well_again(shell: Shell) -> None:
     assert "failed" not in shell("status", now=later()).out
 
 
+@pytest.mark.processes
 def test_a_tick_writes_json_lines_and_leaves_what_is_not_due_out(shell: Shell) -> None:
     shell.drop("cron.daily/backup.slurm")
     shell("run", "backup", now=later())
@@ -422,6 +428,7 @@ def test_a_tick_on_a_terminal_is_a_table(shell: Shell) -> None:
     assert "backup  not due" in shell("tick", now=later(), terminal=True, width=80).out
 
 
+@pytest.mark.processes
 def test_a_broken_entry_does_not_keep_the_others(shell: Shell) -> None:
     shell.drop("cron.d/good.slurm", "#CRON * * * * *\necho good")
     shell.drop("cron.d/bad.slurm", "#CRON 0/15 * * * *\necho bad")
@@ -627,6 +634,7 @@ def test_what_does_not_stand_cannot_be_lifted_and_what_stands_is_said(
     assert (said.code, said.out) == (1, f"{words}\n")
 
 
+@pytest.mark.processes
 def test_the_owners_kill_ends_a_run_at_once_and_says_so(shell: Shell) -> None:
     """Also where no scheduler is at work; a tick later on records it as killed."""
     shell.drop("cron.daily/sleeper.slurm", "sleep 300")
@@ -824,6 +832,7 @@ def test_check_of_a_file_that_is_not_there_names_it_whether_or_not_there_is_a_cr
         assert said.code == 2
 
 
+@pytest.mark.processes
 def test_check_of_one_file_anywhere(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "job.slurm").write_text("#!/bin/bash\n#SBATCH --hold\n", encoding="utf-8")
     said = shell("check", "--strict", str(tmp_path / "job.slurm"))
@@ -832,6 +841,7 @@ def test_check_of_one_file_anywhere(shell: Shell, tmp_path: Path) -> None:
     assert shell("check", str(tmp_path / "job.slurm")).code == 0, "check && start goes on where there are warnings"
 
 
+@pytest.mark.processes
 def test_names_with_newlines_and_dashes_work_everywhere(shell: Shell) -> None:
     for name in ("-n", "a\nb", "50%|x", "größe", "two  blanks"):
         shell.drop(f"cron.daily/{name}.slurm")
@@ -864,6 +874,7 @@ def test_a_pipe_is_cut_only_to_a_width_that_was_asked_for(
     assert (here.width, here.height) == (width, 0)
 
 
+@pytest.mark.processes
 def test_start_and_stop_say_which_process_the_daemon_is(shell: Shell) -> None:
     began = shell("start", now=later())
     pid = re.search(r"started the daemon: process (\d+) of this machine", began.out)
@@ -889,6 +900,7 @@ def test_a_daemon_of_another_machine_is_not_called_stopped(shell: Shell) -> None
     assert "if the one on login9 does, it ends within seconds" in shell("stop", now=later()).out
 
 
+@pytest.mark.processes
 def test_what_is_said_of_another_directory_acts_on_that(shell: Shell, tmp_path: Path) -> None:
     """`undo: cronhpc kill 1` without its --dir would stop a job of one's own instead."""
     shell.drop("cron.daily/backup.slurm")
@@ -920,6 +932,7 @@ def test_a_place_whose_name_no_job_could_be_given_is_refused(tmp_path: Path, nam
     assert not (tmp_path / name).exists()
 
 
+@pytest.mark.processes
 def test_a_second_run_in_the_same_second_takes_the_next_one(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """ "Another tick has claimed it", it said, and nobody knew what that meant."""
     shell.drop("cron.daily/backup.slurm")

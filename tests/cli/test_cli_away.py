@@ -29,6 +29,7 @@ def unreachable(shell: Shell) -> Shell:
     return shell
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("words", ["run backup", "start", "stop", "tick", "plan", "status", "clean"])
 def test_what_passes_by_itself_is_one_and_never_two(unreachable: Shell, words: str) -> None:
     said = unreachable(*words.split(), now=later())
@@ -37,6 +38,7 @@ def test_what_passes_by_itself_is_one_and_never_two(unreachable: Shell, words: s
     assert "Unable to contact slurm controller" in told or "does not answer" in told
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("words", ["start", "stop"])
 def test_who_cannot_go_on_is_told_to_try_again(unreachable: Shell, words: str) -> None:
     assert unreachable(words, now=later()).err.endswith(TRY_AGAIN + "\n")
@@ -51,6 +53,7 @@ def test_where_slurms_commands_are_not_loaded_no_minute_helps(unreachable: Shell
     assert ".." not in unreachable("stop", now=later()).err
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("words", ["start", "stop", "run backup", "status", "kill backup"])
 @pytest.mark.parametrize("text", ["#!/bin/sh\nlibslurm", "#!/no/such/shell\n"], ids=["its wrapper fails", "no program"])
 def test_commands_that_cannot_begin_lead_to_a_start_from_a_good_shell(
@@ -71,6 +74,7 @@ def test_what_is_wrong_with_the_call_is_two(shell: Shell, words: str) -> None:
     assert (said.code, TRY_AGAIN in said.err) == (2, False)
 
 
+@pytest.mark.processes
 def test_a_run_by_hand_that_sbatch_did_not_answer_stays_due_and_says_so(unreachable: Shell) -> None:
     """Ordered once more it would run twice: the next tick submits it."""
     for name in ("squeue", "scontrol", "sinfo"):

@@ -221,6 +221,7 @@ def test_a_folder_that_is_none_is_unknown_and_not_critical(shell: Shell) -> None
 # --- history -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.processes
 def test_a_run_is_in_history_at_once_and_each_run_once(shell: Shell) -> None:
     """Who has just said `cronhpc run` looks there first; the next tick may be an hour away."""
     gate = shell.home / "gate"
@@ -257,6 +258,7 @@ def test_history_can_be_read_where_the_batch_system_is_not_there(shell: Shell) -
 # --- logs that go --------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.processes
 def test_a_tick_says_what_logs_it_has_removed(shell: Shell) -> None:
     folder = shell.cron / "log" / "backup"
     folder.mkdir(parents=True)
@@ -274,6 +276,7 @@ def test_a_tick_says_what_logs_it_has_removed(shell: Shell) -> None:
     assert shell("tick", "--json", now=now + 14 * HOUR).json["logs_removed"] == 0
 
 
+@pytest.mark.processes
 def test_a_disk_that_is_nearly_full_is_told_before_it_is_too_late(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -331,6 +334,7 @@ QUIET_COMMANDS = {
 }
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("text", "said"), COMMANDS.items(), ids=COMMANDS.keys())
 def test_a_command_in_the_settings_is_looked_at_as_a_script_is(shell: Shell, text: str, said: str) -> None:
     settings(shell, f"entries:\n  a:\n    schedule: '@daily'\n    command: {json.dumps(text)}\n")
@@ -342,6 +346,7 @@ def test_a_command_in_the_settings_is_looked_at_as_a_script_is(shell: Shell, tex
     assert "cronhpc.yaml:3: " in found.out
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("text", "sbatch"), QUIET_COMMANDS.items(), ids=QUIET_COMMANDS.keys())
 def test_of_a_good_command_nothing_is_said(shell: Shell, text: str, sbatch: str) -> None:
     row = f"{{schedule: '@daily', command: {json.dumps(text)}, sbatch: {{{sbatch}}}}}"
@@ -349,6 +354,7 @@ def test_of_a_good_command_nothing_is_said(shell: Shell, text: str, sbatch: str)
     assert shell("check").code == 0
 
 
+@pytest.mark.processes
 def test_what_the_settings_give_a_script_beside_its_own_options_counts(shell: Shell) -> None:
     settings(shell, "sbatch: {ntasks: 4, mem: 4G}")
     shell.drop("cron.daily/a.slurm", "#!/bin/bash\n#SBATCH --gpus-per-task=1 --mem-per-cpu=2G\ntrue\n")
@@ -374,6 +380,7 @@ def test_what_is_refused_later_is_said_by_check(shell: Shell, text: str, said: s
 # --- check of what this place has -------------------------------------------------------------------------------------
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("by", ["sh", "bash"])
 def test_the_shell_that_cannot_read_a_script_is_the_one_to_ask(shell: Shell, by: str) -> None:
     path = shell.cron / "cron.daily" / "a.slurm"
@@ -381,6 +388,7 @@ def test_the_shell_that_cannot_read_a_script_is_the_one_to_ask(shell: Shell, by:
     assert f"Try: {by} -n {path}" in shell("check", now=later()).out
 
 
+@pytest.mark.processes
 def test_python_that_cannot_be_read_and_an_interpreter_that_is_not_here(shell: Shell) -> None:
     folder = shell.cron / "cron.daily"
     (folder / "a.slurm").write_text(f"#!{sys.executable}\nprint('x'\n")
@@ -403,6 +411,7 @@ def test_alerts_that_cannot_be_sent_are_named(shell: Shell) -> None:
     assert count == "2 warnings"
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("where", "what"),
     [
@@ -428,6 +437,7 @@ def test_a_ping_that_cannot_be_sent_is_named_by_check_and_status(shell: Shell, w
         assert [what in row["what"] for row in said["attention"] if "--ping" in row["what"]] == [True]
 
 
+@pytest.mark.processes
 def test_add_says_what_keeps_the_job_from_running(shell: Shell) -> None:
     shell.drop("cron.daily/a.slurm", "#SBATCH --tme=5\ntrue\n")
     said = shell("add", "quota-watch", "--as", "b")
@@ -469,6 +479,7 @@ SLURM = {  # stand-ins, by how sbatch behaves: its lines, and what is said
 }
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("name", SLURM)
 def test_sbatch_is_asked_for_a_moment_where_there_is_one(
     shell: Shell, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
@@ -487,6 +498,7 @@ def test_sbatch_is_asked_for_a_moment_where_there_is_one(
     assert shell("check", "--offline", "--online", now=later(), PATH=path).code == 2
 
 
+@pytest.mark.processes
 def test_the_room_of_partitions_is_asked_of_sinfo(
     shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -500,6 +512,7 @@ def test_the_room_of_partitions_is_asked_of_sinfo(
     )
 
 
+@pytest.mark.processes
 def test_the_check_of_one_entry_names_its_folders_schedule(shell: Shell) -> None:
     settings(shell, 'folders: {daily: "H 4 * * fri#1"}')
     shell.drop("cron.daily/x.slurm")

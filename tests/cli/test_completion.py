@@ -11,6 +11,8 @@ import pytest
 from cronhpc.cli.commands import UsageError, parsers
 from cronhpc.cli.reference import script
 
+pytestmark = pytest.mark.processes
+
 PARSERS = parsers()
 
 

@@ -160,6 +160,7 @@ def editor(shell: Shell, text: str) -> str:
     return f"'{program}'"
 
 
+@pytest.mark.processes
 def test_what_is_edited_takes_the_scripts_place_with_its_mode_and_says_when_it_runs(three: Shell) -> None:
     script = three.cron / "cron.daily" / "backup.slurm"
     script.chmod(0o640)
@@ -172,6 +173,7 @@ def test_what_is_edited_takes_the_scripts_place_with_its_mode_and_says_when_it_r
     assert list((three.cron / "state" / "edit").iterdir()) == []
 
 
+@pytest.mark.processes
 def test_a_link_stays_one_and_its_target_is_edited(three: Shell) -> None:
     target = three.home / "mine.slurm"
     target.write_text("#!/bin/bash\n#CRON @daily\necho hello\n", encoding="utf-8")
@@ -181,6 +183,7 @@ def test_a_link_stays_one_and_its_target_is_edited(three: Shell) -> None:
     assert "goodbye" in target.read_text(encoding="utf-8")
 
 
+@pytest.mark.processes
 def test_of_a_row_the_settings_are_edited_at_its_line(three: Shell) -> None:
     (three.home / "nano").write_text(
         f'#!/bin/bash\nprintf %s "$*" > {three.home}/asked\nsed -i "s/echo x/echo y/" "$2"\n'
@@ -192,6 +195,7 @@ def test_of_a_row_the_settings_are_edited_at_its_line(three: Shell) -> None:
     assert (three.home / "asked").read_text(encoding="utf-8") == f"+7 {three.cron}/state/edit/cronhpc.yaml"
 
 
+@pytest.mark.processes
 def test_what_was_not_changed_is_not_written(three: Shell) -> None:
     script = three.cron / "cron.daily" / "backup.slurm"
     before = script.stat()
@@ -200,6 +204,7 @@ def test_what_was_not_changed_is_not_written(three: Shell) -> None:
     assert (script.stat().st_ino, script.stat().st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
 
 
+@pytest.mark.processes
 def test_what_edit_and_import_print_for_programs_fits_what_the_docs_say_of_it(three: Shell) -> None:
     table = three.home / "crontab"
     table.write_text("5 4 * * * echo hello\n*/7 * * * * true # odd\n", encoding="utf-8")
@@ -217,6 +222,7 @@ NOT_WRITTEN = {
 }
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("text", "words"), NOT_WRITTEN.values(), ids=NOT_WRITTEN)
 def test_what_cannot_be_put_in_place_is_kept(three: Shell, text: str, words: str) -> None:
     script = three.cron / "cron.daily" / "backup.slurm"
@@ -250,6 +256,7 @@ def test_an_editor_that_draws_on_a_terminal_is_not_started_without_one(
     assert f"change {three.cron}/cron.daily/backup.slurm itself. Nothing was changed." in said.err
 
 
+@pytest.mark.processes
 def test_an_editor_that_is_not_there_is_named(three: Shell) -> None:
     said = three("edit", "backup", now=later(), EDITOR="/no/such/editor")
     assert (said.code, "/no/such/editor: cannot be started" in said.err) == (2, True)
@@ -259,12 +266,14 @@ def test_an_editor_that_is_not_there_is_named(three: Shell) -> None:
 BAD = 'sed -i "s/^#SBATCH.*/#SBATCH --tme=5/" "$1"'
 
 
+@pytest.mark.processes
 def test_a_mistake_is_said_and_without_a_terminal_nobody_is_asked(three: Shell) -> None:
     said = three("edit", "backup", now=later(), EDITOR=editor(three, BAD))
     assert said.code == 1
     assert "--tme" in said.out
 
 
+@pytest.mark.processes
 def test_a_mistake_can_be_edited_again(three: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
 
@@ -279,12 +288,14 @@ def test_a_mistake_can_be_edited_again(three: Shell, monkeypatch: pytest.MonkeyP
     assert "--time=5" in (three.cron / "cron.daily" / "backup.slurm").read_text(encoding="utf-8")
 
 
+@pytest.mark.processes
 def test_a_mistake_may_stay(three: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Console, "ask", lambda *_: "n")
     said = three("edit", "backup", now=later(), EDITOR=editor(three, BAD))
     assert (said.code, "backup is changed" in said.out) == (1, True)
 
 
+@pytest.mark.processes
 def test_an_edit_takes_back_what_waits_on_the_schedule_before_it(three: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its file is too young for a look: until another command came, the runs stayed, and began at the old times."""
     now = int(time.time())  # noqa: TID251 - as a user edits: the file is as old as the command
@@ -309,6 +320,7 @@ def test_an_edit_takes_back_what_waits_on_the_schedule_before_it(three: Shell, m
         three("stop", now=later())
 
 
+@pytest.mark.processes
 def test_an_edit_as_json(three: Shell) -> None:
     known = three("edit", "backup", "--json", now=later(), EDITOR=editor(three, 'echo true >> "$1"')).json
     assert (known["entry"], known["changed"], known["state"]) == ("backup", True, "on")
@@ -370,6 +382,7 @@ def test_what_is_not_removed_is_said_and_nothing_is(three: Shell, words: tuple[s
     assert (three.cron / "cron.d" / "sync.slurm").exists()
 
 
+@pytest.mark.processes
 def test_what_runs_of_it_goes_on(three: Shell) -> None:
     three.drop("cron.d/long.slurm", "#CRON @daily\nsleep 600")
     assert three("run", "long", now=later()).code == 0

@@ -38,6 +38,7 @@ def log_of_2(ran: Shell) -> Path:
     raise AssertionError(ran("history").out)
 
 
+@pytest.mark.processes
 def test_a_terminal_is_told_which_run_it_was_and_how_that_ended(ran: Shell) -> None:
     said = ran("logs", "a", now=later(), terminal=True, width=80)
     head, place, *lines = said.out.splitlines()
@@ -47,11 +48,13 @@ def test_a_terminal_is_told_which_run_it_was_and_how_that_ended(ran: Shell) -> N
     assert lines == ["hello"]
 
 
+@pytest.mark.processes
 def test_a_pipe_gets_the_log_alone(ran: Shell) -> None:
     said = ran("logs", "a", now=later())
     assert (said.out, said.err) == ("hello\n", "")
 
 
+@pytest.mark.processes
 def test_a_jobs_id_stands_for_its_run(ran: Shell) -> None:
     assert ran("logs", "1", now=later()).out == "hello\n"
     known = ran("logs", "1", "--json", now=later()).json
@@ -60,6 +63,7 @@ def test_a_jobs_id_stands_for_its_run(ran: Shell) -> None:
     assert [run["job"] for run in ran("history", "1", "--json", now=later()).json["runs"]] == ["1"]
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("asked", [["1_3"], ["a", "--job", "1_3"]], ids=" ".join)
 def test_the_id_of_an_arrays_task_means_the_log_of_that_task(ran: Shell, asked: list[str]) -> None:
     folder = ran.cron / "log" / "a"
@@ -76,12 +80,14 @@ def test_the_id_of_an_arrays_task_means_the_log_of_that_task(ran: Shell, asked: 
 NO_JOB = [("logs", "77"), ("status", "77"), ("history", "77"), ("rerun", "77")]
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("words", NO_JOB, ids=" ".join)
 def test_a_job_that_no_run_was_is_said(ran: Shell, words: tuple[str, ...]) -> None:
     said = ran(*words, now=later())
     assert (said.code, said.err) == (2, "No run here was job 77. See: cronhpc history\n")
 
 
+@pytest.mark.processes
 def test_right_after_a_run_was_asked_for_the_log_before_it_is_not_shown_in_its_place(ran: Shell) -> None:
     assert ran("run", "a", now=later() + 5).code == 0
     log_of_2(ran).unlink()
@@ -94,6 +100,7 @@ def test_right_after_a_run_was_asked_for_the_log_before_it_is_not_shown_in_its_p
     assert ran("logs", "a", "--job", "1", now=later() + 10).out == "hello\n"
 
 
+@pytest.mark.processes
 def test_that_a_log_is_empty_is_said_beside_it(ran: Shell) -> None:
     assert ran("run", "a", now=later() + 5).code == 0
     assert log_of_2(ran).stat().st_size == 0
@@ -103,6 +110,7 @@ def test_that_a_log_is_empty_is_said_beside_it(ran: Shell) -> None:
     assert ran("logs", "a", "--job", "9", now=later() + 10).err == "job 9 printed nothing\n"
 
 
+@pytest.mark.processes
 def test_a_run_by_hand_in_the_minute_of_a_slot_is_newer_than_that_slots(ran: Shell) -> None:
     folder = ran.cron / "log" / "a"
     (folder / "20991127T0300Z-8.out").write_text("of the slot\n")
@@ -110,6 +118,7 @@ def test_a_run_by_hand_in_the_minute_of_a_slot_is_newer_than_that_slots(ran: She
     assert ran("logs", "a", now=later()).out == "by hand\n"
 
 
+@pytest.mark.processes
 def test_a_log_that_is_not_there_yet_is_waited_for(ran: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     assert ran("run", "a", now=later() + 5).code == 0
     path = log_of_2(ran)
@@ -128,6 +137,7 @@ def test_a_log_that_is_not_there_yet_is_waited_for(ran: Shell, monkeypatch: pyte
     assert said.err.startswith("job 2 ")
 
 
+@pytest.mark.processes
 def test_a_newest_run_that_left_no_log_is_named_beside_the_log_before_it(ran: Shell) -> None:
     (ran.home / "quiet").unlink()
     assert ran("run", "a", "--wait", now=later() + 5).code == 3
@@ -137,6 +147,7 @@ def test_a_newest_run_that_left_no_log_is_named_beside_the_log_before_it(ran: Sh
     assert said.err.startswith("the newest run left no log: a: job 2, by hand ")
 
 
+@pytest.mark.processes
 def test_without_a_name_the_runs_that_have_one_are_listed(ran: Shell) -> None:
     said = ran("logs", now=later() + 5)
     assert "failed (3)" in said.out
@@ -144,6 +155,7 @@ def test_without_a_name_the_runs_that_have_one_are_listed(ran: Shell) -> None:
     assert [run["job"] for run in ran("logs", "--json", now=later() + 5).json["runs"]] == ["1"]
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("words", [("-f",), ("--job", "1"), ("--run", "2")], ids=" ".join)
 def test_which_run_is_followed_is_asked_for(ran: Shell, words: tuple[str, ...]) -> None:
     said = ran("logs", *words)

@@ -189,6 +189,7 @@ def test_the_page_of_the_manual_has_its_sections_and_known_requests_only() -> No
     assert lines.count(".RS 4") == lines.count(".RE")
 
 
+@pytest.mark.processes
 def test_groff_has_nothing_to_say_of_it() -> None:
     if groff := shutil.which("groff"):
         argv = [groff, "-man", "-ww", "-Tutf8", "-z", str(KEPT["man"])]

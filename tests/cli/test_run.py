@@ -37,6 +37,7 @@ ENDS: dict[str, tuple[str, int, str]] = {
 }
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("text", "code", "words"), ENDS.values(), ids=ENDS)
 def test_waiting_for_a_run_ends_with_its_exit_code(shell: Shell, text: str, code: int, words: str) -> None:
     shell.drop("cron.daily/a.slurm", text)
@@ -64,6 +65,7 @@ def test_each_end_has_its_exit_code(end: dict[str, Any], code: int) -> None:
     assert by_hand.exit_code(run_facts(end)) == code
 
 
+@pytest.mark.processes
 def test_waiting_tells_the_end_as_json(shell: Shell) -> None:
     shell.drop("cron.daily/a.slurm", "exit 3")
     said = shell("run", "a", "--wait", "--json", now=later())
@@ -71,6 +73,7 @@ def test_waiting_tells_the_end_as_json(shell: Shell) -> None:
     assert (said.json["job"], said.json["end"]["result"], said.json["end"]["job"]) == ("1", "failed", "1")
 
 
+@pytest.mark.processes
 def test_following_prints_the_log_until_the_run_has_ended(shell: Shell) -> None:
     shell.drop("cron.daily/a.slurm", "echo first; sleep 1; echo last; exit 4")
     said = shell("run", "a", "--follow", now=later())
@@ -86,6 +89,7 @@ def test_following_is_no_json(shell: Shell) -> None:
     assert shell("history", "--json", now=later()).json["runs"] == []
 
 
+@pytest.mark.processes
 def test_a_script_with_an_output_of_its_own_is_waited_for(shell: Shell) -> None:
     shell.drop("cron.daily/a.slurm", f"#SBATCH --output={shell.home}/own.txt\necho hello")
     said = shell("run", "a", "--follow", now=later())
@@ -93,6 +97,7 @@ def test_a_script_with_an_output_of_its_own_is_waited_for(shell: Shell) -> None:
     assert (shell.home / "own.txt").read_text(encoding="utf-8") == "hello\n"
 
 
+@pytest.mark.processes
 def test_ctrl_c_leaves_the_run_going_and_says_how_to_see_it(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object) -> None:
         raise KeyboardInterrupt
@@ -107,6 +112,7 @@ def test_ctrl_c_leaves_the_run_going_and_says_how_to_see_it(shell: Shell, monkey
     batch.cancel(["1"])
 
 
+@pytest.mark.processes
 def test_a_second_run_beside_one_that_runs_is_only_started_where_that_is_asked_for(shell: Shell) -> None:
     shell.drop("cron.daily/a.slurm", "sleep 600")
     shell("run", "a", now=later())
@@ -153,6 +159,7 @@ def flaky(shell: Shell) -> Flaky:
     return Flaky(shell)
 
 
+@pytest.mark.processes
 def test_a_failed_slot_runs_again_with_the_same_slot(flaky: Flaky) -> None:
     flaky.good.touch()
     said = flaky("rerun", "a", "--wait")
@@ -161,6 +168,7 @@ def test_a_failed_slot_runs_again_with_the_same_slot(flaky: Flaky) -> None:
     assert second == first.replace("/1", "/2")
 
 
+@pytest.mark.processes
 def test_a_tick_between_the_failure_and_its_rerun_changes_nothing(flaky: Flaky) -> None:
     flaky("tick")
     assert flaky("rerun", "a", "--wait").code == 1
@@ -174,6 +182,7 @@ def test_a_tick_between_the_failure_and_its_rerun_changes_nothing(flaky: Flaky) 
     assert sorted((row["attempt"], row["result"]) for row in rows) == [(1, "failed"), (2, "failed"), (3, "ok")]
 
 
+@pytest.mark.processes
 def test_the_success_of_a_slot_that_ran_again_is_the_slots(shell: Shell) -> None:
     """It ends the streak of failures, and is the last success; one of a run that was by hand from the first is not."""
     good, told = shell.home / "good", shell.home / "told"
@@ -216,6 +225,7 @@ NOT_AGAIN: dict[str, tuple[tuple[str, ...], str, str, int]] = {
 }
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("before", "name", "words", "code"), NOT_AGAIN.values(), ids=NOT_AGAIN)
 def test_where_nothing_failed_nothing_runs_again(
     flaky: Flaky, before: tuple[str, ...], name: str, words: str, code: int
@@ -236,6 +246,7 @@ def test_an_entry_that_never_ran_has_nothing_to_run_again(shell: Shell) -> None:
     assert shell("rerun", "a", "--json", now=later()).json["job"] is None
 
 
+@pytest.mark.processes
 def test_one_that_runs_is_not_run_beside_itself(flaky: Flaky) -> None:
     (flaky.shell.cron / "cron.daily" / "a.slurm").write_text("#!/bin/bash\nsleep 600\n", encoding="utf-8")
     assert flaky("rerun", "a").code == 0
@@ -250,6 +261,7 @@ STALE: dict[str, Callable[[Flaky], object]] = {
 }
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("meanwhile", STALE.values(), ids=STALE)
 def test_two_that_ask_at_once_make_one_run(
     flaky: Flaky, meanwhile: Callable[[Flaky], object], monkeypatch: pytest.MonkeyPatch

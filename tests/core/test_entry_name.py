@@ -37,6 +37,7 @@ def test_any_other_name_stops_no_job_by_its_number(name: str) -> None:
     assert index.reached(Switch("kill", name, f"/x/{name}", "bob", NOW)) == ()
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("name", ["ALL", "57"])
 def test_such_an_entry_does_not_run_and_check_says_so(shell: Shell, name: str) -> None:
     file = shell.drop(f"cron.d/{name}.slurm", "#CRON * * * * *")
@@ -48,6 +49,7 @@ def test_such_an_entry_does_not_run_and_check_says_so(shell: Shell, name: str) -
     assert "Rename it" in shell("status", now=now).out
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("name", ["ALL", "57"])
 def test_a_row_of_the_settings_is_no_exception(shell: Shell, name: str) -> None:
     row = f"entries:\n  '{name}': {{schedule: '@hourly', command: 'true'}}\n"
@@ -111,6 +113,7 @@ def test_a_folder_that_was_meant_to_be_another(name: str, right: str) -> None:
     assert meant_folder(name, FOLDERS) == right
 
 
+@pytest.mark.processes
 def test_what_is_plainly_no_script_is_one_line_and_nothing_to_fix(shell: Shell) -> None:
     shell.drop("cron.daily/x.slurm")
     for name in ("README", "helper.sh", ".nfs0001", ".DS_Store", *(f"x-{n}.out" for n in range(300))):
@@ -142,6 +145,7 @@ def test_a_batch_script_under_another_name_is_named(shell: Shell) -> None:
     assert f"{never} mv -n {daily}/old/*.slurm {daily}/" in said.out
 
 
+@pytest.mark.processes
 def test_no_advice_replaces_a_script_of_the_same_name(shell: Shell, tmp_path: Path) -> None:
     names = ("cron.daily/a.slurm", "cron.daily/a.sh", "a.slurm", "cron.dayly/a.slurm", "cron.daily/old/a.slurm")
     for name in names:
@@ -189,6 +193,7 @@ def test_other_folders_in_a_cron_directory_are_nobody_s_business(shell: Shell) -
     assert shell("check", now=later()).out == "nothing to fix\n"
 
 
+@pytest.mark.processes
 def test_a_file_that_is_named_is_read_whatever_it_is_called(
     shell: Shell, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -203,6 +208,7 @@ def test_a_file_that_is_named_is_read_whatever_it_is_called(
     assert shell("check", "backup", now=later()).out == "nothing to fix\n", "an entry goes before a file"
 
 
+@pytest.mark.processes
 def test_what_the_shell_cannot_read_is_said_with_its_line(shell: Shell) -> None:
     shell.drop("cron.daily/open.slurm", "if true; then\n  echo\n")
     shell.drop("cron.daily/fine.slurm", "for i in 1 2; do echo; done\n")
@@ -211,6 +217,7 @@ def test_what_the_shell_cannot_read_is_said_with_its_line(shell: Shell) -> None:
     assert re.match(r"cron\.daily/open\.slurm:\d: E230 its shell cannot read it: syntax error", line)
 
 
+@pytest.mark.processes
 def test_functions_of_the_environment_count(shell: Shell, tmp_path: Path) -> None:
     (tmp_path / "x.slurm").write_text("#!/bin/bash\nmodule load x\n")
     assert "W304" in shell("check", str(tmp_path / "x.slurm")).out

@@ -53,6 +53,7 @@ def test_of_three_each_newcomer_is_told_who_was_first(tmp_path: Path) -> None:
     assert [f"{WEEKLY.source} had the name first" in what for what in told.values()] == [True, True]
 
 
+@pytest.mark.processes
 def test_a_newcomer_neither_runs_nor_takes_over_what_is_known(shell: Shell) -> None:
     """cron.daily is looked at before cron.weekly: the newcomer was taken for the entry, history and all."""
     now = later()

@@ -73,6 +73,7 @@ def test_doctor_says_so_and_only_puts_it_where_a_daemon_was_started() -> None:
         assert [(each.level, each.settings) for each in told if each.topic == "daemon"] == [(level, put)]
 
 
+@pytest.mark.processes
 def test_start_refuses_it_and_submits_nothing(shell: Shell) -> None:
     folder = shell.home / "bin"
     folder.mkdir()

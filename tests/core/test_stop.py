@@ -204,6 +204,7 @@ def test_what_cronhpc_has_not_submitted_is_asked_about_before_it_is_touched() ->
     assert stop.strangers(on("ALL", "ft", "pause/p", jobs=jobs)) == ("8", "11")
 
 
+@pytest.mark.thorough
 def test_ten_thousand_jobs_and_hundreds_of_switches_are_matched_in_a_moment() -> None:
     jobs = tuple(job(n, name=f"job{n % 900}") for n in range(1, 10_001))
     w = on(*(f"job{n}" for n in range(0, 900, 3)), *(f"nothing{n}" for n in range(300)), jobs=jobs)

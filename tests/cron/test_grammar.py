@@ -322,6 +322,7 @@ def test_h_is_stable_and_one_hash_a_field() -> None:
     assert parse("H * * * *", UTC) == parse("H * * * *", UTC, hash_key="")
 
 
+@pytest.mark.thorough
 def test_h_reaches_nearly_every_minute_of_the_day() -> None:
     reached = {parse("H H * * *", UTC, hash_key=f"ann /cron entry{n}").canonical for n in range(20_000)}
     assert 1_400 < len(reached) <= 1_440
@@ -377,6 +378,7 @@ elements = st.one_of(
 fields = st.lists(elements, min_size=1, max_size=3).map(",".join)
 
 
+@pytest.mark.thorough
 @given(st.lists(fields, min_size=5, max_size=5).map(" ".join))
 @example("*/7,*/9 */23 */31 */11 */6")
 @example("5,* 0-23 1-31 1-12 0-7")
@@ -422,6 +424,7 @@ def seconds_to_parse(text: str) -> float:
     return min(spent)
 
 
+@pytest.mark.thorough
 def test_no_text_takes_long_or_raises_anything_but_schedule_error() -> None:
     """CRONHPC_TEST_TEXTS=1000000 makes it the million that was run before the first release."""
     rnd = random.Random(11)  # noqa: S311  # situations, no secrets

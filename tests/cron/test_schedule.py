@@ -51,6 +51,7 @@ def epoch(text: str) -> int:
 # --- cronie's own answers --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.processes
 def test_computing_a_slot_starts_no_program(tmp_path: Path) -> None:
     stand_in = tmp_path / "file"
     stand_in.write_text(f"#!/bin/sh\ntouch {tmp_path}/asked\n")
@@ -63,6 +64,7 @@ def test_computing_a_slot_starts_no_program(tmp_path: Path) -> None:
     assert not (tmp_path / "asked").exists()
 
 
+@pytest.mark.thorough
 def test_in_utc_every_chain_of_cronie_is_ours() -> None:
     """Where cronie fires one entry twice in a minute, once is right: repeats in a row are dropped."""
     wrong = []
@@ -74,6 +76,7 @@ def test_in_utc_every_chain_of_cronie_is_ours() -> None:
     assert wrong == []
 
 
+@pytest.mark.thorough
 def test_around_clock_changes_every_chain_of_cronie_is_ours() -> None:
     wrong = []
     for zone, _direction, expression, start, end, fires in lines_of("cronie_dst.jsonl"):
@@ -267,6 +270,7 @@ def some_expression(rnd: random.Random) -> str:
     return f"{minute} {hour} {day} * {rnd.choice(['*', '*', 'sun', '*/2', 'sat-sun', '1-5'])}"
 
 
+@pytest.mark.thorough
 def test_around_any_zones_changes_it_fires_as_a_cron_that_wakes_every_minute() -> None:
     rnd = random.Random(5)  # noqa: S311  # situations, no secrets
     wrong = []

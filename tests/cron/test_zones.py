@@ -85,6 +85,7 @@ def test_an_import_with_an_absurd_zone_is_no_traceback(shell: Shell, tmp_path: P
     assert "Traceback" not in said.err
 
 
+@pytest.mark.processes
 def test_a_zone_that_another_machine_knew_bars_one_entry_and_no_tick(
     shell: Shell, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import configparser
+import itertools
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ import time
 from pathlib import Path
 
 import pytest
+from _pytest.mark.expression import Expression
 
 from cronhpc.script.header import read_header
 
@@ -72,6 +74,7 @@ def program(path: Path, text: str) -> Path:
 # --- every file
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("path", FILES, ids=shown)
 def test_a_file_is_of_a_kind_that_is_checked(path: Path) -> None:
     name = kind(path)
@@ -106,6 +109,7 @@ def test_packages_are_asked_for_by_name_alone(path: Path) -> None:
 # --- how they are called
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("name", ["deploy/demo", "deploy/test", "deploy/install"])
 def test_help_says_how_it_is_called(name: str) -> None:
     lines = run(TOP / name, "--help").stdout.splitlines()
@@ -124,6 +128,7 @@ WRONG_CALLS = {
 }
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("argv", "said"), WRONG_CALLS.values(), ids=WRONG_CALLS.keys())
 def test_a_wrong_call_is_said_before_anything_is_made(argv: list[str], said: str) -> None:
     done = run(TOP / argv[0], *argv[1:], check=False)
@@ -131,6 +136,7 @@ def test_a_wrong_call_is_said_before_anything_is_made(argv: list[str], said: str
     assert said in done.stderr
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("code", [0, 1])
 def test_ci_runs_the_test_command_of_the_readme(tmp_path: Path, code: int) -> None:
     (tmp_path / ".ci").mkdir()
@@ -139,6 +145,33 @@ def test_ci_runs_the_test_command_of_the_readme(tmp_path: Path, code: int) -> No
     done = run("bash", tmp_path / ".ci" / "run", check=False)
     assert (done.stdout, done.returncode) == ("called with 0 words\n", code)
     assert "$ deploy/test " in (TOP / "README.md").read_text(encoding="utf-8")
+
+
+STEPS = (DEPLOY / "test").read_text(encoding="utf-8")
+TIMETABLE = re.findall(r"""^  ['"](\w+) +(\d+) (.+)['"]$""", STEPS, re.MULTILINE)
+
+
+def test_each_step_has_its_usual_time() -> None:
+    written = re.findall(r"""(?:step|timed 'not run') "(.+?)" """, STEPS)
+    names = {name.replace("$name", debian) for name in written for debian in ("trixie", "bullseye")}
+    assert names == {name for _, _, name in TIMETABLE}
+
+
+def holds(step: Expression, marks: dict[str, bool]) -> bool:
+    def has(name: str, /, **_: object) -> bool:
+        return marks[name]
+
+    return step.evaluate(has)
+
+
+def test_whatever_marks_a_test_has_a_step_runs_it() -> None:
+    marks = re.findall(r'^  "(\w+): ', (TOP / "pyproject.toml").read_text(encoding="utf-8"), re.MULTILINE)
+    steps = [Expression.compile(text) for text in re.findall(r'run_pytest .* -m "?([^";\n]+)', STEPS)]
+    assert {"lab", "simulated", "browser", "processes", "thorough"} == set(marks)
+    for chosen in itertools.product([False, True], repeat=len(marks)):
+        has = dict(zip(marks, chosen, strict=True))
+        if has["lab"] or not has["simulated"]:
+            assert any(holds(step, has) for step in steps), has
 
 
 # --- finding a Python
@@ -157,6 +190,7 @@ PYTHONS: dict[str, tuple[dict[str, str], str]] = {
 }
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("there", "found"), PYTHONS.values(), ids=PYTHONS.keys())
 def test_a_python_that_is_new_enough_is_found(tmp_path: Path, there: dict[str, str], found: str) -> None:
     for name, text in there.items():
@@ -164,6 +198,7 @@ def test_a_python_that_is_new_enough_is_found(tmp_path: Path, there: dict[str, s
     assert lib("find_python", PATH=f"{tmp_path}:/usr/bin:/bin").stdout.strip() == found
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("before", "fix"),
     [("", "module avail python"), ("module() { :; };", "module load python/3.12")],
@@ -177,6 +212,7 @@ def test_where_no_python_is_new_enough_what_brings_one_is_said(tmp_path: Path, b
     assert fix in done.stderr
 
 
+@pytest.mark.processes
 def test_a_python_that_is_none_is_not_taken() -> None:
     done = lib("find_python", check=False, CRONHPC_PYTHON="/bin/true")
     assert done.returncode == 1
@@ -184,6 +220,7 @@ def test_a_python_that_is_none_is_not_taken() -> None:
     assert "/bin/true does not start" in done.stderr
 
 
+@pytest.mark.processes
 def test_a_python_that_does_not_start_says_why(tmp_path: Path) -> None:
     words = "error while loading shared libraries: libpython3.12.so.1.0: cannot open shared object file"
     broken = program(tmp_path / "python3", f"#!/bin/bash\necho 'python3: {words}' >&2; exit 127\n")
@@ -199,6 +236,7 @@ def test_a_python_that_does_not_start_says_why(tmp_path: Path) -> None:
 # --- making an environment
 
 
+@pytest.mark.processes
 def test_an_environment_is_made_where_python_has_no_venv_module(tmp_path: Path) -> None:
     bare = program(tmp_path / "python", f'#!/bin/bash\n[ "${{2-}}" = venv ] && exit 1\nexec "{sys.executable}" "$@"\n')
     folder = tmp_path / "with blank"
@@ -209,6 +247,7 @@ def test_an_environment_is_made_where_python_has_no_venv_module(tmp_path: Path) 
     assert f"{folder}/lib/python{sys.version_info.major}.{sys.version_info.minor}/site-packages" in path
 
 
+@pytest.mark.processes
 def test_one_that_is_complete_is_left_alone_and_needs_no_network(tmp_path: Path) -> None:
     fakes = "bring_certificates() { :; }; bring_pip() { echo pip; }; quietly() { :; };"
     make = f'{fakes} make_environment "$1" "$2" "${{@:3}}"'
@@ -220,6 +259,7 @@ def test_one_that_is_complete_is_left_alone_and_needs_no_network(tmp_path: Path)
     assert "pip" in lib(make, *words, ".[test]").stdout, "a broken one is made again"
 
 
+@pytest.mark.processes
 def test_one_that_is_made_again_by_its_own_python_outlives_that(tmp_path: Path) -> None:
     folder = tmp_path / "env"
     make = 'bring_certificates() { :; }; bring_pip() { echo pip; }; quietly() { :; };make_environment "$1" "$2" "$3"'
@@ -228,6 +268,7 @@ def test_one_that_is_made_again_by_its_own_python_outlives_that(tmp_path: Path) 
     assert run(folder / "bin" / "python", "-c", "import sys; print(sys.prefix)").stdout.strip() == str(folder)
 
 
+@pytest.mark.processes
 def test_one_that_could_not_be_completed_is_made_again(tmp_path: Path) -> None:
     fakes = "bring_certificates() { :; }; bring_pip() { return $1; };".replace("$1", "{code}")
     make = fakes.replace("{code}", "1") + 'make_environment "$1" "$2" .'
@@ -235,6 +276,7 @@ def test_one_that_could_not_be_completed_is_made_again(tmp_path: Path) -> None:
     assert not (tmp_path / "env" / "complete").exists()
 
 
+@pytest.mark.processes
 def test_without_any_pip_the_package_that_brings_it_is_said(tmp_path: Path) -> None:
     python = program(tmp_path / "python", f'#!/bin/bash\n[ "$1" = -c ] && exec "{sys.executable}" "$@"\nexit 1\n')
     program(tmp_path / "env" / "bin" / "python", python.read_text(encoding="utf-8"))
@@ -244,6 +286,7 @@ def test_without_any_pip_the_package_that_brings_it_is_said(tmp_path: Path) -> N
     assert "apt-get install -y python3-venv" in done.stderr
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("env", "expected"),
     [({}, f"{TOP}/.env"), ({"CRONHPC_ENV": "/else/where"}, "/else/where"), ({"CRONHPC_ENV": "x"}, f"{Path.cwd()}/x")],
@@ -256,6 +299,7 @@ def test_environments_lie(env: dict[str, str], expected: str) -> None:
 # --- leaving nothing behind
 
 
+@pytest.mark.processes
 def test_what_hides_in_a_session_of_its_own_is_found_named_and_ended() -> None:
     commands = """
     mark_descendants
@@ -270,6 +314,7 @@ def test_what_hides_in_a_session_of_its_own_is_found_named_and_ended() -> None:
     assert said[1:] == ["then: "]
 
 
+@pytest.mark.processes
 def test_what_ends_by_itself_is_not_called_left_behind() -> None:
     assert lib("mark_descendants; setsid --fork sleep 0.3; left_behind 30").stdout == ""
 
@@ -307,6 +352,7 @@ def installed(tmp_path: Path) -> Installed:
     return Installed(tmp_path)
 
 
+@pytest.mark.processes
 def test_install_puts_a_launcher_that_works_from_anywhere(installed: Installed) -> None:
     said = installed().stdout
     done = run(installed.launcher, "--version", env={"PYTHONPATH": "/nowhere", "PYTHONHOME": "/nowhere"})
@@ -317,6 +363,7 @@ def test_install_puts_a_launcher_that_works_from_anywhere(installed: Installed) 
     assert said.splitlines()[-1] == "next: cronhpc init"
 
 
+@pytest.mark.processes
 def test_install_again_upgrades_keeps_the_version_before_and_no_more(installed: Installed) -> None:
     for _ in range(3):
         said = installed().stdout
@@ -326,6 +373,7 @@ def test_install_again_upgrades_keeps_the_version_before_and_no_more(installed: 
     assert run(installed.launcher, "--version").stdout.startswith("cronhpc ")
 
 
+@pytest.mark.processes
 def test_an_upgrade_that_fails_changes_nothing(installed: Installed) -> None:
     installed()
     before = installed.versions(), (installed.share / "venv").readlink()
@@ -337,6 +385,7 @@ def test_an_upgrade_that_fails_changes_nothing(installed: Installed) -> None:
     assert (installed.versions(), (installed.share / "venv").readlink()) == before
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("source", "asked"),
     [
@@ -356,6 +405,7 @@ def test_what_alerts_need_is_installed_and_kept_by_upgrades(installed: Installed
     assert "--with takes the word alerts" in installed("--with", "all", check=False).stderr
 
 
+@pytest.mark.processes
 def test_a_command_of_the_name_that_is_not_ours_is_kept(installed: Installed) -> None:
     program(installed.launcher, "#!/bin/sh\necho mine\n")
     done = installed(check=False)
@@ -365,12 +415,14 @@ def test_a_command_of_the_name_that_is_not_ours_is_kept(installed: Installed) ->
     assert installed.versions() == []
 
 
+@pytest.mark.processes
 def test_prefix_and_bin_may_be_elsewhere(installed: Installed, tmp_path: Path) -> None:
     installed(f"--prefix={tmp_path}/work/cronhpc", "--bin", f"{tmp_path}/work/bin")
     assert run(tmp_path / "work" / "bin" / "cronhpc", "--version").stdout.startswith("cronhpc ")
     assert stat.S_IMODE((tmp_path / "work" / "bin" / "cronhpc").stat().st_mode) & 0o111
 
 
+@pytest.mark.processes
 def test_what_is_said_to_undo_it_removes_just_that_also_where_paths_have_blanks(
     installed: Installed, tmp_path: Path
 ) -> None:
@@ -385,12 +437,14 @@ def test_what_is_said_to_undo_it_removes_just_that_also_where_paths_have_blanks(
     assert (tmp_path / "a" / "mine").exists()
 
 
+@pytest.mark.processes
 def test_where_nothing_can_be_written_it_says_what_to_choose(installed: Installed) -> None:
     done = installed("--prefix", "/dev/null/x", check=False)
     assert done.returncode == 1
     assert "nothing was changed: you cannot write in /dev/null/x. Choose others" in done.stderr
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("home", ["unset HOME", "HOME="])
 def test_without_a_home_variable_the_user_database_is_asked(home: str) -> None:
     expected = run("getent", "passwd", str(os.getuid())).stdout.split(":")[5]
@@ -404,6 +458,7 @@ def with_manual(installed: Installed) -> None:
         file.write(f'bring() {{ plain_bring "$1" && mkdir -p "$1/$page" && cp "{TOP}/docs/cronhpc.1" "$1/$page"; }}\n')
 
 
+@pytest.mark.processes
 def test_the_manual_lies_where_man_looks_beside_the_command(installed: Installed) -> None:
     with_manual(installed)
     page = installed.home / ".local" / "share" / "man" / "man1" / "cronhpc.1"
@@ -412,6 +467,7 @@ def test_the_manual_lies_where_man_looks_beside_the_command(installed: Installed
         assert page.read_bytes() == (TOP / "docs" / "cronhpc.1").read_bytes()
 
 
+@pytest.mark.processes
 def test_a_page_that_is_not_ours_and_a_folder_that_is_no_bin_are_left_alone(installed: Installed) -> None:
     with_manual(installed)
     page = installed.home / ".local" / "share" / "man" / "man1" / "cronhpc.1"
@@ -423,6 +479,7 @@ def test_a_page_that_is_not_ours_and_a_folder_that_is_no_bin_are_left_alone(inst
     assert not (installed.home / "share").exists()
 
 
+@pytest.mark.processes
 def test_a_python_that_needs_its_modules_libraries_gets_them_in_jobs_too(installed: Installed, tmp_path: Path) -> None:
     """As where `module load python` sets LD_LIBRARY_PATH, and a job does not load the module."""
     needy = program(
@@ -439,6 +496,7 @@ def test_a_python_that_needs_its_modules_libraries_gets_them_in_jobs_too(install
     assert "export LD_LIBRARY_PATH='/module/lib'" in installed.launcher.read_text(encoding="utf-8")
 
 
+@pytest.mark.processes
 def test_a_training_environments_libraries_do_not_reach_the_python_of_cronhpc(installed: Installed) -> None:
     """A conda environment's libz of another kind would keep it from starting."""
     shows = program(installed.home / "python3", '#!/bin/sh\necho "${LD_LIBRARY_PATH-none} ${CRONHPC_LIBRARIES-none}"\n')
@@ -451,6 +509,7 @@ def test_a_training_environments_libraries_do_not_reach_the_python_of_cronhpc(in
         assert shown.stdout.strip() == seen
 
 
+@pytest.mark.processes
 def test_functions_that_the_shell_has_exported_reach_what_cronhpc_starts(installed: Installed) -> None:
     """`module` is one at most sites: a launcher run by dash would drop it, with all variables of such names."""
     installed()
@@ -471,6 +530,7 @@ def test_functions_that_the_shell_has_exported_reach_what_cronhpc_starts(install
 HOOK = DEPLOY / "login-hook.sh"
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("shell", ["bash", "sh"])
 @pytest.mark.parametrize(
     ("due", "environ", "asked"),

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+pytestmark = pytest.mark.processes
+
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
 # The machine's own new Python is out of sight: what is found lies in the folder of the test, or in none.
 HIDDEN = """command() {
@@ -18,16 +20,19 @@ HIDDEN = """command() {
 
 
 def olds() -> dict[str, Path]:
-    """Interpreters older than 3.11 that lie beside this one, as version managers put them, or on PATH; by version."""
-    beside = Path(sys.base_prefix).parent.glob("*/bin/python3")
-    on_path = (Path(folder, f"python3.{n}") for folder in os.get_exec_path() for n in range(6, 11))
+    """Interpreters older than 3.11 that lie beside this one, as version managers put them, or on PATH; by version.
+
+    None is started to find it: that would be done wherever tests are collected.
+    """
     found: dict[str, Path] = {}
-    for path in [*beside, *on_path]:
-        if path.is_file() and os.access(path, os.X_OK):
-            code = "import sys; print('%d.%d' % sys.version_info[:2]) if sys.version_info < (3, 11) else None"
-            done = subprocess.run([path, "-c", code], capture_output=True, text=True, check=False, timeout=20)
-            if done.stdout.strip():
-                found.setdefault(done.stdout.strip(), path)
+    for version in (f"3.{n}" for n in range(6, 11)):
+        beside = Path(sys.base_prefix).parent.glob(f"*/bin/python{version}")
+        on_path = (Path(folder, f"python{version}") for folder in os.get_exec_path())
+        programs = [path for path in (*beside, *on_path) if path.is_file() and os.access(path, os.X_OK)]
+        # A version manager's script of that name may have no Python behind it.
+        real = next((path for path in programs if path.read_bytes().startswith(b"\x7fELF")), None)
+        if real is not None:
+            found[version] = real
     return found
 
 

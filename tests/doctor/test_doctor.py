@@ -19,6 +19,8 @@ from cronhpc.store.settings import read_settings
 from cronhpc.views import reports as view
 from cronhpc.views.style import Style
 
+pytestmark = pytest.mark.processes
+
 NOW = 1795826219
 CONFIG = f"""Configuration data as of {NOW}
 AccountingStorageType   = accounting_storage/none

@@ -193,6 +193,7 @@ def threads_and_descriptors() -> tuple[int, int]:
     return threading.active_count(), len(list(Path("/proc/self/fd").iterdir()))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("poll", "times"), [(False, 1000), (True, 100)], ids=["events", "polling"])
 def test_cycles_leak_no_thread_and_no_descriptor(tmp_path: Path, bell: Bell, poll: bool, times: int) -> None:  # noqa: FBT001 - a table
     made = Watch([Place(tmp_path)], bell, poll=poll)
@@ -363,6 +364,7 @@ def running_daemon(
         process.wait(60)
 
 
+@pytest.mark.processes
 def test_a_switch_is_seen_at_once_and_the_run_told_from_a_failed_one(root: Path) -> None:
     job = running(root)
     with running_daemon(root) as daemon:
@@ -374,6 +376,7 @@ def test_a_switch_is_seen_at_once_and_the_run_told_from_a_failed_one(root: Path)
         assert "loss spikes" in row["detail"]
 
 
+@pytest.mark.processes
 def test_an_idle_one_does_not_tick_and_sighup_makes_it(root: Path) -> None:
     """Nor does its own writing wake it."""
     with running_daemon(root) as daemon:
@@ -385,6 +388,7 @@ def test_an_idle_one_does_not_tick_and_sighup_makes_it(root: Path) -> None:
         daemon.wait(lambda: daemon.ticked() > before)
 
 
+@pytest.mark.processes
 def test_events_without_end_call_for_fewer_and_fewer_ticks(root: Path) -> None:
     """Each tick asks the batch system for its queue."""
     ticks = set()
@@ -424,6 +428,7 @@ def test_a_switch_that_is_flipped_in_a_loop_calls_for_three_ticks_in_twelve_seco
     daemon.bell.close()
 
 
+@pytest.mark.processes
 def test_a_new_script_is_found_when_it_is_dropped(root: Path) -> None:
     with running_daemon(root) as daemon:
         (root / "cron.daily" / "new.slurm").write_text("#!/bin/bash\ntrue\n")
@@ -437,6 +442,7 @@ def until_a_minute(seconds: float = 3) -> float:
     return 60 - (time.time() + seconds) % 60  # noqa: TID251 - as for `clock`
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("drivers", [1, 2], ids=["one", "two at once are safe"])
 def test_due_slots_run_once_and_at_their_second(root: Path, drivers: int) -> None:
     names = [f"e{number}" for number in range(8)]
@@ -462,12 +468,14 @@ def ends(daemon: DaemonProcess) -> float:
     return time.monotonic() - began
 
 
+@pytest.mark.processes
 def test_sigterm_ends_it_within_a_second(root: Path) -> None:
     with running_daemon(root) as daemon:
         assert ends(daemon) < 1
     assert not (root / "state" / "lease").exists()
 
 
+@pytest.mark.processes
 def test_and_so_it_does_under_a_batch_system_that_does_not_answer(root: Path) -> None:
     """Mid-tick: what it leaves is claimed, and its lease is that of a process that is gone."""
     tools = root.parent / "bin"
@@ -485,6 +493,7 @@ def test_and_so_it_does_under_a_batch_system_that_does_not_answer(root: Path) ->
     assert not (root / "state" / "lease").exists()
 
 
+@pytest.mark.processes
 def test_cronhpc_stop_ends_it_and_an_old_stop_does_not(root: Path) -> None:
     (root / "scheduler" / "stop").touch()
     with running_daemon(root) as daemon:
@@ -494,11 +503,13 @@ def test_cronhpc_stop_ends_it_and_an_old_stop_does_not(root: Path) -> None:
         assert daemon.process.wait(60) == 0
 
 
+@pytest.mark.processes
 def test_it_ends_after_the_time_given(root: Path) -> None:
     with running_daemon(root, "--for", "1") as daemon:
         assert daemon.process.wait(60) == 0
 
 
+@pytest.mark.processes
 def test_settings_that_cannot_be_used_are_said_once_and_switches_go_on_acting(root: Path) -> None:
     job = running(root)
     with running_daemon(root) as daemon:
@@ -530,6 +541,7 @@ def linked(kill: Path) -> None:
 SWAPS = {"swapped by rename": swapped, "removed and made again": made_again, "replaced by a link": linked}
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("swap", SWAPS.values(), ids=SWAPS)
 @pytest.mark.parametrize("how", [(), ("--poll",)], ids=["events", "polling"])
 def test_a_switch_folder_that_was_exchanged_is_still_seen(
@@ -543,6 +555,7 @@ def test_a_switch_folder_that_was_exchanged_is_still_seen(
         assert daemon.stops(job) < 10
 
 
+@pytest.mark.processes
 def test_ten_thousand_events_in_a_second_hide_no_switch_and_keep_no_core_busy(root: Path) -> None:
     job = running(root)
     with running_daemon(root) as daemon:

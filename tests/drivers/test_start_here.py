@@ -37,6 +37,7 @@ def until(condition: Callable[[], bool], seconds: float = 30) -> bool:
     return False
 
 
+@pytest.mark.processes
 def test_start_runs_one_daemon_and_stop_ends_it(tmp_path: Path) -> None:
     root = tmp_path / "cron"
     cronhpc(root, "init", "--backend", "local")
@@ -94,6 +95,7 @@ def seen(shell: Shell, now: int) -> tuple[list[str], str, list[str]]:
     return waiting, (entry["next"] or "")[11:16], [slot for slot in last if slot > known["now"]]
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("look", ["check", "status", "next"])
 def test_the_owners_own_look_takes_back_what_waits_on_a_schedule_that_was_edited(shell: Shell, look: str) -> None:
     """It ran on the old one: the next link came an hour later. LAST then showed it as lost, before its time."""

@@ -15,6 +15,8 @@ import pytest
 from tests.cli.test_cli import HOUR, Shell, later
 from tests.cli.test_cli import shell as shell  # noqa: PLC0414 - a fixture
 
+pytestmark = pytest.mark.processes
+
 
 def cp(*words: str | Path) -> None:
     subprocess.run(["cp", *map(str, words)], check=True, timeout=60)

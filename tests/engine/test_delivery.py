@@ -49,6 +49,7 @@ def text_of(root: str) -> str:
 # --- a command -----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.processes
 def test_a_command_gets_text_that_reads_as_a_mail_does(tmp_path: Path, about: About) -> None:
     settings = Settings(alerts_command=script(tmp_path, f"cat >{tmp_path}/got; env >{tmp_path}/env"))
     assert told(settings, about, FAILED) == []
@@ -107,6 +108,7 @@ def test_a_log_that_is_not_surely_the_runs_own_is_not_quoted(tmp_path: Path, abo
     assert "secret" not in delivery.body([Alert("new", "failed", "x", "backup", log=LOG)], about)
 
 
+@pytest.mark.processes
 def test_an_alert_may_hold_anything(tmp_path: Path, about: About) -> None:
     odd = replace(FAILED, text="x\x1b]0;y\x07\nBcc: mallory@example.org\udcff", log="")
     settings = Settings(alerts_command=script(tmp_path, f"cat >{tmp_path}/got"))
@@ -133,6 +135,7 @@ def _no_mailer(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(delivery, "_SENDMAILS", ("sendmail",))
 
 
+@pytest.mark.processes
 @pytest.mark.usefixtures("_no_mailer")
 def test_mail_goes_by_sendmail_in_one_letter(tmp_path: Path, about: About) -> None:
     at = with_programs(about, tmp_path, "sendmail", "mail")
@@ -148,6 +151,7 @@ def test_mail_goes_by_sendmail_in_one_letter(tmp_path: Path, about: About) -> No
     assert not (tmp_path / "mail.got").exists()
 
 
+@pytest.mark.processes
 @pytest.mark.usefixtures("_no_mailer")
 def test_mail_goes_by_mail_where_there_is_no_sendmail(tmp_path: Path, about: About) -> None:
     at = with_programs(about, tmp_path, "mail")

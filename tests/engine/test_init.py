@@ -118,6 +118,7 @@ BEFORE: dict[str, dict[str, str]] = {
 }
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("name", ["d", "two words"])
 @pytest.mark.parametrize("files", BEFORE.values(), ids=BEFORE.keys())
 def test_the_undo_removes_just_what_was_made(tmp_path: Path, files: dict[str, str], name: str) -> None:
@@ -204,6 +205,7 @@ def test_a_group_is_private(  # noqa: PLR0917 - a table
     assert trust.private_group(mask) == found
 
 
+@pytest.mark.processes
 def test_with_a_private_group_and_umask_002_the_first_script_is_trusted(
     tmp_path: Path, masked: Callable[[int], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

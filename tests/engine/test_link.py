@@ -23,6 +23,8 @@ from cronhpc.store import scheduler
 from cronhpc.store.files import write_json
 from cronhpc.store.paths import Paths
 
+pytestmark = pytest.mark.processes
+
 HOUR = 3600
 NOON = 1_764_244_800  # 2025-11-27 12:00 UTC
 ID = "ab12cd"

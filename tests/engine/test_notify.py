@@ -167,6 +167,7 @@ def script(folder: Path, text: str) -> str:
     return str(path)
 
 
+@pytest.mark.processes
 def test_the_command_gets_each_alert_as_json_on_its_stdin(tmp_path: Path) -> None:
     command = script(tmp_path, f'cat >>{tmp_path}/got; echo >>{tmp_path}/got; echo "$*" >>{tmp_path}/words')
     assert told(Settings(alerts_command=f"{command} --to 'a b'", alerts_format="json"), FAILED, STILL) == []
@@ -190,6 +191,7 @@ def test_the_command_gets_each_alert_as_json_on_its_stdin(tmp_path: Path) -> Non
     assert (tmp_path / "words").read_text() == "--to a b\n" * 2, "no alert's text is ever an argument"
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -216,6 +218,7 @@ def test_a_command_that_is_none_is_a_line(command: str) -> None:
     assert "alerts.command" in said
 
 
+@pytest.mark.processes
 def test_a_command_that_hangs_is_not_asked_for_every_alert(tmp_path: Path) -> None:
     began = time.monotonic()
     (said,) = told(Settings(alerts_command=script(tmp_path, "sleep 60")), *[FAILED] * 20)
@@ -226,6 +229,7 @@ def test_a_command_that_hangs_is_not_asked_for_every_alert(tmp_path: Path) -> No
 # --- what could not be sent ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.processes
 def test_what_could_not_be_sent_is_sent_by_a_later_tick_once(tmp_path: Path) -> None:
     outbox, fine = tmp_path / "outbox.json", tmp_path / "fine"
     settings = Settings(
@@ -240,6 +244,7 @@ def test_what_could_not_be_sent_is_sent_by_a_later_tick_once(tmp_path: Path) -> 
     assert not outbox.exists()
 
 
+@pytest.mark.processes
 def test_after_a_day_it_is_no_news(tmp_path: Path) -> None:
     outbox = tmp_path / "outbox.json"
     settings = Settings(alerts_command=script(tmp_path, f"[ -e {outbox}.fine ] || exit 1; cat >>{tmp_path}/got"))
@@ -249,6 +254,7 @@ def test_after_a_day_it_is_no_news(tmp_path: Path) -> None:
     assert not (tmp_path / "got").exists()
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"version":1,"rows":[{"way":1}]}', '{"version":99}'])
 def test_an_outbox_that_cannot_be_used_holds_nothing(tmp_path: Path, text: str) -> None:
     outbox = tmp_path / "outbox.json"
@@ -261,6 +267,7 @@ _APPRISE = pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of module
 # --- Apprise -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 @_APPRISE
 def test_apprise_gets_one_message_a_tick(server: Server) -> None:
     where = f"json://127.0.0.1:{server.server_port}/"
@@ -316,6 +323,7 @@ def test_a_file_that_is_no_text_or_not_there_is_named(tmp_path: Path) -> None:
             address(f"file:{where}", {})
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     "settings",
     [

@@ -46,6 +46,7 @@ def planned(home: Path, options: str) -> str:
     return cronhpc(home, "plan")
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("options", KEPT.values(), ids=KEPT.keys())
 def test_the_script_s_own_log_is_kept(tmp_path: Path, options: str) -> None:
     said = planned(tmp_path, options)
@@ -59,6 +60,7 @@ def test_the_log_is_cronhpc_s(tmp_path: Path, options: str) -> None:
     assert "log/mine/" in planned(tmp_path, options)
 
 
+@pytest.mark.processes
 def test_check_says_once_that_a_relative_name_gives_way(tmp_path: Path) -> None:
     planned(tmp_path, "--output=my-%j.log")
     for name in ("b", "c", "d"):

@@ -20,6 +20,8 @@ from tests.cli.test_cli import shell as shell  # noqa: PLC0414 - a fixture
 from tests.engine.test_notify import Server
 from tests.engine.test_notify import server as server  # noqa: PLC0414 - a fixture
 
+pytestmark = pytest.mark.processes
+
 SECRET = "0b5e-s3cr3t"  # noqa: S105 - the test looks for it
 # It waits while a test wants that, and for five minutes at most: a test that fails leaves nothing behind.
 SCRIPT = """for ((n = 0; n < 6000; n++)); do [ -e "$CRONHPC_DIR/wait" ] || break; sleep 0.05; done

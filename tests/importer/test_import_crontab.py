@@ -357,6 +357,7 @@ def test_a_program_that_is_called_like_a_user_is_a_program_in_ones_own_table() -
     assert table.remarks == ()
 
 
+@pytest.mark.processes
 def test_how_a_command_in_the_background_ended_is_how_the_job_ends(tmp_path: Path) -> None:
     (row,) = imported("@daily (exit 3) &\n")
     with pytest.raises(subprocess.CalledProcessError) as ended:
@@ -404,12 +405,14 @@ def fires(schedule: Schedule, after: int) -> Iterator[int]:
         yield after
 
 
+@pytest.mark.thorough
 def test_the_imported_schedule_fires_when_crons_did() -> None:
     for text, start, epochs in lines_of("cronie_utc.jsonl"):
         (row,) = imported(f"{text} x\n")
         assert list(islice(fires(schedule_of(row.script), start), len(epochs))) == epochs, text
 
 
+@pytest.mark.thorough
 def test_it_does_so_in_the_nights_when_clocks_change() -> None:
     for zone, _, text, start, end, epochs in lines_of("cronie_dst.jsonl"):
         (row,) = imported(f"CRON_TZ={zone}\n{text} x\n")
@@ -467,12 +470,14 @@ RUN = {
 }
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("text", "out"), RUN.values(), ids=RUN.keys())
 def test_a_script_does_what_cron_did(text: str, out: str, tmp_path: Path) -> None:
     (row,) = imported(f"{text}\n")
     assert run(row, tmp_path) == out
 
 
+@pytest.mark.processes
 def test_bash_reads_bash_env_before_the_command(tmp_path: Path) -> None:
     (tmp_path / "env").write_text("greet() { echo hello $1; }\n")
     (row,) = imported("SHELL=/bin/bash\nBASH_ENV=~/env\n@daily greet you\n")

@@ -241,6 +241,7 @@ def test_an_empty_table_has_no_entry(text: str) -> None:
 # --- when ------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.thorough
 def test_the_imported_schedule_fires_when_slurm_started_it() -> None:
     accepted = 0
     for text, start, epochs in lines_of("scrontab_22.05.jsonl"):

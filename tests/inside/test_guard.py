@@ -14,6 +14,8 @@ import pytest
 from cronhpc.inside import job_end
 from cronhpc.inside.guard import STOPPED_EXIT, switch_paths
 
+pytestmark = pytest.mark.processes
+
 GUARD = [sys.executable, "-m", "cronhpc.inside.guard"]
 KILL_SWITCH_SH = Path(__file__).parents[2] / "deploy" / "kill-switch.sh"
 FAST = ["--every", "0.05s"]

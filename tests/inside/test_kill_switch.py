@@ -16,6 +16,7 @@ from cronhpc.inside import kill_switch, switch_file
 from cronhpc.inside.kill_switch import KillSwitch
 
 
+@pytest.mark.processes
 def test_the_package_offers_it_and_is_nearly_free_to_import() -> None:
     assert cronhpc.KillSwitch is KillSwitch
     code = "import sys; n = len(sys.modules); import cronhpc; print(len(sys.modules) - n)"
@@ -135,6 +136,7 @@ def rank(number: int, path: str, told: list[Connection], tells: list[Connection]
     result.send((number, -1))
 
 
+@pytest.mark.processes
 def test_of_many_ranks_all_stop_at_the_same_step(tmp_path: Path) -> None:
     ranks = 6
     context = multiprocessing.get_context("fork")

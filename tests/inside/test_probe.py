@@ -16,6 +16,7 @@ import pytest
 from cronhpc.inside import probe
 
 
+@pytest.mark.processes
 def test_of_eight_at_once_one_creates_and_one_links_each_of_many_fresh_names(tmp_path: Path) -> None:
     argv = [sys.executable, "-m", "cronhpc.inside.probe", str(tmp_path)]
     names = [f"n{i}" for i in range(8)]

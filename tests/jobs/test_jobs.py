@@ -97,6 +97,7 @@ def test_what_it_imports_is_in_the_standard_library_of_every_python_since_3_9(pa
 PAYLOAD = {("nccl_allreduce", "torch")}  # what it measures
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("path", SCRIPTS, ids=NAMES)
 def test_without_python_or_its_tool_it_ends_with_2_and_a_word(path: Path, tmp_path: Path) -> None:
     environ = bare_environment(tmp_path)
@@ -147,6 +148,7 @@ MISSING = {
 }
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("job", "settings", "package"), MISSING.values(), ids=MISSING)
 def test_a_missing_tool_is_exit_2_with_the_package_that_brings_it(
     tmp_path: Path, job: str, settings: dict[str, str], package: str
@@ -159,6 +161,7 @@ def test_a_missing_tool_is_exit_2_with_the_package_that_brings_it(
     assert "Traceback" not in ended.out
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("path", SCRIPTS, ids=NAMES)
 def test_as_it_is_it_ends_in_a_word_and_never_in_a_stack_trace(path: Path, tmp_path: Path) -> None:
     ended = run(path, environment(tmp_path))
@@ -169,6 +172,7 @@ def test_as_it_is_it_ends_in_a_word_and_never_in_a_stack_trace(path: Path, tmp_p
         assert ended.last.startswith("broken: ")
 
 
+@pytest.mark.processes
 def test_without_its_lib_a_job_says_how_to_get_it(tmp_path: Path) -> None:
     copy = tmp_path / "quota-watch.slurm"
     shutil.copy(JOBS / "quota-watch.slurm", copy)
@@ -179,6 +183,7 @@ def test_without_its_lib_a_job_says_how_to_get_it(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("link", [False, True], ids=["its own path", "a link to it"])
 def test_inside_a_job_it_finds_its_lib_by_the_path_that_slurm_knows(tmp_path: Path, *, link: bool) -> None:
     script = JOBS / "quota-watch.slurm"
@@ -292,6 +297,7 @@ def test_what_is_added_is_an_entry_that_check_has_nothing_to_say_of(shell: Shell
     assert read_header(Path(facts["path"]).read_bytes(), "").job_name == "another"
 
 
+@pytest.mark.processes
 def test_a_job_goes_into_the_folder_of_its_cadence(shell: Shell) -> None:
     shell("add", "quota-watch")
     shell("add", "backup")
@@ -299,6 +305,7 @@ def test_a_job_goes_into_the_folder_of_its_cadence(shell: Shell) -> None:
     assert (shell.cron / "cron.daily/backup.slurm").is_file()
 
 
+@pytest.mark.processes
 def test_with_a_schedule_it_goes_into_cron_d_with_a_cron_line(shell: Shell) -> None:
     said = shell("add", "backup.slurm", "--schedule", "30 3 * * mon-fri  --retries=2", "--as", "nightly")
     path = shell.cron / "cron.d/nightly.slurm"
@@ -308,6 +315,7 @@ def test_with_a_schedule_it_goes_into_cron_d_with_a_cron_line(shell: Shell) -> N
     assert "cronhpc run nightly" in said.out
 
 
+@pytest.mark.processes
 def test_what_was_added_runs_from_where_it_lies_and_keeps_its_own_lib(shell: Shell) -> None:
     path = Path(shell("add", "quota-watch", "--json").json["path"])
     environ = environment(shell.home, XDG_STATE_HOME=str(shell.home / "state"))
@@ -340,6 +348,7 @@ def test_what_cannot_be_added_is_refused_and_nothing_is_written(shell: Shell, ar
     assert sorted(shell.cron.rglob("*")) == before
 
 
+@pytest.mark.processes
 def test_nothing_is_ever_overwritten(shell: Shell) -> None:
     path = Path(shell("add", "quota-watch", "--json").json["path"])
     path.write_text("#!/bin/bash\necho mine\n", encoding="utf-8")
@@ -347,6 +356,7 @@ def test_nothing_is_ever_overwritten(shell: Shell) -> None:
     assert path.read_text(encoding="utf-8") == "#!/bin/bash\necho mine\n"
 
 
+@pytest.mark.processes
 def test_a_lib_that_was_changed_by_hand_is_kept_and_said(shell: Shell) -> None:
     shell("add", "quota-watch")
     lib = next((shell.cron / "lib").iterdir()) / "shelf.py"
@@ -357,6 +367,7 @@ def test_a_lib_that_was_changed_by_hand_is_kept_and_said(shell: Shell) -> None:
     assert lib.read_text(encoding="utf-8") == "# mine\n"
 
 
+@pytest.mark.processes
 def test_another_version_of_the_lib_lies_beside_the_first(shell: Shell, tmp_path: Path) -> None:
     from cronhpc.core.model import Settings
     from cronhpc.store.paths import Paths

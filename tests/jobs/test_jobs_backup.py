@@ -9,6 +9,8 @@ import pytest
 import backup
 from tests.ready_made_jobs import Ended, environment, filled_in, run, stand_in
 
+pytestmark = pytest.mark.processes
+
 
 @pytest.fixture
 def place(tmp_path: Path) -> Path:

@@ -152,6 +152,7 @@ def complete_in(root: Path) -> list[tuple[int, str]]:
     return sorted(found)
 
 
+@pytest.mark.thorough
 @settings(max_examples=1000)
 @given(rows=trees, last=st.integers(2, 4), every=st.sampled_from((0, 0, 1, 7, 10)))
 def test_in_any_tree_the_last_two_complete_ones_stay_and_nothing_goes_through_a_link_or_without_a_marker(
@@ -206,6 +207,7 @@ def names(place: Path) -> list[str]:
     return sorted(path.name for path in place.iterdir())
 
 
+@pytest.mark.processes
 def test_by_default_it_only_prints(place: Path) -> None:
     before = names(place)
     ended = rotated(place)
@@ -215,6 +217,7 @@ def test_by_default_it_only_prints(place: Path) -> None:
     assert names(place) == before
 
 
+@pytest.mark.processes
 def test_with_the_flag_it_removes_and_says_how_much(place: Path) -> None:
     ended = rotated(place, DELETE="yes")
     assert ended.code == 0
@@ -222,6 +225,7 @@ def test_with_the_flag_it_removes_and_says_how_much(place: Path) -> None:
     assert f"removed {place}/checkpoint-100: " in ended.out
 
 
+@pytest.mark.processes
 def test_what_deepspeed_or_a_person_marks_stays(place: Path) -> None:
     (place / "latest").write_text("checkpoint-100\n", encoding="ascii")
     (place / "checkpoint-200/keep").touch()
@@ -229,6 +233,7 @@ def test_what_deepspeed_or_a_person_marks_stays(place: Path) -> None:
     assert names(place) == ["checkpoint-100", "checkpoint-200", "checkpoint-400", "checkpoint-500", "latest"]
 
 
+@pytest.mark.processes
 def test_a_removal_that_was_cut_off_is_finished_by_the_next_run(place: Path) -> None:
     (place / "checkpoint-100").rename(place / ".checkpoint-100.removing")
     (place / ".other.removing").mkdir()
@@ -271,6 +276,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("wrong", "words"), SETTINGS.values(), ids=SETTINGS)
 def test_settings_that_cannot_be_end_with_2_and_remove_nothing(place: Path, wrong: dict[str, str], words: str) -> None:
     ended = rotated(place, **{"DELETE": "yes", **wrong})
@@ -279,6 +285,7 @@ def test_settings_that_cannot_be_end_with_2_and_remove_nothing(place: Path, wron
     assert len(names(place)) == 5
 
 
+@pytest.mark.processes
 def test_a_folder_where_nothing_is_complete_says_what_it_looked_for(place: Path) -> None:
     ended = rotated(place, MARKER="done.json", DELETE="yes")
     assert ended.code == 0

@@ -50,6 +50,7 @@ def test_what_could_be_asked_for_instead_is_said_by_the_largest_that_ended_well(
     assert list(report.hints(report.parse(SACCT)[2:3])) == [], "one that timed out says nothing about what it needs"
 
 
+@pytest.mark.processes
 def test_the_report_is_about_ones_own_jobs(tmp_path: Path) -> None:
     stand_in(tmp_path, "sacct", f"echo \"$@\" > {tmp_path}/asked; cat <<'END'\n{SACCT}END")
     ended = run(filled_in("efficiency-report", tmp_path, DAYS="3"), environment(tmp_path))
@@ -69,6 +70,7 @@ AWAY = {
 }
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("answer", AWAY.values(), ids=AWAY)
 def test_without_accounting_it_says_so(tmp_path: Path, answer: str) -> None:
     stand_in(tmp_path, "sacct", answer)

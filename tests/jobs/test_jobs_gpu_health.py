@@ -10,6 +10,8 @@ import pytest
 
 from tests.ready_made_jobs import Ended, environment, filled_in, run, stand_in
 
+pytestmark = pytest.mark.processes
+
 # Answers as the real one: rows of the fields asked for, "[N/A]" for what a card has not, and a refusal of the whole
 # question, on stdout with exit code 2, where a field is unknown.
 NVIDIA_SMI = """#!{python} -ISs

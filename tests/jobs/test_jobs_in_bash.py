@@ -22,6 +22,8 @@ import pytest
 from tests.cli.test_cli import Shell
 from tests.ready_made_jobs import JOBS, Ended, environment, filled_in, recording, run, stand_in
 
+pytestmark = pytest.mark.processes
+
 NEEDS_TOOLS = pytest.mark.lab  # wget, curl and sqlite3 come with the lab's packages: a plain machine may have none
 
 

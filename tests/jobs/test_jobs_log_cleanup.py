@@ -63,6 +63,7 @@ _logs = st.lists(
 )
 
 
+@pytest.mark.thorough
 @given(logs=_logs, age=st.integers(0, 50), count=st.integers(0, 5), total=st.integers(0, 300))
 def test_what_stays_needs_no_second_look(logs: list[Log], age: int, count: int, total: int) -> None:
     limits = Limits(age * DAY, count, total)
@@ -104,6 +105,7 @@ def left(place: Path) -> int:
     return len(list((place / "log/backup").glob("2026*.out")))
 
 
+@pytest.mark.processes
 def test_by_default_it_only_prints(place: Path) -> None:
     ended = clean(place)
     assert ended.code == 0
@@ -112,6 +114,7 @@ def test_by_default_it_only_prints(place: Path) -> None:
     assert left(place) == 10
 
 
+@pytest.mark.processes
 def test_with_the_flag_it_removes_logs_and_nothing_else(place: Path) -> None:
     assert clean(place, DELETE="yes", COUNT="3").code == 0
     assert left(place) == 3
@@ -121,6 +124,7 @@ def test_with_the_flag_it_removes_logs_and_nothing_else(place: Path) -> None:
     assert (place / "log/away").is_symlink()
 
 
+@pytest.mark.processes
 def test_the_log_of_a_job_that_is_in_the_queue_stays_however_old(place: Path) -> None:
     row = "\\x1e470\\x1f470\\x1fRUNNING\\x1fNone\\x1fme\\x1f1\\x1f\\x1f/x\\x1fbackup\\n"
     stand_in(place, "squeue", f"case \"$*\" in *StdOut*) ;; *) printf '{row}' ;; esac")
@@ -128,6 +132,7 @@ def test_the_log_of_a_job_that_is_in_the_queue_stays_however_old(place: Path) ->
     assert sorted(path.stem[-3:] for path in (place / "log/backup").glob("2026*.out")) == ["470", "479"]
 
 
+@pytest.mark.processes
 def test_what_a_job_in_the_queue_writes_stays_whatever_its_name(place: Path) -> None:
     folder = f"{place}/log/backup"
     row = "\\x1f".join(["99", "99", folder, "20261118T0400Z-471.out", f"{folder}/20261118T0400Z-4%%N3.out", "\\n"])
@@ -136,6 +141,7 @@ def test_what_a_job_in_the_queue_writes_stays_whatever_its_name(place: Path) -> 
     assert sorted(path.stem[-3:] for path in (place / "log/backup").glob("2026*.out")) == ["471", "473", "479"]
 
 
+@pytest.mark.processes
 def test_what_was_written_since_a_job_began_that_still_runs_is_not_too_old(place: Path) -> None:
     logs = sorted((place / "log/backup").glob("2026*.out"))
     began = int(logs[2].stat().st_mtime) - 60  # the third one was written a minute later
@@ -144,6 +150,7 @@ def test_what_was_written_since_a_job_began_that_still_runs_is_not_too_old(place
     assert sorted((place / "log/backup").glob("2026*.out")) == logs[2:]
 
 
+@pytest.mark.processes
 def test_a_queue_that_does_not_answer_ends_it_with_nothing_removed(place: Path) -> None:
     stand_in(place, "squeue", "echo unable to contact >&2; exit 1")
     ended = clean(place, DELETE="yes", COUNT="1")
@@ -162,6 +169,7 @@ def test_a_folder_that_is_swapped_for_a_link_is_not_followed(place: Path) -> Non
     assert (place / "elsewhere/old.out").exists()
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("wrong", "words"),
     [

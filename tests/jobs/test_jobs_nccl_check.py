@@ -19,6 +19,7 @@ def check(place: Path, **settings: str) -> Ended:
     return run(filled_in("nccl-check", place, **{"ENABLED": "yes", **settings}), environment(place))
 
 
+@pytest.mark.processes
 def test_it_is_off_until_it_is_enabled(tmp_path: Path) -> None:
     stand_in(tmp_path, "srun", f"touch {tmp_path}/ran")
     ended = check(tmp_path, ENABLED="no")
@@ -57,6 +58,7 @@ ANSWERS = {
 }
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("answer", "code", "words"), ANSWERS.values(), ids=ANSWERS)
 def test_what_comes_back(tmp_path: Path, answer: str, code: int, words: str) -> None:
     stand_in(tmp_path, "srun", answer)
@@ -65,6 +67,7 @@ def test_what_comes_back(tmp_path: Path, answer: str, code: int, words: str) -> 
     assert words in ended.out
 
 
+@pytest.mark.processes
 def test_it_asks_for_an_allocation_of_its_own(tmp_path: Path) -> None:
     stand_in(
         tmp_path, "srun", f'echo "$@" > {tmp_path}/asked; env | grep ^SLURM_ | grep -vc TIME_FORMAT >> {tmp_path}/asked'
@@ -94,22 +97,26 @@ def ranks(place: Path, *options: str, count: int = 2, **more: str) -> list[tuple
     return [(process.returncode, text) for process, text in zip(started, said, strict=True)]
 
 
+@pytest.mark.processes
 def test_ranks_that_sum_rightly_are_fine(tmp_path: Path) -> None:
     (first, said), (second, silent) = ranks(tmp_path)
     assert (first, second, silent) == (0, 0, "")
     assert said.startswith("gloo all_reduce of 1 MiB over 2 ranks: ")
 
 
+@pytest.mark.processes
 def test_a_rank_whose_sum_is_wrong_names_itself(tmp_path: Path) -> None:
     codes = ranks(tmp_path, TORCH_STAND_IN_WRONG="1")
     assert [code for code, _ in codes] == [0, 1]
     assert f"rank 1 on {os.uname().nodename}: the sum is wrong" in codes[1][1]
 
 
+@pytest.mark.processes
 def test_ranks_that_are_too_slow_are_not_fine(tmp_path: Path) -> None:
     assert [code for code, _ in ranks(tmp_path, "--least", "999999")] == [1, 1]
 
 
+@pytest.mark.processes
 def test_without_torch_it_says_what_brings_it(tmp_path: Path) -> None:
     argv = [sys.executable, "-S", str(LIB / "nccl_allreduce.py")]
     environ = {"PATH": os.environ["PATH"]}

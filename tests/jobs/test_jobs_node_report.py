@@ -8,6 +8,8 @@ import pytest
 
 from tests.ready_made_jobs import Ended, environment, filled_in, run, stand_in
 
+pytestmark = pytest.mark.processes
+
 STATES = {
     "idle": False,
     "mixed": False,

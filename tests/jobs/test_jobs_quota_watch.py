@@ -85,6 +85,7 @@ def df_says(place: Path, used: int, inodes: int = 1) -> None:
     stand_in(place, "df", f"cat <<'END'\n{rows}\nEND")
 
 
+@pytest.mark.processes
 def test_the_same_alert_is_sent_once_and_its_end_once(tmp_path: Path) -> None:
     sent = tmp_path / "sent"
     notify = stand_in(tmp_path, "notify", f"cat >> {sent}") / "notify"
@@ -105,6 +106,7 @@ def test_the_same_alert_is_sent_once_and_its_end_once(tmp_path: Path) -> None:
     ]
 
 
+@pytest.mark.processes
 def test_a_place_that_cannot_be_asked_is_unknown_and_the_others_are_looked_at(tmp_path: Path) -> None:
     script = filled_in("quota-watch", tmp_path, PATHS=f"(/nowhere/at/all {tmp_path})", TOOL="df")
     ended = run(script, environment(tmp_path))
@@ -113,6 +115,7 @@ def test_a_place_that_cannot_be_asked_is_unknown_and_the_others_are_looked_at(tm
     assert "unknown: /nowhere/at/all" in ended.out
 
 
+@pytest.mark.processes
 def test_an_alert_stands_while_its_place_cannot_be_asked(tmp_path: Path) -> None:
     script = filled_in("quota-watch", tmp_path, PATHS=f"({tmp_path})", TOOL="df")
     df_says(tmp_path, 99)
@@ -125,6 +128,7 @@ def test_an_alert_stands_while_its_place_cannot_be_asked(tmp_path: Path) -> None
     assert "still: " in run(script, environment(tmp_path)).out
 
 
+@pytest.mark.processes
 def test_quota_is_asked_for_where_it_is_there(tmp_path: Path) -> None:
     df_says(tmp_path, 10)
     table = QUOTA.replace("/work", "/full")
@@ -135,6 +139,7 @@ def test_quota_is_asked_for_where_it_is_there(tmp_path: Path) -> None:
     assert "/full: inodes 99 % full (99,000 of 100,000, quota)" in ended.out
 
 
+@pytest.mark.processes
 def test_thresholds_that_cannot_be_are_refused(tmp_path: Path) -> None:
     script = filled_in("quota-watch", tmp_path, WARN="96")
     ended = run(script, environment(tmp_path))

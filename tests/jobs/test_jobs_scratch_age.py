@@ -10,6 +10,8 @@ import pytest
 
 from tests.ready_made_jobs import Ended, environment, filled_in, run
 
+pytestmark = pytest.mark.processes
+
 DAY = 86400
 
 

@@ -79,6 +79,7 @@ def test_the_exit_code_says_how_it_stands_however_often_it_was_told(
     assert alerts.tell(settings, [Alert("a", "b", "warn")], now=NOW + 4 * HOUR) == shelf.FINE
 
 
+@pytest.mark.processes
 def test_what_could_not_be_sent_is_sent_next_time(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     sent = tmp_path / "sent"
 
@@ -93,6 +94,7 @@ def test_what_could_not_be_sent_is_sent_next_time(tmp_path: Path, capsys: pytest
     assert sent.read_text(encoding="utf-8") == "job\nALERT: / is 96 % full\n"
 
 
+@pytest.mark.processes
 def test_two_entries_of_one_job_do_not_share_what_they_told(tmp_path: Path) -> None:
     known = [start_sh(tmp_path, 'echo "$state"', CRONHPC_ENTRY=entry).last for entry in ("one/../of them", "two")]
     assert known == [f"{tmp_path}/.local/state/cronhpc-jobs/{name}" for name in ("one_.._of_them", "two")]
@@ -129,6 +131,7 @@ def test_what_a_running_job_has_in_its_environment_does_not_reach_the_commands()
     assert seen == {"SLURM_CONF": "/c", "HOME": "/h", "LC_ALL": "C", "SLURM_TIME_FORMAT": "%s"}
 
 
+@pytest.mark.processes
 def test_a_program_that_does_not_end_is_ended_with_all_that_it_started(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     with pytest.raises(Broken, match=r"did not end within 2 s"):
@@ -140,6 +143,7 @@ def test_a_program_that_does_not_end_is_ended_with_all_that_it_started(tmp_path:
         time.sleep(0.02)
 
 
+@pytest.mark.processes
 def test_a_missing_program_is_named_with_its_package(tmp_path: Path) -> None:
     ended = start_sh(tmp_path, 'need "the package plocate" tool2 tool3')
     assert ended.code == 2
@@ -206,6 +210,7 @@ CAN_BE = {
 }
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("words", "value"), CAN_BE.values(), ids=CAN_BE)
 def test_settings_that_can_be(tmp_path: Path, words: str, value: str) -> None:
     ended = start_sh(tmp_path, f'{words}; echo "$X"')
@@ -233,6 +238,7 @@ CANNOT_BE = {
 }
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("words", "said"), CANNOT_BE.values(), ids=CANNOT_BE)
 def test_a_setting_that_cannot_be_is_named_with_what_to_write(tmp_path: Path, words: str, said: str) -> None:
     ended = start_sh(tmp_path, f"{words}; echo on")
@@ -240,6 +246,7 @@ def test_a_setting_that_cannot_be_is_named_with_what_to_write(tmp_path: Path, wo
     assert ended.last.startswith(f"broken: {said}")
 
 
+@pytest.mark.processes
 def test_settings_are_handed_over_word_by_word_whatever_is_in_them(tmp_path: Path) -> None:
     (tmp_path / "lib").mkdir()
     (tmp_path / "lib/seen.py").write_text("import sys\nprint(sys.argv[3:])", encoding="utf-8")
@@ -254,6 +261,7 @@ def test_settings_are_handed_over_word_by_word_whatever_is_in_them(tmp_path: Pat
     assert (seen.array("LIST"), seen.array("NOT_THERE"), seen.number("COUNT")) == (["one", "--two"], [], 3)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("job", ["log-cleanup", "checkpoint-rotate", "quota-watch", "nccl-check", "scratch-age"])
 def test_a_setting_that_is_no_number_is_named(tmp_path: Path, job: str) -> None:
     name = {"log-cleanup": "COUNT", "checkpoint-rotate": "LAST", "quota-watch": "WARN", "nccl-check": "NODES"}

@@ -106,6 +106,7 @@ def cluster(tmp_path: Path) -> Cluster:
     return Cluster(tmp_path)
 
 
+@pytest.mark.processes
 def test_a_silent_job_is_told_once_with_its_stacks_and_again_once_when_it_goes_on(cluster: Cluster) -> None:
     cluster.silent_for(5)
     assert cluster.watch().code == 0
@@ -120,6 +121,7 @@ def test_a_silent_job_is_told_once_with_its_stacks_and_again_once_when_it_goes_o
     assert "fine again: job 7 train (running): its log grew 1m" in cluster.watch().out
 
 
+@pytest.mark.processes
 def test_the_stacks_are_taken_beside_the_job_on_each_of_its_nodes(cluster: Cluster) -> None:
     cluster.silent_for(45)
     cluster.watch()
@@ -127,6 +129,7 @@ def test_the_stacks_are_taken_beside_the_job_on_each_of_its_nodes(cluster: Clust
     assert {"--jobid=7", "--overlap", "--nodes=2", "--ntasks-per-node=1"} <= set(words)
 
 
+@pytest.mark.processes
 def test_it_cancels_nothing_until_told_to(cluster: Cluster) -> None:
     cluster.silent_for(45)
     cluster.watch()
@@ -135,6 +138,7 @@ def test_it_cancels_nothing_until_told_to(cluster: Cluster) -> None:
     assert (cluster.place / "cancelled").read_text(encoding="utf-8").split()[0] == "7"
 
 
+@pytest.mark.processes
 def test_without_stacks_the_alert_is_told_all_the_same(cluster: Cluster) -> None:
     stand_in(cluster.place, "srun", "echo 'srun: error: Job credential expired' >&2; exit 1")
     cluster.silent_for(45)
@@ -143,12 +147,14 @@ def test_without_stacks_the_alert_is_told_all_the_same(cluster: Cluster) -> None
     assert "no stacks: srun: error: Job credential expired" in ended.out
 
 
+@pytest.mark.processes
 def test_a_job_without_a_log_is_unknown(cluster: Cluster) -> None:
     ended = cluster.watch()
     assert ended.code == 2
     assert "unknown: job 7 train (running): there is no log" in ended.out
 
 
+@pytest.mark.processes
 def test_a_job_that_is_gone_is_fine_again_in_those_words(cluster: Cluster) -> None:
     cluster.silent_for(45)
     cluster.watch()
@@ -157,6 +163,7 @@ def test_a_job_that_is_gone_is_fine_again_in_those_words(cluster: Cluster) -> No
     assert (ended.code, ended.last) == (0, "fine again: job 7 does not run any more")
 
 
+@pytest.mark.processes
 def test_a_queue_that_does_not_answer_is_unknown(cluster: Cluster) -> None:
     stand_in(cluster.place, "squeue", "exit 1")
     assert cluster.watch().code == 2
@@ -182,6 +189,7 @@ RANKS = {
 }
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("environ", "own", "shown"), RANKS.values(), ids=RANKS)
 def test_only_ranks_of_this_node_are_seen_and_called_as_they_call_themselves(
     environ: dict[str, str], own: dict[str, str], shown: str

@@ -73,6 +73,7 @@ def commits(place: Path) -> int:
     return len(path.read_text(encoding="utf-8").splitlines()) if path.exists() else 0
 
 
+@pytest.mark.processes
 def test_new_files_are_sent_once_and_changed_ones_again(place: Path) -> None:
     assert sync(place).code == 0
     assert sent(place) == ["a.jsonl", "deep/[b] é.jsonl"], "what the pattern fits, and no link"
@@ -83,6 +84,7 @@ def test_new_files_are_sent_once_and_changed_ones_again(place: Path) -> None:
     assert "sent 1 file" in sync(place).out
 
 
+@pytest.mark.processes
 def test_until_told_to_nothing_is_sent(place: Path) -> None:
     ended = sync(place, SEND="no")
     assert ended.code == 0
@@ -90,6 +92,7 @@ def test_until_told_to_nothing_is_sent(place: Path) -> None:
     assert commits(place) == 0
 
 
+@pytest.mark.processes
 def test_what_is_still_being_written_waits(place: Path) -> None:
     old(place / "logs/a.jsonl", 2)
     ended = sync(place)
@@ -117,6 +120,7 @@ def test_plan(found: list[File], known: dict[str, object], going: list[str], pas
     assert passed_over == passed
 
 
+@pytest.mark.processes
 def test_a_failure_is_said_without_the_token_and_tried_again(place: Path) -> None:
     (place / "hub/fails").touch()
     ended = sync(place)
@@ -127,6 +131,7 @@ def test_a_failure_is_said_without_the_token_and_tried_again(place: Path) -> Non
     assert commits(place) == 1
 
 
+@pytest.mark.processes
 def test_a_token_that_others_may_read_is_not_used(place: Path) -> None:
     (place / ".hub-token").chmod(0o640)
     ended = sync(place)
@@ -135,6 +140,7 @@ def test_a_token_that_others_may_read_is_not_used(place: Path) -> None:
     assert commits(place) == 0
 
 
+@pytest.mark.processes
 def test_what_is_hidden_is_never_sent_nor_a_token_that_lies_in_the_folder(place: Path) -> None:
     for name in (".secret.jsonl", ".git/x.jsonl"):
         path = place / "logs" / name
@@ -150,10 +156,12 @@ def test_what_is_hidden_is_never_sent_nor_a_token_that_lies_in_the_folder(place:
     assert "lies in FOLDER, which is to be sent" in ended.last
 
 
+@pytest.mark.processes
 def test_a_url_is_no_repository(place: Path) -> None:
     assert "a token does not belong into one" in sync(place, REPO="https://user:x@hub/me/logs").last
 
 
+@pytest.mark.processes
 def test_the_older_name_of_the_tool_does_too(place: Path) -> None:
     (place / "bin/hf").rename(place / "bin/huggingface-cli")
     assert sync(place).code == 0
@@ -175,6 +183,7 @@ def began(number: int) -> str:
     return Path(f"/proc/{number}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[19]
 
 
+@pytest.mark.processes
 def test_a_run_that_is_still_at_it_is_left_to_it(place: Path) -> None:
     running_mark(place, began(os.getpid()), os.getpid())
     ended = sync(place)
@@ -183,12 +192,14 @@ def test_a_run_that_is_still_at_it_is_left_to_it(place: Path) -> None:
     assert commits(place) == 0
 
 
+@pytest.mark.processes
 def test_by_hand_a_job_that_runs_is_seen(place: Path) -> None:
     stand_in(place, "squeue", "echo '50 7'")
     ended = sync(place)
     assert (ended.code, commits(place), "job 7 is at it" in ended.out) == (0, 0, True)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("number", [os.getpid(), 2**22 + 1], ids=["its number is another process's", "it is gone"])
 def test_a_run_that_has_died_keeps_nobody(place: Path, number: int) -> None:
     mark = running_mark(place, "1", number)
@@ -205,6 +216,7 @@ JOBS_OF_ITS_NAME = {
 }
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("squeue", "code", "count"), JOBS_OF_ITS_NAME.values(), ids=JOBS_OF_ITS_NAME)
 def test_what_slurm_says_of_jobs_of_its_name_decides(place: Path, squeue: str, code: int, count: int) -> None:
     stand_in(place, "squeue", squeue)
@@ -252,6 +264,7 @@ def synced(runs: Path) -> list[str]:
     return [line[-1] for line in path.read_text(encoding="utf-8").splitlines()] if path.exists() else []
 
 
+@pytest.mark.processes
 def test_runs_that_have_been_quiet_are_sent_once(runs: Path) -> None:
     ended = push(runs)
     assert ended.code == 0, ended.out
@@ -261,6 +274,7 @@ def test_runs_that_have_been_quiet_are_sent_once(runs: Path) -> None:
     assert synced(runs) == ["1", "3"]
 
 
+@pytest.mark.processes
 def test_one_that_was_resumed_after_it_was_sent_is_sent_again(runs: Path) -> None:
     push(runs)
     folder = next((runs / "train/wandb").glob("*-id1"))
@@ -271,6 +285,7 @@ def test_one_that_was_resumed_after_it_was_sent_is_sent_again(runs: Path) -> Non
     assert synced(runs) == ["1", "3", "1"]
 
 
+@pytest.mark.processes
 def test_one_that_fails_is_told_once_and_does_not_keep_the_others(runs: Path) -> None:
     folder = next((runs / "train/wandb").glob("*-id1"))
     (folder / "corrupt").touch()
@@ -291,6 +306,7 @@ KEYS = {
 }
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("text", "mode", "words"), KEYS.values(), ids=KEYS)
 def test_without_a_key_of_ones_own_nothing_is_sent(runs: Path, text: str, mode: int, words: str) -> None:
     (runs / ".netrc").write_text(text, encoding="ascii")

@@ -104,6 +104,7 @@ def queue_says(place: Path, *rows: Job, code: int = 0) -> None:
     stand_in(place, "squeue", f"printf '{text}'; exit {code}")
 
 
+@pytest.mark.processes
 def test_it_alerts_once_and_says_once_that_it_is_fine_again(tmp_path: Path) -> None:
     sent = tmp_path / "sent"
     notify = stand_in(tmp_path, "notify", f"cat >> {sent}") / "notify"
@@ -120,6 +121,7 @@ def test_it_alerts_once_and_says_once_that_it_is_fine_again(tmp_path: Path) -> N
     ]
 
 
+@pytest.mark.processes
 def test_a_queue_that_does_not_answer_is_unknown_and_neither_gone_nor_fine(tmp_path: Path) -> None:
     queue_says(tmp_path)
     assert watch(tmp_path).code == 1
@@ -141,6 +143,7 @@ def submissions(place: Path) -> int:
     return len(path.read_text(encoding="utf-8").splitlines()) if path.exists() else 0
 
 
+@pytest.mark.processes
 def test_what_is_gone_is_resubmitted_if_asked_and_not_without_end(tmp_path: Path) -> None:
     settings = resubmitting(tmp_path)
     queue_says(tmp_path)
@@ -155,6 +158,7 @@ def test_what_is_gone_is_resubmitted_if_asked_and_not_without_end(tmp_path: Path
     assert submissions(tmp_path) == 3, "it counts anew once it has been seen alive"
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("reason", ["JobHeldUser", "DependencyNeverSatisfied", "Priority"])
 def test_what_is_still_in_the_queue_is_not_resubmitted(tmp_path: Path, reason: str) -> None:
     queue_says(tmp_path, job("PENDING", reason))
@@ -162,6 +166,7 @@ def test_what_is_still_in_the_queue_is_not_resubmitted(tmp_path: Path, reason: s
     assert submissions(tmp_path) == 0
 
 
+@pytest.mark.processes
 def test_without_a_place_to_count_nothing_is_resubmitted(tmp_path: Path) -> None:
     (tmp_path / ".local").write_text("in the way", encoding="utf-8")
     queue_says(tmp_path)
@@ -169,16 +174,19 @@ def test_without_a_place_to_count_nothing_is_resubmitted(tmp_path: Path) -> None
     assert submissions(tmp_path) == 0
 
 
+@pytest.mark.processes
 def test_nothing_to_watch_is_said(tmp_path: Path) -> None:
     ended = watch(tmp_path, WATCH="('')")
     assert (ended.code, ended.last) == (2, "broken: WATCH is empty: name the jobs to watch at the top of the script")
 
 
+@pytest.mark.processes
 def test_a_group_that_is_not_there_is_said(tmp_path: Path) -> None:
     queue_says(tmp_path)
     assert "there is no group nobodies" in watch(tmp_path, USERS="@nobodies").last
 
 
+@pytest.mark.processes
 def test_where_a_user_is_nobody_nothing_is_known_and_nothing_is_resubmitted(tmp_path: Path) -> None:
     stand_in(tmp_path, "squeue", "echo 'squeue: error: Invalid user: alcie' >&2")
     ended = watch(tmp_path, USERS="alcie", **resubmitting(tmp_path))
@@ -186,6 +194,7 @@ def test_where_a_user_is_nobody_nothing_is_known_and_nothing_is_resubmitted(tmp_
     assert "Invalid user: alcie" in ended.last
 
 
+@pytest.mark.processes
 def test_of_a_group_all_members_are_asked_for(tmp_path: Path) -> None:
     stand_in(tmp_path, "squeue", f'echo "$@" > {tmp_path}/asked')
     watch(tmp_path, USERS="alice,bob")

@@ -540,6 +540,7 @@ def mounted(folder: Path, options: str) -> Iterator[None]:
         subprocess.run(["umount", folder], check=True)
 
 
+@pytest.mark.processes
 @AS_ROOT
 def test_another_file_system_below_log_is_left(cron: Path) -> None:
     with mounted(cron / "log/backup", "size=1m"):
@@ -548,6 +549,7 @@ def test_another_file_system_below_log_is_left(cron: Path) -> None:
         assert log.exists()
 
 
+@pytest.mark.processes
 @AS_ROOT
 def test_a_file_system_that_runs_out_of_inodes_halves_the_limits(cron: Path) -> None:
     with mounted(cron / "log", "size=1m,nr_inodes=60"):
@@ -611,6 +613,7 @@ def at_the_same_time(uid: int, act: Callable[[], None]) -> Iterator[None]:
         os.waitpid(pid, 0)
 
 
+@pytest.mark.processes
 @AS_ROOT
 def test_a_thousand_planted_links_hard_links_and_swapped_folders_delete_nothing_else(shared: Path) -> None:
     precious = outside(shared)
@@ -650,6 +653,7 @@ def test_a_thousand_planted_links_hard_links_and_swapped_folders_delete_nothing_
     assert (shared / "cronhpc.yaml").exists()
 
 
+@pytest.mark.processes
 @AS_ROOT
 def test_a_folder_that_alice_may_not_write_to_is_named_and_the_others_are_cleaned(shared: Path) -> None:
     stuck, other = run_log(shared, 8 * DAY, 1), run_log(shared, 8 * DAY, 2, entry="other")
@@ -666,6 +670,7 @@ def test_a_folder_that_alice_may_not_write_to_is_named_and_the_others_are_cleane
     assert (stuck.exists(), other.exists()) == (True, False)
 
 
+@pytest.mark.processes
 @AS_ROOT
 def test_a_folder_that_alice_may_not_list_is_unknown_not_empty(shared: Path) -> None:
     run_log(shared, 8 * DAY)
@@ -677,6 +682,7 @@ def _said_by_alice(cron: Path, words: str) -> None:
     assert words in said(clean(cron))
 
 
+@pytest.mark.processes
 @AS_ROOT
 def test_only_its_owner_cleans(shared: Path) -> None:
     log = run_log(shared, 8 * DAY)

@@ -245,12 +245,14 @@ def rules_for(draw: st.DrawFn) -> Rules:
 many_files = st.lists(log_files(), max_size=40, unique_by=lambda file: file.path)
 
 
+@pytest.mark.thorough
 @given(many_files, rules_for())
 def test_keep_and_remove_are_all(files: list[LogFile], rules: Rules) -> None:
     found = retain(files, rules)
     assert sorted(file.path for file, _ in (*found.keep, *found.remove)) == sorted(file.path for file in files)
 
 
+@pytest.mark.thorough
 @given(many_files, rules_for())
 def test_a_live_run_s_file_never_goes(files: list[LogFile], rules: Rules) -> None:
     for file, _ in retain(files, rules).remove:
@@ -269,6 +271,7 @@ def test_what_stays_is_within_every_limit(files: list[LogFile], rules: Rules) ->
         assert why is not Why.WITHIN or named is None or named[1] >= oldest
 
 
+@pytest.mark.thorough
 @given(many_files, rules_for())
 def test_of_each_entry_no_more_stay_than_the_limit_beside_what_is_held_and_the_newest_run(
     files: list[LogFile], rules: Rules
@@ -287,6 +290,7 @@ def test_once_cleaned_nothing_more_goes(files: list[LogFile], rules: Rules) -> N
     assert retain(stays, rules).remove == ()
 
 
+@pytest.mark.thorough
 @given(many_files, rules_for())
 def test_nothing_goes_for_its_number_or_size_while_an_older_one_of_that_entry_stays(
     files: list[LogFile], rules: Rules
@@ -309,6 +313,7 @@ def moment(file: LogFile) -> str:
     return datetime.fromtimestamp(file.modified, UTC).strftime("%Y%m%dT%H%M%S")
 
 
+@pytest.mark.thorough
 @given(many_files, rules_for())
 def test_names_alone_tell_the_same_as_looking_at_the_files(files: list[LogFile], rules: Rules) -> None:
     """What by_name calls old goes for its age, and what it calls young does not."""
@@ -328,6 +333,7 @@ def test_in_the_minute_that_the_limit_falls_into_names_alone_do_not_tell() -> No
     assert by_name("a", names, rules) == (names[:2] + names[3:4], names[5:], [names[2], names[4]])
 
 
+@pytest.mark.thorough
 @given(many_files, rules_for(), st.integers(0, 100))
 def test_a_cut_leaves_what_is_held_and_no_more_than_its_share(files: list[LogFile], rules: Rules, most: int) -> None:
     keep, _ = judge("a", [file for file in files if file.path.startswith("a/")], rules)

@@ -39,6 +39,7 @@ def test_the_mount_that_holds_a_path(path: str, found: tuple[str, str]) -> None:
     assert mount_of(path, TABLE)[:2] == found
 
 
+@pytest.mark.processes
 def test_where_no_mount_is_shown_as_in_a_chroot_the_kernel_says_the_kind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

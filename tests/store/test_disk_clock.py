@@ -122,6 +122,7 @@ def test_an_edit_within_the_second_of_a_tick_is_seen_where_the_disk_tells_whole_
     assert entry["schedule"] == "30 4 * * *"
 
 
+@pytest.mark.processes
 def test_two_runs_of_one_second_have_keys_of_their_own(shell: Shell) -> None:
     """The first has ended, and its claim is gone, before the second is asked for."""
     shell.drop("cron.d/a.slurm", "#CRON 0 0 1 1 *")
@@ -143,6 +144,7 @@ def test_two_runs_of_one_second_have_keys_of_their_own(shell: Shell) -> None:
     assert third.outcomes[0].done is Done.OK
 
 
+@pytest.mark.thorough
 def test_a_script_larger_than_slurm_takes_is_refused_and_not_copied(shell: Shell) -> None:
     script = shell.drop("cron.d/big.slurm", "#CRON 0 0 1 1 *")
     with script.open("r+b") as file:
@@ -154,6 +156,7 @@ def test_a_script_larger_than_slurm_takes_is_refused_and_not_copied(shell: Shell
     assert not any(path.stat().st_size > 10**6 for path in (shell.cron / "state").rglob("*"))
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("name", ["-rf", "--all", "a\x1b[31mb", "a\nb"])
 def test_the_advice_for_a_switch_of_any_name_can_be_pasted(shell: Shell, name: str) -> None:
     (shell.cron / "pause" / name).touch()
@@ -198,6 +201,7 @@ def test_settings_that_are_edited_while_a_tick_reads_them_count_from_the_next_lo
     assert open_site(str(shell.cron), None, shell.environ).settings.logs_keep == 9 * 86400
 
 
+@pytest.mark.processes
 def test_without_slurm_a_clock_that_jumps_ten_years_ahead_of_the_disks_catches_up_with_nothing(shell: Shell) -> None:
     far = (real() // 60 + 30) % 60  # no slot comes while this test runs
     shell.drop("cron.d/a.slurm", f"#CRON {far} * * * * --catch-up=all\ntrue")

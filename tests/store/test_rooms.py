@@ -308,6 +308,7 @@ def test_its_identity_can_be_read_by_all_whatever_the_umask(tmp_path: Path, mask
     assert opened(Paths(tmp_path / "cron")) == ""
 
 
+@pytest.mark.processes
 def test_under_umask_002_runs_get_their_logs_time_and_again(tmp_path: Path) -> None:
     """What cronhpc makes is never open to a group by accident: else it would refuse its own folders."""
     from cronhpc.tick import tick

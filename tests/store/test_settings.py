@@ -386,6 +386,7 @@ def test_a_file_that_may_not_be_read_has_its_chmod(tmp_path: Path, monkeypatch: 
         read_settings(tmp_path / "cronhpc.yaml")
 
 
+@pytest.mark.thorough
 @settings(max_examples=300, deadline=None)
 @given(
     st.text(max_size=60)

@@ -159,6 +159,7 @@ def looks(state: State) -> Iterator[dict[Path, tuple[Place, Any]]]:
         }
 
 
+@pytest.mark.thorough
 def test_a_value_of_another_shape_stops_no_command_and_nothing_runs_twice(state: State) -> None:
     for number, look in enumerate(looks(state)):
         state.put_back(running=number % 2 == 0)
@@ -326,6 +327,7 @@ def cronhpc(shell: Shell, words: str) -> subprocess.CompletedProcess[str]:
 STREAMS = [("tick >&-", 0, 0), ("tick <&- >&- 2>&-", 0, 0), ("tick 2>/dev/full", 0, 0), ("check >/dev/full", 2, 1)]
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(("words", "code", "lines"), STREAMS)
 def test_a_stream_that_takes_nothing_stops_no_work(shell: Shell, words: str, code: int, lines: int) -> None:
     said = cronhpc(shell, words)
@@ -334,6 +336,7 @@ def test_a_stream_that_takes_nothing_stops_no_work(shell: Shell, words: str, cod
     assert words.startswith("check") or (shell.cron / "status.json").exists()
 
 
+@pytest.mark.processes
 def test_a_reader_that_has_left_is_no_error(shell: Shell) -> None:
     said = cronhpc(shell, "status --json | true; set -- ${PIPESTATUS[@]}; (exit $1)")
     assert said.stderr == "rc=0\n"

@@ -166,6 +166,7 @@ def told(shell: Shell, *words: str, now: int) -> str:
     return said.out + said.err
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("content", ["", '{"version":1,"entries":{"a":{"wat', "\0\0\0\0", "[]", '{"version":1}'])
 def test_results_that_were_cut_off_are_told_once_and_shown_for_a_day(shell: Shell, content: str) -> None:
     """It was silent: a suspended entry began to run again, and nobody knew why."""
@@ -214,6 +215,7 @@ def ran(shell: Shell, now: int) -> list[str]:
     return sorted(row["result"] for row in history.rows(shell.cron / "state" / "history"))
 
 
+@pytest.mark.processes
 def test_a_clock_a_year_ahead_leaves_nothing_that_stands_before_what_comes_after_it(shell: Shell) -> None:
     """LAST stayed in the year ahead, and failures were not counted until it had come."""
     shell.drop("cron.hourly/backup.slurm", "exit 1\n")
@@ -247,6 +249,7 @@ def test_what_has_the_name_of_a_state_file_is_said_with_the_fix(
         assert (found.code, found.err.count(said)) == (2, 1), found.err
 
 
+@pytest.mark.processes
 def test_a_script_whose_disk_is_away_for_long_has_lost_nothing_when_it_is_back(shell: Shell) -> None:
     """Two ticks without it, and its suspension was lifted, and the slot that was due was forgotten."""
     shell.drop("cron.hourly/backup.slurm", "#CRON 0 * * * * --suspend-after=1\nexit 1")

@@ -62,6 +62,7 @@ def test_modes_that_let_nobody_else_write_are_trusted(cron: Path, mode: int) -> 
     assert refused(cron) == ""
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("which", "mode", "said"),
     [
@@ -117,6 +118,7 @@ def test_what_belongs_to_another_user_is_refused(cron: Path, which: str) -> None
     assert refusal(script_of(cron), cron, OWNERS | {BOB}, None) is None
 
 
+@pytest.mark.processes
 @AS_ROOT
 def test_a_script_of_another_user_is_fixed_by_making_it_mine(cron: Path) -> None:
     os.chown(script_of(cron), BOB, 0)
@@ -412,6 +414,7 @@ def test_the_fingerprint_changes_with_content_modes_and_file(cron: Path) -> None
     assert len(seen) == 3
 
 
+@pytest.mark.processes
 def test_odd_names_are_quoted_for_the_shell_and_harmless_on_a_terminal(cron: Path) -> None:
     path = cron / "cron.daily" / "a b'\x1b[31m\n.slurm"
     path.touch()

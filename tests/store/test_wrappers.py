@@ -88,6 +88,7 @@ def job(tmp_path: Path, server: Server) -> Job:
     return Job(tmp_path, server)
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("record", [False, True], ids=["", "and its end is recorded"])
 @pytest.mark.parametrize("program", [each for each in ("curl", "wget", "python3") if shutil.which(each)])
 def test_the_start_is_told_from_inside_the_job(job: Job, program: str, *, record: bool) -> None:
@@ -102,6 +103,7 @@ def test_the_start_is_told_from_inside_the_job(job: Job, program: str, *, record
         assert json.loads(wrappers.end_file(job.state, KEY).read_text())["exit_code"] == 7
 
 
+@pytest.mark.processes
 def test_a_job_that_was_requeued_and_the_other_tasks_of_an_array_tell_it_no_more(job: Job) -> None:
     one = job.start()
     until(lambda: job.server.asked == [f"/{SECRET}/start"])
@@ -111,6 +113,7 @@ def test_a_job_that_was_requeued_and_the_other_tasks_of_an_array_tell_it_no_more
     assert job.server.asked == [f"/{SECRET}/start"]
 
 
+@pytest.mark.processes
 def test_a_start_that_a_tick_has_told_is_told_no_more(job: Job) -> None:
     assert wrappers.mark_start(job.state, KEY), "the tick was first"
     one = job.start()
@@ -125,6 +128,7 @@ UNSENT = {
 }
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("text", UNSENT.values(), ids=UNSENT)
 def test_what_could_not_be_sent_is_left_to_the_tick(job: Job, text: str) -> None:
     job.only()
@@ -138,6 +142,7 @@ def test_what_could_not_be_sent_is_left_to_the_tick(job: Job, text: str) -> None
     job.end(one)
 
 
+@pytest.mark.processes
 def test_a_node_without_any_program_for_it_leaves_it_to_the_tick(job: Job) -> None:
     job.only()
     one = job.start()
@@ -146,6 +151,7 @@ def test_a_node_without_any_program_for_it_leaves_it_to_the_tick(job: Job) -> No
     assert job.end(one) == [7]
 
 
+@pytest.mark.processes
 def test_the_address_is_no_argument_of_any_program(job: Job) -> None:
     """Whoever is on the node can list the arguments of all processes."""
     for program in ("curl", "wget"):
@@ -161,6 +167,7 @@ def test_the_address_is_no_argument_of_any_program(job: Job) -> None:
     assert SECRET not in (job.folder / "called").read_text()
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     ("mode", "asked"), [(0o600, [f"/{SECRET}/start?a=b"]), (0o640, [])], ids=["the owner's alone", "others can read it"]
 )
@@ -177,6 +184,7 @@ def test_an_address_in_a_file_is_read_where_the_job_starts(job: Job, mode: int, 
     assert job.server.asked == asked
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize(
     "where", ["env:HC_URL", "env:NO_SUCH", "env:no name", "file:/no/such", "ftp://x", "", "file:x"]
 )

@@ -474,6 +474,7 @@ def many(count: int, runs: int = 0, troubles: int | None = None, name: str = "en
     return replace(WORLD, entries=entries, states={}, switches=(), skipped=skipped, queue=queue, claims=claims)
 
 
+@pytest.mark.thorough
 def test_a_hundred_entries_fit_one_screen_and_all_of_them_a_pipe() -> None:
     shown = screen(many(100), 100, 40)
     assert len(shown.splitlines()) < 40

@@ -76,6 +76,7 @@ WORDS = [
 ]
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("raw", WORDS)
 def test_a_word_comes_back_from_a_shell_as_it_was(raw: str) -> None:
     ran = subprocess.run(["bash", "-c", f"printf %s {text.word(raw)}"], capture_output=True, check=True)

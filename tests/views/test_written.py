@@ -202,6 +202,7 @@ def test_a_status_that_no_tick_wrote_is_said_with_its_place(bobs: Path) -> None:
     assert "entries.0.series" in said
 
 
+@pytest.mark.processes
 @AS_ROOT
 @pytest.mark.parametrize("make", [row[0] for row in ODD.values()], ids=ODD)
 @pytest.mark.parametrize("name", ["cronhpc.yaml", "status.json"])
@@ -254,6 +255,7 @@ def test_doctor_does_nothing_in_anothers_directory(bobs: Path, words: tuple[str,
     assert "another user's cron directory" in said
 
 
+@pytest.mark.processes
 @AS_ROOT
 def test_doctor_does_not_judge_by_anothers_settings(bobs: Path) -> None:
     (bobs / "cronhpc.yaml").write_text("a: [\n")
