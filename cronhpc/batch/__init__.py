@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cronhpc.script.dialect import DIALECTS, GRID_ENGINE, LOCAL, SLURM
+from cronhpc.script.dialect import DIALECTS, GRID_ENGINE, LOCAL, PBS, SLURM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,7 +34,7 @@ def around(environment: Mapping[str, str]) -> Dialect | None:
 def job_around(environment: Mapping[str, str]) -> str:
     """The id of the job that this process runs in, the local backend's too; "": there is none."""
     of = around(environment) or LOCAL
-    return environment.get(of.job.id, "")
+    return environment.get(of.job.id, "").partition(".")[0].partition("[")[0]  # PBS: 7.server, 7[2].server
 
 
 def dialect_of(name: str, settings: Settings, environment: Mapping[str, str]) -> Dialect:
@@ -86,6 +86,16 @@ def connect(
         from cronhpc.batch.grid_engine import GridEngine
 
         return GridEngine(
+            environment,
+            names=settings.environment,
+            timeout=settings.timeout,
+            query_timeout=max(1.0, settings.timeout * 2 / 3),
+        )
+    if dialect is PBS:
+        from cronhpc.batch.pbs import Pbs
+
+        return Pbs(
+            state_dir / "pbs",
             environment,
             names=settings.environment,
             timeout=settings.timeout,

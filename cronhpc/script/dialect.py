@@ -121,6 +121,32 @@ GRID_ENGINE = Dialect(
     set=(("TZ", "UTC0"),),  # it prints local times
     options={},
 )
+PBS = Dialect(
+    name="pbs",
+    title="PBS",
+    commands=("qsub", "pbs_rsub"),  # Torque, and Slurm's wrappers, have a qsub, too
+    load="module load pbs",
+    prefix="#PBS",
+    suffix=".slurm",
+    log="JOBNAME.oNUMBER",
+    release="qrls",
+    cancel="qdel",
+    look="qstat -u $USER",
+    job=JobVariables(
+        "PBS_JOBID",
+        restarts="",
+        task="PBS_ARRAY_INDEX",
+        tasks="CRONHPC_TASKS",  # PBS does not tell it: batch/pbs does
+        cluster="PBS_JOBID",
+    ),
+    foreign=("PBS_",),
+    of_jobs=("CRONHPC_TASKS", "NCPUS", "OMP_NUM_THREADS"),
+    kept=("PBS_CONF_FILE", "PBS_DEFAULT", "PBS_EXEC", "PBS_HOME", "PBS_PRIMARY", "PBS_SECONDARY", "PBS_SERVER"),
+    set=(("TZ", "UTC0"),),  # it prints local times, and reads them
+    options={},
+    wraps=True,
+    tells_ends=False,  # it may, where an administrator has switched its history on
+)
 # It runs Slurm's scripts, and tells them of themselves in Slurm's variables.
 LOCAL = SLURM._replace(
     name="local",
@@ -134,5 +160,5 @@ LOCAL = SLURM._replace(
     links=False,
 )
 
-DIALECTS = {each.name: each for each in (SLURM, GRID_ENGINE, LOCAL)}  # of several that are here the first is meant
+DIALECTS = {each.name: each for each in (SLURM, GRID_ENGINE, PBS, LOCAL)}  # of several that are here the first is meant
 KEPT = tuple(dict.fromkeys(name for each in DIALECTS.values() for name in each.kept))

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from cronhpc.script import directives, grid_engine
+from cronhpc.script import directives
 from cronhpc.script.advice import Problem
 from cronhpc.script.dialect import SLURM, Dialect
 from cronhpc.script.directives import UnclosedQuoteError, text_lines
@@ -79,8 +79,11 @@ def read_header(data: bytes, default_name: str, dialect: Dialect = SLURM) -> Hea
     """
     lines = tuple(directives.comment_lines(data))
     if dialect.prefix != SLURM.prefix:
+        from cronhpc.script import grid_engine, pbs
+
+        reader = {"#$": grid_engine, "#PBS": pbs}[dialect.prefix]
         cron, problems = read_cron(lines)
-        return Header(grid_engine.options_of(data, dialect.prefix), cron, problems, default_name)
+        return Header(reader.options_of(data, dialect.prefix), cron, problems, default_name)
     options, problems = directives.sbatch_options_of(lines)
     foreign, foreign_problems = directives.options(data, ignore=any(o.name == "ignore-pbs" for o in options))
     cron, cron_problems = read_cron(lines)

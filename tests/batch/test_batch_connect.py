@@ -34,9 +34,9 @@ def test_which_backend(tmp_path: Path, name: str, backend: str, *, sbatch: bool,
 
 def test_an_unknown_backend_is_said() -> None:
     with pytest.raises(
-        CronhpcError, match=r"'pbs': there is none of that name\. Write one of: slurm, grid_engine, local"
+        CronhpcError, match=r"'torque': there is none of that name\. Write one of: slurm, grid_engine, pbs, local"
     ):
-        dialect_of("pbs", Settings(), {})
+        dialect_of("torque", Settings(), {})
 
 
 def test_slurm_without_its_commands_is_unreachable(tmp_path: Path) -> None:

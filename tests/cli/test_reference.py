@@ -109,8 +109,8 @@ def test_the_variables_are_those_that_the_program_and_its_scripts_know() -> None
     used = {name for text in texts for name in re.findall(r"\bCRONHPC_[A-Z_]+\b", text)}
     told = {*reference.RUN_VARIABLES, *reference.READ_VARIABLES, *reference.JOBS_VARIABLES}
     told |= {name for names in reference.ALERT_VARIABLES for name in names.split(", ")}
-    # Of deploy/lib.sh, of the launcher, and of the wrapper that tells of a start, for their own ends.
-    inner = {"CRONHPC_STARTED_BY", "CRONHPC_LIBRARIES", "CRONHPC_PING"}
+    # Of deploy/lib.sh, of the launcher, and of the wrapper of runs, for their own ends.
+    inner = {"CRONHPC_STARTED_BY", "CRONHPC_LIBRARIES", "CRONHPC_PING", "CRONHPC_TASKS"}
     assert used - inner == {name for name in told if name.startswith("CRONHPC_")}
 
 

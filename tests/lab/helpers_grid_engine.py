@@ -104,11 +104,11 @@ class Cron:
 
 
 @contextmanager
-def a_cron(cell: Cell, root: Path) -> Iterator[Cron]:
+def a_cron(cell: Cell, root: Path, backend: str = "grid_engine") -> Iterator[Cron]:
     """A cron directory at `root`, whose parent is made; all jobs of the cell end with it."""
     made = Cron(cell, root)
     made.root.parent.mkdir()
-    made("init", "--backend", "grid_engine")
+    made("init", "--backend", backend)
     settings = made.root / "cronhpc.yaml"
     text = settings.read_text(encoding="utf-8").replace("\nscheduler:\n", "\nscheduler:\n  timeout: 15s\n")
     assert "timeout: 15s" in text

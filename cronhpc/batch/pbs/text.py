@@ -1,0 +1,396 @@
+"""What PBS's commands are told and what they print. Pure; tried on OpenPBS 23.06."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from dataclasses import replace
+from datetime import UTC, datetime
+from glob import escape
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import quote, unquote
+
+from cronhpc.batch.commands import task_list, told
+from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Unreachable
+from cronhpc.core.model import TOKEN, Job, JobEnd, Result, log_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from cronhpc.batch.port import Submission
+    from cronhpc.batch.process import Finished
+
+_TOKEN = TOKEN.removesuffix("=")  # the variable that holds a job's comment
+_TASK = "^array_index^"
+
+# --- what is asked --------------------------------------------------------------------------------------------------
+
+# How options of cronhpc.yaml, which have sbatch's names, are spelt.
+_OPTIONS = {"account": "-A", "array": "-J", "error": "-e", "job-name": "-N", "output": "-o", "partition": "-q"}
+# Of a script's own: the text has the environment, and bash reads it; -v is merged; with -z no id is printed.
+_LEFT_OUT = frozenset({"-C", "-I", "-S", "-V", "-X", "-f", "-v", "-z"})
+_ADDED_UP = frozenset({"-W", "-l"})  # of all others one is given, the last
+
+
+def submit_argv(job: Submission) -> list[str]:
+    """The qsub call for a text on standard input. Ours beat the script's own. Raises Refused.
+
+    In the log's name %j stays until the release, when the id is known.
+    """
+    error = _path(job.error) if job.error and job.error != job.output else None
+    variables = [*_own_variables(job), *_comment_variable(job.comment)]
+    ours = {
+        "-S": "/bin/bash",
+        "-N": job.job_name and job_name(job.job_name),
+        "-a": None if job.begin is None else moment_text(job.begin),
+        "-o": job.output and _path(job.output),
+        "-e": error,
+        "-k": "oed" if job.output else None,
+        "-j": "oe" if job.output and error is None else None,
+        "-v": ",".join(variables) or None,
+    }
+    own = _pairs(job.options)
+    once = {} if any(option == "-J" for option, _ in own) else {"-r": "n"}  # it refuses an array that is not rerunnable
+    once |= {option: value for option, value in own if option not in _ADDED_UP}
+    once |= {option: value for option, value in ours.items() if value is not None}
+    pairs = [pair for pair in own if pair[0] in _ADDED_UP] + list(once.items())
+    # without -f a process stays behind for a minute
+    return ["qsub", "-f", *(["-h"] if job.held else []), *(word for pair in pairs for word in pair if word)]
+
+
+def _pairs(options: Sequence[str]) -> list[tuple[str, str]]:
+    """Options of settings as qsub has them, and those that the script has written itself. Raises Refused."""
+    pairs: list[tuple[str, str]] = []
+    for option in options:
+        name, _, value = option.removeprefix("--").partition("=")
+        if not option.startswith("--"):
+            letter, *rest = shlex.split(option)
+            kept = ",".join(each for each in "".join(rest).split(",") if not each.startswith("block="))  # it would wait
+            if letter not in _LEFT_OUT and (kept or not rest):
+                pairs.append((letter, kept))
+        elif name == "time" and value:
+            pairs.append(("-l", f"walltime={_seconds(value, option)}"))
+        elif name == "array":
+            pairs.append(("-J", _range(value, option)))
+        elif name in _OPTIONS:
+            pairs.append((_OPTIONS[name], _path(value) if name in {"output", "error"} else value))
+        else:
+            raise Refused(f"{option}: PBS has no such option. Write it into the script, as #PBS has it.")
+    return pairs
+
+
+def _seconds(value: str, option: str) -> int:
+    from cronhpc.script.sbatch_values import time_limit
+
+    try:
+        seconds = time_limit(value)
+    except ValueError:
+        seconds = None
+    if seconds is None:
+        raise Refused(f"{option}: this is no time.")
+    return seconds
+
+
+def _range(tasks: str, option: str) -> str:
+    """`3` and `1-5%2` as -J takes them: one range of two numbers at least."""
+    found = re.fullmatch(r"(\d+)(?:-(\d+)(:\d+)?)?(%\d+)?", tasks)
+    if found is None:
+        raise Refused(f"{option}: PBS takes one range of tasks, as 1-5.")
+    first, last, step, limit = found.groups()
+    if last is None or last == first:
+        last, step = str(int(first) + 1), ":2"
+    return f"{first}-{last}{step or ''}{limit or ''}"
+
+
+def task_count(options: Sequence[str]) -> int:
+    """How many tasks the array has that is submitted with these options; 0: it is none."""
+    found = re.match(r"(\d+)-(\d+)(?::(\d+))?", dict(_pairs(options)).get("-J", ""))
+    return len(range(int(found[1]), int(found[2]) + 1, int(found[3] or 1) or 1)) if found else 0
+
+
+def own_values(own_export: str | None) -> dict[str, str]:
+    """What a script gives variables itself (`#PBS -v A=1,B`)."""
+    pairs = (each.partition("=") for each in re.split(r"(?<!\\),", own_export or ""))
+    return {name.strip(): value for name, equals, value in pairs if equals}
+
+
+def _own_variables(job: Submission) -> Iterable[str]:
+    """-v replaces the script's own: they are merged. One without a value has the value that all of the run have."""
+    return [f"{name}={value}" for name, value in own_values(job.own_export).items() if name != _TOKEN]
+
+
+def _comment_variable(comment: str) -> Iterable[str]:
+    """It begins with a letter and holds a slash, as qstat types values by their looks; and nothing that is quoted."""
+    return [f"{_TOKEN}={quote(comment.removeprefix(TOKEN), safe='/@.:+-_~')}"] if comment else []
+
+
+def job_name(name: str) -> str:
+    """`name` without what PBS refuses in one."""
+    plain = re.sub(r"[^\w+.-]", "_", name, flags=re.ASCII)[:230]
+    return plain if plain[:1] not in {"", "."} else f"_{plain}"
+
+
+def _path(text: str) -> str:
+    return text.replace("%a", _TASK)
+
+
+def moment_text(at: int) -> str:
+    """An instant as -a takes it, where TZ is UTC."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y%m%d%H%M.%S")
+
+
+def command_ids(shown: str, name: str) -> list[str]:
+    """`57_[2-4,6]` as the commands have it, one word a range; `name`: how the queue calls it, `57[].server`."""
+    number, _, tasks = shown.partition("_")
+    if not tasks:
+        return [name]
+    server = name.partition(".")[2]
+    return [f"{number}[{one}]{'.' if server else ''}{server}" for one in tasks.strip("[]").partition("%")[0].split(",")]
+
+
+# --- what is answered -----------------------------------------------------------------------------------------------
+
+_NO_ANSWER = frozenset({162, 171, 183, 255})  # no connection, no answer of the server in time, it is shutting down
+_SOME_UNKNOWN = frozenset({0, 35, 153})  # of the ids that were asked about some have ended; the others are printed
+_LIMIT = 38
+_DENIED = 159
+_PERMANENT = frozenset({1, 2, 166, 170, 187, 188, 197})  # unreadable, usage, a value, queue, resource, limit, group
+_GONE = re.compile(r"unknown job id|job has finished|invalid for state of job", re.IGNORECASE)
+_NO_HISTORY = "not configured to maintain job history"
+
+
+def submitted(ended: Finished) -> str:
+    """The new job as the server calls it, `7.server`, `7[].server`. Raises Unreachable, Limited, Denied, Refused."""
+    ids = [line.strip() for line in ended.out.splitlines() if re.fullmatch(r"\d+(?:\[\])?\.[\w.-]+", line.strip())]
+    if len(ids) == 1:
+        return ids[0]
+    text = told("qsub", ended)
+    if ended.timed_out or ended.code < 0 or ended.code in _NO_ANSWER:
+        raise Unreachable(text)
+    if ended.code == _LIMIT:
+        raise Limited(text)
+    if ended.code == _DENIED:
+        raise Denied(text)
+    if ended.code in _PERMANENT:
+        raise Refused(text)
+    raise BatchError(text)
+
+
+def changed(program: str, ended: Finished, *, gone_is_fine: bool = True) -> None:
+    """Judge a change. Raises Unreachable; BatchError for a no, or where the job is gone and that is not fine."""
+    if ended.code == 0 and not ended.timed_out:
+        return
+    if ended.timed_out or ended.code < 0 or ended.code in _NO_ANSWER:
+        raise Unreachable(told(program, ended))
+    lines = [line for line in ended.said.splitlines() if line.strip()]
+    if not (gone_is_fine and lines and all(map(_GONE.search, lines))):
+        raise BatchError(told(program, ended))
+
+
+def ids(ended: Finished) -> list[str]:
+    """What qselect printed. Raises Unreachable."""
+    if ended.code != 0 or ended.timed_out:
+        raise Unreachable(told("qselect", ended))
+    return [line.strip() for line in ended.out.splitlines() if line.strip()]
+
+
+def answer(ended: Finished) -> dict[str, Any]:
+    """The JSON that qstat printed, of some unknown ids, too; {} where there is no history. Raises Unreachable.
+
+    It has no `Jobs` where there are none and where the server is away: the exit code tells.
+    """
+    if ended.timed_out or ended.code not in _SOME_UNKNOWN:
+        raise Unreachable(told("qstat", ended))
+    if _NO_HISTORY in ended.said:
+        return {}
+    try:
+        # variables with control characters or single backslashes are printed as they are
+        whole = re.sub(r'\\(["\\/bfnrt]|u[0-9a-fA-F]{4})?', lambda each: each[0] if each[1] else r"\\", ended.out)
+        found = json.loads(whole, strict=False)
+    except ValueError as error:
+        raise Unreachable(f"qstat's answer cannot be read ({error}): {ended.out[-200:]!r}") from None
+    if not isinstance(found, dict) or "timestamp" not in found:
+        raise Unreachable(f"qstat's answer is none: {ended.out[-200:]!r}")
+    return found
+
+
+class Row(NamedTuple):
+    """One job, or one task of an array, as qstat has it."""
+
+    name: str  # 7.server, 7[].server, 7[2].server
+    facts: dict[str, Any]
+
+    @property
+    def number(self) -> str:
+        """Its number without the server's name."""
+        return re.split(r"[\[.]", self.name, maxsplit=1)[0]
+
+    @property
+    def task(self) -> str | None:
+        """Of an array as a whole "", of a task "2"; None: it is no array."""
+        found = re.match(r"\d+\[(\d*)\]", self.name)
+        return found[1] if found else None
+
+    def text(self, key: str) -> str:
+        """A value as it was before qstat typed it by its looks, but for zeros in front."""
+        value = self.facts.get(key, "")
+        return "" if isinstance(value, dict) else str(value)
+
+    def instant(self, key: str) -> int | None:
+        """A time in epoch seconds, printed where TZ is UTC."""
+        try:
+            return int(datetime.strptime(self.text(key), "%a %b %d %H:%M:%S %Y").replace(tzinfo=UTC).timestamp())
+        except ValueError:
+            return None
+
+    @property
+    def variables(self) -> dict[str, Any]:
+        """Those that it was submitted with."""
+        found = self.facts.get("Variable_List")
+        return found if isinstance(found, dict) else {}
+
+    @property
+    def workdir(self) -> str:
+        """Where it was submitted."""
+        return str(self.variables.get("PBS_O_WORKDIR", ""))
+
+    @property
+    def output(self) -> str:
+        """Its log; as long as it is held the id may be missing in the name."""
+        return self.text("Output_Path").partition(":")[2]
+
+    @property
+    def log(self) -> str:
+        """Its log with the id in its name; "" where that is there, or is none of ours."""
+        named = log_name(self.output, {"j": self.number, "A": self.number})
+        return "" if named == self.output else named
+
+    @property
+    def comment(self) -> str:
+        """As it was submitted."""
+        value = self.variables.get(_TOKEN)
+        return "" if value is None else TOKEN + unquote(str(value))
+
+
+def rows(printed: Mapping[str, Any]) -> tuple[Row, ...]:
+    """The jobs of an answer."""
+    found = printed.get("Jobs", {})
+    return tuple(Row(name, facts) for name, facts in found.items() if isinstance(facts, dict))
+
+
+_STATES = {"R": "RUNNING", "B": "RUNNING", "E": "COMPLETING", "S": "SUSPENDED", "U": "SUSPENDED"}
+_ENDED = "FXM"
+
+
+def jobs(listed: Sequence[Row], comments: Mapping[str, str]) -> tuple[Job, ...]:
+    """Rows as jobs in our words, tasks that wait alike as one. `comments`: by number those that were changed since."""
+    arrays = {row.number: row for row in listed if row.task == ""}
+    split = {row.number for row in listed if row.task}
+    found: dict[Job, list[int]] = {}
+    for row in listed:
+        if row.text("job_state") in _ENDED or (row.task == "" and row.number in split):
+            continue
+        job = _job(row, arrays.get(row.number, row), comments.get(row.number))
+        tasks = found.setdefault(job, [])
+        tasks += [int(row.task)] if row.task else []
+    return tuple(replace(job, tasks=part) for job, tasks in found.items() for part in _parts(job, tasks))
+
+
+def _parts(job: Job, tasks: Sequence[int]) -> Sequence[str]:
+    if not tasks:
+        return [""]
+    return [task_list(tasks)] if job.state == "PENDING" else [str(task) for task in tasks]
+
+
+def _job(row: Row, whole: Row, comment: str | None) -> Job:
+    state, held, begin = row.text("job_state"), whole.text("Hold_Types"), row.instant("Execution_Time")
+    reason = ""
+    waits = state not in _STATES
+    if waits and held.strip("n"):
+        reason = "JobHeldUser" if held == "u" else "JobHeldAdmin"
+    elif waits and begin is not None:
+        reason = "BeginTime"
+    nodes = dict.fromkeys(part.partition("/")[0] for part in row.text("exec_host").split("+"))
+    return Job(
+        id=row.number,
+        state="PENDING" if waits else _STATES[state],
+        reason=reason,
+        name=row.text("Job_Name"),
+        comment=row.comment if comment is None else comment,
+        start=begin if waits else row.instant("stime"),
+        submitted=row.instant("ctime"),
+        partition=row.text("queue"),
+        account=row.text("Account_Name"),
+        workdir=row.workdir,
+        nodes=",".join(nodes),
+        output=row.log or row.output,
+    )
+
+
+def as_glob(row: Row) -> str:
+    """The file that a job writes as an absolute glob pattern."""
+    return escape(row.log or row.output).replace(escape(_TASK), "*").replace(_TASK, "*")
+
+
+# --- how jobs ended -------------------------------------------------------------------------------------------------
+
+_SIGNALLED = 128  # the shell's way of saying that a signal ended it
+_SIGNALLED_ITSELF = 256  # and PBS's, of the shell itself
+_ORDER = (Result.TIMEOUT, Result.FAILED, Result.NODE_FAIL, Result.CANCELLED, Result.OK)
+
+
+def job_ends(listed: Iterable[Row], since: int) -> dict[str, JobEnd]:
+    """By number the worst end among the rows (an array has several) of jobs submitted `since` that have ended."""
+    found: dict[str, JobEnd] = {}
+    for row in listed:
+        submitted_at = row.instant("ctime")
+        if row.text("job_state") not in _ENDED or submitted_at is None or submitted_at < since:
+            continue
+        end = _end(row, submitted_at)
+        other = found.get(row.number)
+        if other is None or _ORDER.index(end.result) < _ORDER.index(other.result):
+            found[row.number] = end
+    return found
+
+
+def _end(row: Row, submitted_at: int) -> JobEnd:
+    printed, started = row.text("Exit_status"), row.instant("stime")
+    status = int(printed) if re.fullmatch(r"-?\d+", printed) else None
+    signal = (
+        status - (_SIGNALLED_ITSELF if status > _SIGNALLED_ITSELF else _SIGNALLED)
+        if status and status > _SIGNALLED
+        else None
+    )
+    detail = ""
+    if status is None or (signal and "terminated by" in row.text("comment")):
+        result = Result.CANCELLED
+    elif status < 0:
+        result, detail = Result.NODE_FAIL, f"PBS could not start it (status {status})"
+    elif signal and _past_its_time(row):
+        result = Result.TIMEOUT
+    else:
+        result = Result.FAILED if status else Result.OK
+    return JobEnd(
+        result=result,
+        exit_code=None if signal or status is None or status < 0 else status,
+        signal=signal,
+        submitted=submitted_at,
+        started=started,
+        ended=row.instant("obittime") or row.instant("mtime") or submitted_at,
+        node=row.text("exec_host").partition("/")[0],
+        detail=detail,
+    )
+
+
+def _past_its_time(row: Row) -> bool:
+    used, asked = (row.facts.get(key, {}) for key in ("resources_used", "Resource_List"))
+    if not (isinstance(used, dict) and isinstance(asked, dict)):
+        return False
+    ran, limit = (_duration(str(each.get("walltime", ""))) for each in (used, asked))
+    return ran is not None and limit is not None and ran >= limit
+
+
+def _duration(text: str) -> int | None:
+    found = re.fullmatch(r"(\d+):(\d\d):(\d\d)", text)
+    return int(found[1]) * 3600 + int(found[2]) * 60 + int(found[3]) if found else None
