@@ -65,12 +65,7 @@ def write_link(site: Site, *, by_daemon: bool = False, generation: int = 0) -> t
 
     The text's fingerprint, and what to say of it.
     """
-    from cronhpc.engine.site import directory_id
-
-    mark, tools = directory_id(site.paths), site.batch.tools()
-    text, fingerprint = scheduler.render(
-        site.paths, site.settings, mark, tools, by_daemon=by_daemon, generation=generation
-    )
+    text, fingerprint = _rendered(site, by_daemon=by_daemon, generation=generation)
     path = site.paths.script
     known = read_bytes(path)
     said = []
@@ -87,19 +82,31 @@ def fix_link(site: Site) -> str:
 
     Raises OSError.
     """
-    from cronhpc.engine.site import directory_id
-
     if scheduler.is_whole(site.paths):
         return ""
     how = scheduler.started(site.paths) or {}
-    mark, tools = directory_id(site.paths), site.batch.tools()
-    by_daemon = how.get("via") == "daemon"
-    number = how.get("generation", 0)
-    text, fingerprint = scheduler.render(site.paths, site.settings, mark, tools, by_daemon=by_daemon, generation=number)
+    text, fingerprint = _rendered(site, by_daemon=how.get("via") == "daemon", generation=how.get("generation", 0))
     if fingerprint != how.get("fingerprint"):
         return f"{site.paths.script} was cut off or edited. Make it anew: " + command("start")
     scheduler.write_script(site.paths, text)
     return ""
+
+
+def _rendered(site: Site, *, by_daemon: bool, generation: int) -> tuple[str, str]:
+    from cronhpc.batch import spelled
+    from cronhpc.engine.site import directory_id
+
+    options = spelled(site.batch.dialect, scheduler.link_options(site.settings, by_daemon=by_daemon))
+    return scheduler.render(
+        site.paths,
+        site.settings,
+        directory_id(site.paths),
+        site.batch.tools(),
+        dialect=site.batch.dialect,
+        options=options,
+        by_daemon=by_daemon,
+        generation=generation,
+    )
 
 
 def _free_name(path: Path) -> Path:

@@ -120,6 +120,7 @@ GRID_ENGINE = Dialect(
     kept=("SGE_ROOT", "SGE_CELL", "SGE_QMASTER_PORT", "SGE_EXECD_PORT"),
     set=(("TZ", "UTC0"),),  # it prints local times
     options={},
+    links=True,
 )
 PBS = Dialect(
     name="pbs",

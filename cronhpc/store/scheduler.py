@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpc.core import model
 from cronhpc.core.model import LONGER, LinkRecord, link_names
-from cronhpc.script.dialect import DIALECTS
+from cronhpc.script.dialect import DIALECTS, SLURM
 from cronhpc.store import decode
 from cronhpc.store.files import read_bytes, read_json, replace_file, write_json
 from cronhpc.store.memory import Cache
@@ -56,14 +56,21 @@ def link_comment(settings: Settings) -> str:
     return f" {own}" if own else ""
 
 
-def template() -> str:
-    """The link's text before it is filled in; it lies in deploy/, or in the package where it is installed."""
+def template(system: str) -> str:
+    """The link's text before it is filled in, with what the batch system `system` says in its way."""
+    text, part = _shipped("scheduler.slurm.in"), _shipped(f"link/{system}.sh")
+    place = "# shellcheck source=deploy/link/slurm.sh\nsource @SYSTEM@\n"
+    return text.replace(place, part.partition("\n")[2], 1)  # less what the linter is told
+
+
+def _shipped(name: str) -> str:
+    """A file of deploy/, which lies in the package where that is installed."""
     here = Path(__file__).resolve().parent.parent
     for folder in (here / "_deploy", here.parent / "deploy"):
-        data = read_bytes(folder / "scheduler.slurm.in")
+        data = read_bytes(folder / name)
         if data is not None:
             return data.decode("utf-8")
-    raise FileNotFoundError("deploy/scheduler.slurm.in is missing from this installation: install cronhpc again")
+    raise FileNotFoundError(f"deploy/{name} is missing from this installation: install cronhpc again")
 
 
 def command() -> tuple[str, ...]:
@@ -72,11 +79,20 @@ def command() -> tuple[str, ...]:
 
 
 def render(
-    paths: Paths, settings: Settings, directory_id: str, tools: str, *, by_daemon: bool = False, generation: int = 0
+    paths: Paths,
+    settings: Settings,
+    directory_id: str,
+    tools: str,
+    *,
+    dialect: Dialect = SLURM,
+    options: Sequence[str] | None = None,
+    by_daemon: bool = False,
+    generation: int = 0,
 ) -> tuple[str, str]:
     """The link's text and its fingerprint; `tools` is the folder of the batch system's commands.
 
-    `generation`: the start that it belongs to; a stop from before that one is none to it.
+    `options`: those of `link_options` as these commands have them; None: as sbatch has them. `generation`: the start
+    that it belongs to; a stop from before that one is none to it.
     """
     link, spare = link_names(directory_id)
     values = {
@@ -88,7 +104,8 @@ def render(
         "PYTHON": shlex.quote(sys.executable),
         "EXCLUDE": shlex.quote(link_exclude(settings)),
         "COMMENT": shlex.quote(own) if (own := link_comment(settings)) else "",
-        "OPTIONS": shlex.join(link_options(settings, by_daemon=by_daemon)),
+        "OPTIONS": shlex.join(link_options(settings, by_daemon=by_daemon) if options is None else options),
+        "SUBMIT": dialect.commands[0],
         "LINK": link,
         "SPARE": spare,
         "GROUP": shlex.quote(settings.trust_group),
@@ -98,7 +115,7 @@ def render(
         "COMMAND": "cronhpc",
     }
     # in one pass: a folder may be called as one of these words is
-    text = re.sub("@([A-Z]+)@", lambda word: values.get(word[1], word[0]), template())
+    text = re.sub("@([A-Z]+)@", lambda word: values.get(word[1], word[0]), template(dialect.name))
     mark = _mark(text)
     return text.replace(_BLANK, f"\nfingerprint={mark}\n", 1), mark
 

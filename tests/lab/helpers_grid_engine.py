@@ -94,6 +94,11 @@ class Cron:
         told = self.root.parent / "ran"
         return told.read_text(encoding="utf-8").splitlines() if told.exists() else []
 
+    def jobs(self) -> list[str]:
+        """The ids of all jobs of the cell."""
+        listed = subprocess.check_output(["qstat", "-u", "*"], env=self.cell.environ, text=True, timeout=MOST_WAIT)
+        return [line.split()[0] for line in listed.splitlines()[2:]]
+
     def until(self, holds: Callable[[], bool]) -> None:
         """Tick until it does."""
         end = time.monotonic() + MOST_WAIT + 60  # for the next minute, which is due
@@ -115,3 +120,11 @@ def a_cron(cell: Cell, root: Path, backend: str = "grid_engine") -> Iterator[Cro
     settings.write_text(text, encoding="utf-8")
     yield made
     subprocess.run(["qdel", "-u", "*"], env=cell.environ, capture_output=True, timeout=MOST_WAIT, check=False)
+
+
+def wait_for(holds: Callable[[], bool], seconds: float, otherwise: Callable[[], str]) -> None:
+    """Until it does, or so many seconds have gone by: `otherwise` is said then."""
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end, otherwise()
+        time.sleep(0.5)

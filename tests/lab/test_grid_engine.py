@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.lab.helpers_grid_engine import Cell, Cron, a_cell, a_cron
+from tests.lab.helpers_grid_engine import Cell, Cron, a_cell, a_cron, wait_for
 
 pytestmark = pytest.mark.lab
+_RUNS = 2
 
 
 @pytest.fixture(scope="module")
@@ -88,7 +90,19 @@ def test_a_kill_switch_ends_a_run_and_an_error_state_is_named_with_its_cause(cro
     assert "qmod -cj" in cron("status", code=None)
 
 
-def test_start_says_what_is_not_here_and_names_the_daemon(cron: Cron) -> None:
-    said = cron("start", code=2)
-    assert "not here for Grid Engine" in said
-    assert "cronhpc daemon" in said
+def test_the_chain_goes_on_by_itself_and_stop_ends_it(cron: Cron) -> None:
+    settings = cron.root / "cronhpc.yaml"
+    settings.write_text(
+        settings.read_text(encoding="utf-8").replace("\nscheduler:\n", "\nscheduler:\n  interval: 1m\n"),
+        encoding="utf-8",
+    )
+    cron.entry("each", cron.run, "* * * * *")
+    cron("start")
+    log = cron.root / "scheduler" / "scheduler.log"
+    wait_for(lambda: len(cron.ran) >= _RUNS, 300, lambda: cron("status", code=None) + log.read_text())
+    cron("stop")
+    wait_for(lambda: not cron.jobs(), 90, lambda: str(cron.jobs()))
+    slots = [line.split()[0] for line in cron.ran]
+    assert len(slots) == len(set(slots)), slots
+    links = re.findall(r"link (\d+): successor (\d+)", log.read_text())
+    assert [later for _, later in links[:-1]] == [job for job, _ in links[1:]], log.read_text()

@@ -255,7 +255,7 @@ def test_no_answer_is_not_none() -> None:
 def test_the_marker_of_links_stands_in_their_template() -> None:
     from cronhpc.store import scheduler
 
-    assert scheduler.OURS in scheduler.template()
+    assert scheduler.OURS in scheduler.template("slurm")
 
 
 # --- another scheduler at work on the same folder -------------------------------------------------------------------

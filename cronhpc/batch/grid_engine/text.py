@@ -73,6 +73,8 @@ def option_words(options: Sequence[str]) -> list[str]:
         name, _, value = option.removeprefix("--").partition("=")
         if name == "time" and value:
             words += ["-l", f"h_rt={_seconds(value, option)}"]
+        elif name == "exclude":
+            words += ["-l", f"h=!({value.replace(',', '|')})"]
         elif name in _OPTIONS:
             words += [_OPTIONS[name], path(value) if name in {"output", "error"} else value]
         else:

@@ -1,0 +1,84 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # a part of deploy/scheduler.slurm.in, which has the names that are not set here
+# Grid Engine; what each function is for is told in slurm.sh, beside this file.
+job=${JOB_ID:-0} node=${HOSTNAME:-}
+
+foreign() {
+  case $1 in
+    SGE_ROOT | SGE_CELL | SGE_QMASTER_PORT | SGE_EXECD_PORT) return 1 ;;
+    SGE_* | JOB_ID | JOB_NAME | JOB_SCRIPT | QUEUE | REQUEST | REQNAME | ARC | NHOSTS | NQUEUES | NSLOTS | RESTARTED | PE | PE_HOSTFILE) ;;
+    *) return 1 ;;
+  esac
+}
+
+# Two questions: who is in which state, and what these are; and one more where some are held. Where the master is away
+# qstat prints another root, and ends with 0.
+queue() {
+  local me listed details held tag value number='' ids='' key='' name submitted begin start comment
+  local -A states=() by_user=()
+  me=$(id -un)
+  listed=$(timeout "$limit" qstat -xml -u "$me") && [[ $listed = *'<job_info '* ]] || return
+  while IFS='<>' read -r _ tag value _; do
+    case $tag in
+      JB_job_number) number=$value ;;
+      JB_name) case $value in "$link" | "$spare") ids+=,$number ;; esac ;;
+      state) states[$number]=$value ;;
+    esac
+  done <<<"$listed"
+  [ -n "$ids" ] || return 0
+  if [[ ${states[*]} = *h* ]]; then
+    held=$(timeout "$limit" qstat -xml -s hu -u "$me") && [[ $held = *'<job_info '* ]] || return
+    while IFS='<>' read -r _ tag value _; do [ "$tag" != JB_job_number ] || by_user[$value]=yes; done <<<"$held"
+  fi
+  details=$(timeout "$limit" qstat -xml -j "${ids#,}") || return
+  case $details in *'<detailed_job_info '*) ;; *'<unknown_jobs'*) return 0 ;; *) return 1 ;; esac
+  number=''
+  while IFS='<>' read -r _ tag value _; do
+    case $tag in
+      JB_job_number)
+        [ -z "${states[${number:-0}]-}" ] || printed
+        number=$value submitted='' begin=0 start='' comment='' name=''
+        ;;
+      JB_job_name) name=$value ;;
+      JB_submission_time) submitted=$value ;;
+      JB_execution_time) begin=$value ;;
+      JAT_start_time) start=$value ;;
+      VA_variable) key=$value ;;
+      VA_value) [ "$key" != cronhpc ] || printf -v comment '%b' "${value//%/\\x}" ;;
+    esac
+  done <<<"$details
+<JB_job_number>"
+}
+printed() {
+  local state=${states[$number]} reason=None
+  case $state in
+    *E*) reason="in an error state, held until: qmod -cj $number" ;;
+    *h*) if [ -n "${by_user[$number]-}" ]; then reason=JobHeldUser; else reason=JobHeldAdmin; fi ;;
+    *q*) [ "$begin" = 0 ] || reason=BeginTime ;;
+  esac
+  case $state in
+    *q*) state=PENDING start=$begin ;;
+    *d*) state=COMPLETING ;;
+    *) state=RUNNING ;;
+  esac
+  printf '%s|%s|%s|%s|%s|%s|%s\n' "$number" "$state" "$name" "$reason" "$start" "$submitted" "$comment"
+}
+
+# -a is read in the zone of who submits.
+moment() { TZ=UTC0 printf '%(%Y%m%d%H%M.%S)T' "$1"; }
+
+hand_in() {
+  local name=$1 at=$2 comment=${3//%/%25} nodes=$4 hold=$5
+  shift 5
+  comment=${comment//,/%2C}
+  at=$(moment "$at")
+  TZ=UTC0 timeout "$limit" qsub -terse -S /bin/bash ${hold:+-h} -r n -N "$name" -a "$at" -ac "cronhpc=${comment//</%3C}" \
+    -o /dev/null -j y -wd / "${options[@]}" ${nodes:+-l "h=!(${nodes//,/|})"} "$copy" "$@"
+}
+
+let_begin() {
+  TZ=UTC0 timeout "$limit" qalter -a "$(moment "$2")" "$1" >/dev/null && timeout "$limit" qrls "$1" >/dev/null
+}
+
+cancel() { timeout "$limit" qdel "$@"; }
+
+ended_as() { :; }

@@ -1,0 +1,35 @@
+# shellcheck shell=bash disable=SC2034,SC2154 # a part of deploy/scheduler.slurm.in, which has the names that are not set here
+# Slurm. A file of another batch system sets the same two names, and has the same six functions.
+job=${SLURM_JOB_ID:-0} node=${SLURMD_NODENAME:-}
+
+# What the batch system set for this job would change what its commands do in it, or hide jobs from them.
+foreign() { # NAME
+  case $1 in
+    SLURM_CONF | SLURM_JWT) return 1 ;;
+    SLURM_* | SLURMD_* | SBATCH_* | SRUN_* | SALLOC_* | SQUEUE_* | SCANCEL_* | SACCT_* | SCONTROL_* | SINFO_* | PMI* | OMPI_*) ;;
+    *) return 1 ;;
+  esac
+}
+
+# One row a job of this user: id|state|name|reason|start|submitted|comment|command. Fails where there is no answer.
+queue() { SLURM_TIME_FORMAT=%s timeout "$limit" squeue --me --noheader --format='%i|%T|%j|%r|%S|%V|%k|%o'; }
+
+# Submit this job's copy, to begin at AT; where HOLD is not empty it is held. Prints the new id.
+hand_in() { # NAME AT COMMENT NODES HOLD ARGUMENT...
+  local name=$1 at=$2 comment=$3 nodes=$4 hold=$5
+  shift 5
+  timeout "$limit" sbatch --parsable ${hold:+--hold} --no-requeue --job-name="$name" --begin="uts$at" \
+    --comment="$comment" --output=/dev/null --chdir=/ "${options[@]}" ${nodes:+--exclude="$nodes"} "$copy" "$@"
+}
+
+# A job that is held gets its begin, and is released.
+let_begin() { # ID AT
+  timeout "$limit" scontrol update JobId="$1" StartTime="uts$2" && timeout "$limit" scontrol release "$1"
+}
+
+cancel() { timeout "$limit" scancel "$@"; }
+
+# How a job ended that is not in the queue any more: name|state|nodes. Nothing where nobody tells.
+ended_as() { # ID
+  timeout "$limit" sacct --allocations --noheader --parsable2 --jobs="$1" --format=JobName,State,NodeList 2>/dev/null | tail -n 1
+}
