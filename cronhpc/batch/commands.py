@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from cronhpc.batch.port import NoProgram, Unreachable
+from cronhpc.batch.port import NoProgram, Refused, Unreachable
 from cronhpc.batch.process import Finished, Missing, for_commands, run, scrub, which
 from cronhpc.core.model import command
 
@@ -43,6 +43,18 @@ def task_list(tasks: Iterable[int]) -> str:
             spans.append([task, task])
     text = ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
     return text if text.isdecimal() else f"[{text}]"
+
+
+def option_words(options: Sequence[str], dialect: Dialect) -> list[str]:
+    """`--partition=all.q`, an option by our name, as the submitting command has it. Raises Refused."""
+    from cronhpc.script.spelling import UnspeltError, words_of
+
+    parts = (option.removeprefix("--").partition("=") for option in options)
+    try:
+        return words_of([(name, value if equals else None) for name, equals, value in parts], dialect)
+    except UnspeltError as error:
+        way = f"Write it into the script, as {dialect.prefix} has it."
+        raise Refused(f"{error}: {dialect.title} has no such option. {way}") from None
 
 
 class Commands:

@@ -77,6 +77,9 @@ OF_SCRIPTS = {
         "more than its partition gives to a job: refused, or it waits for ever", "Ask for less, or elsewhere."
     ),
     "W232": Code("this machine does not have the interpreter of its first line", "Write one that the nodes have."),
+    "W233": Code(
+        "a line for another batch system, which this one does not read", "Write the line that the complaint names."
+    ),
     "W301": Code("a secret on a command line or in the text: others can read it", "Keep it in a file of mode 0600."),
     "W302": Code(
         "the script submits or requeues itself, beside its schedule", "Remove that: the schedule starts it again."

@@ -17,11 +17,13 @@ from cronhpc.check.lint_directives import Facts
 from cronhpc.core.model import Problem
 from cronhpc.cron import fixes
 from cronhpc.cron.words import nearest
+from cronhpc.script.dialect import SLURM
 from cronhpc.script.header import Header, first_lines, read_header, with_interpreter
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
+    from cronhpc.script.dialect import Dialect
     from cronhpc.script.sbatch_options import Option
 
 __all__ = ["CODES", "NO_FACTS", "Facts", "lint_script"]
@@ -42,22 +44,24 @@ def lint_script(
     hash_key: str = "",
     facts: Facts = NO_FACTS,
     scheduled: bool = True,
+    dialect: Dialect = SLURM,
 ) -> tuple[Problem, ...]:
     """Everything to say of the script `data`, by line.
 
     `folder_schedule` is the schedule that its folder (or its `entries:` row) gives; None where the script must carry
     its own. `zone` is the zone where the script names none (UTC if None). `scheduled` is False for a file
-    that lies in no cron folder: where it has no #CRON line, it may be the script of a series.
+    that lies in no cron folder: where it has no #CRON line, it may be the script of a series. `dialect`: of the batch
+    system that the script is for.
     """
-    first = tuple(first_lines(data))
+    first = tuple(first_lines(data, dialect))
     data = with_interpreter(data)
-    header = read_header(data, path_shown.rpartition("/")[2])
-    unread = tuple(lint_directives.unread(data, header))
+    header = read_header(data, path_shown.rpartition("/")[2], dialect)
+    unread = tuple(lint_directives.unread(data, header, dialect))
     cron_unread = any(p.code == "W102" for p in unread)
     found = [
-        *header.problems,
+        *lint_directives.with_translations(data, header.problems, dialect),
         *first,
-        *lint_directives.options(header, facts),
+        *lint_directives.options(header, facts, dialect),
         *unread,
         *lint_shell.habits(data, header, facts.functions, scheduled=scheduled or header.cron is not None),
         *(() if cron_unread and not header.cron else _schedule(header, folder_schedule, zone, hash_key)),

@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core.model import Problem
 from cronhpc.core.model.site import Partition
 from cronhpc.cron.duration import format_duration
 from cronhpc.cron.words import count, nearest
-from cronhpc.script import sbatch_options, sbatch_values, typography
-from cronhpc.script.directives import comment_lines, cut_at
+from cronhpc.script import sbatch_options, sbatch_values, spelling, typography
+from cronhpc.script.dialect import SLURM, SYSTEMS
+from cronhpc.script.directives import comment_lines, cut_at, text_lines
 from cronhpc.script.header import Header, looks_meant
 from cronhpc.script.sbatch_options import Option
 
+if TYPE_CHECKING:
+    from cronhpc.script.dialect import Dialect
+    from cronhpc.script.spelling import Translation
+
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_]|\{|\()|`")
 _PATHS = frozenset({"output", "error", "input", "chdir"})
-_NOT_AT_THE_START = re.compile(r"\s+#SBATCH(?=\s+-|-)")
-_OTHER_CASE = re.compile(r"\s*#SBATCH(?=\s+-|-)", re.IGNORECASE)
 _TYPO = re.compile(r"#([A-Za-z_]{4,9})\s+-{1,2}[A-Za-z]")
 _NEAREST = 3
 _Asked = Callable[[str], float | None]
@@ -54,15 +57,18 @@ class Facts:
 # --- what was read -------------------------------------------------------------------------------------------------
 
 
-def options(header: Header, facts: Facts) -> Iterator[Problem]:
-    """What is wrong, or surprising, in the options that sbatch reads."""
+def options(header: Header, facts: Facts, dialect: Dialect) -> Iterator[Problem]:
+    """What is wrong, or surprising, in the options that the batch system reads; of values sbatch's alone are known."""
+    yield from _flags(header, dialect)
+    yield from _repeated(header)
+    if dialect.prefix != SLURM.prefix:
+        yield from _folders(header, facts)
+        return
     told = {(each.line, each.key) for each in header.problems}
     for option in header.options:
         if (option.line, option.name) not in told:
             yield from _value(option)
-    yield from _flags(header)
     yield from _together(header, facts.added)
-    yield from _repeated(header)
     yield from _world(header, facts)
 
 
@@ -104,12 +110,12 @@ def _ignored_mail_types(option: Option) -> Iterator[Problem]:
         yield Problem("W222", what, fix, line=option.line, key="mail-type")
 
 
-def _flags(header: Header) -> Iterator[Problem]:
+def _flags(header: Header, dialect: Dialect) -> Iterator[Problem]:
     said = {
         "hold": (
             "W218",
             "each run stays held until you release it.",
-            "Remove it, or release them: scontrol release ID.",
+            f"Remove it, or release them: {dialect.release or SLURM.release} ID.",
         ),
         "begin": ("W221", "each run waits until then, whatever its slot.", "Remove it: the schedule says when."),
         "test-only": ("W219", "sbatch submits nothing.", "Remove it."),
@@ -135,7 +141,7 @@ def _repeated(header: Header) -> Iterator[Problem]:
     first: dict[tuple[str, int], Option] = {}
     for option in header.options:
         before = first.setdefault((option.name, option.component), option)
-        if option.value == before.value or option.name == "mail-type":  # mail types add up
+        if option.value == before.value or option.name == "mail-type" or option.name.startswith("-"):  # they add up
             continue
         if option.directive != before.directive:
             what = f"{_shown(option)} wins over {_shown(before)} of line {before.line}."
@@ -154,6 +160,10 @@ def _world(header: Header, facts: Facts) -> Iterator[Problem]:
         yield from _partitions(partition, facts.partitions)
     if facts.partitions is not None and not facts.refused:  # else sbatch has said it
         yield from _too_much(header, facts.partitions, facts.added.get("partition") or value)
+    yield from _folders(header, facts)
+
+
+def _folders(header: Header, facts: Facts) -> Iterator[Problem]:
     if facts.is_folder is None:
         return
     told: set[str] = set()
@@ -245,43 +255,84 @@ def _fixed_folder(pattern: str) -> str:
 # --- what was not read ---------------------------------------------------------------------------------------------
 
 
-def unread(data: bytes, header: Header) -> Iterator[Problem]:
+def unread(data: bytes, header: Header, dialect: Dialect) -> Iterator[Problem]:
     """Lines that look like directives and are comments to sbatch, or to cronhpc, and directives that are cut short."""
+    yield from _of_others(data, header, dialect)
     from cronhpc.script.shell_text import lex
 
     text = data.removeprefix(b"\xef\xbb\xbf").replace(b"\r\n", b"\n").decode("utf-8", "surrogateescape")
+    submit, its_lines = _reader(dialect), re.compile(rf"{re.escape(dialect.prefix)}(?:\s|-)")
     first_command = 0
     late: list[tuple[int, str]] = []
     for piece in lex(text):
         if not piece.comment:
             first_command = first_command or piece.line
         elif not first_command:
-            yield from _misspelt(piece.line, piece.text)
-        elif re.match(r"#SBATCH(?:\s|-)", piece.text):
+            yield from _misspelt(piece.line, piece.text, dialect)
+        elif its_lines.match(piece.text):
             late.append((piece.line, piece.text))
         elif piece.text.startswith("#CRON") and looks_meant(piece.text.removeprefix("#CRON")):
             what = f'"{piece.text.strip()}": stands after the first command (line {first_command}), so it is not read.'
-            yield Problem("W102", what, "Move it up to the #SBATCH lines.", line=piece.line, key="#CRON")
+            yield Problem("W102", what, f"Move it up to the {dialect.prefix} lines.", line=piece.line, key="#CRON")
     where = f"after the first command (line {first_command})"
     if not late and not header.options:
-        late, where = _in_a_text(text), "within a text"
-    if late:
+        late, where = _in_a_text(text, its_lines), "within a text"
+    if late and not spelling.reads_on(dialect):
         line, shown = late[0]
         more = f" and {len(late) - 1} more" if len(late) > 1 else ""
-        what = f'"{shown.strip()}"{more}: {where}, so sbatch does not read it.'
+        what = f'"{shown.strip()}"{more}: {where}, so {submit} does not read it.'
         above = f"above line {first_command}" if first_command and "text" not in where else "to the lines below #!"
-        yield Problem("W211", what, f"Move it {above}.", line=line, key="#SBATCH")
-    yield from _cut_short(data)
+        yield Problem("W211", what, f"Move it {above}.", line=line, key=dialect.prefix)
+    if dialect.prefix == SLURM.prefix:
+        yield from _cut_short(data)
 
 
-def _in_a_text(text: str) -> list[tuple[int, str]]:
+# sbatch reads these after its own.
+_OBEYED = {"#PBS", "#BSUB"}
+
+
+def _of_others(data: bytes, header: Header, dialect: Dialect) -> Iterator[Problem]:
+    """Lines for another batch system, where this one's say nothing of the same."""
+    own = {option.name for option in header.options}
+    for number, line in comment_lines(data):
+        source = next((each for each in SYSTEMS if spelling.is_directive(line, each)), None)
+        if source is None or source.prefix == dialect.prefix:
+            continue
+        if source.prefix in _OBEYED and dialect.prefix == SLURM.prefix:
+            continue
+        right = spelling.foreign_line(line, number, source, dialect, own)
+        if right.line or right.missing:
+            what = f'"{line.strip()}": a line for {source.title}, which {_reader(dialect)} does not read.'
+            yield Problem("W233", what, _instead(right, dialect), line=number, key=source.prefix)
+
+
+def _reader(dialect: Dialect) -> str:
+    return (dialect.commands or SLURM.commands)[0]
+
+
+def _instead(right: Translation, dialect: Dialect) -> str:
+    lacking = f"{_reader(dialect)} has nothing of its own for {', '.join(right.missing)}."
+    return " ".join([*([f"Write '{right.line}'."] if right.line else []), *([lacking] if right.missing else [])])
+
+
+def with_translations(data: bytes, problems: Iterable[Problem], dialect: Dialect) -> Iterator[Problem]:
+    """`problems`; where sbatch obeys another system's line that it cannot read, with what it stands for."""
+    lines = dict(text_lines(data)) if any(each.code == "E209" for each in problems) else {}
+    for each in problems:
+        line = lines.get(each.line, "") if each.code == "E209" else ""
+        source = next((one for one in SYSTEMS if spelling.is_directive(line, one)), None)
+        right = spelling.foreign_line(line, each.line, source, dialect) if source else None
+        yield replace(each, fix=f"Write '{right.line}', or remove it.") if right and right.line else each
+
+
+def _in_a_text(text: str, its_lines: re.Pattern[str]) -> list[tuple[int, str]]:
     """The directives of a docstring, or of a here-document that nobody reads, which begins a script."""
     found: list[tuple[int, str]] = []
     end = ""
     for number, line in enumerate(text.split("\n"), start=1):
         if end and (line.strip() == end if end.isidentifier() else end in line):
             break
-        if end and re.match(r"#SBATCH(?:\s|-)", line):
+        if end and its_lines.match(line):
             found.append((number, line))
         if not end and line.strip() and not line.lstrip().startswith("#"):
             opened = re.match(r"\s*(?:(?::|true)\s+<<-?\s*['\"]?(\w+)|[rRuU]?(\"\"\"|\'\'\')|:\s+(['\"])$)", line)
@@ -314,11 +365,11 @@ def _cut_short(data: bytes) -> Iterator[Problem]:
             yield Problem("W224", what, "Begin each line with #SBATCH.", line=number, key="#SBATCH")
 
 
-def _misspelt(line: int, text: str) -> Iterator[Problem]:
-    fix = _right_spelling(text)
+def _misspelt(line: int, text: str, dialect: Dialect) -> Iterator[Problem]:
+    fix = "" if spelling.reads_on(dialect) else _right_spelling(text, dialect.prefix)
     if fix:
-        what = f'"{text.strip()}": a comment to sbatch, for its spelling.'
-        yield Problem("W212", what, fix, line=line, key="#SBATCH")
+        what = f'"{text.strip()}": a comment to {_reader(dialect)}, for its spelling.'
+        yield Problem("W212", what, fix, line=line, key=dialect.prefix)
     match = _CRON_MISSPELT.match(text)
     if match and not text.startswith("#CRON") and looks_meant(match["rest"]):
         what = f'"{text.strip()}": a comment, for its spelling.'
@@ -326,20 +377,22 @@ def _misspelt(line: int, text: str) -> Iterator[Problem]:
         yield Problem("W102", what, fix, line=line, key="#CRON")
 
 
-def _right_spelling(text: str) -> str:
+def _right_spelling(text: str, prefix: str) -> str:
     """What to do with a misspelt directive; "" for an ordinary comment, one that is switched off, or a right one."""
-    if text.startswith("#SBATCH"):
+    if text.startswith(prefix):
         return ""
-    if _NOT_AT_THE_START.match(text):
+    bare = text.lstrip()
+    is_meant = bare.upper().startswith(prefix) and re.match(r"\s+-|-", bare[len(prefix) :]) is not None
+    if is_meant and text != bare and bare.startswith(prefix):
         blanks = "tab" if text.startswith("\t") else "blanks"
         return f'Remove the {blanks} before it: "{text.strip()}" has to begin its line.'
     right = ""
     typo = _TYPO.match(text)
-    if _OTHER_CASE.match(text):
-        right = f"#SBATCH{text.strip()[len('#SBATCH') :]}"
-    elif typo and typo[1] != "SBATCH":
+    if is_meant:
+        right = f"{prefix}{text.strip()[len(prefix) :]}"
+    elif typo and typo[1] != prefix[1:]:
         import difflib
 
-        if difflib.SequenceMatcher(None, typo[1].upper(), "SBATCH").ratio() > 0.8:  # noqa: PLR2004 - one letter off
-            right = f"#SBATCH{text[1 + len(typo[1]) :].rstrip()}"
+        if difflib.SequenceMatcher(None, typo[1].upper(), prefix[1:]).ratio() > 0.8:  # noqa: PLR2004 - one letter off
+            right = f"{prefix}{text[1 + len(typo[1]) :].rstrip()}"
     return f'Write "{right}".' if right else ""

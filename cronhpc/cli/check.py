@@ -15,6 +15,7 @@ from cronhpc.cli import ATTENTION, BROKEN, FINE
 from cronhpc.cli.commands import Command, UsageError
 from cronhpc.cli.common import is_mine, no_such, paths_of, settings_or_default, site_of, withdraw_edited
 from cronhpc.core.model import Problem, Settings, SettingsError, command
+from cronhpc.script.dialect import SLURM
 from cronhpc.store.paths import DirectoryError
 
 if TYPE_CHECKING:
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from cronhpc.core.model import Entry, EntryRow
     from cronhpc.core.model.site import Partition
     from cronhpc.engine.site import Site
+    from cronhpc.script.dialect import Dialect
     from cronhpc.script.shell_text import Interpreter
     from cronhpc.store.paths import Paths
 
@@ -85,7 +87,7 @@ def _run(args: argparse.Namespace, console: Console) -> int:
     names = [name for name in args.names if name not in files]
     if args.online and args.offline:
         raise UsageError("cronhpc check: --online or --offline, not both.")
-    linter = Linter(console.environ, _partitions(args, console), _online(args, console))
+    linter = Linter(console.environ, _partitions(args, console), _online(args, console), _dialect(args, console))
     problems = [problem for file in files for problem in _file(Path(file), linter)]
     broken = False
     if names or not files:
@@ -167,6 +169,12 @@ def _partitions(args: argparse.Namespace, console: Console) -> Partitions | None
     return None if args.offline else Partitions.of(args, _settings(args, console), console.environ)
 
 
+def _dialect(args: argparse.Namespace, console: Console) -> Dialect:
+    from cronhpc.batch import dialect_of
+
+    return dialect_of(args.backend or "", _settings(args, console), console.environ)
+
+
 def _settings(args: argparse.Namespace, console: Console) -> Settings:
     try:
         return settings_or_default(paths_of(args, console))
@@ -205,6 +213,7 @@ class Linter(NamedTuple):
     environ: Mapping[str, str] | None
     partitions: Partitions | None = None
     online: Online | None = None
+    dialect: Dialect = SLURM
 
     def __call__(self, script: Script, *, refused: str = "", **more: Any) -> tuple[Problem, ...]:
         """What lint says; `refused`: what sbatch says. `more`: zone, hash_key, scheduled, as `lint_script` has them."""
@@ -216,6 +225,7 @@ class Linter(NamedTuple):
         unreadable = None if missing else _unreadable(script.data, self.environ or {})
         functions = _functions(self.environ or {})
         facts = Facts(known, os.path.isdir, refused, functions, unreadable, missing, _added(script.entry))
+        more["dialect"] = self.dialect
         return lint_script(script.name, script.data, facts=facts, folder_schedule=script.schedule, **more)
 
     def with_cluster(self, script: Script, **more: Any) -> tuple[Problem, ...]:
@@ -303,7 +313,7 @@ def _directory(
         return [*error.problems, *by_default.scripts()], True
     entries, of_reading = read_entries(site, console.now)
     known = {entry.name: entry for entry in entries}
-    linter = linter._replace(environ=site.environment)
+    linter = linter._replace(environ=site.environment, dialect=site.batch.dialect)
     look = _Look(paths, site.settings, ZoneInfo(site.timezone), site.user, names, linter, known)
     problems = [*look.in_settings(), *([] if names else _of_alerts(site)), *look.scripts()]
     for entry in entries:
@@ -466,7 +476,7 @@ class _Look:
         options = (f"--job-name={entry.job_name}", *entry.options)
         asked = "".join(f"#SBATCH {shlex.quote(option)}\n" for option in options if option.isprintable())
         data = f"{first}\n{asked}{rest}".encode("utf-8", "surrogateescape")
-        linter = self.linter._replace(online=None)
+        linter = self.linter._replace(online=None, dialect=SLURM)  # whose words settings have
         for each in linter(Script(place, "", data, _ANY_SCHEDULE)):
             if each.code.startswith("W3") or each.code in {"E230", "W231"}:  # in_settings has the rest
                 fix = _FIX_IN_ROWS.get(each.code, each.fix)
@@ -481,7 +491,7 @@ class _Look:
         except OSError:
             return ()  # named by read_entries
         entry = self.entries.get(name)
-        if entry is not None and entry.output and read_header(data, "").value("output"):
+        if entry is not None and entry.output and read_header(data, "", self.linter.dialect).value("output"):
             self.renamed.append(entry.name)
         script = Script(shown, path, data, schedule, entry)
         hash_key = f"{self.user}:{self.paths.root}:{hashed}"

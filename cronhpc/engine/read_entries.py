@@ -206,7 +206,7 @@ class _Reader:
         # Only what is certain bars a run: of options that this version does not know, sbatch is the judge.
         named = unswitchable(entry.name, entry.source)
         certain = [named] if named else []
-        certain += [replace(each, file=entry.source) for each in first_lines(data)]
+        certain += [replace(each, file=entry.source) for each in first_lines(data, self.site.batch.dialect)]
         certain += [each for each in problems if each.code.startswith("E10")]
         notes = tuple(each for each in problems if each not in certain)
         line = header.cron.line if header.cron else 0

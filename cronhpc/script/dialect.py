@@ -148,6 +148,29 @@ PBS = Dialect(
     wraps=True,
     tells_ends=False,  # it may, where an administrator has switched its history on
 )
+LSF = Dialect(
+    name="lsf",
+    title="LSF",
+    commands=("bsub", "bjobs"),
+    load="source profile.lsf of its conf folder",
+    prefix="#BSUB",
+    suffix=".slurm",
+    log="",  # it mails the output
+    release="bresume",
+    cancel="bkill",
+    look="bjobs",
+    job=JobVariables(
+        "LSB_JOBID",
+        restarts="",
+        task="LSB_JOBINDEX",
+        tasks="LSB_JOBINDEX_END",
+        cluster="LSB_SUB_HOST",
+    ),
+    foreign=("LSB_", "LS_", "BSUB_"),
+    kept=("LSF_ENVDIR", "LSF_SERVERDIR", "LSF_BINDIR", "LSF_LIBDIR"),
+    set=(("TZ", "UTC0"), ("LSB_NTRIES", "1")),  # its commands wait for ever for a system that is down
+    options={"LSB_DEFAULTQUEUE": "partition", "LSB_DEFAULTPROJECT": "account"},
+)
 # It runs Slurm's scripts, and tells them of themselves in Slurm's variables.
 LOCAL = SLURM._replace(
     name="local",
@@ -161,5 +184,6 @@ LOCAL = SLURM._replace(
     links=False,
 )
 
-DIALECTS = {each.name: each for each in (SLURM, GRID_ENGINE, PBS, LOCAL)}  # of several that are here the first is meant
+SYSTEMS = (SLURM, GRID_ENGINE, PBS, LSF)  # whose scripts are known; of several that are here the first is meant
+DIALECTS = {each.name: each for each in (SLURM, GRID_ENGINE, PBS, LOCAL)}  # that can be chosen: there is a backend
 KEPT = tuple(dict.fromkeys(name for each in DIALECTS.values() for name in each.kept))

@@ -79,11 +79,12 @@ def read_header(data: bytes, default_name: str, dialect: Dialect = SLURM) -> Hea
     """
     lines = tuple(directives.comment_lines(data))
     if dialect.prefix != SLURM.prefix:
-        from cronhpc.script import grid_engine, pbs
+        from cronhpc.script import spelling
 
-        reader = {"#$": grid_engine, "#PBS": pbs}[dialect.prefix]
         cron, problems = read_cron(lines)
-        return Header(reader.options_of(data, dialect.prefix), cron, problems, default_name)
+        options, unknown = spelling.options_of(data, dialect)
+        found = (*unknown, *problems)
+        return Header(options, cron, tuple(sorted(found, key=lambda p: p.line)), default_name)
     options, problems = directives.sbatch_options_of(lines)
     foreign, foreign_problems = directives.options(data, ignore=any(o.name == "ignore-pbs" for o in options))
     cron, cron_problems = read_cron(lines)
@@ -270,41 +271,45 @@ class _Reader:
 # --- the first line ------------------------------------------------------------------------------------------------
 
 
-def first_lines(data: bytes) -> Iterator[Problem]:
-    """What sbatch refuses before it reads any option: at most one of them, and Windows line ends."""
+def first_lines(data: bytes, dialect: Dialect = SLURM) -> Iterator[Problem]:
+    """What sbatch refuses before it reads any option: at most one of them, and Windows line ends.
+
+    Other systems take some of that, and the run fails: there it is cronhpc that refuses it.
+    """
+    by = "sbatch" if dialect.prefix == SLURM.prefix else "cronhpc"
     if not data.strip():
-        yield Problem("E226", "nothing in it: sbatch refuses an empty script.", "Write the script, or remove the file.")
+        yield Problem("E226", f"nothing in it: {by} refuses an empty script.", "Write the script, or remove the file.")
     elif data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        what = "is written in UTF-16, two bytes a letter: sbatch does not see the #!."
+        what = f"is written in UTF-16, two bytes a letter: {by} does not see the #!."
         yield Problem("E222", what, "Save it as UTF-8 without BOM; iconv -f UTF-16 -t UTF-8 makes one of it.", line=1)
     elif b"\0" in data:
-        what = "a NUL byte: sbatch refuses it; this is no text file."
+        what = f"a NUL byte: {by} refuses it; this is no text file."
         yield Problem(
             "E225", what, "Remove it, or move the file out of here.", line=data.count(b"\n", 0, data.index(b"\0")) + 1
         )
     elif data.startswith(b"\xef\xbb\xbf"):
-        what = "begins with a byte order mark, so sbatch does not see the #!."
+        what = f"begins with a byte order mark, so {by} does not see the #!."
         yield Problem("E222", what, "Save it as UTF-8 without BOM: sed -i '1s/^\\xef\\xbb\\xbf//' FILE.", line=1)
     elif not data.startswith(b"#!"):
-        yield _no_interpreter(data)
+        yield _no_interpreter(data, by)
     if b"\r\n" in data:
-        what = "Windows line ends (\\r\\n): sbatch refuses them."
+        what = f"Windows line ends (\\r\\n): {by} refuses them."
         line = data.count(b"\n", 0, data.index(b"\r\n")) + 1
         yield Problem("E224", what, "Run dos2unix FILE, or sed -i 's/\\r$//' FILE.", line=line)
 
 
-def _no_interpreter(data: bytes) -> Problem:
+def _no_interpreter(data: bytes, by: str) -> Problem:
     first = data.split(b"\n", 1)[0]
     if not first.strip():
         return Problem(
-            "E223", "a blank first line: sbatch wants #! there.", "Remove the blank lines at the top.", line=1
+            "E223", f"a blank first line: {by} wants #! there.", "Remove the blank lines at the top.", line=1
         )
     later = next((n for n, line in text_lines(data) if line.lstrip().startswith("#!")), 0)
     meant = _FIRST.match(first)
     fix = f'Write "#!{meant[1].decode("utf-8", "replace").strip()}".' if meant else 'Make the first line "#!/bin/bash".'
     fix = f"Move line {later} to the top." if later > 1 else fix
     fix = "Remove the blanks before #!." if later == 1 else fix
-    return Problem("E221", "the first line does not begin with #!: sbatch refuses it.", fix, line=1)
+    return Problem("E221", f"the first line does not begin with #!: {by} refuses it.", fix, line=1)
 
 
 def with_interpreter(data: bytes) -> bytes:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cronhpc.batch.commands import option_words
 from cronhpc.batch.grid_engine import text
 from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Submission, Unreachable
 from cronhpc.batch.process import Finished, scrub
@@ -150,7 +151,7 @@ def test_a_submission_is_held_and_carries_its_token_its_time_and_the_names_of_va
 
 def test_an_option_that_it_has_not_is_refused_by_its_name() -> None:
     with pytest.raises(Refused, match="--gres=gpu:1: Grid Engine has no such option"):
-        text.option_words(["--gres=gpu:1"])
+        option_words(["--gres=gpu:1"], GRID_ENGINE)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from cronhpc.check.lint import CODES, Facts, lint_script
 from cronhpc.check.lint_directives import Unreadable
 from cronhpc.core.model import Problem
 from cronhpc.core.model.site import Partition
+from cronhpc.script.dialect import GRID_ENGINE, LSF, PBS, SLURM, Dialect
 from cronhpc.views.reports import check as render
 from cronhpc.views.reports import summary
 
@@ -75,6 +76,7 @@ SITUATIONS: dict[str, tuple[str, str, int, str]] = {
     "a zone behind the fields": ("#CRON 0 2 * * * UTC --retries=1\n", "E101", 2, "--timezone=UTC"),
     "a zone in front of the fields": ("#CRON CRON_TZ=UTC 0 2 * * *\n", "E101", 2, "0 2 * * * --timezone=UTC"),
     "a schedule of systemd's": ("#CRON Mon..Fri *-*-* 10:00\n", "E101", 2, "0 10 * * mon-fri"),
+    "a line of Grid Engine's": ("#$ -l h_rt=3600\n", "W233", 2, "Write '#SBATCH --time=1:00:00'."),
     "an unknown option": ("#SBATCH --job_name=x\n", "E201", 2, "--job-name"),
     "an ambiguous option": ("#SBATCH --ntasks-per=2\n", "E202", 2, "--ntasks-per-node"),
     "an option without its value": ("#SBATCH --partition\n", "E203", 2, "--partition=VALUE"),
@@ -278,6 +280,66 @@ def test_a_situation_gets_its_code_with_line_and_fix_and_no_other(body: str, cod
     assert found[0].what
     assert found[0].fix
     assert (found[0].severity == "error") is code.startswith("E")
+
+
+# name: (the system that is here, script below the first line, code, line, what the fix says)
+BESIDE_SLURM: dict[str, tuple[Dialect, str, str, int, str]] = {
+    "Slurm's line on Grid Engine": (GRID_ENGINE, "#SBATCH --time=1:00:00\n", "W233", 2, "Write '#$ -l h_rt=3600'."),
+    "Slurm's line on PBS": (PBS, "#SBATCH --mem=4G\n", "W233", 2, "Write '#PBS -l mem=4096mb'."),
+    "Slurm's array on LSF": (LSF, "#SBATCH -J a -a 1-5\n", "W233", 2, "Write '#BSUB -J \"a[1-5]\"'."),
+    "PBS's line on Grid Engine": (GRID_ENGINE, "#PBS -lwalltime=60:00 -N a\n", "W233", 2, "'#$ -N a -l h_rt=3600'"),
+    "LSF's line on Slurm, which sbatch obeys and cannot read": (
+        SLURM,
+        "#BSUB -W 60 -H\n",
+        "E209",
+        2,
+        "Write '#SBATCH --time=1:00:00 --hold'",
+    ),
+    "a line that has no counterpart": (LSF, "#SBATCH --signal=USR1\n", "W233", 2, "bsub has nothing of its own for --"),
+    "an unknown option of Grid Engine's": (GRID_ENGINE, "#$ -hold_jd 7\n", "E201", 2, "-hold_jid"),
+    "PBS below the first command": (PBS, "echo\n#PBS -N a\n", "W211", 3, "above line 2"),
+    "PBS within a text": (PBS, ": <<'X'\n#PBS -N a\nX\n", "W211", 3, "below #!"),
+    "PBS indented": (PBS, " #PBS -N a\n", "W212", 2, "blanks before it"),
+    "PBS in small letters": (PBS, "#pbs -N a\n", "W212", 2, '"#PBS -N a"'),
+    "a schedule below the first command": (LSF, "echo\n#CRON @daily\n", "W102", 3, "#BSUB lines"),
+    "an option given twice": (LSF, "#BSUB -q a\n#BSUB -q b\n", "W220", 3, "Remove one"),
+    "held by itself": (GRID_ENGINE, "#$ -h\n", "W218", 2, "qrls ID"),
+    "a time to begin": (PBS, "#PBS -a 1200\n", "W221", 2, "schedule says when"),
+    "a log folder that is missing": (LSF, "#BSUB -o /gone/log/%J\n", "W215", 2, "mkdir -p /gone/log"),
+}
+
+
+@pytest.mark.parametrize(("dialect", "body", "code", "line", "fix"), BESIDE_SLURM.values(), ids=BESIDE_SLURM.keys())
+def test_lines_are_read_as_the_system_that_is_here_reads_them(
+    dialect: Dialect, body: str, code: str, line: int, fix: str
+) -> None:
+    (found,) = lint_script("a.slurm", (TOP + body).encode(), folder_schedule="@daily", facts=FACTS, dialect=dialect)
+    assert (found.code, found.line) == (code, line)
+    assert fix in found.fix
+    assert dialect is SLURM or "sbatch" not in found.what + found.fix
+
+
+@pytest.mark.parametrize(
+    ("dialect", "body"),
+    [
+        pytest.param(GRID_ENGINE, "#$ -l h_rt=60 -N a\n#SBATCH -J a -t 1\n", id="a script for two systems"),
+        pytest.param(LSF, "#SBATCH --ntasks=1 --no-requeue\n", id="what every job has anyway"),
+        pytest.param(GRID_ENGINE, "echo\n#$ -N a\n", id="lines that are read to the end"),
+        pytest.param(LSF, "# BSUB -J a\n", id="a spelling of LSF's that may be read"),
+        pytest.param(PBS, "#PBS -l select=1:ncpus=4 -l place=scatter\n", id="lists of resources that add up"),
+        pytest.param(SLURM, "#$ of the group\n", id="prose"),
+        pytest.param(SLURM, "cat <<X\n#$ -N a\nX\n", id="a text that is written"),
+        pytest.param(SLURM, "#BSUB -W 60\n", id="a line of LSF's that sbatch obeys"),
+    ],
+)
+def test_good_scripts_of_other_systems_get_no_complaint(dialect: Dialect, body: str) -> None:
+    found = lint_script("a.slurm", (TOP + body).encode(), folder_schedule="@daily", facts=FACTS, dialect=dialect)
+    assert found == ()
+
+
+def test_a_script_without_an_interpreter_is_refused_by_cronhpc_where_the_system_takes_it() -> None:
+    (found,) = lint_script("a.slurm", b"echo\n", folder_schedule="@daily", dialect=GRID_ENGINE)
+    assert (found.code, found.what) == ("E221", "the first line does not begin with #!: cronhpc refuses it.")
 
 
 FIRST_LINES: dict[str, tuple[bytes, str, int]] = {

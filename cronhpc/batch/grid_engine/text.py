@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote
 from xml.etree import ElementTree as ET
 
-from cronhpc.batch.commands import task_list, told
+from cronhpc.batch.commands import option_words, task_list, told
 from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Unreachable
 from cronhpc.core.model import Job, JobEnd, Result
+from cronhpc.script.dialect import GRID_ENGINE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping
 
     from cronhpc.batch.port import Submission
     from cronhpc.batch.process import Finished
@@ -44,7 +45,7 @@ def submit_argv(job: Submission, shell: str, variables: Iterable[str], zone: str
     }
     return [
         *("qsub", "-terse", "-S", shell),
-        *option_words(job.options),
+        *option_words(job.options, GRID_ENGINE),
         *(["-h"] if job.held else []),
         *(["-r", "n"] if job.no_requeue else []),
         *(["-j", "y"] if job.output and not job.error else []),
@@ -52,46 +53,6 @@ def submit_argv(job: Submission, shell: str, variables: Iterable[str], zone: str
         job.script,
         *job.arguments,
     ]
-
-
-# How options of cronhpc.yaml, which have sbatch's names, are spelt.
-_OPTIONS = {
-    "account": "-A",
-    "array": "-t",
-    "chdir": "-wd",
-    "error": "-e",
-    "job-name": "-N",
-    "output": "-o",
-    "partition": "-q",
-}
-
-
-def option_words(options: Sequence[str]) -> list[str]:
-    """`--partition=all.q` as qsub has it. Raises Refused for one that it has not."""
-    words: list[str] = []
-    for option in options:
-        name, _, value = option.removeprefix("--").partition("=")
-        if name == "time" and value:
-            words += ["-l", f"h_rt={_seconds(value, option)}"]
-        elif name == "exclude":
-            words += ["-l", f"h=!({value.replace(',', '|')})"]
-        elif name in _OPTIONS:
-            words += [_OPTIONS[name], path(value) if name in {"output", "error"} else value]
-        else:
-            raise Refused(f"{option}: Grid Engine has no such option. Write it into the script, as #$ has it.")
-    return words
-
-
-def _seconds(value: str, option: str) -> int:
-    from cronhpc.script.sbatch_values import time_limit
-
-    try:
-        seconds = time_limit(value)
-    except ValueError:
-        seconds = None
-    if seconds is None:
-        raise Refused(f"{option}: this is no time.")
-    return seconds
 
 
 def job_name(name: str) -> str:

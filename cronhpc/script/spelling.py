@@ -1,0 +1,487 @@
+"""How each batch system spells a job's options: its directives to our names, which are sbatch's, and our names to its.
+
+An option that has no name of ours keeps its own, dash and all (`-pe`). Sources: qsub(1) of Grid Engine 8.1.9 and of
+OpenPBS 23.06, tried; bsub(1) of IBM's LSF 10.1, and how OpenLava reads lines. Slurm's own are in `directives`.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
+
+from cronhpc.cron.words import nearest
+from cronhpc.script.advice import Problem
+from cronhpc.script.directives import comment_lines, sbatch_options_of, text_lines
+from cronhpc.script.sbatch_options import ELSEWHERE, Option
+from cronhpc.script.sbatch_values import megabytes, time_limit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+
+    from cronhpc.script.dialect import Dialect
+
+
+class Form(NamedTuple):
+    """How a kind of value is written, and read: a text of ours to one of theirs, and back; None: it has no such."""
+
+    write: Callable[[str], str | None]
+    read: Callable[[str], str | None]
+
+
+class Spelling(NamedTuple):
+    """The options of one system's submitting command."""
+
+    to_the_end: bool  # its lines are read to the end of the file; else to the first command
+    glued: str  # what may follow an option's letter without a blank, as a pattern; "": nothing
+    flags: str  # the options without a value
+    valued: str
+    names: Mapping[str, str]  # ours: theirs; "-l mem" is the resource mem of -l
+    patterns: Mapping[str, str]  # of a log's name, ours: theirs
+    forms: Mapping[str, Form]  # by our names; of all others the value is the same
+    also: Mapping[str, str]  # other options of theirs that mean one of ours
+    host: str = ""  # what may stand in front of a log's path, as a pattern
+
+
+# --- values ----------------------------------------------------------------------------------------------------------
+
+
+def _seconds(ours: str) -> int | None:
+    try:
+        return time_limit(ours)
+    except ValueError:
+        return None
+
+
+def _clock(seconds: int) -> str:
+    return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
+
+
+def _in_seconds(ours: str) -> str | None:
+    seconds = _seconds(ours)
+    return None if seconds is None else str(seconds)
+
+
+def _in_hours(ours: str) -> str | None:
+    seconds = _seconds(ours)
+    return None if seconds is None else _clock(seconds)
+
+
+def _in_minutes(ours: str) -> str | None:
+    seconds = _seconds(ours)
+    return None if seconds is None else f"{(seconds + 59) // 60 // 60}:{(seconds + 59) // 60 % 60:02}"
+
+
+def _of_seconds(theirs: str) -> str | None:
+    """`3600`, `60:00` or `1:00:00`, the last part in seconds."""
+    return _of_parts(theirs, 1)
+
+
+def _of_minutes(theirs: str) -> str | None:
+    """`60` or `1:00`, the last part in minutes."""
+    return _of_parts(theirs, 60)
+
+
+def _of_parts(theirs: str, unit: int) -> str | None:
+    parts = theirs.split(":")
+    if not all(part.isdecimal() and part.isascii() for part in parts):
+        return None
+    return _clock(sum(int(part) * 60**place for place, part in enumerate(reversed(parts))) * unit)
+
+
+_MOMENT = "%Y-%m-%dT%H:%M:%S"
+
+
+def _other_moment(old: str, new: str, text: str) -> str | None:
+    try:
+        return datetime.strptime(text, old).strftime(new)  # noqa: DTZ007 - the reader's zone, on both sides
+    except ValueError:
+        return None
+
+
+def _moment(form: str, short: str) -> Form:
+    """`short`: a pattern of those without a year, which stay as they are."""
+
+    def write(ours: str) -> str | None:
+        return _other_moment(_MOMENT, form, ours) or _as_is(short, ours)
+
+    return Form(write, lambda theirs: _other_moment(form, _MOMENT, theirs) or theirs)
+
+
+def _size(ours: str) -> str | None:
+    return None if megabytes(ours) is None else f"{megabytes(ours)}mb"
+
+
+def _of_size(theirs: str) -> str | None:
+    match = re.fullmatch(r"(\d+)([kmgt])b", theirs.lower())
+    return match[1] + match[2].upper() if match else None
+
+
+def _gpus(ours: str) -> str | None:
+    match = re.fullmatch(r"gpu:(\d+)", ours)
+    return match[1] if match else None
+
+
+def _of_gpus(theirs: str) -> str | None:
+    return f"gpu:{theirs}" if theirs.isdecimal() else None
+
+
+def _but(ours: str) -> str:
+    return f"!({ours.replace(',', '|')})"
+
+
+def _of_but(theirs: str) -> str | None:
+    match = re.fullmatch(r"!\((.*)\)", theirs)
+    return match[1].replace("|", ",") if match else None
+
+
+_TASKS = r"[1-9]\d*(?:-\d+(?::\d+)?)?"  # one span, as `-t` has it
+
+
+def _as_is(form: str, text: str) -> str | None:
+    return text if re.fullmatch(form, text) else None
+
+
+def _same(form: str) -> Form:
+    return Form(partial(_as_is, form), partial(_as_is, form))
+
+
+# --- the systems -----------------------------------------------------------------------------------------------------
+
+_QSUB_MOMENT = _moment("%Y%m%d%H%M.%S", r"\d+(?:\.\d+)?")
+SPELLINGS = {
+    "grid_engine": Spelling(
+        to_the_end=True,
+        glued="",
+        flags="-clear -cwd -h -hard -help -notify -soft -terse -verify -V",
+        valued="-@ -A -C -M -N -P -R -S -a -ac -ar -b -binding -c -ckpt -dc -display -dl -e -hold_jid -hold_jid_ad -i "
+        "-j -js -jsv -l -m -masterq -now -o -p -pe -pty -q -r -sc -shell -sync -t -tc -v -w -wd",
+        names={
+            "account": "-A",
+            "array": "-t",
+            "begin": "-a",
+            "chdir": "-wd",
+            "error": "-e",
+            "exclude": "-l h",
+            "hold": "-h",
+            "job-name": "-N",
+            "output": "-o",
+            "partition": "-q",
+            "time": "-l h_rt",
+        },
+        patterns={"%j": "$JOB_ID", "%A": "$JOB_ID", "%a": "$TASK_ID", "%x": "$JOB_NAME", "%u": "$USER"},
+        forms={
+            "time": Form(_in_seconds, _of_seconds),
+            "begin": _QSUB_MOMENT,
+            "array": _same(_TASKS),
+            "exclude": Form(_but, _of_but),
+        },
+        also={"-cwd": "chdir"},
+        host=r"^[^/:]*:",
+    ),
+    "pbs": Spelling(
+        to_the_end=False,
+        glued=r".+",
+        flags="-G -I -V -X -f -h -z",
+        valued="-A -C -J -M -N -P -R -S -W -a -c -e -j -k -l -m -o -p -q -r -u -v",
+        names={
+            "account": "-A",
+            "array": "-J",
+            "begin": "-a",
+            "cpus-per-task": "-l ncpus",
+            "error": "-e",
+            "export": "-v",
+            "gres": "-l ngpus",
+            "hold": "-h",
+            "job-name": "-N",
+            "mem": "-l mem",
+            "output": "-o",
+            "partition": "-q",
+            "time": "-l walltime",
+        },
+        patterns={"%a": "^array_index^"},
+        forms={
+            "time": Form(_in_hours, _of_seconds),
+            "begin": _QSUB_MOMENT,
+            "array": _same(r"\d+-\d+(?::\d+)?(?:%\d+)?"),
+            "export": Form(lambda _: None, lambda theirs: theirs),  # sbatch's ALL is no name
+            "mem": Form(_size, _of_size),
+            "gres": Form(_gpus, _of_gpus),
+            "cpus-per-task": _same(r"\d+"),
+        },
+        also={},
+        host=r"^[^/:]+:",
+    ),
+    "lsf": Spelling(
+        to_the_end=True,
+        glued=r"[\d/\"'%].*",
+        flags="-B -H -I -IS -ISp -ISs -IX -Ip -Is -K -N -V -XF -Zs -ar -h -hl -ln_slots -r -rn -tty -ul -x",
+        valued="-C -D -E -Ep -F -G -J -Jd -L -Lp -M -P -Q -R -S -T -U -W -We -a -app -b -c -clusters -cn_cu -cn_mem "
+        "-core -csm -cwd -data -datagrp -e -eo -eptl -env -ext -extsched -f -freq -g -gpu -hostfile -i -is "
+        "-jobaff -jsdl -jsdl_strict -jsm -k -ln_mem -m -mig -n -network -nnodes -notify -o -oo -outdir -p -pack "
+        "-ptl -q -rcacct -rnc -s -sla -smt -sp -stage -step_cgroup -t -ti -u -v -w -wa -wt",
+        names={
+            "account": "-P",
+            "array": "-J",
+            "begin": "-b",
+            "chdir": "-cwd",
+            "error": "-e",
+            "gres": "-gpu",
+            "hold": "-H",
+            "job-name": "-J",
+            "ntasks": "-n",
+            "output": "-o",
+            "partition": "-q",
+            "time": "-W",
+        },
+        patterns={"%j": "%J", "%A": "%J", "%a": "%I"},
+        forms={
+            "time": Form(_in_minutes, _of_minutes),
+            "begin": _moment("%Y:%m:%d:%H:%M", r"\d+(?::\d+)+"),
+            "ntasks": _same(r"\d+"),
+            "array": _same(rf"{_TASKS}(?:,{_TASKS})*(?:%\d+)?"),
+            "gres": Form(
+                lambda ours: f"num={_gpus(ours)}" if _gpus(ours) else None,
+                lambda theirs: _of_gpus(theirs.removeprefix("num=")),
+            ),
+        },
+        also={"-oo": "output", "-eo": "error"},
+    ),
+}
+_SEVERAL = {"-pe", "-binding"}  # whose value is several words
+_LOGS = frozenset({"output", "error"})
+
+
+def reads_on(dialect: Dialect) -> bool:
+    """Whether its lines are read behind the first command, too."""
+    return dialect.name in SPELLINGS and SPELLINGS[dialect.name].to_the_end
+
+
+# --- to our names ----------------------------------------------------------------------------------------------------
+
+
+def lines_of(data: bytes, dialect: Dialect) -> Iterator[tuple[int, str]]:
+    """The numbered directives of a script that the system reads, without its prefix."""
+    lines = text_lines(data) if SPELLINGS[dialect.name].to_the_end else comment_lines(data)
+    return ((number, line.removeprefix(dialect.prefix)) for number, line in lines if is_directive(line, dialect))
+
+
+def is_directive(line: str, dialect: Dialect) -> bool:
+    """Whether options stand behind the prefix, and no prose."""
+    return line.startswith(dialect.prefix) and line.removeprefix(dialect.prefix).lstrip().startswith("-")
+
+
+def options_of(data: bytes, dialect: Dialect) -> tuple[tuple[Option, ...], tuple[Problem, ...]]:
+    """The options of a script's directives, each `written` as a shell takes it; and those that are none: E201."""
+    return read_lines(lines_of(data, dialect), dialect)
+
+
+def read_lines(lines: Iterable[tuple[int, str]], dialect: Dialect) -> tuple[tuple[Option, ...], tuple[Problem, ...]]:
+    """The same of (number, text behind the prefix) pairs."""
+    spelling = SPELLINGS[dialect.name]
+    options: list[Option] = []
+    problems: list[Problem] = []
+    for number, text in lines:
+        for word, value in _pairs(text, spelling):
+            options += _named(word, value, number, dialect)  # one that is unknown, too: the system is the judge
+            if not _is_known(word, spelling):
+                problems.append(_unknown(word, number, dialect))
+    return _with_limit(options), tuple(problems)
+
+
+def _is_known(word: str, spelling: Spelling) -> bool:
+    return word in (*spelling.flags.split(), *spelling.valued.split())
+
+
+def _pairs(text: str, spelling: Spelling) -> Iterator[tuple[str, str | None]]:
+    """(option, value) of one line: all words up to the next option are its value, a `#` ends the line."""
+    try:
+        words = shlex.split(text)
+    except ValueError:
+        words = text.split()
+    words = words[: next((at for at, word in enumerate(words) if word.startswith("#")), len(words))]
+    starts = [at for at, word in enumerate(words) if re.match(r"--?[A-Za-z@]", word)]
+    for at, end in zip(starts, [*starts[1:], len(words)], strict=True):
+        word, given = words[at], words[at + 1 : end]
+        glued = word[:2] in spelling.valued.split() and spelling.glued and re.fullmatch(spelling.glued, word[2:])
+        if glued and not _is_known(word, spelling):
+            word, given = word[:2], [word[2:], *given]
+        is_flag = word in spelling.flags.split() or (not given and not _is_known(word, spelling))
+        yield word, None if is_flag else " ".join(given)
+
+
+def _unknown(word: str, line: int, dialect: Dialect) -> Problem:
+    spelling = SPELLINGS[dialect.name]
+    submit, name = dialect.commands[0], word.lstrip("-").partition("=")[0]
+    meant = spelling.names.get(ELSEWHERE.get(name, name), "")
+    near = nearest(word, [*spelling.flags.split(), *spelling.valued.split()])
+    fix = f"Did you mean {near}?" if near else f"See {submit}'s manual for what there is."
+    fix = f"Write {meant}{'=' if ' ' in meant else ' '}VALUE." if meant else fix
+    what = f'"{dialect.prefix} {word}": {submit} has no option {word}.'
+    return Problem("E201", what, fix, line=line, key=word.lstrip("-"))
+
+
+def _named(word: str, value: str | None, line: int, dialect: Dialect) -> list[Option]:
+    """The option by our name; of `-l`, which lists resources, and of an array's name, several."""
+    spelling = SPELLINGS[dialect.name]
+    ours = {theirs: name for name, theirs in spelling.names.items() if name != "array"} | dict(spelling.also)
+    make = partial(Option, line=line, written=_written(word, value), directive=dialect.prefix)
+    if word == spelling.names["array"]:
+        name, tasks, limit = _array(value or "") if word in ours else ("", value or "", "")
+        named = [make(ours[word], name)] if name else []
+        return [*named, *([make("array", tasks + limit)] if tasks else [])]
+    if word == "-l" and value:
+        return [each for item in value.split(",") for each in [_resource(item, ours, spelling, make)]]
+    name = ours.get(word, word)
+    read = _ours(name, value, spelling)
+    return [make(word, value) if read is None and value is not None else make(name, read)]
+
+
+def _written(word: str, value: str | None) -> str:
+    several = word in _SEVERAL
+    return word if not value else f"{word} {value}" if several else shlex.join([word, value])
+
+
+def _resource(item: str, ours: Mapping[str, str], spelling: Spelling, make: Callable[..., Option]) -> Option:
+    resource, _, value = item.partition("=")
+    name = ours.get(f"-l {resource}", "")
+    read = _ours(name, value, spelling) if name else None
+    return replace(make("-l", item) if read is None else make(name, read), written=_written("-l", item))
+
+
+def _ours(name: str, value: str | None, spelling: Spelling) -> str | None:
+    if value is None:
+        return None
+    if name in _LOGS:
+        back = {theirs: ours for ours, theirs in spelling.patterns.items() if ours != "%A"}
+        return re.sub(
+            "|".join(map(re.escape, back)), lambda one: back[one[0]], re.sub(spelling.host or "^$", "", value)
+        )
+    return spelling.forms[name].read(value) if name in spelling.forms else value
+
+
+def _array(value: str) -> tuple[str, str, str]:
+    """`name[1-5]%2`: (name, tasks, limit)."""
+    match = re.fullmatch(r"(.*?)\[(.*)\](%\d+)?", value)
+    return (match[1], match[2], match[3] or "") if match else (value, "", "")
+
+
+def _with_limit(options: Sequence[Option]) -> tuple[Option, ...]:
+    """Grid Engine's `-tc 2` as part of the array, where it is one."""
+    limit = next((each.value for each in options if each.name == "-tc"), None)
+    if limit is None or all(each.name != "array" for each in options):
+        return tuple(options)
+    whole = (replace(each, value=f"{each.value}%{limit}") if each.name == "array" else each for each in options)
+    return tuple(each for each in whole if each.name != "-tc")
+
+
+# --- to theirs -------------------------------------------------------------------------------------------------------
+
+
+class UnspeltError(ValueError):
+    """An option, or a value of it, that the system has not."""
+
+
+def words_of(options: Iterable[tuple[str, str | None]], dialect: Dialect) -> list[str]:
+    """Options by our names as words of the submitting command. Raises UnspeltError for one that it has not."""
+    given = list(options)
+    if dialect.name not in SPELLINGS:
+        return [f"--{name}" if value is None else f"--{name}={value}" for name, value in given]
+    spelling = SPELLINGS[dialect.name]
+    known = dict(given)
+    words: list[str] = []
+    resources: list[str] = []
+    for name, value in given:
+        if name.startswith("-"):
+            words += [name, *([] if value is None else value.split() if name in _SEVERAL else [value])]
+            continue
+        theirs, spelt = spelling.names.get(name), _theirs(name, value, spelling)
+        if theirs is None or (spelt is None and value is not None):
+            raise UnspeltError(f"--{name}" if value is None else f"--{name}={value}")
+        option, _, resource = theirs.partition(" ")
+        if resource:
+            resources.append(f"{resource}={spelt}")
+        elif name == "array" and option == spelling.names["job-name"]:
+            words += [option, _indexed(known.get("job-name") or "", spelt or "")]
+        elif name == "array" and "-tc" in spelling.valued.split() and "%" in (spelt or ""):
+            words += [option, (spelt or "").partition("%")[0], "-tc", (spelt or "").partition("%")[2]]
+        elif not (name == "job-name" and option == spelling.names["array"] and "array" in known):
+            words += [option, *([] if spelt is None else [spelt])]
+    return [*words, *(["-l", ",".join(resources)] if resources else [])]
+
+
+def _indexed(name: str, tasks: str) -> str:
+    span, percent, limit = tasks.partition("%")
+    return f"{name}[{span}]{percent}{limit}"
+
+
+def _theirs(name: str, value: str | None, spelling: Spelling) -> str | None:
+    if value is None:
+        return None
+    if name in _LOGS:
+        return _log(value, spelling.patterns)
+    if name == "array" and "-tc" in spelling.valued.split():
+        span, percent, limit = value.partition("%")
+        return None if spelling.forms[name].write(span) is None else span + percent + limit
+    return spelling.forms[name].write(value) if name in spelling.forms else value
+
+
+def _log(path: str, patterns: Mapping[str, str]) -> str | None:
+    """None where the system has no such pattern."""
+    known = {**patterns, "%%": "%"}
+    if any(found not in known for found in re.findall(r"%.", path)):
+        return None
+    filled = re.sub("%.", lambda found: known[found[0]], path)
+    return f":{filled}" if ":" in filled and "$JOB_ID" in patterns.values() else filled  # else it is a host's
+
+
+# What sbatch does by itself, or cronhpc for each job: there is nothing to write elsewhere.
+_NOTHING = {("ntasks", "1"), ("nodes", "1"), ("ntasks-per-node", "1"), ("cpus-per-task", "1")}
+_OURS_ALWAYS = frozenset({"no-requeue", "open-mode"})
+
+
+def _has(target: Dialect, pair: tuple[str, str | None]) -> bool:
+    try:
+        words_of([pair], target)
+    except UnspeltError:
+        return False
+    return True
+
+
+class Translation(NamedTuple):
+    """A line for another system: "" where nothing is left to write; and the options that it has not."""
+
+    line: str
+    missing: tuple[str, ...]
+
+
+def translated(options: Sequence[Option], source: Dialect, target: Dialect) -> Translation:
+    """The options of a line of `source` as one of `target`."""
+    kept: list[tuple[str, str | None]] = []
+    missing: list[str] = []
+    for option in options:
+        pair = (option.name, option.value)
+        if pair in _NOTHING or option.name in _OURS_ALWAYS:
+            continue
+        if not option.name.startswith("-") and _has(target, pair):
+            kept.append(pair)
+        else:
+            missing.append(option.written if source.name in SPELLINGS else words_of([pair], source)[0])
+    words = words_of(kept, target)
+    return Translation(" ".join([target.prefix, *map(_quoted, words)]) if words else "", tuple(missing))
+
+
+def _quoted(word: str) -> str:
+    return f'"{word}"' if re.search(r"[\s#'\[]", word) and '"' not in word else word
+
+
+def foreign_line(line: str, number: int, source: Dialect, target: Dialect, own: Container[str] = ()) -> Translation:
+    """What to write in place of a directive of `source` where `target` reads the script, and says `own` already."""
+    if source.name in SPELLINGS:
+        options, _ = read_lines([(number, line.removeprefix(source.prefix))], source)
+    else:
+        options, _ = sbatch_options_of(((number, line),))
+    return translated([each for each in options if each.name not in own], source, target)
