@@ -46,6 +46,11 @@ _FAMILIES = (  # one thing under several names
 )
 
 
+def tells(job: Mapping[str, str]) -> bool:
+    """Whether a job's own facts hold what it asked for."""
+    return any(field in job for _, field, _ in _FROM_SLURM)
+
+
 def told_by_slurm(job: Mapping[str, str], own: Mapping[str, str | None]) -> dict[str, str | None]:
     """Options of the first command line, as far as `scontrol show job` tells.
 

@@ -220,6 +220,8 @@ class _Again:
         known.overruled = {name: own[name] or "" for name in told if name in own}
         lost = [f"--{name}" for name in piece_options.NOT_KEPT if name not in {*own, *told}]
         said = f"; not to be had from Slurm: {', '.join(lost)}" if lost else ""
+        if not piece_options.tells(self.me.details):
+            said = f", as {self.site.batch.dialect.title} does not tell it: write options into the script"
         kept = shlex.join(known.options) or "nothing that the script does not say itself"
         self.lines.append(f"kept of the command line: {kept}{said}")
 
@@ -239,7 +241,8 @@ class _Again:
         from cronhpc.script.header import read_header
         from cronhpc.store.entries import read_script
 
-        return read_header(read_script(script, _HEADER), os.path.basename(script))  # noqa: PTH119 - a text
+        name = os.path.basename(script)  # noqa: PTH119 - a text
+        return read_header(read_script(script, _HEADER), name, self.site.batch.dialect)
 
     def _going(self) -> bool:
         """Whether another piece of this series is in the queue."""
@@ -435,8 +438,8 @@ def open_series_site(dir_option: str | None, backend: str | None, environ: Mappi
     # the job's own system, and not another one because a module has taken its commands from PATH
     of_job = around(environ)
     batch = connect(backend or settings.backend or (of_job.name if of_job else ""), settings, environ, paths.state)
-    if not (batch.dialect.links or batch.dialect.runs_here):
-        raise CronhpcError(f"cronhpc again is not here for {batch.dialect.title}: nothing was submitted.")
+    if why := dict(batch.dialect.lacks).get("again"):
+        raise CronhpcError(f"cronhpc again is not here for {batch.dialect.title}: {why}. Nothing was submitted.")
     environment = scrub(environ, batch.dialect, settings.environment)
     zone = settings.timezone or machine_zone()
     uid = os.getuid()

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from cronhpc.script.dialect import DIALECTS, GRID_ENGINE, LOCAL, PBS, SLURM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from pathlib import Path
 
     from cronhpc.batch.port import Batch, Examinable
@@ -110,15 +110,6 @@ def connect(
         script_options=script_options,
         assumed=not (name or settings.backend),
     )
-
-
-def spelled(dialect: Dialect, options: Sequence[str]) -> Sequence[str]:
-    """Our options, which are sbatch's (`--time=10`), as words for the system's own command. Raises Refused."""
-    if dialect is GRID_ENGINE:
-        from cronhpc.batch.grid_engine.text import option_words
-
-        return option_words(options)
-    return options
 
 
 def examinable(name: str, settings: Settings, environment: Mapping[str, str], timeout: float) -> Examinable | None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from cronhpc.core.model import Settings
     from cronhpc.engine.site import Site
     from cronhpc.logs.clean import Cleaned
+    from cronhpc.script.dialect import Dialect
     from cronhpc.views import Facts
 
 
@@ -44,34 +45,43 @@ def _add_arguments(parser: argparse.ArgumentParser) -> None:
 def _add(args: argparse.Namespace, console: Console) -> int:
     """Exit code 0; what cannot be added is an error."""
     from cronhpc.cli import ready_made
-    from cronhpc.cli.check import errors, will_not_run
+    from cronhpc.cli.check import dialect_here, errors, will_not_run
 
+    dialect = dialect_here(args, console)
     jobs, examples = ready_made.jobs(), ready_made.examples()
     known = {job.name: job for job in (*jobs, *examples)}
     if args.list or not args.job:
         if args.schedule or args.name:
             raise UsageError("cronhpc add: which job? See: " + command("add"))
-        _list(args, console, jobs, examples)
+        _list(args, console, jobs, examples, dialect)
         return FINE
     name = next((job.name for job in known.values() if args.job == job.path.name), args.job)
     if name not in known:
         raise no_such("ready-made job", args.job, known, see=command("add"))
     paths = paths_of(args, console)
-    copy = ready_made.copy_of(
-        known[name], paths, settings_or_default(paths), name=args.name or name, schedule=args.schedule
-    )
+    given = {"name": args.name or name, "schedule": args.schedule, "dialect": dialect}
+    copy = ready_made.copy_of(known[name], paths, settings_or_default(paths), **given)
     ready_made.write(copy)
     wrong = errors(args, console, [copy.name]) if copy.job.is_entry or copy.cron else []
     facts = {**_facts(copy), "errors": [problem.advice for problem in wrong]}
-    console.answer(facts, lambda: joined("\n", [*will_not_run(wrong), *_added(copy, console)]))
+    console.answer(facts, lambda: joined("\n", [*will_not_run(wrong), *_added(copy, dialect, console)]))
     return FINE
 
 
 def _list(
-    args: argparse.Namespace, console: Console, jobs: tuple[ReadyMade, ...], examples: tuple[ReadyMade, ...]
+    args: argparse.Namespace,
+    console: Console,
+    every_job: tuple[ReadyMade, ...],
+    every_example: tuple[ReadyMade, ...],
+    dialect: Dialect,
 ) -> None:
+    """Those that are for the batch system that is here."""
+    from cronhpc.cli.ready_made import lacking
     from cronhpc.views.style import Column, table
 
+    jobs = [job for job in every_job if not lacking(job, dialect)]
+    examples = [job for job in every_example if not lacking(job, dialect)]
+    others = len(every_job) + len(every_example) - len(jobs) - len(examples)
     if args.json:
         rows = [{"name": job.name, "runs": job.runs, "what": job.what, "edit": job.edit} for job in jobs]
         console.json({"jobs": rows, "examples": [{"name": job.name, "what": job.what} for job in examples]})
@@ -83,6 +93,8 @@ def _list(
     columns = [Column("EXAMPLE"), Column("WHAT IT SHOWS", least=20)]
     for line in table(columns, [[job.name, job.what] for job in examples], console.style()):
         console.say(line)
+    if others:
+        console.say(f"\n{others} more are not for {dialect.title}: they ask Slurm, or keep a series going")
     console.say("\nto take one: " + command("add", "JOB"))
 
 
@@ -97,7 +109,7 @@ def _facts(copy: Copy) -> Facts:
     }
 
 
-def _added(copy: Copy, console: Console) -> Iterator[str]:
+def _added(copy: Copy, dialect: Dialect, console: Console) -> Iterator[str]:
     from cronhpc.views.text import name, word
 
     path = word(str(copy.path))
@@ -116,7 +128,7 @@ def _added(copy: Copy, console: Console) -> Iterator[str]:
     edit = f"edit, at its top: {copy.job.edit}" if copy.job.edit else ""
     yield edit or "nothing needs an edit; its settings are at its top"
     recurs = copy.job.is_entry or copy.cron
-    yield "then try it: " + command("run", copy.name) if recurs else f"then submit it, once: sbatch {path}"
+    yield "then try it: " + command("run", copy.name) if recurs else f"then submit it, once: {dialect.submit} {path}"
     yield f"undo: rm {path}"
 
 

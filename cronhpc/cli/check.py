@@ -87,7 +87,7 @@ def _run(args: argparse.Namespace, console: Console) -> int:
     names = [name for name in args.names if name not in files]
     if args.online and args.offline:
         raise UsageError("cronhpc check: --online or --offline, not both.")
-    linter = Linter(console.environ, _partitions(args, console), _online(args, console), _dialect(args, console))
+    linter = Linter(console.environ, _partitions(args, console), _online(args, console), dialect_here(args, console))
     problems = [problem for file in files for problem in _file(Path(file), linter)]
     broken = False
     if names or not files:
@@ -169,7 +169,8 @@ def _partitions(args: argparse.Namespace, console: Console) -> Partitions | None
     return None if args.offline else Partitions.of(args, _settings(args, console), console.environ)
 
 
-def _dialect(args: argparse.Namespace, console: Console) -> Dialect:
+def dialect_here(args: argparse.Namespace, console: Console) -> Dialect:
+    """Of the cron directory's batch system, or, where there is none that can be used, of this environment's."""
     from cronhpc.batch import dialect_of
 
     return dialect_of(args.backend or "", _settings(args, console), console.environ)
@@ -349,8 +350,9 @@ def _of_ping(entry: Entry, site: Site) -> Iterator[Problem]:
 
 
 def _scripts_in(place: Path) -> list[str]:
-    """The scripts of a folder; a shell script's own name where it has #SBATCH lines; else none."""
+    """The scripts of a folder; a shell script's own name where it has directives; else none."""
     from cronhpc.core.entry_name import is_script
+    from cronhpc.script.spelling import has_directives
     from cronhpc.store.entries import read_script
 
     try:
@@ -361,7 +363,7 @@ def _scripts_in(place: Path) -> list[str]:
         head = read_script(str(place), 4096)
     except OSError:
         return []
-    return [place.name] if head.startswith(b"#!") and re.search(rb"^#SBATCH\s", head, re.MULTILINE) else []
+    return [place.name] if head.startswith(b"#!") and has_directives(head) else []
 
 
 @dataclass(slots=True)

@@ -142,7 +142,7 @@ def _shown(site: Site, world: World, entry: Entry) -> dict[str, Any]:
     from cronhpc.views.attention import problem_facts
 
     data = read_script(entry.script) if entry.script else entry.command.encode("utf-8", "surrogateescape")
-    header, schedule = read_header(data, entry.name), _schedule(entry)
+    header, schedule = read_header(data, entry.name, site.batch.dialect), _schedule(entry)
     row = next((each for each in site.settings.entries if each.name == entry.name), None)
     origins = _Origins(site, entry, header, row)
     return {

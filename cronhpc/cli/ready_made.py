@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 
 from cronhpc.core.entry_name import unswitchable
 from cronhpc.core.model import CronhpcError
+from cronhpc.script.dialect import SLURM
 
 if TYPE_CHECKING:
     from cronhpc.core.model import Problem, Settings
+    from cronhpc.script.dialect import Dialect
     from cronhpc.store.paths import Paths
 
 SUFFIX = ".slurm"
@@ -22,6 +24,11 @@ _PACKAGE = Path(__file__).resolve().parent.parent
 _HEAD = re.compile(r"\A#!.*\n# (?P<name>[\w-]+): (?P<what>.+)\n# Runs: (?P<runs>[^.\n]+)\.(?: Edit: (?P<edit>.+)\.)?\n")
 _EXAMPLE = re.compile(r'\A(?:#!.*\n# |""")(?P<name>[\w-]+): (?P<what>.+)\n')
 _LIB = re.compile(r"\$\{CRONHPC_JOBS_LIB:-[^}]*\}")  # the copy has its folder of jobs/lib here
+_STARTED = re.compile(r"^start (\w+\.py)", re.MULTILINE)
+_SLURMS = re.compile(
+    r"\b(?:srun|squeue|slurm_queue|sinfo|sacct|sshare|scontrol|scancel|submitit)\b"
+    rf"|\$\{{?{SLURM.foreign[0]}\w+(?![\w:])"
+)
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _FOLDERS = frozenset({"hourly", "daily", "weekly", "monthly"})
 _OTHER_TIMES = {"half-hourly": "H/30 * * * *"}  # what no folder is for
@@ -95,11 +102,31 @@ def _job(path: Path) -> ReadyMade:
     return ReadyMade(match["name"], match["what"].rstrip("."), match["runs"], match["edit"] or "", path)
 
 
-def copy_of(job: ReadyMade, paths: Paths, settings: Settings, *, name: str, schedule: str) -> Copy:
+def lacking(job: ReadyMade, dialect: Dialect) -> str:
+    """Why a job is not for this batch system; "": it is for it. Raises OSError."""
+    text = job.path.read_text(encoding="utf-8")
+    if dialect.prefix != SLURM.prefix and (asked := next(_slurms_own(job, text), "")):
+        return f"it asks Slurm ({asked})"
+    return dict(dialect.lacks).get("again", "") if "cronhpc again" in text else ""
+
+
+def _slurms_own(job: ReadyMade, text: str) -> Iterator[str]:
+    """What a job, and the Python file that it starts, takes from Slurm; not where its own files lie."""
+    lines = [line for line in text.splitlines() if not line.lstrip().startswith("#") and "me=$(scontrol" not in line]
+    for name in _STARTED.findall(text):
+        lines += (shelf_of(job) / "lib" / name).read_text(encoding="utf-8").splitlines()
+    return (found[0] for line in lines for found in _SLURMS.finditer(line.partition(" #")[0]))
+
+
+def copy_of(
+    job: ReadyMade, paths: Paths, settings: Settings, *, name: str, schedule: str, dialect: Dialect = SLURM
+) -> Copy:
     """`job` as an entry called `name`; `schedule` "": its own cadence. Raises AddError, OSError; writes nothing.
 
-    An example gets a folder of its own, examples/NAME, with what belongs to it.
+    An example gets a folder of its own, examples/NAME, with what belongs to it. Its directives are for `dialect`.
     """
+    if why := lacking(job, dialect):
+        raise AddError(f"{job.name} is not for {dialect.title}: {why}. Nothing was added.")
     if not _NAME.fullmatch(name):
         raise AddError(
             f"--as {name!r}: a name has letters, digits, '.', '-' and '_', and begins with one of the first."
@@ -118,12 +145,13 @@ def copy_of(job: ReadyMade, paths: Paths, settings: Settings, *, name: str, sche
     folder, cron = _place(job, name, settings, schedule)
     if cron:
         text = _with_cron(text, cron)
+    text = _with_head(text, dialect)
     path = paths.root / folder / f"{name}{job.path.suffix}"
     lib = _lib(shelf_of(job), paths.root) if _LIB.search(text) else ()
     if lib:
         text = _LIB.sub(lambda _: shlex.quote(str(lib[0][0].parent)), text)
     copy = Copy(job, name, path, text.encode(), (*lib, *_beside(job, path.parent, text)), cron)
-    for problem in () if job.is_example else _complaints(copy):
+    for problem in () if job.is_example else _complaints(copy, dialect):
         raise AddError(f"--schedule {schedule!r}: {problem.what} {problem.fix}")
     return copy
 
@@ -162,10 +190,28 @@ def _with_cron(text: str, cron: str) -> str:
     return "\n".join([*lines[: last + 1], f"#CRON {' '.join(cron.split())}", *lines[last + 1 :]])
 
 
-def _complaints(copy: Copy) -> Iterable[Problem]:
+def _with_head(text: str, dialect: Dialect) -> str:
+    """The directives as `dialect` has them; what it has not stays as a comment."""
+    if dialect.prefix == SLURM.prefix:
+        return text
+    from cronhpc.script.spelling import foreign_line
+
+    lines = []
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.startswith(SLURM.prefix):
+            lines.append(line)
+            continue
+        right = foreign_line(line, number, SLURM, dialect)
+        lacking = f"# {dialect.title} has nothing of its own for {' '.join(right.missing)}"
+        lines += [*([right.line] if right.line else []), *([lacking] if right.missing else [])]
+    return "\n".join(lines)
+
+
+def _complaints(copy: Copy, dialect: Dialect) -> Iterable[Problem]:
     from cronhpc.check.lint import lint_script
 
-    found = lint_script(copy.path.name, copy.script, folder_schedule=None if copy.cron else "0 4 * * *")
+    schedule = None if copy.cron else "0 4 * * *"
+    found = lint_script(copy.path.name, copy.script, folder_schedule=schedule, dialect=dialect)
     return (problem for problem in found if problem.code.startswith("E1"))
 
 

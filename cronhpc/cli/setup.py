@@ -86,7 +86,10 @@ def _of_site(args: argparse.Namespace, console: Console, root: Path) -> tuple[di
     if dialect.runs_here and not args.backend:
         raise CronhpcError(
             "No Slurm here: scripts would run on THIS machine. Nothing was made. On a cluster load Slurm's commands "
-            "first (module load slurm); if scripts shall run here: " + command("init", options=("--backend", "local"))
+            "first (module load slurm)"
+            + _others_load()
+            + "; if scripts shall run here: "
+            + command("init", options=("--backend", "local"))
         )
     settings, remark = {}, ""
     try:
@@ -103,6 +106,14 @@ def _of_site(args: argparse.Namespace, console: Console, root: Path) -> tuple[di
     settings["backend"] = dialect.name
     settings["timezone"] = machine_zone()  # nodes may have another one
     return settings, remark
+
+
+def _others_load() -> str:
+    """How the commands of the other batch systems come on PATH."""
+    from cronhpc.script.dialect import DIALECTS, SLURM
+
+    others = (each for each in DIALECTS.values() if each.load and each.name != SLURM.name)
+    return "".join(f", or those of {each.title} ({each.load})" for each in others)
 
 
 def _other_backend(asked: str | None, root: Path) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from cronhpc.core.model import command
 from cronhpc.engine.hand_made import text_of
 from cronhpc.script.self_submission import Resubmission, resubmission
+from cronhpc.script.spelling import has_directives
 from cronhpc.store import trust
 from cronhpc.store.files import must_take_links, umask
 from cronhpc.store.paths import MARKER, DirectoryError, Paths, must_be_plain, remember_place
@@ -124,10 +125,15 @@ def _is_evident(root: Path, names: set[str]) -> bool:
     schedules = [root / name for name in names & set(FOLDERS) if name.startswith("cron.")]
     if (schedules and names <= _OURS) or any((root / folder / "id").is_file() for folder in ("state", "scheduler")):
         return True
-    if any(each.suffix == ".slurm" or "#SBATCH" in text_of(each) for folder in schedules for each in _files(folder)):
+    if any(each.suffix == ".slurm" or _is_batch(each) for folder in schedules for each in _files(folder)):
         return True
     by_itself = {Resubmission.CLOCK, Resubmission.UNCLEAR}
     return any(resubmission(text_of(each), each.name) in by_itself for each in _files(root / "scheduler"))
+
+
+def _is_batch(path: Path) -> bool:
+    text = text_of(path)
+    return "#SBATCH" in text or has_directives(text.encode("utf-8", "surrogateescape"))
 
 
 def _files(folder: Path) -> list[Path]:

@@ -93,10 +93,10 @@ def fix_link(site: Site) -> str:
 
 
 def _rendered(site: Site, *, by_daemon: bool, generation: int) -> tuple[str, str]:
-    from cronhpc.batch import spelled
+    from cronhpc.batch.commands import option_words
     from cronhpc.engine.site import directory_id
 
-    options = spelled(site.batch.dialect, scheduler.link_options(site.settings, by_daemon=by_daemon))
+    options = option_words(scheduler.link_options(site.settings, by_daemon=by_daemon), site.batch.dialect)
     return scheduler.render(
         site.paths,
         site.settings,

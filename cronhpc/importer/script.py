@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from cronhpc.importer.table import Job, Table
+from cronhpc.script.dialect import SYSTEMS
+from cronhpc.script.spelling import SPELLINGS
 
 FOLDER = "cron.d"
 
@@ -95,7 +97,8 @@ _PLAIN = frozenset(
 _ENDS = frozenset({"exit", "return", "break", "continue", "false"})
 _WRAPPERS = frozenset(
     {"nice", "ionice", "nohup", "time", "timeout", "flock", "env", "sudo", "exec", "command", "builtin", "setsid"}
-    | {"stdbuf", "taskset", "unbuffer", "systemd-run", "chronic", "cronic", "srun", "sbatch", "setlock"}
+    | {"stdbuf", "taskset", "unbuffer", "systemd-run", "chronic", "cronic", "srun", "setlock"}
+    | (SUBMITTING := {each.commands[0] for each in SYSTEMS})
 )
 _SBATCH = ("-A", "-c", "-D", "-J", "-n", "-N", "-o", "-e", "-p", "-q", "-t")
 _VALUE_FOLLOWS = {
@@ -109,9 +112,11 @@ _VALUE_FOLLOWS = {
     "stdbuf": ("-i", "-o", "-e"),
     "srun": _SBATCH,
     "sbatch": _SBATCH,
+    "qsub": (*SPELLINGS["grid_engine"].valued.split(), *SPELLINGS["pbs"].valued.split()),
+    "bsub": tuple(SPELLINGS["lsf"].valued.split()),
 }
 _INTERPRETERS = re.compile(r"(?:python|pypy|perl|ruby|node|Rscript|julia|bash|sh|dash|zsh|ksh|php|uv|poetry)[\d.]*")
-_ENDINGS = re.compile(r"\.(?:sh|bash|zsh|ksh|csh|py|pl|rb|R|r|jl|js|php|slurm|sbatch|job|exe|bin)$")
+_ENDINGS = re.compile(r"\.(?:sh|bash|zsh|ksh|csh|py|pl|rb|R|r|jl|js|php|slurm|sbatch|pbs|lsf|job|exe|bin)$")
 # `$(…)`, also with one more in it, and `$((…))`; then `>FILE`, `2>&1`
 _ASIDE = re.compile(r"\$\((?:[^()]|\((?:[^()]|\([^()]*\))*\))*\)|`[^`]*`|(?<!\S)\d?(?:>>?|<)(?!<)&?\s*[^\s<>&|;()]+")
 _RUNNERS = frozenset({"conda", "mamba", "micromamba"})
@@ -122,20 +127,21 @@ def name_of(command: str, job_name: str = "") -> str:
     """A name for what `command` runs, fit for a file; "job" where nothing in it gives one."""
     if job_name:
         return _fit(_stem(job_name))
+    command = re.sub(r"\bbsub\b([^<|;&]*)<", r"bsub\1", command)  # which reads its script there
     found = [program for words in _simple_commands(command) if (program := _program(words))]
     real = [program for program in found if program.rpartition("/")[2] not in _PLAIN]
     return _fit(_stem((real or [each for each in found if each not in _ENDS] or [""])[0]))
 
 
 def submits(command: str) -> bool:
-    """Whether what `command` runs in the end, behind settings and wrappers, is sbatch."""
+    """Whether what `command` runs in the end, behind settings and wrappers, is sbatch, or its like elsewhere."""
     for words in _simple_commands(command):
         plain = [word for word in words if word not in _PREFIXES and not re.match(r"[A-Za-z_]\w*=", word)]
         bare = plain[0].rpartition("/")[2] if plain else ""
         if bare not in _SKIPPED and bare not in _PLAIN and bare:
             programs = [word.rpartition("/")[2] for word in plain]
-            at = next((at for at, word in enumerate(programs) if word not in _WRAPPERS or word == "sbatch"), -1)
-            return at >= 0 and programs[at] == "sbatch"
+            at = next((at for at, word in enumerate(programs) if word not in _WRAPPERS or word in SUBMITTING), -1)
+            return at >= 0 and programs[at] in SUBMITTING
     return False
 
 
@@ -215,7 +221,7 @@ def _fit(name: str) -> str:
 
 
 _SHELLS = frozenset({"sh", "bash", "dash", "ash", "ksh", "ksh93", "mksh", "zsh"})
-_READ_BY_SOMEONE = re.compile(r"#(?:!|SBATCH|S?CRON|PBS|BSUB)", re.IGNORECASE)
+_READ_BY_SOMEONE = re.compile(r"#(?:!|\$|SBATCH|S?CRON|PBS|BSUB)", re.IGNORECASE)
 MARK = re.compile(rb"^# imported from a (?:crontab|scrontab), ([0-9a-f]{12})$", re.MULTILINE)
 
 

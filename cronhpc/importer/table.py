@@ -89,7 +89,7 @@ class Surroundings:
 BOMS = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
 CONTINUED = re.compile(r"(?<!\\)(?:\\\\)*\\$")  # the line ends with a backslash
 SUBMITS = (
-    "its command is sbatch: the imported job would only submit another.",
+    "its command submits a job: the imported one would only submit another.",
     "Simpler: put that script into cron.d/ itself, with the #CRON line.",
 )
 _NO_TABLE = re.compile(r"no crontab for \S+")

@@ -121,12 +121,24 @@ def switch_paths(
     return list(dict.fromkeys(paths))
 
 
+# Of Grid Engine, PBS and LSF: a variable that only their jobs have; those of a job's name, id, and task.
+_ELSEWHERE = (
+    ("SGE_JOB_SPOOL_DIR", "JOB_NAME", "JOB_ID", "SGE_TASK_ID"),
+    ("PBS_ENVIRONMENT", "PBS_JOBNAME", "PBS_JOBID", "PBS_ARRAY_INDEX"),
+    ("LSB_SUB_HOST", "LSB_JOBNAME", "LSB_JOBID", "LSB_JOBINDEX"),
+)
+
+
 def _own_names(environ: Mapping[str, str]) -> list[str]:
     """What this job can be called by."""
     names = ["ALL", *(environ.get(each, "") for each in ("CRONHPC_ENTRY", "SLURM_JOB_NAME", "SLURM_JOB_ID"))]
     array = environ.get("SLURM_ARRAY_JOB_ID", "")
     if array:
         names += [array, f"{array}_{environ.get('SLURM_ARRAY_TASK_ID', '')}"]
+    for around, name, job, task in _ELSEWHERE:
+        if around in environ:
+            number, index = environ.get(job, "").partition(".")[0].partition("[")[0], environ.get(task, "")
+            names += [environ.get(name, "").partition("[")[0], number, f"{number}_{index}" if index.isdecimal() else ""]
     return [name for name in dict.fromkeys(names) if name and "/" not in name]
 
 
@@ -297,7 +309,8 @@ class Guard:
     def _learn_the_end(self) -> None:
         self.end = job_end.known(os.environ)
         if self.end is None:
-            _say("Slurm does not say when this job ends: no warning before its limit.")
+            system = "the batch system" if any(around in os.environ for around, *_ in _ELSEWHERE) else "Slurm"
+            _say(f"{system} does not say when this job ends: no warning before its limit.")
             return
         left = self.end - _now()
         if self.warn_before_end is not None and left <= self.warn_before_end:

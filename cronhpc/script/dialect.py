@@ -34,6 +34,7 @@ class Dialect(NamedTuple):
     release: str  # these three are typed with job ids behind them
     cancel: str
     look: str
+    submit: str  # typed with a script behind it
     job: JobVariables
     foreign: tuple[str, ...]  # how the variables begin that reach neither its commands nor a run
     kept: tuple[str, ...]  # those that do all the same: where the cluster is, and who we are there
@@ -46,6 +47,7 @@ class Dialect(NamedTuple):
     )
     tells_ends: bool = True  # how a job ended can be asked; else runs write that down, but where record is false
     links: bool = False  # its jobs can be the scheduler's own
+    lacks: tuple[tuple[str, str], ...] = ()  # commands of ours that are not here, and why
 
 
 SLURM = Dialect(
@@ -59,6 +61,7 @@ SLURM = Dialect(
     release="scontrol release",
     cancel="scancel",
     look="squeue --me",
+    submit="sbatch",
     job=JobVariables(
         "SLURM_JOB_ID",
         restarts="SLURM_RESTART_COUNT",
@@ -105,6 +108,7 @@ GRID_ENGINE = Dialect(
     release="qrls",
     cancel="qdel",
     look="qstat",
+    submit="qsub",
     job=JobVariables(
         "JOB_ID",
         restarts="RESTARTED",
@@ -121,6 +125,7 @@ GRID_ENGINE = Dialect(
     set=(("TZ", "UTC0"),),  # it prints local times
     options={},
     links=True,
+    lacks=(("again", "where a job's script lies is not asked of it yet"),),
 )
 PBS = Dialect(
     name="pbs",
@@ -133,6 +138,7 @@ PBS = Dialect(
     release="qrls",
     cancel="qdel",
     look="qstat -u $USER",
+    submit="qsub",
     job=JobVariables(
         "PBS_JOBID",
         restarts="",
@@ -147,6 +153,7 @@ PBS = Dialect(
     options={},
     wraps=True,
     tells_ends=False,  # it may, where an administrator has switched its history on
+    lacks=(("again", "PBS keeps a copy of a job's script, and does not say where the script lies"),),
 )
 LSF = Dialect(
     name="lsf",
@@ -159,6 +166,7 @@ LSF = Dialect(
     release="bresume",
     cancel="bkill",
     look="bjobs",
+    submit="bsub <",
     job=JobVariables(
         "LSB_JOBID",
         restarts="",
@@ -170,6 +178,7 @@ LSF = Dialect(
     kept=("LSF_ENVDIR", "LSF_SERVERDIR", "LSF_BINDIR", "LSF_LIBDIR"),
     set=(("TZ", "UTC0"), ("LSB_NTRIES", "1")),  # its commands wait for ever for a system that is down
     options={"LSB_DEFAULTQUEUE": "partition", "LSB_DEFAULTPROJECT": "account"},
+    lacks=(("again", "LSF keeps a copy of a job's script, and does not say where the script lies"),),
 )
 # It runs Slurm's scripts, and tells them of themselves in Slurm's variables.
 LOCAL = SLURM._replace(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.cron.words import nearest
 from cronhpc.script.advice import Problem
+from cronhpc.script.dialect import SYSTEMS
 from cronhpc.script.directives import comment_lines, sbatch_options_of, text_lines
 from cronhpc.script.sbatch_options import ELSEWHERE, Option
 from cronhpc.script.sbatch_values import megabytes, time_limit
@@ -255,6 +256,11 @@ _SEVERAL = {"-pe", "-binding"}  # whose value is several words
 _LOGS = frozenset({"output", "error"})
 
 
+def has_directives(data: bytes) -> bool:
+    """Whether a script is one for any of the batch systems."""
+    return any(is_directive(line, each) for _, line in text_lines(data) for each in SYSTEMS)
+
+
 def reads_on(dialect: Dialect) -> bool:
     """Whether its lines are read behind the first command, too."""
     return dialect.name in SPELLINGS and SPELLINGS[dialect.name].to_the_end
@@ -398,7 +404,7 @@ def words_of(options: Iterable[tuple[str, str | None]], dialect: Dialect) -> lis
         if name.startswith("-"):
             words += [name, *([] if value is None else value.split() if name in _SEVERAL else [value])]
             continue
-        theirs, spelt = spelling.names.get(name), _theirs(name, value, spelling)
+        theirs, spelt = _option(name, value, spelling), _theirs(name, value, spelling)
         if theirs is None or (spelt is None and value is not None):
             raise UnspeltError(f"--{name}" if value is None else f"--{name}={value}")
         option, _, resource = theirs.partition(" ")
@@ -411,6 +417,12 @@ def words_of(options: Iterable[tuple[str, str | None]], dialect: Dialect) -> lis
         elif not (name == "job-name" and option == spelling.names["array"] and "array" in known):
             words += [option, *([] if spelt is None else [spelt])]
     return [*words, *(["-l", ",".join(resources)] if resources else [])]
+
+
+def _option(name: str, value: str | None, spelling: Spelling) -> str | None:
+    """One without a value is a flag: Grid Engine's -cwd stands for our chdir, too."""
+    known = [spelling.names.get(name, ""), *(theirs for theirs, ours in spelling.also.items() if ours == name)]
+    return next((each for each in known if each and (each in spelling.flags.split()) is (value is None)), None)
 
 
 def _indexed(name: str, tasks: str) -> str:

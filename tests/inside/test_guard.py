@@ -300,6 +300,32 @@ def test_without_a_name_it_is_what_the_job_is_called(cron: Path) -> None:
     assert switch_paths([], None, environ) == [f"{cron}/kill/{name}" for name in names]
 
 
+@pytest.mark.parametrize(
+    ("environ", "names"),
+    [
+        pytest.param(
+            {"SGE_JOB_SPOOL_DIR": "/s", "JOB_NAME": "n", "JOB_ID": "7", "SGE_TASK_ID": "undefined"},
+            ["ALL", "n", "7"],
+            id="on Grid Engine",
+        ),
+        pytest.param({"JOB_NAME": "n", "JOB_ID": "7"}, ["ALL"], id="in no job of Grid Engine's"),
+        pytest.param(
+            {"PBS_ENVIRONMENT": "PBS_BATCH", "PBS_JOBNAME": "n", "PBS_JOBID": "7[2].host", "PBS_ARRAY_INDEX": "2"},
+            ["ALL", "n", "7", "7_2"],
+            id="a task on PBS",
+        ),
+        pytest.param(
+            {"LSB_SUB_HOST": "h", "LSB_JOBNAME": "n[2]", "LSB_JOBID": "7", "LSB_JOBINDEX": "2"},
+            ["ALL", "n", "7", "7_2"],
+            id="a task on LSF",
+        ),
+    ],
+)
+def test_elsewhere_too_it_is_what_the_job_is_called(cron: Path, environ: dict[str, str], names: list[str]) -> None:
+    found = switch_paths([], None, {"CRONHPC_DIR": str(cron), **environ})
+    assert found == [f"{cron}/kill/{name}" for name in names]
+
+
 def test_a_name_without_a_cron_directory_is_a_mistake(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"no cron directory to look for 'training17' in\. Give a path with a /"):
         switch_paths(["training17"], str(tmp_path), {})

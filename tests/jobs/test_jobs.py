@@ -13,8 +13,11 @@ import pytest
 
 from cronhpc.check.lint import lint_script
 from cronhpc.cli import ready_made
+from cronhpc.core.model import Settings
+from cronhpc.script.dialect import GRID_ENGINE, LSF, PBS, SLURM, SYSTEMS, Dialect
 from cronhpc.script.header import read_header
 from cronhpc.script.sbatch_values import time_limit
+from cronhpc.store.paths import Paths
 from tests.cli.test_cli import NOW, Shell, later
 from tests.ready_made_jobs import JOBS, LIB, SCRIPTS, bare_environment, environment, filled_in, run, stand_in
 
@@ -348,6 +351,41 @@ def test_what_cannot_be_added_is_refused_and_nothing_is_written(shell: Shell, ar
     assert sorted(shell.cron.rglob("*")) == before
 
 
+OTHERS = [each for each in SYSTEMS if each.prefix != SLURM.prefix]
+
+
+@pytest.mark.parametrize("dialect", OTHERS, ids=lambda each: each.name)
+def test_a_job_for_another_batch_system_has_its_head(shell: Shell, dialect: Dialect) -> None:
+    here = [job for job in ready_made.jobs() if not ready_made.lacking(job, dialect)]
+    for job in here:
+        paths = Paths(shell.cron)
+        copy = ready_made.copy_of(job, paths, Settings(), name=job.name, schedule="@daily", dialect=dialect)
+        header = read_header(copy.script, job.name, dialect)
+        assert (header.job_name, b"\n#SBATCH" in copy.script) == (job.name, False)
+        assert header.value("time"), "its limit"
+        assert (header.cron and header.cron.schedule) == "@daily"
+        found = lint_script(job.path.name, copy.script, dialect=dialect)
+        assert {each.code for each in found} <= ({"W302"} if "cronhpc again" in copy.script.decode() else set())
+    assert {"backup", "quota-watch", "tunnel-keep"} <= {job.name for job in here}
+
+
+@pytest.mark.parametrize(
+    ("name", "dialect", "why"),
+    [
+        pytest.param("fair-share", GRID_ENGINE, "it asks Slurm (sshare)", id="a command of Slurm's"),
+        pytest.param("log-cleanup", GRID_ENGINE, "it asks Slurm (slurm_queue)", id="a command of Slurm in its library"),
+        pytest.param("array-train", PBS, "it asks Slurm ($SLURM_ARRAY_TASK_ID)", id="a variable of Slurm's"),
+        pytest.param("train-chain", LSF, "does not say where the script lies", id="a series"),
+    ],
+)
+def test_a_job_that_needs_slurm_is_not_added_elsewhere(shell: Shell, name: str, dialect: Dialect, why: str) -> None:
+    job = next(each for each in (*ready_made.jobs(), *ready_made.examples()) if each.name == name)
+    with pytest.raises(ready_made.AddError) as error:
+        ready_made.copy_of(job, Paths(shell.cron), Settings(), name=name, schedule="", dialect=dialect)
+    assert why in str(error.value)
+    assert "Nothing was added" in str(error.value)
+
+
 @pytest.mark.processes
 def test_nothing_is_ever_overwritten(shell: Shell) -> None:
     path = Path(shell("add", "quota-watch", "--json").json["path"])
@@ -369,8 +407,6 @@ def test_a_lib_that_was_changed_by_hand_is_kept_and_said(shell: Shell) -> None:
 
 @pytest.mark.processes
 def test_another_version_of_the_lib_lies_beside_the_first(shell: Shell, tmp_path: Path) -> None:
-    from cronhpc.core.model import Settings
-    from cronhpc.store.paths import Paths
 
     newer = tmp_path / "newer"
     shutil.copytree(JOBS, newer)

@@ -72,6 +72,7 @@ WRITTEN: dict[str, tuple[Dialect, list[tuple[str, str | None]], list[str]]] = {
     "a flag": (LSF, [("hold", None)], ["-H"]),
     "a moment": (LSF, [("begin", "2029-12-01T12:30:15")], ["-b", "2029:12:01:12:30"]),
     "a log whose path holds a colon": (GRID_ENGINE, [("output", "/l/a:b-%j")], ["-o", ":/l/a:b-$JOB_ID"]),
+    "the folder of the submission": (GRID_ENGINE, [("chdir", None)], ["-cwd"]),
     "an option of its own": (GRID_ENGINE, [("-pe", "smp 4")], ["-pe", "smp", "4"]),
     "a value of one word that holds blanks": (LSF, [("-R", "a[b=1] c[d=2]")], ["-R", "a[b=1] c[d=2]"]),
     "Slurm's": (SLURM, [("time", "60"), ("hold", None)], ["--time=60", "--hold"]),
