@@ -17,8 +17,9 @@ class JobVariables(NamedTuple):
     id: str
     restarts: str  # how often it was put back into the queue
     task: str  # its number in an array; of other jobs unset
-    tasks: str  # how many its array has
+    tasks: str  # how many its array has, as bash counts them
     cluster: str  # which only the batch system itself sets: the local backend's jobs have the others, too
+    codes: tuple[int, ...] = ()  # exit codes that tell the batch system something else than that the job failed
 
 
 class Dialect(NamedTuple):
@@ -46,6 +47,7 @@ class Dialect(NamedTuple):
         False  # its scripts take no arguments and no environment: a wrapper's text that sets both is submitted
     )
     tells_ends: bool = True  # how a job ended can be asked; else runs write that down, but where record is false
+    clear: str = ""  # what ends a job's error state, where there is such: typed with job ids behind it
     links: bool = False  # its jobs can be the scheduler's own
     lacks: tuple[tuple[str, str], ...] = ()  # commands of ours that are not here, and why
 
@@ -109,12 +111,14 @@ GRID_ENGINE = Dialect(
     cancel="qdel",
     look="qstat",
     submit="qsub",
+    clear="qmod -cj",
     job=JobVariables(
         "JOB_ID",
         restarts="RESTARTED",
         task="SGE_TASK_ID",
-        tasks="SGE_TASK_LAST",
+        tasks="(SGE_TASK_LAST - SGE_TASK_FIRST) / SGE_TASK_STEPSIZE + 1",
         cluster="SGE_JOB_SPOOL_DIR",
+        codes=(99, 100),  # once more, and an error state: even where the job is not to run again
     ),
     foreign=("SGE_",),
     of_jobs=(

@@ -78,9 +78,10 @@ tell_start() {{ # what cannot be sent from here is left to the next tick; no pro
 if [ -n "$told" ]; then
   (tell_start &) </dev/null >/dev/null 2>&1
 fi
-[ -n "$end" ] || exec "${{interpreter[@]}}" "$script" "$@"
+"""
+_WAITED = """\
 printf -v begun '%(%s)T' -1
-"${{interpreter[@]}}" "$script" "$@" &
+"${interpreter[@]}" "$script" "$@" &
 child=$!
 for name in TERM INT HUP USR1 USR2 CONT; do
   # shellcheck disable=SC2064 # the signal's name is meant now
@@ -103,11 +104,20 @@ def piece(state: Path) -> Path:
 
 
 def run_text(job: JobVariables) -> str:
-    """The wrapper of entries with --record or --ping, in jobs that have these variables."""
-    return f"""{_RUN}end=$end${{{job.task}:+.${job.task}}} # each task of an array has its own
-printf '{{"exit_code":%d,"started":%d,"ended":%d,"node":"%s","tasks":%d}}\\n' \\
-  "$code" "$begun" "$over" "$HOSTNAME" "${{{job.tasks}:-1}}" >"$end.tmp" && mv -f -- "$end.tmp" "$end"
-exit "$code"
+    """The wrapper of entries with --record or --ping, in jobs that have these variables.
+
+    Where some exit codes tell the batch system something else, 1 stands for them; what is recorded is the true one.
+    """
+    leave = f"case $code in {' | '.join(map(str, job.codes))}) code=1 ;; esac\n" if job.codes else ""
+    watched = "" if leave else '[ -n "$end" ] || exec "${interpreter[@]}" "$script" "$@"\n'
+    return f"""{_RUN}{watched}{_WAITED}task=${{{job.task}-}} tasks=1
+case $task in '' | undefined) task='' ;; *) tasks=$(({job.tasks})) ;; esac
+if [ -n "$end" ]; then
+  end=$end${{task:+.$task}} # each task of an array has its own
+  printf '{{"exit_code":%d,"started":%d,"ended":%d,"node":"%s","tasks":%d}}\\n' \\
+    "$code" "$begun" "$over" "$HOSTNAME" "$tasks" >"$end.tmp" && mv -f -- "$end.tmp" "$end"
+fi
+{leave}exit "$code"
 """
 
 

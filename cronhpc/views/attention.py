@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import Done, Problem, Reason, Result, cancelling, command, may_never_start, restarted
+from cronhpc.core.model import (
+    ERROR_STATE,
+    Done,
+    Problem,
+    Reason,
+    Result,
+    cancelling,
+    command,
+    may_never_start,
+    restarted,
+)
 from cronhpc.script.dialect import DIALECTS, SLURM
 from cronhpc.store.entries import FRESH
 from cronhpc.views import Facts, runs, text
@@ -141,8 +151,8 @@ def _entry(entry: EntryStatus, dialect: Dialect) -> Iterator[Notice]:
         yield from _restless(entry, run)
         if may_never_start(run.reason) or (run.held and run.state == "PENDING" and not run.paused):
             what = f"job {run.job} cannot start: {text.one_line(run.reason)}"
-            held = run.held and dialect.release
-            fix = f"{dialect.release} {run.job}" if held else cancelling(dialect, run.job or "")
+            ends_it = dialect.clear if run.reason.startswith(ERROR_STATE) else run.held and dialect.release
+            fix = f"{ends_it} {run.job}" if ends_it else cancelling(dialect, run.job or "")
             yield _notice("held", name, what, fix, when="since", at=run.since)
     for note in entry.notes:
         if note.severity == "error":  # warnings are for `check`, and for `status NAME`

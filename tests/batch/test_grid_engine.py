@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cronhpc.batch.commands import option_words
-from cronhpc.batch.grid_engine import text
+from cronhpc.batch.grid_engine import GridEngine, text
 from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Submission, Unreachable
 from cronhpc.batch.process import Finished, scrub
 from cronhpc.core.model import Job, Result
@@ -194,3 +194,21 @@ echo hello
 def test_the_way_to_the_cell_stays_and_what_a_job_is_told_does_not() -> None:
     environ = {"SGE_ROOT": "/g", "SGE_CELL": "c", "SGE_TASK_ID": "1", "JOB_ID": "7", "QUEUE": "q", "REQUESTS_CA": "x"}
     assert scrub(environ, GRID_ENGINE) == {"SGE_ROOT": "/g", "SGE_CELL": "c", "REQUESTS_CA": "x"}
+
+
+def test_a_scripts_own_options_all_go_along_where_it_is_watched() -> None:
+    script = b"#!/bin/bash\n#$ -N mine -pe smp 4\n#$ -l h_rt=600,mem='2G' -t 2-4\ntrue\n#$ -q all.q\n"
+    ours = [f"--{o.name}={o.value}" for o in read_header(script, "x", GRID_ENGINE).options]
+    words = option_words([*ours, "--exclude=cpu1,cpu2"], GRID_ENGINE)
+    resources = {each for word, value in pairwise(words) if word == "-l" for each in value.split(",")}
+    assert resources == {"h_rt=600", "mem=2G", "h=!(cpu1|cpu2)"}
+    assert {"-N mine", "-pe smp", "-t 2-4", "-q all.q"} <= {" ".join(pair) for pair in pairwise(words)}
+
+
+@pytest.mark.parametrize("there", [True, False], ids=["it is", "it is not: runs write down how they end"])
+def test_whether_the_file_of_ended_jobs_is_seen_from_here(tmp_path: Path, *, there: bool) -> None:
+    common = tmp_path / "default" / "common"
+    common.mkdir(parents=True)
+    if there:
+        (common / "accounting").touch()
+    assert GridEngine({"SGE_ROOT": str(tmp_path), "PATH": "/bin"}).dialect.tells_ends == there

@@ -17,7 +17,7 @@ from cronhpc.batch.local import Local
 from cronhpc.core.model import Entry, Key
 from cronhpc.engine.read_entries import read_entries
 from cronhpc.engine.site import open_site
-from cronhpc.script.dialect import LOCAL, SLURM
+from cronhpc.script.dialect import GRID_ENGINE, LOCAL, SLURM
 from cronhpc.store import wrappers
 from tests.cli.test_cli import Shell, later
 from tests.cli.test_cli import shell as shell  # noqa: PLC0414 - a fixture
@@ -262,3 +262,29 @@ def test_marks_are_forgotten_with_the_ends_of_their_runs(tmp_path: Path) -> None
     assert wrappers.mark_start(tmp_path, other)
     wrappers.forget_ends(tmp_path, [KEY])
     assert [path.name for path in (tmp_path / "ends").iterdir()] == [f"{other}.ping"]
+
+
+IN_AN_ARRAY = {"SGE_TASK_ID": "4", "SGE_TASK_FIRST": "2", "SGE_TASK_LAST": "6", "SGE_TASK_STEPSIZE": "2"}
+NO_ARRAY = dict.fromkeys(IN_AN_ARRAY, "undefined")
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize("record", [True, False], ids=["recorded", "with a ping alone"])
+@pytest.mark.parametrize(
+    ("code", "ends_with"), [(100, 1), (99, 1), (7, 7), (0, 0)], ids=["an error state", "once more", "", "well"]
+)
+@pytest.mark.parametrize(
+    ("task", "tasks", "variables"), [("", 1, NO_ARRAY), (".4", 3, IN_AN_ARRAY)], ids=["", "a task"]
+)
+def test_on_grid_engine_exit_codes_of_another_meaning_do_not_reach_it(  # noqa: PLR0917 - a table's columns
+    tmp_path: Path, code: int, ends_with: int, task: str, tasks: int, variables: dict[str, str], *, record: bool
+) -> None:
+    script = tmp_path / "job.slurm"
+    script.write_text(f"#!/bin/bash\nexit {code}\n")
+    argv = wrappers.run(tmp_path / "state", str(script), KEY, GRID_ENGINE.job, record=record, ping=not record)
+    ended = subprocess.run(["bash", *argv], env={"PATH": os.environ["PATH"], **variables}, timeout=90, check=False)
+    assert ended.returncode == ends_with
+    found = {path.name: json.loads(path.read_text()) for path in (tmp_path / "state" / "ends").glob("*.json*")}
+    assert {name: (row["exit_code"], row["tasks"]) for name, row in found.items()} == (
+        {f"{KEY}.json{task}": (code, tasks)} if record else {}
+    )

@@ -34,8 +34,6 @@ class GridEngine:
     was cancelled while it waited.
     """
 
-    dialect = GRID_ENGINE
-
     def __init__(
         self,
         environ: Mapping[str, str],
@@ -45,6 +43,9 @@ class GridEngine:
         query_timeout: float = 20,
     ) -> None:
         self.commands = Commands(GRID_ENGINE, environ, names, timeout, query_timeout)
+        # its clients need no more than two small files of this folder, which some sites copy to the nodes
+        ends = f"{environ.get('SGE_ROOT', '')}/{environ.get('SGE_CELL', 'default')}/common/accounting"
+        self.dialect = GRID_ENGINE if os.access(ends, os.R_OK) else GRID_ENGINE._replace(tells_ends=False)
         self._user = pwd.getpwuid(os.getuid()).pw_name
 
     def tools(self) -> str:

@@ -11,7 +11,7 @@ from xml.etree import ElementTree as ET
 
 from cronhpc.batch.commands import option_words, task_list, told
 from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Unreachable
-from cronhpc.core.model import Job, JobEnd, Result
+from cronhpc.core.model import ERROR_STATE, Job, JobEnd, Result
 from cronhpc.script.dialect import GRID_ENGINE
 
 if TYPE_CHECKING:
@@ -260,7 +260,7 @@ def _job(row: Row, more: Details, held_by_user: frozenset[str]) -> Job:
     reason = ""
     if "E" in row.state:
         why = f": {more.trouble}" if more.trouble else ""
-        reason = f"in an error state, held until: qmod -cj {row.id}{why}"
+        reason = f"{ERROR_STATE}, held until: {GRID_ENGINE.clear} {row.id}{why}"
     elif waits and "h" in row.state:
         reason = "JobHeldUser" if row.id in held_by_user else "JobHeldAdmin"
     elif waits and more.begin:

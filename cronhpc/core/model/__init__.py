@@ -45,6 +45,7 @@ from cronhpc.core.model.entries import (
 )
 from cronhpc.core.model.runs import (
     ENDS,
+    ERROR_STATE,
     FAILURES,
     LOG_NAME,
     NEVER_STARTS,
