@@ -22,8 +22,8 @@ import pytest
 TOP = Path(__file__).resolve().parent.parent
 PACKAGE = TOP / "cronhpc"
 
-FILES = 172  # in cronhpc/, one __init__.py a room included
-LINES = 40_073
+FILES = 174  # in cronhpc/, one __init__.py a room included
+LINES = 40_829
 ENTERED = {"idle": 53, "submitting": 66}  # files of ours that such a tick enters
 
 TICK = """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cronhpc.script.dialect import DIALECTS, GRID_ENGINE, LOCAL, PBS, SLURM
+from cronhpc.script.dialect import DIALECTS, GRID_ENGINE, LOCAL, LSF, PBS, SLURM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -96,6 +96,15 @@ def connect(
 
         return Pbs(
             state_dir / "pbs",
+            environment,
+            names=settings.environment,
+            timeout=settings.timeout,
+            query_timeout=max(1.0, settings.timeout * 2 / 3),
+        )
+    if dialect is LSF:
+        from cronhpc.batch.lsf import Lsf
+
+        return Lsf(
             environment,
             names=settings.environment,
             timeout=settings.timeout,

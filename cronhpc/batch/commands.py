@@ -102,11 +102,18 @@ class Commands:
         return self._run(argv, self._timeout, self._environment)
 
     def submit(
-        self, argv: Sequence[str], export: Mapping[str, str] | None, enough: Callable[[str], bool] | None = None
+        self,
+        argv: Sequence[str],
+        export: Mapping[str, str] | None,
+        enough: Callable[[str], bool] | None = None,
+        script: str | None = None,
     ) -> Finished:
-        """How a submission ended, which gets the environment of runs; `enough`: see `process.run`."""
+        """How a submission ended, which gets the environment of runs, and `script` on its standard input.
+
+        `enough`: see `process.run`.
+        """
         env = {**self.of_runs, **(export or {})}
-        return self._run(argv, self._timeout, env, enough=enough, cwd=_home(env))
+        return self._run(argv, self._timeout, env, enough=enough, cwd=_home(env), given=script)
 
     def try_submission(self, argv: Sequence[str], export: Mapping[str, str] | None, script: str | None) -> Finished:
         """The same for one that only asks, with `script` on its standard input."""

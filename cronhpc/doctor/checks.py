@@ -83,6 +83,7 @@ class Check(Enum):
     NO_SLURM = ("advice", "slurm", "no sbatch on PATH, or backend: local is set: runs are processes of this machine.",
                 "On a cluster load Slurm's commands (module load slurm), then ask again.")
     NOT_EXAMINED = "unknown", "batch system", "{title}: doctor has no questions for it yet; the rest is looked at."
+    LEARNT = "fine", "batch system", "{title} {version}."
     NO_ANSWER = ("error", "slurm", "Slurm gives no answer: {why}.",
                  "Ask again later; a chain that runs outlives this.")
     ANSWERS = "fine", "slurm", "Slurm {version}, cluster {cluster}, answers."

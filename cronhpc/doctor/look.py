@@ -199,6 +199,8 @@ def _batch(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int
     if slurm is None:
         dialect = dialect_of(asked.backend, settings, asked.environ)
         yield Check.NO_SLURM() if dialect.runs_here else Check.NOT_EXAMINED(title=dialect.title)
+        if asked.submit and not dialect.runs_here:
+            yield from _held_job(asked, settings, here, clock)
         return
     times: list[int] = []
     try:
@@ -312,6 +314,25 @@ def _nodes(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int
     yield from judge.of_nodes(nodes, here)
     if any(node.disk == "" for node in nodes):
         yield from judge.of_files([node_of("this machine", this.found()), *nodes])
+
+
+def _held_job(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int]) -> Iterator[Finding]:
+    """What a held job looks like on a system of which no more is examined, and what was learnt of that system."""
+    from cronhpc.batch import connect
+    from cronhpc.doctor.probe_job import ProbeJob
+    from cronhpc.store.paths import existing
+
+    paths = existing(str(asked.root), asked.environ)
+    batch: Batch = connect(asked.backend, settings, asked.environ, paths.state)
+    with ProbeJob(batch, paths.state, here.python, ()) as job:
+        yield from _options(job, clock())
+    try:
+        site = batch.site()
+    except BatchError as error:
+        yield Check.OPTIONS_UNREAD(why=error.text)
+        return
+    if site.version:
+        yield Check.LEARNT(title=batch.dialect.title, version=site.version)
 
 
 class _This:

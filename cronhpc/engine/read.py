@@ -74,7 +74,7 @@ def read_world(site: Site, now: int, call: Call = SCHEDULED) -> Reading:
     entries, of_entries = read_entries(site, now)
     logged, of_age = _logged(site, memory, entries)
     of_age += _brought_back(site, memory, now)
-    jobs = _look_at_jobs(site, {state.finished for state in memory.entries.values()})
+    jobs = _look_at_jobs(site, now, {state.finished for state in memory.entries.values()})
     switches = _switches(site, now)
     series, of_series = _all_series(site)
     skipped = (*of_the_folder, *of_entries, *of_age, *switches.problems, *jobs.problems, *of_series)
@@ -240,11 +240,12 @@ class _Jobs:
     problems: tuple[Problem, ...]
 
 
-def _look_at_jobs(site: Site, finished: Container[str]) -> _Jobs:
+def _look_at_jobs(site: Site, now: int, finished: Container[str]) -> _Jobs:
     """Claims and links are listed before the queue is asked, and read after: a link in the answer is there by now.
 
     What was not listed before is `fresh`: it belongs to another tick at work, and its job may be missing from the
-    answer. `finished`: the texts of keys whose claims need not be opened. Raises OSError.
+    answer. So may that of a submission without answer, for as long as the batch system's dialect says.
+    `finished`: the texts of keys whose claims need not be opened. Raises OSError.
     """
     folder = Claims(site.paths.claims)
     claims_before, links_before = folder.names(), scheduler.links(site.paths)
@@ -257,10 +258,13 @@ def _look_at_jobs(site: Site, finished: Container[str]) -> _Jobs:
         job_id: link if job_id in links_before else replace(link, fresh=True)
         for job_id, link in scheduler.links(site.paths).items()
     }
-    claims = tuple(
-        claim if _STEPS.get(claim.state, "") in claims_before.get(claim.key, ()) else replace(claim, fresh=True)
-        for claim in folder.read(finished)
-    )
+    late = site.batch.dialect.shows_late
+
+    def known(claim: Claim) -> bool:
+        listed = _STEPS.get(claim.state, "") in claims_before.get(claim.key, ())
+        return listed and not (claim.state is ClaimState.CLAIMED and 0 <= now - claim.at < late)
+
+    claims = tuple(claim if known(claim) else replace(claim, fresh=True) for claim in folder.read(finished))
     problems = (damage.claims(folder.invalid),) if folder.invalid else ()
     return _Jobs(queue, why, claims, links_before | links, problems)
 

@@ -46,6 +46,7 @@ class Dialect(NamedTuple):
     wraps: bool = (
         False  # its scripts take no arguments and no environment: a wrapper's text that sets both is submitted
     )
+    shows_late: int = 0  # seconds for which its queue may leave out the job of a submission that got no answer
     tells_ends: bool = True  # how a job ended can be asked; else runs write that down, but where record is false
     clear: str = ""  # what ends a job's error state, where there is such: typed with job ids behind it
     links: bool = False  # its jobs can be the scheduler's own
@@ -182,6 +183,8 @@ LSF = Dialect(
     kept=("LSF_ENVDIR", "LSF_SERVERDIR", "LSF_BINDIR", "LSF_LIBDIR"),
     set=(("TZ", "UTC0"), ("LSB_NTRIES", "1")),  # its commands wait for ever for a system that is down
     options={"LSB_DEFAULTQUEUE": "partition", "LSB_DEFAULTPROJECT": "account"},
+    wraps=True,
+    shows_late=120,  # what it sent is accepted although it was killed, and bjobs repeats an answer for some seconds
     lacks=(("again", "LSF keeps a copy of a job's script, and does not say where the script lies"),),
 )
 # It runs Slurm's scripts, and tells them of themselves in Slurm's variables.
@@ -198,5 +201,5 @@ LOCAL = SLURM._replace(
 )
 
 SYSTEMS = (SLURM, GRID_ENGINE, PBS, LSF)  # whose scripts are known; of several that are here the first is meant
-DIALECTS = {each.name: each for each in (SLURM, GRID_ENGINE, PBS, LOCAL)}  # that can be chosen: there is a backend
+DIALECTS = {each.name: each for each in (*SYSTEMS, LOCAL)}
 KEPT = tuple(dict.fromkeys(name for each in DIALECTS.values() for name in each.kept))

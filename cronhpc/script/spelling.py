@@ -130,6 +130,15 @@ def _of_gpus(theirs: str) -> str | None:
     return f"gpu:{theirs}" if theirs.isdecimal() else None
 
 
+def _unless(ours: str) -> str:
+    return "select[" + " && ".join(f"hname!='{node}'" for node in ours.split(",")) + "]"
+
+
+def _of_unless(theirs: str) -> str | None:
+    one = r"hname!='?([\w.-]+)'?"
+    return ",".join(re.findall(one, theirs)) if re.fullmatch(rf"select\[{one}(?: && {one})*\]", theirs) else None
+
+
 def _but(ours: str) -> str:
     return f"!({ours.replace(',', '|')})"
 
@@ -230,6 +239,7 @@ SPELLINGS = {
             "begin": "-b",
             "chdir": "-cwd",
             "error": "-e",
+            "exclude": "-R",
             "gres": "-gpu",
             "hold": "-H",
             "job-name": "-J",
@@ -240,6 +250,7 @@ SPELLINGS = {
         },
         patterns={"%j": "%J", "%A": "%J", "%a": "%I"},
         forms={
+            "exclude": Form(_unless, _of_unless),
             "time": Form(_in_minutes, _of_minutes),
             "begin": _moment("%Y:%m:%d:%H:%M", r"\d+(?::\d+)+"),
             "ntasks": _same(r"\d+"),
@@ -302,12 +313,19 @@ def _is_known(word: str, spelling: Spelling) -> bool:
     return word in (*spelling.flags.split(), *spelling.valued.split())
 
 
+def _split(text: str) -> list[str]:
+    try:
+        return shlex.split(text)
+    except ValueError:
+        return text.split()
+
+
 def _pairs(text: str, spelling: Spelling) -> Iterator[tuple[str, str | None]]:
     """(option, value) of one line: all words up to the next option are its value, a `#` ends the line."""
     try:
         words = shlex.split(text)
     except ValueError:
-        words = text.split()
+        words = _split(re.split(r"(?<=\s)#", text)[0])  # the quote may be an apostrophe of what follows a #
     words = words[: next((at for at, word in enumerate(words) if word.startswith("#")), len(words))]
     starts = [at for at, word in enumerate(words) if re.match(r"--?[A-Za-z@]", word)]
     for at, end in zip(starts, [*starts[1:], len(words)], strict=True):

@@ -34,7 +34,7 @@ def test_which_backend(tmp_path: Path, name: str, backend: str, *, sbatch: bool,
 
 def test_an_unknown_backend_is_said() -> None:
     with pytest.raises(
-        CronhpcError, match=r"'torque': there is none of that name\. Write one of: slurm, grid_engine, pbs, local"
+        CronhpcError, match=r"'torque': there is none of that name\. Write one of: slurm, grid_engine, pbs, lsf, local"
     ):
         dialect_of("torque", Settings(), {})
 

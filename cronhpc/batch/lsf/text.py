@@ -1,0 +1,445 @@
+"""What LSF's commands are told and what they print. Pure; written from IBM's documentation and OpenLava's answers."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from datetime import UTC, datetime
+from glob import escape
+from typing import TYPE_CHECKING, NamedTuple
+from urllib.parse import quote, unquote
+
+from cronhpc.batch.commands import option_words, told
+from cronhpc.batch.port import BatchError, Denied, JobFiles, Limited, Refused, Unreachable
+from cronhpc.batch.wrapped import wrapped_text
+from cronhpc.core.model import ENDS, Job, JobEnd, Result
+from cronhpc.script.dialect import LSF
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from cronhpc.batch.port import Submission
+    from cronhpc.batch.process import Finished
+
+# --- what is asked --------------------------------------------------------------------------------------------------
+
+_SAFE = "/@.:+=-_ ~"
+_BEGIN = "|"  # what follows it in a description is the instant to begin at, which bjobs does not tell
+_LONGEST_NAME = 200  # characters that every version takes
+
+
+def submit_argv(job: Submission, *, year: bool = True) -> list[str]:
+    """The bsub call, which gets `script_text` on its standard input. Raises Refused.
+
+    `year`: whether -b may have one. The job's output goes where the text sends it: what LSF would mail, or write with
+    a report of its own before the output, goes nowhere.
+    """
+    words: list[str] = []
+    name, tasks, flags = job.job_name or "", "", {"-H"} if job.held else set()
+    replaced = {"-Jd", *(["-cwd"] if job.chdir else []), *(["-b"] if job.begin is not None else [])}
+    for option in job.options:
+        ours = option.startswith("--")
+        word, mark, value = option.removeprefix("--").partition("=") if ours else _as_typed(option)
+        if word == "array":
+            tasks = value
+        elif word == "-J":
+            tasks = array_of(value) or tasks
+        elif ours and word != "job-name":
+            words += option_words([option], LSF)
+        elif word == "-H":
+            flags.add(word)
+        elif not ours and word not in replaced:
+            words += [word, value] if mark else [word]
+    span, percent, most = tasks.partition("%")
+    given = {
+        "-J": job_name(name) + (f"[{span}]{percent}{most}" if span else "") if name or span else None,
+        "-Jd": description(job.comment, job.begin) or None,
+        "-b": None if job.begin is None else moment_text(job.begin, year=year),
+        "-cwd": job.chdir,
+        "-o": "/dev/null" if job.output else None,
+        "-e": "/dev/null" if job.error else None,
+    }
+    pairs = (word for option, value in given.items() if value is not None for word in (option, value))
+    return ["bsub", *flags, *([] if "-r" in words else ["-rn"]), *words, *pairs]
+
+
+def begins_itself(job: Submission) -> bool:
+    """Whether the script says when to begin, which is meant in its user's zone."""
+    return job.begin is None and any(option.startswith("-b ") for option in job.options)
+
+
+def _as_typed(option: str) -> tuple[str, str, str]:
+    """An option of the script's own, `-R 'a b'`, as (option, mark, value)."""
+    word, *rest = shlex.split(option)
+    return word, " " if rest else "", " ".join(rest)
+
+
+def array_of(name: str) -> str:
+    """The tasks in a name as -J has it, `x[1-5]%2`: "1-5%2"; "": it is none."""
+    found = re.search(r"\[(.+)\](%\d+)?$", name)
+    return found[1] + (found[2] or "") if found else ""
+
+
+def job_name(name: str) -> str:
+    """`name` without what LSF would take for an array."""
+    return re.sub(r"[\x00-\x1f\[\]]", "_", name)[:_LONGEST_NAME]
+
+
+def description(comment: str, begin: int | None) -> str:
+    """A comment, and the instant to begin at, as a job's description."""
+    return quote(comment, safe=_SAFE) + ("" if begin is None else f"{_BEGIN}{begin}")
+
+
+def described(text: str) -> tuple[str, int | None]:
+    """The comment and the instant of a description."""
+    comment, _, begin = text.partition(_BEGIN)
+    return unquote(comment), int(begin) if begin.isdecimal() else None
+
+
+def moment_text(at: int, *, year: bool = True) -> str:
+    """An instant as -b takes it where TZ is UTC: in minutes, and never before `at`.
+
+    Without its year a time that has passed is next year's.
+    """
+    return datetime.fromtimestamp(-(-at // 60) * 60, UTC).strftime("%Y:%m:%d:%H:%M" if year else "%m:%d:%H:%M")
+
+
+def script_text(job: Submission, zone: str | None) -> str:
+    """What LSF spools and runs. Raises Refused.
+
+    LSF knows no arguments, keeps the output back until the end, and what bsub has in its environment the job has, too.
+    `zone`: the run's TZ; None: it has none.
+    """
+    first, _, rest = wrapped_text(job, {} if zone is None else {"TZ": zone}).partition("\n")
+    lines = ["unset LSB_NTRIES TZ", '[ "$LSB_JOBINDEX" != 0 ] || unset LSB_JOBINDEX']  # 0: it is no array
+    if job.output:
+        lines += [f"exec >>{_shell_path(job.output)} || exit 127"]
+    if job.error and job.error != job.output:
+        lines += [f"exec 2>>{_shell_path(job.error)} || exit 127"]
+    elif job.output and not any(option.startswith(("-e ", "-eo ", "--error=")) for option in job.options):
+        lines += ["exec 2>&1"]
+    return "\n".join((first, *lines, rest))
+
+
+_VARIABLES = {
+    "%j": '"$LSB_JOBID"',
+    "%A": '"$LSB_JOBID"',
+    "%a": '"$LSB_JOBINDEX"',
+    "%x": '"$LSB_JOBNAME"',
+    "%u": '"$USER"',
+    "%%": "%",
+}
+
+
+def _shell_path(pattern: str) -> str:
+    """A log's path with its patterns, as a shell's word."""
+    parts = re.split("(%[jAaxu%])", pattern)
+    return "".join(_VARIABLES.get(part) or shlex.quote(part) for part in parts if part)
+
+
+# --- what is answered -----------------------------------------------------------------------------------------------
+
+_NO_ANSWER = re.compile(
+    r"not responding|still trying|please wait|lsf is down|cannot connect|connection refused|timed? ?out"
+    r"|communication|failed in an lsf library call|lim is down|master lim|try(ing)? later",
+    re.IGNORECASE,
+)
+_LIMIT = re.compile(r"threshold reached|retrying in \d+ seconds|pending job limit|job limit", re.IGNORECASE)
+_NOT_FROM_HERE = re.compile(r"permission denied|host does not belong|not a (submission|client) host", re.IGNORECASE)
+_PERMANENT = re.compile(
+    r"no such queue|cannot exceed|too many processors|syntax|bad .*|no command is specified|aborted by esub"
+    r"|cannot use the queue|illegal|invalid|unknown|not (defined|enabled)|unsupported|usage:",
+    re.IGNORECASE,
+)
+_SUBMITTED = re.compile(r"^Job <(\d+)> is submitted to (?:default )?queue <", re.MULTILINE)
+_GONE = re.compile(r"already finished|no matching job|is not found|in progress|being terminated", re.IGNORECASE)
+_DONE = re.compile(r"being (terminated|resumed|stopped|signaled|modified|changed)|^parameters of", re.IGNORECASE)
+_NO_JOB = re.compile(r"^No (?:unfinished |matching )?jobs? found\.?$", re.MULTILINE)
+_WITHOUT_JOBS = frozenset({0, 254, 255})  # what bjobs then exits with, by version
+
+
+def has_id(printed: str) -> bool:
+    """Whether bsub has said the new job's id."""
+    return _SUBMITTED.search(printed) is not None
+
+
+def submitted(ended: Finished) -> str:
+    """The new job's id, behind whatever notices. Raises Unreachable, Limited, Denied, Refused, BatchError.
+
+    A bsub that was killed counts as one without an answer: what it had sent may be accepted.
+    """
+    if ids := _SUBMITTED.findall(ended.out):
+        return str(min(ids, key=int))
+    said = told("bsub", ended)
+    if _LIMIT.search(ended.said):
+        raise Limited(said)
+    if ended.timed_out or ended.code <= 0 or _NO_ANSWER.search(ended.said):
+        raise Unreachable(said)
+    if _NOT_FROM_HERE.search(ended.said):
+        raise Denied(said)
+    if _PERMANENT.search(ended.said):
+        raise Refused(said)
+    raise BatchError(said)
+
+
+def refuses_year(said: str) -> bool:
+    """Whether a refusal may be that of an older version, of the year in -b."""
+    return re.search(r"begin|time|syntax|specification", said, re.IGNORECASE) is not None
+
+
+def begins_next_year(said: str, begin: int) -> bool:
+    """Whether bsub, which says when the job will begin, took -b without year for a time that has passed."""
+    found = re.search(r"will be scheduled after \w{3} (\w{3} +\d+ \d+:\d+:\d+ \d{4})", said)
+    at = moment(found[1], begin) if found else None
+    return at is not None and at > begin + _AHEAD
+
+
+def changed(program: str, ended: Finished, *, gone_is_fine: bool = True) -> None:
+    """Judge a change. Raises Unreachable; BatchError for a no, or where the job is gone and that is not fine."""
+    if ended.code == 0 and not ended.timed_out:
+        return
+    if ended.timed_out or ended.code < 0 or _NO_ANSWER.search(ended.said):
+        raise Unreachable(told(program, ended))
+    lines = [line for line in ended.said.splitlines() if line.strip() and not _DONE.search(line)]
+    if not (gone_is_fine and lines and all(map(_GONE.search, lines))):
+        raise BatchError(told(program, ended))
+
+
+def identity(said: str) -> tuple[str, str]:
+    """The cluster's name, and the version, as lsid prints them; "" for what it does not."""
+    name = re.search(r"^My cluster name is (\S+)", said, re.MULTILINE)
+    version = re.search(r"\b\d+\.\d+[\d.]*", said)
+    return name[1] if name else "", version[0] if version else ""
+
+
+# What others fill with anything stands last.
+FIELDS = (
+    *("jobid", "jobindex", "stat", "queue", "submit_time", "start_time", "finish_time", "exit_code", "exit_reason"),
+    *("exec_host", "job_description", "pend_reason", "job_name"),
+)
+FILES = ("jobid", "stat", "output_file", "error_file", "sub_cwd")
+_CARET = "^"
+
+
+def list_argv(fields: Sequence[str], job_ids: Sequence[str] = (), *, as_json: bool) -> list[str]:
+    """The bjobs call for all of this user's jobs, or for some. Versions before 10.1.0.2 know no JSON."""
+    how = ["-json", "-o", " ".join(fields)] if as_json else ["-o", f'{" ".join(fields)} delimiter="{_CARET}"']
+    return ["bjobs", "-a", *how, *job_ids]
+
+
+def without_json(ended: Finished) -> bool:
+    """Whether this bjobs knows no -json."""
+    return ended.code > 0 and re.search(r"illegal option|unrecognized|usage:", ended.said, re.IGNORECASE) is not None
+
+
+def records(ended: Finished, fields: Sequence[str] = FIELDS) -> list[dict[str, str]]:
+    """The jobs that bjobs printed: values by the names of `fields`. Raises Unreachable for anything else."""
+    start = ended.out.find("{")
+    heading = _CARET.join(fields).upper()
+    if ended.timed_out:
+        raise Unreachable(told("bjobs", ended))
+    if heading in ended.out:
+        return _parted(ended.out.partition(heading)[2].splitlines()[1:], fields)
+    if start >= 0:
+        return _of_json(ended.out[start:])
+    if _NO_JOB.search(ended.said) and ended.code in _WITHOUT_JOBS:
+        return []
+    raise Unreachable(told("bjobs", ended))
+
+
+def _of_json(answer: str) -> list[dict[str, str]]:
+    try:
+        rows = json.JSONDecoder().raw_decode(answer)[0]["RECORDS"]
+        found = [{name.lower(): str(value) for name, value in row.items()} for row in rows if "ERROR" not in row]
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise Unreachable(f"bjobs' answer cannot be read: {answer[-200:]!r}") from None
+    if any(not row.get("jobid") or not row.get("stat") for row in found):
+        raise Unreachable("bjobs' answer has a job without id or state")
+    return found
+
+
+def _parted(lines: Iterable[str], fields: Sequence[str]) -> list[dict[str, str]]:
+    found = []
+    for line in lines:
+        parts = line.split(_CARET, len(fields) - 1)
+        if len(parts) == len(fields):
+            found.append({name: "" if part == "-" else part for name, part in zip(fields, parts, strict=True)})
+        elif line.strip() and not re.fullmatch(r"Job <\S+> is not found", line):
+            raise Unreachable(f"bjobs' answer has a line that does not add up: {line!r}")
+    return found
+
+
+_STATES = {
+    "PEND": "PENDING",
+    "WAIT": "PENDING",
+    "PSUSP": "PENDING",
+    "PROV": "CONFIGURING",
+    "RUN": "RUNNING",
+    "USUSP": "SUSPENDED",
+    "SSUSP": "SUSPENDED",
+    "ZOMBI": "COMPLETING",
+    "DONE": "COMPLETED",
+}
+_REASONS = (  # how the reason of an end begins, and what it is in our words
+    (("TERM_RUNLIMIT", "TERM_CPULIMIT", "TERM_DEADLINE", "TERM_WINDOW", "TERM_PROCESSLIMIT"), "TIMEOUT"),
+    (("TERM_MEMLIMIT", "TERM_SWAP"), "OUT_OF_MEMORY"),
+    (("TERM_OWNER", "TERM_ADMIN", "TERM_FORCE", "TERM_BUCKET"), "CANCELLED"),
+    (("TERM_PREEMPT",), "PREEMPTED"),
+    (("TERM_ZOMBI", "TERM_RMS", "TERM_SLURM"), "NODE_FAIL"),
+)
+_SIGNALLED = 128  # the shell's way of saying that a signal ended it
+
+
+def job(record: Mapping[str, str], now: int) -> Job:
+    """A record as a job in our words; `now`: bjobs prints times without their year."""
+    state = record["stat"]
+    comment, begin = described(record.get("job_description", ""))
+    why = record.get("pend_reason", "").strip()
+    started = moment(record.get("start_time", ""), now)
+    waits = state in {"PEND", "PSUSP", "WAIT"}
+    reason = ""
+    if state == "PSUSP":
+        reason = "JobHeldAdmin" if re.search("admin|root", why) else "JobHeldUser"
+    elif waits:
+        reason = "BeginTime" if begin is not None and begin > now else why.partition(";")[0]
+    code = record.get("exit_code", "")
+    number = int(code) if code.isdecimal() else 0 if state == "DONE" else None
+    signal = number - _SIGNALLED if number and number > _SIGNALLED else None
+    tasks = record.get("jobindex", "")
+    return Job(
+        id=record["jobid"].partition("[")[0],
+        tasks="" if tasks in {"", "0", "-"} else tasks,
+        # a host that is lost may still run it: a state that nobody knows is no end
+        state=_ended(record, started) if state == "EXIT" else _STATES.get(state, "RUNNING"),
+        reason=reason,
+        name=re.sub(r"\[[^\[\]]*\](%\d+)?$", "", record.get("job_name", "")),
+        comment=comment,
+        start=begin if waits else started,
+        submitted=moment(record.get("submit_time", ""), now),
+        ended=_last_second(record.get("finish_time", ""), now) if state in {"DONE", "EXIT"} else None,
+        partition=record.get("queue", ""),
+        nodes=re.sub(r"\d+\*", "", record.get("exec_host", "")).replace(":", ",").strip("-"),
+        exit_code=None if signal else number,
+        signal=signal,
+        command=None,
+    )
+
+
+def files(record: Mapping[str, str]) -> JobFiles:
+    """The files that a job names itself, as absolute glob patterns."""
+    folder, number = record.get("sub_cwd", ""), record["jobid"].partition("[")[0]
+    named = {record.get(each, "") for each in ("output_file", "error_file")} - {"", "-", "/dev/null"}
+    paths = (each if each.startswith("/") else f"{folder}/{each}" for each in sorted(named))
+    return JobFiles(number, "", folder, tuple(escape(each).replace("%J", number).replace("%I", "*") for each in paths))
+
+
+def _ended(record: Mapping[str, str], started: int | None) -> str:
+    """The state of a job that did not end well; one that never began was cancelled."""
+    why = record.get("exit_reason", "")
+    for beginnings, state in _REASONS:
+        if why.startswith(beginnings):
+            return state
+    return "CANCELLED" if started is None else "FAILED"
+
+
+_MOMENT = re.compile(r"(?:\w{3} )?(\w{3}) +(\d+) (\d+):(\d+)(?::(\d+))?(?: (\d{4}))?")
+_AHEAD = 86400  # seconds by which a clock may be ahead of ours
+
+
+def moment(text: str, now: int) -> int | None:
+    """Epoch seconds of `Dec 28 19:56`, printed where TZ is UTC: the last such moment; None: none, or an estimate.
+
+    Seconds and year are read where they are told. What is estimated has an ` L`, ` E` or ` X` behind it.
+    """
+    found = _MOMENT.fullmatch(text.strip())
+    if not found:
+        return None
+    month, day, hour, minute, second, year = found.groups()
+    latest = datetime.fromtimestamp(now + _AHEAD, UTC)
+    for each in [int(year)] if year else range(latest.year, latest.year - 5, -1):  # five: the 29th of February
+        try:
+            at = datetime.strptime(f"{each} {month} {day} {hour}:{minute}:{second or 0} +0000", "%Y %b %d %H:%M:%S %z")
+        except ValueError:
+            continue
+        if year or at <= latest:
+            return int(at.timestamp())
+    return None
+
+
+def _last_second(text: str, now: int) -> int | None:
+    """Of a minute in which something ended the last second that has come: what was done about it came before."""
+    at = moment(text, now)
+    return at if at is None or text.count(":") > 1 else max(at, min(at + 59, now))
+
+
+# --- how jobs ended -------------------------------------------------------------------------------------------------
+
+_FOLD = "\n" + " " * 21  # bhist -l breaks lines at 80 columns, inside words too
+_EVENT = re.compile(r"^(\w{3} \w{3} +\d+ \d+:\d+:\d+(?: \d{4})?): (.*)$", re.MULTILINE)
+_ORDER = (Result.TIMEOUT, Result.OUT_OF_MEMORY, Result.FAILED, Result.CANCELLED, Result.OK)
+
+
+class Past(NamedTuple):
+    """What `bhist -l` tells of one job, or of one task of an array."""
+
+    id: str
+    submitted: int
+    end: JobEnd | None  # None: it has not ended
+    ended_by: str  # the user who asked for its end; "": nobody, or not told
+
+
+def past(ended: Finished, now: int) -> tuple[Past, ...]:
+    """The jobs of `bhist -l`. Raises Unreachable where it gives no answer."""
+    if ended.timed_out or ended.code < 0 or _NO_ANSWER.search(ended.err):
+        raise Unreachable(told("bhist", ended))
+    texts = re.split(r"^(?=Job <\d+)", ended.out.replace(_FOLD, ""), flags=re.MULTILINE)
+    return tuple(found for text in texts if (found := _past(text, now)))
+
+
+def _past(text: str, now: int) -> Past | None:
+    number = re.match(r"Job <(\d+)", text)
+    events = [(moment(at, now), what) for at, what in _EVENT.findall(text)]
+    submitted = next((at for at, what in events if what.startswith("Submitted")), None)
+    if number is None or submitted is None:
+        return None
+    started, node = None, ""
+    ends: list[tuple[int | None, str]] = []
+    for at, what in events:
+        if begun := re.match(r"(?:Started|Starting|Dispatched|\[\d+\] started)[^<]*(?:<([^>]*)>)?", what):
+            started, node, ends = at, begun[1] or node, []
+        elif re.match(r"Done successfully|Exited|Completed", what):
+            ends.append((at, what))
+        elif re.match(r"Job has been requeued|Pending", what):
+            ends = []
+    who = re.search(r"requested by user or administrator <([^>]+)>", text)
+    end = _end(ends[0][0] or submitted, " ".join(what for _, what in ends), submitted, started) if ends else None
+    if end is not None and started:
+        end = JobEnd(end.result, end.exit_code, end.signal, submitted, started, end.ended, node=node, detail=end.detail)
+    return Past(number[1], submitted, end, who[1] if who else "")
+
+
+def _end(at: int, said: str, submitted: int, started: int | None) -> JobEnd:
+    """What the lines about an end say, `Exited with exit code 3. …; Completed <exit>; TERM_RUNLIMIT: …`."""
+    if "Done successfully" in said:
+        return JobEnd(Result.OK, 0, submitted=submitted, ended=at)
+    why = re.search(r"(TERM_\w+)(?:: ([^.;]*))?", said)
+    state = _ended({"exit_reason": why[1] if why else ""}, started)
+    code = re.search(r"exit code (\d+)", said)
+    by = re.search(r"by signal (\d+)", said)
+    number = int(by[1]) + _SIGNALLED if by else int(code[1]) if code else None
+    signal = number - _SIGNALLED if number and number > _SIGNALLED else None
+    return JobEnd(
+        ENDS[state],
+        None if signal else number,
+        signal,
+        submitted=submitted,
+        ended=at,
+        detail=(why[2] or why[1]).strip() if why else "",
+    )
+
+
+def worst(ends: Iterable[JobEnd]) -> JobEnd | None:
+    """Of the ends of an array's tasks the one that speaks for it."""
+    order = {result: at for at, result in enumerate(_ORDER)}
+    return min(ends, key=lambda end: order.get(end.result, 0), default=None)
