@@ -76,6 +76,7 @@ def ticks(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]
     return found
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("kind", ENTERED)
 def test_a_tick_enters_no_more_files_than_it_did(ticks: dict[str, dict[str, Any]], kind: str) -> None:
     tick = ticks[kind]
