@@ -156,6 +156,7 @@ PBS = Dialect(
     kept=("PBS_CONF_FILE", "PBS_DEFAULT", "PBS_EXEC", "PBS_HOME", "PBS_PRIMARY", "PBS_SECONDARY", "PBS_SERVER"),
     set=(("TZ", "UTC0"),),  # it prints local times, and reads them
     options={},
+    links=True,
     wraps=True,
     tells_ends=False,  # it may, where an administrator has switched its history on
     lacks=(("again", "PBS keeps a copy of a job's script, and does not say where the script lies"),),

@@ -199,7 +199,7 @@ def test_a_submission_is_held_and_carries_its_token_and_time() -> None:
     argv = text.submit_argv(job)
     assert argv[:3] == ["qsub", "-f", "-h"]
     pairs = list(pairwise(argv))
-    assert {("-l", "select=1:ncpus=4"), ("-l", "walltime=600"), ("-q", "short"), ("-r", "n")} <= set(pairs)
+    assert {("-l", "select=1:ncpus=4"), ("-l", "walltime=0:10:00"), ("-q", "short"), ("-r", "n")} <= set(pairs)
     assert [value for option, value in pairs if option == "-N"] == ["7_days"], "the script's own gives way"
     assert ("-a", datetime.fromtimestamp(1_795_791_600, UTC).strftime("%Y%m%d%H%M.%S")) in pairs
     assert ("-v", "A=1,cronhpc=d1/a@1.1%20mine%2C%20%27too%27") in pairs
@@ -229,7 +229,7 @@ def test_arrays(options: tuple[str, ...], asked: str, count: int) -> None:
     assert text.task_count(options) == count
 
 
-@pytest.mark.parametrize("option", ["--gres=gpu:1", "--array=1,3", "--time=soon"])
+@pytest.mark.parametrize("option", ["--qos=high", "--array=1,3", "--time=soon"])
 def test_what_it_has_not_is_refused_by_its_name(option: str) -> None:
     with pytest.raises(Refused, match=option):
         text.submit_argv(Submission("/a", options=(option,)))

@@ -55,6 +55,15 @@ def test_it_prints_what_the_recorded_server_does(ours: str, theirs: str) -> None
         assert made["job_state"] == real["job_state"]
 
 
+def test_a_line_a_job_is_as_recorded_too() -> None:
+    line = (DATA / "pbs" / "pbs-qstat-dsv.txt").read_text(encoding="utf-8").strip()
+    begins = {field.partition("=")[0] for field in line.split("|")}
+    made = pbs_standin.dsv("716.pbshost", printed(0)["339.pbshost"])
+    assert {field.partition("=")[0] for field in made.split("|")} <= begins
+    assert "|Variable_List=PBS_O_" in line
+    assert "|Variable_List=PBS_O_" in made
+
+
 def test_what_reads_the_server_reads_it() -> None:
     rows = text.rows({"Jobs": printed(0)})
     shown = {job.shown: (job.state, job.reason) for job in text.jobs(rows, {})}

@@ -164,9 +164,9 @@ def qsub(argv: Sequence[str]) -> None:
     array = re.fullmatch(r"(\d+-\d+(?::\d+)?)(?:%(\d+))?", given.get("-J", ""))
     words += ["-t", array[1]] if array else []
     words += ["-tc", array[2]] if array and array[2] else []
-    first, _, body = script.partition("\n")
+    first, _, body = re.sub("# stand-in {.*?# }\n", "", script, flags=re.DOTALL).partition("\n")
     sets = "".join(f"export {key}={value!r}\n" for key, value in variables.items())
-    printed = asked("qsub", *words, given=f"{first}\n{sets}{in_job()}{body}")
+    printed = asked("qsub", *words, given=f"{first}\n# stand-in {{\n{sets}{in_job()}# }}\n{body}")
     number, dot, _ = printed.strip().partition(".")
     print(f"{number}[].{SERVER}" if dot else f"{number}.{SERVER}")
 
@@ -194,9 +194,10 @@ def qselect(argv: Sequence[str]) -> None:
 
 
 def qstat(argv: Sequence[str]) -> None:
-    given, names = options("qstat", "xtfBF:", argv)
-    if given.get("-F") != "json" or "-f" not in given:
-        end(USAGE, "usage: qstat: the stand-in knows -f -F json")
+    given, names = options("qstat", "xtfBF:D:", argv)
+    names = [whole_name(each) for each in names]
+    if given.get("-F") not in {"json", "dsv"} or "-f" not in given:
+        end(USAGE, "usage: qstat: the stand-in knows -f -F json, and -f -F dsv -D '|'")
     if "-x" in given:
         print("qstat: PBS is not configured to maintain job history", file=sys.stderr)
         return
@@ -209,10 +210,24 @@ def qstat(argv: Sequence[str]) -> None:
         document["Server"] = {SERVER: {"server_state": "Active"}}
     elif shown:
         document["Jobs"] = shown
-    print(json.dumps(document))
+    print(json.dumps(document) if given["-F"] == "json" else "\n".join(dsv(*each) for each in shown.items()))
     lost = [each for each in names if each not in there]
     if lost:
         end(UNKNOWN, "\n".join(f"qstat: Unknown Job Id {each}" for each in lost))
+
+
+def dsv(name: str, facts: dict[str, Any]) -> str:
+    """A job as `qstat -f -F dsv -D '|'` has it."""
+    listed = {
+        key: ",".join(f"{k}={v}" for k, v in each.items()) if isinstance(each, dict) else each
+        for key, each in facts.items()
+    }
+    return "|".join([f"Job Id: {name}", *(f"{key}={value}" for key, value in listed.items())])
+
+
+def whole_name(name: str) -> str:
+    """An id without its server, which is the one that there is."""
+    return name if "." in name else f"{name}.{SERVER}"
 
 
 def same(name: str, given: str, flags: dict[str, str]) -> bool:
@@ -223,7 +238,7 @@ def each_of(program: str, names: Sequence[str], act: Callable[[str, dict[str, An
     """Do it to each that is there; unknown ones do not keep the others from it."""
     there = rows(*listed("*", DOWN), time.time())
     wrong = 0
-    for name in names:
+    for name in map(whole_name, names):
         whole = re.sub(r"\[[\d-]*\]", "[]", name)
         if whole not in there:
             print(f"{program}: Unknown Job Id {name}", file=sys.stderr)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import getpass
 import json
+import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab import pbs_standin
-from tests.lab.helpers_grid_engine import Cell, Cron, a_cell, a_cron
+from tests.lab.helpers_grid_engine import LAB, Cell, Cron, a_cell, a_cron, wait_for
 
 pytestmark = pytest.mark.lab
 
@@ -33,6 +36,7 @@ def server() -> Iterator[Cell]:
 def cron(server: Cell, tmp_path: Path) -> Iterator[Cron]:
     with a_cron(server, tmp_path / "home" / "cron", "pbs") as made:
         yield made
+        subprocess.run([f"{server.environ['STANDIN_GE']}/qdel", "-u", "*"], env=server.environ, check=False, timeout=90)
 
 
 def program(path: Path, body: str) -> None:
@@ -91,6 +95,56 @@ def test_a_server_that_is_down_is_no_answer_and_runs_go_on_when_it_is_back(cron:
     assert len(cron.ran) == 1
 
 
+def test_a_submission_that_a_frozen_server_takes_when_it_wakes_runs_once(cron: Cron, tmp_path: Path) -> None:
+    cron.entry("froze", counted(cron))
+    (tmp_path / "bin").mkdir()
+    freeze = f"{LAB} master --dir {cron.cell.folder} freeze"
+    program(tmp_path / "bin" / "qsub", f'{freeze}\nexec "{cron.cell.environ["STANDIN"]}/bin/qsub" "$@"')
+    try:
+        assert "no answer in time" in cron("run", "froze", path=str(tmp_path / "bin"), code=None)
+    finally:
+        cron.cell.master("wake")
+    cron.until(lambda: "  ok  " in cron("history", "froze", code=None))
+    cron("tick", code=None)
+    assert len(cron.ran) == 1
+
+
+KILLING = """read -r when at <{plan}
+count=$(($(wc -l <{counts}) + 1)) && echo >>{counts}
+[ "$when $at" != "before $count" ] || {{ kill -KILL $PPID && exit; }}
+{real} "$@"
+code=$?
+[ "$when $at" != "after $count" ] || kill -KILL $PPID
+exit $code"""
+
+
+def test_a_run_that_is_killed_before_or_after_any_of_its_commands_is_made_up_for_once(
+    cron: Cron, tmp_path: Path
+) -> None:
+    """Whoever dies between the claim and the release: the job is adopted, released, or submitted once."""
+    plan, counts, own = tmp_path / "plan", tmp_path / "counts", tmp_path / "bin"
+    own.mkdir()
+    for name in ("qselect", "qstat", "qsub", "qalter"):
+        program(own / name, KILLING.format(plan=plan, counts=counts, real=f"{cron.cell.environ['STANDIN']}/bin/{name}"))
+    names = [f"{when}{at}" for when in ("before", "after") for at in range(1, 13)]
+    for name in names:
+        path = cron.root / "cron.d" / f"{name}.slurm"
+        path.write_text(f'#!/bin/bash\n#CRON 0 4 1 1 *\necho "$CRONHPC_ENTRY" >>"{cron.root.parent}/ran"\n')
+    time.sleep(3.5)  # younger files are left for the next look
+    killed, claimed = [], []
+    for name in names:
+        when, at = re.findall(r"([a-z]+)(\d+)", name)[0]
+        plan.write_text(f"{when} {at}\n")
+        counts.write_text("")
+        cron("run", name, path=str(own), code=None)
+        killed += [name] if counts.read_text().count("\n") == int(at) else []
+        claimed += [name] if any((cron.root / "state" / "claims").glob(f"{name}@*")) else []
+    assert len({*killed} & {*claimed}) > 5, (killed, claimed)
+    cron.until(lambda: {*claimed} <= {*cron.ran})
+    cron("tick", code=None)
+    assert sorted(cron.ran) == sorted({*cron.ran}), killed
+
+
 def test_a_limit_of_the_site_is_met_and_the_run_starts_when_there_is_room(cron: Cron) -> None:
     cron.entry("more", counted(cron))
     limit = Path(cron.cell.environ["STANDIN"]) / "limit"
@@ -107,6 +161,18 @@ def test_a_kill_switch_ends_a_run(cron: Cron) -> None:
     cron.until(lambda: bool(cron.ran))
     cron("kill", "long", "--reason", "enough", code=None)
     cron.until(lambda: "killed" in cron("history", "long", code=None))
+
+
+def test_a_switch_that_warns_sends_its_signal_first(cron: Cron) -> None:
+    body = f"trap 'echo warned >>{cron.root.parent}/warned; exit 0' USR1\n{counted(cron, 'sleep 600 & wait')}"
+    cron.entry("soft", body)
+    settings = cron.root / "cronhpc.yaml"
+    row = "\n  switches:\n    soft: {jobs: {name: soft.slurm}, warn: USR1@5m}\n"
+    settings.write_text(settings.read_text(encoding="utf-8").replace("\n  switches:\n", row), encoding="utf-8")
+    cron("run", "soft")
+    cron.until(lambda: bool(cron.ran))
+    cron("kill", "soft", code=None)
+    cron.until((cron.root.parent / "warned").exists)
 
 
 def test_a_pause_holds_a_job_that_waits_and_its_end_releases_that_job_alone(cron: Cron) -> None:
@@ -134,7 +200,21 @@ def test_tasks_of_an_array_end_each_for_itself(cron: Cron) -> None:
     cron.until(lambda: "array tasks: 2 failed" in cron("history", "many", "--json", code=None))
 
 
-def test_start_says_what_is_not_here_and_names_the_daemon(cron: Cron) -> None:
-    said = cron("start", code=2)
-    assert "not here for PBS" in said
-    assert "cronhpc daemon" in said
+def test_the_chain_goes_on_by_itself_and_stop_ends_it(cron: Cron) -> None:
+    """Each link hands in the next one with arguments in its text; a tick moves it, and its record knows where to."""
+    settings = cron.root / "cronhpc.yaml"
+    text = settings.read_text(encoding="utf-8").replace("\nscheduler:\n", "\nscheduler:\n  interval: 1m\n")
+    settings.write_text(text, encoding="utf-8")
+    cron.entry("each", counted(cron), "* * * * *")
+    cron("start")
+    log = cron.root / "scheduler" / "scheduler.log"
+    wait_for(lambda: len(cron.ran) >= 2, 300, lambda: cron("status", code=None) + log.read_text(encoding="utf-8"))
+    cron("stop")
+    wait_for(
+        lambda: not asked(cron, "qselect", "-u", getpass.getuser()), 90, lambda: asked(cron, "qselect", "-u", "root")
+    )
+    slots = [line.split()[0] for line in cron.ran]
+    assert len(slots) == len(set(slots)), slots
+    links = re.findall(r"link (\d+): successor (\d+)", log.read_text(encoding="utf-8"))
+    assert len(links) > 1
+    assert [later for _, later in links[:-1]] == [job for job, _ in links[1:]], log.read_text(encoding="utf-8")

@@ -11,9 +11,10 @@ from glob import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote
 
-from cronhpc.batch.commands import task_list, told
+from cronhpc.batch.commands import option_words, task_list, told
 from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Unreachable
 from cronhpc.core.model import TOKEN, Job, JobEnd, Result, log_name
+from cronhpc.script.dialect import PBS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -26,8 +27,6 @@ _TASK = "^array_index^"
 
 # --- what is asked --------------------------------------------------------------------------------------------------
 
-# How options of cronhpc.yaml, which have sbatch's names, are spelt.
-_OPTIONS = {"account": "-A", "array": "-J", "error": "-e", "job-name": "-N", "output": "-o", "partition": "-q"}
 # Of a script's own: the text has the environment, and bash reads it; -v is merged; with -z no id is printed.
 _LEFT_OUT = frozenset({"-C", "-I", "-S", "-V", "-X", "-f", "-v", "-z"})
 _ADDED_UP = frozenset({"-W", "-l"})  # of all others one is given, the last
@@ -63,33 +62,16 @@ def _pairs(options: Sequence[str]) -> list[tuple[str, str]]:
     """Options of settings as qsub has them, and those that the script has written itself. Raises Refused."""
     pairs: list[tuple[str, str]] = []
     for option in options:
-        name, _, value = option.removeprefix("--").partition("=")
-        if not option.startswith("--"):
-            letter, *rest = shlex.split(option)
-            kept = ",".join(each for each in "".join(rest).split(",") if not each.startswith("block="))  # it would wait
-            if letter not in _LEFT_OUT and (kept or not rest):
-                pairs.append((letter, kept))
-        elif name == "time" and value:
-            pairs.append(("-l", f"walltime={_seconds(value, option)}"))
-        elif name == "array":
-            pairs.append(("-J", _range(value, option)))
-        elif name in _OPTIONS:
-            pairs.append((_OPTIONS[name], _path(value) if name in {"output", "error"} else value))
-        else:
-            raise Refused(f"{option}: PBS has no such option. Write it into the script, as #PBS has it.")
+        if option.startswith("--"):
+            tasks = option.removeprefix("--array=")
+            words = option_words([option if tasks == option else f"--array={_range(tasks, option)}"], PBS)
+            pairs.append((words[0], "".join(words[1:])))
+            continue
+        letter, *rest = shlex.split(option)
+        kept = ",".join(each for each in "".join(rest).split(",") if not each.startswith("block="))  # it would wait
+        if letter not in _LEFT_OUT and (kept or not rest):
+            pairs.append((letter, kept))
     return pairs
-
-
-def _seconds(value: str, option: str) -> int:
-    from cronhpc.script.sbatch_values import time_limit
-
-    try:
-        seconds = time_limit(value)
-    except ValueError:
-        seconds = None
-    if seconds is None:
-        raise Refused(f"{option}: this is no time.")
-    return seconds
 
 
 def _range(tasks: str, option: str) -> str:
