@@ -30,7 +30,6 @@ from cronhpc.core.model import (
     Plan,
     Reason,
     Release,
-    Result,
     Settings,
     Submit,
     World,
@@ -38,7 +37,7 @@ from cronhpc.core.model import (
     token,
 )
 from cronhpc.engine.read import Reading, asked_about_doubtful, with_switches
-from cronhpc.engine.read_series import read_series, series_of
+from cronhpc.engine.read_series import ran_of, read_series, series_of
 from cronhpc.engine.site import Site, by_its_disks_clock, directory_id
 from cronhpc.store import lease, rooms, series_records, wrappers
 from cronhpc.store import memory as store_memory
@@ -317,10 +316,9 @@ class _Again:
     def _ran(self, world: World) -> list[pieces.Ran]:
         """How earlier pieces ended, oldest first, those included that nobody has finished yet."""
         self._remember_first(world)
-        ran = [pieces.Ran(str(job), Result(result), begun, end) for job, result, begun, end in self.record.ran]
         jobs = {claim.key: claim.job_id or "" for claim in world.claims}
         finishes = [d for d in attempts.decide(world, attempts.Budget.of(world)) if isinstance(d, Finish)]
-        return ran + [pieces.Ran.of(jobs.get(d.key, ""), d.job_end) for d in finishes]
+        return ran_of(self.record) + [pieces.Ran.of(jobs.get(d.key, ""), d.job_end) for d in finishes]
 
     def _remember_first(self, world: World) -> None:
         first = (world.job_ends or {}).get(self.record.first)

@@ -93,17 +93,17 @@ def ended(rules: Rules, *, until_exists: bool, now: int, ran: Sequence[Ran]) -> 
         return f"{rules.until} exists"
     if rules.until_time is not None and now >= rules.until_time:
         return "its --until-time has come"
-    if rules.max_fast_failures is not None and _fast_failures(rules, ran) >= rules.max_fast_failures:
+    if crashed(rules, ran):
         from cronhpc.cron.duration import format_duration
 
-        pieces, within = rules.max_fast_failures, format_duration(rules.fast)
+        pieces, within = rules.max_fast_failures or 0, format_duration(rules.fast)
         return f"the last {pieces} pieces failed within {within} each" if pieces > 1 else f"it failed within {within}"
     return ""
 
 
-def crashed(reason: str) -> bool:
-    """Whether it is for its failures that a series rests."""
-    return " failed within " in reason
+def crashed(rules: Rules, ran: Sequence[Ran]) -> bool:
+    """Whether so many of the newest pieces in a row have failed soon after their start that it ends the series."""
+    return rules.max_fast_failures is not None and _fast_failures(rules, ran) >= rules.max_fast_failures
 
 
 def last(rules: Rules, *, next_at: int, runs: int) -> str:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import Entry, Problem, Series
-from cronhpc.core.pieces import Rules
+from cronhpc.core.model import Entry, Problem, Result, Series
+from cronhpc.core.pieces import Ran, Rules, crashed
 from cronhpc.store import series_records
 from cronhpc.store.wrappers import piece
 
@@ -47,5 +47,18 @@ def series_of(site: Site, known: Record) -> Series:
         comment=known.comment,
     )
     return Series(
-        entry, rules.words(), known.runs, rules.job_ends(), known.resting, known.seen, known.at, known.trouble
+        entry,
+        rules.words(),
+        known.runs,
+        rules.job_ends(),
+        known.resting,
+        bool(known.resting) and crashed(rules, ran_of(known)),
+        known.seen,
+        known.at,
+        known.trouble,
     )
+
+
+def ran_of(known: Record) -> list[Ran]:
+    """How earlier pieces ended, oldest first."""
+    return [Ran(str(job), Result(result), started, ended) for job, result, started, ended in known.ran]

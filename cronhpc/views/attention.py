@@ -200,9 +200,7 @@ def _series(entry: EntryStatus) -> Iterator[Notice]:
         if trouble and not any(run.state == "PENDING" for run in entry.runs):
             yield _notice("ended", entry.name, f"queues no next piece: {trouble}", text.one_line(series.start))
         return
-    from cronhpc.core.pieces import crashed
-
-    if crashed(series.resting):
+    if series.crashed:
         yield _notice("ended", entry.name, f"rests: {series.resting}", command("logs", entry.name))
     elif not series.resting and not (last and last.result in {Result.CANCELLED, Result.KILLED}):
         what = f"has ended: {trouble or 'no piece of it is in the queue'}"

@@ -157,6 +157,7 @@ class SeriesStatus(NamedTuple):
     runs: int
     ends: tuple[str, ...]
     resting: str
+    crashed: bool  # it rests as its pieces failed
     trouble: str
     going: bool
     start: str  # the command that begins it anew
@@ -252,6 +253,7 @@ _MAY_LACK: dict[type, Mapping[str, Any]] = {
     Batch: {"accounting_error": None},
     Chain: {"disabled": "", "via": "", "caller": "", "runs_ahead": 0, "state": "", "fix": ""},
     EntryStatus: {"retries": 0},
+    SeriesStatus: {"crashed": False},
     LiveRun: {"absent": None, "restarts": None, "paused": None},
     SwitchStatus: {"ended": None},
     HistoryRun: {"switch": None, "tasks": None},

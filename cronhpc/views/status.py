@@ -306,8 +306,9 @@ class _Index:
         ended = (facts.last and facts.last.ended) or series.at
         if not going and ended and ended < self.world.now - _SHOWN:
             return None
-        resting, trouble = series.resting, series.trouble
-        more = SeriesStatus(series.when, series.runs, series.ends, resting, trouble, going, _start(series))
+        more = SeriesStatus(
+            series.when, series.runs, series.ends, series.resting, series.crashed, series.trouble, going, _start(series)
+        )
         return facts._replace(series=more)
 
     def deleted(self) -> tuple[DeletedEntry, ...]:

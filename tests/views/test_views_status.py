@@ -804,7 +804,7 @@ def test_a_train_without_a_next_piece_has_ended_and_what_starts_it_again_is_said
     ],
 )
 def test_an_end_that_nobody_asked_for_needs_attention(resting: str, result: str, row: str) -> None:
-    facts = facts_of(of_train(replace(GOING, resting=resting), last={"result": result}))
+    facts = facts_of(of_train(replace(GOING, resting=resting, crashed="failed" in resting), last={"result": result}))
     assert [each.what for each in facts.attention] == ([row] if row else [])
 
 
