@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, TYPE_CHECKING
+from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command, UsageError
@@ -182,7 +183,6 @@ cronhpc logs backup -f
 cronhpc logs backup --run 2          # the one before
 cronhpc logs backup --job 4655
 """
-_LOOK = 0.5  # seconds between looks of -f
 _TAIL = 1 << 22  # bytes looked at for the last lines
 _ON_TERMINAL = 100  # lines
 _ON_SCREEN = 20  # runs
@@ -322,10 +322,8 @@ def _silent(run: HistoryRun, logs: list[Log], paths: Paths, args: argparse.Names
     from cronhpc.core.model import entry_id, slot_text
     from cronhpc.views.runs import when
 
-    follower = Follower(paths.log / entry_id(args.name), f"{slot_text(when(run))}-{run.job}", console)
-    while True:
-        follower.more()
-        console.wait(_LOOK)
+    log = f"{slot_text(when(run))}-{run.job}*.out"
+    return Follower(paths.log / entry_id(args.name), log, console).go_on()
 
 
 def _to_choose_from(args: argparse.Namespace, console: Console, paths: Paths) -> int:
@@ -472,8 +470,11 @@ def _print(log: Log, paths: Paths, args: argparse.Namespace, console: Console) -
             for line in lines:
                 console.say(harmless(line, console))
             file.seek(0, os.SEEK_END)
-        if args.follow:
-            _follow(file, console)
+        end = file.tell()
+    if args.follow:
+        follower = Follower(log.path.parent, glob.escape(log.path.name), console)
+        follower.printed[log.path.name], follower.shown = end, log.path.name
+        follower.go_on()
 
 
 def _last_lines(path: Path, number: int | None) -> tuple[list[str], bool]:
@@ -487,16 +488,6 @@ def _last_lines(path: Path, number: int | None) -> tuple[list[str], bool]:
         lines.pop()
     cut = number is not None and len(lines) > number
     return (lines[-number:] if number is not None else lines), cut or start > 0
-
-
-def _follow(file: IO[bytes], console: Console) -> None:
-    while True:
-        part = file.read(1 << 16)
-        if part:
-            put_bytes(part, console)
-        else:
-            console.wait(_LOOK)
-        console.out.flush()
 
 
 COMMANDS = {

@@ -282,7 +282,7 @@ def _attended(args: argparse.Namespace, console: Console, site: Site, key: Key, 
     follower = None
     if args.follow and facts["log"]:
         folder, _, name = facts["log"].rpartition("/")
-        follower = Follower(site.paths.root / folder, name.removesuffix(".out").removesuffix("*"), console)
+        follower = Follower(site.paths.root / folder, name, console)
     elif args.follow:
         console.complain("its script names its own output (#SBATCH --output): look there. Its end is waited for.")
     try:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import glob
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from cronhpc.cli.common import NoSuchError, no_such, paths_of, site_of
 from cronhpc.core.model import CronhpcError, command, entry_id
@@ -148,17 +148,29 @@ def harmless(line: str, console: Console) -> str:
     return lines(line) if console.is_terminal else line
 
 
-class Follower:
-    """Prints what comes in the logs of one run; of an array's several, each under its name."""
+_LOOK = 0.5  # seconds between looks
 
-    def __init__(self, folder: Path, begin: str, console: Console) -> None:
-        self.folder, self.begin, self.console = folder, begin, console
+
+class Follower:
+    """Prints what comes in the logs of one run; of an array's several, each under its name.
+
+    `names`: a glob pattern of theirs.
+    """
+
+    def __init__(self, folder: Path, names: str, console: Console) -> None:
+        self.folder, self.names, self.console = folder, names, console
         self.printed: dict[str, int] = {}  # bytes of each file
         self.shown = ""  # the file that was printed last
 
+    def go_on(self) -> NoReturn:
+        """Print what comes, until Ctrl-C."""
+        while True:
+            self.more()
+            self.console.wait(_LOOK)
+
     def more(self) -> None:
         """Print what is new. A log that is not there yet comes later."""
-        for path in sorted(self.folder.glob(f"{self.begin}*.out")):
+        for path in sorted(self.folder.glob(self.names)):
             with suppress(OSError), open_file(path) as file:  # opened anew: only so NFS shows what came since
                 file.seek(self.printed.get(path.name, 0))
                 while part := file.read(1 << 16):
