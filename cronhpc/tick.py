@@ -127,10 +127,9 @@ def _told(site: Site, recorded: Recorded, now: int) -> tuple[Problem, ...]:
     outbox = site.paths.state / "outbox.json"
     if not recorded.alerts and not recorded.pings and not os.path.exists(outbox):  # noqa: PTH110 - one stat
         return ()
-    from cronhpc.engine.notify import Ping, about, send
+    from cronhpc.engine.notify import about, send
 
-    pings = [Ping(*row) for row in recorded.pings]
-    return send(site.settings, recorded.alerts, pings, about(site), outbox=outbox, now=now)
+    return send(site.settings, recorded.alerts, recorded.pings, about(site), outbox=outbox, now=now)
 
 
 @contextmanager

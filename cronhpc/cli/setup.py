@@ -257,9 +257,9 @@ def _asked(args: argparse.Namespace, console: Console, root: Path) -> Asked:
 def _alerts(args: argparse.Namespace, console: Console) -> list[Finding]:
     """Send one, by the ways that the settings have, in the environment that ticks have."""
     from cronhpc.cli.common import site_of
-    from cronhpc.core.alerts import Alert
+    from cronhpc.core.alerts import Alert, Ping
     from cronhpc.core.model.site import Finding
-    from cronhpc.engine.notify import Ping, about, send
+    from cronhpc.engine.notify import about, send
 
     site = site_of(args, console)
     settings = site.settings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core import model
 from cronhpc.core.chain import SUCCESSOR
@@ -44,6 +44,14 @@ class Alert:
     entries: tuple[str, ...] = ()  # where one message tells of many
     job: str = ""
     log: str = ""  # relative to the cron directory
+
+
+class Ping(NamedTuple):
+    """One request: `what` is start, success or fail. `where` is an address, file:PATH or env:NAME."""
+
+    where: str
+    what: str
+    entry: str
 
 
 _APART, _LISTED = 10, 30  # messages of a kind that are told one by one; those that a message of many lists

@@ -15,6 +15,7 @@ from cronhpc.batch.port import BatchError
 from cronhpc.core.identity import other_marks
 from cronhpc.core.model import TOKEN, Problem, command
 from cronhpc.script.self_submission import Resubmission, resubmission
+from cronhpc.store.entries import read_script
 from cronhpc.store.files import replace_file
 from cronhpc.store.scheduler import OURS, hand_made_mark
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from cronhpc.core.model import Job
     from cronhpc.engine.site import Site
 
-_LARGEST = 4 << 20  # bytes of a script: Slurm's own limit by default
 _LOOKS = 3  # at the queue while a chain is cancelled: a link may submit another one meanwhile
 
 
@@ -88,16 +88,15 @@ def _kind(site: Site, job: JobFiles) -> _Kind:
 def _may_name(script: Path, root: Path) -> bool:
     """Whether a script speaks of the folder; where it cannot be read, the copy that the job runs tells."""
     try:
-        with script.open(encoding="utf-8", errors="replace") as file:
-            return str(root) in file.read(_LARGEST)
+        return os.fsencode(root) in read_script(str(script))
     except (OSError, ValueError):
         return True
 
 
 def text_of(path: Path) -> str:
-    """A script's text; "" where it cannot be read."""
+    """A script's text, as far as sbatch takes one; "" where it cannot be read."""
     with suppress(OSError):
-        return path.read_text(encoding="utf-8", errors="replace")
+        return read_script(str(path)).decode("utf-8", "replace")
     return ""
 
 
@@ -165,12 +164,7 @@ def _directory_of(batch: Batch, link: Job) -> str:
 
 
 def _is_clock(script: Path, root: Path) -> bool:
-    try:
-        if script.is_relative_to(root) or script.stat().st_size > _LARGEST:
-            return False
-    except OSError:
-        return False
-    text = text_of(script)
+    text = "" if script.is_relative_to(root) else text_of(script)
     return OURS not in text and resubmission(text, script.name) is Resubmission.CLOCK
 
 

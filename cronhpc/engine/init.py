@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 
 
 FOLDERS = ("cron.hourly", "cron.daily", "cron.weekly", "cron.monthly", "cron.d", "log", "scheduler")
-_LARGEST = 4 << 20  # bytes of a script: Slurm's own limit by default
 _OURS = frozenset({*FOLDERS, "kill", "pause", "state", MARKER, "status.json"})
 
 
@@ -138,7 +137,7 @@ def _is_batch(path: Path) -> bool:
 
 def _files(folder: Path) -> list[Path]:
     with suppress(OSError):
-        return [each for each in folder.iterdir() if each.is_file() and each.stat().st_size <= _LARGEST]
+        return [each for each in folder.iterdir() if each.is_file()]
     return []
 
 

@@ -5,11 +5,10 @@ Whatever goes wrong here is a line in the log and in `status`, and never the tic
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
-from cronhpc.core.alerts import Alert
+from cronhpc.core.alerts import Alert, Ping
 from cronhpc.core.model import Problem, StateError, joined
 from cronhpc.core.model import command as model_command
 from cronhpc.cron.words import were
@@ -27,15 +26,6 @@ if TYPE_CHECKING:
 
 
 _MOST_PINGS = 50  # a tick must end: what is more than this is dropped, and said
-
-
-@dataclass(frozen=True, slots=True)
-class Ping:
-    """One request: `what` is start, success or fail. `where` is an address, file:PATH or env:NAME."""
-
-    where: str
-    what: str
-    entry: str
 
 
 def send(

@@ -12,7 +12,7 @@ from dataclasses import astuple, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core import alerts, chain, liveness, model
-from cronhpc.core.alerts import Alert
+from cronhpc.core.alerts import Alert, Ping
 from cronhpc.core.kill_records import Strikes
 from cronhpc.core.model import (
     FAILURES,
@@ -59,7 +59,7 @@ class Recorded:
 
     problems: tuple[Problem, ...]
     alerts: tuple[Alert, ...] = ()
-    pings: tuple[tuple[str, str, str], ...] = ()  # (address as written, start | success | fail, entry)
+    pings: tuple[Ping, ...] = ()
 
 
 def record(site: Site, reading: Reading, plan: Plan, outcomes: Sequence[Outcome]) -> Recorded:
@@ -125,7 +125,7 @@ class _Keeper:
         self.saved = False
         self.alerts: list[Alert] = []
         self.failed_by_hand: list[Alert] = []
-        self.pings: list[tuple[str, str, str]] = []
+        self.pings: list[Ping] = []
         self.given_up: dict[str, tuple[str, int]] = {}
         self._correct()
         self._look_again()
@@ -311,7 +311,7 @@ class _Keeper:
     def _ping(self, name: str, what: str) -> None:
         entry = self.entries.get(name)
         if entry is not None and entry.policies.ping:
-            self.pings.append((entry.policies.ping, what, name))
+            self.pings.append(Ping(entry.policies.ping, what, name))
 
     # --- the scheduler's own
 
@@ -361,7 +361,7 @@ class _Keeper:
         self.alerts = [replace(each, text=text_of(each.text, where)) for each in self.alerts]
         if self.site.settings.alerts_ping:
             how = "fail" if self.world.queue is None else "success"
-            self.pings.append((self.site.settings.alerts_ping, how, "the chain"))
+            self.pings.append(Ping(self.site.settings.alerts_ping, how, "the chain"))
 
     def _comments(self) -> dict[str, str]:
         """Comments of held jobs that the tag of a pause left no room for; restored when it goes."""

@@ -16,11 +16,10 @@ from typing import Any
 
 import pytest
 
-from cronhpc.core.alerts import Alert
+from cronhpc.core.alerts import Alert, Ping
 from cronhpc.core.model import Problem, Settings
 from cronhpc.engine import notify
 from cronhpc.engine.delivery import About, SecretError, Timeouts, address
-from cronhpc.engine.notify import Ping
 
 ENV = {"PATH": os.environ.get("PATH", ""), "HOME": "/nonexistent"}
 ABOUT = About("/home/alice/cron", "alice", "login1", ENV)
@@ -338,9 +337,9 @@ def test_a_file_that_is_no_text_or_not_there_is_named(tmp_path: Path) -> None:
 def test_no_secret_is_ever_printed_or_told(settings: Settings) -> None:
     """Not by us, nor by a library's own logging: in a process as a tick's is, with nothing set up."""
     code = (
-        "import sys; from cronhpc.engine import delivery, notify; from cronhpc.core.alerts import Alert; "
+        "import sys; from cronhpc.engine import delivery, notify; from cronhpc.core.alerts import Alert, Ping; "
         "from cronhpc.core.model import Settings; "
-        f"s = {settings!r}; pings = [notify.Ping(s.alerts_ping, 'fail', 'chain')] if s.alerts_ping else []; "
+        f"s = {settings!r}; pings = [Ping(s.alerts_ping, 'fail', 'chain')] if s.alerts_ping else []; "
         "found = notify.send(s, [Alert('new', 'failed', 'x')], pings, delivery.About('/x', 'a', 'h', {}), "
         "timeouts=delivery.Timeouts(1, 1, 2, 1)); "
         "print(found); sys.exit(0 if found else 3)"
