@@ -252,7 +252,7 @@ def _is_of(entry: Entry, command: str | None) -> bool:
     """Whether a job's command is the entry's script, or what is submitted in its place."""
     if not command:
         return False
-    made = (f"/state/commands/{entry_id(entry.name)}.slurm", "/state/stubs/recorded.slurm")
+    made = (f"/state/commands/{entry_id(entry.name)}.slurm", "/state/stubs/run.slurm")
     return any(each in command for each in made) or (bool(entry.script) and f"{entry.script} " in f"{command} ")
 
 

@@ -55,23 +55,17 @@ class Schedule:
         """Whether it follows real time through clock changes (else: fixed times)."""
         return self.fields is None or self.fields.wildcard
 
-    def next_after(self, instant: datetime) -> datetime:
-        """The first slot strictly later than the aware `instant`, in UTC.
-
-        Raises ScheduleError for a naive datetime, and where no slot is left before the year 10000.
-        """
-        if instant.utcoffset() is None:
-            raise ScheduleError(self.text, 0, "an instant without a zone is no instant.", "Pass an aware datetime.")
-        return zones.instant(self.next_epoch((instant - zones.EPOCH) // timedelta(seconds=1)))
-
     def next_epoch(self, after: int) -> int:
-        """The first slot strictly later than `after`, both in epoch seconds. Raises ScheduleError as `next_after`."""
+        """The first slot strictly later than `after`, both in epoch seconds.
+
+        Raises ScheduleError where no slot is left before the year 10000.
+        """
         return _next_slot(self, after)
 
     def latest_before(self, instant: int, not_before: int) -> int | None:
         """The latest slot in (not_before, instant], epoch seconds, or None; cheap however many were missed.
 
-        Raises ScheduleError as `next_after`.
+        Raises ScheduleError as `next_epoch`.
         """
         latest = _latest_slot(self, instant)
         return latest if latest > not_before else None

@@ -251,7 +251,6 @@ class _Reader:
             "array": header.value("array") or "",
             "own_export": header.value("export") or "",
             "holds_itself": header.find("hold") is not None,
-            "own_begin": header.value("begin") is not None,
         }
 
     def _is_wrapped(self, policies: Policies) -> bool:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 VERSION = 1
-_CACHE_VERSION = 3
+_CACHE_VERSION = 4
 
 
 @dataclass(slots=True)

@@ -44,6 +44,9 @@ OURS = {
         7, comment="epoch 5", name="x", submitted=at("14:00:05"), command=SCRIPT
     ),
     "the same, and its command is not known": job(7, comment="epoch 5", name="x", submitted=at("14:00:05")),
+    "the same, and it is recorded: its command is its recorder": job(
+        7, comment="epoch 5", name="x", submitted=at("14:00:05"), command="/cron/state/stubs/run.slurm"
+    ),
     "a run whose comment a site has replaced": job(7, comment="proj=abc", name="e", submitted=at("14:00:02")),
     "a run behind whose prefix the token stands": job(
         7, comment=f"proj=abc cronhpc={ID}/{K}", submitted=at("14:00:02")

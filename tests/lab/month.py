@@ -16,7 +16,6 @@ import random
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
@@ -289,10 +288,9 @@ def judge(month: Month) -> Iterator[str]:
 
 def _slots(schedule: str, zone: str, first: int, end: int) -> Iterator[int]:
     parsed = parse(schedule, ZoneInfo(zone))
-    at = parsed.next_after(datetime.fromtimestamp(first - 1, UTC))
-    while at.timestamp() < end:
-        yield int(at.timestamp())
-        at = parsed.next_after(at)
+    at = first - 1
+    while (at := parsed.next_epoch(at)) < end:
+        yield at
 
 
 def _justified(month: Month, entry: str, slot: int, told: str) -> bool:

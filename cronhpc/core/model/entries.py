@@ -55,7 +55,6 @@ class Entry:
     array: str = ""  # its indexes as the script has them: "1-4%2"
     own_export: str = ""  # the script's own --export: it would keep the run's variables out
     holds_itself: bool = False  # the script asks for --hold: its runs are left held
-    own_begin: bool = False  # the script asks for --begin
     command: str = ""  # a row's command: the text that its script is generated with
     arguments: tuple[str, ...] = ()  # of the script
     fresh: bool = False  # changed in the last seconds: left for the next look
