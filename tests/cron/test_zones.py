@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import pytest
@@ -113,10 +114,10 @@ def test_a_script_on_which_cronhpc_itself_fails_harms_only_itself(
 
     real = header.read_header
 
-    def read(data: bytes, name: str) -> header.Header:
+    def read(data: bytes, *how: Any) -> header.Header:
         if b"odd" in data:
             raise error
-        return real(data, name)
+        return real(data, *how)
 
     monkeypatch.setattr("cronhpc.script.header.read_header", read)
     shell.drop("cron.d/a.slurm", "#CRON 0 3 * * *\n# odd")
