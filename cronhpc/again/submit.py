@@ -437,7 +437,7 @@ def open_series_site(dir_option: str | None, backend: str | None, environ: Mappi
     of_job = around(environ)
     batch = connect(backend or settings.backend or (of_job.name if of_job else ""), settings, environ, paths.state)
     if why := dict(batch.dialect.lacks).get("again"):
-        raise CronhpcError(f"cronhpc again is not here for {batch.dialect.title}: {why}. Nothing was submitted.")
+        raise CronhpcError(f"again is not here for {batch.dialect.title}: {why}. Nothing was submitted.")
     environment = scrub(environ, batch.dialect, settings.environment)
     zone = settings.timezone or machine_zone()
     uid = os.getuid()

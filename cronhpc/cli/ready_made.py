@@ -107,7 +107,7 @@ def lacking(job: ReadyMade, dialect: Dialect) -> str:
     text = job.path.read_text(encoding="utf-8")
     if dialect.prefix != SLURM.prefix and (asked := next(_slurms_own(job, text), "")):
         return f"it asks Slurm ({asked})"
-    return dict(dialect.lacks).get("again", "") if "cronhpc again" in text else ""
+    return dict(dialect.lacks).get("again", "") if re.search(r"cronhpc\s+again", text) else ""
 
 
 def _slurms_own(job: ReadyMade, text: str) -> Iterator[str]:

@@ -131,9 +131,7 @@ class GridEngine:
 
     def signal(self, job_ids: Sequence[str], name: str) -> None:
         """It lets an owner send none. Raises BatchError."""
-        raise BatchError(
-            f"Grid Engine sends no {name} to {', '.join(job_ids)}: cronhpc guard, in the script, can warn it"
-        )
+        raise BatchError(f"Grid Engine sends no {name} to {', '.join(job_ids)}: a guard in the script can warn it")
 
     def move(self, job_id: str, at: int, comment: str | None = None, exclude: str | None = None) -> None:
         """Let a pending job start at `at`, and set its comment in the same call. Raises BatchError."""
