@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cronhpc.core.model import SCHEDULED, CronhpcError, Done
 from cronhpc.core.plan import plan
 from cronhpc.core.slots import UNFINISHED_WAKE
+from cronhpc.cron.values import dataclass, replace
 from cronhpc.engine.act import Actor
 from cronhpc.engine.read import read_world
 from cronhpc.engine.record import record

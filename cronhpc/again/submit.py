@@ -10,7 +10,6 @@ import os
 import shlex
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,6 +35,7 @@ from cronhpc.core.model import (
     entry_id,
     token,
 )
+from cronhpc.cron.values import by_field, dataclass, replace
 from cronhpc.engine.read import Reading, asked_about_doubtful, with_switches
 from cronhpc.engine.read_series import ran_of, read_series, series_of
 from cronhpc.engine.site import Site, by_its_disks_clock, directory_id
@@ -200,7 +200,7 @@ class _Again:
             known.arguments = list(self.asked.arguments)
         known.trouble = ""
         known.given = list(self.asked.options)
-        known.rules = asdict(self.asked.rules)
+        known.rules = by_field(self.asked.rules)
         known.workdir, known.job_name = details.get("WorkDir", known.workdir), details.get("JobName", self.name)
         known.comment = header.value("comment") or ""
         own = [(o.name, o.value) for o in header.options if o.name not in _OURS]

@@ -6,11 +6,11 @@ import os
 import re
 import signal
 import subprocess  # noqa: TID251 - this is the one way
-from dataclasses import dataclass
 from selectors import EVENT_READ, DefaultSelector
 from typing import TYPE_CHECKING, TypeVar
 
 from cronhpc.core.model import CronhpcError
+from cronhpc.cron.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cronhpc.check import lint_directives, lint_shell
@@ -16,6 +15,7 @@ from cronhpc.check.codes import OF_SCRIPTS, RETIRED
 from cronhpc.check.lint_directives import Facts
 from cronhpc.core.model import Problem
 from cronhpc.cron import fixes
+from cronhpc.cron.values import replace
 from cronhpc.cron.words import nearest
 from cronhpc.script.dialect import SLURM
 from cronhpc.script.header import Header, first_lines, read_header, with_interpreter

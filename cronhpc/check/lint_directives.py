@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core.model import Problem
 from cronhpc.core.model.site import Partition
 from cronhpc.cron.duration import format_duration
+from cronhpc.cron.values import dataclass, field, replace
 from cronhpc.cron.words import count, nearest
 from cronhpc.script import sbatch_options, sbatch_values, spelling, typography
 from cronhpc.script.dialect import SLURM, SYSTEMS

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo
@@ -15,6 +14,7 @@ from cronhpc.cli import ATTENTION, BROKEN, FINE
 from cronhpc.cli.commands import Command, UsageError
 from cronhpc.cli.common import is_mine, no_such, paths_of, settings_or_default, site_of, withdraw_edited
 from cronhpc.core.model import Problem, Settings, SettingsError, command
+from cronhpc.cron.values import dataclass, field, replace
 from cronhpc.script.dialect import SLURM
 from cronhpc.store.paths import DirectoryError
 

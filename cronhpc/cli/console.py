@@ -6,11 +6,11 @@ import contextlib
 import os
 import sys
 import time
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from cronhpc.core.model import text_of, texts_of
+from cronhpc.cron.values import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

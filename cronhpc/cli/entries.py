@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from cronhpc.cli import ATTENTION, BROKEN, FINE
 from cronhpc.cli.commands import Command, UsageError
 from cronhpc.cli.common import entry_argument, offline_world, own_site, site_now, site_of, withdraw_edited
 from cronhpc.core.model import CronhpcError, command, joined
+from cronhpc.cron.values import dataclass
 from cronhpc.store.entries import FRESH, SUFFIX, file_of, read_script
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command, UsageError
 from cronhpc.cli.common import is_mine, paths_of
 from cronhpc.core.model import CronhpcError, command, joined
+from cronhpc.cron.values import dataclass, field
 
 if TYPE_CHECKING:
     import argparse

@@ -6,7 +6,6 @@ import glob
 import os
 import re
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +23,7 @@ from cronhpc.cli.common import (
 )
 from cronhpc.cli.runs import Follower, entry_meant, harmless, job_id, known_runs, no_entry, no_run_of, put_bytes
 from cronhpc.core.model import Advice, StateError, command
+from cronhpc.cron.values import dataclass
 from cronhpc.store.files import open_file
 
 if TYPE_CHECKING:

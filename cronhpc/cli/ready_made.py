@@ -6,12 +6,12 @@ import hashlib
 import re
 import shlex
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cronhpc.core.entry_name import unswitchable
 from cronhpc.core.model import CronhpcError
+from cronhpc.cron.values import dataclass
 from cronhpc.script.dialect import SLURM
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -24,6 +23,7 @@ from cronhpc.cli.common import (
     written_status,
 )
 from cronhpc.core.model import CronhpcError, StateError, command
+from cronhpc.cron.values import replace
 
 if TYPE_CHECKING:
     import argparse

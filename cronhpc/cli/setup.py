@@ -41,9 +41,8 @@ def _init_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _init(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if an old chain is still in the queue."""
-    from dataclasses import replace
-
     from cronhpc.batch import dialect_of
+    from cronhpc.cron.values import replace
     from cronhpc.engine.init import init
     from cronhpc.store.files import replace_file
     from cronhpc.store.paths import Paths, wanted

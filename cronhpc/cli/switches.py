@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +26,7 @@ from cronhpc.cli.common import (
 )
 from cronhpc.core.model import Call, CronhpcError, Settings, StateError, Switch, command, joined
 from cronhpc.core.stop import ALL, Deed, Index, Order, alike, deeds, is_pattern, matching, unmatched
+from cronhpc.cron.values import dataclass, replace
 
 if TYPE_CHECKING:
     import argparse

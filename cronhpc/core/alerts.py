@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core import model
 from cronhpc.core.chain import SUCCESSOR
 from cronhpc.core.model import FAILURES, Done, Reason, Result, Told, entry_id
 from cronhpc.core.outcome import shared_node
+from cronhpc.cron.values import dataclass, replace
 from cronhpc.cron.words import count
 
 if TYPE_CHECKING:

@@ -6,7 +6,6 @@ next tick finds it: adopts it (claim without id), releases it (id recorded), or 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from cronhpc.core import slots, stop
@@ -32,6 +31,7 @@ from cronhpc.core.model import (
     standing_for,
 )
 from cronhpc.core.outcome import job_end_of, retry_at, suspension
+from cronhpc.cron.values import dataclass, field, replace
 from cronhpc.cron.words import count
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cronhpc.core.identity import records
@@ -22,6 +21,7 @@ from cronhpc.core.model import (
     command,
 )
 from cronhpc.core.slots import boundary
+from cronhpc.cron.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

@@ -10,13 +10,13 @@ from cronhpc.cron.words import nearest
 from cronhpc.script.dialect import SLURM
 
 _TASKS = r"[0-9]+(?:-[0-9]+)?(?:,[0-9]+(?:-[0-9]+)?)*(?:%[0-9]+)?"
-_JOB_ID = re.compile(rf"[0-9]+(?:_(?:{_TASKS}|\[{_TASKS}\]))?")
+_JOB_ID = rf"[0-9]+(?:_(?:{_TASKS}|\[{_TASKS}\]))?"
 
 
 _WORD = SLURM.suffix.removeprefix(".")
 _ALIKE = 0.75  # two letters of five changed places
 _BATCH_SUFFIXES = frozenset({_WORD, "sbatch", "batch", "job", "sub", "slm"})
-_SWITCHED_OFF = re.compile(r"(?i).*\.(?:off|old|bak|orig|disabled?|save|tmp|no|not|never|rej|sw[a-p])$")
+_SWITCHED_OFF = r"(?i).*\.(?:off|old|bak|orig|disabled?|save|tmp|no|not|never|rej|sw[a-p])$"
 
 
 # Periods that have no folder by themselves, with their schedules: `folders:` in cronhpc.yaml may make one.
@@ -35,7 +35,7 @@ def meant_name(name: str) -> str:
     """
     import difflib
 
-    if name.endswith("~") or name.startswith(("#", ".#")) or _SWITCHED_OFF.match(name):
+    if name.endswith("~") or name.startswith(("#", ".#")) or re.match(_SWITCHED_OFF, name):
         return ""
     stem, _, suffix = name.rpartition(".")
     if suffix in {"txt", "sh"} and stem.endswith(SLURM.suffix):
@@ -60,7 +60,7 @@ def unswitchable(name: str, source: str) -> Problem | None:
     """What is wrong with an entry called so: neither could be stopped without the other."""
     if name == "ALL":
         what = "a switch of the name ALL stops everything, so this entry cannot be stopped by itself."
-    elif _JOB_ID.fullmatch(name):
+    elif re.fullmatch(_JOB_ID, name):
         what = f"a switch of the name {name} stops job {name}, so this entry cannot be stopped by itself."
     else:
         return None

@@ -8,10 +8,10 @@ token in a comment only finds a job that no record knows yet.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import CLOCKS_APART, TOKEN, ClaimState, Key, LinkRecord, entry_id, link_names
+from cronhpc.core.model import CLOCKS_APART, TOKEN, ClaimState, Key, LinkRecord, entry_id, link_names, standing_for
+from cronhpc.cron.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _ROUNDED = 2  # seconds that an id may have been noted too early: its clock is read in whole seconds, and so is Slurm's
 _CLOSE = 60  # seconds that the clocks of a site which minds them differ by
-_LINK = re.compile(r"(?:^|/)(?:slurm_script|scheduler\.slurm)(?: \d+ (link|spare)\b.*?(?: (\w+)/(\w+))?)?$", re.DOTALL)
+_LINK = r"(?s)(?:^|/)(?:slurm_script|scheduler\.slurm)(?: \d+ (link|spare)\b.*?(?: (\w+)/(\w+))?)?$"
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +32,14 @@ class Owner:
     link: LinkRecord | None = None
 
 
-_MARK = re.compile(rf"{TOKEN}(\w+)/(?:(?:link|spare) )?")
+_MARK = rf"{TOKEN}(\w+)/(?:(?:link|spare) )?"
 
 
 def other_marks(jobs: Iterable[Job], directory_id: str) -> dict[str, tuple[Job, ...]]:
     """Live links of the user's other cron directories, by the id that marks those; `directory_id`: this one's."""
     found: dict[str, tuple[Job, ...]] = {}
     for job in jobs:
-        mark = _MARK.search(job.own_comment) if job.live else None
+        mark = re.search(_MARK, job.own_comment) if job.live else None
         if mark and mark[1] != directory_id and mark[0].endswith(" "):
             found[mark[1]] = (*found.get(mark[1], ()), job)
     return found
@@ -60,6 +60,13 @@ def records(world: World) -> Records:
         world.memo["records"] = Records(world)
     found: Records = world.memo["records"]
     return found
+
+
+def jobs_by_id(world: World) -> dict[str, Job]:
+    """The row that speaks for each job of ours in the queue."""
+    known = records(world)
+    ours = {job_id: [job for job in rows if known.of(job) is not None] for job_id, rows in world.jobs().items()}
+    return {job_id: one for job_id, rows in ours.items() if (one := standing_for(rows)) is not None}
 
 
 class Records:
@@ -179,7 +186,7 @@ class Records:
             owner = Owner(link=_link(first, words, job))
         elif (key := Key.of(first)) is not None and self._in_time(key, job):
             owner = Owner(key.entry, key)
-        elif job.command and (link := _LINK.search(job.command)):  # a site has replaced the comment
+        elif job.command and (link := re.search(_LINK, job.command)):  # a site has replaced the comment
             if link[2] == self.directory_id:
                 return Owner(link=LinkRecord(link[1], job.start or 0, link[3]))
             if job.name not in self._names:
@@ -224,7 +231,7 @@ class Records:
     def _alike(self, owner: Owner, job: Job) -> bool:
         """Whether the job's log, script or name is what we gave it; yes where nothing of that is known."""
         if owner.link is not None:
-            return job.name in {"", *self._names} or bool(job.command and _LINK.search(job.command))
+            return job.name in {"", *self._names} or bool(job.command and re.search(_LINK, job.command))
         entry = self._entries.get(owner.entry)
         if not job.name and not job.command:
             return job.command is None
@@ -262,5 +269,5 @@ def is_link(world: World, job: Job) -> bool:
     if owner is not None:
         return owner.link is not None
     words = job.own_comment.partition(TOKEN)[2].partition("/")[2]
-    says = words.startswith(("link ", "spare ")) or bool(job.command and _LINK.search(job.command))
+    says = words.startswith(("link ", "spare ")) or bool(job.command and re.search(_LINK, job.command))
     return says and (not job.name or job.name.startswith("cronhpc-"))

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import Done, KillRecord, Result, Stop, command
 from cronhpc.core.stop import expired, switch_on
+from cronhpc.cron.values import dataclass, field, replace
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable

@@ -8,12 +8,12 @@ accounting, where there is one, gives no answer or is late.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from cronhpc.core.identity import records
 from cronhpc.core.model import ClaimState, JobEnd, Result
+from cronhpc.cron.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cronhpc.core.model import ENDS, FAILURES, EntryState, JobEnd, Result, entry_id
+from cronhpc.cron.values import replace
 from cronhpc.cron.words import count
 
 if TYPE_CHECKING:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cronhpc.core.model import FAILURES, Result
+from cronhpc.cron.values import dataclass
 from cronhpc.cron.words import count
 from cronhpc.cron.zones import zone_of
 

@@ -14,7 +14,6 @@ For one entry and one slot the first rule that applies decides, and its name is 
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cronhpc.core import attempts, chain, slots, stop
@@ -37,6 +36,7 @@ from cronhpc.core.model import (
     entry_id,
 )
 from cronhpc.core.outcome import suspended_now
+from cronhpc.cron.values import replace
 from cronhpc.cron.words import count
 
 if TYPE_CHECKING:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from typing import NamedTuple
 
 from cronhpc.core.model import Policies, Problem
 from cronhpc.cron import words
+from cronhpc.cron.values import replace
 
 CATCH_UP = ("latest", "all", "none")
 OVERLAP = ("skip", "allow", "replace", "queue")

@@ -8,12 +8,12 @@ as its last change.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core.model import LOG_NAME
+from cronhpc.cron.values import dataclass, field, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

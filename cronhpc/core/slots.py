@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from cronhpc.core.identity import records
 from cronhpc.core.liveness import Absence
 from cronhpc.core.model import ClaimState, Reason, Result, Skip, Stop, Submit, Wait, entry_id
 from cronhpc.core.stop import reachable
+from cronhpc.cron.values import dataclass, field, replace
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable

@@ -9,7 +9,6 @@ nobody would see the switch go.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
@@ -29,6 +28,7 @@ from cronhpc.core.model import (
     cut_comment,
     entry_id,
 )
+from cronhpc.cron.values import dataclass, field, replace
 from cronhpc.cron.words import nearest
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ is said to have none.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 
 from cronhpc.cron.fields import ALIASES, UNITS, WEEKDAYS, ranges
 from cronhpc.cron.fixes import BY_SCRIPT, FIVE
 from cronhpc.cron.grammar import ScheduleError, strict_fields
+from cronhpc.cron.values import dataclass, replace
 from cronhpc.cron.zones import is_zone
 
 _ZONE = r"(?:[A-Za-z][A-Za-z_]*(?:/[A-Za-z0-9_+-]+){1,2}|(?i:UTC|GMT)|Z|[A-Z]{3,4}|(?i:UTC|GMT)?[+-]\d{1,2}(?::?\d\d)?)"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from datetime import date, datetime, timedelta
 from functools import lru_cache
 from itertools import pairwise
@@ -17,9 +16,9 @@ from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo
 
 from cronhpc.cron import fixes, zones
-from cronhpc.cron.duration import DurationError, format_duration, parse_duration
 from cronhpc.cron.fields import ALIASES, UNITS, Field, Fields, Unit
 from cronhpc.cron.grammar import ScheduleError, strict_fields
+from cronhpc.cron.values import dataclass, field
 from cronhpc.cron.words import count
 
 if TYPE_CHECKING:
@@ -91,8 +90,8 @@ def parse(text: str, zone: ZoneInfo, *, hash_key: str | None = None) -> Schedule
 def _parse(text: str, zone: ZoneInfo, hash_key: str) -> Schedule:
     plain = text.strip(" \t\r\n")
     if plain.startswith("@every"):
-        every = _every(text, plain)
-        return Schedule(text, f"@every {format_duration(every)}", zone, None, every)
+        every, words = _every(text, plain)
+        return Schedule(text, f"@every {words}", zone, None, every)
     if plain in ALIASES:
         fields = parse_fields(ALIASES[plain])
     elif plain.startswith("@"):
@@ -121,8 +120,10 @@ def parse_fields(text: str, hash_key: str = "") -> Fields:
         raise ScheduleError(text, error.position, found.what, found.fix) from error
 
 
-def _every(text: str, plain: str) -> int:
-    """The seconds of an `@every`."""
+def _every(text: str, plain: str) -> tuple[int, str]:
+    """The seconds of an `@every`, and the same in words."""
+    from cronhpc.cron.duration import DurationError, format_duration, parse_duration
+
     position = text.index("@")
     match = re.fullmatch(r"@every[ \t]+(.{1,200})", plain)
     if not match:
@@ -136,7 +137,7 @@ def _every(text: str, plain: str) -> int:
     if not _SHORTEST <= seconds <= _LONGEST:
         fix = f"Write {format_duration(_SHORTEST)} to {format_duration(_LONGEST)}."
         raise ScheduleError(text, position, f'"{fixes.shown(duration)}" is no usable time between two runs.', fix)
-    return seconds
+    return seconds, format_duration(seconds)
 
 
 # --- slots ----------------------------------------------------------------------------------------------------

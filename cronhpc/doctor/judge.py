@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cronhpc.core.model import command
 from cronhpc.core.resident_fit import misfit
 from cronhpc.cron.duration import format_duration
+from cronhpc.cron.values import dataclass
 from cronhpc.cron.words import are, count
 from cronhpc.doctor.checks import Check
 from cronhpc.script.sbatch_values import time_limit

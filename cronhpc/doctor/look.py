@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +16,7 @@ from cronhpc.batch.port import BatchError, Submission, Unreachable
 from cronhpc.batch.process import for_commands
 from cronhpc.core.model import CronhpcError, Settings, SettingsError, command
 from cronhpc.core.model.site import LEVELS
+from cronhpc.cron.values import dataclass
 from cronhpc.doctor import judge
 from cronhpc.doctor.checks import Check
 from cronhpc.doctor.judge import Beat, Here

@@ -9,12 +9,12 @@ import shlex
 import shutil
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from cronhpc.batch.port import BatchError, Submission
 from cronhpc.batch.process import elapsed
+from cronhpc.cron.values import replace
 from cronhpc.doctor.judge import Node
 
 if TYPE_CHECKING:

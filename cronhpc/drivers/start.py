@@ -6,7 +6,6 @@ import os
 import shlex
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -33,6 +32,7 @@ from cronhpc.core.model import (
     command,
 )
 from cronhpc.core.slots import boundary
+from cronhpc.cron.values import dataclass, replace
 from cronhpc.cron.words import count
 from cronhpc.drivers import local_daemon
 from cronhpc.engine import by_scrontab

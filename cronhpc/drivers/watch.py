@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 import select
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from cronhpc.cron.values import dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -7,7 +7,6 @@ submitted held, recorded, and released all at once.
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -17,6 +16,7 @@ from cronhpc.core.chain import SPARE, bad_nodes_text, comment_words, record_of
 from cronhpc.core.model import Done, Outcome, token
 from cronhpc.core.outcome import with_log
 from cronhpc.core.stop import whole_comment, with_pause_tag
+from cronhpc.cron.values import replace
 from cronhpc.engine.submit import Progress, Submitter
 from cronhpc.store import scheduler
 

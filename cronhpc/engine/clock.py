@@ -10,10 +10,10 @@ another machine's. A disk of this machine's own has the same clock: there nothin
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cronhpc.core.model import CLOCKS_APART, Problem
+from cronhpc.cron.values import dataclass, replace
 from cronhpc.store.files import clock_of
 from cronhpc.store.scheduler import expected
 

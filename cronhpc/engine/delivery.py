@@ -13,7 +13,6 @@ import shlex
 import stat
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC
 from functools import partial
 from importlib.util import find_spec
@@ -23,6 +22,7 @@ from urllib.parse import unquote, urlsplit
 
 from cronhpc.batch import process
 from cronhpc.core.model import CronhpcError, Problem, command
+from cronhpc.cron.values import dataclass
 from cronhpc.store.decode import iso
 from cronhpc.store.logs import tail_of
 from cronhpc.views import text, times

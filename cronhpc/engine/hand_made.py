@@ -6,7 +6,6 @@ import os
 import re
 import shlex
 from contextlib import suppress
-from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 from cronhpc.batch.port import BatchError
 from cronhpc.core.identity import other_marks
 from cronhpc.core.model import TOKEN, Problem, command
+from cronhpc.cron.values import dataclass
 from cronhpc.script.self_submission import Resubmission, resubmission
 from cronhpc.store.entries import read_script
 from cronhpc.store.files import replace_file

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cronhpc.core.model import command
+from cronhpc.cron.values import dataclass
 from cronhpc.engine.hand_made import text_of
 from cronhpc.script.self_submission import Resubmission, resubmission
 from cronhpc.script.spelling import has_directives

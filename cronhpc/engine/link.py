@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cronhpc.core.model import command
+from cronhpc.cron.values import replace
 from cronhpc.store import scheduler
 from cronhpc.store.files import read_bytes, write_json
 from cronhpc.store.paths import MARKER

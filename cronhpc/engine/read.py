@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.batch.port import BatchError
@@ -32,6 +31,7 @@ from cronhpc.core.model import (
     link_names,
 )
 from cronhpc.core.outcome import launched
+from cronhpc.cron.values import dataclass, replace
 from cronhpc.engine.read_entries import read_entries
 from cronhpc.engine.site import Site, directory_id, of_other_cluster, of_other_zone
 from cronhpc.inside.switch_file import owner

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cronhpc.core.model import Entry, Problem
+from cronhpc.cron.values import replace
 from cronhpc.store.decode import made, plain
 from cronhpc.store.entries import FRESH, Names, misplaced, read_script, scan
 from cronhpc.store.files import DiskClock, passes

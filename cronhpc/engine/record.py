@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from dataclasses import astuple, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core import alerts, chain, liveness, model
@@ -31,6 +30,7 @@ from cronhpc.core.model import (
 from cronhpc.core.outcome import counted, with_log
 from cronhpc.core.slots import schedule_of
 from cronhpc.core.stop import with_pause_tag
+from cronhpc.cron.values import by_field, dataclass, replace
 from cronhpc.store import damage, history, scheduler
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
@@ -351,7 +351,7 @@ class _Keeper:
                 kept.no_spare, kept.no_spare_at, kept.no_submit_slot = outcome.detail, now, True
             elif isinstance(decision, model.KeepLink | model.MoveLink):
                 setattr(kept, decision.kind, decision.job_id)
-        kept.bad_nodes = tuple(map(astuple, self.world.chain.bad_nodes))
+        kept.bad_nodes = tuple((bad.node, bad.until, bad.why) for bad in self.world.chain.bad_nodes)
         standing = alerts.conditions(self.world, self.states, self.outcomes, self.strikes.said)
         before = kept.alerts
         there = {entry.name for entry in self.world.entries}
@@ -537,6 +537,6 @@ def _outlived(
 
 
 def _job_end_row(job_end: model.JobEnd) -> Row:
-    row = {name: getattr(job_end, name) for name in job_end.__slots__}
+    row = by_field(job_end)
     row["result"] = str(job_end.result)
     return row

@@ -6,11 +6,11 @@ import errno
 import os
 import stat
 import time
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cronhpc.core.model import Problem, SettingsError, StateError, command
+from cronhpc.cron.values import dataclass, field, replace
 from cronhpc.inside.switch_file import owner
 from cronhpc.script.dialect import KEPT
 from cronhpc.store.entries import fingerprint

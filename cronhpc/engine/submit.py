@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import shlex
 from contextlib import suppress
-from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +32,7 @@ from cronhpc.core.model import (
 from cronhpc.core.outcome import with_log
 from cronhpc.core.slots import text_key
 from cronhpc.core.stop import switch_on
+from cronhpc.cron.values import dataclass, replace
 from cronhpc.store import history, wrappers
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims

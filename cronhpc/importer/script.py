@@ -7,9 +7,9 @@ import re
 import shlex
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import groupby
 
+from cronhpc.cron.values import dataclass
 from cronhpc.importer.table import Job, Table
 from cronhpc.script.dialect import SYSTEMS
 from cronhpc.script.spelling import SPELLINGS

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 
 from cronhpc.batch.scrontab import own_lines
 from cronhpc.cron.fields import ALIASES, UNITS, WEEKDAYS, Fields, Unit, longest, ranges
 from cronhpc.cron.schedule import ScheduleError, parse_fields
+from cronhpc.cron.values import dataclass, replace
 from cronhpc.importer import crontab, misread
 from cronhpc.importer.script import directive, submits
 from cronhpc.importer.table import (

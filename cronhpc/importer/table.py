@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from enum import StrEnum
 
 from cronhpc.core.model import Advice
+from cronhpc.cron.values import dataclass
 
 
 class Kind(StrEnum):

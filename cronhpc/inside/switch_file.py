@@ -16,10 +16,10 @@ _READ = 4096  # bytes
 _REASON = 200  # characters
 _PRIVATE = "the file is its owner's alone to read, so it is not said why"
 LAST = 253402300799  # the end of the year 9999: what a calendar can still write
-_ESCAPES = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x9b[0-?]*[ -/]*[@-~]|\x1b.?")
-_EXPIRES = re.compile(r"\s*expires\s*:(.*)", re.IGNORECASE)
+_ESCAPES = r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x9b[0-?]*[ -/]*[@-~]|\x1b.?"
+_EXPIRES = r"(?i)\s*expires\s*:(.*)"
 _UNITS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
-_DURATION = re.compile("".join(rf"(?:([0-9]{{1,9}}(?:\.[0-9]{{1,6}})?){unit})?" for unit in _UNITS))
+_DURATION = "".join(rf"(?:([0-9]{{1,9}}(?:\.[0-9]{{1,6}})?){unit})?" for unit in _UNITS)
 
 
 class Found(NamedTuple):
@@ -91,7 +91,7 @@ def content(text: str, shown: bool, since: int) -> tuple[str, int | None, str]: 
     expires: int | None = None
     odd = ""
     for line in text.splitlines():
-        match = _EXPIRES.fullmatch(line)
+        match = re.fullmatch(_EXPIRES, line)
         if match is None:
             reason.append(line)
             continue
@@ -119,7 +119,7 @@ def expiry(text: str, since: int) -> int:
 
 def seconds(text: str) -> float | None:
     """What `90s`, `1h30m` or `0.5s` says; None where it says no duration."""
-    match = _DURATION.fullmatch(text)
+    match = re.fullmatch(_DURATION, text)
     if not text or match is None:
         return None
     return sum(float(n) * unit for n, unit in zip(match.groups(), _UNITS.values(), strict=True) if n)
@@ -127,7 +127,7 @@ def seconds(text: str) -> float | None:
 
 def clean(text: str, most: int = _REASON) -> str:
     """`text` as one printable line of at most `most` characters: no escapes, controls or direction marks."""
-    plain = _ESCAPES.sub("", text)
+    plain = re.sub(_ESCAPES, "", text)
     line = " ".join("".join(c if c.isprintable() else " " for c in plain).split())
     return line if len(line) <= most else line[: most - 1] + "…"
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import fnmatch
 import math
 from collections import Counter
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from cronhpc.batch.port import BatchError
 from cronhpc.core import retention
 from cronhpc.core.model import Problem
 from cronhpc.core.retention import Why
+from cronhpc.cron.values import dataclass, field, replace
 from cronhpc.store import logs
 
 if TYPE_CHECKING:

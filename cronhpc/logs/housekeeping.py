@@ -91,8 +91,7 @@ def _known(paths: Paths) -> dict[str, Any]:
 
 
 def _cleaned(paths: Paths, settings: Settings, now: int, known: Mapping[str, Any], **how: Any) -> Cleaned:
-    from dataclasses import replace
-
+    from cronhpc.cron.values import replace
     from cronhpc.logs.clean import clean_logs
 
     cleaned = clean_logs(paths, settings, now, **how)

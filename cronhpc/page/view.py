@@ -5,13 +5,13 @@ from __future__ import annotations
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
 
 from cronhpc.core.model import Result, command, entry_id, texts_of
+from cronhpc.cron.values import dataclass, field
 from cronhpc.views import Facts, chain, runs, screen, text, times
 from cronhpc.views.attention import done
 from cronhpc.views.facts import HistoryRun

@@ -6,9 +6,9 @@ Which cron directory a command is about is known only where it is read: `text_of
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+from cronhpc.cron.values import dataclass
 from cronhpc.cron.words import CronhpcError, word
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from cronhpc.cron.values import dataclass
 from cronhpc.script import directives
 from cronhpc.script.advice import Problem
 from cronhpc.script.dialect import SLURM, Dialect

@@ -7,9 +7,9 @@ An option that only some versions know is no mistake here: the cluster has the l
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from cronhpc.cron import words
+from cronhpc.cron.values import dataclass
 from cronhpc.script.dialect import SLURM
 
 

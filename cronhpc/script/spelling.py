@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from cronhpc.cron.values import replace
 from cronhpc.cron.words import nearest
 from cronhpc.script.advice import Problem
 from cronhpc.script.dialect import SYSTEMS

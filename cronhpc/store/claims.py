@@ -16,10 +16,10 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import Claim, ClaimState, JobEnd, Key, Result
+from cronhpc.cron.values import replace
 from cronhpc.store import decode
 from cronhpc.store.files import (
     create_once,

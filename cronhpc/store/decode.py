@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, is_dataclass
 from datetime import UTC, datetime
 from enum import EnumType
 from functools import cache, partial
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from cronhpc.core import model
 from cronhpc.core.model import Advice, Command, EntryState, JobEnd, KillRecord, Problem, Result, SchedulerState, Told
+from cronhpc.cron.values import by_field, dataclass, defaults, is_dataclass
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -273,14 +273,10 @@ def read(kind: type[T], value: object, schema: dict[str, Any], at: str = "") -> 
 @cache
 def _needed(kind: type[T]) -> frozenset[str]:
     """Fields without a default."""
-    return frozenset(name for name, default in _defaults(kind).items() if default is MISSING)
+    return frozenset(kind.__annotations__.keys() - _defaults(kind).keys())
 
 
-@cache
-def _defaults(kind: type[T]) -> dict[str, Any]:
-    """MISSING where a field has none."""
-    fields = kind.__dataclass_fields__.items()
-    return {name: each.default if each.default_factory is MISSING else each.default_factory() for name, each in fields}
+_defaults = cache(defaults)
 
 
 _AS_THEY_ARE = frozenset({str, int, bool})
@@ -297,9 +293,11 @@ def plain(value: Any) -> Any:
     if not is_dataclass(value):
         return value
     kind: Any = type(value)
-    values = [(name, getattr(value, name), default) for name, default in _defaults(kind).items()]
+    unsaid = _defaults(kind)
     return {
-        name: each if type(each) in _AS_THEY_ARE else plain(each) for name, each, default in values if each != default
+        name: each if type(each) in _AS_THEY_ARE else plain(each)
+        for name, each in by_field(value).items()
+        if name not in unsaid or each != unsaid[name]
     }
 
 
@@ -405,7 +403,7 @@ class Records:
         of_kind: Any = kind
         hints, lacking = _hints(of_kind), self.may_lack.get(kind, {})
         if is_dataclass(kind):
-            lacking = {name: default for name, default in _defaults(of_kind).items() if default is not MISSING}
+            lacking = _defaults(of_kind)
         if not isinstance(value, dict):
             raise MisfitError(at or ".")
         names, fields = vars(sys.modules[kind.__module__]), dict(lacking)

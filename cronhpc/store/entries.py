@@ -7,12 +7,12 @@ import os
 import re
 import shlex
 import stat
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core.entry_name import PERIODS, is_script, meant_folder, meant_name
 from cronhpc.core.model import Problem, StateError
+from cronhpc.cron.values import dataclass
 from cronhpc.cron.words import count
 from cronhpc.script.dialect import SLURM
 from cronhpc.store.files import DiskClock, patiently

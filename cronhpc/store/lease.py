@@ -15,10 +15,10 @@ import shlex
 import stat
 import time
 from contextlib import suppress
-from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from cronhpc.core.model import Problem
+from cronhpc.cron.values import by_field, dataclass
 from cronhpc.store import decode
 from cronhpc.store.files import create_once, decoded, no_file, read_bytes
 
@@ -111,7 +111,7 @@ def take(path: Path, me: Holder, job_gone: Callable[[str], bool]) -> Holder | No
 
     `job_gone(job_id)` is True only when the batch system has said that the job is not running. Raises OSError.
     """
-    data = json.dumps(asdict(me)).encode()
+    data = json.dumps(by_field(me)).encode()
     try:
         for _ in range(3):
             if create_once(path, data):

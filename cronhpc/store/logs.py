@@ -14,11 +14,11 @@ import fnmatch
 import os
 import re
 import stat
-from dataclasses import dataclass, field
 from glob import iglob
 from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core.model import LOG_NAME, CronhpcError, LogFile, Problem, command
+from cronhpc.cron.values import dataclass, field
 from cronhpc.inside.switch_file import owner
 from cronhpc.store.paths import MARKER
 

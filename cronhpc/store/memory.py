@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import EntryState, SchedulerState, Settings
+from cronhpc.cron.values import dataclass, field, replace
 from cronhpc.store import decode
 from cronhpc.store.files import of_version, read_bytes, read_lasting, replace_file, write_json
 

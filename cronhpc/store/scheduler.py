@@ -8,12 +8,12 @@ import re
 import shlex
 import sys
 from contextlib import suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core import model
 from cronhpc.core.model import LONGER, LinkRecord, link_names
+from cronhpc.cron.values import dataclass, field
 from cronhpc.script.dialect import DIALECTS, SLURM
 from cronhpc.store import decode
 from cronhpc.store.files import read_bytes, read_json, replace_file, write_json

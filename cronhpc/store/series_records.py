@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import Instant, entry_id
+from cronhpc.cron.values import by_field, dataclass, field
 from cronhpc.store import decode
 from cronhpc.store.files import make_folder, no_file, read_json, read_object, write_json
 
@@ -84,7 +84,7 @@ def usable(path: Path) -> Record | None:
 def save(state: Path, record: Record) -> None:
     """Raises OSError."""
     make_folder(folder(state))
-    write_json(folder(state) / f"{entry_id(record.name)}.json", asdict(record), VERSION)
+    write_json(folder(state) / f"{entry_id(record.name)}.json", by_field(record), VERSION)
 
 
 def _record(value: Mapping[str, Any] | None) -> Record | None:

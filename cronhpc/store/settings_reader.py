@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from dataclasses import replace
 from signal import Signals
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
@@ -13,6 +12,7 @@ from cronhpc.core import model
 from cronhpc.core.model import EntryRow, Problem, Settings, SettingsError, SwitchSetting
 from cronhpc.cron import words
 from cronhpc.cron.duration import DurationError, parse_duration
+from cronhpc.cron.values import replace
 from cronhpc.script import sbatch_options as known
 from cronhpc.store import schema
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cronhpc.core.model import (
@@ -16,6 +15,7 @@ from cronhpc.core.model import (
     may_never_start,
     restarted,
 )
+from cronhpc.cron.values import replace
 from cronhpc.script.dialect import DIALECTS, SLURM
 from cronhpc.store.entries import FRESH
 from cronhpc.views import Facts, runs, text

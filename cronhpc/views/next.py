@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.cron.schedule import Schedule, ScheduleError
+from cronhpc.cron.values import dataclass
 from cronhpc.cron.zones import zone_of
 from cronhpc.store.decode import epoch, iso
 from cronhpc.views import Facts, text, times

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from cronhpc.cron.values import dataclass
 
 MARKDOWN, MAN = "markdown", "man"
 FORMATS = (MARKDOWN, MAN)

@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core.identity import records
+from cronhpc.core.identity import jobs_by_id
 from cronhpc.core.liveness import absences
-from cronhpc.core.model import FAILURES, PAUSED, ClaimState, Finish, Key, Result, command, restarted, standing_for
+from cronhpc.core.model import FAILURES, PAUSED, ClaimState, Finish, Key, Result, command, restarted
+from cronhpc.cron.values import by_field
 from cronhpc.views.facts import HistoryRun, LiveRun
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def _whole(value: object) -> int | None:
 
 def ended_facts(name: str, key: Key, job_end: JobEnd, job_id: str | None) -> HistoryRun:
     """The same of an attempt that has ended and is not in history yet."""
-    row = {field: getattr(job_end, field) for field in job_end.__slots__}
+    row = by_field(job_end)
     row |= {"entry": name, "slot": key.slot, "attempt": key.attempt, "by_hand": key.by_hand, "job": job_id}
     return run_facts({**row, "result": str(job_end.result)})
 
@@ -165,15 +166,6 @@ def _progress(job: Job) -> str:
     if job.waits:
         return "held" if job.held else "pending"
     return "running" if job.live and job.state != "SUSPENDED" else job.state.lower()
-
-
-def jobs_by_id(world: World) -> dict[str, Job]:
-    """The row that speaks for each job of ours in the queue."""
-    jobs: dict[str, list[Job]] = {}
-    for job in world.queue.jobs if world.queue else ():
-        if records(world).of(job) is not None:
-            jobs.setdefault(job.id, []).append(job)
-    return {job_id: one for job_id, rows in jobs.items() if (one := standing_for(rows)) is not None}
 
 
 def failed(result: str) -> bool:

@@ -5,13 +5,12 @@ So whoever can read status.json, and nothing else of a cron directory, sees what
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cronhpc import __version__
 from cronhpc.core import stop
 from cronhpc.core.chain import Links
-from cronhpc.core.identity import records
+from cronhpc.core.identity import jobs_by_id, records
 from cronhpc.core.liveness import absences
 from cronhpc.core.model import (
     ClaimState,
@@ -29,6 +28,7 @@ from cronhpc.core.model import (
 )
 from cronhpc.core.outcome import shared_node
 from cronhpc.core.slots import boundary, schedule_key
+from cronhpc.cron.values import dataclass
 from cronhpc.script.dialect import DIALECTS, SLURM
 from cronhpc.store.decode import epoch
 from cronhpc.views import attention, chain, runs, text
@@ -240,7 +240,7 @@ class _Index:
     ) -> None:
         self.directory = directory
         self.world, self.plan, self.states = world, plan, states
-        self.jobs = runs.jobs_by_id(world)
+        self.jobs = jobs_by_id(world)
         self.absent = absences(world)
         self.claims: dict[str, list[Claim]] = {}
         for claim in world.claims:

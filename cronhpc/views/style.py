@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from datetime import UTC, tzinfo
 
 from cronhpc.core.model import Advice, Command, command, text_of
+from cronhpc.cron.values import dataclass
 from cronhpc.store.decode import epoch
 from cronhpc.views import text, times
 

@@ -7,13 +7,13 @@ import pwd
 import signal
 import sys
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.batch.local import supervisor as sv
 from cronhpc.batch.port import BatchError, JobFiles, Refused, Unreachable
 from cronhpc.batch.process import scrub, start
 from cronhpc.core.model import ENDS, Job, JobEnd, Queue, Result, log_name
+from cronhpc.cron.values import replace
 from cronhpc.script.dialect import LOCAL, SLURM
 
 if TYPE_CHECKING:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from dataclasses import replace
 from datetime import UTC, datetime
 from glob import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -14,6 +13,7 @@ from urllib.parse import quote, unquote
 from cronhpc.batch.commands import option_words, task_list, told
 from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Unreachable
 from cronhpc.core.model import TOKEN, Job, JobEnd, Result, log_name
+from cronhpc.cron.values import replace
 from cronhpc.script.dialect import PBS
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import pwd
 import re
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
@@ -17,6 +16,7 @@ from cronhpc.batch.slurm.rows import JOB_ID, behind_header, moment, word
 from cronhpc.batch.slurm.site import config_values, has_accounting
 from cronhpc.batch.slurm.text import new_separator
 from cronhpc.core.model import ENDS, FAILURES, TOKEN, Accounting, JobEnd, Result, restarted
+from cronhpc.cron.values import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -8,12 +8,12 @@ print lines of its own around them: the header proves that squeue itself has ans
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cronhpc.batch.commands import task_list
 from cronhpc.batch.port import Unreachable
 from cronhpc.core.model import ENDS, Job
+from cronhpc.cron.values import replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 
 from cronhpc.core.model.entries import Entry, Switch
 from cronhpc.core.model.runs import Job, JobEnd, Key, Result
+from cronhpc.cron.values import dataclass, field
 
 
 class Reason(StrEnum):

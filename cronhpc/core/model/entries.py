@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 from cronhpc.core.model.runs import Instant
+from cronhpc.cron.values import dataclass, field
 from cronhpc.cron.words import CronhpcError
 from cronhpc.script.advice import Problem, joined
 from cronhpc.script.dialect import DIALECTS

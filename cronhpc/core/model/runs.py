@@ -5,11 +5,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING
+
+from cronhpc.cron.values import dataclass, field
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -38,7 +39,7 @@ def slot_text(slot: int) -> str:
     return moment.strftime("%Y%m%dT%H%M%SZ" if moment.second else "%Y%m%dT%H%MZ")
 
 
-_SLOT = re.compile("([0-9]{4})([0-9]{2})([0-9]{2})T([0-9]{2})([0-9]{2})([0-9]{2})?Z")
+_SLOT = "([0-9]{4})([0-9]{2})([0-9]{2})T([0-9]{2})([0-9]{2})([0-9]{2})?Z"
 
 # the name of a run's log in log/<entry>/, by which cronhpc knows its own: nobody else names files so
 LOG_NAME = r"(?P<run>(?P<minute>[0-9]{8}T[0-9]{4})(?P<second>[0-9]{2})?Z-(?P<job>[0-9]+))(?:_(?:[0-9]+|\*))?\.out"
@@ -46,7 +47,7 @@ LOG_NAME = r"(?P<run>(?P<minute>[0-9]{8}T[0-9]{4})(?P<second>[0-9]{2})?Z-(?P<job
 
 def slot_of(text: str) -> int:
     """The reverse of `slot_text`. Raises ValueError."""
-    parts = _SLOT.fullmatch(text)
+    parts = re.fullmatch(_SLOT, text)
     if parts is None:
         raise ValueError(text)
     year, month, day, hour, minute, second = (int(part or 0) for part in parts.groups())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from cronhpc.cron.values import dataclass
 
 LEVELS = ("error", "warning", "unknown", "advice", "fine")  # of a finding, the worst first
 

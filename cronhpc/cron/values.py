@@ -1,0 +1,167 @@
+"""`dataclass`, `field` and `replace` for a program that ends a tenth of a second after it starts.
+
+A reader and a type checker may take them for the standard library's, of which they are the part that is used here:
+classes with slots, frozen or not. That one compiles up to eight methods for each class, and imports what reads source
+text: two fifths of all that an idle tick computed. Here the classes share their methods, and an `__init__` is compiled
+when the first object of its class is made.
+"""
+
+from __future__ import annotations
+
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from dataclasses import dataclass, field, is_dataclass, replace
+
+__all__ = ["by_field", "dataclass", "defaults", "field", "is_dataclass", "replace"]
+
+_ABSENT: Any = object()
+_FIELDS: dict[type, dict[str, _Field]] = {}  # of each class, in order
+
+
+class _Field(NamedTuple):
+    """What a class says of one of its fields."""
+
+    default: Any = _ABSENT
+    default_factory: Callable[[], Any] | None = None
+    init: bool = True
+    compare: bool = True
+    repr: bool = True
+    metadata: Mapping[str, Any] | None = None
+
+
+def defaults(kind: type) -> dict[str, Any]:
+    """By field what it is where nothing is said; one without a default is not among them."""
+    return {
+        name: each.default_factory() if each.default_factory is not None else each.default
+        for name, each in _FIELDS[kind].items()
+        if each.default_factory is not None or each.default is not _ABSENT
+    }
+
+
+def by_field(value: Any) -> dict[str, Any]:
+    """Each field as it is, by its name."""
+    return {name: getattr(value, name) for name in value.__slots__}
+
+
+def _is_dataclass(thing: Any) -> bool:
+    return (thing if isinstance(thing, type) else type(thing)) in _FIELDS
+
+
+def _dataclass(*, slots: Literal[True], frozen: bool = False, order: bool = False) -> Callable[[type], type]:  # noqa: ARG001 - others would be the standard library's
+    """A class with slots for its annotated names, made anew: Python gives slots to no class that is there already."""
+    base = _Ordered if order else _Frozen if frozen else _Values
+
+    def made(given: type) -> Any:
+        body = {name: each for name, each in vars(given).items() if name not in {"__dict__", "__weakref__"}}
+        body["__qualname__"] = given.__qualname__
+        said = {name: body.pop(name, _ABSENT) for name in given.__annotations__}
+        fields = {name: each if isinstance(each, _Field) else _Field(each) for name, each in said.items()}
+        body["__slots__"] = tuple(fields)
+        body["__match_args__"] = tuple(name for name, each in fields.items() if each.init)
+        compared = [name for name, each in fields.items() if each.compare]
+        body["_compared"] = attrgetter(*compared or ["__class__"])
+        kind: Any = type(given.__name__, (*(each for each in given.__bases__ if each is not object), base), body)
+        _FIELDS[kind] = fields
+        kind.__init__ = _to_compile(kind)
+        return kind
+
+    return made
+
+
+def _replace(value: Any, /, **changes: Any) -> Any:
+    """Another one, that differs in `changes`."""
+    return type(value)(**{name: getattr(value, name) for name in value.__match_args__} | changes)
+
+
+def _to_compile(kind: Any) -> Callable[..., None]:
+    def __init__(self: Any, *given: Any, **named: Any) -> None:  # noqa: N807 - it stands for one until it is called
+        kind.__init__ = _compiled(kind)
+        kind.__init__(self, *given, **named)
+
+    return __init__
+
+
+def _compiled(kind: Any) -> Callable[..., None]:
+    """Fields are set by their slots' descriptors: past what makes a class frozen."""
+    known: dict[str, Any] = {"_ABSENT": _ABSENT}
+    parameters, lines = ["self"], ["pass"]
+    for name, each in _FIELDS[kind].items():
+        known |= {f"_set_{name}": getattr(kind, name).__set__, f"_default_{name}": each.default}
+        value, made = name, f"_made_{name}()"
+        if each.default_factory is not None:
+            known[f"_made_{name}"] = each.default_factory
+            value = f"{made} if {name} is _ABSENT else {name}" if each.init else made
+        if each.init:
+            needed = each.default is _ABSENT and each.default_factory is None
+            parameters.append(name if needed else f"{name}=_default_{name}")
+        lines.append(f"_set_{name}(self, {value})")
+    exec(f"def __init__({', '.join(parameters)}):\n " + "\n ".join(lines), known)  # noqa: S102 - of our own names
+    made_init: Callable[..., None] = known["__init__"]
+    made_init.__qualname__ = f"{kind.__qualname__}.__init__"  # what a TypeError names
+    return made_init
+
+
+class _StandardFields:
+    """What the standard library's `asdict`, `fields` and `replace` ask of a class; few ask."""
+
+    def __get__(self, _: object, kind: type) -> Any:
+        import dataclasses
+
+        body: dict[str, Any] = {"__annotations__": kind.__annotations__}
+        for name, each in _FIELDS[kind].items():
+            known = each._asdict()
+            del known["default" if each.default is _ABSENT else "default_factory"]
+            if each.default is _ABSENT and each.default_factory is None:
+                del known["default_factory"]
+            body[name] = dataclasses.field(**known)
+        return vars(dataclasses.dataclass(type(kind.__name__, (), body)))["__dataclass_fields__"]
+
+
+class _Values:
+    """What classes share."""
+
+    __slots__ = ()
+    __match_args__: tuple[str, ...] = ()
+    __dataclass_fields__ = _StandardFields()
+    __hash__: Any = None  # what may change has none
+    _compared: Callable[[object], Any]  # of an object the fields that make it equal to another
+
+    def __eq__(self, other: object) -> bool:
+        return self._compared(self) == self._compared(other) if type(other) is type(self) else NotImplemented
+
+    def __repr__(self) -> str:
+        shown = (f"{name}={getattr(self, name)!r}" for name, each in _FIELDS[type(self)].items() if each.repr)
+        return f"{type(self).__qualname__}({', '.join(shown)})"
+
+    def __reduce__(self) -> tuple[type, tuple[Any, ...]]:
+        return type(self), tuple(getattr(self, name) for name in self.__match_args__)
+
+
+class _Frozen(_Values):
+    __slots__ = ()
+
+    def __hash__(self) -> int:
+        return hash(self._compared(self))
+
+    def __setattr__(self, name: str, _: object) -> None:
+        raise AttributeError(f"{type(self).__qualname__} is frozen: {name} stays as it is")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{type(self).__qualname__} is frozen: {name} stays as it is")
+
+
+class _Ordered(_Frozen):
+    __slots__ = ()
+
+    def __lt__(self, other: object) -> bool:
+        return self._compared(self) < self._compared(other) if type(other) is type(self) else NotImplemented
+
+    def __le__(self, other: object) -> bool:
+        return self._compared(self) <= self._compared(other) if type(other) is type(self) else NotImplemented
+
+
+if not TYPE_CHECKING:
+    dataclass, field, is_dataclass, replace = _dataclass, _Field, _is_dataclass, _replace
