@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from cronhpc.batch.port import NoProgram, Refused, Unreachable
 from cronhpc.batch.process import Finished, Missing, for_commands, run, scrub, which
-from cronhpc.core.model import command
+from cronhpc.core.model import FAILURES, JobEnd, Result, command
+from cronhpc.cron.values import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -43,6 +44,41 @@ def task_list(tasks: Iterable[int]) -> str:
             spans.append([task, task])
     text = ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
     return text if text.isdecimal() else f"[{text}]"
+
+
+# of an array's tasks the worst stands for all
+_WORST = (
+    *(Result.NODE_FAIL, Result.OUT_OF_MEMORY, Result.TIMEOUT, Result.FAILED, Result.PREEMPTED, Result.CANCELLED),
+    *(Result.UNKNOWN, Result.OK),
+)
+
+
+def end_of_tasks(ended: Sequence[tuple[str, JobEnd]]) -> JobEnd | None:
+    """One end for a job's, each beside the number of its task ("": it is no array): the worst. None where none is."""
+    if not ended:
+        return None
+    failed = [int(task) for task, job_end in ended if job_end.result in FAILURES and task.isdecimal()]
+    tasks = task_list(failed).strip("[]") if failed else ""
+    if len(ended) == 1:
+        return replace(ended[0][1], tasks=tasks)
+    job_ends = [job_end for _, job_end in ended]
+    return replace(
+        min(job_ends, key=lambda job_end: _WORST.index(job_end.result)),
+        started=min((e.started for e in job_ends if e.started), default=None),
+        ended=max((e.ended for e in job_ends if e.ended), default=None),
+        detail=_which_tasks(ended),
+        tasks=tasks,
+    )
+
+
+def _which_tasks(ended: Sequence[tuple[str, JobEnd]]) -> str:
+    """Those, as in "array tasks: [1-2] failed", that did not end well."""
+    bad: dict[str, list[int]] = {}
+    for task, job_end in ended:
+        if job_end.result is not Result.OK and task.isdecimal():
+            bad.setdefault(str(job_end.result), []).append(int(task))
+    words = ", ".join(f"{task_list(tasks)} {result}" for result, tasks in bad.items())
+    return f"array tasks: {words}" if words else ""
 
 
 def option_words(options: Sequence[str], dialect: Dialect) -> list[str]:

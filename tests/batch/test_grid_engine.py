@@ -176,6 +176,20 @@ def test_how_jobs_ended(job_id: str, result: Result, detail: str) -> None:
     assert text.job_end(answer, 2_000_000_000) is None, "a record of an older job of that id"
 
 
+def test_of_an_array_it_is_told_which_tasks_failed_and_the_later_record_of_one_counts() -> None:
+    (one,) = (part for part in recorded("sge-qacct.txt").split("=====\n") if "jobnumber    341 " in part)
+
+    fields = [words for line in one.splitlines() if len(words := line.split(None, 1)) == 2]
+
+    def record(task: int, failed: int, code: int) -> str:
+        known = {"taskid": task, "failed": failed, "exit_status": code}
+        return "".join(f"{word}  {known.get(word, value)}\n" for word, value in fields)
+
+    end = text.job_end("=====\n".join([record(2, 0, 0), record(3, 0, 9), record(3, 0, 7), record(4, 0, 0)]), 0)
+    assert end is not None
+    assert (end.result, end.exit_code, end.tasks, end.detail) == (Result.FAILED, 7, "3", "array tasks: 3 failed")
+
+
 def test_the_directives_of_a_script() -> None:
     script = b"""#!/bin/bash
 #$ -N save -o "log of $JOB_ID"

@@ -96,8 +96,11 @@ class Cron:
 
     def jobs(self) -> list[str]:
         """The ids of all jobs of the cell."""
-        listed = subprocess.check_output(["qstat", "-u", "*"], env=self.cell.environ, text=True, timeout=MOST_WAIT)
-        return [line.split()[0] for line in listed.splitlines()[2:]]
+        return [line.split()[0] for line in self.queue().splitlines()[2:]]
+
+    def queue(self) -> str:
+        """What qstat prints of all of them."""
+        return subprocess.check_output(["qstat", "-u", "*"], env=self.cell.environ, text=True, timeout=MOST_WAIT)
 
     def until(self, holds: Callable[[], bool]) -> None:
         """Tick until it does."""
@@ -109,11 +112,11 @@ class Cron:
 
 
 @contextmanager
-def a_cron(cell: Cell, root: Path, backend: str = "grid_engine") -> Iterator[Cron]:
-    """A cron directory at `root`, whose parent is made; all jobs of the cell end with it."""
+def a_cron(cell: Cell, root: Path, *words: str, backend: str = "grid_engine") -> Iterator[Cron]:
+    """A cron directory at `root`, whose parent is made, by `init WORDS`; all jobs of the cell end with it."""
     made = Cron(cell, root)
     made.root.parent.mkdir()
-    made("init", "--backend", backend)
+    made("init", "--backend", backend, *words)
     settings = made.root / "cronhpc.yaml"
     text = settings.read_text(encoding="utf-8").replace("\nscheduler:\n", "\nscheduler:\n  timeout: 15s\n")
     assert "timeout: 15s" in text

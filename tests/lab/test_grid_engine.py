@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import grp
+import os
+import pwd
 import re
 import shutil
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -106,3 +110,35 @@ def test_the_chain_goes_on_by_itself_and_stop_ends_it(cron: Cron) -> None:
     assert len(slots) == len(set(slots)), slots
     links = re.findall(r"link (\d+): successor (\d+)", log.read_text())
     assert [later for _, later in links[:-1]] == [job for job, _ in links[1:]], log.read_text()
+
+
+def test_an_array_runs_all_of_its_tasks_and_tells_which_of_them_failed(cron: Cron) -> None:
+    cron.entry("many", f'{cron.run}\n[ "$SGE_TASK_ID" != 3 ] || exit 7', directives="#$ -t 2-4 -tc 2\n")
+    cron("run", "many")
+    cron.until(lambda: "failed (7)" in cron("history", "many", code=None))
+    assert "array tasks: 3 failed" in cron("history", "many", code=None)
+    assert len(cron.ran) == 3, cron.ran
+
+
+def test_a_pause_holds_what_waits_and_its_end_lets_it_go(cron: Cron) -> None:
+    cron.entry("later", cron.run, directives="#$ -a 203701010000\n")
+    cron("run", "later")
+    (job,) = cron.jobs()
+    cron("pause", "later", code=None)
+    cron.until(lambda: "hqw" in cron.queue())
+    subprocess.run(["qalter", "-a", "202001010000", job], env=cron.cell.environ, check=True, capture_output=True)
+    assert cron.ran == []
+    cron("resume", "later", code=None)
+    cron.until(lambda: bool(cron.ran))
+
+
+def test_a_teammate_ends_a_run_by_a_file(cell: Cell) -> None:
+    """Of the group; where nobody else can be had here, the owner stands for them."""
+    group = grp.getgrgid(pwd.getpwnam("nobody").pw_gid) if os.getuid() == 0 else grp.getgrgid(os.getgid())
+    teammate = ["setpriv", "--reuid=nobody", f"--regid={group.gr_name}", "--clear-groups"] if os.getuid() == 0 else []
+    with a_cron(cell, cell.folder / "team" / "cron", "--group", group.gr_name) as cron:
+        cron.entry("long", f"{cron.run}; sleep 600")
+        cron("run", "long")
+        cron.until(lambda: bool(cron.ran))
+        subprocess.run([*teammate, "touch", str(cron.root / "kill" / "long")], check=True, cwd="/")
+        cron.until(lambda: "killed" in cron("history", "long", code=None))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote
 from xml.etree import ElementTree as ET
 
-from cronhpc.batch.commands import option_words, task_list, told
+from cronhpc.batch.commands import end_of_tasks, option_words, task_list, told
 from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Unreachable
 from cronhpc.core.model import ERROR_STATE, Job, JobEnd, Result
 from cronhpc.script.dialect import GRID_ENGINE
@@ -300,17 +300,20 @@ _RESCHEDULED = "25"
 
 
 def job_end(answer: str, since: int) -> JobEnd | None:
-    """The worst end among the records that `qacct -j ID` printed (an array has one a task), of jobs submitted `since`.
+    """The end that `qacct -j ID` tells of a job submitted `since`, which has a record a task; None: there is none.
 
-    None: there is none.
+    Of two about one task the later one counts.
     """
-    ends = [end for record in re.split(r"^=+$", answer, flags=re.MULTILINE) if (end := _end(record, since))]
-    order = (Result.TIMEOUT, Result.FAILED, Result.CANCELLED, Result.OK)
-    return min(ends, key=lambda end: order.index(end.result), default=None)
+    records = [_fields(record) for record in re.split(r"^=+$", answer, flags=re.MULTILINE)]
+    ends = {fields.get("taskid", ""): end for fields in records if (end := _end(fields, since)) is not None}
+    return end_of_tasks(list(ends.items()))
 
 
-def _end(record: str, since: int) -> JobEnd | None:
-    fields = {words[0]: words[1].strip() for line in record.splitlines() if len(words := line.split(None, 1)) > 1}
+def _fields(record: str) -> dict[str, str]:
+    return {words[0]: words[1].strip() for line in record.splitlines() if len(words := line.split(None, 1)) > 1}
+
+
+def _end(fields: Mapping[str, str], since: int) -> JobEnd | None:
     submitted = _ctime(fields.get("qsub_time", ""))
     number, _, why = fields.get("failed", "").partition(":")
     if submitted is None or submitted < since or number.strip() == _RESCHEDULED:

@@ -10,22 +10,16 @@ import re
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
-from cronhpc.batch.commands import chunks, task_list
+from cronhpc.batch.commands import chunks, end_of_tasks
 from cronhpc.batch.port import Unreachable
 from cronhpc.batch.slurm.rows import JOB_ID, behind_header, moment, word
 from cronhpc.batch.slurm.site import config_values, has_accounting
 from cronhpc.batch.slurm.text import new_separator
-from cronhpc.core.model import ENDS, FAILURES, TOKEN, Accounting, JobEnd, Result, restarted
+from cronhpc.core.model import ENDS, TOKEN, Accounting, JobEnd, restarted
 from cronhpc.cron.values import dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-
-# of an array's tasks the worst stands for all
-_WORST = (
-    *(Result.NODE_FAIL, Result.OUT_OF_MEMORY, Result.TIMEOUT, Result.FAILED, Result.PREEMPTED, Result.CANCELLED),
-    *(Result.UNKNOWN, Result.OK),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,30 +71,7 @@ def job_end_of(row: Row) -> JobEnd | None:
 def combined(rows: Sequence[Row]) -> JobEnd | None:
     """One ending for a job's rows (an array has one a task): the worst; None while one of them has not ended."""
     ended = [(row.task, job_end) for row in rows if (job_end := job_end_of(row)) is not None]
-    if len(ended) < len(rows) or not ended:
-        return None
-    failed = [int(task) for task, job_end in ended if job_end.result in FAILURES and task.isdecimal()]
-    tasks = task_list(failed).strip("[]") if failed else ""
-    if len(ended) == 1:
-        return replace(ended[0][1], tasks=tasks)
-    job_ends = [job_end for _, job_end in ended]
-    return replace(
-        min(job_ends, key=lambda job_end: _WORST.index(job_end.result)),
-        started=min((e.started for e in job_ends if e.started), default=None),
-        ended=max((e.ended for e in job_ends if e.ended), default=None),
-        detail=_which_tasks(ended),
-        tasks=tasks,
-    )
-
-
-def _which_tasks(ended: Sequence[tuple[str, JobEnd]]) -> str:
-    """Those, as in "array tasks: [1-2] failed", that did not end well."""
-    bad: dict[str, list[int]] = {}
-    for task, job_end in ended:
-        if job_end.result is not Result.OK and task.isdecimal():
-            bad.setdefault(str(job_end.result), []).append(int(task))
-    words = ", ".join(f"{task_list(tasks)} {result}" for result, tasks in bad.items())
-    return f"array tasks: {words}" if words else ""
+    return end_of_tasks(ended) if len(ended) == len(rows) else None
 
 
 def _foreign(row: Row, tokens: Mapping[str, str]) -> bool:
