@@ -12,6 +12,8 @@ from cronhpc.batch.pbs import Pbs
 from cronhpc.batch.port import BatchError, Submission, Unreachable
 from cronhpc.core.model import Job
 
+pytestmark = pytest.mark.processes
+
 SAMPLES = Path(__file__).resolve().parents[1] / "data" / "pbs"
 
 

@@ -10,6 +10,8 @@ import pytest
 from cronhpc.batch.port import Refused, Submission
 from cronhpc.batch.wrapped import wrapped_text
 
+pytestmark = pytest.mark.processes
+
 # What it tells of itself, a line each.
 SCRIPT = """#!/bin/bash
 printf '<%s>' "$@" "${VALUE-none}" "${TMPDIR-none}" "$PWD" "$UID"; ! type hello >/dev/null 2>&1 || hello

@@ -174,6 +174,12 @@ def test_whatever_marks_a_test_has_a_step_runs_it() -> None:
             assert any(holds(step, has) for step in steps), has
 
 
+def test_each_file_of_the_labs_tests_is_marked_so() -> None:
+    """Else no step runs it: those without the lab pass that folder by."""
+    files = sorted((TOP / "tests" / "lab").glob("test_*.py"))
+    assert [path.name for path in files if "pytest.mark.lab" not in path.read_text(encoding="utf-8")] == []
+
+
 # --- finding a Python
 
 GOOD, OLD = "/good/python\n3.12.1", "/old/python\n3.9.2"

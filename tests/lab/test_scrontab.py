@@ -6,9 +6,13 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
+
 from tests.lab.conftest import MakeLab
 from tests.lab.helpers_cron import make
 from tests.lab.test_chain import THEIRS, asked
+
+pytestmark = pytest.mark.lab
 
 if shutil.which("scrontab"):
 
