@@ -185,6 +185,7 @@ LSF = Dialect(
     set=(("TZ", "UTC0"), ("LSB_NTRIES", "1")),  # its commands wait for ever for a system that is down
     options={"LSB_DEFAULTQUEUE": "partition", "LSB_DEFAULTPROJECT": "account"},
     wraps=True,
+    links=True,
     shows_late=120,  # what it sent is accepted although it was killed, and bjobs repeats an answer for some seconds
     lacks=(("again", "LSF keeps a copy of a job's script, and does not say where the script lies"),),
 )

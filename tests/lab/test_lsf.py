@@ -100,6 +100,15 @@ class Cluster:
         told = self.folder / "ran"
         return told.read_text(encoding="utf-8").splitlines() if told.exists() else []
 
+    def poll(self, holds: Callable[[], bool], seconds: float) -> None:
+        """Let what is due begin, as the stand-in has no daemon, until it does."""
+        end = time.monotonic() + seconds
+        while not holds():
+            log = self.root / "scheduler" / "scheduler.log"
+            assert time.monotonic() < end, self("status", code=None) + (log.read_text("utf-8") if log.exists() else "")
+            self.lsf("bjobs", "-a")
+            time.sleep(0.5)
+
     def until(self, holds: Callable[[], bool]) -> None:
         """Tick until it does."""
         end = time.monotonic() + MOST_WAIT + 60  # for the next minute, which is due
@@ -263,10 +272,23 @@ def test_an_end_that_bjobs_has_forgotten_is_found_by_bhist(lsf: Cluster) -> None
     lsf.until(lambda: "failed (7)" in lsf("history", "old", code=None))
 
 
-def test_start_says_what_is_not_here_and_names_the_daemon(lsf: Cluster) -> None:
-    said = lsf("start", code=2)
-    assert "not here for LSF" in said
-    assert "cronhpc daemon" in said
+def test_the_chain_goes_on_by_itself_and_stop_ends_it(lsf: Cluster) -> None:
+    settings = lsf.root / "cronhpc.yaml"
+    text = settings.read_text(encoding="utf-8").replace("\nscheduler:\n", "\nscheduler:\n  interval: 1m\n")
+    settings.write_text(text, encoding="utf-8")
+    lsf.entry("each", lsf.run, "* * * * *")
+    lsf("start")
+    log = lsf.root / "scheduler" / "scheduler.log"
+
+    def links() -> list[tuple[str, str]]:
+        return re.findall(r"link (\d+): successor (\d+)", log.read_text(encoding="utf-8") if log.exists() else "")
+
+    lsf.poll(lambda: len(links()) >= 2 and len(lsf.ran) >= 2, 4 * 60 + MOST_WAIT)
+    lsf("stop")
+    lsf.poll(lambda: all(job["stat"] in {"DONE", "EXIT"} for job in lsf.jobs), MOST_WAIT)
+    slots = [line.split()[0] for line in lsf.ran]
+    assert len(slots) == len(set(slots)), slots
+    assert [later for _, later in links()[:-1]] == [job for job, _ in links()[1:]], log.read_text(encoding="utf-8")
 
 
 def test_doctor_shows_what_a_submission_looks_like_and_whether_the_year_was_taken(lsf: Cluster) -> None:

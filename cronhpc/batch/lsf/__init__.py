@@ -180,8 +180,7 @@ class Lsf:
     def _past(self, job_ids: Sequence[str]) -> list[text.Past]:
         found: list[text.Past] = []
         for some in chunks(job_ids):
-            ended = self.commands.look(["bhist", "-l", "-n", _EVENTS, *map(_id, some)])
-            found += text.past(ended, _now())
+            found += text.past(self.commands.look(["bhist", "-l", "-n", _EVENTS, *map(_id, some)]), _now())
         return found
 
     def cancelled_by(self, job_id: str, since: int) -> int | None:
