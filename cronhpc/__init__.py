@@ -1,4 +1,4 @@
-"""Cron for Slurm clusters, without admin rights."""
+"""Cron for clusters, without admin rights."""
 
 from __future__ import annotations
 

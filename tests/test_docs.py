@@ -18,6 +18,8 @@ from cronhpc.cli.commands import UsageError, parsers
 from cronhpc.cli.console import Console
 from cronhpc.core import policy
 from cronhpc.script import header, sbatch_options
+from cronhpc.script.dialect import SYSTEMS
+from cronhpc.script.spelling import SPELLINGS
 from cronhpc.store.settings import parse_settings
 
 TOP = Path(__file__).resolve().parent.parent
@@ -309,3 +311,41 @@ def test_the_readme_shows_pictures_that_are_described_and_small() -> None:
     assert [path for _, path in shown] == ["docs/status.svg", "docs/page.png"]
     assert all(len(words) > 80 for words, _ in shown)
     assert all((TOP / path).stat().st_size < 200_000 for _, path in shown)
+
+
+# --- batch systems ---------------------------------------------------------------------------------------------------
+
+
+SYSTEMS_PAGE = (TOP / "docs" / "batch-systems.md").read_text(encoding="utf-8")
+
+
+def cells(head: str) -> list[list[str]]:
+    """The rows of the table that begins with `head`."""
+    lines = SYSTEMS_PAGE[SYSTEMS_PAGE.index(f"| {head} |") :].partition("\n\n")[0].splitlines()[2:]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+HELD = [(row[0], cell) for row in cells("need") for cell in row[1:] if ".py" in cell]
+
+
+@pytest.mark.parametrize(("need", "cell"), HELD)
+def test_what_is_here_on_a_batch_system_is_held_by_the_test_that_is_named(need: str, cell: str) -> None:
+    file, word = re.fullmatch(r"`([\w/]+\.py)` ?(\w*)", cell).groups()  # type: ignore[union-attr]
+    names = re.findall(r"^def (test_\w+)", (TOP / "tests" / file).read_text(encoding="utf-8"), re.MULTILINE)
+    assert any(word in name for name in names), need
+
+
+def test_what_is_not_here_is_what_the_program_says_is_not_here() -> None:
+    again = next(row for row in cells("need") if "`again`" in row[0])
+    told = {each.title: "again" in dict(each.lacks) for each in SYSTEMS}
+    assert {title: cell.startswith("not here") for title, cell in zip(told, again[1:], strict=True)} == told
+
+
+def test_options_are_spelt_as_the_page_says() -> None:
+    others = [each for each in SYSTEMS if each.name in SPELLINGS]
+    for name, ours, *theirs in cells("option"):
+        assert ours == f"`--{name}`"
+        told = [SPELLINGS[each.name].names.get(name, "") for each in others]
+        assert theirs == [f"`{each}`" if each else "-" for each in told], name
+    known = {name for each in others for name in SPELLINGS[each.name].names}
+    assert {row[0] for row in cells("option")} == known - {"export"}

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
 
-SUMMARY = "cron for Slurm clusters, without admin rights"
+SUMMARY = "cron for clusters, without admin rights"
 _DESCRIPTION = (
     "Drop a batch script into a folder of the cron directory (`~/cron`), and it runs on time. A tiny scheduler job "
     "does the work and keeps itself in the queue: `cronhpc init` makes the folder, `cronhpc start` the job; `cronhpc "

@@ -201,8 +201,8 @@ def _undo(made: Made, root: str) -> str:
 
 
 _DOCTOR_HELP = (
-    "Look at this site: Slurm and its limits, the disk, trust, clocks, and what else could call the scheduler. It "
-    "changes nothing unless asked to."
+    "Look at this site: the batch system and its limits, the disk, trust, clocks, and what else could call the "
+    "scheduler. It changes nothing unless asked to."
 )
 _DOCTOR_EXAMPLE = """
 cronhpc doctor

@@ -130,7 +130,6 @@ GRID_ENGINE = Dialect(
     set=(("TZ", "UTC0"),),  # it prints local times
     options={},
     links=True,
-    lacks=(("again", "where a job's script lies is not asked of it yet"),),
 )
 PBS = Dialect(
     name="pbs",

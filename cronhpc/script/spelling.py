@@ -1,7 +1,7 @@
 """How each batch system spells a job's options: its directives to our names, which are sbatch's, and our names to its.
 
-An option that has no name of ours keeps its own, dash and all (`-pe`). Sources: qsub(1) of Grid Engine 8.1.9 and of
-OpenPBS 23.06, tried; bsub(1) of IBM's LSF 10.1, and how OpenLava reads lines. Slurm's own are in `directives`.
+One that has no name of ours keeps its own, dash and all (`-pe`, `-l h_vmem`). Sources: qsub(1) of Grid Engine 8.1.9 and
+of OpenPBS 23.06, tried; bsub(1) of IBM LSF 10.1, and how OpenLava reads lines. Slurm has its own in `directives`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Spelling(NamedTuple):
     glued: str  # what may follow an option's letter without a blank, as a pattern; "": nothing
     flags: str  # the options without a value
     valued: str
-    names: Mapping[str, str]  # ours: theirs; "-l mem" is the resource mem of -l
+    names: Mapping[str, str]  # ours: theirs; "-l mem" is the resource mem of -l; else words that stand for a flag
     patterns: Mapping[str, str]  # of a log's name, ours: theirs
     forms: Mapping[str, Form]  # by our names; of all others the value is the same
     also: Mapping[str, str]  # other options of theirs that mean one of ours
@@ -139,6 +139,15 @@ def _of_unless(theirs: str) -> str | None:
     return ",".join(re.findall(one, theirs)) if re.fullmatch(rf"select\[{one}(?: && {one})*\]", theirs) else None
 
 
+def _ended(ours: str) -> str | None:
+    match = re.fullmatch(r"afterany((?::\d+)+)", ours)
+    return match[1].lstrip(":").replace(":", ",") if match else None
+
+
+def _of_ended(theirs: str) -> str | None:
+    return f"afterany:{theirs.replace(',', ':')}" if re.fullmatch(r"\d+(?:,\d+)*", theirs) else None
+
+
 def _but(ours: str) -> str:
     return f"!({ours.replace(',', '|')})"
 
@@ -174,10 +183,12 @@ SPELLINGS = {
             "array": "-t",
             "begin": "-a",
             "chdir": "-wd",
+            "dependency": "-hold_jid",
             "error": "-e",
             "exclude": "-l h",
             "hold": "-h",
             "job-name": "-N",
+            "no-requeue": "-r n",
             "output": "-o",
             "partition": "-q",
             "time": "-l h_rt",
@@ -187,6 +198,7 @@ SPELLINGS = {
             "time": Form(_in_seconds, _of_seconds),
             "begin": _QSUB_MOMENT,
             "array": _same(_TASKS),
+            "dependency": Form(_ended, _of_ended),
             "exclude": Form(_but, _of_but),
         },
         also={"-cwd": "chdir"},
@@ -353,6 +365,8 @@ def _named(word: str, value: str | None, line: int, dialect: Dialect) -> list[Op
     spelling = SPELLINGS[dialect.name]
     ours = {theirs: name for name, theirs in spelling.names.items() if name != "array"} | dict(spelling.also)
     make = partial(Option, line=line, written=_written(word, value), directive=dialect.prefix)
+    if f"{word} {value}" in ours:
+        return [make(ours[f"{word} {value}"], None)]
     if word == spelling.names["array"]:
         name, tasks, limit = _array(value or "") if word in ours else ("", value or "", "")
         named = [make(ours[word], name)] if name else []
@@ -373,7 +387,8 @@ def _resource(item: str, ours: Mapping[str, str], spelling: Spelling, make: Call
     resource, _, value = item.partition("=")
     name = ours.get(f"-l {resource}", "")
     read = _ours(name, value, spelling) if name else None
-    return replace(make("-l", item) if read is None else make(name, read), written=_written("-l", item))
+    own = make(f"-l {resource}", value or None)
+    return replace(own if read is None else make(name, read), written=_written("-l", item))
 
 
 def _ours(name: str, value: str | None, spelling: Spelling) -> str | None:
@@ -414,33 +429,50 @@ def words_of(options: Iterable[tuple[str, str | None]], dialect: Dialect) -> lis
     given = list(options)
     if dialect.name not in SPELLINGS:
         return [f"--{name}" if value is None else f"--{name}={value}" for name, value in given]
-    spelling = SPELLINGS[dialect.name]
-    known = dict(given)
+    spelling, known = SPELLINGS[dialect.name], dict(given)
     words: list[str] = []
     resources: list[str] = []
     for name, value in given:
-        if name.startswith("-"):
-            words += [name, *([] if value is None else value.split() if name in _SEVERAL else [value])]
-            continue
-        theirs, spelt = _option(name, value, spelling), _theirs(name, value, spelling)
-        if theirs is None or (spelt is None and value is not None):
-            raise UnspeltError(f"--{name}" if value is None else f"--{name}={value}")
-        option, _, resource = theirs.partition(" ")
-        if resource:
-            resources.append(f"{resource}={spelt}")
-        elif name == "array" and option == spelling.names["job-name"]:
-            words += [option, _indexed(known.get("job-name") or "", spelt or "")]
-        elif name == "array" and "-tc" in spelling.valued.split() and "%" in (spelt or ""):
-            words += [option, (spelt or "").partition("%")[0], "-tc", (spelt or "").partition("%")[2]]
-        elif not (name == "job-name" and option == spelling.names["array"] and "array" in known):
-            words += [option, *([] if spelt is None else [spelt])]
+        its_words = _own(name, value) if name.startswith("-") else _spelt(name, value, known, spelling)
+        if its_words[:1] == ["-l"]:
+            resources += its_words[1:]
+        else:
+            words += its_words
     return [*words, *(["-l", ",".join(resources)] if resources else [])]
+
+
+def _own(name: str, value: str | None) -> list[str]:
+    """An option that has kept its own name."""
+    option, _, resource = name.partition(" ")
+    if resource:
+        return [option, resource if value is None else f"{resource}={value}"]
+    return [name, *([] if value is None else value.split() if name in _SEVERAL else [value])]
+
+
+def _spelt(name: str, value: str | None, known: Mapping[str, str | None], spelling: Spelling) -> list[str]:
+    """An option by our name; `known`: all of them. Raises UnspeltError."""
+    theirs, text = _option(name, value, spelling), _theirs(name, value, spelling)
+    if theirs is None or (text is None and value is not None):
+        raise UnspeltError(f"--{name}" if value is None else f"--{name}={value}")
+    option, _, resource = theirs.partition(" ")
+    if resource:
+        return [option, resource if text is None else f"{resource}={text}"]
+    named_array = spelling.names["array"] == spelling.names["job-name"]
+    if name == "array" and named_array:
+        return [option, _indexed(known.get("job-name") or "", text or "")]
+    if name == "job-name" and named_array and "array" in known:
+        return []
+    if name == "array" and "-tc" in spelling.valued.split() and "%" in (text or ""):
+        span, _, limit = (text or "").partition("%")
+        return [option, span, "-tc", limit]
+    return [option] if text is None else [option, text]
 
 
 def _option(name: str, value: str | None, spelling: Spelling) -> str | None:
     """One without a value is a flag: Grid Engine's -cwd stands for our chdir, too."""
     known = [spelling.names.get(name, ""), *(theirs for theirs, ours in spelling.also.items() if ours == name)]
-    return next((each for each in known if each and (each in spelling.flags.split()) is (value is None)), None)
+    flags = {*spelling.flags.split(), *(each for each in known if " " in each and not each.startswith("-l "))}
+    return next((each for each in known if each and (each in flags) is (value is None)), None)
 
 
 def _indexed(name: str, tasks: str) -> str:

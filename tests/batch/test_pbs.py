@@ -322,7 +322,7 @@ echo hello
     assert {option.name: (option.value, option.line) for option in header.options} == {
         "job-name": ("save", 2),
         "output": ("/data/log", 2),
-        "-l": ("select=1:ncpus=4", 3),
+        "-l select": ("1:ncpus=4", 3),
         "array": ("1-5%2", 3),
         "-W": ("depend=afterok:7", 4),
         "export": ("A=b c,D", 4),

@@ -8,12 +8,13 @@ import pwd
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.lab.helpers_grid_engine import Cell, Cron, a_cell, a_cron, wait_for
+from tests.lab.helpers_grid_engine import TOP, Cell, Cron, a_cell, a_cron, wait_for
 
 pytestmark = pytest.mark.lab
 _RUNS = 2
@@ -142,3 +143,25 @@ def test_a_teammate_ends_a_run_by_a_file(cell: Cell) -> None:
         cron.until(lambda: bool(cron.ran))
         subprocess.run([*teammate, "touch", str(cron.root / "kill" / "long")], check=True, cwd="/")
         cron.until(lambda: "killed" in cron("history", "long", code=None))
+
+
+def test_a_series_goes_on_piece_by_piece_and_ends_by_its_rule(cron: Cron) -> None:
+    place = cron.root.parent
+    again = f"{sys.executable} -m cronhpc again --after --max-runs 3 --dir {cron.root}"
+    (place / "train.sh").write_text(
+        f"#!/bin/bash\n#$ -N train -l h_rt=600 -j y -o {place}/train.log\n"
+        f"export PATH='{cron.cell.environ['PATH']}' PYTHONPATH={TOP}\n"
+        f"{again} || [ $? -ne 113 ] || exit 0\necho $JOB_ID $SGE_CWD_PATH >>{place}/pieces\n",
+        encoding="utf-8",
+    )
+    subprocess.run(["qsub", "-cwd", "train.sh"], cwd=place, env=cron.cell.environ, check=True, timeout=60)
+    pieces, log = place / "pieces", place / "train.log"
+
+    def told() -> str:
+        return (log.read_text() if log.exists() else "no log") + str(cron.jobs())
+
+    wait_for(lambda: pieces.exists() and len(pieces.read_text().split("\n")) > 3 and not cron.jobs(), 300, told)
+    words = pieces.read_text().split()
+    assert len(set(words[::2])) == 3, told()
+    assert "this is the last piece of train" in log.read_text()
+    assert set(words[1::2]) == {str(place)}, "each where the first one was submitted"

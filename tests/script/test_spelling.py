@@ -33,9 +33,9 @@ READ: dict[str, tuple[Dialect, str, list[tuple[str, str | None]]]] = {
     "several resources on a line": (
         GRID_ENGINE,
         "#$ -l h_rt=60,h_vmem=4G",
-        [("time", "0:01:00"), ("-l", "h_vmem=4G")],
+        [("time", "0:01:00"), ("-l h_vmem", "4G")],
     ),
-    "a resource without a name of ours": (PBS, "#PBS -l select=1:ncpus=4", [("-l", "select=1:ncpus=4")]),
+    "a resource without a name of ours": (PBS, "#PBS -l select=1:ncpus=4", [("-l select", "1:ncpus=4")]),
     "a value behind its letter": (PBS, "#PBS -Na -lwalltime=5:00", [("job-name", "a"), ("time", "0:05:00")]),
     "a number behind its letter": (LSF, "#BSUB -n4 -W5", [("ntasks", "4"), ("time", "0:05:00")]),
     "an array in the name": (LSF, '#BSUB -J "a[1-5]%2"', [("job-name", "a"), ("array", "1-5%2")]),
@@ -49,6 +49,8 @@ READ: dict[str, tuple[Dialect, str, list[tuple[str, str | None]]]] = {
     "a moment without a year stays as it is": (LSF, "#BSUB -b 12:30", [("begin", "12:30")]),
     "a # begins a comment": (GRID_ENGINE, "#$ -N a # not -h", [("job-name", "a")]),
     "prose behind the prefix": (PBS, "#PBS lines of the group - see below", []),
+    "no second start": (GRID_ENGINE, "#$ -r n", [("no-requeue", None)]),
+    "a second start, which is said": (GRID_ENGINE, "#$ -r y", [("-r", "y")]),
     "the folder of the submission": (GRID_ENGINE, "#$ -cwd", [("chdir", None)]),
     "another system's lines": (LSF, "#SBATCH -J a\n#PBS -N b\n#$ -N c", []),
 }
@@ -73,6 +75,10 @@ WRITTEN: dict[str, tuple[Dialect, list[tuple[str, str | None]], list[str]]] = {
     "a moment": (LSF, [("begin", "2029-12-01T12:30:15")], ["-b", "2029:12:01:12:30"]),
     "a log whose path holds a colon": (GRID_ENGINE, [("output", "/l/a:b-%j")], ["-o", ":/l/a:b-$JOB_ID"]),
     "the folder of the submission": (GRID_ENGINE, [("chdir", None)], ["-cwd"]),
+    "resources of its own": (GRID_ENGINE, [("-l h_vmem", "4G"), ("-l gpu", None)], ["-l", "h_vmem=4G,gpu"]),
+    "no second start": (GRID_ENGINE, [("no-requeue", None)], ["-r", "n"]),
+    "the end of other jobs": (GRID_ENGINE, [("dependency", "afterany:7:8")], ["-hold_jid", "7,8"]),
+    "nodes to keep away from": (GRID_ENGINE, [("exclude", "a,b"), ("time", "1")], ["-l", "h=!(a|b),h_rt=60"]),
     "an option of its own": (GRID_ENGINE, [("-pe", "smp 4")], ["-pe", "smp", "4"]),
     "a value of one word that holds blanks": (LSF, [("-R", "a[b=1] c[d=2]")], ["-R", "a[b=1] c[d=2]"]),
     "Slurm's": (SLURM, [("time", "60"), ("hold", None)], ["--time=60", "--hold"]),
@@ -150,9 +156,11 @@ def test_a_line_is_translated(
 @pytest.mark.parametrize("dialect", [each for each in SYSTEMS if each.name in SPELLINGS], ids=lambda each: each.name)
 def test_what_is_written_is_read_again(dialect: Dialect) -> None:
     plain = {"account": "a", "array": "1-5", "begin": "2029-12-01T12:30:00", "time": "1:30:00", "gres": "gpu:2"}
-    plain |= {"mem": "4096M", "ntasks": "4", "cpus-per-task": "4"}
+    plain |= {"dependency": "afterany:7:8", "mem": "4096M", "ntasks": "4", "cpus-per-task": "4"}
     options: list[Any] = [
-        (name, plain.get(name, "x")) for name in SPELLINGS[dialect.name].names if name not in {"hold", "export"}
+        (name, plain.get(name, "x"))
+        for name in SPELLINGS[dialect.name].names
+        if name not in {"hold", "no-requeue", "export"}
     ]
     words = " ".join(words_of([*options, ("hold", None)], dialect))
     found = header(f"{dialect.prefix} {words}", dialect)

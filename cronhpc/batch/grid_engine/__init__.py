@@ -202,7 +202,14 @@ class GridEngine:
         found = self._details([job_id]).get(job_id)
         if found is None:
             raise BatchError(f"job {job_id} does not exist")
-        return {"JobId": job_id, "Command": found.command, "WorkDir": found.workdir, "Comment": found.comment}
+        return {
+            "JobId": job_id,
+            "JobName": found.name,
+            "Command": str(Path(found.submitted_in, found.command)),
+            "WorkDir": found.workdir or str(Path.home()),  # where it starts jobs that name none
+            "Comment": found.comment,
+            **({"ArrayJobId": job_id} if found.is_array else {}),
+        }
 
     def _change(self, argv: Sequence[str], *, gone_is_fine: bool = True) -> None:
         ended: Finished = self.commands.change(argv)

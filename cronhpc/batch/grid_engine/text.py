@@ -162,6 +162,9 @@ class Details(NamedTuple):
     outputs: tuple[str, ...]
     trouble: str  # why it is in an error state
     account: str
+    name: str = ""
+    submitted_in: str = ""  # the folder that the script's path, as it was typed, is below
+    is_array: bool = False
 
 
 def rows(answer: str) -> tuple[Row, ...]:
@@ -188,6 +191,9 @@ def details(answer: str) -> dict[str, Details]:
 
 def _details(job: ET.Element) -> Details:
     context = {_text(each, "VA_variable"): _text(each, "VA_value") for each in job.iter("context_list")}
+    variables = {
+        _text(each, "VA_variable"): _text(each, "VA_value") for each in job.iterfind("JB_env_list/job_sublist")
+    }
     paths = [
         each for name in ("JB_stdout_path_list", "JB_stderr_path_list") for each in job.iterfind(f"{name}/path_list")
     ]
@@ -200,6 +206,9 @@ def _details(job: ET.Element) -> Details:
         command=" ".join(words),
         workdir=_text(job, "JB_cwd"),
         outputs=tuple(dict.fromkeys(_text(each, "PN_path") for each in paths)),
+        name=_text(job, "JB_job_name"),
+        submitted_in=variables.get("__SGE_PREFIX__O_WORKDIR", ""),
+        is_array=any(_text(each, "RN_max") != "1" for each in job.iterfind("JB_ja_structure/task_id_range")),
         trouble=re.sub(r"^\S+ \S+ \[\d+:\d+\]: ", "", trouble),
         account=_text(job, "JB_account"),
     )
