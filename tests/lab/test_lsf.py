@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+from cronhpc.batch.lsf import Lsf
+from cronhpc.batch.port import Submission
 from tests.lab.conftest import MOST_WAIT, clean_environment
 
 STANDIN = Path(__file__).with_name("lsf_standin.py")
@@ -170,6 +172,17 @@ def test_arguments_a_failure_and_an_older_version_without_json(lsf: Cluster) -> 
     assert "got two words" in lsf("logs", "row", code=None)
 
 
+def test_each_task_of_an_array_has_its_log_and_the_one_that_fails_decides(lsf: Cluster) -> None:
+    lsf.entry(
+        "arr", 'echo "task $LSB_JOBINDEX"; [ "$LSB_JOBINDEX" != 2 ] || exit 4', directives='#BSUB -J "x[1-3]%2"\n'
+    )
+    lsf("run", "arr")
+    lsf.until(lambda: "failed (4)" in lsf("history", "arr", code=None))
+    logs = sorted((lsf.root / "log" / "arr").iterdir())
+    assert [path.read_text(encoding="utf-8") for path in logs] == ["task 1\n", "task 2\n", "task 3\n"]
+    assert [path.stem.rpartition("_")[2] for path in logs] == ["1", "2", "3"]
+
+
 def test_a_submission_whose_answer_is_lost_is_found_by_its_token_and_runs_once(lsf: Cluster) -> None:
     lsf.entry("lost", lsf.run)
     lsf.does("deaf")
@@ -298,6 +311,64 @@ def test_doctor_shows_what_a_submission_looks_like_and_whether_the_year_was_take
     lsf.does("old")
     assert "10.1.0.0: bjobs prints no JSON; -b takes no year" in lsf("doctor", "--submit", code=None)
     assert {job["stat"] for job in lsf.jobs} == {"EXIT"}, "each is cancelled"
+
+
+# --- the backend's own calls
+
+
+@pytest.fixture
+def batch(lsf: Cluster) -> Lsf:
+    return Lsf(lsf.environ, timeout=60, query_timeout=60)
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> str:
+    path = tmp_path / "script"
+    path.write_text("#!/bin/bash\nsleep 60\n", encoding="utf-8")
+    return str(path)
+
+
+def test_the_begin_of_a_job_stays_with_it_through_comments_moves_and_pauses(batch: Lsf, script: str) -> None:
+    begin = (int(time.time()) + 7200) // 60 * 60
+
+    def seen() -> tuple[str, str, int | None, bool]:
+        (job,) = batch.queue().jobs
+        return job.name, job.comment, job.start, job.held_by_user
+
+    job_id = batch.submit(Submission(script, job_name="a", comment="cronhpc=1/a", chdir="/", begin=begin))
+    assert seen() == ("a", "cronhpc=1/a", begin, True)
+    batch.release([job_id])
+    batch.comment([job_id], "other")
+    assert seen() == ("a", "other", begin, False)
+    batch.move(job_id, begin + 600)
+    assert seen() == ("a", "other", begin + 600, False)
+    batch.move(job_id, begin, "moved", exclude="n1,n2")
+    assert seen() == ("a", "moved", begin, False)
+    batch.hold([job_id], "marked")
+    assert seen() == ("a", "marked", begin, True)
+    batch.free([job_id], "free")
+    assert seen() == ("a", "free", begin, False)
+    assert batch.describe(job_id)["Comment"] == "free"
+
+
+def test_a_job_that_began_before_it_could_be_held_goes_on(batch: Lsf, script: str) -> None:
+    job_id = batch.submit(Submission(script, job_name="a", comment="x", chdir="/", held=False))
+    assert [job.state for job in batch.queue().jobs] == ["RUNNING"]
+    batch.hold([job_id], "marked")
+    assert [job.state for job in batch.queue().jobs] == ["RUNNING"]
+
+
+def test_of_an_array_the_tasks_that_wait_are_cancelled_and_others_run_on(batch: Lsf, script: str) -> None:
+    options = ("-J 'a[1-4]%2'",)
+    job_id = batch.submit(Submission(script, options=options, job_name="a", comment="x", chdir="/", held=False))
+    batch.cancel([f"{job_id}_[2-3]"], pending_only=True)
+    states = {job.tasks: job.state for job in batch.queue().jobs}
+    assert states == {"1": "RUNNING", "2": "RUNNING", "3": "CANCELLED", "4": "PENDING"}
+    batch.cancel([job_id])
+    assert {job.state for job in batch.queue().jobs} == {"CANCELLED"}
+    batch.cancel([job_id, "999"])
+    ends = batch.job_ends([job_id, "999"], since=0)
+    assert ends == {}, "bjobs has them still, and nobody knows of the other"
 
 
 # --- the stand-in itself ----------------------------------------------------------------------------------------------
