@@ -89,9 +89,9 @@ def _list(
     columns = [Column("JOB"), Column("RUNS"), Column("WHAT IT DOES", least=20)]
     for line in table(columns, [[job.name, job.runs, job.what] for job in jobs], console.style()):
         console.say(line)
-    console.say("")
     columns = [Column("EXAMPLE"), Column("WHAT IT SHOWS", least=20)]
-    for line in table(columns, [[job.name, job.what] for job in examples], console.style()):
+    shown = [[job.name, job.what] for job in examples]
+    for line in ["", *table(columns, shown, console.style())] if shown else []:
         console.say(line)
     if others:
         console.say(f"\n{others} more are not for {dialect.title}: they ask Slurm, or keep a series going")

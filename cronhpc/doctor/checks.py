@@ -82,7 +82,11 @@ class Check(Enum):
     # --- Slurm, asked from here
     NO_SLURM = ("advice", "slurm", "no sbatch on PATH, or backend: local is set: runs are processes of this machine.",
                 "On a cluster load Slurm's commands (module load slurm), then ask again.")
-    NOT_EXAMINED = "unknown", "batch system", "{title}: doctor has no questions for it yet; the rest is looked at."
+    HEARD = "fine", "batch system", "{title} answers."
+    SILENT = ("error", "batch system", "{title} gives no answer: {why}.",
+              "Ask again later; a chain that runs outlives this.")
+    NOT_EXAMINED = ("unknown", "batch system",
+                    "{title}: its limits, queues and nodes are not looked at; the rest is.")
     LEARNT = "fine", "batch system", "{title} {version}."
     NO_ANSWER = ("error", "slurm", "Slurm gives no answer: {why}.",
                  "Ask again later; a chain that runs outlives this.")

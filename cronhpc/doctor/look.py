@@ -193,14 +193,11 @@ def _timer(environ: Mapping[str, str], env: Mapping[str, str], user: str) -> Bea
 
 
 def _batch(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int]) -> Iterator[Finding]:
-    from cronhpc.batch import dialect_of, examinable
+    from cronhpc.batch import examinable
 
     slurm = examinable(asked.backend, settings, asked.environ, _QUESTION)
     if slurm is None:
-        dialect = dialect_of(asked.backend, settings, asked.environ)
-        yield Check.NO_SLURM() if dialect.runs_here else Check.NOT_EXAMINED(title=dialect.title)
-        if asked.submit and not dialect.runs_here:
-            yield from _held_job(asked, settings, here, clock)
+        yield from _other_system(asked, settings, here, clock)
         return
     times: list[int] = []
     try:
@@ -219,6 +216,25 @@ def _batch(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int
         yield from _nodes(asked, settings, here, clock)
     else:
         yield Check.NOT_TRIED()
+
+
+def _other_system(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int]) -> Iterator[Finding]:
+    """Whether it answers; with --submit, what a held job looks like there."""
+    from cronhpc.batch import connect, dialect_of
+
+    dialect = dialect_of(asked.backend, settings, asked.environ)
+    if dialect.runs_here:
+        yield Check.NO_SLURM()
+        return
+    try:
+        connect(asked.backend, settings, asked.environ, Paths(asked.root).state).queue()
+    except BatchError as error:
+        yield Check.SILENT(title=dialect.title, why=error.text)
+        return
+    yield Check.HEARD(title=dialect.title)
+    yield Check.NOT_EXAMINED(title=dialect.title)
+    if asked.submit:
+        yield from _held_job(asked, settings, here, clock)
 
 
 def _ticks(asked: Asked, via: str | None) -> Iterator[Finding]:

@@ -174,6 +174,14 @@ def test_without_slurm_it_says_so(site: Site) -> None:
         assert site.levels("slurm") == ["advice"]
 
 
+def test_another_batch_system_is_asked_whether_it_answers(site: Site) -> None:
+    site.program("qstat", "echo '<job_info><queue_info/><job_info/></job_info>'")
+    assert site.levels("batch system", "--backend", "grid_engine") == ["unknown", "fine"], "limits are not looked at"
+    site.program("qstat", "echo 'error: unable to contact qmaster' >&2; exit 1")
+    assert site.levels("batch system", "--backend", "grid_engine") == ["error"]
+    assert "unable to contact qmaster" in site("--backend", "grid_engine")[1]
+
+
 def test_before_init_it_says_what_the_place_is_like(tmp_path: Path) -> None:
     site = Site(tmp_path)
     site.named = False
