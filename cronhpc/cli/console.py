@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from cronhpc.core.model import text_of, texts_of
+from cronhpc.core.model import Advice, text_of, texts_of
 from cronhpc.cron.values import dataclass, replace
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ class Console:
 
     def text(self, words: str) -> str:
         """`words` as its reader can use it: see `text_of`."""
-        return text_of(words, self.directory)
+        return text_of(words, self.directory) if isinstance(words, Advice) else words
 
     def say(self, text: str = "") -> None:
         """One or more lines of answer."""

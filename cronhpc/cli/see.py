@@ -306,7 +306,7 @@ def _next(args: argparse.Namespace, console: Console) -> int:
     else:
         previews, zone_key = _of_entries(args, console)
     after = console.now if args.after is None else instant_of(args.after, console, args.timezone or zone_key)
-    known = view.facts(previews, after, args.number)
+    known = view.facts(previews, after, args.number, in_words=console.as_json or len(previews) == 1)
     console.answer(known, lambda: view.render(known, console.style(zone_key)))
     return FINE
 

@@ -27,15 +27,18 @@ class Preview:
     held_back: str = ""
 
 
-def facts(previews: Sequence[Preview], after: int, number: int) -> Facts:
-    """The next `number` slots of all `previews` after `after`, and the clock changes among them."""
+def facts(previews: Sequence[Preview], after: int, number: int, *, in_words: bool = True) -> Facts:
+    """The next `number` slots of all `previews` after `after`, and the clock changes among them.
+
+    Without `in_words` schedules are not put into words, which takes long: a screen of many shows none.
+    """
     slots = list(islice(heapq.merge(*(_slots(preview, after) for preview in previews)), number))
     until = slots[-1][0] if slots else after
     zones = {preview.schedule.zone.key for preview in previews}
     changes = {(change, zone) for zone in zones for change in _changes(previews, zone, after, until)}
     return {
         "after": iso(after),
-        "entries": [_preview(preview) for preview in previews],
+        "entries": [_preview(preview, in_words=in_words) for preview in previews],
         "slots": [
             {"at": iso(at), "entry": name, "held_back": previews[index].held_back}
             for at, name, index in _named(slots, previews)
@@ -66,14 +69,14 @@ def _changes(previews: Sequence[Preview], zone: str, after: int, until: int) -> 
     return ((c[0], c[1], c[2]) for c in schedule.changes(after, until))
 
 
-def _preview(preview: Preview) -> Facts:
+def _preview(preview: Preview, *, in_words: bool) -> Facts:
     schedule = preview.schedule
     return {
         "name": preview.name,
         "schedule": schedule.text,
         "canonical": schedule.canonical,
         "timezone": schedule.zone.key,
-        "words": schedule.in_words(),
+        "words": schedule.in_words() if in_words else "",
         "held_back": preview.held_back,
     }
 

@@ -139,7 +139,8 @@ def _fit(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], room: int) -
 
     Columns that may be cut give way down to an easy width, then optional ones go, then those are cut to the least.
     """
-    widths = [max([text.width(c.title), *(text.width(_words(row[i])) for row in rows)]) for i, c in enumerate(columns)]
+    each = zip(*([column.title for column in columns], *rows), strict=True)
+    widths = [max(map(text.width, map(_words, cells))) for cells in each]
     used = list(range(len(columns)))
     if not room:
         return used, widths
@@ -174,10 +175,13 @@ def _line(columns: Sequence[Column], cells: Sequence[str], widths: Sequence[int]
 def _painted(columns: Sequence[Column], cells: Sequence[Cell], widths: Sequence[int], style: Style) -> str:
     parts = []
     for column, cell, columns_wide in zip(columns, cells, widths, strict=True):
-        words = (text.shorten if column.name else text.cut)(_words(cell), columns_wide)
-        filled = text.pad(words, columns_wide, right=column.right)
-        colour = "" if isinstance(cell, str) else cell[1]
-        parts.append(filled.replace(words, style.paint(words, colour), 1) if colour else filled)
+        words, colour = (cell, "") if isinstance(cell, str) else cell
+        size = text.width(words)
+        if size > columns_wide:
+            words = (text.shorten if column.name else text.cut)(words, columns_wide)
+            size = text.width(words)
+        blanks, shown = " " * (columns_wide - size), style.paint(words, colour) if colour else words
+        parts.append(blanks + shown if column.right else shown + blanks)
     return _GAP.join(parts).rstrip()
 
 

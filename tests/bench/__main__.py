@@ -42,13 +42,14 @@ def main() -> int:
     if unknown := set(names) - set(BENCHES):
         parser.error(f"no such bench: {', '.join(sorted(unknown))}")
     sys.stdout.write(f"{machine()}\n")
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}  # as installed
     worst = 0
     for name in names:
         sys.stdout.write(f"\n--- {name}\n")
         sys.stdout.flush()
         began = time.perf_counter()
         argv = [sys.executable, "-m", f"tests.bench.bench_{name}", *BENCHES[name]]
-        code = subprocess.run(argv, cwd=Path(__file__).parents[2], check=False).returncode
+        code = subprocess.run(argv, cwd=Path(__file__).parents[2], env=environ, check=False).returncode
         sys.stdout.write(f"({time.perf_counter() - began:.0f} s{f', exit {code}' if code else ''})\n")
         worst = worst or code
     return 1 if worst else 0

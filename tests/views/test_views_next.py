@@ -73,6 +73,13 @@ def test_several_entries_come_in_one_order_with_what_holds_them() -> None:
     ]
 
 
+def test_a_screen_of_several_entries_puts_no_schedule_into_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    previews = [view.Preview(name, parse("0 4 * * *", PARIS)) for name in ("backup", "sync")]
+    expected = view.render(view.facts(previews, NOW, 3), style())
+    monkeypatch.setattr("cronhpc.cron.schedule.cron_in_words", None)
+    assert view.render(view.facts(previews, NOW, 3, in_words=False), style()) == expected
+
+
 def test_nothing_to_come_is_said() -> None:
     assert view.render(view.facts([], NOW, 3), style()) == "nothing is to come"
 
