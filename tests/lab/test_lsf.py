@@ -271,6 +271,17 @@ def test_a_switch_ends_a_run_and_a_pause_holds_what_waits_and_lets_it_go(lsf: Cl
     assert "cronhpc-paused" not in lsf.jobs[-1]["description"]
 
 
+def test_a_switch_that_warns_sends_its_signal_first(lsf: Cluster) -> None:
+    lsf.entry("soft", f"trap 'echo warned >>{lsf.folder}/warned; exit 0' USR1\n{lsf.run}; sleep 600 & wait")
+    settings = lsf.root / "cronhpc.yaml"
+    row = "\n  switches:\n    soft: {jobs: {name: soft.slurm}, warn: USR1@5m}\n"
+    settings.write_text(settings.read_text(encoding="utf-8").replace("\n  switches:\n", row), encoding="utf-8")
+    lsf("run", "soft")
+    lsf.until(lambda: bool(lsf.ran))
+    lsf("kill", "soft", code=None)
+    lsf.until((lsf.folder / "warned").exists)
+
+
 def test_an_end_that_bjobs_has_forgotten_is_found_by_bhist(lsf: Cluster) -> None:
     lsf.entry("old", f"{lsf.run}; exit 7")
     lsf("run", "old")
