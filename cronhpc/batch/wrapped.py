@@ -19,10 +19,10 @@ _FUNCTION = re.compile(r"BASH_FUNC_([\w:.+-]+)(?:%%|\(\))")  # as bash names one
 _READ_ONLY = frozenset({"BASHOPTS", "EUID", "PPID", "SHELLOPTS", "UID"})
 
 
-def wrapped_text(job: Submission, environment: Mapping[str, str]) -> str:
+def wrapped_text(job: Submission, environment: Mapping[str, str], begins: str = "") -> str:
     """The text of `job.script`, a bash script, that first sets what it cannot be given beside itself.
 
-    That is `environment`, the working folder, and the script's arguments. Raises Refused.
+    That is `environment`, the working folder, and the script's arguments. `begins`: lines before those. Raises Refused.
     """
     try:
         text = Path(job.script).read_text(encoding="utf-8", errors="surrogateescape")
@@ -31,7 +31,7 @@ def wrapped_text(job: Submission, environment: Mapping[str, str]) -> str:
     first, _, rest = text.partition("\n")
     lines = [_exported(*each) for each in environment.items()]
     lines += [f"cd -- {shlex.quote(job.chdir)} || exit 127\n"] if job.chdir else []
-    return f"{first}\n{''.join(lines)}set -- {shlex.join(job.arguments)}\n{rest}"
+    return f"{first}\n{begins}{''.join(lines)}set -- {shlex.join(job.arguments)}\n{rest}"
 
 
 def _exported(name: str, value: str) -> str:

@@ -219,6 +219,7 @@ def test_what_would_make_qsub_wait_or_say_nothing_is_left_out() -> None:
         pytest.param(("-J 0-9:4",), "0-9:4", 3, id="in steps"),
         pytest.param(("-J 1-5%2", "--array=2-3%2"), "2-3%2", 2, id="those that failed, of a further attempt"),
         pytest.param(("-J 1-5", "--array=4"), "4-5:2", 1, id="one task, where two numbers are asked for"),
+        pytest.param(("-J 1-9%2", "--array=2,4-5%2"), "2-5%2", 3, id="several, in a range that holds more"),
     ],
 )
 def test_arrays(options: tuple[str, ...], asked: str, count: int) -> None:
@@ -226,10 +227,10 @@ def test_arrays(options: tuple[str, ...], asked: str, count: int) -> None:
     assert [value for option, value in pairwise(argv) if option == "-J"] == [asked]
     assert "/log/%A_^array_index^.out" in argv
     assert "-r" not in argv, "an array has to be rerunnable"
-    assert text.task_count(options) == count
+    assert text.array(options).tasks == count
 
 
-@pytest.mark.parametrize("option", ["--qos=high", "--array=1,3", "--time=soon"])
+@pytest.mark.parametrize("option", ["--qos=high", "--array=1,x", "--time=soon"])
 def test_what_it_has_not_is_refused_by_its_name(option: str) -> None:
     with pytest.raises(Refused, match=option):
         text.submit_argv(Submission("/a", options=(option,)))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess  # noqa: TID251 - what the server would start
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +158,20 @@ def test_a_script_gets_what_it_cannot_be_given_beside_itself(server: Server) -> 
         assert line in text.splitlines()
     assert "OWN" not in text, "the value that the script's own line gives it counts"
     assert "-v OWN=its" in server.calls()[0]
+
+
+def test_of_a_range_that_holds_more_tasks_than_were_asked_for_the_others_do_nothing(server: Server) -> None:
+    script = server.folder / "run.slurm"
+    script.write_text("#!/bin/bash\necho $CRONHPC_TASKS\n")
+    (server.folder / "qsub.out").write_text("7[].pbshost\n")
+    server.batch().submit(Submission(str(script), options=("-J 1-9", "--array=2,4,12")))
+    assert " -J 2-12 " in server.calls()[0]
+    text = (server.folder / "text").read_text()
+    told = {
+        task: subprocess.check_output(["bash"], input=text, env={"PBS_ARRAY_INDEX": task}, text=True, timeout=90)
+        for task in ("1", "2", "3", "4", "12")
+    }
+    assert told == {"1": "", "2": "3\n", "3": "", "4": "3\n", "12": "3\n"}
 
 
 def test_the_server_tells_its_time_and_version(server: Server) -> None:

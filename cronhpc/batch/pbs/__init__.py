@@ -89,11 +89,11 @@ class Pbs:
 
     def submit(self, job: Submission) -> str:
         """The new job's id. Raises Unreachable (the job may exist all the same), Refused, Limited, BatchError."""
-        argv, tasks = text.submit_argv(job), text.task_count(job.options)
+        argv, array = text.submit_argv(job), text.array(job.options)
         own = text.own_values(job.own_export)  # qsub sets these
         environment = {name: value for name, value in self.commands.of_runs.items() if name not in own}
-        environment |= {**(job.export or {}), **({PBS.job.tasks: str(tasks)} if tasks else {})}
-        name = text.submitted(self.commands.submit_text(argv, wrapped_text(job, environment)))
+        environment |= {**(job.export or {}), **({PBS.job.tasks: str(array.tasks)} if array.tasks else {})}
+        name = text.submitted(self.commands.submit_text(argv, wrapped_text(job, environment, array.only)))
         row = text.Row(name, {})
         return row.number
 

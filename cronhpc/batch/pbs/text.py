@@ -75,20 +75,39 @@ def _pairs(options: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def _range(tasks: str, option: str) -> str:
-    """`3` and `1-5%2` as -J takes them: one range of two numbers at least."""
-    found = re.fullmatch(r"(\d+)(?:-(\d+)(:\d+)?)?(%\d+)?", tasks)
-    if found is None:
-        raise Refused(f"{option}: PBS takes one range of tasks, as 1-5.")
-    first, last, step, limit = found.groups()
-    if last is None or last == first:
-        last, step = str(int(first) + 1), ":2"
-    return f"{first}-{last}{step or ''}{limit or ''}"
+    """`3`, `2,4` and `1-5%2` as -J takes them: one range of two numbers or more, with others in it."""
+    if not re.fullmatch(r"\d+(-\d+(:\d+)?)?(,\d+(-\d+(:\d+)?)?)*(%\d+)?", tasks):
+        raise Refused(f"{option}: this is no list of tasks, as 1-5 or 2,4.")
+    numbers, (spans, percent, limit) = _numbers(tasks), tasks.partition("%")
+    if len(numbers) > 1:
+        spans = spans if "," not in spans else f"{numbers[0]}-{numbers[-1]}"
+    else:
+        spans = f"{numbers[0]}-{numbers[0] + 1}:2"
+    return f"{spans}{percent}{limit}"
 
 
-def task_count(options: Sequence[str]) -> int:
-    """How many tasks the array has that is submitted with these options; 0: it is none."""
-    found = re.match(r"(\d+)-(\d+)(?::(\d+))?", dict(_pairs(options)).get("-J", ""))
-    return len(range(int(found[1]), int(found[2]) + 1, int(found[3] or 1) or 1)) if found else 0
+def _numbers(tasks: str) -> list[int]:
+    found = re.findall(r"(\d+)(?:-(\d+)(?::(\d+))?)?", tasks.partition("%")[0])
+    return sorted({n for first, last, step in found for n in range(int(first), int(last or first) + 1, int(step or 1))})
+
+
+class Array(NamedTuple):
+    """The array that is submitted."""
+
+    tasks: int  # how many; 0: it is none
+    only: str  # a line for the text of one whose range holds more tasks; "" for others
+
+
+def array(options: Sequence[str]) -> Array:
+    """What `options` ask for, those of the script and ours behind them."""
+    asked = ""
+    for option in options:
+        if option.startswith(("--array=", "-J")):
+            asked = option.removeprefix("--array=") if option.startswith("--") else shlex.split(option)[-1]
+    numbers = _numbers(asked)
+    listed = ",".join(map(str, numbers))
+    only = f"case ,{listed}, in *,$PBS_ARRAY_INDEX,*) ;; *) exit 0 ;; esac\n" if "," in asked else ""
+    return Array(len(numbers), only)
 
 
 def own_values(own_export: str | None) -> dict[str, str]:
