@@ -34,7 +34,7 @@ def server() -> Iterator[Cell]:
 
 @pytest.fixture
 def cron(server: Cell, tmp_path: Path) -> Iterator[Cron]:
-    with a_cron(server, tmp_path / "home" / "cron", "pbs") as made:
+    with a_cron(server, tmp_path / "home" / "cron", backend="pbs") as made:
         yield made
         subprocess.run([f"{server.environ['STANDIN_GE']}/qdel", "-u", "*"], env=server.environ, check=False, timeout=90)
 
