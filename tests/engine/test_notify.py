@@ -18,7 +18,7 @@ import pytest
 
 from cronhpc.core.alerts import Alert, Ping
 from cronhpc.core.model import Problem, Settings
-from cronhpc.engine import notify
+from cronhpc.engine import delivery, notify
 from cronhpc.engine.delivery import About, SecretError, Timeouts, address
 
 ENV = {"PATH": os.environ.get("PATH", ""), "HOME": "/nonexistent"}
@@ -154,6 +154,22 @@ def test_more_pings_than_a_tick_can_send_are_dropped_and_said(server: Server) ->
     said = pinged(*(Ping(f"{server.url}/{n}", "success", "x") for n in range(53)))
     assert said == ["W351 3 pings were dropped: too many for one tick."]
     assert len(server.asked) == 50
+
+
+def test_the_machines_certificates_are_read_once_for_all_pings(server: Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of fifty pings read them, from Python 3.12 on: two seconds of a processor, and few came in time."""
+    import ssl
+
+    real, read = ssl.create_default_context, []
+
+    def counted() -> ssl.SSLContext:
+        read.append(1)
+        return real()
+
+    monkeypatch.setattr(ssl, "create_default_context", counted)
+    delivery._certificates.cache_clear()
+    assert pinged(*(Ping(f"{server.url}/{n}", "success", "x") for n in range(20))) == []
+    assert read == [1]
 
 
 # --- a command -----------------------------------------------------------------------------------------------------
