@@ -24,7 +24,7 @@ from tests.lab.conftest import MOST_WAIT, clean_environment
 STANDIN = Path(__file__).with_name("lsf_standin.py")
 TOP = STANDIN.parents[2]
 pytestmark = pytest.mark.lab
-SHORT = "4s"  # after which a command counts as one without an answer
+SHORT = "8s"  # after which a command counts as one without an answer; a busy machine starts Python in seconds
 
 
 @dataclass(frozen=True)
