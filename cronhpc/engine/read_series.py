@@ -35,7 +35,7 @@ def series_of(site: Site, known: Record) -> Series:
     entry = Entry(
         known.name,
         known.script,
-        str(piece(site.paths.state)),
+        str(piece(site.paths.state, site.batch.dialect.job)),
         "",
         rules.timezone,
         "",

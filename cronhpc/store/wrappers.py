@@ -34,12 +34,11 @@ interpreter=(${first#\\#!})
 set +f
 """
 
-PIECE = f"""#!/bin/bash
+_PIECE = f"""#!/bin/bash
 # made by cronhpc: a piece of a work that keeps itself going; it runs the script named first, as it is now
 script=$1 so=', and no next piece is queued. When it is there again: sbatch it'
 shift
-{_READ_FIRST_LINE}exec "${{interpreter[@]}}" "$script" "$@"
-"""
+{_READ_FIRST_LINE}"""
 
 _RUN = f"""#!/bin/bash
 # made by cronhpc: runs the script named first, as it is now. With --record it writes down how that ended, in the file
@@ -98,9 +97,22 @@ printf -v over '%(%s)T' -1
 _SIGNALLED = 128  # the shell's way of saying that a signal ended it
 
 
-def piece(state: Path) -> Path:
+def piece(state: Path, job: JobVariables) -> Path:
     """The wrapper of series. Raises OSError."""
-    return _written(state / "stubs" / "piece.slurm", PIECE)
+    return _written(state / "stubs" / "piece.slurm", piece_text(job))
+
+
+def piece_text(job: JobVariables) -> str:
+    """The wrapper of series, in jobs that have these variables; exit codes as in `run_text`."""
+    return f"{_PIECE}{_WAITED}{_leave(job)}" if job.codes else f"{_PIECE}{_BECOME}"
+
+
+_BECOME = 'exec "${interpreter[@]}" "$script" "$@"\n'
+
+
+def _leave(job: JobVariables) -> str:
+    codes = " | ".join(map(str, job.codes))
+    return (f"case $code in {codes}) code=1 ;; esac\n" if codes else "") + 'exit "$code"\n'
 
 
 def run_text(job: JobVariables) -> str:
@@ -108,8 +120,7 @@ def run_text(job: JobVariables) -> str:
 
     Where some exit codes tell the batch system something else, 1 stands for them; what is recorded is the true one.
     """
-    leave = f"case $code in {' | '.join(map(str, job.codes))}) code=1 ;; esac\n" if job.codes else ""
-    watched = "" if leave else '[ -n "$end" ] || exec "${interpreter[@]}" "$script" "$@"\n'
+    watched = "" if job.codes else f'[ -n "$end" ] || {_BECOME}'
     return f"""{_RUN}{watched}{_WAITED}task=${{{job.task}-}} tasks=1
 case $task in '' | undefined) task='' ;; *) tasks=$(({job.tasks})) ;; esac
 if [ -n "$end" ]; then
@@ -117,8 +128,7 @@ if [ -n "$end" ]; then
   printf '{{"exit_code":%d,"started":%d,"ended":%d,"node":"%s","tasks":%d}}\\n' \\
     "$code" "$begun" "$over" "$HOSTNAME" "$tasks" >"$end.tmp" && mv -f -- "$end.tmp" "$end"
 fi
-{leave}exit "$code"
-"""
+{_leave(job)}"""
 
 
 def run(state: Path, script: str, key: Key, job: JobVariables, *, record: bool, ping: bool) -> tuple[str, ...]:

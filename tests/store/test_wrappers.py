@@ -253,7 +253,7 @@ def entries_of(shell: Shell) -> Sequence[Entry]:
 
 def test_a_node_whose_tmp_is_full_starts_the_script_all_the_same() -> None:
     """An older bash keeps what stands behind << in a file there."""
-    assert "<<" not in wrappers.run_text(SLURM.job) + wrappers.PIECE
+    assert "<<" not in wrappers.run_text(SLURM.job) + wrappers.piece_text(SLURM.job)
 
 
 def test_marks_are_forgotten_with_the_ends_of_their_runs(tmp_path: Path) -> None:
@@ -288,3 +288,13 @@ def test_on_grid_engine_exit_codes_of_another_meaning_do_not_reach_it(  # noqa: 
     assert {name: (row["exit_code"], row["tasks"]) for name, row in found.items()} == (
         {f"{KEY}.json{task}": (code, tasks)} if record else {}
     )
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(("code", "ends_with"), [(100, 1), (99, 1), (7, 7), (0, 0)])
+def test_nor_do_those_of_a_series_piece(tmp_path: Path, code: int, ends_with: int) -> None:
+    script = tmp_path / "job.slurm"
+    script.write_text(f'#!/bin/bash\necho "$*"\nexit {code}\n')
+    argv = [str(wrappers.piece(tmp_path / "state", GRID_ENGINE.job)), str(script), "an argument", "b"]
+    ended = subprocess.run(["bash", *argv], capture_output=True, text=True, timeout=90, check=False)
+    assert (ended.returncode, ended.stdout) == (ends_with, "an argument b\n"), ended.stderr
