@@ -70,6 +70,10 @@ def test_unknown_ids_are_left_out_and_a_master_that_is_away_is_no_empty_queue() 
         text.rows(recorded("sge-qstat-u.xml")[:400])
 
 
+def test_what_qstat_prints_of_a_job_that_waits_for_its_last_run_to_be_cleaned_up_is_read_although_it_is_no_xml() -> None:
+    assert list(text.details(recorded("sge-qstat-j-clean-up.xml"))) == ["41"]
+
+
 @pytest.mark.parametrize(
     ("printed", "job_id"),
     [

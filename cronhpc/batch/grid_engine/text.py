@@ -227,8 +227,9 @@ def as_globs(job: Details, job_id: str, name: str) -> tuple[str, ...]:
 
 def _root(answer: str, *tags: str) -> ET.Element:
     """The root, which alone tells an answer from none: qstat exits 0 where the master is away. Raises Unreachable."""
+    whole = answer.replace("%lt;", "&lt;").replace("job ids>", "job_ids>")  # two ways of its own, which are no XML
     try:
-        root = ET.fromstring(answer.replace("%lt;", "&lt;"))  # noqa: S314 - of the batch system's own command
+        root = ET.fromstring(whole)  # noqa: S314 - of the batch system's own command
     except ET.ParseError as error:
         raise Unreachable(f"qstat's answer cannot be read ({error}): {answer[-200:]!r}") from None
     if root.tag not in tags:
