@@ -66,6 +66,7 @@ class Submission:
     chdir: str | None = None
     begin: int | None = None  # epoch seconds
     held: bool = True
+    holds_itself: bool = False  # the script asks for that, too: of two `-h` Grid Engine's qsub holds nothing
     export: Mapping[str, str] | None = None  # variables added to the run's environment
     own_export: str | None = None  # the script's own --export, which would keep `export` out
     no_requeue: bool = False

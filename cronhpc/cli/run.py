@@ -145,7 +145,8 @@ def _order(args: argparse.Namespace, console: Console, name: str, rerun: Rerun |
         return ATTENTION
     attended = args.wait or args.follow
     if not (args.json and attended):
-        console.answer(facts, lambda: _submitted(facts, console.style(site.settings.timezone)))
+        style, release = console.style(site.settings.timezone), site.batch.dialect.release
+        console.answer(facts, lambda: _submitted(facts, style, release))
     return _attended(args, console, site, outcome.decision.key, facts) if attended else FINE
 
 
@@ -239,11 +240,11 @@ def _stays_due(site: Site, outcome: Outcome) -> bool:
     return isinstance(row, Submit) and outcome.done is Done.PASSING and Claims(site.paths.claims).exists(row.key)
 
 
-def _submitted(facts: Facts, style: Style) -> str:
+def _submitted(facts: Facts, style: Style, release: str) -> str:
     from cronhpc.store.decode import epoch
     from cronhpc.views import text
 
-    held = " (its script asks to be held: scontrol release it)" if facts["held"] else ""
+    held = f" (its script asks to be held, until: {release} {facts['job']})" if facts["held"] and release else ""
     log = f"\nits log: {text.clean(facts['log'])}, or: " + command("logs", facts["entry"]) if facts["log"] else ""
     again = ""
     if facts["attempt"] > 1:

@@ -367,6 +367,7 @@ class Submitter:
             begin=row.begin,
             export=variables,
             own_export=entry.own_export or None,
+            holds_itself=entry.holds_itself,
         )
 
     def _note_error(self, row: Submit, error: BatchError) -> None:

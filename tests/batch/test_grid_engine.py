@@ -70,7 +70,9 @@ def test_unknown_ids_are_left_out_and_a_master_that_is_away_is_no_empty_queue() 
         text.rows(recorded("sge-qstat-u.xml")[:400])
 
 
-def test_what_qstat_prints_of_a_job_that_waits_for_its_last_run_to_be_cleaned_up_is_read_although_it_is_no_xml() -> None:
+def test_what_qstat_prints_of_a_job_that_waits_for_its_last_run_to_be_cleaned_up_is_read_although_it_is_no_xml() -> (
+    None
+):
     assert list(text.details(recorded("sge-qstat-j-clean-up.xml"))) == ["41"]
 
 
@@ -87,6 +89,7 @@ def test_the_id_that_qsub_prints(printed: str, job_id: str) -> None:
 
 
 DENIED = 'Unable to run job: denied: host "n1" is not a submit host.\nExiting.'
+PRIORITY = "Unable to run job: job rejected: positive submission priority requires operator privileges"
 LIMIT = "Unable to run job: job rejected: only 2 jobs are allowed per user (current job count: 4)"
 
 
@@ -103,6 +106,7 @@ LIMIT = "Unable to run job: job rejected: only 2 jobs are allowed per user (curr
         pytest.param(Finished(25, "", LIMIT), Limited, id="at the limit of jobs"),
         pytest.param(Finished(1, "", DENIED), Denied, id="not from this machine"),
         pytest.param(Finished(1, "", 'Unable to run job: job requests unknown queue "x"'), Refused, id="no such queue"),
+        pytest.param(Finished(1, "", PRIORITY), Refused, id="a priority that is an operator's"),
         pytest.param(Finished(2, "", "qsub: ERROR! invalid option argument"), Refused, id="a bad option"),
         pytest.param(Finished(1, "", "rejected by the site's verifier"), BatchError, id="words that nobody knows"),
     ],
@@ -151,6 +155,14 @@ def test_a_submission_is_held_and_carries_its_token_its_time_and_the_names_of_va
     assert pairs["-v"] == "B,A,TZ=Europe/Paris"
     assert pairs["-o"] == ":/c/log: a/$JOB_ID_$TASK_ID.out"
     assert pairs["-ac"] == "cronhpc=cronhpc:d1/a@1.1%2C mine %3Cb%3E"
+
+
+@pytest.mark.parametrize(("holds_itself", "given"), [(False, ["-h"]), (True, [])], ids=["ours alone", "its own"])
+def test_a_script_that_holds_itself_is_held_as_well_although_two_holds_of_qsub_are_none(
+    *, holds_itself: bool, given: list[str]
+) -> None:
+    argv = text.submit_argv(Submission("/c/a.slurm", holds_itself=holds_itself), "/bin/bash", [], None)
+    assert [word for word in argv if word == "-h"] == given
 
 
 def test_an_option_that_it_has_not_is_refused_by_its_name() -> None:

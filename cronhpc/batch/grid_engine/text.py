@@ -46,7 +46,7 @@ def submit_argv(job: Submission, shell: str, variables: Iterable[str], zone: str
     return [
         *("qsub", "-terse", "-S", shell),
         *option_words(job.options, GRID_ENGINE),
-        *(["-h"] if job.held else []),
+        *(["-h"] if job.held and not job.holds_itself else []),
         *(["-r", "n"] if job.no_requeue else []),
         *(["-j", "y"] if job.output and not job.error else []),
         *(word for option, value in ours.items() if value is not None for word in (option, value)),
@@ -100,6 +100,7 @@ _NO_ANSWER = (
 _PERMANENT = (
     *("unknown queue", "unknown resource", "is not a time value", "does not exist", "more than", "no script in"),
     *("invalid option", "unknown option", "must be", "no suitable queues", "is not a valid", "can't be converted"),
+    "requires operator privileges",
 )
 _NOT_FROM_HERE = ("is not a submit host", "no permission to submit")
 _LIMIT = 25  # what qsub exits with where only so many jobs are allowed
