@@ -43,6 +43,15 @@ def test_jobs_come_back_in_our_words(jobs: dict[str, Job]) -> None:
     assert jobs["341"].partition == "short.q"
 
 
+def test_what_a_sites_wrapper_prints_before_the_answer_is_passed_over() -> None:
+    said = "*** Maintenance on Friday (10-15:2) <b> ***\n"
+    assert text.rows(said + recorded("sge-qstat-u.xml")) == text.rows(recorded("sge-qstat-u.xml"))
+    with pytest.raises(Unreachable, match="cannot be read"):
+        text.rows(said)
+    with pytest.raises(Unreachable, match="unable to send message to qmaster"):
+        text.rows(said + recorded("sge-qstat-j-down.xml"))
+
+
 def test_a_hold_that_is_not_the_users_is_an_administrators() -> None:
     rows = text.rows(recorded("sge-qstat-u.xml"))
     held = {job.id: job for job in text.jobs(rows, {}, frozenset())}["339"]

@@ -228,7 +228,10 @@ def as_globs(job: Details, job_id: str, name: str) -> tuple[str, ...]:
 
 def _root(answer: str, *tags: str) -> ET.Element:
     """The root, which alone tells an answer from none: qstat exits 0 where the master is away. Raises Unreachable."""
-    whole = answer.replace("%lt;", "&lt;").replace("job ids>", "job_ids>")  # two ways of its own, which are no XML
+    _, mark, xml = answer.partition("<?xml")  # a site's wrapper may print a line of its own first
+    whole = (
+        (mark + xml).replace("%lt;", "&lt;").replace("job ids>", "job_ids>")
+    )  # two ways of its own, which are no XML
     try:
         root = ET.fromstring(whole)  # noqa: S314 - of the batch system's own command
     except ET.ParseError as error:
