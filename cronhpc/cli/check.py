@@ -349,6 +349,11 @@ def _of_ping(entry: Entry, site: Site) -> Iterator[Problem]:
         yield from faults_of_ping(entry, site.environment)
 
 
+_OF_SCRIPTS = frozenset(
+    ("", ".sh", ".bash", ".sge", ".pbs", ".lsf", ".qsub", ".bsub", ".job")
+)  # what sites end them with
+
+
 def _scripts_in(place: Path) -> list[str]:
     """The scripts of a folder; a shell script's own name where it has directives; else none."""
     from cronhpc.core.entry_name import is_script
@@ -358,7 +363,7 @@ def _scripts_in(place: Path) -> list[str]:
     try:
         if place.is_dir():
             return [each.name for each in place.iterdir() if is_script(each.name)]
-        if place.suffix not in {"", ".sh", ".bash"} or not place.is_file():
+        if place.suffix not in _OF_SCRIPTS or not place.is_file():
             return []
         head = read_script(str(place), 4096)
     except OSError:
@@ -446,7 +451,7 @@ class _Look:
             scripts = [] if name.startswith(".") else _scripts_in(place)
             shown = f"{folder}/{name}"
             if scripts == [name]:
-                fix = renaming(place, f"{name.removesuffix('.sh')}.slurm")
+                fix = renaming(place, f"{place.stem}.slurm")
                 yield Problem("W001", "a batch script, but not a .slurm file: it does not run.", fix, shown)
             elif scripts:
                 run = "runs" if len(scripts) == 1 else "run"

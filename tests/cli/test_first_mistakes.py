@@ -60,6 +60,12 @@ MISTAKES = {
         0,
         (("cron.daily/a.sh", f"{BASH}#SBATCH --time=5\n"),),
     ),
+    "a script has another batch system's suffix": Mistake(
+        "check",
+        ("cron.daily/a.lsf", "not a .slurm file", "cron.daily/a.slurm"),
+        0,
+        (("cron.daily/a.lsf", f"{BASH}#BSUB -W 5\n"),),
+    ),
     "a script begins with a dot": Mistake(
         "check", ("cron.daily/.a.slurm", "hidden", "mv -n"), 0, (("cron.daily/.a.slurm", BASH),)
     ),
