@@ -63,7 +63,9 @@ def lint_script(
         *first,
         *lint_directives.options(header, facts, dialect),
         *unread,
-        *lint_shell.habits(data, header, facts.functions, scheduled=scheduled or header.cron is not None),
+        *lint_shell.habits(
+            data, header, facts.functions, scheduled=scheduled or header.cron is not None, dialect=dialect
+        ),
         *(() if cron_unread and not header.cron else _schedule(header, folder_schedule, zone, hash_key)),
         *_refused(facts, header),
         *_unreadable(facts, data),

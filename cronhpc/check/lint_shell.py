@@ -8,9 +8,11 @@ from collections.abc import Iterator
 from cronhpc.core import model
 from cronhpc.core.model import Problem
 from cronhpc.script import typography
+from cronhpc.script.dialect import SLURM, Dialect
 from cronhpc.script.header import Header
 from cronhpc.script.self_submission import self_submissions
 from cronhpc.script.shell_text import Interpreter, Piece, bare, commands, interpreter, lex, mask
+from cronhpc.script.spelling import UnspeltError, words_of
 
 _SELF = r"[\"']?\$(?:0\b|\{0\b|\{?BASH_SOURCE\b)"
 _SELF_FOLDER = re.compile(r"(?:\bdirname\s+(?:--\s+)?|\brealpath\s+(?:-\S+\s+)*|\breadlink\s+(?:-\S+\s+)*)" + _SELF)
@@ -55,7 +57,12 @@ _OWN_ID = re.compile(r"SLURM_JOB_?ID")
 
 
 def habits(
-    data: bytes, header: Header, functions: frozenset[str] = frozenset(), *, scheduled: bool = True
+    data: bytes,
+    header: Header,
+    functions: frozenset[str] = frozenset(),
+    *,
+    scheduled: bool = True,
+    dialect: Dialect = SLURM,
 ) -> Iterator[Problem]:
     """What the commands of a shell script do that a batch job punishes, and secrets in any script.
 
@@ -69,9 +76,9 @@ def habits(
     yield from _secrets(text, code, header)
     itself = tuple(_submits_itself(code, header, scheduled=scheduled))
     yield from itself
-    yield from _own_folder(code, {each.line for each in itself})
-    yield from _relative_cd(code, header)
-    yield from _submit_folder(code)
+    yield from _own_folder(code, {each.line for each in itself}, dialect)
+    yield from _relative_cd(code, header, dialect)
+    yield from _submit_folder(code, dialect)
     yield from _log_by_name(code, header)
     yield from _modules(code, by, functions if by.name == "bash" else frozenset())
     yield from _word_processed(code)
@@ -154,7 +161,7 @@ def _why_endless(text: str, *, scheduled: bool) -> str:
     return ""
 
 
-def _own_folder(code: tuple[Piece, ...], told: set[int]) -> Iterator[Problem]:
+def _own_folder(code: tuple[Piece, ...], told: set[int], dialect: Dialect) -> Iterator[Problem]:
     if any("Command=" in piece.text for piece in code):  # it asks the queue for its own path
         return
     for piece in code:
@@ -162,14 +169,22 @@ def _own_folder(code: tuple[Piece, ...], told: set[int]) -> Iterator[Problem]:
             continue
         if _SELF_FOLDER.search(piece.text) or _SELF_CUT.search(piece.text):
             what = "the script looks for its own folder by $0, which inside a job is a copy in the node's spool folder."
-            yield Problem("W307", what, "Write the folder's path, or #SBATCH --chdir=/PATH.", line=piece.line, key="$0")
+            yield Problem("W307", what, f"Write the folder's path{_chdir(dialect)}.", line=piece.line, key="$0")
             return
 
 
 # --- where and how it runs -----------------------------------------------------------------------------------------
 
 
-def _relative_cd(code: tuple[Piece, ...], header: Header) -> Iterator[Problem]:
+def _chdir(dialect: Dialect) -> str:
+    """The other way to a folder, where its batch system has that option."""
+    try:
+        return f", or {dialect.prefix} {' '.join(words_of([('chdir', '/PATH')], dialect))}"
+    except UnspeltError:
+        return ""
+
+
+def _relative_cd(code: tuple[Piece, ...], header: Header, dialect: Dialect) -> Iterator[Problem]:
     fixed = (header.value("chdir") or "").startswith("/")
     for piece in code:
         for _, command in commands(piece.text):
@@ -179,15 +194,19 @@ def _relative_cd(code: tuple[Piece, ...], header: Header) -> Iterator[Problem]:
             if fixed or match[1][0] in "/~$-`" or re.fullmatch(r"\./?", match[1]):
                 return
             what = f'"cd {match[1]}": relative, and a run starts in your home folder.'
-            yield Problem("W303", what, "Write the whole path, or #SBATCH --chdir=/PATH.", line=piece.line, key="cd")
+            yield Problem("W303", what, f"Write the whole path{_chdir(dialect)}.", line=piece.line, key="cd")
             return
 
 
-def _submit_folder(code: tuple[Piece, ...]) -> Iterator[Problem]:
+_SUBMITTED_FROM = re.compile(r"SLURM_SUBMIT_DIR|SGE_O_WORKDIR|PBS_O_WORKDIR|LS_SUBCWD")
+
+
+def _submit_folder(code: tuple[Piece, ...], dialect: Dialect) -> Iterator[Problem]:
     for piece in code:
-        if "SLURM_SUBMIT_DIR" in piece.text and not _SAYS.match(piece.text):
-            what = "$SLURM_SUBMIT_DIR: runs are submitted from your home folder, so that is where it leads."
-            yield Problem("W303", what, "Write the whole path, or #SBATCH --chdir=/PATH.", line=piece.line, key="cd")
+        named = _SUBMITTED_FROM.search(piece.text)
+        if named and not _SAYS.match(piece.text):
+            what = f"${named[0]}: runs are submitted from your home folder, so that is where it leads."
+            yield Problem("W303", what, f"Write the whole path{_chdir(dialect)}.", line=piece.line, key="cd")
             return
 
 
