@@ -254,7 +254,8 @@ class _Reader:
         }
 
     def _is_wrapped(self, policies: Policies) -> bool:
-        return policies.record or policies.ping is not None or self.site.batch.dialect.wraps
+        dialect = self.site.batch.dialect
+        return policies.record or policies.ping is not None or dialect.wraps or bool(dialect.job.codes)
 
     def _spelt(self, header: Header) -> tuple[str, ...] | None:
         """The script's own options, as a command line has them; None for a job of several components: none has them."""

@@ -157,7 +157,7 @@ def test_a_submission_is_held_and_carries_its_token_its_time_and_the_names_of_va
         begin=1_795_791_600,
     )
     argv = text.submit_argv(job, "/bin/bash", ["B", "A", "TZ", "LIST,OF"], "Europe/Paris")
-    assert argv[:9] == ["qsub", "-terse", "-S", "/bin/bash", "-q", "all.q", "-l", "h_rt=600", "-h"]
+    assert argv[:9] == ["qsub", "-terse", "-q", "all.q", "-l", "h_rt=600", "-S", "/bin/bash", "-h"]
     assert argv[-2:] == ["/c/a.slurm", "x y"]
     pairs = dict(pairwise(argv))
     assert pairs["-a"] == datetime.fromtimestamp(1_795_791_600, UTC).strftime("%Y%m%d%H%M.%S")

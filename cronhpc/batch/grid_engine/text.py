@@ -44,8 +44,9 @@ def submit_argv(job: Submission, shell: str, variables: Iterable[str], zone: str
         "-v": ",".join(given) or None,
     }
     return [
-        *("qsub", "-terse", "-S", shell),
+        *("qsub", "-terse"),
         *option_words(job.options, GRID_ENGINE),
+        *("-S", shell),
         *(["-h"] if job.held and not job.holds_itself else []),
         *(["-r", "n"] if job.no_requeue else []),
         *(["-j", "y"] if job.output and not job.error else []),
