@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import shlex
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -245,7 +246,12 @@ def brought_back(paths: Paths, clock: DiskClock, noted: str, last_tick: int) -> 
 
         if known in {"", "-"} or handle(due) in {"-", known}:
             return None
-    return at if at >= last_tick else 0  # earlier than what was copied: that tick's clock was not the disk's
+    if at < last_tick:
+        return 0  # earlier than what was copied: that tick's clock was not the disk's
+    with suppress(OSError):  # the copy may have lain elsewhere for long: moving it here sets the folder's ctime
+        root = paths.root.stat()
+        at = max(at, clock.ours(root, root.st_ctime))
+    return at
 
 
 def logged(paths: Paths, entries: Iterable[Entry]) -> Mapping[str, Mapping[int, int]]:

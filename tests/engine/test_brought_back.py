@@ -131,3 +131,18 @@ def test_a_copy_of_a_moment_ago_is_one_too(shell: Shell) -> None:
     assert '"reason": "submit"' not in again.out
     assert "W334" not in shell("tick", now=later() + HOUR + 240).out
     assert '"reason": "submit"' in shell("tick", now=later() + 2 * HOUR).out
+
+
+def test_a_copy_that_was_kept_beside_counts_from_when_it_was_moved_into_place(shell: Shell) -> None:
+    """Not from when it was made: until then the other one was at work."""
+    shell.drop("cron.d/a.slurm", f"#CRON {(later() // 60 + 30) % 60} * * * *\ntrue")
+    shell("tick", now=later())
+    back_by(shell.cron, 3 * HOUR)
+    copy = shell.cron.with_name("copy")
+    cp("-a", shell.cron, copy)
+    time.sleep(1.1)
+    shell.cron.rename(shell.cron.with_name("gone"))
+    put = int(time.time())  # noqa: TID251 - folders get their ctime from this machine's clock
+    copy.rename(shell.cron)
+    assert "W334" in shell("tick", now=later()).out
+    assert json.loads((shell.cron / "state" / "entries.json").read_text())["meta"]["restored"] >= put
