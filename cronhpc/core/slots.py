@@ -10,7 +10,7 @@ from cronhpc.core.identity import records
 from cronhpc.core.liveness import Absence
 from cronhpc.core.model import ClaimState, Reason, Result, Skip, Stop, Submit, Wait, entry_id
 from cronhpc.core.stop import reachable
-from cronhpc.cron.values import dataclass, field, replace
+from cronhpc.cron.values import by_field, dataclass, defaults, field, is_dataclass, replace
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
@@ -33,11 +33,21 @@ def schedule_key(entry: Entry) -> str:
 def text_key(entry: Entry) -> str:
     """What a job submitted ahead is made of: schedule, script and options. It is replaced once that has changed.
 
-    A row's command stands in the settings file, whose other edits do not count.
+    A row's command stands in the settings file, whose other edits do not count. Fields that say nothing do not count
+    either: other versions have more of them, or fewer, and an upgrade replaces no job.
     """
     born = 0 if entry.command else entry.born
-    text = repr(replace(entry, born=born, source="", fresh=False, problem=None, notes=()))
+    text = repr(_what_it_says(replace(entry, born=born, source="", fresh=False, problem=None, notes=())))
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+
+
+def _what_it_says(value: object) -> object:
+    """Of a class's object the fields that are not as they are where nothing is said."""
+    if not is_dataclass(value):
+        return value
+    unsaid = defaults(type(value))
+    said = by_field(value).items()
+    return sorted((name, _what_it_says(each)) for name, each in said if name not in unsaid or each != unsaid[name])
 
 
 def schedule_of(entry: Entry) -> Schedule:

@@ -16,6 +16,7 @@ from cronhpc.core.model import (
     BadNode,
     ClaimState,
     Done,
+    Entry,
     Finish,
     Hold,
     Job,
@@ -36,6 +37,7 @@ from cronhpc.core.model import (
 )
 from cronhpc.core.plan import plan
 from cronhpc.core.slots import schedule_key, text_key
+from cronhpc.cron.values import by_field, dataclass, defaults
 from cronhpc.drivers import start
 from cronhpc.engine.act import Actor
 from cronhpc.store import scheduler
@@ -631,3 +633,13 @@ def test_a_start_leaves_the_link_that_waits_where_it_is_if(first: str, expected:
     w = linked(link(11, first), SPARE, self_id="")
     decisions = core_chain.decide(w, start._wake(site, w))
     assert [said(each) for each in start._first_now(w, decisions, first=True)] == expected
+
+
+def test_a_version_whose_entries_have_a_field_more_withdraws_no_run_that_waits() -> None:
+    """It was submitted ahead by the version before, and nothing was edited."""
+    known = {**defaults(Entry), "more": "", "__annotations__": {**Entry.__annotations__, "more": "str"}}
+    newer: Any = dataclass(slots=True, frozen=True)(type("Entry", (), known))
+    e = entry(array="1-4", catch_up="all")
+    assert text_key(newer(**by_field(e))) == text_key(e)
+    assert text_key(newer(**by_field(e), more="said")) != text_key(e)
+    assert text_key(replace(e, policies=replace(e.policies, catch_up="none"))) != text_key(e)
