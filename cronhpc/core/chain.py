@@ -71,6 +71,12 @@ def slot_of(world: World, job: Job) -> int:
     return link.slot if link is not None and link.slot else job.start or 0
 
 
+def begins(world: World, job: Job) -> int | None:
+    """When it starts, as far as that is known: one that is due and waits for its turn did so at its slot."""
+    slot = slot_of(world, job)
+    return slot if job.start is None and 0 < slot <= world.now else job.start
+
+
 def record_of(kind: str, slot: int, fingerprint: str, at: int) -> LinkRecord:
     """What is kept of a link that is submitted, or moved, at `at`."""
     return LinkRecord(_WORDS[kind], slot, fingerprint, at)
@@ -158,10 +164,10 @@ def _reconcile(world: World, kind: str, jobs: tuple[Job, ...], wanted: list[int]
     for job, at in zip(sorted(kept, key=lambda job: job.start or 0), wanted, strict=False):
         if kind == SUCCESSOR and world.call.by_daemon and slot_of(world, job) <= world.now:
             yield KeepLink(kind, job.id, slot_of(world, job), "it is due, and waits for its turn")
-        elif job.start is None or abs(job.start - at) > _CLOSE or world.chain.bad_nodes_changed:
+        elif (start := begins(world, job)) is None or abs(start - at) > _CLOSE or world.chain.bad_nodes_changed:
             yield MoveLink(kind, job.id, at)
         else:
-            yield KeepLink(kind, job.id, job.start)
+            yield KeepLink(kind, job.id, start)
     for at in wanted[len(kept) :]:
         why = f"instead of job {jobs[0].id}" if jobs else f"there is no {kind}"
         yield SubmitLink(kind, at, why, lost=not jobs)

@@ -412,7 +412,7 @@ def _wake(site: Site, world: World) -> int:
     """A link that waits already stays where it is, unless somebody has put it off; so does one that is to begin now."""
     next_one = boundary(world.now, site.settings.interval)
     latest = next_one + site.settings.interval
-    starts = [job.start or 0 for job in chain.Links.of(world).successors]
+    starts = [chain.begins(world, job) or 0 for job in chain.Links.of(world).successors]
     return min((at for at in starts if world.now - _NOW < at <= latest), default=next_one)
 
 

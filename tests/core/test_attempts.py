@@ -622,15 +622,29 @@ def test_a_link_is_submitted_if(tmp_path: Path, kind: str, meanwhile: bool) -> N
 @pytest.mark.parametrize(
     ("first", "expected"),
     [
-        pytest.param("14:59:50", ["keep successor 11", "keep spare 12"], id="another start has just submitted it"),
-        pytest.param("16:00", ["keep successor 11", "keep spare 12"], id="it waits for the next whole interval"),
-        pytest.param("14:30", ["move successor 11", "keep spare 12"], id="it has been due for half an hour"),
-        pytest.param("19:00", ["move successor 11", "keep spare 12"], id="somebody has put it off"),
+        pytest.param(
+            link(11, "14:59:50"), ["keep successor 11", "keep spare 12"], id="another start has just submitted it"
+        ),
+        pytest.param(
+            replace(link(11, "14:59:50", reason="Priority"), start=None),
+            ["keep successor 11", "keep spare 12"],
+            id="another start has just submitted it, and it waits for its turn",
+        ),
+        pytest.param(
+            link(11, "16:00"), ["keep successor 11", "keep spare 12"], id="it waits for the next whole interval"
+        ),
+        pytest.param(
+            replace(link(11, "16:00", reason="Priority"), start=None),
+            ["move successor 11", "keep spare 12"],
+            id="the site has dropped its begin",
+        ),
+        pytest.param(link(11, "14:30"), ["move successor 11", "keep spare 12"], id="it has been due for half an hour"),
+        pytest.param(link(11, "19:00"), ["move successor 11", "keep spare 12"], id="somebody has put it off"),
     ],
 )
-def test_a_start_leaves_the_link_that_waits_where_it_is_if(first: str, expected: list[str]) -> None:
+def test_a_start_leaves_the_link_that_waits_where_it_is_if(first: Job, expected: list[str]) -> None:
     site: Any = SimpleNamespace(settings=Settings())
-    w = linked(link(11, first), SPARE, self_id="")
+    w = linked(first, SPARE, self_id="")
     decisions = core_chain.decide(w, start._wake(site, w))
     assert [said(each) for each in start._first_now(w, decisions, first=True)] == expected
 
