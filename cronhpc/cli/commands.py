@@ -257,7 +257,7 @@ def overview() -> str:
     """What `cronhpc --help` prints: the commands in their groups, two a line."""
     lines = [
         "usage: cronhpc COMMAND [NAME ...] [options]",
-        "Cron for clusters (Slurm, Grid Engine, PBS, LSF): drop a batch script into a folder, and it runs on time.",
+        "Cron for Slurm, Grid Engine, PBS and LSF: drop a script in, and it runs on time.",
         "",
     ]
     titles = max(len(title) for title in GROUPS)
