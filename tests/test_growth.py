@@ -34,6 +34,7 @@ TICKS = (  # what is seen of the jobs, and what is decided for each of them
     ("all are tried again", "FAILED", "Submit"),
 )
 SMALL = 30  # calls: what happens less often is no matter
+SORTS = (".__eq__", ".__lt__")  # sorting n compares n log n times
 
 
 class Cluster:
@@ -103,7 +104,7 @@ def test_four_times_as_many_entries_are_four_times_the_work(tmp_path: Path, monk
         f"{when}: {name}": (few[when][name], number)
         for when, calls in many.items()
         for name, number in calls.items()
-        if number > SMALL * TIMES and number > few[when][name] * TIMES * 1.1
+        if number > SMALL * TIMES and number > few[when][name] * TIMES * (1.8 if name.endswith(SORTS) else 1.1)
     }
     assert faster == {}
     assert all(number < listed_for_few[when] + FEW for when, number in listed_for_many.items())
