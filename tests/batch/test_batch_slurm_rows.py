@@ -96,9 +96,16 @@ def test_the_hand_made_26_05_sample_with_a_cluster_line() -> None:
     assert (jobs["7004"].nodes, jobs["7002_[3-4]"].start) == ("node[01-02]", None)
 
 
-@pytest.mark.parametrize("text", ["", "\n", "CLUSTER: lab\n"])
-def test_an_empty_answer_is_an_empty_queue(text: str) -> None:
+@pytest.mark.parametrize("text", [f"{MARK}JOBID JOBID{MARK}STATE{MARK}\n", "CLUSTER: lab\n"])
+def test_an_answer_without_rows_is_an_empty_queue(text: str) -> None:
     assert queue_rows(text, MARK) == ()
+
+
+@pytest.mark.parametrize("text", ["", "\n"])
+def test_an_answer_without_its_columns_names_is_none(text: str) -> None:
+    """Of a wrapper or a cache that has failed and exits 0: an empty queue would let a live run count as gone."""
+    with pytest.raises(Unreachable, match="not even the names of its columns"):
+        queue_rows(text, MARK)
 
 
 @pytest.mark.parametrize(

@@ -78,7 +78,8 @@ def test_what_is_wrong_with_the_call_is_two(shell: Shell, words: str) -> None:
 def test_a_run_by_hand_that_sbatch_did_not_answer_stays_due_and_says_so(unreachable: Shell) -> None:
     """Ordered once more it would run twice: the next tick submits it."""
     for name in ("squeue", "scontrol", "sinfo"):
-        (unreachable.home / "bin" / name).write_text("#!/bin/sh\nexit 0\n")
+        header = "case $* in *--format=*) echo \"$*\" | sed 's/.*--format=//; s/%i %A/JOBID JOBID/' ;; esac"
+        (unreachable.home / "bin" / name).write_text(f"#!/bin/sh\n{header}\n")
     said = unreachable("run", "backup", now=later())
     assert said.code == 1
     assert "backup is not submitted yet" in said.err

@@ -40,6 +40,8 @@ def queue_rows(text: str, separator: str) -> tuple[Job, ...]:
     Raises Unreachable for anything else: an answer that is not understood is no answer.
     """
     text, headed = behind_header(text, f"{separator}JOBID JOBID{separator}")
+    if not headed and not text.strip():
+        raise Unreachable("squeue exited 0 and printed nothing, not even the names of its columns")
     between, *rest = text.split(separator)
     width = len(_FORMAT) + 1
     if not headed:
