@@ -73,7 +73,7 @@ def _again(args: argparse.Namespace, console: Console) -> int:
 
     job_id = job_around(console.environ)
     if not job_id:
-        raise UsageError("cronhpc again: this is no batch job (SLURM_JOB_ID is not set). Put it into a batch script.")
+        raise UsageError("cronhpc again: this is no batch job. Put it into a batch script.")
     try:
         answer = _patient(args, console, job_id)
     except CronhpcError as error:

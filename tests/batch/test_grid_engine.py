@@ -151,7 +151,7 @@ def test_a_submission_is_held_and_carries_its_token_its_time_and_the_names_of_va
     job = Submission(
         "/c/a.slurm",
         ("x y",),
-        options=("--partition=all.q", "--time=10"),
+        options=("--partition=all.q", "---now=y", "---sync=y", "---b=y", "--time=10"),
         comment="cronhpc:d1/a@1.1, mine <b>",
         output="/c/log: a/%j_%a.out",
         begin=1_795_791_600,

@@ -45,7 +45,7 @@ def submit_argv(job: Submission, shell: str, variables: Iterable[str], zone: str
     }
     return [
         *("qsub", "-terse"),
-        *option_words(job.options, GRID_ENGINE),
+        *option_words([each for each in job.options if each.partition("=")[0] not in _NOT_FOR_RUNS], GRID_ENGINE),
         *("-S", shell),
         *(["-h"] if job.held and not job.holds_itself else []),
         *(["-r", "n"] if job.no_requeue else []),
@@ -54,6 +54,10 @@ def submit_argv(job: Submission, shell: str, variables: Iterable[str], zone: str
         job.script,
         *job.arguments,
     ]
+
+
+# options of a user's script, by which its job would not wait its turn, be waited for, or be no script
+_NOT_FOR_RUNS = ("---b", "---now", "---sync", "---shell")
 
 
 def job_name(name: str) -> str:
