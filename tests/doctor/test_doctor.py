@@ -175,7 +175,7 @@ def test_without_slurm_it_says_so(site: Site) -> None:
 
 
 def test_another_batch_system_is_asked_whether_it_answers(site: Site) -> None:
-    site.program("qstat", "echo '<job_info><queue_info/><job_info/></job_info>'")
+    site.program("qstat", "echo '<?xml version=\"1.0\"?><job_info><queue_info/><job_info/></job_info>'")
     assert site.levels("batch system", "--backend", "grid_engine") == ["unknown", "fine"], "limits are not looked at"
     site.program("qstat", "echo 'error: unable to contact qmaster' >&2; exit 1")
     assert site.levels("batch system", "--backend", "grid_engine") == ["error"]
