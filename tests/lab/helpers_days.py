@@ -34,7 +34,7 @@ from tests.lab.conftest import LAB, Lab, start, stop
 T = TypeVar("T")
 HOUR, DAY = 3600, 86400
 EVERY = 0.5  # real seconds between two samples of the queue
-NOTE = 'printf "%s %s\\n" "$CRONHPC_SLOT" "$SLURM_JOB_ID" >>"{ran}/$CRONHPC_ENTRY"'  # how a run says that it ran
+NOTE = 'printf "%s %s\\n" "$CRONHPC_SLOT" "$SLURM_JOB_ID$JOB_ID" >>"{ran}/$CRONHPC_ENTRY"'  # how a run says that it ran
 
 
 def instant(text: str) -> int:

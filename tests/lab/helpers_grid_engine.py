@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,13 +36,28 @@ class Cell:
     def master(self, what: str) -> None:
         subprocess.run([str(LAB), "master", "--dir", str(self.folder), what], check=True, timeout=MOST_WAIT)
 
+    def freeze(self) -> None:
+        """At once, and not as soon as a script has started that does it."""
+        os.kill(self._master(), signal.SIGSTOP)
+
+    def wake(self) -> None:
+        os.kill(self._master(), signal.SIGCONT)
+
+    def _master(self) -> int:
+        return int((self.folder / "spool" / "qmaster" / "qmaster.pid").read_text())
+
 
 @contextmanager
-def a_cell() -> Iterator[Cell]:
-    """A cell of its own, ended with all of its jobs; skips where its programs cannot be had."""
+def a_cell(clock: Mapping[str, str] | None = None) -> Iterator[Cell]:
+    """A cell of its own, ended with all of its jobs; skips where its programs cannot be had.
+
+    `clock`: libfaketime's variables, by whose clock it lives, and its jobs.
+    """
     folder = Path(tempfile.mkdtemp(prefix="ge"))
     folder.chmod(0o755)
     words = ["--dir", str(folder)]
+    if clock:
+        (folder / "clock").write_text("".join(f"{name}={value}\n" for name, value in clock.items()), encoding="utf-8")
     try:
         up = subprocess.run([str(LAB), "up", *words], capture_output=True, text=True, timeout=400, check=False)
         if up.returncode == _CANNOT:
