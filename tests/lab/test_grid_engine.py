@@ -73,11 +73,11 @@ def test_a_master_that_was_killed_is_no_answer_and_what_waited_held_is_there_whe
 
 def test_a_frozen_master_is_no_answer_either(cron: Cron) -> None:
     cron.entry("froze", cron.run)
-    cron.cell.master("freeze")
+    cron.cell.freeze()
     try:
         assert "does not answer" in cron("run", "froze", code=None)
     finally:
-        cron.cell.master("wake")
+        cron.cell.wake()
     cron("run", "froze")
     cron.until(lambda: bool(cron.ran))
     assert len(cron.ran) == 1

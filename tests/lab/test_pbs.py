@@ -103,7 +103,7 @@ def test_a_submission_that_a_frozen_server_takes_when_it_wakes_runs_once(cron: C
     try:
         assert "no answer in time" in cron("run", "froze", path=str(tmp_path / "bin"), code=None)
     finally:
-        cron.cell.master("wake")
+        cron.cell.wake()
     cron.until(lambda: "  ok  " in cron("history", "froze", code=None))
     cron("tick", code=None)
     assert len(cron.ran) == 1
