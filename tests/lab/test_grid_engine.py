@@ -85,14 +85,14 @@ def test_a_frozen_master_is_no_answer_either(cron: Cron) -> None:
 
 def test_a_kill_switch_ends_a_run_and_an_error_state_is_named_with_its_cause(cron: Cron) -> None:
     cron.entry("long", f"{cron.run}; sleep 600")
-    cron.entry("bad", "exit 100")
+    cron.entry("bad", "true", directives=f"#$ -o {cron.root.parent}/gone/log\n")
     cron("run", "long")
     cron("run", "bad")
     cron.until(lambda: bool(cron.ran))
     cron("kill", "long", "--reason", "enough", code=None)
     cron.until(lambda: "killed" in cron("history", "long", code=None))
-    cron.until(lambda: "exit_status of job start = 100" in cron("status", code=None))
-    assert "qmod -cj" in cron("status", code=None)
+    cron.until(lambda: "qmod -cj" in cron("status", code=None))
+    assert "gone/log" in cron("status", code=None)
 
 
 def test_the_chain_goes_on_by_itself_and_stop_ends_it(cron: Cron) -> None:
