@@ -7,14 +7,22 @@ from typing import TYPE_CHECKING
 from cronhpc.script.dialect import DIALECTS, GRID_ENGINE, LOCAL, LSF, PBS, SLURM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
+    from typing import TypedDict
 
     from cronhpc.batch.port import Batch, Examinable
     from cronhpc.core.model import Settings
     from cronhpc.script.dialect import Dialect
 
     ScriptOptions = Callable[[bytes], Mapping[str, str]]
+
+    class _Usual(TypedDict):
+        """What each cluster's backend is given: the names of the variables that runs get; seconds."""
+
+        names: Sequence[str] | None
+        timeout: float
+        query_timeout: float
 
 
 def present(environment: Mapping[str, str]) -> Dialect | None:
@@ -70,46 +78,33 @@ def connect(
     asks it for job name, output, error, working folder and whether the script is an array.
     """
     dialect = dialect_of(name, settings, environment)
+    usual: _Usual = {
+        "names": settings.environment,
+        "timeout": settings.timeout,
+        "query_timeout": max(1.0, settings.timeout * 2 / 3),
+    }
     if dialect is SLURM:
         from cronhpc.batch.slurm import Slurm
 
         return Slurm(
             environment,
             cluster=settings.cluster,
-            names=settings.environment,
             accounting=accounting,
             submit_line=submit_line,
-            timeout=settings.timeout,
-            query_timeout=max(1.0, settings.timeout * 2 / 3),
+            **usual,
         )
     if dialect is GRID_ENGINE:
         from cronhpc.batch.grid_engine import GridEngine
 
-        return GridEngine(
-            environment,
-            names=settings.environment,
-            timeout=settings.timeout,
-            query_timeout=max(1.0, settings.timeout * 2 / 3),
-        )
+        return GridEngine(environment, **usual)
     if dialect is PBS:
         from cronhpc.batch.pbs import Pbs
 
-        return Pbs(
-            state_dir / "pbs",
-            environment,
-            names=settings.environment,
-            timeout=settings.timeout,
-            query_timeout=max(1.0, settings.timeout * 2 / 3),
-        )
+        return Pbs(state_dir / "pbs", environment, **usual)
     if dialect is LSF:
         from cronhpc.batch.lsf import Lsf
 
-        return Lsf(
-            environment,
-            names=settings.environment,
-            timeout=settings.timeout,
-            query_timeout=max(1.0, settings.timeout * 2 / 3),
-        )
+        return Lsf(environment, **usual)
     from cronhpc.batch.local import Local
 
     return Local(
