@@ -13,7 +13,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from cronhpc.cli import commands, main
+from cronhpc.cli import SHIPPED, commands, main
 from cronhpc.cli.commands import UsageError, parsers
 from cronhpc.cli.console import Console
 from cronhpc.core import policy
@@ -107,7 +107,7 @@ def refused(words: list[str]) -> str:
 def options() -> set[str]:
     """Every option there is: of the commands, of `#CRON` lines, of sbatch, and of the programs in deploy/."""
     known = {word for parser in PARSERS.values() for action in parser._actions for word in action.option_strings}
-    known |= {f"--{name}" for name in policy.NAMES}
+    known |= {f"--{name}" for name in policy.NAMES} | SHIPPED.keys()
     for program in OTHER_PROGRAMS:
         known |= set(re.findall(r"--[a-z][a-z-]+", (TOP / program).read_text(encoding="utf-8")))
     lab = "".join(path.read_text(encoding="utf-8") for path in (TOP / "deploy/lab/slurmlab").glob("*.py"))

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from cronhpc.cli.console import Console
 
 FINE, ATTENTION, BROKEN, INTERRUPTED = 0, 1, 2, 130
+SHIPPED = {  # what is printed without a command: a file of docs/
+    "--completion": {"bash": "completion.bash", "zsh": "completion.bash"},
+    "--reference": {"markdown": "reference.md", "man": "cronhpc.1"},
+}
 NO_ANSWER = 75  # to a link alone, which asks once more: "temporary failure" in sysexits.h
 
 
@@ -102,16 +106,24 @@ def _parsed(arguments: list[str], console: Console) -> int | tuple[argparse.Name
     from cronhpc.cli import commands
 
     asked, _, value = arguments[0].partition("=") if arguments else ("", "", "")
-    if asked in {"--completion", "--reference"}:
-        from cronhpc.cli import reference
-
-        printed = reference.script if asked == "--completion" else reference.text
-        console.say(printed(value or " ".join(arguments[1:])))
+    if asked in SHIPPED:
+        console.say(_shipped(asked, value or " ".join(arguments[1:])))
         return FINE
     try:
         return commands.parse(arguments, console)
     except SystemExit as end:  # --help and --version have printed what they should
         return int(end.code or 0)
+
+
+def _shipped(option: str, wanted: str) -> str:
+    """What docs/generate has made of the parsers. Raises UsageError for another word than those that there are."""
+    from cronhpc.cli.commands import UsageError
+    from cronhpc.store.files import shipped
+
+    names = SHIPPED[option]
+    if wanted not in names:
+        raise UsageError(f"cronhpc: {option} knows {' and '.join(names)}, not {wanted!r}.")
+    return shipped(f"docs/{names[wanted]}").rstrip("\n")
 
 
 def _advice(error: CronhpcError) -> str:

@@ -333,6 +333,16 @@ def _stamped(folder: Path) -> os.stat_result:
 # --- reading -------------------------------------------------------------------------------------------------------
 
 
+def shipped(name: str) -> str:
+    """A text of deploy/ or docs/, which lie in the package where that is installed. Raises FileNotFoundError."""
+    package = Path(__file__).resolve().parent.parent
+    for path in (package / f"_{name}", package.parent / name):
+        data = read_bytes(path)
+        if data is not None:
+            return data.decode("utf-8")
+    raise FileNotFoundError(f"{name} is missing from this installation: install cronhpc again")
+
+
 def read_bytes(path: Path) -> bytes | None:
     """The content; None where there is no such file. Raises OSError.
 

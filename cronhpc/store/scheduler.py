@@ -16,7 +16,7 @@ from cronhpc.core.model import LONGER, LinkRecord, link_names
 from cronhpc.cron.values import dataclass, field
 from cronhpc.script.dialect import DIALECTS, SLURM
 from cronhpc.store import decode
-from cronhpc.store.files import read_bytes, read_json, replace_file, write_json
+from cronhpc.store.files import read_bytes, read_json, replace_file, shipped, write_json
 from cronhpc.store.memory import Cache
 
 if TYPE_CHECKING:
@@ -58,19 +58,9 @@ def link_comment(settings: Settings) -> str:
 
 def template(system: str) -> str:
     """The link's text before it is filled in, with what the batch system `system` says in its way."""
-    text, part = _shipped("scheduler.slurm.in"), _shipped(f"link/{system}.sh")
+    text, part = shipped("deploy/scheduler.slurm.in"), shipped(f"deploy/link/{system}.sh")
     place = "# shellcheck source=deploy/link/slurm.sh\nsource @SYSTEM@\n"
     return text.replace(place, part.partition("\n")[2], 1)  # less what the linter is told
-
-
-def _shipped(name: str) -> str:
-    """A file of deploy/, which lies in the package where that is installed."""
-    here = Path(__file__).resolve().parent.parent
-    for folder in (here / "_deploy", here.parent / "deploy"):
-        data = read_bytes(folder / name)
-        if data is not None:
-            return data.decode("utf-8")
-    raise FileNotFoundError(f"deploy/{name} is missing from this installation: install cronhpc again")
 
 
 def command() -> tuple[str, ...]:

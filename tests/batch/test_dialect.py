@@ -25,7 +25,6 @@ SPELT = {
     "check/lint_shell.py": 7,
     "cli/check.py": 1,
     "cli/in_jobs.py": 1,
-    "cli/reference.py": 4,
     "doctor/probe_job.py": 12,
     "engine/link.py": 1,
     "inside/guard.py": 4,

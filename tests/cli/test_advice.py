@@ -94,7 +94,6 @@ TEXTS_OF_HELP = ("HELP", "EXAMPLE")
 MANUALS = {
     "cronhpc/check/codes.py": "the table of codes in docs/reference.md",
     "cronhpc/core/policy.py": "the table of policies there",
-    "cronhpc/cli/reference.py": "its prose",
     "cronhpc/cli/commands.py": "cronhpc --help",
     "cronhpc/doctor/probe_job.py": "a comment in the probe's script",
     "cronhpc/store/settings_text.py": "a comment in cronhpc.yaml",

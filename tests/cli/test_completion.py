@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from cronhpc.cli.commands import UsageError, parsers
-from cronhpc.cli.reference import script
+from cronhpc.cli.commands import parsers
+from cronhpc.script.dialect import DIALECTS
+from docs.generate.completion import script
 
 pytestmark = pytest.mark.processes
 
@@ -19,7 +20,7 @@ PARSERS = parsers()
 @pytest.fixture(scope="module")
 def printed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("completion") / "cronhpc.bash"
-    path.write_text(script("bash"), encoding="utf-8")
+    path.write_text(script(), encoding="utf-8")
     return path
 
 
@@ -70,7 +71,9 @@ LINES = {
     "choices of an option": ("cronhpc check --format ", ["text", "json", "github"]),
     "a choice that was made is not offered again": ("cronhpc import crontab s", []),
     "choices of a place": ("cronhpc import s", ["scrontab"]),
-    "a backend": ("cronhpc status --backend l", ["local"]),
+    "a backend": ("cronhpc status --backend l", ["local", "lsf"]),
+    "all backends": ("cronhpc status --backend ", list(DIALECTS)),
+    "a form of the reference": ("cronhpc --reference m", ["markdown", "man"]),
     "a shell": ("cronhpc --completion ", ["bash", "zsh"]),
     "an option's free value": ("cronhpc kill --reason ", []),
     "a file": ("cronhpc page --out cronhpc.b", ["cronhpc.bash"]),
@@ -103,13 +106,3 @@ def test_the_cron_directory_is_the_one_that_the_command_would_take(printed: Path
     assert offered(printed, "cronhpc run ba", WORK=str(cron.parent)) == ["backup"]
     assert offered(printed, "cronhpc run ba", HOME=str(cron.parent)) == ["backup"]
     assert offered(printed, "cronhpc run ba") == []
-
-
-def test_zsh_gets_the_same_function() -> None:
-    assert "bashcompinit" in script("zsh")
-    assert script("zsh").partition("_cronhpc_dir")[2] == script("bash").partition("_cronhpc_dir")[2]
-
-
-def test_other_shells_are_refused() -> None:
-    with pytest.raises(UsageError, match="bash and zsh, not 'fish'"):
-        script("fish")

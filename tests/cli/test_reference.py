@@ -1,4 +1,4 @@
-"""docs/reference.md and docs/cronhpc.1 are what the program prints of itself, and they hold all that there is."""
+"""What docs/generate makes of the program is up to date, printed and shipped, and holds all that there is."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ import io
 import re
 import shutil
 import subprocess  # noqa: TID251 - groff reads the page
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from cronhpc.check import codes
 from cronhpc.check.lint import CODES
-from cronhpc.cli import main, reference
+from cronhpc.cli import SHIPPED, main
 from cronhpc.cli.commands import parsers
 from cronhpc.cli.console import Console
 from cronhpc.core import policy
 from cronhpc.core.model import Policies
 from cronhpc.store import schema
-from cronhpc.views.reference import FORMATS, Lines, Prose, Rows, Section, render
+from docs.generate import reference
+from docs.generate.__main__ import PRODUCTS
+from docs.generate.pages import FORMATS, Lines, Prose, Rows, Section, render
 
 TOP = Path(__file__).resolve().parents[2]
 KEPT = {"markdown": TOP / "docs" / "reference.md", "man": TOP / "docs" / "cronhpc.1"}
@@ -33,23 +36,49 @@ def printed(*words: str) -> tuple[int, str, str]:
     return code, out.getvalue(), err.getvalue()
 
 
-@pytest.mark.parametrize("fmt", FORMATS)
-def test_the_file_in_docs_is_what_the_program_prints(fmt: str) -> None:
-    code, text, _ = printed("--reference", fmt)
-    assert code == 0
-    fix = f"it is out of date. Write it with: cronhpc --reference {fmt} > {KEPT[fmt].relative_to(TOP)}"
-    assert KEPT[fmt].read_text(encoding="utf-8") == text, fix
+@pytest.mark.parametrize("name", PRODUCTS)
+def test_the_file_in_docs_is_what_the_program_makes(name: str) -> None:
+    made = PRODUCTS[name]()
+    fix = f"docs/{name} is out of date. Write it with: python -m docs.generate"
+    assert (TOP / "docs" / name).read_text(encoding="utf-8") == made, fix
 
 
-@pytest.mark.parametrize("words", [("--reference",), ("--reference", "pdf"), ("--reference=html",)], ids=" ".join)
-def test_another_format_is_refused_with_those_that_there_are(words: tuple[str, ...]) -> None:
-    code, text, said = printed(*words)
+WANTED = {
+    "--completion bash": "completion.bash",
+    "--completion zsh": "completion.bash",
+    "--reference markdown": "reference.md",
+    "--reference man": "cronhpc.1",
+    "--reference=man": "cronhpc.1",
+    "--completion=zsh": "completion.bash",
+}
+
+
+@pytest.mark.parametrize(("words", "name"), WANTED.items(), ids=WANTED)
+def test_the_program_prints_the_file(words: str, name: str) -> None:
+    assert printed(*words.split()) == (0, PRODUCTS[name](), "")
+
+
+def test_the_wheel_has_all_that_the_program_prints() -> None:
+    wheel = tomllib.loads((TOP / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["hatch"]["build"]["targets"]
+    shipped = wheel["wheel"]["force-include"]
+    for name in {name for names in SHIPPED.values() for name in names.values()}:
+        assert shipped[f"docs/{name}"] == f"cronhpc/_docs/{name}"
+
+
+REFUSED = {
+    "--reference": "markdown and man",
+    "--reference pdf": "markdown and man",
+    "--reference=html": "markdown and man",
+    "--completion": "bash and zsh",
+    "--completion fish": "bash and zsh, not 'fish'",
+}
+
+
+@pytest.mark.parametrize(("words", "known"), REFUSED.items(), ids=REFUSED)
+def test_another_word_is_refused_with_those_that_there_are(words: str, known: str) -> None:
+    code, text, said = printed(*words.split())
     assert (code, text) == (2, "")
-    assert "markdown and man" in said
-
-
-def test_the_format_may_follow_an_equals_sign() -> None:
-    assert printed("--reference=man") == printed("--reference", "man")
+    assert known in said
 
 
 def shown(fmt: str) -> str:

@@ -6,13 +6,12 @@ Words in backticks are literal: code in the one, bold in the other.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-
-from cronhpc.cron.values import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 MARKDOWN, MAN = "markdown", "man"
 FORMATS = (MARKDOWN, MAN)
+WRITTEN_BY = "Do not edit: this is written by: python -m docs.generate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +65,7 @@ def _spans(text: str) -> Iterator[tuple[str, bool]]:
 def _markdown(sections: Sequence[Section], summary: str) -> Iterator[str]:
     yield "# Reference"
     yield ""
-    yield "<!-- Do not edit: this is written with: cronhpc --reference markdown > docs/reference.md -->"
+    yield f"<!-- {WRITTEN_BY} -->"
     yield ""
     yield f"cronhpc: {summary}. The same as a page of the manual: `man cronhpc`."
     for section in sections:
@@ -102,7 +101,7 @@ def _inline(text: str) -> str:
 
 
 def _man(sections: Sequence[Section], summary: str, version: str) -> Iterator[str]:
-    yield '.\\" Do not edit: this is written with: cronhpc --reference man > docs/cronhpc.1'
+    yield f'.\\" {WRITTEN_BY}'
     yield f'.TH CRONHPC 1 "" "cronhpc {version}" "User Commands"'
     yield from (".nh", ".ad l")  # commands are copied from here: no word is broken
     yield from (".SH NAME", f"cronhpc \\- {_plain(summary)}")
@@ -158,84 +157,3 @@ def _plain(text: str) -> str:
 def _guarded(line: str) -> str:
     """A dot at the beginning of a line would be a request."""
     return f"\\&{line}" if line.startswith(".") or not line else line
-
-
-# --- completion -------------------------------------------------------------------------------------------------------
-#
-# A function that knows the commands and options of this version, and looks names up itself. It starts no Python:
-# entries are the `.slurm` files of the cron directory, switches the files in kill/ and pause/. zsh runs the same
-# function by its bashcompinit.
-
-
-SHELLS = ("bash", "zsh")
-
-_ZSH = """\
-autoload -U +X compinit && compinit
-autoload -U +X bashcompinit && bashcompinit
-"""
-
-_ENTRIES = "_cronhpc_found \"$word\" .slurm 'cron.*'"
-_KINDS = {
-    "entry": _ENTRIES,
-    "kill": "_cronhpc_found \"$word\" '' kill",
-    "pause": f"{_ENTRIES}; _cronhpc_found \"$word\" '' pause",
-    "file": '_cronhpc_files "$word" f',
-    "entry or file": f'{_ENTRIES}; _cronhpc_files "$word" f',
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Words:
-    """What one command takes. A kind is "" (anything), "file", "entry", "entry or file", "kill", "pause"."""
-
-    options: Mapping[str, Sequence[str] | str | None]  # None: a flag; else its choices, or a kind
-    positional: str = ""
-    choices: Sequence[str] = ()
-
-
-def completion(commands: Mapping[str, Words], common: Sequence[str], shell: str, version: str) -> str:
-    """The text to be read by `shell` (bash or zsh)."""
-    values = [f"    {pattern}) {do} && return ;;" for pattern, do in _values(commands)]
-    options = [line for name, words in commands.items() for line in _command(name, words, common)]
-    filled = {
-        "VERSION": version,
-        "SHELLS": " ".join(SHELLS),
-        "SHELL": shell,
-        "PRELUDE": _ZSH if shell == "zsh" else "",
-        "COMMON": " ".join(common),
-        "COMMANDS": " ".join(commands),
-        "VALUES": "\n".join(values),
-        "OPTIONS": "\n".join(options),
-    }
-    text = Path(__file__).with_name("completion.in").read_text(encoding="utf-8")
-    for name, value in filled.items():
-        text = text.replace(f"@{name}@", value)
-    return text
-
-
-def _values(commands: Mapping[str, Words]) -> list[tuple[str, str]]:
-    """For each option with a value: the pattern of "command option", and what completes the value."""
-    rows = []
-    for name, words in commands.items():
-        free = [option for option, value in words.options.items() if value == ""]
-        for option, value in words.options.items():
-            if value and isinstance(value, str):
-                rows.append((f'"{name} {option}"', _KINDS[value]))
-            elif value:
-                rows.append((f'"{name} {option}"', f'_cronhpc_reply "$word" {" ".join(value)}'))
-        if free:
-            rows.append((" | ".join(f'"{name} {option}"' for option in free), "true"))
-    return rows
-
-
-def _command(name: str, words: Words, common: Sequence[str]) -> list[str]:
-    options = " ".join([*words.options, *common, "--help", "--version"])
-    do = _KINDS.get(words.positional, "true")
-    if words.choices:
-        choices = " ".join(words.choices)
-        do = f'if _cronhpc_said {choices}; then {do}; else _cronhpc_reply "$word" {choices}; fi'
-    return [
-        f"    {name})",
-        f'      case $word in -*) _cronhpc_reply "$word" {options} ;; *) {do} ;; esac',
-        "      ;;",
-    ]

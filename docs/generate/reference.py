@@ -1,7 +1,4 @@
-"""What `cronhpc --reference markdown|man` prints: read off the parsers and the typed tables, so it cannot lag behind.
-
-docs/reference.md and docs/cronhpc.1 are its answers, kept in the repository; a test holds that they are.
-"""
+"""What docs/reference.md and docs/cronhpc.1 say: read off the parsers and the typed tables, so it cannot lag behind."""
 
 from __future__ import annotations
 
@@ -11,15 +8,14 @@ from typing import TYPE_CHECKING
 
 from cronhpc import __version__
 from cronhpc.check import codes
-from cronhpc.cli.commands import GROUPS, UsageError, parsers
+from cronhpc.cli.commands import GROUPS, parsers
 from cronhpc.core import policy
 from cronhpc.store import schema
 from cronhpc.store.settings_reader import describe
-from cronhpc.views import reference
-from cronhpc.views.reference import FORMATS, SHELLS, Lines, Prose, Rows, Section, Words, render
+from docs.generate.pages import Lines, Prose, Rows, Section, render
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator, Mapping
 
 
 SUMMARY = "cron for clusters, without admin rights"
@@ -82,10 +78,8 @@ FILES = {
 
 
 def text(fmt: str) -> str:
-    """The reference. Raises UsageError for another format than markdown or man."""
-    if fmt not in FORMATS:
-        raise UsageError(f"cronhpc: --reference knows {' and '.join(FORMATS)}, not {fmt!r}.")
-    return render(_sections(), fmt, summary=SUMMARY, version=__version__).rstrip("\n")
+    """The reference in one of pages.FORMATS; it ends in a newline."""
+    return render(_sections(), fmt, summary=SUMMARY, version=__version__)
 
 
 def _sections() -> list[Section]:
@@ -229,34 +223,3 @@ def _code_tables() -> Iterator[Section]:
     for title, table in (("Of scripts", codes.OF_SCRIPTS), ("Of the cron directory", codes.OF_FILES)):
         rows = [(f"`{code}`", what, fix) for code, (what, fix) in table.items()]
         yield Section(title, [Rows(("code", "what is wrong", "fix"), rows)])
-
-
-# --- completion -------------------------------------------------------------------------------------------------------
-
-
-_COMPLETED = ("--dir", "--backend", "--json")
-_OF_NAMES = {"unkill": "kill", "resume": "pause"}  # what they lift is a switch
-_KINDS = {"FILE": "file", "PATH|NAME": "file", "NAME|FILE": "entry or file", "NAME": "entry"}
-
-
-def script(shell: str) -> str:
-    """Raises UsageError for another shell than bash or zsh."""
-    if shell not in SHELLS:
-        raise UsageError(f"cronhpc: --completion knows {' and '.join(SHELLS)}, not {shell!r}.")
-    rows = {name: words_of(name, parser._actions) for name, parser in parsers().items()}  # noqa: SLF001 - argparse has no other way
-    return reference.completion(rows, _COMPLETED, shell, __version__)
-
-
-def words_of(name: str, actions: Iterable[argparse.Action]) -> Words:
-    """The options of one command and what they take."""
-    options: dict[str, tuple[str, ...] | str | None] = {}
-    positional, choices = "", tuple[str, ...]()
-    for action in actions:
-        takes = tuple(action.choices) if action.choices else _KINDS.get(str(action.metavar), "")
-        if not action.option_strings:
-            positional = positional or (takes if isinstance(takes, str) else "")
-            choices = choices or (takes if isinstance(takes, tuple) else ())
-        elif not {"--help", "--version", *_COMPLETED} & set(action.option_strings):
-            of_value = None if action.nargs == 0 else takes if takes != "entry" else ""
-            options |= dict.fromkeys(action.option_strings, of_value)
-    return Words(options, _OF_NAMES.get(name, positional), choices)
