@@ -58,10 +58,14 @@ class Facts:
 
 
 def options(header: Header, facts: Facts, dialect: Dialect) -> Iterator[Problem]:
-    """What is wrong, or surprising, in the options that the batch system reads; of values sbatch's alone are known."""
+    """What is wrong, or surprising, in the options that the batch system reads."""
     yield from _flags(header, dialect)
     yield from _repeated(header)
     if dialect.prefix != SLURM.prefix:
+        for option in header.options:
+            if why := spelling.fault(option, dialect):
+                key = option.written.split(" ")[0].lstrip("-")
+                yield Problem("E207", f"{_shown(option)}: {why[0]}", why[1], line=option.line, key=key)
         yield from _folders(header, facts)
         return
     told = {(each.line, each.key) for each in header.problems}
@@ -120,6 +124,13 @@ def _flags(header: Header, dialect: Dialect) -> Iterator[Problem]:
         "begin": ("W221", "each run waits until then, whatever its slot.", "Remove it: the schedule says when."),
         "test-only": ("W219", "sbatch submits nothing.", "Remove it."),
     }
+    chdir = header.find("chdir")
+    if chdir and chdir.value is None:  # Grid Engine's -cwd
+        said["chdir"] = (
+            "W303",
+            "runs are submitted from your home folder, so that is where they start.",
+            f"Write {spelling.directive(dialect, 'chdir', '/PATH')}; remove it if home is meant.",
+        )
     for name, (code, what, fix) in said.items():
         option = header.find(name)
         if option:

@@ -12,7 +12,7 @@ from cronhpc.script.dialect import SLURM, Dialect
 from cronhpc.script.header import Header
 from cronhpc.script.self_submission import self_submissions
 from cronhpc.script.shell_text import Interpreter, Piece, bare, commands, interpreter, lex, mask
-from cronhpc.script.spelling import UnspeltError, words_of
+from cronhpc.script.spelling import directive
 
 _SELF = r"[\"']?\$(?:0\b|\{0\b|\{?BASH_SOURCE\b)"
 _SELF_FOLDER = re.compile(r"(?:\bdirname\s+(?:--\s+)?|\brealpath\s+(?:-\S+\s+)*|\breadlink\s+(?:-\S+\s+)*)" + _SELF)
@@ -178,10 +178,8 @@ def _own_folder(code: tuple[Piece, ...], told: set[int], dialect: Dialect) -> It
 
 def _chdir(dialect: Dialect) -> str:
     """The other way to a folder, where its batch system has that option."""
-    try:
-        return f", or {dialect.prefix} {' '.join(words_of([('chdir', '/PATH')], dialect))}"
-    except UnspeltError:
-        return ""
+    line = directive(dialect, "chdir", "/PATH")
+    return f", or {line}" if line else ""
 
 
 def _relative_cd(code: tuple[Piece, ...], header: Header, dialect: Dialect) -> Iterator[Problem]:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import re
 import shlex
+from contextlib import suppress
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+from cronhpc.cron.duration import DurationError, parse_duration
 from cronhpc.cron.values import replace
 from cronhpc.cron.words import nearest
 from cronhpc.script.advice import Problem
@@ -33,6 +35,14 @@ class Form(NamedTuple):
     read: Callable[[str], str | None]
 
 
+class Value(NamedTuple):
+    """What an option of a system's takes, where its form tells: a pattern of it, what it is, and how to write it."""
+
+    form: str
+    kind: str
+    like: str
+
+
 class Spelling(NamedTuple):
     """The options of one system's submitting command."""
 
@@ -44,6 +54,7 @@ class Spelling(NamedTuple):
     patterns: Mapping[str, str]  # of a log's name, ours: theirs
     forms: Mapping[str, Form]  # by our names; of all others the value is the same
     also: Mapping[str, str]  # other options of theirs that mean one of ours
+    values: Mapping[str, Value]  # by their options, of those of which a wrong form is certain
     host: str = ""  # what may stand in front of a log's path, as a pattern
 
 
@@ -170,6 +181,20 @@ def _same(form: str) -> Form:
 
 # --- the systems -----------------------------------------------------------------------------------------------------
 
+_NUMBER = Value(r"\d+", "a whole number", "4")
+_YES = Value("(?i)y|n|yes|no", "yes or no", "y or n")
+_PRIORITY = r"[+-]?0*(?:\d{{1,3}}|10[01]\d|102[0-3])|{}0*1024"
+_SGE_TASKS = r"0*[1-9]\d*(?:-\d+(?::0*[1-9]\d*)?)?"
+_SGE_NUMBER = r"[+-]?(?:0x[\da-f]+|[\d.]+(?:e\d+)?[kmgt]?)"
+_SGE_LIMIT = Value(rf"(?i)[\d.]*:\d*:[\d.]*|infinity|{_SGE_NUMBER}", "a time limit", "3600 (seconds) or 1:00:00")
+_SGE_SIZE = Value(rf"(?i)infinity|{_SGE_NUMBER}", "a size", "4G")
+_PBS_LIMIT = Value(r"(?:\d+:){0,2}\d+(?:\.\d+)?", "a time limit", "1:00:00")
+_PBS_SIZE = Value(r"(?i)\d+[kmgtp]?[bw]?", "a size", "4gb")
+_PBS_RESOURCE = r"[A-Za-z][\w-]*=[^:+=]+"
+_PBS_CHUNK = rf"(?:\d+|{_PBS_RESOURCE})(?::{_PBS_RESOURCE})*"
+_LSF_LIMIT = Value(r"(?:\d+:)?\d+(?:/\S+)?", "a time limit", "90 (minutes) or 1:30")
+_LSF_MOMENT = Value(r"(?:\d+:){1,4}\d+", "a time that it knows", "2029:12:01:12:30")
+_LSF_INDEXES = rf"{_TASKS}(?:,{_TASKS})*"
 _QSUB_MOMENT = _moment("%Y%m%d%H%M.%S", r"\d+(?:\.\d+)?")
 SPELLINGS = {
     "grid_engine": Spelling(
@@ -202,6 +227,25 @@ SPELLINGS = {
             "exclude": Form(_but, _of_but),
         },
         also={"-cwd": "chdir"},
+        values={
+            **dict.fromkeys(("-l h_rt", "-l s_rt", "-l h_cpu", "-l s_cpu"), _SGE_LIMIT),
+            **dict.fromkeys(
+                (f"-l {name}" for name in ("h_vmem", "s_vmem", "h_rss", "s_rss", "mem_free", "mem_total", "h_fsize")),
+                _SGE_SIZE,
+            ),
+            **dict.fromkeys(("-r", "-j", "-R", "-b", "-now", "-shell", "-sync"), _YES),
+            "-t": Value(
+                rf"{_SGE_TASKS}(?:,{_SGE_TASKS})*",
+                "a list of tasks, which begin at 1",
+                "1-10 or 1-10:2; a limit: -tc 2",
+            ),
+            "-tc": _NUMBER,
+            "-N": Value("[^/]*", "a name without a /", "save"),
+            "-a": Value(r"(?:(?:\d\d)?\d\d)?(?:0\d|1[0-2])\d{6}(?:\.\d\d)?", "a time that it knows", "202912011230"),
+            "-p": Value(_PRIORITY.format(""), "a priority", "-100 (from -1023 to 1024)"),
+            "-m": Value("[abens]+", "a mail option", "ea (of a, b, e, n, s)"),
+            "-pe": Value(r"\S+ [\d-]\S*", "an environment and a number", "smp 4"),
+        },
         host=r"^[^/:]*:",
     ),
     "pbs": Spelling(
@@ -235,6 +279,18 @@ SPELLINGS = {
             "cpus-per-task": _same(r"\d+"),
         },
         also={},
+        values={
+            **dict.fromkeys((f"-l {name}" for name in ("walltime", "cput", "pcput")), _PBS_LIMIT),
+            **dict.fromkeys((f"-l {name}" for name in ("mem", "pmem", "vmem", "pvmem", "file")), _PBS_SIZE),
+            **dict.fromkeys((f"-l {name}" for name in ("ncpus", "ngpus", "mpiprocs", "ompthreads")), _NUMBER),
+            "-l select": Value(rf"{_PBS_CHUNK}(?:\+{_PBS_CHUNK})*", "a list of chunks", "2:ncpus=4:mem=8gb"),
+            "-J": Value(r"\d+-\d+(?::\d+)?(?:%\d+)?", "a range of indexes", "1-10 or 1-10:2"),
+            "-a": Value(r"(?:\d\d){2,6}(?:\.\d\d)?", "a time that it knows", "202912011230"),
+            "-p": Value(_PRIORITY.format("-"), "a priority", "-100 (from -1024 to 1023)"),
+            "-r": Value("[yn]", "y or n", "n"),
+            "-j": Value("oe|eo|n", "a way to join logs", "oe"),
+            "-m": Value("n|[abej]+", "a mail option", "ae (of a, b, e; or n)"),
+        },
         host=r"^[^/:]+:",
     ),
     "lsf": Spelling(
@@ -273,6 +329,18 @@ SPELLINGS = {
             ),
         },
         also={"-oo": "output", "-eo": "error"},
+        values={
+            **dict.fromkeys(("-W", "-We", "-c"), _LSF_LIMIT),
+            **dict.fromkeys(("-b", "-t"), _LSF_MOMENT),
+            "-n": Value(r"\d+(?:,\d+)?", "a number of tasks", "4 or 4,8"),
+            "-M": Value(r"(?i)\d+(?:\.\d+)?(?:[kmgtpez]b?)?(?:/\w+)?\s*!?", "a size", "4GB"),
+            "-sp": _NUMBER,
+            "-R": Value(
+                r"[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*", "a resource requirement with closed brackets", "rusage[mem=4000]"
+            ),
+            "-J": Value(rf"[^\[\]]*(?:\[{_LSF_INDEXES}\](?:%\d+)?)?", "a name, or a name with indexes", "name[1-10]%2"),
+            "-gpu": Value(r"-|\w+=[^:\s]+(?::\w+=[^:\s]+)*", "a request for GPUs", "num=2:mode=shared"),
+        },
     ),
 }
 _SEVERAL = {"-pe", "-binding"}  # whose value is several words
@@ -411,10 +479,47 @@ def _array(value: str) -> tuple[str, str, str]:
 def _with_limit(options: Sequence[Option]) -> tuple[Option, ...]:
     """Grid Engine's `-tc 2` as part of the array, where it is one."""
     limit = next((each.value for each in options if each.name == "-tc"), None)
-    if limit is None or all(each.name != "array" for each in options):
+    if limit is None or not limit.isdecimal() or all(each.name != "array" for each in options):
         return tuple(options)
     whole = (replace(each, value=f"{each.value}%{limit}") if each.name == "array" else each for each in options)
     return tuple(each for each in whole if each.name != "-tc")
+
+
+# --- what a system refuses -------------------------------------------------------------------------------------------
+
+
+def fault(option: Option, dialect: Dialect) -> tuple[str, str] | None:
+    """(what, fix) where the system refuses the option's value for its form; only what is certain."""
+    spelling, submit = SPELLINGS[dialect.name], dialect.commands[0]
+    word, *rest = _split(option.written)
+    text = " ".join(rest)
+    for name, value in [(word, text)] if word != "-l" else _resources(text):
+        taken = spelling.values.get(name)
+        if taken and not re.fullmatch(taken.form, value, re.ASCII):
+            right = _as_meant(name, value, spelling)
+            like = f"Write {name}{'=' if ' ' in name else ' '}{right}." if right else f"Write it like {taken.like}."
+            return f"{submit} wants {taken.kind} there{f', not {value}' if value else ''}.", like
+    return None
+
+
+def _resources(item: str) -> Iterator[tuple[str, str]]:
+    """(option, value) of a resource, and of those in the chunks of a `select`."""
+    name, _, value = item.partition("=")
+    yield f"-l {name}", value
+    for part in re.split(r"[:+]", value) if name == "select" else ():
+        inner, equals, its_value = part.partition("=")
+        if equals:
+            yield f"-l {inner}", its_value
+
+
+def _as_meant(name: str, value: str, spelling: Spelling) -> str | None:
+    """A value that another system would take, or people write (`1-0`, `90m`), as this one has it."""
+    ours = next((each for each, theirs in spelling.names.items() if theirs == name), "")
+    right = spelling.forms[ours].write(value) if ours in spelling.forms else None
+    if right is None and ours == "time" and value:
+        with suppress(DurationError):
+            right = spelling.forms[ours].write(_clock(parse_duration(value)))
+    return right if right and re.fullmatch(spelling.values[name].form, right) else None
 
 
 # --- to theirs -------------------------------------------------------------------------------------------------------
@@ -498,6 +603,14 @@ def _log(path: str, patterns: Mapping[str, str]) -> str | None:
         return None
     filled = re.sub("%.", lambda found: known[found[0]], path)
     return f":{filled}" if ":" in filled and "$JOB_ID" in patterns.values() else filled  # else it is a host's
+
+
+def directive(dialect: Dialect, name: str, value: str | None = None) -> str:
+    """The line of a script that says so; "" where the system has no such option."""
+    try:
+        return " ".join([dialect.prefix, *map(_quoted, words_of([(name, value)], dialect))])
+    except UnspeltError:
+        return ""
 
 
 # What sbatch does by itself, or cronhpc for each job: there is nothing to write elsewhere.

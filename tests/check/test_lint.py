@@ -309,6 +309,11 @@ BESIDE_SLURM: dict[str, tuple[Dialect, str, str, int, str]] = {
     "its own folder": (GRID_ENGINE, 'cd "$(dirname "$0")"\n', "W307", 2, "#$ -wd /PATH"),
     "held by itself": (GRID_ENGINE, "#$ -h\n", "W218", 2, "qrls ID"),
     "a time to begin": (PBS, "#PBS -a 1200\n", "W221", 2, "schedule says when"),
+    "the folder of the submission": (GRID_ENGINE, "#$ -cwd\n", "W303", 2, "Write #$ -wd /PATH"),
+    "a limit that is none": (GRID_ENGINE, "#$ -l h_vmem=4G,h_rt=1h\n", "E207", 2, "Write -l h_rt=3600."),
+    "memory that is none": (PBS, "#PBS -l select=2:ncpus=4:mem=8GiB\n", "E207", 2, "like 4gb"),
+    "a number of tasks that is none": (LSF, "#BSUB -n four\n", "E207", 2, "like 4 or 4,8"),
+    "an array that is none, once for name and tasks": (LSF, '#BSUB -J "a[0-4]"\n', "E207", 2, "name[1-10]"),
     "a log folder that is missing": (LSF, "#BSUB -o /gone/log/%J\n", "W215", 2, "mkdir -p /gone/log"),
 }
 

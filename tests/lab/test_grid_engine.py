@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.lab.helpers_grid_engine import TOP, Cell, Cron, a_cell, a_cron, wait_for
+from tests.script.test_spelling import verdicts
 
 pytestmark = pytest.mark.lab
 _RUNS = 2
@@ -174,3 +175,16 @@ def test_a_series_goes_on_piece_by_piece_and_ends_by_its_rule(cron: Cron) -> Non
     assert len(set(words[::2])) == 3, told()
     assert "this is the last piece of train" in log.read_text()
     assert set(words[1::2]) == {str(place)}, "each where the first one was submitted"
+
+
+def test_qsub_judges_values_as_the_table_says(cell: Cell, tmp_path: Path) -> None:
+    script, judged = tmp_path / "a.sh", []
+    for _, line in verdicts():
+        script.write_text(f"#!/bin/sh\n#$ {line}\n", encoding="utf-8")
+        asked = ["qsub", "-terse", "-h", "-o", "/dev/null", "-N", "asks", str(script)]
+        done = subprocess.run(asked, env=cell.environ, capture_output=True, text=True, timeout=90, check=False)
+        judged.append(("refused" if done.returncode else "taken", line))
+        if not done.returncode:
+            job = done.stdout.split()[-1].partition(".")[0]
+            subprocess.run(["qdel", job], env=cell.environ, capture_output=True, timeout=90, check=True)
+    assert judged == verdicts()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from cronhpc.batch import connect
 from cronhpc.core.model import Settings
 from cronhpc.script.dialect import DIALECTS, GRID_ENGINE, LSF, PBS, SLURM, SYSTEMS, Dialect
 from cronhpc.script.header import Header, read_header
-from cronhpc.script.spelling import SPELLINGS, UnspeltError, foreign_line, words_of
+from cronhpc.script.spelling import SPELLINGS, UnspeltError, directive, fault, foreign_line, words_of
 
 
 def header(text: str, dialect: Dialect) -> Header:
@@ -122,6 +123,71 @@ def test_an_option_that_a_system_has_not_is_named_with_the_right_one(dialect: Di
     (problem,) = header(text, dialect).problems
     assert (problem.code, problem.line) == ("E201", 2)
     assert fix in problem.fix
+
+
+# (refused or taken; the line), as PBS and LSF document it; what Grid Engine's qsub said is a table of tests/data.
+JUDGED: list[tuple[str, Dialect, str]] = [
+    *(("refused", PBS, line) for line in ("-l walltime=1h", "-l walltime=1-0", "-l walltime=1:2:3:4", "-l mem=4GiB")),
+    *(("refused", PBS, line) for line in ("-l mem=1.5gb", "-l mem=lots", "-l ncpus=four", "-J 5", "-J 1,3", "-j y")),
+    *(("refused", PBS, line) for line in ("-l select=2:ncpus4", "-l select=1:ncpus=4:mem=4GiB", "-a 12:30", "-r yes")),
+    *(("refused", PBS, line) for line in ("-p 1024", "-p high", "-m x", "-l select=1:ncpus=2+two:ncpus=1")),
+    *(("taken", PBS, line) for line in ("-l walltime=3600", "-l walltime=1:00", "-l walltime=100:00:00", "-l mem=4G")),
+    *(("taken", PBS, line) for line in ("-l select=2:ncpus=4:mem=8gb+1:ncpus=1", "-l nodes=2:ppn=4", "-l mem=4096")),
+    *(
+        ("taken", PBS, line)
+        for line in ("-l select=4", "-J 1-10:2%3", "-a 1230", "-r n", "-j oe", "-m abe", "-p -1024")
+    ),
+    *(("taken", PBS, line) for line in ("-l select=ncpus=4:mem=1gb,walltime=1:00:00", "-l place=scatter:excl")),
+    *(("refused", LSF, line) for line in ("-W 1:00:00", "-W 1h", "-W 1-0", "-n four", "-n 4-8", "-M lots", "-b 12.30")),
+    *(("refused", LSF, line) for line in ("-R rusage[mem=4", '-J "a[0-5]"', '-J "a[1-5"', "-gpu 2", "-b tomorrow")),
+    *(("taken", LSF, line) for line in ("-W 60", "-W 1:30", "-W 60/fast", "-n 4", "-n 4,8", "-M 4GB", "-M 4000!")),
+    *(("taken", LSF, line) for line in ("-b 2029:12:01:12:30", "-b 12:30", '-J "a[1,3,5-9:2]%2"', "-J save")),
+    *(("taken", LSF, line) for line in ('-R "select[mem>4] rusage[mem=4:duration=1h]"', "-gpu num=2:mode=shared")),
+    *(("taken", LSF, line) for line in ('-gpu "num=1:gmodel=V100-16G"', "-gpu -", "-q long", "-Jd anything")),
+]
+
+
+def verdicts() -> list[tuple[str, str]]:
+    """(refused or taken; what stands behind #$) of each row of the table."""
+    rows = (Path(__file__).parents[1] / "data" / "qsub_values_8.1.9.txt").read_text(encoding="utf-8").splitlines()
+    return [(row[:8].strip(), row[8:]) for row in rows if not row.startswith("#")]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "dialect", "line"), [*JUDGED, *((verdict, GRID_ENGINE, line) for verdict, line in verdicts())]
+)
+def test_a_value_is_a_fault_where_the_system_refuses_its_form(verdict: str, dialect: Dialect, line: str) -> None:
+    faults = [fault(option, dialect) for option in header(f"{dialect.prefix} {line}", dialect).options]
+    assert any(faults) is (verdict == "refused")
+
+
+@pytest.mark.parametrize(
+    ("dialect", "line", "fix"),
+    [
+        pytest.param(GRID_ENGINE, "-l h_rt=1-0", "Write -l h_rt=86400.", id="days, as Slurm has them"),
+        pytest.param(GRID_ENGINE, "-l h_rt=90m30s", "Write -l h_rt=5430.", id="a span, as people write it"),
+        pytest.param(PBS, "-l mem=4GiB", "Write it like 4gb.", id="what nothing stands for"),
+        pytest.param(LSF, "-W 1:00:00", "Write -W 1:00.", id="a clock with seconds"),
+    ],
+)
+def test_the_fix_of_a_value_is_the_value_that_is_meant_where_that_is_clear(
+    dialect: Dialect, line: str, fix: str
+) -> None:
+    (option,) = header(f"{dialect.prefix} {line}", dialect).options
+    assert (fault(option, dialect) or ("", ""))[1] == fix
+
+
+@pytest.mark.parametrize(
+    ("dialect", "line"),
+    [
+        (SLURM, "#SBATCH --exclude=n1"),
+        (GRID_ENGINE, "#$ -l h=!(n1)"),
+        (LSF, "#BSUB -R \"select[hname!='n1']\""),
+        (PBS, ""),
+    ],
+)
+def test_a_directive_for_advice_is_the_systems_own_or_none(dialect: Dialect, line: str) -> None:
+    assert directive(dialect, "exclude", "n1") == line
 
 
 TRANSLATED: dict[str, tuple[Dialect, str, Dialect, str, tuple[str, ...]]] = {
