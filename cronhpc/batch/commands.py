@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+import pwd
+import re
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, NamedTuple
 
-from cronhpc.batch.port import NoProgram, Refused, Unreachable
+from cronhpc.batch.port import Batch, BatchError, Denied, Limited, NoProgram, Refused, Unreachable
 from cronhpc.batch.process import Finished, Missing, for_commands, run, scrub, which
 from cronhpc.core.model import FAILURES, JobEnd, Result, command
 from cronhpc.cron.values import replace
@@ -13,7 +16,7 @@ from cronhpc.cron.values import replace
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from cronhpc.core.model import Advice
+    from cronhpc.core.model import Advice, Job
     from cronhpc.script.dialect import Dialect
 
 _NEVER_BEGAN = frozenset({126, 127})  # a wrapper's program, or a library of it, is not there; no command ends so itself
@@ -45,6 +48,105 @@ def task_list(tasks: Iterable[int]) -> str:
     text = ",".join(str(first) if first == last else f"{first}-{last}" for first, last in spans)
     return text if text.isdecimal() else f"[{text}]"
 
+
+def task_numbers(tasks: str) -> frozenset[int]:
+    """The numbers of a list of tasks: "3", "[0-2,5%1]", "1-9:2"."""
+    spans = re.findall(r"(\d+)(?:-(\d+)(?::(\d+))?)?", tasks.partition("%")[0])
+    return frozenset(
+        n for first, last, step in spans for n in range(int(first), int(last or first) + 1, int(step or 1))
+    )
+
+
+def meant(job: Job, job_ids: Iterable[str]) -> str:
+    """What of `job` is named by `job_ids` (57, 57_2, 57_[2-4]), as one of them; "": nothing."""
+    parts = [tasks for number, _, tasks in (each.partition("_") for each in job_ids) if number == job.id]
+    if not parts or not job.tasks or not all(parts):
+        return job.shown if parts else ""
+    tasks = task_numbers(job.tasks) & {task for part in parts for task in task_numbers(part)}
+    return f"{job.id}_{task_list(tasks)}" if tasks else ""
+
+
+def posix_moment(at: int) -> str:
+    """An instant as -a of a POSIX qsub takes it, where TZ is UTC."""
+    return datetime.fromtimestamp(at, UTC).strftime("%Y%m%d%H%M.%S")
+
+
+def instant(text: str, form: str = "%a %b %d %H:%M:%S %Y") -> int | None:
+    """Epoch seconds of a time that was printed where TZ is UTC, as ctime does or in another form; None: it is none."""
+    try:
+        return int(datetime.strptime(text, form).replace(tzinfo=UTC).timestamp())
+    except ValueError:
+        return None
+
+
+_SIGNALLED = 128  # the shell's way of saying that a signal ended it
+
+
+def code_and_signal(status: int | None) -> tuple[int | None, int | None]:
+    """A shell's exit status as an exit code, or as the signal that ended it."""
+    return (None, status - _SIGNALLED) if status and status > _SIGNALLED else (status, None)
+
+
+# --- what a failure means -------------------------------------------------------------------------------------------
+
+
+class Signs(NamedTuple):
+    """By what its commands print (any of these, in small letters) or exit with a batch system says why it did not.
+
+    The first that fits counts.
+    """
+
+    limited: tuple[str | int, ...] = ()
+    no_answer: tuple[str | int, ...] = ()
+    denied: tuple[str | int, ...] = ()
+    refused: tuple[str | int, ...] = ()
+    gone: tuple[str, ...] = ()  # of a job: it is not there any more
+    done: tuple[str, ...] = ()  # in a line about a job for which it was done
+    failed: tuple[str, ...] = ()  # if there are such, other lines tell of no failure
+
+
+def holds(text: str, signs: Iterable[str | int]) -> bool:
+    """Whether a word of `signs` is in it, in small or large letters."""
+    lowered = text.lower()
+    return any(isinstance(each, str) and each in lowered for each in signs)
+
+
+def _fits(ended: Finished, signs: Sequence[str | int]) -> bool:
+    return ended.code in signs or holds(ended.said, signs)
+
+
+def submission_error(program: str, ended: Finished, signs: Signs) -> BatchError:
+    """Why a submission gave no id; words that nobody knows are never a no for good: sites add their own."""
+    kind = BatchError
+    if _fits(ended, signs.limited):
+        kind = Limited
+    elif ended.timed_out or ended.code <= 0 or _fits(ended, signs.no_answer):
+        kind = Unreachable
+    elif _fits(ended, signs.denied):
+        kind = Denied
+    elif _fits(ended, signs.refused):
+        kind = Refused
+    return kind(told(program, ended))
+
+
+def changed(program: str, ended: Finished, signs: Signs, *, gone_is_fine: bool = True) -> None:
+    """Judge a change of jobs.
+
+    Raises Unreachable; BatchError where it was answered by a no to some of it, or a job is gone and that is not fine.
+    """
+    if ended.code == 0 and not ended.timed_out:
+        return
+    lines = [line for line in ended.said.splitlines() if line.strip() and not holds(line, signs.done)]
+    lines = [line for line in lines if holds(line, signs.failed)] if signs.failed else lines
+    gone = bool(lines) and not ended.timed_out and all(holds(line, signs.gone) for line in lines)
+    away = ended.timed_out or ended.code < 0 or not ended.said.strip()
+    if away or (not gone and _fits(ended, signs.no_answer)):
+        raise Unreachable(told(program, ended))
+    if not (gone and gone_is_fine):
+        raise BatchError(told(program, ended))
+
+
+# --- how jobs ended -------------------------------------------------------------------------------------------------
 
 # of an array's tasks the worst stands for all
 _WORST = (
@@ -191,3 +293,61 @@ def _home(env: Mapping[str, str]) -> str:
     """Where jobs are submitted, so where a relative working folder in a script starts: as cron does."""
     home = env.get("HOME", "/")
     return home if os.path.isdir(home) else "/"  # noqa: PTH112 - pathlib is not worth its start-up here
+
+
+class ByCommands(Batch):
+    """A batch system behind its commands: what all of them do alike.
+
+    `environ` is the process's own, `names` and the time-outs are as `Commands` has them.
+    """
+
+    signs: Signs
+
+    def __init__(
+        self,
+        environ: Mapping[str, str],
+        *,
+        names: Sequence[str] | None = None,
+        timeout: float = 30,
+        query_timeout: float = 20,
+    ) -> None:
+        self.commands = Commands(self.dialect, environ, names, timeout, query_timeout)
+
+    def tools(self) -> str:
+        """The folder that the command lies in which submits."""
+        return self.commands.folder()
+
+    def release(self, job_ids: Sequence[str]) -> None:
+        """Release held jobs (500 at a time); BatchError where one is held all the same. Raises Unreachable.
+
+        Some fail for all where one id is gone, in words of their own: so the queue is asked.
+        """
+        for some in chunks(job_ids):
+            try:
+                self._release(some)
+            except (Unreachable, Refused):
+                raise
+            except BatchError:
+                if any(job.held_by_user and meant(job, some) for job in self.queue().jobs):
+                    raise
+
+    def _release(self, job_ids: Sequence[str]) -> None:
+        self._change([self.dialect.release, *self._names(job_ids)])
+
+    def cancel(self, job_ids: Sequence[str], *, pending_only: bool = False) -> None:
+        """Cancel jobs, or just their tasks that wait. Raises Unreachable."""
+        for some in chunks(self._names(self._waiting(job_ids) if pending_only else job_ids)):
+            self._change([self.dialect.cancel, *some])
+
+    def _waiting(self, job_ids: Sequence[str]) -> list[str]:
+        return [shown for job in self.queue().jobs if job.waits and (shown := meant(job, job_ids))]
+
+    def _names(self, job_ids: Sequence[str]) -> Sequence[str]:
+        """What the commands call these jobs."""
+        return job_ids
+
+    def _user(self) -> str:
+        return pwd.getpwuid(os.getuid()).pw_name
+
+    def _change(self, argv: Sequence[str], *, gone_is_fine: bool = True) -> None:
+        changed(argv[0], self.commands.change(argv), self.signs, gone_is_fine=gone_is_fine)

@@ -84,13 +84,16 @@ class JobFiles:
 
 
 class Batch(Protocol):
-    """A batch system. Every call has a time-out and raises BatchError's leaves; none waits for a job."""
+    """A batch system. Every call has a time-out and raises BatchError's leaves; none waits for a job.
+
+    What has an answer here is answered so by a system that does not know of such a thing.
+    """
 
     dialect: Dialect
 
     def tools(self) -> str:
         """The folder of the batch system's commands, for the link's PATH; "" where it has none."""
-        ...
+        return ""
 
     def queue(self) -> Queue:
         """All of this user's jobs in one query, ended ones as long as they are remembered. Raises Unreachable."""
@@ -99,9 +102,9 @@ class Batch(Protocol):
     def restarts(self) -> Mapping[str, int]:
         """How often each of this user's jobs was put back into the queue (of an array: its tasks). Raises Unreachable.
 
-        By id; those that were not are left out.
+        By id; those that were not are left out, and all where it does not tell.
         """
-        ...
+        return {}
 
     def live_files(self) -> tuple[JobFiles, ...]:
         """What each of this user's live jobs runs and writes, whoever submitted it. Raises Unreachable."""
@@ -109,7 +112,7 @@ class Batch(Protocol):
 
     def script(self, job_id: str) -> str:
         """The text of the script that a live job runs. Raises BatchError."""
-        ...
+        raise BatchError(f"job {job_id}: {self.dialect.title} does not show the text of a job's script")
 
     def submit(self, job: Submission) -> str:
         """The new job's id. Raises Unreachable (the job may exist all the same), Refused, Limited, BatchError."""
@@ -143,8 +146,9 @@ class Batch(Protocol):
         ...
 
     def free(self, job_ids: Sequence[str], comment: str) -> None:
-        """Release tasks and set their comment. Raises BatchError."""
-        ...
+        """Release tasks, then set their comment: a mark is not lost before what it stands for. Raises BatchError."""
+        self.release(job_ids)
+        self.comment(job_ids, comment)
 
     def job_ends(
         self, job_ids: Sequence[str], since: int, tokens: Mapping[str, str] | None = None
@@ -158,11 +162,13 @@ class Batch(Protocol):
 
     def cancelled_by(self, job_id: str, since: int) -> int | None:
         """The user id that cancelled a job, where accounting tells; None: unknown."""
-        ...
+        del job_id, since
+        return None
 
     def of_scrontab(self, job_ids: Sequence[str]) -> frozenset[str]:
         """Those of `job_ids` that a scrontab submitted: cancelling one disables its entry. Raises Unreachable."""
-        ...
+        del job_ids
+        return frozenset()
 
     def site(self) -> Site:
         """What `init` and `doctor` want to know: cluster, version, account, partitions. Raises Unreachable."""
@@ -170,11 +176,11 @@ class Batch(Protocol):
 
     def cluster_name(self) -> str:
         """The cluster's name; "" where it has none. Raises Unreachable."""
-        ...
+        return ""
 
     def clock(self) -> int | None:
         """The instant by its own clock, epoch seconds; None where it has none but ours. Raises Unreachable."""
-        ...
+        return None
 
     def describe(self, job_id: str) -> Mapping[str, str]:
         """A job's own facts, by Slurm's names: Command, WorkDir, JobName, Partition, TimeLimit … Raises BatchError."""

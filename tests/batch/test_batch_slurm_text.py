@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from cronhpc.batch.commands import chunks
+from cronhpc.batch.commands import changed, chunks
 from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Submission, Unreachable
 from cronhpc.batch.process import Finished
 from cronhpc.batch.slurm import text
@@ -298,10 +298,10 @@ def test_a_time_out_is_no_answer_whatever_was_printed() -> None:
 )
 def test_changes_of_jobs_that_are_gone_are_fine(code: int, err: str, *, fine: bool) -> None:
     if fine:
-        text.changed("scontrol", Finished(code, "", err), gone_is_fine=True)
+        changed("scontrol", Finished(code, "", err), text.SIGNS)
         return
     with pytest.raises(Unreachable):
-        text.changed("scontrol", Finished(code, "", err), gone_is_fine=True)
+        changed("scontrol", Finished(code, "", err), text.SIGNS)
 
 
 @pytest.mark.parametrize(
@@ -317,13 +317,13 @@ def test_changes_of_jobs_that_are_gone_are_fine(code: int, err: str, *, fine: bo
 def test_a_no_to_one_job_is_an_answer(err: str) -> None:
     """The controller is there: nothing else of the tick is put off."""
     with pytest.raises(BatchError) as raised:
-        text.changed("scontrol", Finished(1, "", err), gone_is_fine=True)
+        changed("scontrol", Finished(1, "", err), text.SIGNS)
     assert not isinstance(raised.value, Unreachable)
 
 
 def test_moving_a_job_that_is_gone_is_said() -> None:
     with pytest.raises(BatchError) as caught:
-        text.changed("scontrol", Finished(1, "", "Job has already finished for job 7"), gone_is_fine=False)
+        changed("scontrol", Finished(1, "", "Job has already finished for job 7"), text.SIGNS, gone_is_fine=False)
     assert type(caught.value) is BatchError
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cronhpc.batch.commands import option_words
+from cronhpc.batch.commands import changed, option_words
 from cronhpc.batch.grid_engine import GridEngine, text
 from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Submission, Unreachable
 from cronhpc.batch.process import Finished, scrub
@@ -138,12 +138,12 @@ def test_what_a_failed_submission_means(ended: Finished, error: type[BatchError]
 def test_what_a_failed_change_means(said: str, error: type[BatchError] | None) -> None:
     ended = Finished(1, "", said)
     if error is None:
-        text.changed("qdel", ended)
+        changed("qdel", ended, text.SIGNS)
         with pytest.raises(BatchError):
-            text.changed("qalter", ended, gone_is_fine=False)
+            changed("qalter", ended, text.SIGNS, gone_is_fine=False)
         return
     with pytest.raises(BatchError) as raised:
-        text.changed("qdel", ended)
+        changed("qdel", ended, text.SIGNS)
     assert raised.type is error
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cronhpc.batch.commands import option_words
+from cronhpc.batch.commands import changed, option_words
 from cronhpc.batch.lsf import Lsf, text
 from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Submission, Unreachable
 from cronhpc.batch.process import Finished, scrub
@@ -132,23 +132,23 @@ def test_what_a_submission_without_id_means(ended: Finished, error: type[BatchEr
         ("bkill", 255, "Job <8>: Operation is in progress", None),
         ("bkill", 255, "Job <7>: User permission denied", BatchError),
         ("bresume", 255, "Cannot connect to LSF. Please wait ...", Unreachable),
-        ("bmod", 255, "", BatchError),
+        ("bmod", 255, "", Unreachable),
     ],
     ids=["done", "ended", "one unknown", "an array of which some ended", "another's", "no answer", "no word"],
 )
 def test_what_a_change_means(program: str, code: int, said: str, error: type[BatchError] | None) -> None:
     ended = Finished(code, "", said)
     if error is None:
-        text.changed(program, ended)
+        changed(program, ended, text.SIGNS)
         return
     with pytest.raises(BatchError) as raised:
-        text.changed(program, ended)
+        changed(program, ended, text.SIGNS)
     assert raised.type is error
 
 
 def test_a_job_that_is_gone_cannot_be_moved() -> None:
     with pytest.raises(BatchError):
-        text.changed("bmod", Finished(255, "", "Job <7>: Job has already finished"), gone_is_fine=False)
+        changed("bmod", Finished(255, "", "Job <7>: Job has already finished"), text.SIGNS, gone_is_fine=False)
 
 
 def test_a_submission(tmp_path: Path) -> None:

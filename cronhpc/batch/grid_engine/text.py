@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime
 from glob import escape
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote
 from xml.etree import ElementTree as ET
 
-from cronhpc.batch.commands import end_of_tasks, option_words, task_list, told
-from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Unreachable
+from cronhpc.batch.commands import (
+    Signs,
+    code_and_signal,
+    end_of_tasks,
+    instant,
+    option_words,
+    posix_moment,
+    submission_error,
+    task_list,
+    task_numbers,
+)
+from cronhpc.batch.port import Unreachable
 from cronhpc.core.model import ERROR_STATE, Job, JobEnd, Result
 from cronhpc.script.dialect import GRID_ENGINE
 
@@ -40,7 +49,7 @@ def submit_argv(job: Submission, shell: str, variables: Iterable[str], zone: str
         "-o": job.output and path(job.output),
         "-e": job.error and path(job.error),
         "-wd": job.chdir,
-        "-a": None if job.begin is None else moment_text(job.begin),
+        "-a": None if job.begin is None else posix_moment(job.begin),
         "-v": ",".join(given) or None,
     }
     return [
@@ -78,11 +87,6 @@ def comment_pair(comment: str) -> str:
     return f"{COMMENT}={quote(comment, safe=_SAFE)}"
 
 
-def moment_text(at: int) -> str:
-    """An instant as -a takes it, where TZ is UTC."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y%m%d%H%M.%S")
-
-
 def shell_of(first_line: str) -> str:
     """The interpreter for -S, which most sites ask instead of the script's first line; "" where that needs a search."""
     found = re.match(r"#!\s*(/\S+)\s*$", first_line)
@@ -91,59 +95,31 @@ def shell_of(first_line: str) -> str:
 
 # --- what is answered -----------------------------------------------------------------------------------------------
 
-_NO_ANSWER = (
-    *(
-        "got select error",
-        "unable to send message",
-        "unable to contact",
-        "syncron message",
-        "commlib",
-        "got send error",
+SIGNS = Signs(
+    limited=(25,),  # what qsub exits with where only so many jobs are allowed
+    no_answer=(
+        *("got select error", "unable to send message", "unable to contact", "syncron message", "commlib"),
+        *("got send error", "connection refused", "timeout", "can't connect", "cannot connect", "got read error"),
+        "unable to read qmaster",
     ),
-    *("connection refused", "timeout", "can't connect", "cannot connect", "unable to read qmaster", "got read error"),
+    denied=("is not a submit host", "no permission to submit"),
+    refused=(
+        *(2, 4, 14),  # a bad option, a script that is not there or cannot be read
+        *("unknown queue", "unknown resource", "is not a time value", "does not exist", "more than", "no script in"),
+        *("invalid option", "unknown option", "must be", "no suitable queues", "is not a valid", "can't be converted"),
+        "requires operator privileges",
+    ),
+    gone=("does not exist", "unknown job", "do not exist", "already"),
+    failed=("denied", "error"),
 )
-_PERMANENT = (
-    *("unknown queue", "unknown resource", "is not a time value", "does not exist", "more than", "no script in"),
-    *("invalid option", "unknown option", "must be", "no suitable queues", "is not a valid", "can't be converted"),
-    "requires operator privileges",
-)
-_NOT_FROM_HERE = ("is not a submit host", "no permission to submit")
-_LIMIT = 25  # what qsub exits with where only so many jobs are allowed
-_USAGE = (2, 4, 14)  # a bad option, a script that is not there or cannot be read
-_GONE = re.compile(r"does not exist|unknown job|do not exist|already|is already in deletion", re.IGNORECASE)
-
-
-def _holds(text: str, phrases: Iterable[str]) -> bool:
-    lowered = text.lower()
-    return any(phrase in lowered for phrase in phrases)
 
 
 def submitted(ended: Finished) -> str:
     """The new job's id: "36" of "36.1-5:1", too. Raises Unreachable, Limited, Denied, Refused, BatchError."""
     ids = [found[1] for line in ended.out.splitlines() if (found := re.fullmatch(r"(\d+)(?:\.\d+-\d+:\d+)?", line))]
-    if len(ids) == 1:
-        return str(ids[0])
-    text = told("qsub", ended)
-    if ended.timed_out or ended.code <= 0 or _holds(ended.said, _NO_ANSWER):
-        raise Unreachable(text)
-    if ended.code == _LIMIT:
-        raise Limited(text)
-    if _holds(ended.said, _NOT_FROM_HERE):
-        raise Denied(text)
-    if ended.code in _USAGE or _holds(ended.said, _PERMANENT):
-        raise Refused(text)
-    raise BatchError(text)
-
-
-def changed(program: str, ended: Finished, *, gone_is_fine: bool = True) -> None:
-    """Judge a change. Raises Unreachable; BatchError for a no, or where the job is gone and that is not fine."""
-    if ended.code == 0 and not ended.timed_out:
-        return
-    if ended.timed_out or ended.code < 0 or _holds(ended.said, _NO_ANSWER):
-        raise Unreachable(told(program, ended))
-    denials = [line for line in ended.said.splitlines() if "denied" in line or "error" in line.lower()]
-    if not (gone_is_fine and denials and all(map(_GONE.search, denials))):
-        raise BatchError(told(program, ended))
+    if len(ids) != 1:
+        raise submission_error("qsub", ended, SIGNS)
+    return str(ids[0])
 
 
 class Row(NamedTuple):
@@ -182,7 +158,7 @@ def rows(answer: str) -> tuple[Row, ...]:
             _text(each, "JB_name"),
             _text(each, "state"),
             tasks_of(_text(each, "tasks")),
-            _local(_text(each, "JAT_start_time") or _text(each, "JB_submission_time")),
+            instant(_text(each, "JAT_start_time") or _text(each, "JB_submission_time"), "%Y-%m-%dT%H:%M:%S"),
             _text(each, "queue_name"),
         )
         for each in root.iter("job_list")
@@ -250,20 +226,9 @@ def _text(element: ET.Element, name: str) -> str:
     return (element.findtext(name) or "").strip()
 
 
-def _local(text: str) -> int | None:
-    """Epoch seconds of `2026-11-28T14:12:44`, printed where TZ is UTC."""
-    try:
-        return int(datetime.fromisoformat(text).replace(tzinfo=UTC).timestamp())
-    except ValueError:
-        return None
-
-
 def tasks_of(text: str) -> str:
     """`1-5:1` and `3,4` as [1-5] and [3-4]; one task is its number."""
-    found: set[int] = set()
-    for first, last, step in re.findall(r"(\d+)(?:-(\d+):(\d+))?", text):
-        found.update(range(int(first), int(last or first) + 1, int(step or 1)))
-    return task_list(found) if found else ""
+    return task_list(task_numbers(text)) if text else ""
 
 
 def jobs(listed: Iterable[Row], known: Mapping[str, Details], held_by_user: frozenset[str]) -> tuple[Job, ...]:
@@ -307,7 +272,6 @@ def _job(row: Row, more: Details, held_by_user: frozenset[str]) -> Job:
 
 # --- how jobs ended -------------------------------------------------------------------------------------------------
 
-_SIGNALLED = 128  # the shell's way of saying that a signal ended it
 _TROUBLE = {
     "26": Result.FAILED,
     "28": Result.FAILED,
@@ -333,29 +297,22 @@ def _fields(record: str) -> dict[str, str]:
 
 
 def _end(fields: Mapping[str, str], since: int) -> JobEnd | None:
-    submitted = _ctime(fields.get("qsub_time", ""))
+    submitted = instant(fields.get("qsub_time", ""))
     number, _, why = fields.get("failed", "").partition(":")
     if submitted is None or submitted < since or number.strip() == _RESCHEDULED:
         return None
     status = fields.get("exit_status", "").partition(" ")[0]  # "137", or "137 (Killed)"
-    code = int(status) if status.isdecimal() else None
-    signal = code - _SIGNALLED if code and code > _SIGNALLED else None
-    result = _TROUBLE.get(number.strip(), Result.FAILED if code or number.strip() != "0" else Result.OK)
-    started = _ctime(fields.get("start_time", ""))
+    code, signal = code_and_signal(int(status) if status.isdecimal() else None)
+    well = not (code or signal) and number.strip() == "0"
+    result = _TROUBLE.get(number.strip(), Result.OK if well else Result.FAILED)
+    started = instant(fields.get("start_time", ""))
     return JobEnd(
         result=result,
-        exit_code=None if signal else code,
+        exit_code=code,
         signal=signal,
         submitted=submitted,
         started=started,
-        ended=_ctime(fields.get("end_time", "")) or submitted,
+        ended=instant(fields.get("end_time", "")) or submitted,
         node=fields.get("hostname", "") if started else "",
         detail=why.strip(),
     )
-
-
-def _ctime(text: str) -> int | None:
-    try:
-        return int(datetime.strptime(text, "%a %b %d %H:%M:%S %Y").replace(tzinfo=UTC).timestamp())
-    except ValueError:
-        return None

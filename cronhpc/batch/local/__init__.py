@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.batch.local import supervisor as sv
-from cronhpc.batch.port import BatchError, JobFiles, Refused, Unreachable
+from cronhpc.batch.port import Batch, BatchError, JobFiles, Refused, Unreachable
 from cronhpc.batch.process import scrub, start
 from cronhpc.core.model import ENDS, Job, JobEnd, Queue, Result, log_name
 from cronhpc.cron.values import replace
@@ -33,7 +33,7 @@ NO_SLURM = (
 )
 
 
-class Local:
+class Local(Batch):
     """The batch system kept in `folder`. Jobs get `environ`, scrubbed as for Slurm.
 
     `script_options`: a script's bytes to its own #SBATCH options by long name; without it only the Submission counts.
@@ -61,10 +61,6 @@ class Local:
 
     # --- the port --------------------------------------------------------------------------------------------------
 
-    def tools(self) -> str:
-        """It has no commands."""
-        return ""
-
     def queue(self) -> Queue:
         """All jobs, ended ones for a day. Waiting jobs whose supervisor is gone (reboot) get a new one."""
         ids = sorted(self._ids())
@@ -78,10 +74,6 @@ class Local:
                 continue
             jobs.append(job)
         return Queue(tuple(jobs))
-
-    def restarts(self) -> Mapping[str, int]:
-        """Nothing begins anew here."""
-        return {}
 
     def live_files(self) -> tuple[JobFiles, ...]:
         """What each live job runs and writes. Raises Unreachable."""
@@ -149,10 +141,6 @@ class Local:
             if ran and sv.lives({key: ran[key] for key in ("pid", "since", "boot", "host")}):
                 sv.send(sv.session(ran["pid"]), number)
 
-    def cluster_name(self) -> str:
-        """It has none."""
-        return ""
-
     def move(self, job_id: str, at: int, comment: str | None = None, exclude: str | None = None) -> None:  # noqa: ARG002 - it is one machine
         """Let a pending job start at `at`. Raises BatchError where it is not pending any more."""
         for number in self._known([job_id]):
@@ -171,11 +159,6 @@ class Local:
         for number in self._known(job_ids):
             self._replan(number, comment=comment)
 
-    def free(self, job_ids: Sequence[str], comment: str) -> None:
-        """Release jobs and set their comment."""
-        self.comment(job_ids, comment)
-        self.release(job_ids)
-
     def job_ends(
         self,
         job_ids: Sequence[str],
@@ -189,10 +172,6 @@ class Local:
             if job and not job.live and (job.submitted or 0) >= since:
                 found[job.id] = job_end(job, _facts_in(self._folder(number), "end.json") or {})
         return found
-
-    def clock(self) -> int | None:
-        """It goes by this machine's."""
-        return None
 
     def describe(self, job_id: str) -> Mapping[str, str]:
         """What is known of a job, by Slurm's names. Raises BatchError for one that is not known."""
@@ -213,10 +192,6 @@ class Local:
         return None
 
     # --- beyond the port -------------------------------------------------------------------------------------------
-
-    def of_scrontab(self, job_ids: Sequence[str]) -> frozenset[str]:  # noqa: ARG002 - there is none here
-        """As Slurm's: those that a scrontab submitted."""
-        return frozenset()
 
     def site(self) -> Site:
         """What `init` wants to know: this machine."""

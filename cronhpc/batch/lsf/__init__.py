@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import pwd
-import re
 import time
 from typing import TYPE_CHECKING
 
-from cronhpc.batch.commands import Commands, chunks, option_words
+from cronhpc.batch.commands import ByCommands, chunks, end_of_tasks, meant, option_words
 from cronhpc.batch.lsf import text
-from cronhpc.batch.port import BatchError, JobFiles, Refused, Unreachable
+from cronhpc.batch.port import BatchError, JobFiles, Refused
 from cronhpc.core.model import Queue
 from cronhpc.core.model.site import Site
 from cronhpc.script.dialect import LSF as DIALECT
@@ -23,13 +22,14 @@ if TYPE_CHECKING:
 _EVENTS = "5"  # files of past events in which an end is looked for
 
 
-class Lsf:
+class Lsf(ByCommands):
     """The cluster of `environ` (its LSF_ENVDIR, its PATH), as this user.
 
     `json`: whether its bjobs prints JSON, `year`: whether its -b takes one; both are found out, and may be read.
     """
 
     dialect = DIALECT
+    signs = text.SIGNS
 
     def __init__(
         self,
@@ -39,13 +39,9 @@ class Lsf:
         timeout: float = 30,
         query_timeout: float = 20,
     ) -> None:
-        self.commands = Commands(DIALECT, environ, names, timeout, query_timeout)
+        super().__init__(environ, names=names, timeout=timeout, query_timeout=query_timeout)
         self.json = True
         self.year = True
-
-    def tools(self) -> str:
-        """The folder that bsub lies in."""
-        return self.commands.folder()
 
     def queue(self) -> Queue:
         """All of this user's jobs in one query, ended ones for about an hour. Raises Unreachable."""
@@ -62,20 +58,12 @@ class Lsf:
             ended = self.commands.look(text.list_argv(fields, job_ids, as_json=False))
         return text.records(ended, fields)
 
-    def restarts(self) -> Mapping[str, int]:
-        """It does not tell; cronhpc asks for none."""
-        return {}
-
     def live_files(self) -> tuple[JobFiles, ...]:
         """The files that scripts name themselves: a log of ours has its job's number in its name.
 
         Raises Unreachable.
         """
         return tuple(text.files(record) for record in self._records(text.FILES))
-
-    def script(self, job_id: str) -> str:
-        """It shows it folded and cut. Raises BatchError."""
-        raise BatchError(f"job {job_id}: LSF does not show the text of a job's script as it is")
 
     def submit(self, job: Submission) -> str:
         """The new job's id. Raises Unreachable (the job may exist all the same), Refused, Limited, BatchError."""
@@ -100,32 +88,10 @@ class Lsf:
             self._change(["bmod", "-bn", job_id], gone_is_fine=False)
         return job_id
 
-    def release(self, job_ids: Sequence[str]) -> None:
-        """Release held jobs; BatchError where one is held all the same. Raises Unreachable."""
-        for some in chunks(job_ids):
-            argv = ["bresume", *map(_id, some)]
-            try:
-                self._change(argv)
-            except Unreachable:
-                raise
-            except BatchError:
-                held = [job for job in self._jobs() if job.held_by_user]
-                if {each for job in held for each in (job.id, job.shown)}.intersection(some):
-                    raise
-
-    def cancel(self, job_ids: Sequence[str], *, pending_only: bool = False) -> None:
-        """Cancel jobs, or just their tasks that wait. Raises Unreachable."""
-        wanted = list(job_ids)
-        if pending_only:
-            waiting = [job for job in self._jobs() if job.waits]
-            wanted = [job.shown for job in waiting if _covers(wanted, job)]
-        for some in chunks(wanted):
-            self._change(["bkill", *map(_id, some)])
-
     def signal(self, job_ids: Sequence[str], name: str) -> None:
         """Signal running jobs. Raises Unreachable."""
         for some in chunks(job_ids):
-            self._change(["bkill", "-s", name, *map(_id, some)])
+            self._change(["bkill", "-s", name, *self._names(some)])
 
     def move(self, job_id: str, at: int, comment: str | None = None, exclude: str | None = None) -> None:
         """Let a pending job start at `at`, and set its comment in the same call. Raises BatchError."""
@@ -144,10 +110,10 @@ class Lsf:
         """
         self.comment(job_ids, comment)
         for some in chunks(job_ids):
-            self._change(["bstop", *map(_id, some)])
-        began = [job.shown for job in self._jobs() if job.state == "SUSPENDED" and _covers(job_ids, job)]
+            self._change(["bstop", *self._names(some)])
+        began = [job.shown for job in self._jobs() if job.state == "SUSPENDED" and meant(job, job_ids)]
         if began:
-            self._change(["bresume", *map(_id, began)])
+            self._change(["bresume", *self._names(began)])
 
     def comment(self, job_ids: Sequence[str], comment: str) -> None:
         """Set the comment of jobs; the instant that each is to begin at stays beside it. Raises BatchError."""
@@ -157,12 +123,7 @@ class Lsf:
             alike.setdefault(begins.get(each.partition("_")[0]), []).append(each)
         for begin, ids in alike.items():
             for some in chunks(ids):
-                self._change(["bmod", "-Jd", text.description(comment, begin), *map(_id, some)])
-
-    def free(self, job_ids: Sequence[str], comment: str) -> None:
-        """Release tasks, then set their comment: a mark is not lost before what it stands for. Raises BatchError."""
-        self.release(job_ids)
-        self.comment(job_ids, comment)
+                self._change(["bmod", "-Jd", text.description(comment, begin), *self._names(some)])
 
     def job_ends(
         self, job_ids: Sequence[str], since: int, tokens: Mapping[str, str] | None = None
@@ -170,17 +131,21 @@ class Lsf:
         """How jobs submitted after `since` ended that `queue` does not show any more. Raises Unreachable."""
         del tokens  # `since` tells a reused id
         listed = {job.id for job in self._jobs()}
-        ends: dict[str, list[JobEnd | None]] = {}
+        ends: dict[str, list[tuple[str, JobEnd | None]]] = {}
         for each in self._past([job_id for job_id in dict.fromkeys(job_ids) if job_id not in listed]):
             if each.submitted >= since - _MINUTE:
-                ends.setdefault(each.id, []).append(each.end)
-        whole = {job_id: [end for end in found if end] for job_id, found in ends.items() if all(found)}
-        return {job_id: end for job_id, found in whole.items() if (end := text.worst(found))}
+                ends.setdefault(each.id, []).append((each.task, each.end))
+        whole = {job_id: [(task, end) for task, end in found if end] for job_id, found in ends.items()}
+        return {
+            job_id: end
+            for job_id, found in whole.items()
+            if len(found) == len(ends[job_id]) and (end := end_of_tasks(found))
+        }
 
     def _past(self, job_ids: Sequence[str]) -> list[text.Past]:
         found: list[text.Past] = []
         for some in chunks(job_ids):
-            found += text.past(self.commands.look(["bhist", "-l", "-n", _EVENTS, *map(_id, some)]), _now())
+            found += text.past(self.commands.look(["bhist", "-l", "-n", _EVENTS, *self._names(some)]), _now())
         return found
 
     def cancelled_by(self, job_id: str, since: int) -> int | None:
@@ -190,11 +155,6 @@ class Lsf:
             return pwd.getpwnam(next(filter(None, names))).pw_uid
         except (KeyError, StopIteration):
             return None
-
-    def of_scrontab(self, job_ids: Sequence[str]) -> frozenset[str]:
-        """It has none."""
-        del job_ids
-        return frozenset()
 
     def site(self) -> Site:
         """Its name and version, and what its commands were found to do. Raises Unreachable."""
@@ -208,39 +168,25 @@ class Lsf:
         """As `lsid` says it. Raises Unreachable."""
         return text.identity(self.commands.answer(["lsid"]))[0]
 
-    def clock(self) -> int | None:
-        """It has none to ask for."""
-        return None
-
     def describe(self, job_id: str) -> Mapping[str, str]:
         """A job's own facts, by Slurm's names. Raises BatchError."""
         for job in self._jobs(_id(job_id)):
             return {"JobId": job.id, "JobName": job.name, "Partition": job.partition, "Comment": job.comment}
         raise BatchError(f"job {job_id} does not exist")
 
-    def _change(self, argv: Sequence[str], *, gone_is_fine: bool = True) -> None:
-        text.changed(argv[0], self.commands.change(argv), gone_is_fine=gone_is_fine)
+    def _names(self, job_ids: Sequence[str]) -> Sequence[str]:
+        return [_id(each) for each in job_ids]
 
 
 _MINUTE = 60  # seconds: bjobs tells no finer when a job was submitted
 
 
 def _id(shown: str) -> str:
-    """`57_[2-4]` as LSF has it: 57[2-4]. Raises BatchError for 0, which means all jobs there."""
+    """`57_[2-4]` as LSF has it: 57[2-4]. Raises Refused for 0, which means all jobs there."""
     number, _, tasks = shown.partition("_")
     if not number.isdecimal() or not int(number):
-        raise BatchError(f"{shown!r} is no job's id")
+        raise Refused(f"{shown!r} is no job's id")
     return f"{number}[{tasks.strip('[]').partition('%')[0]}]" if tasks else number
-
-
-def _covers(wanted: Sequence[str], job: Job) -> bool:
-    """Whether one of `wanted` (57, 57_2, 57_[2-4]) is the job, or its array."""
-    for each in wanted:
-        number, _, tasks = each.partition("_")
-        spans = re.findall(r"(\d+)(?:-(\d+))?", tasks.partition("%")[0])
-        if number == job.id and (not tasks or any(int(a) <= int(job.tasks or 0) <= int(b or a) for a, b in spans)):
-            return True
-    return False
 
 
 def _now() -> int:

@@ -10,10 +10,11 @@ from glob import escape
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote, unquote
 
-from cronhpc.batch.commands import option_words, told
-from cronhpc.batch.port import BatchError, Denied, JobFiles, Limited, Refused, Unreachable
+from cronhpc.batch.commands import Signs, code_and_signal, holds, option_words, submission_error, told
+from cronhpc.batch.port import JobFiles, Unreachable
 from cronhpc.batch.wrapped import wrapped_text
 from cronhpc.core.model import ENDS, Job, JobEnd, Result
+from cronhpc.cron.values import replace
 from cronhpc.script.dialect import LSF
 
 if TYPE_CHECKING:
@@ -140,21 +141,29 @@ def _shell_path(pattern: str) -> str:
 
 # --- what is answered -----------------------------------------------------------------------------------------------
 
-_NO_ANSWER = re.compile(
-    r"not responding|still trying|please wait|lsf is down|cannot connect|connection refused|timed? ?out"
-    r"|communication|failed in an lsf library call|lim is down|master lim|try(ing)? later",
-    re.IGNORECASE,
-)
-_LIMIT = re.compile(r"threshold reached|retrying in \d+ seconds|pending job limit|job limit", re.IGNORECASE)
-_NOT_FROM_HERE = re.compile(r"permission denied|host does not belong|not a (submission|client) host", re.IGNORECASE)
-_PERMANENT = re.compile(
-    r"no such queue|cannot exceed|too many processors|syntax|bad .*|no command is specified|aborted by esub"
-    r"|cannot use the queue|illegal|invalid|unknown|not (defined|enabled)|unsupported|usage:",
-    re.IGNORECASE,
+SIGNS = Signs(
+    limited=("threshold reached", "retrying in ", "job limit"),
+    no_answer=(
+        *("not responding", "still trying", "please wait", "lsf is down", "cannot connect", "connection refused"),
+        *("timed out", "timedout", "timeout", "time out", "communication", "failed in an lsf library call"),
+        *("lim is down", "master lim", "try later", "trying later"),
+    ),
+    denied=(
+        *("permission denied", "host does not belong"),
+        *("not a submission host", "not a client host"),
+    ),
+    refused=(
+        *("no such queue", "cannot exceed", "too many processors", "syntax", "bad ", "no command is specified"),
+        *("aborted by esub", "cannot use the queue", "illegal", "invalid", "unknown", "not defined", "not enabled"),
+        *("unsupported", "usage:"),
+    ),
+    gone=("already finished", "no matching job", "is not found", "in progress"),
+    done=(
+        *("being terminated", "being resumed", "being stopped", "being signaled", "being modified", "being changed"),
+        "parameters of",
+    ),
 )
 _SUBMITTED = re.compile(r"^Job <(\d+)> is submitted to (?:default )?queue <", re.MULTILINE)
-_GONE = re.compile(r"already finished|no matching job|is not found|in progress|being terminated", re.IGNORECASE)
-_DONE = re.compile(r"being (terminated|resumed|stopped|signaled|modified|changed)|^parameters of", re.IGNORECASE)
 _NO_JOB = re.compile(r"^No (?:unfinished |matching )?jobs? found\.?$", re.MULTILINE)
 _WITHOUT_JOBS = frozenset({0, 254, 255})  # what bjobs then exits with, by version
 
@@ -171,16 +180,7 @@ def submitted(ended: Finished) -> str:
     """
     if ids := _SUBMITTED.findall(ended.out):
         return str(min(ids, key=int))
-    said = told("bsub", ended)
-    if _LIMIT.search(ended.said):
-        raise Limited(said)
-    if ended.timed_out or ended.code <= 0 or _NO_ANSWER.search(ended.said):
-        raise Unreachable(said)
-    if _NOT_FROM_HERE.search(ended.said):
-        raise Denied(said)
-    if _PERMANENT.search(ended.said):
-        raise Refused(said)
-    raise BatchError(said)
+    raise submission_error("bsub", ended, SIGNS)
 
 
 def refuses_year(said: str) -> bool:
@@ -193,17 +193,6 @@ def begins_next_year(said: str, begin: int) -> bool:
     found = re.search(r"will be scheduled after \w{3} (\w{3} +\d+ \d+:\d+:\d+ \d{4})", said)
     at = moment(found[1], begin) if found else None
     return at is not None and at > begin + _AHEAD
-
-
-def changed(program: str, ended: Finished, *, gone_is_fine: bool = True) -> None:
-    """Judge a change. Raises Unreachable; BatchError for a no, or where the job is gone and that is not fine."""
-    if ended.code == 0 and not ended.timed_out:
-        return
-    if ended.timed_out or ended.code < 0 or _NO_ANSWER.search(ended.said):
-        raise Unreachable(told(program, ended))
-    lines = [line for line in ended.said.splitlines() if line.strip() and not _DONE.search(line)]
-    if not (gone_is_fine and lines and all(map(_GONE.search, lines))):
-        raise BatchError(told(program, ended))
 
 
 def identity(said: str) -> tuple[str, str]:
@@ -288,7 +277,6 @@ _REASONS = (  # how the reason of an end begins, and what it is in our words
     (("TERM_PREEMPT",), "PREEMPTED"),
     (("TERM_ZOMBI", "TERM_RMS", "TERM_SLURM"), "NODE_FAIL"),
 )
-_SIGNALLED = 128  # the shell's way of saying that a signal ended it
 
 
 def job(record: Mapping[str, str], now: int) -> Job:
@@ -305,7 +293,7 @@ def job(record: Mapping[str, str], now: int) -> Job:
         reason = "BeginTime" if begin is not None and begin > now else why.partition(";")[0]
     code = record.get("exit_code", "")
     number = int(code) if code.isdecimal() else 0 if state == "DONE" else None
-    signal = number - _SIGNALLED if number and number > _SIGNALLED else None
+    exit_code, signal = code_and_signal(number)
     tasks = record.get("jobindex", "")
     return Job(
         id=record["jobid"].partition("[")[0],
@@ -320,7 +308,7 @@ def job(record: Mapping[str, str], now: int) -> Job:
         ended=_last_second(record.get("finish_time", ""), now) if state in {"DONE", "EXIT"} else None,
         partition=record.get("queue", ""),
         nodes=re.sub(r"\d+\*", "", record.get("exec_host", "")).replace(":", ",").strip("-"),
-        exit_code=None if signal else number,
+        exit_code=exit_code,
         signal=signal,
         command=None,
     )
@@ -377,13 +365,13 @@ def _last_second(text: str, now: int) -> int | None:
 
 _FOLD = "\n" + " " * 21  # bhist -l breaks lines at 80 columns, inside words too
 _EVENT = re.compile(r"^(\w{3} \w{3} +\d+ \d+:\d+:\d+(?: \d{4})?): (.*)$", re.MULTILINE)
-_ORDER = (Result.TIMEOUT, Result.OUT_OF_MEMORY, Result.FAILED, Result.CANCELLED, Result.OK)
 
 
 class Past(NamedTuple):
     """What `bhist -l` tells of one job, or of one task of an array."""
 
     id: str
+    task: str  # its number in an array
     submitted: int
     end: JobEnd | None  # None: it has not ended
     ended_by: str  # the user who asked for its end; "": nobody, or not told
@@ -391,14 +379,14 @@ class Past(NamedTuple):
 
 def past(ended: Finished, now: int) -> tuple[Past, ...]:
     """The jobs of `bhist -l`. Raises Unreachable where it gives no answer."""
-    if ended.timed_out or ended.code < 0 or _NO_ANSWER.search(ended.err):
+    if ended.timed_out or ended.code < 0 or holds(ended.err, SIGNS.no_answer):
         raise Unreachable(told("bhist", ended))
     texts = re.split(r"^(?=Job <\d+)", ended.out.replace(_FOLD, ""), flags=re.MULTILINE)
     return tuple(found for text in texts if (found := _past(text, now)))
 
 
 def _past(text: str, now: int) -> Past | None:
-    number = re.match(r"Job <(\d+)", text)
+    number = re.match(r"Job <(\d+)(?:\[(\d+)\])?", text)
     events = [(moment(at, now), what) for at, what in _EVENT.findall(text)]
     submitted = next((at for at, what in events if what.startswith("Submitted")), None)
     if number is None or submitted is None:
@@ -415,8 +403,8 @@ def _past(text: str, now: int) -> Past | None:
     who = re.search(r"requested by user or administrator <([^>]+)>", text)
     end = _end(ends[0][0] or submitted, " ".join(what for _, what in ends), submitted, started) if ends else None
     if end is not None and started:
-        end = JobEnd(end.result, end.exit_code, end.signal, submitted, started, end.ended, node=node, detail=end.detail)
-    return Past(number[1], submitted, end, who[1] if who else "")
+        end = replace(end, started=started, node=node)
+    return Past(number[1], number[2] or "", submitted, end, who[1] if who else "")
 
 
 def _end(at: int, said: str, submitted: int, started: int | None) -> JobEnd:
@@ -427,19 +415,12 @@ def _end(at: int, said: str, submitted: int, started: int | None) -> JobEnd:
     state = _ended({"exit_reason": why[1] if why else ""}, started)
     code = re.search(r"exit code (\d+)", said)
     by = re.search(r"by signal (\d+)", said)
-    number = int(by[1]) + _SIGNALLED if by else int(code[1]) if code else None
-    signal = number - _SIGNALLED if number and number > _SIGNALLED else None
+    number, signal = (None, int(by[1])) if by else code_and_signal(int(code[1]) if code else None)
     return JobEnd(
         ENDS[state],
-        None if signal else number,
+        number,
         signal,
         submitted=submitted,
         ended=at,
         detail=(why[2] or why[1]).strip() if why else "",
     )
-
-
-def worst(ends: Iterable[JobEnd]) -> JobEnd | None:
-    """Of the ends of an array's tasks the one that speaks for it."""
-    order = {result: at for at, result in enumerate(_ORDER)}
-    return min(ends, key=lambda end: order.get(end.result, 0), default=None)

@@ -5,12 +5,10 @@ A job's comment is a variable of it, which nobody can change later: a comment th
 
 from __future__ import annotations
 
-import os
-import pwd
 from functools import partial
 from typing import TYPE_CHECKING
 
-from cronhpc.batch.commands import Commands, chunks
+from cronhpc.batch.commands import ByCommands, chunks, meant, posix_moment
 from cronhpc.batch.local import supervisor as files
 from cronhpc.batch.pbs import text
 from cronhpc.batch.port import BatchError, JobFiles, Unreachable
@@ -30,13 +28,14 @@ if TYPE_CHECKING:
 _PARALLEL = 4  # calls at once
 
 
-class Pbs:
+class Pbs(ByCommands):
     """The server of `environ` (its PBS_CONF_FILE, its PATH), as this user. `folder`: where changed comments are kept.
 
     It remembers no ended job, unless an administrator has switched its history on.
     """
 
     dialect = PBS
+    signs = text.SIGNS
 
     def __init__(
         self,
@@ -47,14 +46,9 @@ class Pbs:
         timeout: float = 30,
         query_timeout: float = 20,
     ) -> None:
-        self.commands = Commands(PBS, environ, names, timeout, query_timeout)
+        super().__init__(environ, names=names, timeout=timeout, query_timeout=query_timeout)
         self._folder = folder
-        self._user = pwd.getpwuid(os.getuid()).pw_name
         self._known: dict[str, text.Row] = {}  # of the last look, by number; of an array the whole
-
-    def tools(self) -> str:
-        """The folder that qsub lies in."""
-        return self.commands.folder()
 
     def queue(self) -> Queue:
         """All of this user's jobs that have not ended, in two questions. Raises Unreachable."""
@@ -63,7 +57,7 @@ class Pbs:
 
     def _look(self) -> list[text.Row]:
         """Each job and each task. Without an id qstat would list everybody's."""
-        names = text.ids(self.commands.look(["qselect", "-u", self._user]))
+        names = text.ids(self.commands.look(["qselect", "-u", self._user()]))
         listed: list[text.Row] = []
         for some in chunks(names):
             listed += text.rows(text.answer(self.commands.look(["qstat", "-t", "-f", "-F", "json", *some])))
@@ -83,10 +77,6 @@ class Pbs:
             for number, row in self._known.items()
         )
 
-    def script(self, job_id: str) -> str:
-        """Its copy is the server's alone. Raises BatchError."""
-        raise BatchError(f"job {job_id}: PBS shows nobody the text of a job's script")
-
     def submit(self, job: Submission) -> str:
         """The new job's id. Raises Unreachable (the job may exist all the same), Refused, Limited, BatchError."""
         argv, array = text.submit_argv(job), text.array(job.options)
@@ -97,40 +87,25 @@ class Pbs:
         row = text.Row(name, {})
         return row.number
 
-    def release(self, job_ids: Sequence[str]) -> None:
-        """Release held jobs, each with its id in its log's name; BatchError where one is held all the same.
-
-        Raises Unreachable.
-        """
+    def _release(self, job_ids: Sequence[str]) -> None:
+        """Each gets its id into its log's name."""
         self._look()
         argvs = []
         for number in dict.fromkeys(each.partition("_")[0] for each in job_ids):
             if row := self._known.get(number):
                 log = ["-o", row.log] if row.log else []
                 argvs.append(["qalter", *log, "-h", "n", row.name])
-        trouble: BatchError | None = None
-        for done in run_many([partial(self._change, argv) for argv in argvs], _PARALLEL):
-            if isinstance(done, Unreachable):
-                raise done
-            trouble = done if isinstance(done, BatchError) else trouble
-        if trouble is not None:
-            held = {name for job in self.queue().jobs if job.held_by_user for name in (job.id, job.shown)}
-            if held.intersection(job_ids):
-                raise trouble
+        done = run_many([partial(self._change, argv) for argv in argvs], _PARALLEL)
+        troubles = [each for each in done if isinstance(each, BatchError)]
+        for each in sorted(troubles, key=lambda each: not isinstance(each, Unreachable)):
+            raise each
 
-    def cancel(self, job_ids: Sequence[str], *, pending_only: bool = False) -> None:
-        """Cancel jobs, or just their tasks that wait. Raises Unreachable."""
-        wanted = list(job_ids)
+    def _waiting(self, job_ids: Sequence[str]) -> list[str]:
+        """An array of which no task runs is one."""
         jobs = self.queue().jobs
-        if pending_only:
-            runs = {job.id for job in jobs if not job.waits}
-            wanted = [
-                job.shown if job.id in runs or job.shown in wanted else job.id
-                for job in jobs
-                if job.waits and {job.id, job.shown}.intersection(wanted)
-            ]
-        for some in chunks(self._names(wanted)):
-            self._change(["qdel", *some])
+        runs = {job.id for job in jobs if not job.waits}
+        parts = ((job, shown) for job in jobs if job.waits and (shown := meant(job, job_ids)))
+        return [shown if job.id in runs or shown in job_ids else job.id for job, shown in parts]
 
     def signal(self, job_ids: Sequence[str], name: str) -> None:
         """Send a signal to all processes of running jobs. Raises Unreachable, BatchError."""
@@ -143,7 +118,7 @@ class Pbs:
         names = self._names([job_id])
         if comment is not None:
             self.comment([job_id], comment)
-        self._change(["qalter", "-a", text.moment_text(at), *names], gone_is_fine=False)
+        self._change(["qalter", "-a", posix_moment(at), *names], gone_is_fine=False)
 
     def hold(self, job_ids: Sequence[str], comment: str) -> None:
         """Hold jobs, an array as a whole, and keep their comment, that first: a hold of ours has its mark.
@@ -188,11 +163,6 @@ class Pbs:
                 found[number] = str(kept.get("comment", row.comment))
         return found
 
-    def free(self, job_ids: Sequence[str], comment: str) -> None:
-        """Release jobs, then keep their comment: a mark is not lost before what it stands for. Raises BatchError."""
-        self.release(job_ids)
-        self.comment(job_ids, comment)
-
     def job_ends(
         self, job_ids: Sequence[str], since: int, tokens: Mapping[str, str] | None = None
     ) -> Mapping[str, JobEnd]:
@@ -209,23 +179,9 @@ class Pbs:
             found |= text.job_ends(text.rows(printed), since)
         return found
 
-    def cancelled_by(self, job_id: str, since: int) -> int | None:
-        """It does not tell."""
-        del job_id, since
-        return None
-
-    def of_scrontab(self, job_ids: Sequence[str]) -> frozenset[str]:
-        """It has none."""
-        del job_ids
-        return frozenset()
-
     def site(self) -> Site:
         """Its version; a queue is found by what a script asks for. Raises Unreachable."""
         return Site(version=str(self._server().get("pbs_version", "")))
-
-    def cluster_name(self) -> str:
-        """It has none."""
-        return ""
 
     def clock(self) -> int | None:
         """The server's. Raises Unreachable."""
@@ -254,6 +210,3 @@ class Pbs:
             name = self._known[number].name if number in self._known else number
             found += text.command_ids(each, name)
         return found
-
-    def _change(self, argv: Sequence[str], *, gone_is_fine: bool = True) -> None:
-        text.changed(argv[0], self.commands.change(argv), gone_is_fine=gone_is_fine)

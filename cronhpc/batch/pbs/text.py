@@ -5,13 +5,23 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from datetime import UTC, datetime
 from glob import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote, unquote
 
-from cronhpc.batch.commands import option_words, task_list, told
-from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Unreachable
+from cronhpc.batch.commands import (
+    Signs,
+    code_and_signal,
+    end_of_tasks,
+    instant,
+    option_words,
+    posix_moment,
+    submission_error,
+    task_list,
+    task_numbers,
+    told,
+)
+from cronhpc.batch.port import Refused, Unreachable
 from cronhpc.core.model import TOKEN, Job, JobEnd, Result, log_name
 from cronhpc.cron.values import replace
 from cronhpc.script.dialect import PBS
@@ -42,7 +52,7 @@ def submit_argv(job: Submission) -> list[str]:
     ours = {
         "-S": "/bin/bash",
         "-N": job.job_name and job_name(job.job_name),
-        "-a": None if job.begin is None else moment_text(job.begin),
+        "-a": None if job.begin is None else posix_moment(job.begin),
         "-o": job.output and _path(job.output),
         "-e": error,
         "-k": "oed" if job.output else None,
@@ -78,17 +88,12 @@ def _range(tasks: str, option: str) -> str:
     """`3`, `2,4` and `1-5%2` as -J takes them: one range of two numbers or more, with others in it."""
     if not re.fullmatch(r"\d+(-\d+(:\d+)?)?(,\d+(-\d+(:\d+)?)?)*(%\d+)?", tasks):
         raise Refused(f"{option}: this is no list of tasks, as 1-5 or 2,4.")
-    numbers, (spans, percent, limit) = _numbers(tasks), tasks.partition("%")
+    numbers, (spans, percent, limit) = sorted(task_numbers(tasks)), tasks.partition("%")
     if len(numbers) > 1:
         spans = spans if "," not in spans else f"{numbers[0]}-{numbers[-1]}"
     else:
         spans = f"{numbers[0]}-{numbers[0] + 1}:2"
     return f"{spans}{percent}{limit}"
-
-
-def _numbers(tasks: str) -> list[int]:
-    found = re.findall(r"(\d+)(?:-(\d+)(?::(\d+))?)?", tasks.partition("%")[0])
-    return sorted({n for first, last, step in found for n in range(int(first), int(last or first) + 1, int(step or 1))})
 
 
 class Array(NamedTuple):
@@ -104,8 +109,8 @@ def array(options: Sequence[str]) -> Array:
     for option in options:
         if option.startswith(("--array=", "-J")):
             asked = option.removeprefix("--array=") if option.startswith("--") else shlex.split(option)[-1]
-    numbers = _numbers(asked)
-    listed = ",".join(map(str, numbers))
+    numbers = task_numbers(asked)
+    listed = ",".join(map(str, sorted(numbers)))
     only = f"case ,{listed}, in *,$PBS_ARRAY_INDEX,*) ;; *) exit 0 ;; esac\n" if "," in asked else ""
     return Array(len(numbers), only)
 
@@ -136,11 +141,6 @@ def _path(text: str) -> str:
     return text.replace("%a", _TASK)
 
 
-def moment_text(at: int) -> str:
-    """An instant as -a takes it, where TZ is UTC."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y%m%d%H%M.%S")
-
-
 def command_ids(shown: str, name: str) -> list[str]:
     """`57_[2-4,6]` as the commands have it, one word a range; `name`: how the queue calls it, `57[].server`."""
     number, _, tasks = shown.partition("_")
@@ -152,41 +152,23 @@ def command_ids(shown: str, name: str) -> list[str]:
 
 # --- what is answered -----------------------------------------------------------------------------------------------
 
-_NO_ANSWER = frozenset({162, 171, 183, 255})  # no connection, no answer of the server in time, it is shutting down
 _SOME_UNKNOWN = frozenset({0, 35, 153})  # of the ids that were asked about some have ended; the others are printed
-_LIMIT = 38
-_DENIED = 159
-_PERMANENT = frozenset({1, 2, 166, 170, 187, 188, 197})  # unreadable, usage, a value, queue, resource, limit, group
-_GONE = re.compile(r"unknown job id|job has finished|invalid for state of job", re.IGNORECASE)
+SIGNS = Signs(
+    limited=(38,),
+    no_answer=(162, 171, 183, 255),  # no connection, no answer of the server in time, it is shutting down
+    denied=(159,),
+    refused=(1, 2, 166, 170, 187, 188, 197),  # unreadable, usage, a value, queue, resource, limit, group
+    gone=("unknown job id", "job has finished", "invalid for state of job"),
+)
 _NO_HISTORY = "not configured to maintain job history"
 
 
 def submitted(ended: Finished) -> str:
     """The new job as the server calls it, `7.server`, `7[].server`. Raises Unreachable, Limited, Denied, Refused."""
     ids = [line.strip() for line in ended.out.splitlines() if re.fullmatch(r"\d+(?:\[\])?\.[\w.-]+", line.strip())]
-    if len(ids) == 1:
-        return ids[0]
-    text = told("qsub", ended)
-    if ended.timed_out or ended.code < 0 or ended.code in _NO_ANSWER:
-        raise Unreachable(text)
-    if ended.code == _LIMIT:
-        raise Limited(text)
-    if ended.code == _DENIED:
-        raise Denied(text)
-    if ended.code in _PERMANENT:
-        raise Refused(text)
-    raise BatchError(text)
-
-
-def changed(program: str, ended: Finished, *, gone_is_fine: bool = True) -> None:
-    """Judge a change. Raises Unreachable; BatchError for a no, or where the job is gone and that is not fine."""
-    if ended.code == 0 and not ended.timed_out:
-        return
-    if ended.timed_out or ended.code < 0 or ended.code in _NO_ANSWER:
-        raise Unreachable(told(program, ended))
-    lines = [line for line in ended.said.splitlines() if line.strip()]
-    if not (gone_is_fine and lines and all(map(_GONE.search, lines))):
-        raise BatchError(told(program, ended))
+    if len(ids) != 1:
+        raise submission_error("qsub", ended, SIGNS)
+    return ids[0]
 
 
 def ids(ended: Finished) -> list[str]:
@@ -240,10 +222,7 @@ class Row(NamedTuple):
 
     def instant(self, key: str) -> int | None:
         """A time in epoch seconds, printed where TZ is UTC."""
-        try:
-            return int(datetime.strptime(self.text(key), "%a %b %d %H:%M:%S %Y").replace(tzinfo=UTC).timestamp())
-        except ValueError:
-            return None
+        return instant(self.text(key))
 
     @property
     def variables(self) -> dict[str, Any]:
@@ -336,33 +315,24 @@ def as_glob(row: Row) -> str:
 
 # --- how jobs ended -------------------------------------------------------------------------------------------------
 
-_SIGNALLED = 128  # the shell's way of saying that a signal ended it
 _SIGNALLED_ITSELF = 256  # and PBS's, of the shell itself
-_ORDER = (Result.TIMEOUT, Result.FAILED, Result.NODE_FAIL, Result.CANCELLED, Result.OK)
 
 
 def job_ends(listed: Iterable[Row], since: int) -> dict[str, JobEnd]:
-    """By number the worst end among the rows (an array has several) of jobs submitted `since` that have ended."""
-    found: dict[str, JobEnd] = {}
+    """By number the ends among the rows (an array has several) of jobs submitted `since` that have ended."""
+    ends: dict[str, list[tuple[str, JobEnd]]] = {}
     for row in listed:
         submitted_at = row.instant("ctime")
-        if row.text("job_state") not in _ENDED or submitted_at is None or submitted_at < since:
-            continue
-        end = _end(row, submitted_at)
-        other = found.get(row.number)
-        if other is None or _ORDER.index(end.result) < _ORDER.index(other.result):
-            found[row.number] = end
-    return found
+        if row.text("job_state") in _ENDED and submitted_at is not None and submitted_at >= since:
+            ends.setdefault(row.number, []).append((row.task or "", _end(row, submitted_at)))
+    return {number: end for number, rows in ends.items() if (end := end_of_tasks(rows))}
 
 
 def _end(row: Row, submitted_at: int) -> JobEnd:
     printed, started = row.text("Exit_status"), row.instant("stime")
     status = int(printed) if re.fullmatch(r"-?\d+", printed) else None
-    signal = (
-        status - (_SIGNALLED_ITSELF if status > _SIGNALLED_ITSELF else _SIGNALLED)
-        if status and status > _SIGNALLED
-        else None
-    )
+    itself = status is not None and status > _SIGNALLED_ITSELF
+    code, signal = (None, status - _SIGNALLED_ITSELF) if status and itself else code_and_signal(status)
     detail = ""
     if status is None or (signal and "terminated by" in row.text("comment")):
         result = Result.CANCELLED
@@ -374,7 +344,7 @@ def _end(row: Row, submitted_at: int) -> JobEnd:
         result = Result.FAILED if status else Result.OK
     return JobEnd(
         result=result,
-        exit_code=None if signal or status is None or status < 0 else status,
+        exit_code=None if code is None or code < 0 else code,
         signal=signal,
         submitted=submitted_at,
         started=started,

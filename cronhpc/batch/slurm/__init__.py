@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import os
 from functools import partial
 from typing import TYPE_CHECKING
 
-from cronhpc.batch.commands import Commands, chunks
-from cronhpc.batch.port import BatchError, Unreachable
+from cronhpc.batch.commands import ByCommands, changed, chunks
 from cronhpc.batch.process import run_many
 from cronhpc.batch.slurm import rows, text
 from cronhpc.core.model import Accounting, CronhpcError, Queue, log_name
@@ -25,7 +23,7 @@ _CLOCK = 3.0  # seconds
 _ALIKE = 20  # jobs of one script that are asked for their logs
 
 
-class Slurm:
+class Slurm(ByCommands):
     """The batch system of `environ` (its PATH, its SLURM_CONF), as this user.
 
     `cluster` is named to every command where set. `accounting`: None as long as nobody knows whether `sacct` has
@@ -34,6 +32,7 @@ class Slurm:
     """
 
     dialect = SLURM
+    signs = text.SIGNS
 
     def __init__(
         self,
@@ -50,13 +49,9 @@ class Slurm:
         self.accounting = accounting
         self.submit_line = submit_line
         self.accounting_said = Accounting()
-        self.commands = Commands(SLURM, environ, names, timeout, query_timeout)
+        super().__init__(environ, names=names, timeout=timeout, query_timeout=query_timeout)
 
     # --- the port --------------------------------------------------------------------------------------------------
-
-    def tools(self) -> str:
-        """The folder that sbatch lies in."""
-        return self.commands.folder()
 
     def queue(self) -> Queue:
         """All of this user's jobs in one query. Raises Unreachable."""
@@ -101,20 +96,8 @@ class Slurm:
                 return each
         return ""
 
-    def release(self, job_ids: Sequence[str]) -> None:
-        """Release held jobs in one call (500 at a time). Raises Unreachable; BatchError where one is held all the same.
-
-        scontrol fails for all where one id is gone, in words of its own in each version: so the queue is asked.
-        """
-        for some in chunks(job_ids):
-            try:
-                self._change(text.release_argv(some, self.cluster))
-            except Unreachable:
-                raise
-            except BatchError:
-                held = [job for job in self.queue().jobs if job.held_by_user]
-                if {name for job in held for name in (job.id, job.shown)}.intersection(some):
-                    raise
+    def _release(self, job_ids: Sequence[str]) -> None:
+        self._change(text.release_argv(job_ids, self.cluster))
 
     def cancel(self, job_ids: Sequence[str], *, pending_only: bool = False) -> None:
         """Cancel jobs, or just their pending tasks. Raises Unreachable."""
@@ -130,7 +113,7 @@ class Slurm:
             argv = text.signal_argv(some, name, self.cluster)
             ended = self.commands.change(argv)
             if ended.code not in _SIGNAL_MAY_HAVE_COME:
-                text.changed("scancel", ended, gone_is_fine=True)
+                changed("scancel", ended, self.signs)
 
     def move(self, job_id: str, at: int, comment: str | None = None, exclude: str | None = None) -> None:
         """Let a pending job start at `at`. Raises Unreachable; BatchError where it is not pending any more."""
@@ -146,11 +129,6 @@ class Slurm:
         """Set the comment of jobs. Raises Unreachable."""
         for some in chunks(job_ids):
             self._change(text.update_argv(some, self.cluster, Comment=comment))
-
-    def free(self, job_ids: Sequence[str], comment: str) -> None:
-        """Release tasks, then set their comment: a mark is not lost before what it stands for. Raises Unreachable."""
-        self.release(job_ids)
-        self.comment(job_ids, comment)
 
     def job_ends(
         self, job_ids: Sequence[str], since: int, tokens: Mapping[str, str] | None = None
@@ -221,7 +199,7 @@ class Slurm:
     def _shown(self, job_id: str) -> str:
         argv = [*text.command("scontrol", self.cluster), "show", "job", job_id]
         ended = self.commands.look(argv)
-        text.changed("scontrol", ended, gone_is_fine=True)
+        changed("scontrol", ended, self.signs)
         return ended.out
 
     def refusal(self, job: Submission, text_of_script: str | None = None) -> str:
@@ -255,12 +233,9 @@ class Slurm:
 
     def site(self) -> Site:
         """What `init` and `doctor` want to know of this cluster. Raises Unreachable."""
-        import pwd
-
         from cronhpc.batch.slurm.site import slurm_site
 
-        user = pwd.getpwuid(os.getuid()).pw_name
-        return slurm_site(self.ask, user)
+        return slurm_site(self.ask, self._user())
 
     def used(self, names: Sequence[str], since: int) -> tuple[int, int] | None:
         """Jobs of these names since then, and their CPU seconds; None where accounting does not tell."""
@@ -278,6 +253,3 @@ class Slurm:
         """What a query printed, which is right. `more`: variables for it. Raises Unreachable."""
         cluster = "" if program == "sacctmgr" else self.cluster  # it takes no such option
         return self.commands.answer([*text.command(program, cluster), *arguments], more)
-
-    def _change(self, argv: Sequence[str], *, gone_is_fine: bool = True) -> None:
-        text.changed(argv[0], self.commands.change(argv), gone_is_fine=gone_is_fine)

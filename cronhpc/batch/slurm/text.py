@@ -6,7 +6,7 @@ import os
 import re
 from typing import TYPE_CHECKING
 
-from cronhpc.batch.commands import told
+from cronhpc.batch.commands import Signs, holds, told
 from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Unreachable
 
 if TYPE_CHECKING:
@@ -98,7 +98,6 @@ _SUBMIT_LIMIT = re.compile(
     re.IGNORECASE,
 )
 _OTHER_LIMIT = re.compile(r"\b(?:Assoc|QOS)(?!\w*Submit)\w*Limit|\bQOS\w*Not\w*Allowed", re.IGNORECASE)
-# Words, not patterns: compiling them would cost every start, and few calls fail.
 _PERMANENT = (
     *("invalid account", "invalid partition", "invalid qos", "invalid wckey", "invalid generic resource"),
     *("requested node configuration is not available", "can not be satisfied", "cannot be satisfied"),
@@ -125,10 +124,10 @@ _FULL = ("temporarily unable to accept job", "job queue full")  # the second: 26
 _TEST_ONLY = re.compile(r"^sbatch: Job \d+ to start at", re.MULTILINE)
 _USAGE = 255  # what sbatch exits with where it does not understand its command line
 
-# Said about one id of several, and no reason to think that the rest was not done.
-_GONE = re.compile(
-    r"invalid job id|already finished|already complet|no longer pending|: no error$",
-    re.IGNORECASE,
+SIGNS = Signs(
+    no_answer=_NO_ANSWER,
+    # said about one id of several, and no reason to think that the rest was not done
+    gone=("invalid job id", "already finished", "already complet", "no longer pending", ": no error"),
 )
 
 
@@ -171,12 +170,12 @@ def submitted(ended: Finished) -> str:
     if printed := _printed(ended):
         return printed
     text = told("sbatch", ended)
-    if _holds(ended.err, _FULL):  # MaxJobCount: it sleeps and tries again until its time is up
+    if holds(ended.err, _FULL):  # MaxJobCount: it sleeps and tries again until its time is up
         raise Limited(text)
     if _TEST_ONLY.search(ended.err):
         raise Refused(f"--test-only: nothing was submitted. {text}")
     failed = ended.err.rpartition("submission failed: ")[2]  # the error itself, without names that others gave
-    denied = ended.code > 0 and not ended.timed_out and _holds(failed.strip() or ended.out, NO_SUBMIT)
+    denied = ended.code > 0 and not ended.timed_out and holds(failed.strip() or ended.out, NO_SUBMIT)
     if not denied and _is_silence(ended, failed):
         raise Unreachable(text)
     if _OTHER_LIMIT.search(ended.err):
@@ -184,9 +183,9 @@ def submitted(ended: Finished) -> str:
     if _SUBMIT_LIMIT.search(ended.err):
         raise Limited(text)
     bad_option = re.search(r"invalid [^\n]*specification", ended.err, re.IGNORECASE)
-    if ended.code == _USAGE or bad_option or _holds(ended.err, _PERMANENT):
+    if ended.code == _USAGE or bad_option or holds(ended.err, _PERMANENT):
         raise Refused(text)
-    if _holds(ended.err, _NO_ANSWER):  # last: the name of a script or a partition may hold these words
+    if holds(ended.err, _NO_ANSWER):  # last: the name of a script or a partition may hold these words
         raise Unreachable(text)
     raise Denied(text) if denied else BatchError(text)
 
@@ -194,7 +193,7 @@ def submitted(ended: Finished) -> str:
 def _is_silence(ended: Finished, failed: str) -> bool:
     if ended.timed_out or ended.code <= 0 or not ended.err.strip():
         return True
-    return failed != ended.err and _holds(failed, _NO_ANSWER)
+    return failed != ended.err and holds(failed, _NO_ANSWER)
 
 
 _TAKEN = "to start at"  # all versions: "sbatch: Job 7 to start at 2026-…"; a wrapper that swallows it says nothing
@@ -202,33 +201,13 @@ _TAKEN = "to start at"  # all versions: "sbatch: Job 7 to start at 2026-…"; a 
 
 def tested(ended: Finished) -> str:
     """Why `sbatch --test-only` would refuse a job; "" where it would take it. Raises Unreachable."""
-    if ended.timed_out or ended.code < 0 or (ended.code and _holds(ended.err, _NO_ANSWER)):
+    if ended.timed_out or ended.code < 0 or (ended.code and holds(ended.err, _NO_ANSWER)):
         raise Unreachable(told("sbatch", ended))
     if ended.code == 0 and _TAKEN not in ended.said:
         raise Unreachable("sbatch exited 0, and did not say when the job would start")
     lines = (line.strip().removeprefix("sbatch: error: ") for line in ended.err.splitlines())
     said = dict.fromkeys(line.removeprefix("allocation failure: ") for line in lines if line)
     return " / ".join(said) or told("sbatch", ended) if ended.code else ""
-
-
-def _holds(text: str, phrases: Sequence[str]) -> bool:
-    lowered = text.lower()
-    return any(phrase in lowered for phrase in phrases)
-
-
-def changed(program: str, ended: Finished, *, gone_is_fine: bool) -> None:
-    """Judge a scontrol or scancel call.
-
-    Raises Unreachable; BatchError where it was answered by a no to some of it, or the job is gone and that is not fine.
-    """
-    if ended.code == 0 and not ended.timed_out:
-        return
-    lines = [line for line in ended.said.splitlines() if line.strip()]
-    gone = not ended.timed_out and bool(lines) and all(map(_GONE.search, lines))
-    if ended.timed_out or ended.code < 0 or not lines or (not gone and _holds(ended.said, _NO_ANSWER)):
-        raise Unreachable(told(program, ended))
-    if not gone or not gone_is_fine:
-        raise BatchError(told(program, ended))
 
 
 def of_scrontab(shown: str) -> bool:
