@@ -7,6 +7,8 @@ import signal
 import sys
 
 import pytest
+
+os.environ.setdefault("HYPOTHESIS_NO_PLUGINS", "1")  # there is one for trio, which comes with selenium: slow to import
 from hypothesis import HealthCheck, settings
 
 from cronhpc.store import files

@@ -105,9 +105,19 @@ def _compiled(kind: Any) -> Callable[..., None]:
 
 
 class _StandardFields:
-    """What the standard library's `asdict`, `fields` and `replace` ask of a class; few ask."""
+    """What the standard library's `asdict`, `fields` and `replace` ask of a class; few ask, but those often."""
+
+    def __init__(self) -> None:
+        self.known: dict[type, Any] = {}
 
     def __get__(self, _: object, kind: type) -> Any:
+        if kind not in self.known:
+            self.known[kind] = self.of(kind)
+        return self.known[kind]
+
+    @staticmethod
+    def of(kind: type) -> Any:
+        """By name, the standard library's own description of each field."""
         import dataclasses
 
         body: dict[str, Any] = {"__annotations__": kind.__annotations__}

@@ -136,6 +136,12 @@ def test_another_one_that_differs_in_a_few_fields(changes: dict[str, Any]) -> No
     assert outcome(OURS, by(values.replace)) == (TypeError if isinstance(expected, type) else expected)
 
 
+def test_the_standard_librarys_description_of_a_class_is_made_once() -> None:
+    """To make one takes as long as to compile a class: `dataclasses.replace` asks for it twice."""
+    kind = OURS["Run"]
+    assert all(mine is again for mine, again in zip(dataclasses.fields(kind), dataclasses.fields(kind), strict=True))
+
+
 def test_defaults_are_of_the_fields_that_have_one() -> None:
     expected = {"slot": 3, "tags": (), "facts": {}, "text": "as written", "memo": {}}
     assert values.defaults(OURS["Run"]) == expected
