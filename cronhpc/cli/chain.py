@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command, UsageError
 from cronhpc.cli.common import count_of, paths_of, settings_or_default, site_of, written_status
-from cronhpc.core.model import KeepLink, MoveLink, SubmitLink, command, joined
+from cronhpc.core.model import CronhpcError, KeepLink, MoveLink, SubmitLink, command, joined
+from cronhpc.cron.values import replace
 
 if TYPE_CHECKING:
     import argparse
@@ -27,7 +28,7 @@ _START_EXAMPLE = """
 cronhpc start
 cronhpc start --daemon       # a long job instead of a short one an interval: switches act within seconds
 cronhpc start --via login    # where nodes may not submit: ticks on a login node submit a day's runs ahead
-cronhpc start --if-stale     # in ~/.bashrc: fixes the chain if it was lost, else costs one stat
+cronhpc start --if-stale     # in ~/.bashrc: fixes the chain if it was lost, else a look at the queue is all
 """
 
 
@@ -35,7 +36,7 @@ _MOST = 200  # links ahead: a week of hours, and some; arbitrary
 
 
 def _start_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--if-stale", action="store_true", help="only if it was started and has fallen silent; quiet")
+    parser.add_argument("--if-stale", action="store_true", help="only if it was started, and is lost or silent; quiet")
     parser.add_argument(
         "--via",
         choices=("chain", "scrontab", "login"),
@@ -67,7 +68,7 @@ def _start(args: argparse.Namespace, console: Console) -> int:
     from cronhpc.store.scheduler import expect, is_stopped_login
     from cronhpc.store.scheduler import started as driven
 
-    if args.if_stale and not is_stale(paths_of(args, console), console):
+    if args.if_stale and not is_stale(paths_of(args, console), console, args.backend):
         return FINE
     site = site_of(args, console, anew=not args.if_stale)
     before = driven(site.paths) or {}  # a repair changes nothing of how ticks are driven
@@ -103,18 +104,24 @@ def _links(text: str) -> int:
     return number
 
 
-def is_stale(paths: Paths, console: Console) -> bool:
-    """Whether ticks have stopped that should come. Until the next one is overdue, a stat is all that is done."""
+def is_stale(paths: Paths, console: Console, backend: str | None = None) -> bool:
+    """Whether ticks have stopped that should come: the next one is overdue, or the queue has no job that would do it.
+
+    Where nobody can look into the queue, and where links are not what calls the ticks, it is the former alone.
+    """
     from cronhpc.core.model import CLOCKS_APART
-    from cronhpc.store.scheduler import expected, started
+    from cronhpc.store.scheduler import expected, saw_links, started
     from cronhpc.views.chain import health
 
     due = expected(paths)
-    if due is not None and due[0] <= console.now + CLOCKS_APART and console.now <= due[1]:
-        return False
     how = started(paths)
     if how is None:
         return False
+    if due is not None and due[0] <= console.now + CLOCKS_APART and console.now <= due[1]:
+        gone = how.get("via", "chain") in {"chain", "daemon"} and _links_gone(paths, console, backend)
+        if not gone:
+            saw_links(paths, console.now)
+        return gone
     if how.get("via") == "login":
         return True  # the next tick is wanted
     known = written_status(paths)
@@ -122,6 +129,23 @@ def is_stale(paths: Paths, console: Console) -> bool:
         return True
     chain = known.chain._replace(wanted=True, interval=settings_or_default(paths).interval)
     return health(chain, answers=True, entries=1, now=console.now).state in {"silent", "broken", "moved"}
+
+
+_TIMEOUT = 6  # seconds: a login waits for the answer
+
+
+def _links_gone(paths: Paths, console: Console, backend: str | None) -> bool:
+    from cronhpc.batch import connect
+    from cronhpc.drivers.start import links_gone
+    from cronhpc.engine.site import open_site
+
+    try:
+        site = open_site(str(paths.root), backend, console.environ)
+        hurried = replace(site.settings, timeout=min(site.settings.timeout, _TIMEOUT))
+        batch = connect(site.batch.dialect.name, hurried, site.environment, paths.state)
+        return links_gone(replace(site, batch=batch), console.now)
+    except (CronhpcError, OSError):
+        return False  # unknown; said by what comes when the next tick is overdue
 
 
 def _not_one(name: str) -> str:

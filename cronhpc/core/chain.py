@@ -88,6 +88,7 @@ def comment_words(link: LinkRecord) -> str:
 
 
 _START = command("start")
+_WAITS = "it is due, and waits for its turn"
 
 
 def decide(world: World, wake: int) -> Iterator[Decision]:
@@ -122,7 +123,8 @@ def decide(world: World, wake: int) -> Iterator[Decision]:
         yield LeaveChain(LeaveCause.LINK_AT_WORK, why)
         return
     interval = world.settings.interval
-    ahead = [boundary(world.now, interval) + n * interval for n in range(1, world.chain.prequeue)]
+    taken = 0 if wake <= world.now else 1  # one that is due leaves the next whole interval to those ahead
+    ahead = [boundary(world.now, interval) + (n + taken) * interval for n in range(world.chain.prequeue - 1)]
     yield from _reconcile(world, SUCCESSOR, links.successors, [wake, *ahead])
     yield from _spare(world, links.spares)
 
@@ -163,11 +165,11 @@ def _reconcile(world: World, kind: str, jobs: tuple[Job, ...], wanted: list[int]
             yield CancelLink(kind, job.id, unfit(world, job) or f"one {kind} too many beside job {beside}")
     for job, at in zip(sorted(kept, key=lambda job: job.start or 0), wanted, strict=False):
         if kind == SUCCESSOR and world.call.by_daemon and slot_of(world, job) <= world.now:
-            yield KeepLink(kind, job.id, slot_of(world, job), "it is due, and waits for its turn")
+            yield KeepLink(kind, job.id, slot_of(world, job), _WAITS)
         elif (start := begins(world, job)) is None or abs(start - at) > _CLOSE or world.chain.bad_nodes_changed:
             yield MoveLink(kind, job.id, at)
         else:
-            yield KeepLink(kind, job.id, start)
+            yield KeepLink(kind, job.id, start, _WAITS if start <= world.now else "")
     for at in wanted[len(kept) :]:
         why = f"instead of job {jobs[0].id}" if jobs else f"there is no {kind}"
         yield SubmitLink(kind, at, why, lost=not jobs)

@@ -39,7 +39,7 @@ from cronhpc.engine import by_scrontab
 from cronhpc.engine.link import keep_environment, keep_options, write_link
 from cronhpc.engine.read import read_world, with_switches
 from cronhpc.engine.record import Recorded
-from cronhpc.engine.site import elsewhere, machine_zone
+from cronhpc.engine.site import elsewhere, machine_zone, of_other_cluster
 from cronhpc.store import lease, paths, scheduler
 from cronhpc.store.damage import fix
 from cronhpc.store.files import write_json
@@ -336,6 +336,20 @@ def _links(site: Site) -> list[tuple[Job, LinkRecord]]:
     return [(job, link) for job in queue.jobs if job.live and (link := records(world).link(job)) is not None]
 
 
+def links_gone(site: Site, now: int) -> bool:
+    """Whether the queue answers, and lists no link and no spare: all were cancelled, or the queue was wiped.
+
+    An administrator's word stands, and so does what `start` has set up on another cluster. Raises BatchError, OSError,
+    StateError.
+    """
+    if not site.batch.dialect.links or _links(site):
+        return False
+    world = read_world(site, now).world  # a list without them is looked into before it is believed
+    there = chain.Links.of(world)
+    gone = world.queue is not None and not (there.successors or there.spares or there.running)
+    return gone and not world.chain.resting and of_other_cluster(site) is None
+
+
 def links_that_name(batch: Batch, root: Path) -> list[Job]:
     """Links and spares of a directory that is not there any more: the text that Slurm keeps of each names it.
 
@@ -405,15 +419,15 @@ def _note_successor(site: Site, outcomes: Iterable[Outcome]) -> Recorded:
     return Recorded(())
 
 
-_NOW = 60  # seconds: another `start` has just submitted the first link
-
-
 def _wake(site: Site, world: World) -> int:
-    """A link that waits already stays where it is, unless somebody has put it off; so does one that is to begin now."""
+    """A link that waits already stays where it is, unless somebody has put it off; so does one that waits for its turn.
+
+    However long that has been due: to put it off would cost it its place in the queue, and what is due its run.
+    """
     next_one = boundary(world.now, site.settings.interval)
     latest = next_one + site.settings.interval
     starts = [chain.begins(world, job) or 0 for job in chain.Links.of(world).successors]
-    return min((at for at in starts if world.now - _NOW < at <= latest), default=next_one)
+    return min((at for at in starts if 0 < at <= latest), default=next_one)
 
 
 def _first_now(world: World, decisions: Iterable[Decision], *, first: bool) -> list[Decision]:

@@ -367,12 +367,22 @@ def expect(paths: Paths, now: int, until: int) -> None:
 
     Raises OSError.
     """
-    due = paths.scheduler / "due"
+    _stamp(paths.scheduler / "due", now, until)
+
+
+def saw_links(paths: Paths, now: int) -> None:
+    """Note, for the login hook, that `start --if-stale` has looked: the chain was well, or nobody could say so."""
+    with suppress(OSError):
+        _stamp(paths.scheduler / "seen", now, now)
+
+
+def _stamp(path: Path, accessed: int, modified: int) -> None:
+    """Set the times of a file that is there for nothing else. Raises OSError."""
     try:
-        os.utime(due, (now, until), follow_symlinks=False)
+        os.utime(path, (accessed, modified), follow_symlinks=False)
     except FileNotFoundError:
-        replace_file(due, b"", 0o644)
-        os.utime(due, (now, until), follow_symlinks=False)
+        replace_file(path, b"", 0o644)
+        os.utime(path, (accessed, modified), follow_symlinks=False)
 
 
 def due_file(paths: Paths, noted: str) -> str:

@@ -229,7 +229,8 @@ def chain_words(outcome: Outcome, style: Style) -> str:
             at = "now" if decision.at <= style.now + _SOON else clock
             return f"submitted the {_LINKS[decision.kind]}: job {outcome.job_id}, begins {at}"
         case model.KeepLink():
-            return f"the {_LINKS[decision.kind]} stands: job {decision.job_id} at {style.clock(decision.at)}"
+            why = f"; {decision.detail}" if decision.detail else ""
+            return f"the {_LINKS[decision.kind]} stands: job {decision.job_id} at {style.clock(decision.at)}{why}"
         case model.MoveLink():
             return f"moved the {_LINKS[decision.kind]}: job {decision.job_id} to {style.clock(decision.at)}"
         case model.CancelLink():

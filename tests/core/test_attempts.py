@@ -638,7 +638,19 @@ def test_a_link_is_submitted_if(tmp_path: Path, kind: str, meanwhile: bool) -> N
             ["move successor 11", "keep spare 12"],
             id="the site has dropped its begin",
         ),
-        pytest.param(link(11, "14:30"), ["move successor 11", "keep spare 12"], id="it has been due for half an hour"),
+        pytest.param(
+            link(11, "14:30"), ["keep successor 11", "keep spare 12"], id="it has waited for its turn for half an hour"
+        ),
+        pytest.param(
+            replace(link(11, "11:30", reason="Resources"), start=None),
+            ["keep successor 11", "keep spare 12"],
+            id="it waits on a full partition for hours",
+        ),
+        pytest.param(
+            link(11, "14:30", reason="JobHeldUser"),
+            ["cancel successor 11", "submit successor", "keep spare 12"],
+            id="it is due, and held",
+        ),
         pytest.param(link(11, "19:00"), ["move successor 11", "keep spare 12"], id="somebody has put it off"),
     ],
 )
@@ -647,6 +659,14 @@ def test_a_start_leaves_the_link_that_waits_where_it_is_if(first: Job, expected:
     w = linked(first, SPARE, self_id="")
     decisions = core_chain.decide(w, start._wake(site, w))
     assert [said(each) for each in start._first_now(w, decisions, first=True)] == expected
+
+
+def test_links_ahead_of_one_that_waits_for_its_turn_stay_where_they_are() -> None:
+    jobs = (replace(link(11, "14:30", reason="Resources"), start=None), link(13, "16:00"), link(14, "17:00"), SPARE)
+    w = linked(*jobs, self_id="", facts={"prequeue": 3})
+    decisions = core_chain.decide(w, start._wake(cast("Any", SimpleNamespace(settings=Settings())), w))
+    kept = ["keep successor 11", "keep successor 13", "keep successor 14", "keep spare 12"]
+    assert [said(each) for each in start._first_now(w, decisions, first=True)] == kept
 
 
 def test_a_version_whose_entries_have_a_field_more_withdraws_no_run_that_waits() -> None:

@@ -539,26 +539,37 @@ HOOK = DEPLOY / "login-hook.sh"
 @pytest.mark.processes
 @pytest.mark.parametrize("shell", ["bash", "sh"])
 @pytest.mark.parametrize(
-    ("due", "environ", "asked"),
+    ("times", "environ", "asked"),
     [
-        pytest.param(+600, {}, False, id="all is well: nothing is started"),
-        pytest.param(-600, {}, True, id="silence: a repair is asked for"),
-        pytest.param(86400, {}, True, id="a tick dated from tomorrow: its clock was wrong"),
-        pytest.param(-600, {"SLURM_JOB_ID": "57"}, False, id="inside a job: nothing"),
-        pytest.param(None, {}, False, id="no cron directory: nothing"),
+        pytest.param(((+600, +600),), {}, False, id="all is well: nothing is started"),
+        pytest.param(((-240, +600),), {}, False, id="the scheduler was at work four minutes ago: nothing"),
+        pytest.param(((-900, +600),), {}, True, id="a quarter of an hour ago: a look at the queue"),
+        pytest.param(((-900, +600), (-120, -120)), {}, False, id="the last look is two minutes old: none"),
+        pytest.param(((-900, +600), (-1200, -1200)), {}, True, id="the last look is older: another"),
+        pytest.param(((-600, -600), (-60, -60)), {}, True, id="silence: a repair is asked for"),
+        pytest.param(((86400, 86400), (-60, -60)), {}, True, id="a tick dated from tomorrow: its clock was wrong"),
+        pytest.param(((-600, -600),), {"SLURM_JOB_ID": "57"}, False, id="inside a job: nothing"),
+        pytest.param((), {}, False, id="no cron directory: nothing"),
     ],
 )
-def test_the_login_hook(tmp_path: Path, shell: str, due: int | None, environ: dict[str, str], asked: bool) -> None:  # noqa: FBT001 - a situation
+def test_the_login_hook(
+    tmp_path: Path,
+    shell: str,
+    times: tuple[tuple[int, int], ...],
+    environ: dict[str, str],
+    asked: bool,  # noqa: FBT001 - a situation
+) -> None:
+    """`times`, from now: when the scheduler was at work, and until when it may be silent; when a login looked."""
     called = tmp_path / "called"
     fake = tmp_path / "cronhpc"
     fake.write_text(f'#!/bin/sh\necho "$@" >{called}\n')
     fake.chmod(0o755)
     cron = tmp_path / "work" / "cron"
-    if due is not None:
-        (cron / "scheduler").mkdir(parents=True)
-        (cron / "scheduler" / "due").touch()
-        when = time.time() + due  # noqa: TID251 - the shell reads this machine's clock
-        os.utime(cron / "scheduler" / "due", (when, when))
+    now = time.time()  # noqa: TID251 - the shell reads this machine's clock
+    for name, (accessed, modified) in zip(("due", "seen"), times, strict=False):
+        (cron / "scheduler").mkdir(parents=True, exist_ok=True)
+        (cron / "scheduler" / name).touch()
+        os.utime(cron / "scheduler" / name, (now + accessed, now + modified))
     env = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), "WORK": str(tmp_path / "work"), "CRONHPC": str(fake)}
     # the hook does not wait for what it begins; here its end is awaited: whoever holds the pipe has not ended
     done = subprocess.run(

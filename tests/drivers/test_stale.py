@@ -1,4 +1,4 @@
-"""`start --if-stale` in a login script: it knows by one stat that all is well, and notices silence as `status` does."""
+"""`start --if-stale` in a login script: it notices silence as `status` does, and a chain whose jobs are all gone."""
 
 from __future__ import annotations
 
@@ -9,8 +9,16 @@ import pytest
 from cronhpc.cli.chain import is_stale
 from cronhpc.cli.console import Console
 from cronhpc.core.chain import heard_until
+from cronhpc.core.model import LinkRecord, Queue
 from cronhpc.store.paths import Paths
-from cronhpc.store.scheduler import expect, expected, mark_started, mark_stopped
+from cronhpc.store.scheduler import (
+    expect,
+    expected,
+    mark_started,
+    mark_stopped,
+    remember_admins_word,
+    remember_link,
+)
 from tests.cli.test_cli import Shell, later
 from tests.cli.test_cli import shell as shell  # noqa: PLC0414 - a fixture
 
@@ -38,8 +46,8 @@ def test_silence_is_noticed_by_the_settings_interval(shell: Shell, interval: str
     assert [looks(shell, now + after) for after in (1, well, silent)] == [False, False, True]
 
 
-def test_while_all_is_well_a_stat_is_all_that_is_done(shell: Shell) -> None:
-    """Whatever else lies there: a login must not wait for it."""
+def test_while_a_tick_is_not_overdue_what_is_broken_is_not_told_at_a_login(shell: Shell) -> None:
+    """Whatever lies there: it is for those to say who ask."""
     now = later()
     expect(Paths(shell.cron), now, now + 60)
     (shell.cron / "cronhpc.yaml").write_text("{")
@@ -82,3 +90,55 @@ def test_what_was_noted_is_read_back_and_moves_both_ways(tmp_path: Path) -> None
         expect(paths, 17, until)
         assert expected(paths) == (17, until)
     assert [path.name for path in paths.scheduler.iterdir()] == ["due"]
+
+
+LISTS = """case $* in
+  *--format=*) echo "$*" | sed 's/.*--format=//; s/%i %A/JOBID JOBID/' ;;
+esac"""  # squeue's columns, and no job
+GONE = "echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1"
+AWAY = "echo 'slurm_load_jobs error: Unable to contact slurm controller (connect failure)' >&2; exit 1"
+WAITS = "echo 'JobId=71 JobName=cronhpc-x JobState=PENDING Reason=BeginTime'"
+
+QUEUES = [
+    pytest.param(LISTS, GONE, {}, True, id="all were cancelled just after a tick: now, not in an hour and a half"),
+    pytest.param(LISTS, GONE, {"via": "daemon"}, True, id="the links of a daemon, too"),
+    pytest.param(LISTS, GONE, {"via": "scrontab"}, False, id="the ticks come from a scrontab"),
+    pytest.param(LISTS, GONE, {"via": "login"}, False, id="no job calls the ticks"),
+    pytest.param(LISTS, WAITS, {}, False, id="the list is an old one: the newest link is known to wait"),
+    pytest.param(AWAY, AWAY, {}, False, id="the controller gives no answer: nobody knows"),
+    pytest.param("exit 0", GONE, {}, False, id="squeue says nothing at all: no answer"),
+]
+
+
+@pytest.mark.processes
+@pytest.mark.parametrize(("squeue", "scontrol", "how", "stale"), QUEUES)
+def test_where_the_queue_answers_the_chain_is_dead_when_it_has_no_job_of_it(
+    shell: Shell,
+    squeue: str,
+    scontrol: str,
+    how: dict[str, str],
+    stale: bool,  # noqa: FBT001 - a table's column
+) -> None:
+    folder, paths, now = shell.home / "bin", Paths(shell.cron), later()
+    folder.mkdir()
+    for name, text in (("squeue", squeue), ("scontrol", scontrol), ("sbatch", AWAY), ("scancel", AWAY)):
+        (folder / name).write_text(f"#!/bin/sh\n{text}\n")
+        (folder / name).chmod(0o755)
+    shell.environ["PATH"] = f"{folder}:{shell.environ['PATH']}"
+    (shell.cron / "cronhpc.yaml").write_text("backend: slurm\nscheduler: {timeout: 30s}\n")
+    mark_started(paths, {"via": "chain", "fingerprint": "f00d", "at": now, **how})
+    remember_link(paths, "71", LinkRecord("link", now + 3600, "f00d", now))
+    expect(paths, now, heard_until(now, 3600))
+    assert looks(shell, now + 1) == stale
+    assert (paths.scheduler / "seen").exists() != stale, "the login hook needs no further look for a while"
+
+
+def test_an_administrators_word_is_no_death_of_the_chain(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    paths, now = Paths(shell.cron), later()
+    (shell.cron / "cronhpc.yaml").write_text("backend: slurm\n")
+    mark_started(paths, {"via": "chain", "at": now})
+    expect(paths, now, heard_until(now, 3600))
+    monkeypatch.setattr("cronhpc.batch.slurm.Slurm.queue", lambda _: Queue(()))
+    assert looks(shell, now + 1)
+    remember_admins_word(paths, "uid 0 cancelled job 71")
+    assert not looks(shell, now + 1)

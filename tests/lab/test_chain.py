@@ -125,6 +125,20 @@ def test_a_repair_from_a_crontab_whose_path_has_no_sbatch_is_one_on_slurm(cron: 
     assert json.loads(shown.stdout)["batch"]["name"] == "slurm"
 
 
+def test_right_after_a_scancel_of_everything_a_login_brings_the_chain_back(cron: Cron) -> None:
+    start = [sys.executable, "-m", "cronhpc", "start", "--dir", str(cron.root)]
+    cron.lab.run(start)
+    cron.lab.wait_for(lambda: quiet(cron))
+    before = {job["id"] for job in cron.jobs()}
+    assert cron.lab.run([*start, "--if-stale"]).stdout == ""
+    assert {job["id"] for job in cron.jobs()} == before
+    cron.lab.run(["scancel", *before])
+    cron.lab.wait_for(lambda: not cron.jobs())
+    cron.lab.run([*start, "--if-stale"])
+    cron.lab.wait_for(lambda: quiet(cron))
+    assert counts(cron) == (1, 1)
+
+
 def test_a_link_is_submitted_of_a_whole_text_only(cron: Cron) -> None:
     """It was cut off by a full disk: dead links, and every command called the chain fine."""
     cron.drive("start", now_in(cron.lab))
