@@ -98,7 +98,8 @@ def counted(
 
     Slots count in their order, however late one ends: a success before the newest failures ends no streak, and a
     failure before the newest success begins none. A killed, cancelled or preempted run counts neither way: it says
-    nothing of the script.
+    nothing of the script. But where it is a further attempt, its slot counts by the failure of the one before: what a
+    newer slot replaces on and on would never be suspended.
     """
     success = state.previous_success or 0
     if job_end.result is Result.OK:
@@ -109,16 +110,18 @@ def counted(
         return replace(
             state, failures=0, nodes=(), well_on=well_on, successes=state.successes + 1, previous_success=success
         )
-    if job_end.result not in FAILURES or job_end.result is Result.PREEMPTED or slot < success:
+    failed = job_end.result in FAILURES and job_end.result is not Result.PREEMPTED
+    failed_before = slot == state.retried and job_end.result is not Result.UNKNOWN
+    if slot < success or not (failed or failed_before):
         return state
-    if job_end.node:
+    if failed and job_end.node:
         state = replace(state, nodes=(*state.nodes, job_end.node)[-_LAST_NODES:])
     if not final:
-        return state
+        return replace(state, retried=slot)
     failures = state.failures + 1
     limit = entry.policies.suspend_after if entry else None
     suspended = state.suspended or (now if limit and failures >= limit else None)
-    return replace(state, failures=failures, successes=0, suspended=suspended)
+    return replace(state, failures=failures, successes=0, suspended=suspended, retried=0)
 
 
 def suspended_now(world: World, finished: Iterable[Finish]) -> dict[str, EntryState]:

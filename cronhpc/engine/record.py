@@ -225,7 +225,10 @@ class _Keeper:
                     retry_at=decision.retry_at,
                 )
             )
-            self._ended(decision.key, decision.name, job_end, job_id, decision.retry_at)
+            if claim is not None and claim.job_end is not None:
+                self._not_tried_again(decision.key, decision.name, job_end)
+            else:
+                self._ended(decision.key, decision.name, job_end, job_id, decision.retry_at)
 
     def _submitted(self, decision: model.Submit, outcome: Outcome) -> None:
         name, key = decision.entry.name, decision.key
@@ -281,6 +284,11 @@ class _Keeper:
         if self._last_of(state) <= key.slot:
             state = replace(state, last=row)
         self.states[name] = state
+
+    def _not_tried_again(self, key: Key, name: str, job_end: model.JobEnd) -> None:
+        """It was told when it ended; as no further attempt comes, it counts."""
+        state, alike = self.states.get(name, EntryState()), replace(job_end, node="")
+        self.states[name] = counted(state, self.entries.get(name), alike, key.slot, self.world.now, final=True)
 
     def _row(self, key: Key, name: str, job_end: model.JobEnd, job_id: str | None) -> Row:
         row = {k: v for k, v in _job_end_row(job_end).items() if v not in (None, "")}

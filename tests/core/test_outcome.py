@@ -211,6 +211,35 @@ def test_slots_count_in_their_order_however_late_one_ends(ends: list[tuple[int, 
     assert state.failures == failures
 
 
+SUPERSEDED = [
+    pytest.param("RK", 1, id="its further attempt was replaced by a newer slot: the slot has failed"),
+    pytest.param("RC", 1, id="or cancelled"),
+    pytest.param("RM", 1, id="or could not be submitted in time"),
+    pytest.param("RP", 1, id="or was preempted"),
+    pytest.param("RRK", 1, id="the second further attempt: one slot, one failure"),
+    pytest.param("R.", 0, id="it went well"),
+    pytest.param("RU", 0, id="nobody knows how it ended"),
+    pytest.param("RF", 1, id="it failed, too"),
+    pytest.param("R", 0, id="it is still to come"),
+    pytest.param("PK", 0, id="only preempted before"),
+]
+
+
+@pytest.mark.parametrize(("results", "failures"), SUPERSEDED)
+def test_a_slot_whose_attempt_failed_counts_whatever_keeps_the_further_one_from_its_end(
+    results: str, failures: int
+) -> None:
+    """Of each of two slots, by letters as above; M: missed. What newer slots replace would never be suspended."""
+    kinds = {"F": Result.FAILED, "R": Result.FAILED, "K": Result.KILLED, "C": Result.CANCELLED, "U": Result.UNKNOWN}
+    kinds |= {"P": Result.PREEMPTED, "M": Result.MISSED, ".": Result.OK}
+    state = EntryState()
+    for slot in (NOW, NOW + 60):
+        for letter in results:
+            last = results.endswith(letter) and letter != "R"
+            state = counted(state, entry("e", suspend_after=2), JobEnd(kinds[letter]), slot, NOW, final=last)
+    assert (state.failures, state.suspended) == (2 * failures, NOW if failures else None)
+
+
 @pytest.mark.parametrize(
     ("results", "limit", "suspended"),
     [

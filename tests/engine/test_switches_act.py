@@ -398,6 +398,21 @@ def test_an_end_counts_once_however_often_its_claim_is_read(root: Path) -> None:
     assert len(file.read_text().splitlines()) == 2
 
 
+def test_a_failure_whose_further_attempt_a_newer_slot_supersedes_counts_and_is_told_once(root: Path) -> None:
+    script = root / "cron.d" / "r.slurm"
+    script.write_text("#!/bin/bash\n#CRON * * * * * --retries=1\nfalse\n")
+    os.utime(script, (NOW - 900, NOW - 900))
+    claims, key = Claims(root / "state" / "claims"), Key("r", NOW - 120 - NOW % 60)
+    assert claims.make(key, "r", "a tick", NOW - 100)
+    claims.finish(key, "r", JobEnd(Result.FAILED, 1, node="cpu1"), "7", now=NOW - 90, retry_at=NOW - 80)
+    for now, failures in ((NOW - 90, 0), (NOW + 5, 1)):
+        ticked(root, Fake([]), now)
+        state = load(root / "state" / "entries.json").entries["r"]
+        assert (state.failures, state.nodes) == (failures, ("cpu1",))
+    rows = [row for row in history.rows(root / "state" / "history") if row.get("key") == str(key)]
+    assert [row["result"] for row in rows] == ["failed"]
+
+
 def test_a_further_attempt_of_an_array_submits_the_tasks_that_failed(root: Path) -> None:
     script = root / "cron.d" / "sweep.slurm"
     script.write_text("#!/bin/bash\n#SBATCH --array=1-4%2\n#CRON 0 0 1 1 * --retries=1\ntrue\n")
