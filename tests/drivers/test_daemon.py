@@ -453,7 +453,7 @@ def test_due_slots_run_once_and_at_their_second(root: Path, drivers: int) -> Non
     with contextlib.ExitStack() as stack:
         for _ in range(drivers):
             daemon = stack.enter_context(running_daemon(root, ahead=ahead))
-        daemon.wait(lambda: len(list(root.glob("ran-*"))) == len(names))
+        daemon.wait(lambda: len(list(root.glob("ran-*"))) == len(names), 130)  # two minutes, where it started late
         time.sleep(0.5)
     lines = [path.read_text().split() for path in root.glob("ran-*")]
     assert [len(words) for words in lines] == [2] * len(names)
