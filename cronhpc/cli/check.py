@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shlex
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo
@@ -53,6 +55,10 @@ except (SyntaxError, ValueError) as error:
     sys.exit(1)
 """
 _TIMEOUT = 10.0  # seconds, for a shell that only reads
+_MANY = 64  # scripts that are read by one bash
+# What -n does, from the second line of each text on: nothing of it runs. A fork each, where `bash -n` is a start each.
+_READS_MANY = """while IFS= read -rd '' text; do (eval "set -n
+$text") </dev/null >/dev/null 2>&1; echo $?; done"""
 _ANY_SCHEDULE = "0 4 * * *"  # for a file that lies in no folder of ours yet
 _FIX_IN_ROWS = {  # where the one for scripts is of another line than the command's
     "W303": "Write the whole path, or under the entry: sbatch: {chdir: /PATH}.",
@@ -137,7 +143,8 @@ def _entry_names(args: argparse.Namespace, console: Console) -> set[str]:
 
 def _functions(environ: Mapping[str, str]) -> frozenset[str]:
     """The shell functions that bash finds in an environment."""
-    return frozenset(m[1] for name in environ if (m := re.fullmatch(r"BASH_FUNC_([\w.-]+)(?:%%|\(\))", name)))
+    exported = (name for name in environ if name.startswith("BASH_FUNC_"))
+    return frozenset(m[1] for name in exported if (m := re.fullmatch(r"BASH_FUNC_([\w.-]+)(?:%%|\(\))", name)))
 
 
 def _has_directory(args: argparse.Namespace, console: Console) -> bool:
@@ -215,6 +222,7 @@ class Linter(NamedTuple):
     partitions: Partitions | None = None
     online: Online | None = None
     dialect: Dialect = SLURM
+    read_well: frozenset[bytes] = frozenset()  # scripts whose syntax is known to be right
 
     def __call__(self, script: Script, *, refused: str = "", **more: Any) -> tuple[Problem, ...]:
         """What lint says; `refused`: what sbatch says. `more`: zone, hash_key, scheduled, as `lint_script` has them."""
@@ -223,7 +231,8 @@ class Linter(NamedTuple):
         asks = self.partitions is not None and _ASKS_FOR_ROOM.search(script.data)
         known = self.partitions() if self.partitions is not None and asks else None
         missing = "" if self.environ is None else _missing(script.data, self.environ)
-        unreadable = None if missing else _unreadable(script.data, self.environ or {})
+        known_well = missing or script.data in self.read_well
+        unreadable = None if known_well else _unreadable(script.data, self.environ or {})
         functions = _functions(self.environ or {})
         facts = Facts(known, os.path.isdir, refused, functions, unreadable, missing, _added(script.entry))
         more["dialect"] = self.dialect
@@ -289,6 +298,23 @@ def _unreadable(data: bytes, environ: Mapping[str, str]) -> Unreadable | None:
     complaint = _SHELL_COMPLAINT.search(done.err) if done.code else None
     last = data.rstrip().count(b"\n") + 1
     return Unreadable(min(int(complaint[1]), last), complaint[2].strip(), *way) if complaint else None
+
+
+def _read_well(scripts: Iterable[bytes]) -> frozenset[bytes]:
+    """Those of many bash scripts that bash can read; what `bash -n` says of any other is asked of that one alone."""
+    from cronhpc.batch.process import run as run_program
+    from cronhpc.batch.process import run_many
+
+    def read(some: Sequence[bytes]) -> list[bytes]:
+        text = "".join(f"{each.decode('utf-8', 'surrogateescape')}\0" for each in some)
+        argv = ["bash", "-c", _READS_MANY]
+        done = run_program(argv, timeout=_TIMEOUT, env={"LC_ALL": "C"}, input=text, cwd="/")
+        return [each for each, code in zip(some, done.out.split(), strict=False) if code == "0"]
+
+    asked = [each for each in dict.fromkeys(scripts) if b"\0" not in each and _interpreter(each).name == "bash"]
+    batches = [partial(read, asked[at : at + _MANY]) for at in range(0, len(asked), _MANY)]
+    answers = run_many(batches, os.cpu_count() or 1)
+    return frozenset(each for answer in answers if isinstance(answer, list) for each in answer)
 
 
 _OF_THE_FILE = {"E222", "E224", "E230"}  # their fixes are commands about FILE
@@ -397,6 +423,7 @@ class _Look:
         """All that lint says of them."""
         from cronhpc.store.entries import scan
 
+        scripts: list[tuple[Script, str]] = []
         for folder, schedule in (*((f"cron.{name}", text) for name, text in self.settings.folders), ("cron.d", None)):
             try:
                 files = scan(self.paths.root, folder)
@@ -405,13 +432,18 @@ class _Look:
             if files.others and not self.names:
                 yield from self._others(folder, files.others)
             for each in files.scripts:
-                if not self.names or each.name in self.names:
-                    yield from self._lint(
-                        each.source, each.path, schedule, folder if schedule else each.name, each.name
-                    )
+                hashed = folder if schedule else each.name
+                scripts += self._script(each.source, each.path, schedule, hashed, each.name)
         for row in self.settings.entries:
-            if not self.names or row.name in self.names:
-                yield from self._script_row(row) if row.script else self._command(row)
+            if row.script:
+                path = str(self.paths.root / Path(row.script).expanduser())
+                scripts += self._script(row.script, path, row.schedule, row.name, row.name)
+            elif not self.names or row.name in self.names:
+                yield from self._command(row)
+        if len(scripts) > 1:
+            self.linter = self.linter._replace(read_well=_read_well([script.data for script, _ in scripts]))
+        for script, hash_key in scripts:
+            yield from self._lint(script, hash_key)
 
     def in_settings(self) -> Iterator[Problem]:
         """Schedules and sbatch values in cronhpc.yaml that are read as they stand, and refused where they are used."""
@@ -463,10 +495,6 @@ class _Look:
             what = f"{count(rest, 'other file')}, no {'script' if rest == 1 else 'scripts'}: only *.slurm files run."
             yield Problem("N001", what, "", f"{folder}/")
 
-    def _script_row(self, row: EntryRow) -> Iterator[Problem]:
-        path = str(self.paths.root / Path(row.script).expanduser())
-        yield from self._lint(row.script, path, row.schedule, row.name, row.name)
-
     def _command(self, row: EntryRow) -> Iterator[Problem]:
         """Of a row's command: what lint says of the script that is made of it, in the words of a row."""
         from cronhpc.script.sbatch_options import Option
@@ -489,19 +517,24 @@ class _Look:
                 fix = _FIX_IN_ROWS.get(each.code, each.fix)
                 yield replace(each, what=f"entries.{name}.command: {each.what}", fix=fix, line=int(line))
 
-    def _lint(self, shown: str, path: str, schedule: str | None, hashed: str, name: str) -> tuple[Problem, ...]:
-        from cronhpc.script.header import read_header
+    def _script(
+        self, shown: str, path: str, schedule: str | None, hashed: str, name: str
+    ) -> Iterator[tuple[Script, str]]:
+        """If it is asked for, with what its H are made of; one that cannot be read is told of by read_entries."""
         from cronhpc.store.entries import read_script
 
-        try:
-            data = read_script(path)
-        except OSError:
-            return ()  # named by read_entries
-        entry = self.entries.get(name)
-        if entry is not None and entry.output and read_header(data, "", self.linter.dialect).value("output"):
+        if self.names and name not in self.names:
+            return
+        with suppress(OSError):
+            script = Script(shown, path, read_script(path), schedule, self.entries.get(name))
+            yield script, f"{self.user}:{self.paths.root}:{hashed}"
+
+    def _lint(self, script: Script, hash_key: str) -> tuple[Problem, ...]:
+        from cronhpc.script.header import read_header
+
+        data, entry = script.data, script.entry
+        if entry and entry.output and b"-o" in data and read_header(data, "", self.linter.dialect).value("output"):
             self.renamed.append(entry.name)
-        script = Script(shown, path, data, schedule, entry)
-        hash_key = f"{self.user}:{self.paths.root}:{hashed}"
         return self.linter.with_cluster(script, zone=self.zone, hash_key=hash_key)
 
 

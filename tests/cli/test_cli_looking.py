@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import subprocess  # noqa: TID251 - what bash says itself
 import sys
 import time
 from pathlib import Path
@@ -386,6 +387,45 @@ def test_the_shell_that_cannot_read_a_script_is_the_one_to_ask(shell: Shell, by:
     path = shell.cron / "cron.daily" / "a.slurm"
     path.write_text(f"#!/bin/{by}\nif true; then\n")
     assert f"Try: {by} -n {path}" in shell("check", now=later()).out
+
+
+BODIES = {  # of scripts that bash is asked about together
+    "plain": "touch {ran}",
+    "turns -n off": "set +n; touch {ran}",
+    "a trap": "trap 'touch {ran}' EXIT DEBUG ERR",
+    "substitutions": "$(touch {ran}) `touch {ran}` <(touch {ran}) >{ran}",
+    "a function": "f() {{ touch {ran}; }}; f",
+    "ends the group of a caller": "touch {ran}; ) ; touch {ran} ; (",
+    "a quote that goes on": "echo 'x\ntouch {ran}",
+    "a quote of the one before": "'\ntouch {ran}",
+    "no fi": "if true; then\n",
+    "a fi": "fi",
+    "a here-document without its end": "cat <<X\ntouch {ran}",
+    "an array": "a=(1 2",
+    "a substitution that is wrong": "echo $(if)",
+    "what the rest reads": "cat; touch {ran}",
+    "a test of two": "[[ a -gt ]]",
+    "of another's letters": "echo \u00e9\u201c; touch {ran}",
+    "nothing": "",
+    "a backslash": "touch {ran} \\",
+}
+
+
+@pytest.mark.processes
+def test_scripts_that_bash_reads_together_are_judged_as_bash_n_does_and_never_run(shell: Shell, tmp_path: Path) -> None:
+    refused = []
+    for number, body in enumerate(BODIES.values()):
+        text = f"#!/bin/bash\n{body.format(ran=tmp_path / 'ran')}\n"
+        (shell.cron / "cron.daily" / f"a{number:02}.slurm").write_text(text)
+        alone = subprocess.run(
+            ["bash", "-n"], input=text.encode(), capture_output=True, env={"LC_ALL": "C"}, check=False
+        )
+        refused += [f"a{number:02}.slurm"] if alone.returncode else []
+    problems = shell("check", "--json", now=later()).json["problems"]
+    told = {problem["file"].rpartition("/")[2] for problem in problems if problem["code"] == "E230"}
+    assert sorted(told) == refused
+    assert len(refused) > 4
+    assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.processes
