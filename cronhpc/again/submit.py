@@ -39,7 +39,7 @@ from cronhpc.cron.values import by_field, dataclass, replace
 from cronhpc.engine.read import Reading, asked_about_doubtful, with_switches
 from cronhpc.engine.read_series import ran_of, read_series, series_of
 from cronhpc.engine.site import Site, by_its_disks_clock, directory_id
-from cronhpc.store import lease, rooms, series_records, wrappers
+from cronhpc.store import lease, series_records, trust, wrappers
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
 from cronhpc.store.files import is_listed, read_bytes, replace_file
@@ -173,7 +173,7 @@ class _Again:
 
     def _record(self, known: series_records.Record | None) -> series_records.Record:
         script, workdir = _script_of(self.me, known, wrappers.run_path(self.site.paths.state))
-        refused = rooms.trust_of(self.site.paths, self.site.settings, self.site.uid).refusal(Path(script))
+        refused = trust.trust_of(self.site.paths, self.site.settings, self.site.uid).refusal(Path(script))
         if refused is not None:
             raise NoSeries(f"the next piece would read a script that is not trusted: {refused.what} " + refused.fix)
         if known is not None and known.script != script and self._going():

@@ -64,7 +64,7 @@ def _start(args: argparse.Namespace, console: Console) -> int:
     from cronhpc.cli.check import errors
     from cronhpc.core.chain import heard_until
     from cronhpc.drivers.start import start
-    from cronhpc.engine.clock import reckoned
+    from cronhpc.engine.site import reckoned
     from cronhpc.store.scheduler import expect, is_stopped_login
     from cronhpc.store.scheduler import started as driven
 

@@ -192,8 +192,7 @@ def _settings(args: argparse.Namespace, console: Console) -> Settings:
 
 def _file(path: Path, linter: Linter) -> tuple[Problem, ...]:
     """Of a file that was named: it is read whatever it is called."""
-    from cronhpc.core.entry_name import is_script, unswitchable
-    from cronhpc.store.entries import read_script
+    from cronhpc.store.entries import is_script, read_script, unswitchable
 
     if path.is_dir():
         whole = command("check", directory=str(path.absolute()))
@@ -382,9 +381,8 @@ _OF_SCRIPTS = frozenset(
 
 def _scripts_in(place: Path) -> list[str]:
     """The scripts of a folder; a shell script's own name where it has directives; else none."""
-    from cronhpc.core.entry_name import is_script
     from cronhpc.script.spelling import has_directives
-    from cronhpc.store.entries import read_script
+    from cronhpc.store.entries import is_script, read_script
 
     try:
         if place.is_dir():

@@ -42,7 +42,7 @@ def _tick(args: argparse.Namespace, console: Console) -> int:
     A link is told where the batch system gave no answer: it looks again before it ends.
     """
     from cronhpc.core.chain import bad_nodes_of
-    from cronhpc.engine.clock import reckoned
+    from cronhpc.engine.site import reckoned
     from cronhpc.store.scheduler import is_stopped_login
     from cronhpc.tick import tick
 

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cronhpc.core.entry_name import unswitchable
 from cronhpc.core.model import CronhpcError
 from cronhpc.cron.values import dataclass
 from cronhpc.script.dialect import SLURM
+from cronhpc.store.entries import unswitchable
 
 if TYPE_CHECKING:
     from cronhpc.core.model import Problem, Settings

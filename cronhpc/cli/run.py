@@ -151,7 +151,7 @@ def _order(args: argparse.Namespace, console: Console, name: str, rerun: Rerun |
 
 
 def _once(site: Site, now: int, *, name: str, rerun: Rerun | None, side_by_side: bool) -> Report:
-    from cronhpc.engine.clock import reckoned
+    from cronhpc.engine.site import reckoned
     from cronhpc.tick import tick
 
     at = reckoned(site, now)

@@ -322,7 +322,7 @@ def _ordered(
     A whole tick where the scheduler's own would come: what waits ahead is taken back, the next link comes in time.
     Elsewhere, and beside a daemon, nothing but switches: who has stopped the scheduler wants nothing submitted.
     """
-    from cronhpc.engine.clock import reckoned
+    from cronhpc.engine.site import reckoned
     from cronhpc.store.scheduler import started
     from cronhpc.tick import tick
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, NamedTuple
 from cronhpc.core import model
 from cronhpc.core.chain import SUCCESSOR
 from cronhpc.core.model import FAILURES, Done, Reason, Result, Told, entry_id
-from cronhpc.core.outcome import shared_node
 from cronhpc.cron.values import dataclass, replace
 from cronhpc.cron.words import count
 
@@ -141,7 +140,7 @@ def _run_of(state: EntryState) -> tuple[str, str]:
 
 def _how(state: EntryState) -> str:
     """Exit code and detail of the newest failure, and the node that the last ones share."""
-    last, node = state.last, shared_node(state)
+    last, node = state.last, state.shared_node
     said = _ended(last.get("exit_code"), last.get("signal"), last.get("detail"))
     return said + (f"; each time on {node}: if it is at fault, add #SBATCH --exclude={node}" if node else "")
 

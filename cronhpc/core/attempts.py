@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 
 from cronhpc.core import slots, stop
 from cronhpc.core.identity import records
-from cronhpc.core.kill_records import verdict
 from cronhpc.core.liveness import absences, unknown
 from cronhpc.core.model import (
     FAILURES,
@@ -31,6 +30,7 @@ from cronhpc.core.model import (
     standing_for,
 )
 from cronhpc.core.outcome import job_end_of, retry_at, suspension
+from cronhpc.core.stop import verdict
 from cronhpc.cron.values import dataclass, field, replace
 from cronhpc.cron.words import count
 

@@ -20,8 +20,7 @@ _NO_LOG = "no log was produced (its output or working folder may be missing ther
 _NO_NEWS = frozenset({"", "None", "NonZeroExitCode", "TimeLimit", "JobLaunchFailure"})
 _ONE_NODE = re.compile(r"[\w.-]+")
 _LONGEST_BACKOFF = 2**10
-_MOST_NODES = 10_000  # of one range
-_LAST_NODES, _FEW = 5, 2  # failures whose nodes are remembered; fewer than a few tell nothing
+_LAST_NODES = 5  # failures whose nodes are remembered
 
 
 def job_end_of(job: Job | None, accounted: JobEnd | None) -> JobEnd:
@@ -143,37 +142,3 @@ def suspension(world: World, entry: Entry | None) -> str:
     if entry is None or state is None or state.suspended is None:
         return ""
     return f"suspended after {count(state.failures, 'failure')} in a row"
-
-
-def shared_node(state: EntryState) -> str:
-    """The one node that every one of the last failures ran on, where the last success ran elsewhere; else "".
-
-    On a small idle cluster everything runs on one node: that the failures did, too, says nothing about it.
-    """
-    if len(state.nodes) < _FEW or not state.well_on:
-        return ""
-    common = set.intersection(*(set(hosts(each)) for each in state.nodes)) - set(hosts(state.well_on))
-    return common.pop() if len(common) == 1 else ""
-
-
-def hosts(text: str) -> list[str]:
-    """The nodes in a list as Slurm writes it: "cpu[08-10],gpu1" is cpu08, cpu09, cpu10 and gpu1.
-
-    What cannot be read as such stands for itself.
-    """
-    found: list[str] = []
-    for word in re.findall(r"(?:\[[^\]]*\]?|[^,\[])+", text):
-        start, bracket, rest = word.partition("[")
-        numbers, closed, end = rest.partition("]")
-        if not bracket or not closed or "[" in end:
-            found.append(word)
-            continue
-        found += [f"{start}{number}{end}" for part in numbers.split(",") for number in _numbers(part)]
-    return found
-
-
-def _numbers(part: str) -> list[str]:
-    first, dash, last = part.partition("-")
-    if not (dash and first.isdecimal() and last.isdecimal()) or int(last) - int(first) > _MOST_NODES:
-        return [part]
-    return [f"{number:0{len(first)}d}" for number in range(int(first), int(last) + 1)]

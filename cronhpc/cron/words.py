@@ -1,4 +1,4 @@
-"""Text: how many, in words; one word that can be pasted into a shell; and the root of all errors."""
+"""Text: how many, in words; the nearest one; and the root of all errors."""
 
 from __future__ import annotations
 
@@ -25,42 +25,6 @@ def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     import difflib
 
     return next(iter(difflib.get_close_matches(word, list(known), 1, cutoff)), None)
-
-
-# --- for a shell ------------------------------------------------------------------------------------------------------
-
-
-_SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r", "\x1b": "\\e"}
-_PLAIN_WORD = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789@%+=:,./-_")
-
-
-def escape(char: str) -> str:
-    """A character that may not be printed, as bash would write it in $'…'."""
-    code = ord(char)
-    if char in _SHORT:
-        return _SHORT[char]
-    if 0xDC80 <= code <= 0xDCFF:  # noqa: PLR2004 - surrogateescape: a byte of a file name that is not UTF-8
-        return f"\\x{code - 0xDC00:02x}"
-    if code < 0x80:  # noqa: PLR2004 - ASCII
-        return f"\\x{code:02x}"
-    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"  # noqa: PLR2004 - four hex digits
-
-
-def dollar(text: str) -> str:
-    """`text` in bash's $'…', which can spell everything."""
-    body = "".join(
-        "\\" + char if char in "\\'" else char if char.isprintable() else escape(char) for char in text
-    )  # a combining character first would sit on the quote: bash reads it all the same
-    return f"$'{body}'"
-
-
-def word(text: str) -> str:
-    """`text` as one word that can be pasted into a shell."""
-    if text and _PLAIN_WORD.issuperset(text):
-        return text
-    if not text.isprintable() or "'" in text:
-        return dollar(text)
-    return f"'{text}'"
 
 
 # --- what is wrong; its texts may have commands in them (model/advice.py), and + keeps those -------------------------

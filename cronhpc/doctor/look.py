@@ -22,7 +22,7 @@ from cronhpc.doctor.checks import Check
 from cronhpc.doctor.judge import Beat, Here
 from cronhpc.inside import probe
 from cronhpc.script.dialect import SLURM
-from cronhpc.store import disk, rooms, scheduler
+from cronhpc.store import disk, scheduler, trust
 from cronhpc.store.paths import MARKER, Paths
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def examine(asked: Asked, clock: Callable[[], int]) -> list[Finding]:
 def _refused(asked: Asked) -> Problem | None:
     """Why the directory is not to be opened. Raises SettingsError where something is to be done in it."""
     paths = Paths(asked.root)
-    refused = rooms.refusal(paths, os.getuid()) if os.path.lexists(paths.settings) else None
+    refused = trust.directory_refusal(paths, os.getuid()) if os.path.lexists(paths.settings) else None
     if refused is None or refused.code == "E600":  # which is said of the settings
         return None
     if asked.submit:
@@ -104,12 +104,12 @@ def _directory(asked: Asked, settings: Settings, refused: Problem | None, *, see
     except OSError as error:
         yield Check.DISK_UNSEEN(root=asked.root, why=error.strerror)
         return
-    if not os.path.lexists(paths.settings) or (refused is None and rooms.refusal(paths, me) is not None):
+    if not os.path.lexists(paths.settings) or (refused is None and trust.directory_refusal(paths, me) is not None):
         return  # said of the settings already
     if refused is None:
         yield from judge.of_rooms(disk.closed((paths.root, paths.state, paths.scheduler, paths.log)))
-    refused = refused or rooms.link_refusal(paths, settings, me)
-    yield from judge.of_trust(refused, rooms.way_refusal(paths, settings, me))
+    refused = refused or trust.link_refusal(paths, settings, me)
+    yield from judge.of_trust(refused, trust.way_refusal(paths, settings, me))
 
 
 def _here(asked: Asked, settings: Settings) -> Here:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from cronhpc.core import chain
 from cronhpc.core.model import Call, ClaimState, CronhpcError, Reason, SettingsError, Stop, Wait
 from cronhpc.drivers.watch import SWITCH_POLL, Bell, Place, Watch
-from cronhpc.engine.clock import reckoned
+from cronhpc.engine.site import reckoned
 from cronhpc.store import scheduler
 from cronhpc.store.paths import MARKER
 from cronhpc.tick import Report, tick

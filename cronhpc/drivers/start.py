@@ -128,10 +128,10 @@ def start(
 
 def _must_be_startable(site: Site, via: str, *, anew: bool) -> None:
     """Raises CronhpcError where a link would not be ours, could not be submitted, or has nobody to go to; OSError."""
-    from cronhpc.store import rooms
+    from cronhpc.store import trust
 
     must_be_plain(site.paths.root)
-    refused = rooms.link_refusal(site.paths, site.settings, site.uid)
+    refused = trust.link_refusal(site.paths, site.settings, site.uid)
     if refused is not None:
         raise CronhpcError(f"{refused.what} A link could be another's, so none was submitted. " + refused.fix)
     if getattr(site.batch, "assumed", False):
@@ -289,9 +289,9 @@ def _start_here(site: Site, environ: Mapping[str, str], now: Callable[[], int], 
 
 def _way_words(site: Site) -> list[str]:
     """Trust begins at the cron directory; what can happen above it is said."""
-    from cronhpc.store import rooms
+    from cronhpc.store import trust
 
-    refused = rooms.way_refusal(site.paths, site.settings, site.uid)
+    refused = trust.way_refusal(site.paths, site.settings, site.uid)
     return [f"{refused.what} So another folder could be put in this one's place. " + refused.fix] if refused else []
 
 

@@ -225,9 +225,9 @@ class Actor(Progress):
         if not any(isinstance(decision, model.SubmitLink) for decision in plan.decisions):
             return ""
         from cronhpc.engine.link import fix_link
-        from cronhpc.store import rooms
+        from cronhpc.store import trust
 
-        refused = rooms.link_refusal(self.site.paths, self.site.settings, self.site.uid)
+        refused = trust.link_refusal(self.site.paths, self.site.settings, self.site.uid)
         return f"{refused.what} " + refused.fix if refused else fix_link(self.site)
 
     def _link_submission(self, link: model.SubmitLink, comment: str, exclude: str) -> Submission:

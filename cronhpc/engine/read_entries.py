@@ -200,8 +200,8 @@ class _Reader:
         return f"{self.site.user}:{self.site.paths.root}:{what}"
 
     def _checked(self, entry: Entry, data: bytes, problems: list[Problem], header: Header) -> Entry:
-        from cronhpc.core.entry_name import unswitchable
         from cronhpc.script.header import first_lines
+        from cronhpc.store.entries import unswitchable
 
         # Only what is certain bars a run: of options that this version does not know, sbatch is the judge.
         named = unswitchable(entry.name, entry.source)
@@ -301,8 +301,8 @@ class _Reader:
             self.names.add(self._in_a_known_zone(entry))
 
     def _row(self, row: EntryRow, source: str, born: int) -> Entry:
-        from cronhpc.core.entry_name import unswitchable
         from cronhpc.core.policy import parse_policies
+        from cronhpc.store.entries import unswitchable
 
         policies, wrong = parse_policies(row.policies, self._policies())
         entry = Entry(row.name, source, "", row.schedule, "", "", policies, born)

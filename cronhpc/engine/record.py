@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 
 from cronhpc.core import alerts, chain, liveness, model
 from cronhpc.core.alerts import Alert, Ping
-from cronhpc.core.kill_records import Strikes
 from cronhpc.core.model import (
     FAILURES,
     ClaimState,
@@ -29,7 +28,7 @@ from cronhpc.core.model import (
 )
 from cronhpc.core.outcome import counted, with_log
 from cronhpc.core.slots import schedule_of
-from cronhpc.core.stop import with_pause_tag
+from cronhpc.core.stop import Strikes, with_pause_tag
 from cronhpc.cron.values import by_field, dataclass, replace
 from cronhpc.store import damage, history, scheduler
 from cronhpc.store import memory as store_memory

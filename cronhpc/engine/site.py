@@ -9,12 +9,12 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import Problem, SettingsError, StateError, command
+from cronhpc.core.model import CLOCKS_APART, Problem, SettingsError, StateError, command
 from cronhpc.cron.values import dataclass, field, replace
 from cronhpc.inside.switch_file import owner
 from cronhpc.script.dialect import KEPT
 from cronhpc.store.entries import fingerprint
-from cronhpc.store.files import DiskClock, disk_clock
+from cronhpc.store.files import DiskClock, clock_of, disk_clock
 from cronhpc.store.memory import Cache, load_cache, settings_from_json, settings_to_json
 from cronhpc.store.paths import Paths, existing, must_be_no_copy
 from cronhpc.store.scheduler import SiteChanges
@@ -210,9 +210,9 @@ def _must_be_there(paths: Paths) -> None:
 
 def must_be_safe(paths: Paths) -> None:
     """Others cannot have written the settings, or what lies in state/. Raises SettingsError."""
-    from cronhpc.store import rooms
+    from cronhpc.store import trust
 
-    refused = rooms.refusal(paths, os.getuid())
+    refused = trust.directory_refusal(paths, os.getuid())
     if refused is not None:
         raise SettingsError((refused if refused.file == "state" else replace(refused, file="cronhpc.yaml"),))
 
@@ -225,34 +225,6 @@ def _saved_environment(paths: Paths) -> dict[str, str] | None:
         return environment(paths.state / "environment.json")[0]
     except OSError:
         return None
-
-
-_FAR = 300  # seconds: a clock that far off is told of, and not counted by
-
-
-def by_its_disks_clock(site: Site, now: int, *, clock_verified: bool = False) -> Site:
-    """With the clock that stamps the cron directory's files, against the one that `now` is of.
-
-    `clock_verified`: the batch system has said that it is `now`, whatever this machine's clock says.
-    """
-    try:
-        found = disk_clock(site.paths.state)
-    except OSError:
-        return site
-    ahead = found.ahead
-    if clock_verified:
-        off = int(time.time()) - now  # noqa: TID251 - two clocks are compared
-        ahead += off if abs(off) > _CORRECTED else 0
-    if abs(ahead) >= _TOLD:
-        way = "ahead of" if ahead > 0 else "behind"
-        what = f"the clock that dates files here is {abs(ahead)} s {way} this machine's"
-        counted = "ages of files are counted by it" if abs(ahead) <= _FAR else "ages of files are not what they seem"
-        fix = f"Tell the administrators: the file server or {site.host} wants ntp."
-        site = replace(site, problems=(*site.problems, Problem("W362", f"{what}: {counted}.", fix)))
-    return replace(site, disk_clock=found._replace(ahead=ahead if abs(ahead) <= _FAR else 0))
-
-
-_CORRECTED, _TOLD = 60, 30  # seconds
 
 
 def directory_id(paths: Paths) -> str:
@@ -287,3 +259,95 @@ def machine_zone_key() -> str:
         if not key.startswith(("posix/", "right/")) and is_zone(key):
             return key
     return ""
+
+
+# --- whose clock a tick goes by ---------------------------------------------------------------------------------------
+#
+# Its node's, but where that is far off the batch system's. One that is ahead would use up slots that have not come, and
+# hours ahead it would take the chain there with it. So Slurm is asked where a tick's clock does not fit what the last
+# one has noted, or a link began at another minute by Slurm than by its node; otherwise nothing is.
+#
+# Where there is no Slurm, a clock that has jumped by years is held against the file system's: that of a file server is
+# another machine's. A disk of this machine's own has the same clock: there nothing tells the jump from a long silence.
+
+
+_MINUTE, _YEAR = 60, 366 * 86400
+
+
+@dataclass(frozen=True, slots=True)
+class Reckoned:
+    """The instant to go by. `clock_verified`: the batch system has said so. `site`: with a wrong clock as a problem."""
+
+    site: Site
+    now: int
+    clock_verified: bool = False
+
+
+def reckoned(site: Site, now: int, *, doubt: bool = False) -> Reckoned:
+    """`now` as it is, by one stat, where it fits the last tick's; else what the batch system says. Raises OSError.
+
+    `doubt`: Slurm and this node differ on when the link began, so it is asked in any case, and minutes count.
+    """
+    from cronhpc.batch.port import BatchError
+    from cronhpc.store.scheduler import expected
+
+    noted = expected(site.paths)
+    if not doubt and noted is not None and noted[0] <= now + CLOCKS_APART and now <= noted[1]:
+        return Reckoned(site, now)
+    try:
+        said = site.batch.clock()
+    except BatchError:
+        return Reckoned(site, now)
+    if said is None:
+        return _by_disk(site, now, noted[1] if noted else now)
+    if abs(said - now) <= (_MINUTE if doubt else CLOCKS_APART):
+        return Reckoned(site, now, clock_verified=True)
+    off = f"{abs(said - now) // 60} minutes {'behind' if said > now else 'ahead of'} the batch system's"
+    return _corrected(site, said, f"this machine's clock is {off}, which is used.")
+
+
+def _by_disk(site: Site, now: int, awaited: int) -> Reckoned:
+    """The file system's clock where ours is years beyond it, and beyond `awaited`, when the next tick was."""
+    if now - awaited <= _YEAR:
+        return Reckoned(site, now)
+    try:
+        disk = clock_of(site.paths.state)
+    except OSError:
+        return Reckoned(site, now)
+    if now - disk <= _YEAR:
+        return Reckoned(site, now)
+    what = f"this machine's clock is {(now - disk) // 86400} days ahead of the file system's, which is used."
+    return _corrected(site, disk, what)
+
+
+def _corrected(site: Site, now: int, wrong: str) -> Reckoned:
+    problem = Problem("W360", wrong, f"Tell the administrators: the clock of {site.host} wants ntp.")
+    return Reckoned(replace(site, problems=(*site.problems, problem)), now, clock_verified=True)
+
+
+_FAR = 300  # seconds: a clock that far off is told of, and not counted by
+
+
+def by_its_disks_clock(site: Site, now: int, *, clock_verified: bool = False) -> Site:
+    """With the clock that stamps the cron directory's files, against the one that `now` is of.
+
+    `clock_verified`: the batch system has said that it is `now`, whatever this machine's clock says.
+    """
+    try:
+        found = disk_clock(site.paths.state)
+    except OSError:
+        return site
+    ahead = found.ahead
+    if clock_verified:
+        off = int(time.time()) - now  # noqa: TID251 - two clocks are compared
+        ahead += off if abs(off) > _CORRECTED else 0
+    if abs(ahead) >= _TOLD:
+        way = "ahead of" if ahead > 0 else "behind"
+        what = f"the clock that dates files here is {abs(ahead)} s {way} this machine's"
+        counted = "ages of files are counted by it" if abs(ahead) <= _FAR else "ages of files are not what they seem"
+        fix = f"Tell the administrators: the file server or {site.host} wants ntp."
+        site = replace(site, problems=(*site.problems, Problem("W362", f"{what}: {counted}.", fix)))
+    return replace(site, disk_clock=found._replace(ahead=ahead if abs(ahead) <= _FAR else 0))
+
+
+_CORRECTED, _TOLD = 60, 30  # seconds

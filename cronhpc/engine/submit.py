@@ -200,7 +200,7 @@ class Submitter:
     @cached_property
     def _trust(self) -> Trust:
         """Who may write what."""
-        from cronhpc.store.rooms import trust_of
+        from cronhpc.store.trust import trust_of
 
         return trust_of(self.site.paths, self.site.settings, self.site.uid)
 

@@ -69,14 +69,14 @@ def tend(site: Site, now: int) -> tuple[Problem, ...]:
     """After a tick, where `page:` is set. What goes wrong is a problem, and no reason to lose the tick."""
     from cronhpc.core.model import StateError
     from cronhpc.cron.zones import zone_of
-    from cronhpc.store import rooms
+    from cronhpc.store import trust
     from cronhpc.store.decode import MisfitError
     from cronhpc.store.files import read_json
     from cronhpc.views.facts import VERSION, of_json
     from cronhpc.views.style import Style
 
     path = place(site.paths, site.settings.page)
-    if refused := rooms.place_refusal(path, site.paths, site.settings, site.uid):
+    if refused := trust.place_refusal(path, site.paths, site.settings, site.uid):
         what = f"the page was not written: {refused.what} So another folder could be put in the place of its own."
         return (Problem("W372", what, refused.fix, "", 0, "page"),)
     try:

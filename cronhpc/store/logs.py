@@ -103,7 +103,7 @@ def opened(paths: Paths, settings: Settings) -> Iterator[Folder]:
 
 
 def _must_be_cron_directory(root: int, paths: Paths, settings: Settings) -> None:
-    from cronhpc.store.trust import Trust, owner_ids
+    from cronhpc.store.trust import trust_of
 
     try:
         os.stat(MARKER, dir_fd=root, follow_symlinks=False)
@@ -111,8 +111,7 @@ def _must_be_cron_directory(root: int, paths: Paths, settings: Settings) -> None
         what = f"{paths.root} has no {MARKER} ({error.strerror}): it is no cron directory, so nothing was removed."
         make = "Make it one with: " + command("init", directory=str(paths.root))
         raise LogsError(Problem("E611", what, make)) from None
-    owners, _ = owner_ids(settings.trust_owners, os.fstat(root).st_uid)
-    problem = Trust(paths.root, owners, settings.trust_group).folder_refusal(paths.root)
+    problem = trust_of(paths, settings, os.fstat(root).st_uid).folder_refusal(paths.root)
     if problem is not None:
         what = f"{problem.what} Any folder could be put in log/'s place, so nothing was removed."
         raise LogsError(Problem("E612", what, problem.fix, problem.file))
@@ -325,7 +324,7 @@ def outside(path: str, paths: Paths, settings: Settings) -> Iterator[Folder]:
     """A folder of `logs.extra`. Raises LogsError unless it is the user's, and nobody else may change the way to it."""
     from pathlib import Path
 
-    from cronhpc.store.trust import Trust, owner_ids
+    from cronhpc.store.trust import trust_of
 
     folder = Path(os.path.expanduser(path))
     me = os.geteuid()
@@ -333,8 +332,7 @@ def outside(path: str, paths: Paths, settings: Settings) -> Iterator[Folder]:
         what = f"logs.extra: {path} is the home folder, /, or the cron directory's own."
         raise LogsError(Problem("E615", what, "Name a folder that holds nothing but logs.", MARKER, 0, "logs.extra"))
     with _folder(None, str(folder), str(folder)) as fd:
-        owners, _ = owner_ids(settings.trust_owners, me)
-        problem = Trust(paths.root, owners, settings.trust_group).refusal(folder)
+        problem = trust_of(paths, settings, me).refusal(folder)
         if (
             problem is not None and problem.code != "E402"
         ):  # E402: "no regular file", and all folders before it are fine

@@ -1,5 +1,6 @@
-"""Whether a script may run: nobody but its owner, root and listed users can have changed it, or the way to it.
+"""Whether a script may run, and a cron directory be used: nobody else can have changed it, or the way to it.
 
+Nobody but its owner, root and listed users.
 The rule is sshd's StrictModes, from the cron directory down; a link's target is followed step by step from `/`.
 """
 
@@ -13,20 +14,18 @@ import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from cronhpc.core.model import Problem
+from cronhpc.core.model import Problem, command
 from cronhpc.inside.switch_file import owner
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
+    from cronhpc.core.model import Settings
+    from cronhpc.store.paths import Paths
+
 
 _SPACE, _DELETE = 32, 127  # ASCII's printable ones are from the first to before the second
 _MOST_LINKS = 40  # the kernel's own limit
-
-
-def refusal(path: Path, root: Path, owners: frozenset[int], group: str | None) -> Problem | None:
-    """Why the script `path`, in the cron directory `root`, is not trusted; None: it is. `owners` are user ids."""
-    return Trust(root, owners, group).refusal(path)
 
 
 def owner_ids(names: Iterable[str], me: int) -> tuple[frozenset[int], tuple[str, ...]]:
@@ -42,11 +41,6 @@ def owner_ids(names: Iterable[str], me: int) -> tuple[frozenset[int], tuple[str,
         except KeyError:
             unknown.append(name)
     return frozenset(ids), tuple(unknown)
-
-
-def fingerprint(status: os.stat_result) -> tuple[int, int, int, int]:
-    """What changes when a file does: device, inode, and the times of content and of modes (ns)."""
-    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_ctime_ns
 
 
 class Trust:
@@ -203,6 +197,93 @@ class Trust:
             return str(Path(path).relative_to(self.root))
         except ValueError:
             return str(path)
+
+
+# --- the cron directory itself ----------------------------------------------------------------------------------------
+#
+# Whether others can reach what cronhpc reads and writes: settings, state/, scheduler/, a page's folder.
+
+
+def trust_of(paths: Paths, settings: Settings, me: int, *, whole: bool = False) -> Trust:
+    """As the settings have it; names that no user has count for nobody."""
+    return Trust(paths.root, owner_ids(settings.trust_owners, me)[0], settings.trust_group, whole=whole)
+
+
+def directory_refusal(paths: Paths, me: int) -> Problem | None:
+    """Why this cron directory is not to be opened: its settings may name commands, and state/ holds scripts and ids.
+
+    Both are mine or root's, and nobody else's to write, whatever the settings say; these say who else may write the
+    folders on the way.
+    """
+    strict = Trust(paths.root, frozenset({0, me}), None)
+    sealed = _sealed(strict, paths, me)
+    if sealed is not None:
+        return sealed
+    refused = strict.refusal(paths.settings) if os.path.lexists(paths.settings) else None  # series need none
+    if refused is not None and refused.code == "E402":  # which speaks of scripts
+        from cronhpc.store.settings import no_file
+
+        return no_file(paths.settings)
+    refused = refused or strict.folder_refusal(paths.state)
+    if refused is None or not (settings := _read(paths)):
+        return refused
+    asked = trust_of(paths, settings, me)
+    return asked.refusal(paths.settings) or asked.folder_refusal(paths.state)
+
+
+def _sealed(strict: Trust, paths: Paths, me: int) -> Problem | None:
+    """The two that no setting opens to anybody."""
+    for path in (paths.settings, paths.state):
+        refused = strict.sealed(path) if os.path.lexists(path) else None
+        if refused is not None:
+            fix = refused.fix.partition(" (or allow it")[0]
+            if path == paths.settings and refused.code == "E403" and os.stat(paths.root).st_uid not in {0, me}:
+                fix = "It is another user's cron directory: " + command("status") + " shows it; for one of your own: "
+                fix += command("init", directory="DIR")
+            if path == paths.settings:
+                return Problem(refused.code, refused.what, fix, "cronhpc.yaml")
+            what = f"{refused.what} What lies in it is run as you, so nothing was done."
+            fix = f"{fix}; then look for what is not yours: find {path} ! -user {me}"
+            return Problem(refused.code, what, fix, "state")
+    return None
+
+
+def _read(paths: Paths) -> Settings | None:
+    from cronhpc.core.model import SettingsError
+    from cronhpc.store.settings import read_settings
+
+    try:
+        return read_settings(paths.settings)
+    except SettingsError as error:
+        return error.rest
+
+
+def link_refusal(paths: Paths, settings: Settings, me: int) -> Problem | None:
+    """Why no link may be submitted: its text, or the log that it writes, could be another's."""
+    trust = trust_of(paths, settings, me)
+    if refused := trust.folder_refusal(paths.scheduler):
+        return refused
+    if os.path.lexists(paths.script) and (refused := trust.refusal(paths.script)):
+        return refused
+    log = paths.scheduler / "scheduler.log"
+    refused = trust.refusal(log) if os.path.lexists(log) else None
+    return refused if refused is not None and refused.code != "E402" else None  # E402: a link of mine to /dev/null
+
+
+def place_refusal(path: Path, paths: Paths, settings: Settings, me: int) -> Problem | None:
+    """Why no file is put at `path`: others could put another folder in the place of the one it lies in.
+
+    They may write in that very folder: what is put there replaces a link, and follows none.
+    """
+    return trust_of(paths, settings, me).way_refusal(path.parent)
+
+
+def way_refusal(paths: Paths, settings: Settings, me: int) -> Problem | None:
+    """Who could put another folder in the place of the cron directory. Trust begins at that, so it is only said."""
+    return trust_of(paths, settings, me, whole=True).way_refusal(paths.root)
+
+
+# --- groups -----------------------------------------------------------------------------------------------------------
 
 
 def group_name(gid: int) -> str:

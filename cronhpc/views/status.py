@@ -26,7 +26,6 @@ from cronhpc.core.model import (
     command,
     entry_id,
 )
-from cronhpc.core.outcome import shared_node
 from cronhpc.core.slots import boundary, schedule_key
 from cronhpc.cron.values import dataclass
 from cronhpc.script.dialect import DIALECTS, SLURM
@@ -285,7 +284,7 @@ class _Index:
             last=self._last(entry, name, state),
             successes=state.successes,
             failures=state.failures,
-            bad_node=shared_node(state),
+            bad_node=state.shared_node,
             suspended=state.suspended,
             suspend_after=entry.policies.suspend_after,
             overlap=entry.policies.overlap,

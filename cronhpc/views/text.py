@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from cronhpc.core.model import Advice, Command
 from cronhpc.cron.words import count as core_count
-from cronhpc.cron.words import dollar, escape
-from cronhpc.cron.words import word as core_word
+from cronhpc.script.advice import dollar, escape
+from cronhpc.script.advice import word as core_word
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

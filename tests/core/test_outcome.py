@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from cronhpc.core.identity import records
 from cronhpc.core.liveness import Lives
 from cronhpc.core.model import FAILURES, ClaimState, EntryState, Finish, JobEnd, Result
-from cronhpc.core.outcome import counted, hosts, job_end_of, launched, retry_at, shared_node
+from cronhpc.core.model.runs import hosts
+from cronhpc.core.outcome import counted, job_end_of, launched, retry_at
 from cronhpc.core.plan import plan
 from tests.worlds import ID, at, claim, entry, job, key, world
 
@@ -275,8 +276,8 @@ def test_suspension(results: str, limit: int | None, suspended: int | None) -> N
     ],
 )
 def test_the_node_that_the_last_failures_share(nodes: tuple[str, ...], shared: str) -> None:
-    assert shared_node(EntryState(nodes=nodes, well_on="cpu9")) == shared
-    assert shared_node(EntryState(nodes=nodes)) == "", "it has never gone well elsewhere"
+    assert EntryState(nodes=nodes, well_on="cpu9").shared_node == shared
+    assert EntryState(nodes=nodes).shared_node == "", "it has never gone well elsewhere"
 
 
 def test_nodes_are_remembered_while_it_fails_and_only_the_last_ones() -> None:

@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from cronhpc.core import alerts, stop
-from cronhpc.core.kill_records import Strikes, job_words, verdict
 from cronhpc.core.model import (
     PAUSED,
     Call,
@@ -31,7 +30,7 @@ from cronhpc.core.model import (
     World,
 )
 from cronhpc.core.plan import plan
-from cronhpc.core.stop import unmatched, whole_comment, with_pause_tag
+from cronhpc.core.stop import Strikes, job_words, unmatched, verdict, whole_comment, with_pause_tag
 from tests.worlds import ID, at, chain, claim, entry, job, key, link, said, state, switch, world
 
 TR17 = SwitchSetting("training17", jobs="tr17-*")

@@ -13,7 +13,7 @@ from cronhpc.core.model import Call, CronhpcError, Settings, SettingsError
 from cronhpc.drivers.start import start
 from cronhpc.engine import init
 from cronhpc.engine.site import open_site
-from cronhpc.store import rooms
+from cronhpc.store import trust
 from cronhpc.store.paths import DirectoryError, Paths
 from cronhpc.store.trust import Trust
 
@@ -204,7 +204,7 @@ def test_a_link_whose_text_or_log_could_be_anothers_is_refused(
     paths: Paths, prepare: Callable[[Paths], None], said: str
 ) -> None:
     prepare(paths)
-    refused = rooms.link_refusal(paths, PLAIN, ME)
+    refused = trust.link_refusal(paths, PLAIN, ME)
     assert bool(refused) == bool(said)
     assert said in str(refused or "")
 
@@ -224,11 +224,11 @@ def test_a_file_may_be_put_where_others_write_but_not_where_they_can_exchange_th
     www = paths.root.parent / "www"
     www.mkdir()
     www.chmod(0o777)
-    assert rooms.place_refusal(www / "page.html", paths, PLAIN, ME) is None
+    assert trust.place_refusal(www / "page.html", paths, PLAIN, ME) is None
     paths.root.parent.chmod(0o777)
-    assert "can be written by everyone" in str(rooms.place_refusal(www / "page.html", paths, PLAIN, ME))
+    assert "can be written by everyone" in str(trust.place_refusal(www / "page.html", paths, PLAIN, ME))
     paths.root.parent.chmod(0o1777)
-    assert rooms.place_refusal(www / "page.html", paths, PLAIN, ME) is None
+    assert trust.place_refusal(www / "page.html", paths, PLAIN, ME) is None
     paths.root.parent.chmod(0o755)
 
 
@@ -237,17 +237,17 @@ def test_in_a_sticky_folder_a_page_goes_only_into_what_is_mine(paths: Paths) -> 
     www = paths.root.parent / "www"
     www.mkdir()
     os.chown(www, BOB, BOB)
-    assert rooms.place_refusal(www / "page.html", paths, PLAIN, ME) is None
+    assert trust.place_refusal(www / "page.html", paths, PLAIN, ME) is None
     paths.root.parent.chmod(0o1777)
-    assert "belongs to 54321" in str(rooms.place_refusal(www / "page.html", paths, PLAIN, ME))
+    assert "belongs to 54321" in str(trust.place_refusal(www / "page.html", paths, PLAIN, ME))
     paths.root.parent.chmod(0o755)
 
 
 def test_who_could_exchange_the_whole_directory_is_said_and_nothing_refused(paths: Paths) -> None:
-    assert rooms.way_refusal(paths, PLAIN, ME) is None
+    assert trust.way_refusal(paths, PLAIN, ME) is None
     open_to_group(paths.root.parent)
-    assert "can be written by the group" in str(rooms.way_refusal(paths, PLAIN, ME))
-    assert rooms.way_refusal(paths, Settings(trust_group=my_group()), ME) is None
+    assert "can be written by the group" in str(trust.way_refusal(paths, PLAIN, ME))
+    assert trust.way_refusal(paths, Settings(trust_group=my_group()), ME) is None
     assert opened(paths) == ""
     paths.root.parent.chmod(0o755)
 
@@ -257,7 +257,7 @@ def test_the_way_is_asked_for_links_too(paths: Paths, tmp_path: Path) -> None:
     between.mkdir()
     (between / "cron").symlink_to(paths.root)
     between.chmod(0o777)
-    assert "open can be written by everyone" in str(rooms.way_refusal(Paths(between / "cron"), PLAIN, ME))
+    assert "open can be written by everyone" in str(trust.way_refusal(Paths(between / "cron"), PLAIN, ME))
 
 
 def test_sealed_looks_where_it_really_lies(paths: Paths, tmp_path: Path) -> None:

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from cronhpc.store import trust
-from cronhpc.store.trust import Trust, Writer, fingerprint, owner_ids, refusal
+from cronhpc.store.entries import fingerprint
+from cronhpc.store.trust import Trust, Writer, owner_ids
 
 ME = os.getuid()
 BOB, PROJ, OTHERS = 54321, 54322, 54323  # of nobody on this machine
@@ -38,7 +39,7 @@ def script_of(cron: Path) -> Path:
 
 
 def refused(cron: Path, path: Path | None = None, group: str | None = None) -> str:
-    problem = refusal(path or script_of(cron), cron, OWNERS, group)
+    problem = Trust(cron, OWNERS, group).refusal(path or script_of(cron))
     return str(problem) if problem else ""
 
 
@@ -115,7 +116,7 @@ def test_another_group_than_the_named_one_may_not_write(cron: Path) -> None:
 def test_what_belongs_to_another_user_is_refused(cron: Path, which: str) -> None:
     os.chown(cron / which, BOB, 0)
     assert f"E403 {cron / which} belongs to 54321" in refused(cron)
-    assert refusal(script_of(cron), cron, OWNERS | {BOB}, None) is None
+    assert Trust(cron, OWNERS | {BOB}, None).refusal(script_of(cron)) is None
 
 
 @pytest.mark.processes
@@ -273,8 +274,8 @@ def test_a_folder_or_a_fifo_is_no_script(cron: Path) -> None:
 def test_a_cron_directory_that_is_reached_by_a_link_is_the_same_one(cron: Path, tmp_path: Path) -> None:
     (tmp_path / "home").symlink_to(cron)
     link = linked(cron, cron / "cron.daily" / "x.slurm")
-    assert refusal(tmp_path / "home" / "cron.daily" / "x.slurm", tmp_path / "home", OWNERS, None) is None
-    assert refusal(tmp_path / "home" / "cron.daily" / link.name, tmp_path / "home", OWNERS, None) is None
+    assert Trust(tmp_path / "home", OWNERS, None).refusal(tmp_path / "home" / "cron.daily" / "x.slurm") is None
+    assert Trust(tmp_path / "home", OWNERS, None).refusal(tmp_path / "home" / "cron.daily" / link.name) is None
 
 
 def test_a_linked_folder_of_scripts_is_followed(cron: Path, outside: Path) -> None:
@@ -372,7 +373,7 @@ def test_a_user_of_an_nfs4_list_is_refused_unless_listed(cron: Path, monkeypatch
 
     monkeypatch.setattr(trust, "_attribute", answer)
     assert "can be written by 54321 (by an ACL). Fix it with: nfs4_editfacl" in refused(cron)
-    assert refusal(script_of(cron), cron, OWNERS | {BOB}, None) is None
+    assert Trust(cron, OWNERS | {BOB}, None).refusal(script_of(cron)) is None
 
 
 # --- the rest
@@ -404,13 +405,13 @@ def test_owners_are_me_root_and_the_listed() -> None:
 
 def test_the_fingerprint_changes_with_content_modes_and_file(cron: Path) -> None:
     script = script_of(cron)
-    seen = {fingerprint(script.stat())}
+    seen = {tuple(fingerprint(script.stat()))}
     script.chmod(0o600)
-    seen.add(fingerprint(script.stat()))
+    seen.add(tuple(fingerprint(script.stat())))
     copy = script.with_suffix(".new")
     copy.write_text("x")
     copy.rename(script)
-    seen.add(fingerprint(script.stat()))
+    seen.add(tuple(fingerprint(script.stat())))
     assert len(seen) == 3
 
 

@@ -233,6 +233,44 @@ class EntryState:
     missing: int = 0  # scans in a row in which its file was not seen
     source: str = ""  # the file that the name is known from: a second one of that name is refused
 
+    @property
+    def shared_node(self) -> str:
+        """The one node that every one of the last failures ran on, where the last success ran elsewhere; else "".
+
+        On a small idle cluster everything runs on one node: that the failures did, too, says nothing about it.
+        """
+        if len(self.nodes) < _FEW or not self.well_on:
+            return ""
+        common = set.intersection(*(set(hosts(each)) for each in self.nodes)) - set(hosts(self.well_on))
+        return common.pop() if len(common) == 1 else ""
+
+
+_FEW = 2  # failures: fewer tell nothing
+_MOST_NODES = 10_000  # of one range
+
+
+def hosts(text: str) -> list[str]:
+    """The nodes in a list as Slurm writes it: "cpu[08-10],gpu1" is cpu08, cpu09, cpu10 and gpu1.
+
+    What cannot be read as such stands for itself.
+    """
+    found: list[str] = []
+    for word in re.findall(r"(?:\[[^\]]*\]?|[^,\[])+", text):
+        start, bracket, rest = word.partition("[")
+        numbers, closed, end = rest.partition("]")
+        if not bracket or not closed or "[" in end:
+            found.append(word)
+            continue
+        found += [f"{start}{number}{end}" for part in numbers.split(",") for number in _numbers(part)]
+    return found
+
+
+def _numbers(part: str) -> list[str]:
+    first, dash, last = part.partition("-")
+    if not (dash and first.isdecimal() and last.isdecimal()) or int(last) - int(first) > _MOST_NODES:
+        return [part]
+    return [f"{number:0{len(first)}d}" for number in range(int(first), int(last) + 1)]
+
 
 # --- jobs -------------------------------------------------------------------------------------------------------------
 

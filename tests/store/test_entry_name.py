@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from cronhpc.core.entry_name import is_script, meant_folder, meant_name, unswitchable
 from cronhpc.core.model import Job, Queue, Switch
 from cronhpc.core.stop import Index
+from cronhpc.store.entries import is_script, meant_folder, meant_name, unswitchable
 from tests.cli.test_cli import Shell, later
 from tests.cli.test_cli import shell as shell  # noqa: PLC0414 - a fixture
 from tests.view_situations import NOW, WORLD
