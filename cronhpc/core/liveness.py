@@ -30,6 +30,7 @@ class Absence(StrEnum):
     """Why an attempt whose job the queue does not show is not finished yet."""
 
     ONE_LOOK = "the queue does not show it any more: looked at again in two minutes"
+    GONE = "it has ended; how is not known: the queue does not show it any more"
     ALIVE = "the queue does not show it any more, but accounting says that it has not ended"
     NO_ANSWER = "it has ended; how is not known yet, as accounting gives no answer"
     NO_WORD = "it has ended; how is not known yet, as accounting does not tell it so far"
@@ -82,6 +83,19 @@ def absences(world: World) -> dict[str, Absence]:
     """By job id, why attempts whose job is absent are not finished yet; those that may be are not among them."""
     found = ((claim.job_id or "", _absence(world, claim)) for claim in _absent(world))
     return {job_id: why for job_id, why in found if why is not None}
+
+
+def absences_at_a_look(world: World) -> dict[str, Absence]:
+    """The same for who looks and decides nothing, and after whom perhaps no tick comes: one look is all there is.
+
+    No list of jobs is so old that it could lack a job of before `TWO_LOOKS` which has not ended.
+    """
+    submitted = {claim.job_id: claim.recorded or claim.at for claim in world.claims}
+    old = world.now - TWO_LOOKS
+    return {
+        job_id: Absence.GONE if why is Absence.ONE_LOOK and submitted[job_id] <= old else why
+        for job_id, why in absences(world).items()
+    }
 
 
 def missed_since(world: World) -> dict[str, int]:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.identity import jobs_by_id
-from cronhpc.core.liveness import absences
+from cronhpc.core.liveness import absences_at_a_look
 from cronhpc.core.model import FAILURES, PAUSED, ClaimState, Finish, Key, Result, command, restarted
 from cronhpc.cron.values import by_field
 from cronhpc.views.facts import HistoryRun, LiveRun
@@ -129,7 +129,7 @@ LIVE = ("submitted", "pending", "held", "running", "ended")  # what a run that h
 def unfinished(world: World, plan: Plan) -> list[HistoryRun]:
     """Attempts that no tick has finished yet, in the shape of a run: how they ended, or how far they are."""
     ends = {d.key: d.job_end for d in plan.decisions if isinstance(d, Finish)}
-    jobs, absent = jobs_by_id(world), absences(world)
+    jobs, absent = jobs_by_id(world), absences_at_a_look(world)
     unended = []
     for claim in world.claims:
         name = claim.name or claim.key.entry

@@ -11,7 +11,7 @@ from cronhpc import __version__
 from cronhpc.core import stop
 from cronhpc.core.chain import Links
 from cronhpc.core.identity import jobs_by_id, records
-from cronhpc.core.liveness import absences
+from cronhpc.core.liveness import absences, absences_at_a_look
 from cronhpc.core.model import (
     ClaimState,
     Done,
@@ -240,7 +240,7 @@ class _Index:
         self.directory = directory
         self.world, self.plan, self.states = world, plan, states
         self.jobs = jobs_by_id(world)
-        self.absent = absences(world)
+        self.absent = absences(world) if ticked else absences_at_a_look(world)
         self.claims: dict[str, list[Claim]] = {}
         for claim in world.claims:
             self.claims.setdefault(claim.key.entry, []).append(claim)

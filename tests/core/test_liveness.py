@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from cronhpc.core.liveness import LATE, SILENT, Absence, absences, missed_since
+from cronhpc.core.liveness import LATE, SILENT, Absence, absences, absences_at_a_look, missed_since
 from cronhpc.core.model import Accounting, ClaimState, Finish, JobEnd, Result, World
 from cronhpc.core.plan import plan
+from cronhpc.cron.values import replace
+from cronhpc.views import runs
 from tests.worlds import at, claim, entry, job, key, planned, state, world
 
 NOW = at("14:00")
@@ -119,3 +121,27 @@ def test_an_end_that_is_given_up_says_why(accounting: Accounting, why: str) -> N
     w = one_run(accounting=accounting, missed=SILENT)
     (finished,) = (d for d in plan(w).decisions if isinstance(d, Finish))
     assert why in finished.job_end.detail
+
+
+LOOKS = [
+    pytest.param({"at": "13:00"}, Absence.GONE, id="submitted an hour ago: no list is so old, it has ended"),
+    pytest.param({"at": "13:58"}, Absence.GONE, id="two minutes ago"),
+    pytest.param({"at": "13:59"}, Absence.ONE_LOOK, id="a minute ago: the list may be older"),
+    pytest.param({"at": "13:00", "job_ends": None}, Absence.GONE, id="accounting gives no answer"),
+    pytest.param({"at": "13:00", "accounting": ALIVE}, Absence.ALIVE, id="accounting says that it runs"),
+    pytest.param({"at": "13:00", "jobs": (job(7, of=key("e", "13:00")),)}, None, id="it is shown"),
+]
+
+
+@pytest.mark.parametrize(("situation", "why"), LOOKS)
+def test_who_only_looks_takes_a_job_that_the_queue_does_not_show_for_ended(
+    situation: dict[str, Any], why: Absence | None
+) -> None:
+    """No tick may ever come to look again: a run by hand was pending for ever."""
+    recorded = at(situation.pop("at"))
+    w = one_run(**situation)
+    w = replace(w, claims=tuple(replace(each, recorded=recorded) for each in w.claims))
+    assert absences_at_a_look(w).get("7") == why
+    assert why is None or absences(w)["7"] in {Absence.ONE_LOOK, Absence.ALIVE}, "what is decided waits for two"
+    run = runs.live_facts(w.claims[0], None, w.now, answers=True, absent=why)
+    assert run.state == ("ENDED" if why is Absence.GONE else "SUBMITTED")
