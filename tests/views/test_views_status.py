@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -29,6 +30,7 @@ from cronhpc.core.model import (
     World,
 )
 from cronhpc.core.plan import plan
+from cronhpc.core.slots import text_key
 from cronhpc.views import explain, status, text
 from cronhpc.views.facts import as_json, of_json
 from cronhpc.views.runs import unfinished
@@ -876,3 +878,21 @@ def test_next_is_when_it_will_run(schedule: str, known: str, shown: str) -> None
     fit = entry("fit", schedule, timezone="UTC")
     facts = facts_of(replace(QUIET, entries=(fit,), states={"fit": before}, claims=()))
     assert facts.entries[0].next == at(shown)
+
+
+EDITED_AHEAD = {
+    "it waits in the queue, made of what stands there": ("10 14 * * *", {}, "14:10", 1),
+    "edited this very second: the look after this one takes it back": ("10 15 * * *", {"fresh": True}, "16:10", 0),
+    "its file was only touched: what waits is still right": ("10 14 * * *", {"fresh": True}, "14:10", 1),
+}
+
+
+@pytest.mark.parametrize(("schedule", "more", "shown", "live"), EDITED_AHEAD.values(), ids=EDITED_AHEAD)
+def test_next_is_what_lies_on_the_disk_now(schedule: str, more: dict[str, Any], shown: str, live: int) -> None:
+    """An edit showed the old next run for three seconds."""
+    before = entry("fit", "10 14 * * *", timezone="UTC")
+    fit = replace(before, schedule=schedule, **more)
+    ahead = Claim(Key("fit", at("14:10")), ClaimState.RELEASED, "fit", "7", at=at("14:05"), holds=text_key(before))
+    state = EntryState(watermark=at("14:05"), schedule_key="10 14 * * *|UTC|")
+    facts = facts_of(replace(QUIET, entries=(fit,), states={"fit": state}, claims=(ahead,)))
+    assert (facts.entries[0].next, len(facts.entries[0].runs)) == (at(shown), live)
