@@ -40,7 +40,7 @@ def known_runs(
     shown = {_attempt(known) for known in unfinished}
     for row in history.rows(paths.history):
         known = switch_facts(row) if row.get("what") == "switch" else run_facts(row)
-        if _attempt(known) not in shown and entry in {"", known.entry}:  # a tick may finish it at this moment
+        if entry in {"", known.entry} and not (shown and _attempt(known) in shown):  # a tick may finish it meanwhile
             yield int(row.get("at") or 0), known
 
 

@@ -336,7 +336,8 @@ class Past:
             return
         self.month[run.kind] += 1
         self.results[str(row.get("result"))] += 1
-        self.days[day] = max(self.days[day], run.kind, key=_RANK.__getitem__)
+        if _RANK[run.kind] > _RANK[self.days[day]]:
+            self.days[day] = run.kind
         if day < PAST_DAYS:
             self._add_drawn(row, run)
 
@@ -423,9 +424,7 @@ class Scale(NamedTuple):
 
 def kind_of(result: str) -> str:
     """ok, bad, or other: neither a success nor a failure of its own."""
-    if result == Result.OK:
-        return "ok"
-    return "bad" if runs.failed(result) else "other"
+    return "ok" if result == Result.OK else "bad" if runs.failed(result) else "other"
 
 
 def run_of(row: Mapping[str, object]) -> Run | None:

@@ -97,25 +97,25 @@ def _blocks_backwards(path: Path) -> Iterator[list[bytes]]:
 def _read(lines: list[bytes]) -> list[Row]:
     """The rows among them. Read as one list where that can be, in two thirds of the time; a torn line is left out."""
     whole = [line for line in lines if line.strip()]
-    rows = decoded(b"[" + b",".join(whole) + b"]")
+    block = b"[" + b",".join(whole) + b"]"
+    rows = decoded(block)
     if rows is None or len(rows) != len(whole):
         rows = [decoded(line) for line in whole]
+    doubtful = any(sign in block for sign in _DOUBTFUL) or _HUGE in block.translate(_AS_NOUGHTS)
     return [
-        row if _is_plain(row) else decode.decode(row, decode.HISTORY).value for row in rows if isinstance(row, dict)
+        decode.decode(row, decode.HISTORY).value if doubtful or not _is_plain(row) else row
+        for row in rows
+        if isinstance(row, dict)
     ]
 
 
+_DOUBTFUL = (b":-", b": -", b"\\u0000")  # a number below zero; a NUL
+_HUGE, _AS_NOUGHTS = b"0" * 12, bytes.maketrans(b"123456789", b"0" * 9)  # a number as large as `decode.LATEST`
+
+
 def _is_plain(row: Row) -> bool:
-    """Whether nothing in a row needs a second look: all of them, but for what somebody else has written."""
-    for name, value in row.items():
-        kind = _PLAIN.get(name)
-        if (
-            kind is not type(value)
-            or (kind is int and not 0 <= value <= decode.LATEST)
-            or (kind is str and "\0" in value)
-        ):
-            return False
-    return True
+    """Whether the fields are of their types: in all rows, but for what somebody else has written."""
+    return list(map(_PLAIN.get, row)) == list(map(type, row.values()))
 
 
 _PLAIN: dict[str, Any] = {

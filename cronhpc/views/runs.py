@@ -22,7 +22,7 @@ _FAILED = frozenset(map(str, FAILURES))
 def run_facts(row: Mapping[str, Any]) -> HistoryRun:
     """One row of history, whichever of its facts are known. Times in a row are epoch seconds."""
     slot, attempt, by_hand = _which(row)
-    began, ended, submitted = (_whole(row.get(name)) for name in ("started", "ended", "submitted"))
+    began, ended, submitted = _whole(row.get("started")), _whole(row.get("ended")), _whole(row.get("submitted"))
     ready = max(submitted, slot) if submitted and slot else submitted  # one submitted ahead waits from its slot on
     return HistoryRun(
         entry=str(row.get("entry", "")),

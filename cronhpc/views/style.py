@@ -116,11 +116,12 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], style: Styl
             for row, cells, cut in zip(rows, whole, below, strict=True)
         ]
         used, widths = _fit(columns, whole, style.width)
-    shown, wide = [columns[i] for i in used], [widths[i] for i in used]
+    shown = [columns[i] for i in used]
     titles = [column.title for column in shown]
-    lines = [style.paint(_line(shown, titles, wide), "dim")] if any(titles) else []
-    for cells, cut in zip(whole, below, strict=True):
-        lines.append(_painted(shown, [cells[i] for i in used], wide, style))
+    lines = [style.paint(_line(shown, titles, [widths[i] for i in used]), "dim")] if any(titles) else []
+    painted = [_painted(columns[i], [cells[i] for cells in whole], widths[i], style) for i in used]
+    for parts, cut in zip(zip(*painted, strict=True), below, strict=True):
+        lines.append(_GAP.join(parts).rstrip())
         lines += [f"  {each.text(style.directory)}" for each in cut]
     return lines
 
@@ -140,7 +141,7 @@ def _fit(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], room: int) -
     Columns that may be cut give way down to an easy width, then optional ones go, then those are cut to the least.
     """
     each = zip(*([column.title for column in columns], *rows), strict=True)
-    widths = [max(map(text.width, map(_words, cells))) for cells in each]
+    widths = [max(map(text.width, {_words(cell) for cell in cells})) for cells in each]
     used = list(range(len(columns)))
     if not room:
         return used, widths
@@ -172,17 +173,16 @@ def _line(columns: Sequence[Column], cells: Sequence[str], widths: Sequence[int]
     return _GAP.join(parts).rstrip()
 
 
-def _painted(columns: Sequence[Column], cells: Sequence[Cell], widths: Sequence[int], style: Style) -> str:
-    parts = []
-    for column, cell, columns_wide in zip(columns, cells, widths, strict=True):
+def _painted(column: Column, cells: Sequence[Cell], wide: int, style: Style) -> Iterator[str]:
+    """The column's cells, each filled or cut to its width."""
+    for cell in cells:
         words, colour = (cell, "") if isinstance(cell, str) else cell
-        size = text.width(words)
-        if size > columns_wide:
-            words = (text.shorten if column.name else text.cut)(words, columns_wide)
+        size = len(words) if words.isascii() else text.width(words)
+        if size > wide:
+            words = (text.shorten if column.name else text.cut)(words, wide)
             size = text.width(words)
-        blanks, shown = " " * (columns_wide - size), style.paint(words, colour) if colour else words
-        parts.append(blanks + shown if column.right else shown + blanks)
-    return _GAP.join(parts).rstrip()
+        shown = style.paint(words, colour) if colour else words
+        yield " " * (wide - size) + shown if column.right else shown + " " * (wide - size)
 
 
 def wrap(words: str, columns: int) -> list[str]:

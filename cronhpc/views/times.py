@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, tzinfo
+from functools import lru_cache
 
 DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
@@ -31,6 +32,11 @@ def _date(moment: datetime, today: datetime) -> str:
 
 def clock(at: int, now: int, zone: tzinfo, *, seconds: bool = False) -> str:
     """As short as is clear from `now`: `14:30` today, `Sat 04:00` within six days, else `28 Nov 04:00`."""
+    return _clock(at if seconds else at - at % MINUTE, now, zone, seconds)
+
+
+@lru_cache(maxsize=4096)  # a table says many an instant again and again: entries share their minutes
+def _clock(at: int, now: int, zone: tzinfo, seconds: bool) -> str:  # noqa: FBT001 - as `clock` has it
     moment, today = local(at, zone), local(now, zone)
     hands = _hands(moment, seconds=seconds)
     days = (moment.date() - today.date()).days
@@ -84,6 +90,7 @@ def distance(at: int, now: int) -> str:
     return f"in {span(at - now)}" if at > now else f"{span(now - at)} ago"
 
 
+@lru_cache(maxsize=4096)
 def took(seconds: int | None) -> str:
     """A measured duration in its two largest units: `12s`, `1m12s`, `9h12m`, `2d4h`; `-` where unknown."""
     from cronhpc.cron.duration import format_duration
