@@ -234,20 +234,19 @@ def _log(args: argparse.Namespace, console: Console) -> int:
             return _silent(run, logs, paths, args, console)
         if not args.job and logs:
             console.complain(f"the newest run left no log: {_run_words(run, console)}")
-    chosen = [log for log in logs if log.job == args.job] if args.job else logs[args.back - 1 :]
-    if task:
-        chosen = [log for log in chosen if log.task == task]
-        args.job = f"{args.job}_{task}"
+    chosen = _chosen(logs, args, task)
     if not chosen:
         return _none(args, console, logs)
-    log = chosen[0]
-    run = runs.of_job(log.job) if args.json or console.is_terminal else None
+    log, others = chosen[0], len(chosen) - 1
+    run = runs.of_job(log.job) if args.json or console.is_terminal or others else None
+    if others and not args.follow:
+        log = _of_first_failed(run, chosen)
     if args.json:
         text = "\n".join(_last_lines(log.path, args.lines)[0])
         console.json({**_log_facts(log, paths, args.name), "run": run, "text": text})
         return FINE
-    if run is not None:
-        console.say(_run_words(run, console))
+    if console.is_terminal:
+        _say_which(run, log, others, console)
     if not log.size and not args.follow:
         from cronhpc.views.runs import LIVE
 
@@ -256,6 +255,33 @@ def _log(args: argparse.Namespace, console: Console) -> int:
         console.complain(f"job {log.job} {'has printed nothing yet' if goes_on else 'printed nothing'}")
     _print(log, paths, args, console)
     return FINE
+
+
+def _chosen(logs: list[Log], args: argparse.Namespace, task: str) -> list[Log]:
+    """Of the run that is meant: of an array one a task, the last written to first."""
+    by_run: dict[str, list[Log]] = {}
+    for log in logs:  # where no name says of which job a log is, it is a run's of its own
+        by_run.setdefault(log.job or str(log.path), []).append(log)
+    if not args.job:
+        return [*by_run.values()][args.back - 1] if args.back <= len(by_run) else []
+    chosen = by_run.get(args.job, [])
+    if task:
+        chosen = [log for log in chosen if log.task == task]
+        args.job = f"{args.job}_{task}"
+    return chosen
+
+
+def _of_first_failed(run: HistoryRun | None, logs: list[Log]) -> Log:
+    """Of an array the log of the first task that failed, else the one last written to."""
+    first = re.match(r"\d+", (run and run.tasks) or "")  # "3", "1-2,5"
+    return next((log for log in logs if first and log.task == first[0]), logs[0])
+
+
+def _say_which(run: HistoryRun | None, log: Log, others: int, console: Console) -> None:
+    if run is not None:
+        console.say(_run_words(run, console))
+    if others and log.task:
+        console.say(f"task {log.task} of {others + 1}; another's: " + command("logs", f"{log.job}_TASK"))
 
 
 class _Looked:

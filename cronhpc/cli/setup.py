@@ -273,7 +273,11 @@ def _alerts(args: argparse.Namespace, console: Console) -> list[Finding]:
     return [Finding("fine", "alerts", "a test alert was sent; see whether it has come.")]
 
 
+def _not_there(name: str) -> str:
+    return "To make a cron directory there: " + command("init", directory=name)
+
+
 COMMANDS = {
-    "init": Command(_INIT_HELP, _INIT_EXAMPLE, _init, _init_arguments),
+    "init": Command(_INIT_HELP, _INIT_EXAMPLE, _init, _init_arguments, of_no_name=_not_there),
     "doctor": Command(_DOCTOR_HELP, _DOCTOR_EXAMPLE, _doctor, _doctor_arguments),
 }

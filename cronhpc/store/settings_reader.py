@@ -162,6 +162,8 @@ class Reader:
         if node.id != "mapping":
             if not is_null(node):
                 fix = f"Write keys under it, each with a value: {where or 'timezone'}: …"
+                if meant := _meant(node, where):
+                    fix = f"Write {where}: {{{meant}: {node.value}}}"
                 self.bad(node, where, f"{said(node)} where keys and values belong.", fix)
             return {}
         for key, value in pairs(node):
@@ -240,6 +242,16 @@ class Reader:
         if seconds < least:
             self.bad(node, key, f"{key}: {text!r} is too short.", f"Write at least {least}s.")
         return seconds
+
+
+def _meant(node: Node, section: str) -> str:
+    """The key that a plain word in the place of `section` is most likely for; "" where none is, or no word is there."""
+    if node.id != "scalar":
+        return ""
+    text = str(node.value)
+    way = "webhook" if "://" in text or text.startswith("file:") else "mail" if "@" in text else "command"
+    keys = {"alerts": way, "scheduler": "interval", "logs": "keep", "kill": "group", "trust": "owners"}
+    return keys.get(section, "")
 
 
 def said(node: Node) -> str:

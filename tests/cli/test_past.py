@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Iterator
@@ -12,6 +13,7 @@ import pytest
 
 from cronhpc.batch.local import Local
 from cronhpc.cli.console import Console
+from cronhpc.core.model import slot_text
 from cronhpc.store import history
 from tests.cli.test_cli import HOUR, NOW, Said, Shell, later, shell
 
@@ -75,6 +77,28 @@ def test_the_id_of_an_arrays_task_means_the_log_of_that_task(ran: Shell, asked: 
     none = ran("logs", "1_5", now=later())
     assert (none.code, none.out) == (1, "")
     assert "a has 2 logs, and none of job 1_5. See: cronhpc history a" in none.err
+
+
+@pytest.mark.processes
+def test_of_an_array_the_first_task_that_failed_is_shown_and_all_its_logs_are_one_run(ran: Shell) -> None:
+    """Else the one last written to, which is where to look while it runs."""
+    folder, now = ran.cron / "log" / "a", later() + 60
+    slot, before = slot_text(now), slot_text(now - 30)
+    for minute, job in ((before, 8), (slot, 9)):
+        for task in (1, 2, 3):
+            log = folder / f"{minute}-{job}_{task}.out"
+            log.write_text(f"job {job}, task {task}\n")
+            os.utime(log, (now + task, now + task))
+    assert ran("logs", "a", now=now + 9).out == "job 9, task 3\n"
+    row = {"what": "run", "key": f"a@{slot}.1", "entry": "a", "slot": now, "job": "9", "result": "failed", "at": now}
+    history.append(ran.cron / "state" / "history", [{**row, "tasks": "2-3"}], host="h", now=now)
+    for words in ("logs a", "logs 9", "logs a --run 1"):
+        assert ran(*words.split(), now=now + 9).out == "job 9, task 2\n"
+    assert ran("logs", "a", "--run", "2", now=now + 9).out == "job 8, task 3\n"
+    assert ran("logs", "a", "--run", "3", now=now + 9).out == "hello\n"
+    assert "and none number 4" in ran("logs", "a", "--run", "4", now=now + 9).err
+    shown = ran("logs", "a", now=now + 9, terminal=True, width=80).out
+    assert "task 2 of 3; another's: cronhpc logs 9_TASK" in shown
 
 
 NO_JOB = [("logs", "77"), ("status", "77"), ("history", "77"), ("rerun", "77")]

@@ -28,6 +28,7 @@ from cronhpc.core.model import (
     SubmitLink,
     Switch,
     World,
+    standing_for,
 )
 from cronhpc.core.plan import plan
 from cronhpc.core.slots import text_key
@@ -725,6 +726,37 @@ def test_jobs_of_arrays_are_one_run() -> None:
     tasks = tuple(Job("4720", s, tasks=t, start=at("14:00:03")) for s, t in (("RUNNING", "1"), ("PENDING", "[2-9]")))
     world = with_entry(entry("backup"), claims=(RUNS[0],), queue=Queue((LINK, SPARE, *tasks)))
     assert [run.state for run in facts_of(world).entries[0].runs] == ["RUNNING"]
+
+
+WAVES = {
+    "the second wave runs": (
+        [("COMPLETED", 3, 5), ("COMPLETED", 3, 6), ("RUNNING", 6, None), ("PENDING", None, None)],
+        3,
+    ),
+    "a task that was cancelled before it began": ([("CANCELLED", 1, 2), ("COMPLETED", 3, 5), ("RUNNING", 5, None)], 3),
+}
+
+
+@pytest.mark.parametrize(("tasks", "began"), WAVES.values(), ids=WAVES)
+def test_an_array_in_waves_has_run_since_its_first_task_began(
+    tasks: list[tuple[str, int | None, int | None]], began: int
+) -> None:
+    whole = at("14:00:00")
+    jobs = (
+        Job("4720", state, tasks=str(n), start=start and whole + start, ended=ended and whole + ended,
+            nodes="" if state == "CANCELLED" else "cpu1")
+        for n, (state, start, ended) in enumerate(tasks)
+    )  # fmt: skip
+    world = with_entry(entry("backup"), claims=(RUNS[0],), queue=Queue((LINK, SPARE, *jobs)))
+    assert [run.started for run in facts_of(world).entries[0].runs] == [whole + began]
+
+
+def test_an_array_that_has_ended_took_from_its_first_task_to_its_last() -> None:
+    ends = (("FAILED", 10, 20), ("COMPLETED", 5, 30), ("COMPLETED", 30, 60))
+    rows = [Job("7", state, tasks=str(n), start=s, ended=e, nodes="cpu1") for n, (state, s, e) in enumerate(ends)]
+    one = standing_for(rows)
+    assert one is not None
+    assert (one.state, one.start, one.ended) == ("FAILED", 5, 60)
 
 
 @pytest.mark.parametrize(

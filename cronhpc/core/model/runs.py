@@ -10,7 +10,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from cronhpc.cron.values import dataclass, field
+from cronhpc.cron.values import dataclass, field, replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -395,9 +395,18 @@ def standing_for(rows: Iterable[Job]) -> Job | None:
     """The row that speaks for a job, of which an array has several; None: there is none.
 
     An array runs while one of its tasks does, else waits while one is left to start, and has ended when all have. Of
-    ended ones a failed task speaks before a good one, and a later end before an earlier.
+    ended ones a failed task speaks before a good one, and a later end before an earlier. It began with the first of its
+    tasks, and ends with the last, however few may run at a time.
     """
-    return max(rows, key=_standing, default=None)
+    tasks = tuple(rows)
+    one = max(tasks, key=_standing, default=None)
+    if one is None or len(tasks) == 1 or one.waits:
+        return one
+    began = [
+        task.start for task in tasks if task.start and not task.waits and (task.nodes or task.state != "CANCELLED")
+    ]
+    ended = one.ended if one.live else max((task.ended for task in tasks if task.ended), default=one.ended)
+    return replace(one, start=min(began, default=one.start), ended=ended)
 
 
 def _standing(job: Job) -> tuple[int, bool, int]:
