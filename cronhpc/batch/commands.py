@@ -6,6 +6,7 @@ import os
 import pwd
 import re
 from datetime import UTC, datetime
+from time import monotonic
 from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.batch.port import Batch, BatchError, Denied, Limited, NoProgram, Refused, Unreachable
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from cronhpc.script.dialect import Dialect
 
 _NEVER_BEGAN = frozenset({126, 127})  # a wrapper's program, or a library of it, is not there; no command ends so itself
+_SILENT = 15  # seconds for which a query that gave no answer is answered so: a daemon asks again later
 LIST_LIMIT = 500  # job ids in one command line
 
 
@@ -214,6 +216,7 @@ class Commands:
         self.of_runs = {**scrub(environ, dialect, names), "PATH": self._environment.get("PATH", "")}
         self._timeout = timeout
         self._query_timeout = query_timeout
+        self._silent: dict[str, tuple[float, Finished]] = {}
 
     def folder(self) -> str:
         """Where the command that submits lies; "" where it is not there."""
@@ -226,14 +229,24 @@ class Commands:
 
     def look(self, argv: Sequence[str]) -> Finished:
         """How a query ended."""
-        return self._run(argv, self._query_timeout, self._environment)
+        return self._query(argv, self._environment, self._query_timeout)
 
     def answer(self, argv: Sequence[str], more: Mapping[str, str] | None = None, within: float | None = None) -> str:
         """What a query printed, which is right. `more`: variables for it. `within`: seconds. Raises Unreachable."""
-        ended = self._run(argv, within or self._query_timeout, {**self._environment, **(more or {})})
+        ended = self._query(argv, {**self._environment, **(more or {})}, within or self._query_timeout)
         if ended.code != 0 or ended.timed_out:
             raise Unreachable(told(argv[0], ended))
         return ended.out
+
+    def _query(self, argv: Sequence[str], env: Mapping[str, str], within: float) -> Finished:
+        """What gave no answer in time is not waited for again in the same command: the next one would be as silent."""
+        before, ended = self._silent.get(argv[0], (0.0, None))
+        if ended is not None and monotonic() < before + _SILENT:
+            return ended
+        ended = self._run(argv, within, env)
+        if ended.timed_out and within >= self._query_timeout:
+            self._silent[argv[0]] = monotonic(), ended
+        return ended
 
     def change(self, argv: Sequence[str]) -> Finished:
         """How a command that changes something ended."""

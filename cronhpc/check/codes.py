@@ -143,6 +143,7 @@ OF_FILES = {
     ),
     "W343": Code("this site drops --begin: cronhpc sets it again by scontrol", "Ask its administrators."),
     "W361": Code("a node on which the scheduler's jobs cannot work: they avoid it", "Tell the administrators."),
+    "W366": Code("a job of the scheduler hangs in its start: another takes its place", "`qdel -f` on Grid Engine."),
     "W362": Code("the clock that dates files is not this machine's: ages count by it", "Tell the administrators."),
     "W365": Code("a hand-made scheduler is still in the queue: scripts run twice", "`cronhpc init --cancel-old`"),
     "E363": Code("the scheduler runs on another cluster: nothing is done here", "A directory of its own for each."),

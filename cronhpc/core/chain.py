@@ -8,6 +8,7 @@ from cronhpc.core.identity import records
 from cronhpc.core.model import (
     ENDS,
     NEVER_STARTS,
+    STUCK,
     BadNode,
     CancelLink,
     KeepLink,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from cronhpc.core.model import Decision, Job, World
+    from cronhpc.script.dialect import Dialect
 
 SUCCESSOR, SPARE = "successor", "spare"
 _WORDS = {SUCCESSOR: "link", SPARE: "spare"}  # as their comments say it
@@ -185,6 +187,16 @@ def unfit(world: World, job: Job) -> str:
     if world.chain.fingerprint and (link is None or link.fingerprint != world.chain.fingerprint):
         return "it holds an older scheduler.slurm or other settings"
     return ""
+
+
+def stuck_problems(world: World, dialect: Dialect) -> Iterator[Problem]:
+    """Links that a node does not answer for: others take their places, and they go by an order of somebody only."""
+    links = Links.of(world)
+    for job in (*links.successors, *links.spares):
+        if job.reason.startswith(STUCK):
+            what = f"job {job.id}, a link of the scheduler, is {STUCK}: its node has not said that it runs"
+            fix = f"{dialect.force} {job.id} (some sites leave that to administrators). If no other link waits: "
+            yield Problem("W366", what, fix + _START)
 
 
 # --- nodes on which links could not work ---------------------------------------------------------------------------

@@ -116,6 +116,7 @@ def _with_answers(site: Site, world: World) -> World:
 def _of_jobs(site: Site, world: World) -> Iterator[Problem]:
     """What is wrong with nodes, and with what this site makes of jobs."""
     yield from core_chain.bad_node_problems(world.chain.bad_nodes, world.now)
+    yield from core_chain.stuck_problems(world, site.batch.dialect)
     if world.switches and not world.call.only:
         yield from stop.unmatched(world)
     yield from _hold_dropped(site, world)

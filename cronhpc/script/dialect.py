@@ -49,6 +49,7 @@ class Dialect(NamedTuple):
     shows_late: int = 0  # seconds for which its queue may leave out the job of a submission that got no answer
     tells_ends: bool = True  # how a job ended can be asked; else runs write that down, but where record is false
     clear: str = ""  # what ends a job's error state, where there is such: typed with job ids behind it
+    force: str = ""  # and what forgets a job whose node does not answer for it
     links: bool = False  # its jobs can be the scheduler's own
     lacks: tuple[tuple[str, str], ...] = ()  # commands of ours that are not here, and why
 
@@ -113,6 +114,7 @@ GRID_ENGINE = Dialect(
     look="qstat",
     submit="qsub",
     clear="qmod -cj",
+    force="qdel -f",
     job=JobVariables(
         "JOB_ID",
         restarts="RESTARTED",

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.core.model import (
     ERROR_STATE,
+    STUCK,
     Done,
     Problem,
     Reason,
@@ -151,7 +152,11 @@ def _entry(entry: EntryStatus, dialect: Dialect) -> Iterator[Notice]:
         yield from _restless(entry, run)
         if may_never_start(run.reason) or (run.held and run.state == "PENDING" and not run.paused):
             what = f"job {run.job} cannot start: {text.one_line(run.reason)}"
-            ends_it = dialect.clear if run.reason.startswith(ERROR_STATE) else run.held and dialect.release
+            known = {ERROR_STATE: dialect.clear, STUCK: dialect.force}
+            ends_it = next(
+                (fix for beginning, fix in known.items() if run.reason.startswith(beginning)),
+                run.held and dialect.release,
+            )
             fix = f"{ends_it} {run.job}" if ends_it else cancelling(dialect, run.job or "")
             yield _notice("held", name, what, fix, when="since", at=run.since)
     for note in entry.notes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core import chain as links
-from cronhpc.core.model import CLOCKS_APART, NEVER_STARTS, Done, LeaveChain, MoveLink, SubmitLink, command
+from cronhpc.core.model import CLOCKS_APART, NEVER_STARTS, STUCK, Done, LeaveChain, MoveLink, SubmitLink, command
 from cronhpc.core.slots import boundary
 from cronhpc.views import text
 from cronhpc.views.facts import Ahead, Chain, Link
@@ -59,9 +59,10 @@ def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, stopped: boo
 def _link(jobs: tuple[Job, ...]) -> Link | None:
     if not jobs:
         return None
-    job = jobs[0]
-    stuck = job.held or job.reason in NEVER_STARTS  # the batch system still names the time that it asked for
-    return Link(job.id, None if stuck else job.start, job.reason)
+    stuck = [job.held or job.reason in NEVER_STARTS for job in jobs]
+    job = jobs[stuck.index(min(stuck))]  # one that can start goes first
+    # the batch system still names the time that a stuck one asked for
+    return Link(job.id, None if all(stuck) else job.start, job.reason)
 
 
 class Health(NamedTuple):
@@ -87,7 +88,7 @@ def health(chain: Chain, *, answers: bool, entries: int, now: int) -> Health:
         return Health("not needed yet" if nothing_to_run else "not started", command("start"))
     if chain.resting:
         return Health("resting", command("start"))
-    if chain.by_links and answers and not (chain.next or chain.spare or chain.running):
+    if chain.by_links and answers and not (chain.running or any(map(_comes, (chain.next, chain.spare)))):
         return Health("broken", command("start"))
     if chain.moved_from and chain.by_links:
         return Health("moved", command("start"))
@@ -97,6 +98,11 @@ def health(chain: Chain, *, answers: bool, entries: int, now: int) -> Health:
     if last is not None and _overdue(chain, last, now):
         return Health("silent", command("start"))
     return Health("fine") if answers else Health("unknown")
+
+
+def _comes(link: Link | None) -> bool:
+    """Whether a tick may come of it by itself."""
+    return link is not None and not link.reason.startswith(STUCK)
 
 
 def _overdue(chain: Chain, last: int, now: int) -> bool:
@@ -135,7 +141,8 @@ def words(chain: Chain, batch: str, style: Style) -> Words:
             why = chain.resting if state == "resting" else chain.disabled
             return Words(state, ": ", f"{style.text(text.one_line(why))}; {ticked}")
         case "broken":
-            return Words(state, ": ", f"no scheduler job is in the queue; {ticked}")
+            known = "no scheduler job can start" if jobs else "no scheduler job is in the queue"
+            return Words(state, ": ", "; ".join([known, *jobs, ticked]))
         case "moved":
             moved = f"its scheduler jobs look for it in {text.one_line(chain.moved_from)}"
             return Words(state, ": ", f"{moved}; {ticked}")

@@ -52,6 +52,11 @@ printed() {
   local state=${states[$number]} reason=None
   case $state in
     *E*) reason="in an error state, held until: qmod -cj $number" ;;
+    *t*) # its node has not said since that it runs
+      if [ "${start:-0}" -gt 0 ] && [ "$start" -lt "$((here - 900))" ]; then
+        reason="stuck in its start, held until: qdel -f $number" state=q begin=$start
+      fi
+      ;;
     *h*) if [ -n "${by_user[$number]-}" ]; then reason=JobHeldUser; else reason=JobHeldAdmin; fi ;;
     *q*) [ "$begin" = 0 ] || reason=BeginTime ;;
   esac

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
+from cronhpc.batch import commands
 from cronhpc.batch.commands import changed, option_words
 from cronhpc.batch.grid_engine import GridEngine, text
 from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Submission, Unreachable
@@ -18,6 +20,8 @@ from cronhpc.script.header import read_header
 
 RECORDED = Path(__file__).resolve().parents[1] / "data" / "grid_engine"
 
+NOW = int(datetime(2026, 11, 28, 14, 12, 44, tzinfo=UTC).timestamp())  # when the job began that runs
+
 
 def recorded(name: str) -> str:
     return (RECORDED / name).read_text(encoding="utf-8")
@@ -26,7 +30,7 @@ def recorded(name: str) -> str:
 @pytest.fixture(scope="module")
 def jobs() -> dict[str, Job]:
     rows, details = text.rows(recorded("sge-qstat-u.xml")), text.details(recorded("sge-qstat-j.xml"))
-    return {job.shown: job for job in text.jobs(rows, details, frozenset({"339"}))}
+    return {job.shown: job for job in text.jobs(rows, details, frozenset({"339"}), NOW)}
 
 
 def test_jobs_come_back_in_our_words(jobs: dict[str, Job]) -> None:
@@ -43,6 +47,24 @@ def test_jobs_come_back_in_our_words(jobs: dict[str, Job]) -> None:
     assert jobs["341"].partition == "short.q"
 
 
+@pytest.mark.parametrize(
+    ("state", "later", "known"),
+    [
+        pytest.param("t", 60, ("RUNNING", False, ""), id="it has just been sent"),
+        pytest.param("t", 3600, ("PENDING", True, "stuck in its start, held until: qdel -f 341"), id="for an hour"),
+        pytest.param("dt", 3600, ("PENDING", True, "stuck in its start, held until: qdel -f 341"), id="qdel was tried"),
+        pytest.param("r", 3600, ("RUNNING", False, ""), id="it runs for an hour"),
+        pytest.param("dr", 3600, ("COMPLETING", False, ""), id="it ends"),
+    ],
+)
+def test_a_job_whose_node_does_not_say_that_it_runs_is_stuck(
+    state: str, later: int, known: tuple[str, bool, str]
+) -> None:
+    rows = [row._replace(state=state) for row in text.rows(recorded("sge-qstat-u.xml")) if row.id == "341"]
+    (job,) = text.jobs(rows, {}, frozenset(), NOW + later)
+    assert (job.state, job.held, job.reason) == known
+
+
 def test_what_a_sites_wrapper_prints_before_the_answer_is_passed_over() -> None:
     said = "*** Maintenance on Friday (10-15:2) <b> ***\n"
     assert text.rows(said + recorded("sge-qstat-u.xml")) == text.rows(recorded("sge-qstat-u.xml"))
@@ -54,7 +76,7 @@ def test_what_a_sites_wrapper_prints_before_the_answer_is_passed_over() -> None:
 
 def test_a_hold_that_is_not_the_users_is_an_administrators() -> None:
     rows = text.rows(recorded("sge-qstat-u.xml"))
-    held = {job.id: job for job in text.jobs(rows, {}, frozenset())}["339"]
+    held = {job.id: job for job in text.jobs(rows, {}, frozenset(), NOW)}["339"]
     assert held.held_by_admin
 
 
@@ -251,3 +273,27 @@ def test_whether_the_file_of_ended_jobs_is_seen_from_here(tmp_path: Path, *, the
     if there:
         (common / "accounting").touch()
     assert GridEngine({"SGE_ROOT": str(tmp_path), "PATH": "/bin"}).dialect.tells_ends == there
+
+
+@pytest.mark.parametrize(
+    ("ended", "asked"),
+    [
+        pytest.param(Finished(-9, "", "", timed_out=True), 1, id="no answer in time: the next would be as silent"),
+        pytest.param(Finished(1, "", "got select error (Connection refused)"), 3, id="down, which is said at once"),
+    ],
+)
+def test_a_master_that_gave_no_answer_in_time_is_not_waited_for_again_in_the_same_command(
+    ended: Finished, asked: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = []
+
+    def run(argv: Sequence[str], **_: object) -> Finished:
+        calls.append(argv)
+        return ended
+
+    monkeypatch.setattr(commands, "run", run)
+    batch = GridEngine({"PATH": "/usr/bin:/bin"})
+    for ask in (batch.queue, batch.live_files, batch.site):
+        with pytest.raises(Unreachable):
+            ask()
+    assert len(calls) == asked

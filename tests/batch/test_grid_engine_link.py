@@ -77,6 +77,18 @@ def test_jobs_of_the_chain_are_rows_in_slurms_words(link: Link, name: str, row: 
     assert f"qstat -xml -j {row[:3]},343" in link.calls or f"qstat -xml -j 343,{row[:3]}" in link.calls
 
 
+@pytest.mark.parametrize(
+    ("later", "known"),
+    [(60, "RUNNING|runs|None"), (3600, "PENDING|runs|stuck in its start, held until: qdel -f 341")],
+    ids=["just now", "for an hour"],
+)
+def test_a_link_whose_node_does_not_say_that_it_runs_is_no_successor(link: Link, later: int, known: str) -> None:
+    listed = link.folder / "listed"
+    listed.write_text(listed.read_text().replace("<state>r<", "<state>t<"))
+    rows = link(f"here={SUBMITTED + later}; queue", "runs").splitlines()
+    assert f"341|{known}|{SUBMITTED}|{SUBMITTED}|d1a2/y" in rows
+
+
 def test_a_hold_that_is_not_the_users_is_an_administrators(link: Link) -> None:
     link.shows("held", "<job_info  xmlns='x'>\n</job_info>\n")
     assert "|JobHeldAdmin|" in link("queue")

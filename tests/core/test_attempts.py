@@ -13,6 +13,7 @@ from cronhpc.batch.port import Refused, Submission
 from cronhpc.core import chain as core_chain
 from cronhpc.core.identity import records
 from cronhpc.core.model import (
+    STUCK,
     BadNode,
     ClaimState,
     Done,
@@ -40,6 +41,7 @@ from cronhpc.core.slots import schedule_key, text_key
 from cronhpc.cron.values import by_field, dataclass, defaults
 from cronhpc.drivers import start
 from cronhpc.engine.act import Actor
+from cronhpc.script.dialect import GRID_ENGINE
 from cronhpc.store import scheduler
 from cronhpc.store.paths import Paths
 from tests.worlds import ID, PRINT, at, chain, claim, entry, held, job, key, link, said, state, switch, world
@@ -319,6 +321,10 @@ CHAINS: dict[str, tuple[World, list[str]]] = {
         linked(link(11, "16:00", reason="launch failed requeued held"), SPARE),
         ["cancel successor 11", "submit successor", "keep spare 12"],
     ),
+    "a successor whose node does not say that it runs is replaced, and so is the spare": (
+        linked(link(11, "16:00", reason=f"{STUCK}, held"), link(12, "16:30", "spare", reason=f"{STUCK}, held")),
+        ["cancel successor 11", "submit successor", "cancel spare 12", "submit spare"],
+    ),
     "a successor whose dependency can never be satisfied is replaced": (
         linked(link(11, "16:00", reason="DependencyNeverSatisfied"), SPARE),
         ["cancel successor 11", "submit successor", "keep spare 12"],
@@ -539,6 +545,13 @@ def test_a_node_on_which_a_link_never_ran_is_avoided(job: Job, bad: bool) -> Non
     told = [problem.what for problem in core_chain.bad_node_problems(found, 2000)]
     assert all("cannot work on cpu7: Slurm could not start them there" in what for what in told)
     assert bool(told) == bad
+
+
+def test_a_link_that_hangs_in_its_start_is_named_with_what_ends_it() -> None:
+    seen = linked(link(11, "16:00", reason=f"{STUCK}, held"), link(13, "16:00"), SPARE)
+    (found,) = core_chain.stuck_problems(seen, GRID_ENGINE)
+    assert "job 11, a link of the scheduler, is stuck in its start" in found.what
+    assert found.fix.startswith("qdel -f 11 ")
 
 
 def test_of_two_rows_about_a_node_the_later_one_counts_and_what_is_no_row_is_left_out() -> None:

@@ -34,7 +34,7 @@ class Cell:
     environ: dict[str, str]
 
     def master(self, what: str) -> None:
-        subprocess.run([str(LAB), "master", "--dir", str(self.folder), what], check=True, timeout=MOST_WAIT)
+        subprocess.run([str(LAB), "master", what, "--dir", str(self.folder)], check=True, timeout=MOST_WAIT)
 
     def freeze(self) -> None:
         """At once, and not as soon as a script has started that does it."""
@@ -42,6 +42,17 @@ class Cell:
 
     def wake(self) -> None:
         os.kill(self._master(), signal.SIGCONT)
+
+    def freeze_host(self) -> None:
+        """What starts jobs: those that are sent to it stay in state `t`."""
+        os.kill(self._host(), signal.SIGSTOP)
+
+    def wake_host(self) -> None:
+        os.kill(self._host(), signal.SIGCONT)
+
+    def _host(self) -> int:
+        (path,) = (self.folder / "spool" / "execd").glob("*/execd.pid")
+        return int(path.read_text())
 
     def _master(self) -> int:
         return int((self.folder / "spool" / "qmaster" / "qmaster.pid").read_text())

@@ -114,6 +114,45 @@ def test_the_chain_goes_on_by_itself_and_stop_ends_it(cron: Cron) -> None:
     assert [later for _, later in links[:-1]] == [job for job, _ in links[1:]], log.read_text()
 
 
+def test_a_link_and_a_run_that_hang_in_their_start_are_named_and_the_link_is_replaced(
+    cron: Cron, tmp_path: Path
+) -> None:
+    """Their node does not say that it runs them, for longer than that may take: a qstat dates their start back."""
+    wrapper, later = tmp_path / "bin" / "qstat", tmp_path / "later"
+    wrapper.parent.mkdir()
+    real = shutil.which("qstat", path=cron.cell.environ["PATH"])
+    back = "s/<JAT_start_time>2[0-9]*-/<JAT_start_time>2020-/"
+    wrapper.write_text(
+        f'#!/bin/bash\nset -o pipefail\n[ -e {later} ] || exec {real} "$@"\n{real} "$@" | sed "{back}"\n',
+        encoding="utf-8",
+    )
+    wrapper.chmod(0o755)
+    path = str(wrapper.parent)
+    cron.entry("hangs", cron.run)
+    cron.cell.freeze_host()
+    try:
+        cron("start", path=path)
+        cron("run", "hangs", path=path)
+        wait_for(lambda: len(re.findall(r" t +", cron.queue())) > 1, 90, cron.queue)
+        started = {line.split()[0] for line in cron.queue().splitlines()[2:] if line.split()[4] == "t"}
+        assert "chain   fine" in cron("status", path=path, code=None), "they were sent just now"
+        later.touch()
+        said = cron("status", path=path, code=None)
+        assert "stuck in its start, held until: qdel -f" in said
+        assert re.search(r"hangs +job (\d+) cannot start: stuck .* qdel -f \1\n", said), said
+        (link,) = started - set(re.findall(r"hangs +job (\d+) ", said))
+        assert f"job {link}, a link of the scheduler, is stuck in its start" in said
+        cron("start", path=path)
+        wait_for(lambda: len(set(cron.jobs()) - started) > 1, 90, cron.queue)  # the spare is one of them
+        subprocess.run(["qdel", "-f", link], env=cron.cell.environ, check=True, capture_output=True, timeout=90)
+    finally:
+        cron.cell.wake_host()
+        later.unlink(missing_ok=True)
+    cron.until(lambda: "  ok  " in cron("history", "hangs", code=None))
+    assert len(cron.ran) == 1
+    assert "chain   fine" in cron("status", code=None)
+
+
 def test_an_array_runs_all_of_its_tasks_and_tells_which_of_them_failed(cron: Cron) -> None:
     cron.entry("many", f'{cron.run}\n[ "$SGE_TASK_ID" != 3 ] || exit 7', directives="#$ -t 2-4 -tc 2\n")
     cron("run", "many")

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cronhpc.core.model import (
+    STUCK,
     Accounting,
     ChainFacts,
     Claim,
@@ -32,7 +33,7 @@ from cronhpc.core.model import (
 )
 from cronhpc.core.plan import plan
 from cronhpc.core.slots import text_key
-from cronhpc.views import explain, status, text
+from cronhpc.views import attention, explain, status, text
 from cronhpc.views.facts import as_json, of_json
 from cronhpc.views.runs import unfinished
 from cronhpc.views.screen import render
@@ -96,6 +97,7 @@ def test_colour_is_only_added() -> None:
 
 QUIET = replace(WORLD, switches=(), skipped=(), states={**STATES, "backup": STATES["gpu-health"]})
 NOT_STARTED = replace(QUIET, chain=ChainFacts(wanted=False), queue=Queue(()), kept=SchedulerState())
+HANGS = f"{STUCK}, held until: qdel -f 4711"
 CHAINS = {
     "all is well": (QUIET, "fine: last tick 14:00:04, next 15:00 (job 4711), spare 15:30 (job 4712)"),
     "a link runs": (
@@ -113,6 +115,24 @@ CHAINS = {
     "the link is held by its owner": (
         replace(QUIET, queue=Queue((replace(LINK, reason="JobHeldUser"), SPARE))),
         "fine: last tick 14:00:04, next stuck (job 4711, waits: JobHeldUser), spare 15:30 (job 4712)",
+    ),
+    "the link's node does not say that it runs": (
+        replace(QUIET, queue=Queue((replace(LINK, reason=HANGS), SPARE))),
+        (
+            "fine: last tick 14:00:04, next stuck (job 4711, waits: stuck in its start, held until: qdel -f 4711), "
+            "spare 15:30 (job 4712)"
+        ),
+    ),
+    "another has taken its place": (
+        replace(QUIET, queue=Queue((replace(LINK, id="4701", reason=HANGS), LINK, SPARE))),
+        "fine: last tick 14:00:04, next 15:00 (job 4711), spare 15:30 (job 4712)",
+    ),
+    "no other is there": (
+        replace(QUIET, queue=Queue((replace(LINK, reason=HANGS),))),
+        (
+            "broken: no scheduler job can start; next stuck (job 4711, waits: stuck in its start, held until: "
+            "qdel -f 4711); last tick 14:00:04 (7 min ago)  cronhpc start"
+        ),
     ),
     "scheduler/ was removed, and its jobs wait": (
         replace(QUIET, chain=ChainFacts(wanted=False)),
@@ -227,6 +247,8 @@ FINE = {
     "a scrontab calls the ticks",
     "only a login node submits",
     "only a login node submits, and nobody has called there for five hours",
+    "the link's node does not say that it runs",  # a problem of the tick says it
+    "another has taken its place",
 }
 
 
@@ -246,6 +268,13 @@ def with_switch(switch: Switch) -> World:
 
 def ended(failures: int, **facts: object) -> EntryState:
     return replace(STATES["backup"], failures=failures, last={**STATES["backup"].last, **facts})
+
+
+def test_a_job_that_hangs_in_its_start_is_forgotten_by_another_command_than_one_that_is_held() -> None:
+    held = replace(HELD, reason=f"{STUCK}, held until: qdel -f 4720")
+    known = facts_of(with_entry(entry("backup"), claims=(RUNS[0],), queue=Queue((LINK, SPARE, held))))
+    (row,) = attention.rows(known._replace(batch=known.batch._replace(name="grid_engine")), ())
+    assert (row.what, row.fix) == (f"job 4720 cannot start: {held.reason}", "qdel -f 4720")
 
 
 def test_what_a_pause_holds_is_no_job_that_cannot_start() -> None:

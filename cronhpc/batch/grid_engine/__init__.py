@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -56,7 +57,7 @@ class GridEngine(ByCommands):
         listed = self._listed()
         known = self._details([row.id for row in listed])
         held = self._listed("-s", "hu") if any("h" in row.state for row in listed) else ()
-        return Queue(text.jobs(listed, known, frozenset(row.id for row in held)))
+        return Queue(text.jobs(listed, known, frozenset(row.id for row in held), _now()))
 
     def _listed(self, *which: str) -> tuple[text.Row, ...]:
         return text.rows(self.commands.answer(["qstat", "-xml", *which, "-u", self._user()]))
@@ -156,3 +157,7 @@ class GridEngine(ByCommands):
         """`57_[2-4]` is 57.2-4 there."""
         parts = (each.partition("_") for each in job_ids)
         return [f"{number}.{tasks.strip('[]').partition('%')[0]}" if tasks else number for number, _, tasks in parts]
+
+
+def _now() -> int:
+    return int(time.time())  # noqa: TID251 - qstat says when it sent a job to its node, and not how long ago that is

@@ -20,7 +20,7 @@ from cronhpc.batch.commands import (
     task_numbers,
 )
 from cronhpc.batch.port import Unreachable
-from cronhpc.core.model import ERROR_STATE, Job, JobEnd, Result
+from cronhpc.core.model import ERROR_STATE, STUCK, Job, JobEnd, Result
 from cronhpc.script.dialect import GRID_ENGINE
 
 if TYPE_CHECKING:
@@ -231,20 +231,28 @@ def tasks_of(text: str) -> str:
     return task_list(task_numbers(text)) if text else ""
 
 
-def jobs(listed: Iterable[Row], known: Mapping[str, Details], held_by_user: frozenset[str]) -> tuple[Job, ...]:
+_TRANSFER = 900  # seconds that a node may take to say that it has a job
+
+
+def jobs(
+    listed: Iterable[Row], known: Mapping[str, Details], held_by_user: frozenset[str], now: int
+) -> tuple[Job, ...]:
     """Rows as jobs in our words; one that has ended between the two questions keeps what is known of it."""
-    return tuple(_job(row, known.get(row.id, _NOTHING), held_by_user) for row in listed)
+    return tuple(_job(row, known.get(row.id, _NOTHING), held_by_user, now) for row in listed)
 
 
 _NOTHING = Details("", 0, None, "", "", (), "", "")
 
 
-def _job(row: Row, more: Details, held_by_user: frozenset[str]) -> Job:
-    waits = "q" in row.state
+def _job(row: Row, more: Details, held_by_user: frozenset[str], now: int) -> Job:
+    stuck = "t" in row.state and row.at is not None and row.at < now - _TRANSFER
+    waits = "q" in row.state or stuck
     reason = ""
     if "E" in row.state:
         why = f": {more.trouble}" if more.trouble else ""
         reason = f"{ERROR_STATE}, held until: {GRID_ENGINE.clear} {row.id}{why}"
+    elif stuck:
+        reason = f"{STUCK}, held until: {GRID_ENGINE.force} {row.id}"
     elif waits and "h" in row.state:
         reason = "JobHeldUser" if row.id in held_by_user else "JobHeldAdmin"
     elif waits and more.begin:

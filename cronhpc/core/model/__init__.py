@@ -50,6 +50,7 @@ from cronhpc.core.model.runs import (
     LOG_NAME,
     NEVER_STARTS,
     PAUSED,
+    STUCK,
     TOKEN,
     Claim,
     ClaimState,

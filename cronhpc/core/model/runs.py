@@ -291,6 +291,7 @@ ENDS = {
 # Live states in which no program of the job runs yet, or again after a requeue.
 _WAITS = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED"})
 ERROR_STATE = "in an error state"  # how the reason begins of a job that its batch system has put aside after a fault
+STUCK = "stuck in its start"  # and of one that was sent to a node which has not said since that it runs
 NEVER_STARTS = frozenset({"DependencyNeverSatisfied", "PartitionTimeLimit", "PartitionNodeLimit", "BadConstraints"})
 
 
