@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cronhpc.core.identity import records
+from cronhpc.core.liveness import unlisted
 from cronhpc.core.model import (
     ENDS,
     NEVER_STARTS,
@@ -104,9 +105,7 @@ def decide(world: World, wake: int) -> Iterator[Decision]:
             yield LeaveChain(LeaveCause.NOT_MARKED, gone)
         return
     if not world.chain.wanted or not world.chain.link_name:
-        why = "ticks come otherwise" if world.chain.wanted else "the scheduler is stopped"
-        for job in (*links.successors, *links.spares):
-            yield CancelLink(SUCCESSOR if job in links.successors else SPARE, job.id, why)
+        yield from _all_cancelled(world, links)
         return
     held = next((job for job in (*links.successors, *links.spares) if job.held_by_admin), None)
     if held is not None:
@@ -129,6 +128,16 @@ def decide(world: World, wake: int) -> Iterator[Decision]:
     ahead = [boundary(world.now, interval) + (n + taken) * interval for n in range(world.chain.prequeue - 1)]
     yield from _reconcile(world, SUCCESSOR, links.successors, [wake, *ahead])
     yield from _spare(world, links.spares)
+
+
+def _all_cancelled(world: World, links: Links) -> Iterator[CancelLink]:
+    why = "ticks come otherwise" if world.chain.wanted else "the scheduler is stopped"
+    for job in (*links.successors, *links.spares):
+        yield CancelLink(SUCCESSOR if job in links.successors else SPARE, job.id, why)
+    for job in unlisted(world):
+        if (link := records(world).link(job)) is not None:
+            kind = SPARE if link.kind == _WORDS[SPARE] else SUCCESSOR
+            yield CancelLink(kind, job.id, f"{why}; it was submitted just now, and is not listed yet")
 
 
 def _another_is_at_work(world: World, links: Links) -> bool:

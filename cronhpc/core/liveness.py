@@ -12,7 +12,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from cronhpc.core.identity import records
-from cronhpc.core.model import ClaimState, JobEnd, Result
+from cronhpc.core.model import UNLISTED, ClaimState, Job, JobEnd, Result
 from cronhpc.cron.values import dataclass
 
 if TYPE_CHECKING:
@@ -71,6 +71,28 @@ class Lives:
     def of_entry(self, entry: str) -> tuple[Claim, ...]:
         """Attempts of the entry (by id) that may be live."""
         return self.by_entry.get(entry, ())
+
+
+def unlisted(world: World) -> Iterator[Job]:
+    """Runs, and links that have not begun, that were submitted just now and that the queue does not show.
+
+    A cached answer leaves them out: they are there, for all that is known, and are ended by their ids, once. A job that
+    ended as fast loses nothing by that.
+    """
+    for claim in world.claims if world.queue is not None else ():
+        at = claim.recorded or claim.at
+        known = claim.job_id in (world.job_ends or ()) or claim.job_id in world.kept.kill_records
+        if claim.state in _WITH_JOB and not known and (job := _unlisted(world, claim.job_id, claim.name, at)):
+            yield job
+    for job_id, link in world.links.items() if world.queue is not None else ():
+        if link.slot > world.now and (job := _unlisted(world, job_id, "", link.at)):
+            yield job
+
+
+def _unlisted(world: World, job_id: str | None, name: str, at: int) -> Job | None:
+    if not job_id or job_id in world.jobs() or not 0 <= world.now - at < TWO_LOOKS:
+        return None
+    return Job(job_id, UNLISTED, name=name, submitted=at)
 
 
 def runs(world: World, claim: Claim) -> bool:

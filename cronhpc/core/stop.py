@@ -14,8 +14,10 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.identity import is_link, records
+from cronhpc.core.liveness import unlisted
 from cronhpc.core.model import (
     PAUSED,
+    UNLISTED,
     Done,
     Hold,
     Job,
@@ -112,7 +114,7 @@ def _below(path: str, folder: str) -> bool:
 
 @dataclass(slots=True)
 class Index:
-    """The live jobs of the queue by all that a switch may call them."""
+    """The live jobs of the queue, and those that it does not list yet, by all that a switch may call them."""
 
     world: World
     by_id: dict[str, list[Job]] = field(default_factory=dict)
@@ -124,7 +126,7 @@ class Index:
         """Empty where the queue is unknown."""
         index = cls(world)
         ours = records(world)
-        for job in world.queue.jobs if world.queue is not None else ():
+        for job in (*world.queue.jobs, *unlisted(world)) if world.queue is not None else ():
             if job.live:
                 index.by_id.setdefault(job.id, []).append(job)
                 if job.raw_id:
@@ -371,6 +373,7 @@ class Deed(StrEnum):
     WARNED_BEFORE = "warned before"
     HELD_BEFORE = "held before"
     RUNS_ON = "runs on"
+    NOT_LISTED = "not listed"  # by the queue, yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -439,7 +442,7 @@ def _spared(outcomes: Iterable[Outcome]) -> dict[str, Deed]:
 def _otherwise(order: Order, job: Job, rows: list[Job], spared: Mapping[str, Deed]) -> Deed | None:
     """Of a job that no decision was about; `rows`: its live ones now."""
     if not rows:
-        return Deed.ENDED
+        return Deed.NOT_LISTED if job.state == UNLISTED else Deed.ENDED
     if all(row.state == "COMPLETING" for row in rows):
         return Deed.ENDING
     if order.kind == "pause":

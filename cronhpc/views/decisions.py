@@ -254,6 +254,7 @@ _SENTENCES = {
     Deed.HELD_BEFORE: "job {} was held before",
     Deed.RUNS_ON: "job {} runs on: a pause holds what waits",
     Deed.SUBMITTED: "submitted job {}",
+    Deed.NOT_LISTED: "job {} was submitted just now, and is not listed yet: the next tick looks again",
 }
 _WITH_TIME = frozenset({Deed.CANCELLED, Deed.WARNED, Deed.HELD, Deed.RELEASED})
 _MOST_LINES = 30
@@ -300,6 +301,8 @@ def _deed_line(rows: list[JobDeed], now: int) -> str:
 
 def _tasks(job: Job, now: int) -> str:
     """`ran 4 min on cpu1`, `task 3 ran 4 min on cpu1`, `2 waiting tasks`."""
+    if job.state == model.UNLISTED:
+        return f"which was submitted {times.span(max(now - (job.submitted or now), 0))} ago and is not listed yet"
     if job.waits or not job.start:
         return text.count(stop.task_count(job), "waiting task") if job.tasks else "which waited"
     ran = f"ran {times.span(max(now - job.start, 0))}{f' on {text.one_line(job.nodes)}' if job.nodes else ''}"

@@ -554,6 +554,19 @@ def test_a_link_that_hangs_in_its_start_is_named_with_what_ends_it() -> None:
     assert found.fix.startswith("qdel -f 11 ")
 
 
+def test_a_link_that_is_not_listed_yet_goes_with_the_others_when_the_scheduler_is_stopped() -> None:
+    seen = linked(SPARE)
+    seen = replace(seen, chain=replace(seen.chain, wanted=False, stopped=True))
+    recent = {
+        "21": LinkRecord("link", seen.now + 60, "f", seen.now - 20),
+        "22": LinkRecord("spare", seen.now + 90, "f", seen.now - 20),
+        "23": LinkRecord("link", seen.now + 60, "f", seen.now - 500),
+        "24": LinkRecord("link", seen.now - 10, "f", seen.now - 20),
+    }
+    decisions = list(core_chain.decide(replace(seen, links={**seen.links, **recent}), seen.now))
+    assert [said(each) for each in decisions] == ["cancel spare 12", "cancel successor 21", "cancel spare 22"]
+
+
 def test_of_two_rows_about_a_node_the_later_one_counts_and_what_is_no_row_is_left_out() -> None:
     found = core_chain.bad_nodes_of("cpu7:900:files,cpu7:500:launch,x,cpu8:soon:files,cpu9:100:python,")
     assert core_chain.standing(found, 200) == (BadNode("cpu7", 900, "files"),)

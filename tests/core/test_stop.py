@@ -92,6 +92,21 @@ REACHED: dict[str, tuple[World, list[str]]] = {
         [],
     ),
     "an entry's odd name": (on("a b/c".replace("/", "%"), jobs=(job(7, of=key("a b%c", "14:00")),)), ["a b%c: end 7"]),
+    "a run that was submitted just now and is not listed yet, by its entry, and by its id": (
+        on("e", "7", jobs=(FOREIGN,), claims=(claim("e", "14:00", ClaimState.RELEASED, "7", recorded=at(NOW) - 20),)),
+        ["e: end 7"],
+    ),
+    "and not once more": (
+        remembering(
+            on("e", jobs=(FOREIGN,), claims=(claim("e", "14:00", ClaimState.RELEASED, "7", recorded=at(NOW) - 20),)),
+            kill_records={"7": KillRecord(at(NOW) - 10, "e", "alice", "", "/c/kill/e", cancelled=True)},
+        ),
+        [],
+    ),
+    "one that was submitted longer ago than an answer is kept": (
+        on("e", jobs=(FOREIGN,), claims=(claim("e", "14:00", ClaimState.RELEASED, "7", recorded=at(NOW) - 200),)),
+        [],
+    ),
     "a job id": (on("8", jobs=(RUN, FOREIGN)), ["8: end 8"]),
     "the start of a job id is no job id": (on("80", jobs=(FOREIGN, job(801))), []),
     "a job name that nobody configured": (on("ft", jobs=(RUN, FOREIGN)), ["ft: end 8"]),

@@ -52,6 +52,7 @@ from cronhpc.core.model.runs import (
     PAUSED,
     STUCK,
     TOKEN,
+    UNLISTED,
     Claim,
     ClaimState,
     EntryState,

@@ -292,6 +292,7 @@ ENDS = {
 _WAITS = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED"})
 ERROR_STATE = "in an error state"  # how the reason begins of a job that its batch system has put aside after a fault
 STUCK = "stuck in its start"  # and of one that was sent to a node which has not said since that it runs
+UNLISTED = "UNLISTED"  # the state of a job that was submitted just now, and that the queue does not show yet
 NEVER_STARTS = frozenset({"DependencyNeverSatisfied", "PartitionTimeLimit", "PartitionNodeLimit", "BadConstraints"})
 
 
