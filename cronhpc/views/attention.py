@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cronhpc.core.liveness import TWO_LOOKS
 from cronhpc.core.model import (
     ERROR_STATE,
     STUCK,
@@ -43,7 +44,7 @@ def rows(known: Status, problems: Iterable[Problem]) -> list[Notice]:
         *_batch(known, dialect),
         *(_of_directory(problem)._replace(kind="unsent") for problem in problems[:unsent]),
         *_switches(known),
-        *(row for entry in known.entries for row in _entry(entry, dialect)),
+        *(row for entry in known.entries for row in _entry(entry, dialect, known.now)),
         *{(row.name, row.what): row for row in trouble}.values(),  # successor and spare tell the same
         *map(_of_directory, problems[unsent:]),
     ]
@@ -139,7 +140,7 @@ def _left(switch: SwitchStatus) -> str:
     return text.one_line("".join(f"; {words}: {', '.join(jobs)}" for words, jobs in parts.items() if jobs))
 
 
-def _entry(entry: EntryStatus, dialect: Dialect) -> Iterator[Notice]:
+def _entry(entry: EntryStatus, dialect: Dialect, now: int) -> Iterator[Notice]:
     name, last, problem = entry.name, entry.last, entry.problem
     if problem:
         kind = "not trusted" if entry.reason == Reason.NOT_TRUSTED else "invalid"
@@ -150,7 +151,8 @@ def _entry(entry: EntryStatus, dialect: Dialect) -> Iterator[Notice]:
         yield _notice("budget", name, "not submitted: " + entry.detail, "raise it in cronhpc.yaml, or wait")
     for run in entry.runs:
         yield from _restless(entry, run)
-        if may_never_start(run.reason) or (run.held and run.state == "PENDING" and not run.paused):
+        held = run.held and run.state == "PENDING" and not run.paused and not _just_released(run, now)
+        if held or may_never_start(run.reason):
             what = f"job {run.job} cannot start: {text.one_line(run.reason)}"
             known = {ERROR_STATE: dialect.clear, STUCK: dialect.force}
             ends_it = next(
@@ -162,6 +164,11 @@ def _entry(entry: EntryStatus, dialect: Dialect) -> Iterator[Notice]:
     for note in entry.notes:
         if note.severity == "error":  # warnings are for `check`, and for `status NAME`
             yield _problem("note", name, note if note.line else replace(note, file=""))
+
+
+def _just_released(run: LiveRun, now: int) -> bool:
+    """Whether it is held as it was submitted, and so lately that the list of jobs may be older than its release."""
+    return run.reason == "JobHeldUser" and run.since is not None and now - run.since < TWO_LOOKS
 
 
 def _ended(entry: EntryStatus, last: HistoryRun | None) -> Iterator[Notice]:

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from cronhpc.batch.commands import Commands
-from cronhpc.batch.port import BatchError, Unreachable
+from cronhpc.batch.port import BatchError, Submission, Unreachable
 from cronhpc.batch.process import Finished
 from cronhpc.batch.slurm import Slurm
+from cronhpc.batch.slurm.text import Unclear
 from cronhpc.core.model import Accounting, Job, Queue
 from tests.worlds import job
 
@@ -145,3 +146,34 @@ def test_a_field_that_sacct_does_not_have_is_asked_for_once() -> None:
     assert slurm.calls.count("sacct") == 2
     assert slurm.job_ends(["7"], 1795794000)["7"].exit_code == 3
     assert (slurm.calls.count("sacct"), slurm.submit_line) == (3, False), "and another tick is told: submit_line"
+
+
+OURS = "JobId=14 JobName=x\n   Comment=cronhpc=id/e@20261127T1300Z.1"
+RECORDS = [
+    pytest.param({"14": OURS}, "14", id="the list is from before: the printed number is asked about"),
+    pytest.param({"14": OURS.replace("1300Z", "1200Z"), "1234": ""}, "", id="a job of another slot"),
+    pytest.param({}, "", id="nobody knows it: no answer, or a number of something else"),
+]
+
+
+@pytest.mark.parametrize(("records", "found"), RECORDS)
+def test_a_job_that_a_cached_list_does_not_have_yet_is_known_by_its_number_among_banners(
+    records: dict[str, str], found: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else each submission waits for a further tick."""
+    printed = Finished(0, "*** Welcome. ***\n14\nYour project has 1234\n", "sbatch: lua: your job was checked\n")
+    slurm = Answering(job(9))
+
+    def shown(_: Slurm, job_id: str) -> str:
+        if job_id not in records:
+            raise Unreachable("Invalid job id specified")
+        return records[job_id]
+
+    monkeypatch.setattr(Slurm, "_shown", shown)
+    monkeypatch.setattr(Commands, "submit", lambda *_: printed)
+    asked = Submission("/s.slurm", comment="cronhpc=id/e@20261127T1300Z.1", output="/l/%j.out")
+    if found:
+        assert slurm.submit(asked) == found
+    else:
+        with pytest.raises(Unclear):
+            slurm.submit(asked)

@@ -941,6 +941,16 @@ def test_next_is_when_it_will_run(schedule: str, known: str, shown: str) -> None
     assert facts.entries[0].next == at(shown)
 
 
+@pytest.mark.parametrize(("ago", "told"), [(30, False), (119, False), (130, True)])
+def test_a_run_that_an_old_list_shows_held_though_it_was_released_is_not_said_to_be_stuck(
+    ago: int,
+    told: bool,  # noqa: FBT001 - a table's column
+) -> None:
+    mine, job = replace(RUNS[0], recorded=NOW - ago), replace(HELD, reason="JobHeldUser")
+    shown = screen(with_entry(entry("backup"), claims=(mine,), queue=Queue((LINK, SPARE, job))))
+    assert ("cannot start: JobHeldUser" in shown) == told
+
+
 EDITED_AHEAD = {
     "it waits in the queue, made of what stands there": ("10 14 * * *", {}, "14:10", 1),
     "edited this very second: the look after this one takes it back": ("10 15 * * *", {"fresh": True}, "16:10", 0),

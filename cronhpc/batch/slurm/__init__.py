@@ -6,6 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cronhpc.batch.commands import ByCommands, changed, chunks
+from cronhpc.batch.port import BatchError
 from cronhpc.batch.process import run_many
 from cronhpc.batch.slurm import rows, text
 from cronhpc.core.model import Accounting, CronhpcError, Queue, log_name
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 _SIGNAL_MAY_HAVE_COME = frozenset({124, 228, 229})  # scancel's exits after which the signal may have been delivered
 _CLOCK = 3.0  # seconds
 _ALIKE = 20  # jobs of one script that are asked for their logs
+_PRINTED = 3  # numbers among a wrapper's words, each a question
 
 
 class Slurm(ByCommands):
@@ -85,7 +87,10 @@ class Slurm(ByCommands):
             return found
 
     def _submitted(self, job: Submission, numbers: Sequence[str]) -> str:
-        """The id of what was just submitted, as the queue knows it; "" where nothing is certain. Raises Unreachable."""
+        """The id of what was just submitted, as the queue knows it; "" where nothing is certain. Raises Unreachable.
+
+        Where sites cache its list, that does not have the job yet: then the numbers that were printed are asked about.
+        """
         jobs = self.queue().jobs
         if found := rows.submitted(jobs, job, numbers):
             return found
@@ -94,7 +99,14 @@ class Slurm(ByCommands):
             wanted = log_name(job.output or "", known)
             if not wanted or self.describe(each).get("StdOut", "") in {wanted, log_name(wanted, known)}:
                 return each
-        return ""
+        return next((each for each in numbers[:_PRINTED] if job.comment and job.comment in self._record(each)), "")
+
+    def _record(self, job_id: str) -> str:
+        """What the controller says of a job; "" where it knows none, or gives no answer."""
+        try:
+            return self._shown(job_id)
+        except BatchError:
+            return ""
 
     def _release(self, job_ids: Sequence[str]) -> None:
         self._change(text.release_argv(job_ids, self.cluster))
