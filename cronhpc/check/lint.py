@@ -17,13 +17,12 @@ from cronhpc.core.model import Problem
 from cronhpc.cron import fixes
 from cronhpc.cron.values import replace
 from cronhpc.cron.words import nearest
-from cronhpc.script.dialect import SLURM
+from cronhpc.script.dialect import SLURM, Dialect
 from cronhpc.script.header import Header, first_lines, read_header, with_interpreter
 
 if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
-    from cronhpc.script.dialect import Dialect
     from cronhpc.script.sbatch_options import Option
 
 __all__ = ["CODES", "NO_FACTS", "Facts", "lint_script"]

@@ -14,13 +14,12 @@ from cronhpc.cron.duration import format_duration
 from cronhpc.cron.values import dataclass, field, replace
 from cronhpc.cron.words import count, nearest
 from cronhpc.script import sbatch_options, sbatch_values, spelling, typography
-from cronhpc.script.dialect import SLURM, SYSTEMS
+from cronhpc.script.dialect import SLURM, SYSTEMS, Dialect
 from cronhpc.script.directives import comment_lines, cut_at, text_lines
 from cronhpc.script.header import Header, looks_meant
 from cronhpc.script.sbatch_options import Option
 
 if TYPE_CHECKING:
-    from cronhpc.script.dialect import Dialect
     from cronhpc.script.spelling import Translation
 
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_]|\{|\()|`")

@@ -8,8 +8,11 @@ from typing import TYPE_CHECKING
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command, UsageError
 from cronhpc.cli.common import count_of, paths_of, settings_or_default, site_of, written_status
-from cronhpc.core.model import CronhpcError, KeepLink, MoveLink, SubmitLink, command, joined
+from cronhpc.core.model import CLOCKS_APART, CronhpcError, KeepLink, MoveLink, Settings, SubmitLink, command, joined
 from cronhpc.cron.values import replace
+from cronhpc.store.paths import DirectoryError, Paths, wanted
+from cronhpc.store.scheduler import expect, expected, is_stopped_login, saw_links, started
+from cronhpc.views import Facts, text
 
 if TYPE_CHECKING:
     import argparse
@@ -18,8 +21,6 @@ if TYPE_CHECKING:
     from cronhpc.cli.console import Console
     from cronhpc.core.model import Outcome, Problem
     from cronhpc.drivers.start import Started
-    from cronhpc.store.paths import Paths
-    from cronhpc.views import Facts
     from cronhpc.views.style import Style
 
 
@@ -65,13 +66,11 @@ def _start(args: argparse.Namespace, console: Console) -> int:
     from cronhpc.core.chain import heard_until
     from cronhpc.drivers.start import start
     from cronhpc.engine.site import reckoned
-    from cronhpc.store.scheduler import expect, is_stopped_login
-    from cronhpc.store.scheduler import started as driven
 
     if args.if_stale and not is_stale(paths_of(args, console), console, args.backend):
         return FINE
     site = site_of(args, console, anew=not args.if_stale)
-    before = driven(site.paths) or {}  # a repair changes nothing of how ticks are driven
+    before = started(site.paths) or {}  # a repair changes nothing of how ticks are driven
     if is_stopped_login(site.paths):  # a site where nodes may not submit is still one
         before = {"via": "login"}
     if before.get("via") == "resident" and not site.batch.dialect.runs_here:
@@ -80,7 +79,7 @@ def _start(args: argparse.Namespace, console: Console) -> int:
     prequeue = args.prequeue or int(before.get("prequeue", 1))
     at = reckoned(site, console.now)
     off = at.now - console.now
-    started = start(
+    done = start(
         at.site,
         console.environ,
         lambda: console.again().now + off,
@@ -90,10 +89,10 @@ def _start(args: argparse.Namespace, console: Console) -> int:
         anew=bool(args.via or args.daemon),
         beside=args.beside,
     )
-    if started.ok and via != "login":  # whose tick has noted it
+    if done.ok and via != "login":  # whose tick has noted it
         expect(site.paths, console.now + off, heard_until(console.now + off, site.settings.interval))
-    _report(started, console, site.settings.timezone, undo="stop", wrong=() if args.if_stale else errors(args, console))
-    return FINE if started.ok else ATTENTION
+    _report(done, console, site.settings.timezone, undo="stop", wrong=() if args.if_stale else errors(args, console))
+    return FINE if done.ok else ATTENTION
 
 
 def _links(text: str) -> int:
@@ -109,8 +108,6 @@ def is_stale(paths: Paths, console: Console, backend: str | None = None) -> bool
 
     Where nobody can look into the queue, and where links are not what calls the ticks, it is the former alone.
     """
-    from cronhpc.core.model import CLOCKS_APART
-    from cronhpc.store.scheduler import expected, saw_links, started
     from cronhpc.views.chain import health
 
     due = expected(paths)
@@ -165,7 +162,6 @@ _STOP_EXAMPLE = "cronhpc stop"
 def _stop(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if one of its jobs could not be cancelled."""
     from cronhpc.drivers.start import stop
-    from cronhpc.store.paths import DirectoryError
 
     try:
         site = site_of(args, console)
@@ -185,10 +181,7 @@ def _stopped_without_folder(args: argparse.Namespace, console: Console) -> bool:
     """
     from cronhpc.batch import connect, dialect_of
     from cronhpc.batch.port import BatchError
-    from cronhpc.core.model import Settings
     from cronhpc.drivers.start import links_that_name
-    from cronhpc.store.paths import wanted
-    from cronhpc.views import text
 
     root, _ = wanted(args.dir, console.environ)
     dialect = dialect_of(args.backend or "", Settings(), console.environ)

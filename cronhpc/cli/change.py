@@ -8,7 +8,10 @@ from typing import TYPE_CHECKING, Any
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command, UsageError
 from cronhpc.cli.common import no_such, own_site, paths_of, settings_or_default
-from cronhpc.core.model import command, joined
+from cronhpc.core.model import Settings, command, joined
+from cronhpc.store.claims import Claims
+from cronhpc.views import Facts, text
+from cronhpc.views.style import Column, table
 
 if TYPE_CHECKING:
     import argparse
@@ -16,11 +19,9 @@ if TYPE_CHECKING:
 
     from cronhpc.cli.console import Console
     from cronhpc.cli.ready_made import Copy, ReadyMade
-    from cronhpc.core.model import Settings
     from cronhpc.engine.site import Site
     from cronhpc.logs.clean import Cleaned
     from cronhpc.script.dialect import Dialect
-    from cronhpc.views import Facts
 
 
 _ADD_HELP = (
@@ -77,7 +78,6 @@ def _list(
 ) -> None:
     """Those that are for the batch system that is here."""
     from cronhpc.cli.ready_made import lacking
-    from cronhpc.views.style import Column, table
 
     jobs = [job for job in every_job if not lacking(job, dialect)]
     examples = [job for job in every_example if not lacking(job, dialect)]
@@ -110,20 +110,18 @@ def _facts(copy: Copy) -> Facts:
 
 
 def _added(copy: Copy, dialect: Dialect, console: Console) -> Iterator[str]:
-    from cronhpc.views.text import name, word
-
-    path = word(str(copy.path))
+    path = text.word(str(copy.path))
     if copy.job.is_example:
         beside = ", ".join(each.name for each, _ in copy.companions if each.parent == copy.path.parent)
-        yield f"added {name(copy.name)}: {console.style().path(str(copy.path))}" + (
+        yield f"added {text.name(copy.name)}: {console.style().path(str(copy.path))}" + (
             f", with {beside}" if beside else ""
         )
         yield f"what it shows: {copy.job.what}"
         yield "read and edit it; its first lines say how to start it"
-        yield f"undo: rm -r {word(str(copy.path.parent))}"
+        yield f"undo: rm -r {text.word(str(copy.path.parent))}"
         return
     when = f"by its line #CRON {copy.cron}" if copy.cron else copy.job.runs
-    yield f"added {name(copy.name)}: {console.style().path(str(copy.path))}, runs {when}"
+    yield f"added {text.name(copy.name)}: {console.style().path(str(copy.path))}, runs {when}"
     yield f"what it does: {copy.job.what}"
     edit = f"edit, at its top: {copy.job.edit}" if copy.job.edit else ""
     yield edit or "nothing needs an edit; its settings are at its top"
@@ -170,7 +168,6 @@ def _clean(args: argparse.Namespace, console: Console) -> int:
 def _live(site: Site) -> tuple[frozenset[str] | None, float]:
     from cronhpc.batch.port import BatchError
     from cronhpc.logs.housekeeping import first_began, live_of
-    from cronhpc.store.claims import Claims
 
     try:
         queue = site.batch.queue()

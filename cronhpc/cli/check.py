@@ -11,28 +11,38 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from cronhpc.batch.port import Examinable, Submission, Unreachable
+from cronhpc.batch import connect, dialect_of, examinable
+from cronhpc.batch.port import Batch, Examinable, Submission, Unreachable
+from cronhpc.batch.process import Missing, elapsed, run_many, which
+from cronhpc.batch.process import run as run_program
+from cronhpc.check.lint import Facts, lint_script
+from cronhpc.check.lint_directives import Unreadable
 from cronhpc.cli import ATTENTION, BROKEN, FINE
 from cronhpc.cli.commands import Command, UsageError
 from cronhpc.cli.common import is_mine, no_such, paths_of, settings_or_default, site_of, withdraw_edited
-from cronhpc.core.model import Problem, Settings, SettingsError, command
+from cronhpc.core.model import Entry, EntryRow, Problem, Settings, SettingsError, command
+from cronhpc.cron import fixes
+from cronhpc.cron.schedule import ScheduleError, parse
 from cronhpc.cron.values import dataclass, field, replace
-from cronhpc.script.dialect import SLURM
-from cronhpc.store.paths import DirectoryError
+from cronhpc.cron.words import count
+from cronhpc.script import sbatch_values
+from cronhpc.script.dialect import SLURM, Dialect
+from cronhpc.script.header import read_header
+from cronhpc.script.sbatch_options import Option
+from cronhpc.script.sbatch_values import conflicts
+from cronhpc.script.shell_text import Interpreter, interpreter
+from cronhpc.script.spelling import has_directives
+from cronhpc.store.entries import is_script, moving, read_script, renaming, scan, unswitchable
+from cronhpc.store.paths import DirectoryError, Paths
+from cronhpc.views import text
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from cronhpc.batch.port import Batch
-    from cronhpc.check.lint_directives import Unreadable
     from cronhpc.cli.console import Console
-    from cronhpc.core.model import Entry, EntryRow
     from cronhpc.core.model.site import Partition
     from cronhpc.engine.site import Site
-    from cronhpc.script.dialect import Dialect
-    from cronhpc.script.shell_text import Interpreter
-    from cronhpc.store.paths import Paths
 
 
 _HELP = "Look for mistakes in scripts and settings: whatever sbatch or cron would stumble over or silently ignore."
@@ -157,9 +167,6 @@ def _has_directory(args: argparse.Namespace, console: Console) -> bool:
 
 def _online(args: argparse.Namespace, console: Console) -> Online | None:
     """The cluster of the cron directory, or, where there is none that can be used, of this environment."""
-    from cronhpc.batch import connect, examinable
-    from cronhpc.batch.process import which
-
     if args.offline:
         return None
     if not args.online:
@@ -178,8 +185,6 @@ def _partitions(args: argparse.Namespace, console: Console) -> Partitions | None
 
 def dialect_here(args: argparse.Namespace, console: Console) -> Dialect:
     """Of the cron directory's batch system, or, where there is none that can be used, of this environment's."""
-    from cronhpc.batch import dialect_of
-
     return dialect_of(args.backend or "", _settings(args, console), console.environ)
 
 
@@ -192,8 +197,6 @@ def _settings(args: argparse.Namespace, console: Console) -> Settings:
 
 def _file(path: Path, linter: Linter) -> tuple[Problem, ...]:
     """Of a file that was named: it is read whatever it is called."""
-    from cronhpc.store.entries import is_script, read_script, unswitchable
-
     if path.is_dir():
         whole = command("check", directory=str(path.absolute()))
         raise UsageError(f"{path} is a folder. Name its scripts; or, if it is a cron directory: " + whole)
@@ -225,8 +228,6 @@ class Linter(NamedTuple):
 
     def __call__(self, script: Script, *, refused: str = "", **more: Any) -> tuple[Problem, ...]:
         """What lint says; `refused`: what sbatch says. `more`: zone, hash_key, scheduled, as `lint_script` has them."""
-        from cronhpc.check.lint import Facts, lint_script
-
         asks = self.partitions is not None and _ASKS_FOR_ROOM.search(script.data)
         known = self.partitions() if self.partitions is not None and asks else None
         missing = "" if self.environ is None else _missing(script.data, self.environ)
@@ -255,15 +256,11 @@ def _added(entry: Entry | None) -> dict[str, str]:
 
 
 def _interpreter(data: bytes) -> Interpreter:
-    from cronhpc.script.shell_text import interpreter
-
     return interpreter(data.partition(b"\n")[0].decode("utf-8", "replace"))
 
 
 def _missing(data: bytes, environ: Mapping[str, str]) -> str:
     """The interpreter that this machine does not have; "" where it has it, or the first line names none."""
-    from cronhpc.batch.process import which
-
     by = _interpreter(data)
     named = by.path or by.name
     known = not named or (by.path and not by.path.startswith("/")) or which(named, environ)
@@ -272,10 +269,6 @@ def _missing(data: bytes, environ: Mapping[str, str]) -> str:
 
 def _unreadable(data: bytes, environ: Mapping[str, str]) -> Unreadable | None:
     """What `bash -n`, or Python's own parser, says of a script; None where it can be read, or nobody knows."""
-    from cronhpc.batch.process import Missing
-    from cronhpc.batch.process import run as run_program
-    from cronhpc.check.lint_directives import Unreadable
-
     by = _interpreter(data)
     if b"\0" in data or b"\r\n" in data:
         return None
@@ -301,8 +294,6 @@ def _unreadable(data: bytes, environ: Mapping[str, str]) -> Unreadable | None:
 
 def _read_well(scripts: Iterable[bytes]) -> frozenset[bytes]:
     """Those of many bash scripts that bash can read; what `bash -n` says of any other is asked of that one alone."""
-    from cronhpc.batch.process import run as run_program
-    from cronhpc.batch.process import run_many
 
     def read(some: Sequence[bytes]) -> list[bytes]:
         text = "".join(f"{each.decode('utf-8', 'surrogateescape')}\0" for each in some)
@@ -320,9 +311,9 @@ _OF_THE_FILE = {"E222", "E224", "E230"}  # their fixes are commands about FILE
 
 
 def _about(problem: Problem, path: str) -> Problem:
-    from cronhpc.views.text import word
-
-    return replace(problem, fix=problem.fix.replace("FILE", word(path))) if problem.code in _OF_THE_FILE else problem
+    return (
+        replace(problem, fix=problem.fix.replace("FILE", text.word(path))) if problem.code in _OF_THE_FILE else problem
+    )
 
 
 def _directory(
@@ -381,9 +372,6 @@ _OF_SCRIPTS = frozenset(
 
 def _scripts_in(place: Path) -> list[str]:
     """The scripts of a folder; a shell script's own name where it has directives; else none."""
-    from cronhpc.script.spelling import has_directives
-    from cronhpc.store.entries import is_script, read_script
-
     try:
         if place.is_dir():
             return [each.name for each in place.iterdir() if is_script(each.name)]
@@ -419,10 +407,9 @@ class _Look:
 
     def scripts(self) -> Iterator[Problem]:
         """All that lint says of them."""
-        from cronhpc.store.entries import scan
-
         scripts: list[tuple[Script, str]] = []
-        for folder, schedule in (*((f"cron.{name}", text) for name, text in self.settings.folders), ("cron.d", None)):
+        of_folders = ((f"cron.{name}", schedule) for name, schedule in self.settings.folders)
+        for folder, schedule in (*of_folders, ("cron.d", None)):
             try:
                 files = scan(self.paths.root, folder)
             except OSError:
@@ -445,10 +432,6 @@ class _Look:
 
     def in_settings(self) -> Iterator[Problem]:
         """Schedules and sbatch values in cronhpc.yaml that are read as they stand, and refused where they are used."""
-        from cronhpc.cron import fixes
-        from cronhpc.cron.schedule import ScheduleError, parse
-        from cronhpc.script import sbatch_values
-
         rows = [row for row in self.settings.entries if not self.names or row.name in self.names]
         settings = self.settings
         given = [] if self.names else [("sbatch", settings.sbatch, 0), ("scheduler.sbatch", settings.link_sbatch, 0)]
@@ -461,20 +444,17 @@ class _Look:
             for what, fix in fixes.steps_beyond(row.schedule):
                 yield Problem("W104", f'"{row.schedule}": {what}', fix, "cronhpc.yaml", row.line)
         asked = [self.entries[name].source for name in self.names if name in self.entries]
-        for name, text in self.settings.folders:
+        for name, schedule in self.settings.folders:
             if self.names and not any(source.startswith(f"cron.{name}/") for source in asked):
                 continue
             try:
-                parse(text, self.zone, hash_key=f"cron.{name}")
+                parse(schedule, self.zone, hash_key=f"cron.{name}")
             except ScheduleError as error:
                 key = f"folders.{name}"
-                yield Problem("E101", f'{key}: "{text}": {error.what}', error.fix, "cronhpc.yaml", key=key)
+                yield Problem("E101", f'{key}: "{schedule}": {error.what}', error.fix, "cronhpc.yaml", key=key)
 
     def _others(self, folder: str, names: Iterable[str]) -> Iterator[Problem]:
         """Of what is no script by its name: batch scripts among it, and folders of scripts; the rest in one line."""
-        from cronhpc.cron.words import count
-        from cronhpc.store.entries import moving, renaming
-
         rest = 0
         for name in names:
             place = self.paths.root / folder / name
@@ -495,9 +475,6 @@ class _Look:
 
     def _command(self, row: EntryRow) -> Iterator[Problem]:
         """Of a row's command: what lint says of the script that is made of it, in the words of a row."""
-        from cronhpc.script.sbatch_options import Option
-        from cronhpc.script.sbatch_values import conflicts
-
         name, entry = row.name, self.entries.get(row.name)
         given = {option: Option(option, value, row.line) for option, value in row.sbatch}
         for code, what, wrong, fix in conflicts(given, frozenset(_added(entry))):
@@ -519,8 +496,6 @@ class _Look:
         self, shown: str, path: str, schedule: str | None, hashed: str, name: str
     ) -> Iterator[tuple[Script, str]]:
         """If it is asked for, with what its H are made of; one that cannot be read is told of by read_entries."""
-        from cronhpc.store.entries import read_script
-
         if self.names and name not in self.names:
             return
         with suppress(OSError):
@@ -528,8 +503,6 @@ class _Look:
             yield script, f"{self.user}:{self.paths.root}:{hashed}"
 
     def _lint(self, script: Script, hash_key: str) -> tuple[Problem, ...]:
-        from cronhpc.script.header import read_header
-
         data, entry = script.data, script.entry
         if entry and entry.output and b"-o" in data and read_header(data, "", self.linter.dialect).value("output"):
             self.renamed.append(entry.name)
@@ -556,9 +529,6 @@ class Partitions:
     @classmethod
     def of(cls, args: argparse.Namespace, settings: Settings, environ: Mapping[str, str]) -> Partitions | None:
         """Of the settings' cluster; None where there is no Slurm."""
-        from cronhpc.batch import examinable
-        from cronhpc.batch.process import which
-
         cluster = examinable(args.backend or "", settings, environ, _CLUSTER_TIMEOUT)
         return cls(cluster) if cluster is not None and which("sinfo", environ) else None
 
@@ -581,8 +551,6 @@ class Online:
     """
 
     def __init__(self, batch: Batch, seconds: float | None = None) -> None:
-        from cronhpc.batch.process import elapsed
-
         if not isinstance(batch, Examinable):
             raise UsageError(
                 "cronhpc check: --online asks sbatch, and this backend has none. Leave it out, or: --backend slurm"
@@ -600,8 +568,6 @@ class Online:
     @property
     def problems(self) -> list[Problem]:
         """What was not asked, or not answered."""
-        from cronhpc.cron.words import count
-
         if not self._left_out:
             return [self._trouble] if self._trouble else []
         what = f"what sbatch thinks of {count(self._left_out, 'script')} is not known: {self._why}."
@@ -609,8 +575,6 @@ class Online:
 
     def refusal(self, path: str, entry: Entry | None = None) -> str:
         """Why sbatch would not take the script, as the entry's run would be submitted; "" if it would, or is away."""
-        from cronhpc.batch.process import elapsed
-
         if self._trouble or (self._until is not None and elapsed() > self._until):
             self._left_out += self._trouble is None
             return ""

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 from cronhpc import __version__
 from cronhpc.cli.commands import UsageError
-from cronhpc.core.model import CronhpcError, SettingsError, StateError, command
+from cronhpc.core.model import CronhpcError, Settings, SettingsError, StateError, Withdraw, World, command
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable
 
     from cronhpc.cli.console import Console
-    from cronhpc.core.model import Settings, World
     from cronhpc.engine.site import Site
     from cronhpc.store.paths import Paths
     from cronhpc.views.facts import Status
@@ -67,7 +66,6 @@ def withdraw_edited(site: Site, now: int) -> bool:
     So the owner's own look does not leave it to the next link, which may come after that slot.
     """
     from cronhpc.core.attempts import Budget, decide
-    from cronhpc.core.model import Withdraw
     from cronhpc.engine.read import read_world
     from cronhpc.store.claims import Claims
     from cronhpc.store.scheduler import started
@@ -88,7 +86,6 @@ def withdraw_edited(site: Site, now: int) -> bool:
 
 def settings_or_default(paths: Paths) -> Settings:
     """The settings where they can be used, else the defaults: for commands that must work all the same."""
-    from cronhpc.core.model import Settings
     from cronhpc.store.settings import read_settings
 
     try:
@@ -129,7 +126,6 @@ def site_now(args: argparse.Namespace, console: Console) -> Site:
 
 def offline_world(site: Site, now: int) -> World:
     """Entries, their state, switches. The queue is not asked: it may not answer."""
-    from cronhpc.core.model import World
     from cronhpc.engine.read import with_switches
     from cronhpc.engine.read_entries import read_entries
     from cronhpc.store import memory

@@ -10,14 +10,13 @@ from typing import TYPE_CHECKING, Any
 from cronhpc.cli import ATTENTION, FINE, NO_ANSWER
 from cronhpc.cli.commands import Command
 from cronhpc.cli.common import seconds_of, site_of
-from cronhpc.core.model import Call, Done, KeepLink, MoveLink, Reason, Wait, command, text_of, texts_of
+from cronhpc.core.model import Call, Done, KeepLink, MoveLink, Outcome, Reason, Wait, World, command, text_of, texts_of
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
     from cronhpc.cli.console import Console
-    from cronhpc.core.model import Outcome, World
     from cronhpc.engine.site import Site
     from cronhpc.logs.clean import Cleaned
     from cronhpc.tick import Report

@@ -11,22 +11,30 @@ from typing import TYPE_CHECKING, Any
 from cronhpc.cli import ATTENTION, BROKEN, FINE
 from cronhpc.cli.commands import Command, UsageError
 from cronhpc.cli.common import entry_argument, offline_world, own_site, site_now, site_of, withdraw_edited
-from cronhpc.core.model import CronhpcError, command, joined
+from cronhpc.cli.runs import entry_meant, no_entry
+from cronhpc.core import slots, stop
+from cronhpc.core.liveness import Lives
+from cronhpc.core.model import CronhpcError, Entry, EntryState, World, command, entry_id, joined, slot_text
+from cronhpc.core.policy import POLICIES
 from cronhpc.cron.values import dataclass
+from cronhpc.store.claims import Claims
+from cronhpc.store.decode import epoch, iso
 from cronhpc.store.entries import FRESH, SUFFIX, file_of, read_script
+from cronhpc.store.files import replace_file
+from cronhpc.store.scheduler import started
+from cronhpc.views import Facts, text
+from cronhpc.views.next import lowered
+from cronhpc.views.style import Cell, Column, Style, table
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Mapping, Sequence
 
     from cronhpc.cli.console import Console
-    from cronhpc.core.model import Entry, World
     from cronhpc.cron.schedule import Schedule
     from cronhpc.engine.site import Site
     from cronhpc.script.header import Header
     from cronhpc.store.paths import Paths
-    from cronhpc.views import Facts
-    from cronhpc.views.style import Style
 
 
 _LIST = command("list")
@@ -34,8 +42,6 @@ _LIST = command("list")
 
 def _one(world: World, name: str, paths: Paths) -> Entry:
     """Raises NoSuchError with the nearest name."""
-    from cronhpc.cli.runs import no_entry
-
     for entry in world.entries:
         if entry.name == name:
             return entry
@@ -44,24 +50,17 @@ def _one(world: World, name: str, paths: Paths) -> Entry:
 
 def _opened(args: argparse.Namespace, console: Console, deed: str) -> tuple[Site, World, Entry]:
     """The owner's directory, what is known of it without its queue, and the entry that was named."""
-    from cronhpc.cli.runs import entry_meant
-
     site = own_site(args, console, deed)
     world = offline_world(site, console.now)
     return site, world, _one(world, entry_meant(args, console, site.paths), site.paths)
 
 
 def _schedule(entry: Entry) -> Schedule | None:
-    from cronhpc.core import slots
-
     return slots.schedule_of(entry) if entry.schedule else None
 
 
 def _state(world: World, entry: Entry) -> str:
     """`on`, or why it does not run by itself."""
-    from cronhpc.core import stop
-    from cronhpc.core.model import EntryState
-
     if entry.problem is not None:
         return f"not run: {entry.problem.code}"
     if (switch := stop.switch_on(world, entry)) is not None:
@@ -97,9 +96,6 @@ def _list(args: argparse.Namespace, console: Console) -> int:
 
 
 def _table(rows: Sequence[Mapping[str, str]], style: Style) -> str:
-    from cronhpc.views import text
-    from cronhpc.views.style import Cell, Column, table
-
     if not rows:
         return "there are no entries yet. Drop a script into " + style.path("cron.daily/") + ", or: " + command("add")
     columns = [Column("NAME", name=True, least=12), Column("SCHEDULE"), Column("STATE"), Column("FILE", optional=1)]
@@ -136,9 +132,7 @@ def _show(args: argparse.Namespace, console: Console) -> int:
 
 
 def _shown(site: Site, world: World, entry: Entry) -> dict[str, Any]:
-    from cronhpc.core.model import entry_id
     from cronhpc.script.header import read_header
-    from cronhpc.store.decode import iso
     from cronhpc.views.attention import problem_facts
 
     data = read_script(entry.script) if entry.script else entry.command.encode("utf-8", "surrogateescape")
@@ -198,8 +192,6 @@ class _Origins:
 
     def policies(self) -> Iterator[Facts]:
         """Each policy; of what is said twice the nearer one holds."""
-        from cronhpc.core.policy import POLICIES
-
         given = {name: (value, "defaults of cronhpc.yaml") for name, value, _ in self.site.settings.defaults}
         if self.row is not None:
             given |= {name: (value, f"cronhpc.yaml:{line}") for name, value, line in self.row.policies}
@@ -211,21 +203,16 @@ class _Origins:
 
     def options(self) -> Iterator[Facts]:
         """What sbatch gets: the script's own lines, then what cronhpc adds."""
-        for option in self.header.options if self.entry.script else ():
-            yield {"name": option.name, "value": option.value, "from": self._line(option.line)}
-        own = {name for name, _ in self.row.sbatch} if self.row is not None else set()
-        for text in self.entry.options:
-            name, _, value = text.removeprefix("--").partition("=")
-            origin = f"cronhpc.yaml:{self.row.line}" if name in own else "sbatch of cronhpc.yaml"
+        for own in self.header.options if self.entry.script else ():
+            yield {"name": own.name, "value": own.value, "from": self._line(own.line)}
+        of_row = {name for name, _ in self.row.sbatch} if self.row is not None else set()
+        for option in self.entry.options:
+            name, _, value = option.removeprefix("--").partition("=")
+            origin = f"cronhpc.yaml:{self.row.line}" if name in of_row else "sbatch of cronhpc.yaml"
             yield {"name": name, "value": value or None, "from": origin}
 
 
 def _screen(known: Mapping[str, Any], style: Style) -> Iterator[str]:
-    from cronhpc.store.decode import epoch
-    from cronhpc.views import text
-    from cronhpc.views.next import lowered
-    from cronhpc.views.style import Column, table
-
     when = known["schedule"]
     words = f"{lowered(when['words'])} ({text.one_line(when['text'])}), {when['timezone']}" if when["words"] else "-"
     at = epoch(when["next"])
@@ -284,8 +271,6 @@ def _edit(args: argparse.Namespace, console: Console) -> int:
 
 def _edited(path: Path, line: int, folder: Path, console: Console) -> bool:
     """Let the user edit a copy, which then takes the place of `path`; whether it is another text."""
-    from cronhpc.store.files import replace_file
-
     data, mode = read_script(str(path)), path.stat().st_mode & 0o7777
     folder.mkdir(mode=0o700, exist_ok=True)
     copy = folder / path.name
@@ -305,8 +290,6 @@ def _edited(path: Path, line: int, folder: Path, console: Console) -> bool:
 
 def _put(text: bytes, path: Path, before: bytes, mode: int) -> str:
     """Replace the script that was edited; why not, in words, or ""."""
-    from cronhpc.store.files import replace_file
-
     if read_script(str(path)) != before:
         return f"{path} was changed by somebody else meanwhile."
     try:
@@ -347,9 +330,6 @@ def _checked(args: argparse.Namespace, console: Console, name: str) -> int:
 
 
 def _after_edit(args: argparse.Namespace, console: Console, name: str, code: int, *, changed: bool) -> int:
-    from cronhpc.store.decode import iso
-    from cronhpc.store.scheduler import started
-
     site = site_of(args, console)
     if changed:
         if _waits_ahead(site, name, console.now):  # on the old times, and a tick leaves so young a file alone
@@ -365,8 +345,6 @@ def _after_edit(args: argparse.Namespace, console: Console, name: str, code: int
     style = console.style(site.settings.timezone)
 
     def words() -> str:
-        from cronhpc.views import text
-
         head = f"{text.name(name)} {'is changed' if changed else 'stays as it was'}"
         if entry is None:
             return head + ", and is no entry any more. See: " + _LIST
@@ -385,9 +363,6 @@ def _after_edit(args: argparse.Namespace, console: Console, name: str, code: int
 
 def _waits_ahead(site: Site, name: str, now: int) -> bool:
     """Whether a run of the entry was queued ahead of its slot."""
-    from cronhpc.core.model import entry_id
-    from cronhpc.store.claims import Claims
-
     return any(key.slot > now and key.entry == entry_id(name) for key in Claims(site.paths.claims).names())
 
 
@@ -411,8 +386,6 @@ def _rm_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _rm(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if the answer was no, or a job could not be cancelled."""
-    from cronhpc.views import text
-
     site = own_site(args, console, "removes its entries")
     world = offline_world(site, console.now)
     entries = [_one(world, name, site.paths) for name in dict.fromkeys(args.names)]
@@ -438,8 +411,6 @@ def _rm(args: argparse.Namespace, console: Console) -> int:
 
 def _to_trash(root: Path, source: str, now: int) -> tuple[Path, Path]:
     """From where to where the script was moved; nothing in trash/ is replaced."""
-    from cronhpc.core.model import slot_text
-
     script, folder = root / source, root / "trash"
     folder.mkdir(mode=0o755, exist_ok=True)
     names = (f"{script.stem}.{slot_text(now)}{more}{SUFFIX}" for more in ("", *(f".{n}" for n in range(2, 1000))))
@@ -452,8 +423,6 @@ def _cancelled(
     args: argparse.Namespace, console: Console, names: Mapping[str, object]
 ) -> tuple[dict[str, dict[str, list[str]]], str]:
     """By entry the jobs that were cancelled, and those that go on; and what the batch system would not do."""
-    from cronhpc.core.liveness import Lives
-    from cronhpc.core.model import entry_id
     from cronhpc.engine.read import read_world
 
     site = site_of(args, console)
@@ -483,8 +452,6 @@ def _waits(world: World, job_id: str) -> bool:
 
 
 def _removed(facts: Mapping[str, Any], moved: Mapping[str, tuple[Path, Path]]) -> Iterator[str]:
-    from cronhpc.views import text
-
     for row in facts["removed"]:
         script, to = moved[row["name"]]
         yield f"removed {text.name(row['name'])}; undo: mv -n {text.word(str(to))} {text.word(str(script))}"

@@ -12,19 +12,26 @@ from typing import TYPE_CHECKING
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command, UsageError
 from cronhpc.cli.common import is_mine, paths_of
-from cronhpc.core.model import CronhpcError, command, joined
+from cronhpc.core.model import CronhpcError, Settings, command, joined
 from cronhpc.cron.values import dataclass, field
+from cronhpc.cron.zones import is_zone
+from cronhpc.importer.crontab import Crontab
+from cronhpc.importer.script import MARK, Imported, named
+from cronhpc.importer.scrontab import Scrontab
+from cronhpc.importer.table import Surroundings, Table
+from cronhpc.store.entries import read_script, scan
+from cronhpc.store.files import create_once
+from cronhpc.store.paths import DirectoryError, Paths
+from cronhpc.store.settings import read_settings
+from cronhpc.store.switches import set_switch
+from cronhpc.views import Facts, text
+from cronhpc.views.style import Column, table
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
 
     from cronhpc.cli.console import Console
-    from cronhpc.core.model import Settings
-    from cronhpc.importer.script import Imported
-    from cronhpc.importer.table import Surroundings, Table
-    from cronhpc.store.paths import Paths
-    from cronhpc.views import Facts
 
 _HELP = (
     "Take over a crontab or a scrontab: each entry becomes a script in cron.d/. The table itself is not changed. "
@@ -49,10 +56,6 @@ def _arguments(parser: argparse.ArgumentParser) -> None:
 
 def _run(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if something is left for a person to decide."""
-    from cronhpc.importer.crontab import Crontab
-    from cronhpc.importer.script import named
-    from cronhpc.importer.scrontab import Scrontab
-
     data = _input(args.file)
     target = _target(args, console)
     reader = Crontab if args.kind == "crontab" else Scrontab
@@ -95,10 +98,6 @@ class _Target:
 
 def _target(args: argparse.Namespace, console: Console) -> _Target:
     """Raises DirectoryError, SettingsError, CronhpcError."""
-    from cronhpc.core.model import Settings
-    from cronhpc.store.paths import DirectoryError
-    from cronhpc.store.settings import read_settings
-
     try:
         paths = paths_of(args, console)
     except DirectoryError:
@@ -123,9 +122,6 @@ def _target(args: argparse.Namespace, console: Console) -> _Target:
 
 def _scripts(paths: Paths, settings: Settings) -> Iterator[tuple[str, str, str]]:
     """(name, mark, source) of every file that has, or would take, an entry's name. Raises OSError."""
-    from cronhpc.importer.script import MARK
-    from cronhpc.store.entries import read_script, scan
-
     for folder in (*(f"cron.{name}" for name, _ in settings.folders), "cron.d"):
         for each in scan(paths.root, folder).scripts:
             match = None
@@ -138,8 +134,6 @@ def _scripts(paths: Paths, settings: Settings) -> Iterator[tuple[str, str, str]]
 
 
 def _around(args: argparse.Namespace, settings: Settings) -> Surroundings:
-    from cronhpc.cron.zones import is_zone
-    from cronhpc.importer.table import Surroundings
     from cronhpc.inside.switch_file import owner
 
     if args.system and args.kind != "crontab":
@@ -167,9 +161,6 @@ def _zone(settings: Settings) -> str:
 
 def _write(paths: Paths, settings: Settings, rows: tuple[Imported, ...]) -> None:
     """The scripts that are not there yet; a paused one's switch first, so that it never runs in between."""
-    from cronhpc.store.files import create_once
-    from cronhpc.store.switches import set_switch
-
     for row in rows:
         if row.there:
             continue
@@ -191,8 +182,6 @@ def _write(paths: Paths, settings: Settings, rows: tuple[Imported, ...]) -> None
 
 
 def _facts(args: argparse.Namespace, target: _Target, table: Table, rows: tuple[Imported, ...]) -> Facts:
-    from cronhpc.views.text import clean
-
     return {
         "source": table.source,
         "dry_run": args.dry_run,
@@ -210,7 +199,8 @@ def _facts(args: argparse.Namespace, target: _Target, table: Table, rows: tuple[
             for row in rows
         ],
         "remarks": [
-            {"line": r.line, "what": clean(r.what), "fix": clean(r.fix), "look": r.look} for r in table.remarks
+            {"line": r.line, "what": text.clean(r.what), "fix": text.clean(r.fix), "look": r.look}
+            for r in table.remarks
         ],
         "lines": [{"line": each.number, "kind": each.kind, "entry": each.entry or None} for each in table.lines],
     }
@@ -219,8 +209,6 @@ def _facts(args: argparse.Namespace, target: _Target, table: Table, rows: tuple[
 def _words(
     args: argparse.Namespace, console: Console, target: _Target, table: Table, rows: tuple[Imported, ...]
 ) -> Iterator[str]:
-    from cronhpc.views import text
-
     if not rows and not table.remarks:
         yield _nothing(args, table)
         return
@@ -242,44 +230,35 @@ def _words(
 
 
 def _nothing(args: argparse.Namespace, table: Table) -> str:
-    from cronhpc.views.text import count
-
     if table.absent:
         return f"there is no {args.kind}: nothing to import"
     if not table.lines:
         return f"nothing to import: the input is empty. If there should be entries, look what `{args.kind} -l` says"
-    return f"nothing to import: there is no entry in {count(len(table.lines), 'line')}"
+    return f"nothing to import: there is no entry in {text.count(len(table.lines), 'line')}"
 
 
 def _list(args: argparse.Namespace, console: Console, target: _Target, new: list[Imported]) -> Iterator[str]:
-    from cronhpc.views.style import Column, table
-    from cronhpc.views.text import count, name
-
     where = console.style().path(str(target.paths.root / "cron.d")) if target.paths else "cron.d"
     if args.dry_run:
-        yield f"{count(len(new), 'script')} for {where}; nothing was written (--dry-run)"
+        yield f"{text.count(len(new), 'script')} for {where}; nothing was written (--dry-run)"
     elif new:
-        yield f"imported {count(len(new), 'entry', 'entries')} into {where}"
+        yield f"imported {text.count(len(new), 'entry', 'entries')} into {where}"
     else:
         yield f"nothing new for {where}"
     columns = [Column("ENTRY"), Column("LINE", right=True), Column("#CRON"), Column("")]
-    rows = [[name(row.name), str(row.job.line), row.cron, "paused" if row.job.paused else ""] for row in new]
+    rows = [[text.name(row.name), str(row.job.line), row.cron, "paused" if row.job.paused else ""] for row in new]
     if rows:
         yield from table(columns, rows, console.style())
 
 
 def _remarks(title: str, remarks: list[str]) -> Iterator[str]:
-    from cronhpc.views.text import clean
-
     if remarks:
         yield ""
         yield title
-        yield from ("  " + clean(each) for each in remarks)
+        yield from ("  " + text.clean(each) for each in remarks)
 
 
 def _next(args: argparse.Namespace, target: _Target, new: list[Imported]) -> Iterator[str]:
-    from cronhpc.views.text import word
-
     edit = _EDITORS[args.kind]
     yield f"the {args.kind} is as it was and still runs them: when all is well here, remove them there ({edit})"
     if args.dry_run or target.paths is None:
@@ -290,9 +269,9 @@ def _next(args: argparse.Namespace, target: _Target, new: list[Imported]) -> Ite
     root = target.paths.root
     files = [row.path for row in new] + [f"pause/{row.name}" for row in paused]
     if len(files) > _FEW:
-        yield f"undo: (cd {word(str(root))} && rm {' '.join(map(word, files))})"
+        yield f"undo: (cd {text.word(str(root))} && rm {' '.join(map(text.word, files))})"
     else:
-        yield f"undo: rm {' '.join(word(str(root / file)) for file in files)}"
+        yield f"undo: rm {' '.join(text.word(str(root / file)) for file in files)}"
 
 
 COMMANDS = {"import": Command(_HELP, _EXAMPLE, _run, _arguments)}

@@ -22,18 +22,21 @@ from cronhpc.cli.common import (
     site_of,
 )
 from cronhpc.cli.runs import Follower, entry_meant, harmless, job_id, known_runs, no_entry, no_run_of, put_bytes
-from cronhpc.core.model import Advice, StateError, command
+from cronhpc.core.model import FAILURES, Advice, Entry, Result, StateError, command, entry_id, slot_of, slot_text
 from cronhpc.cron.values import dataclass
+from cronhpc.store import memory, series_records
+from cronhpc.store.decode import iso
 from cronhpc.store.files import open_file
+from cronhpc.views import Facts, text
+from cronhpc.views.runs import LIVE, result_words, when
+from cronhpc.views.times import took
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterable, Iterator
 
     from cronhpc.cli.console import Console
-    from cronhpc.core.model import Entry
     from cronhpc.store.paths import Paths
-    from cronhpc.views import Facts
     from cronhpc.views.facts import HistoryRun
 
 
@@ -89,8 +92,6 @@ def _wanted(
     args: argparse.Namespace, rows: Iterable[tuple[int, HistoryRun]], since: int
 ) -> Iterator[tuple[int, HistoryRun]]:
     """Of what is known, newest first by when it was written: what was asked for."""
-    from cronhpc.views.runs import when
-
     states, job = _states(args.state), job_id(args.name)
     for written, known in rows:
         if written < since - _AHEAD:
@@ -103,8 +104,6 @@ def _wanted(
 def _newest(rows: Iterator[tuple[int, HistoryRun]], number: int | None) -> list[HistoryRun]:
     """The newest by slot. Rows come by when they were written, which is after their slot: so the end is soon known."""
     import heapq
-
-    from cronhpc.views.runs import when
 
     runs: list[HistoryRun] = []
     newest: list[int] = []
@@ -120,9 +119,6 @@ def _newest(rows: Iterator[tuple[int, HistoryRun]], number: int | None) -> list[
 
 def _states(text: str | None) -> frozenset[str]:
     """The results meant; `failed` means every kind of failure. Raises UsageError."""
-    from cronhpc.core.model import FAILURES, Result
-    from cronhpc.views.runs import LIVE
-
     if text is None:
         return frozenset()
     wanted: set[str] = set()
@@ -141,8 +137,6 @@ def _states(text: str | None) -> frozenset[str]:
 
 def _names(paths: Paths) -> set[str]:
     """Of entries that are there, as far as can be told without a look into their scripts, and of those that were."""
-    from cronhpc.store import memory
-
     scripts = {path.stem for folder in paths.root.glob("cron.*/") for path in folder.glob("*.slurm")}
     rows = {row.name for row in settings_or_default(paths).entries}
     return scripts | rows | set(memory.load(paths.entries).entries)
@@ -150,8 +144,6 @@ def _names(paths: Paths) -> set[str]:
 
 def _nothing(args: argparse.Namespace, paths: Paths) -> str:
     """Raises NoSuchError for a name that nothing has."""
-    from cronhpc.views.text import name
-
     if job_id(args.name):
         raise no_run_of(job_id(args.name))
     if args.name and args.name not in (known := _names(paths)):
@@ -159,9 +151,9 @@ def _nothing(args: argparse.Namespace, paths: Paths) -> str:
     asked = [f"--state {args.state}"] if args.state else []
     asked += [f"--since {args.since}"] if args.since else []
     if asked:
-        return f"nothing ran{' of ' + name(args.name) if args.name else ''} with {' '.join(asked)}"
+        return f"nothing ran{' of ' + text.name(args.name) if args.name else ''} with {' '.join(asked)}"
     if args.name:
-        return f"nothing of {name(args.name)} has run yet; now: " + command("run", args.name)
+        return f"nothing of {text.name(args.name)} has run yet; now: " + command("run", args.name)
     return _nothing_yet()
 
 
@@ -302,8 +294,6 @@ class _Looked:
 
     def newest(self, now: int) -> HistoryRun | None:
         """Of those whose slot has come."""
-        from cronhpc.views.runs import when
-
         return next((run for run in self._all() if run.job and when(run) <= now), None)
 
 
@@ -316,10 +306,6 @@ def _has_its_log_here(args: argparse.Namespace, console: Console) -> bool:
 
 def _run_words(run: HistoryRun, console: Console) -> str:
     """`backup: job 4655, slot 04:47, failed (1) after 12s on cpu1`."""
-    from cronhpc.views import text
-    from cronhpc.views.runs import result_words
-    from cronhpc.views.times import took
-
     style = console.style()
     slot = run.slot
     made = "by hand " if run.by_hand else "slot "
@@ -345,9 +331,6 @@ def _silent(run: HistoryRun, logs: list[Log], paths: Paths, args: argparse.Names
     console.complain(Advice(said, "." if args.follow else before))
     if not args.follow:
         return ATTENTION
-    from cronhpc.core.model import entry_id, slot_text
-    from cronhpc.views.runs import when
-
     log = f"{slot_text(when(run))}-{run.job}*.out"
     return Follower(paths.log / entry_id(args.name), log, console).go_on()
 
@@ -355,7 +338,6 @@ def _silent(run: HistoryRun, logs: list[Log], paths: Paths, args: argparse.Names
 def _to_choose_from(args: argparse.Namespace, console: Console, paths: Paths) -> int:
     """The newest runs, each with the job that names it."""
     from cronhpc.views.reports import history as render
-    from cronhpc.views.runs import when
 
     if args.job or args.follow or args.back > 1:
         raise UsageError("cronhpc logs: of which entry, or job? See: " + command("logs"))
@@ -375,8 +357,6 @@ def _to_choose_from(args: argparse.Namespace, console: Console, paths: Paths) ->
 
 def _logs(paths: Paths, name: str) -> list[Log]:
     """The entry's logs, newest first: names begin with the slot, and sort by it without its Z; others come last."""
-    from cronhpc.core.model import entry_id
-
     folder = paths.log / entry_id(name)
     try:
         with os.scandir(folder) as files:
@@ -405,8 +385,6 @@ def _log_of(path: Path, status: os.stat_result, job: str = "") -> Log:
 
 def _of_one_series(paths: Paths, name: str) -> list[Log]:
     """Where Slurm said that the pieces of a series print; often it is one file."""
-    from cronhpc.store import series_records
-
     try:
         record = series_records.load(paths.state, name)
     except (OSError, StateError):
@@ -419,9 +397,6 @@ def _of_one_series(paths: Paths, name: str) -> list[Log]:
 
 
 def _log_facts(log: Log, paths: Paths, name: str) -> Facts:
-    from cronhpc.core.model import slot_of
-    from cronhpc.store.decode import iso
-
     try:
         slot = iso(slot_of(log.path.name.partition("-")[0]))
     except ValueError:
@@ -437,18 +412,16 @@ def _log_facts(log: Log, paths: Paths, name: str) -> Facts:
 
 
 def _none(args: argparse.Namespace, console: Console, logs: list[Log]) -> int:
-    from cronhpc.views.text import count, name
-
     if logs:
         which = f"of job {args.job}" if args.job else f"number {args.back}"
-        why: str = f"has {count(len(logs), 'log')}, and none {which}. See: " + command("history", args.name)
+        why: str = f"has {text.count(len(logs), 'log')}, and none {which}. See: " + command("history", args.name)
     elif (problem := (entry := _entry(args, console)).problem) is not None:
         why = "has no log yet, and is not run as it is: " + problem.advice
     elif entry.output:
         why = "has no log yet. Now: " + command("run", args.name)
     else:
         why = f"names its own output in {entry.source} (#SBATCH --output): look there."
-    console.complain(f"{name(args.name)} " + why)
+    console.complain(f"{text.name(args.name)} " + why)
     return ATTENTION
 
 
@@ -464,26 +437,21 @@ def _entry(args: argparse.Namespace, console: Console) -> Entry:
 
 def _no_log_of_a_series(args: argparse.Namespace, console: Console) -> None:
     """Raises NoSuchError where the name is that of a series."""
-    from cronhpc.store import series_records
-    from cronhpc.views.text import name
-
     known = next((each for each in series_records.every(paths_of(args, console).state) if each.name == args.name), None)
     if known is not None:
         places = ", ".join(path for _, path in known.logs) or f"#SBATCH --output in {known.script}"
-        raise NoSuchError(f"{name(args.name)} has no log that can be read here. It prints to: {places}")
+        raise NoSuchError(f"{text.name(args.name)} has no log that can be read here. It prints to: {places}")
 
 
 # --- printing ------------------------------------------------------------------------------------------------------
 
 
 def _print(log: Log, paths: Paths, args: argparse.Namespace, console: Console) -> None:
-    from cronhpc.views.text import clean, count, size
-
     number = args.lines or (_ON_TERMINAL if console.is_terminal else None)
     if console.is_terminal:
         style = console.style()
-        facts = f"{size(log.size)}, written {style.distance(log.modified)}"
-        console.say(style.paint(f"==> {clean(paths.shown(log.path))} ({facts})", "dim"))
+        facts = f"{text.size(log.size)}, written {style.distance(log.modified)}"
+        console.say(style.paint(f"==> {text.clean(paths.shown(log.path))} ({facts})", "dim"))
     with open_file(log.path) as file:
         if number is None and not console.is_terminal:
             for part in iter(lambda: file.read(1 << 16), b""):
@@ -491,8 +459,8 @@ def _print(log: Log, paths: Paths, args: argparse.Namespace, console: Console) -
         else:
             lines, left_out = _last_lines(log.path, number)
             if left_out:
-                last = "line" if len(lines) == 1 else count(len(lines), "line")
-                console.say(f"... the last {last}; all of it: cat {clean(str(log.path))}")
+                last = "line" if len(lines) == 1 else text.count(len(lines), "line")
+                console.say(f"... the last {last}; all of it: cat {text.clean(str(log.path))}")
             for line in lines:
                 console.say(harmless(line, console))
             file.seek(0, os.SEEK_END)

@@ -9,14 +9,13 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import CronhpcError
+from cronhpc.core.model import CronhpcError, Problem, Settings
 from cronhpc.cron.values import dataclass
-from cronhpc.script.dialect import SLURM
+from cronhpc.script.dialect import SLURM, Dialect
 from cronhpc.store.entries import unswitchable
+from cronhpc.store.files import create_once
 
 if TYPE_CHECKING:
-    from cronhpc.core.model import Problem, Settings
-    from cronhpc.script.dialect import Dialect
     from cronhpc.store.paths import Paths
 
 SUFFIX = ".slurm"
@@ -236,8 +235,6 @@ def _lib(place: Path, root: Path) -> tuple[tuple[Path, bytes], ...]:
 
 def write(copy: Copy) -> None:
     """Put the copy there; the script last, so that it never starts without its files. Raises AddError, OSError."""
-    from cronhpc.store.files import create_once
-
     for path, data in copy.companions:
         for folder in (path.parent.parent, path.parent):
             folder.mkdir(mode=0o755, exist_ok=True)

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 from cronhpc.cli import ATTENTION, FINE, INTERRUPTED
 from cronhpc.cli.commands import Command, UsageError
 from cronhpc.cli.common import offline_world, own_paths, site_of
-from cronhpc.cli.runs import ended_runs, no_entry
+from cronhpc.cli.runs import Follower, ended_runs, entry_meant, job_id, no_entry
+from cronhpc.core.liveness import Lives
 from cronhpc.core.model import (
     Advice,
     Call,
@@ -26,18 +27,22 @@ from cronhpc.core.model import (
     command,
     entry_id,
 )
+from cronhpc.store.claims import Claims
+from cronhpc.store.decode import epoch, iso
+from cronhpc.store.entries import FRESH
+from cronhpc.views import Facts, text
+from cronhpc.views.runs import result_words, when
+from cronhpc.views.times import took
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
     from cronhpc.cli.console import Console
-    from cronhpc.cli.runs import Follower
     from cronhpc.core.model import Entry, Outcome
     from cronhpc.engine.site import Site
     from cronhpc.script.dialect import Dialect
     from cronhpc.tick import Report
-    from cronhpc.views import Facts
     from cronhpc.views.facts import HistoryRun
     from cronhpc.views.style import Style
 
@@ -105,9 +110,6 @@ def _run(args: argparse.Namespace, console: Console) -> int:
 
 def _rerun(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if it was not submitted, because nothing failed, say."""
-    from cronhpc.cli.runs import entry_meant, job_id
-    from cronhpc.views.runs import when
-
     paths = own_paths(args, console, "runs its entries")
     name = entry_meant(args, console, paths)
     names = [entry.name for entry in offline_world(site_of(args, console), console.now).entries]
@@ -122,8 +124,6 @@ def _rerun(args: argparse.Namespace, console: Console) -> int:
 
 def _order(args: argparse.Namespace, console: Console, name: str, rerun: Rerun | None) -> int:
     """Submit, tell, and attend to the run where that was asked."""
-    from cronhpc.store.entries import FRESH
-
     if args.json and args.follow:
         raise UsageError(f"cronhpc {'rerun' if rerun else 'run'}: --follow prints the log, which is no JSON: --wait")
     site = site_of(args, console)
@@ -177,9 +177,6 @@ def _taken(report: Report) -> bool:
 
 def _failed(args: argparse.Namespace, console: Console, name: str, job: str) -> HistoryRun | str:
     """The last attempt of the slot that `job` ran for, or of the newest slot; or why that is not run again."""
-    from cronhpc.views.runs import when
-    from cronhpc.views.text import name as quoted
-
     found: list[HistoryRun] = []
     wanted: int | None = None  # the slot
     for at, run in ended_runs(args, console, name):
@@ -189,7 +186,7 @@ def _failed(args: argparse.Namespace, console: Console, name: str, job: str) -> 
         if (job and run.job == job) or (not job and (wanted is None or when(run) > wanted)):
             wanted = when(run)
     attempts = [run for run in found if when(run) == wanted]
-    title = quoted(name)
+    title = text.name(name)
     if not attempts:
         live = f"job {job} has not ended" if job else "no run of it has ended yet"
         return f"{title} is not run again: {live}. See: " + command("history", name)
@@ -207,9 +204,6 @@ def _failed(args: argparse.Namespace, console: Console, name: str, job: str) -> 
 
 
 def _facts(report: Report, outcome: Outcome, entry: Entry, dialect: Dialect) -> dict[str, Any]:
-    from cronhpc.core.liveness import Lives
-    from cronhpc.store.decode import iso
-
     decision = outcome.decision
     key = decision.key if isinstance(decision, Submit) else None
     log = ""
@@ -234,16 +228,11 @@ def _facts(report: Report, outcome: Outcome, entry: Entry, dialect: Dialect) -> 
 
 def _stays_due(site: Site, outcome: Outcome) -> bool:
     """Whether the order stands although no job came of it: ordered once more it would run twice."""
-    from cronhpc.store.claims import Claims
-
     row = outcome.decision
     return isinstance(row, Submit) and outcome.done is Done.PASSING and Claims(site.paths.claims).exists(row.key)
 
 
 def _submitted(facts: Facts, style: Style, release: str) -> str:
-    from cronhpc.store.decode import epoch
-    from cronhpc.views import text
-
     held = f" (its script asks to be held, until: {release} {facts['job']})" if facts["held"] and release else ""
     log = f"\nits log: {text.clean(facts['log'])}, or: " + command("logs", facts["entry"]) if facts["log"] else ""
     again = ""
@@ -258,8 +247,6 @@ def _submitted(facts: Facts, style: Style, release: str) -> str:
 
 
 def _not_submitted(facts: Facts) -> str:
-    from cronhpc.views import text
-
     why = ": ".join(part for part in (facts["reason"], text.one_line(facts["detail"])) if part)
     more = "\nmore: " + command("status", facts["entry"])
     if facts["stays_due"]:
@@ -277,8 +264,6 @@ def _not_submitted(facts: Facts) -> str:
 
 def _attended(args: argparse.Namespace, console: Console, site: Site, key: Key, facts: Facts) -> int:
     """The run's exit code, once it has ended."""
-    from cronhpc.cli.runs import Follower
-
     console.out.flush()
     follower = None
     if args.follow and facts["log"]:
@@ -330,13 +315,9 @@ def _ended(args: argparse.Namespace, console: Console, key: Key, name: str) -> H
 
 def _end_words(end: HistoryRun) -> str:
     """`job 27: failed (3), took 12s on cpu1`."""
-    from cronhpc.views.runs import result_words
-    from cronhpc.views.text import one_line
-    from cronhpc.views.times import took
-
     went = f", took {took(end.took)}" if end.took is not None else ""
     where = f" on {end.node}" if end.node else ""
-    why = f": {one_line(end.detail)}" if end.detail else ""
+    why = f": {text.one_line(end.detail)}" if end.detail else ""
     return f"job {end.job}: {result_words(end)}{went}{where}{why}"
 
 

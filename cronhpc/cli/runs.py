@@ -9,8 +9,13 @@ from typing import TYPE_CHECKING, NoReturn
 
 from cronhpc.cli.common import NoSuchError, no_such, paths_of, site_of
 from cronhpc.core.model import CronhpcError, command, entry_id
+from cronhpc.core.plan import plan
+from cronhpc.store import history, memory
+from cronhpc.store.claims import Claims
 from cronhpc.store.entries import SUFFIX
 from cronhpc.store.files import open_file
+from cronhpc.views import text
+from cronhpc.views.runs import LIVE, run_facts, switch_facts, unfinished, when
 
 if TYPE_CHECKING:
     import argparse
@@ -31,9 +36,6 @@ def known_runs(
 
     What a switch stopped is among them. Of one `entry`: its runs alone.
     """
-    from cronhpc.store import history
-    from cronhpc.views.runs import run_facts, switch_facts, when
-
     mine = (run for run in _unfinished(args, console, paths, entry) if entry in {"", run.entry})
     unfinished = sorted(mine, key=when, reverse=True)
     yield from ((console.now, known) for known in unfinished)
@@ -46,8 +48,6 @@ def known_runs(
 
 def ended_runs(args: argparse.Namespace, console: Console, entry: str) -> Iterator[tuple[int, HistoryRun]]:
     """Of those of one entry what has ended, or was passed over."""
-    from cronhpc.views.runs import LIVE
-
     runs = known_runs(args, console, paths_of(args, console), entry)
     return ((at, run) for at, run in runs if run.result not in LIVE and not run.switch and run.slot is not None)
 
@@ -58,16 +58,12 @@ def _attempt(run: HistoryRun) -> tuple[str, int | None, int, bool]:
 
 def _unfinished(args: argparse.Namespace, console: Console, paths: Paths, entry: str) -> list[HistoryRun]:
     """What is claimed and not in history yet. The queue is asked only where there is such a claim, of the entry."""
-    from cronhpc.store.claims import Claims
-    from cronhpc.views.runs import unfinished
-
     try:
         names = Claims(paths.claims).names()
     except FileNotFoundError:  # nothing was ever claimed here
         return []
     if not any(steps - {""} and (not entry or key.entry == entry_id(entry)) for key, steps in names.items()):
         return []
-    from cronhpc.core.plan import plan
     from cronhpc.engine.read import read_world
 
     try:
@@ -105,18 +101,14 @@ def entry_meant(args: argparse.Namespace, console: Console, paths: Paths) -> str
 
 def no_entry(name: str, known: Iterable[str], paths: Paths, see: str = "") -> NoSuchError:
     """The error for a name that no entry has; of one that there was it says what is left of it, and where."""
-    from cronhpc.store import history, memory
-    from cronhpc.views.text import name as quoted
-    from cronhpc.views.text import word
-
     state = memory.load(paths.entries).entries.get(name)
     if state is None and not any(row.get("entry") == name for row in history.rows(paths.history)):
         return no_such("entry", name, known, see=see or command("status"))
     back = ""
     kept = sorted((paths.root / "trash").glob(f"{glob.escape(name)}.*{SUFFIX}"))
     if kept and state is not None and state.source.endswith(SUFFIX):
-        back = f"; bring it back: mv -n {word(str(kept[-1]))} {word(str(paths.root / state.source))}"
-    gone = f"{quoted(name)} is no entry any more: its script was removed, moved or renamed."
+        back = f"; bring it back: mv -n {text.word(str(kept[-1]))} {text.word(str(paths.root / state.source))}"
+    gone = f"{text.name(name)} is no entry any more: its script was removed, moved or renamed."
     return NoSuchError(f"{gone} What it ran: ", command("history", name), back)
 
 
@@ -143,9 +135,7 @@ def put_bytes(part: bytes, console: Console) -> None:
 
 def harmless(line: str, console: Console) -> str:
     """A log's text as this terminal may have it; a pipe gets it as it is."""
-    from cronhpc.views.text import lines
-
-    return lines(line) if console.is_terminal else line
+    return text.lines(line) if console.is_terminal else line
 
 
 _LOOK = 0.5  # seconds between looks

@@ -22,8 +22,20 @@ from cronhpc.cli.common import (
     site_now,
     written_status,
 )
-from cronhpc.core.model import CronhpcError, StateError, command
+from cronhpc.core import slots, stop
+from cronhpc.core.identity import other_marks
+from cronhpc.core.model import CronhpcError, EntryState, Instant, Problem, Settings, StateError, Switch, World, command
+from cronhpc.core.plan import plan
+from cronhpc.core.policy import parse_policies
+from cronhpc.cron.schedule import parse
 from cronhpc.cron.values import replace
+from cronhpc.cron.zones import zone_of
+from cronhpc.store import history, scheduler
+from cronhpc.store.paths import DirectoryError, Paths, own_folder
+from cronhpc.store.switches import of_directory
+from cronhpc.views import text
+from cronhpc.views.facts import Status, SwitchOn, as_json
+from cronhpc.views.next import Preview
 
 if TYPE_CHECKING:
     import argparse
@@ -31,11 +43,7 @@ if TYPE_CHECKING:
     from zoneinfo import ZoneInfo
 
     from cronhpc.cli.console import Console
-    from cronhpc.core.model import Instant, Problem, Switch, World
     from cronhpc.engine.site import Site
-    from cronhpc.store.paths import Paths
-    from cronhpc.views.facts import Status, SwitchOn
-    from cronhpc.views.next import Preview
 
 
 _STATUS_HELP = "How everything is, on one screen. With a NAME: that entry in sentences, and why it does not run now."
@@ -112,8 +120,6 @@ def _once(args: argparse.Namespace, console: Console) -> int:
 
 def _elsewhere(args: argparse.Namespace, console: Console, known: Status) -> list[str]:
     """A word on the user's other chains, and on series that were started before there was this cron directory."""
-    from cronhpc.store.paths import own_folder
-
     own, lines = own_folder(console.environ), []
     if known.other_chains:
         jobs = " ".join(known.other_chains)
@@ -144,7 +150,6 @@ def _nagios(args: argparse.Namespace, console: Console) -> int:
 
 def _prometheus(args: argparse.Namespace, console: Console) -> int:
     from cronhpc.page import metrics, view
-    from cronhpc.store import history
 
     paths = paths_of(args, console)
     known = facts(args, console)
@@ -164,10 +169,7 @@ def facts(args: argparse.Namespace, console: Console) -> Status:
     paths = paths_of(args, console)
     if not is_mine(paths):
         return _written(paths, console)
-    from cronhpc.core.identity import other_marks
-    from cronhpc.core.plan import plan
     from cronhpc.engine.read import read_world
-    from cronhpc.store import scheduler
     from cronhpc.store.damage import of_entries
     from cronhpc.views import status
 
@@ -238,8 +240,6 @@ def _before(paths: Paths) -> Status | None:
 
 def _written(paths: Paths, console: Console) -> Status:
     """What the owner's last tick wrote, with the switches as they lie there now."""
-    from cronhpc.core.model import Settings
-    from cronhpc.store.switches import of_directory
     from cronhpc.views.attention import for_others
     from cronhpc.views.status import seen_at, with_switches
 
@@ -256,7 +256,6 @@ def _written(paths: Paths, console: Console) -> Status:
 
 def _explain(args: argparse.Namespace, console: Console, known: Status) -> int:
     from cronhpc.views import explain
-    from cronhpc.views.facts import as_json
 
     entry = next((each for each in known.entries if each.name == args.name), None)
     gone = next((each for each in known.deleted if each.name == args.name), None)
@@ -313,9 +312,6 @@ def _next(args: argparse.Namespace, console: Console) -> int:
 
 def _any(args: argparse.Namespace, console: Console) -> tuple[list[Preview], str]:
     """A schedule needs no cron directory; where there is one its zone counts."""
-    from cronhpc.cron.schedule import parse
-    from cronhpc.views.next import Preview
-
     if args.name is not None:
         raise UsageError("cronhpc next: either NAME or --schedule.")
     key = _settings_zone(args, console)
@@ -323,8 +319,6 @@ def _any(args: argparse.Namespace, console: Console) -> tuple[list[Preview], str
 
 
 def _settings_zone(args: argparse.Namespace, console: Console) -> str:
-    from cronhpc.store.paths import DirectoryError
-
     try:
         return settings_or_default(paths_of(args, console)).timezone
     except DirectoryError:
@@ -336,9 +330,6 @@ def _settings_zone(args: argparse.Namespace, console: Console) -> str:
 def _zone(key: str, console: Console) -> ZoneInfo:
     from zoneinfo import ZoneInfo
 
-    from cronhpc.core.policy import parse_policies
-    from cronhpc.cron.zones import zone_of
-
     if not key:
         zone = console.zone()
         return zone if isinstance(zone, ZoneInfo) and zone.key else ZoneInfo("UTC")
@@ -349,10 +340,6 @@ def _zone(key: str, console: Console) -> ZoneInfo:
 
 
 def _of_entries(args: argparse.Namespace, console: Console) -> tuple[list[Preview], str]:
-    from cronhpc.core import slots, stop
-    from cronhpc.core.model import EntryState
-    from cronhpc.views.next import Preview
-
     paths = paths_of(args, console)
     if not is_mine(paths):
         return _of_anothers(args, _written(paths, console))
@@ -384,7 +371,6 @@ def _held(switch: Switch | SwitchOn | None, problem: Problem | None, suspended: 
 def _of_anothers(args: argparse.Namespace, known: Status) -> tuple[list[Preview], str]:
     """By what the owner's last tick wrote, and the switches that stand now."""
     from cronhpc.views.explain import schedule_of
-    from cronhpc.views.next import Preview
 
     chosen = [entry for entry in known.entries if args.name in {None, entry.name}]
     if args.name is not None and not chosen:
@@ -414,24 +400,23 @@ def _page_arguments(parser: argparse.ArgumentParser) -> None:
 def _page(args: argparse.Namespace, console: Console) -> int:
     """Write it."""
     from cronhpc.page import write
-    from cronhpc.views import text as words
 
     paths = own_paths(args, console, "can read history and logs")
     settings = settings_or_default(paths)
     args.name = None
     path = Path(args.out).expanduser() if args.out else write.place(paths, settings.page or "page.html")
     style, to = console.style(settings.timezone), None if args.out == "-" else path.absolute()
-    text = write.drawn(paths, facts(args, console), style, to=to, refresh=settings.page_refresh)
+    html = write.drawn(paths, facts(args, console), style, to=to, refresh=settings.page_refresh)
     if to is None:
-        console.out.write(text)
+        console.out.write(html)
         return FINE
     if args.out and not path.parent.is_dir():
         raise CronhpcError(f"{args.out}: its folder is not there. mkdir -p {shlex.quote(str(path.parent))}")
     if args.out and path.is_dir():
         raise CronhpcError(f"{args.out} is a folder. Name a file in it: --out {shlex.quote(str(path / 'cron.html'))}")
-    write.write(path, text)
-    size = len(text.encode())
-    drawn = f"{console.style().path(str(path))}: {words.size(size)}; open it in a browser, or copy it anywhere"
+    write.write(path, html)
+    size = len(html.encode())
+    drawn = f"{console.style().path(str(path))}: {text.size(size)}; open it in a browser, or copy it anywhere"
     console.answer({"page": str(path), "bytes": size}, lambda: drawn)
     return FINE
 

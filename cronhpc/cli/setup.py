@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cronhpc.batch.port import BatchError
+from cronhpc.batch.process import options_kept
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command, UsageError
-from cronhpc.core.model import CronhpcError, Settings, cancelling, command, joined
+from cronhpc.cli.common import site_of
+from cronhpc.core.alerts import Alert, Ping
+from cronhpc.core.model import CronhpcError, Job, Settings, SettingsError, cancelling, command, joined
+from cronhpc.core.model.site import Finding
+from cronhpc.cron.duration import parse_duration
+from cronhpc.cron.values import replace
+from cronhpc.engine.hand_made import OldJobs, cancel_old_chain, old_jobs
+from cronhpc.engine.init import Made, init
+from cronhpc.script.dialect import DIALECTS, SLURM, Dialect
+from cronhpc.store.files import replace_file
+from cronhpc.store.paths import Paths, existing, wanted
+from cronhpc.store.scheduler import hand_made_mark
+from cronhpc.store.settings import read_settings
+from cronhpc.views import text
 
 if TYPE_CHECKING:
     import argparse
     from pathlib import Path
 
     from cronhpc.cli.console import Console
-    from cronhpc.core.model import Job
-    from cronhpc.core.model.site import Finding
     from cronhpc.doctor.look import Asked
-    from cronhpc.engine.hand_made import OldJobs
-    from cronhpc.engine.init import Made
-    from cronhpc.script.dialect import Dialect
     from cronhpc.views.style import Style
 
 
@@ -42,11 +52,6 @@ def _init_arguments(parser: argparse.ArgumentParser) -> None:
 def _init(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if an old chain is still in the queue."""
     from cronhpc.batch import dialect_of
-    from cronhpc.cron.values import replace
-    from cronhpc.engine.init import init
-    from cronhpc.store.files import replace_file
-    from cronhpc.store.paths import Paths, wanted
-    from cronhpc.store.scheduler import hand_made_mark
 
     root, _ = wanted(args.dir, console.environ)
     settings, remark = _of_site(args, console, root)
@@ -76,7 +81,6 @@ def _init(args: argparse.Namespace, console: Console) -> int:
 def _of_site(args: argparse.Namespace, console: Console, root: Path) -> tuple[dict[str, str], str]:
     """Settings that the environment and the cluster tell, by dotted key; and what could not be asked."""
     from cronhpc.batch import connect, dialect_of
-    from cronhpc.batch.process import options_kept
     from cronhpc.engine.site import machine_zone
 
     if (root / "cronhpc.yaml").exists():
@@ -109,17 +113,12 @@ def _of_site(args: argparse.Namespace, console: Console, root: Path) -> tuple[di
 
 def _others_load() -> str:
     """How the commands of the other batch systems come on PATH."""
-    from cronhpc.script.dialect import DIALECTS, SLURM
-
     others = (each for each in DIALECTS.values() if each.load and each.name != SLURM.name)
     return "".join(f", or those of {each.title} ({each.load})" for each in others)
 
 
 def _other_backend(asked: str | None, root: Path) -> str:
     """What to say where the settings, which stay as they are, name another one than was asked for."""
-    from cronhpc.core.model import SettingsError
-    from cronhpc.store.settings import read_settings
-
     try:
         known = read_settings(root / "cronhpc.yaml").backend
     except (SettingsError, OSError):
@@ -131,8 +130,6 @@ def _other_backend(asked: str | None, root: Path) -> str:
 
 def _old_jobs(args: argparse.Namespace, console: Console, made: Made) -> tuple[OldJobs, str]:
     """What is in the queue of a folder that was adopted, the chain cancelled where that was asked; or why not known."""
-    from cronhpc.batch.port import BatchError
-    from cronhpc.engine.hand_made import OldJobs, cancel_old_chain, old_jobs
     from cronhpc.engine.site import open_site
 
     if not (made.adopted or args.cancel_old):  # the folder is adopted once; its old chain may be cancelled later
@@ -145,8 +142,6 @@ def _old_jobs(args: argparse.Namespace, console: Console, made: Made) -> tuple[O
 
 
 def _old_words(old: OldJobs, dialect: Dialect, *, cancelled: bool) -> list[str]:
-    from cronhpc.views.text import count
-
     lines = []
     if old.chain and cancelled:
         lines.append(f"cancelled the old chain: {_named(old.chain)}")
@@ -154,12 +149,12 @@ def _old_words(old: OldJobs, dialect: Dialect, *, cancelled: bool) -> list[str]:
         those = "it" if len(old.chain) == 1 else "them"
         ids = dict.fromkeys(job.id for job in old.chain)
         lines += [
-            f"{count(len(old.chain), 'job')} of a hand-made scheduler still in the queue: {_named(old.chain)}",
+            f"{text.count(len(old.chain), 'job')} of a hand-made scheduler still in the queue: {_named(old.chain)}",
             f"cancel {those}: " + command("init", options=("--cancel-old",)) + ", or: " + cancelling(dialect, *ids),
         ]
     if old.others:
         verb = "goes" if len(old.others) == 1 else "go"
-        lines.append(f"{count(len(old.others), 'other job')} of this folder {verb} on: {_named(old.others)}")
+        lines.append(f"{text.count(len(old.others), 'other job')} of this folder {verb} on: {_named(old.others)}")
     if old.unclear:
         submits = "submits itself" if len(old.unclear) == 1 else "submit themselves"
         ids = dict.fromkeys(job.id for job in old.unclear)
@@ -169,9 +164,7 @@ def _old_words(old: OldJobs, dialect: Dialect, *, cancelled: bool) -> list[str]:
 
 
 def _named(jobs: tuple[Job, ...]) -> str:
-    from cronhpc.views.text import name
-
-    return ", ".join(f"{job.shown} ({name(job.name)})" for job in jobs)
+    return ", ".join(f"{job.shown} ({text.name(job.name)})" for job in jobs)
 
 
 def _words(style: Style, made: Made, remark: str, old: list[str]) -> str:
@@ -187,12 +180,10 @@ def _words(style: Style, made: Made, remark: str, old: list[str]) -> str:
 
 def _undo(made: Made, root: str) -> str:
     """A command that removes what was made, by name: nothing that lay there before, or came since."""
-    from cronhpc.views.text import word
-
     if made.is_new:
         return f"rm -r {root}"
-    folders = [word(path) for path in reversed(made.paths) if (made.root / path).is_dir()]
-    files = [word(path) for path in made.paths if not (made.root / path).is_dir()]
+    folders = [text.word(path) for path in reversed(made.paths) if (made.root / path).is_dir()]
+    files = [text.word(path) for path in made.paths if not (made.root / path).is_dir()]
     steps = [f"cd {root}", f"rm {' '.join(files)}" if files else "", f"rmdir {' '.join(folders)}" if folders else ""]
     return " && ".join(filter(None, steps)) if made.paths else ""
 
@@ -221,21 +212,19 @@ def _doctor_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _doctor(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if there is anything to fix."""
-    from cronhpc.doctor.look import examine, put, wanted
+    from cronhpc.doctor import look
     from cronhpc.engine.site import must_be_safe
-    from cronhpc.store.paths import Paths, existing
-    from cronhpc.store.paths import wanted as place
     from cronhpc.views import reports
 
-    root, named_by = place(args.dir, console.environ)
+    root, named_by = wanted(args.dir, console.environ)
     if named_by in {"--dir", "$CRONHPC_DIR"} and not root.is_dir():  # what is not there says nothing of its disk
         existing(args.dir, console.environ)
-    findings = examine(_asked(args, console, root), lambda: console.again().now)
+    findings = look.examine(_asked(args, console, root), lambda: console.again().now)
     findings = [*_alerts(args, console), *findings] if args.alerts else findings
-    values = wanted(findings)
+    values = look.wanted(findings)
     if args.write and values:
         must_be_safe(Paths(root))
-        put(root, values)
+        look.put(root, values)
     written = args.write and bool(values)
     facts = reports.doctor_facts(findings, values, written=written)
     console.answer(facts, lambda: reports.doctor(findings, values, console.style(), written=written))
@@ -243,7 +232,6 @@ def _doctor(args: argparse.Namespace, console: Console) -> int:
 
 
 def _asked(args: argparse.Namespace, console: Console, root: Path) -> Asked:
-    from cronhpc.cron.duration import parse_duration
     from cronhpc.doctor.look import Asked
 
     if args.write and not (root / "cronhpc.yaml").exists():
@@ -255,9 +243,6 @@ def _asked(args: argparse.Namespace, console: Console, root: Path) -> Asked:
 
 def _alerts(args: argparse.Namespace, console: Console) -> list[Finding]:
     """Send one, by the ways that the settings have, in the environment that ticks have."""
-    from cronhpc.cli.common import site_of
-    from cronhpc.core.alerts import Alert, Ping
-    from cronhpc.core.model.site import Finding
     from cronhpc.engine.notify import about, send
 
     site = site_of(args, console)

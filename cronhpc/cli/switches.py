@@ -24,20 +24,23 @@ from cronhpc.cli.common import (
     site_of,
     written_status,
 )
-from cronhpc.core.model import Call, CronhpcError, Settings, StateError, Switch, command, joined
-from cronhpc.core.stop import ALL, Deed, Index, Order, alike, deeds, is_pattern, matching, unmatched
+from cronhpc.cli.runs import job_id
+from cronhpc.core.model import Call, CronhpcError, Job, Settings, StateError, Switch, World, command, joined
+from cronhpc.core.stop import ALL, Deed, Index, JobDeed, Order, alike, deeds, is_pattern, matching, unmatched
 from cronhpc.cron.values import dataclass, replace
+from cronhpc.store import lease, memory, scheduler
+from cronhpc.store.decode import epoch, iso
+from cronhpc.store.scheduler import started
+from cronhpc.store.switches import check_name, is_where_it_says, of_directory, set_switch, unset_switch
+from cronhpc.views import Facts, text
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator, Sequence
 
     from cronhpc.cli.console import Console
-    from cronhpc.core.model import Job, World
-    from cronhpc.core.stop import JobDeed
     from cronhpc.store.paths import Paths
     from cronhpc.tick import Report
-    from cronhpc.views import Facts
     from cronhpc.views.facts import Status
 
 
@@ -60,8 +63,6 @@ def _set_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _set(args: argparse.Namespace, console: Console, kind: str) -> int:
     """Set the switches and, as their owner, act on them. Exit code 1 where that could not be done; 2: no such name."""
-    from cronhpc.store.switches import set_switch
-
     paths = paths_of(args, console)
     settings = settings_or_default(paths)
     expires = _expiry(args, console, settings.timezone)
@@ -93,10 +94,8 @@ def _set(args: argparse.Namespace, console: Console, kind: str) -> int:
 
 
 def _set_words(row: Facts, kind: str, console: Console) -> str:
-    from cronhpc.views.text import name
-
     made = "set" if row["made"] else "it stands already:"
-    return f"{made} {kind} switch {name(row['switch'])} ({console.style().path(row['path'])})"
+    return f"{made} {kind} switch {text.name(row['switch'])} ({console.style().path(row['path'])})"
 
 
 def _expiry(args: argparse.Namespace, console: Console, zone: str) -> int | None:
@@ -187,13 +186,11 @@ class _Look:
 
     def lacks(self, switch: Switch) -> str:
         """Why it is likely to be a slip: nothing has its name. "" where something has, or nobody can tell."""
-        from cronhpc.views.text import name
-
         if self.world is not None:
             return "".join(problem.what for problem in unmatched(replace(self.world, switches=(switch,))))
         same = alike(switch.name, [ALL])
         slip = self.written is not None and same and switch.name not in {ALL, *self.entries}
-        return f"nothing is called {name(switch.name)}; nearest: {same}." if slip else ""
+        return f"nothing is called {text.name(switch.name)}; nearest: {same}." if slip else ""
 
     def reached(self, switches: Sequence[Switch]) -> tuple[Job, ...]:
         """The live jobs that these cover."""
@@ -205,8 +202,6 @@ class _Look:
 
 def _chosen(args: argparse.Namespace, console: Console, kind: str, look: _Look) -> list[Switch]:
     """The switches to be set: none of them is yet. Raises UsageError, NoSuchError, SwitchError."""
-    from cronhpc.store.switches import check_name
-
     folder = _folder(paths_of(args, console), kind)
     if not args.names:
         raise UsageError(_which(kind, look))
@@ -227,23 +222,19 @@ def _chosen(args: argparse.Namespace, console: Console, kind: str, look: _Look) 
 
 def _which(kind: str, look: _Look) -> str:
     """What could be named."""
-    from cronhpc.views.text import word
-
-    names = [word(name) for name in look.matching("*")]
+    names = [text.word(name) for name in look.matching("*")]
     more = [f"and {len(names) - _LISTED} more"] if len(names) > _LISTED else []
     return f"cronhpc {kind}: write which: {', '.join([*names[:_LISTED], *more, ALL])}; or the id or name of any job."
 
 
 def _unwritten(name: str, look: _Look, settings: Settings) -> str:
     """For a teammate: by what the owner's last tick wrote. A job may have the name, and nobody asks the queue here."""
-    from cronhpc.views.text import word
-
     configured = [row.name for row in settings.switches]
     if look.written is None or name.partition("_")[0].isdecimal() or name in {ALL, *configured, *look.entries}:
         return ""
     near = alike(name, [*look.entries, *configured])
-    hint = f" (nearest: {word(near)})" if near else ""
-    return f"no entry is called {word(name)}{hint}: it reaches the jobs that are, now or later"
+    hint = f" (nearest: {text.word(near)})" if near else ""
+    return f"no entry is called {text.word(name)}{hint}: it reaches the jobs that are, now or later"
 
 
 # --- what came of it ------------------------------------------------------------------------------------------------
@@ -289,8 +280,6 @@ class _Effect:
 
     def words(self, console: Console, zone: str, kind: str, names: Sequence[str]) -> Iterator[str]:
         """A line a job; or when the switches of those names will act."""
-        from cronhpc.store.decode import epoch
-        from cronhpc.views import text
         from cronhpc.views.decisions import deed_lines
 
         style = console.style(zone)
@@ -323,7 +312,6 @@ def _ordered(
     Elsewhere, and beside a daemon, nothing but switches: who has stopped the scheduler wants nothing submitted.
     """
     from cronhpc.engine.site import reckoned
-    from cronhpc.store.scheduler import started
     from cronhpc.tick import tick
 
     paths = paths_of(args, console)
@@ -351,7 +339,6 @@ def _ordered(
 
 def _nobody(report: Report, paths: Paths, console: Console) -> str | None:
     """How to start the scheduler where none is at work."""
-    from cronhpc.store import scheduler
     from cronhpc.views import chain
 
     if keeps_series_only(paths, console):
@@ -367,8 +354,6 @@ def _left_to(look: _Look, paths: Paths) -> _Effect:
     now = command("tick") if is_mine(paths) else None
     if look.written is None:
         return _Effect("as soon as the scheduler runs", fix=now)
-    from cronhpc.store.decode import iso
-
     chain = look.written.chain
     if chain.by_daemon and chain.state in {"fine", "driven otherwise"}:
         return _Effect("within seconds: the daemon runs")
@@ -398,10 +383,6 @@ class Lifted:
 
 def _unset(args: argparse.Namespace, console: Console, kind: str) -> int:
     """Exit code 1 if one of these did not stand, or a team's still stands."""
-    from cronhpc.cli.runs import job_id
-    from cronhpc.store.switches import of_directory
-    from cronhpc.views import text
-
     paths = paths_of(args, console)
     settings = settings_or_default(paths)
     seen = settings if is_mine(paths) else Settings()  # of another's, folders elsewhere are not looked into
@@ -454,11 +435,9 @@ def _lifted_names(
     """Those asked for; `*` means all that stand. Raises UsageError where none is named."""
     from fnmatch import fnmatchcase
 
-    from cronhpc.views.text import word
-
     there = list(dict.fromkeys([*(each.name for each in standing if each.kind == kind), *suspended]))
     if not args.names:
-        what = f"which: {', '.join(map(word, there))}." if there else "NAME. Nothing is to be lifted: none stands."
+        what = f"which: {', '.join(map(text.word, there))}." if there else "NAME. Nothing is to be lifted: none stands."
         raise UsageError(f"cronhpc {_UNDO[kind]}: write {what}")
     names: list[str] = []
     for asked in args.names:
@@ -471,8 +450,6 @@ def _lifted_names(
 
 def _removed(paths: Paths, settings: Settings, name: str, kind: str) -> tuple[list[str], list[str]]:
     """Remove the switch wherever this directory has it: paths removed, and the team's that still stand."""
-    from cronhpc.store.switches import is_where_it_says, unset_switch
-
     folder = _folder(paths, kind)
     removed = [str(folder / name)] if unset_switch(folder, name, paths.root) else []
     left = []
@@ -489,8 +466,6 @@ def _removed(paths: Paths, settings: Settings, name: str, kind: str) -> tuple[li
 
 def unset_words(row: Lifted, kind: str, standing: Sequence[Switch], paths: Paths, console: Console) -> Iterator[str]:
     """What was removed, what still stands, or what stands instead."""
-    from cronhpc.views import text
-
     name = row.switch
     rm = "rm " if is_mine(paths) else ""  # what another's settings name may be any file of mine: no advice to remove it
     yield from (f"removed {console.style().path(path)}" for path in row.removed)
@@ -513,7 +488,6 @@ def unset_words(row: Lifted, kind: str, standing: Sequence[Switch], paths: Paths
 
 def _after(effect: _Effect, again: str = "", undo: str = "") -> Iterator[str]:
     """What became of jobs by that, what comes next, and how to undo it."""
-    from cronhpc.views import text
     from cronhpc.views.decisions import deed_lines
 
     yield from deed_lines(effect.deeds, effect.now)
@@ -555,8 +529,6 @@ _TIMEOUT = 20.0  # seconds that a tick at work is waited for
 
 def _suspended(paths: Paths) -> list[str]:
     """Entries that are suspended after failures, as far as this user may read."""
-    from cronhpc.store import memory
-
     if not is_mine(paths):
         return []
     return [name for name, state in memory.load(paths.entries).entries.items() if state.suspended is not None]
@@ -573,8 +545,6 @@ def _owners(paths: Paths, name: str) -> list[str]:
 
 def _lift_suspension(paths: Paths, name: str) -> bool:
     """Under the lease, so that no tick that began before writes the suspension back. Raises StateError, OSError."""
-    from cronhpc.store import lease, memory
-
     state = memory.load(paths.entries).entries.get(name)
     if state is None or state.suspended is None:
         return False

@@ -9,7 +9,7 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import command
+from cronhpc.core.model import Job, Problem, Settings, command
 from cronhpc.core.resident_fit import misfit
 from cronhpc.cron.duration import format_duration
 from cronhpc.cron.values import dataclass
@@ -21,7 +21,6 @@ from cronhpc.store.logs import Space, low
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from cronhpc.core.model import Job, Problem, Settings
     from cronhpc.core.model.site import Cluster, Disk, Finding, Limit, Partition
 
 _LINK_JOBS = 3  # the running link, its successor, the spare

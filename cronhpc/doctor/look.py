@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cronhpc.batch import process
-from cronhpc.batch.port import BatchError, Submission, Unreachable
+from cronhpc.batch.port import Batch, BatchError, Examinable, Submission, Unreachable
 from cronhpc.batch.process import for_commands
-from cronhpc.core.model import CronhpcError, Settings, SettingsError, command
-from cronhpc.core.model.site import LEVELS
+from cronhpc.core.model import CronhpcError, Problem, Settings, SettingsError, command
+from cronhpc.core.model.site import LEVELS, Finding
 from cronhpc.cron.values import dataclass
 from cronhpc.doctor import judge
 from cronhpc.doctor.checks import Check
@@ -28,9 +28,6 @@ from cronhpc.store.paths import MARKER, Paths
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from cronhpc.batch.port import Batch, Examinable
-    from cronhpc.core.model import Problem
-    from cronhpc.core.model.site import Finding
     from cronhpc.doctor.probe_job import ProbeJob
 
 _QUESTION = 8.0  # seconds for one question: three unanswered ones end within half a minute

@@ -12,7 +12,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from cronhpc.batch.port import BatchError, Submission
+from cronhpc.batch.port import Batch, BatchError, Submission
 from cronhpc.batch.process import elapsed
 from cronhpc.cron.values import replace
 from cronhpc.doctor.judge import Node
@@ -20,7 +20,6 @@ from cronhpc.doctor.judge import Node
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from cronhpc.batch.port import Batch
     from cronhpc.core.model import Job
 
 NAME = "cronhpc-doctor"

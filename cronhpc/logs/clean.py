@@ -11,19 +11,16 @@ import math
 from collections import Counter
 from typing import TYPE_CHECKING
 
-from cronhpc.batch.port import BatchError
+from cronhpc.batch.port import BatchError, JobFiles
 from cronhpc.core import retention
-from cronhpc.core.model import Problem
-from cronhpc.core.retention import Why
+from cronhpc.core.model import LogFile, Problem, Settings
+from cronhpc.core.retention import Judged, Rules, Use, Why
 from cronhpc.cron.values import dataclass, field, replace
 from cronhpc.store import logs
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from cronhpc.batch.port import JobFiles
-    from cronhpc.core.model import LogFile, Settings
-    from cronhpc.core.retention import Judged, Rules, Use
     from cronhpc.store.logs import Folder
     from cronhpc.store.paths import Paths
 

@@ -13,7 +13,7 @@ import os
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core.model import CLOCKS_APART, FAILURES, Key, Problem, StateError
+from cronhpc.core.model import CLOCKS_APART, FAILURES, Claim, Key, Problem, Queue, Settings, StateError
 from cronhpc.store import decode, logs
 from cronhpc.store.files import clock_of, read_json, write_json
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from cronhpc.batch.port import JobFiles
-    from cronhpc.core.model import Claim, Queue, Settings
     from cronhpc.logs.clean import Cleaned
     from cronhpc.store.paths import Paths
 

@@ -14,13 +14,12 @@ from cronhpc.core.model import Result, command, entry_id, texts_of
 from cronhpc.cron.values import dataclass, field
 from cronhpc.views import Facts, chain, runs, screen, text, times
 from cronhpc.views.attention import done
-from cronhpc.views.facts import HistoryRun
+from cronhpc.views.facts import Chain, DeletedEntry, EntryStatus, HistoryRun, LiveRun, Notice, Status
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
     from datetime import tzinfo
 
-    from cronhpc.views.facts import Chain, DeletedEntry, EntryStatus, LiveRun, Notice, Status
     from cronhpc.views.style import Style
 
 

@@ -18,17 +18,15 @@ from cronhpc.core.model import (
     restarted,
 )
 from cronhpc.cron.values import replace
-from cronhpc.script.dialect import DIALECTS, SLURM
+from cronhpc.script.dialect import DIALECTS, SLURM, Dialect
 from cronhpc.store.entries import FRESH
 from cronhpc.views import Facts, runs, text
-from cronhpc.views.facts import Notice
+from cronhpc.views.facts import Chain, EntryStatus, HistoryRun, LiveRun, Notice, Status, SwitchOn, SwitchStatus, Trouble
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from cronhpc.core.model import Instant
-    from cronhpc.script.dialect import Dialect
-    from cronhpc.views.facts import Chain, EntryStatus, HistoryRun, LiveRun, Status, SwitchOn, SwitchStatus, Trouble
     from cronhpc.views.style import Style
 
 

@@ -5,16 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cronhpc.core import model, stop
-from cronhpc.core.model import Done, Reason, command, joined
-from cronhpc.core.stop import Deed
+from cronhpc.core.model import Decision, Done, Job, Outcome, Reason, command, joined
+from cronhpc.core.stop import Deed, JobDeed
 from cronhpc.store.decode import epoch, iso
 from cronhpc.views import Facts, text, times
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from cronhpc.core.model import Decision, Job, Outcome
-    from cronhpc.core.stop import JobDeed
     from cronhpc.views.style import Style
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core.model import Advice, Reason, Result, command, joined, restarted
+from cronhpc.core.model import Advice, Instant, Problem, Reason, Result, command, joined, restarted
 from cronhpc.script.dialect import DIALECTS, SLURM
 from cronhpc.store.decode import epoch, iso
 from cronhpc.views import Facts, runs, text, times
@@ -14,7 +14,6 @@ from cronhpc.views.next import change_words, lowered
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from cronhpc.core.model import Instant, Problem
     from cronhpc.cron.schedule import Schedule
     from cronhpc.views.facts import (
         DeletedEntry,

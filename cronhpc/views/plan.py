@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core.model import command
+from cronhpc.core.model import Plan, Problem, World, command
 from cronhpc.store.decode import epoch, iso
 from cronhpc.views import Facts, text
 from cronhpc.views.attention import problem_facts
 from cronhpc.views.decisions import decision_facts, words
-from cronhpc.views.style import Cell, Column, table
+from cronhpc.views.style import Cell, Column, Style, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-
-    from cronhpc.core.model import Plan, Problem, World
-    from cronhpc.views.style import Style
 
 
 def facts(world: World, plan: Plan, problems: Iterable[Problem] = (), logs: Facts | None = None) -> Facts:

@@ -7,13 +7,12 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.identity import jobs_by_id
-from cronhpc.core.liveness import absences_at_a_look
+from cronhpc.core.liveness import Absence, absences_at_a_look
 from cronhpc.core.model import FAILURES, PAUSED, ClaimState, Finish, Key, Result, command, restarted
 from cronhpc.cron.values import by_field
 from cronhpc.views.facts import HistoryRun, LiveRun
 
 if TYPE_CHECKING:
-    from cronhpc.core.liveness import Absence
     from cronhpc.core.model import Advice, Claim, Job, JobEnd, Plan, World
 
 _FAILED = frozenset(map(str, FAILURES))

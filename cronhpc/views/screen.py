@@ -7,7 +7,7 @@ import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core import pieces
-from cronhpc.core.model import Reason
+from cronhpc.core.model import Instant, Reason
 from cronhpc.store.decode import LATEST
 from cronhpc.views import chain, runs, text, times
 from cronhpc.views.attention import done, just_changed
@@ -16,7 +16,6 @@ from cronhpc.views.style import Cell, Column, Style, table, wrap
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from cronhpc.core.model import Instant
     from cronhpc.views.facts import Cost, EntryStatus, LiveRun, Notice, Status
 
 _ALL = ("--all",)
