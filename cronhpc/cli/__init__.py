@@ -75,7 +75,7 @@ def _code_of(arguments: list[str], console: Console) -> int:
             code = parsed
         else:
             args, run = parsed
-            console = console.about(args.dir, as_json=args.json)
+            console = console.about(args)
             code = run(args, console)
         console.out.flush()
     except CronhpcError as error:

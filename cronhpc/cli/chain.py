@@ -67,9 +67,9 @@ def _start(args: argparse.Namespace, console: Console) -> int:
     from cronhpc.drivers.start import start
     from cronhpc.engine.site import reckoned
 
-    if args.if_stale and not is_stale(paths_of(args, console), console, args.backend):
+    if args.if_stale and not is_stale(paths_of(console), console):
         return FINE
-    site = site_of(args, console, anew=not args.if_stale)
+    site = site_of(console, anew=not args.if_stale)
     before = started(site.paths) or {}  # a repair changes nothing of how ticks are driven
     if is_stopped_login(site.paths):  # a site where nodes may not submit is still one
         before = {"via": "login"}
@@ -91,7 +91,7 @@ def _start(args: argparse.Namespace, console: Console) -> int:
     )
     if done.ok and via != "login":  # whose tick has noted it
         expect(site.paths, console.now + off, heard_until(console.now + off, site.settings.interval))
-    _report(done, console, site.settings.timezone, undo="stop", wrong=() if args.if_stale else errors(args, console))
+    _report(done, console, site.settings.timezone, undo="stop", wrong=() if args.if_stale else errors(console))
     return FINE if done.ok else ATTENTION
 
 
@@ -103,7 +103,7 @@ def _links(text: str) -> int:
     return number
 
 
-def is_stale(paths: Paths, console: Console, backend: str | None = None) -> bool:
+def is_stale(paths: Paths, console: Console) -> bool:
     """Whether ticks have stopped that should come: the next one is overdue, or the queue has no job that would do it.
 
     Where nobody can look into the queue, and where links are not what calls the ticks, it is the former alone.
@@ -115,7 +115,7 @@ def is_stale(paths: Paths, console: Console, backend: str | None = None) -> bool
     if how is None:
         return False
     if due is not None and due[0] <= console.now + CLOCKS_APART and console.now <= due[1]:
-        gone = how.get("via", "chain") in {"chain", "daemon"} and _links_gone(paths, console, backend)
+        gone = how.get("via", "chain") in {"chain", "daemon"} and _links_gone(paths, console)
         if not gone:
             saw_links(paths, console.now)
         return gone
@@ -131,13 +131,13 @@ def is_stale(paths: Paths, console: Console, backend: str | None = None) -> bool
 _TIMEOUT = 6  # seconds: a login waits for the answer
 
 
-def _links_gone(paths: Paths, console: Console, backend: str | None) -> bool:
+def _links_gone(paths: Paths, console: Console) -> bool:
     from cronhpc.batch import connect
     from cronhpc.drivers.start import links_gone
     from cronhpc.engine.site import open_site
 
     try:
-        site = open_site(str(paths.root), backend, console.environ)
+        site = open_site(str(paths.root), console.backend, console.environ)
         hurried = replace(site.settings, timeout=min(site.settings.timeout, _TIMEOUT))
         batch = connect(site.batch.dialect.name, hurried, site.environment, paths.state)
         return links_gone(replace(site, batch=batch), console.now)
@@ -159,14 +159,14 @@ _STOP_HELP = "Stop the scheduler, and keep it stopped. Jobs that run go on."
 _STOP_EXAMPLE = "cronhpc stop"
 
 
-def _stop(args: argparse.Namespace, console: Console) -> int:
+def _stop(_: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if one of its jobs could not be cancelled."""
     from cronhpc.drivers.start import stop
 
     try:
-        site = site_of(args, console)
+        site = site_of(console)
     except DirectoryError:
-        if not _stopped_without_folder(args, console):
+        if not _stopped_without_folder(console):
             raise
         return FINE
     stopped = stop(site, console.environ, lambda: console.again().now)
@@ -174,7 +174,7 @@ def _stop(args: argparse.Namespace, console: Console) -> int:
     return FINE if stopped.ok else ATTENTION
 
 
-def _stopped_without_folder(args: argparse.Namespace, console: Console) -> bool:
+def _stopped_without_folder(console: Console) -> bool:
     """Whether the folder is gone, and its scheduler's jobs waited in the queue: they are named, and cancelled.
 
     Raises BatchError.
@@ -183,8 +183,8 @@ def _stopped_without_folder(args: argparse.Namespace, console: Console) -> bool:
     from cronhpc.batch.port import BatchError
     from cronhpc.drivers.start import links_that_name
 
-    root, _ = wanted(args.dir, console.environ)
-    dialect = dialect_of(args.backend or "", Settings(), console.environ)
+    root, _ = wanted(console.asked, console.environ)
+    dialect = dialect_of(console.backend, Settings(), console.environ)
     if os.path.lexists(root) or dialect.runs_here:
         return False
     batch = connect(dialect.name, Settings(), console.environ, root / "state")
@@ -196,7 +196,7 @@ def _stopped_without_folder(args: argparse.Namespace, console: Console) -> bool:
         return False
     lines = [f"{console.style().path(str(root))} is not there; the jobs of its scheduler are in the queue:"]
     lines += [f"job {job.id} ({text.one_line(job.name)}), {job.state.lower()}" for job in jobs]
-    if not args.json:
+    if not console.as_json:
         console.say("\n".join(lines))
         console.out.flush()
     batch.cancel([job.id for job in jobs])

@@ -48,29 +48,28 @@ def _add(args: argparse.Namespace, console: Console) -> int:
     from cronhpc.cli import ready_made
     from cronhpc.cli.check import dialect_here, errors, will_not_run
 
-    dialect = dialect_here(args, console)
+    dialect = dialect_here(console)
     jobs, examples = ready_made.jobs(), ready_made.examples()
     known = {job.name: job for job in (*jobs, *examples)}
     if args.list or not args.job:
         if args.schedule or args.name:
             raise UsageError("cronhpc add: which job? See: " + command("add"))
-        _list(args, console, jobs, examples, dialect)
+        _list(console, jobs, examples, dialect)
         return FINE
     name = next((job.name for job in known.values() if args.job == job.path.name), args.job)
     if name not in known:
         raise no_such("ready-made job", args.job, known, see=command("add"))
-    paths = paths_of(args, console)
+    paths = paths_of(console)
     given = {"name": args.name or name, "schedule": args.schedule, "dialect": dialect}
     copy = ready_made.copy_of(known[name], paths, settings_or_default(paths), **given)
     ready_made.write(copy)
-    wrong = errors(args, console, [copy.name]) if copy.job.is_entry or copy.cron else []
+    wrong = errors(console, [copy.name]) if copy.job.is_entry or copy.cron else []
     facts = {**_facts(copy), "errors": [problem.advice for problem in wrong]}
     console.answer(facts, lambda: joined("\n", [*will_not_run(wrong), *_added(copy, dialect, console)]))
     return FINE
 
 
 def _list(
-    args: argparse.Namespace,
     console: Console,
     every_job: tuple[ReadyMade, ...],
     every_example: tuple[ReadyMade, ...],
@@ -82,7 +81,7 @@ def _list(
     jobs = [job for job in every_job if not lacking(job, dialect)]
     examples = [job for job in every_example if not lacking(job, dialect)]
     others = len(every_job) + len(every_example) - len(jobs) - len(examples)
-    if args.json:
+    if console.as_json:
         rows = [{"name": job.name, "runs": job.runs, "what": job.what, "edit": job.edit} for job in jobs]
         console.json({"jobs": rows, "examples": [{"name": job.name, "what": job.what} for job in examples]})
         return
@@ -153,7 +152,7 @@ def _clean(args: argparse.Namespace, console: Console) -> int:
     from cronhpc.logs.housekeeping import tend
     from cronhpc.views import reports as view
 
-    site = own_site(args, console, "cleans its logs")
+    site = own_site(console, "cleans its logs")
     live, began = _live(site)
     how: dict[str, Any] = {"first_began": began, "most": sys.maxsize, "always": True, "dry_run": args.dry_run}
     cleaned = tend(site.paths, site.settings, console.now, live, site.batch.live_files, **how)

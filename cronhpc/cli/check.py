@@ -93,8 +93,8 @@ def _run(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if there is an error, with --strict also for a warning; 2 if the settings cannot be used."""
     from cronhpc.views import reports
 
-    here = _has_directory(args, console)
-    entries = _entry_names(args, console) if here and any(_may_be_a_file(name) for name in args.names) else set()
+    here = _has_directory(console)
+    entries = _entry_names(console) if here and any(_may_be_a_file(name) for name in args.names) else set()
     files = [
         name
         for name in args.names
@@ -103,28 +103,28 @@ def _run(args: argparse.Namespace, console: Console) -> int:
     names = [name for name in args.names if name not in files]
     if args.online and args.offline:
         raise UsageError("cronhpc check: --online or --offline, not both.")
-    linter = Linter(console.environ, _partitions(args, console), _online(args, console), dialect_here(args, console))
+    linter = Linter(console.environ, _partitions(args, console), _online(args, console), dialect_here(console))
     problems = [problem for file in files for problem in _file(Path(file), linter)]
     broken = False
     if names or not files:
-        of_directory, broken = _directory(args, console, names, linter)
+        of_directory, broken = _directory(console, names, linter)
         problems += of_directory
-    if here and is_mine(paths_of(args, console)) and not broken:
-        withdraw_edited(site_of(args, console), console.now)
+    if here and is_mine(paths_of(console)) and not broken:
+        withdraw_edited(site_of(console), console.now)
     problems += [problem for asked in (linter.partitions, linter.online) if asked for problem in asked.problems]
     problems = sorted(dict.fromkeys(problems), key=lambda each: (each.file, each.line, each.code))
     problems = [replace(each, what=console.text(each.what), fix=console.text(each.fix)) for each in problems]
-    console.say(reports.check(problems, fmt="json" if args.json else args.format))
+    console.say(reports.check(problems, fmt="json" if console.as_json else args.format))
     bad = {"error", "warning"} if args.strict else {"error"}
     return BROKEN if broken else ATTENTION if any(each.severity in bad for each in problems) else FINE
 
 
-def errors(args: argparse.Namespace, console: Console, names: Sequence[str] = ()) -> list[Problem]:
+def errors(console: Console, names: Sequence[str] = ()) -> list[Problem]:
     """What keeps entries (`names`; else all) from running, for commands that set them going; the cluster is not asked.
 
     Raises SettingsError.
     """
-    found, _ = _directory(args, console, list(names), Linter(console.environ))
+    found, _ = _directory(console, list(names), Linter(console.environ))
     found = [problem for problem in dict.fromkeys(found) if problem.severity == "error"]
     return sorted(found, key=lambda each: (each.file, each.line, each.code))
 
@@ -142,11 +142,11 @@ def _may_be_a_file(name: str) -> bool:
     return "/" not in name and Path(name).is_file()
 
 
-def _entry_names(args: argparse.Namespace, console: Console) -> set[str]:
+def _entry_names(console: Console) -> set[str]:
     from cronhpc.engine.read_entries import read_entries
 
     try:
-        return {entry.name for entry in read_entries(site_of(args, console), console.now).entries}
+        return {entry.name for entry in read_entries(site_of(console), console.now).entries}
     except SettingsError:
         return set()
 
@@ -157,9 +157,9 @@ def _functions(environ: Mapping[str, str]) -> frozenset[str]:
     return frozenset(m[1] for name in exported if (m := re.fullmatch(r"BASH_FUNC_([\w.-]+)(?:%%|\(\))", name)))
 
 
-def _has_directory(args: argparse.Namespace, console: Console) -> bool:
+def _has_directory(console: Console) -> bool:
     try:
-        paths_of(args, console)
+        paths_of(console)
     except DirectoryError:
         return False
     return True
@@ -170,27 +170,30 @@ def _online(args: argparse.Namespace, console: Console) -> Online | None:
     if args.offline:
         return None
     if not args.online:
-        cluster = examinable(args.backend or "", _settings(args, console), console.environ, _ANSWER_TIMEOUT)
+        cluster = examinable(console.backend, _settings(console), console.environ, _ANSWER_TIMEOUT)
         return Online(cluster, _A_MOMENT) if cluster is not None and which("sbatch", console.environ) else None
     try:
-        return Online(site_of(args, console).batch)
+        return Online(site_of(console).batch)
     except (DirectoryError, SettingsError):
-        return Online(connect(args.backend or "", Settings(), console.environ, Path("/nonexistent")))
+        return Online(connect(console.backend, Settings(), console.environ, Path("/nonexistent")))
 
 
 def _partitions(args: argparse.Namespace, console: Console) -> Partitions | None:
-    """Of the cron directory's cluster, or of this environment's."""
-    return None if args.offline else Partitions.of(args, _settings(args, console), console.environ)
+    """Of the cron directory's cluster, or of this environment's; None where there is no Slurm."""
+    if args.offline:
+        return None
+    cluster = examinable(console.backend, _settings(console), console.environ, _CLUSTER_TIMEOUT)
+    return Partitions(cluster) if cluster is not None and which("sinfo", console.environ) else None
 
 
-def dialect_here(args: argparse.Namespace, console: Console) -> Dialect:
+def dialect_here(console: Console) -> Dialect:
     """Of the cron directory's batch system, or, where there is none that can be used, of this environment's."""
-    return dialect_of(args.backend or "", _settings(args, console), console.environ)
+    return dialect_of(console.backend, _settings(console), console.environ)
 
 
-def _settings(args: argparse.Namespace, console: Console) -> Settings:
+def _settings(console: Console) -> Settings:
     try:
-        return settings_or_default(paths_of(args, console))
+        return settings_or_default(paths_of(console))
     except DirectoryError:
         return Settings()
 
@@ -316,15 +319,13 @@ def _about(problem: Problem, path: str) -> Problem:
     )
 
 
-def _directory(
-    args: argparse.Namespace, console: Console, names: list[str], linter: Linter
-) -> tuple[list[Problem], bool]:
+def _directory(console: Console, names: list[str], linter: Linter) -> tuple[list[Problem], bool]:
     """What is to be said of a cron directory, and whether its settings are unusable."""
     from cronhpc.engine.read_entries import read_entries
 
-    paths = paths_of(args, console)
+    paths = paths_of(console)
     try:
-        site = site_of(args, console)
+        site = site_of(console)
     except SettingsError as error:  # the scripts are looked at all the same, under the default settings
         by_default = _Look(paths, Settings(), ZoneInfo("UTC"), "", names, linter._replace(environ=None))
         return [*error.problems, *by_default.scripts()], True
@@ -525,12 +526,6 @@ class Partitions:
         self.problems: list[Problem] = []
         self._known: dict[str, Partition] | None = None
         self._asked = False
-
-    @classmethod
-    def of(cls, args: argparse.Namespace, settings: Settings, environ: Mapping[str, str]) -> Partitions | None:
-        """Of the settings' cluster; None where there is no Slurm."""
-        cluster = examinable(args.backend or "", settings, environ, _CLUSTER_TIMEOUT)
-        return cls(cluster) if cluster is not None and which("sinfo", environ) else None
 
     def __call__(self) -> Mapping[str, Partition] | None:
         """None where nobody knows."""

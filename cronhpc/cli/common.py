@@ -28,29 +28,29 @@ class NoSuchError(CronhpcError):
     """A name that nothing has."""
 
 
-def site_of(args: argparse.Namespace, console: Console, *, anew: bool = False) -> Site:
+def site_of(console: Console, *, anew: bool = False) -> Site:
     """The cron directory meant, opened; `anew` as open_site has it.
 
     Raises DirectoryError, SettingsError, StateError, BatchError, OSError.
     """
     from cronhpc.engine.site import open_site
 
-    return open_site(directory(args, console), args.backend, console.environ, anew=anew)
+    return open_site(directory(console), console.backend, console.environ, anew=anew)
 
 
-def paths_of(args: argparse.Namespace, console: Console) -> Paths:
+def paths_of(console: Console) -> Paths:
     """The cron directory meant. Raises DirectoryError."""
     from cronhpc.store.paths import existing
 
-    return existing(directory(args, console), console.environ)
+    return existing(directory(console), console.environ)
 
 
-def directory(args: argparse.Namespace, console: Console) -> str | None:
+def directory(console: Console) -> str | None:
     """The one named. For commands that look, or stop: also where `again` keeps series without a cron directory."""
     from cronhpc.store.paths import of_series
 
-    own = of_series(args.dir, console.environ) if getattr(args, "of_series", False) else None
-    return args.dir if own is None else str(own)
+    own = of_series(console.asked, console.environ) if console.of_series else None
+    return console.asked if own is None else str(own)
 
 
 def keeps_series_only(paths: Paths, console: Console) -> bool:
@@ -104,24 +104,24 @@ def is_mine(paths: Paths) -> bool:
     return False
 
 
-def own_paths(args: argparse.Namespace, console: Console, deed: str) -> Paths:
+def own_paths(console: Console, deed: str) -> Paths:
     """As `paths_of`, for what only the owner does. Raises CronhpcError for another user's directory."""
-    paths = paths_of(args, console)
+    paths = paths_of(console)
     if not is_mine(paths):
         raise CronhpcError(f"{paths.root} belongs to someone else: only its owner {deed}.")
     return paths
 
 
-def own_site(args: argparse.Namespace, console: Console, deed: str) -> Site:
+def own_site(console: Console, deed: str) -> Site:
     """As `site_of`, for what only the owner does. Raises CronhpcError for another user's directory."""
-    own_paths(args, console, deed)
-    return site_of(args, console)
+    own_paths(console, deed)
+    return site_of(console)
 
 
-def site_now(args: argparse.Namespace, console: Console) -> Site:
+def site_now(console: Console) -> Site:
     """As `site_of`, after runs that wait for an entry which was edited since were withdrawn."""
-    site = site_of(args, console)
-    return site_of(args, console) if withdraw_edited(site, console.now) else site
+    site = site_of(console)
+    return site_of(console) if withdraw_edited(site, console.now) else site
 
 
 def offline_world(site: Site, now: int) -> World:

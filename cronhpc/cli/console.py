@@ -13,6 +13,7 @@ from cronhpc.core.model import Advice, text_of, texts_of
 from cronhpc.cron.values import dataclass, replace
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Iterator, Mapping
     from datetime import tzinfo
 
@@ -31,8 +32,10 @@ class Console:
     is_terminal: bool
     width: int = 0
     height: int = 0
-    asked: str = ""  # the --dir of this call
+    asked: str | None = None  # the --dir of this call
+    backend: str = ""  # its --backend
     as_json: bool = False  # its --json
+    of_series: bool = False  # it looks, or stops: also where `again` keeps series without a cron directory
 
     @classmethod
     def here(cls) -> Console:
@@ -64,9 +67,9 @@ class Console:
         """Let time pass."""
         time.sleep(seconds)
 
-    def about(self, directory: str | None, *, as_json: bool = False) -> Console:
-        """The same outside, for a call with this --dir and --json."""
-        return replace(self, asked=directory or "", as_json=as_json)
+    def about(self, args: argparse.Namespace) -> Console:
+        """The same outside, for a call with these options that every command has."""
+        return replace(self, asked=args.dir, backend=args.backend or "", as_json=args.json, of_series=args.of_series)
 
     @property
     def directory(self) -> str:
@@ -117,8 +120,8 @@ class Console:
         document = {"version": VERSION, **texts_of(as_json(value), self.directory)}
         print(json.dumps(document, indent=2), file=self.out)
 
-    def answer(self, facts: Facts, words: Callable[[], str]) -> None:
-        """As JSON where that was asked for, else in words."""
+    def answer(self, facts: Facts | tuple[Any, ...], words: Callable[[], str]) -> None:
+        """As JSON where that was asked for, a record's fields too; else in words."""
         if self.as_json:
             self.json(facts)
         else:

@@ -45,7 +45,7 @@ def _tick(args: argparse.Namespace, console: Console) -> int:
     from cronhpc.store.scheduler import is_stopped_login
     from cronhpc.tick import tick
 
-    site = site_of(args, console)
+    site = site_of(console)
     if not args.link and is_stopped_login(site.paths):
         if console.is_terminal:
             stopped = "stopped by " + command("stop") + ", so this tick does nothing; it goes on with: "
@@ -54,7 +54,7 @@ def _tick(args: argparse.Namespace, console: Console) -> int:
     at = reckoned(site, console.now, doubt=args.doubt_clock)
     call = Call(link=args.link, bad_nodes=bad_nodes_of(args.avoid), clock_verified=at.clock_verified)
     done = tick(at.site, at.now, call)
-    report(done, args, console, site.settings.timezone)
+    report(done, console, site.settings.timezone)
     if args.link and done.unreachable:
         return NO_ANSWER
     return ATTENTION if done.attention else FINE
@@ -87,11 +87,11 @@ def _daemon(args: argparse.Namespace, console: Console) -> int:
         if isinstance(news, Exception):
             console.complain(str(news))
         elif worth_telling(news):
-            report(news, args, console, news.world.settings.timezone)
+            report(news, console, news.world.settings.timezone)
         console.out.flush()  # whoever follows the log sees it when it happens
 
     daemon = Daemon(
-        lambda: site_of(args, console),
+        lambda: site_of(console),
         lambda: console.again().now,
         tell,
         link=args.link,
@@ -113,13 +113,13 @@ _PLAN_HELP = (
 _PLAN_EXAMPLE = "cronhpc plan"
 
 
-def _plan(args: argparse.Namespace, console: Console) -> int:
+def _plan(_: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if something was passed over, or the batch system does not answer."""
     from cronhpc.core.plan import plan
     from cronhpc.engine.read import read_world
     from cronhpc.views import plan as view
 
-    site = site_of(args, console)
+    site = site_of(console)
     world = read_world(site, console.now).world
     known = view.facts(world, plan(world), world.skipped, _cleaning(site, world))
     console.answer(known, lambda: view.render(known, console.style(site.settings.timezone)))
@@ -145,9 +145,9 @@ def _cleaning(site: Site, world: World) -> Facts | None:
 _ERRORS = {Done.FAILED, Done.PASSING}
 
 
-def report(report: Report, args: argparse.Namespace, console: Console, zone: str) -> None:
+def report(report: Report, console: Console, zone: str) -> None:
     """One tick's decisions and what came of each, but for those that say that nothing is due."""
-    if args.json:
+    if console.as_json:
         console.json(_report_facts(report))
     elif console.is_terminal:
         _show(report, console, zone)

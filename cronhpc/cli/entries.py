@@ -50,9 +50,9 @@ def _one(world: World, name: str, paths: Paths) -> Entry:
 
 def _opened(args: argparse.Namespace, console: Console, deed: str) -> tuple[Site, World, Entry]:
     """The owner's directory, what is known of it without its queue, and the entry that was named."""
-    site = own_site(args, console, deed)
+    site = own_site(console, deed)
     world = offline_world(site, console.now)
-    return site, world, _one(world, entry_meant(args, console, site.paths), site.paths)
+    return site, world, _one(world, entry_meant(args.name, console, site.paths), site.paths)
 
 
 def _schedule(entry: Entry) -> Schedule | None:
@@ -77,9 +77,9 @@ _LIST_HELP = (
 _LIST_EXAMPLE = "cronhpc list"
 
 
-def _list(args: argparse.Namespace, console: Console) -> int:
+def _list(_: argparse.Namespace, console: Console) -> int:
     """Exit code 0."""
-    world = offline_world(own_site(args, console, "lists its entries"), console.now)
+    world = offline_world(own_site(console, "lists its entries"), console.now)
     rows = [
         {
             "name": entry.name,
@@ -261,12 +261,12 @@ def _edit(args: argparse.Namespace, console: Console) -> int:
     code, changed = FINE, False
     while _edited(path, line, paths.state / "edit", console):
         changed = True
-        if args.json:
+        if console.as_json:
             break
-        code = _checked(args, console, name)
+        code = _checked(console, name)
         if code == FINE or console.ask("edit again? [Y/n] ") not in {"", "y", "yes"}:
             break
-    return _after_edit(args, console, name, code, changed=changed)
+    return _after_edit(console, name, code, changed=changed)
 
 
 def _edited(path: Path, line: int, folder: Path, console: Console) -> bool:
@@ -318,24 +318,21 @@ def _editor(path: Path, line: int, console: Console, script: Path) -> str:
     return f"The editor ended with code {code}." if code else ""
 
 
-def _checked(args: argparse.Namespace, console: Console, name: str) -> int:
+def _checked(console: Console, name: str) -> int:
     """What `cronhpc check NAME` says of it, and its exit code."""
     from cronhpc.cli.commands import parse
 
-    again = [
-        word for option in ("dir", "backend") if (value := getattr(args, option)) for word in (f"--{option}", value)
-    ]
-    parsed, run = parse(["check", *again, "--", name], console)
+    parsed, run = parse(["check", "--", name], console)
     return run(parsed, console.again())
 
 
-def _after_edit(args: argparse.Namespace, console: Console, name: str, code: int, *, changed: bool) -> int:
-    site = site_of(args, console)
+def _after_edit(console: Console, name: str, code: int, *, changed: bool) -> int:
+    site = site_of(console)
     if changed:
         if _waits_ahead(site, name, console.now):  # on the old times, and a tick leaves so young a file alone
             console.wait(FRESH + 1)
             console = console.again()
-        site = site_now(args, console)
+        site = site_now(console)
     world = offline_world(site, console.now)
     entry = next((each for each in world.entries if each.name == name), None)
     schedule = _schedule(entry) if entry is not None else None
@@ -356,7 +353,7 @@ def _after_edit(args: argparse.Namespace, console: Console, name: str, code: int
         return runs if started(site.paths) else runs + ", once the scheduler is started: " + command("start")
 
     console.answer(facts, words)
-    if args.json and entry is not None and entry.problem is not None:
+    if console.as_json and entry is not None and entry.problem is not None:
         return ATTENTION
     return code if entry is not None else BROKEN
 
@@ -386,7 +383,7 @@ def _rm_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _rm(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if the answer was no, or a job could not be cancelled."""
-    site = own_site(args, console, "removes its entries")
+    site = own_site(console, "removes its entries")
     world = offline_world(site, console.now)
     entries = [_one(world, name, site.paths) for name in dict.fromkeys(args.names)]
     rows = [entry for entry in entries if not entry.source.endswith(SUFFIX)]
@@ -402,7 +399,7 @@ def _rm(args: argparse.Namespace, console: Console) -> int:
             console.say("nothing was removed")
             return ATTENTION
     moved = {entry.name: _to_trash(site.paths.root, file_of(entry), console.now) for entry in entries}
-    done, trouble = _cancelled(args, console, moved)
+    done, trouble = _cancelled(console, moved)
     removed = [{"name": name, "kept": str(to), **done[name]} for name, (_, to) in moved.items()]
     facts = {"removed": removed, "trouble": trouble}
     console.answer(facts, lambda: joined("\n", _removed(facts, moved)))
@@ -419,13 +416,11 @@ def _to_trash(root: Path, source: str, now: int) -> tuple[Path, Path]:
     return script, to
 
 
-def _cancelled(
-    args: argparse.Namespace, console: Console, names: Mapping[str, object]
-) -> tuple[dict[str, dict[str, list[str]]], str]:
+def _cancelled(console: Console, names: Mapping[str, object]) -> tuple[dict[str, dict[str, list[str]]], str]:
     """By entry the jobs that were cancelled, and those that go on; and what the batch system would not do."""
     from cronhpc.engine.read import read_world
 
-    site = site_of(args, console)
+    site = site_of(console)
     queue = read_world(site, console.now).world
     lives = Lives.of(queue)
     found: dict[str, dict[str, list[str]]] = {}

@@ -99,7 +99,7 @@ class _Target:
 def _target(args: argparse.Namespace, console: Console) -> _Target:
     """Raises DirectoryError, SettingsError, CronhpcError."""
     try:
-        paths = paths_of(args, console)
+        paths = paths_of(console)
     except DirectoryError:
         if args.dry_run:
             return _Target(None, Settings())

@@ -81,7 +81,7 @@ def _again(args: argparse.Namespace, console: Console) -> int:
     except OSError as error:
         raise NotQueued(_disk_words(error)) from None
     facts = {"code": answer.code, "job": answer.job_id or None, "said": list(answer.lines)}
-    if args.json or answer.lines:
+    if console.as_json or answer.lines:
         console.answer(facts, lambda: joined("\n", (f"cronhpc: {line}" for line in answer.lines)))
     return answer.code or FINE
 
@@ -96,7 +96,7 @@ def _patient(args: argparse.Namespace, console: Console, job_id: str) -> Answer:
     from cronhpc.again.submit import Asked, again, open_series_site
     from cronhpc.store.files import passes
 
-    site = open_series_site(args.dir, args.backend, console.environ)
+    site = open_series_site(console.asked, console.backend, console.environ)
     arguments = None if args.behind is None else tuple(args.behind)
     asked = Asked(_rules(args, console, site), args.name, _options(args.rest), arguments)
     for pause in _PAUSES:
@@ -198,8 +198,8 @@ def _guard(args: argparse.Namespace, console: Console) -> int:
     """Where the settings can be read, names are looked for in `kill.also` and at a switch's `file:`, too."""
     settings = Settings()
     with suppress(CronhpcError, OSError):  # nothing that is wrong with a cron directory keeps a job's command away
-        args.dir = directory(args, console)
-        settings = settings_or_default(paths_of(args, console))
+        args.dir = directory(console)
+        settings = settings_or_default(paths_of(console))
     files = {row.name: str(Path(row.file).expanduser()) for row in settings.switches if row.file}
     return guard.run(args, settings.kill_also, files)
 

@@ -70,14 +70,14 @@ def _history_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _history(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if nothing was found."""
-    paths = paths_of(args, console)
+    paths = paths_of(console)
     zone_key = settings_or_default(paths).timezone
     since = 0 if args.since is None else instant_of(args.since, console, zone_key, past=True)
     number = args.number or (20 if args.since is None else None)
     among = number if args.sort == "slot" else None
-    runs = _newest(_wanted(args, known_runs(args, console, paths), since), among)
+    runs = _newest(_wanted(args, known_runs(console, paths), since), among)
     runs = sorted(runs, key=_SORTS[args.sort])[:number]
-    if args.json:
+    if console.as_json:
         console.json({"since": args.since and since, "runs": runs})
     elif runs:
         from cronhpc.views.reports import history as render
@@ -209,15 +209,15 @@ class Log:
 
 def _log(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if there is none."""
-    paths = paths_of(args, console)
+    paths = paths_of(console)
     if args.name is None:
         return _to_choose_from(args, console, paths)
     asked = args.job or args.name
     args.job = job_id(asked) or args.job
     task = asked.partition("_")[2] if args.job else ""
-    args.name = entry_meant(args, console, paths)
+    args.name = entry_meant(args.name, console, paths)
     logs = _logs(paths, args.name)
-    runs = _Looked(known_runs(args, console, paths, args.name))
+    runs = _Looked(known_runs(console, paths, args.name))
     run = runs.of_job(args.job) if args.job else runs.newest(console.now) if args.back == 1 else None
     if run is not None and run.job not in {log.job for log in logs} and _has_its_log_here(args, console):
         from cronhpc.views.runs import LIVE
@@ -230,10 +230,10 @@ def _log(args: argparse.Namespace, console: Console) -> int:
     if not chosen:
         return _none(args, console, logs)
     log, others = chosen[0], len(chosen) - 1
-    run = runs.of_job(log.job) if args.json or console.is_terminal or others else None
+    run = runs.of_job(log.job) if console.as_json or console.is_terminal or others else None
     if others and not args.follow:
         log = _of_first_failed(run, chosen)
-    if args.json:
+    if console.as_json:
         text = "\n".join(_last_lines(log.path, args.lines)[0])
         console.json({**_log_facts(log, paths, args.name), "run": run, "text": text})
         return FINE
@@ -301,7 +301,7 @@ def _has_its_log_here(args: argparse.Namespace, console: Console) -> bool:
     """Whether cronhpc names the logs of the entry; those of a series Slurm does."""
     from cronhpc.engine.read_entries import read_entries
 
-    return any(each.name == args.name and each.output for each in read_entries(site_of(args, console), console.now)[0])
+    return any(each.name == args.name and each.output for each in read_entries(site_of(console), console.now)[0])
 
 
 def _run_words(run: HistoryRun, console: Console) -> str:
@@ -325,7 +325,7 @@ def _silent(run: HistoryRun, logs: list[Log], paths: Paths, args: argparse.Names
         words = f"waits{why}; it has printed nothing yet" if run.result != "submitted" else "has printed nothing yet"
     said = f"job {run.job} {words}"
     before = ". Before it: " + command("logs", args.name, options=("--job", logs[0].job)) if logs else ""
-    if args.json:
+    if console.as_json:
         console.json({"entry": args.name, "job": run.job, "run": run, "log": None, "text": ""})
         return ATTENTION
     console.complain(Advice(said, "." if args.follow else before))
@@ -341,9 +341,9 @@ def _to_choose_from(args: argparse.Namespace, console: Console, paths: Paths) ->
 
     if args.job or args.follow or args.back > 1:
         raise UsageError("cronhpc logs: of which entry, or job? See: " + command("logs"))
-    known = ((at, run) for at, run in known_runs(args, console, paths) if run.job and when(run) <= console.now)
+    known = ((at, run) for at, run in known_runs(console, paths) if run.job and when(run) <= console.now)
     runs = _newest(known, _ON_SCREEN)
-    if args.json:
+    if console.as_json:
         console.json({"runs": runs})
     elif runs:
         console.say(render(runs, console.style(settings_or_default(paths).timezone)))
@@ -428,16 +428,16 @@ def _none(args: argparse.Namespace, console: Console, logs: list[Log]) -> int:
 def _entry(args: argparse.Namespace, console: Console) -> Entry:
     from cronhpc.engine.read_entries import read_entries
 
-    entries = {entry.name: entry for entry in read_entries(site_of(args, console), console.now).entries}
+    entries = {entry.name: entry for entry in read_entries(site_of(console), console.now).entries}
     if args.name not in entries:
         _no_log_of_a_series(args, console)
-        raise no_entry(args.name, entries, site_of(args, console).paths)
+        raise no_entry(args.name, entries, site_of(console).paths)
     return entries[args.name]
 
 
 def _no_log_of_a_series(args: argparse.Namespace, console: Console) -> None:
     """Raises NoSuchError where the name is that of a series."""
-    known = next((each for each in series_records.every(paths_of(args, console).state) if each.name == args.name), None)
+    known = next((each for each in series_records.every(paths_of(console).state) if each.name == args.name), None)
     if known is not None:
         places = ", ".join(path for _, path in known.logs) or f"#SBATCH --output in {known.script}"
         raise NoSuchError(f"{text.name(args.name)} has no log that can be read here. It prints to: {places}")

@@ -110,12 +110,12 @@ def _run(args: argparse.Namespace, console: Console) -> int:
 
 def _rerun(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if it was not submitted, because nothing failed, say."""
-    paths = own_paths(args, console, "runs its entries")
-    name = entry_meant(args, console, paths)
-    names = [entry.name for entry in offline_world(site_of(args, console), console.now).entries]
+    paths = own_paths(console, "runs its entries")
+    name = entry_meant(args.name, console, paths)
+    names = [entry.name for entry in offline_world(site_of(console), console.now).entries]
     if name not in names:
         raise no_entry(name, names, paths)
-    failed = _failed(args, console, name, job_id(args.name))
+    failed = _failed(console, name, job_id(args.name))
     if isinstance(failed, str):
         console.answer({"entry": name, "job": None, "reason": failed}, lambda: failed)
         return ATTENTION
@@ -124,27 +124,27 @@ def _rerun(args: argparse.Namespace, console: Console) -> int:
 
 def _order(args: argparse.Namespace, console: Console, name: str, rerun: Rerun | None) -> int:
     """Submit, tell, and attend to the run where that was asked."""
-    if args.json and args.follow:
+    if console.as_json and args.follow:
         raise UsageError(f"cronhpc {'rerun' if rerun else 'run'}: --follow prints the log, which is no JSON: --wait")
-    site = site_of(args, console)
+    site = site_of(console)
     once = partial(_once, name=name, rerun=rerun, side_by_side=rerun is None and args.again)
     report = once(site, console.now)
     if _just_changed(report):  # who asks for a run by hand has surely finished writing in a moment
-        report = _later(args, console, once, FRESH + 1)
+        report = _later(console, once, FRESH + 1)
     for _ in range(0 if rerun else _TRIES):  # its slot is this second, and somebody else has taken that one
         if not _taken(report):
             break
-        report = _later(args, console, once, 1)
+        report = _later(console, once, 1)
     entry = next((each for each in report.world.entries if each.name == name), None)
     if entry is None:
         raise no_entry(name, (each.name for each in report.world.entries), site.paths)
     outcome = report.outcomes[0]
     facts = _facts(report, outcome, entry, site.batch.dialect) | {"stays_due": _stays_due(site, outcome)}
     if not (isinstance(outcome.decision, Submit) and facts["job"] and facts["released"]):
-        console.json(facts) if args.json else console.complain(_not_submitted(facts))
+        console.json(facts) if console.as_json else console.complain(_not_submitted(facts))
         return ATTENTION
     attended = args.wait or args.follow
-    if not (args.json and attended):
+    if not (console.as_json and attended):
         style, release = console.style(site.settings.timezone), site.batch.dialect.release
         console.answer(facts, lambda: _submitted(facts, style, release))
     return _attended(args, console, site, outcome.decision.key, facts) if attended else FINE
@@ -159,9 +159,9 @@ def _once(site: Site, now: int, *, name: str, rerun: Rerun | None, side_by_side:
     return tick(at.site, at.now, call)
 
 
-def _later(args: argparse.Namespace, console: Console, once: Callable[[Site, int], Report], seconds: float) -> Report:
+def _later(console: Console, once: Callable[[Site, int], Report], seconds: float) -> Report:
     console.wait(seconds)
-    return once(site_of(args, console), console.again().now)
+    return once(site_of(console), console.again().now)
 
 
 def _just_changed(report: Report) -> bool:
@@ -175,11 +175,11 @@ def _taken(report: Report) -> bool:
 # --- what failed ------------------------------------------------------------------------------------------------------
 
 
-def _failed(args: argparse.Namespace, console: Console, name: str, job: str) -> HistoryRun | str:
+def _failed(console: Console, name: str, job: str) -> HistoryRun | str:
     """The last attempt of the slot that `job` ran for, or of the newest slot; or why that is not run again."""
     found: list[HistoryRun] = []
     wanted: int | None = None  # the slot
-    for at, run in ended_runs(args, console, name):
+    for at, run in ended_runs(console, name):
         if wanted is not None and at < wanted - _AHEAD:  # what is written earlier is of earlier slots
             break
         found.append(run)
@@ -272,20 +272,20 @@ def _attended(args: argparse.Namespace, console: Console, site: Site, key: Key, 
     elif args.follow:
         console.complain("its script names its own output (#SBATCH --output): look there. Its end is waited for.")
     try:
-        end = _end(args, console, key, facts["entry"], follower)
+        end = _end(console, key, facts["entry"], follower)
     except KeyboardInterrupt:
         seen = command("logs", facts["entry"], options=("-f",)) if facts["log"] else command("status", facts["entry"])
         console.complain(f"\njob {facts['job']} goes on. See it: " + seen + f"; end it: {facts['undo']}")
         return INTERRUPTED
     code = exit_code(end)
-    if args.json:
+    if console.as_json:
         console.json({**facts, "end": end, "exit_code": code})
     else:
         (console.complain if args.follow else console.say)(_end_words(end))
     return code
 
 
-def _end(args: argparse.Namespace, console: Console, key: Key, name: str, follower: Follower | None) -> HistoryRun:
+def _end(console: Console, key: Key, name: str, follower: Follower | None) -> HistoryRun:
     """The run's facts once it has ended; its log is printed meanwhile."""
     ask = rest = _FIRST_ASK
     while True:
@@ -297,15 +297,15 @@ def _end(args: argparse.Namespace, console: Console, key: Key, name: str, follow
             continue
         ask = rest = min(ask * _SLOWER, _LAST_ASK)
         with suppress(CronhpcError):  # a controller that does not answer is asked again
-            if (end := _ended(args, console.again(), key, name)) is not None:
+            if (end := _ended(console.again(), key, name)) is not None:
                 if follower is not None:
                     follower.more()
                 return end
 
 
-def _ended(args: argparse.Namespace, console: Console, key: Key, name: str) -> HistoryRun | None:
+def _ended(console: Console, key: Key, name: str) -> HistoryRun | None:
     """The facts of an attempt that has ended; None as long as it has not, or nobody tells how."""
-    for at, run in ended_runs(args, console, name):
+    for at, run in ended_runs(console, name):
         if (run.slot, run.attempt, run.by_hand) == (key.slot, key.attempt, key.by_hand):
             return run
         if at < key.slot - _AHEAD:

@@ -18,7 +18,6 @@ from cronhpc.views import text
 from cronhpc.views.runs import LIVE, run_facts, switch_facts, unfinished, when
 
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterable, Iterator
     from pathlib import Path
 
@@ -29,14 +28,12 @@ if TYPE_CHECKING:
 _JOB_ID = re.compile(r"(\d+)(?:_\S*)?")
 
 
-def known_runs(
-    args: argparse.Namespace, console: Console, paths: Paths, entry: str = ""
-) -> Iterator[tuple[int, HistoryRun]]:
+def known_runs(console: Console, paths: Paths, entry: str = "") -> Iterator[tuple[int, HistoryRun]]:
     """Runs as facts, each with the instant it was written: what no tick has finished yet, then history.
 
     What a switch stopped is among them. Of one `entry`: its runs alone.
     """
-    mine = (run for run in _unfinished(args, console, paths, entry) if entry in {"", run.entry})
+    mine = (run for run in _unfinished(console, paths, entry) if entry in {"", run.entry})
     unfinished = sorted(mine, key=when, reverse=True)
     yield from ((console.now, known) for known in unfinished)
     shown = {_attempt(known) for known in unfinished}
@@ -46,9 +43,9 @@ def known_runs(
             yield int(row.get("at") or 0), known
 
 
-def ended_runs(args: argparse.Namespace, console: Console, entry: str) -> Iterator[tuple[int, HistoryRun]]:
+def ended_runs(console: Console, entry: str) -> Iterator[tuple[int, HistoryRun]]:
     """Of those of one entry what has ended, or was passed over."""
-    runs = known_runs(args, console, paths_of(args, console), entry)
+    runs = known_runs(console, paths_of(console), entry)
     return ((at, run) for at, run in runs if run.result not in LIVE and not run.switch and run.slot is not None)
 
 
@@ -56,7 +53,7 @@ def _attempt(run: HistoryRun) -> tuple[str, int | None, int, bool]:
     return run.entry, run.slot, run.attempt, run.by_hand
 
 
-def _unfinished(args: argparse.Namespace, console: Console, paths: Paths, entry: str) -> list[HistoryRun]:
+def _unfinished(console: Console, paths: Paths, entry: str) -> list[HistoryRun]:
     """What is claimed and not in history yet. The queue is asked only where there is such a claim, of the entry."""
     try:
         names = Claims(paths.claims).names()
@@ -67,7 +64,7 @@ def _unfinished(args: argparse.Namespace, console: Console, paths: Paths, entry:
     from cronhpc.engine.read import read_world
 
     try:
-        world = read_world(site_of(args, console), console.now).world
+        world = read_world(site_of(console), console.now).world
     except CronhpcError as error:  # history is there to be read also where the batch system is not
         console.complain(f"what has not ended yet is not shown: {error}")
         return []
@@ -83,18 +80,17 @@ def job_id(name: str | None) -> str:
     return match[1] if match else ""
 
 
-def run_of_job(args: argparse.Namespace, console: Console, paths: Paths, job: str) -> HistoryRun | None:
+def run_of_job(console: Console, paths: Paths, job: str) -> HistoryRun | None:
     """The newest run that was this job."""
-    return next((run for _, run in known_runs(args, console, paths) if run.job == job), None)
+    return next((run for _, run in known_runs(console, paths) if run.job == job), None)
 
 
-def entry_meant(args: argparse.Namespace, console: Console, paths: Paths) -> str:
-    """The name that was given, or the entry of the job whose id was. Raises NoSuchError where no run was that job."""
-    name: str = args.name
+def entry_meant(name: str, console: Console, paths: Paths) -> str:
+    """The name, or the entry of the job whose id was. Raises NoSuchError where no run was that job."""
     job = job_id(name)
     if not job:
         return name
-    if (run := run_of_job(args, console, paths, job)) is not None:
+    if (run := run_of_job(console, paths, job)) is not None:
         return run.entry
     raise no_run_of(job)
 

@@ -99,32 +99,32 @@ def _status(args: argparse.Namespace, console: Console) -> int:
 
 
 def _once(args: argparse.Namespace, console: Console) -> int:
-    if args.name is not None and is_mine(paths := paths_of(args, console)):
+    if args.name is not None and is_mine(paths := paths_of(console)):
         from cronhpc.cli.runs import entry_meant
 
-        args.name = entry_meant(args, console, paths)
-    known, from_file = facts(args, console), not is_mine(paths_of(args, console))
+        args.name = entry_meant(args.name, console, paths)
+    known, from_file = facts(console), not is_mine(paths_of(console))
     if args.name is not None:
         return _explain(args, console, known)
-    if args.json:
+    if console.as_json:
         from cronhpc.views.facts import as_json
 
         console.json({**as_json(known), "from_file": True} if from_file else known)
     else:
         from cronhpc.views.screen import render
 
-        below = _elsewhere(args, console, known)
+        below = _elsewhere(console, known)
         console.say(render(known, console.style(known.timezone), everything=args.all, from_file=from_file, below=below))
     return ATTENTION if known.needs_attention else FINE
 
 
-def _elsewhere(args: argparse.Namespace, console: Console, known: Status) -> list[str]:
+def _elsewhere(console: Console, known: Status) -> list[str]:
     """A word on the user's other chains, and on series that were started before there was this cron directory."""
     own, lines = own_folder(console.environ), []
     if known.other_chains:
         jobs = " ".join(known.other_chains)
         lines.append(f"another cron directory of yours is at work (jobs {jobs}): {console.text(command('doctor'))}")
-    if paths_of(args, console).root != own:
+    if paths_of(console).root != own:
         newest = max((path.stat().st_mtime for path in (own / "state" / "trains").glob("*.json")), default=0.0)
         if newest > console.now - _WEEK:
             look = console.text(command("status", directory=str(own)))
@@ -137,7 +137,7 @@ def _nagios(args: argparse.Namespace, console: Console) -> int:
     from cronhpc.page import metrics
 
     try:
-        known = facts(args, console)
+        known = facts(console)
         names = [*(entry.name for entry in known.entries), *(gone.name for gone in known.deleted)]
         if args.name is not None and args.name not in names:
             raise no_such("entry", args.name, names)
@@ -151,8 +151,8 @@ def _nagios(args: argparse.Namespace, console: Console) -> int:
 def _prometheus(args: argparse.Namespace, console: Console) -> int:
     from cronhpc.page import metrics, view
 
-    paths = paths_of(args, console)
-    known = facts(args, console)
+    paths = paths_of(console)
+    known = facts(console)
     pasts = view.digest(history.rows(paths.history), console.now) if is_mine(paths) else None
     text = metrics.prometheus(known, pasts, console.now)
     if args.out:
@@ -164,16 +164,16 @@ def _prometheus(args: argparse.Namespace, console: Console) -> int:
     return FINE
 
 
-def facts(args: argparse.Namespace, console: Console) -> Status:
+def facts(console: Console) -> Status:
     """Read now by its owner; by anyone else as the owner's last tick wrote it."""
-    paths = paths_of(args, console)
+    paths = paths_of(console)
     if not is_mine(paths):
         return _written(paths, console)
     from cronhpc.engine.read import read_world
     from cronhpc.store.damage import of_entries
     from cronhpc.views import status
 
-    site = site_now(args, console)
+    site = site_now(console)
     reading = read_world(site, console.now)
     world = _looked_up(reading.world, site, console)
     about = status.About(
@@ -266,11 +266,11 @@ def _explain(args: argparse.Namespace, console: Console, known: Status) -> int:
         from cronhpc.cli.runs import no_entry
 
         names = [each.name for each in known.entries]
-        paths = paths_of(args, console)
+        paths = paths_of(console)
         raise no_entry(args.name, names, paths) if is_mine(paths) else no_such("entry", args.name, names)
     rows = [row for row in known.attention if row.name in {entry.name, entry.source}]
     schedule = explain.schedule_of(entry)
-    answer = {**as_json(entry), **explain.facts(entry, schedule, console.now), "attention": rows}
+    answer = {**as_json(entry), **as_json(explain.facts(schedule, console.now)), "attention": rows}
     console.answer(answer, lambda: explain.render(entry, known, schedule, console.style(known.timezone)))
     return ATTENTION if rows or entry.switch else FINE
 
@@ -314,15 +314,15 @@ def _any(args: argparse.Namespace, console: Console) -> tuple[list[Preview], str
     """A schedule needs no cron directory; where there is one its zone counts."""
     if args.name is not None:
         raise UsageError("cronhpc next: either NAME or --schedule.")
-    key = _settings_zone(args, console)
+    key = _settings_zone(console)
     return [Preview("", parse(args.schedule, _zone(args.timezone or key, console)))], key
 
 
-def _settings_zone(args: argparse.Namespace, console: Console) -> str:
+def _settings_zone(console: Console) -> str:
     try:
-        return settings_or_default(paths_of(args, console)).timezone
+        return settings_or_default(paths_of(console)).timezone
     except DirectoryError:
-        if args.dir:
+        if console.asked:
             raise
         return ""
 
@@ -340,10 +340,10 @@ def _zone(key: str, console: Console) -> ZoneInfo:
 
 
 def _of_entries(args: argparse.Namespace, console: Console) -> tuple[list[Preview], str]:
-    paths = paths_of(args, console)
+    paths = paths_of(console)
     if not is_mine(paths):
         return _of_anothers(args, _written(paths, console))
-    site = site_now(args, console)
+    site = site_now(console)
     world = offline_world(site, console.now)
     chosen = [entry for entry in world.entries if args.name in {None, entry.name}]
     if args.name is not None and not chosen:
@@ -401,12 +401,11 @@ def _page(args: argparse.Namespace, console: Console) -> int:
     """Write it."""
     from cronhpc.page import write
 
-    paths = own_paths(args, console, "can read history and logs")
+    paths = own_paths(console, "can read history and logs")
     settings = settings_or_default(paths)
-    args.name = None
     path = Path(args.out).expanduser() if args.out else write.place(paths, settings.page or "page.html")
     style, to = console.style(settings.timezone), None if args.out == "-" else path.absolute()
-    html = write.drawn(paths, facts(args, console), style, to=to, refresh=settings.page_refresh)
+    html = write.drawn(paths, facts(console), style, to=to, refresh=settings.page_refresh)
     if to is None:
         console.out.write(html)
         return FINE

@@ -53,8 +53,8 @@ def _init(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if an old chain is still in the queue."""
     from cronhpc.batch import dialect_of
 
-    root, _ = wanted(args.dir, console.environ)
-    settings, remark = _of_site(args, console, root)
+    root, _ = wanted(console.asked, console.environ)
+    settings, remark = _of_site(console, root)
     made = init(root, settings, group=args.group, adopt=args.adopt)
     old, unknown = _old_jobs(args, console, made)
     cancelled = args.cancel_old and bool(old)
@@ -73,20 +73,20 @@ def _init(args: argparse.Namespace, console: Console) -> int:
         "old_chain_cancelled": cancelled,
         "other_jobs": [job.shown for job in old.others],
     }
-    dialect = dialect_of(args.backend or "", Settings(), console.environ)
+    dialect = dialect_of(console.backend, Settings(), console.environ)
     console.answer(facts, lambda: _words(console.style(), made, remark, _old_words(old, dialect, cancelled=cancelled)))
     return ATTENTION if unknown or (old and not cancelled) else FINE
 
 
-def _of_site(args: argparse.Namespace, console: Console, root: Path) -> tuple[dict[str, str], str]:
+def _of_site(console: Console, root: Path) -> tuple[dict[str, str], str]:
     """Settings that the environment and the cluster tell, by dotted key; and what could not be asked."""
     from cronhpc.batch import connect, dialect_of
     from cronhpc.engine.site import machine_zone
 
     if (root / "cronhpc.yaml").exists():
-        return {}, _other_backend(args.backend, root)
-    dialect = dialect_of(args.backend or "", Settings(), console.environ)
-    if dialect.runs_here and not args.backend:
+        return {}, _other_backend(console.backend, root)
+    dialect = dialect_of(console.backend, Settings(), console.environ)
+    if dialect.runs_here and not console.backend:
         raise CronhpcError(
             "No Slurm here: scripts would run on THIS machine. Nothing was made. On a cluster load Slurm's commands "
             "first (module load slurm)"
@@ -96,7 +96,7 @@ def _of_site(args: argparse.Namespace, console: Console, root: Path) -> tuple[di
         )
     settings, remark = {}, ""
     try:
-        batch = connect(args.backend or "", Settings(), console.environ, root / "state")
+        batch = connect(console.backend, Settings(), console.environ, root / "state")
         site = batch.site()
     except CronhpcError as error:
         remark = f"the batch system could not be asked for account and partition ({error}): see sbatch: in cronhpc.yaml"
@@ -117,7 +117,7 @@ def _others_load() -> str:
     return "".join(f", or those of {each.title} ({each.load})" for each in others)
 
 
-def _other_backend(asked: str | None, root: Path) -> str:
+def _other_backend(asked: str, root: Path) -> str:
     """What to say where the settings, which stay as they are, name another one than was asked for."""
     try:
         known = read_settings(root / "cronhpc.yaml").backend
@@ -134,7 +134,7 @@ def _old_jobs(args: argparse.Namespace, console: Console, made: Made) -> tuple[O
 
     if not (made.adopted or args.cancel_old):  # the folder is adopted once; its old chain may be cancelled later
         return OldJobs(), ""
-    site = open_site(str(made.root), args.backend, console.environ)
+    site = open_site(str(made.root), console.backend, console.environ)
     try:
         return (cancel_old_chain(site) if args.cancel_old else old_jobs(site)), ""
     except BatchError as error:
@@ -216,11 +216,11 @@ def _doctor(args: argparse.Namespace, console: Console) -> int:
     from cronhpc.engine.site import must_be_safe
     from cronhpc.views import reports
 
-    root, named_by = wanted(args.dir, console.environ)
+    root, named_by = wanted(console.asked, console.environ)
     if named_by in {"--dir", "$CRONHPC_DIR"} and not root.is_dir():  # what is not there says nothing of its disk
-        existing(args.dir, console.environ)
+        existing(console.asked, console.environ)
     findings = look.examine(_asked(args, console, root), lambda: console.again().now)
-    findings = [*_alerts(args, console), *findings] if args.alerts else findings
+    findings = [*_alerts(console), *findings] if args.alerts else findings
     values = look.wanted(findings)
     if args.write and values:
         must_be_safe(Paths(root))
@@ -238,14 +238,14 @@ def _asked(args: argparse.Namespace, console: Console, root: Path) -> Asked:
         make = command("init", directory=str(root))
         raise UsageError("cronhpc doctor: --write needs a cron directory. Make it with: " + make)
     timeout = float(parse_duration(args.wait))
-    return Asked(root, console.environ, args.backend or "", submit=args.submit, timeout=timeout, url=args.url)
+    return Asked(root, console.environ, console.backend, submit=args.submit, timeout=timeout, url=args.url)
 
 
-def _alerts(args: argparse.Namespace, console: Console) -> list[Finding]:
+def _alerts(console: Console) -> list[Finding]:
     """Send one, by the ways that the settings have, in the environment that ticks have."""
     from cronhpc.engine.notify import about, send
 
-    site = site_of(args, console)
+    site = site_of(console)
     settings = site.settings
     if not (settings.sends_alerts or settings.alerts_ping):
         fix = "For example: alerts: {mail: YOU@EXAMPLE.ORG} in cronhpc.yaml; see docs/alerts.md."

@@ -63,27 +63,27 @@ def _set_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _set(args: argparse.Namespace, console: Console, kind: str) -> int:
     """Set the switches and, as their owner, act on them. Exit code 1 where that could not be done; 2: no such name."""
-    paths = paths_of(args, console)
+    paths = paths_of(console)
     settings = settings_or_default(paths)
     expires = _expiry(args, console, settings.timezone)
     plain = _all_entries(args, console)  # these need no look at the queue, which may take its time to answer
-    look = _Look() if plain else _Look.of(args, console, paths)
+    look = _Look() if plain else _Look.of(console, paths)
     switches = _chosen(args, console, kind, look)
     names = [each.name for each in switches]
     rows = []
     for each in switches:
         made = set_switch(_folder(paths, kind), each.name, args.reason, expires, settings.kill_group)
         rows.append({"switch": each.name, "path": each.path, "made": made})
-        if not args.json:
+        if not console.as_json:
             console.say(_set_words(rows[-1], kind, console))
     console.out.flush()  # they stand, however long the batch system takes to answer
     mine = is_mine(paths)
     look = _Look.written_of(paths, console) if plain and not mine else look
     order = Order(kind, frozenset(names))
-    effect = _ordered(args, console, order, look, switches) if mine else _left_to(look, paths)
+    effect = _ordered(console, order, look, switches) if mine else _left_to(look, paths)
     notes = [] if mine else [note for name in names if (note := _unwritten(name, look, settings))]
     facts = {"kind": kind, "switches": rows, **effect.facts, "undo": command(_UNDO[kind], *names), "notes": notes}
-    if args.json:
+    if console.as_json:
         console.json(facts)
     else:
         lines = [*effect.words(console, settings.timezone, kind, names)]
@@ -120,7 +120,7 @@ def _all_entries(args: argparse.Namespace, console: Console) -> bool:
     if not args.names or set(args.names) == {ALL}:
         return bool(args.names)
     try:
-        entries = read_entries(site_of(args, console), console.now).entries
+        entries = read_entries(site_of(console), console.now).entries
     except (CronhpcError, OSError):  # another's, or settings that cannot be used
         return False
     return {ALL, *(entry.name for entry in entries)}.issuperset(args.names)
@@ -137,14 +137,14 @@ class _Look:
     written: Status | None = None  # a teammate's: what the last tick wrote
 
     @classmethod
-    def of(cls, args: argparse.Namespace, console: Console, paths: Paths) -> _Look:
+    def of(cls, console: Console, paths: Paths) -> _Look:
         """Settings that cannot be used, or a queue without an answer, keep no switch from being set."""
         from cronhpc.engine.read import read_world
 
         if not is_mine(paths):
             return cls.written_of(paths, console)
         try:
-            return cls(read_world(site_of(args, console), console.now).world)
+            return cls(read_world(site_of(console), console.now).world)
         except (CronhpcError, OSError):
             return cls()
 
@@ -202,7 +202,7 @@ class _Look:
 
 def _chosen(args: argparse.Namespace, console: Console, kind: str, look: _Look) -> list[Switch]:
     """The switches to be set: none of them is yet. Raises UsageError, NoSuchError, SwitchError."""
-    folder = _folder(paths_of(args, console), kind)
+    folder = _folder(paths_of(console), kind)
     if not args.names:
         raise UsageError(_which(kind, look))
     chosen: dict[str, Switch] = {}
@@ -300,9 +300,7 @@ class _Effect:
 _AT_ONCE = "at once"
 
 
-def _ordered(
-    args: argparse.Namespace, console: Console, order: Order, look: _Look, switches: Sequence[Switch] = ()
-) -> _Effect:
+def _ordered(console: Console, order: Order, look: _Look, switches: Sequence[Switch] = ()) -> _Effect:
     """What the owner has ordered is done. Where it cannot be, a later tick does it.
 
     `look`: what was seen before it; where the batch system has just given no answer it is not asked again.
@@ -314,7 +312,7 @@ def _ordered(
     from cronhpc.engine.site import reckoned
     from cronhpc.tick import tick
 
-    paths = paths_of(args, console)
+    paths = paths_of(console)
 
     def not_done(why: str) -> _Effect:
         return replace(_left_to(_Look.written_of(paths, console), paths), trouble=why)
@@ -322,7 +320,7 @@ def _ordered(
     if look.unanswered:
         return not_done(f"the batch system does not answer: {look.unanswered}")
     try:
-        site = site_of(args, console)
+        site = site_of(console)
         at = reckoned(site, console.again().now)
         via = (started(site.paths) or {}).get("via", "resident")
         whole = via not in {"resident", "daemon"} or keeps_series_only(paths, console)
@@ -383,7 +381,7 @@ class Lifted:
 
 def _unset(args: argparse.Namespace, console: Console, kind: str) -> int:
     """Exit code 1 if one of these did not stand, or a team's still stands."""
-    paths = paths_of(args, console)
+    paths = paths_of(console)
     settings = settings_or_default(paths)
     seen = settings if is_mine(paths) else Settings()  # of another's, folders elsewhere are not looked into
     standing = of_directory(paths, seen, console.now).switches
@@ -397,7 +395,7 @@ def _unset(args: argparse.Namespace, console: Console, kind: str) -> int:
     done = [row.switch for row in rows if row.done]
     ours = bool(done) and is_mine(paths)
     effect = (
-        _ordered(args, console, Order(kind, frozenset(done)), _Look())
+        _ordered(console, Order(kind, frozenset(done)), _Look())
         if ours
         else _left_to(_Look.written_of(paths, console), paths)
     )

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core.model import Advice, Instant, Problem, Reason, Result, command, joined, restarted
 from cronhpc.script.dialect import DIALECTS, SLURM
-from cronhpc.store.decode import epoch, iso
-from cronhpc.views import Facts, runs, text, times
+from cronhpc.views import runs, text, times
 from cronhpc.views.attention import done, just_changed, lift
-from cronhpc.views.next import change_words, lowered
+from cronhpc.views.next import ClockChange, change_words, clock_changes, lowered
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
     from cronhpc.cron.schedule import Schedule
     from cronhpc.views.facts import (
@@ -41,20 +40,23 @@ def schedule_of(entry: EntryStatus) -> Schedule | None:
         return None
 
 
-def facts(entry: EntryStatus, schedule: Schedule | None, now: int) -> Facts:
+class More(NamedTuple):
     """What the sentences need beyond the entry's own facts."""
-    change = next(iter(schedule.changes(now, now + _LOOK)), None) if schedule else None
-    return {
-        "words": schedule.in_words() if schedule else "",
-        "clock_change": {"at": iso(change[0]), "timezone": entry.timezone, "before": change[1], "after": change[2]}
-        if change
-        else None,
-    }
+
+    words: str
+    clock_change: ClockChange | None
+
+
+def facts(schedule: Schedule | None, now: int) -> More:
+    """Of an entry's schedule, None where it has none that can be used."""
+    if schedule is None:
+        return More("", None)
+    return More(schedule.in_words(), next(clock_changes(schedule, now, now + _LOOK), None))
 
 
 def render(entry: EntryStatus, known: Status, schedule: Schedule | None, style: Style) -> str:
     """The sentences, the most important first."""
-    more = facts(entry, schedule, style.now)
+    more = facts(schedule, style.now)
     title = _series(entry, entry.series, style) if entry.series else _title(entry, more, style)
     lines = [title, *_now(entry, known, style)]
     waiting = [run for run in entry.runs if run.ahead]
@@ -64,8 +66,8 @@ def render(entry: EntryStatus, known: Status, schedule: Schedule | None, style: 
         wait = "wait in the queue, the last" if others[1:] else "waits in the queue,"
         lines.append(f"{text.count(len(others), 'more run')} of it {wait} for {until}.")
     lines += _last(entry, known, style)
-    if more["clock_change"] and schedule:
-        lines.append(_clock_change(more["clock_change"], schedule, style))
+    if more.clock_change and schedule:
+        lines.append(_clock_change(more.clock_change, schedule, style))
     lines += ["Note: " + _noted(note) for note in entry.notes]
     return "\n".join(part for line in lines for part in style.wrapped(line, style.width))
 
@@ -77,9 +79,9 @@ def deleted(entry: DeletedEntry, known: Status, style: Style) -> str:
     return "\n".join(part for line in lines for part in style.wrapped(line, style.width))
 
 
-def _title(entry: EntryStatus, more: Mapping[str, Any], style: Style) -> str:
+def _title(entry: EntryStatus, more: More, style: Style) -> str:
     head = f"{text.name(entry.name)} ({text.name(entry.source)})"
-    words = f": {lowered(more['words'])} ({text.one_line(entry.schedule)}), {entry.timezone}" if more["words"] else ""
+    words = f": {lowered(more.words)} ({text.one_line(entry.schedule)}), {entry.timezone}" if more.words else ""
     at = entry.next
     if at is None:
         return f"{head}{words}."
@@ -277,12 +279,12 @@ def _streak(entry: EntryStatus) -> str:
 # --- clocks --------------------------------------------------------------------------------------------------------
 
 
-def _clock_change(change: Mapping[str, Any], schedule: Schedule, style: Style) -> str:
+def _clock_change(change: ClockChange, schedule: Schedule, style: Style) -> str:
     day, words = change_words(change, style)
     return f"On {day} {words}: {_effect(change, schedule)}."
 
 
-def _effect(change: Mapping[str, Any], schedule: Schedule) -> str:
+def _effect(change: ClockChange, schedule: Schedule) -> str:
     """What the change does to the schedule: a fixed time that is skipped runs at the change, one that repeats once."""
     from cronhpc.cron.schedule import parse
 
@@ -291,10 +293,9 @@ def _effect(change: Mapping[str, Any], schedule: Schedule) -> str:
     from cronhpc.cron.zones import zone_of
 
     naive = parse(schedule.canonical, zone_of("UTC"))
-    at = epoch(change["at"]) or 0
-    low, high = sorted((at + change["before"], at + change["after"]))
+    low, high = sorted((change.at + change.before, change.at + change.after))
     if naive.next_epoch(low - 1) >= high:
         return "its times are not touched"
-    if change["after"] > change["before"]:
+    if change.after > change.before:
         return "what falls into the hour left out runs once, at the change"
     return "what falls into the hour that comes twice runs once, the first time"

@@ -15,6 +15,7 @@ from cronhpc.core.plan import plan
 from cronhpc.cron.schedule import parse
 from cronhpc.views import next as view
 from cronhpc.views import reports, runs
+from cronhpc.views.facts import as_json
 from tests.view_situations import LINK, NOW, PARIS, SPARE, WORLD, at, running, style
 
 
@@ -24,7 +25,7 @@ def instant(text: str, zone: str = "Europe/Paris") -> int:
 
 def screen(schedule: str, after: str, number: int, zone: str = "Europe/Paris") -> list[str]:
     known = view.facts([view.Preview("", parse(schedule, ZoneInfo(zone)))], instant(after, zone), number)
-    assert json.loads(json.dumps(known)) == known
+    assert json.loads(json.dumps(as_json(known))) == as_json(known)
     return view.render(known, style()).splitlines()
 
 

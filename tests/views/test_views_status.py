@@ -744,8 +744,9 @@ CHANGES = {
 def test_a_clock_change_ahead_is_told(schedule: str, words: str) -> None:
     [one] = facts_of(with_entry(entry("one", schedule))).entries
     parsed = explain.schedule_of(one)
-    change = explain.facts(one, parsed, 1774000000)["clock_change"]  # 20 March 2026
+    change = explain.facts(parsed, 1774000000).clock_change  # 20 March 2026
     assert parsed is not None
+    assert change is not None
     assert explain._clock_change(change, parsed, style(now=1774000000)) == (
         f"On Sun 29 Mar the clocks go forward 1h, 02:00 CET to 03:00 CEST (Europe/Paris): {words}."
     )
