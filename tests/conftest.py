@@ -10,18 +10,24 @@ import pytest
 
 os.environ.setdefault("HYPOTHESIS_NO_PLUGINS", "1")  # there is one for trio, which comes with selenium: slow to import
 from hypothesis import HealthCheck, settings
+from hypothesis.internal.conjecture import providers
 
 from cronhpc.store import files
 
 # How long an example takes is the machine's affair: a loaded one is no reason to fail. Everywhere they are the same:
 # what fails has failed before. CRONHPC_CHANCE=1 looks for new ones.
+CHANCE = bool(os.environ.get("CRONHPC_CHANCE"))
 settings.register_profile(
     "any machine",
     deadline=None,
     suppress_health_check=[HealthCheck.too_slow],
-    derandomize=not os.environ.get("CRONHPC_CHANCE"),
+    derandomize=not CHANCE,
 )
 settings.load_profile("any machine")
+if not CHANCE:
+    # Else Hypothesis parses all modules of ours that happen to be loaded, and draws from their numbers and strings: the
+    # examples of a test would be others after any edit anywhere, and whatever ran before it.
+    providers._get_local_constants = lambda: providers._local_constants
 
 # Else each process compiles all that it imports: pytest the tests, and what they start cronhpc.
 sys.dont_write_bytecode = False

@@ -86,6 +86,7 @@ def test_a_tick_enters_no_more_files_than_it_did(ticks: dict[str, dict[str, Any]
     assert len(tick["entered"]) <= ENTERED[kind], "\n".join(tick["entered"])
 
 
+@pytest.mark.processes
 def test_a_tick_does_not_import_what_reads_source_text() -> None:
     """Inspect and ast come with dataclasses: two fifths of what an idle tick computed, with what that one compiles."""
     code = "import cronhpc.tick, cronhpc.cli.engine, sys; print(*{'dataclasses', 'inspect'} & sys.modules.keys())"
@@ -154,6 +155,7 @@ def test_functions_return_what_they_made() -> None:
     assert [each for tree in trees for each in (*filled(tree), *growing(tree))] == []
 
 
+@pytest.mark.thorough
 def test_there_is_no_circle_of_imports() -> None:
     """Imports for types count."""
     graph = grimp.build_graph("cronhpc", cache_dir=None)

@@ -528,8 +528,8 @@ def _outlived(
     forget: list[Key] = []
     marks: dict[str, str] = {}
     by_key = {claim.key: claim for claim in finished}
-    known = {claim.key for claim in claims if claim.state is ClaimState.FINISHED and claim.job_end is None}
-    for key in sorted(known | set(by_key)):
+    known = [claim.key for claim in claims if claim.state is ClaimState.FINISHED and claim.job_end is None]
+    for key in sorted(dict.fromkeys((*known, *by_key))):  # nearly in order already, as claims are
         claim = by_key.get(key)
         waits = (
             claim is not None and claim.retry_at is not None and replace(key, attempt=key.attempt + 1) not in present

@@ -309,6 +309,8 @@ def summary(month: Month) -> str:
         ran = len(set(month.evidence.slots(entry, month.begin, month.end)))
         lines.append(f"{entry:8} {len(wanted):5} slots, {ran:5} ran, {len(wanted) - ran:3} with a reason")
     lines.append(f"{len(month.evidence.samples)} samples of the queue, {len(month.evidence.forks())} with a fork")
+    if month.wrong:
+        lines += [f"seed {month.seed}", *(f"{fault} (until {said(fault.over)})" for fault in month.faults)]
     return "\n".join([*lines, *(f"WRONG: {each}" for each in month.wrong)])
 
 
