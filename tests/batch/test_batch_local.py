@@ -46,7 +46,7 @@ class Bench:
         return self.wait(lambda: self.job(job_id), lambda job: job.state in states)
 
     def wait(self, look: Callable[[], T], fits: Callable[[T], bool]) -> T:
-        deadline = time.monotonic() + 10
+        deadline = time.monotonic() + 90
         while not fits(seen := look()):
             assert time.monotonic() < deadline, seen
             time.sleep(0.01)
@@ -183,14 +183,14 @@ def running(pid: int) -> bool:
 
 @pytest.mark.processes
 def test_a_job_that_ignores_term_is_killed(bench: Bench) -> None:
-    bench.local = Local(bench.folder / "local", ENV, kill_wait=1)
+    bench.local = Local(bench.folder / "local", ENV, kill_wait=5)
     job_id = bench.submit("trap '' TERM; echo ready; sleep 60; sleep 60")
     bench.wait(bench.out, lambda out: "ready" in out)
     begun = time.monotonic()
     bench.local.cancel([job_id])
-    assert time.monotonic() - begun < 0.9, "the caller does not wait"
+    assert time.monotonic() - begun < 4.9, "the caller does not wait"
     assert bench.until(job_id, "CANCELLED").signal == signal.SIGKILL
-    assert time.monotonic() - begun >= 1
+    assert time.monotonic() - begun >= 5
 
 
 @pytest.mark.processes

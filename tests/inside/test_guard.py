@@ -220,7 +220,7 @@ def test_the_grace_ends_as_soon_as_all_is_gone(place: Place) -> None:
     began = time.monotonic()
     place.switch.touch()
     assert ended(process)[0] == STOPPED_EXIT
-    assert time.monotonic() - began < 5
+    assert time.monotonic() - began < 60
 
 
 def test_the_signal_can_be_chosen(place: Place) -> None:
@@ -372,6 +372,7 @@ def fake_slurm(place: Place, *ends: str, partition: str = "PreemptMode=OFF") -> 
     }
 
 
+SOON = 608  # seconds: the warning is due in 8, by when the guard has started on any machine
 WARNED = "trap 'echo warned; exit 6' USR1; touch ready; while :; do sleep 0.02; done"
 BEFORE = ["--warn-before-end", "10m", "--signal", "USR1"]
 
@@ -382,7 +383,7 @@ def asked(place: Place) -> int:
 
 
 def test_the_command_is_warned_before_the_end_that_squeue_tells(place: Place) -> None:
-    fake_slurm(place, str(int(time.time()) + 602))  # noqa: TID251 - an end that is near
+    fake_slurm(place, str(int(time.time()) + SOON))  # noqa: TID251 - an end that is near
     code, out, err = ended(place.bash(BEFORE, WARNED))
     assert (code, out) == (6, "warned\n")
     assert "the job's end is near: sending USR1" in err
@@ -391,14 +392,14 @@ def test_the_command_is_warned_before_the_end_that_squeue_tells(place: Place) ->
 
 def test_an_end_that_the_environment_tells_is_asked_for_only_when_it_comes(place: Place) -> None:
     now = int(time.time())  # noqa: TID251 - an end that is near
-    fake_slurm(place, str(now + 602))
-    place.environ["SLURM_JOB_END_TIME"] = str(now + 602)
+    fake_slurm(place, str(now + SOON))
+    place.environ["SLURM_JOB_END_TIME"] = str(now + SOON)
     assert ended(place.bash(BEFORE, WARNED))[0] == 6
     assert asked(place) == 1
 
 
 def test_a_job_shorter_than_the_warning_is_warned_in_the_middle(place: Place) -> None:
-    fake_slurm(place, str(int(time.time()) + 4))  # noqa: TID251 - an end that is near
+    fake_slurm(place, str(int(time.time()) + 12))  # noqa: TID251 - an end that is near
     code, _, err = ended(place.bash(BEFORE, WARNED))
     assert code == 6
     assert "this job ends in" in err
@@ -406,8 +407,9 @@ def test_a_job_shorter_than_the_warning_is_warned_in_the_middle(place: Place) ->
 
 def test_an_end_that_was_moved_is_heeded(place: Place) -> None:
     now = int(time.time())  # noqa: TID251 - an end that is near
-    fake_slurm(place, str(now + 602), str(now + 7200))
-    process = place.bash(BEFORE, "trap 'exit 6' USR1; touch ready; for i in {1..30}; do sleep 0.1; done; exit 0")
+    fake_slurm(place, str(now + SOON), str(now + 7200))
+    until_asked_twice = "while [ $(grep -c . asked) -lt 2 ]; do sleep 0.1; done"
+    process = place.bash(BEFORE, f"trap 'exit 6' USR1; touch ready; {until_asked_twice}; sleep 1; exit 0")
     assert ended(process)[0] == 0
     assert asked(place) == 2
 
@@ -448,8 +450,8 @@ def test_preemptions_nearer_end_is_asked_for_when_cont_comes(place: Place) -> No
 
 def test_of_many_ranks_only_the_first_asks_again(place: Place) -> None:
     now = int(time.time())  # noqa: TID251 - an end that is near
-    fake_slurm(place, str(now + 602), partition="PreemptMode=CANCEL GraceTime=30")
-    place.environ |= {"SLURM_PROCID": "3", "SLURM_JOB_END_TIME": str(now + 602)}
+    fake_slurm(place, str(now + SOON), partition="PreemptMode=CANCEL GraceTime=30")
+    place.environ |= {"SLURM_PROCID": "3", "SLURM_JOB_END_TIME": str(now + SOON)}
     assert ended(place.bash(BEFORE, WARNED))[0] == 6
     assert asked(place) == 0
 

@@ -207,7 +207,7 @@ def ran(shell: Shell, now: int) -> list[str]:
     """A tick at `now`, and more until what it submitted has ended: the results of all rows so far, sorted."""
     said = told(shell, "tick", now=now)
     claims = shell.cron / "state" / "claims"
-    until = time.monotonic() + 20
+    until = time.monotonic() + 90
     while any(path.suffix in {".id", ".go", ".run"} for path in claims.iterdir()) and time.monotonic() < until:
         time.sleep(0.05)
         said += told(shell, "tick", now=now)
