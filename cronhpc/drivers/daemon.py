@@ -173,7 +173,8 @@ class Daemon:
         now = self.clock() + self.off
         world, decisions = report.world, report.plan.decisions
         at = [now + world.settings.interval, float(report.plan.wake)]
-        at += [d.slot for d in decisions if isinstance(d, Wait) and d.slot is not None and d.slot > now]
+        # Also one that has come while the tick worked, which saw it as one to come.
+        at += [d.slot for d in decisions if isinstance(d, Wait) and d.slot is not None and d.slot > world.now]
         if any(isinstance(d, Wait) and d.reason is Reason.JUST_CHANGED for d in decisions):
             at.append(now + 3)
         if any(isinstance(d, Stop) and (d.pending or d.running or d.warn or d.unasked) for d in decisions):

@@ -98,17 +98,22 @@ class Evidence:
         return [each for each in self.samples if each.forked]
 
     def forks_left(self) -> list[Sample]:
-        """Those that nobody takes back: fewer than two links run, or two samples before were forks as well.
+        """Those that nobody takes back: none of the links that ran when the fork was first seen runs any more.
 
         Where two links begin in the same moment, the one of the higher number takes its successor back a second later;
-        that is ten minutes of a clock that runs 600 times as fast.
+        that is ten minutes of a clock that runs 600 times as fast, and many more where the machine is busy.
         """
-        row = [False, False, *(each.forked for each in self.samples)]
-        return [
-            each
-            for at, each in enumerate(self.samples)
-            if each.forked and (len(each.running) < 2 or all(row[at : at + 2]))
-        ]
+        left: list[Sample] = []
+        first = None
+        for each in self.samples:
+            if not each.forked:
+                first = None
+                continue
+            if first is None or (first.successors, first.spares) != (each.successors, each.spares):
+                first = each
+            if not set(first.running) & set(each.running):
+                left.append(each)
+        return left
 
     def links(self, first: int, end: int) -> list[str]:
         """When the links that ran were due, in [first, end), as clock times; a spare is none."""
@@ -275,7 +280,10 @@ def _epoch(text: str) -> int:
 
 @cache
 def slower() -> float:
-    """By how much the clocks go slower than asked, on a machine whose processors have too much to do already."""
+    """By how much the clocks go slower than asked, on a machine whose processors have too much to do already.
+
+    Looked at before the first simulation, since they are a load themselves; a second try looks anew.
+    """
     load = max(os.getloadavg()[:2]) / (os.cpu_count() or 1)
     return min(max(1.0, load / 3), 6.0)
 
@@ -375,6 +383,7 @@ def evidence_of(run: Callable[[], T], request: pytest.FixtureRequest) -> T:
     """
     this_try = getattr(request.node, "execution_count", 1)  # pytest-rerunfailures counts
     if (run, this_try) not in _running:
+        slower.cache_clear()
         wanted: set[Callable[[], Any]] = {run}
         if this_try == 1:
             tests = (getattr(item, "function", None) for item in request.session.items)
