@@ -31,7 +31,8 @@ from cronhpc.engine.delivery import About, facts
 from cronhpc.engine.read import read_world
 from cronhpc.engine.site import open_site
 from cronhpc.store.memory import save_cache
-from tests import golden_directory, json_page
+from docs.generate import json_page
+from tests import golden_directory
 from tests.doctor.test_diagnosis import DISKS, HERE, MACHINES, NODES
 from tests.doctor.test_findings import SITES
 from tests.golden_directory import Cluster
@@ -273,11 +274,6 @@ def test_each_table_of_the_docs_is_of_something_printed_or_part_of_it() -> None:
     linked = set(re.findall(r"\]\(#([\w-]+)\)", json_page.PAGE))
     assert {name.replace(" ", "-") for name in json_page.TABLES if name != "alert"} <= linked
     assert set(PRINTED.values()) <= set(json_page.TABLES)
-
-
-def test_the_json_schema_is_that_of_the_docs() -> None:
-    kept = (json_page.DOCS / "json.schema.json").read_text(encoding="utf-8")
-    assert kept == json_page.schema_text(), "python -m tests.json_page > docs/json.schema.json"
 
 
 def test_an_alert_fits_what_the_docs_say_of_it() -> None:

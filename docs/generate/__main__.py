@@ -5,13 +5,14 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from docs.generate import completion, pages, reference
+from docs.generate import completion, json_page, pages, reference
 
 DOCS = Path(__file__).resolve().parent.parent
 PRODUCTS = {
     "reference.md": lambda: reference.text(pages.MARKDOWN),
     "cronhpc.1": lambda: reference.text(pages.MAN),
     "completion.bash": completion.script,
+    "json.schema.json": json_page.schema_text,
 }
 
 

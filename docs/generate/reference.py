@@ -12,6 +12,7 @@ from cronhpc.cli.commands import GROUPS, parsers
 from cronhpc.core import policy
 from cronhpc.store import schema
 from cronhpc.store.settings_reader import describe
+from docs.generate.codes import OF_FILES
 from docs.generate.pages import Lines, Prose, Rows, Section, render
 
 if TYPE_CHECKING:
@@ -220,6 +221,6 @@ def _codes() -> Iterator[Prose | Lines]:
 
 
 def _code_tables() -> Iterator[Section]:
-    for title, table in (("Of scripts", codes.OF_SCRIPTS), ("Of the cron directory", codes.OF_FILES)):
+    for title, table in (("Of scripts", codes.OF_SCRIPTS), ("Of the cron directory", OF_FILES)):
         rows = [(f"`{code}`", what, fix) for code, (what, fix) in table.items()]
         yield Section(title, [Rows(("code", "what is wrong", "fix"), rows)])

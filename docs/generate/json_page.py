@@ -1,8 +1,6 @@
 """docs/json.md as types: whether what a program has printed is as the page says (test_golden.py asks).
 
-The same as JSON Schema, for other programs:
-
-    python -m tests.json_page > docs/json.schema.json
+The same as JSON Schema, for other programs, is docs/json.schema.json.
 """
 
 from __future__ import annotations
@@ -13,7 +11,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-DOCS = Path(__file__).resolve().parent.parent / "docs"
+DOCS = Path(__file__).resolve().parent.parent
 PAGE = (DOCS / "json.md").read_text(encoding="utf-8")
 ALERTS = (DOCS / "alerts.md").read_text(encoding="utf-8")
 
@@ -26,6 +24,7 @@ def tables(page: str) -> dict[str, Table]:
 
 
 def sections(page: str) -> dict[str, str]:
+    """The text below each heading of a page."""
     parts = re.split(r"^## (.+)$", page, flags=re.MULTILINE)[1:]
     return dict(zip(parts[::2], parts[1::2], strict=True))
 
@@ -61,7 +60,8 @@ def _misfits(value: Any, kind: str, place: str) -> list[str]:
             return [f"{place}: {value!r} is no list"]
         return [each for n, one in enumerate(value) for each in misfits(one, kind[8:], f"{place}[{n}]")]
     if shape := re.fullmatch(r"\[([\w ]+)\]\(#([\w-]+)\)", kind):
-        assert shape[2] == shape[1].replace(" ", "-"), kind
+        if shape[2] != shape[1].replace(" ", "-"):
+            raise ValueError(f"{kind}: the link leads to another table")
         return shaped(value, shape[1], place)
     if kind == "instant":
         return [] if isinstance(value, str) and _instant(value) else [f"{place}: {value!r} is no instant"]
@@ -140,7 +140,3 @@ def schema_text() -> str:
     known = [f"{json.dumps(name)}: {json.dumps(each, ensure_ascii=False)}" for name, each in whole.pop("$defs").items()]
     head = json.dumps(whole, indent=2).removesuffix("\n}")
     return head + ',\n  "$defs": {\n    ' + ",\n    ".join(known) + "\n  }\n}\n"
-
-
-if __name__ == "__main__":
-    print(schema_text(), end="")  # noqa: T201 - a program
