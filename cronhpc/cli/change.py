@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command, UsageError
@@ -154,8 +154,13 @@ def _clean(args: argparse.Namespace, console: Console) -> int:
 
     site = own_site(console, "cleans its logs")
     live, began = _live(site)
-    how: dict[str, Any] = {"first_began": began, "most": sys.maxsize, "always": True, "dry_run": args.dry_run}
-    cleaned = tend(site.paths, site.settings, console.now, live, site.batch.live_files, **how)
+    cleaned = tend(
+        *(site.paths, site.settings, console.now, live, site.batch.live_files),
+        first_began=began,
+        most=sys.maxsize,
+        always=True,
+        dry_run=args.dry_run,
+    )
     if cleaned is None:  # never with `always`
         return FINE
     known = clean_facts(cleaned, site.settings, dry_run=args.dry_run)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cronhpc.logs.clean import Cleaned
     from cronhpc.tick import Report
     from cronhpc.views import Facts
+    from cronhpc.views.plan import ToRemove
 
 
 _TICK_HELP = (
@@ -127,16 +128,16 @@ def _plan(_: argparse.Namespace, console: Console) -> int:
     return ATTENTION if wrong else FINE
 
 
-def _cleaning(site: Site, world: World) -> Facts | None:
+def _cleaning(site: Site, world: World) -> ToRemove | None:
     """What the tick's clean-up would do; None where it is not time for it, or nothing would go."""
     from cronhpc.logs.housekeeping import first_began, live_of, tend
+    from cronhpc.views.plan import ToRemove
 
     live, began = live_of(world.queue, world.claims), first_began(world.queue)
     cleaned = tend(site.paths, site.settings, world.now, live, site.batch.live_files, first_began=began, dry_run=True)
     if cleaned is None or not cleaned.removed:
         return None
-    amount = {"remove": cleaned.removed, "keep": cleaned.kept, "bytes": cleaned.bytes}
-    return {**amount, "reasons": dict(cleaned.reasons)}
+    return ToRemove(cleaned.removed, cleaned.kept, cleaned.bytes, dict(cleaned.reasons))
 
 
 # --- what a tick says -------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.cli import ATTENTION, FINE, INTERRUPTED
 from cronhpc.cli.commands import Command, UsageError
@@ -16,6 +16,7 @@ from cronhpc.core.model import (
     Call,
     CronhpcError,
     Done,
+    Instant,
     Key,
     Obstacle,
     Reason,
@@ -28,9 +29,9 @@ from cronhpc.core.model import (
     entry_id,
 )
 from cronhpc.store.claims import Claims
-from cronhpc.store.decode import epoch, iso
 from cronhpc.store.entries import FRESH
-from cronhpc.views import Facts, text
+from cronhpc.views import text
+from cronhpc.views.facts import HistoryRun, as_json
 from cronhpc.views.runs import result_words, when
 from cronhpc.views.times import took
 
@@ -41,9 +42,7 @@ if TYPE_CHECKING:
     from cronhpc.cli.console import Console
     from cronhpc.core.model import Entry, Outcome
     from cronhpc.engine.site import Site
-    from cronhpc.script.dialect import Dialect
     from cronhpc.tick import Report
-    from cronhpc.views.facts import HistoryRun
     from cronhpc.views.style import Style
 
 
@@ -139,15 +138,15 @@ def _order(args: argparse.Namespace, console: Console, name: str, rerun: Rerun |
     if entry is None:
         raise no_entry(name, (each.name for each in report.world.entries), site.paths)
     outcome = report.outcomes[0]
-    facts = _facts(report, outcome, entry, site.batch.dialect) | {"stays_due": _stays_due(site, outcome)}
-    if not (isinstance(outcome.decision, Submit) and facts["job"] and facts["released"]):
-        console.json(facts) if console.as_json else console.complain(_not_submitted(facts))
+    order = _ordered(report, outcome, entry, site)
+    if not (isinstance(outcome.decision, Submit) and order.job and order.released):
+        console.json(order) if console.as_json else console.complain(_not_submitted(order))
         return ATTENTION
     attended = args.wait or args.follow
     if not (console.as_json and attended):
         style, release = console.style(site.settings.timezone), site.batch.dialect.release
-        console.answer(facts, lambda: _submitted(facts, style, release))
-    return _attended(args, console, site, outcome.decision.key, facts) if attended else FINE
+        console.answer(order, lambda: _submitted(order, style, release))
+    return _attended(args, console, site, outcome.decision.key, order) if attended else FINE
 
 
 def _once(site: Site, now: int, *, name: str, rerun: Rerun | None, side_by_side: bool) -> Report:
@@ -203,83 +202,93 @@ def _failed(console: Console, name: str, job: str) -> HistoryRun | str:
 # --- telling ----------------------------------------------------------------------------------------------------------
 
 
-def _facts(report: Report, outcome: Outcome, entry: Entry, dialect: Dialect) -> dict[str, Any]:
-    decision = outcome.decision
+class Ordered(NamedTuple):
+    """What came of an order to run an entry. `beside`: jobs of it that have not ended; `held`: its script asks so."""
+
+    entry: str
+    job: str | None
+    released: bool
+    slot: Instant | None
+    attempt: int | None
+    tasks: str
+    log: str
+    reason: str
+    detail: str
+    undo: str | None
+    held: bool
+    beside: tuple[str, ...]
+    stays_due: bool  # it stands although no job came of it: ordered once more it would run twice
+
+
+def _ordered(report: Report, outcome: Outcome, entry: Entry, site: Site) -> Ordered:
+    decision, job = outcome.decision, outcome.job_id
     key = decision.key if isinstance(decision, Submit) else None
-    log = ""
-    if outcome.job_id and key and entry.output:
-        log = key.log(outcome.job_id, array=bool(entry.array))
     live = Lives.of(report.world).of_entry(entry_id(entry.name))
-    return {
-        "entry": entry.name,
-        "job": outcome.job_id,
-        "released": outcome.done is Done.OK,
-        "slot": iso(key.slot if key else None),
-        "attempt": key.attempt if key else None,
-        "tasks": decision.tasks if isinstance(decision, Submit) else "",
-        "log": log,
-        "reason": str(getattr(decision, "reason", "")),
-        "detail": outcome.detail or getattr(decision, "detail", ""),
-        "undo": cancelling(dialect, outcome.job_id) if outcome.job_id else None,
-        "held": entry.holds_itself,
-        "beside": [claim.job_id for claim in live if claim.key.slot <= report.world.now],
-    }
+    return Ordered(
+        entry=entry.name,
+        job=job,
+        released=outcome.done is Done.OK,
+        slot=key.slot if key else None,
+        attempt=key.attempt if key else None,
+        tasks=decision.tasks if isinstance(decision, Submit) else "",
+        log=key.log(job, array=bool(entry.array)) if job and key and entry.output else "",
+        reason=str(getattr(decision, "reason", "")),
+        detail=outcome.detail or getattr(decision, "detail", ""),
+        undo=cancelling(site.batch.dialect, job) if job else None,
+        held=entry.holds_itself,
+        beside=tuple(claim.job_id or "" for claim in live if claim.key.slot <= report.world.now),
+        stays_due=key is not None and outcome.done is Done.PASSING and Claims(site.paths.claims).exists(key),
+    )
 
 
-def _stays_due(site: Site, outcome: Outcome) -> bool:
-    """Whether the order stands although no job came of it: ordered once more it would run twice."""
-    row = outcome.decision
-    return isinstance(row, Submit) and outcome.done is Done.PASSING and Claims(site.paths.claims).exists(row.key)
-
-
-def _submitted(facts: Facts, style: Style, release: str) -> str:
-    held = f" (its script asks to be held, until: {release} {facts['job']})" if facts["held"] and release else ""
-    log = f"\nits log: {text.clean(facts['log'])}, or: " + command("logs", facts["entry"]) if facts["log"] else ""
+def _submitted(order: Ordered, style: Style, release: str) -> str:
+    held = f" (its script asks to be held, until: {release} {order.job})" if order.held and release else ""
+    log = f"\nits log: {text.clean(order.log)}, or: " + command("logs", order.entry) if order.log else ""
     again = ""
-    if facts["attempt"] > 1:
-        tasks = f", array tasks {facts['tasks']}" if facts["tasks"] else ""
-        slot = style.clock(epoch(facts["slot"]) or 0)
-        again = f", once more for the slot {slot} (attempt {facts['attempt']}{tasks})"
-    others = text.jobs_of_it(facts["beside"], "has not ended", "have not ended")
+    if order.attempt and order.attempt > 1:
+        tasks = f", array tasks {order.tasks}" if order.tasks else ""
+        slot = style.clock(order.slot or 0)
+        again = f", once more for the slot {slot} (attempt {order.attempt}{tasks})"
+    others = text.jobs_of_it(order.beside, "has not ended", "have not ended")
     beside = f"\nnote: {others}: they run side by side"
-    head = f"submitted {text.name(facts['entry'])} as job {facts['job']}{again}{held}"
-    return Advice(head, beside if facts["beside"] else "", log, "\nundo: ", facts["undo"])
+    head = f"submitted {text.name(order.entry)} as job {order.job}{again}{held}"
+    return Advice(head, beside if order.beside else "", log, "\nundo: ", order.undo or "")
 
 
-def _not_submitted(facts: Facts) -> str:
-    why = ": ".join(part for part in (facts["reason"], text.one_line(facts["detail"])) if part)
-    more = "\nmore: " + command("status", facts["entry"])
-    if facts["stays_due"]:
+def _not_submitted(order: Ordered) -> str:
+    why = ": ".join(part for part in (order.reason, text.one_line(order.detail)) if part)
+    more = "\nmore: " + command("status", order.entry)
+    if order.stays_due:
         due = "\nit stays due, and the next tick submits it: do not order it once more; now: " + command("tick")
-        return Advice(f"{text.name(facts['entry'])} is not submitted yet: {why}", due, more)
-    if facts["reason"] in {Reason.RUNNING, Reason.QUEUED}:
-        beside = command("run", facts["entry"], options=("--again",))
-        runs = "runs already" if facts["reason"] == Reason.RUNNING else "may run still"
-        return f"{text.name(facts['entry'])} {runs}: {text.one_line(facts['detail'])}. Another beside it: " + beside
-    return f"{text.name(facts['entry'])} was not submitted: {why}" + more
+        return Advice(f"{text.name(order.entry)} is not submitted yet: {why}", due, more)
+    if order.reason in {Reason.RUNNING, Reason.QUEUED}:
+        beside = command("run", order.entry, options=("--again",))
+        runs = "runs already" if order.reason == Reason.RUNNING else "may run still"
+        return f"{text.name(order.entry)} {runs}: {text.one_line(order.detail)}. Another beside it: " + beside
+    return f"{text.name(order.entry)} was not submitted: {why}" + more
 
 
 # --- until it has ended -----------------------------------------------------------------------------------------------
 
 
-def _attended(args: argparse.Namespace, console: Console, site: Site, key: Key, facts: Facts) -> int:
+def _attended(args: argparse.Namespace, console: Console, site: Site, key: Key, order: Ordered) -> int:
     """The run's exit code, once it has ended."""
     console.out.flush()
     follower = None
-    if args.follow and facts["log"]:
-        folder, _, name = facts["log"].rpartition("/")
+    if args.follow and order.log:
+        folder, _, name = order.log.rpartition("/")
         follower = Follower(site.paths.root / folder, name, console)
     elif args.follow:
         console.complain("its script names its own output (#SBATCH --output): look there. Its end is waited for.")
     try:
-        end = _end(console, key, facts["entry"], follower)
+        end = _end(console, key, order.entry, follower)
     except KeyboardInterrupt:
-        seen = command("logs", facts["entry"], options=("-f",)) if facts["log"] else command("status", facts["entry"])
-        console.complain(f"\njob {facts['job']} goes on. See it: " + seen + f"; end it: {facts['undo']}")
+        seen = command("logs", order.entry, options=("-f",)) if order.log else command("status", order.entry)
+        console.complain(f"\njob {order.job} goes on. See it: " + seen + f"; end it: {order.undo}")
         return INTERRUPTED
     code = exit_code(end)
     if console.as_json:
-        console.json({**facts, "end": end, "exit_code": code})
+        console.json({**as_json(order), "end": end, "exit_code": code})
     else:
         (console.complain if args.follow else console.say)(_end_words(end))
     return code

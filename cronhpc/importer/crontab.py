@@ -13,7 +13,6 @@ from cronhpc.cron.zones import fixed, is_zone
 from cronhpc.importer import misread
 from cronhpc.importer.script import is_sh, submits
 from cronhpc.importer.table import (
-    CONTINUED,
     SUBMITS,
     Job,
     Kind,
@@ -56,6 +55,8 @@ class Crontab(Reader):
 
     source = "crontab"
     scheduler = "cron"
+    entry = _ENTRY
+    setting = staticmethod(cron_variable)
 
     def __init__(self, around: Surroundings, lines: list[str]) -> None:
         super().__init__(around, lines)
@@ -224,11 +225,7 @@ class Crontab(Reader):
         pairs = tuple(variables.items())
         run = self._waiting(number, run, shell)
         self.add(Job(number, schedule, run, zone, stdin, shell, pairs, comments=comments))
-        below = "".join(self.lines[number : number + 1]).lstrip(" \t")
-        said_there = below and below[0] != "#" and cron_variable(below) is None and _ENTRY.fullmatch(below) is None
-        if CONTINUED.search(run) and not said_there:
-            what = "it ends with a backslash: to cron the line below is no part of it."
-            self.note(number, what, "Put the command into one line.", look=True)
+        self.goes_on(number, run)
         if "\r" in run:
             what = "a carriage return is in it, which shells take for a letter: a file with old Mac line ends?"
             self.note(number, what, "Look at it with: cat -v", look=True)

@@ -33,6 +33,8 @@ class Scrontab(Reader):
 
     source = "scrontab"
     scheduler = "scrontab"
+    entry = _ENTRY
+    setting = staticmethod(scron_variable)
 
     def __init__(self, around: Surroundings, lines: list[str]) -> None:
         super().__init__(around, lines)
@@ -182,11 +184,7 @@ class Scrontab(Reader):
         comments = self.take_comments(number)
         if submits(command):
             self.note(number, *SUBMITS)
-        below = "".join(self.lines[number : number + 1]).lstrip(" \t")
-        said_there = below and below[0] != "#" and scron_variable(below) is None and _ENTRY.fullmatch(below) is None
-        if CONTINUED.search(command) and not said_there:
-            what = "it ends with a backslash: to scrontab the line below is no part of it."
-            self.note(number, what, "Put the command into one line.", look=True)
+        self.goes_on(number, command)
         if disabled:
             self.note(number, "disabled in the scrontab: written, and paused.")
         job = Job(number, schedule, command, self.around.timezone, comments=comments, options=options)

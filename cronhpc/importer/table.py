@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import re
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from cronhpc.core.model import Advice
 from cronhpc.cron.values import dataclass
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class Kind(StrEnum):
@@ -128,6 +132,8 @@ class Reader:
 
     source = ""
     scheduler = ""  # whose commands the table's are
+    entry: re.Pattern[str]  # a line that is one
+    setting: Callable[[str], tuple[str, str] | None]  # (name, value) where a line sets a variable
 
     def __init__(self, around: Surroundings, lines: list[str]) -> None:
         self.around, self.lines = around, lines
@@ -187,6 +193,14 @@ class Reader:
         self.kinds[job.line] = Kind.ENTRY
         self.owners[job.line] = job.line
         self.jobs.append(job)
+
+    def goes_on(self, number: int, command: str) -> None:
+        """A remark on a command that ends with a backslash, unless the line below is refused with one of its own."""
+        below = "".join(self.lines[number : number + 1]).lstrip(" \t")
+        refused = below and below[0] != "#" and not self.setting(below) and not self.entry.fullmatch(below)
+        if CONTINUED.search(command) and not refused:
+            what = f"it ends with a backslash: to {self.scheduler} the line below is no part of it."
+            self.note(number, what, "Put the command into one line.", look=True)
 
     def table(self) -> Table:
         """All of it; remarks by line."""

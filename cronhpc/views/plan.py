@@ -2,35 +2,66 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cronhpc.core.model import Plan, Problem, World, command
-from cronhpc.store.decode import epoch, iso
+from cronhpc.core.model import Instant, Plan, Problem, World, command
+from cronhpc.store.decode import epoch
 from cronhpc.views import Facts, text
 from cronhpc.views.attention import problem_facts
 from cronhpc.views.decisions import decision_facts, words
 from cronhpc.views.style import Cell, Column, Style, table
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
 
-def facts(world: World, plan: Plan, problems: Iterable[Problem] = (), logs: Facts | None = None) -> Facts:
-    """The plan, JSON-ready. `logs`: what the clean-up would remove (count, bytes, reasons) and keep; None: nothing."""
+class ToRemove(NamedTuple):
+    """What the clean-up of logs would do: how many files it would remove, by reason, and keep."""
+
+    remove: int
+    keep: int
+    bytes: int
+    reasons: Mapping[str, int]
+
+
+class Answer(NamedTuple):
+    """Whether the batch system answers, and what went wrong."""
+
+    answers: bool
+    error: str
+
+
+class Planned(NamedTuple):
+    """What a tick would do; decisions and problems JSON-ready."""
+
+    now: Instant
+    entries: int
+    due: int
+    wake: Instant | None
+    batch: Answer
+    chain_wanted: bool
+    decisions: tuple[Facts, ...]
+    logs: ToRemove | None
+    problems: tuple[Facts, ...]
+
+
+def facts(world: World, plan: Plan, problems: Iterable[Problem] = (), logs: ToRemove | None = None) -> Planned:
+    """The plan; `logs`: what the clean-up would do, None: nothing."""
     names = {claim.key: claim.name for claim in world.claims}
-    rows = [decision_facts(decision, names) for decision in plan.decisions]
+    rows = tuple(decision_facts(decision, names) for decision in plan.decisions)
     due = {row["entry"] for row in rows if row["decision"] in {"submit", "use up"} or _is_due(row, world.now)}
-    return {
-        "now": iso(world.now),
-        "entries": len(world.entries),
-        "due": len(due),
-        "wake": iso(plan.wake),
-        "batch": {"answers": world.queue is not None, "error": world.queue_error},
-        "chain_wanted": world.chain.wanted,
-        "decisions": rows,
-        "logs": logs,
-        "problems": [problem_facts(problem) for problem in problems],
-    }
+    return Planned(
+        now=world.now,
+        entries=len(world.entries),
+        due=len(due),
+        wake=plan.wake,
+        batch=Answer(world.queue is not None, world.queue_error),
+        chain_wanted=world.chain.wanted,
+        decisions=rows,
+        logs=logs,
+        problems=tuple(map(problem_facts, problems)),
+    )
 
 
 def _is_due(row: Mapping[str, Any], now: int) -> bool:
@@ -43,34 +74,33 @@ def _is_due(row: Mapping[str, Any], now: int) -> bool:
 _COLUMNS = (Column("", least=12, name=True), Column(""), Column("", least=20))
 
 
-def render(known: Mapping[str, Any], style: Style) -> str:
+def render(known: Planned, style: Style) -> str:
     """One line a decision: for whom, what, and why or with what."""
-    entries = text.count(known["entries"], "entry", "entries")
-    due = f"{known['due']} due" if known["due"] else "none due"
-    head = f"now {style.clock(epoch(known['now']) or style.now, seconds=True)}, {entries}, {due}"
+    entries = text.count(known.entries, "entry", "entries")
+    due = f"{known.due} due" if known.due else "none due"
+    head = f"now {style.clock(known.now, seconds=True)}, {entries}, {due}"
     lines: list[list[Cell]] = []
-    for decision in known["decisions"]:
+    for decision in known.decisions:
         whom, (verb, colour, why) = words(decision, style)
         lines.append([whom, (verb, colour), why])
-    wake = epoch(known["wake"])
-    if known["chain_wanted"] and wake:
-        lines.append(["next tick", "wanted", f"{style.clock(wake)} ({style.distance(wake)})"])
-    elif known["entries"] and not known["chain_wanted"]:
+    if known.chain_wanted and known.wake:
+        lines.append(["next tick", "wanted", f"{style.clock(known.wake)} ({style.distance(known.wake)})"])
+    elif known.entries and not known.chain_wanted:
         lines.append([("chain", "yellow"), ("none", "yellow"), "the scheduler is not started: " + command("start")])
-    if known["logs"]:
-        lines.append(["logs", "remove", _logs(known["logs"])])
-    if not known["batch"]["answers"]:
-        error = text.one_line(known["batch"]["error"])
+    if known.logs:
+        lines.append(["logs", "remove", _logs(known.logs)])
+    if not known.batch.answers:
+        error = text.one_line(known.batch.error)
         lines.append([("batch", "red"), ("unknown", "red"), f"it does not answer, so nothing is submitted: {error}"])
-    for problem in known["problems"]:
+    for problem in known.problems:
         place = text.name(text.place(problem["file"], problem["line"]) or "settings")
         advice = text.one_line(problem["what"] + " " + problem["fix"])
         lines.append([(place, "yellow"), (problem["code"], "yellow"), advice])
     return "\n".join([head, *table(_COLUMNS, lines, style)])
 
 
-def _logs(logs: Mapping[str, Any]) -> str:
+def _logs(logs: ToRemove) -> str:
     """`212 of 1,904 files (200 too old, 12 too many), 1.1 MB`."""
-    why = ", ".join(f"{number:,} {reason}" for reason, number in logs["reasons"].items())
-    size = f", {text.size(logs['bytes'])}" if logs["bytes"] else ""
-    return f"{logs['remove']:,} of {text.count(logs['remove'] + logs['keep'], 'file')} ({why}){size}"
+    why = ", ".join(f"{number:,} {reason}" for reason, number in logs.reasons.items())
+    size = f", {text.size(logs.bytes)}" if logs.bytes else ""
+    return f"{logs.remove:,} of {text.count(logs.remove + logs.keep, 'file')} ({why}){size}"

@@ -12,6 +12,7 @@ from cronhpc.core.model import Key, Plan, Problem, Queue, Reason, Result
 from cronhpc.core.plan import plan
 from cronhpc.views import decisions
 from cronhpc.views import plan as view
+from cronhpc.views.facts import as_json
 from tests.view_situations import BOBS, DIRECTORY_ID, WORLD, at, entry, job, style
 
 
@@ -139,7 +140,7 @@ DECISIONS: dict[str, tuple[model.Decision, str]] = {
 def test_each_kind_of_decision_has_its_line(decision: model.Decision, line: str) -> None:
     world = replace(WORLD, entries=(BACKUP,), skipped=())
     known = view.facts(world, Plan((decision,), at("15:00")))
-    assert json.loads(json.dumps(known)) == known
+    assert json.loads(json.dumps(as_json(known))) == as_json(known)
     shown = view.render(known, style()).splitlines()[1]
     who, verb, words = line.split("|")
     assert shown.split() == f"{who} {verb} {words}".split()
@@ -162,7 +163,7 @@ def test_a_problem_without_a_file_is_a_line_too() -> None:
 
 
 def test_the_logs_that_would_go_are_counted_by_reason() -> None:
-    logs = {"remove": 212, "keep": 1692, "bytes": 1153434, "reasons": {"too old": 200, "too many": 12}}
+    logs = view.ToRemove(212, 1692, 1153434, {"too old": 200, "too many": 12})
     shown = view.render(view.facts(WORLD, plan(WORLD), (), logs), style())
     assert shown.splitlines()[-1].split(None, 2) == [
         "logs",
