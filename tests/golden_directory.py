@@ -29,6 +29,7 @@ from cronhpc.core.model import (
     Queue,
     Result,
     SchedulerState,
+    Started,
     entry_id,
     slot_text,
     token,
@@ -228,7 +229,7 @@ def make(root: Path) -> None:
     for record in series():
         series_records.save(paths.state, record)
     scheduler.mark_started(
-        paths, {"via": "chain", "fingerprint": "fp", "at": at("10:05", 18), "by": "alice", "cluster": "alps"}
+        paths, Started(via="chain", fingerprint="fp", at=at("10:05", 18), by="alice", cluster="alps")
     )
     scheduler.remember_batch_system(paths, SLURM)
     for job, kind in (("4711", "link"), ("4712", "spare")):

@@ -64,19 +64,20 @@ def _start(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if the chain does not stand."""
     from cronhpc.cli.check import errors
     from cronhpc.core.chain import heard_until
+    from cronhpc.core.model import Started
     from cronhpc.drivers.start import start
     from cronhpc.engine.site import reckoned
 
     if args.if_stale and not is_stale(paths_of(console), console):
         return FINE
     site = site_of(console, anew=not args.if_stale)
-    before = started(site.paths) or {}  # a repair changes nothing of how ticks are driven
+    before = started(site.paths) or Started()  # a repair changes nothing of how ticks are driven
     if is_stopped_login(site.paths):  # a site where nodes may not submit is still one
-        before = {"via": "login"}
-    if before.get("via") == "resident" and not site.batch.dialect.runs_here:
-        before = {}  # the local backend's way
-    via = "daemon" if args.daemon else args.via or str(before.get("via", "chain"))
-    prequeue = args.prequeue or int(before.get("prequeue", 1))
+        before = Started("login")
+    if before.via == "resident" and not site.batch.dialect.runs_here:
+        before = Started()  # the local backend's way
+    via = "daemon" if args.daemon else args.via or before.via or "chain"
+    prequeue = args.prequeue or before.prequeue
     at = reckoned(site, console.now)
     off = at.now - console.now
     done = start(
@@ -115,11 +116,11 @@ def is_stale(paths: Paths, console: Console) -> bool:
     if how is None:
         return False
     if due is not None and due[0] <= console.now + CLOCKS_APART and console.now <= due[1]:
-        gone = how.get("via", "chain") in {"chain", "daemon"} and _links_gone(paths, console)
+        gone = how.via in {"", "chain", "daemon"} and _links_gone(paths, console)
         if not gone:
             saw_links(paths, console.now)
         return gone
-    if how.get("via") == "login":
+    if how.via == "login":
         return True  # the next tick is wanted
     known = written_status(paths)
     if known is None:

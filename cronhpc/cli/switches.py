@@ -322,7 +322,8 @@ def _ordered(console: Console, order: Order, look: _Look, switches: Sequence[Swi
     try:
         site = site_of(console)
         at = reckoned(site, console.again().now)
-        via = (started(site.paths) or {}).get("via", "resident")
+        how = started(site.paths)
+        via = how.via if how is not None and how.via else "resident"
         whole = via not in {"resident", "daemon"} or keeps_series_only(paths, console)
         report = tick(site, at.now, Call(switches_only=not whole, clock_verified=at.clock_verified))
     except (CronhpcError, OSError) as error:

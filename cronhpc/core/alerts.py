@@ -13,7 +13,7 @@ from cronhpc.cron.words import count
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from cronhpc.core.model import EntryState, JobEnd, Outcome, Switch, World
+    from cronhpc.core.model import EntryState, Instant, JobEnd, Outcome, Switch, World
 
 REMIND = 86400  # seconds
 _NAMED = 20  # jobs in one message
@@ -39,7 +39,7 @@ class Alert:
     kind: str
     text: str
     entry: str = ""
-    since: int | None = None
+    since: Instant | None = None
     entries: tuple[str, ...] = ()  # where one message tells of many
     job: str = ""
     log: str = ""  # relative to the cron directory

@@ -203,7 +203,8 @@ def _batch(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int
     except BatchError as error:
         yield Check.NO_ANSWER(why=error.text)
         return
-    via = (scheduler.started(Paths(asked.root)) or {}).get("via")
+    started = scheduler.started(Paths(asked.root))
+    via = started.via if started is not None else None
     yield from _ticks(asked, via)
     yield from judge.of_cluster(cluster, settings, asked=times[0], answered=times[1], by_daemon=via == "daemon")
     yield _taken(slurm, settings)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.batch.process import elapsed
 from cronhpc.core.model import command
+from cronhpc.cron.values import dataclass
 from cronhpc.store import decode, lease
 from cronhpc.store.files import read_json
 
@@ -20,12 +21,21 @@ _ENDS_WITHIN = 7  # seconds: a daemon without file events looks for the mark eve
 _TERMINATES_WITHIN = 3
 
 
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The process that `start` began: on which machine, and when (store/lease.py: process_born)."""
+
+    pid: int = 0
+    born: str = ""
+    host: str = ""
+
+
 def daemon(site: Site) -> tuple[int, str]:
     """The process of the daemon that `start` began, where it runs on this machine, else 0; and where it was begun."""
-    known = decode.decode(read_json(site.paths.state / "daemon.json", 1) or {}, decode.DAEMON).value
-    pid, host = known.get("pid", 0), known.get("host", site.host)
+    known = decode.read(Begun, read_json(site.paths.state / "daemon.json", 1) or {})[0] or Begun()
+    pid, host = known.pid, known.host or site.host
     state, _, born = lease.process_born(pid).partition(" ") if pid and host == site.host else ("", "", "")
-    lives = born and born == known.get("born") and state not in {"Z", "X"}
+    lives = born and born == known.born and state not in {"Z", "X"}
     return (pid if lives else 0), host if pid else ""
 
 

@@ -31,6 +31,7 @@ from cronhpc.core.model import (
     cancelling,
     command,
 )
+from cronhpc.core.model import Started as HowStarted
 from cronhpc.core.slots import boundary
 from cronhpc.cron.values import dataclass, replace
 from cronhpc.cron.words import count
@@ -42,6 +43,7 @@ from cronhpc.engine.record import Recorded
 from cronhpc.engine.site import elsewhere, machine_zone, of_other_cluster
 from cronhpc.store import lease, paths, scheduler
 from cronhpc.store.damage import fix
+from cronhpc.store.decode import plain
 from cronhpc.store.files import write_json
 from cronhpc.store.paths import must_be_plain
 from cronhpc.tick import leased, run_pass, tick
@@ -112,8 +114,7 @@ def start(
         dropped = _drop_torn(site)
         number = scheduler.marks(site.paths).next_start
         fingerprint, made = write_link(site, by_daemon=via == "daemon", generation=number)
-        how = {"via": via, "fingerprint": fingerprint, "prequeue": prequeue, "at": now(), "by": site.user}
-        how |= {"generation": number, "cluster": cluster, "zone": machine_zone()}
+        how = HowStarted(via, fingerprint, prequeue, now(), site.user, number, cluster, machine_zone())
         lines += [*kept, *dropped, *made, *_in_scrontab(site, environ, via)]
         scheduler.mark_started(site.paths, how)
         paths.remember_place(site.paths)
@@ -154,8 +155,8 @@ def _in_scrontab(site: Site, environ: Mapping[str, str], via: str) -> list[str]:
     """Our entry is in the user's scrontab where that calls the ticks, and nowhere else; what to say of it."""
     if via == "scrontab":
         return by_scrontab.add(site, environ)
-    before = (scheduler.last_started(site.paths) or {}).get("via", via)
-    if before == "scrontab" or by_scrontab.may_be_in(site):
+    before = scheduler.last_started(site.paths)
+    if (before is not None and before.via == "scrontab") or by_scrontab.may_be_in(site):
         return by_scrontab.remove(site, environ)
     return []
 
@@ -214,9 +215,9 @@ def _must_be_alone(site: Site, *, beside: bool) -> str:
         raise
     except BatchError:
         return ""  # it cannot be told here
-    known = (scheduler.started(site.paths) or {}).get("cluster", "")
-    if name and known not in {name, ""}:
-        found = elsewhere(site, name, known)
+    known = scheduler.started(site.paths)
+    if name and known is not None and known.cluster not in {name, ""}:
+        found = elsewhere(site, name, known.cluster)
         raise CronhpcError(found.what, " Nothing was submitted. ", found.fix)
     if hand_made is not None:
         both = command("start", options=("--beside",))
@@ -229,7 +230,7 @@ def _must_own_its_links(site: Site) -> None:
     known = scheduler.started(site.paths)
     if known is None or not paths.moved_from(site.paths):
         return
-    text = str(known.get("fingerprint", ""))
+    text = known.fingerprint
     try:
         others = [job.id for job, link in _links(site) if link.fingerprint != text]
     except BatchError:
@@ -272,7 +273,7 @@ def _start_here(site: Site, environ: Mapping[str, str], now: Callable[[], int], 
 
     with leased(site):
         keep_environment(site, environ, repair=repair)
-        scheduler.mark_started(site.paths, {"via": "resident", "at": now(), "by": site.user})
+        scheduler.mark_started(site.paths, HowStarted("resident", at=now(), by=site.user))
         paths.remember_place(site.paths)
         pid, _ = local_daemon.daemon(site)
         if not pid:
@@ -280,7 +281,7 @@ def _start_here(site: Site, environ: Mapping[str, str], now: Callable[[], int], 
             argv = [*scheduler.command(), "daemon", "--dir", str(site.paths.root)]
             pid = process.start(["/bin/sh", "-c", 'exec "$@" >>"$0" 2>&1', log, *argv], env=site.environment)
             born = lease.process_born(pid).partition(" ")[2]
-            write_json(site.paths.state / "daemon.json", {"pid": pid, "born": born, "host": site.host}, 1)
+            write_json(site.paths.state / "daemon.json", plain(local_daemon.Begun(pid, born, site.host)), 1)
             said: str = f"started the daemon: process {pid} of this machine; after a reboot: " + command("start")
         else:
             said = f"the daemon runs already: process {pid}"
@@ -298,7 +299,7 @@ def _way_words(site: Site) -> list[str]:
 def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Started:
     """End the chain, and remember it: what `start` has added goes, and nothing else. Runs go on."""
     lines: list[str] = []
-    how = scheduler.last_started(site.paths) or {}
+    how = scheduler.last_started(site.paths) or HowStarted()
     daemon = local_daemon.daemon(site)
     try:
         scheduler.mark_stopped(site.paths, site.user)
@@ -307,9 +308,9 @@ def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Star
     if site.batch.dialect.runs_here:
         lines.append(local_daemon.stopped(site, *daemon))
     with leased(site):
-        if how.get("via") == "scrontab" or by_scrontab.may_be_in(site):
+        if how.via == "scrontab" or by_scrontab.may_be_in(site):
             lines += by_scrontab.remove(site, environ)
-        world, outcomes = _reconcile(site, now, first=False, by_login=how.get("via") == "login")
+        world, outcomes = _reconcile(site, now, first=False, by_login=how.via == "login")
     withdrawn = [o.decision for o in outcomes if isinstance(o.decision, Withdraw) and o.done is Done.OK]
     if withdrawn:
         lines.append(f"cancelled {count(len(withdrawn), 'run')} that waited in the queue for a time to come")

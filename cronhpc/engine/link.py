@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import command
+from cronhpc.core.model import Started, command
 from cronhpc.cron.values import replace
 from cronhpc.store import scheduler
 from cronhpc.store.files import read_bytes, write_json
@@ -84,9 +84,9 @@ def fix_link(site: Site) -> str:
     """
     if scheduler.is_whole(site.paths):
         return ""
-    how = scheduler.started(site.paths) or {}
-    text, fingerprint = _rendered(site, by_daemon=how.get("via") == "daemon", generation=how.get("generation", 0))
-    if fingerprint != how.get("fingerprint"):
+    how = scheduler.started(site.paths) or Started()
+    text, fingerprint = _rendered(site, by_daemon=how.via == "daemon", generation=how.generation)
+    if fingerprint != how.fingerprint:
         return f"{site.paths.script} was cut off or edited. Make it anew: " + command("start")
     scheduler.write_script(site.paths, text)
     return ""

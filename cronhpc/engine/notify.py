@@ -6,11 +6,12 @@ Whatever goes wrong here is a line in the log and in `status`, and never the tic
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from cronhpc.core.alerts import Alert, Ping
-from cronhpc.core.model import Problem, StateError, joined
+from cronhpc.core.model import Instant, Problem, StateError, joined
 from cronhpc.core.model import command as model_command
+from cronhpc.cron.values import dataclass, replace
 from cronhpc.cron.words import were
 from cronhpc.engine.delivery import TIMEOUTS, About, SecretError, address, at_once, fetch, ways
 from cronhpc.store import decode
@@ -48,7 +49,7 @@ def send(
     for name, way in ways(settings, of, timeouts).items():
         rows = [row for row in before if row.way == name] + [Unsent(name, now, alert) for alert in alerts]
         sent, why = way([row.alert for row in rows]) if rows else (0, "")
-        left += [row._replace(why=why) for row in rows[sent:]]
+        left += [replace(row, why=why) for row in rows[sent:]]
         if why:
             problems.append(_unsent(len(rows) - sent, why) if sent < len(rows) else _partly(len(rows), why))
     if outbox and (left or before):
@@ -119,11 +120,12 @@ _KEPT_FOR = 86400  # seconds
 _MOST = 100
 
 
-class Unsent(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Unsent:
     """An alert, the way that failed, when it was to be sent first, and why it was not."""
 
     way: str
-    at: int
+    at: Instant
     alert: Alert
     why: str = ""
 
@@ -140,14 +142,8 @@ def waiting(path: Path, now: int) -> list[Unsent]:
 
 def _unsent_of(row: object) -> Unsent | None:
     """None for one of which a part is of no use: it would tell something else."""
-    known, invalid = decode.decode(row, decode.UNSENT)
-    if invalid or not known.keys() >= {"way", "at", "alert"}:
-        return None
-    alert, wrong = decode.read(Alert, known["alert"], _ALERT)
-    return None if alert is None or wrong else Unsent(**{**known, "alert": alert})
-
-
-_ALERT = decode.of(Alert, since=decode.maybe_when)
+    known, invalid = decode.read(Unsent, row)
+    return None if invalid else known
 
 
 def unsent(path: Path, now: int) -> list[Problem]:
@@ -163,4 +159,4 @@ def keep(path: Path, rows: Sequence[Unsent]) -> None:
     if not rows:
         path.unlink(missing_ok=True)
         return
-    write_json(path, {"rows": [{**row._asdict(), "alert": decode.plain(row.alert)} for row in rows[-_MOST:]]}, VERSION)
+    write_json(path, {"rows": [decode.plain(row) for row in rows[-_MOST:]]}, VERSION)

@@ -25,6 +25,7 @@ from cronhpc.core.model import (
     Queue,
     Result,
     Series,
+    Started,
     World,
     command,
     entry_id,
@@ -41,7 +42,6 @@ from cronhpc.store.claims import Claims
 from cronhpc.store.files import DiskClock
 from cronhpc.store.paths import moved_from
 from cronhpc.store.switches import of_directory
-from cronhpc.store.wrappers import end_of
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping
@@ -335,7 +335,7 @@ def _an_admins_word(site: Site, world: World) -> str:
         return ""
     if any(job.id == job_id and (job.live or job.state != "CANCELLED") for job in world.queue.jobs):
         return ""
-    since = max((scheduler.started(site.paths) or {}).get("at", 0), world.now - _ADMIN_SINCE)
+    since = max((scheduler.started(site.paths) or Started()).at, world.now - _ADMIN_SINCE)
     try:
         known = world.links.get(job_id)
         token = {} if known else {job_id: f"{TOKEN}{world.directory_id}/link "}
@@ -480,6 +480,8 @@ def _recorded_ends(site: Site, gone: list[Claim], known: Mapping[str, JobEnd]) -
     """What runs wrote themselves (record: true), where nobody else knows how they ended."""
     if not os.path.isdir(site.paths.state / "ends"):  # noqa: PTH112 - one stat
         return known
+    from cronhpc.store.wrappers import end_of
+
     found = {**known}
     for claim in gone:
         told = known.get(claim.job_id or "")
@@ -514,18 +516,18 @@ def chain_facts(site: Site, memory: Memory, now: int, call: Call) -> tuple[Chain
     problems = [damage.started(lost)] if lost else []
     if how is None:
         return ChainFacts(wanted=False, self_id=call.link, stopped=stopped, caller=caller), problems
-    if how.get("via") != "login" and (said := site.changes.no_submit):
+    if how.via != "login" and (said := site.changes.no_submit):
         what = f"jobs may not submit here ({said}): the scheduler has no successor, and runs do not start."
         fix = "Let a login node submit: " + command("start", options=("--via", "login"))
         problems.append(Problem("E361", what, fix))
-    via = how.get("via", "resident" if site.batch.dialect.runs_here else "chain")
+    via = how.via or ("resident" if site.batch.dialect.runs_here else "chain")
     before = tuple(BadNode(*row) for row in kept.bad_nodes)
     spareless = now - kept.no_spare_at < _SPARE_AGAIN
     link_name, spare_name = link_names(directory_id(site.paths)) if via in {"chain", "daemon"} else ("", "")
     facts = ChainFacts(
         wanted=True,
         self_id=call.link,
-        fingerprint=how.get("fingerprint", ""),
+        fingerprint=how.fingerprint,
         link_name=link_name,
         spare_name=spare_name,
         resting=scheduler.resting(site.paths),
@@ -536,7 +538,7 @@ def chain_facts(site: Site, memory: Memory, now: int, call: Call) -> tuple[Chain
         successor_noted=scheduler.successor_noted(site.paths),
         bad_nodes=(bad := core_chain.standing((*before, *call.bad_nodes), now)),
         bad_nodes_changed=set(bad) != set(before),
-        prequeue=how.get("prequeue", 1),
+        prequeue=how.prequeue,
         by_daemon=via == "daemon",
         via=via,
         disabled=_ELSEWHERE if via == "resident" and not site.batch.dialect.runs_here else "",

@@ -36,7 +36,6 @@ from cronhpc.store.claims import Claims
 from cronhpc.store.damage import fix
 from cronhpc.store.entries import file_of
 from cronhpc.store.files import sweep, write_json
-from cronhpc.store.wrappers import forget_ends, mark_start
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -311,6 +310,8 @@ class _Keeper:
         for claim in self.world.claims if pinged else ():
             name = claim.name or self.names.get(claim.key.entry, "")
             if name in pinged and claim.state is not ClaimState.FINISHED and liveness.runs(self.world, claim):
+                from cronhpc.store.wrappers import mark_start
+
                 with suppress(OSError):  # what cannot be noted is not told: it would be at each tick
                     if mark_start(self.site.paths.state, claim.key):
                         self._ping(name, "start")
@@ -442,6 +443,8 @@ class _Keeper:
         claims = Claims(self.site.paths.claims)
         claims.forget(self.forgettable)
         if os.path.isdir(self.site.paths.state / "ends"):  # noqa: PTH112 - one stat
+            from cronhpc.store.wrappers import forget_ends
+
             forget_ends(self.site.paths.state, (claim.key for claim in self.finished))
         if self.world.call.whole:
             claims.drop_steps({state.finished for state in self.states.values() if state.finished})

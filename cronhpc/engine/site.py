@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import CLOCKS_APART, Problem, SettingsError, StateError, command
+from cronhpc.core.model import CLOCKS_APART, Problem, SettingsError, Started, StateError, command
 from cronhpc.cron.values import dataclass, field, replace
 from cronhpc.inside.switch_file import owner
 from cronhpc.script.dialect import KEPT
@@ -138,7 +138,7 @@ def of_other_cluster(site: Site) -> Problem | None:
     from cronhpc.batch.port import BatchError
     from cronhpc.store.scheduler import started
 
-    there = (started(site.paths) or {}).get("cluster", "")
+    there = (started(site.paths) or Started()).cluster
     if not there or site.batch.dialect.runs_here:
         return None
     key = f"{site.host} {site.environment.get(site.batch.dialect.kept[0], '')}"
@@ -156,7 +156,7 @@ def of_other_zone(site: Site) -> Problem | None:
     """Where no setting names the zone, machines with zones of their own see other slots."""
     from cronhpc.store.scheduler import started
 
-    noted = (started(site.paths) or {}).get("zone", "")
+    noted = (started(site.paths) or Started()).zone
     if site.settings.timezone or noted in {"", site.timezone}:
         return None
     what = f"{site.host} is in the time zone {site.timezone}, and the scheduler was started in {noted}: slots shift."

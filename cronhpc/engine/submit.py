@@ -33,7 +33,7 @@ from cronhpc.core.outcome import with_log
 from cronhpc.core.slots import text_key
 from cronhpc.core.stop import switch_on
 from cronhpc.cron.values import dataclass, replace
-from cronhpc.store import history, wrappers
+from cronhpc.store import history
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
 from cronhpc.store.decode import iso
@@ -347,6 +347,8 @@ class Submitter:
         wrapped = entry.own_options is not None
         if wrapped:
             record, state = entry.policies.record, self.site.paths.state
+            from cronhpc.store import wrappers
+
             script, *before = wrappers.run(
                 state, script, key, self.site.batch.dialect.job, record=record, ping=ping is not None
             )

@@ -269,7 +269,7 @@ def _job_end(body: dict[str, Any]) -> tuple[JobEnd | None, tuple[str, ...]]:
     """
     if "ending" not in body:
         return None, ()
-    job_end, invalid = decode.read(JobEnd, body["ending"], decode.JOB_END, "ending")
+    job_end, invalid = decode.read(JobEnd, body["ending"], "ending")
     if job_end is None:
         return JobEnd(Result.UNKNOWN, detail="the claim's record cannot be read"), (*invalid, "ending.result")
     return job_end, invalid

@@ -18,8 +18,7 @@ from itertools import chain
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from cronhpc.core import model
-from cronhpc.core.model import Advice, Command, EntryState, JobEnd, KillRecord, Problem, Result, SchedulerState, Told
+from cronhpc.core.model import Advice, Command, JobEnd, Problem, Result
 from cronhpc.cron.values import by_field, dataclass, defaults, is_dataclass
 
 if TYPE_CHECKING:
@@ -129,18 +128,36 @@ def _or_none(kind: Any) -> Any:
 
 _TEXT, _NUMBER, maybe_when, _JOB = map(_or_none, (text, number, when, job))
 
-_OF_TYPES: dict[str, Any] = {
-    "str": text, "int": number, "int | None": _NUMBER, "bool": flag, "Instant": when, "Instant | None": maybe_when,
-    "Result": result, "tuple[str, ...]": [text], "list[str]": [text], "dict[str, str]": Rows(text),
+_SCALARS: dict[str, Callable[[object], Any]] = {
+    "str": text, "int": number, "bool": flag, "Instant": when, "Watermark": watermark, "Difference": seconds,
+    "Result": result, "Way": way, "LinksAhead": links, "Any": anything,
 }  # fmt: skip
 
 
-def of(kind: type[T], **narrower: Any) -> dict[str, Any]:
-    """The schema of a dataclass, by its fields' own types; `narrower`: of those fields whose type says too little."""
-    return {name: narrower.get(name) or _OF_TYPES[hint] for name, hint in kind.__annotations__.items()}
+@cache
+def of(kind: type[Any]) -> dict[str, Any]:
+    """The schema of a record, by its fields' own types."""
+    names = vars(sys.modules[kind.__module__])
+    return {name: _SCALARS.get(hint) or _schema(hint, names) for name, hint in kind.__annotations__.items()}
 
 
-JOB_END = of(JobEnd)
+def _schema(hint: str, names: Mapping[str, Any]) -> Any:
+    """`names`: what the types of its record stand for."""
+    if hint in _SCALARS:
+        return _SCALARS[hint]
+    if hint.endswith(" | None"):
+        kind = _schema(hint.removesuffix(" | None"), names)
+        return _or_none(kind) if callable(kind) else kind
+    outer, _, inner = hint.removesuffix("]").partition("[")
+    if outer in {"Mapping", "dict"}:
+        return Rows(_schema(inner.removeprefix("str, "), names))
+    if outer == "list" or inner.endswith(", ..."):
+        return [_schema(inner.removesuffix(", ..."), names)]
+    if outer == "tuple":
+        return tuple(_schema(each, names) for each in inner.split(", "))
+    return _ROWS[hint] if hint in _ROWS else of(names[hint])
+
+
 CLAIM = {
     "version": number, "name": text, "by": text, "at": when, "holds": text, "id": _JOB, "retry_at": maybe_when,
     "ending": anything, "tasks": text,
@@ -148,36 +165,26 @@ CLAIM = {
 STEP = {"version": number, "id": job, "at": when}
 
 HISTORY = {
-    **JOB_END, "what": text, "key": text, "entry": text, "slot": when, "attempt": number, "job": _TEXT, "by_hand": flag,
-    "at": when, "result": text, "count": number, "switch": text, "by": text, "reason": text, "since": when,
-    "jobs": [text], "warned": [text], "were": [text], "gone": Rows(number),
+    **of(JobEnd), "what": text, "key": text, "entry": text, "slot": when, "attempt": number, "job": _TEXT,
+    "by_hand": flag, "at": when, "result": text, "count": number, "switch": text, "by": text, "reason": text,
+    "since": when, "jobs": [text], "warned": [text], "were": [text], "gone": Rows(number),
 }  # fmt: skip
 
-ENTRY = of(EntryState, watermark=watermark, last=HISTORY)
-SCHEDULER = of(
-    SchedulerState, recent=[(number, text, number)], warned=Rows(when), comments=Rows(text), absent=Rows(when),
-    kill_records=Rows(of(KillRecord)), alerts=Rows(of(Told)), given_up=Rows((text, when)),
-    bad_nodes=[(text, when, text)], forgotten=(when, flag), invalid=(when, flag, text), disk_ahead=seconds,
-)  # fmt: skip
+_ROWS: dict[str, Any] = {  # lists and mappings that are no records in memory
+    "HistoryRow": HISTORY, "LogRow": (text, text), "RanRow": (text, result, maybe_when, maybe_when),
+}  # fmt: skip
+
 SCHEDULER_WAS = {"struck": "kill_records", "crowded": "no_submit_slot", "odd": "invalid"}  # names in older versions
 
-STARTED = {
-    "version": number, "via": way, "fingerprint": text, "prequeue": links, "at": when, "by": text, "generation": number,
-    "cluster": text, "zone": text,
-}  # fmt: skip
 ENVIRONMENT = Rows(text)
 LOGS = {
     "version": number, "at": when, "rows": when, "seen": nanoseconds, "left": flag,
     "failed": Rows((when, number, text)), "late": Rows(when),
 }  # fmt: skip
-DAEMON = {"version": number, "pid": number, "born": text, "host": text}
-END = {"exit_code": number, "started": when, "ended": when, "node": text, "tasks": number}
-
 RULES = {
     "every": number, "cron": text, "timezone": text, "after": flag, "until": text, "until_time": maybe_when,
     "max_runs": _NUMBER, "max_fast_failures": _NUMBER, "fast": number,
 }  # fmt: skip
-UNSENT = {"way": text, "at": when, "alert": anything, "why": text}
 
 
 # --- what is left of a value ---------------------------------------------------------------------------------------
@@ -264,10 +271,15 @@ def places(invalid: Sequence[str]) -> str:
 # --- dataclasses as JSON values, and back -----------------------------------------------------------------------------
 
 
-def read(kind: type[T], value: object, schema: dict[str, Any], at: str = "") -> tuple[T | None, tuple[str, ...]]:
+def read(kind: type[T], value: object, at: str = "") -> tuple[T | None, tuple[str, ...]]:
     """What `value` tells of a `kind`, None where a field without a default is missing; and what `decode` left out."""
-    known, invalid = decode(value, schema, at)
-    return (made(kind, known) if known is not GONE and _needed(kind) <= known.keys() else None), invalid
+    known, invalid = decode(value, of(kind), at)
+    if known is GONE or not _needed(kind) <= known.keys():
+        return None, invalid
+    try:
+        return made(kind, known), invalid
+    except TypeError:  # a record in it lacks a field
+        return None, invalid
 
 
 @cache
@@ -310,13 +322,14 @@ def made(kind: type[T], row: Mapping[str, Any]) -> T:
 @cache
 def _readers(kind: type[T]) -> dict[str, Callable[[Any], Any]]:
     """Of the fields whose JSON values are not the values themselves."""
-    found = {name: _reader(hint) for name, hint in kind.__annotations__.items()}
+    names = vars(sys.modules[kind.__module__])
+    found = {name: _reader(hint, names) for name, hint in kind.__annotations__.items()}
     return {name: reader for name, reader in found.items() if reader is not None}
 
 
-def _reader(hint: str) -> Callable[[Any], Any] | None:
+def _reader(hint: str, names: Mapping[str, Any]) -> Callable[[Any], Any] | None:
     outer, _, rest = hint.removesuffix(", ...]").removesuffix(" | None").rpartition("[")
-    inner: Any = getattr(model, rest.removeprefix("str, ").removesuffix("]"), None)
+    inner: Any = names.get(rest.removeprefix("str, ").removesuffix("]"))
     if isinstance(inner, type) and is_dataclass(inner):
         one = partial(made, inner)
         if outer == "Mapping":

@@ -134,7 +134,7 @@ def read(path: Path) -> Holder | None:
     data = read_bytes(path)
     if data is None:
         return None
-    holder, invalid = decode.read(Holder, decoded(data), decode.of(Holder))
+    holder, invalid = decode.read(Holder, decoded(data))
     if invalid or holder is None or not holder.token.isalnum():
         return Holder("an unknown machine", 0, "", "")
     return holder

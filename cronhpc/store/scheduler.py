@@ -9,10 +9,10 @@ import shlex
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cronhpc.core import model
-from cronhpc.core.model import LONGER, LinkRecord, link_names
+from cronhpc.core.model import LONGER, LinkRecord, Started, link_names
 from cronhpc.cron.values import dataclass, field
 from cronhpc.script.dialect import DIALECTS, SLURM
 from cronhpc.store import decode
@@ -20,7 +20,7 @@ from cronhpc.store.files import read_bytes, read_json, replace_file, shipped, wr
 from cronhpc.store.memory import Cache
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Sequence
 
     from cronhpc.core.model import Settings
     from cronhpc.script.dialect import Dialect
@@ -132,17 +132,17 @@ def write_script(paths: Paths, text: str) -> None:
         replace_file(paths.script, data, 0o755)
 
 
-def started(paths: Paths) -> Mapping[str, Any] | None:
+def started(paths: Paths) -> Started | None:
     """How ticks are driven here: what `start` wrote; None where it was never called, or `stop` was since."""
     return None if marks(paths).stopped else last_started(paths)
 
 
-def last_started(paths: Paths) -> Mapping[str, Any] | None:
+def last_started(paths: Paths) -> Started | None:
     """The same also after `stop`: what that could not undo, the next one has to."""
     return read_started(paths)[0]
 
 
-def read_started(paths: Paths) -> tuple[Mapping[str, Any] | None, Sequence[str]]:
+def read_started(paths: Paths) -> tuple[Started | None, Sequence[str]]:
     """As `last_started`, and the places in the file of what is of no use.
 
     A file of which nothing is of use says that `start` was called, and no more.
@@ -150,8 +150,8 @@ def read_started(paths: Paths) -> tuple[Mapping[str, Any] | None, Sequence[str]]
     path = paths.scheduler / "started"
     how = read_json(path, VERSION)
     if how is None:
-        return ({}, ["all of it"]) if os.path.lexists(path) else (None, ())
-    return decode.decode(how, decode.STARTED)
+        return (Started(), ["all of it"]) if os.path.lexists(path) else (None, ())
+    return decode.read(Started, how)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,13 +202,13 @@ def marks(paths: Paths) -> Marks:
     return Marks(start, stops, rests, max((0, *(number for _, number, _ in found))))
 
 
-def mark_started(paths: Paths, how: Mapping[str, Any]) -> None:
+def mark_started(paths: Paths, how: Started) -> None:
     """Remember how; its generation ends `stop` and an administrator's word. Raises OSError.
 
     The marks of the generation before stay: who lists the folder meanwhile sees those, or the new one.
     """
-    number = how.get("generation") or marks(paths).next_start
-    write_json(paths.scheduler / "started", {**how, "generation": number}, VERSION, 0o644)
+    number = how.generation or marks(paths).next_start
+    write_json(paths.scheduler / "started", {**decode.plain(how), "generation": number}, VERSION, 0o644)
     replace_file(paths.scheduler / f"start.{number}", b"", 0o644)
     for name in os.listdir(paths.scheduler):
         match = _MARK.fullmatch(name)
@@ -230,7 +230,7 @@ def mark_stopped(paths: Paths, who: str) -> None:
 
 def is_stopped_login(paths: Paths) -> bool:
     """Whether `stop` stands, and a line of crontab may go on calling ticks (`start --via login`)."""
-    return marks(paths).stopped and (last_started(paths) or {}).get("via") == "login"
+    return marks(paths).stopped and (last_started(paths) or Started()).via == "login"
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 VERSION = 1
+LogRow = list[str]  # job id, path
+RanRow = list[Any]  # job id, result, started, ended (core/pieces.py: Ran)
 
 
 @dataclass(slots=True)
@@ -35,15 +37,11 @@ class Record:
     seen: str = ""  # the newest piece that has started
     next_slot: Instant = 0  # the slot of the piece after it
     at: Instant = 0  # when it started
-    logs: list[list[str]] = field(default_factory=list)  # [job id, path] of the newest few
+    logs: list[LogRow] = field(default_factory=list)  # of the newest few
     runs: int = 0
     resting: str = ""
     trouble: str = ""  # why the newest piece has queued no next one, against the rules
-    ran: list[list[Any]] = field(default_factory=list)  # [job id, result, started, ended], the newest few
-
-
-_RAN = (decode.text, decode.result, decode.maybe_when, decode.maybe_when)
-_SCHEMA = decode.of(Record, rules=decode.anything, logs=[(decode.text, decode.text)], ran=[_RAN])
+    ran: list[RanRow] = field(default_factory=list)  # the newest few
 
 
 def folder(state: Path) -> Path:
@@ -90,6 +88,6 @@ def save(state: Path, record: Record) -> None:
 def _record(value: Mapping[str, Any] | None) -> Record | None:
     if not value:
         return None
-    record, invalid = decode.read(Record, value, _SCHEMA)
+    record, invalid = decode.read(Record, value)
     rules = decode.decode(record.rules if record else {}, decode.RULES)  # one that is not known is another version's
     return None if invalid or rules.invalid else record

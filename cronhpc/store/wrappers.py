@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import glob
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from cronhpc.core.model import JobEnd, Result
+from cronhpc.core.model import Instant, JobEnd, Result
+from cronhpc.cron.values import dataclass
 from cronhpc.store import decode
 from cronhpc.store.files import create_once, decoded, make_folder, read_bytes, remove, replace_file
 
@@ -166,18 +167,18 @@ def end_of(state: Path, key: Key) -> JobEnd | None:
     """
     whole = end_file(state, key)
     rows = {path.name: row for path in (whole, *_tasks(whole)) if (row := _row(path)) is not None}
-    failed = {name: row for name, row in rows.items() if row["exit_code"]}
-    if not rows or (not failed and len(rows) < max(row.get("tasks", 1) for row in rows.values())):
+    failed = {name: row for name, row in rows.items() if row.exit_code}
+    if not rows or (not failed and len(rows) < max(row.tasks for row in rows.values())):
         return None
-    code = max(row["exit_code"] for row in rows.values())
+    code = max(row.exit_code for row in rows.values())
     tasks = sorted((name.rpartition(".")[2] for name in failed if name != whole.name), key=int)
     return JobEnd(
         Result.FAILED if failed else Result.OK,
         code,
         code - _SIGNALLED if code > _SIGNALLED else None,
-        started=min(row["started"] for row in rows.values()),
-        ended=max(row["ended"] for row in rows.values()),
-        node=next(iter((failed or rows).values())).get("node", ""),
+        started=min(row.started for row in rows.values()),
+        ended=max(row.ended for row in rows.values()),
+        node=next(iter((failed or rows).values())).node,
         detail=f"array tasks: {', '.join(tasks)} failed" if tasks else "",
         tasks=",".join(tasks),
     )
@@ -195,9 +196,19 @@ def _tasks(whole: Path) -> list[Path]:
     return [path for path in whole.parent.glob(f"{glob.escape(whole.name)}.*") if path.suffix[1:].isdecimal()]
 
 
-def _row(path: Path) -> dict[str, Any] | None:
-    row = decode.decode(decoded(read_bytes(path)), decode.END).value
-    return None if row is decode.GONE or not {"exit_code", "started", "ended"} <= row.keys() else row
+@dataclass(frozen=True, slots=True)
+class _End:
+    """What one task wrote; `tasks`: how many its array has."""
+
+    exit_code: int
+    started: Instant
+    ended: Instant
+    node: str = ""
+    tasks: int = 1
+
+
+def _row(path: Path) -> _End | None:
+    return decode.read(_End, decoded(read_bytes(path)))[0]
 
 
 def _written(path: Path, text: str) -> Path:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from cronhpc.cli.chain import is_stale
 from cronhpc.cli.console import Console
 from cronhpc.core.chain import heard_until
-from cronhpc.core.model import LinkRecord, Queue
+from cronhpc.core.model import LinkRecord, Queue, Started
 from cronhpc.store.paths import Paths
 from cronhpc.store.scheduler import (
     expect,
@@ -42,7 +44,7 @@ def test_silence_is_noticed_by_the_settings_interval(shell: Shell, interval: str
     (shell.cron / "cronhpc.yaml").write_text(f"backend: local\nscheduler: {{interval: {interval}}}\n")
     now = later()
     shell("tick", now=now)
-    mark_started(Paths(shell.cron), {"via": "chain", "at": now})
+    mark_started(Paths(shell.cron), Started(via="chain", at=now))
     assert [looks(shell, now + after) for after in (1, well, silent)] == [False, False, True]
 
 
@@ -60,14 +62,14 @@ def test_what_was_stopped_or_never_started_is_not_stale(shell: Shell) -> None:
     paths, now = Paths(shell.cron), later()
     shell("tick", now=now)
     assert not looks(shell, now + 10**6)
-    mark_started(paths, {"via": "chain", "at": now})
+    mark_started(paths, Started(via="chain", at=now))
     assert looks(shell, now + 10**6)
     mark_stopped(paths, "alice")
     assert not looks(shell, now + 10**6)
 
 
 def test_a_chain_that_never_ticked_is_stale(shell: Shell) -> None:
-    mark_started(Paths(shell.cron), {"via": "chain", "at": later()})
+    mark_started(Paths(shell.cron), Started(via="chain", at=later()))
     assert looks(shell, later())
 
 
@@ -76,7 +78,7 @@ def test_a_tick_dated_far_ahead_of_now_is_no_sign_of_life(shell: Shell) -> None:
     now = later()
     for ahead, stale in ((600, False), (20 * 3600, True), (366 * 86400, True)):
         shell("tick", now=now + ahead)
-        mark_started(Paths(shell.cron), {"via": "resident", "at": now})
+        mark_started(Paths(shell.cron), Started(via="resident", at=now))
         assert looks(shell, now) == stale
         said = shell("status", now=now)
         assert ("by a clock that was wrong" in said.out, said.code) == (stale, int(stale)), said.out
@@ -116,7 +118,7 @@ def test_where_the_queue_answers_the_chain_is_dead_when_it_has_no_job_of_it(
     shell: Shell,
     squeue: str,
     scontrol: str,
-    how: dict[str, str],
+    how: dict[str, Any],
     stale: bool,  # noqa: FBT001 - a table's column
 ) -> None:
     folder, paths, now = shell.home / "bin", Paths(shell.cron), later()
@@ -126,7 +128,7 @@ def test_where_the_queue_answers_the_chain_is_dead_when_it_has_no_job_of_it(
         (folder / name).chmod(0o755)
     shell.environ["PATH"] = f"{folder}:{shell.environ['PATH']}"
     (shell.cron / "cronhpc.yaml").write_text("backend: slurm\nscheduler: {timeout: 30s}\n")
-    mark_started(paths, {"via": "chain", "fingerprint": "f00d", "at": now, **how})
+    mark_started(paths, replace(Started(via="chain", fingerprint="f00d", at=now), **how))
     remember_link(paths, "71", LinkRecord("link", now + 3600, "f00d", now))
     expect(paths, now, heard_until(now, 3600))
     assert looks(shell, now + 1) == stale
@@ -136,7 +138,7 @@ def test_where_the_queue_answers_the_chain_is_dead_when_it_has_no_job_of_it(
 def test_an_administrators_word_is_no_death_of_the_chain(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     paths, now = Paths(shell.cron), later()
     (shell.cron / "cronhpc.yaml").write_text("backend: slurm\n")
-    mark_started(paths, {"via": "chain", "at": now})
+    mark_started(paths, Started(via="chain", at=now))
     expect(paths, now, heard_until(now, 3600))
     monkeypatch.setattr("cronhpc.batch.slurm.Slurm.queue", lambda _: Queue(()))
     assert looks(shell, now + 1)

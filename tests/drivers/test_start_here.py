@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from cronhpc.core.model import Started
 from cronhpc.store import lease, scheduler
 from cronhpc.store.paths import Paths
 from tests.cli.test_cli import Shell, later
@@ -101,7 +102,7 @@ def test_the_owners_own_look_takes_back_what_waits_on_a_schedule_that_was_edited
     """It ran on the old one: the next link came an hour later. LAST then showed it as lost, before its time."""
     now = later() // 86400 * 86400 + 5 * 86400  # midnight: nothing ahead begins while this test runs
     (shell.cron / "cronhpc.yaml").write_text("backend: local\ntimezone: UTC\nscheduler: {ahead: 2h}\n")
-    scheduler.mark_started(Paths(shell.cron), {"via": "login", "at": now, "by": "me"})
+    scheduler.mark_started(Paths(shell.cron), Started(via="login", at=now, by="me"))
     file = shell.drop("cron.d/fit.slurm", "#CRON 30 * * * *")
     try:
         shell("tick", now=now)

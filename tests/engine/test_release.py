@@ -12,7 +12,7 @@ import pytest
 
 from cronhpc.batch.local import Local
 from cronhpc.batch.port import BatchError
-from cronhpc.core.model import Call, Done, Queue
+from cronhpc.core.model import Call, Done, Queue, Started
 from cronhpc.engine import init
 from cronhpc.engine.site import open_site
 from cronhpc.script.dialect import SLURM
@@ -108,7 +108,7 @@ def test_where_a_site_drops_begin_a_run_ahead_of_its_slot_gets_it_again_before_i
     """It would run at once, hours before its slot; later ones need no look at the queue."""
     early = Early(site.batch)  # type: ignore[arg-type]  # as strict as is needed
     changed = replace(site, batch=early)  # type: ignore[arg-type]
-    scheduler.mark_started(site.paths, {"via": "chain", "fingerprint": "f00d"})
+    scheduler.mark_started(site.paths, Started(via="chain", fingerprint="f00d"))
     ticked(changed, NOW - 125)
     assert sorted(early.moved) == [("1", NOW - 5), ("2", NOW - 5)]
     assert "W343" in [problem.code for problem in ticked(changed, NOW - 65).problems]

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from cronhpc.batch.port import BatchError, JobFiles, Unreachable
-from cronhpc.core.model import CronhpcError, Job, Queue, Settings
+from cronhpc.core.model import CronhpcError, Job, Queue, Settings, Started
 from cronhpc.drivers import start
 from cronhpc.engine import hand_made
 from cronhpc.engine import site as site_module
@@ -274,11 +274,11 @@ class Cluster(Batch):
         return self.cluster
 
 
-def folder_of(root: Path, **started: str) -> Paths:
+def folder_of(root: Path, **started: Any) -> Paths:
     paths = Paths(root)
     paths.scheduler.mkdir()
     if started:
-        scheduler.mark_started(paths, {"via": "chain", **started})
+        scheduler.mark_started(paths, replace(Started(via="chain"), **started))
     return paths
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cronhpc.core.model import ClaimState, EntryState, Key, Problem
+from cronhpc.core.model import ClaimState, EntryState, Key, Problem, Started
 from cronhpc.store import entries, memory, scheduler
 from cronhpc.store.claims import Claims
 from cronhpc.store.files import is_listed, read_json, read_listed
@@ -124,7 +124,7 @@ def test_a_recorded_job_is_unknown_and_not_none(tmp_path: Path, unseen: Unseen) 
 def test_a_machine_that_looked_before_the_first_start_knows_that_it_was_called(shell: Shell, unseen: Unseen) -> None:
     paths = Paths(shell.cron)
     assert "not started" in shell("status").out
-    scheduler.mark_started(paths, {"via": "resident", "at": later()})
+    scheduler.mark_started(paths, Started(via="resident", at=later()))
     unseen(paths.scheduler / "started")
     assert "not started" not in shell("status").out
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from cronhpc.core.model import Entry, EntryState, JobEnd, KillRecord, Policies, Problem, Result, Told, command, text_of
-from cronhpc.store.decode import anything, made, of, plain, read
+from cronhpc.store.decode import made, plain, read
 from cronhpc.store.memory import load, save
 
 PLAIN = Entry(
@@ -57,7 +57,7 @@ KEPT: dict[str, tuple[Any, dict[str, Any]]] = {
 @pytest.mark.parametrize(("value", "row"), KEPT.values(), ids=KEPT)
 def test_what_is_kept_leaves_defaults_out_and_comes_back(value: Any, row: dict[str, Any]) -> None:
     assert json.loads(json.dumps(plain(value))) == row
-    assert read(type(value), row, of(type(value), last=anything)) == (value, ())
+    assert read(type(value), row) == (value, ())
 
 
 WRONG: dict[str, tuple[dict[str, Any], list[str], JobEnd | None]] = {
@@ -72,7 +72,7 @@ WRONG: dict[str, tuple[dict[str, Any], list[str], JobEnd | None]] = {
 def test_what_is_read_is_lenient_and_names_what_was_lost(
     row: dict[str, Any], places: list[str], known: JobEnd | None
 ) -> None:
-    assert read(JobEnd, row, of(JobEnd), "ending") == (known, tuple(places))
+    assert read(JobEnd, row, "ending") == (known, tuple(places))
 
 
 def test_of_a_damaged_state_of_the_scheduler_what_lacks_a_part_is_forgotten_and_the_rest_is_kept(

@@ -344,5 +344,5 @@ def test_a_reader_that_has_left_is_no_error(shell: Shell) -> None:
 
 def test_the_table_knows_every_field_that_is_kept_of_an_entry() -> None:
     """A field that it does not know is left out in silence at the next look."""
-    assert decode.ENTRY.keys() == set(EntryState.__slots__)
-    assert decode.JOB_END.keys() | {"result"} == set(JobEnd.__slots__)
+    assert decode.of(EntryState).keys() == set(EntryState.__slots__)
+    assert decode.of(JobEnd).keys() | {"result"} == set(JobEnd.__slots__)

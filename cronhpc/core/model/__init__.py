@@ -85,6 +85,7 @@ from cronhpc.core.model.world import (
     LogFile,
     Rerun,
     SchedulerState,
+    Started,
     Told,
     World,
 )

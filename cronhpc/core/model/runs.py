@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 
 Instant = int  # seconds since 1970
+Watermark = int  # an instant; one beyond all dates is of a clock that was wrong
+HistoryRow = Mapping[str, object]  # what happened to a run, a slot or a job, as store/history.py keeps it
 _PLAIN = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_.+")
 _LONGEST_ID = 150  # bytes: a file name holds 255, and slot, attempt and a temporary suffix follow
 
@@ -216,7 +218,7 @@ class Claim:
 class EntryState:
     """What is kept of an entry between ticks."""
 
-    watermark: int = 0  # every scheduled slot up to here is used up
+    watermark: Watermark = 0  # every scheduled slot up to here is used up
     schedule_key: str = ""  # schedule, zone and tzdata that `next_slot` was computed with
     next_slot: Instant | None = None  # the first slot after the watermark
     finished: str = ""  # the newest claim known to be finished: not opened again
@@ -227,7 +229,7 @@ class EntryState:
     well_on: str = ""  # the nodes of the last success
     suspended: Instant | None = None  # since
     previous_success: Instant | None = None  # slot
-    last: Mapping[str, object] = field(default_factory=dict)  # the newest history row, for status
+    last: HistoryRow = field(default_factory=dict)  # the newest history row, for status
     held_up: str = ""  # why a slot that had come was not submitted at the last look
     held_since: Instant = 0  # when one was first not submitted since one was: who waits longest goes first
     missing: int = 0  # scans in a row in which its file was not seen

@@ -12,6 +12,9 @@ from cronhpc.script.advice import Problem
 
 CLOCKS_APART = 1800  # seconds that the clocks of a cluster may differ by
 _DAY = 86400
+Difference = int  # of two clocks, in seconds: also below zero
+Way = str  # who calls the ticks: chain | daemon | scrontab | login | resident
+LinksAhead = int  # each is a job
 LONGER = 900  # seconds that a daemon's link may go on after its successor was to start
 
 
@@ -42,24 +45,38 @@ class SchedulerState:
     caller: str = ""  # who called it, in words
     wake: Instant = 0  # when the next was wanted
     recent: tuple[tuple[int, str, int], ...] = ()  # (minute, entry id, submissions); entry "": all of them
-    warned: Mapping[str, int] = field(default_factory=dict)  # job id -> when a kill switch's warning was sent
+    warned: Mapping[str, Instant] = field(default_factory=dict)  # job id -> when a kill switch's warning was sent
     comments: Mapping[str, str] = field(default_factory=dict)  # job id -> its comment, where a mark had no room beside
     kill_records: Mapping[str, KillRecord] = field(default_factory=dict)  # job or task id -> what a kill switch did
     alerts: Mapping[str, Told] = field(default_factory=dict)  # by the condition's subject
-    absent: Mapping[str, int] = field(default_factory=dict)  # job id -> the first look at which the queue missed it
-    given_up: Mapping[str, tuple[str, int]] = field(default_factory=dict)  # key -> job id, when its end was given up
+    absent: Mapping[str, Instant] = field(default_factory=dict)  # job id -> the first look at which the queue missed it
+    given_up: Mapping[str, tuple[str, Instant]] = field(default_factory=dict)  # key -> job id, when its end was
     successor: str = ""  # job id of the link that it left
     spare: str = ""
     no_spare: str = ""
     no_spare_at: Instant = 0
     no_submit_slot: bool = False
-    bad_nodes: tuple[tuple[str, int, str], ...] = ()  # as BadNode
+    bad_nodes: tuple[tuple[str, Instant, str], ...] = ()  # as BadNode
     noted: tuple[str, ...] = ()  # finished claims whose rows are written and counted
-    forgotten: tuple[int, bool] | None = None  # when the file was found cut off, and whether a tick has told it
-    invalid: tuple[int, bool, str] | None = None  # the same of values that no tick writes, and their places
-    disk_ahead: int = 0  # seconds that the disk's clock is ahead of ours
+    forgotten: tuple[Instant, bool] | None = None  # when the file was found cut off, and whether a tick has told it
+    invalid: tuple[Instant, bool, str] | None = None  # the same of values that no tick writes, and their places
+    disk_ahead: Difference = 0  # seconds that the disk's clock is ahead of ours
     due: str = ""  # which file scheduler/due was, by its inode and handle: another one is a copy's
     restored: Instant = 0  # when the directory was brought back from a copy: slots until then may have run
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """How ticks are driven here, as `start` wrote it down; "" and 0 where that is not known."""
+
+    via: Way = ""
+    fingerprint: str = ""  # of the text that links hold
+    prequeue: LinksAhead = 1
+    at: Instant = 0
+    by: str = ""  # user
+    generation: int = 0  # a stop from before this start is none to it
+    cluster: str = ""
+    zone: str = ""  # the machine's
 
 
 @dataclass(frozen=True, slots=True)
