@@ -9,8 +9,8 @@ import re
 from collections import Counter
 from typing import TYPE_CHECKING
 
+from cronhpc.core.chain import misfit
 from cronhpc.core.model import Job, Problem, Settings, command
-from cronhpc.core.resident_fit import misfit
 from cronhpc.cron.duration import format_duration
 from cronhpc.cron.values import dataclass
 from cronhpc.cron.words import are, count

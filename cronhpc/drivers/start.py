@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import shlex
+import signal
 import time
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
 from cronhpc.batch.port import BatchError, Unreachable
+from cronhpc.batch.process import elapsed
 from cronhpc.core import chain
 from cronhpc.core.attempts import withdrawals
 from cronhpc.core.identity import records
@@ -35,16 +37,14 @@ from cronhpc.core.model import Started as HowStarted
 from cronhpc.core.slots import boundary
 from cronhpc.cron.values import dataclass, replace
 from cronhpc.cron.words import count
-from cronhpc.drivers import local_daemon
 from cronhpc.engine import by_scrontab
 from cronhpc.engine.link import keep_environment, keep_options, write_link
 from cronhpc.engine.read import read_world, with_switches
 from cronhpc.engine.record import Recorded
 from cronhpc.engine.site import elsewhere, machine_zone, of_other_cluster
-from cronhpc.store import lease, paths, scheduler
+from cronhpc.store import decode, lease, paths, scheduler
 from cronhpc.store.damage import fix
-from cronhpc.store.decode import plain
-from cronhpc.store.files import write_json
+from cronhpc.store.files import read_json, write_json
 from cronhpc.store.paths import must_be_plain
 from cronhpc.tick import leased, run_pass, tick
 
@@ -118,8 +118,8 @@ def start(
         lines += [*kept, *dropped, *made, *_in_scrontab(site, environ, via)]
         scheduler.mark_started(site.paths, how)
         paths.remember_place(site.paths)
-        if pid := local_daemon.daemon(site)[0]:
-            lines.append(local_daemon.ended_now(site, pid))
+        if pid := local_daemon(site)[0]:
+            lines.append(_ended_now(site, pid))
         world, outcomes = _reconcile(site, now, first=True)
     if via == "login":
         world, said = _first_tick(site, now)
@@ -257,10 +257,8 @@ def _drop_torn(site: Site) -> list[str]:
 
 def _must_fit(site: Site) -> None:
     """A link that asks for more than its partition gives would wait for ever. Raises CronhpcError."""
-    from cronhpc.core.resident_fit import misfit
-
     try:
-        found = misfit(site.batch.site().partitions, site.settings)
+        found = chain.misfit(site.batch.site().partitions, site.settings)
     except BatchError:
         return  # nobody can tell
     if found is not None:
@@ -275,13 +273,13 @@ def _start_here(site: Site, environ: Mapping[str, str], now: Callable[[], int], 
         keep_environment(site, environ, repair=repair)
         scheduler.mark_started(site.paths, HowStarted("resident", at=now(), by=site.user))
         paths.remember_place(site.paths)
-        pid, _ = local_daemon.daemon(site)
+        pid, _ = local_daemon(site)
         if not pid:
             log = str(site.paths.scheduler / "scheduler.log")
             argv = [*scheduler.command(), "daemon", "--dir", str(site.paths.root)]
             pid = process.start(["/bin/sh", "-c", 'exec "$@" >>"$0" 2>&1', log, *argv], env=site.environment)
             born = lease.process_born(pid).partition(" ")[2]
-            write_json(site.paths.state / "daemon.json", plain(local_daemon.Begun(pid, born, site.host)), 1)
+            write_json(site.paths.state / "daemon.json", decode.plain(Begun(pid, born, site.host)), 1)
             said: str = f"started the daemon: process {pid} of this machine; after a reboot: " + command("start")
         else:
             said = f"the daemon runs already: process {pid}"
@@ -300,13 +298,13 @@ def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Star
     """End the chain, and remember it: what `start` has added goes, and nothing else. Runs go on."""
     lines: list[str] = []
     how = scheduler.last_started(site.paths) or HowStarted()
-    daemon = local_daemon.daemon(site)
+    daemon = local_daemon(site)
     try:
         scheduler.mark_stopped(site.paths, site.user)
     except OSError as error:
         raise _stopped_unmarked(site, error) from None
     if site.batch.dialect.runs_here:
-        lines.append(local_daemon.stopped(site, *daemon))
+        lines.append(_stopped(site, *daemon))
     with leased(site):
         if how.via == "scrontab" or by_scrontab.may_be_in(site):
             lines += by_scrontab.remove(site, environ)
@@ -450,3 +448,65 @@ def _first_now(world: World, decisions: Iterable[Decision], *, first: bool) -> l
         else:
             found.append(row)
     return found
+
+
+# --- the daemon where there is no batch system ------------------------------------------------------------------------
+#
+# Which process it is, and its end.
+
+_ENDS_WITHIN = 7  # seconds: a daemon without file events looks for the mark every five
+_TERMINATES_WITHIN = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """The process that `start` began: on which machine, and when (store/lease.py: process_born)."""
+
+    pid: int = 0
+    born: str = ""
+    host: str = ""
+
+
+def local_daemon(site: Site) -> tuple[int, str]:
+    """The process of the daemon that `start` began, where it runs on this machine, else 0; and where it was begun."""
+    known = decode.read(Begun, read_json(site.paths.state / "daemon.json", 1) or {})[0] or Begun()
+    pid, host = known.pid, known.host or site.host
+    state, _, born = lease.process_born(pid).partition(" ") if pid and host == site.host else ("", "", "")
+    lives = born and born == known.born and state not in {"Z", "X"}
+    return (pid if lives else 0), host if pid else ""
+
+
+def _daemon_ended(site: Site, pid: int, within: float) -> bool:
+    """Whether the daemon has gone by then."""
+    until = elapsed() + within
+    while local_daemon(site)[0] == pid:
+        if elapsed() > until:
+            return False
+        time.sleep(0.1)
+    return True
+
+
+def _ended_now(site: Site, pid: int) -> str:
+    """The daemon of the local backend goes where Slurm takes over; runs that it has begun go on."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGTERM)
+    gone = _daemon_ended(site, pid, _TERMINATES_WITHIN)
+    return f"ended the daemon of the local backend: process {pid}" if gone else f"it does not end: kill -9 {pid}"
+
+
+def _stopped(site: Site, pid: int, host: str) -> str:
+    """What became of it: it sees the mark of `stop`, and ends its tick first.
+
+    One that was begun in this moment may take the mark for an old one: it gets a signal.
+    """
+    if pid:
+        ended = _daemon_ended(site, pid, _ENDS_WITHIN)
+        if not ended:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGTERM)
+            ended = _daemon_ended(site, pid, _TERMINATES_WITHIN)
+        done = f"the daemon: process {pid} of this machine"
+        return f"stopped {done}" if ended else f"asked {done}; it does not end: kill -9 {pid}"
+    if host not in {"", site.host}:
+        return f"no daemon runs on this machine; if the one on {host} does, it ends within seconds"
+    return "no daemon that " + command("start") + " began runs; one in a terminal ends within seconds"

@@ -415,12 +415,7 @@ def decoded(data: bytes | None) -> Any:
 
 def read_object(path: Path) -> dict[str, Any] | None:
     """A state file of ours, whatever its version; None where it is absent, empty, torn or no object. Raises OSError."""
-    return object_of(read_lasting(path))
-
-
-def object_of(data: bytes | None) -> dict[str, Any] | None:
-    """What a state file holds; None for what is no object."""
-    value = decoded(data)
+    value = decoded(read_lasting(path))
     return value if isinstance(value, dict) else None
 
 
@@ -431,8 +426,8 @@ def read_json(path: Path, version: int) -> dict[str, Any] | None:
 
 def of_version(data: bytes | None, path: Path, version: int) -> dict[str, Any] | None:
     """The same of what was read from `path`. Raises StateError for a newer version."""
-    value = object_of(data)
-    if value is None:
+    value = decoded(data)
+    if not isinstance(value, dict):
         return None
     found = value.get("version", 0)
     if isinstance(found, int) and version < found < _NO_VERSION:

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from cronhpc.core.chain import misfit
 from cronhpc.core.model import Settings
 from cronhpc.core.model.site import Partition
-from cronhpc.core.resident_fit import misfit
 from cronhpc.doctor.judge import of_cluster
 from tests.cli.test_cli import Shell, later
 from tests.cli.test_cli import shell as shell  # noqa: PLC0414 - a fixture
