@@ -41,21 +41,28 @@ script=$1 so=', and no next piece is queued. When it is there again: sbatch it'
 shift
 {_READ_FIRST_LINE}"""
 
-_RUN = f"""#!/bin/bash
+_RUN = """#!/bin/bash
 # made by cronhpc: runs the script named first, as it is now. With --record it writes down how that ended, in the file
 # named second; with --ping it tells that it starts, once: then the file named third is there
 script=$1 end=$2 told=$3 so=
 shift 3
-{_READ_FIRST_LINE}ping=$CRONHPC_PING
+"""
+_WRITTEN_DOWN = f"""\
+printf -v begun '%(%s)T' -1
+trap 'write_end 127' EXIT # also where there is nothing to run
+{_READ_FIRST_LINE}trap - EXIT
+"""
+_TOLD = """\
+ping=$CRONHPC_PING
 unset CRONHPC_PING
-tell_start() {{ # what cannot be sent from here is left to the next tick; no program's arguments show the address
-  local url='' name=${{ping#*:}} base python
+tell_start() { # what cannot be sent from here is left to the next tick; no program's arguments show the address
+  local url='' name=${ping#*:} base python
   case $ping in
     file:/*)
       [ -z "$(find -L "$name" -maxdepth 0 -perm /077 2>&1)" ] || return # one that others can read is refused
       read -r url <"$name"
       ;;
-    env:*) url=${{!name}} ;;
+    env:*) url=${!name} ;;
     *) url=$ping ;;
   esac
   case $url in
@@ -64,8 +71,8 @@ tell_start() {{ # what cannot be sent from here is left to the next tick; no pro
     *) return ;;
   esac
   (set -C && : >"$told") || return # told by another task, before this job was requeued, or by a tick
-  base=${{url%%\\?*}}
-  url=${{base%/}}/start${{url#"$base"}}
+  base=${url%%\\?*}
+  url=${base%/}/start${url#"$base"}
   python='import sys, urllib.request as http; http.urlopen(sys.stdin.readline().strip(), timeout=10)'
   if type curl; then
     printf 'url = "%s"\\n' "$url" | curl -fsSL -m 10 -K -
@@ -74,7 +81,7 @@ tell_start() {{ # what cannot be sent from here is left to the next tick; no pro
   else
     printf '%s\\n' "$url" | python3 -c "$python"
   fi || rm -f -- "$told"
-}}
+}
 if [ -n "$told" ]; then
   (tell_start &) </dev/null >/dev/null 2>&1
 fi
@@ -93,7 +100,6 @@ while kill -0 "$child" 2>/dev/null; do # a signal ended the wait, not the child
   wait "$child"
   code=$?
 done
-printf -v over '%(%s)T' -1
 """
 _SIGNALLED = 128  # the shell's way of saying that a signal ended it
 
@@ -122,13 +128,16 @@ def run_text(job: JobVariables) -> str:
     Where some exit codes tell the batch system something else, 1 stands for them; what is recorded is the true one.
     """
     watched = "" if job.codes else f'[ -n "$end" ] || {_BECOME}'
-    return f"""{_RUN}{watched}{_WAITED}task=${{{job.task}-}} tasks=1
-case $task in '' | undefined) task='' ;; *) tasks=$(({job.tasks})) ;; esac
-if [ -n "$end" ]; then
+    return f"""{_RUN}write_end() {{ # CODE
+  [ -n "$end" ] || return 0
+  local task=${{{job.task}-}} tasks=1 over
+  printf -v over '%(%s)T' -1
+  case $task in '' | undefined) task='' ;; *) tasks=$(({job.tasks})) ;; esac
   end=$end${{task:+.$task}} # each task of an array has its own
   printf '{{"exit_code":%d,"started":%d,"ended":%d,"node":"%s","tasks":%d}}\\n' \\
-    "$code" "$begun" "$over" "$HOSTNAME" "$tasks" >"$end.tmp" && mv -f -- "$end.tmp" "$end"
-fi
+    "$1" "$begun" "$over" "$HOSTNAME" "$tasks" >"$end.tmp" && mv -f -- "$end.tmp" "$end"
+}}
+{_WRITTEN_DOWN}{_TOLD}{watched}{_WAITED}write_end "$code"
 {_leave(job)}"""
 
 

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 
 from cronhpc.batch.local import Local
-from cronhpc.core.model import Entry, Key
+from cronhpc.core.model import Entry, Key, Result
 from cronhpc.engine.read_entries import read_entries
 from cronhpc.engine.site import open_site
-from cronhpc.script.dialect import GRID_ENGINE, LOCAL, SLURM
+from cronhpc.script.dialect import GRID_ENGINE, LOCAL, PBS, SLURM
 from cronhpc.store import wrappers
 from tests.cli.test_cli import Shell, later
 from tests.cli.test_cli import shell as shell  # noqa: PLC0414 - a fixture
@@ -249,6 +249,19 @@ def test_runs_write_down_their_ends_where_nobody_could_be_asked(
 
 def entries_of(shell: Shell) -> Sequence[Entry]:
     return read_entries(open_site(str(shell.cron), None, shell.environ), later()).entries
+
+
+@pytest.mark.processes
+def test_a_run_whose_script_is_gone_when_its_job_starts_writes_down_that_it_failed(tmp_path: Path) -> None:
+    (tmp_path / "state").mkdir()
+    path, *arguments = wrappers.run(
+        tmp_path / "state", str(tmp_path / "gone.slurm"), KEY, PBS.job, record=True, ping=False
+    )
+    done = subprocess.run(["bash", path, *arguments], capture_output=True, text=True, timeout=90, check=False)
+    assert (done.returncode, "cannot be read" in done.stderr) == (127, True)
+    end = wrappers.end_of(tmp_path / "state", KEY)
+    assert end is not None
+    assert (end.result, end.exit_code) == (Result.FAILED, 127)
 
 
 def test_a_node_whose_tmp_is_full_starts_the_script_all_the_same() -> None:
