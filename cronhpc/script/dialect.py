@@ -48,6 +48,7 @@ class Dialect(NamedTuple):
     )
     shows_late: int = 0  # seconds for which its queue may leave out the job of a submission that got no answer
     tells_ends: bool = True  # how a job ended can be asked; else runs write that down, but where record is false
+    minutes: bool = False  # it tells the minute alone in which a job began that runs
     clear: str = ""  # what ends a job's error state, where there is such: typed with job ids behind it
     force: str = ""  # and what forgets a job whose node does not answer for it
     links: bool = False  # its jobs can be the scheduler's own
@@ -187,6 +188,7 @@ LSF = Dialect(
     options={"LSB_DEFAULTQUEUE": "partition", "LSB_DEFAULTPROJECT": "account"},
     wraps=True,
     links=True,
+    minutes=True,
     shows_late=120,  # what it sent is accepted although it was killed, and bjobs repeats an answer for some seconds
     lacks=(("again", "LSF keeps a copy of a job's script, and does not say where the script lies"),),
 )

@@ -173,9 +173,9 @@ def _live(run: LiveRun, style: Style, known: Status) -> str:
         where = f" on {text.clean(run.node)}" if run.node else ""
         seen = known.now
         then = "by now" if seen == style.now else f"as of {style.said(seen)}"
-        return (
-            f"{head} is running{where} since {style.clock(started)}, for {times.took(max(seen - started, 0))} {then}."
-        )
+        about = "about " if DIALECTS.get(known.batch.name, SLURM).minutes else ""
+        ran = about + times.took(max(seen - started, 0))
+        return f"{head} is running{where} since {style.clock(started)}, for {ran} {then}."
     if run.state == "UNKNOWN":
         return f"{head} has not ended as far as is known."
     if again := restarted(run.restarts or 0):

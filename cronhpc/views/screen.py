@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core import pieces
 from cronhpc.core.model import Instant, Reason
+from cronhpc.script.dialect import DIALECTS, SLURM
 from cronhpc.store.decode import LATEST
 from cronhpc.views import chain, runs, text, times
 from cronhpc.views.attention import done, just_changed
@@ -191,13 +192,17 @@ class Row(NamedTuple):
 
 def _rows(known: Status, style: Style) -> list[Row]:
     """By what comes first; then what still runs though its entry was deleted."""
+    about = "~" if DIALECTS.get(known.batch.name, SLURM).minutes else ""
     rows = [
-        Row(_entry_cells(entry, style, known.now), any(not run.ahead for run in entry.runs))
+        Row(_entry_cells(entry, style, known.now, about), any(not run.ahead for run in entry.runs))
         for entry in sorted(known.entries, key=_order)
     ]
     deleted = [(each.name, run) for each in known.deleted for run in each.runs if not run.ahead]
     return rows + [
-        Row([text.name(name), ("deleted", "yellow"), style.at(run.slot), *_running(run, known.now), "-"], runs=True)
+        Row(
+            [text.name(name), ("deleted", "yellow"), style.at(run.slot), *_running(run, known.now, about), "-"],
+            runs=True,
+        )
         for name, run in deleted
     ]
 
@@ -230,13 +235,19 @@ def blocked(entry: EntryStatus) -> str:
     return "" if entry.next or series else "-"
 
 
-def _entry_cells(entry: EntryStatus, style: Style, seen: Instant) -> list[Cell]:
+def _entry_cells(entry: EntryStatus, style: Style, seen: Instant, about: str) -> list[Cell]:
     live = [run for run in entry.runs if not run.ahead]
     last = entry.last
     name = text.name(entry.name)
     if live:
         beside = sum(run.state == live[0].state for run in live)
-        return [name, _next(entry, style), style.at(live[0].slot), *_running(live[0], seen, beside), _streak(entry)]
+        return [
+            name,
+            _next(entry, style),
+            style.at(live[0].slot),
+            *_running(live[0], seen, about, beside),
+            _streak(entry),
+        ]
     if not last:
         return [name, _next(entry, style), "-", ("not yet", "dim"), "-", "-", _streak(entry)]
     result = (runs.result_words(last), runs.result_colour(last.result))
@@ -244,10 +255,10 @@ def _entry_cells(entry: EntryStatus, style: Style, seen: Instant) -> list[Cell]:
     return [name, _next(entry, style), style.at(last.slot), result, took, waited, _streak(entry)]
 
 
-def _running(run: LiveRun, seen: Instant, beside: int = 1) -> list[Cell]:
+def _running(run: LiveRun, seen: Instant, about: str, beside: int = 1) -> list[Cell]:
     """RESULT, TOOK, WAITED of a run that had not ended when it was `seen` (by another's file, that may be long ago).
 
-    `beside`: how many of its entry are so.
+    `about` stands before times that the batch system tells by the minute. `beside`: how many of its entry are so.
     """
     more = f" ({beside})" if beside > 1 else ""
     started, ready = run.started, run.ready
@@ -256,8 +267,8 @@ def _running(run: LiveRun, seen: Instant, beside: int = 1) -> list[Cell]:
     if started is None:
         waits = times.took(max(seen - ready, 0)) if ready is not None else "-"
         return [(("held" if run.held else "pending") + more, "yellow"), "-", waits]
-    waited = times.took(max(started - ready, 0)) if ready is not None else "-"
-    return [(run.state.lower() + more, "blue"), times.took(seen - started), waited]
+    waited = about + times.took(max(started - ready, 0)) if ready is not None else "-"
+    return [(run.state.lower() + more, "blue"), about + times.took(seen - started), waited]
 
 
 def _next(entry: EntryStatus, style: Style) -> Cell:

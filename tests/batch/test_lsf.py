@@ -170,6 +170,7 @@ def test_a_submission(tmp_path: Path) -> None:
         output="/cron/log/it's/%A_%a.out",
         chdir="/data",
         begin=at("2026-12-31 23:00"),
+        export={"CRONHPC_SLOT": "now"},
     )
     argv = text.submit_argv(job)
     assert argv[:3] == ["bsub", "-H", "-rn"]
@@ -184,6 +185,7 @@ def test_a_submission(tmp_path: Path) -> None:
     assert made.startswith("#!/bin/bash\n")
     assert """exec >>'/cron/log/it'"'"'s/'"$LSB_JOBID"_"$LSB_JOBINDEX".out || exit 127""" in made
     assert "export TZ=Asia/Tokyo" in made
+    assert "export CRONHPC_SLOT=now" in made, "also where the script's own -env none keeps the environment out"
     assert made.index("unset LSB_NTRIES TZ") < made.index("export TZ") < made.index("set -- 'a b'")
 
 

@@ -237,8 +237,8 @@ def test_what_it_has_not_is_refused_by_its_name(option: str) -> None:
         text.submit_argv(Submission("/a", options=(option,)))
 
 
-def test_the_token_comes_back_as_it_was_given() -> None:
-    comment = "cronhpc=d1/a@20261128T0100Z.1 mine, 'too' <é>"
+@pytest.mark.parametrize("comment", ["cronhpc=d1/a@20261128T0100Z.1 mine, 'too' <é>", "mine alone", "1e5"])
+def test_a_comment_comes_back_as_it_was_given(comment: str) -> None:
     argv = text.submit_argv(Submission("/a", comment=comment))
     name, _, value = argv[argv.index("-v") + 1].partition("=")
     assert text.Row("7.s", {"Variable_List": {name: value}}).comment == comment

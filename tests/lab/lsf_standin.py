@@ -34,7 +34,7 @@ HOME = Path(os.environ["LSF_ENVDIR"])
 STATE = HOME / "state.json"
 LONGEST_DESCRIPTION = 4094
 QUEUES = {"normal", "short"}
-VALUED = {"-J", "-Jd", "-b", "-cwd", "-o", "-oo", "-e", "-q", "-P", "-W", "-R", "-n", "-M"}
+VALUED = {"-J", "-Jd", "-b", "-cwd", "-o", "-oo", "-e", "-q", "-P", "-W", "-R", "-n", "-M", "-env"}
 FLAGS = {"-H", "-r", "-rn"}
 Job = dict[str, Any]
 
@@ -122,6 +122,11 @@ def options(words: list[str]) -> dict[str, str]:
     return found
 
 
+def environment(asked: dict[str, str]) -> dict[str, str]:
+    known = dict(os.environ)
+    return {name: known[name] for name in ("PATH", "HOME")} if asked.get("-env") == "none" else known
+
+
 def begin_of(text: str) -> int:
     """Epoch seconds of -b, in the caller's zone."""
     parts = text.split(":")
@@ -154,7 +159,7 @@ def bsub(words: list[str]) -> None:
         end("Bad job description. Job not submitted.")
     begin = begin_of(asked["-b"]) if "-b" in asked else 0
     sender = f"{time.time()} {os.getpid()}"
-    sent = {"script": script, "asked": asked, "begin": begin, "env": dict(os.environ), "cwd": str(Path.cwd())}
+    sent = {"script": script, "asked": asked, "begin": begin, "env": environment(asked), "cwd": str(Path.cwd())}
     if not on("frozen"):
         reach_master()
     (HOME / f"sent.{os.getpid()}").write_text(json.dumps(sent | {"sender": sender}))

@@ -9,6 +9,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -214,6 +215,28 @@ def test_a_series_goes_on_piece_by_piece_and_ends_by_its_rule(cron: Cron) -> Non
     assert len(set(words[::2])) == 3, told()
     assert "this is the last piece of train" in log.read_text()
     assert set(words[1::2]) == {str(place)}, "each where the first one was submitted"
+
+
+def test_a_crontab_is_moved_in_and_its_entries_run_in_their_slots(cron: Cron) -> None:
+    table = cron.root.parent / "table"
+    table.write_text(f"""MAILTO=""
+RAN={cron.root.parent}/ran
+* * * * * echo "$CRONHPC_SLOT $JOB_ID plain" >>$RAN
+*/1 * * * * echo 'a\\%b' >/dev/null; echo "$CRONHPC_SLOT $JOB_ID percent" >>$RAN
+""")
+    said = cron("import", "crontab", str(table), code=None)
+    assert "needs a person" not in said, said
+    assert len(list((cron.root / "cron.d").glob("*.slurm"))) == 2, said
+    wait_for(lambda: time.time() - (cron.root / "cron.d").stat().st_mtime > 4, 90, lambda: said)
+    cron.until(lambda: {line.split()[-1] for line in cron.ran} == {"plain", "percent"})
+    slots = [line.split()[::2] for line in cron.ran]
+    assert all(slots.count(each) == 1 for each in slots), cron.ran
+
+
+def test_doctor_shows_what_the_site_makes_of_a_job_and_leaves_none(cron: Cron) -> None:
+    said = cron("doctor", "--submit", code=None)
+    assert "keeps --hold, --begin, --comment and --job-name" in said, said
+    wait_for(lambda: not cron.jobs(), 90, cron.queue)
 
 
 def test_qsub_judges_values_as_the_table_says(cell: Cell, tmp_path: Path) -> None:

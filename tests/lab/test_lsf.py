@@ -282,6 +282,15 @@ def test_a_switch_that_warns_sends_its_signal_first(lsf: Cluster) -> None:
     lsf.until((lsf.folder / "warned").exists)
 
 
+def test_how_long_a_run_took_is_known_to_the_second_though_bjobs_tells_minutes(lsf: Cluster) -> None:
+    lsf.entry("brief", f"{lsf.run}; sleep 2", directives="#BSUB -env none\n")
+    lsf("run", "brief")
+    lsf.until(lambda: "  ok  " in lsf("history", "brief", code=None))
+    (known,) = (run for run in json.loads(lsf("history", "brief", "--json"))["runs"] if run["result"] == "ok")
+    (job,) = (job for job in lsf.jobs if job["name"].startswith("brief"))
+    assert known["took"] == job["finish"] - job["start"], (known, job)
+
+
 def test_an_end_that_bjobs_has_forgotten_is_found_by_bhist(lsf: Cluster) -> None:
     lsf.entry("old", f"{lsf.run}; exit 7")
     lsf("run", "old")

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -220,3 +221,10 @@ def test_the_chain_goes_on_by_itself_and_stop_ends_it(cron: Cron) -> None:
     # on a busy machine a successor may have to begin before the tick of its link has looked: that adds another one
     assert len({later for _, later in links}) == len(links), log.read_text(encoding="utf-8")
     assert all(int(job) < int(later) for job, later in links)
+
+
+def test_doctor_shows_what_the_site_makes_of_a_job_and_leaves_none(cron: Cron) -> None:
+    said = cron("doctor", "--submit", code=None)
+    assert "keeps --hold, --begin, --comment and --job-name" in said, said
+    left = partial(asked, cron, "qselect", "-u", getpass.getuser())
+    wait_for(lambda: not left(), 90, left)

@@ -270,6 +270,14 @@ def ended(failures: int, **facts: object) -> EntryState:
     return replace(STATES["backup"], failures=failures, last={**STATES["backup"].last, **facts})
 
 
+def test_how_long_a_run_goes_on_is_about_so_long_where_the_minute_is_told_in_which_it_began() -> None:
+    world = with_entry(entry("backup", "0 * * * *"), claims=(RUNS[0],), queue=Queue((LINK, SPARE, RUNS[1])))
+    known = facts_of(world)
+    known = known._replace(batch=known.batch._replace(name="lsf"))
+    shown = next(line for line in render(known, style(0, 0)).splitlines() if line.startswith("backup"))
+    assert shown.split()[-4:-1] == ["running", "~7m17s", "~3s"]
+
+
 def test_a_job_that_hangs_in_its_start_is_forgotten_by_another_command_than_one_that_is_held() -> None:
     held = replace(HELD, reason=f"{STUCK}, held until: qdel -f 4720")
     known = facts_of(with_entry(entry("backup"), claims=(RUNS[0],), queue=Queue((LINK, SPARE, held))))

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from cronhpc.batch.commands import ByCommands, chunks, end_of_tasks, meant, option_words
 from cronhpc.batch.lsf import text
-from cronhpc.batch.port import BatchError, JobFiles, Refused
-from cronhpc.core.model import Queue
+from cronhpc.batch.port import BatchError, JobFiles, Refused, Unreachable
+from cronhpc.core.model import ENDS, Queue
 from cronhpc.core.model.site import Site
 from cronhpc.script.dialect import LSF as DIALECT
 
@@ -128,18 +128,30 @@ class Lsf(ByCommands):
     def job_ends(
         self, job_ids: Sequence[str], since: int, tokens: Mapping[str, str] | None = None
     ) -> Mapping[str, JobEnd]:
-        """How jobs submitted after `since` ended that `queue` does not show any more. Raises Unreachable."""
+        """How jobs submitted after `since` ended, to the second: `queue` knows the minute alone. Raises Unreachable.
+
+        Where the history gives no answer, or another one, what `queue` shows has to do.
+        """
         del tokens  # `since` tells a reused id
-        listed = {job.id for job in self._jobs()}
+        jobs = self._jobs()
+        listed, over = {job.id for job in jobs}, {job.id: job for job in jobs if not job.live and not job.tasks}
+        asked = [job_id for job_id in dict.fromkeys(job_ids) if job_id not in listed or job_id in over]
         ends: dict[str, list[tuple[str, JobEnd | None]]] = {}
-        for each in self._past([job_id for job_id in dict.fromkeys(job_ids) if job_id not in listed]):
-            if each.submitted >= since - _MINUTE:
-                ends.setdefault(each.id, []).append((each.task, each.end))
+        try:
+            for each in self._past(asked):
+                if each.submitted >= since - _MINUTE:
+                    ends.setdefault(each.id, []).append((each.task, each.end))
+        except Unreachable:
+            if not over.keys() >= set(asked):
+                raise
         whole = {job_id: [(task, end) for task, end in found if end] for job_id, found in ends.items()}
-        return {
+        known = {
             job_id: end
             for job_id, found in whole.items()
             if len(found) == len(ends[job_id]) and (end := end_of_tasks(found))
+        }
+        return {
+            job_id: end for job_id, end in known.items() if job_id not in over or ENDS[over[job_id].state] is end.result
         }
 
     def _past(self, job_ids: Sequence[str]) -> list[text.Past]:

@@ -109,10 +109,12 @@ def moment_text(at: int, *, year: bool = True) -> str:
 def script_text(job: Submission, zone: str | None) -> str:
     """What LSF spools and runs. Raises Refused.
 
-    LSF knows no arguments, keeps the output back until the end, and what bsub has in its environment the job has, too.
-    `zone`: the run's TZ; None: it has none.
+    LSF knows no arguments, keeps the output back until the end, and what bsub has in its environment the job has, too,
+    unless the script's own -env keeps it out: what a run is told of itself stands in the text. `zone`: the run's TZ;
+    None: it has none.
     """
-    first, _, rest = wrapped_text(job, {} if zone is None else {"TZ": zone}).partition("\n")
+    told_of_itself = {**(job.export or {}), **({} if zone is None else {"TZ": zone})}
+    first, _, rest = wrapped_text(job, told_of_itself).partition("\n")
     lines = ["unset LSB_NTRIES TZ", '[ "$LSB_JOBINDEX" != 0 ] || unset LSB_JOBINDEX']  # 0: it is no array
     if job.output:
         lines += [f"exec >>{_shell_path(job.output)} || exit 127"]

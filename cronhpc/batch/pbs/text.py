@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from cronhpc.batch.process import Finished
 
 _TOKEN = TOKEN.removesuffix("=")  # the variable that holds a job's comment
+_FOREIGN = "plain/"  # begins the value of a comment that is none of ours
 _TASK = "^array_index^"
 
 # --- what is asked --------------------------------------------------------------------------------------------------
@@ -128,7 +129,8 @@ def _own_variables(job: Submission) -> Iterable[str]:
 
 def _comment_variable(comment: str) -> Iterable[str]:
     """It begins with a letter and holds a slash, as qstat types values by their looks; and nothing that is quoted."""
-    return [f"{_TOKEN}={quote(comment.removeprefix(TOKEN), safe='/@.:+-_~')}"] if comment else []
+    text = comment.removeprefix(TOKEN) if comment.startswith(TOKEN) else _FOREIGN + comment
+    return [f"{_TOKEN}={quote(text, safe='/@.:+-_~')}"] if comment else []
 
 
 def job_name(name: str) -> str:
@@ -250,7 +252,8 @@ class Row(NamedTuple):
     def comment(self) -> str:
         """As it was submitted."""
         value = self.variables.get(_TOKEN)
-        return "" if value is None else TOKEN + unquote(str(value))
+        text = unquote(str(value))
+        return "" if value is None else text.removeprefix(_FOREIGN) if text.startswith(_FOREIGN) else TOKEN + text
 
 
 def rows(printed: Mapping[str, Any]) -> tuple[Row, ...]:
