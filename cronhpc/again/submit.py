@@ -39,6 +39,7 @@ from cronhpc.cron.values import by_field, dataclass, replace
 from cronhpc.engine.read import Reading, asked_about_doubtful, with_switches
 from cronhpc.engine.read_series import ran_of, read_series, series_of
 from cronhpc.engine.site import Site, by_its_disks_clock, directory_id
+from cronhpc.script.spelling import directive
 from cronhpc.store import lease, series_records, trust, wrappers
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
@@ -209,7 +210,8 @@ class _Again:
     def _begin(self, header: Header) -> None:
         """Started by hand: a new series, which keeps what its command line asked for."""
         if header.value("array") is not None or self.me.details.get("ArrayJobId"):
-            raise NoSeries("an array cannot queue itself: write --array=1-10%1, whose tasks follow each other")
+            line = directive(self.site.batch.dialect, "array", "1-10%1")
+            raise NoSeries(f"an array cannot queue itself: write {line}, whose tasks follow each other")
         if self.me.details.get("HetJobId") or any(option.component for option in header.options):
             raise NoSeries("a job of several components (hetjob) cannot queue itself")
         known, own = self.record, {option.name: option.value for option in header.options}
@@ -218,7 +220,7 @@ class _Again:
         known.options = [piece_options.written(name, value) for name, value in told.items()]
         known.overruled = {name: own[name] or "" for name in told if name in own}
         lost = [f"--{name}" for name in piece_options.NOT_KEPT if name not in {*own, *told}]
-        said = f"; not to be had from Slurm: {', '.join(lost)}" if lost else ""
+        said = f"; not to be had from {self.site.batch.dialect.title}: {', '.join(lost)}" if lost else ""
         if not piece_options.tells(self.me.details):
             said = f", as {self.site.batch.dialect.title} does not tell it: write options into the script"
         kept = shlex.join(known.options) or "nothing that the script does not say itself"
@@ -400,7 +402,7 @@ def _script_of(me: Me, known: series_records.Record | None, wrapper: Path) -> tu
         return known.script, workdir
     command = me.details.get("Command", "")
     if me.details.get("BatchFlag") == "0":
-        raise NoSeries("this is no batch job (srun, salloc): there is no script to run again. Submit one with sbatch.")
+        raise NoSeries("this is no batch job: there is no script to run again. Submit a script.")
     if not command or command == "(null)":
         raise NoSeries(
             "this job was submitted from --wrap or stdin: there is no script to run again. Put it in a file."

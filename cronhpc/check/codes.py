@@ -16,7 +16,7 @@ class Code(NamedTuple):
     fix: str
 
 
-_OPTION = "Write it as `sbatch --help` has it; the complaint names the nearest."
+_OPTION = "Write it as the batch system's manual has it; the complaint names the nearest."
 _TO_TOP = "Remove what stands before `#!/bin/bash`."
 
 # What `check` says of a script; `# cronhpc: ignore=CODE` silences these.
@@ -26,44 +26,46 @@ OF_SCRIPTS = {
     "E102": Code("there is no such policy", "Write one of the table of policies."),
     "E103": Code("a policy's value cannot be", "Write one of the values in the table of policies."),
     "E104": Code("a second `#CRON` line: a script has one schedule", "Remove one, or link the script again."),
-    "E105": Code("`#SCRON` is scrontab's word: it means nothing here", "Write `#CRON`, or `#SBATCH` for options."),
+    "E105": Code(
+        "`#SCRON` is scrontab's word: it means nothing here", "Write `#CRON`, or the batch system's word for options."
+    ),
     "E106": Code("the `#CRON` line cannot be read", "Put quotes and blanks right: `#CRON 0 4 * * * --retries=2`."),
     "E107": Code("no schedule: it never runs", "Add a `#CRON` line, or move it to cron.daily/."),
     "W101": Code("prose that begins with `#CRON`: it is not read", "Put a blank after the `#`."),
-    "W102": Code("a `#CRON` line that is not read, for its place or spelling", "Put it beside the `#SBATCH` lines."),
+    "W102": Code("a `#CRON` line that is not read, for its place or spelling", "Put it beside the directives."),
     "W104": Code(
         "a step longer than its field or range: `*/90` fires each hour", "Write `@every 90m`, or the value alone."
     ),
-    "E201": Code("an option that sbatch does not have: it refuses the script", _OPTION),
+    "E201": Code("an option that the batch system does not have: it refuses the script", _OPTION),
     "E202": Code("an ambiguous abbreviation of an option", "Write it in full."),
     "E203": Code("an option without its value: sbatch takes the next word for it", "Write `--NAME=VALUE`."),
     "E204": Code("an option that takes no value has one", "Write `--NAME` alone."),
     "E205": Code("a word where sbatch expects an option", "Quote a value that holds blanks; no blanks around `=`."),
     "E206": Code("a quote is not closed", "Close it on its line."),
-    "E207": Code("a value that sbatch refuses", "Correct it as the complaint says."),
+    "E207": Code("a value that the batch system refuses", "Correct it as the complaint says."),
     "E208": Code("`--mem`, `--mem-per-cpu` and `--mem-per-gpu` exclude each other", "Keep one."),
     "E209": Code("a `#PBS` or `#BSUB` line that sbatch obeys and cannot read", "Remove it, or say `--ignore-pbs`."),
-    "E221": Code("the first line does not begin with `#!`: sbatch refuses it", "Begin with `#!/bin/bash`."),
-    "E222": Code("a byte order mark before `#!`: sbatch refuses it", "Save it as UTF-8 without one."),
-    "E223": Code("a blank line before `#!`: sbatch refuses it", _TO_TOP),
-    "E224": Code("Windows line ends: sbatch refuses them", "`sed -i 's/\\r$//' FILE`"),
-    "E225": Code("a NUL byte: sbatch refuses it", "Remove it, or move the file out."),
-    "E226": Code("nothing in it: sbatch refuses it", "Write the script, or remove the file."),
+    "E221": Code("the first line does not begin with `#!`: it is refused", "Begin with `#!/bin/bash`."),
+    "E222": Code("a byte order mark before `#!`: it is refused", "Save it as UTF-8 without one."),
+    "E223": Code("a blank line before `#!`: it is refused", _TO_TOP),
+    "E224": Code("Windows line ends: they are refused", "`sed -i 's/\\r$//' FILE`"),
+    "E225": Code("a NUL byte: it is refused", "Remove it, or move the file out."),
+    "E226": Code("nothing in it: it is refused", "Write the script, or remove the file."),
     "E227": Code("a partition that the cluster does not have", "Write one that `sinfo -s` shows."),
     "E228": Code("sbatch would refuse it", "Correct the `#SBATCH` lines, or `sbatch:` in cronhpc.yaml."),
     "W229": Code("the cluster gave no answer", "Try again later, or with `--offline`."),
     "W210": Code("a variable or `~` in a directive: sbatch does not expand it", "Use `%x`, `%j`, or a fixed path."),
-    "W211": Code("`#SBATCH` after the first command, or in a text: sbatch does not read it", "Move it up."),
+    "W211": Code("a directive after the first command, or in a text: it is not read", "Move it up."),
     "W212": Code(
-        "a misspelt or indented `#SBATCH`: a comment to sbatch", "`#SBATCH` in capitals, at the beginning of its line."
+        "a misspelt or indented directive: a comment to the batch system", "In capitals, at the beginning of its line."
     ),
     "W215": Code("the folder of the output does not exist: no log, and the job fails", "Make it."),
     "W216": Code("the working folder does not exist: no run is submitted", "Name one that all nodes see."),
     "W217": Code("a `#PBS` or `#BSUB` line wins over `#SBATCH`", "Remove one, or say `--ignore-pbs`."),
-    "W218": Code("`--hold`: each run waits until someone releases it", "Remove it, or `scontrol release` each."),
+    "W218": Code("a hold (`--hold`): each run waits until someone releases it", "Remove it, or release each."),
     "W219": Code("`--test-only`: nothing is submitted", "Remove it."),
     "W220": Code("an option given twice: the last one counts", "Remove one."),
-    "W221": Code("`--begin`: each run waits beyond its slot", "Remove it: the schedule says when."),
+    "W221": Code("a time to begin (`--begin`): each run waits beyond its slot", "Remove it: the schedule says when."),
     "W222": Code("a mail type that sbatch ignores", "Write the one that the complaint names."),
     "W223": Code("one dash before a long option: sbatch reads another one", "Write two dashes."),
     "W224": Code("sbatch reads a directive only up to a `#`, or up to its line's end", "Quote it; a directive a line."),
@@ -86,7 +88,7 @@ OF_SCRIPTS = {
     ),
     "W303": Code(
         "a relative cd, or to where it was submitted: runs start in the home folder",
-        "Write the whole path, or `#SBATCH --chdir=/PATH`.",
+        "Write the whole path, or the line that the complaint names.",
     ),
     "W304": Code("module or conda without a login shell: not found in a job", "Begin with `#!/bin/bash -l`."),
     "W305": Code("the exit code is lost in a pipe: a failure counts as fine", "Put `set -o pipefail` above it."),

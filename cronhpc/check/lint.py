@@ -66,7 +66,7 @@ def lint_script(
             data, header, facts.functions, scheduled=scheduled or header.cron is not None, dialect=dialect
         ),
         *(() if cron_unread and not header.cron else _schedule(header, folder_schedule, zone, hash_key)),
-        *_refused(facts, header),
+        *_refused(facts, header, dialect),
         *_unreadable(facts, data),
         *_no_interpreter(facts),
     ]
@@ -140,12 +140,13 @@ _MAY_NOT_FIT = (
 )
 
 
-def _refused(facts: Facts, header: Header) -> Iterable[Problem]:
+def _refused(facts: Facts, header: Header, dialect: Dialect) -> Iterable[Problem]:
     if not facts.refused:
         return
     option = _option_meant(facts.refused, header)
-    what = f"sbatch would refuse it: {facts.refused.rstrip('.')}."
-    fix = "Correct the #SBATCH lines, or sbatch: in cronhpc.yaml."
+    submit = (dialect.commands or SLURM.commands)[0]
+    what = f"{submit} would refuse it: {facts.refused.rstrip('.')}."
+    fix = f"Correct the {dialect.prefix} lines, or sbatch: in cronhpc.yaml."
     if option:
         fix = f"Correct --{option.name}{'' if option.value is None else f'={option.value}'}."
     yield Problem("E228", what, fix, line=option.line if option else 0, key=option.name if option else "sbatch")

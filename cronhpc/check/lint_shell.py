@@ -79,13 +79,14 @@ def habits(
     yield from _own_folder(code, {each.line for each in itself}, dialect)
     yield from _relative_cd(code, header, dialect)
     yield from _submit_folder(code, dialect)
-    yield from _log_by_name(code, header)
+    yield from _log_by_name(code, header, dialect)
     yield from _modules(code, by, functions if by.name == "bash" else frozenset())
     yield from _word_processed(code)
     yield from _signals(code, header)
     yield from _lost_exit_code(code, by)
     yield from _left_in_background(code)
-    yield from _watches_itself(code, header)
+    if dialect.prefix == SLURM.prefix:  # it knows squeue alone
+        yield from _watches_itself(code, header)
 
 
 # --- secrets -------------------------------------------------------------------------------------------------------
@@ -211,7 +212,7 @@ def _submit_folder(code: tuple[Piece, ...], dialect: Dialect) -> Iterator[Proble
 _USUAL_LOG = re.compile(r"slurm-[\"']?\$\{?SLURM_(?:ARRAY_)?JOB_?ID\b")
 
 
-def _log_by_name(code: tuple[Piece, ...], header: Header) -> Iterator[Problem]:
+def _log_by_name(code: tuple[Piece, ...], header: Header, dialect: Dialect) -> Iterator[Problem]:
     output = header.value("output") or ""
     if re.search(r"slurm-%[jA]", output) and output.startswith("/"):
         return
@@ -219,7 +220,8 @@ def _log_by_name(code: tuple[Piece, ...], header: Header) -> Iterator[Problem]:
         if _USUAL_LOG.search(piece.text):
             what = "looks for slurm-JOBID.out: the log of a run is log/NAME/SLOT-JOBID.out in the cron directory."
             logs = model.command("logs", "NAME")
-            fix = "Leave it there (" + logs + "), or name one: #SBATCH --output=/PATH/slurm-%j.out"
+            line = directive(dialect, "output", "/PATH/slurm-%j.out")
+            fix = "Leave it there (" + logs + (f"), or name one: {line}" if line else ").")
             yield Problem("W309", what, fix, line=piece.line, key="log")
             return
 

@@ -31,7 +31,7 @@ from cronhpc.script.header import read_header
 from cronhpc.script.sbatch_options import Option
 from cronhpc.script.sbatch_values import conflicts
 from cronhpc.script.shell_text import Interpreter, interpreter
-from cronhpc.script.spelling import has_directives
+from cronhpc.script.spelling import directive, has_directives, spelt
 from cronhpc.store.entries import is_script, moving, read_script, renaming, scan, unswitchable
 from cronhpc.store.paths import DirectoryError, Paths
 from cronhpc.views import text
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from cronhpc.engine.site import Site
 
 
-_HELP = "Look for mistakes in scripts and settings: whatever sbatch or cron would stumble over or silently ignore."
+_HELP = "Look for mistakes in scripts and settings: what the batch system or cron stumbles over or silently ignores."
 _EXAMPLE = """
 cronhpc check
 cronhpc check backup ~/new-job.slurm
@@ -402,9 +402,12 @@ class _Look:
         if not self.renamed:
             return
         named = ", ".join(self.renamed[:3]) + (", …" if len(self.renamed) > 3 else "")  # noqa: PLR2004 - of many
-        what = f"a relative --output ({named}): the log is log/NAME/SLOT-JOB.out instead, as "
+        dialect = self.linter.dialect
+        what = f"a relative {spelt('output', dialect)} ({named}): the log is log/NAME/SLOT-JOB.out instead, as "
         what = what + command("logs") + " shows it."
-        yield Problem("N002", what, "To keep it, write a whole path, or #SBATCH --chdir=/PATH.", key="output")
+        line = directive(dialect, "chdir", "/PATH")
+        fix = f"To keep it, write a whole path{f', or {line}' if line else ''}."
+        yield Problem("N002", what, fix, key="output")
 
     def scripts(self) -> Iterator[Problem]:
         """All that lint says of them."""
@@ -551,6 +554,7 @@ class Online:
                 "cronhpc check: --online asks sbatch, and this backend has none. Leave it out, or: --backend slurm"
             )
         self.cluster = batch
+        self._submit = batch.dialect.commands[0]
         self._until = None if seconds is None else elapsed() + seconds
         self._trouble: Problem | None = None
         self._left_out, self._why = 0, "it takes longer than a second"
@@ -565,7 +569,7 @@ class Online:
         """What was not asked, or not answered."""
         if not self._left_out:
             return [self._trouble] if self._trouble else []
-        what = f"what sbatch thinks of {count(self._left_out, 'script')} is not known: {self._why}."
+        what = f"what {self._submit} thinks of {count(self._left_out, 'script')} is not known: {self._why}."
         return [Problem("N003", what, "To wait for it: " + command("check", options=("--online",)))]
 
     def refusal(self, path: str, entry: Entry | None = None) -> str:
@@ -580,7 +584,7 @@ class Online:
                 self._why = self._why if elapsed() > self._until else error.text
                 self._left_out, self._until = self._left_out + 1, 0.0
                 return ""
-            what = f"the cluster gave no answer, so nothing was asked of sbatch: {error.text}."
+            what = f"the cluster gave no answer, so nothing was asked of {self._submit}: {error.text}."
             self._trouble = Problem("W229", what, "Try again later, or with --offline.")
             return ""
 
@@ -588,7 +592,7 @@ class Online:
         """A row's command has no file of its own: what sbatch says of the script that is made of it."""
         refusal = self.refusal("", entry)
         file, _, line = entry.source.partition(":")
-        what, fix = f"{entry.name}: sbatch would refuse it: {refusal}.", "Correct its sbatch: options."
+        what, fix = f"{entry.name}: {self._submit} would refuse it: {refusal}.", "Correct its sbatch: options."
         return [Problem("E228", what, fix, file, int(line))] if refusal else []
 
 

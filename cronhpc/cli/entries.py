@@ -17,6 +17,7 @@ from cronhpc.core.liveness import Lives
 from cronhpc.core.model import CronhpcError, Entry, EntryState, World, command, entry_id, joined, slot_text
 from cronhpc.core.policy import POLICIES
 from cronhpc.cron.values import dataclass
+from cronhpc.script.spelling import spelt
 from cronhpc.store.claims import Claims
 from cronhpc.store.decode import epoch, iso
 from cronhpc.store.entries import FRESH, SUFFIX, file_of, read_script
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from cronhpc.cli.console import Console
     from cronhpc.cron.schedule import Schedule
     from cronhpc.engine.site import Site
+    from cronhpc.script.dialect import Dialect
     from cronhpc.script.header import Header
     from cronhpc.store.paths import Paths
 
@@ -115,7 +117,7 @@ def _table(rows: Sequence[Mapping[str, str]], style: Style) -> str:
 
 
 _SHOW_HELP = (
-    "An entry as it will run: its schedule in words, each policy and sbatch option with where it comes from (a line of "
+    "An entry as it will run: its schedule in words, each policy and option with where it comes from (a line of "
     "the script, a key of cronhpc.yaml, the default), where its log lies, and the head of its script."
 )
 _SHOW_EXAMPLE = "cronhpc show backup"
@@ -127,7 +129,7 @@ def _show(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if it is not run as it is."""
     site, world, entry = _opened(args, console, "sees its scripts")
     known = _shown(site, world, entry)
-    console.answer(known, lambda: "\n".join(_screen(known, console.style(site.settings.timezone))))
+    console.answer(known, lambda: "\n".join(_screen(known, console.style(site.settings.timezone), site.batch.dialect)))
     return ATTENTION if entry.problem else FINE
 
 
@@ -212,7 +214,7 @@ class _Origins:
             yield {"name": name, "value": value or None, "from": origin}
 
 
-def _screen(known: Mapping[str, Any], style: Style) -> Iterator[str]:
+def _screen(known: Mapping[str, Any], style: Style, dialect: Dialect) -> Iterator[str]:
     when = known["schedule"]
     words = f"{lowered(when['words'])} ({text.one_line(when['text'])}), {when['timezone']}" if when["words"] else "-"
     at = epoch(when["next"])
@@ -221,7 +223,7 @@ def _screen(known: Mapping[str, Any], style: Style) -> Iterator[str]:
         "runs": f"{words}; {when['from']}",
         "next": f"{style.whole(at)} ({style.distance(at)})" if at else "-",
         "state": text.one_line(known["state"]),
-        "log": text.clean(known["log"] or "where its script says (#SBATCH --output)"),
+        "log": text.clean(known["log"] or f"where its script says ({dialect.prefix} {spelt('output', dialect)})"),
     }
     columns = [Column(""), Column("", least=20), Column("")]
     yield text.name(known["name"])

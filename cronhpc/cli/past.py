@@ -24,6 +24,7 @@ from cronhpc.cli.common import (
 from cronhpc.cli.runs import Follower, entry_meant, harmless, job_id, known_runs, no_entry, no_run_of, put_bytes
 from cronhpc.core.model import FAILURES, Advice, Entry, Result, StateError, command, entry_id, slot_of, slot_text
 from cronhpc.cron.values import dataclass
+from cronhpc.script.spelling import spelt
 from cronhpc.store import memory, series_records
 from cronhpc.store.decode import iso
 from cronhpc.store.files import open_file
@@ -420,9 +421,15 @@ def _none(args: argparse.Namespace, console: Console, logs: list[Log]) -> int:
     elif entry.output:
         why = "has no log yet. Now: " + command("run", args.name)
     else:
-        why = f"names its own output in {entry.source} (#SBATCH --output): look there."
+        why = f"names its own output in {entry.source} ({_own_output(console)}): look there."
     console.complain(f"{text.name(args.name)} " + why)
     return ATTENTION
+
+
+def _own_output(console: Console) -> str:
+    """How a script names its log."""
+    dialect = site_of(console).batch.dialect
+    return f"{dialect.prefix} {spelt('output', dialect)}"
 
 
 def _entry(args: argparse.Namespace, console: Console) -> Entry:
@@ -439,7 +446,7 @@ def _no_log_of_a_series(args: argparse.Namespace, console: Console) -> None:
     """Raises NoSuchError where the name is that of a series."""
     known = next((each for each in series_records.every(paths_of(console).state) if each.name == args.name), None)
     if known is not None:
-        places = ", ".join(path for _, path in known.logs) or f"#SBATCH --output in {known.script}"
+        places = ", ".join(path for _, path in known.logs) or f"{_own_output(console)} in {known.script}"
         raise NoSuchError(f"{text.name(args.name)} has no log that can be read here. It prints to: {places}")
 
 

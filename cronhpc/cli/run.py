@@ -28,6 +28,7 @@ from cronhpc.core.model import (
     command,
     entry_id,
 )
+from cronhpc.script.spelling import spelt
 from cronhpc.store.claims import Claims
 from cronhpc.store.entries import FRESH
 from cronhpc.views import text
@@ -279,7 +280,8 @@ def _attended(args: argparse.Namespace, console: Console, site: Site, key: Key, 
         folder, _, name = order.log.rpartition("/")
         follower = Follower(site.paths.root / folder, name, console)
     elif args.follow:
-        console.complain("its script names its own output (#SBATCH --output): look there. Its end is waited for.")
+        named = f"{site.batch.dialect.prefix} {spelt('output', site.batch.dialect)}"
+        console.complain(f"its script names its own output ({named}): look there. Its end is waited for.")
     try:
         end = _end(console, key, order.entry, follower)
     except KeyboardInterrupt:

@@ -17,6 +17,7 @@ from cronhpc.cron.values import replace
 from cronhpc.engine.hand_made import OldJobs, cancel_old_chain, old_jobs
 from cronhpc.engine.init import Made, init
 from cronhpc.script.dialect import DIALECTS, SLURM, Dialect
+from cronhpc.script.spelling import spelt
 from cronhpc.store.files import replace_file
 from cronhpc.store.paths import Paths, existing, wanted
 from cronhpc.store.scheduler import hand_made_mark
@@ -158,7 +159,7 @@ def _old_words(old: OldJobs, dialect: Dialect, *, cancelled: bool) -> list[str]:
     if old.unclear:
         submits = "submits itself" if len(old.unclear) == 1 else "submit themselves"
         ids = dict.fromkeys(job.id for job in old.unclear)
-        training = f"{_named(old.unclear)} {submits} without --begin or a sleep, as a training does."
+        training = f"{_named(old.unclear)} {submits} without {spelt('begin', dialect)} or a sleep, as a training does."
         lines.append(f"{training} If that is a scheduler: " + cancelling(dialect, *ids))
     return lines
 

@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 _COST = (
     "what it holds keeps its id and submit time; the waiting time that its priority counts may begin anew when it is "
-    "released (Slurm's rule; your site's limits decide)"
+    "released (the batch system's rule; your site's limits decide)"
 )
 _PAUSED = "everywhere else this is called paused: disable is another word for pause, enable for resume"
 _UNDO = {"kill": "unkill", "pause": "resume"}
@@ -416,7 +416,7 @@ def _unset(args: argparse.Namespace, console: Console, kind: str) -> int:
         elif kind == "pause" and not effect.at_once:
             again = "what it held is released at the next tick"
         elif kind == "kill" and keeps_series_only(paths, console):
-            again = "a series that it ended begins anew with sbatch"
+            again = f"a series that it ended begins anew with {site_of(console).batch.dialect.commands[0]}"
         elif all(map(job_id, done)):
             again = f"it {'stops' if kind == 'kill' else 'holds'} nothing any more"
         elif effect.at_once and effect.fix:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from cronhpc.core.model import EntryState, Instant, JobEnd, Outcome, Switch, World
+    from cronhpc.script.dialect import Dialect
 
 REMIND = 86400  # seconds
 _NAMED = 20  # jobs in one message
@@ -70,7 +71,11 @@ def conditions(
     found = [
         each
         for entry in world.entries
-        if (each := _of_entry(entry.name, states.get(entry.name), tried_again=entry_id(entry.name) in goes_on))
+        if (
+            each := _of_entry(
+                entry.name, states.get(entry.name), world.dialect, tried_again=entry_id(entry.name) in goes_on
+            )
+        )
     ]
     for switch in world.switches:
         if switch.expires is None or switch.expires > world.now:
@@ -112,7 +117,7 @@ def _going_on(world: World, outcomes: Sequence[Outcome]) -> set[str]:
     return {key.entry for key, goes_on in claims.items() if goes_on}
 
 
-def _of_entry(name: str, state: EntryState | None, *, tried_again: bool) -> Condition | None:
+def _of_entry(name: str, state: EntryState | None, dialect: Dialect, *, tried_again: bool) -> Condition | None:
     if state is None:
         return None
     if state.suspended is not None:
@@ -122,10 +127,12 @@ def _of_entry(name: str, state: EntryState | None, *, tried_again: bool) -> Cond
     result = str(state.last.get("result", ""))
     if state.failures:  # until it goes well: a slot that was skipped, missed or cancelled fixes nothing
         times = f"{state.failures} times in a row" if state.failures > 1 else "once"
-        how = f": {result}{_how(state)}" if result in FAILURES else ""
+        how = f": {result}{_how(state, dialect)}" if result in FAILURES else ""
         return Condition(f"failed {name}", "failed", f"{name} failed {times}{how}", name, *_run_of(state))
     if result == Result.PREEMPTED and not tried_again:
-        return Condition(f"failed {name}", "failed", f"{name} was preempted{_how(state)}", name, *_run_of(state))
+        return Condition(
+            f"failed {name}", "failed", f"{name} was preempted{_how(state, dialect)}", name, *_run_of(state)
+        )
     if result == Result.MISSED:
         missed = _missing(state.last.get("detail", ""), state.last.get("count"))
         return Condition(f"missed {name}", "missed", f"{name} {missed}", name)
@@ -138,11 +145,16 @@ def _run_of(state: EntryState) -> tuple[str, str]:
     return (str(last.get("job") or ""), str(last.get("log") or "")) if last.get("result") in FAILURES else ("", "")
 
 
-def _how(state: EntryState) -> str:
+def _how(state: EntryState, dialect: Dialect) -> str:
     """Exit code and detail of the newest failure, and the node that the last ones share."""
     last, node = state.last, state.shared_node
     said = _ended(last.get("exit_code"), last.get("signal"), last.get("detail"))
-    return said + (f"; each time on {node}: if it is at fault, add #SBATCH --exclude={node}" if node else "")
+    if not node:
+        return said
+    from cronhpc.script.spelling import directive
+
+    line = directive(dialect, "exclude", node)
+    return f"{said}; each time on {node}" + (f": if it is at fault, add {line}" if line else "")
 
 
 def _ended(exit_code: object, signal: object, detail: object) -> str:

@@ -25,6 +25,7 @@ from cronhpc.core.model import (
 )
 from cronhpc.core.slots import boundary
 from cronhpc.cron.values import dataclass
+from cronhpc.script.dialect import SLURM
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -250,14 +251,20 @@ def standing(nodes: Iterable[BadNode], now: int) -> tuple[BadNode, ...]:
     return tuple({bad.node: bad for bad in rows if bad.until > now}.values())
 
 
-def bad_node_problems(nodes: Iterable[BadNode], now: int) -> Iterator[Problem]:
+def bad_node_problems(nodes: Iterable[BadNode], now: int, dialect: Dialect = SLURM) -> Iterator[Problem]:
     """What to say of them."""
     for bad in nodes:
         hours = max(1, round((bad.until - now) / 3600))
-        lacks = _LACKS.get(bad.why, "Slurm could not start them there")
+        lacks = _LACKS.get(bad.why, f"{dialect.title} could not start them there")
         what = f"links of the scheduler cannot work on {bad.node}: {lacks}. It is excluded for them for {hours} h."
-        fix = f"Tell the administrators. For runs that fail there: #SBATCH --exclude={bad.node}"
-        yield Problem("W361", what, fix)
+        yield Problem("W361", what, "Tell the administrators." + _elsewhere(bad.node, dialect))
+
+
+def _elsewhere(node: str, dialect: Dialect) -> str:
+    from cronhpc.script.spelling import directive
+
+    line = directive(dialect, "exclude", node)
+    return f" For runs that fail there: {line}" if line else ""
 
 
 # --- whether a link of `start --daemon` could ever start --------------------------------------------------------------

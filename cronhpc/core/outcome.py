@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING
 from cronhpc.core.model import ENDS, FAILURES, EntryState, JobEnd, Result, entry_id
 from cronhpc.cron.values import replace
 from cronhpc.cron.words import count
+from cronhpc.script.dialect import SLURM
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from cronhpc.core.model import Claim, Entry, Finish, Job, Key, World
+    from cronhpc.script.dialect import Dialect
 
 _LAUNCH_FAILED = 53  # the "signal" of a script that slurmd could not start; 20.11 says exit code 1 instead
 _NO_LOG = "no log was produced (its output or working folder may be missing there)"
@@ -55,7 +57,7 @@ def _from_queue(job: Job) -> JobEnd:
     )
 
 
-def launched(job_end: JobEnd, *, logged: bool | None) -> JobEnd:
+def launched(job_end: JobEnd, *, logged: bool | None, dialect: Dialect = SLURM) -> JobEnd:
     """`ending`, told as a failed launch where it was one. `logged`: whether its log is there; None: not ours to name.
 
     Signal 53 alone is no proof: a script may end by it, and what a step reports may be passed on.
@@ -64,7 +66,10 @@ def launched(job_end: JobEnd, *, logged: bool | None) -> JobEnd:
     if job_end.result is not Result.FAILED or logged or not (job_end.signal == _LAUNCH_FAILED or code_of_old):
         return job_end
     where = f" on {job_end.node}" if job_end.node else ""
-    way = f"if that node is at fault: #SBATCH --exclude={job_end.node}" if _ONE_NODE.fullmatch(job_end.node) else ""
+    from cronhpc.script.spelling import directive
+
+    line = directive(dialect, "exclude", job_end.node) if _ONE_NODE.fullmatch(job_end.node) else ""
+    way = f"if that node is at fault: {line}" if line else ""
     words = (f"it could not be launched{where}: {_NO_LOG}", way, job_end.detail)
     return replace(job_end, detail="; ".join(filter(None, words)))
 

@@ -123,7 +123,7 @@ def _amazon(text: str) -> Foreign | None:
     kind, inside = match.groups()
     if kind == "at":
         what = "EventBridge's at(…) runs once; cron has no date with a year."
-        return Foreign(what, instead=f"To run once: sbatch --begin={inside or 'TIME'} SCRIPT.")
+        return Foreign(what, instead=f"To run once, submit it by hand, to begin at {inside or 'TIME'}.")
     if kind == "rate":
         fix = "Write @every 5m, or five fields."
         return _spoken(f"every {inside}") or Foreign("EventBridge's rate(…), and no span of time.", instead=fix)
@@ -325,7 +325,7 @@ def _systemd(text: str) -> Foreign | None:
         return Foreign("seconds are not cron: it starts at full minutes.", instead="Leave the seconds out.")
     if match["year"] and (match["year"] + match["month"] + match["day"]).isdigit():
         when = f"{match['year']}-{match['month']}-{match['day']}T{match['hour'] or '00'}:{match['minute'] or '00'}"
-        return Foreign("a date with a year comes once.", instead=f"To run once: sbatch --begin={when} SCRIPT.")
+        return Foreign("a date with a year comes once.", instead=f"To run once, submit it by hand, to begin at {when}.")
     if match["year"] not in {None, "*"}:
         return Foreign(f'cron has no years, and so no "{match["year"]}".', instead="Let the script look at the year.")
     if "~" in (match["day"] or ""):

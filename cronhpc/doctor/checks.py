@@ -171,14 +171,14 @@ class Check(Enum):
                    "Give it longer: " + command("doctor", options=("--submit", "--wait", "1h")))
     OPTIONS_UNREAD = "unknown", "options", "what a submission looks like here is not known: {why}.", "Ask again."
     OPTIONS_LOST = "unknown", "options", "a job that was submitted held is not in the queue.", "Ask again later."
-    HOLD_DROPPED = "error", "options", "this site drops --hold: runs begin before they are written down.", _ALONE
+    HOLD_DROPPED = "error", "options", "this site drops a job's hold: runs begin before they are written down.", _ALONE
     BEGIN_DROPPED = ("warning", "options",
-                     "this site drops --begin: links and runs get it once more, from scontrol.", _ALONE)
+                     "this site drops when a job is to begin: links and runs get it once more.", _ALONE)
     COMMENT_REPLACED = ("warning", "options",
-                        "this site replaces --comment: a script's own is lost; jobs are known by their recorded ids.")
-    COMMENT_LONGER = "advice", "options", "this site adds to --comment, also to a script's own."
-    NAME_CHANGED = "warning", "options", "this site changes --job-name: name the entry, not the job, in a switch."
-    OPTIONS_KEPT = "fine", "options", "this site keeps --hold, --begin, --comment and --job-name as they are given."
+                        "this site replaces a job's comment: a script's own is lost; jobs are known by recorded ids.")
+    COMMENT_LONGER = "advice", "options", "this site adds to a job's comment, also to a script's own."
+    NAME_CHANGED = "warning", "options", "this site changes a job's name: name the entry, not the job, in a switch."
+    OPTIONS_KEPT = "fine", "options", "this site keeps a job's hold, time to begin, comment and name as they are given."
     NODE_SUBMITS = "fine", "submit", "{node} may submit jobs and cancel them: the chain can go on."
     NODE_CANNOT_CANCEL = "warning", "submit", "{node} could not cancel a job: {why}.", "Ask for the reason."
     NODE_AT_LIMIT = ("unknown", "submit", "{node} may submit, but your limit was met just now ({why}).",

@@ -56,8 +56,9 @@ def keep_options(site: Site, environ: Mapping[str, str]) -> tuple[Site, list[str
     write_settings(site.paths.settings, edited(text, wanted))
     kept = ", ".join(f"{key}: {value}" for key, value in wanted.items())
     added = tuple((key.removeprefix("sbatch."), value) for key, value in wanted.items())
+    begins = next(iter(site.batch.dialect.options)).partition("_")[0]
     settings = replace(site.settings, sbatch=(*site.settings.sbatch, *added))
-    return replace(site, settings=settings), [f"kept from your SBATCH_ variables, in {MARKER}: {kept}"]
+    return replace(site, settings=settings), [f"kept from your {begins}_ variables, in {MARKER}: {kept}"]
 
 
 def write_link(site: Site, *, by_daemon: bool = False, generation: int = 0) -> tuple[str, list[str]]:

@@ -84,6 +84,7 @@ def read_world(site: Site, now: int, call: Call = SCHEDULED) -> Reading:
         directory_id=directory_id(site.paths),
         settings=site.settings,
         entries=entries,
+        dialect=site.batch.dialect,
         series=series,
         states=memory.entries,
         claims=jobs.claims,
@@ -115,7 +116,7 @@ def _with_answers(site: Site, world: World) -> World:
 
 def _of_jobs(site: Site, world: World) -> Iterator[Problem]:
     """What is wrong with nodes, and with what this site makes of jobs."""
-    yield from core_chain.bad_node_problems(world.chain.bad_nodes, world.now)
+    yield from core_chain.bad_node_problems(world.chain.bad_nodes, world.now, site.batch.dialect)
     yield from core_chain.stuck_problems(world, site.batch.dialect)
     if world.switches and not world.call.only:
         yield from stop.unmatched(world)
@@ -396,7 +397,7 @@ def _hold_dropped(site: Site, world: World) -> list[Problem]:
             site.changes.note("hold", job.id, world.now)
     if not site.changes.drops_hold:
         return []
-    what = f"job {site.changes.drops_hold} could begin before its release: this site drops --hold."
+    what = f"job {site.changes.drops_hold} could begin before its release: this site drops a job's hold."
     fix = "No slot runs twice by that, but a kill switch may come too late. See: "
     fix = fix + model.command("doctor", options=("--submit",))
     return [Problem("W342", what, fix)]
@@ -405,8 +406,8 @@ def _hold_dropped(site: Site, world: World) -> list[Problem]:
 def _begin_dropped(world: World) -> Iterator[Problem]:
     """As a link has noted that began too early, or the look at a submission (submit.py)."""
     if world.chain.drops_begin:
-        what = f"job {world.chain.drops_begin} could begin before its --begin: this site drops it."
-        fix = "Links and runs get it from scontrol, before they are released. See: "
+        what = f"job {world.chain.drops_begin} could begin before its time: this site drops when a job is to begin."
+        fix = "Links and runs get their time once more, before they are released. See: "
         yield Problem("W343", what, fix + model.command("doctor", options=("--submit",)))
 
 
@@ -458,7 +459,7 @@ def _job_ends(site: Site, world: World) -> Mapping[str, JobEnd] | None:
     for claim in gone:
         if claim.job_id in known:
             logged = _logs(site, entries.get(claim.key.entry), claim)
-            known[claim.job_id] = launched(known[claim.job_id], logged=logged)
+            known[claim.job_id] = launched(known[claim.job_id], logged=logged, dialect=site.batch.dialect)
     return _recorded_ends(site, gone, known)
 
 

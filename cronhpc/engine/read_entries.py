@@ -156,7 +156,9 @@ class _Reader:
             return self._parse(found, schedule)
         except (ArithmeticError, LookupError, RecursionError, TypeError, ValueError) as error:
             what = f"cannot be understood, which is a mistake of cronhpc's ({type(error).__name__})."
-            fix = "Report it with the script; until then simplify its #CRON and #SBATCH lines."
+            fix = (
+                f"Report it with the script; until then simplify its #CRON and {self.site.batch.dialect.prefix} lines."
+            )
             blank = Entry(found.name, found.source, found.path, "", self.site.timezone, "", born=found.born)
             return replace(blank, problem=Problem("E313", what, fix, found.source))
 
@@ -224,7 +226,7 @@ class _Reader:
         from cronhpc.cron.schedule import ScheduleError
 
         if not entry.schedule:
-            fix = "Write one beside the #SBATCH lines: #CRON */30 8-18 * * mon-fri"
+            fix = f"Write one beside the {self.site.batch.dialect.prefix} lines: #CRON */30 8-18 * * mon-fri"
             return [Problem("E107", "no #CRON line: nothing says when it runs.", fix, entry.source)]
         try:
             schedule_of(entry)

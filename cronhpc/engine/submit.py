@@ -172,7 +172,10 @@ class Submitter:
         """Why a job could not start that sbatch would take; "" where its folders and its script are there by now."""
         entry = row.entry
         if entry.chdir and not os.path.isdir(entry.chdir):  # noqa: PTH112 - a text
-            return f"its working folder {entry.chdir} is not there: mount or make it, or correct --chdir"
+            from cronhpc.script.spelling import spelt
+
+            named = spelt("chdir", self.site.batch.dialect) or "its name"
+            return f"its working folder {entry.chdir} is not there: mount or make it, or correct {named}"
         try:
             if entry.output and (refused := self._no_log(self.site.paths.log / row.key.entry)):
                 return refused

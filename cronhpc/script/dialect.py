@@ -36,6 +36,7 @@ class Dialect(NamedTuple):
     cancel: str
     look: str
     submit: str  # typed with a script behind it
+    past: str  # shows how jobs ended
     job: JobVariables
     foreign: tuple[str, ...]  # how the variables begin that reach neither its commands nor a run
     kept: tuple[str, ...]  # those that do all the same: where the cluster is, and who we are there
@@ -67,6 +68,7 @@ SLURM = Dialect(
     cancel="scancel",
     look="squeue --me",
     submit="sbatch",
+    past="sacct",
     job=JobVariables(
         "SLURM_JOB_ID",
         restarts="SLURM_RESTART_COUNT",
@@ -114,6 +116,7 @@ GRID_ENGINE = Dialect(
     cancel="qdel",
     look="qstat",
     submit="qsub",
+    past="qacct -j JOB",
     clear="qmod -cj",
     force="qdel -f",
     job=JobVariables(
@@ -146,6 +149,7 @@ PBS = Dialect(
     cancel="qdel",
     look="qstat -u $USER",
     submit="qsub",
+    past="qstat -x",
     job=JobVariables(
         "PBS_JOBID",
         restarts="",
@@ -175,6 +179,7 @@ LSF = Dialect(
     cancel="bkill",
     look="bjobs",
     submit="bsub <",
+    past="bhist",
     job=JobVariables(
         "LSB_JOBID",
         restarts="",

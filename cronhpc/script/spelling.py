@@ -613,6 +613,11 @@ def directive(dialect: Dialect, name: str, value: str | None = None) -> str:
         return ""
 
 
+def spelt(name: str, dialect: Dialect) -> str:
+    """What the system calls an option of ours; "" where it has none."""
+    return SPELLINGS[dialect.name].names.get(name, "") if dialect.name in SPELLINGS else f"--{name}"
+
+
 # What sbatch does by itself, or cronhpc for each job: there is nothing to write elsewhere.
 _NOTHING = {("ntasks", "1"), ("nodes", "1"), ("ntasks-per-node", "1"), ("cpus-per-task", "1")}
 _OURS_ALWAYS = frozenset({"no-requeue", "open-mode"})

@@ -293,7 +293,7 @@ _NOT_IN_SETTINGS = {
     "wait": "cronhpc follows its runs itself: remove it.",
     "test-only": "Nothing would run: remove it.",
     "parsable": "It changes nothing here: remove it.",
-    "quiet": "Remove it: sbatch would not tell the job's number.",
+    "quiet": "Remove it: the job's number would not be told.",
     "hold": "Remove it: a run begins at its time; to hold an entry: " + model.command("pause", "NAME") + ".",
     "help": "Remove it.",
     "usage": "Remove it.",
@@ -421,7 +421,7 @@ def _options(
         option = _option(reader, key, name, where, refused)
         text = _option_value(reader, value, join(where, name))
         if option == "priority" and text is not None and known.is_held(text):
-            reader.bad(value, join(where, name), "priority 0 is a held job to Slurm.", "Write a number above zero.")
+            reader.bad(value, join(where, name), "priority 0 is a held job.", "Write a number above zero.")
         elif option and text is not None:
             options.append((option, text))
     return tuple(options)

@@ -37,7 +37,7 @@ set +f
 
 _PIECE = f"""#!/bin/bash
 # made by cronhpc: a piece of a work that keeps itself going; it runs the script named first, as it is now
-script=$1 so=', and no next piece is queued. When it is there again: sbatch it'
+script=$1 so=', and no next piece is queued. When it is there again: submit it'
 shift
 {_READ_FIRST_LINE}"""
 

@@ -95,7 +95,7 @@ def _batch(known: Status, dialect: Dialect) -> Iterator[Notice]:
         why = text.one_line(batch.accounting_error).rstrip(".")
         runs_of = text.count(open_ends, "run")
         what = f"gives no answer ({why}); how {runs_of} ended is not known yet"
-        yield _notice("batch", "accounting", what, "wait: each tick asks again; or look: sacct")
+        yield _notice("batch", "accounting", what, f"wait: each tick asks again; or look: {dialect.past}")
 
 
 def done(switch: SwitchOn | SwitchStatus) -> str:
@@ -148,7 +148,7 @@ def _entry(entry: EntryStatus, dialect: Dialect, now: int) -> Iterator[Notice]:
     if entry.reason == Reason.BUDGET:
         yield _notice("budget", name, "not submitted: " + entry.detail, "raise it in cronhpc.yaml, or wait")
     for run in entry.runs:
-        yield from _restless(entry, run)
+        yield from _restless(entry, run, dialect)
         held = run.held and run.state == "PENDING" and not run.paused and not _just_released(run, now)
         if held or may_never_start(run.reason):
             what = f"job {run.job} cannot start: {text.one_line(run.reason)}"
@@ -192,11 +192,11 @@ def _times(number: int) -> str:
 _RESTARTS = 2  # a node's fault may be behind so many; more need attention, where `--retries` does not allow for them
 
 
-def _restless(entry: EntryStatus, run: LiveRun) -> Iterator[Notice]:
+def _restless(entry: EntryStatus, run: LiveRun, dialect: Dialect) -> Iterator[Notice]:
     """A run that ends, time and again, in a way that has it put back into the queue."""
     restarts = run.restarts or 0
     if restarts > max(_RESTARTS, entry.retries):
-        what = f"job {run.job} was {restarted(restarts)}: Slurm puts it back into the queue each time it ends"
+        what = f"job {run.job} was {restarted(restarts)}: {dialect.title} puts it back into the queue each time it ends"
         yield _notice("restarts", entry.name, what, command("logs", entry.name), when="since", at=run.since)
 
 

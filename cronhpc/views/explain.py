@@ -201,8 +201,12 @@ def _last(entry: EntryStatus, known: Status, style: Style) -> Iterator[str]:
         return
     yield _last_sentence(last, style)
     if entry.bad_node and entry.failures:
+        from cronhpc.script.spelling import directive
+
         node = text.clean(entry.bad_node)
-        yield f"Its last failures all ran on {node}. If that node is at fault, add: #SBATCH --exclude={node}"
+        line = directive(DIALECTS.get(known.batch.name, SLURM), "exclude", node)
+        advice = f" If that node is at fault, add: {line}" if line else ""
+        yield f"Its last failures all ran on {node}.{advice}"
     streak = _streak(entry)
     log = Advice(f"Its log: {text.clean(last.log)} (", runs.log_of(last), ")") if last.log else ""
     if streak or log:

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from cronhpc.core.model import Claim, Entry, Outcome, Plan, Problem, Series, Switch, World
+    from cronhpc.script.dialect import Dialect
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,10 +184,10 @@ def _switch_of(entry: EntryStatus, standing: Sequence[SwitchOn]) -> SwitchOn | N
     return next((row for kind in kinds for row in covering if row.kind == kind), None)
 
 
-def _start(series: Series) -> str:
+def _start(series: Series, dialect: Dialect) -> str:
     """What begins it anew. Arguments are for its author's eyes: anyone may read status.json."""
     script, *arguments = series.entry.arguments or ("",)
-    return f"sbatch {text.word(script)}{' …' if arguments else ''}"
+    return f"{dialect.submit} {text.word(script)}{' …' if arguments else ''}"
 
 
 def _switch(switch: Switch, world: World, directory: str) -> SwitchOn:
@@ -312,7 +313,14 @@ class _Index:
         if not going and ended and ended < self.world.now - _SHOWN:
             return None
         more = SeriesStatus(
-            series.when, series.runs, series.ends, series.resting, series.crashed, series.trouble, going, _start(series)
+            series.when,
+            series.runs,
+            series.ends,
+            series.resting,
+            series.crashed,
+            series.trouble,
+            going,
+            _start(series, self.world.dialect),
         )
         return facts._replace(series=more)
 

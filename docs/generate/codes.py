@@ -14,8 +14,8 @@ OF_FILES = {
     "W010": Code("a script, or a folder with scripts, in a place that is no cron folder: it never runs", "The `mv`."),
     "N001": Code("other files in a cron folder (logs, backups, folders): they are let alone", "Nothing."),
     "N002": Code(
-        "a relative `--output`: logs are `log/NAME/SLOT-JOB.out` instead",
-        "To keep it, write a whole path, or `#SBATCH --chdir=/PATH`.",
+        "a relative output: logs are `log/NAME/SLOT-JOB.out` instead",
+        "To keep it, write a whole path, or one for the working folder.",
     ),
     "W009": Code("a file that cannot be looked at: it is skipped", "Make it readable, or mount what it lies on."),
     "E301": Code("a second entry of a name: it does not run", "Rename one of them."),
@@ -40,11 +40,13 @@ OF_FILES = {
     "W340": Code("the record of a series is of another version", "Start its script again."),
     "W341": Code("the record of a series was cut off", "Start its script again, then remove the file."),
     "E361": Code("jobs may not submit on a node: the scheduler has no successor", "`cronhpc start --via login`"),
-    "W342": Code("this site drops --hold: runs begin before cronhpc has written them down", "Ask its administrators."),
+    "W342": Code(
+        "this site drops a job's hold: runs begin before cronhpc has written them down", "Ask its administrators."
+    ),
     "W360": Code(
         "this machine's clock is far off: the batch system's, or the file system's, is used", "Tell the administrators."
     ),
-    "W343": Code("this site drops --begin: cronhpc sets it again by scontrol", "Ask its administrators."),
+    "W343": Code("this site drops when a job is to begin: cronhpc sets it once more", "Ask its administrators."),
     "W361": Code("a node on which the scheduler's jobs cannot work: they avoid it", "Tell the administrators."),
     "W366": Code("a job of the scheduler hangs in its start: another takes its place", "`qdel -f` on Grid Engine."),
     "W362": Code("the clock that dates files is not this machine's: ages count by it", "Tell the administrators."),
@@ -73,7 +75,7 @@ OF_FILES = {
     "E600": Code("cronhpc.yaml is missing or cannot be read", "`cronhpc init`, or `chmod u+r` it."),
     "W600": Code("cronhpc.yaml is empty: every setting has its default", "Bring it back, or write a comment in it."),
     "E601": Code("cronhpc.yaml is no YAML", "Correct the line named."),
-    "E602": Code("an unknown key, or option of sbatch", "Write the nearest one, which the complaint names."),
+    "E602": Code("an unknown key, or option of a job", "Write the nearest one, which the complaint names."),
     "E603": Code("a value that a setting cannot have", "Write one of its kind; see the settings."),
     "E604": Code("a key stands twice", "Keep one."),
     "E605": Code("a row lacks a part, or has one too many", "Add `schedule:` and one of `command:`, `script:`."),

@@ -303,7 +303,7 @@ def test_a_pause_switch_holds_the_piece_in_its_place(stage: Stage) -> None:
         pytest.param({"Command": ""}, "submitted from --wrap or stdin", id="no script"),
         pytest.param({"Command": "(null)"}, "submitted from --wrap or stdin", id="nor for another Slurm"),
         pytest.param({"Command": "/nowhere/x.slurm"}, "/nowhere/x.slurm is not there any more", id="a deleted one"),
-        pytest.param({"ArrayJobId": "100"}, "write --array=1-10%1", id="an array"),
+        pytest.param({"ArrayJobId": "100"}, "write #SBATCH --array=1-10%1", id="an array"),
         pytest.param({"HetJobId": "100"}, "several components", id="a heterogeneous job"),
         pytest.param({"BatchFlag": "0", "Command": "cronhpc"}, "this is no batch job", id="srun from a login node"),
     ],

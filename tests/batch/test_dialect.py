@@ -87,6 +87,63 @@ def test_variables_of_a_batch_system_are_spelt_in_its_dialect() -> None:
     assert {name: count for name, count in spelt.items() if count > SPELT.get(name, 0)} == {}
 
 
+# Slurm's own commands and options in a text that another system's user could read.
+OF_SLURM = re.compile(
+    r"(?<![\w./`-])(?:sbatch(?!:)|squeue|scancel|scontrol|sacct|sinfo|srun|salloc|#SBATCH|Slurm)(?![\w-])"
+    r"|(?<![\w-])--(?:time|mem|chdir|requeue|no-requeue|begin|hold|job-name|test-only|exclude|output|array)\b"
+)
+# Where such words are meant: what only Slurm's users are shown, and why.
+MEANT = {
+    "script/directives.py": "how sbatch reads its own lines",
+    "script/self_submission.py": "patterns",
+    "check/codes.py": "the reference's table, of which some rows are of Slurm's lines alone",
+    "check/lint_directives.py": "after the branch for other systems, whose values `spelling.fault` judges",
+    "check/lint_shell.py": "of --signal, which no other system has, of a script that calls sbatch or squeue",
+    "doctor/": "it examines Slurm; other systems get the rows of `_other_system`",
+    "core/resident_fit.py": "of partitions, which only Slurm tells",
+    "engine/by_scrontab.py": "scrontab is Slurm's",
+    "importer/scrontab.py": "scrontab is Slurm's",
+    "views/decisions.py": "scrontab is Slurm's",
+    "store/schema.py": "options of settings have sbatch's names on each system",
+    "store/settings_reader.py": "options of settings have sbatch's names on each system",
+    "store/scheduler.py": "a comment in the link's text",
+    "script/sbatch_values.py": "what sbatch refuses",
+    "cli/change.py": "which jobs ask Slurm",
+    "cli/entries.py": "a key of the settings",
+    "cli/ready_made.py": "which jobs ask Slurm",
+    "cli/check.py": "help of --online, which Slurm alone has",
+    "cli/commands.py": "it names all systems",
+    "cli/in_jobs.py": "examples",
+    "cli/reference.py": "a table of settings and variables with Slurm's as examples",
+    "cli/setup.py": "how Slurm's commands are loaded, and all others'",
+    "core/model/entries.py": "examples of settings",
+}
+
+
+def texts(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """The literals of several words that are no docstrings, without what is filled in."""
+    prose = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    joined = [node for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)]
+    inner = {id(each) for node in joined for each in node.values}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.JoinedStr):
+            yield node.lineno, "".join(str(each.value) for each in node.values if isinstance(each, ast.Constant))
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and not {id(node)} & (prose | inner):
+            yield node.lineno, node.value
+
+
+@pytest.mark.thorough
+def test_no_text_that_is_shown_on_another_system_has_slurms_words() -> None:
+    said = {
+        f"{name}:{line}: {text}"
+        for name, tree in trees()
+        if not any(name.startswith(each) for each in MEANT)
+        for line, text in texts(tree)
+        if " " in text and OF_SLURM.search(text)
+    }
+    assert said == set()
+
+
 @pytest.mark.parametrize(
     ("environment", "system", "job"),
     [

@@ -9,12 +9,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from cronhpc.core.alerts import conditions
+from cronhpc.core.chain import bad_node_problems
 from cronhpc.core.identity import records
 from cronhpc.core.liveness import Lives
 from cronhpc.core.model import FAILURES, ClaimState, EntryState, Finish, JobEnd, Result
 from cronhpc.core.model.runs import hosts
+from cronhpc.core.model.world import BadNode
 from cronhpc.core.outcome import counted, job_end_of, launched, retry_at
 from cronhpc.core.plan import plan
+from cronhpc.script.dialect import GRID_ENGINE, PBS, Dialect
 from tests.worlds import ID, at, claim, entry, job, key, world
 
 NOW = at("14:00")
@@ -81,6 +85,21 @@ def test_a_failed_launch_names_the_node_and_the_way_round_it(node: str, said: st
     assert said in told
     assert told.endswith("#SBATCH --exclude=cpu7") == (node == "cpu7")
     assert ("--exclude" in told) == (node == "cpu7")
+
+
+@pytest.mark.parametrize(
+    ("dialect", "line"),
+    [pytest.param(GRID_ENGINE, "#$ -l h=!(cpu7)", id="its own option"), pytest.param(PBS, "", id="it has none")],
+)
+def test_the_way_round_a_node_is_in_the_batch_systems_words(dialect: Dialect, line: str) -> None:
+    told = launched(JobEnd(Result.FAILED, None, 53, node="cpu7"), logged=False, dialect=dialect).detail
+    (problem,) = bad_node_problems([BadNode("cpu7", 2000, "launch")], 1000, dialect)
+    failed = EntryState(0, failures=2, nodes=("cpu7", "cpu7"), well_on="cpu1", last={"result": "failed"})
+    (alert,) = conditions(replace(world("14:00", entry("a")), dialect=dialect), {"a": failed}, (), {})
+    for text in (told, f"{problem.what} {problem.fix}", alert.text):
+        assert (line in text, "#SBATCH" in text, "Slurm" in text) == (True, False, False)
+        assert line or "fault" not in text
+    assert dialect.title in problem.what
 
 
 def test_nobody_knows_is_said() -> None:

@@ -152,17 +152,17 @@ def test_trust_has_its_own_words() -> None:
 
 KEPT = Job("7", "PENDING", "cronhpc-doctor-held", "cronhpc-doctor=a1", "JobHeldUser", start=5000)
 SITES: dict[str, tuple[Job | None, list[tuple[str, str]], str]] = {
-    "all is kept": (KEPT, [], "keeps --hold, --begin, --comment and --job-name"),
-    "the comment is replaced": (replace(KEPT, comment="proj=x"), [("warning", "options")], "replaces --comment"),
-    "the comment gets a prefix": (replace(KEPT, comment="x cronhpc-doctor=a1"), [], "adds to --comment"),
-    "the name is changed": (replace(KEPT, name="x"), [("warning", "options")], "changes --job-name"),
-    "--hold is dropped": (replace(KEPT, reason="BeginTime"), [("error", "options")], "drops --hold"),
-    "--begin is dropped": (replace(KEPT, start=None), [("warning", "options")], "drops --begin"),
-    "--begin is brought forward": (replace(KEPT, start=1400), [("warning", "options")], "drops --begin"),
+    "all is kept": (KEPT, [], "keeps a job's hold, time to begin, comment and name"),
+    "the comment is replaced": (replace(KEPT, comment="proj=x"), [("warning", "options")], "replaces a job's comment"),
+    "the comment gets a prefix": (replace(KEPT, comment="x cronhpc-doctor=a1"), [], "adds to a job's comment"),
+    "the name is changed": (replace(KEPT, name="x"), [("warning", "options")], "changes a job's name"),
+    "--hold is dropped": (replace(KEPT, reason="BeginTime"), [("error", "options")], "drops a job's hold"),
+    "--begin is dropped": (replace(KEPT, start=None), [("warning", "options")], "drops when a job is to begin"),
+    "--begin is brought forward": (replace(KEPT, start=1400), [("warning", "options")], "drops when a job is to begin"),
     "--hold and --begin are": (
         replace(KEPT, state="RUNNING", reason="None", start=1400),
         [("error", "options"), ("warning", "options")],
-        "drops --begin",
+        "drops when a job is to begin",
     ),
     "it is not in the queue": (None, [("unknown", "options")], "not in the queue"),
 }

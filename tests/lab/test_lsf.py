@@ -326,7 +326,7 @@ def test_the_chain_goes_on_by_itself_and_stop_ends_it(lsf: Cluster) -> None:
 
 def test_doctor_shows_what_a_submission_looks_like_and_whether_the_year_was_taken(lsf: Cluster) -> None:
     said = lsf("doctor", "--submit", code=None)
-    assert "keeps --hold, --begin, --comment and --job-name" in said
+    assert "keeps a job's hold, time to begin, comment and name" in said
     assert "10.1.0.0: bjobs prints JSON; no -b with a year was refused" in said
     lsf.does("old")
     assert "10.1.0.0: bjobs prints no JSON; -b takes no year" in lsf("doctor", "--submit", code=None)

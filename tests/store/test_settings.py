@@ -241,14 +241,14 @@ WRONG = {
     ),
     "the scheduler's jobs held by their priority": (
         "scheduler:\n  sbatch: {priority: 0}",
-        "cronhpc.yaml:2: E603 priority 0 is a held job to Slurm. Write a number above zero.",
+        "cronhpc.yaml:2: E603 priority 0 is a held job. Write a number above zero.",
     ),
     "the scheduler's jobs held by a priority that is no number": ("scheduler: {sbatch: {priority: x}}", "a held job"),
     "runs held by their priority": ("sbatch: {priority: '00'}", "priority 0 is a held job"),
     "runs held": ("sbatch: {hold: true}", "to hold an entry: cronhpc pause NAME"),
     "an entry's runs without a number": (
         "entries: {a: {schedule: '@daily', command: x, sbatch: {quiet: true}}}",
-        "quiet cannot be set here. Remove it: sbatch would not tell the job's number.",
+        "quiet cannot be set here. Remove it: the job's number would not be told.",
     ),
     "an abbreviated option": ("sbatch: {part: cpu}", "E602 sbatch has no option 'part'. Did you mean partition?"),
     "a key twice": ("timezone: a\n\ntimezone: b", "cronhpc.yaml:3: E604 timezone stands here twice, first in line 1."),

@@ -213,7 +213,7 @@ class Settings:
         "With start --via login: runs of this time are submitted ahead, and wait in the queue.", least=60)
     link_sbatch: tuple[tuple[str, str], ...] = _key((("time", "10"),), "scheduler.sbatch", "sbatch", "time: 10",
         "Options of the scheduler job itself; a comment stands behind its own.")
-    parallel: int = _key(4, "scheduler.parallel", "count", "4", "How many sbatch calls run at once.", least=1)
+    parallel: int = _key(4, "scheduler.parallel", "count", "4", "How many submissions run at once.", least=1)
     timeout: int = _key(30, "scheduler.timeout", "duration", "30s",
         "How long one call of the batch system may take.", least=1)
     budget_tick: int = _key(1000, "scheduler.budget.tick", "count", "1000", "Most submissions in one tick.", least=1)
@@ -258,7 +258,7 @@ class Settings:
         "The only variables that runs get; unset: all but the batch system's and the login's.")
     cluster: str = _key("", "cluster", "text", "lab", "The cluster's name, where one controller serves several.")
     backend: str = _key("", "backend", "choice", "slurm",
-        "What runs the scripts; init writes it. Unset, and without sbatch on PATH, nothing runs.",
+        "What runs the scripts; init writes it. Unset, and without a batch system's commands on PATH, nothing runs.",
         choices=tuple(DIALECTS))
     # fmt: on
 

@@ -9,6 +9,7 @@ from cronhpc.core.model.entries import Entry, KillRecord, Series, Settings, Swit
 from cronhpc.core.model.runs import Claim, EntryState, Instant, Job, JobEnd, Key, Queue, entry_id
 from cronhpc.cron.values import dataclass, field
 from cronhpc.script.advice import Problem
+from cronhpc.script.dialect import SLURM, Dialect
 
 CLOCKS_APART = 1800  # seconds that the clocks of a cluster may differ by
 _DAY = 86400
@@ -200,6 +201,7 @@ class World:
     logged: Mapping[str, Mapping[int, int]] = field(default_factory=dict)  # entry id -> slot -> jobs that left a log
     call: Call = SCHEDULED
     disk_clock: int = 0  # what the file system's clock says, where `now` is far behind it
+    dialect: Dialect = SLURM  # whose words advice has
     memo: dict[str, Any] = field(default_factory=dict, init=False, compare=False, repr=False)  # what is made of it once
 
     @property
