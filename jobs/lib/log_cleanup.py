@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import glob
-import math
 import os
-import re
-import shutil
 import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import live
 import shelf
-import slurm_queue
+from live import Live
 from shelf import Broken, Settings
 
 
@@ -69,19 +65,6 @@ def _why(log: Log, limits: Limits, now: float, place: int, kept: int) -> str:
     return ""
 
 
-@dataclass(frozen=True)
-class Live:
-    """What jobs in the queue write: files with a job's number in their name, and `files` by device and inode."""
-
-    ids: frozenset[str] = frozenset()
-    files: frozenset[tuple[int, int]] = frozenset()
-    began: float = math.inf  # when the first of those that run began
-
-    def has(self, name: str, found: os.stat_result) -> bool:
-        """Whether a file, of this name in its folder, may still be written to."""
-        return not self.ids.isdisjoint(re.findall(r"[0-9]+", name)) or (found.st_dev, found.st_ino) in self.files
-
-
 # --- the folder ----------------------------------------------------------------------------------------------------
 
 
@@ -115,20 +98,6 @@ def remove(root: int, path: str) -> None:
 # --- the job -------------------------------------------------------------------------------------------------------
 
 
-def live_now() -> Live:
-    """What jobs in the queue write, by their numbers and by the files that they name. Raises Broken: nothing may go."""
-    if not shutil.which("squeue"):
-        return Live()
-    rows = slurm_queue.jobs()
-    files = set()
-    for path in (path for pattern in slurm_queue.outputs() for path in glob.iglob(pattern)):
-        with contextlib.suppress(OSError):
-            found = os.stat(path)
-            files.add((found.st_dev, found.st_ino))
-    ids = frozenset(number for row in rows for number in (row.number, row.id.partition("_")[0]))
-    return Live(ids, frozenset(files), slurm_queue.first_began())
-
-
 def main(settings: Settings) -> int:
     """List, plan, and with `--delete yes` remove."""
     delete, endings, folder = (
@@ -137,10 +106,10 @@ def main(settings: Settings) -> int:
         settings.text("FOLDER"),
     )
     limits = Limits(*map(settings.number, ("AGE", "COUNT", "TOTAL")))
-    live = live_now()
+    alive = live.in_slurm() if settings.text("system") == "slurm" else live.elsewhere(settings.text("running"))
     root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
-        logs = list(listed(root, endings, live))
+        logs = list(listed(root, endings, alive))
         going = plan(logs, limits, shelf.seconds_now())
         failed = sum(not _carry_out(root, log, why, delete=delete) for log, why in going.items())
     finally:

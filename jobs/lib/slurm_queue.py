@@ -93,14 +93,14 @@ def _squeue(*words: str) -> str:
     return answer.out
 
 
-_CLOCKS_APART = 1800  # seconds that the clocks of a cluster, and of its disks, may differ by
+CLOCKS_APART = 1800  # seconds that the clocks of a cluster, and of its disks, may differ by
 
 
 def first_began() -> float:
     """When the first of one's jobs that run began, by the slowest clock; infinity where none runs. Raises Broken."""
     running = "--states=running,suspended,completing,stopped,signaling,stage_out"
     starts = _squeue("-u", str(os.getuid()), running, "-o", "%S").split()
-    return min(map(int, filter(str.isdecimal, starts)), default=math.inf) - _CLOCKS_APART
+    return min(map(int, filter(str.isdecimal, starts)), default=math.inf) - CLOCKS_APART
 
 
 _OUTPUTS = ("JobID", "ArrayJobID", "WorkDir", "StdOut", "StdErr")

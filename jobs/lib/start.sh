@@ -2,8 +2,25 @@
 # What the ready-made jobs share: words for what is missing, the one look at each setting, a look for others at the same
 # work, and the start of the Python file of jobs/lib that has a job's logic, where one has.
 
-job=${0##*/} job=${job%.slurm}
-job=${CRONHPC_ENTRY:-${SLURM_JOB_NAME:-$job}} # two entries made of one job share no state
+# The batch system around this, or else the one whose commands are here; and the job's id and name there. cronhpc's own
+# backend for one machine sets Slurm's variables but for the cluster's name, and has no queue to ask.
+job=${0##*/} job=${job%.slurm} system='' own=''
+if [ -n "${SLURM_JOB_ID:-}" ]; then
+  job=${SLURM_JOB_NAME:-$job}
+  [ -z "${SLURM_CLUSTER_NAME:-}" ] && ! command -v squeue > /dev/null || system=slurm own=$SLURM_JOB_ID
+elif [ -n "${SGE_JOB_SPOOL_DIR:-}" ]; then
+  system=grid_engine own=$JOB_ID job=$JOB_NAME
+elif [ -n "${PBS_JOBID:-}" ]; then
+  system=pbs own=${PBS_JOBID%%[!0-9]*} job=$PBS_JOBNAME
+elif [ -n "${LSB_JOBID:-}" ]; then
+  system=lsf own=$LSB_JOBID job=$LSB_JOBNAME
+else
+  for each in slurm:squeue grid_engine:qconf pbs:qselect lsf:bjobs; do
+    [ -n "$system" ] || ! command -v "${each#*:}" > /dev/null || system=${each%:*}
+  done
+fi
+named=$job
+job=${CRONHPC_ENTRY:-$job} # two entries made of one job share no state
 state=${XDG_STATE_HOME:-$HOME/.local/state}/cronhpc-jobs/${job//[^[:alnum:]._-]/_} # what its files there begin with
 
 broken() { # MESSAGE: exit code 2
@@ -99,9 +116,9 @@ private() { # SETTING: it names a file with a secret, which only its owner may r
 
 # --- at work ---
 
-outside() { # COMMAND...: in place of the (sub)shell, without the job's variables, which change what Slurm's commands do
+outside() { # COMMAND...: in place of the (sub)shell, without the job's variables, which change what such commands do
   local name
-  for name in $(compgen -e | grep -E '^(SLURM|SBATCH|SRUN|SALLOC|SQUEUE|SCANCEL|SACCT|SCONTROL|SINFO|PMI|OMPI)'); do
+  for name in $(compgen -e | grep -E '^(SLURM|SBATCH|SRUN|SALLOC|SQUEUE|SCANCEL|SACCT|SCONTROL|SINFO|PMI|OMPI|LSB_)'); do
     case $name in SLURM_CONF | SLURM_JWT) ;; *) unset "$name" ;; esac
   done
   exec "$@"
@@ -129,9 +146,42 @@ recall() { # SUFFIX: what an earlier run has kept there
   cat "$state.$1" 2> /dev/null
 }
 
-running_of() { # NAME: start and id of one's jobs of that name that run
-  outside env SLURM_TIME_FORMAT=%s squeue --noheader --user="$(id -u)" --name="$1" \
-    --states=running,suspended,completing --format='%S %A'
+running() { # [NAME]: start and id of one's jobs that run, or of those of that name
+  local rows user
+  user=$(id -un)
+  case $system in
+    slurm)
+      outside env SLURM_TIME_FORMAT=%s squeue --noheader --user="$(id -u)" ${1:+"--name=$1"} \
+        --states=running,suspended,completing --format='%S %A'
+      ;;
+    grid_engine)
+      rows=$(outside env TZ=UTC0 timeout 60 qstat -xml -s rs -u "$user") && [[ $rows == *'</job_info>'* ]] || return
+      awk -F '[<>]' -v name="${1:-}" '/<JB_job_number>/ { id = $3 } /<JB_name>/ { its = $3 }
+        /<JAT_start_time>/ && (name == "" || name == its) { print $3 "|" id }' <<< "$rows" | dated
+      ;;
+    pbs)
+      rows=$(outside timeout 60 qselect -u "$user" -s R ${1:+-N "$1"}) || return
+      [ -n "$rows" ] || return 0
+      # shellcheck disable=SC2086 # an id a word; one that has just ended makes it fail, and shows the others
+      rows=$(outside env TZ=UTC0 timeout 60 qstat -f -F dsv -D '|' $rows) || [ -n "$rows" ] || return
+      sed -nE 's/^Job Id: ([0-9]+).*\|stime=([^|]*).*/\2|\1/p' <<< "$rows" | dated
+      ;;
+    lsf)
+      rows=$(outside env TZ=UTC0 LSB_NTRIES=1 timeout 60 bjobs -r -u "$user" ${1:+-J "$1"} -noheader \
+        -o "start_time jobid delimiter='|'" 2>&1) || [[ $rows == *' found' ]] || return
+      grep -E '\|[0-9]+$' <<< "$rows" | dated
+      ;;
+  esac
+}
+
+dated() { # < TIME|ID: in seconds since 1970, and the id; LSF tells no year
+  local at id latest seconds
+  latest=$(($(date +%s) + 86400))
+  while IFS='|' read -r at id; do
+    seconds=$(date -u -d "$at" +%s) || return
+    [ "$seconds" -le $latest ] || seconds=$(date -u -d "1 year ago $at" +%s)
+    echo "$seconds $id"
+  done
 }
 
 process() { # ID: when it began (in ticks since the boot), and its id; nothing where there is none
@@ -141,20 +191,20 @@ process() { # ID: when it began (in ticks since the boot), and its id; nothing w
   echo "${words[19]}.$1"
 }
 
-# Slurm's word holds on all nodes, and for jobs; marks are for what Slurm does not know, on this machine. Each run makes
+# The queue's word holds on all nodes, and for jobs; marks are for what it does not know, on this machine. Each run makes
 # its own, and then looks for others': a mark of a process that is gone means nothing, so none is left over.
 alone() { # ends with exit code 0 where another run of this job is at work; the one that began first stays
-  local name=${SLURM_JOB_NAME:-$job} running='' first mark mine other
-  if [ -n "${SLURM_JOB_ID:-}" ]; then
-    running=$(running_of "$name") || broken "the queue is unknown, so another $name may run"
-  elif command -v squeue > /dev/null; then
-    running=$(running_of "$name" 2> /dev/null) || running=''
+  local name=$named rows first mark mine other
+  if [ -n "$own" ]; then
+    rows=$(running "$name") || broken "the queue is unknown, so another $name may run"
+  else
+    rows=$(running "$name" 2> /dev/null) || rows=''
   fi
-  first=$(sort -n -k 1,1 -k 2,2 <<< "$running" | head -n 1)
-  case ${first#* } in '' | "${SLURM_JOB_ID:-}") ;; *) echo "job ${first#* } is at it: nothing to do" && exit 0 ;; esac
+  first=$(sort -n -k 1,1 -k 2,2 <<< "$rows" | head -n 1)
+  case ${first#* } in '' | "$own") ;; *) echo "job ${first#* } is at it: nothing to do" && exit 0 ;; esac
   mark=$state.$(uname -n).running mine=$(process $$)
   (umask 077 && mkdir -p "${state%/*}")
-  { : > "$mark.$mine"; } 2> /dev/null || [ -n "${SLURM_JOB_ID:-}" ] || broken "$mark.$mine cannot be written"
+  { : > "$mark.$mine"; } 2> /dev/null || [ -n "$own" ] || broken "$mark.$mine cannot be written"
   for other in "$mark".*; do
     other=${other#"$mark."}
     if [ "$(process "${other#*.}")" != "$other" ]; then

@@ -366,14 +366,14 @@ def test_a_job_for_another_batch_system_has_its_head(shell: Shell, dialect: Dial
         assert (header.cron and header.cron.schedule) == "@daily"
         found = lint_script(job.path.name, copy.script, dialect=dialect)
         assert {each.code for each in found} <= ({"W302"} if "cronhpc again" in copy.script.decode() else set())
-    assert {"backup", "quota-watch", "tunnel-keep"} <= {job.name for job in here}
+    assert {"backup", "log-cleanup", "quota-watch", "tunnel-keep"} <= {job.name for job in here}
 
 
 @pytest.mark.parametrize(
     ("name", "dialect", "why"),
     [
         pytest.param("fair-share", GRID_ENGINE, "it asks Slurm (sshare)", id="a command of Slurm's"),
-        pytest.param("log-cleanup", GRID_ENGINE, "it asks Slurm (slurm_queue)", id="a command of Slurm in its library"),
+        pytest.param("stall-watch", GRID_ENGINE, "it asks Slurm (squeue)", id="another"),
         pytest.param("array-train", PBS, "it asks Slurm ($SLURM_ARRAY_TASK_ID)", id="a variable of Slurm's"),
         pytest.param("train-chain", LSF, "does not say where the script lies", id="a series"),
     ],

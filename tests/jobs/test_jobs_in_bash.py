@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import http.server
 import os
+import shutil
 import signal
 import sqlite3  # noqa: TID251 - what is dumped
 import subprocess  # noqa: TID251 - keepers run while something else is done
@@ -20,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_cli import Shell
-from tests.ready_made_jobs import JOBS, Ended, environment, filled_in, recording, run, stand_in
+from tests.ready_made_jobs import JOBS, Ended, bare_environment, environment, filled_in, recording, run, stand_in
 
 pytestmark = pytest.mark.processes
 
@@ -344,6 +345,75 @@ def test_of_two_jobs_on_two_nodes_the_first_stays(tmp_path: Path, queue: str, co
     ended = run(filled_in("workflow-run", tmp_path, FOLDER="$HOME"), environ)
     assert ended.code == code, ended.out
     assert words in ended.out
+
+
+# Another run began before, on another node: the variables of the job that asks, and what the system says.
+GRID_ENGINES = """<job_info><queue_info><job_list state="running">
+<JB_job_number>{}</JB_job_number>
+<JB_name>{}</JB_name>
+<JAT_start_time>2026-11-28T14:12:{}</JAT_start_time>
+</job_list></queue_info></job_info>"""
+BESIDE_SLURM: dict[str, tuple[dict[str, str], dict[str, str], str]] = {
+    "Grid Engine": (
+        {"SGE_JOB_SPOOL_DIR": "/x", "JOB_ID": "7", "JOB_NAME": "mine"},
+        {"qstat": "cat <<'X'\n" + GRID_ENGINES.format(5, "mine", "40") + GRID_ENGINES.format(7, "mine", "44") + "\nX"},
+        "job 5 is at it",
+    ),
+    "Grid Engine, a job of another name": (
+        {"SGE_JOB_SPOOL_DIR": "/x", "JOB_ID": "7", "JOB_NAME": "mine"},
+        {"qstat": "cat <<'X'\n" + GRID_ENGINES.format(5, "mine2", "40") + GRID_ENGINES.format(7, "mine", "44") + "\nX"},
+        "",
+    ),
+    "Grid Engine, whose master is away": (
+        {"SGE_JOB_SPOOL_DIR": "/x", "JOB_ID": "7", "JOB_NAME": "mine"},
+        {"qstat": "echo '<comunication_error/>'"},
+        "the queue is unknown",
+    ),
+    "PBS": (
+        {"PBS_JOBID": "7.host", "PBS_JOBNAME": "mine"},
+        {
+            "qselect": "[ \"$5 $6\" = '-N mine' ] && printf '%s\n' 7.host 5.host",
+            "qstat": "echo 'Job Id: 7.host|Job_Name=mine|stime=Sat Nov 28 14:12:44 2026|x=1'\n"
+            "echo 'Job Id: 5.host|Job_Name=mine|stime=Sat Nov 28 14:12:40 2026|x=1'; exit 153",
+        },
+        "job 5 is at it",
+    ),
+    "PBS, which is away": (
+        {"PBS_JOBID": "7.host", "PBS_JOBNAME": "mine"},
+        {"qselect": "echo cannot connect >&2; exit 255"},
+        "the queue is unknown",
+    ),
+    "LSF": (
+        {"LSB_JOBID": "7", "LSB_JOBNAME": "mine"},
+        {"bjobs": "[ \"$LSB_NTRIES $4 $5\" = '1 -J mine' ] && printf '%s\n' 'Nov 28 14:12|7' 'Nov 28 14:11|5'"},
+        "job 5 is at it",
+    ),
+    "LSF, where none runs": (
+        {"LSB_JOBID": "7", "LSB_JOBNAME": "mine"},
+        {"bjobs": "echo 'Job <mine> is not found'; exit 255"},
+        "",
+    ),
+    "LSF, which is away": (
+        {"LSB_JOBID": "7", "LSB_JOBNAME": "mine"},
+        {"bjobs": "echo 'LSF is down. Please wait ...'; exit 255"},
+        "the queue is unknown",
+    ),
+    "this machine, whose jobs have Slurm's variables and no queue": ({"SLURM_JOB_ID": "7"}, {}, ""),
+}
+
+
+@pytest.mark.parametrize(("variables", "commands", "words"), BESIDE_SLURM.values(), ids=BESIDE_SLURM)
+def test_of_two_jobs_beside_slurm_the_first_stays(
+    tmp_path: Path, variables: dict[str, str], commands: dict[str, str], words: str
+) -> None:
+    for name, text in commands.items():
+        stand_in(tmp_path, name, text)
+    stand_in(tmp_path, "snakemake", "exit 3")
+    for name in ("awk", "head", "id", "mkdir", "timeout"):
+        (tmp_path / "bin").mkdir(exist_ok=True)
+        (tmp_path / "bin" / name).symlink_to(shutil.which(name) or "")
+    ended = run(filled_in("workflow-run", tmp_path, FOLDER="$HOME"), bare_environment(tmp_path) | variables)
+    assert (ended.code, words in ended.out) == ({"": 3, "the queue is unknown": 2}.get(words, 0), True), ended.out
 
 
 def test_what_a_workflow_submits_gets_nothing_of_this_job(tmp_path: Path) -> None:

@@ -151,6 +151,25 @@ def test_what_was_written_since_a_job_began_that_still_runs_is_not_too_old(place
 
 
 @pytest.mark.processes
+def test_beside_slurm_what_was_written_since_the_first_job_began_stays_and_what_has_its_number(place: Path) -> None:
+    logs = sorted((place / "log/backup").glob("2026*.out"))
+    began = int(logs[7].stat().st_mtime) + 1800 - 60  # clocks may be half an hour apart
+    start = time.strftime("%b %d %H:%M", time.gmtime(began))
+    stand_in(
+        place,
+        "bjobs",
+        f"[ \"$*\" = \"-r -u $(id -un) -noheader -o start_time jobid delimiter='|'\" ] &&\necho '{start}|472'",
+    )
+    script = filled_in("log-cleanup", place, FOLDER=f"'{place}/log'", DELETE="yes", COUNT="1")
+    ended = run(script, environment(place, LSB_JOBID="9", LSB_JOBNAME="log-cleanup"))
+    assert ended.code == 0, ended.out
+    assert sorted(path.stem[-3:] for path in (place / "log/backup").glob("2026*.out")) == ["472", "477", "478", "479"]
+    stand_in(place, "bjobs", "echo 'LSF is down. Please wait ...'; exit 255")
+    ended = run(script, environment(place, LSB_JOBID="9", LSB_JOBNAME="log-cleanup"))
+    assert (ended.code, "the queue is unknown" in ended.out) == (2, True)
+
+
+@pytest.mark.processes
 def test_a_queue_that_does_not_answer_ends_it_with_nothing_removed(place: Path) -> None:
     stand_in(place, "squeue", "echo unable to contact >&2; exit 1")
     ended = clean(place, DELETE="yes", COUNT="1")
