@@ -100,7 +100,7 @@ MEANT = {
     "check/lint_directives.py": "after the branch for other systems, whose values `spelling.fault` judges",
     "check/lint_shell.py": "of --signal, which no other system has, of a script that calls sbatch or squeue",
     "doctor/": "it examines Slurm; other systems get the rows of `_other_system`",
-    "core/resident_fit.py": "of partitions, which only Slurm tells",
+    "core/chain.py": "of partitions, which only Slurm tells",
     "engine/by_scrontab.py": "scrontab is Slurm's",
     "importer/scrontab.py": "scrontab is Slurm's",
     "views/decisions.py": "scrontab is Slurm's",
