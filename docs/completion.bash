@@ -2,7 +2,7 @@
 # Put it into your ~/.bashrc or ~/.zshrc, or into a file that this reads.
 # Do not edit: this is written by: python -m docs.generate
 # shellcheck disable=SC2016,SC2048,SC2086,SC2088 # names of folders are patterns; ~ and $HOME are what was typed
-[ -z "${ZSH_VERSION-}" ] || { autoload -U +X compinit && compinit && autoload -U +X bashcompinit && bashcompinit; }
+[ -z "${ZSH_VERSION-}" ] || { autoload -U +X compinit && compinit; autoload -U +X bashcompinit && bashcompinit; }
 
 _cronhpc_dir() { # the cron directory that is meant
   local i

@@ -133,7 +133,7 @@ def _show(args: argparse.Namespace, console: Console) -> int:
     return ATTENTION if entry.problem else FINE
 
 
-def _shown(site: Site, world: World, entry: Entry) -> dict[str, Any]:
+def _shown(site: Site, world: World, entry: Entry) -> Facts:
     from cronhpc.script.header import read_header
     from cronhpc.views.attention import problem_facts
 

@@ -21,7 +21,7 @@ from cronhpc.cli.common import (
     settings_or_default,
     site_of,
 )
-from cronhpc.cli.runs import Follower, entry_meant, harmless, job_id, known_runs, no_entry, no_run_of, put_bytes
+from cronhpc.cli.runs import AHEAD, Follower, entry_meant, harmless, job_id, known_runs, no_entry, no_run_of, put_bytes
 from cronhpc.core.model import FAILURES, Advice, Entry, Result, StateError, command, entry_id, slot_of, slot_text
 from cronhpc.cron.values import dataclass
 from cronhpc.script.spelling import spelt
@@ -49,7 +49,6 @@ cronhpc history backup --since 7d
 cronhpc history --state failed,missed -n 50
 cronhpc history --state pending,running
 """
-_AHEAD = 3600  # seconds: what was queued ahead of its slot may end before it
 _SORTS: dict[str, Callable[[HistoryRun], int | str]] = {
     "slot": lambda _: 0,  # as they come
     "took": lambda run: -(run.took or 0),
@@ -95,7 +94,7 @@ def _wanted(
     """Of what is known, newest first by when it was written: what was asked for."""
     states, job = _states(args.state), job_id(args.name)
     for written, known in rows:
-        if written < since - _AHEAD:
+        if written < since - AHEAD:
             return
         named = args.name is None or (known.job == job if job else known.entry == args.name)
         if named and (not states or known.result in states) and when(known) >= since:
@@ -109,7 +108,7 @@ def _newest(rows: Iterator[tuple[int, HistoryRun]], number: int | None) -> list[
     runs: list[HistoryRun] = []
     newest: list[int] = []
     for written, run in rows:
-        if number is not None and len(newest) == number and newest[0] >= written + _AHEAD:
+        if number is not None and len(newest) == number and newest[0] >= written + AHEAD:
             break
         runs.append(run)
         if number is not None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cronhpc.cli import ATTENTION, FINE, INTERRUPTED
 from cronhpc.cli.commands import Command, UsageError
 from cronhpc.cli.common import offline_world, own_paths, site_of
-from cronhpc.cli.runs import Follower, ended_runs, entry_meant, job_id, no_entry
+from cronhpc.cli.runs import AHEAD, Follower, ended_runs, entry_meant, job_id, no_entry
 from cronhpc.core.liveness import Lives
 from cronhpc.core.model import (
     Advice,
@@ -84,7 +84,6 @@ _CODE_OF: dict[str, int] = {
     Result.STOPPED: 143,
 }
 _NO_ATTEMPT = frozenset({Result.MISSED, Result.SKIPPED, Result.STOPPED, Result.SUSPENDED})
-_AHEAD = 3600  # seconds: what was queued ahead of its slot may end before it
 
 
 def _run_arguments(parser: argparse.ArgumentParser) -> None:
@@ -180,7 +179,7 @@ def _failed(console: Console, name: str, job: str) -> HistoryRun | str:
     found: list[HistoryRun] = []
     wanted: int | None = None  # the slot
     for at, run in ended_runs(console, name):
-        if wanted is not None and at < wanted - _AHEAD:  # what is written earlier is of earlier slots
+        if wanted is not None and at < wanted - AHEAD:  # what is written earlier is of earlier slots
             break
         found.append(run)
         if (job and run.job == job) or (not job and (wanted is None or when(run) > wanted)):
@@ -319,7 +318,7 @@ def _ended(console: Console, key: Key, name: str) -> HistoryRun | None:
     for at, run in ended_runs(console, name):
         if (run.slot, run.attempt, run.by_hand) == (key.slot, key.attempt, key.by_hand):
             return run
-        if at < key.slot - _AHEAD:
+        if at < key.slot - AHEAD:
             break
     return None
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from cronhpc.store.paths import Paths
     from cronhpc.views.facts import HistoryRun
 
+AHEAD = 3600  # seconds: what was queued ahead of its slot may end before it
 _JOB_ID = re.compile(r"(\d+)(?:_\S*)?")
 
 

@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import os
 import time
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command, UsageError
@@ -25,11 +24,11 @@ from cronhpc.cli.common import (
     written_status,
 )
 from cronhpc.cli.runs import job_id
-from cronhpc.core.model import Call, CronhpcError, Job, Settings, StateError, Switch, World, command, joined
+from cronhpc.core.model import Call, CronhpcError, Instant, Job, Settings, StateError, Switch, World, command, joined
 from cronhpc.core.stop import ALL, Deed, Index, JobDeed, Order, alike, deeds, is_pattern, matching, unmatched
 from cronhpc.cron.values import dataclass, replace
 from cronhpc.store import lease, memory, scheduler
-from cronhpc.store.decode import epoch, iso
+from cronhpc.store.decode import iso
 from cronhpc.store.scheduler import started
 from cronhpc.store.switches import check_name, is_where_it_says, of_directory, set_switch, unset_switch
 from cronhpc.views import Facts, text
@@ -245,7 +244,7 @@ class _Effect:
     """What was done at once, or when it will be."""
 
     acts: str  # "at once", "at the next tick"
-    at: str | None = None  # that tick's instant
+    at: Instant | None = None  # that tick's
     fix: str | None = None  # what acts at once; where it has: what makes somebody act later, too
     deeds: tuple[JobDeed, ...] = ()
     world: World | None = None  # what the tick found
@@ -272,7 +271,7 @@ class _Effect:
         from cronhpc.views.decisions import deed_facts
 
         jobs = [deed_facts(each, self.now) for each in self.deeds]
-        return {"acts": self.acts, "at": self.at, "fix": self.fix, "jobs": jobs, "trouble": self.trouble}
+        return {"acts": self.acts, "at": iso(self.at), "fix": self.fix, "jobs": jobs, "trouble": self.trouble}
 
     def did(self, deed: Deed) -> bool:
         """Whether that happened to any job."""
@@ -290,8 +289,7 @@ class _Effect:
             return
         if self.trouble:
             yield f"not done yet: {text.one_line(self.trouble)}"
-        at = epoch(self.at)
-        when = f"{self.acts}: {style.clock(at)} ({style.distance(at)})" if at else self.acts
+        when = f"{self.acts}: {style.clock(self.at)} ({style.distance(self.at)})" if self.at else self.acts
         whom = "everything" if "ALL" in names else text.name(names[0]) if len(names) == 1 else "them"
         line = f"{'stops' if kind == 'kill' else 'holds'} {whom} {when}"
         yield line + "; at once: " + self.fix if self.fix else line
@@ -359,14 +357,13 @@ def _left_to(look: _Look, paths: Paths) -> _Effect:
     if chain.state not in {"fine", "unknown", "driven otherwise"}:
         return _Effect(f"when the scheduler is fixed, which is {chain.state}", fix=chain.fix or None)
     link = (chain.next or chain.spare) if chain.wanted and chain.by_links else None
-    return _Effect("at the next tick", iso(link.at) if link else None, now)
+    return _Effect("at the next tick", link.at if link else None, now)
 
 
 # --- removing ------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class Lifted:
+class Lifted(NamedTuple):
     """What became of one name."""
 
     switch: str
@@ -406,7 +403,7 @@ def _unset(args: argparse.Namespace, console: Console, kind: str) -> int:
     gone = {path for row in rows for path in row.removed}
     meant = [each for each in standing if "ALL" in done or each.name in {*done, "ALL"}]
     others = [f"{each.kind}/{text.word(each.name)}" for each in meant if each.path not in gone]
-    facts = {"kind": kind, "switches": [asdict(row) for row in rows], **effect.facts, "undo": undo if done else None}
+    facts = {"kind": kind, "switches": rows, **effect.facts, "undo": undo if done else None}
 
     def words() -> str:
         lines = [line for row in rows for line in unset_words(row, kind, standing, paths, console)]

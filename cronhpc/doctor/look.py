@@ -14,21 +14,26 @@ from typing import TYPE_CHECKING
 from cronhpc.batch import process
 from cronhpc.batch.port import Batch, BatchError, Examinable, Submission, Unreachable
 from cronhpc.batch.process import for_commands
-from cronhpc.core.model import CronhpcError, Problem, Settings, SettingsError, command
+from cronhpc.core.model import CronhpcError, Problem, Settings, SettingsError, StateError, command
 from cronhpc.core.model.site import LEVELS, Finding
 from cronhpc.cron.values import dataclass
 from cronhpc.doctor import judge
 from cronhpc.doctor.checks import Check
 from cronhpc.doctor.judge import Beat, Here
+from cronhpc.doctor.probe_job import ProbeJob, node_of
+from cronhpc.engine.by_scrontab import trouble
+from cronhpc.engine.hand_made import hand_made_problem, other_chains
+from cronhpc.engine.init import adoptable
 from cronhpc.inside import probe
 from cronhpc.script.dialect import SLURM
 from cronhpc.store import disk, scheduler, trust
-from cronhpc.store.paths import MARKER, Paths
+from cronhpc.store.paths import MARKER, Paths, existing
+from cronhpc.store.settings import emptied, read_settings
+from cronhpc.store.settings_text import edited, write_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from cronhpc.doctor.probe_job import ProbeJob
 
 _QUESTION = 8.0  # seconds for one question: three unanswered ones end within half a minute
 _LOCAL = 4.0  # for a program of this machine
@@ -76,8 +81,6 @@ def _refused(asked: Asked) -> Problem | None:
 
 
 def _settings(asked: Asked) -> tuple[Settings, list[Finding]]:
-    from cronhpc.store.settings import emptied, read_settings
-
     path = asked.root / MARKER
     if not os.path.lexists(path):
         where = "is no cron directory" if asked.root.is_dir() else "is not there"
@@ -237,8 +240,6 @@ def _other_system(asked: Asked, settings: Settings, here: Here, clock: Callable[
 
 def _ticks(asked: Asked, via: str | None) -> Iterator[Finding]:
     """Why those who are to call the ticks call none."""
-    from cronhpc.engine.by_scrontab import trouble
-
     paths = Paths(asked.root)
     if via == "scrontab" and (why := trouble(paths, asked.environ)):
         yield Check.NO_TICK(why=why)
@@ -248,7 +249,6 @@ def _ticks(asked: Asked, via: str | None) -> Iterator[Finding]:
 
 def _others_at_work(asked: Asked) -> Iterator[Finding]:
     """Another scheduler of the same folder, on another cluster or hand-made; and a zone that is not the one meant."""
-    from cronhpc.engine.hand_made import hand_made_problem
     from cronhpc.engine.site import of_other_cluster, of_other_zone, open_site
 
     try:
@@ -264,9 +264,6 @@ def _others_at_work(asked: Asked) -> Iterator[Finding]:
 
 def _other_chains(asked: Asked, slurm: Examinable) -> Iterator[Finding]:
     """Of the user's other cron directories, and hand-made ones: which of them is meant is easily forgotten."""
-    from cronhpc.core.model import StateError
-    from cronhpc.engine.hand_made import other_chains
-    from cronhpc.engine.init import adoptable
     from cronhpc.engine.site import directory_id
 
     try:
@@ -307,8 +304,6 @@ def _taken(slurm: Examinable, settings: Settings) -> Finding:
 def _nodes(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int]) -> Iterator[Finding]:
     """The probe job, on one or two nodes."""
     from cronhpc.batch import connect
-    from cronhpc.doctor.probe_job import ProbeJob, node_of
-    from cronhpc.store.paths import existing
 
     paths = existing(str(asked.root), asked.environ)
     batch: Batch = connect(asked.backend, settings, asked.environ, paths.state)
@@ -333,8 +328,6 @@ def _nodes(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int
 def _held_job(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int]) -> Iterator[Finding]:
     """What a held job looks like on a system of which no more is examined, and what was learnt of that system."""
     from cronhpc.batch import connect
-    from cronhpc.doctor.probe_job import ProbeJob
-    from cronhpc.store.paths import existing
 
     paths = existing(str(asked.root), asked.environ)
     batch: Batch = connect(asked.backend, settings, asked.environ, paths.state)
@@ -390,8 +383,6 @@ def wanted(of_site: Iterable[Finding]) -> dict[str, str]:
 
 def put(root: Path, values: Mapping[str, str]) -> None:
     """Write settings into cronhpc.yaml; all else in it stays. Raises EditError, SettingsError, OSError."""
-    from cronhpc.store.settings_text import edited, write_settings
-
     path = root / MARKER
     text = path.read_text(encoding="utf-8")
     write_settings(path, edited(text, values))

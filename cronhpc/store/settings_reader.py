@@ -646,16 +646,3 @@ KINDS = {
     "switches": Kind("name: {jobs: {name, partition, account, workdir}, file, warn}", _switches),
     "patterns": Kind("folder: file pattern", _patterns),
 }
-
-
-def describe() -> list[tuple[str, str, str, str]]:
-    """(key, type, default, doc) of every setting, for the docs."""
-    return [
-        (
-            row.key,
-            f"{KINDS[row.kind].words} {', '.join(row.choices)}".strip(),
-            "-" if row.default in ("", (), None) else schema.example(row),
-            row.doc,
-        )
-        for row in schema.TABLE
-    ]

@@ -11,7 +11,7 @@ from cronhpc.check import codes
 from cronhpc.cli.commands import GROUPS, parsers
 from cronhpc.core import policy
 from cronhpc.store import schema
-from cronhpc.store.settings_reader import describe
+from cronhpc.store.settings_reader import KINDS
 from docs.generate.codes import OF_FILES
 from docs.generate.pages import Lines, Prose, Rows, Section, render
 
@@ -185,6 +185,19 @@ def _settings() -> Iterator[Prose | Rows]:
         for row, (key, kind, plain, what) in zip(schema.TABLE, describe(), strict=True)
     ]
     yield Rows(("key", "kind", "default", "example", "meaning"), rows)
+
+
+def describe() -> list[tuple[str, str, str, str]]:
+    """(key, type, default, doc) of every setting, for the docs."""
+    return [
+        (
+            row.key,
+            f"{KINDS[row.kind].words} {', '.join(row.choices)}".strip(),
+            "-" if row.default in ("", (), None) else schema.example(row),
+            row.doc,
+        )
+        for row in schema.TABLE
+    ]
 
 
 def _literal(text: str, *, known: str = "-") -> str:
