@@ -11,7 +11,7 @@ from cronhpc.batch.port import BatchError
 from cronhpc.core import attempts, model, stop
 from cronhpc.core import chain as core_chain
 from cronhpc.core.identity import records
-from cronhpc.core.liveness import SILENT
+from cronhpc.core.liveness import SILENT, TWO_LOOKS
 from cronhpc.core.model import (
     CLOCKS_APART,
     ENDS,
@@ -21,6 +21,7 @@ from cronhpc.core.model import (
     ChainFacts,
     ClaimState,
     Entry,
+    Job,
     Problem,
     Queue,
     Result,
@@ -106,7 +107,7 @@ def read_world(site: Site, now: int, call: Call = SCHEDULED) -> Reading:
 
 def _with_answers(site: Site, world: World) -> World:
     """With what the batch system is asked besides its queue: each question only where something depends on it."""
-    world = _unless_disproved(site, world)
+    world = _with_latest_links(site, world)
     world = asked_about_doubtful(site, replace(world, queue=_with_restarts(site, world)))
     world = _asked_about_strangers(site, attempts.recognised(world))
     world = replace(world, job_ends=_job_ends(site, world))  # which asks accounting, too
@@ -291,26 +292,42 @@ def _with_restarts(site: Site, world: World) -> Queue | None:
     return Queue(tuple(replace(job, restarts=known.get(job.id, 0)) if job.id in again else job for job in jobs))
 
 
-def _unless_disproved(site: Site, world: World) -> World:
-    """Without a queue that lacks the newest link while the batch system knows it: from a cache, or cut short.
+def _with_latest_links(site: Site, world: World) -> World:
+    """With links of the last minutes that the list of jobs lacks, while the batch system knows them: sites cache it.
 
-    One question, only where no successor is listed; without an answer the queue is believed.
+    Without the list, where it lacks an older one: it is cut short. A question a link, only where no successor is
+    listed; without an answer the list is believed.
     """
     chain = world.chain
     if not chain.wanted or not chain.link_name or world.queue is None or core_chain.Links.of(world).successors:
         return world
+    listed = {job.id for job in world.queue.jobs}
     newest = max(world.links, key=int, default="")
-    if not newest or any(job.id == newest for job in world.queue.jobs):
+    if not newest or newest in listed:
         return world
+    young = {job_id for job_id, link in world.links.items() if world.now - link.at < TWO_LOOKS} - listed
+    asked = sorted({newest, *young}, key=int)[-_MOST_LINKS:]
+    found = tuple(job for job_id in asked if (job := _link_job(site, job_id, world.links[job_id])) is not None)
+    if newest not in young and found:
+        why = f"the list of jobs lacks {newest}, a link that is in the queue: it is not believed"
+        return replace(world, queue=None, queue_error=why)
+    return replace(world, queue=Queue((*world.queue.jobs, *found))) if found else world
+
+
+_MOST_LINKS = 4  # of the last minutes: links that ran one after another, their successor, the spare
+
+
+def _link_job(site: Site, job_id: str, link: LinkRecord) -> Job | None:
+    """A link in the queue as the batch system tells of it alone; None: it has ended, or nobody knows."""
     try:
-        known = site.batch.describe(newest)
+        known = site.batch.describe(job_id)
     except BatchError:
-        return world
-    ours = f"({site.uid})"  # another's, where ids began anew; some systems do not tell either
-    if known.get("JobState") in ENDS or not known.get("UserId", ours).endswith(ours):
-        return world
-    why = f"the list of jobs lacks {newest}, a link that is in the queue: it is not believed"
-    return replace(world, queue=None, queue_error=why)
+        return None
+    state, ours = known.get("JobState", "PENDING"), f"({site.uid})"
+    if state in ENDS or not known.get("UserId", ours).endswith(ours):  # another's, where ids began anew
+        return None
+    reason = known.get("Reason", "")
+    return Job(job_id, state, known.get("JobName", ""), reason=reason, start=link.slot or None, submitted=link.at)
 
 
 _ADMIN_SINCE = 2 * 86400  # seconds: links are not looked up further back than this

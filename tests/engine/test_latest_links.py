@@ -1,0 +1,66 @@
+"""A list of jobs that sites cache for a minute lacks the link that was just submitted: it is completed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from cronhpc.batch.port import Unreachable
+from cronhpc.core import chain as core_chain
+from cronhpc.core.model import LinkRecord
+from cronhpc.cron.values import replace
+from cronhpc.engine import read
+from tests.core.test_attempts import linked
+from tests.worlds import link
+
+WAITS = {"JobState": "PENDING", "UserId": "me(1000)", "Reason": "BeginTime", "JobName": "cronhpc-x"}
+RUNS = {**WAITS, "JobState": "RUNNING", "Reason": "None"}
+ENDED = {**WAITS, "JobState": "COMPLETED"}
+ANOTHERS = {**WAITS, "UserId": "bob(1001)"}
+NEXT, SPARE = LinkRecord("link", 1795788000, "f00d", 0), LinkRecord("spare", 1795789800, "f00d", 0)
+
+LISTS = [
+    pytest.param({"11": (5, WAITS)}, ["11"], [], "", id="its own successor, of five seconds ago: a tick goes on"),
+    pytest.param({"11": (5, WAITS), "12": (4, WAITS)}, ["11"], ["12"], "", id="the spare, too"),
+    pytest.param({"9": (60, RUNS), "11": (5, WAITS)}, ["11"], [], "9", id="the first link runs, its successor waits"),
+    pytest.param({"11": (5, ENDED)}, [], [], "", id="it was cancelled: it has ended"),
+    pytest.param({"11": (5, None)}, [], [], "", id="nobody tells: the list is believed"),
+    pytest.param({"11": (5, ANOTHERS)}, [], [], "", id="ids began anew: it is another's"),
+    pytest.param({"11": (600, WAITS)}, None, None, "", id="of ten minutes ago: the list is cut short"),
+]
+
+
+@pytest.mark.parametrize(("known", "successors", "spares", "running"), LISTS)
+def test_a_list_that_lacks_the_newest_link(
+    known: Mapping[str, tuple[int, Mapping[str, str] | None]],
+    successors: list[str] | None,
+    spares: list[str] | None,
+    running: str,
+) -> None:
+    """On such a site each tick had just submitted its successor, took the list for none, and submitted no run."""
+
+    def describe(job_id: str) -> Mapping[str, str]:
+        told = known[job_id][1]
+        if told is None:
+            raise Unreachable("Invalid job id specified")
+        return told
+
+    site: Any = SimpleNamespace(batch=SimpleNamespace(describe=describe), uid=1000)
+    w = linked()
+    records = {job_id: replace(SPARE if job_id == "12" else NEXT, at=w.now - ago) for job_id, (ago, _) in known.items()}
+    seen = read._with_latest_links(site, replace(w, links=records))
+    assert (seen.queue is None) == (successors is None)
+    if successors is not None:
+        links = core_chain.Links.of(seen)
+        assert [job.id for job in links.successors] == successors
+        assert [job.id for job in links.spares] == spares
+        assert [job.id for job in links.running] == [*filter(None, [running]), "10"]
+
+
+def test_a_list_with_a_successor_is_not_asked_about() -> None:
+    site: Any = SimpleNamespace()  # which has nothing to ask
+    w = linked(link(11, "16:00"))
+    assert read._with_latest_links(site, w) is w
