@@ -349,14 +349,13 @@ from cronhpc.drivers import daemon
 from cronhpc.cli import engine
 from cronhpc.cli.console import Console
 from cronhpc.engine.site import open_site
-from types import SimpleNamespace
 root, ahead, daemon.SWITCH_POLL = sys.argv[1], float(sys.argv[2]), float(sys.argv[3])
 words = sys.argv[4:]
 def tell(said):
     if isinstance(said, Exception):
         print(said)
     elif isinstance(said, daemon.Report):
-        engine.report(said, SimpleNamespace(json=False), Console.here(), "UTC")
+        engine.report(said, Console.here(), "UTC")
     sys.stdout.flush()
 link = words[words.index("--link") + 1] if "--link" in words else ""
 seconds = float(words[words.index("--for") + 1]) if "--for" in words else None
