@@ -154,6 +154,24 @@ def test_a_link_and_a_run_that_hang_in_their_start_are_named_and_the_link_is_rep
     assert "chain   fine" in cron("status", code=None)
 
 
+def test_a_run_that_a_cached_qstat_does_not_show_yet_is_ended_by_its_id(cron: Cron, tmp_path: Path) -> None:
+    cron.entry("hidden", f"{cron.run}; sleep 600")
+    cached, wrapper = tmp_path / "cached", tmp_path / "bin" / "qstat"
+    wrapper.parent.mkdir()
+    real = shutil.which("qstat", path=cron.cell.environ["PATH"])
+    cached.write_bytes(subprocess.check_output(["qstat", "-xml", "-u", "*"], env=cron.cell.environ, timeout=90))
+    assert b"job_list" not in cached.read_bytes()
+    wrapper.write_text(
+        f'#!/bin/bash\ncase "$*" in *-u*) cat {cached} ;; *) exec {real} "$@" ;; esac\n', encoding="utf-8"
+    )
+    wrapper.chmod(0o755)
+    cron("run", "hidden")
+    wait_for(lambda: bool(cron.ran), 90, cron.queue)
+    said = cron("kill", "hidden", path=str(wrapper.parent), code=None)
+    assert re.search(r"cancelled job \d+ \(hidden\), which was submitted .+ ago and is not listed yet", said), said
+    wait_for(lambda: not cron.jobs(), 90, cron.queue)
+
+
 def test_an_array_runs_all_of_its_tasks_and_tells_which_of_them_failed(cron: Cron) -> None:
     cron.entry("many", f'{cron.run}\n[ "$SGE_TASK_ID" != 3 ] || exit 7', directives="#$ -t 2-4 -tc 2\n")
     cron("run", "many")

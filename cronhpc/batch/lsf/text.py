@@ -150,10 +150,7 @@ SIGNS = Signs(
         *("timed out", "timedout", "timeout", "time out", "communication", "failed in an lsf library call"),
         *("lim is down", "master lim", "try later", "trying later"),
     ),
-    denied=(
-        *("permission denied", "host does not belong"),
-        *("not a submission host", "not a client host"),
-    ),
+    denied=("permission denied", "host does not belong", "not a submission host", "not a client host"),
     refused=(
         *("no such queue", "cannot exceed", "too many processors", "syntax", "bad ", "no command is specified"),
         *("aborted by esub", "cannot use the queue", "illegal", "invalid", "unknown", "not defined", "not enabled"),
