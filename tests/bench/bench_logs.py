@@ -9,16 +9,14 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
-import statistics
 import subprocess  # noqa: TID251 - the ways are compared as whole commands
 import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import NamedTuple
 
 from cronhpc.core.model import slot_text
+from tests.bench import aims
 
 EACH, DUE = 200, 120  # within the default of 200 logs an entry: only their age removes them
 DAY = 86400
@@ -57,33 +55,18 @@ def _run(*argv: str) -> str:
     return subprocess.run(argv, check=True, capture_output=True, text=True).stdout
 
 
-class Cost(NamedTuple):
-    """Of one way: seconds on the wall and of the processor, and the most memory (bytes; 0: not measured)."""
-
-    wall: float
-    busy: float
-    memory: int = 0
-
-
-def cost(way: str, root: Path, now: int) -> Cost:
-    """Run it."""
+def cost(way: str, root: Path, now: int) -> tuple[aims.Used, int]:
+    """Run it; and the most memory (bytes; 0: not measured)."""
     if way == INSIDE:
         wall, busy, memory = json.loads(_run(sys.executable, "-c", _INSIDE, str(root), str(now)))
-        return Cost(wall, busy, memory)
+        return aims.Used(wall, busy), memory
     find = ["find", str(root / "log"), "-name", "*.out", "-mtime", "+7"]
     argv = {
         RECIPE: [*find, "-exec", "rm", "-f", "{}", "+"],
         DELETE: [*find, "-delete"],
         COMMAND: [sys.executable, "-m", "cronhpc", "clean", "--dir", str(root)],
     }[way]
-    before, start = _busy(), time.perf_counter()
-    _run(*argv)
-    return Cost(time.perf_counter() - start, _busy() - before)
-
-
-def _busy() -> float:
-    used = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return used.ru_utime + used.ru_stime
+    return aims.used(*argv), 0
 
 
 def left(root: Path) -> int:
@@ -91,56 +74,39 @@ def left(root: Path) -> int:
     return sum(len(files) for _, _, files in os.walk(root / "log"))
 
 
-def measure(rounds: int, place: str | None, folders: int) -> dict[str, list[Cost]]:
-    """What each way costs, once a round."""
-    costs: dict[str, list[Cost]] = {way: [] for way in (RECIPE, DELETE, COMMAND, INSIDE)}
+def measure(rounds: int, place: str, folders: int) -> tuple[dict[str, list[aims.Used]], int]:
+    """What each way costs, once a round; and the most memory."""
+    costs: dict[str, list[aims.Used]] = {way: [] for way in (RECIPE, DELETE, COMMAND, INSIDE)}
+    most = 0
     for turn in range(rounds):
         ways = list(costs)
         for way in ways[turn % len(ways) :] + ways[: turn % len(ways)]:  # nobody is always the first
             with tempfile.TemporaryDirectory(prefix="cronhpc-bench-", dir=place) as folder:
                 now = int(time.time())  # noqa: TID251 - find reads the clock, too
                 root = make(Path(folder) / "cron", now, folders)
-                costs[way].append(cost(way, root, now))
+                used, memory = cost(way, root, now)
+                costs[way].append(used)
+                most = max(most, memory)
                 if left(root) != folders * (EACH - DUE):
                     sys.exit(f"{way} left {left(root)} logs")
-    return costs
+    return costs, most
 
 
-def ratios(costs: dict[str, list[Cost]], way: str, other: str) -> tuple[float, float]:
-    """The medians of the rounds' ratios, wall and processor: a busy disk slows the pair alike."""
-    pairs = list(zip(costs[way], costs[other], strict=True))
-    return statistics.median(a.wall / b.wall for a, b in pairs), statistics.median(a.busy / b.busy for a, b in pairs)
-
-
-def row(costs: dict[str, list[Cost]], way: str) -> str:
-    """One line of the table."""
-    wall, busy = (statistics.median(each[n] for each in costs[way]) for n in (0, 1))
-    of_recipe, of_delete = ratios(costs, way, RECIPE), ratios(costs, way, DELETE)
-    both = f"{of_recipe[0]:6.2f} {of_recipe[1]:6.2f}      {of_delete[0]:6.2f} {of_delete[1]:6.2f}"
-    return f"{way:14} {wall:6.2f} s {busy:6.2f} s    {both}"
-
-
-def say(line: str) -> None:
-    """Print it."""
-    sys.stdout.write(f"{line}\n")
-
-
-def main() -> int:
-    """Print the table; 1 if cronhpc takes longer than the recipe, or too much memory."""
+def main() -> None:
+    """The rows: of the work inside a tick, which has Python running already."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--place", help="a folder on the file system to measure on (else the temporary one)")
     parser.add_argument("--folders", type=int, default=100, help=f"entries, of {EACH} logs each")
     args = parser.parse_args()
-    costs = measure(args.rounds, args.place, args.folders)
-    memory = max(each.memory for each in costs[INSIDE])
-    say(f"{args.folders * EACH:,} logs in {args.folders} folders, {args.folders * DUE:,} due; {args.rounds} rounds")
-    say(f"{'':14} {'wall':>8} {'busy':>8}    {'of ' + RECIPE:>13}     {'of ' + DELETE:>13}   (wall, busy)")
-    for way in costs:
-        say(row(costs, way))
-    say(f"memory         {memory / (1 << 20):6.0f} MB (at most {MEMORY >> 20})")
-    return 0 if min(ratios(costs, COMMAND, RECIPE)) <= 1 and memory < MEMORY else 1
+    for name, place in (("tmpfs", "/dev/shm"), ("disk", "/var/tmp")):
+        costs, memory = measure(args.rounds, place, args.folders)
+        alone, ratio = aims.median_of(costs[DELETE]), aims.ratio_of(costs[INSIDE], costs[DELETE])
+        command = aims.ratio_of(costs[COMMAND], costs[DELETE])
+        recipe = aims.ratio_of(costs[INSIDE], costs[RECIPE])
+        peer = f"{args.folders * DUE:,} files, find {alone.busy:.2f} s; of {RECIPE} {recipe.busy:.2f}; "
+        peer += f"with Python's start {command.busy:.2f}; {memory >> 20} MB of at most {MEMORY >> 20}; {aims.busy()}"
+        aims.row(f"clean / find -delete, {name}", ratio.busy, peer)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

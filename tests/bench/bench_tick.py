@@ -1,10 +1,10 @@
-"""What a tick costs: idle over 1, 100 and 10,000 entries beside a bare python, and due ones beside plain sbatch.
+"""What a tick costs: idle over 100 and 10,000 entries beside a bare python, and due ones beside plain sbatch.
 
     python -m tests.bench.bench_tick            # on a lab of its own, as root or not
 
-Prints a table: wall and processor time (median of several), file opens and outside commands of one whole
-`cronhpc tick` process; and, in the same run, what `xargs -P4 sbatch --hold` and one `scontrol release` take over the
-same scripts. How the cost grows is told by the ratio of the largest number of due entries to the smallest.
+Prints processor time (median of several) and file opens of one whole `cronhpc tick` process; and, in the same run, what
+`xargs -P4 sbatch --hold` and one `scontrol release` take over the same scripts. How the cost grows is told by the ratio
+of a number of due entries to a quarter of it.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ import argparse
 import os
 import shlex
 import shutil
-import statistics
 import subprocess  # noqa: TID251 - a benchmark starts whole processes
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+
+from tests.bench import aims
 
 TOP = Path(__file__).resolve().parents[2]
 LAB = TOP / "deploy" / "lab" / "lab"
@@ -48,13 +51,13 @@ class Bench:
             (root / "cron.d" / f"entry{number}.slurm").write_text(f"#!/bin/bash\n#CRON {schedule}\n{SCRIPT[12:]}")
         return root
 
-    def timed(self, *argv: str, cwd: str = "/") -> tuple[float, float]:
+    def timed(self, *argv: str, cwd: str = "/") -> aims.Used:
         """Seconds that one whole process took, and what it and its children used of a processor; not `lab exec`."""
         script = f"TIMEFORMAT='%R %U %S'; time {shlex.join(argv)} >/dev/null 2>&1"
         wall, user, system = self.run("bash", "-c", script, cwd=cwd).stderr.split()[-3:]
-        return float(wall), float(user) + float(system)
+        return aims.Used(float(wall), float(user) + float(system))
 
-    def tick(self, root: Path) -> tuple[float, float]:
+    def tick(self, root: Path) -> aims.Used:
         """The same of a tick."""
         return self.timed(sys.executable, "-m", "cronhpc", "tick", "--dir", str(root))
 
@@ -71,8 +74,8 @@ class Bench:
         return sum("= -1" not in line for line in opens), len(commands) - 1
 
 
-def idle(bench: Bench, entries: int, runs: int) -> str:
-    """One row; the bare python starts in turns with the ticks."""
+def idle(bench: Bench, entries: int, runs: int) -> None:
+    """The rows of one size; the bare python starts in turns with the ticks."""
     root = bench.directory(f"idle{entries}", entries, "0 5 29 2 *")
     time.sleep(4)
     for _ in range(2):
@@ -80,18 +83,19 @@ def idle(bench: Bench, entries: int, runs: int) -> str:
     pairs = [(bench.tick(root), bench.timed(sys.executable, "-c", "pass")) for _ in range(runs)]
     opens, commands = bench.traced(root)
     shutil.rmtree(root)
-    wall = statistics.median(ours[0] for ours, _ in pairs) * 1000
-    busy = statistics.median(ours[1] for ours, _ in pairs) * 1000
-    ratio = statistics.median(ours[1] / max(bare[1], 0.001) for ours, bare in pairs)
-    return (
-        f"idle tick, {entries:>6,} entries   {wall:6.0f} ms   {busy:6.0f} ms of a processor, {ratio:4.1f} bare pythons"
-        f"   {opens:4d} opens   {commands} commands"
-    )
+    ours, bare = (aims.median_of([pair[n] for pair in pairs]) for n in (0, 1))
+    peer = f"bare python {bare.busy * 1000:.0f} ms; {ours.wall * 1000:.0f} ms on the wall; {aims.busy()}"
+    aims.row(f"idle tick, {entries:,} entries", ours.busy * 1000, peer)
+    if entries == 100:
+        ratio = aims.ratio_of(*([pair[n] for pair in pairs] for n in (0, 1)))
+        aims.row("idle tick, 100 entries / bare python", ratio.busy, f"processor time, n={runs}")
+        aims.row("files opened by an idle tick", opens, f"{commands} commands")
 
 
-def due(bench: Bench, entries: int, runs: int) -> tuple[str, float]:
-    """The row, and the median of our seconds. The entries are known to the tick before, as those of a day are."""
-    ours, peers = [], []
+def due(bench: Bench, entries: int, runs: int) -> aims.Used:
+    """The row, and the medians of ours. The entries are known to the tick before, as those of a day are."""
+    ours: list[aims.Used] = []
+    peers: list[aims.Used] = []
     for number in range(runs):
         at = time.gmtime(time.time() + DUE_IN)  # noqa: TID251 - cron's own minutes
         root = bench.directory(f"due{entries}-{number}", entries, f"{at.tm_min} {at.tm_hour} * * *")
@@ -111,41 +115,42 @@ def due(bench: Bench, entries: int, runs: int) -> tuple[str, float]:
         bench.run("scancel", "-u", str(os.getuid()))
         time.sleep(5)
         shutil.rmtree(root)
-    middle = statistics.median
-    wall, busy = (middle(a[n] / b[n] for a, b in zip(ours, peers, strict=True)) for n in (0, 1))
-    seconds = middle(each[0] for each in ours)
-    row = f"{entries:>6,} due   {seconds:6.2f} s   xargs -P4 sbatch {middle(each[0] for each in peers):6.2f} s"
-    return f"{row}   ratio {wall:.2f}, of a processor {busy:.2f}", seconds
+    mine, peer, ratio = aims.median_of(ours), aims.median_of(peers), aims.ratio_of(ours, peers)
+    name = f"{entries:,} due / xargs -P4 sbatch --hold, release"
+    if name in aims.AIMS:
+        on_the_wall = f"{mine.wall:.1f} s, xargs {peer.wall:.1f} s; of a processor {ratio.busy:.2f}"
+        aims.row(name, ratio.wall, f"{on_the_wall}; n={runs}, {aims.busy()}")
+    return mine
+
+
+@contextmanager
+def made(folder: Path) -> Iterator[Bench]:
+    """A lab that takes many jobs, until the block ends."""
+    folder.chmod(0o755)
+    lab = folder / "lab"
+    up = [str(LAB), "up", "--dir", str(lab), "--conf", "MaxJobCount=20000"]
+    subprocess.run(up, check=True, capture_output=True)
+    try:
+        yield Bench(lab, folder)
+    finally:
+        subprocess.run([str(LAB), "down", "--dir", str(lab)], check=False, capture_output=True)
 
 
 def main() -> None:
-    """The table."""
+    """The rows."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--entries", type=int, nargs="*", default=[1, 100, 10_000], help="sizes of idle ticks")
+    parser.add_argument("--entries", type=int, nargs="*", default=[100, 10_000], help="sizes of idle ticks")
     parser.add_argument("--due", type=int, nargs="*", default=[400, 1600], help="numbers of due entries")
     parser.add_argument("--runs", type=int, default=7)
     args = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="cronhpc-bench-", dir="/var/tmp") as folder:
-        Path(folder).chmod(0o755)
-        lab = Path(folder, "lab")
-        up = [str(LAB), "up", "--dir", str(lab), "--conf", "MaxJobCount=20000"]
-        subprocess.run(up, check=True, capture_output=True)
-        try:
-            bench = Bench(lab, Path(folder))
-            for entries in args.entries:
-                print(idle(bench, entries, args.runs), flush=True)
-            took = []
-            for entries in sorted(args.due):
-                row, seconds = due(bench, entries, max(1, args.runs // 3))
-                print(row, flush=True)
-                took.append(seconds)
-            if len(took) > 1:
-                print(
-                    f"{max(args.due):,} due take {took[-1] / took[0]:.1f} times as long as {min(args.due):,}",
-                    flush=True,
-                )
-        finally:
-            subprocess.run([str(LAB), "down", "--dir", str(lab)], check=False, capture_output=True)
+    with tempfile.TemporaryDirectory(prefix="cronhpc-bench-", dir="/var/tmp") as folder, made(Path(folder)) as bench:
+        for entries in args.entries:
+            idle(bench, entries, args.runs)
+        took = {entries: due(bench, entries, max(1, args.runs // 3)) for entries in sorted(args.due)}
+        for entries, mine in took.items():
+            if quarter := took.get(entries // 4):
+                of_a_processor = f"of a processor {mine.busy / quarter.busy:.1f}"
+                aims.row(f"{entries:,} due / {entries // 4:,} due", mine.wall / quarter.wall, of_a_processor)
 
 
 if __name__ == "__main__":

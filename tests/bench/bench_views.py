@@ -1,13 +1,12 @@
-"""What looking costs: `status`, `history`, `page` with 100 entries and 100,000 lines of history, as whole commands."""
+"""What looking costs, as whole commands, each beside one that is no cronhpc, in turns.
+
+`history` and `page` with 100 entries and 100,000 rows of history; `next`, `check` and `page` with 10,000 entries.
+"""
 
 from __future__ import annotations
 
 import argparse
-import json
 import random
-import shutil
-import statistics
-import subprocess  # noqa: TID251 - whole commands are timed
 import sys
 import tempfile
 import time
@@ -17,11 +16,11 @@ from typing import Any
 
 from cronhpc.core.model import Key, slot_text
 from cronhpc.store import history
+from tests.bench import aims
 
 ENTRIES, LINES, DAYS = 100, 100_000, 30
 DAY = 86400
-LIMITS = {"status": 0.4, "page": 2.0}  # seconds
-LARGEST = 1 << 20  # bytes of a page
+MANY = 10_000  # entries
 SCHEDULES = ("*/30 * * * *", "5 * * * *", "*/15 8-18 * * mon-fri", "0 */2 * * *")
 HOSTS = ("login1", "login2", "cpu07")
 RESULTS = ("ok",) * 60 + ("failed", "timed out", "missed", "skipped")
@@ -50,72 +49,70 @@ def rows(now: int) -> Iterator[dict[str, Any]]:
             yield row(f"entry{n:02d}", now - DAYS * DAY + number * (DAYS * DAY // each) + n, chance)
 
 
-def make(root: Path, now: int) -> None:
-    """A cron directory with the entries, their history, and a log for each failure of the last week."""
+PARSES = """import json, sys
+for path in sys.argv[1:]:
+    for line in open(path, "rb"):
+        json.loads(line)"""
+ASKS = 'for file; do bash -n "$file"; done'
+
+
+def make(root: Path, now: int, entries: int) -> None:
+    """A cron directory with so many entries, and the history of its first hundred."""
     run("init", root)
-    for n in range(ENTRIES):
-        script = root / "cron.d" / f"entry{n:02d}.slurm"
-        script.write_text(f"#!/bin/bash\n#CRON {SCHEDULES[n % len(SCHEDULES)]}\ntrue\n", encoding="utf-8")
+    for n in range(entries):
+        schedule = SCHEDULES[n % len(SCHEDULES)]
+        text = f'#!/bin/bash\n#SBATCH --time={n % 59 + 1}\n#CRON {schedule}\ncd /data/{n} || exit\nmake "part{n}"\n'
+        (root / "cron.d" / f"entry{n:02d}.slurm").write_text(text, encoding="utf-8")
     split: dict[tuple[str, str], list[dict[str, Any]]] = {}
     for index, each in enumerate(rows(now)):
         month = time.strftime("%Y-%m", time.gmtime(each["at"]))
         split.setdefault((month, HOSTS[index // 500 % len(HOSTS)]), []).append(each)
-        if each["result"] == "failed" and each["slot"] > now - 7 * DAY:
-            path = root / each["log"]
-            path.parent.mkdir(parents=True, exist_ok=True)
-            path.write_text("loading\n" * 30 + "<b>Traceback</b>: no such file\n", encoding="utf-8")
     for (_, host), some in split.items():
         history.append(root / "state" / "history", some, host=host, now=some[0]["at"])
+    time.sleep(4)
     run("tick", root)
 
 
-def run(command: str, root: Path, *more: str) -> str:
-    """Run one command to its end; what it printed."""
-    argv = [sys.executable, "-m", "cronhpc", command, "--dir", str(root), "--backend", "local", *more]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    if done.returncode not in {0, 1}:
-        sys.exit(f"{command}: {done.stdout}{done.stderr}")
-    return done.stdout
+def argv(command: str, root: Path, *more: str) -> tuple[str, ...]:
+    """Of one command."""
+    return (sys.executable, "-m", "cronhpc", command, "--dir", str(root), "--backend", "local", *more)
 
 
-def seconds(command: str, root: Path, *more: str) -> float:
-    """Wall-clock seconds of the whole command, Python's start included."""
-    start = time.perf_counter()
-    run(command, root, *more)
-    return time.perf_counter() - start
+def run(command: str, root: Path) -> None:
+    """Run it to its end."""
+    aims.used(*argv(command, root))
 
 
-def say(line: str) -> None:
-    """One line of the table."""
-    sys.stdout.write(f"{line}\n")
+def measured(name: str, command: tuple[str, ...], peer: str, of_peer: tuple[str, ...], rounds: int) -> None:
+    """The row of a command, beside one that is no cronhpc."""
+    ours, others = aims.in_turns(command, of_peer, rounds=rounds)
+    mine, theirs, ratio = aims.median_of(ours), aims.median_of(others), aims.ratio_of(ours, others)
+    beside = f"{peer} {theirs.busy:.2f} s ({ratio.busy:.2f} of it); {mine.wall:.1f} s on the wall; n={rounds}"
+    aims.row(name, mine.busy, f"{beside}, {aims.busy()}")
 
 
-def main() -> int:
-    """Print the table; 1 if a command takes longer than it may, or the page is larger."""
+def main() -> None:
+    """The rows."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--keep", type=Path, help="make the cron directory there, and leave it")
-    args = parser.parse_args()
-    root = args.keep or Path(tempfile.mkdtemp(prefix="cronhpc-bench-")) / "cron"
-    fine = True
-    try:
-        make(root, int(time.time()))  # noqa: TID251 - ticks read the clock, too
-        say(f"{ENTRIES} entries, {LINES:,} lines of history of {len(HOSTS)} machines, median of {args.rounds}")
-        for command, *more in (["status"], ["status", "entry07"], ["history"], ["history", "--since", "7d"], ["page"]):
-            took = statistics.median(seconds(command, root, *more) for _ in range(args.rounds))
-            limit = LIMITS.get(command)
-            say(
-                f"{' '.join([command, *more]):20} {took * 1000:6.0f} ms"
-                + (f"   (at most {limit:g} s)" if limit else "")
-            )
-            fine = fine and (limit is None or took <= limit)
-        page = json.loads(run("page", root, "--json"))["bytes"]
-        say(f"page.html            {page / 1024:6.0f} kB   (at most {LARGEST >> 10} kB)")
-    finally:
-        if not args.keep:
-            shutil.rmtree(root.parent)
-    return 0 if fine and page < LARGEST else 1
+    rounds = parser.parse_args().rounds
+    now = int(time.time())  # noqa: TID251 - ticks read the clock, too
+    with tempfile.TemporaryDirectory(prefix="cronhpc-bench-") as folder:
+        root = Path(folder) / "few"
+        make(root, now, ENTRIES)
+        parses = (sys.executable, "-c", PARSES, *map(str, (root / "state" / "history").iterdir()))
+        for name, command in (("history --since 7d", ("--since", "7d")), ("page", ())):
+            what = argv(name.partition(" ")[0], root, *command)
+            measured(f"{name} of {LINES:,} rows", what, "json.loads of all rows", parses, rounds)
+        root = Path(folder) / "many"
+        make(root, now, MANY)
+        scripts = sorted(map(str, (root / "cron.d").iterdir()))
+        bare = (sys.executable, "-c", "pass")
+        measured(f"next, {MANY:,} entries", argv("next", root), "bare python", bare, rounds)
+        asks = ("bash", "-c", ASKS, "-", *scripts)
+        measured(f"check, {MANY:,} entries", argv("check", root, "--offline"), "bash -n of each", asks, 1)
+        measured(f"page, {MANY:,} entries", argv("page", root), "bare python", bare, 1)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()
