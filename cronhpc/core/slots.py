@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ from cronhpc.core.liveness import Absence
 from cronhpc.core.model import ClaimState, Reason, Result, Skip, Stop, Submit, Wait, entry_id
 from cronhpc.core.stop import reachable
 from cronhpc.cron.values import by_field, dataclass, defaults, field, is_dataclass, replace
+from cronhpc.cron.words import digest
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
@@ -38,7 +38,7 @@ def text_key(entry: Entry) -> str:
     """
     born = 0 if entry.command else entry.born
     text = repr(_what_it_says(replace(entry, born=born, source="", fresh=False, problem=None, notes=())))
-    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    return digest(text.encode("utf-8", "surrogateescape"))[:12]
 
 
 def _what_it_says(value: object) -> object:

@@ -27,6 +27,21 @@ def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
     return next(iter(difflib.get_close_matches(word, list(known), 1, cutoff)), None)
 
 
+def digest(data: bytes) -> str:
+    """What tells one text from another: its SHA-256 in hex, by the lean module that `random` uses, too.
+
+    `hashlib` loads OpenSSL: a fifth of what the start of a bare Python takes.
+    """
+    try:
+        from _sha2 import sha256  # type: ignore[import-not-found,unused-ignore]  # Python 3.12 and later
+    except ImportError:
+        try:
+            from _sha256 import sha256  # type: ignore[import-not-found,unused-ignore]
+        except ImportError:
+            from hashlib import sha256
+    return str(sha256(data).hexdigest())
+
+
 # --- what is wrong; its texts may have commands in them (model/advice.py), and + keeps those -------------------------
 
 

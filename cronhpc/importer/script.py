@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 import shlex
 from collections import Counter
@@ -10,6 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from itertools import groupby
 
 from cronhpc.cron.values import dataclass
+from cronhpc.cron.words import digest
 from cronhpc.importer.table import Job, Table
 from cronhpc.script.dialect import SYSTEMS
 from cronhpc.script.spelling import SPELLINGS
@@ -233,7 +233,7 @@ def fingerprint(source: str, job: Job, ordinal: int) -> str:
     # Without the comments, which may be corrected, and the zone, which the settings decide (CRON_TZ is a variable).
     said = (job.schedule, job.command, job.stdin, job.shell, job.variables, job.options, ordinal)
     text = f"{source}\0{said!r}"
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+    return digest(text.encode("utf-8", "surrogatepass"))[:12]
 
 
 def script(source: str, job: Job, mark: str) -> bytes:

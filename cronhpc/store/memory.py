@@ -5,12 +5,12 @@ Where both are lost, the claims still hold the newest slot of every entry, so no
 
 from __future__ import annotations
 
-import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import EntryState, SchedulerState, Settings
 from cronhpc.cron.values import dataclass, field, replace
+from cronhpc.cron.words import digest
 from cronhpc.store import decode
 from cronhpc.store.files import of_version, read_bytes, read_lasting, replace_file, write_json
 
@@ -110,7 +110,7 @@ def save_cache(path: Path, cache: dict[str, Any]) -> None:
 
 def _seal(rest: bytes) -> bytes:
     """How a cache begins: with the sum of what follows."""
-    return b'{"version":%d,"sum":"%s",' % (_CACHE_VERSION, hashlib.sha256(rest).hexdigest()[:16].encode())
+    return b'{"version":%d,"sum":"%s",' % (_CACHE_VERSION, digest(rest)[:16].encode())
 
 
 _SEAL = len(_seal(b""))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import shlex
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING
 from cronhpc.core import model
 from cronhpc.core.model import LONGER, LinkRecord, Started, link_names
 from cronhpc.cron.values import dataclass, field
+from cronhpc.cron.words import digest
 from cronhpc.script.dialect import DIALECTS, SLURM
 from cronhpc.store import decode
 from cronhpc.store.files import read_bytes, read_json, replace_file, shipped, write_json
@@ -114,7 +114,7 @@ _BLANK = "\nfingerprint=@FINGERPRINT@\n"
 
 
 def _mark(blank: str) -> str:
-    return hashlib.sha256(blank.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    return digest(blank.encode("utf-8", "surrogateescape"))[:12]
 
 
 def is_whole(paths: Paths) -> bool:

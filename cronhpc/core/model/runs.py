@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -11,6 +10,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from cronhpc.cron.values import dataclass, field, replace
+from cronhpc.cron.words import digest
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -32,7 +32,7 @@ def entry_id(name: str) -> str:
         text = "%2E" + text[1:]
     if len(text) <= _LONGEST_ID:
         return text
-    return f"{text[: _LONGEST_ID - 18]}~{hashlib.sha256(raw).hexdigest()[:16]}"
+    return f"{text[: _LONGEST_ID - 18]}~{digest(raw)[:16]}"
 
 
 def slot_text(slot: int) -> str:
