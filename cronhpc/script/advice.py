@@ -95,10 +95,15 @@ def text_of(said: str, directory: str) -> str:
     return "".join(part.text(directory) if isinstance(part, Command) else part for part in said.parts)
 
 
+_NO_ADVICE = frozenset({str, int, bool, float, type(None)})  # most of what there is
+
+
 def texts_of(value: Any, directory: str) -> Any:
     """JSON-ready facts with all their texts so."""
-    if isinstance(value, Mapping):
-        return {key: texts_of(each, directory) for key, each in value.items()}
+    if type(value) in _NO_ADVICE:
+        return value
+    if isinstance(value, dict | Mapping):
+        return {key: each if type(each) in _NO_ADVICE else texts_of(each, directory) for key, each in value.items()}
     if isinstance(value, list | tuple):
         return [texts_of(each, directory) for each in value]
     return text_of(value, directory) if isinstance(value, str) else value

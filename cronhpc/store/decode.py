@@ -13,7 +13,7 @@ import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from enum import EnumType
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from itertools import chain
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
@@ -291,7 +291,7 @@ def _needed(kind: type[T]) -> frozenset[str]:
 _defaults = cache(defaults)
 
 
-_AS_THEY_ARE = frozenset({str, int, bool})
+_AS_THEY_ARE = frozenset({str, int, bool, type(None)})
 
 
 def plain(value: Any) -> Any:
@@ -360,6 +360,7 @@ def _frozen(value: Any) -> Any:
 # --- what other programs and users read: named tuples, every field of them --------------------------------------------
 
 
+@lru_cache(maxsize=4096)  # entries share their instants
 def iso(at: int | None) -> str | None:
     """An instant as ISO 8601 in UTC: 2026-11-27T13:30:00Z."""
     return None if at is None else datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -392,21 +393,23 @@ class Records:
 
     def whole(self, value: Any) -> Any:
         """`value` as JSON values: of a named tuple each field, but for what is None and may be lacking."""
-        if isinstance(value, Mapping):
-            return {key: self.whole(each) for key, each in value.items()}
-        if isinstance(value, Problem):
-            return {name: getattr(value, name) for name in (*Problem.__slots__, "severity")}
         kind: Any = type(value)
         if hasattr(kind, "_fields"):
-            lacking = self.may_lack.get(kind, {})
+            lacking, instants = self.may_lack.get(kind, {}), _instants(kind)
             return {
                 self.keys.get(name, name): iso(each)
-                if each is not None and hint.startswith("Instant")
+                if name in instants
+                else each
+                if type(each) in _AS_THEY_ARE
                 else self.whole(each)
-                for (name, hint), each in zip(_hints(kind).items(), value, strict=True)
+                for name, each in zip(kind._fields, value, strict=True)
                 if each is not None or name not in lacking
             }
-        return [self.whole(each) for each in value] if isinstance(value, list | tuple) else value
+        if isinstance(value, list | tuple):
+            return [self.whole(each) for each in value]
+        if isinstance(value, Problem):
+            return {name: getattr(value, name) for name in (*Problem.__slots__, "severity")}
+        return {key: self.whole(each) for key, each in value.items()} if isinstance(value, Mapping) else value
 
     def exact(self, kind: type[R], value: object, at: str = "") -> R:
         """The reverse, for a file that anybody may have written; keys of later versions are passed over.
@@ -445,6 +448,12 @@ class Records:
 
 
 _KINDS: dict[str, type | None] = {"str": str, "str | Advice": str, "int": int, "bool": bool, "Instant": None}
+
+
+@cache
+def _instants(kind: type) -> frozenset[str]:
+    """The fields of a record that are instants."""
+    return frozenset(name for name, hint in _hints(kind).items() if hint.startswith("Instant"))
 
 
 @cache

@@ -357,7 +357,7 @@ class _Index:
         if later is not None and later > now:
             looked_for.append(later)
         edited = state.schedule_key not in {"", schedule_key(entry)}
-        least = self.tick_at if edited or state == EntryState() else 0
+        least = self.tick_at if edited or state == _NEW else 0
         return min([*ahead, *(max(slot, least) for slot in looked_for)], default=None)
 
     def _live(self, name: str) -> list[LiveRun]:
@@ -386,6 +386,9 @@ class _Index:
             for finish in self.ended.get(name, ())
         ]
         return max((run for run in known if runs.when(run) <= self.world.now), key=runs.when, default=None)
+
+
+_NEW = EntryState()
 
 
 def _next_tick(world: World) -> int:
