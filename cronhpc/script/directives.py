@@ -38,60 +38,47 @@ class UnclosedQuoteError(ValueError):
     """A quote is opened and not closed on its line."""
 
 
+_BLANKS = re.compile(f"[{_SPACE}]*")
+# What a word is made of: a character behind a backslash, but no blank; a quoted part; a plain one.
+_PART = re.compile(
+    r"""\\(?P<taken>[^ \t\n\r\v\f]?)|(?P<plain>[^ \t\n\r\v\f"'\\#]+)"""
+    r"""|"(?P<double>(?:\\.|[^"\\])*)"|'(?P<single>(?:\\.|[^'\\])*)'""",
+    re.DOTALL,
+)
+
+
 def words(text: str) -> list[str]:
     r"""`text` split as sbatch splits it: quotes group, `\` takes the next character, `#` ends the line.
 
     An empty word (`""`) ends the line too: sbatch cannot tell it from none. Raises UnclosedQuoteError.
     """
+    return _split(text)[0]
+
+
+def _split(text: str) -> tuple[list[str], int]:
+    """The words, and where the reading ends."""
     found: list[str] = []
     at = 0
     while True:
-        word, at = _next_word(text, at)
-        if not word:
-            return found
-        found.append(word)
+        at, word = _BLANKS.match(text, at).end(), ""  # type: ignore[union-attr] # none is a match, too
+        while part := _PART.match(text, at):
+            quoted = part["double"] or part["single"] or ""
+            word += part["taken"] or part["plain"] or re.sub(r"(?s)\\(.)", r"\1", quoted)
+            at = part.end()
+        if text[at : at + 1] in {'"', "'"}:
+            raise UnclosedQuoteError(text[at])
+        found += [word] if word else []
+        if not word or text[at : at + 1] == "#":
+            return found, at
 
 
 def cut_at(text: str) -> int:
     """Where in `text`, what stands behind `#SBATCH`, a `#` ends the reading; -1 where it is read whole."""
-    at = 0
-    while at < len(text):
-        try:
-            word, at = _next_word(text, at)
-        except UnclosedQuoteError:
-            return -1
-        if at < len(text) and text[at] == "#":
-            return at
-        if not word:
-            return -1
-    return -1
-
-
-def _next_word(text: str, at: int) -> tuple[str, int]:
-    while at < len(text) and text[at] in _SPACE:
-        at += 1
-    word: list[str] = []
-    quote = ""
-    escaped = False
-    while at < len(text) and (quote or text[at] not in _SPACE):
-        char = text[at]
-        if escaped:
-            escaped = False
-            word.append(char)
-        elif char == "\\":
-            escaped = True
-        elif char == quote:
-            quote = ""
-        elif not quote and char in "\"'":
-            quote = char
-        elif not quote and char == "#":
-            break
-        else:
-            word.append(char)
-        at += 1
-    if quote:
-        raise UnclosedQuoteError(quote)
-    return "".join(word), at
+    try:
+        at = _split(text)[1]
+    except UnclosedQuoteError:
+        return -1
+    return at if text[at : at + 1] == "#" else -1
 
 
 def sbatch_options_of(lines: tuple[tuple[int, str], ...]) -> tuple[tuple[Option, ...], tuple[Problem, ...]]:
@@ -311,29 +298,28 @@ class _OptionReader:
 
 
 _LINES = 100
-# letter -> sbatch's option; "" is taken and ignored; a letter not named here is refused
-_PBS = {
-    "a": "begin", "A": "account", "e": "error", "J": "array", "t": "array", "l": "", "m": "mail-type",
-    "M": "mail-user", "N": "job-name", "o": "output", "p": "nice", "q": "partition", "v": "export", "W": "",
-    "c": "", "C": "", "j": "", "k": "", "r": "", "S": "", "u": "",
+_FLAGS = {"#PBS": "hIVz", "#BSUB": "x"}
+_NAMES = {  # letter -> sbatch's option; "" is taken and ignored; a letter that is not here is refused
+    "#PBS": {
+        "a": "begin", "A": "account", "e": "error", "J": "array", "t": "array", "l": "-l", "m": "mail-type",
+        "M": "mail-user", "N": "job-name", "o": "output", "p": "nice", "q": "partition", "v": "export", "h": "hold",
+        **dict.fromkeys("cCjkrSuWIVz", ""),
+    },
+    "#BSUB": {
+        "c": "chdir", "e": "error", "J": "job-name", "m": "nodelist", "M": "mem-per-cpu", "n": "ntasks", "o": "output",
+        "q": "partition", "W": "time", "x": "exclusive",
+    },
 }  # fmt: skip
-_PBS_FLAGS = {"h": "hold", "I": "", "V": "", "z": ""}
-_BSUB = {
-    "c": "chdir", "e": "error", "J": "job-name", "m": "nodelist", "M": "mem-per-cpu", "n": "ntasks", "o": "output",
-    "q": "partition", "W": "time",
-}  # fmt: skip
-_BSUB_FLAGS = {"x": "exclusive"}
+_RESOURCES = {"walltime": "time", "cput": "time", "mem": "mem", "nodes": "nodes", "naccelerators": "gres"}
 
 
 def options(data: bytes, *, ignore: bool) -> tuple[tuple[Option, ...], tuple[Problem, ...]]:
     """The options that other systems' lines stand for, in sbatch's names, and what sbatch would refuse in them."""
-    if ignore or (b"#PBS" not in data and b"#BSUB" not in data):
-        return (), ()
-    for directive in ("#BSUB", "#PBS"):
-        lines = [split_directive(line, directive, number) for number, line in _lines(data, directive)]
-        if lines:
-            options, problems = _read([word for words, _ in lines for word in words], directive)
-            return options, (*(each for _, wrong in lines for each in wrong), *problems)
+    for directive in () if ignore else ("#BSUB", "#PBS"):
+        if directive.encode() in data and (lines := _lines(data, directive)):
+            read = [split_directive(line, directive, number) for number, line in lines]
+            found, problems = _read([word for words, _ in read for word in words], directive)
+            return found, (*(each for _, wrong in read for each in wrong), *problems)
     return (), ()
 
 
@@ -343,54 +329,39 @@ def _lines(data: bytes, directive: str) -> list[tuple[int, str]]:
     for number, line in text_lines(data):
         if line.startswith(directive):
             found.append((number, line))
-        elif not line.startswith("#"):
-            others += 1
-            if others > _LINES:
-                break
+        others += not line.startswith("#")
+        if others > _LINES:
+            break
     return found
 
 
 def _read(found: list[tuple[str, int]], directive: str) -> tuple[tuple[Option, ...], list[Problem]]:
     problems: list[Problem] = []
-    valued, flags = (_PBS, _PBS_FLAGS) if directive == "#PBS" else (_BSUB, _BSUB_FLAGS)
     options: list[Option] = []
     rest = found[::-1]
     while rest:
         word, line = rest.pop()
         word = "-c" if directive == "#BSUB" and word == "-cwd" else word  # sbatch rewrites it so
         letter = word[1:2] if word.startswith("-") else ""
-        if letter in flags:
-            options += _option(flags[letter], None, line, directive, word)
-        elif letter in valued:
-            value = word[2:] or (rest.pop()[0] if rest else "")
-            written = f"-{letter} {value}"
-            resources = directive == "#PBS" and letter == "l"
-            options += (
-                _resources(value, line) if resources else _option(valued[letter], value, line, directive, written)
-            )
-        else:
+        name = _NAMES[directive].get(letter)
+        if name is None:
             what = f'"{directive} {word}": sbatch obeys {directive} lines, and cannot read this one.'
             problems.append(Problem("E209", what, "Remove it, or add #SBATCH --ignore-pbs.", line=line, key=word))
             while letter and rest and rest[-1][1] == line and not rest[-1][0].startswith("-"):
                 rest.pop()  # most likely its value: one complaint is enough
+            continue
+        value = None if letter in _FLAGS[directive] else word[2:] or (rest.pop()[0] if rest else "")
+        written = word if value is None else f"-{letter} {value}"
+        asked = _resources(value or "") if name == "-l" else [(name, value, written)]
+        options += [Option(each, text, line, shown, directive) for each, text, shown in asked if each]
     return tuple(options), problems
 
 
-def _option(name: str, value: str | None, line: int, directive: str, written: str) -> list[Option]:
-    return [Option(name, value, line, written, directive)] if name else []
-
-
-def _resources(listed: str, line: int) -> list[Option]:
-    """`-l walltime=1:00:00,mem=1gb,naccelerators=2`; what sbatch ignores is ignored."""
-    found = []
+def _resources(listed: str) -> Iterator[tuple[str, str, str]]:
+    """`walltime=1:00:00,mem=1gb,naccelerators=2`: (option, value, as written); what sbatch ignores is ignored."""
     for item in listed.split(","):
         name, _, value = item.partition("=")
-        written = f"-l {item}"
-        if name in {"walltime", "cput"}:
-            found += _option("time", value, line, "#PBS", written)
-        elif name in {"mem", "nodes"}:
-            found += _option(name, value.partition(":")[0], line, "#PBS", written)
-        elif name == "naccelerators" or (name == "accelerator" and value.lower() == "true"):
-            count = value if name == "naccelerators" else "1"
-            found += _option("gres", f"gpu:{count}", line, "#PBS", written)
-    return found
+        if name == "accelerator" and value.lower() == "true":
+            name, value = "naccelerators", "1"
+        text = value.partition(":")[0] if name in {"mem", "nodes"} else value
+        yield _RESOURCES.get(name, ""), f"gpu:{text}" if name == "naccelerators" else text, f"-l {item}"

@@ -61,49 +61,29 @@ class Spelling(NamedTuple):
 # --- values ----------------------------------------------------------------------------------------------------------
 
 
-def _seconds(ours: str) -> int | None:
-    try:
-        return time_limit(ours)
-    except ValueError:
-        return None
-
-
 def _clock(seconds: int) -> str:
     return f"{seconds // 3600}:{seconds // 60 % 60:02}:{seconds % 60:02}"
 
 
-def _in_seconds(ours: str) -> str | None:
-    seconds = _seconds(ours)
-    return None if seconds is None else str(seconds)
+def _limit(shown: Callable[[int], str], ours: str) -> str | None:
+    try:
+        seconds = time_limit(ours)
+    except ValueError:
+        return None
+    return None if seconds is None else shown(seconds)
 
 
-def _in_hours(ours: str) -> str | None:
-    seconds = _seconds(ours)
-    return None if seconds is None else _clock(seconds)
-
-
-def _in_minutes(ours: str) -> str | None:
-    seconds = _seconds(ours)
-    return None if seconds is None else f"{(seconds + 59) // 60 // 60}:{(seconds + 59) // 60 % 60:02}"
-
-
-def _of_seconds(theirs: str) -> str | None:
-    """`3600`, `60:00` or `1:00:00`, the last part in seconds."""
-    return _of_parts(theirs, 1)
-
-
-def _of_minutes(theirs: str) -> str | None:
-    """`60` or `1:00`, the last part in minutes."""
-    return _of_parts(theirs, 60)
-
-
-def _of_parts(theirs: str, unit: int) -> str | None:
+def _of_parts(unit: int, theirs: str) -> str | None:
+    """`3600`, `60:00` or `1:00:00`, the last part in units of so many seconds."""
     parts = theirs.split(":")
     if not all(part.isdecimal() and part.isascii() for part in parts):
         return None
     return _clock(sum(int(part) * 60**place for place, part in enumerate(reversed(parts))) * unit)
 
 
+_IN_SECONDS = Form(partial(_limit, str), partial(_of_parts, 1))
+_IN_HOURS = Form(partial(_limit, _clock), partial(_of_parts, 1))
+_IN_MINUTES = Form(partial(_limit, lambda seconds: _clock(seconds + 59).rpartition(":")[0]), partial(_of_parts, 60))
 _MOMENT = "%Y-%m-%dT%H:%M:%S"
 
 
@@ -132,13 +112,14 @@ def _of_size(theirs: str) -> str | None:
     return match[1] + match[2].upper() if match else None
 
 
-def _gpus(ours: str) -> str | None:
-    match = re.fullmatch(r"gpu:(\d+)", ours)
-    return match[1] if match else None
+def _around(ours: str, theirs: str, inner: str, joints: tuple[str, str] = (",", ",")) -> Form:
+    """What stands at `@` of both, of the form `inner`, where `~` is what joins a list: another character in each."""
 
+    def turned(old: str, new: str, joint: int, text: str) -> str | None:
+        match = re.fullmatch(re.escape(old).replace("@", f"({inner.replace('~', joints[joint])})"), text)
+        return new.replace("@", match[1].replace(joints[joint], joints[1 - joint])) if match else None
 
-def _of_gpus(theirs: str) -> str | None:
-    return f"gpu:{theirs}" if theirs.isdecimal() else None
+    return Form(partial(turned, ours, theirs, 0), partial(turned, theirs, ours, 1))
 
 
 def _unless(ours: str) -> str:
@@ -148,24 +129,6 @@ def _unless(ours: str) -> str:
 def _of_unless(theirs: str) -> str | None:
     one = r"hname!='?([\w.-]+)'?"
     return ",".join(re.findall(one, theirs)) if re.fullmatch(rf"select\[{one}(?: && {one})*\]", theirs) else None
-
-
-def _ended(ours: str) -> str | None:
-    match = re.fullmatch(r"afterany((?::\d+)+)", ours)
-    return match[1].lstrip(":").replace(":", ",") if match else None
-
-
-def _of_ended(theirs: str) -> str | None:
-    return f"afterany:{theirs.replace(',', ':')}" if re.fullmatch(r"\d+(?:,\d+)*", theirs) else None
-
-
-def _but(ours: str) -> str:
-    return f"!({ours.replace(',', '|')})"
-
-
-def _of_but(theirs: str) -> str | None:
-    match = re.fullmatch(r"!\((.*)\)", theirs)
-    return match[1].replace("|", ",") if match else None
 
 
 _TASKS = r"[1-9]\d*(?:-\d+(?::\d+)?)?"  # one span, as `-t` has it
@@ -220,11 +183,11 @@ SPELLINGS = {
         },
         patterns={"%j": "$JOB_ID", "%A": "$JOB_ID", "%a": "$TASK_ID", "%x": "$JOB_NAME", "%u": "$USER"},
         forms={
-            "time": Form(_in_seconds, _of_seconds),
+            "time": _IN_SECONDS,
             "begin": _QSUB_MOMENT,
             "array": _same(_TASKS),
-            "dependency": Form(_ended, _of_ended),
-            "exclude": Form(_but, _of_but),
+            "dependency": _around("afterany:@", "@", r"\d+(?:~\d+)*", (":", ",")),
+            "exclude": _around("@", "!(@)", ".*", (",", "|")),
         },
         also={"-cwd": "chdir"},
         values={
@@ -270,12 +233,12 @@ SPELLINGS = {
         },
         patterns={"%a": "^array_index^"},
         forms={
-            "time": Form(_in_hours, _of_seconds),
+            "time": _IN_HOURS,
             "begin": _QSUB_MOMENT,
             "array": _same(r"\d+-\d+(?::\d+)?(?:%\d+)?"),
             "export": Form(lambda _: None, lambda theirs: theirs),  # sbatch's ALL is no name
             "mem": Form(_size, _of_size),
-            "gres": Form(_gpus, _of_gpus),
+            "gres": _around("gpu:@", "@", r"\d+"),
             "cpus-per-task": _same(r"\d+"),
         },
         also={},
@@ -319,14 +282,11 @@ SPELLINGS = {
         patterns={"%j": "%J", "%A": "%J", "%a": "%I"},
         forms={
             "exclude": Form(_unless, _of_unless),
-            "time": Form(_in_minutes, _of_minutes),
+            "time": _IN_MINUTES,
             "begin": _moment("%Y:%m:%d:%H:%M", r"\d+(?::\d+)+"),
             "ntasks": _same(r"\d+"),
             "array": _same(rf"{_TASKS}(?:,{_TASKS})*(?:%\d+)?"),
-            "gres": Form(
-                lambda ours: f"num={_gpus(ours)}" if _gpus(ours) else None,
-                lambda theirs: _of_gpus(theirs.removeprefix("num=")),
-            ),
+            "gres": _around("gpu:@", "num=@", r"\d+"),
         },
         also={"-oo": "output", "-eo": "error"},
         values={
@@ -378,6 +338,8 @@ def options_of(data: bytes, dialect: Dialect) -> tuple[tuple[Option, ...], tuple
 
 def read_lines(lines: Iterable[tuple[int, str]], dialect: Dialect) -> tuple[tuple[Option, ...], tuple[Problem, ...]]:
     """The same of (number, text behind the prefix) pairs."""
+    if dialect.name not in SPELLINGS:
+        return sbatch_options_of(tuple((number, dialect.prefix + text) for number, text in lines))
     spelling = SPELLINGS[dialect.name]
     options: list[Option] = []
     problems: list[Problem] = []
@@ -660,8 +622,5 @@ def _quoted(word: str) -> str:
 
 def foreign_line(line: str, number: int, source: Dialect, target: Dialect, own: Container[str] = ()) -> Translation:
     """What to write in place of a directive of `source` where `target` reads the script, and says `own` already."""
-    if source.name in SPELLINGS:
-        options, _ = read_lines([(number, line.removeprefix(source.prefix))], source)
-    else:
-        options, _ = sbatch_options_of(((number, line),))
+    options, _ = read_lines([(number, line.removeprefix(source.prefix))], source)
     return translated([each for each in options if each.name not in own], source, target)
