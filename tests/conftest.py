@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -45,10 +46,17 @@ for name in ("COLUMNS", "LINES"):
     os.unsetenv(name)
 
 
+def pytest_collection_finish() -> None:
+    """Thousands of tests that stay to the end: else the collector looks through all of them again and again."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def waited(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The pauses in which a disk is waited for, which no test sits through."""
+    """The pauses in which a disk is waited for, which no test sits through. Nor is a write forced to the disk."""
     pauses: list[float] = []
     monkeypatch.setattr(files, "wait", pauses.append)
     monkeypatch.setattr(files, "_given_up_at", -files._GIVEN_UP - 1)
+    monkeypatch.setattr(os, "fsync", lambda _: None)
     return pauses

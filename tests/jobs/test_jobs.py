@@ -288,6 +288,7 @@ def test_the_list_fits_a_terminal(shell: Shell) -> None:
     assert "…" not in said.out
 
 
+@pytest.mark.processes
 @pytest.mark.parametrize("name", NAMES)
 def test_what_is_added_is_an_entry_that_check_has_nothing_to_say_of(shell: Shell, name: str) -> None:
     said = shell("add", name)
