@@ -190,10 +190,6 @@ cronhpc guard --warn-before-end 10m --signal USR1 -- python train.py
 """
 
 
-def _guard_arguments(parser: argparse.ArgumentParser) -> None:
-    guard.add_arguments(parser)
-
-
 def _guard(args: argparse.Namespace, console: Console) -> int:
     """Where the settings can be read, names are looked for in `kill.also` and at a switch's `file:`, too."""
     settings = Settings()
@@ -206,5 +202,5 @@ def _guard(args: argparse.Namespace, console: Console) -> int:
 
 COMMANDS = {
     "again": Command(_AGAIN_HELP, _AGAIN_EXAMPLE, _again, _again_arguments, takes_rest=True, own_codes=True),
-    "guard": Command(_GUARD_HELP, _GUARD_EXAMPLE, _guard, _guard_arguments, of_series=True, own_codes=True),
+    "guard": Command(_GUARD_HELP, _GUARD_EXAMPLE, _guard, guard.add_arguments, of_series=True, own_codes=True),
 }

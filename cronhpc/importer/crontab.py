@@ -116,12 +116,11 @@ class Crontab(Reader):
         self.note(number, what, fix, look=True)
 
     def _remark(self, number: int, name: str, value: str) -> None:
-        special = _REMARKS.get(name)
-        said = special(value, self.around) if special else ("", "", False)
-        if said[0]:
-            self.note(number, said[0], said[1], look=said[2])
-        elif name in _ONLY_MAIL:
-            self.note(number, f"{name} is about cron's mail, which is not sent; the commands still see it.")
+        if name in _SAID:
+            self.note(number, _SAID[name].format(name=name, value=value))
+        elif name in _JUDGED and (judged := _JUDGED[name](value, self.around)):
+            what, fix, look = judged
+            self.note(number, what, fix, look=look)
         elif "$" in value or value.startswith("~"):
             what = f"{name}: cron expands nothing in a value; the script holds it as cron passed it on."
             self.note(number, what)
@@ -252,10 +251,17 @@ def _unreadable(text: str) -> str:
 
 # --- what is to be said of variables -------------------------------------------------------------------------------
 
-_Said = tuple[str, str, bool]
+_SAID = {
+    "TZ": "TZ={value} is the commands' clock, not the schedule's: cron has CRON_TZ for that.",
+    "HOME": "HOME={value}: cron runs commands in there, and so do the scripts.",
+    "BASH_ENV": "BASH_ENV: bash reads it before a command, as under cron; /bin/sh (cron's SHELL) does not.",
+    **dict.fromkeys(_ONLY_MAIL, "{name} is about cron's mail, which is not sent; the commands still see it."),
+}
+
+_Judged = tuple[str, str, bool]  # what is said, the fix, and whether a person has to look
 
 
-def _mailto(value: str, around: Surroundings) -> _Said:
+def _mailto(value: str, around: Surroundings) -> _Judged:
     if not value:
         return 'MAILTO="": cron mailed nothing; what a run prints is in log/.', "", False
     what = f"MAILTO={value}: cron mailed what runs print; here it is kept in log/NAME/."
@@ -265,11 +271,7 @@ def _mailto(value: str, around: Surroundings) -> _Said:
     return what, f"To be told of failures, write in cronhpc.yaml: {command}", False
 
 
-def _tz(value: str, _: Surroundings) -> _Said:
-    return f"TZ={value} is the commands' clock, not the schedule's: cron has CRON_TZ for that.", "", False
-
-
-def _cron_tz(value: str, _: Surroundings) -> _Said:
+def _cron_tz(value: str, _: Surroundings) -> _Judged | None:
     zone = zone_of(value)
     if value and zone == "UTC" and value.removeprefix(":") not in {"UTC", "GMT", "Etc/UTC"}:
         what = f'CRON_TZ="{value}" is no time zone that cron knows, so it took UTC: written as --timezone=UTC.'
@@ -278,24 +280,10 @@ def _cron_tz(value: str, _: Surroundings) -> _Said:
         side = "behind" if zone[7] == "+" else "ahead of"
         what = f"CRON_TZ={value} is {zone[8:]} h {side} UTC to cron, as POSIX reads the sign: --timezone={zone}."
         return what, "", False
-    return "", "", False
+    return None
 
 
-def _home(value: str, _: Surroundings) -> _Said:
-    return f"HOME={value}: cron runs commands in there, and so do the scripts.", "", False
-
-
-def _bash_env(_value: str, _: Surroundings) -> _Said:
-    return "BASH_ENV: bash reads it before a command, as under cron; /bin/sh (cron's SHELL) does not.", "", False
-
-
-_REMARKS: dict[str, Callable[[str, Surroundings], _Said]] = {
-    "MAILTO": _mailto,
-    "TZ": _tz,
-    "CRON_TZ": _cron_tz,
-    "HOME": _home,
-    "BASH_ENV": _bash_env,
-}
+_JUDGED: dict[str, Callable[[str, Surroundings], _Judged | None]] = {"MAILTO": _mailto, "CRON_TZ": _cron_tz}
 
 
 # --- schedules --------------------------------------------------------------------------------------------------------
