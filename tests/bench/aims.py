@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import resource
 import statistics
@@ -36,7 +37,7 @@ AIMS = {
     "page of 100,000 rows": Aim("1.2 s", 0.8, " s"),
     "next, 10,000 entries": Aim("4.1 s", 1.5, " s"),
     "check, 10,000 entries": Aim("3.8 s", 1.5, " s"),
-    "page, 10,000 entries": Aim("-", float("inf"), " s"),
+    "page, 10,000 entries": Aim("-", math.inf, " s"),
     "daemon at rest, 100 entries, CPU an hour": Aim("0.3 s", 0.3, " s"),
     "daemon at rest, memory": Aim("33 MB", 33, " MB"),
     "daemon that polls, CPU an hour": Aim("-", 5, " s"),
@@ -56,8 +57,9 @@ def row(name: str, reached: float, peer: str = "") -> None:
     """Print it; `peer`: what it is to be seen beside."""
     was, most, unit = AIMS[name]
     shown = f"{reached:,.0f}" if unit == " ms" or reached >= 100 else f"{reached:.2f}"
+    aim = f"{most:g}{unit}" if most < math.inf else "-"
     verdict = "" if reached <= most else " !"
-    sys.stdout.write(f"{MARK}{name:44} | {was:>12} | {shown + unit:>9} | {f'{most:g}{unit}':>9} | {peer}{verdict}\n")
+    sys.stdout.write(f"{MARK}{name:44} | {was:>12} | {shown + unit:>9} | {aim:>9} | {peer}{verdict}\n")
     sys.stdout.flush()
 
 
