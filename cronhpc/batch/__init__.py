@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from cronhpc.script.dialect import DIALECTS, GRID_ENGINE, LOCAL, LSF, PBS, SLURM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
     from typing import TypedDict
 
@@ -27,10 +27,15 @@ if TYPE_CHECKING:
 
 def present(environment: Mapping[str, str]) -> Dialect | None:
     """The batch system whose commands are on PATH, the first of several; None: there is none."""
+    return next(all_present(environment), None)
+
+
+def all_present(environment: Mapping[str, str]) -> Iterator[Dialect]:
+    """Each batch system whose commands are on PATH."""
     from cronhpc.batch.process import which
 
     systems = (each for each in DIALECTS.values() if not each.runs_here)
-    return next((each for each in systems if all(which(one, environment) for one in each.commands)), None)
+    return (each for each in systems if all(which(one, environment) for one in each.commands))
 
 
 def around(environment: Mapping[str, str]) -> Dialect | None:

@@ -81,6 +81,16 @@ def later() -> int:
     return int(time.time()) + 10  # noqa: TID251 - files get their ctime from this machine's clock
 
 
+def test_init_beside_an_idle_slurm_names_the_other_batch_system_that_is_here(tmp_path: Path) -> None:
+    for name, text in {"sbatch": "exit 1", "scontrol": "exit 1", "sinfo": "exit 1", "qsub": "", "qconf": ""}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    made = Shell(tmp_path)("init", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert made.code == 0, made.err
+    assert "could not be asked for account and partition" in made.out
+    assert "if Grid Engine is meant, write backend: grid_engine there" in made.out
+
+
 # --- the command line itself ---------------------------------------------------------------------------------------
 
 
