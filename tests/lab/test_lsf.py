@@ -324,6 +324,20 @@ def test_the_chain_goes_on_by_itself_and_stop_ends_it(lsf: Cluster) -> None:
     assert [later for _, later in links()[:-1]] == [job for job, _ in links()[1:]], log.read_text(encoding="utf-8")
 
 
+def test_a_crontab_is_moved_in_and_its_entries_run_in_their_slots(lsf: Cluster) -> None:
+    table = lsf.root.parent / "table"
+    table.write_text(f"""MAILTO=""
+RAN={lsf.folder}/ran
+* * * * * echo "$CRONHPC_SLOT $LSB_JOBID plain" >>$RAN
+*/1 * * * * echo 'a\\%b' >/dev/null; echo "$CRONHPC_SLOT $LSB_JOBID percent" >>$RAN
+""")
+    said = lsf("import", "crontab", str(table), code=None)
+    assert "needs a person" not in said, said
+    lsf.until(lambda: {line.split()[-1] for line in lsf.ran} == {"plain", "percent"})
+    slots = [line.split()[::2] for line in lsf.ran]
+    assert all(slots.count(each) == 1 for each in slots), lsf.ran
+
+
 def test_doctor_shows_what_a_submission_looks_like_and_whether_the_year_was_taken(lsf: Cluster) -> None:
     said = lsf("doctor", "--submit", code=None)
     assert "keeps a job's hold, time to begin, comment and name" in said

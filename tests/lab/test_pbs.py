@@ -223,6 +223,21 @@ def test_the_chain_goes_on_by_itself_and_stop_ends_it(cron: Cron) -> None:
     assert all(int(job) < int(later) for job, later in links)
 
 
+def test_a_crontab_is_moved_in_and_its_entries_run_in_their_slots(cron: Cron) -> None:
+    table = cron.root.parent / "table"
+    table.write_text(f"""MAILTO=""
+RAN={cron.root.parent}/ran
+* * * * * echo "$CRONHPC_SLOT $PBS_JOBID plain" >>$RAN
+*/1 * * * * echo 'a\\%b' >/dev/null; echo "$CRONHPC_SLOT $PBS_JOBID percent" >>$RAN
+""")
+    said = cron("import", "crontab", str(table), code=None)
+    assert "needs a person" not in said, said
+    wait_for(lambda: time.time() - (cron.root / "cron.d").stat().st_mtime > 4, 90, lambda: said)
+    cron.until(lambda: {line.split()[-1] for line in cron.ran} == {"plain", "percent"})
+    slots = [line.split()[::2] for line in cron.ran]
+    assert all(slots.count(each) == 1 for each in slots), cron.ran
+
+
 def test_doctor_shows_what_the_site_makes_of_a_job_and_leaves_none(cron: Cron) -> None:
     said = cron("doctor", "--submit", code=None)
     assert "keeps --hold, --begin, --comment and --job-name" in said, said
