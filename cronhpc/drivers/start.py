@@ -305,10 +305,15 @@ def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Star
         raise _stopped_unmarked(site, error) from None
     if site.batch.dialect.runs_here:
         lines.append(_stopped(site, *daemon))
+    away = of_other_cluster(site, how) is not None  # its ids may be those of other jobs here
+    if away:
+        lines.append(
+            f"its jobs are on cluster {how.cluster}, whose queue is not this one: what waits ends when it starts"
+        )
     with leased(site):
         if how.via == "scrontab" or by_scrontab.may_be_in(site):
             lines += by_scrontab.remove(site, environ)
-        world, outcomes = _reconcile(site, now, first=False, by_login=how.via == "login")
+        world, outcomes = _reconcile(site, now, first=False, by_login=how.via == "login", away=away)
     withdrawn = [o.decision for o in outcomes if isinstance(o.decision, Withdraw) and o.done is Done.OK]
     if withdrawn:
         lines.append(f"cancelled {count(len(withdrawn), 'run')} that waited in the queue for a time to come")
@@ -386,11 +391,12 @@ class AwayError(CronhpcError):
 
 
 def _reconcile(
-    site: Site, now: Callable[[], int], *, first: bool, by_login: bool = False
+    site: Site, now: Callable[[], int], *, first: bool, by_login: bool = False, away: bool = False
 ) -> tuple[World, tuple[Outcome, ...]]:
     """The chain's part of a tick; looked at again while a link that just started has not queued its successor yet.
 
-    What a login node has submitted ahead ends with its ticks, a day's runs otherwise go on after `stop`.
+    What a login node has submitted ahead ends with its ticks, a day's runs otherwise go on after `stop`. `away`: the
+    chain is in another cluster's queue, and what is not listed here is not ended by its id.
     """
     for look in range(_LOOKS):
         reading = read_world(site, now())
@@ -401,6 +407,7 @@ def _reconcile(
         decisions = tuple(_first_now(world, chain.decide(world, _wake(site, world)), first=first))
         if not first and by_login:
             decisions += tuple(withdrawals(world, "the scheduler is stopped"))
+        decisions = () if away else decisions
         resting = next((d for d in decisions if isinstance(d, LeaveChain)), None)
         if resting is None or resting.cause is not LeaveCause.LINK_AT_WORK or look == _LOOKS - 1:
             break

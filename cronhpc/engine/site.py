@@ -133,12 +133,15 @@ def elsewhere(site: Site, here: str, there: str) -> Problem:
     return Problem("E363", what, fix)
 
 
-def of_other_cluster(site: Site) -> Problem | None:
-    """Why nothing is to be done from here, where another cluster's `start` has been; asked once on a machine."""
+def of_other_cluster(site: Site, how: Started | None = None) -> Problem | None:
+    """Why nothing is to be done from here, where another cluster's `start` has been; asked once on a machine.
+
+    `how`: what that `start` wrote down, where `stop` may have come since.
+    """
     from cronhpc.batch.port import BatchError
     from cronhpc.store.scheduler import started
 
-    there = (started(site.paths) or Started()).cluster
+    there = (how or started(site.paths) or Started()).cluster
     if not there or site.batch.dialect.runs_here:
         return None
     key = f"{site.host} {site.environment.get(site.batch.dialect.kept[0], '')}"

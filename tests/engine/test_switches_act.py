@@ -26,19 +26,22 @@ from cronhpc.core.model import (
     Job,
     JobEnd,
     Key,
+    LinkRecord,
     Outcome,
     Queue,
     Result,
+    Started,
     Stop,
     Submit,
     Wait,
     slot_text,
 )
+from cronhpc.drivers import start
 from cronhpc.engine import init
 from cronhpc.engine.read import read_world
 from cronhpc.engine.site import Site, directory_id, open_site
 from cronhpc.script.dialect import SLURM
-from cronhpc.store import history
+from cronhpc.store import history, scheduler
 from cronhpc.store.claims import Claims
 from cronhpc.store.memory import load, save
 from cronhpc.tick import Report, tick
@@ -460,3 +463,24 @@ def test_an_end_that_was_given_up_is_corrected_when_accounting_tells_it(root: Pa
     results = {row["job"]: row["result"] for row in history.rows(root / "state" / "history")}
     assert results == {"7": "ok", "8": str(Result.UNKNOWN)}
     assert set(load(root / "state" / "entries.json").scheduler.given_up) == {f"e@{slot_text(NOW + 3 * LATE - 3630)}.1"}
+
+
+@pytest.mark.parametrize(
+    ("cluster", "asked"),
+    [
+        pytest.param(
+            "alps", ["cancel 11"], id="where it was started, its last link, which is not listed yet, goes by its id"
+        ),
+        pytest.param("jura", [], id="on another cluster of the same home that id is another job's"),
+    ],
+)
+def test_stop_ends_by_its_id_what_is_in_this_cluster_s_queue(root: Path, cluster: str, asked: list[str]) -> None:
+    site = site_of(root, fake := Fake([job(8)]))
+    fake.cluster_name = lambda: cluster  # type: ignore[attr-defined]
+    scheduler.mark_started(site.paths, Started("chain", "f00d", at=NOW - 600, cluster="alps"))
+    scheduler.remember_link(site.paths, "11", LinkRecord("link", NOW + 600, "f00d", NOW - 20))
+    for _ in range(2):
+        stopped = start.stop(site, {}, lambda: NOW)
+        assert stopped.ok
+    assert fake.asked == 2 * asked
+    assert ("alps" in " ".join(stopped.lines)) == (cluster != "alps")
