@@ -82,7 +82,9 @@ def unlisted(world: World) -> Iterator[Job]:
     for claim in world.claims if world.queue is not None else ():
         at = claim.recorded or claim.at
         known = claim.job_id in (world.job_ends or ()) or claim.job_id in world.kept.kill_records
-        if claim.state in _WITH_JOB and not known and (job := _unlisted(world, claim.job_id, claim.name, at)):
+        entry = world.known().get(claim.key.entry)
+        name = entry.job_name if entry is not None else ""
+        if claim.state in _WITH_JOB and not known and (job := _unlisted(world, claim.job_id, name, at)):
             yield job
     for job_id, link in world.links.items() if world.queue is not None else ():
         if link.slot > world.now and (job := _unlisted(world, job_id, "", link.at)):

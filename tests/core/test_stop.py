@@ -96,6 +96,30 @@ REACHED: dict[str, tuple[World, list[str]]] = {
         on("e", "7", jobs=(FOREIGN,), claims=(claim("e", "14:00", ClaimState.RELEASED, "7", recorded=at(NOW) - 20),)),
         ["e: end 7"],
     ),
+    "one of another job name than a configured switch asks for, though its entry is called so": (
+        on(
+            "training17",
+            jobs=(FOREIGN,),
+            entries=(entry("tr17-clean", job_name="clean"),),
+            claims=(claim("tr17-clean", "14:00", ClaimState.RELEASED, "7", recorded=at(NOW) - 20),),
+            settings=ROW,
+        ),
+        [],
+    ),
+    "and one whose job name it asks for": (
+        on(
+            "training17",
+            jobs=(FOREIGN,),
+            entries=(entry("clean", job_name="tr17-clean"),),
+            claims=(claim("clean", "14:00", ClaimState.RELEASED, "7", recorded=at(NOW) - 20),),
+            settings=ROW,
+        ),
+        ["training17: end 7"],
+    ),
+    "a task of an array that is not listed yet: nobody knows its tasks": (
+        on("7_3", jobs=(FOREIGN,), claims=(claim("e", "14:00", ClaimState.RELEASED, "7", recorded=at(NOW) - 20),)),
+        [],
+    ),
     "and not once more": (
         remembering(
             on("e", jobs=(FOREIGN,), claims=(claim("e", "14:00", ClaimState.RELEASED, "7", recorded=at(NOW) - 20),)),

@@ -168,7 +168,8 @@ def test_a_run_that_a_cached_qstat_does_not_show_yet_is_ended_by_its_id(cron: Cr
     cron("run", "hidden")
     wait_for(lambda: bool(cron.ran), 90, cron.queue)
     said = cron("kill", "hidden", path=str(wrapper.parent), code=None)
-    assert re.search(r"cancelled job \d+ \(hidden\), which was submitted .+ ago and is not listed yet", said), said
+    told = r"cancelled job \d+ \(hidden\.slurm\), which was submitted .+ ago and is not listed yet"
+    assert re.search(told, said), said
     wait_for(lambda: not cron.jobs(), 90, cron.queue)
 
 
