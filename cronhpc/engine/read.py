@@ -307,7 +307,9 @@ def _with_latest_links(site: Site, world: World) -> World:
         return world
     young = {job_id for job_id, link in world.links.items() if world.now - link.at < TWO_LOOKS} - listed
     asked = sorted({newest, *young}, key=int)[-_MOST_LINKS:]
-    found = tuple(job for job_id in asked if (job := _link_job(site, job_id, world.links[job_id])) is not None)
+    found = tuple(
+        job for job_id in asked if (job := _link_job(site, job_id, world.links[job_id], world.now)) is not None
+    )
     if newest not in young and found:
         why = f"the list of jobs lacks {newest}, a link that is in the queue: it is not believed"
         return replace(world, queue=None, queue_error=why)
@@ -317,13 +319,14 @@ def _with_latest_links(site: Site, world: World) -> World:
 _MOST_LINKS = 4  # of the last minutes: links that ran one after another, their successor, the spare
 
 
-def _link_job(site: Site, job_id: str, link: LinkRecord) -> Job | None:
+def _link_job(site: Site, job_id: str, link: LinkRecord, now: int) -> Job | None:
     """A link in the queue as the batch system tells of it alone; None: it has ended, or nobody knows."""
     try:
         known = site.batch.describe(job_id)
     except BatchError:
         return None
-    state, ours = known.get("JobState", "PENDING"), f"({site.uid})"
+    state = known.get("JobState", "PENDING" if link.slot > now else "RUNNING")  # it may, where that is not told
+    ours = f"({site.uid})"
     if state in ENDS or not known.get("UserId", ours).endswith(ours):  # another's, where ids began anew
         return None
     reason = known.get("Reason", "")

@@ -493,3 +493,10 @@ def test_variables_of_lsf_reach_neither_its_commands_nor_a_run() -> None:
     environ = {"LSB_DEFAULTQUEUE": "x", "LSB_BJOBS_FORMAT": "jobid", "LS_JOBPID": "1", "BSUB_QUIET": "1"}
     kept = {"LSF_ENVDIR": "/etc", "LSF_SERVERDIR": "/s", "PATH": "/bin"}
     assert scrub({**environ, **kept}, LSF) == kept
+
+
+def test_a_job_that_has_ended_and_is_listed_still_is_told_as_such(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without its state a link that has ended was taken for one that waits."""
+    batch = Lsf({})
+    monkeypatch.setattr(batch, "_jobs", lambda *_: [Job("7", "COMPLETED", "cronhpc-x")])
+    assert batch.describe("7")["JobState"] == "COMPLETED"

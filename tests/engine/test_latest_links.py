@@ -14,18 +14,21 @@ from cronhpc.core.model import LinkRecord
 from cronhpc.cron.values import replace
 from cronhpc.engine import read
 from tests.core.test_attempts import linked
-from tests.worlds import link
+from tests.worlds import at, link
 
 WAITS = {"JobState": "PENDING", "UserId": "me(1000)", "Reason": "BeginTime", "JobName": "cronhpc-x"}
 RUNS = {**WAITS, "JobState": "RUNNING", "Reason": "None"}
 ENDED = {**WAITS, "JobState": "COMPLETED"}
 ANOTHERS = {**WAITS, "UserId": "bob(1001)"}
-NEXT, SPARE = LinkRecord("link", 1795788000, "f00d", 0), LinkRecord("spare", 1795789800, "f00d", 0)
+STATELESS = {"JobName": "cronhpc-x"}  # Grid Engine's and PBS's words of one job do not tell its state
+NEXT, SPARE = LinkRecord("link", at("16:00"), "f00d", 0), LinkRecord("spare", at("16:30"), "f00d", 0)
+BEGUN = LinkRecord("link", at("14:00"), "f00d", 0)
 
 LISTS = [
     pytest.param({"11": (5, WAITS)}, ["11"], [], "", id="its own successor, of five seconds ago: a tick goes on"),
     pytest.param({"11": (5, WAITS), "12": (4, WAITS)}, ["11"], ["12"], "", id="the spare, too"),
     pytest.param({"9": (60, RUNS), "11": (5, WAITS)}, ["11"], [], "9", id="the first link runs, its successor waits"),
+    pytest.param({"9": (60, STATELESS), "11": (5, STATELESS)}, ["11"], [], "9", id="nobody tells a state: by its slot"),
     pytest.param({"11": (5, ENDED)}, [], [], "", id="it was cancelled: it has ended"),
     pytest.param({"11": (5, None)}, [], [], "", id="nobody tells: the list is believed"),
     pytest.param({"11": (5, ANOTHERS)}, [], [], "", id="ids began anew: it is another's"),
@@ -50,7 +53,8 @@ def test_a_list_that_lacks_the_newest_link(
 
     site: Any = SimpleNamespace(batch=SimpleNamespace(describe=describe), uid=1000)
     w = linked()
-    records = {job_id: replace(SPARE if job_id == "12" else NEXT, at=w.now - ago) for job_id, (ago, _) in known.items()}
+    kinds = {"9": BEGUN, "12": SPARE}
+    records = {job_id: replace(kinds.get(job_id, NEXT), at=w.now - ago) for job_id, (ago, _) in known.items()}
     seen = read._with_latest_links(site, replace(w, links=records))
     assert (seen.queue is None) == (successors is None)
     if successors is not None:

@@ -183,7 +183,8 @@ class Lsf(ByCommands):
     def describe(self, job_id: str) -> Mapping[str, str]:
         """A job's own facts, by Slurm's names. Raises BatchError."""
         for job in self._jobs(_id(job_id)):
-            return {"JobId": job.id, "JobName": job.name, "Partition": job.partition, "Comment": job.comment}
+            found = {"JobId": job.id, "JobState": job.state, "JobName": job.name, "Partition": job.partition}
+            return {**found, "Comment": job.comment}
         raise BatchError(f"job {job_id} does not exist")
 
     def _names(self, job_ids: Sequence[str]) -> Sequence[str]:
