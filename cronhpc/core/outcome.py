@@ -112,7 +112,13 @@ def counted(
             return replace(state, previous_success=success)
         well_on = job_end.node or state.well_on
         return replace(
-            state, failures=0, nodes=(), well_on=well_on, successes=state.successes + 1, previous_success=success
+            state,
+            failures=0,
+            retried=0 if slot == state.retried else state.retried,
+            nodes=(),
+            well_on=well_on,
+            successes=state.successes + 1,
+            previous_success=success,
         )
     failed = job_end.result in FAILURES and job_end.result is not Result.PREEMPTED
     failed_before = slot == state.retried and job_end.result is not Result.UNKNOWN

@@ -238,6 +238,7 @@ SUPERSEDED = [
     pytest.param("RP", 1, id="or was preempted"),
     pytest.param("RRK", 1, id="the second further attempt: one slot, one failure"),
     pytest.param("R.", 0, id="it went well"),
+    pytest.param("R.K", 0, id="it went well, and one by hand after it was killed"),
     pytest.param("RU", 0, id="nobody knows how it ended"),
     pytest.param("RF", 1, id="it failed, too"),
     pytest.param("R", 0, id="it is still to come"),
