@@ -62,14 +62,15 @@ def _start_arguments(parser: argparse.ArgumentParser) -> None:
 
 def _start(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if the chain does not stand."""
+    if args.if_stale and not is_stale(paths_of(console), console):
+        return FINE  # at each login: nothing of what follows is loaded
+
     from cronhpc.cli.check import errors
     from cronhpc.core.chain import heard_until
     from cronhpc.core.model import Started
     from cronhpc.drivers.start import start
     from cronhpc.engine.site import reckoned
 
-    if args.if_stale and not is_stale(paths_of(console), console):
-        return FINE
     site = site_of(console, anew=not args.if_stale)
     before = started(site.paths) or Started()  # a repair changes nothing of how ticks are driven
     if is_stopped_login(site.paths):  # a site where nodes may not submit is still one

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess  # noqa: TID251 - what a login's own process loads
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,7 @@ from tests.cli.test_cli import Shell, later
 from tests.cli.test_cli import shell as shell  # noqa: PLC0414 - a fixture
 
 MINUTE = 60
+TOP = Path(__file__).resolve().parents[2]
 
 
 def looks(shell: Shell, now: int) -> bool:
@@ -144,3 +147,14 @@ def test_an_administrators_word_is_no_death_of_the_chain(shell: Shell, monkeypat
     assert looks(shell, now + 1)
     remember_admins_word(paths, "uid 0 cancelled job 71")
     assert not looks(shell, now + 1)
+
+
+@pytest.mark.processes
+def test_a_login_that_finds_all_well_loads_nothing_of_what_would_repair(shell: Shell) -> None:
+    """Each login waits for it."""
+    code = "import sys; from cronhpc.cli import main; print(main(sys.argv[1:])); print(*sys.modules)"
+    argv = [sys.executable, "-c", code, "start", "--if-stale"]
+    ended = subprocess.run(argv, capture_output=True, text=True, check=True, cwd=TOP, env=shell.environ)
+    code, modules = ended.stdout.split("\n", 1)
+    assert code == "0"
+    assert {name for name in modules.split() if name.startswith(("cronhpc.check", "cronhpc.drivers"))} == set()
