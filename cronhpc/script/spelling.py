@@ -157,7 +157,8 @@ _PBS_RESOURCE = r"[A-Za-z][\w-]*=[^:+=]+"
 _PBS_CHUNK = rf"(?:\d+|{_PBS_RESOURCE})(?::{_PBS_RESOURCE})*"
 _LSF_LIMIT = Value(r"(?:\d+:)?\d+(?:/\S+)?", "a time limit", "90 (minutes) or 1:30")
 _LSF_MOMENT = Value(r"(?:\d+:){1,4}\d+", "a time that it knows", "2029:12:01:12:30")
-_LSF_INDEXES = rf"{_TASKS}(?:,{_TASKS})*"
+_LSF_INDEX = r"\s*0*[1-9]\d*(?:-\d+(?::\d+)?)?\s*"  # "[1, 2, 3]": IBM's own example has blanks
+_LSF_INDEXES = rf"{_LSF_INDEX}(?:,{_LSF_INDEX})*"
 _QSUB_MOMENT = _moment("%Y%m%d%H%M.%S", r"\d+(?:\.\d+)?")
 SPELLINGS = {
     "grid_engine": Spelling(
@@ -259,11 +260,12 @@ SPELLINGS = {
     "lsf": Spelling(
         to_the_end=True,
         glued=r"[\d/\"'%].*",
-        flags="-B -H -I -IS -ISp -ISs -IX -Ip -Is -K -N -V -XF -Zs -ar -h -hl -ln_slots -r -rn -tty -ul -x",
-        valued="-C -D -E -Ep -F -G -J -Jd -L -Lp -M -P -Q -R -S -T -U -W -We -a -app -b -c -clusters -cn_cu -cn_mem "
-        "-core -csm -cwd -data -datagrp -e -eo -eptl -env -ext -extsched -f -freq -g -gpu -hostfile -i -is "
-        "-jobaff -jsdl -jsdl_strict -jsm -k -ln_mem -m -mig -n -network -nnodes -notify -o -oo -outdir -p -pack "
-        "-ptl -q -rcacct -rnc -s -sla -smt -sp -stage -step_cgroup -t -ti -u -v -w -wa -wt",
+        flags="-B -H -I -IS -ISp -ISs -IX -Ip -Is -K -N -Ne -V -XF -Zs -ar -datachk -h -hl -r -rn -ti -tty -ul -x",
+        valued="-C -D -E -Ep -F -G -J -Jd -L -Lp -M -P -Q -R -S -T -U -W -We -a -alloc_flags -app -b -c -clusters "
+        "-cn_cu -cn_mem -core -core_isolation -csm -cwd -data -datagrp -e -eo -eptl -env -ext -extsched -f -freq -g "
+        "-gpu -hostfile -i -is -jobaff -jsdl -jsdl_strict -json -jsm -k -ln_mem -ln_slots -m -mig -n -network -nnodes "
+        "-notify -o -oo -outdir -p -pack -ptl -q -rcacct -rnc -s -sla -smt -sp -stage -step_cgroup -t -u -v -w -wa "
+        "-wt -yaml",
         names={
             "account": "-P",
             "array": "-J",
@@ -299,7 +301,7 @@ SPELLINGS = {
                 r"[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*", "a resource requirement with closed brackets", "rusage[mem=4000]"
             ),
             "-J": Value(rf"[^\[\]]*(?:\[{_LSF_INDEXES}\](?:%\d+)?)?", "a name, or a name with indexes", "name[1-10]%2"),
-            "-gpu": Value(r"-|\w+=[^:\s]+(?::\w+=[^:\s]+)*", "a request for GPUs", "num=2:mode=shared"),
+            "-gpu": Value(r"-|\w+=[^:]+(?::\s*\w+=[^:]+)*", "a request for GPUs", "num=2:mode=shared"),
         },
     ),
 }

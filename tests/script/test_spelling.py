@@ -118,6 +118,23 @@ UNKNOWN: dict[str, tuple[Dialect, str, str]] = {
 }
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        '-alloc_flags "gpumps smt4"',
+        "-core_isolation 2",
+        "-data tag:x -datachk",
+        "-ln_slots 2",
+        "-Ne",
+        "-w done(x) -ti",
+    ],
+)
+def test_an_option_of_bsubs_reference_is_known_with_its_value(line: str) -> None:
+    read = header(f"#BSUB {line}", LSF)
+    assert not read.problems
+    assert " ".join(" ".join(filter(None, (each.name, each.value))) for each in read.options) == line.replace('"', "")
+
+
 @pytest.mark.parametrize(("dialect", "text", "fix"), UNKNOWN.values(), ids=UNKNOWN.keys())
 def test_an_option_that_a_system_has_not_is_named_with_the_right_one(dialect: Dialect, text: str, fix: str) -> None:
     (problem,) = header(text, dialect).problems
@@ -144,6 +161,7 @@ JUDGED: list[tuple[str, Dialect, str]] = [
     *(("taken", LSF, line) for line in ("-b 2029:12:01:12:30", "-b 12:30", '-J "a[1,3,5-9:2]%2"', "-J save")),
     *(("taken", LSF, line) for line in ('-R "select[mem>4] rusage[mem=4:duration=1h]"', "-gpu num=2:mode=shared")),
     *(("taken", LSF, line) for line in ('-gpu "num=1:gmodel=V100-16G"', "-gpu -", "-q long", "-Jd anything")),
+    *(("taken", LSF, line) for line in ('-J "a[1, 2, 3]"', '-J "a[01-10]"', '-gpu "num=1:gmodel=Tesla V100"')),
 ]
 
 
