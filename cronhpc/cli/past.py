@@ -251,9 +251,7 @@ def _log(args: argparse.Namespace, console: Console) -> int:
 
 def _chosen(logs: list[Log], args: argparse.Namespace, task: str) -> list[Log]:
     """Of the run that is meant: of an array one a task, the last written to first."""
-    by_run: dict[str, list[Log]] = {}
-    for log in logs:  # where no name says of which job a log is, it is a run's of its own
-        by_run.setdefault(log.job or str(log.path), []).append(log)
+    by_run = _by_run(logs)
     if not args.job:
         return [*by_run.values()][args.back - 1] if args.back <= len(by_run) else []
     chosen = by_run.get(args.job, [])
@@ -261,6 +259,13 @@ def _chosen(logs: list[Log], args: argparse.Namespace, task: str) -> list[Log]:
         chosen = [log for log in chosen if log.task == task]
         args.job = f"{args.job}_{task}"
     return chosen
+
+
+def _by_run(logs: list[Log]) -> dict[str, list[Log]]:
+    by_run: dict[str, list[Log]] = {}
+    for log in logs:  # where no name says of which job a log is, it is a run's of its own
+        by_run.setdefault(log.job or str(log.path), []).append(log)
+    return by_run
 
 
 def _of_first_failed(run: HistoryRun | None, logs: list[Log]) -> Log:
@@ -413,8 +418,9 @@ def _log_facts(log: Log, paths: Paths, name: str) -> Facts:
 
 def _none(args: argparse.Namespace, console: Console, logs: list[Log]) -> int:
     if logs:
-        which = f"of job {args.job}" if args.job else f"number {args.back}"
-        why: str = f"has {text.count(len(logs), 'log')}, and none {which}. See: " + command("history", args.name)
+        of_job = f"{text.count(len(logs), 'log')}, and none of job {args.job}"
+        of_run = f"logs of {text.count(len(_by_run(logs)), 'run')}, and none number {args.back}"
+        why: str = f"has {of_job if args.job else of_run}. See: " + command("history", args.name)
     elif (problem := (entry := _entry(args, console)).problem) is not None:
         why = "has no log yet, and is not run as it is: " + problem.advice
     elif entry.output:

@@ -96,7 +96,10 @@ def test_of_an_array_the_first_task_that_failed_is_shown_and_all_its_logs_are_on
         assert ran(*words.split(), now=now + 9).out == "job 9, task 2\n"
     assert ran("logs", "a", "--run", "2", now=now + 9).out == "job 8, task 3\n"
     assert ran("logs", "a", "--run", "3", now=now + 9).out == "hello\n"
-    assert "and none number 4" in ran("logs", "a", "--run", "4", now=now + 9).err
+    assert (
+        "a has logs of 3 runs, and none number 4. See: cronhpc history a"
+        in ran("logs", "a", "--run", "4", now=now + 9).err
+    )
     shown = ran("logs", "a", now=now + 9, terminal=True, width=80).out
     assert "task 2 of 3; another's: cronhpc logs 9_TASK" in shown
 
