@@ -9,7 +9,7 @@
 # --via login` it calls the ticks, at most one an interval. $CRONHPC names another cronhpc than the one on PATH. (1800:
 # clocks may differ by that, core/model/world.py.)
 
-if [ -z "${SLURM_JOB_ID-}" ]; then
+if [ -z "${SLURM_JOB_ID-}${SGE_JOB_SPOOL_DIR-}${PBS_JOBID-}${LSB_JOBID-}" ]; then
   (
     {
       cron=${CRONHPC_DIR:-${WORK:-$HOME}/cron}

@@ -549,6 +549,11 @@ HOOK = DEPLOY / "login-hook.sh"
         pytest.param(((-600, -600), (-60, -60)), {}, True, id="silence: a repair is asked for"),
         pytest.param(((86400, 86400), (-60, -60)), {}, True, id="a tick dated from tomorrow: its clock was wrong"),
         pytest.param(((-600, -600),), {"SLURM_JOB_ID": "57"}, False, id="inside a job: nothing"),
+        pytest.param(((-600, -600),), {"SGE_JOB_SPOOL_DIR": "/x"}, False, id="inside a job of Grid Engine: nothing"),
+        pytest.param(
+            ((-600, -600),), {"PBS_JOBID": "57.host"}, False, id="of PBS, whose jobs are login shells: nothing"
+        ),
+        pytest.param(((-600, -600),), {"LSB_JOBID": "57"}, False, id="of LSF: nothing"),
         pytest.param((), {}, False, id="no cron directory: nothing"),
     ],
 )
