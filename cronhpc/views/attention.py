@@ -152,16 +152,19 @@ def _entry(entry: EntryStatus, dialect: Dialect, now: int) -> Iterator[Notice]:
         held = run.held and run.state == "PENDING" and not run.paused and not _just_released(run, now)
         if held or may_never_start(run.reason):
             what = f"job {run.job} cannot start: {text.one_line(run.reason)}"
-            known = {ERROR_STATE: dialect.clear, STUCK: dialect.force}
-            ends_it = next(
-                (fix for beginning, fix in known.items() if run.reason.startswith(beginning)),
-                run.held and dialect.release,
-            )
-            fix = f"{ends_it} {run.job}" if ends_it else cancelling(dialect, run.job or "")
+            fix = letting_go(run, dialect) or cancelling(dialect, run.job or "")
             yield _notice("held", name, what, fix, when="since", at=run.since)
     for note in entry.notes:
         if note.severity == "error":  # warnings are for `check`, and for `status NAME`
             yield _problem("note", name, note if note.line else replace(note, file=""))
+
+
+def letting_go(run: LiveRun, dialect: Dialect) -> str:
+    """What lets it start that cannot, by why it cannot; "" where nothing does."""
+    known = {ERROR_STATE: dialect.clear, STUCK: dialect.force}
+    usual = dialect.release if run.held else ""
+    ends_it = next((fix for beginning, fix in known.items() if run.reason.startswith(beginning)), usual)
+    return f"{ends_it} {run.job}" if ends_it else ""
 
 
 def _just_released(run: LiveRun, now: int) -> bool:

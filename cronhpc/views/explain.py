@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cronhpc.core.model import Advice, Instant, Problem, Reason, Result, command, joined, restarted
 from cronhpc.script.dialect import DIALECTS, SLURM
 from cronhpc.views import runs, text, times
-from cronhpc.views.attention import done, just_changed, lift
+from cronhpc.views.attention import done, just_changed, letting_go, lift
 from cronhpc.views.next import ClockChange, change_words, clock_changes, lowered
 
 if TYPE_CHECKING:
@@ -187,8 +187,8 @@ def _live(run: LiveRun, style: Style, known: Status) -> str:
     if run.paused:
         return f"{head} is held by the pause."
     why = f": {text.one_line(run.reason)}" if run.reason not in {"", "None"} else ""
-    release = DIALECTS.get(known.batch.name, SLURM).release
-    fix = f" Let it go: {release} {run.job}" if run.held and release else ""
+    lets_go = letting_go(run, DIALECTS.get(known.batch.name, SLURM)) if run.held else ""
+    fix = f" Let it go: {lets_go}" if lets_go else ""
     return f"{head} is {'held' if run.held else 'waiting in the queue'}{why}.{fix}"
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from cronhpc.core.model import (
+    ERROR_STATE,
     STUCK,
     Accounting,
     ChainFacts,
@@ -278,11 +279,24 @@ def test_how_long_a_run_goes_on_is_about_so_long_where_the_minute_is_told_in_whi
     assert shown.split()[-4:-1] == ["running", "~7m17s", "~3s"]
 
 
-def test_a_job_that_hangs_in_its_start_is_forgotten_by_another_command_than_one_that_is_held() -> None:
-    held = replace(HELD, reason=f"{STUCK}, held until: qdel -f 4720")
+@pytest.mark.parametrize(
+    ("reason", "fix"),
+    [
+        pytest.param(f"{STUCK}, held until: qdel -f 4720", "qdel -f 4720", id="it hangs in its start"),
+        pytest.param(
+            f"{ERROR_STATE}, held until: qmod -cj 4720: no such folder", "qmod -cj 4720", id="in an error state"
+        ),
+        pytest.param("JobHeldAdmin", "qrls 4720", id="it is held"),
+    ],
+)
+def test_a_job_that_cannot_start_is_let_go_by_the_command_for_its_reason(reason: str, fix: str) -> None:
+    """On the screen of all and on that of its entry: qrls does not end an error state."""
+    held = replace(HELD, reason=reason)
     known = facts_of(with_entry(entry("backup"), claims=(RUNS[0],), queue=Queue((LINK, SPARE, held))))
-    (row,) = attention.rows(known._replace(batch=known.batch._replace(name="grid_engine")), ())
-    assert (row.what, row.fix) == (f"job 4720 cannot start: {held.reason}", "qdel -f 4720")
+    known = known._replace(batch=known.batch._replace(name="grid_engine"))
+    (row,) = attention.rows(known, ())
+    assert (row.what, row.fix) == (f"job 4720 cannot start: {reason}", fix)
+    assert f"Let it go: {fix}" in explain.render(known.entries[0], known, None, style())
 
 
 def test_what_a_pause_holds_is_no_job_that_cannot_start() -> None:
