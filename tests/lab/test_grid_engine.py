@@ -254,7 +254,7 @@ RAN={cron.root.parent}/ran
 
 def test_doctor_shows_what_the_site_makes_of_a_job_and_leaves_none(cron: Cron) -> None:
     said = cron("doctor", "--submit", code=None)
-    assert "keeps --hold, --begin, --comment and --job-name" in said, said
+    assert "keeps a job's hold, time to begin, comment and name" in said, said
     wait_for(lambda: not cron.jobs(), 90, cron.queue)
 
 

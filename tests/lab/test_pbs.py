@@ -240,6 +240,6 @@ RAN={cron.root.parent}/ran
 
 def test_doctor_shows_what_the_site_makes_of_a_job_and_leaves_none(cron: Cron) -> None:
     said = cron("doctor", "--submit", code=None)
-    assert "keeps --hold, --begin, --comment and --job-name" in said, said
+    assert "keeps a job's hold, time to begin, comment and name" in said, said
     left = partial(asked, cron, "qselect", "-u", getpass.getuser())
     wait_for(lambda: not left(), 90, left)
