@@ -58,10 +58,11 @@ def examine(asked: Asked, clock: Callable[[], int]) -> list[Finding]:
     here = _here(asked, settings)
     of_batch = list(_batch(asked, settings, here, clock))
     seen = any(each.topic == "files" and each.level == "fine" for each in of_batch)
+    probes = Check.NOT_EXAMINED.topic not in {each.topic for each in of_batch}
     pings = bool(settings.alerts_ping) or any(name == "ping" for name, _, _ in settings.defaults)
     every = [
         *of_settings,
-        *_directory(asked, settings, refused, seen=seen),
+        *_directory(asked, settings, refused, seen=seen, probes=probes),
         *judge.of_machine(here, needs_network=pings and not asked.url),
         *_address(asked.url),
         *of_batch,
@@ -97,10 +98,12 @@ def _settings(asked: Asked) -> tuple[Settings, list[Finding]]:
         return error.rest or Settings(), known
 
 
-def _directory(asked: Asked, settings: Settings, refused: Problem | None, *, seen: bool) -> Iterator[Finding]:
+def _directory(
+    asked: Asked, settings: Settings, refused: Problem | None, *, seen: bool, probes: bool
+) -> Iterator[Finding]:
     paths, me = Paths(asked.root), os.getuid()
     try:
-        yield from judge.of_disk(disk.look(asked.root, asked.environ), seen=seen)
+        yield from judge.of_disk(disk.look(asked.root, asked.environ), seen=seen, probes=probes)
     except OSError as error:
         yield Check.DISK_UNSEEN(root=asked.root, why=error.strerror)
         return

@@ -51,6 +51,12 @@ def test_a_local_disk_that_nodes_have_is_fine() -> None:
     assert worst(list(of_disk(replace(SHARED, reach="local"), seen=True))) == []
 
 
+def test_where_no_probe_job_is_run_none_is_advised() -> None:
+    """On Grid Engine, PBS and LSF `doctor --submit` looks at a held job, and at no node: it told to call itself."""
+    found = next(of_disk(replace(SHARED, reach="local"), probes=False))
+    assert str(found.fix) == "See whether a job finds it: ls -d /home/alice/cron"
+
+
 MACHINES: dict[str, tuple[Here, list[tuple[str, str]], str]] = {
     "as it should be": (HERE, [], "could be crontab."),
     "a private group that may write": (
