@@ -193,6 +193,8 @@ def option_words(options: Sequence[str], dialect: Dialect) -> list[str]:
     try:
         return words_of([(name, value if equals else None) for name, equals, value in parts], dialect)
     except UnspeltError as error:
+        if error.option:
+            raise Refused(f"{error}: {error.option} of {dialect.title} takes no such value") from None
         way = f"Write it into the script, as {dialect.prefix} has it."
         raise Refused(f"{error}: {dialect.title} has no such option. {way}") from None
 

@@ -490,7 +490,11 @@ def _as_meant(name: str, value: str, spelling: Spelling) -> str | None:
 
 
 class UnspeltError(ValueError):
-    """An option, or a value of it, that the system has not."""
+    """An option that the system has not; or a value that its `option` does not take."""
+
+    def __init__(self, written: str, option: str) -> None:
+        super().__init__(written)
+        self.option = option
 
 
 def words_of(options: Iterable[tuple[str, str | None]], dialect: Dialect) -> list[str]:
@@ -522,7 +526,7 @@ def _spelt(name: str, value: str | None, known: Mapping[str, str | None], spelli
     """An option by our name; `known`: all of them. Raises UnspeltError."""
     theirs, text = _option(name, value, spelling), _theirs(name, value, spelling)
     if theirs is None or (text is None and value is not None):
-        raise UnspeltError(f"--{name}" if value is None else f"--{name}={value}")
+        raise UnspeltError(f"--{name}" if value is None else f"--{name}={value}", theirs or "")
     option, _, resource = theirs.partition(" ")
     if resource:
         return [option, resource if text is None else f"{resource}={text}"]

@@ -201,6 +201,12 @@ def test_an_option_that_it_has_not_is_refused_by_its_name() -> None:
         option_words(["--gres=gpu:1"], GRID_ENGINE)
 
 
+def test_a_value_that_it_does_not_take_is_told_from_an_option_that_it_has_not() -> None:
+    """Of `#$ -t 0-5`: its tasks begin at 1; to write it into the script, where it stands, was no advice."""
+    with pytest.raises(Refused, match=r"--array=0-5: -t of Grid Engine takes no such value$"):
+        option_words(["--array=0-5"], GRID_ENGINE)
+
+
 @pytest.mark.parametrize(
     ("name", "given"),
     [("7days", "_7days"), ("a b:c", "a_b_c"), ("é.slurm", "_.slurm"), ("backup.slurm", "backup.slurm")],
