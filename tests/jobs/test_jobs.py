@@ -364,6 +364,8 @@ def test_a_job_for_another_batch_system_has_its_head(shell: Shell, dialect: Dial
         header = read_header(copy.script, job.name, dialect)
         assert (header.job_name, b"\n#SBATCH" in copy.script) == (job.name, False)
         assert header.value("time"), "its limit"
+        head = copy.script.decode().partition("\n\n")[0] + job.edit
+        assert not re.search("sbatch|squeue|scontrol", head, re.IGNORECASE), "a word of Slurm's"
         assert (header.cron and header.cron.schedule) == "@daily"
         found = lint_script(job.path.name, copy.script, dialect=dialect)
         assert {each.code for each in found} <= ({"W302"} if "cronhpc again" in copy.script.decode() else set())
