@@ -180,8 +180,25 @@ def test_the_server_tells_its_time_and_version(server: Server) -> None:
     assert server.batch().site().version == "23.06.06"
 
 
-def test_a_history_that_is_off_tells_no_end(server: Server) -> None:
+@pytest.mark.parametrize(
+    ("printed", "code"),
+    [
+        pytest.param("qstat: PBS is not configured to maintain job history", 0, id="it is off"),
+        pytest.param("qstat: -x is for administrators here", 1, id="a site's own qstat refuses the question"),
+    ],
+)
+def test_a_history_that_is_not_to_be_had_tells_no_end(server: Server, printed: str, code: int) -> None:
+    """Else no run had ever ended: those that it does not tell of have written their ends down."""
     server.show()
-    (server.folder / "qstat.out").write_text("qstat: PBS is not configured to maintain job history\n")
+    (server.folder / "qstat.out").write_text(f"{printed}\n")
+    (server.folder / "qstat.code").write_text(f"{code}\n")
     assert server.batch().job_ends(["7"], 0) == {}
     assert server.calls() == ["qstat -x -t -f -F json 7 7[]"]
+
+
+def test_a_server_that_does_not_answer_about_its_history_leaves_ends_open(server: Server) -> None:
+    server.show()
+    (server.folder / "qstat.out").write_text("qstat: cannot connect to server pbshost (errno=111)\n")
+    (server.folder / "qstat.code").write_text("162\n")
+    with pytest.raises(Unreachable):
+        server.batch().job_ends(["7"], 0)

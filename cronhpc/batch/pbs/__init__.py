@@ -175,7 +175,7 @@ class Pbs(ByCommands):
         asked = [each for number in dict.fromkeys(job_ids) if number not in live for each in (number, f"{number}[]")]
         found: dict[str, JobEnd] = {}
         for some in chunks(asked):
-            printed = text.answer(self.commands.look(["qstat", "-x", "-t", "-f", "-F", "json", *some]))
+            printed = text.history(self.commands.look(["qstat", "-x", "-t", "-f", "-F", "json", *some]))
             found |= text.job_ends(text.rows(printed), since)
         return found
 

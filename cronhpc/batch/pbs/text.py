@@ -200,6 +200,15 @@ def answer(ended: Finished) -> dict[str, Any]:
     return found
 
 
+def history(ended: Finished) -> dict[str, Any]:
+    """The same of a question about ended jobs: {} as well where a site's own qstat refuses it, in words of its own.
+
+    Runs write their ends down. Raises Unreachable.
+    """
+    answered = ended.code > 0 and not ended.timed_out and ended.said.strip()
+    return {} if answered and ended.code not in {*_SOME_UNKNOWN, *SIGNS.no_answer} else answer(ended)
+
+
 class Row(NamedTuple):
     """One job, or one task of an array, as qstat has it."""
 
