@@ -587,7 +587,8 @@ def spelt(name: str, dialect: Dialect) -> str:
 
 
 # What sbatch does by itself, or cronhpc for each job: there is nothing to write elsewhere.
-_NOTHING = {("ntasks", "1"), ("nodes", "1"), ("ntasks-per-node", "1"), ("cpus-per-task", "1")}
+_ONE_LOG = {("-j", "oe"), ("-j", "y"), ("-j", "yes")}
+_NOTHING = {("ntasks", "1"), ("nodes", "1"), ("ntasks-per-node", "1"), ("cpus-per-task", "1"), *_ONE_LOG}
 _OURS_ALWAYS = frozenset({"no-requeue", "open-mode"})
 
 

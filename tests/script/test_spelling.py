@@ -225,6 +225,8 @@ TRANSLATED: dict[str, tuple[Dialect, str, Dialect, str, tuple[str, ...]]] = {
     ),
     "in part": (SLURM, "#SBATCH -p a --signal=B:TERM@60", PBS, "#PBS -q a", ("--signal=B:TERM@60",)),
     "what is so anyway": (SLURM, "#SBATCH --ntasks=1 --no-requeue --open-mode=append", LSF, "", ()),
+    "one log, which PBS has to be told": (PBS, "#PBS -N a -j oe", GRID_ENGINE, "#$ -N a", ()),
+    "one log, which Grid Engine has to be told": (GRID_ENGINE, "#$ -j y", SLURM, "", ()),
     "an option of its own": (GRID_ENGINE, "#$ -pe smp 4 -N a", SLURM, "#SBATCH --job-name=a", ("-pe smp 4",)),
     "a value that holds blanks": (SLURM, '#SBATCH -J "a b"', GRID_ENGINE, '#$ -N "a b"', ()),
 }
