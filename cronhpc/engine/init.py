@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -14,7 +15,7 @@ from cronhpc.script.self_submission import Resubmission, resubmission
 from cronhpc.script.spelling import has_directives
 from cronhpc.store import trust
 from cronhpc.store.files import must_take_links, umask
-from cronhpc.store.paths import MARKER, DirectoryError, Paths, must_be_plain, remember_place
+from cronhpc.store.paths import MARKER, DirectoryError, Paths, moved_from, must_be_plain, remember_place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -62,6 +63,9 @@ def init(root: Path, found: Mapping[str, str], *, group: str = "", adopt: bool =
     state = Paths(root).state
     _folder(state, 0o700)
     _folder(state / "claims", 0o700)
+    if first := _copied_from(Paths(root)):
+        _forget_jobs(Paths(root))
+        lines.append(f"it was copied: what it knew of jobs that are those of {first} is removed, and it is not started")
     identity(Paths(root))
     settings = root / MARKER
     if settings.exists():
@@ -182,6 +186,27 @@ def _give(folder: Path, gid: int) -> None:
 
 def _groups() -> str:
     return ", ".join(map(trust.group_name, os.getgroups()))
+
+
+def _copied_from(paths: Paths) -> str:
+    """The folder that it is a copy of, where its id was taken from it to get one of its own; else ""."""
+    return "" if any((folder / "id").exists() for folder in (paths.state, paths.scheduler)) else moved_from(paths)
+
+
+def _forget_jobs(paths: Paths) -> None:
+    """Drop the records of jobs: by those they would be its own, whatever id they are marked with. Raises OSError."""
+    import shutil
+
+    in_scheduler = [each for each in paths.scheduler.iterdir() if _OF_LINKS.fullmatch(each.name)]
+    in_state = [paths.state / name for name in ("local", "ends", "lease", "daemon.json", "outbox.json")]
+    for each in [*in_scheduler, *in_state, *paths.claims.iterdir()]:
+        if each.is_dir() and not each.is_symlink():
+            shutil.rmtree(each)
+        else:
+            each.unlink(missing_ok=True)
+
+
+_OF_LINKS = re.compile(r"links|successor|started|(start|stop|rest)(\.\d+)?")
 
 
 def identity(paths: Paths) -> None:

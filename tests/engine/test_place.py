@@ -71,3 +71,48 @@ def test_a_copy_is_refused_until_it_has_an_id_of_its_own(first: Path, tmp_path: 
     init.init(second.root, {})
     open_site(str(second.root), "local", {})
     assert directory_id(second) != directory_id(Paths(first))
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        "scheduler/links/54",
+        "scheduler/successor",
+        "scheduler/started",
+        "scheduler/start.3",
+        "scheduler/stop.2",
+        "state/claims/arr@20261129T2030Z.1",
+        "state/local/jobs/1/run.json",
+        "state/daemon.json",
+        "state/lease",
+        "state/outbox.json",
+    ],
+)
+def test_a_copy_with_an_id_of_its_own_knows_nothing_of_the_first_ones_jobs(
+    first: Path, tmp_path: Path, known: str
+) -> None:
+    (first / known).parent.mkdir(parents=True, exist_ok=True)
+    (first / known).write_text("54\n")
+    (first / "scheduler" / "mine.slurm").write_text("#!/bin/bash\n")
+    (first / "state" / "history").mkdir()
+    second = Paths(tmp_path / "second")
+    copied(first, second.root)
+    for folder in (second.state, second.scheduler):
+        (folder / "id").unlink()
+    made = init.init(second.root, {})
+    assert not (second.root / known).exists()
+    assert (first / known).exists()
+    assert (second.scheduler / "mine.slurm").exists()
+    assert (second.state / "history").is_dir()
+    assert second.claims.is_dir()
+    assert f"jobs that are those of {first} is removed" in " ".join(made.lines)
+
+
+@pytest.mark.parametrize("lost", [("state", "scheduler"), ("state",)], ids=["both ids", "one id"])
+def test_who_lost_an_id_in_its_own_place_keeps_what_it_knows_of_jobs(first: Path, lost: tuple[str, ...]) -> None:
+    claim = first / "state" / "claims" / "arr@20261129T2030Z.1"
+    claim.write_text("54\n")
+    for folder in lost:
+        (first / folder / "id").unlink()
+    init.init(first, {})
+    assert claim.exists()
