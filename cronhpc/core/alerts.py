@@ -245,12 +245,18 @@ def told(
         if reminds:
             alerts.append(Alert("still", each.kind, each.text, each.entry, row.since, job=each.job, log=each.log))
         kept[each.subject] = replace(row, told=now if reminds else row.told)
+    others = {row.entry: subject for subject, row in kept.items() if row.entry}
     for subject, row in known.items():
         if subject not in kept:
-            gone = f"no longer watched: {subject} (there is no entry {row.entry} now)"
-            text = f"fine again: {subject}" if row.entry in {"", *entries} else gone
-            alerts.append(Alert("over", row.kind, text, row.entry, now))
+            alerts.append(Alert("over", row.kind, _over(subject, row.entry, others, entries), row.entry, now))
     return alerts, kept
+
+
+def _over(subject: str, entry: str, others: Mapping[str, str], entries: Collection[str]) -> str:
+    """`others`: by entry what stands of it now; a failing one that is suspended is not fine."""
+    if entry and entry not in entries:
+        return f"no longer watched: {subject} (there is no entry {entry} now)"
+    return f"no longer {subject}, but {others[entry]}" if entry in others else f"fine again: {subject}"
 
 
 def gathered(alerts: Sequence[Alert]) -> list[Alert]:

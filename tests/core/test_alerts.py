@@ -178,6 +178,25 @@ def test_fine_again_names_what_was_wrong() -> None:
     assert (said.phase, said.kind, said.entry, said.text) == ("over", "failed", "backup", "fine again: failed backup")
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "text"),
+    [
+        pytest.param("failed", "suspended", "no longer failed backup, but suspended backup", id="suspended, not fine"),
+        pytest.param("missed", "failed", "no longer missed backup, but failed backup", id="a failure follows"),
+        pytest.param("suspended", "missed", "no longer suspended backup, but missed backup", id="resumed, and missed"),
+    ],
+)
+def test_what_became_another_condition_of_its_entry_is_not_fine(before: str, after: str, text: str) -> None:
+    was, stands = (Condition(f"{kind} backup", kind, "", "backup") for kind in (before, after))
+    others = Condition("switch kill/ft", "stopped", ""), Condition("failed sync", "failed", "", "sync")
+    _, known = alerts.told([was, *others], {}, 0, {*THERE, "sync"})
+    said, left = alerts.told([stands, *others], known, HOUR, {*THERE, "sync"})
+    assert [(each.phase, each.kind) for each in said] == [("new", after), ("over", before)]
+    assert said[1].text == text
+    (over,), _ = alerts.told(others, left, 2 * HOUR, {*THERE, "sync"})
+    assert over.text == f"fine again: {after} backup"
+
+
 def test_what_stood_of_an_entry_that_is_gone_is_over_and_not_fine() -> None:
     _, known = alerts.told([FAILED], {}, 0, THERE)
     (said,), left = alerts.told([], known, HOUR, {"another"})
