@@ -26,8 +26,10 @@ from cronhpc.core.model import (
     LeaveChain,
     MoveLink,
     Plan,
+    Reason,
     Submit,
     SubmitLink,
+    Wait,
     Withdraw,
     World,
     cancelling,
@@ -44,6 +46,7 @@ from cronhpc.engine.record import Recorded
 from cronhpc.engine.site import elsewhere, machine_zone, of_other_cluster
 from cronhpc.store import decode, lease, paths, scheduler
 from cronhpc.store.damage import fix
+from cronhpc.store.entries import FRESH
 from cronhpc.store.files import read_json, write_json
 from cronhpc.store.paths import must_be_plain
 from cronhpc.tick import leased, run_pass, tick
@@ -181,7 +184,12 @@ def _first_tick(site: Site, now: Callable[[], int]) -> tuple[World, list[str]]:
         raise AwayError(
             f"the batch system does not answer: {report.world.queue_error.rstrip('.')}. Nothing was submitted."
         )
-    runs = [each for each in report.outcomes if isinstance(each.decision, Submit)]
+    outcomes = list(report.outcomes)
+    if any(isinstance(o.decision, Wait) and o.decision.reason is Reason.JUST_CHANGED for o in outcomes):
+        time.sleep(FRESH + 1)  # the next tick is an hour away, and nothing would wait in the queue until then
+        report = tick(site, now())
+        outcomes += report.outcomes
+    runs = [each for each in outcomes if isinstance(each.decision, Submit)]
     refused = dict.fromkeys(each.detail for each in runs if each.done in {Done.FAILED, Done.PASSING})
     submitted = sum(each.done is Done.OK for each in runs)
     until = f"of the next {site.settings.ahead // 3600} h" if site.settings.ahead >= _HOUR else "ahead"

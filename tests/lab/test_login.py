@@ -102,6 +102,15 @@ def test_ticks_on_a_login_node_keep_the_next_hours_runs_in_the_queue(site: Cron)
     assert "stopped" not in [row["result"] for row in json.loads(rows)["runs"] if row.get("what") == "run"]
 
 
+def test_start_waits_for_an_entry_that_was_dropped_just_now(site: Cron) -> None:
+    """The next tick may be an hour away: until then nothing of it would be in the queue."""
+    script = site.root / "cron.d" / "hourly.slurm"
+    script.write_text("#!/bin/bash\n#CRON 30 * * * *\ntrue\n")
+    told = asked(site, "start", "--via", "login")
+    assert (told.returncode, "submitted 3 runs" in told.stdout) == (0, True), told.stdout + told.stderr
+    assert waiting(site) == ["30:00"] * 3
+
+
 def test_a_link_that_may_not_submit_says_so_and_start_names_the_way(site: Cron) -> None:
     asked(site, "start")
     note = site.root / "scheduler" / "no-submit"
