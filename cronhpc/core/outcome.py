@@ -54,6 +54,7 @@ def _from_queue(job: Job) -> JobEnd:
         ended=job.ended,
         node=job.nodes,
         detail="" if job.reason in _NO_NEWS else job.reason,
+        tasks=job.failed,
     )
 
 

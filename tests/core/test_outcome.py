@@ -13,7 +13,7 @@ from cronhpc.core.alerts import conditions
 from cronhpc.core.chain import bad_node_problems
 from cronhpc.core.identity import records
 from cronhpc.core.liveness import Lives
-from cronhpc.core.model import FAILURES, ClaimState, EntryState, Finish, JobEnd, Result
+from cronhpc.core.model import FAILURES, ClaimState, EntryState, Finish, JobEnd, Result, standing_for
 from cronhpc.core.model.runs import hosts
 from cronhpc.core.model.world import BadNode
 from cronhpc.core.outcome import counted, job_end_of, launched, retry_at
@@ -110,6 +110,22 @@ def test_accounting_beats_the_queue_which_fills_its_gaps() -> None:
     seen = job(7, "CANCELLED", submitted=1, start=2, ended=3, nodes="cpu1")
     job_end = job_end_of(seen, JobEnd(Result.FAILED, 2, detail="cancelled by 0"))
     assert job_end == JobEnd(Result.FAILED, 2, submitted=1, started=2, ended=3, node="cpu1", detail="cancelled by 0")
+
+
+@pytest.mark.parametrize(
+    ("rows", "tasks"),
+    [
+        pytest.param({"1": "COMPLETED", "2": "FAILED"}, "2", id="one of two"),
+        pytest.param({"10": "TIMEOUT", "2": "FAILED", "3": "COMPLETED"}, "2,10", id="several"),
+        pytest.param({"2": "FAILED"}, "2", id="a further attempt of one task"),
+        pytest.param({"1": "COMPLETED", "2": "COMPLETED"}, "", id="none"),
+        pytest.param({"": "FAILED"}, "", id="no array"),
+    ],
+)
+def test_of_an_array_the_queue_alone_tells_which_tasks_failed(rows: dict[str, str], tasks: str) -> None:
+    """Where squeue's answers are cached, the one about exit codes may be from before the end."""
+    seen = standing_for([job(7, state, tasks=task) for task, state in rows.items()])
+    assert job_end_of(seen, None).tasks == tasks
 
 
 def test_a_job_that_never_ran_has_no_start() -> None:

@@ -332,6 +332,7 @@ class Job:
     raw_id: str = ""  # of an array's task: the number that it knows itself by ($SLURM_JOB_ID)
     command: str | None = None  # the script's path, arguments behind it; "": there is none; None: not told
     output: str = ""  # its log, where it was asked for
+    failed: str = ""  # in the row that speaks for an array: its tasks that failed, as sbatch takes them
 
     @property
     def shown(self) -> str:
@@ -404,7 +405,12 @@ def standing_for(rows: Iterable[Job]) -> Job | None:
     """
     tasks = tuple(rows)
     one = max(tasks, key=_standing, default=None)
-    if one is None or len(tasks) == 1 or one.waits:
+    if one is None or one.waits:
+        return one
+    failed = sorted(int(t.tasks) for t in tasks if t.tasks.isdecimal() and ENDS.get(t.state) in FAILURES)
+    if failed:
+        one = replace(one, failed=",".join(map(str, failed)))
+    if len(tasks) == 1:
         return one
     began = [
         task.start for task in tasks if task.start and not task.waits and (task.nodes or task.state != "CANCELLED")
