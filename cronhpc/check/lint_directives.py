@@ -123,6 +123,12 @@ def _flags(header: Header, dialect: Dialect) -> Iterator[Problem]:
         "begin": ("W221", "each run waits until then, whatever its slot.", "Remove it: the schedule says when."),
         "test-only": ("W219", "sbatch submits nothing.", "Remove it."),
     }
+    if dialect.runs_here:
+        said["array"] = (
+            "E201",
+            "the local backend has no arrays, and refuses it.",
+            "Loop in the script, or use Slurm.",
+        )
     chdir = header.find("chdir")
     if chdir and chdir.value is None:  # Grid Engine's -cwd
         said["chdir"] = (

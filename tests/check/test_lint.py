@@ -15,7 +15,7 @@ from cronhpc.check.lint import CODES, Facts, lint_script
 from cronhpc.check.lint_directives import Unreadable
 from cronhpc.core.model import Problem
 from cronhpc.core.model.site import Partition
-from cronhpc.script.dialect import GRID_ENGINE, LSF, PBS, SLURM, Dialect
+from cronhpc.script.dialect import GRID_ENGINE, LOCAL, LSF, PBS, SLURM, Dialect
 from cronhpc.views.reports import check as render
 from cronhpc.views.reports import summary
 
@@ -307,6 +307,7 @@ BESIDE_SLURM: dict[str, tuple[Dialect, str, str, int, str]] = {
     "to where it was submitted, on LSF": (LSF, 'cd "$LS_SUBCWD"\n', "W303", 2, "#BSUB -cwd /PATH"),
     "a relative cd": (GRID_ENGINE, "cd data\n", "W303", 2, "#$ -wd /PATH"),
     "its own folder": (GRID_ENGINE, 'cd "$(dirname "$0")"\n', "W307", 2, "#$ -wd /PATH"),
+    "an array where jobs are processes of this machine": (LOCAL, "#SBATCH -a 1-5\n", "E201", 2, "Loop in the script"),
     "held by itself": (GRID_ENGINE, "#$ -h\n", "W218", 2, "qrls ID"),
     "a time to begin": (PBS, "#PBS -a 1200\n", "W221", 2, "schedule says when"),
     "the folder of the submission": (GRID_ENGINE, "#$ -cwd\n", "W303", 2, "Write #$ -wd /PATH"),
