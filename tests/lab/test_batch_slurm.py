@@ -302,7 +302,8 @@ def test_a_frozen_controller_is_unreachable_in_time_and_what_was_asked_may_happe
             assert time.monotonic() - begun < 4
     finally:
         lab.thaw()
-    lab.wait_for(lambda: [job for job in bench.slurm.queue().jobs if job.comment == "late"])
+    later = Slurm(lab.env)  # as the next command has it: this one has its answer, and asks no more for a while
+    lab.wait_for(lambda: [job for job in later.queue().jobs if job.comment == "late"])
 
 
 def test_with_accounting(make_lab: MakeLab, tmp_path: Path) -> None:
