@@ -151,7 +151,7 @@ _cronhpc_words() { # word, before, command: the caller's
       case $word in -*) _cronhpc_reply "$word" --out --dir --backend --json --help --version ;; *) true ;; esac
       ;;
     add)
-      case $word in -*) _cronhpc_reply "$word" --list --schedule --as --dir --backend --json --help --version ;; *) true ;; esac
+      case $word in -*) _cronhpc_reply "$word" --schedule --as --dir --backend --json --help --version ;; *) true ;; esac
       ;;
     edit)
       case $word in -*) _cronhpc_reply "$word" --dir --backend --json --help --version ;; *) _cronhpc_found "$word" .slurm 'cron.*' ;; esac

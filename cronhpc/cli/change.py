@@ -38,7 +38,6 @@ cronhpc add first-gpu-job
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("job", nargs="?", default="", metavar="JOB", help="which; without one they are listed")
-    parser.add_argument("--list", action="store_true", help="list them, as without a JOB")
     parser.add_argument("--schedule", default="", help="instead of the job's own times, as a #CRON line has it")
     parser.add_argument("--as", dest="name", default="", metavar="NAME", help="the entry's name (the job's)")
 
@@ -51,7 +50,7 @@ def _add(args: argparse.Namespace, console: Console) -> int:
     dialect = dialect_here(console)
     jobs, examples = ready_made.jobs(), ready_made.examples()
     known = {job.name: job for job in (*jobs, *examples)}
-    if args.list or not args.job:
+    if not args.job:
         if args.schedule or args.name:
             raise UsageError("cronhpc add: which job? See: " + command("add"))
         _list(console, jobs, examples, dialect)

@@ -49,7 +49,10 @@ def init(root: Path, found: Mapping[str, str], *, group: str = "", adopt: bool =
         kind = "a folder" if (root / MARKER).is_dir() else "no regular file"
         raise DirectoryError(f"{root / MARKER} is {kind}. Nothing was changed. Move it away, then try again.")
     lines = []
-    root.mkdir(mode=0o755, parents=True, exist_ok=True)
+    try:
+        root.mkdir(mode=0o755, parents=True, exist_ok=True)
+    except FileNotFoundError:  # /proc/x: what is above it is there, and takes no folders
+        raise DirectoryError(f"{root} cannot be made: no folders can be made there. Choose another: --dir") from None
     try:
         must_take_links(root)
     except OSError:

@@ -102,6 +102,13 @@ def test_a_folder_that_serves_another_purpose_is_left_as_it_is(tmp_path: Path, f
     assert before.items() <= tree(tmp_path / "d").items()
 
 
+def test_a_place_that_takes_no_folders_is_said() -> None:
+    assert init(Path("/proc/cron")) == (
+        2,
+        "/proc/cron cannot be made: no folders can be made there. Choose another: --dir\n",
+    )
+
+
 def tree(root: Path) -> dict[str, str]:
     """Every path below, and what is in it."""
     found = sorted(root.rglob("*"))

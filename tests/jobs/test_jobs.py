@@ -250,7 +250,7 @@ def test_add_lists_every_job_with_its_cadence_and_one_line(shell: Shell) -> None
 
 
 def test_add_lists_every_example_with_what_it_shows(shell: Shell) -> None:
-    said = shell("add", "--list")
+    said = shell("add")
     for example in ready_made.examples():
         assert any(re.split("  +", line) == [example.name, example.what] for line in said.out.splitlines())
     listed = [(row["name"], row["what"]) for row in shell("add", "--json").json["examples"]]

@@ -80,11 +80,11 @@ def test_of_a_damaged_state_of_the_scheduler_what_lacks_a_part_is_forgotten_and_
 ) -> None:
     path = tmp_path / "entries.json"
     told = {"kind": "failed", "text": "a failed once", "since": 1, "told": 2}
-    struck = {"at": 1, "name": "e", "by": "bob", "reason": "", "path": "/k", "of a later version": 1}
+    killed = {"at": 1, "name": "e", "by": "bob", "reason": "", "path": "/k", "of a later version": 1}
     kept = {
         "last_tick": 7,
         "alerts": {"failed a": told, "failed b": {**told, "since": "x"}, "c": {}, "d": 3},
-        "struck": {"7": struck, "8": {**struck, "at": "x"}, "9": []},
+        "kill_records": {"7": killed, "8": {**killed, "at": "x"}, "9": []},
     }
     path.write_text(json.dumps({"version": 1, "entries": {}, "meta": kept}), encoding="utf-8")
     known = load(path)
