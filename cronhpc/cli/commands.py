@@ -16,61 +16,47 @@ if TYPE_CHECKING:
 
     from cronhpc.cli.console import Console
 
-GROUPS = {  # each with a few words, so that all of them stand on one screen
+GROUPS = {  # each with its module, and a few words, so that all of them stand on one screen
     "set up": {
-        "init": "make a cron directory",
-        "start": "start the scheduler",
-        "stop": "stop it, and keep it so",
-        "doctor": "look at this site",
+        "init": ("setup", "make a cron directory"),
+        "start": ("chain", "start the scheduler"),
+        "stop": ("chain", "stop it, and keep it so"),
+        "doctor": ("setup", "look at this site"),
     },
     "see": {
-        "status": "how everything is",
-        "list": "the entries, one a line",
-        "show": "an entry as it will run",
-        "next": "when entries run next",
-        "history": "what ran, how it ended",
-        "logs": "what a run printed",
-        "page": "all of it as a web page",
+        "status": ("see", "how everything is"),
+        "list": ("entries", "the entries, one a line"),
+        "show": ("entries", "an entry as it will run"),
+        "next": ("see", "when entries run next"),
+        "history": ("past", "what ran, how it ended"),
+        "logs": ("past", "what a run printed"),
+        "page": ("see", "all of it as a web page"),
     },
     "change": {
-        "add": "add a ready-made job",
-        "edit": "edit a script, check it",
-        "rm": "remove entries",
-        "run": "run an entry now",
-        "rerun": "run a failed slot again",
-        "check": "look for mistakes",
-        "pause": "hold jobs until resumed",
-        "resume": "lift pause, suspension",
-        "kill": "stop jobs, keep them so",
-        "unkill": "lift a kill switch",
-        "clean": "remove old logs",
-        "import": "take over a crontab",
+        "add": ("change", "add a ready-made job"),
+        "edit": ("entries", "edit a script, check it"),
+        "rm": ("entries", "remove entries"),
+        "run": ("run", "run an entry now"),
+        "rerun": ("run", "run a failed slot again"),
+        "check": ("check", "look for mistakes"),
+        "pause": ("switches", "hold jobs until resumed"),
+        "resume": ("switches", "lift pause, suspension"),
+        "kill": ("switches", "stop jobs, keep them so"),
+        "unkill": ("switches", "lift a kill switch"),
+        "clean": ("change", "remove old logs"),
+        "import": ("import_", "take over a crontab"),
     },
     "in jobs": {
-        "again": "queue a job's next piece",
-        "guard": "run under a kill switch",
+        "again": ("in_jobs", "queue a job's next piece"),
+        "guard": ("in_jobs", "run under a kill switch"),
     },
     "engine": {
-        "plan": "what a tick would do, why",
-        "tick": "one pass of the scheduler",
-        "daemon": "tick whenever it is time",
+        "plan": ("engine", "what a tick would do, why"),
+        "tick": ("engine", "one pass of the scheduler"),
+        "daemon": ("engine", "tick whenever it is time"),
     },
 }
-
-_MODULES = {
-    **dict.fromkeys(("init", "doctor"), "setup"),
-    **dict.fromkeys(("start", "stop"), "chain"),
-    **dict.fromkeys(("status", "next", "page"), "see"),
-    **dict.fromkeys(("history", "logs"), "past"),
-    **dict.fromkeys(("list", "show", "edit", "rm"), "entries"),
-    **dict.fromkeys(("add", "clean"), "change"),
-    **dict.fromkeys(("run", "rerun"), "run"),
-    **dict.fromkeys(("kill", "unkill", "pause", "resume"), "switches"),
-    **dict.fromkeys(("again", "guard"), "in_jobs"),
-    **dict.fromkeys(("plan", "tick", "daemon"), "engine"),
-    "check": "check",
-    "import": "import_",
-}
+_ALL = {name: row for group in GROUPS.values() for name, row in group.items()}
 _COMMON_WITH_VALUE = ("--dir", "--backend")
 _WIDEST, _USUAL = 100, 80  # columns of help
 
@@ -116,11 +102,11 @@ class Command(NamedTuple):
 
 def present() -> list[str]:
     """The commands, in the order of the help."""
-    return [name for group in GROUPS.values() for name in group]
+    return list(_ALL)
 
 
 def _command(name: str) -> Command:
-    commands: dict[str, Command] = importlib.import_module(f"cronhpc.cli.{_MODULES[name]}").COMMANDS
+    commands: dict[str, Command] = importlib.import_module(f"cronhpc.cli.{_ALL[name][0]}").COMMANDS
     return commands[name]
 
 
@@ -174,7 +160,7 @@ def parse(
     if name is None:
         return _without_command(leading, console)
     typed, name = name, _ALSO.get(name, name)
-    if name not in _MODULES:
+    if name not in _ALL:
         raise UsageError(_unknown(name))
     command = _command(name)
     parser, words = parser_of(name), [*leading, *rest]
@@ -261,9 +247,9 @@ def overview() -> str:
         "",
     ]
     titles = max(len(title) for title in GROUPS)
-    names, words = max(map(len, present())), max(len(words) for group in GROUPS.values() for words in group.values())
+    names, most = max(map(len, _ALL)), max(len(words) for _, words in _ALL.values())
     for title, group in GROUPS.items():
-        cells = [f"  {name:<{names}} {does:<{words}}" for name, does in group.items()]
+        cells = [f"  {name:<{names}} {words:<{most}}" for name, (_, words) in group.items()]
         pairs = ["".join(cells[at : at + 2]).rstrip() for at in range(0, len(cells), 2)]
         lines += [f"{'' if at else title:<{titles}}{pair}" for at, pair in enumerate(pairs)]
     lines += [

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cronhpc.cli import ATTENTION, BROKEN, FINE
 from cronhpc.cli.commands import Command, UsageError
 from cronhpc.cli.common import entry_argument, offline_world, own_site, site_now, site_of, withdraw_edited
-from cronhpc.cli.runs import entry_meant, no_entry
+from cronhpc.cli.runs import entry_meant, entry_named
 from cronhpc.core import slots, stop
 from cronhpc.core.liveness import Lives
 from cronhpc.core.model import CronhpcError, Entry, EntryState, World, command, entry_id, joined, slot_text
@@ -36,25 +36,16 @@ if TYPE_CHECKING:
     from cronhpc.engine.site import Site
     from cronhpc.script.dialect import Dialect
     from cronhpc.script.header import Header
-    from cronhpc.store.paths import Paths
 
 
 _LIST = command("list")
-
-
-def _one(world: World, name: str, paths: Paths) -> Entry:
-    """Raises NoSuchError with the nearest name."""
-    for entry in world.entries:
-        if entry.name == name:
-            return entry
-    raise no_entry(name, (entry.name for entry in world.entries), paths, see=_LIST)
 
 
 def _opened(args: argparse.Namespace, console: Console, deed: str) -> tuple[Site, World, Entry]:
     """The owner's directory, what is known of it without its queue, and the entry that was named."""
     site = own_site(console, deed)
     world = offline_world(site, console.now)
-    return site, world, _one(world, entry_meant(args.name, console, site.paths), site.paths)
+    return site, world, entry_named(entry_meant(args.name, console, site.paths), world.entries, site.paths, _LIST)
 
 
 def _schedule(entry: Entry) -> Schedule | None:
@@ -387,7 +378,7 @@ def _rm(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if the answer was no, or a job could not be cancelled."""
     site = own_site(console, "removes its entries")
     world = offline_world(site, console.now)
-    entries = [_one(world, name, site.paths) for name in dict.fromkeys(args.names)]
+    entries = [entry_named(name, world.entries, site.paths, _LIST) for name in dict.fromkeys(args.names)]
     rows = [entry for entry in entries if not entry.source.endswith(SUFFIX)]
     if rows:
         where = f"{rows[0].name} is a row of cronhpc.yaml (line {rows[0].source.rpartition(':')[2]})."

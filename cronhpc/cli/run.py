@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cronhpc.cli import ATTENTION, FINE, INTERRUPTED
 from cronhpc.cli.commands import Command, UsageError
 from cronhpc.cli.common import offline_world, own_paths, site_of
-from cronhpc.cli.runs import AHEAD, Follower, ended_runs, entry_meant, job_id, no_entry
+from cronhpc.cli.runs import AHEAD, Follower, ended_runs, entry_meant, entry_named, job_id
 from cronhpc.core.liveness import Lives
 from cronhpc.core.model import (
     Advice,
@@ -111,9 +111,7 @@ def _rerun(args: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if it was not submitted, because nothing failed, say."""
     paths = own_paths(console, "runs its entries")
     name = entry_meant(args.name, console, paths)
-    names = [entry.name for entry in offline_world(site_of(console), console.now).entries]
-    if name not in names:
-        raise no_entry(name, names, paths)
+    entry_named(name, offline_world(site_of(console), console.now).entries, paths)
     failed = _failed(console, name, job_id(args.name))
     if isinstance(failed, str):
         console.answer({"entry": name, "job": None, "reason": failed}, lambda: failed)
@@ -134,9 +132,7 @@ def _order(args: argparse.Namespace, console: Console, name: str, rerun: Rerun |
         if not _taken(report):
             break
         report = _later(console, once, 1)
-    entry = next((each for each in report.world.entries if each.name == name), None)
-    if entry is None:
-        raise no_entry(name, (each.name for each in report.world.entries), site.paths)
+    entry = entry_named(name, report.world.entries, site.paths)
     outcome = report.outcomes[0]
     order = _ordered(report, outcome, entry, site)
     if not (isinstance(outcome.decision, Submit) and order.job and order.released):

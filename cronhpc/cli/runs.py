@@ -18,10 +18,11 @@ from cronhpc.views import text
 from cronhpc.views.runs import LIVE, run_facts, switch_facts, unfinished, when
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
 
     from cronhpc.cli.console import Console
+    from cronhpc.core.model import Entry
     from cronhpc.store.paths import Paths
     from cronhpc.views.facts import HistoryRun
 
@@ -94,6 +95,14 @@ def entry_meant(name: str, console: Console, paths: Paths) -> str:
     if (run := run_of_job(console, paths, job)) is not None:
         return run.entry
     raise no_run_of(job)
+
+
+def entry_named(name: str, entries: Sequence[Entry], paths: Paths, see: str = "") -> Entry:
+    """The entry of that name. Raises NoSuchError with the nearest one."""
+    found = next((entry for entry in entries if entry.name == name), None)
+    if found is None:
+        raise no_entry(name, (entry.name for entry in entries), paths, see)
+    return found
 
 
 def no_entry(name: str, known: Iterable[str], paths: Paths, see: str = "") -> NoSuchError:

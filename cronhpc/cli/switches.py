@@ -65,8 +65,7 @@ def _set(args: argparse.Namespace, console: Console, kind: str) -> int:
     paths = paths_of(console)
     settings = settings_or_default(paths)
     expires = _expiry(args, console, settings.timezone)
-    plain = _all_entries(args, console)  # these need no look at the queue, which may take its time to answer
-    look = _Look() if plain else _Look.of(console, paths)
+    look = _Look.of(console, paths, args.names)
     switches = _chosen(args, console, kind, look)
     names = [each.name for each in switches]
     rows = []
@@ -76,11 +75,8 @@ def _set(args: argparse.Namespace, console: Console, kind: str) -> int:
         if not console.as_json:
             console.say(_set_words(rows[-1], kind, console))
     console.out.flush()  # they stand, however long the batch system takes to answer
-    mine = is_mine(paths)
-    look = _Look.written_of(paths, console) if plain and not mine else look
-    order = Order(kind, frozenset(names))
-    effect = _ordered(console, order, look, switches) if mine else _left_to(look, paths)
-    notes = [] if mine else [note for name in names if (note := _unwritten(name, look, settings))]
+    effect = _ordered(console, Order(kind, frozenset(names)), look, switches)
+    notes = [note for name in names if (note := _unwritten(name, look, settings))]
     facts = {"kind": kind, "switches": rows, **effect.facts, "undo": command(_UNDO[kind], *names), "notes": notes}
     if console.as_json:
         console.json(facts)
@@ -112,19 +108,6 @@ def _folder(paths: Paths, kind: str) -> Path:
     return paths.kill if kind == "kill" else paths.pause
 
 
-def _all_entries(args: argparse.Namespace, console: Console) -> bool:
-    """Whether the names are entries', or ALL, each as it stands."""
-    from cronhpc.engine.read_entries import read_entries
-
-    if not args.names or set(args.names) == {ALL}:
-        return bool(args.names)
-    try:
-        entries = read_entries(site_of(console), console.now).entries
-    except (CronhpcError, OSError):  # another's, or settings that cannot be used
-        return False
-    return {ALL, *(entry.name for entry in entries)}.issuperset(args.names)
-
-
 # --- what could be named ---------------------------------------------------------------------------------------------
 
 
@@ -136,14 +119,20 @@ class _Look:
     written: Status | None = None  # a teammate's: what the last tick wrote
 
     @classmethod
-    def of(cls, console: Console, paths: Paths) -> _Look:
-        """Settings that cannot be used, or a queue without an answer, keep no switch from being set."""
+    def of(cls, console: Console, paths: Paths, names: Sequence[str]) -> _Look:
+        """Settings that cannot be used, or a queue without an answer, keep no switch from being set.
+
+        Where all `names` are entries', or ALL, the queue is not asked: it may take its time to answer.
+        """
         from cronhpc.engine.read import read_world
+        from cronhpc.engine.read_entries import read_entries
 
         if not is_mine(paths):
             return cls.written_of(paths, console)
         try:
-            return cls(read_world(site_of(console), console.now).world)
+            site = site_of(console)
+            entries = {entry.name for entry in read_entries(site, console.now).entries}
+            return cls() if names and entries.issuperset({*names} - {ALL}) else cls(read_world(site, console.now).world)
         except (CronhpcError, OSError):
             return cls()
 
@@ -248,7 +237,7 @@ class _Effect:
     fix: str | None = None  # what acts at once; where it has: what makes somebody act later, too
     deeds: tuple[JobDeed, ...] = ()
     world: World | None = None  # what the tick found
-    trouble: str = ""  # why nothing could be done at once, where that was tried
+    trouble: str = ""  # as `not_done` says it
 
     @property
     def now(self) -> int:
@@ -277,6 +266,10 @@ class _Effect:
         """Whether that happened to any job."""
         return any(each.done is deed for each in self.deeds)
 
+    def not_done(self) -> list[str]:
+        """Why nothing could be done at once, where that was tried."""
+        return [f"not done yet: {text.one_line(self.trouble)}"] if self.trouble else []
+
     def words(self, console: Console, zone: str, kind: str, names: Sequence[str]) -> Iterator[str]:
         """A line a job; or when the switches of those names will act."""
         from cronhpc.views.decisions import deed_lines
@@ -287,8 +280,7 @@ class _Effect:
             if self.fix:
                 yield "nobody will act on later jobs: " + self.fix
             return
-        if self.trouble:
-            yield f"not done yet: {text.one_line(self.trouble)}"
+        yield from self.not_done()
         when = f"{self.acts}: {style.clock(self.at)} ({style.distance(self.at)})" if self.at else self.acts
         whom = "everything" if "ALL" in names else text.name(names[0]) if len(names) == 1 else "them"
         line = f"{'stops' if kind == 'kill' else 'holds'} {whom} {when}"
@@ -299,7 +291,7 @@ _AT_ONCE = "at once"
 
 
 def _ordered(console: Console, order: Order, look: _Look, switches: Sequence[Switch] = ()) -> _Effect:
-    """What the owner has ordered is done. Where it cannot be, a later tick does it.
+    """What the owner has ordered is done. Where it cannot be, or a teammate ordered it, a later tick does it.
 
     `look`: what was seen before it; where the batch system has just given no answer it is not asked again.
     `switches`: the order's, whose jobs are told of; by the tick's own look where there was none before.
@@ -312,9 +304,11 @@ def _ordered(console: Console, order: Order, look: _Look, switches: Sequence[Swi
 
     paths = paths_of(console)
 
-    def not_done(why: str) -> _Effect:
-        return replace(_left_to(_Look.written_of(paths, console), paths), trouble=why)
+    def not_done(why: str = "") -> _Effect:
+        return replace(_left_to(console, paths), trouble=why)
 
+    if not is_mine(paths):
+        return not_done()
     if look.unanswered:
         return not_done(f"the batch system does not answer: {look.unanswered}")
     try:
@@ -346,12 +340,12 @@ def _nobody(report: Report, paths: Paths, console: Console) -> str | None:
     return None if how.fine else how.fix or None
 
 
-def _left_to(look: _Look, paths: Paths) -> _Effect:
+def _left_to(console: Console, paths: Paths) -> _Effect:
     """When the next look at the switches is, by what the last tick wrote."""
-    now = command("tick") if is_mine(paths) else None
-    if look.written is None:
+    now, written = command("tick") if is_mine(paths) else None, _Look.written_of(paths, console).written
+    if written is None:
         return _Effect("as soon as the scheduler runs", fix=now)
-    chain = look.written.chain
+    chain = written.chain
     if chain.by_daemon and chain.state in {"fine", "driven otherwise"}:
         return _Effect("within seconds: the daemon runs")
     if chain.state not in {"fine", "unknown", "driven otherwise"}:
@@ -391,12 +385,7 @@ def _unset(args: argparse.Namespace, console: Console, kind: str) -> int:
         lifted = kind == "pause" and name in suspended and _lift_suspension(paths, name)
         rows.append(Lifted(name, tuple(removed), tuple(left), lifted))
     done = [row.switch for row in rows if row.done]
-    ours = bool(done) and is_mine(paths)
-    effect = (
-        _ordered(console, Order(kind, frozenset(done)), _Look())
-        if ours
-        else _left_to(_Look.written_of(paths, console), paths)
-    )
+    effect = _ordered(console, Order(kind, frozenset(done)), _Look()) if done else _left_to(console, paths)
     look = _Look(effect.world)
     lost = [name for name in done if look.lacks(Switch(kind, name, str(_folder(paths, kind) / name), "", console.now))]
     undo = command(kind, *done, options=("--anyway",) if lost else ())
@@ -406,7 +395,8 @@ def _unset(args: argparse.Namespace, console: Console, kind: str) -> int:
     facts = {"kind": kind, "switches": rows, **effect.facts, "undo": undo if done else None}
 
     def words() -> str:
-        lines = [line for row in rows for line in unset_words(row, kind, standing, paths, console)]
+        from cronhpc.views.decisions import deed_lines
+
         again: str = "its next slots run as usual"
         if others:
             again = f"{', '.join(others)} still {'stand' if len(others) > 1 else 'stands'}"
@@ -418,8 +408,10 @@ def _unset(args: argparse.Namespace, console: Console, kind: str) -> int:
             again = f"it {'stops' if kind == 'kill' else 'holds'} nothing any more"
         elif effect.at_once and effect.fix:
             again = "nobody will submit its next slots: " + effect.fix
-        after = _after(effect, again, undo) if any(row.removed for row in rows) else _after(effect)
-        return joined("\n", [*lines, *after])
+        lines = [line for row in rows for line in unset_words(row, kind, standing, paths, console)]
+        lines += [*deed_lines(effect.deeds, effect.now), *effect.not_done()]
+        lines += [joined("; undo: ", (again, undo))] if any(row.removed for row in rows) else []
+        return joined("\n", lines)
 
     console.answer(facts, words)
     return FINE if len(done) == len(rows) and not any(row.still_stands for row in rows) and effect.ok else ATTENTION
@@ -480,17 +472,6 @@ def unset_words(row: Lifted, kind: str, standing: Sequence[Switch], paths: Paths
     there = list(dict.fromkeys(text.name(each.name) for each in standing if each.kind == kind))
     stand = f" What stands: {', '.join(there[:_LISTED])}." if there else ""
     yield f"no {kind} switch {text.name(name)} stands.{stand} See: " + command("status")
-
-
-def _after(effect: _Effect, again: str = "", undo: str = "") -> Iterator[str]:
-    """What became of jobs by that, what comes next, and how to undo it."""
-    from cronhpc.views.decisions import deed_lines
-
-    yield from deed_lines(effect.deeds, effect.now)
-    if effect.trouble:
-        yield f"not done yet: {text.one_line(effect.trouble)}"
-    if again:
-        yield joined("; undo: ", (again, undo))
 
 
 _KILL_HELP = "Stop jobs by a kill switch: what runs is cancelled, and nothing new is submitted while it stands."
