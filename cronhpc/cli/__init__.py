@@ -7,6 +7,7 @@ One file a group of commands, imported only when one of them is used; its COMMAN
 from __future__ import annotations
 
 import errno
+import gc
 import os
 import sys
 from typing import TYPE_CHECKING
@@ -29,6 +30,7 @@ NO_ANSWER = 75  # to a link alone, which asks once more: "temporary failure" in 
 
 def entry_point() -> None:
     """The console script."""
+    gc.set_threshold(50_000)  # a command makes much, and drops little of it before it ends
     _open_streams()
     _libraries_back()
     sys.exit(main())

@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from cronhpc.core.model import Advice, text_of, texts_of
+from cronhpc.core.model import Advice, text_of
 from cronhpc.cron.values import dataclass, replace
 
 if TYPE_CHECKING:
@@ -117,7 +117,7 @@ class Console:
 
         from cronhpc.views.facts import VERSION, as_json
 
-        document = {"version": VERSION, **texts_of(as_json(value), self.directory)}
+        document = {"version": VERSION, **as_json(value, self.directory)}
         print(json.dumps(document, indent=2), file=self.out)
 
     def answer(self, facts: Facts | tuple[Any, ...], words: Callable[[], str]) -> None:

@@ -13,11 +13,11 @@ from cronhpc.core.identity import records
 from cronhpc.core.liveness import absences, unknown
 from cronhpc.core.model import (
     FAILURES,
+    NEW_STATE,
     PAUSED,
     Adopt,
     Cancel,
     ClaimState,
-    EntryState,
     Finish,
     JobEnd,
     Key,
@@ -328,7 +328,7 @@ def _unwanted(world: World, claim: Claim, entry: Entry | None) -> str:
         return "its entry is gone"
     if (switch := stop.switch_on(world, entry)) is not None:
         return switch.said
-    if world.states.get(entry.name, EntryState()).suspended is not None:
+    if world.states.get(entry.name, NEW_STATE).suspended is not None:
         return "its entry is suspended"
     if not entry.fresh and claim.holds != slots.text_key(entry):
         return "its entry was changed after it was submitted ahead"

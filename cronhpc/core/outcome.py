@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import ENDS, FAILURES, EntryState, JobEnd, Result, entry_id
+from cronhpc.core.model import ENDS, FAILURES, NEW_STATE, EntryState, JobEnd, Result, entry_id
 from cronhpc.cron.values import replace
 from cronhpc.cron.words import count
 from cronhpc.script.dialect import SLURM
@@ -142,7 +142,7 @@ def suspended_now(world: World, finished: Iterable[Finish]) -> dict[str, EntrySt
     for each in finished:
         entry = entries.get(each.key.entry)
         if entry is not None and not each.key.by_hand:
-            state = states.get(entry.name) or world.states.get(entry.name) or EntryState()
+            state = states.get(entry.name) or world.states.get(entry.name) or NEW_STATE
             final = each.retry_at is None
             states[entry.name] = counted(state, entry, each.job_end, each.key.slot, world.now, final=final)
     return {name: state for name, state in states.items() if state.suspended is not None}

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING
 from cronhpc.core import attempts, chain, slots, stop
 from cronhpc.core.liveness import Absence, Lives
 from cronhpc.core.model import (
-    EntryState,
+    NEW_STATE,
     Finish,
     Hold,
     Key,
@@ -132,7 +132,7 @@ def _barred(world: World, entry: Entry) -> tuple[Reason, str] | None:
 
 
 def _entry(world: World, entry: Entry, seen: slots.Seen, budget: attempts.Budget, lives: Lives) -> Iterator[Decision]:
-    state = world.states.get(entry.name, EntryState())
+    state = world.states.get(entry.name, NEW_STATE)
     if entry.problem is not None and not entry.schedule:
         yield Wait(entry, None, *(_barred(world, entry) or (Reason.INVALID, "")))
         return

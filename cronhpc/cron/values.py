@@ -77,11 +77,25 @@ def _replace(value: Any, /, **changes: Any) -> Any:
 
 
 def _to_compile(kind: Any) -> Callable[..., None]:
-    def __init__(self: Any, *given: Any, **named: Any) -> None:  # noqa: N807 - it stands for one until it is called
-        kind.__init__ = _compiled(kind)
-        kind.__init__(self, *given, **named)
+    made = 0
+
+    def __init__(self: Any, *given: Any, **named: Any) -> None:  # noqa: N807 - it stands for one until many are made
+        nonlocal made
+        made += 1
+        rest = kind.__match_args__[len(given) :]
+        values = defaults(kind) | dict(zip(kind.__match_args__, given, strict=False)) | named
+        wrong = values.keys() != _FIELDS[kind].keys() or not named.keys() <= {*rest} or len(given) > len(values)
+        if made > _FEW or wrong:
+            kind.__init__ = _compiled(kind)
+            kind.__init__(self, *given, **named)
+        else:
+            for name, value in values.items():
+                object.__setattr__(self, name, value)
 
     return __init__
+
+
+_FEW = 20  # objects: to compile for fewer takes longer than it saves
 
 
 def _compiled(kind: Any) -> Callable[..., None]:

@@ -71,8 +71,11 @@ class _Reader:
             return
         unreachable = [each for each in found.skipped if each.code in {"W005", "W009"} and each.file in self.known]
         self.problems += [each for each in found.skipped if each not in unreachable]
+        # Each tick asks who may write there: a folder's modes change without its files' knowing.
+        refused = self._trust().folder_refusal(self.site.paths.root / folder) if found.scripts else None
         for each in found.scripts:
-            self.names.add(self._script(each, schedule))
+            entry = self._script(each, schedule)
+            self.names.add(replace(entry, problem=refused) if refused and entry.problem is None else entry)
         self._away(unreachable)
         self._unseen(folder, "its file was not seen just now;", "it is looked for again.", drop=True)
 
@@ -117,10 +120,6 @@ class _Reader:
             entry = self._trusted(entry, found)
             if not found.is_link:  # what a link points through may change without the link's knowing
                 self.kept[found.source][1] = plain(entry)
-        # The folders, once a tick: their modes change without the files' knowing.
-        refused = self._trust().folder_refusal(self.site.paths.root / found.source.rpartition("/")[0])
-        if refused is not None and entry.problem is None:
-            entry = replace(entry, problem=refused)
         entry = self._in_a_known_zone(entry)
         return replace(entry, fresh=True) if fresh else entry
 

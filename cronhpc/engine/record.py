@@ -14,6 +14,7 @@ from cronhpc.core import alerts, chain, liveness, model
 from cronhpc.core.alerts import Alert, Ping
 from cronhpc.core.model import (
     FAILURES,
+    NEW_STATE,
     ClaimState,
     Done,
     EntryState,
@@ -24,7 +25,6 @@ from cronhpc.core.model import (
     entry_id,
     joined,
     text_of,
-    texts_of,
 )
 from cronhpc.core.outcome import counted, with_log
 from cronhpc.core.slots import schedule_of
@@ -143,7 +143,7 @@ class _Keeper:
     def _note_slots(self) -> None:
         """The next slots that planning computed."""
         for name, (key, following, used) in self.plan.next_slots.items():
-            state = self.states.get(name, EntryState())
+            state = self.states.get(name, NEW_STATE)
             believed = state.watermark if self._believed(state.watermark) else 0
             self.states[name] = replace(
                 state,
@@ -154,14 +154,14 @@ class _Keeper:
             )
 
     def _used(self, name: str, slot: int) -> None:
-        state = self.states.get(name, EntryState())
+        state = self.states.get(name, NEW_STATE)
         if slot > state.watermark:
             following = state.next_slot if state.next_slot is not None and state.next_slot > slot else None
             self.states[name] = replace(state, watermark=slot, next_slot=following, held_up="")
 
     def _due_still(self, name: str, why: str) -> None:
         """A slot stays due: the next one is computed from the watermark again. `why` is told, should it be missed."""
-        state = self.states.get(name, EntryState())
+        state = self.states.get(name, NEW_STATE)
         since = state.held_since or self.world.now + (name in self.served)  # who had a turn goes behind who had none
         self.states[name] = replace(state, next_slot=None, held_up=why, held_since=since)
 
@@ -234,7 +234,7 @@ class _Keeper:
             if not key.by_hand:
                 if key.slot <= self.world.now:  # one to come is its claim's own
                     self._used(name, key.slot)
-                self.states[name] = replace(self.states.get(name, EntryState()), held_since=0)
+                self.states[name] = replace(self.states.get(name, NEW_STATE), held_since=0)
                 self.served.add(name)
             self._count_submission(key, beyond=decision.reason in {Reason.RETRY, Reason.AGAIN} or key.by_hand)
         elif not key.by_hand and key.slot <= self.world.now:
@@ -264,7 +264,7 @@ class _Keeper:
             self.states[name] = replace(state, last=row)
 
     def _ended(self, key: Key, name: str, job_end: model.JobEnd, job_id: str | None, retry_at: int | None) -> None:
-        state = self.states.get(name, EntryState())
+        state = self.states.get(name, NEW_STATE)
         row = self._row(key, name, job_end, job_id)
         self.rows.append(row)
         if job_end.result is Result.UNKNOWN and job_id and self.world.accounting.exists:
@@ -285,7 +285,7 @@ class _Keeper:
 
     def _not_tried_again(self, key: Key, name: str, job_end: model.JobEnd) -> None:
         """It was told when it ended; as no further attempt comes, it counts."""
-        state, alike = self.states.get(name, EntryState()), replace(job_end, node="")
+        state, alike = self.states.get(name, NEW_STATE), replace(job_end, node="")
         self.states[name] = counted(state, self.entries.get(name), alike, key.slot, self.world.now, final=True)
 
     def _row(self, key: Key, name: str, job_end: model.JobEnd, job_id: str | None) -> Row:
@@ -397,9 +397,9 @@ class _Keeper:
     def write_memory(self) -> None:
         self.forgettable, marks = _outlived(self.finished, self.world.claims, self.names, self.world.believed)
         for name, mark in marks.items():
-            self.states[name] = replace(self.states.get(name, EntryState()), finished=mark)
+            self.states[name] = replace(self.states.get(name, NEW_STATE), finished=mark)
         for entry in self.world.entries:
-            state, source = self.states.get(entry.name, EntryState()), file_of(entry)
+            state, source = self.states.get(entry.name, NEW_STATE), file_of(entry)
             if state.source != source:
                 self.states[entry.name] = replace(state, source=source)
         damage.remember(self.memory, self.world.now, told=self.world.call.whole)
@@ -495,7 +495,7 @@ class _Keeper:
         )
         problems = (*self.problems, *damage.of_entries(self.memory, self.world.now, told_too=True))
         known = status.facts(self.world, self.plan, self.states, about, problems=problems, outcomes=self.outcomes)
-        facts = texts_of(as_json(known), about.directory)  # its readers may have another one
+        facts = as_json(known, about.directory)  # its readers may have another one
         write_json(self.site.paths.status, facts, VERSION, 0o644)
         # A login hook ticks when this is over: where only such ticks submit, once an interval.
         interval = self.world.settings.interval

@@ -18,7 +18,7 @@ from itertools import chain
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from cronhpc.core.model import Advice, Command, JobEnd, Problem, Result
+from cronhpc.core.model import Advice, Command, JobEnd, Problem, Result, text_of
 from cronhpc.cron.values import by_field, dataclass, defaults, is_dataclass
 
 if TYPE_CHECKING:
@@ -389,8 +389,11 @@ class Records:
     may_lack: Mapping[type, Mapping[str, Any]]
     keys: Mapping[str, str]
 
-    def whole(self, value: Any) -> Any:
-        """`value` as JSON values: of a named tuple each field, but for what is None and may be lacking."""
+    def whole(self, value: Any, directory: str | None = None) -> Any:
+        """`value` as JSON values: of a named tuple each field, but for what is None and may be lacking.
+
+        Advice becomes a text that names `directory`; where none is given it stays what it is.
+        """
         kind: Any = type(value)
         if hasattr(kind, "_fields"):
             lacking, instants = self.may_lack.get(kind, {}), _instants(kind)
@@ -399,15 +402,17 @@ class Records:
                 if name in instants
                 else each
                 if type(each) in _AS_THEY_ARE
-                else self.whole(each)
+                else self.whole(each, directory)
                 for name, each in zip(kind._fields, value, strict=True)
                 if each is not None or name not in lacking
             }
         if isinstance(value, list | tuple):
-            return [self.whole(each) for each in value]
+            return [self.whole(each, directory) for each in value]
         if isinstance(value, Problem):
-            return {name: getattr(value, name) for name in (*Problem.__slots__, "severity")}
-        return {key: self.whole(each) for key, each in value.items()} if isinstance(value, Mapping) else value
+            value = {name: getattr(value, name) for name in (*Problem.__slots__, "severity")}
+        if isinstance(value, Mapping):
+            return {key: self.whole(each, directory) for key, each in value.items()}
+        return value if directory is None or not isinstance(value, Advice) else text_of(value, directory)
 
     def exact(self, kind: type[R], value: object, at: str = "") -> R:
         """The reverse, for a file that anybody may have written; keys of later versions are passed over.

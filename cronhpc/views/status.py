@@ -13,6 +13,7 @@ from cronhpc.core.chain import Links
 from cronhpc.core.identity import jobs_by_id, records
 from cronhpc.core.liveness import absences, absences_at_a_look
 from cronhpc.core.model import (
+    NEW_STATE,
     ClaimState,
     Done,
     EntryState,
@@ -272,7 +273,7 @@ class _Index:
             self.just_submitted.setdefault(key.entry, []).append(runs.just_submitted(key, job, world.now))
 
     def entry(self, entry: Entry) -> EntryStatus:
-        name, state = entry_id(entry.name), self.states.get(entry.name, EntryState())
+        name, state = entry_id(entry.name), self.states.get(entry.name, NEW_STATE)
         reason, detail = self._reason(entry, state)
         switch = stop.switch_on(self.world, entry)
         return EntryStatus(
@@ -357,7 +358,7 @@ class _Index:
         if later is not None and later > now:
             looked_for.append(later)
         edited = state.schedule_key not in {"", schedule_key(entry)}
-        least = self.tick_at if edited or state == _NEW else 0
+        least = self.tick_at if edited or (not state.schedule_key and state == NEW_STATE) else 0
         return min([*ahead, *(max(slot, least) for slot in looked_for)], default=None)
 
     def _live(self, name: str) -> list[LiveRun]:
@@ -386,9 +387,6 @@ class _Index:
             for finish in self.ended.get(name, ())
         ]
         return max((run for run in known if runs.when(run) <= self.world.now), key=runs.when, default=None)
-
-
-_NEW = EntryState()
 
 
 def _next_tick(world: World) -> int:

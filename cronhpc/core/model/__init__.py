@@ -49,6 +49,7 @@ from cronhpc.core.model.runs import (
     FAILURES,
     LOG_NAME,
     NEVER_STARTS,
+    NEW_STATE,
     PAUSED,
     STUCK,
     TOKEN,

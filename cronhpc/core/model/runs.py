@@ -247,6 +247,8 @@ class EntryState:
         return common.pop() if len(common) == 1 else ""
 
 
+NEW_STATE = EntryState()  # of one that no tick has seen
+
 _FEW = 2  # failures: fewer tell nothing
 _MOST_NODES = 10_000  # of one range
 
