@@ -7,22 +7,15 @@ from typing import TYPE_CHECKING
 from cronhpc.script.dialect import DIALECTS, GRID_ENGINE, LOCAL, LSF, PBS, SLURM
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
-    from typing import TypedDict
 
+    from cronhpc.batch.commands import Usual
     from cronhpc.batch.port import Batch, Examinable
     from cronhpc.core.model import Settings
     from cronhpc.script.dialect import Dialect
 
     ScriptOptions = Callable[[bytes], Mapping[str, str]]
-
-    class _Usual(TypedDict):
-        """What each cluster's backend is given: the names of the variables that runs get; seconds."""
-
-        names: Sequence[str] | None
-        timeout: float
-        query_timeout: float
 
 
 def present(environment: Mapping[str, str]) -> Dialect | None:
@@ -83,7 +76,7 @@ def connect(
     asks it for job name, output, error, working folder and whether the script is an array.
     """
     dialect = dialect_of(name, settings, environment)
-    usual: _Usual = {
+    usual: Usual = {
         "names": settings.environment,
         "timeout": settings.timeout,
         "query_timeout": max(1.0, settings.timeout * 2 / 3),
@@ -91,13 +84,7 @@ def connect(
     if dialect is SLURM:
         from cronhpc.batch.slurm import Slurm
 
-        return Slurm(
-            environment,
-            cluster=settings.cluster,
-            accounting=accounting,
-            submit_line=submit_line,
-            **usual,
-        )
+        return Slurm(environment, cluster=settings.cluster, accounting=accounting, submit_line=submit_line, **usual)
     if dialect is GRID_ENGINE:
         from cronhpc.batch.grid_engine import GridEngine
 

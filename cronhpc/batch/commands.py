@@ -7,7 +7,7 @@ import pwd
 import re
 from datetime import UTC, datetime
 from time import monotonic
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from cronhpc.batch.port import Batch, BatchError, Denied, Limited, NoProgram, Refused, Unreachable
 from cronhpc.batch.process import Finished, Missing, for_commands, run, scrub, which
@@ -16,6 +16,7 @@ from cronhpc.cron.values import replace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Unpack
 
     from cronhpc.core.model import Advice, Job
     from cronhpc.script.dialect import Dialect
@@ -199,25 +200,23 @@ def option_words(options: Sequence[str], dialect: Dialect) -> list[str]:
         raise Refused(f"{error}: {dialect.title} has no such option. {way}") from None
 
 
+class Usual(TypedDict, total=False):
+    """What each cluster's backend is given."""
+
+    names: Sequence[str] | None  # the only variables that runs get
+    timeout: float  # seconds for what changes something; 30
+    query_timeout: float  # seconds for what asks; 20
+
+
 class Commands:
-    """The commands of `dialect` on the PATH of `environ`; `names`: the only variables that runs get.
+    """The commands of `dialect` on the PATH of `environ`. All raise NoProgram."""
 
-    Seconds: `timeout` for what changes something, `query_timeout` for what asks. All raise NoProgram.
-    """
-
-    def __init__(
-        self,
-        dialect: Dialect,
-        environ: Mapping[str, str],
-        names: Sequence[str] | None,
-        timeout: float,
-        query_timeout: float,
-    ) -> None:
+    def __init__(self, dialect: Dialect, environ: Mapping[str, str], usual: Usual) -> None:
         self._dialect = dialect
         self._environment = for_commands(environ, dialect)
-        self.of_runs = {**scrub(environ, dialect, names), "PATH": self._environment.get("PATH", "")}
-        self._timeout = timeout
-        self._query_timeout = query_timeout
+        self.of_runs = {**scrub(environ, dialect, usual.get("names")), "PATH": self._environment.get("PATH", "")}
+        self._timeout = usual.get("timeout", 30)
+        self._query_timeout = usual.get("query_timeout", 20)
         self._silent: dict[str, tuple[float, Finished]] = {}
 
     def folder(self) -> str:
@@ -311,22 +310,12 @@ def _home(env: Mapping[str, str]) -> str:
 
 
 class ByCommands(Batch):
-    """A batch system behind its commands: what all of them do alike.
-
-    `environ` is the process's own, `names` and the time-outs are as `Commands` has them.
-    """
+    """A batch system behind its commands: what all of them do alike. `environ` is the process's own."""
 
     signs: Signs
 
-    def __init__(
-        self,
-        environ: Mapping[str, str],
-        *,
-        names: Sequence[str] | None = None,
-        timeout: float = 30,
-        query_timeout: float = 20,
-    ) -> None:
-        self.commands = Commands(self.dialect, environ, names, timeout, query_timeout)
+    def __init__(self, environ: Mapping[str, str], **usual: Unpack[Usual]) -> None:
+        self.commands = Commands(self.dialect, environ, usual)
 
     def tools(self) -> str:
         """The folder that the command lies in which submits."""

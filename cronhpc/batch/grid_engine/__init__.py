@@ -18,7 +18,9 @@ from cronhpc.script.dialect import GRID_ENGINE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import Unpack
 
+    from cronhpc.batch.commands import Usual
     from cronhpc.batch.port import Submission
     from cronhpc.core.model import JobEnd
 
@@ -36,15 +38,8 @@ class GridEngine(ByCommands):
     dialect = GRID_ENGINE
     signs = text.SIGNS
 
-    def __init__(
-        self,
-        environ: Mapping[str, str],
-        *,
-        names: Sequence[str] | None = None,
-        timeout: float = 30,
-        query_timeout: float = 20,
-    ) -> None:
-        super().__init__(environ, names=names, timeout=timeout, query_timeout=query_timeout)
+    def __init__(self, environ: Mapping[str, str], **usual: Unpack[Usual]) -> None:
+        super().__init__(environ, **usual)
         # its clients need no more than two small files of this folder, which some sites copy to the nodes
         ends = f"{environ.get('SGE_ROOT', '')}/{environ.get('SGE_CELL', 'default')}/common/accounting"
         self.dialect = GRID_ENGINE if os.access(ends, os.R_OK) else GRID_ENGINE._replace(tells_ends=False)

@@ -30,18 +30,8 @@ class Lsf(ByCommands):
 
     dialect = DIALECT
     signs = text.SIGNS
-
-    def __init__(
-        self,
-        environ: Mapping[str, str],
-        *,
-        names: Sequence[str] | None = None,
-        timeout: float = 30,
-        query_timeout: float = 20,
-    ) -> None:
-        super().__init__(environ, names=names, timeout=timeout, query_timeout=query_timeout)
-        self.json = True
-        self.year = True
+    json = True
+    year = True
 
     def queue(self) -> Queue:
         """All of this user's jobs in one query, ended ones for about an hour. Raises Unreachable."""

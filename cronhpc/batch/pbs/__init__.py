@@ -21,7 +21,9 @@ from cronhpc.script.dialect import PBS
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
+    from typing import Unpack
 
+    from cronhpc.batch.commands import Usual
     from cronhpc.batch.port import Submission
     from cronhpc.core.model import JobEnd
 
@@ -37,16 +39,8 @@ class Pbs(ByCommands):
     dialect = PBS
     signs = text.SIGNS
 
-    def __init__(
-        self,
-        folder: Path,
-        environ: Mapping[str, str],
-        *,
-        names: Sequence[str] | None = None,
-        timeout: float = 30,
-        query_timeout: float = 20,
-    ) -> None:
-        super().__init__(environ, names=names, timeout=timeout, query_timeout=query_timeout)
+    def __init__(self, folder: Path, environ: Mapping[str, str], **usual: Unpack[Usual]) -> None:
+        super().__init__(environ, **usual)
         self._folder = folder
         self._known: dict[str, text.Row] = {}  # of the last look, by number; of an array the whole
 

@@ -14,7 +14,9 @@ from cronhpc.script.dialect import SLURM
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import Unpack
 
+    from cronhpc.batch.commands import Usual
     from cronhpc.batch.port import JobFiles, Submission
     from cronhpc.core.model import JobEnd
     from cronhpc.core.model.site import Cluster, Partition, Site
@@ -41,17 +43,15 @@ class Slurm(ByCommands):
         environ: Mapping[str, str],
         *,
         cluster: str = "",
-        names: Sequence[str] | None = None,
         accounting: bool | None = None,
         submit_line: bool = True,
-        timeout: float = 30,
-        query_timeout: float = 20,
+        **usual: Unpack[Usual],
     ) -> None:
         self.cluster = cluster
         self.accounting = accounting
         self.submit_line = submit_line
         self.accounting_said = Accounting()
-        super().__init__(environ, names=names, timeout=timeout, query_timeout=query_timeout)
+        super().__init__(environ, **usual)
 
     # --- the port --------------------------------------------------------------------------------------------------
 
