@@ -28,6 +28,7 @@ from cronhpc.core.model import (
     command,
     entry_id,
 )
+from cronhpc.cron.duration import format_duration
 from cronhpc.script.spelling import spelt
 from cronhpc.store.claims import Claims
 from cronhpc.store.entries import FRESH
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from cronhpc.cli.console import Console
     from cronhpc.core.model import Entry, Outcome
     from cronhpc.engine.site import Site
+    from cronhpc.script.dialect import Dialect
     from cronhpc.tick import Report
     from cronhpc.views.style import Style
 
@@ -136,7 +138,7 @@ def _order(args: argparse.Namespace, console: Console, name: str, rerun: Rerun |
     outcome = report.outcomes[0]
     order = _ordered(report, outcome, entry, site)
     if not (isinstance(outcome.decision, Submit) and order.job and order.released):
-        console.json(order) if console.as_json else console.complain(_not_submitted(order))
+        console.json(order) if console.as_json else console.complain(_not_submitted(order, site.batch.dialect))
         return ATTENTION
     attended = args.wait or args.follow
     if not (console.as_json and attended):
@@ -251,11 +253,14 @@ def _submitted(order: Ordered, style: Style, release: str) -> str:
     return Advice(head, beside if order.beside else "", log, "\nundo: ", order.undo or "")
 
 
-def _not_submitted(order: Ordered) -> str:
+def _not_submitted(order: Ordered, dialect: Dialect) -> str:
     why = ": ".join(part for part in (order.reason, text.one_line(order.detail)) if part)
     more = "\nmore: " + command("status", order.entry)
     if order.stays_due:
-        due = "\nit stays due, and the next tick submits it: do not order it once more; now: " + command("tick")
+        due: str = "\nit stays due, and the next tick submits it: do not order it once more; now: " + command("tick")
+        if late := dialect.shows_late:
+            wait = format_duration(late)
+            due = f"\nits job may come within {wait}; else a later tick submits it: do not order it once more"
         return Advice(f"{text.name(order.entry)} is not submitted yet: {why}", due, more)
     if order.reason in {Reason.RUNNING, Reason.QUEUED}:
         beside = command("run", order.entry, options=("--again",))

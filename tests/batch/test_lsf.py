@@ -500,3 +500,34 @@ def test_a_job_that_has_ended_and_is_listed_still_is_told_as_such(monkeypatch: p
     batch = Lsf({})
     monkeypatch.setattr(batch, "_jobs", lambda *_: [Job("7", "COMPLETED", "cronhpc-x")])
     assert batch.describe("7")["JobState"] == "COMPLETED"
+
+
+ELEMENT = """
+Job <7[{task}]>, Job Name <x[1-3]>, User <alice>
+Sat Nov 28 14:12:49: Submitted from host <h>, to Queue <normal>;
+Sat Nov 28 14:12:50: Starting (Pid 18363);
+Sat Nov 28 14:13:10: {end};
+"""
+GOOD, BAD = "Done successfully", "Exited with exit code 4"
+
+
+@pytest.mark.parametrize(
+    ("listed", "past", "failed"),
+    [
+        pytest.param({2: "COMPLETED", 3: "COMPLETED"}, (BAD, GOOD, GOOD), "1", id="one is forgotten, and had failed"),
+        pytest.param({2: "FAILED", 3: "COMPLETED"}, (BAD, BAD, GOOD), "1-2", id="so had one that is listed"),
+        pytest.param({}, (BAD, GOOD, GOOD), "1", id="all are forgotten"),
+        pytest.param({2: "FAILED"}, (GOOD, GOOD, GOOD), None, id="the history says something else: the list counts"),
+        pytest.param({2: "COMPLETED", 3: "RUNNING"}, (BAD, GOOD), None, id="one still runs"),
+    ],
+)
+def test_which_tasks_of_an_array_failed_is_asked_of_the_history(
+    monkeypatch: pytest.MonkeyPatch, listed: dict[int, str], past: tuple[str, ...], failed: str | None
+) -> None:
+    """A list that had forgotten the failed ones made a good run of it, and a further attempt ran all."""
+    batch = Lsf({})
+    monkeypatch.setattr(batch, "_jobs", lambda: [Job("7", state, "x", tasks=str(n)) for n, state in listed.items()])
+    told = "".join(ELEMENT.format(task=task, end=end) for task, end in enumerate(past, start=1))
+    monkeypatch.setattr(batch, "_past", lambda ids: text.past(Finished(0, told, ""), NOW) if ids else ())
+    ends = batch.job_ends(["7"], at("2026-11-28 14:12"))
+    assert (ends["7"].tasks if ends else None) == failed

@@ -185,6 +185,7 @@ def test_the_server_tells_its_time_and_version(server: Server) -> None:
     [
         pytest.param("qstat: PBS is not configured to maintain job history", 0, id="it is off"),
         pytest.param("qstat: -x is for administrators here", 1, id="a site's own qstat refuses the question"),
+        pytest.param("", 1, id="and says nothing"),
     ],
 )
 def test_a_history_that_is_not_to_be_had_tells_no_end(server: Server, printed: str, code: int) -> None:

@@ -198,7 +198,7 @@ def test_a_submission_whose_answer_is_lost_is_found_by_its_token_and_runs_once(l
 def test_a_killed_submission_that_bjobs_shows_late_is_waited_for_and_runs_once(lsf: Cluster) -> None:
     lsf.entry("late", lsf.run)
     lsf.does("slow")
-    lsf("run", "late", code=None)
+    assert "its job may come within 2m" in lsf("run", "late", code=None)
     for _ in range(3):
         lsf("tick", code=None)
     assert lsf.sent == 1, "no second one is tried before two minutes have passed"

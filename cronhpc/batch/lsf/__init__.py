@@ -6,10 +6,10 @@ import pwd
 import time
 from typing import TYPE_CHECKING
 
-from cronhpc.batch.commands import ByCommands, chunks, end_of_tasks, meant, option_words
+from cronhpc.batch.commands import ByCommands, chunks, end_of_tasks, meant, option_words, task_numbers
 from cronhpc.batch.lsf import text
 from cronhpc.batch.port import BatchError, JobFiles, Refused, Unreachable
-from cronhpc.core.model import ENDS, Queue
+from cronhpc.core.model import ENDS, FAILURES, Queue, standing_for
 from cronhpc.core.model.site import Site
 from cronhpc.script.dialect import LSF as DIALECT
 
@@ -120,28 +120,27 @@ class Lsf(ByCommands):
     ) -> Mapping[str, JobEnd]:
         """How jobs submitted after `since` ended, to the second: `queue` knows the minute alone. Raises Unreachable.
 
-        Where the history gives no answer, or another one, what `queue` shows has to do.
+        Of an array that list forgets one task after another. Where the history gives no answer, or another one, what
+        `queue` shows has to do.
         """
         del tokens  # `since` tells a reused id
-        jobs = self._jobs()
-        listed, over = {job.id for job in jobs}, {job.id: job for job in jobs if not job.live and not job.tasks}
-        asked = [job_id for job_id in dict.fromkeys(job_ids) if job_id not in listed or job_id in over]
+        listed: dict[str, list[Job]] = {}
+        for job in self._jobs():
+            listed.setdefault(job.id, []).append(job)
+        asked = [each for each in dict.fromkeys(job_ids) if not any(job.live for job in listed.get(each, ()))]
         ends: dict[str, list[tuple[str, JobEnd | None]]] = {}
         try:
-            for each in self._past(asked):
-                if each.submitted >= since - _MINUTE:
-                    ends.setdefault(each.id, []).append((each.task, each.end))
+            for past in self._past(asked):
+                if past.submitted >= since - _MINUTE:
+                    ends.setdefault(past.id, []).append((past.task, past.end))
         except Unreachable:
-            if not over.keys() >= set(asked):
+            if not listed.keys() >= set(asked):
                 raise
-        whole = {job_id: [(task, end) for task, end in found if end] for job_id, found in ends.items()}
-        known = {
-            job_id: end
-            for job_id, found in whole.items()
-            if len(found) == len(ends[job_id]) and (end := end_of_tasks(found))
-        }
+        found = {job_id: end_of_tasks([(task, end) for task, end in tasks if end]) for job_id, tasks in ends.items()}
         return {
-            job_id: end for job_id, end in known.items() if job_id not in over or ENDS[over[job_id].state] is end.result
+            job_id: end
+            for job_id, end in found.items()
+            if end and all(end for _, end in ends[job_id]) and _agrees(standing_for(listed.get(job_id, ())), end)
         }
 
     def _past(self, job_ids: Sequence[str]) -> list[text.Past]:
@@ -179,6 +178,14 @@ class Lsf(ByCommands):
 
     def _names(self, job_ids: Sequence[str]) -> Sequence[str]:
         return [_id(each) for each in job_ids]
+
+
+def _agrees(listed: Job | None, end: JobEnd) -> bool:
+    """Whether an end is the one that the list shows; of an array tasks may have failed that it has forgotten."""
+    same = listed is None or ENDS[listed.state] is end.result
+    if listed is None or not listed.tasks:
+        return same
+    return (same or end.result in FAILURES) and task_numbers(listed.failed) <= task_numbers(end.tasks)
 
 
 _MINUTE = 60  # seconds: bjobs tells no finer when a job was submitted

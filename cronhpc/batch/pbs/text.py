@@ -201,11 +201,11 @@ def answer(ended: Finished) -> dict[str, Any]:
 
 
 def history(ended: Finished) -> dict[str, Any]:
-    """The same of a question about ended jobs: {} as well where a site's own qstat refuses it, in words of its own.
+    """The same of a question about ended jobs: {} as well where a site's own qstat refuses it, with words or without.
 
     Runs write their ends down. Raises Unreachable.
     """
-    answered = ended.code > 0 and not ended.timed_out and ended.said.strip()
+    answered = ended.code > 0 and not ended.timed_out
     return {} if answered and ended.code not in {*_SOME_UNKNOWN, *SIGNS.no_answer} else answer(ended)
 
 
