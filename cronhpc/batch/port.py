@@ -183,7 +183,10 @@ class Batch(Protocol):
         return None
 
     def describe(self, job_id: str) -> Mapping[str, str]:
-        """A job's own facts, by Slurm's names: Command, WorkDir, JobName, Partition, TimeLimit … Raises BatchError."""
+        """A job's own facts, by Slurm's names: Command, WorkDir, JobName, Partition, TimeLimit and others.
+
+        Raises Unreachable; BatchError where there is no such job.
+        """
         ...
 
 

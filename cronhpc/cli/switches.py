@@ -348,7 +348,7 @@ def _left_to(console: Console, paths: Paths) -> _Effect:
     chain = written.chain
     if chain.by_daemon and chain.state in {"fine", "driven otherwise"}:
         return _Effect("within seconds: the daemon runs")
-    if chain.state not in {"fine", "unknown", "driven otherwise"}:
+    if chain.state not in {"fine", "late", "unknown", "driven otherwise"}:
         return _Effect(f"when the scheduler is fixed, which is {chain.state}", fix=chain.fix or None)
     link = (chain.next or chain.spare) if chain.wanted and chain.by_links else None
     return _Effect("at the next tick", link.at if link else None, now)

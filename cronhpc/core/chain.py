@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core.identity import records
-from cronhpc.core.liveness import unlisted
+from cronhpc.core.liveness import TWO_LOOKS, unlisted
 from cronhpc.core.model import (
     ENDS,
     LONGER,
@@ -13,24 +13,26 @@ from cronhpc.core.model import (
     STUCK,
     BadNode,
     CancelLink,
+    Job,
     KeepLink,
     LeaveCause,
     LeaveChain,
     LinkRecord,
     MoveLink,
     Problem,
+    Queue,
     Result,
     SubmitLink,
     command,
 )
 from cronhpc.core.slots import boundary
-from cronhpc.cron.values import dataclass
+from cronhpc.cron.values import dataclass, replace
 from cronhpc.script.dialect import SLURM
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from cronhpc.core.model import Decision, Job, Settings, World
+    from cronhpc.core.model import Decision, Settings, World
     from cronhpc.core.model.site import Partition
     from cronhpc.script.dialect import Dialect
 
@@ -69,6 +71,58 @@ class Links:
             tuple(job for job, kind in pending if kind == "spare"),
             tuple(job for job, kind in mine if kind and job.state != "PENDING"),
         )
+
+
+def doubted(world: World) -> list[str]:
+    """Links to be asked about by their ids: the list of jobs has no successor, and lacks the newest link.
+
+    Sites cache it: so the newest, and those of the last minutes.
+    """
+    wanted = world.chain.wanted and world.chain.link_name
+    if not wanted or world.queue is None or Links.of(world).successors:
+        return []
+    newest = max(world.links, key=int, default="")
+    if not newest or newest in world.jobs():
+        return []
+    young = {job_id for job_id, link in world.links.items() if _young(world, link)} - world.jobs().keys()
+    return sorted({newest, *young}, key=int)[-_MOST_DOUBTED:]
+
+
+_MOST_DOUBTED = 4  # of the last minutes: links that ran one after another, their successor, the spare
+
+
+def completed(world: World, told: Mapping[str, Mapping[str, str] | None], uid: int) -> World:
+    """With the doubted links that are in the queue; without the list, where it lacks an older one: it is cut short.
+
+    `told`: what the batch system said of each (None: it knows none; empty: no answer). Without an answer a link of the
+    last minutes may be there, so none takes its place yet; of an older one the list is believed.
+    """
+    rows = {
+        job_id: _as_told(job_id, world.links[job_id], facts, uid, world.now)
+        for job_id, facts in told.items()
+        if facts or (facts is not None and _young(world, world.links[job_id]))
+    }
+    found = [job for job in rows.values() if job is not None]
+    newest = max(told, key=int)
+    if found and not _young(world, world.links[newest]):
+        why = f"the list of jobs lacks {newest}, a link that is in the queue: it is not believed"
+        return replace(world, queue=None, queue_error=why)
+    return replace(world, queue=Queue((*(world.queue.jobs if world.queue else ()), *found))) if found else world
+
+
+def _as_told(job_id: str, link: LinkRecord, facts: Mapping[str, str], uid: int, now: int) -> Job | None:
+    """The link's row; None: it has ended, or is another's job."""
+    state = facts.get("JobState", "PENDING" if link.slot > now else "RUNNING")  # it may, where that is not told
+    ours = f"({uid})"
+    if state in ENDS or not facts.get("UserId", ours).endswith(ours):  # where ids began anew
+        return None
+    name, reason = facts.get("JobName", ""), facts.get("Reason", "")
+    return Job(job_id, state, name, reason=reason, start=link.slot or None, submitted=link.at)
+
+
+def _young(world: World, link: LinkRecord) -> bool:
+    """Whether a list that is not of this moment may lack it."""
+    return world.now - link.at < TWO_LOOKS
 
 
 def slot_of(world: World, job: Job) -> int:

@@ -349,16 +349,16 @@ def _links(site: Site) -> list[tuple[Job, LinkRecord]]:
 
 
 def links_gone(site: Site, now: int) -> bool:
-    """Whether the queue answers, and lists no link and no spare: all were cancelled, or the queue was wiped.
+    """Whether the queue answers, and lists no link, or only the spare: slots would come up to an interval late.
 
     An administrator's word stands, and so does what `start` has set up on another cluster. Raises BatchError, OSError,
     StateError.
     """
-    if not site.batch.dialect.links or _links(site):
+    if not site.batch.dialect.links or any(link.kind == "link" or not job.waits for job, link in _links(site)):
         return False
     world = read_world(site, now).world  # a list without them is looked into before it is believed
     there = chain.Links.of(world)
-    gone = world.queue is not None and not (there.successors or there.spares or there.running)
+    gone = world.queue is not None and not (there.successors or there.running)
     return gone and not world.chain.resting and of_other_cluster(site) is None
 
 

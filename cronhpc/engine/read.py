@@ -7,21 +7,19 @@ import time
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.batch.port import BatchError
+from cronhpc.batch.port import BatchError, Unreachable
 from cronhpc.core import attempts, model, stop
 from cronhpc.core import chain as core_chain
 from cronhpc.core.identity import records
-from cronhpc.core.liveness import SILENT, TWO_LOOKS
+from cronhpc.core.liveness import SILENT
 from cronhpc.core.model import (
     CLOCKS_APART,
-    ENDS,
     SCHEDULED,
     TOKEN,
     BadNode,
     ChainFacts,
     ClaimState,
     Entry,
-    Job,
     Problem,
     Queue,
     Result,
@@ -293,44 +291,19 @@ def _with_restarts(site: Site, world: World) -> Queue | None:
 
 
 def _with_latest_links(site: Site, world: World) -> World:
-    """With links of the last minutes that the list of jobs lacks, while the batch system knows them: sites cache it.
-
-    Without the list, where it lacks an older one: it is cut short. A question a link, only where no successor is
-    listed; without an answer the list is believed.
-    """
-    chain = world.chain
-    if not chain.wanted or not chain.link_name or world.queue is None or core_chain.Links.of(world).successors:
-        return world
-    listed = {job.id for job in world.queue.jobs}
-    newest = max(world.links, key=int, default="")
-    if not newest or newest in listed:
-        return world
-    young = {job_id for job_id, link in world.links.items() if world.now - link.at < TWO_LOOKS} - listed
-    asked = sorted({newest, *young}, key=int)[-_MOST_LINKS:]
-    found = tuple(
-        job for job_id in asked if (job := _link_job(site, job_id, world.links[job_id], world.now)) is not None
-    )
-    if newest not in young and found:
-        why = f"the list of jobs lacks {newest}, a link that is in the queue: it is not believed"
-        return replace(world, queue=None, queue_error=why)
-    return replace(world, queue=Queue((*world.queue.jobs, *found))) if found else world
+    """With links that the list of jobs lacks, as the batch system tells of each: a question a link."""
+    told = {job_id: _described(site, job_id) for job_id in core_chain.doubted(world)}
+    return core_chain.completed(world, told, site.uid) if told else world
 
 
-_MOST_LINKS = 4  # of the last minutes: links that ran one after another, their successor, the spare
-
-
-def _link_job(site: Site, job_id: str, link: LinkRecord, now: int) -> Job | None:
-    """A link in the queue as the batch system tells of it alone; None: it has ended, or nobody knows."""
+def _described(site: Site, job_id: str) -> Mapping[str, str] | None:
+    """What the batch system tells of one job; None: it does not know it. Empty where it gives no answer."""
     try:
-        known = site.batch.describe(job_id)
+        return site.batch.describe(job_id)
+    except Unreachable:
+        return {}
     except BatchError:
         return None
-    state = known.get("JobState", "PENDING" if link.slot > now else "RUNNING")  # it may, where that is not told
-    ours = f"({site.uid})"
-    if state in ENDS or not known.get("UserId", ours).endswith(ours):  # another's, where ids began anew
-        return None
-    reason = known.get("Reason", "")
-    return Job(job_id, state, known.get("JobName", ""), reason=reason, start=link.slot or None, submitted=link.at)
 
 
 _ADMIN_SINCE = 2 * 86400  # seconds: links are not looked up further back than this
@@ -381,10 +354,7 @@ def asked_about_doubtful(site: Site, world: World) -> World:
     jobs = {job.id: job for job in records(world).doubtful(world.queue.jobs if world.queue else ())}
     facts: dict[str, dict[str, Any]] = {}
     for job_id in list(jobs)[:_ASKED_AT_ONCE]:
-        try:
-            said = site.batch.describe(job_id)
-        except BatchError:
-            said = {"Restarts": "1"}
+        said = _described(site, job_id) or {"Restarts": "1"}
         facts[job_id] = {"restarts": int(said.get("Restarts") or 0), "output": said.get("StdOut", "")}
     if not facts or world.queue is None:
         return world

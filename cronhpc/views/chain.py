@@ -97,7 +97,10 @@ def health(chain: Chain, *, answers: bool, entries: int, now: int) -> Health:
         return Health(word, command("start"))
     if last is not None and _overdue(chain, last, now):
         return Health("silent", command("start"))
-    return Health("fine") if answers else Health("unknown")
+    if not answers:
+        return Health("unknown")
+    late = chain.by_links and chain.spare and not (chain.next or chain.running)
+    return Health("late", command("start")) if late else Health("fine")
 
 
 def _comes(link: Link | None) -> bool:
@@ -140,8 +143,9 @@ def words(chain: Chain, batch: str, style: Style) -> Words:
         case "resting" | "disabled" | "started elsewhere":
             why = chain.resting if state == "resting" else chain.disabled
             return Words(state, ": ", f"{style.text(text.one_line(why))}; {ticked}")
-        case "broken":
+        case "broken" | "late":
             known = "no scheduler job can start" if jobs else "no scheduler job is in the queue"
+            known = "no successor waits, only the spare" if state == "late" else known
             return Words(state, ": ", "; ".join([known, *jobs, ticked]))
         case "moved":
             moved = f"its scheduler jobs look for it in {text.one_line(chain.moved_from)}"

@@ -130,7 +130,8 @@ def _now(entry: EntryStatus, known: Status, style: Style) -> Iterator[str]:
         yield f"It waits ({entry.reason})" + detail + "."
     chain = known.chain
     if chain.state != "fine" and chain.fix and not entry.series:
-        yield f"The scheduler is {chain.state}, so nothing starts by itself. Fix it: " + chain.fix
+        what = "what is due waits for its spare" if chain.state == "late" else "nothing starts by itself"
+        yield f"The scheduler is {chain.state}, so {what}. Fix it: " + chain.fix
 
 
 def _troubles(entry: EntryStatus, known: Status) -> list[Notice]:

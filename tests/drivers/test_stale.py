@@ -13,7 +13,7 @@ import pytest
 from cronhpc.cli.chain import is_stale
 from cronhpc.cli.console import Console
 from cronhpc.core.chain import heard_until
-from cronhpc.core.model import LinkRecord, Queue, Started
+from cronhpc.core.model import Job, LinkRecord, Queue, Started
 from cronhpc.store.paths import Paths
 from cronhpc.store.scheduler import (
     expect,
@@ -136,6 +136,32 @@ def test_where_the_queue_answers_the_chain_is_dead_when_it_has_no_job_of_it(
     expect(paths, now, heard_until(now, 3600))
     assert looks(shell, now + 1) == stale
     assert (paths.scheduler / "seen").exists() != stale, "the login hook needs no further look for a while"
+
+
+ALONE = [
+    pytest.param({}, True, id="the spare alone: slots would come up to an hour late"),
+    pytest.param({"71": "PENDING"}, False, id="the successor, too"),
+    pytest.param({"71": "RUNNING"}, False, id="the link runs, and queues its own successor"),
+    pytest.param({"72": "RUNNING"}, False, id="the spare runs, and does"),
+]
+
+
+@pytest.mark.parametrize(("states", "stale"), ALONE)
+def test_a_spare_that_waits_alone_is_no_chain(
+    shell: Shell,
+    monkeypatch: pytest.MonkeyPatch,
+    states: dict[str, str],
+    stale: bool,  # noqa: FBT001 - a table's column
+) -> None:
+    paths, now = Paths(shell.cron), later()
+    (shell.cron / "cronhpc.yaml").write_text("backend: slurm\n")
+    mark_started(paths, Started(via="chain", fingerprint="f00d", at=now - 9000))
+    for job_id, kind in (("71", "link"), ("72", "spare")):
+        remember_link(paths, job_id, LinkRecord(kind, now + 3600, "f00d", now - 600))
+    expect(paths, now, heard_until(now, 3600))
+    jobs = [Job(each, state, submitted=now - 600) for each, state in {"72": "PENDING", **states}.items()]
+    monkeypatch.setattr("cronhpc.batch.slurm.Slurm.queue", lambda _: Queue(tuple(jobs)))
+    assert looks(shell, now + 1) == stale
 
 
 def test_an_administrators_word_is_no_death_of_the_chain(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:

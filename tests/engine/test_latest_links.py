@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cronhpc.batch.port import Unreachable
+from cronhpc.batch.port import BatchError, Unreachable
 from cronhpc.core import chain as core_chain
 from cronhpc.core.model import LinkRecord
 from cronhpc.cron.values import replace
@@ -21,6 +21,7 @@ RUNS = {**WAITS, "JobState": "RUNNING", "Reason": "None"}
 ENDED = {**WAITS, "JobState": "COMPLETED"}
 ANOTHERS = {**WAITS, "UserId": "bob(1001)"}
 STATELESS = {"JobName": "cronhpc-x"}  # Grid Engine's and PBS's words of one job do not tell its state
+AWAY: Mapping[str, str] = {}  # the question got no answer
 NEXT, SPARE = LinkRecord("link", at("16:00"), "f00d", 0), LinkRecord("spare", at("16:30"), "f00d", 0)
 BEGUN = LinkRecord("link", at("14:00"), "f00d", 0)
 
@@ -30,7 +31,11 @@ LISTS = [
     pytest.param({"9": (60, RUNS), "11": (5, WAITS)}, ["11"], [], "9", id="the first link runs, its successor waits"),
     pytest.param({"9": (60, STATELESS), "11": (5, STATELESS)}, ["11"], [], "9", id="nobody tells a state: by its slot"),
     pytest.param({"11": (5, ENDED)}, [], [], "", id="it was cancelled: it has ended"),
-    pytest.param({"11": (5, None)}, [], [], "", id="nobody tells: the list is believed"),
+    pytest.param({"11": (5, None)}, [], [], "", id="there is no such job"),
+    pytest.param({"11": (5, AWAY)}, ["11"], [], "", id="no answer: it may be there, and no other takes its place"),
+    pytest.param({"11": (5, AWAY), "12": (4, AWAY)}, ["11"], ["12"], "", id="of the spare neither"),
+    pytest.param({"9": (60, AWAY), "11": (5, None)}, [], [], "9", id="no answer about one that was to begin"),
+    pytest.param({"11": (600, AWAY)}, [], [], "", id="no answer, and it is of ten minutes ago: the list is believed"),
     pytest.param({"11": (5, ANOTHERS)}, [], [], "", id="ids began anew: it is another's"),
     pytest.param({"11": (600, WAITS)}, None, None, "", id="of ten minutes ago: the list is cut short"),
 ]
@@ -48,7 +53,9 @@ def test_a_list_that_lacks_the_newest_link(
     def describe(job_id: str) -> Mapping[str, str]:
         told = known[job_id][1]
         if told is None:
-            raise Unreachable("Invalid job id specified")
+            raise BatchError(f"job {job_id} does not exist")
+        if not told:
+            raise Unreachable("Unable to contact slurm controller")
         return told
 
     site: Any = SimpleNamespace(batch=SimpleNamespace(describe=describe), uid=1000)

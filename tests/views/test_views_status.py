@@ -105,6 +105,10 @@ CHAINS = {
         replace(QUIET, queue=Queue((replace(LINK, id="4700", state="RUNNING", reason="None"), LINK, SPARE))),
         "fine: last tick 14:00:04, running now (job 4700), next 15:00 (job 4711), spare 15:30 (job 4712)",
     ),
+    "a link runs, and has not submitted its successor yet": (
+        replace(QUIET, queue=Queue((replace(LINK, state="RUNNING", reason="None"), SPARE))),
+        "fine: last tick 14:00:04, running now (job 4711), spare 15:30 (job 4712)",
+    ),
     "another tick is at work, which sees to the links": (
         replace(QUIET, chain=replace(CHAIN, lease_holder="job 4711 on cpu1")),
         "fine: last tick 14:00:04, next 15:00 (job 4711), spare 15:30 (job 4712)",
@@ -197,6 +201,13 @@ CHAINS = {
             "spare 12:30 (job 4712)  cronhpc start"
         ),
     ),
+    "the successor alone was cancelled: slots would come an hour late, and nobody would know": (
+        replace(QUIET, queue=Queue((SPARE,))),
+        (
+            "late: no successor waits, only the spare; spare 15:30 (job 4712); last tick 14:00:04 (7 min ago)"
+            "  cronhpc start"
+        ),
+    ),
     "everything was cancelled": (
         replace(QUIET, queue=Queue(())),
         "broken: no scheduler job is in the queue; last tick 14:00:04 (7 min ago)  cronhpc start",
@@ -240,6 +251,7 @@ FINE = {
     "all is well",
     "another tick is at work, which sees to the links",
     "a link runs",
+    "a link runs, and has not submitted its successor yet",
     "the link is held by its owner",
     "not started, and nothing to run",
     "ticks come from crontab",
@@ -746,6 +758,11 @@ SENTENCES = {
         replace(QUIET, queue=Queue(())),
         "backup",
         "The scheduler is broken, so nothing starts by itself. Fix it: cronhpc start",
+    ),
+    "only the spare waits": (
+        replace(QUIET, queue=Queue((SPARE,))),
+        "backup",
+        "The scheduler is late, so what is due waits for its spare. Fix it: cronhpc start",
     ),
 }
 

@@ -6,7 +6,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cronhpc.batch.commands import ByCommands, changed, chunks
-from cronhpc.batch.port import BatchError
+from cronhpc.batch.port import BatchError, Unreachable
 from cronhpc.batch.process import run_many
 from cronhpc.batch.slurm import rows, text
 from cronhpc.core.model import Accounting, CronhpcError, Queue, log_name
@@ -97,7 +97,7 @@ class Slurm(ByCommands):
         for each in rows.alike(jobs, job, numbers)[:_ALIKE]:  # a site has replaced the comment
             known = {"j": each, "A": each}
             wanted = log_name(job.output or "", known)
-            if not wanted or self.describe(each).get("StdOut", "") in {wanted, log_name(wanted, known)}:
+            if not wanted or text.fields(self._shown(each)).get("StdOut", "") in {wanted, log_name(wanted, known)}:
                 return each
         return next((each for each in numbers[:_PRINTED] if job.comment and job.comment in self._record(each)), "")
 
@@ -187,9 +187,11 @@ class Slurm(ByCommands):
         return controller_clock(self.commands.answer(argv, within=_CLOCK))
 
     def describe(self, job_id: str) -> Mapping[str, str]:
-        """The fields of `scontrol show job`, and from squeue those that follow free text there. Raises Unreachable."""
+        """The fields of `scontrol show job`, and from squeue those that follow free text there. Raises BatchError."""
         separator = text.new_separator()
-        shown = text.fields(self.ask("scontrol", ["show", "job", job_id]))
+        shown = text.fields(self._shown(job_id))
+        if not shown:
+            raise BatchError(f"job {job_id} does not exist")
         asked = ["--me", f"--jobs={job_id}", "--states=all", f"--format={rows.queue_format(separator)}"]
         for job in rows.queue_rows(self.ask("squeue", asked), separator)[:1]:
             shown |= {"WorkDir": job.workdir, "JobName": job.name, "Command": job.command or ""}
@@ -209,10 +211,13 @@ class Slurm(ByCommands):
         return frozenset(one for one, answer in zip(job_ids, answers, strict=True) if text.of_scrontab(str(answer)))
 
     def _shown(self, job_id: str) -> str:
-        argv = [*text.command("scontrol", self.cluster), "show", "job", job_id]
-        ended = self.commands.look(argv)
-        changed("scontrol", ended, self.signs)
-        return ended.out
+        """What `scontrol show job` prints; "" where it knows of no such job. Raises Unreachable."""
+        try:
+            return self.ask("scontrol", ["show", "job", job_id])
+        except Unreachable as error:
+            if text.NO_JOB in error.text.lower():
+                return ""
+            raise
 
     def refusal(self, job: Submission, text_of_script: str | None = None) -> str:
         """Why sbatch would not take `job` (its script, or the text given); "" if it would. Raises Unreachable."""

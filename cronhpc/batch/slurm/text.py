@@ -124,10 +124,11 @@ _FULL = ("temporarily unable to accept job", "job queue full")  # the second: 26
 _TEST_ONLY = re.compile(r"^sbatch: Job \d+ to start at", re.MULTILINE)
 _USAGE = 255  # what sbatch exits with where it does not understand its command line
 
+NO_JOB = "invalid job id"
 SIGNS = Signs(
     no_answer=_NO_ANSWER,
     # said about one id of several, and no reason to think that the rest was not done
-    gone=("invalid job id", "already finished", "already complet", "no longer pending", ": no error"),
+    gone=(NO_JOB, "already finished", "already complet", "no longer pending", ": no error"),
 )
 
 
