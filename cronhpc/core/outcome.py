@@ -115,24 +115,25 @@ def counted(
         return replace(
             state,
             failures=0,
-            retried=0 if slot == state.retried else state.retried,
+            to_retry=tuple(each for each in state.to_retry if each > slot),
             nodes=(),
             well_on=well_on,
             successes=state.successes + 1,
             previous_success=success,
         )
     failed = job_end.result in FAILURES and job_end.result is not Result.PREEMPTED
-    failed_before = slot == state.retried and job_end.result is not Result.UNKNOWN
+    failed_before = slot in state.to_retry and job_end.result is not Result.UNKNOWN
     if slot < success or not (failed or failed_before):
         return state
     if failed and job_end.node:
         state = replace(state, nodes=(*state.nodes, job_end.node)[-_LAST_NODES:])
+    others = tuple(each for each in state.to_retry if each != slot)
     if not final:
-        return replace(state, retried=slot)
+        return replace(state, to_retry=(*others, slot))
     failures = state.failures + 1
     limit = entry.policies.suspend_after if entry else None
     suspended = state.suspended or (now if limit and failures >= limit else None)
-    return replace(state, failures=failures, successes=0, suspended=suspended, retried=0)
+    return replace(state, failures=failures, successes=0, suspended=suspended, to_retry=others)
 
 
 def suspended_now(world: World, finished: Iterable[Finish]) -> dict[str, EntryState]:

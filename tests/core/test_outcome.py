@@ -236,12 +236,15 @@ def test_a_streak_counts_what_tells_something(results: str, failures: int, succe
         pytest.param([(1, "F"), (3, "F"), (2, "F"), (4, "F")], 4, id="a slot whose last attempt fails later counts"),
         pytest.param([(1, "F"), (3, "."), (2, "F")], 0, id="one before the newest success does not"),
         pytest.param([(1, "F"), (3, "F"), (2, ".")], 2, id="a late success ends no newer streak"),
+        pytest.param([(1, "R"), (2, "R"), (1, "K"), (2, "K")], 2, id="two wait for a further attempt: both count"),
+        pytest.param([(1, "R"), (2, "R"), (2, "F"), (1, "K")], 2, id="the newer one fails first"),
+        pytest.param([(1, "R"), (2, "R"), (2, "."), (1, "K")], 0, id="the newer one goes well: the older is past"),
     ],
 )
 def test_slots_count_in_their_order_however_late_one_ends(ends: list[tuple[int, str]], failures: int) -> None:
     state, newest = EntryState(), 0
     for slot, letter in ends:
-        job_end = JobEnd(Result.OK if letter == "." else Result.FAILED)
+        job_end = JobEnd({".": Result.OK, "K": Result.KILLED}.get(letter, Result.FAILED))
         state = counted(state, entry("e"), job_end, NOW + slot, NOW, final=letter != "R", newest=newest)
         newest = max(newest, NOW + slot)
     assert state.failures == failures

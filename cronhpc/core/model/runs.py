@@ -223,7 +223,7 @@ class EntryState:
     next_slot: Instant | None = None  # the first slot after the watermark
     finished: str = ""  # the newest claim known to be finished: not opened again
     failures: int = 0  # in a row
-    retried: Instant = 0  # the slot of a failure that does not count yet, as a further attempt is to come
+    to_retry: tuple[Instant, ...] = ()  # slots whose failure does not count yet, as a further attempt is to come
     successes: int = 0  # in a row
     nodes: tuple[str, ...] = ()  # that the last failures in a row ran on, the newest last
     well_on: str = ""  # the nodes of the last success
