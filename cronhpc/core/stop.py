@@ -295,7 +295,7 @@ def _stage(world: World, job: Job, target: str, grace: int) -> str:
         return "completing"
     if job.from_scrontab is not False:
         return "scrontab" if job.from_scrontab else "unasked"
-    if job.state == "PENDING":
+    if job.state == "PENDING" or (grace and job.state == UNLISTED):  # one that runs is warned when it is listed
         return "pending"
     if not grace or job.state not in _HEARS:
         return "running"

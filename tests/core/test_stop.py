@@ -322,6 +322,16 @@ WARNED: dict[str, tuple[World, list[str]]] = {
         on("t", jobs=(replace(TR, state="CONFIGURING"),), settings=WARN),
         ["t: end 9"],
     ),
+    "one that is not listed yet goes if it waits; if it runs it is warned at the next look": (
+        on(
+            "t",
+            jobs=(),
+            entries=(entry("train", job_name="tr9"),),
+            claims=(claim("train", "14:00", ClaimState.RELEASED, "9", recorded=at(NOW) - 20),),
+            settings=WARN,
+        ),
+        ["t: pending 9"],
+    ),
     "a second switch without a warning ends it at once": (
         on("t", "9", jobs=(TR,), settings=WARN),
         ["9: end 9"],
