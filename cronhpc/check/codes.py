@@ -82,6 +82,7 @@ OF_SCRIPTS = {
     "W233": Code(
         "a line for another batch system, which this one does not read", "Write the line that the complaint names."
     ),
+    "W234": Code("an option that only some kinds of the batch system have", "Remove it, unless yours has it."),
     "W301": Code("a secret on a command line or in the text: others can read it", "Keep it in a file of mode 0600."),
     "W302": Code(
         "the script submits or requeues itself, beside its schedule", "Remove that: the schedule starts it again."

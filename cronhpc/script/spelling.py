@@ -56,6 +56,7 @@ class Spelling(NamedTuple):
     also: Mapping[str, str]  # other options of theirs that mean one of ours
     values: Mapping[str, Value]  # by their options, of those of which a wrong form is certain
     host: str = ""  # what may stand in front of a log's path, as a pattern
+    others: str = ""  # options that Univa's and Altair's alone have
 
 
 # --- values ----------------------------------------------------------------------------------------------------------
@@ -211,6 +212,8 @@ SPELLINGS = {
             "-pe": Value(r"\S+ [\d-]\S*", "an environment and a number", "smp 4"),
         },
         host=r"^[^/:]*:",
+        others="-adds -bgio -clearp -clears -jc -masterl -mbind -mods -par -rdi -rou -si -tcon -umask -xd -xdv "
+        "-xd_run_as_image_user",
     ),
     "pbs": Spelling(
         to_the_end=False,
@@ -247,6 +250,7 @@ SPELLINGS = {
             **dict.fromkeys((f"-l {name}" for name in ("walltime", "cput", "pcput")), _PBS_LIMIT),
             **dict.fromkeys((f"-l {name}" for name in ("mem", "pmem", "vmem", "pvmem", "file")), _PBS_SIZE),
             **dict.fromkeys((f"-l {name}" for name in ("ncpus", "ngpus", "mpiprocs", "ompthreads")), _NUMBER),
+            **{f"-{each}": Value(".+", "a value", f"-{each} VALUE") for each in "ACMNPRSWcekoquv"},
             "-l select": Value(rf"{_PBS_CHUNK}(?:\+{_PBS_CHUNK})*", "a list of chunks", "2:ncpus=4:mem=8gb"),
             "-J": Value(r"\d+-\d+(?::\d+)?(?:%\d+)?", "a range of indexes", "1-10 or 1-10:2"),
             "-a": Value(r"(?:\d\d){2,6}(?:\.\d\d)?", "a time that it knows", "202912011230"),
@@ -371,7 +375,8 @@ def _pairs(text: str, spelling: Spelling) -> Iterator[tuple[str, str | None]]:
     except ValueError:
         words = _split(re.split(r"(?<=\s)#", text)[0])  # the quote may be an apostrophe of what follows a #
     words = words[: next((at for at, word in enumerate(words) if word.startswith("#")), len(words))]
-    starts = [at for at, word in enumerate(words) if re.match(r"--?[A-Za-z@]", word)]
+    dashed = [at for at, word in enumerate(words) if re.match(r"--?[A-Za-z@]", word)]
+    starts = [at for at in dashed if not (at and words[at - 1] in spelling.others.split())]
     for at, end in zip(starts, [*starts[1:], len(words)], strict=True):
         word, given = words[at], words[at + 1 : end]
         glued = word[:2] in spelling.valued.split() and spelling.glued and re.fullmatch(spelling.glued, word[2:])
@@ -384,6 +389,9 @@ def _pairs(text: str, spelling: Spelling) -> Iterator[tuple[str, str | None]]:
 def _unknown(word: str, line: int, dialect: Dialect) -> Problem:
     spelling = SPELLINGS[dialect.name]
     submit, name = dialect.commands[0], word.lstrip("-").partition("=")[0]
+    if word in spelling.others.split():
+        what = f'"{dialect.prefix} {word}": Univa and Altair have it; the {submit} of others refuses the script.'
+        return Problem("W234", what, "Remove it, unless yours is one of those.", line=line, key=word.lstrip("-"))
     meant = spelling.names.get(ELSEWHERE.get(name, name), "")
     near = nearest(word, [*spelling.flags.split(), *spelling.valued.split()])
     fix = f"Did you mean {near}?" if near else f"See {submit}'s manual for what there is."
@@ -459,11 +467,17 @@ def fault(option: Option, dialect: Dialect) -> tuple[str, str] | None:
     text = " ".join(rest)
     for name, value in [(word, text)] if word != "-l" else _resources(text):
         taken = spelling.values.get(name)
-        if taken and not re.fullmatch(taken.form, value, re.ASCII):
+        if taken and not _fits(taken, name, value):
             right = _as_meant(name, value, spelling)
             like = f"Write {name}{'=' if ' ' in name else ' '}{right}." if right else f"Write it like {taken.like}."
             return f"{submit} wants {taken.kind} there{f', not {value}' if value else ''}.", like
     return None
+
+
+def _fits(taken: Value, name: str, value: str) -> bool:
+    """Also of a range of -J that it does not run backwards: Grid Engine's -t may."""
+    ranges = re.findall(r"(\d+)-(\d+)", _array(value)[1] or value) if name == "-J" else ()
+    return bool(re.fullmatch(taken.form, value, re.ASCII)) and all(int(low) <= int(high) for low, high in ranges)
 
 
 def _resources(item: str) -> Iterator[tuple[str, str]]:
@@ -483,7 +497,7 @@ def _as_meant(name: str, value: str, spelling: Spelling) -> str | None:
     if right is None and ours == "time" and value:
         with suppress(DurationError):
             right = spelling.forms[ours].write(_clock(parse_duration(value)))
-    return right if right and re.fullmatch(spelling.values[name].form, right) else None
+    return right if right and _fits(spelling.values[name], name, right) else None
 
 
 # --- to theirs -------------------------------------------------------------------------------------------------------

@@ -315,6 +315,11 @@ BESIDE_SLURM: dict[str, tuple[Dialect, str, str, int, str]] = {
     "memory that is none": (PBS, "#PBS -l select=2:ncpus=4:mem=8GiB\n", "E207", 2, "like 4gb"),
     "a number of tasks that is none": (LSF, "#BSUB -n four\n", "E207", 2, "like 4 or 4,8"),
     "an array that is none, once for name and tasks": (LSF, '#BSUB -J "a[0-4]"\n', "E207", 2, "name[1-10]"),
+    "an array that runs backwards": (PBS, "#PBS -J 5-1\n", "E207", 2, "like 1-10"),
+    "an array that runs backwards, on LSF": (LSF, '#BSUB -J "a[5-1]"\n', "E207", 2, "name[1-10]"),
+    "a queue without its name": (PBS, "#PBS -q\n", "E207", 2, "like -q VALUE"),
+    "an option of another Grid Engine": (GRID_ENGINE, "#$ -jc gpu\n", "W234", 2, "unless yours is one of those"),
+    "whose value looks like options": (GRID_ENGINE, '#$ -xd "--env A=1"\n', "W234", 2, "Remove it"),
     "a log folder that is missing": (LSF, "#BSUB -o /gone/log/%J\n", "W215", 2, "mkdir -p /gone/log"),
 }
 
@@ -842,7 +847,7 @@ def test_an_ignore_comment_on_another_line_silences_nothing() -> None:
 
 def test_every_code_has_a_situation_and_a_line_in_the_table() -> None:
     shown = {code for _, code, *_ in SITUATIONS.values()} | {code for _, code, _ in FIRST_LINES.values()}
-    assert shown | {"E107", "E228", "W229", "W231", "W232"} == set(CODES)
+    assert shown | {"E107", "E228", "W229", "W231", "W232", "W234"} == set(CODES)
 
 
 PROBLEMS = [
