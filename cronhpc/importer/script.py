@@ -69,32 +69,14 @@ def _unhold(wanted: str, used: Collection[str]) -> str:
 # --- names ------------------------------------------------------------------------------------------------------------
 
 
-_SKIPPED = frozenset(
+_SKIPPED = frozenset(  # what prepares for a command, or asks whether to run it
     {"cd", "test", "[", "[[", "sleep", "source", ".", "export", "set", "unset", "umask", "ulimit", "module", "conda"}
-    | {
-        "mkdir",
-        ":",
-        "true",
-        "eval",
-        "trap",
-        "pushd",
-        "popd",
-        "wait",
-        "read",
-        "shift",
-        "local",
-        "for",
-        "case",
-        "function",
-    }
-    | {"fi", "done", "esac", "}", "conda", "module", "ulimit", "alias", "pgrep", "grep", "hash", "type", "which"}
+    | {"mkdir", ":", "true", "eval", "trap", "pushd", "popd", "wait", "read", "shift", "local", "for", "case"}
+    | {"function", "fi", "done", "esac", "}", "alias", "pgrep", "grep", "hash", "type", "which"}
 )
 _PREFIXES = frozenset({"{", "!", "if", "then", "else", "elif", "do", "while", "until"})
-_PLAIN = frozenset(
-    {"exit", "return", "break", "continue", "false", "echo", "printf", "date", "cat", "ls", "rm", "touch"}
-    | {"mkdir", "ps", "lockfile"}
-)
 _ENDS = frozenset({"exit", "return", "break", "continue", "false"})
+_PLAIN = _ENDS | {"echo", "printf", "date", "cat", "ls", "rm", "touch", "ps", "lockfile"}
 _WRAPPERS = frozenset(
     {"nice", "ionice", "nohup", "time", "timeout", "flock", "env", "sudo", "exec", "command", "builtin", "setsid"}
     | {"stdbuf", "taskset", "unbuffer", "systemd-run", "chronic", "cronic", "srun", "setlock"}
@@ -129,20 +111,19 @@ def name_of(command: str, job_name: str = "") -> str:
         return _fit(_stem(job_name))
     command = re.sub(r"\bbsub\b([^<|;&]*)<", r"bsub\1", command)  # which reads its script there
     found = [program for words in _simple_commands(command) if (program := _program(words))]
-    real = [program for program in found if program.rpartition("/")[2] not in _PLAIN]
+    real = [program for program in found if _bare(program) not in _PLAIN]
     return _fit(_stem((real or [each for each in found if each not in _ENDS] or [""])[0]))
 
 
 def submits(command: str) -> bool:
     """Whether what `command` runs in the end, behind settings and wrappers, is sbatch, or its like elsewhere."""
-    for words in _simple_commands(command):
-        plain = [word for word in words if word not in _PREFIXES and not re.match(r"[A-Za-z_]\w*=", word)]
-        bare = plain[0].rpartition("/")[2] if plain else ""
-        if bare not in _SKIPPED and bare not in _PLAIN and bare:
-            programs = [word.rpartition("/")[2] for word in plain]
-            at = next((at for at, word in enumerate(programs) if word not in _WRAPPERS or word in SUBMITTING), -1)
-            return at >= 0 and programs[at] in SUBMITTING
-    return False
+    runs = ([_bare(each) for each in _programs(words)] for words in _simple_commands(command))
+    real = next((names for names in runs if names[0] and names[0] not in _PLAIN), [])
+    return not SUBMITTING.isdisjoint(real)
+
+
+def _bare(program: str) -> str:
+    return program.rpartition("/")[2]
 
 
 def _simple_commands(command: str) -> Iterator[list[str]]:
@@ -160,26 +141,32 @@ def _simple_commands(command: str) -> Iterator[list[str]]:
 
 def _program(words: list[str]) -> str:
     """The program of one command, behind settings and wrappers; "" for what is only in its way."""
+    *_, last = _programs(words)
+    return last
+
+
+def _programs(words: list[str]) -> Iterator[str]:
+    """The wrappers of one command from the outermost to the innermost, and its program; "" where that is none."""
     rest = [word for word in words if word not in _PREFIXES]
     while rest:
         word = rest.pop(0)
-        bare = word.rpartition("/")[2]
+        bare = _bare(word)
         if re.match(r"[A-Za-z_]\w*=", word):
             continue
         if bare in _RUNNERS and rest[:1] == ["run"]:
             rest = _behind("conda run", rest[1:])
-            continue
-        if bare in _SKIPPED:
-            return ""
-        if bare in {"-c", "--command"}:  # flock's
-            return _argument(["-c", *rest])
-        if bare in _WRAPPERS:
+        elif bare in _WRAPPERS:
+            yield word
             rest = _behind(bare, rest)
-        elif _INTERPRETERS.fullmatch(bare):
-            return _argument(rest) or bare
         else:
-            return word
-    return ""
+            if bare in {"-c", "--command"}:  # flock's
+                yield _argument(["-c", *rest])
+            elif _INTERPRETERS.fullmatch(bare):
+                yield _argument(rest) or bare
+            else:
+                yield "" if bare in _SKIPPED else word
+            return
+    yield ""
 
 
 def _behind(wrapper: str, words: list[str]) -> list[str]:
