@@ -38,29 +38,22 @@ class Checkpoint:
         return self.is_folder and self.step is not None and self.at is not None
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """What becomes of it, and why."""
-
-    checkpoint: Checkpoint
-    remove: bool
-    why: str
-
-
 def step_of(name: str) -> int | None:
     """The last number in a name: global_step300, checkpoint-300, iter_0000300, step=300-v2 is 2 (so name a pattern)."""
     numbers = re.findall(r"[0-9]{1,18}", name)
     return int(numbers[-1]) if numbers else None
 
 
-def plan(found: Sequence[Checkpoint], *, last: int, every: int, latest: frozenset[str] = frozenset()) -> list[Verdict]:
-    """A verdict for each, in the order of steps. `latest`: names or steps that are to be resumed from."""
+def plan(
+    found: Sequence[Checkpoint], *, last: int, every: int, latest: frozenset[str] = frozenset()
+) -> dict[Checkpoint, str]:
+    """Why each stays, in the order of steps; "": it goes. `latest`: names or steps that are to be resumed from."""
     complete = [each for each in found if each.complete]
     last = max(last, LEAST)
     by_step = sorted({each.step for each in complete if each.step is not None})[-last:]
     by_time = sorted(complete, key=lambda each: each.at or 0)[-last:]  # after a restart from an older step
 
-    def why(each: Checkpoint) -> tuple[bool, str]:
+    def why(each: Checkpoint) -> str:
         reasons = (
             (not each.is_folder, "it is a link, or no folder"),
             (each.step is None, "there is no step in its name"),
@@ -71,11 +64,9 @@ def plan(found: Sequence[Checkpoint], *, last: int, every: int, latest: frozense
             (each.pinned, f"it holds a file {_PIN}"),
             (every > 0 and each.step is not None and each.step % every == 0, f"a multiple of {every:,} steps"),
         )
-        first = next((words for applies, words in reasons if applies), "")
-        return not first, first or "complete, and newer ones are there"
+        return next((words for applies, words in reasons if applies), "")
 
-    ordered = sorted(found, key=lambda each: (each.step is None, each.step or 0, each.name))
-    return [Verdict(each, *why(each)) for each in ordered]
+    return {each: why(each) for each in sorted(found, key=lambda each: (each.step is None, each.step or 0, each.name))}
 
 
 # --- the folder ----------------------------------------------------------------------------------------------------
@@ -196,25 +187,24 @@ def rotate(place: Path, patterns: Sequence[str], marker: str, *, last: int, ever
     try:
         for name in finish(folder, marker) if delete else ():
             print(f"{place}: finished removing {shelf.shown(name)}")
-        verdicts = plan(look(folder, patterns, marker), last=last, every=every, latest=latest(folder))
-        if not any(each.checkpoint.complete for each in verdicts):
+        found = plan(look(folder, patterns, marker), last=last, every=every, latest=latest(folder))
+        if not any(each.complete for each in found):
             print(f"{place}: no complete checkpoint here: no folder {' or '.join(patterns)} holds a file {marker}")
-        return sum(not _carry_out(place, folder, verdict, marker, delete=delete) for verdict in verdicts)
+        return sum(not _carry_out(place, folder, *row, marker, delete=delete) for row in found.items())
     finally:
         os.close(folder)
 
 
-def _carry_out(place: Path, folder: int, verdict: Verdict, marker: str, *, delete: bool) -> bool:
-    name = verdict.checkpoint.name
-    path = shelf.shown(place / name)
-    if not verdict.remove:
-        print(f"keep    {path}: {verdict.why}")
+def _carry_out(place: Path, folder: int, each: Checkpoint, stays: str, marker: str, *, delete: bool) -> bool:
+    name, path = each.name, shelf.shown(place / each.name)
+    if stays:
+        print(f"keep    {path}: {stays}")
         return True
     try:
         if delete:
             print(f"removed {path}: {shelf.size(remove(folder, name, marker))}")
         else:
-            print(f"would remove {path}: {shelf.size(weigh(folder, name))} ({verdict.why})")
+            print(f"would remove {path}: {shelf.size(weigh(folder, name))} (complete, and newer ones are there)")
     except (OSError, Broken) as error:
         print(f"not removed: {path}: {error}")
         return False

@@ -247,8 +247,3 @@ def plural(count: int, noun: str) -> str:
 def shown(name: str | os.PathLike[str]) -> str:
     """A name on one printable line, whatever is in it."""
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in os.fspath(name))
-
-
-def shown_lines(text: str) -> str:
-    """Text of several lines, each printable."""
-    return "\n".join(map(shown, text.splitlines()))

@@ -24,7 +24,9 @@ _NEVER = frozenset(
     {"PartitionTimeLimit", "PartitionNodeLimit", "BadConstraints", "AccountNotAllowed", "InvalidAccount", "InvalidQOS"}
     | {"QOSNotAllowed", "AssocMaxWallDurationPerJobLimit", "QOSMaxWallDurationPerJobLimit"}
 )
-_WAITS = frozenset({"PENDING"})
+RUNNING, PENDING, HELD = "running", "pending", "held"
+DEPENDENCY, NEVER, GONE = "dependency never satisfied", "can never start", "gone"
+STANDINGS = (RUNNING, PENDING, HELD, DEPENDENCY, NEVER, GONE)  # the best first
 _ENDED = frozenset(
     {"COMPLETED", "CANCELLED", "FAILED", "TIMEOUT", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL", "DEADLINE", "OUT_OF_MEMORY"}
     | {"REVOKED"}
@@ -46,34 +48,20 @@ class Job:
     name: str
 
     @property
-    def held(self) -> bool:
-        """Somebody, or a failed start, holds it: it does not start by itself."""
-        return self.state in {"REQUEUE_HOLD", "SPECIAL_EXIT"} or (
-            self.state in _WAITS and _HELD.search(self.reason) is not None
-        )
-
-    @property
-    def dependency_lost(self) -> bool:
-        """What it waits for can never come."""
-        return self.state in _WAITS and self.reason == "DependencyNeverSatisfied"
-
-    @property
-    def never_starts(self) -> bool:
-        """What it asks for is not to be had as things are."""
-        return self.state in _WAITS and self.reason in _NEVER
-
-    @property
-    def waits(self) -> bool:
-        """Pending, and able to start."""
-        return self.state in _WAITS and not (self.held or self.dependency_lost or self.never_starts)
-
-    @property
-    def runs(self) -> bool:
-        """Running, or on its way in or out."""
-        return not (self.state in _WAITS or self.state in _ENDED or self.held)
+    def stands(self) -> str:
+        """Whether it runs (or is on its way in or out), can start (PENDING), cannot, and why, or has ended."""
+        if self.state in {"REQUEUE_HOLD", "SPECIAL_EXIT"}:
+            return HELD
+        if self.state != "PENDING":
+            return GONE if self.state in _ENDED else RUNNING
+        if _HELD.search(self.reason):
+            return HELD
+        if self.reason == "DependencyNeverSatisfied":
+            return DEPENDENCY
+        return NEVER if self.reason in _NEVER else PENDING
 
     def __str__(self) -> str:
-        reason = "" if self.reason in {"None", ""} or self.runs else f", {self.reason}"
+        reason = "" if self.reason in {"None", ""} or self.stands == RUNNING else f", {self.reason}"
         return f"job {self.id} {shelf.shown(self.name)} ({self.state.lower()}{reason})"
 
 

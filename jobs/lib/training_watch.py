@@ -11,17 +11,7 @@ import shelf
 import slurm_queue
 from alerts import Alert
 from shelf import Settings
-from slurm_queue import Job
-
-RUNNING, PENDING, HELD, DEPENDENCY, NEVER, GONE = (
-    "running",
-    "pending",
-    "held",
-    "dependency never satisfied",
-    "can never start",
-    "gone",
-)
-_ALIVE = {RUNNING, PENDING}
+from slurm_queue import DEPENDENCY, GONE, HELD, NEVER, PENDING, RUNNING, STANDINGS, Job
 
 
 @dataclass(frozen=True)
@@ -35,7 +25,7 @@ class Seen:
     @property
     def alive(self) -> bool:
         """Whether one of them runs, or can start."""
-        return self.state in _ALIVE
+        return self.state in {RUNNING, PENDING}
 
     def __str__(self) -> str:
         which = f": {', '.join(map(str, self.jobs[:5]))}" if self.jobs else ""
@@ -46,14 +36,7 @@ class Seen:
 def judge(pattern: str, rows: Sequence[Job]) -> Seen:
     """How the jobs of a name (or shell pattern) stand, the watcher itself left out of `rows`."""
     found = tuple(slurm_queue.of_name(rows, pattern))
-    ladder = (
-        (RUNNING, [job for job in found if job.runs]),
-        (PENDING, [job for job in found if job.waits]),
-        (HELD, [job for job in found if job.held]),
-        (DEPENDENCY, [job for job in found if job.dependency_lost]),
-        (NEVER, [job for job in found if job.never_starts]),
-    )
-    state = next((name for name, jobs in ladder if jobs), GONE)
+    state = min((job.stands for job in found), key=STANDINGS.index, default=GONE)
     return Seen(pattern, state, found if state != GONE else ())
 
 

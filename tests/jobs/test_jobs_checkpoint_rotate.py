@@ -23,7 +23,7 @@ MARKER = "complete"
 def verdicts(*found: Checkpoint, last: int = 2, every: int = 0, latest: tuple[str, ...] = ()) -> dict[str, str]:
     """name -> "remove", or why it stays."""
     rows = rotate.plan(found, last=last, every=every, latest=frozenset(latest))
-    return {row.checkpoint.name: "remove" if row.remove else row.why for row in rows}
+    return {each.name: why or "remove" for each, why in rows.items()}
 
 
 def done(step: int, **more: bool) -> Checkpoint:

@@ -64,9 +64,9 @@ def test_the_queue_is_read_whatever_a_name_holds() -> None:
     first = "\x1e7\x1f7_[1-3]\x1fPENDING\x1fJobHeldUser\x1fme\x1f1\x1f\x1f/x\x1fa | b\nc\n"
     second = "\x1e8\x1f8\x1fRUNNING\x1fNone\x1fme\x1f1\x1f\x1f/x\x1f\n"
     rows = slurm_queue.parse(first + second)
-    assert [(row.id, row.name, row.held, row.runs) for row in rows] == [
-        ("7_[1-3]", "a | b\nc", True, False),
-        ("8", "", False, True),
+    assert [(row.id, row.name, row.stands) for row in rows] == [
+        ("7_[1-3]", "a | b\nc", "held"),
+        ("8", "", "running"),
     ]
 
 
