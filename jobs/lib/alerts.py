@@ -15,8 +15,6 @@ from typing import NamedTuple
 import shelf
 from shelf import Settings
 
-_NOTIFY_TIME = 60
-
 
 class Alert(NamedTuple):
     """Something that is wrong. `key` says which thing, `level` how much ("warn" is less): another is told anew."""
@@ -59,13 +57,11 @@ def news(
             after[alert.key] = Told(alert.level, alert.text, now)
         else:
             after[alert.key] = before
-    for key, before in told.items():
-        if key in after:
-            continue
+    for key in [each for each in told if each not in after]:
         if key in unknown:
-            after[key] = before
+            after[key] = told[key]
         elif fine is None or key in fine:
-            lines.append(f"fine again: {before.text if fine is None else fine[key]}")
+            lines.append(f"fine again: {told[key].text if fine is None else fine[key]}")
     return lines, after
 
 
@@ -107,13 +103,13 @@ def _sent(notify: str, text: str) -> bool:
         return True
     try:
         words = [os.path.expanduser(word) for word in shlex.split(notify)]
-        answer = shelf.ask(words, text=text, timeout=_NOTIFY_TIME, environ=os.environ)
+        answer = shelf.ask(words, text=text, environ=os.environ)
+        wrong = f"{words[0]} exited {answer.code}: {answer.said}" if answer.code else ""
     except (shelf.Broken, ValueError) as error:
-        print(f"NOTIFY: {error}; it will be sent next time", file=sys.stderr)
-        return False
-    if answer.code:
-        print(f"NOTIFY: {words[0]} exited {answer.code}: {answer.said}; it will be sent next time", file=sys.stderr)
-    return answer.code == 0
+        wrong = str(error)
+    if wrong:
+        print(f"NOTIFY: {wrong}; it will be sent next time", file=sys.stderr)
+    return not wrong
 
 
 def main(settings: Settings) -> int:

@@ -32,33 +32,24 @@ class Copy:
     tool: str
     options: tuple[str, ...] = ()
 
-    @property
-    def remote(self) -> bool:
-        """Whether the target is not a folder here."""
-        return bool(_REMOTE.match(self.target))
-
     def copying(self) -> list[str]:
         """The command that copies. It deletes nothing: neither tool is told to."""
         if self.tool == "rclone":
-            return [self.tool, "copy", *_RCLONE, *self.options, *self._ends()]
+            return [self.tool, "copy", "--links", *self.options, *self._ends()]
         return [self.tool, "-a", "--partial", *self.options, *self._ends()]
 
     def comparing(self, *, whole: bool) -> list[str]:
         """The command that lists what differs; `whole`: by content, else by size (and time)."""
         if self.tool == "rclone":
             how = "--download" if whole else "--size-only"
-            return [self.tool, "check", "--one-way", "--combined=-", how, *_RCLONE, *self.options, *self._ends()]
-        sums = ["--checksum"] if whole else []
-        said = ["--dry-run", "--itemize-changes", "--out-format=%i %n"]
-        return [self.tool, "-a", *said, *sums, *self.options, *self._ends()]
+            return [self.tool, "check", "--one-way", "--combined=-", how, "--links", *self.options, *self._ends()]
+        said = ["--dry-run", "--itemize-changes", "--out-format=%i %n", *(["--checksum"] if whole else [])]
+        return [self.tool, "-a", *said, *self.options, *self._ends()]
 
     def _ends(self) -> list[str]:
         if self.tool == "rclone":
             return [str(self.source), f"{self.target.rstrip('/')}/{self.source.name}"]
         return ["--", str(self.source), self.target]
-
-
-_RCLONE = ("--links",)
 
 
 def compared(text: str, tool: str) -> list[str]:
@@ -84,20 +75,18 @@ def excused(copy: Copy, names: Iterable[str], complained: set[str], since: float
     """Of files that differ, those that are known not to be copied, or have changed since the copy began."""
     for name in names:
         path = copy.source.parent / name if copy.tool == "rsync" else copy.source / name
-        if any(str(path) == each or str(path).startswith(each + "/") for each in complained):
-            yield name
-            continue
-        try:
-            found = os.lstat(path)
-        except OSError:  # it is gone, or its folder is closed to us
-            yield name
-            continue
-        if max(found.st_mtime, found.st_ctime) >= since or not _readable(path, found.st_mode):
+        if any(str(path) == each or str(path).startswith(each + "/") for each in complained) or _moves(path, since):
             yield name
 
 
-def _readable(path: Path, mode: int) -> bool:
-    return stat.S_ISLNK(mode) or os.access(path, os.R_OK)
+def _moves(path: Path, since: float) -> bool:
+    """Whether it is gone or has changed since, or it, or its folder, is closed to us."""
+    try:
+        found = os.lstat(path)
+    except OSError:
+        return True
+    closed = not stat.S_ISLNK(found.st_mode) and not os.access(path, os.R_OK)
+    return closed or max(found.st_mtime, found.st_ctime) >= since
 
 
 # --- the job -------------------------------------------------------------------------------------------------------
@@ -109,9 +98,8 @@ def check(copy: Copy) -> None:
     with os.scandir(source) as rows:
         if next(rows, None) is None:
             raise Broken(f"{source} is empty: not mounted? Nothing was copied")
-    if not copy.remote:
-        place = Path(os.path.realpath(target))
-        real = Path(os.path.realpath(source))
+    if not _REMOTE.match(target):
+        place, real = Path(os.path.realpath(target)), Path(os.path.realpath(source))
         if place == real or real in place.parents:
             raise Broken(f"TARGET={target} lies in {source}, which is to be copied: choose another")
 

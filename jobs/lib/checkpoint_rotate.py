@@ -5,6 +5,7 @@ Never removed: the last two complete ones, anything without the marker, anything
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import os
 import re
@@ -84,13 +85,9 @@ def look(folder: int, patterns: Sequence[str], marker: str) -> list[Checkpoint]:
 def _checkpoint(folder: int, name: str, marker: str) -> Checkpoint:
     if not stat.S_ISDIR(os.lstat(name, dir_fd=folder).st_mode):
         return Checkpoint(name, step_of(name), is_folder=False)
-    inside = os.open(name, shelf.FOLDER, dir_fd=folder)
-    try:
-        return Checkpoint(
-            name, step_of(name), at=_file_time(inside, marker), pinned=_file_time(inside, _PIN) is not None
-        )
-    finally:
-        os.close(inside)
+    with shelf.opened(name, folder) as inside:
+        pinned = _file_time(inside, _PIN) is not None
+        return Checkpoint(name, step_of(name), at=_file_time(inside, marker), pinned=pinned)
 
 
 def _file_time(folder: int, name: str) -> float | None:
@@ -106,12 +103,10 @@ def latest(folder: int) -> frozenset[str]:
     """What the files say that name the checkpoint to resume from."""
     words: set[str] = set()
     for name in _LATEST:
-        try:
+        with contextlib.suppress(FileNotFoundError):
             handle = os.open(name, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
-        except FileNotFoundError:
-            continue
-        with open(handle, "rb") as file:
-            words.update(file.read(4096).decode("utf-8", "replace").split())
+            with open(handle, "rb") as file:
+                words.update(file.read(4096).decode("utf-8", "replace").split())
     return frozenset(words)
 
 
@@ -124,8 +119,7 @@ def remove(folder: int, name: str, marker: str) -> int:
     It gets another name first, so that nobody resumes from half of it; its marker goes last, so that what was cut off
     still shows what it is.
     """
-    again = _checkpoint(folder, name, marker)
-    if not again.complete:
+    if not _checkpoint(folder, name, marker).complete:
         raise Broken(f"{shelf.shown(name)} is not complete any more: left alone")
     weigh(folder, name)  # what it cannot enter is found before anything is changed
     going = f".{name}.removing"
@@ -144,8 +138,8 @@ def finish(folder: int, marker: str) -> list[str]:
 
 
 def _remove_named(folder: int, name: str, marker: str) -> int:
-    inside, count = os.open(name, shelf.FOLDER, dir_fd=folder), 0
-    try:
+    count = 0
+    with shelf.opened(name, folder) as inside:
         for place, path, found in _all_of(inside):
             if path == marker:
                 continue
@@ -155,19 +149,14 @@ def _remove_named(folder: int, name: str, marker: str) -> int:
                 os.unlink(os.path.basename(path), dir_fd=place)
                 count += found.st_size
         os.unlink(marker, dir_fd=inside)
-    finally:
-        os.close(inside)
     os.rmdir(name, dir_fd=folder)
     return count
 
 
 def weigh(folder: int, name: str) -> int:
     """The bytes of a checkpoint's files. Raises OSError, Broken."""
-    inside = os.open(name, shelf.FOLDER, dir_fd=folder)
-    try:
+    with shelf.opened(name, folder) as inside:
         return sum(found.st_size for _, _, found in _all_of(inside) if not stat.S_ISDIR(found.st_mode))
-    finally:
-        os.close(inside)
 
 
 def _all_of(inside: int) -> Iterator[tuple[int, str, os.stat_result]]:
@@ -183,16 +172,13 @@ def _all_of(inside: int) -> Iterator[tuple[int, str, os.stat_result]]:
 
 def rotate(place: Path, patterns: Sequence[str], marker: str, *, last: int, every: int, delete: bool) -> int:
     """One folder: say what stays and goes, and with `delete` remove it; how many could not be removed."""
-    folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with shelf.opened(place) as folder:
         for name in finish(folder, marker) if delete else ():
             print(f"{place}: finished removing {shelf.shown(name)}")
         found = plan(look(folder, patterns, marker), last=last, every=every, latest=latest(folder))
         if not any(each.complete for each in found):
             print(f"{place}: no complete checkpoint here: no folder {' or '.join(patterns)} holds a file {marker}")
         return sum(not _carry_out(place, folder, *row, marker, delete=delete) for row in found.items())
-    finally:
-        os.close(folder)
 
 
 def _carry_out(place: Path, folder: int, each: Checkpoint, stays: str, marker: str, *, delete: bool) -> bool:

@@ -23,7 +23,6 @@ _SHORT = 60  # seconds: shorter jobs say nothing about what they need
 class Use:
     """What one job asked for and used; None for what was not measured."""
 
-    job: str
     name: str
     state: str
     elapsed: int  # seconds
@@ -36,18 +35,21 @@ class Use:
     @property
     def cpu_percent(self) -> float | None:
         """Of the CPU time that it had."""
-        had = self.elapsed * self.cpus
-        return 100 * self.cpu_time / had if had else None
+        return _percent(self.cpu_time, self.elapsed * self.cpus)
 
     @property
     def memory_percent(self) -> float | None:
         """Of the memory that it asked for."""
-        return 100 * self.memory / self.memory_asked if self.memory and self.memory_asked else None
+        return _percent(self.memory, self.memory_asked) if self.memory else None
 
     @property
     def time_percent(self) -> float | None:
         """Of its time limit."""
-        return 100 * self.elapsed / self.limit if self.limit else None
+        return _percent(self.elapsed, self.limit)
+
+
+def _percent(part: float, whole: float | None) -> float | None:
+    return 100 * part / whole if whole else None
 
 
 def seconds(text: str) -> float:
@@ -88,7 +90,6 @@ def _use(row: dict[str, str], peak: int | None) -> Use:
     cpus, nodes = int(row["AllocCPUS"] or 0), int(row["NNodes"] or 1)
     limit = row["TimelimitRaw"]
     return Use(
-        job=row["JobID"],
         name=row["JobName"],
         state=row["State"].partition(" ")[0],
         elapsed=int(row["ElapsedRaw"] or 0),
@@ -100,31 +101,25 @@ def _use(row: dict[str, str], peak: int | None) -> Use:
     )
 
 
-def grouped(uses: Sequence[Use]) -> dict[str, list[Use]]:
-    """By name: the same script again and again is one line."""
-    groups: dict[str, list[Use]] = {}
-    for use in uses:
-        groups.setdefault(use.name, []).append(use)
-    return groups
-
-
 def report(uses: Sequence[Use]) -> Iterator[str]:
-    """A table, the largest consumer first, and what could be asked for instead."""
-    rows = []
-    for name, jobs in grouped(uses).items():
-        hours = sum(job.elapsed * job.cpus for job in jobs) / 3600
-        rows.append((hours, name, jobs))
+    """A table, a line a name (the same script again and again), the largest consumer first; and its hints."""
+    named: dict[str, list[Use]] = {}
+    for use in uses:
+        named.setdefault(use.name, []).append(use)
+    rows = [(sum(job.elapsed * job.cpus for job in jobs) / 3600, name, jobs) for name, jobs in named.items()]
     yield f"{'JOBS':>5} {'CPU-HOURS':>9} {'CPU':>5} {'MEMORY':>6} {'TIME':>5}  NAME"
     for hours, name, jobs in sorted(rows, key=lambda row: (-row[0], row[1]))[:40]:
-        cells = [_mean([getattr(job, f"{what}_percent") for job in jobs]) for what in ("cpu", "memory", "time")]
-        shown = [f"{cell:.0f} %" if cell is not None else "-" for cell in cells]
-        yield f"{len(jobs):>5} {hours:>9.1f} {shown[0]:>5} {shown[1]:>6} {shown[2]:>5}  {shelf.shown(name)}"
+        cpu, memory, time = (_mean([getattr(job, f"{what}_percent") for job in jobs]) for what in _MEASURED)
+        yield f"{len(jobs):>5} {hours:>9.1f} {cpu:>5} {memory:>6} {time:>5}  {shelf.shown(name)}"
         yield from (f"{'':>36}{hint}" for hint in hints(jobs))
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
+_MEASURED = ("cpu", "memory", "time")
+
+
+def _mean(values: Sequence[float | None]) -> str:
     known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None
+    return f"{sum(known) / len(known):.0f} %" if known else "-"
 
 
 def hints(jobs: Sequence[Use]) -> Iterator[str]:
@@ -145,9 +140,8 @@ def hints(jobs: Sequence[Use]) -> Iterator[str]:
 def main(settings: Settings) -> int:
     """Ask the accounting about one's own jobs, and print."""
     days = settings.number("DAYS")
-    since = f"--starttime=now-{days}days"
-    who = f"--uid={os.getuid()}"
-    answer = shelf.ask(["sacct", "-P", "-n", who, since, f"--format={','.join(_FIELDS)}"], timeout=300)
+    whose = [f"--uid={os.getuid()}", f"--starttime=now-{days}days"]
+    answer = shelf.ask(["sacct", "-P", "-n", *whose, f"--format={','.join(_FIELDS)}"], timeout=300)
     if answer.code or "storage is disabled" in answer.err + answer.out:
         raise Broken(f"the accounting does not answer: {answer.said}")
     uses = [use for use in parse(answer.out) if use.elapsed]

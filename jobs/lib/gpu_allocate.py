@@ -11,11 +11,12 @@ import shelf
 from shelf import Broken, Settings
 
 
-def allocate(megabytes: int) -> None:
+def main(settings: Settings) -> int:
     """Take memory on each visible card, fill it and read it back, by the driver alone. Raises Broken, naming the card.
 
     It is run in a process of its own: a sick card makes it hang.
     """
+    megabytes = settings.number("MEGABYTES")
     try:
         cuda = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -38,6 +39,7 @@ def allocate(megabytes: int) -> None:
         _call(cuda, "cuMemFree_v2", memory, card=index)
         _call(cuda, "cuCtxDestroy_v2", context, card=index)
     print(f"CUDA: {megabytes} MiB taken, written and read on {shelf.plural(count.value, 'GPU')}")
+    return shelf.FINE
 
 
 def _call(cuda: ctypes.CDLL, name: str, *arguments: object, card: int | None = None) -> None:
@@ -47,12 +49,6 @@ def _call(cuda: ctypes.CDLL, name: str, *arguments: object, card: int | None = N
         cuda.cuGetErrorString(code, ctypes.byref(text))
         words = text.value.decode() if text.value else "unknown"
         raise Broken(f"{'' if card is None else f'card {card}: '}{name}: {words} ({code})")
-
-
-def main(settings: Settings) -> int:
-    """Try it, and say on how many."""
-    allocate(settings.number("MEGABYTES"))
-    return shelf.FINE
 
 
 if __name__ == "__main__":

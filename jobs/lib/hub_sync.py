@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fnmatch
 import os
 import stat
@@ -41,16 +42,12 @@ def files(folder: str, include: Sequence[str]) -> Iterator[File]:
         for name in sorted(each for each in names if not each.startswith(".")):
             path = os.path.join(place, name)
             relative = os.path.relpath(path, folder)
-            if not any(
-                fnmatch.fnmatchcase(relative, pattern) or fnmatch.fnmatchcase(name, pattern) for pattern in include
-            ):
+            if not any(fnmatch.fnmatchcase(word, pattern) for pattern in include for word in (relative, name)):
                 continue
-            try:
+            with contextlib.suppress(FileNotFoundError):
                 found = os.lstat(path)
-            except FileNotFoundError:
-                continue
-            if stat.S_ISREG(found.st_mode):
-                yield File(relative, found.st_size, found.st_mtime)
+                if stat.S_ISREG(found.st_mode):
+                    yield File(relative, found.st_size, found.st_mtime)
 
 
 def plan(
@@ -86,32 +83,26 @@ def upload(settings: Settings, folder: str, batch: Sequence[File], environ: Mapp
             os.makedirs(os.path.dirname(link), exist_ok=True)
             os.symlink(os.path.join(folder, file.path), link)
         hub, repo = settings.text("hub"), settings.text("REPO")
-        argv = [hub, "upload", repo, place, settings.text("PATH_IN_REPO") or "."]
-        argv += [
-            f"--repo-type={settings.text('REPO_TYPE')}",
-            f"--commit-message=hub-sync: {shelf.plural(len(batch), 'file')}",
-        ]
-        answer = shelf.ask(argv, timeout=_UPLOAD_TIME, environ=environ)
+        said = f"--commit-message=hub-sync: {shelf.plural(len(batch), 'file')}"
+        argv = [hub, "upload", repo, place, settings.text("PATH_IN_REPO") or ".", said]
+        answer = shelf.ask([*argv, f"--repo-type={settings.text('REPO_TYPE')}"], timeout=_UPLOAD_TIME, environ=environ)
     if answer.code:
         said = answer.said.replace(environ["HF_TOKEN"], "***")
         raise Broken(f"{os.path.basename(hub)} upload exited {answer.code}: {said}")
 
 
-def synced(settings: Settings, folder: str, environ: Mapping[str, str]) -> int:
-    """Look, send, remember; the exit code."""
+def main(settings: Settings) -> int:
+    """Look, send, remember; its script has seen to it that it is alone."""
+    token = Path(settings.text("TOKEN_FILE")).read_text(encoding="ascii", errors="replace").strip()
+    environ = {**shelf.clean_environment(os.environ), "HF_TOKEN": token, "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
+    folder = settings.text("FOLDER")
     path = settings.state("sent.json")
     known = shelf.read_state(path)
     key = ":".join([*map(settings.text, ("REPO_TYPE", "REPO", "PATH_IN_REPO")), folder])
     sent: dict[str, object] = dict(known.get(key, {}))
     found = list(files(folder, settings.text("INCLUDE").split()))
-    going, passed_over = plan(
-        found,
-        sent,
-        now=shelf.seconds_now(),
-        quiet=settings.number("QUIET"),
-        cap=settings.number("MAX_FILE"),
-        total=settings.number("MAX_RUN"),
-    )
+    quiet, cap, total = map(settings.number, ("QUIET", "MAX_FILE", "MAX_RUN"))
+    going, passed_over = plan(found, sent, now=shelf.seconds_now(), quiet=quiet, cap=cap, total=total)
     for line in passed_over:
         print(f"not sent: {shelf.shown(line)}")
     if not going:
@@ -129,13 +120,6 @@ def synced(settings: Settings, folder: str, environ: Mapping[str, str]) -> int:
         shelf.write_state(path, {key: sent})
     print(f"sent {shelf.plural(len(going), 'file')}, {size}, to {settings.text('REPO')}")
     return shelf.FINE
-
-
-def main(settings: Settings) -> int:
-    """One run; its script has seen to it that it is alone."""
-    token = Path(settings.text("TOKEN_FILE")).read_text(encoding="ascii", errors="replace").strip()
-    environ = {**shelf.clean_environment(os.environ), "HF_TOKEN": token, "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
-    return synced(settings, settings.text("FOLDER"), environ)
 
 
 if __name__ == "__main__":

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import glob
-import math
 import os
-import re
 import stat
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import live
 import shelf
-import slurm_queue
+from live import Live
 from shelf import Broken, Settings
 
 
@@ -26,11 +25,6 @@ class Log:
     live: bool = False
     since_live: bool = False  # last written since a job began that still runs: it may be what that job opened by itself
 
-    @property
-    def group(self) -> str:
-        """The folder it lies in: the count limit is for each."""
-        return os.path.dirname(self.path)
-
 
 @dataclass(frozen=True)
 class Limits:
@@ -43,14 +37,13 @@ class Limits:
 
 def plan(logs: Sequence[Log], limits: Limits, now: float) -> dict[Log, str]:
     """The logs to remove, and why. The newest of each folder stays, and every live one."""
-    newest_first = sorted(logs, key=lambda log: (-log.at, log.path))
     going: dict[Log, str] = {}
-    seen: dict[str, int] = {}
+    places: Counter[str] = Counter()  # by folder: the count limit is for each
     kept = 0
-    for log in newest_first:
-        seen[log.group] = seen.get(log.group, 0) + 1
-        first = seen[log.group] == 1
-        why = "" if log.live or first else _why(log, limits, now, seen[log.group], kept)
+    for log in sorted(logs, key=lambda log: (-log.at, log.path)):
+        places[os.path.dirname(log.path)] += 1
+        place = places[os.path.dirname(log.path)]
+        why = "" if log.live or place == 1 else _why(log, limits, now, place, kept)
         if why:
             going[log] = why
         else:
@@ -68,44 +61,6 @@ def _why(log: Log, limits: Limits, now: float, place: int, kept: int) -> str:
     return ""
 
 
-# --- what jobs write just now: no clean-up may take it ---------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Live:
-    """What jobs in the queue write: files with a job's number in their name, and `files` by device and inode."""
-
-    ids: frozenset[str] = frozenset()
-    files: frozenset[tuple[int, int]] = frozenset()
-    began: float = math.inf  # when the first of those that run began
-    told: bool = True  # the queue tells their files; else each that was written since may be one
-
-    def has(self, name: str, found: os.stat_result) -> bool:
-        """Whether a file, of this name in its folder, may still be written to."""
-        if not self.ids.isdisjoint(re.findall(r"[0-9]+", name)) or (found.st_dev, found.st_ino) in self.files:
-            return True
-        return not self.told and found.st_mtime >= self.began
-
-
-def in_slurm() -> Live:
-    """What jobs in Slurm's queue write, by numbers and by the files that they name. Raises Broken: nothing may go."""
-    rows = slurm_queue.jobs()
-    files = set()
-    for path in (path for pattern in slurm_queue.outputs() for path in glob.iglob(pattern)):
-        with contextlib.suppress(OSError):
-            found = os.stat(path)
-            files.add((found.st_dev, found.st_ino))
-    ids = frozenset(number for row in rows for number in (row.number, row.id.partition("_")[0]))
-    return Live(ids, frozenset(files), slurm_queue.first_began())
-
-
-def elsewhere(rows: str) -> Live:
-    """By a start (seconds since 1970) and an id a line, of the jobs that run: `running` of start.sh."""
-    pairs = [row.split() for row in rows.splitlines()]
-    began = min((int(start) for start, _ in pairs), default=math.inf) - slurm_queue.CLOCKS_APART
-    return Live(frozenset(number for _, number in pairs), began=began, told=False)
-
-
 # --- the folder ----------------------------------------------------------------------------------------------------
 
 
@@ -120,20 +75,13 @@ def listed(root: int, endings: Sequence[str], live: Live) -> Iterator[Log]:
 def remove(root: int, path: str) -> None:
     """Remove a file below an open folder, reached through handles. Raises Broken for what is no file, OSError."""
     *folders, name = path.split("/")
-    handles = []
     place = root
-    try:
+    with contextlib.ExitStack() as handles, contextlib.suppress(FileNotFoundError):  # somebody was faster
         for folder in folders:
-            place = os.open(folder, shelf.FOLDER, dir_fd=place)
-            handles.append(place)
+            place = handles.enter_context(shelf.opened(folder, place))
         if not stat.S_ISREG(os.lstat(name, dir_fd=place).st_mode):
             raise Broken(f"{shelf.shown(path)} is no file any more: left alone")
         os.unlink(name, dir_fd=place)
-    except FileNotFoundError:
-        return  # somebody was faster
-    finally:
-        for handle in reversed(handles):
-            os.close(handle)
 
 
 # --- the job -------------------------------------------------------------------------------------------------------
@@ -141,20 +89,13 @@ def remove(root: int, path: str) -> None:
 
 def main(settings: Settings) -> int:
     """List, plan, and with `--delete yes` remove."""
-    delete, endings, folder = (
-        settings.text("DELETE") == "yes",
-        settings.text("ENDINGS").split(),
-        settings.text("FOLDER"),
-    )
+    delete, folder = settings.text("DELETE") == "yes", settings.text("FOLDER")
     limits = Limits(*map(settings.number, ("AGE", "COUNT", "TOTAL")))
-    alive = in_slurm() if settings.text("system") == "slurm" else elsewhere(settings.text("running"))
-    root = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        logs = list(listed(root, endings, alive))
+    alive = live.in_slurm() if settings.text("system") == "slurm" else live.elsewhere(settings.text("running"))
+    with shelf.opened(folder) as root:
+        logs = list(listed(root, settings.text("ENDINGS").split(), alive))
         going = plan(logs, limits, shelf.seconds_now())
         failed = sum(not _carry_out(root, log, why, delete=delete) for log, why in going.items())
-    finally:
-        os.close(root)
     said = "removed" if delete else "would remove"
     freed = shelf.size(sum(log.size for log in going))
     print(f"{said} {len(going):,} of {shelf.plural(len(logs), 'log')} in {folder}, {freed}")

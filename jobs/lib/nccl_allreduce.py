@@ -85,9 +85,8 @@ def main() -> int:
     if ranks > 1 and speed < args.least:
         wrong.append(f"rank {rank} on {os.uname().nodename}: {speed:.1f} GB/s is less than {args.least:g}")
     if rank == 0:
-        print(
-            f"{backend} all_reduce of {args.megabytes} MiB over {ranks} ranks: {seconds * 1e3:.2f} ms, {speed:.1f} GB/s"
-        )
+        what = f"{backend} all_reduce of {args.megabytes} MiB over {ranks} ranks"
+        print(f"{what}: {seconds * 1e3:.2f} ms, {speed:.1f} GB/s")
     print("\n".join(wrong), end="\n" if wrong else "")
     return 1 if wrong else 0
 

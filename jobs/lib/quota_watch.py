@@ -14,7 +14,6 @@ from shelf import Broken, Settings
 
 _SLACK = 1800  # a run comes some minutes early or late
 _CALM = 2  # points below a threshold before its level is left, so that a value on the edge is told once
-_KIB = 1024
 
 
 @dataclass(frozen=True)
@@ -62,14 +61,10 @@ def parse_df(text: str) -> list[Usage]:
 def parse_quota(text: str) -> list[Usage]:
     """Of `quota -w -p` (mount point, 1 KiB blocks, soft, hard, grace, files, soft, hard, grace) and `lfs quota -q`."""
     rows = []
-    for line in text.splitlines():
-        words = line.split()
-        numbers = [word.rstrip("*") for word in words]
-        if not words or not words[0].startswith("/"):
-            continue
-        if len(words) == 9:  # noqa: PLR2004 - the columns of both tools
-            space, files = numbers[1:4], numbers[5:8]
-            rows += _limited(words[0], "space", space, _KIB) + _limited(words[0], "inodes", files, 1)
+    for place, *words in filter(None, map(str.split, text.splitlines())):
+        if place.startswith("/") and len(words) == 8:  # noqa: PLR2004 - the columns of both tools
+            numbers = [word.rstrip("*") for word in words]
+            rows += _limited(place, "space", numbers[:3], 1024) + _limited(place, "inodes", numbers[4:7], 1)
     return rows
 
 
@@ -89,12 +84,10 @@ def usage_of(path: str, tool: str) -> list[Usage]:
     """What the tools say of the file system that `path` is on. Raises Broken."""
     seen = _df(path)
     mount = seen[0].place if seen else path
-    if tool != "df":
-        limits = list(_quotas(mount, tool))
-        if limits:
-            return limits
-        if tool == "quota":
-            raise Broken(f"{path}: there is no quota on {mount}. Write TOOL=df")
+    if limits := list(_quotas(mount, tool)) if tool != "df" else []:
+        return limits
+    if tool == "quota":
+        raise Broken(f"{path}: there is no quota on {mount}. Write TOOL=df")
     if not seen:
         raise Broken(f"{path}: its file system has no limits that df knows")
     return seen
@@ -130,28 +123,12 @@ def judge(rows: Iterable[Usage], warn: float, alert: float, before: dict[str, st
     """The rows that are too full. `before` has the level that stands of a key: it is left `_CALM` points lower."""
     found = []
     for row in rows:
-        key = row.key
-        eased = {level: _CALM if before.get(key) in stands else 0 for level, stands in _STANDS.items()}
-        if row.percent >= alert - eased["alert"]:
-            found.append(Alert(key, str(row), "alert"))
-        elif row.percent >= warn - eased["warn"]:
-            found.append(Alert(key, str(row), "warn"))
+        stands = before.get(row.key)
+        if row.percent >= alert - (_CALM if stands == "alert" else 0):
+            found.append(Alert(row.key, str(row), "alert"))
+        elif row.percent >= warn - (_CALM if stands in {"alert", "warn"} else 0):
+            found.append(Alert(row.key, str(row), "warn"))
     return found
-
-
-_STANDS = {"alert": {"alert"}, "warn": {"alert", "warn"}}
-
-
-def _look(paths: Sequence[str], tool: str) -> tuple[list[Usage], list[str]]:
-    """(each file system's rows once, what could not be asked)."""
-    rows: dict[tuple[str, str, str], Usage] = {}
-    problems = []
-    for path in paths:
-        try:
-            rows.update({(row.place, row.what, row.by): row for row in usage_of(path, tool)})
-        except Broken as error:
-            problems.append(str(error))
-    return list(rows.values()), problems
 
 
 def main(settings: Settings) -> int:
@@ -159,7 +136,14 @@ def main(settings: Settings) -> int:
     warn, alert = float(settings.text("WARN")), float(settings.text("ALERT"))
     if not 0 < warn <= alert:
         raise Broken(f"WARN={warn:g} is above ALERT={alert:g}: swap them")
-    rows, problems = _look(settings.array("PATHS"), settings.text("TOOL"))
+    known: dict[tuple[str, str, str], Usage] = {}  # of each file system once
+    problems = []
+    for path in settings.array("PATHS"):
+        try:
+            known.update({(row.place, row.what, row.by): row for row in usage_of(path, settings.text("TOOL"))})
+        except Broken as error:
+            problems.append(str(error))
+    rows = list(known.values())
     for line in (*rows, *(f"unknown: {problem}" for problem in problems)):
         print(line)
     told = alerts.remembered(settings)

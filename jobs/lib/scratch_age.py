@@ -27,27 +27,19 @@ class Old:
 
 def walk(top: str, by: str, before: float) -> Iterator[Old]:
     """Files last used before `before`, on the file system of `top`; links are neither followed nor counted."""
-    folder = os.open(top, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
+    with shelf.opened(top) as folder:
         for _, path, found in shelf.below(folder):
             at = max(getattr(found, name) for name in _FIELDS[by])
             if stat.S_ISREG(found.st_mode) and at < before:
                 yield Old(os.path.join(top, path), at, found.st_size)
-    finally:
-        os.close(folder)
 
 
-def grouped(top: str, files: Iterable[Old]) -> dict[str, list[Old]]:
-    """By the folder directly below `top`; files that lie in `top` itself under "."."""
+def report(top: str, found: Iterable[Old], days: int, now: float) -> Iterator[str]:
+    """A line a folder directly below `top`, the nearest purge first; files that lie in `top` itself are under "."."""
     groups: dict[str, list[Old]] = {}
-    for old in files:
+    for old in found:
         first, slash, _ = os.path.relpath(old.path, top).partition("/")
         groups.setdefault(first if slash else ".", []).append(old)
-    return groups
-
-
-def report(groups: dict[str, list[Old]], days: int, now: float) -> Iterator[str]:
-    """A line a folder, the nearest purge first."""
     rows = sorted((min(old.at for old in group), name, group) for name, group in groups.items())
     for oldest, name, group in rows[:_SHOWN]:
         left = days * shelf.DAY - (now - oldest)
@@ -81,7 +73,7 @@ def main(settings: Settings) -> int:
         done, failed = touch(found, now)
         print(f"touched {shelf.plural(done, 'file')}")
         return shelf.ALERT if failed else shelf.FINE
-    for line in report(grouped(folder, found), purge_days, now):
+    for line in report(folder, found, purge_days, now):
         print(line)
     within = f"within {shelf.plural(warn_days, 'day')}"
     text = f"{folder}: nothing will be purged {within}"
@@ -95,13 +87,8 @@ def main(settings: Settings) -> int:
 
 def _listed(settings: Settings, found: Sequence[Old]) -> str:
     """The file with all of them, each ended by NUL as `xargs -0` and `rsync --from0` read them; the oldest first."""
-    path = settings.state("list")
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.write_bytes(b"".join(os.fsencode(old.path) + b"\0" for old in sorted(found, key=lambda old: old.at)))
-    except OSError as error:
-        return f"{path} cannot be written ({error.strerror})"
-    return str(path)
+    path, rows = settings.state("list"), sorted(found, key=lambda old: old.at)
+    return shelf.keep(path, b"".join(os.fsencode(old.path) + b"\0" for old in rows), f"{path} cannot be written")
 
 
 if __name__ == "__main__":

@@ -35,22 +35,19 @@ class Broken(Exception):
 def door(main: Callable[[Settings], int]) -> None:
     """Run a job's main and exit with its code. Raises SystemExit; what is broken is one line, never a stack trace."""
     signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+    code, why = BROKEN, ""
     try:
         code = main(Settings(sys.argv[1:]))
     except Broken as error:
-        code = _broken(str(error))
+        why = str(error)
     except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        code = _broken(f"{where}{error.strerror or error}")
+        why = ": ".join(str(word) for word in (error.filename, error.strerror or error) if word)
     except KeyboardInterrupt:
         code = 130
+    if why:
+        print(f"broken: {why}", file=sys.stderr)
     sys.stdout.flush()
     raise SystemExit(code)
-
-
-def _broken(text: str) -> int:
-    print(f"broken: {text}", file=sys.stderr)
-    return BROKEN
 
 
 class Settings:
@@ -110,22 +107,14 @@ def clean_environment(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def ask(
-    argv: Sequence[str],
-    *,
-    timeout: float = 60,
-    text: str = "",
-    environ: Mapping[str, str] | None = None,
+    argv: Sequence[str], *, timeout: float = 60, text: str = "", environ: Mapping[str, str] | None = None
 ) -> Answer:
     """Run a program to its end. Raises Broken where it cannot start, or takes longer than `timeout` seconds."""
     env = clean_environment(os.environ) if environ is None else dict(environ)
     try:
+        pipe = subprocess.PIPE  # a session of its own, so that all of it can be ended
         with subprocess.Popen(
-            list(argv),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=env,
-            start_new_session=True,  # so that all of it can be ended
+            list(argv), stdin=pipe, stdout=pipe, stderr=pipe, env=env, start_new_session=True
         ) as process:
             try:
                 out, err = process.communicate(text.encode("utf-8", "surrogateescape"), timeout)
@@ -134,28 +123,30 @@ def ask(
                 raise Broken(f"{shlex.join(argv)[:200]} did not end within {timeout:g} s") from None
     except OSError as error:
         raise Broken(f"{argv[0]} cannot be started: {error.strerror}") from None
-    return Answer(process.returncode, _decoded(out), _decoded(err))
-
-
-def _decoded(data: bytes) -> str:
-    return data.decode("utf-8", "surrogateescape")
+    return Answer(process.returncode, *(each.decode("utf-8", "surrogateescape") for each in (out, err)))
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     for number in (signal.SIGTERM, signal.SIGKILL):
-        try:
+        with contextlib.suppress(ProcessLookupError, subprocess.TimeoutExpired):
             os.killpg(process.pid, number)
             process.communicate(timeout=5)
-        except ProcessLookupError:
             return
-        except subprocess.TimeoutExpired:
-            continue
-        return
 
 
 # --- folders ---------------------------------------------------------------------------------------------------------
 
 FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@contextlib.contextmanager
+def opened(name: str | os.PathLike[str], folder: int | None = None) -> Iterator[int]:
+    """A folder's handle; of one that lies in an open `folder` no link is followed. Raises OSError."""
+    handle = os.open(name, FOLDER if folder is not None else FOLDER & ~os.O_NOFOLLOW, dir_fd=folder)
+    try:
+        yield handle
+    finally:
+        os.close(handle)
 
 
 def below(folder: int, *, strict: bool = False, prefix: str = "") -> Iterator[tuple[int, str, os.stat_result]]:
@@ -212,6 +203,16 @@ def write_state(path: Path, value: Mapping[str, object], *, quiet: bool = False)
             print(f"{path} cannot be written ({error.strerror}): the same may be told again", file=sys.stderr)
         with contextlib.suppress(OSError):
             temporary.unlink()
+
+
+def keep(path: Path, data: bytes, failed: str) -> str:
+    """Write a file for people to read: where it is, or that this `failed`, and why."""
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        path.write_bytes(data)
+    except OSError as error:
+        return f"{failed} ({error.strerror})"
+    return str(path)
 
 
 # --- words ---------------------------------------------------------------------------------------------------------

@@ -67,8 +67,7 @@ class Job:
 
 def jobs(users: Sequence[str] = ()) -> list[Job]:
     """All jobs of these users, or of this one, in the queue. Raises Broken: then nothing is known about them."""
-    whose = ["-u", ",".join(users)] if users else ["-u", str(os.getuid())]
-    return parse(_squeue("-o", _ROW + _FIELD.join(_COLUMNS), *whose))
+    return parse(_squeue("-o", _ROW + _FIELD.join(_COLUMNS), "-u", ",".join(users) or str(os.getuid())))
 
 
 _NOBODY = "Invalid user: "  # squeue's word for a name that is nobody's; it exits 0, with the rows of the others
@@ -120,12 +119,8 @@ def _globbed(path: str, known: Mapping[str, str]) -> str:
 
 def parse(text: str) -> list[Job]:
     """The rows of squeue; a name may hold anything, a line end included."""
-    rows = []
-    for row in text.split(_ROW)[1:]:
-        cells = row.rstrip("\n").split(_FIELD, len(_COLUMNS) - 1)
-        if len(cells) == len(_COLUMNS):
-            rows.append(Job(*cells))
-    return rows
+    rows = (row.rstrip("\n").split(_FIELD, len(_COLUMNS) - 1) for row in text.split(_ROW)[1:])
+    return [Job(*cells) for cells in rows if len(cells) == len(_COLUMNS)]
 
 
 def without_own(rows: Sequence[Job], environ: Mapping[str, str]) -> list[Job]:
@@ -156,7 +151,7 @@ def of_name(rows: Sequence[Job], pattern: str) -> list[Job]:
 def people(words: str) -> list[str]:
     """User names of `alice,bob`, or of `@group` (its members). Raises Broken for a group that is not there."""
     found: list[str] = []
-    for word in filter(None, words.replace(",", " ").split()):
+    for word in words.replace(",", " ").split():
         found += _members(word[1:]) if word.startswith("@") else [word]
     return list(dict.fromkeys(found))
 
@@ -166,8 +161,6 @@ def _members(group: str) -> list[str]:
         entry = grp.getgrnam(group)
     except KeyError:
         raise Broken(f"there is no group {group}: see `groups`") from None
-    first = [user.pw_name for user in pwd.getpwall() if user.pw_gid == entry.gr_gid]
-    members = [*entry.gr_mem, *first]
-    if not members:
-        raise Broken(f"group {group} has no members that this node knows: name the users instead")
-    return members
+    if members := [*entry.gr_mem, *(user.pw_name for user in pwd.getpwall() if user.pw_gid == entry.gr_gid)]:
+        return members
+    raise Broken(f"group {group} has no members that this node knows: name the users instead")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,22 +55,10 @@ def quiet_for(logs: Sequence[str], started: float, now: float) -> float | None:
     return max(now - max(started, *times), 0.0) if times else None
 
 
-def watched(rows: Sequence[Job], patterns: Sequence[str]) -> Iterator[Job]:
+def watched(rows: Sequence[Job], patterns: Sequence[str]) -> list[Job]:
     """The running jobs among them, each once."""
-    seen = set()
-    for pattern in patterns:
-        for row in slurm_queue.of_name(rows, pattern):
-            if row.state == "RUNNING" and row.id not in seen:
-                seen.add(row.id)
-                yield row
-
-
-def facts_of(job: Job) -> Facts:
-    """Ask about one job. Raises Broken."""
-    answer = shelf.ask(["scontrol", "show", "job", job.number])
-    if answer.code:
-        raise Broken(f"job {job.id} is unknown: {answer.said}")
-    return parse(answer.out)
+    running = [row for row in rows if row.state == "RUNNING"]
+    return list(dict.fromkeys(row for pattern in patterns for row in slurm_queue.of_name(running, pattern)))
 
 
 # --- stacks --------------------------------------------------------------------------------------------------------
@@ -91,19 +79,9 @@ def stacks(number: str, nodes: int) -> str:
     return answer.out if answer.code == 0 and answer.out else f"{answer.out}no stacks: {answer.said or answer.code}"
 
 
-def _keep(path: Path, text: str) -> str:
-    """Where all of it can be read."""
-    try:
-        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8", errors="surrogateescape")
-    except OSError as error:
-        return f"not kept ({error.strerror})"
-    return str(path)
-
-
 def _print(job: Job, text: str, path: Path) -> None:
-    lines = text.splitlines()
-    print(f"--- stacks of job {job.id}, all of them in {_keep(path, text)}")
+    lines, kept = text.splitlines(), shelf.keep(path, text.encode("utf-8", "surrogateescape"), "not kept")
+    print(f"--- stacks of job {job.id}, all of them in {kept}")
     print("\n".join(lines[:_LINES]))
     if len(lines) > _LINES:
         print(f"… and {len(lines) - _LINES} more lines")
@@ -121,7 +99,10 @@ def stop(job: Job) -> str:
 
 def look(job: Job, log: str, now: float) -> tuple[float, int]:
     """(seconds of silence, the job's nodes). Raises Broken."""
-    facts = facts_of(job)
+    answer = shelf.ask(["scontrol", "show", "job", job.number])
+    if answer.code:
+        raise Broken(f"job {job.id} is unknown: {answer.said}")
+    facts = parse(answer.out)
     logs = [expanded(path, job) for path in ([os.path.expanduser(log)] if log else facts.logs)]
     silence = quiet_for(logs, facts.started, now)
     if silence is None:
@@ -132,7 +113,7 @@ def look(job: Job, log: str, now: float) -> tuple[float, int]:
 def main(settings: Settings) -> int:
     """Each watched job in turn."""
     patterns, seconds, now = settings.array("WATCH"), 60 * float(settings.text("MINUTES")), shelf.seconds_now()
-    rows = list(watched(slurm_queue.without_own(slurm_queue.jobs(), os.environ), patterns))
+    rows = watched(slurm_queue.without_own(slurm_queue.jobs(), os.environ), patterns)
     if not rows:
         print(f"no running job is called {' or '.join(map(shelf.shown, patterns))}")
     told = alerts.remembered(settings)
