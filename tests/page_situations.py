@@ -75,7 +75,7 @@ def html(facts: Status | None = None, rows: list[dict[str, Any]] | None = None, 
 
 def nothing() -> str:
     """The page of a directory without entries."""
-    return html(known()._replace(entries=(), attention=()), [])
+    return html(replace(known(), entries=(), attention=()), [])
 
 
 def deleted() -> str:
@@ -83,7 +83,7 @@ def deleted() -> str:
     facts = known()
     (gone,) = (entry for entry in facts.entries if entry.name == "sweep")
     entries = tuple(entry for entry in facts.entries if entry is not gone)
-    return html(facts._replace(entries=entries, deleted=(DeletedEntry(gone.name, gone.runs),)))
+    return html(replace(facts, entries=entries, deleted=(DeletedEntry(gone.name, gone.runs),)))
 
 
 LONG = "a-name-that-is-so-long-that-no-column-of-a-table-holds-it-whole-{}"
@@ -93,12 +93,12 @@ def many() -> str:
     """The page of forty entries with long names and much to look at, far down in the tree."""
     facts, rows = known(), week()
     names = {f"{LONG.format(n)}-{entry.name}": entry for n in range(6) for entry in facts.entries}
-    entries = [entry._replace(name=name) for name, entry in names.items()][:40]
+    entries = [replace(entry, name=name) for name, entry in names.items()][:40]
     attention = [
-        row._replace(name=f"{LONG.format(n)}-{row.name}", fix=f"rm /{'very/deep/' * 12}{row.name}")
+        replace(row, name=f"{LONG.format(n)}-{row.name}", fix=f"rm /{'very/deep/' * 12}{row.name}")
         for n in range(6)
         for row in facts.attention
     ]
     again = [{**row, "entry": f"{LONG.format(n)}-{row['entry']}"} for row in rows for n in range(6)]
-    facts = facts._replace(entries=tuple(entries), attention=tuple(attention), directory="/very/deep" * 20)
+    facts = replace(facts, entries=tuple(entries), attention=tuple(attention), directory="/very/deep" * 20)
     return html(facts, again)

@@ -126,7 +126,7 @@ def is_stale(paths: Paths, console: Console) -> bool:
     known = written_status(paths)
     if known is None:
         return True
-    chain = known.chain._replace(wanted=True, interval=settings_or_default(paths).interval)
+    chain = replace(known.chain, wanted=True, interval=settings_or_default(paths).interval)
     return health(chain, answers=True, entries=1, now=console.now).state in {"silent", "broken", "moved"}
 
 

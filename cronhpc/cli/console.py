@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from datetime import tzinfo
 
-    from cronhpc.views import Facts
     from cronhpc.views.style import Style
 
 
@@ -120,7 +119,7 @@ class Console:
         document = {"version": VERSION, **as_json(value, self.directory)}
         print(json.dumps(document, indent=2), file=self.out)
 
-    def answer(self, facts: Facts | tuple[Any, ...], words: Callable[[], str]) -> None:
+    def answer(self, facts: object, words: Callable[[], str]) -> None:
         """As JSON where that was asked for, a record's fields too; else in words."""
         if self.as_json:
             self.json(facts)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE, INTERRUPTED
 from cronhpc.cli.commands import Command, UsageError
@@ -29,6 +29,7 @@ from cronhpc.core.model import (
     entry_id,
 )
 from cronhpc.cron.duration import format_duration
+from cronhpc.cron.values import dataclass
 from cronhpc.script.spelling import spelt
 from cronhpc.store.claims import Claims
 from cronhpc.store.entries import FRESH
@@ -200,7 +201,8 @@ def _failed(console: Console, name: str, job: str) -> HistoryRun | str:
 # --- telling ----------------------------------------------------------------------------------------------------------
 
 
-class Ordered(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Ordered:
     """What came of an order to run an entry. `beside`: jobs of it that have not ended; `held`: its script asks so."""
 
     entry: str

@@ -200,7 +200,7 @@ def facts(console: Console) -> Status:
     )
     others = other_marks(world.queue.jobs, world.directory_id).values() if world.queue else ()
     jobs = tuple(job.shown for each in others for job in each)
-    return known._replace(other_chains=jobs or None)
+    return replace(known, other_chains=jobs or None)
 
 
 def _unsent(paths: Paths, now: int) -> Sequence[Problem]:

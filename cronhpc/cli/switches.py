@@ -9,7 +9,7 @@ import os
 import time
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
 from cronhpc.cli.commands import Command, UsageError
@@ -357,7 +357,8 @@ def _left_to(console: Console, paths: Paths) -> _Effect:
 # --- removing ------------------------------------------------------------------------------------------------------
 
 
-class Lifted(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Lifted:
     """What became of one name."""
 
     switch: str

@@ -355,7 +355,7 @@ def _frozen(value: Any) -> Any:
     return tuple(map(_frozen, value)) if isinstance(value, list) else value
 
 
-# --- what other programs and users read: named tuples, every field of them --------------------------------------------
+# --- what other programs and users read: records, every field of them -------------------------------------------------
 
 
 @lru_cache(maxsize=4096)  # entries share their instants
@@ -381,7 +381,7 @@ class MisfitError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Records:
-    """Named tuples as JSON values, instants in ISO 8601, and back.
+    """Dataclasses as JSON values with every field, instants in ISO 8601, and back.
 
     `may_lack`: by type, fields that a file may lack, and what then holds. `keys`: of fields with another name there.
     """
@@ -390,12 +390,14 @@ class Records:
     keys: Mapping[str, str]
 
     def whole(self, value: Any, directory: str | None = None) -> Any:
-        """`value` as JSON values: of a named tuple each field, but for what is None and may be lacking.
+        """`value` as JSON values: of a record each field, but for what is None and may be lacking.
 
         Advice becomes a text that names `directory`; where none is given it stays what it is.
         """
         kind: Any = type(value)
-        if hasattr(kind, "_fields"):
+        if kind is Problem:
+            value = {name: getattr(value, name) for name in (*Problem.__slots__, "severity")}
+        elif is_dataclass(value):
             lacking, instants = self.may_lack.get(kind, {}), _instants(kind)
             return {
                 self.keys.get(name, name): iso(each)
@@ -403,13 +405,11 @@ class Records:
                 else each
                 if type(each) in _AS_THEY_ARE
                 else self.whole(each, directory)
-                for name, each in zip(kind._fields, value, strict=True)
+                for name, each in by_field(value).items()
                 if each is not None or name not in lacking
             }
         if isinstance(value, list | tuple):
             return [self.whole(each, directory) for each in value]
-        if isinstance(value, Problem):
-            value = {name: getattr(value, name) for name in (*Problem.__slots__, "severity")}
         if isinstance(value, Mapping):
             return {key: self.whole(each, directory) for key, each in value.items()}
         return value if directory is None or not isinstance(value, Advice) else text_of(value, directory)
@@ -420,12 +420,11 @@ class Records:
         Raises MisfitError where a field is missing that may not be, or holds another kind of value.
         """
         of_kind: Any = kind
-        hints, lacking = _hints(of_kind), self.may_lack.get(kind, {})
-        if is_dataclass(kind):
-            lacking = _defaults(of_kind)
+        hints = _hints(of_kind)
         if not isinstance(value, dict):
             raise MisfitError(at or ".")
-        names, fields = vars(sys.modules[kind.__module__]), dict(lacking)
+        names = vars(sys.modules[kind.__module__])
+        fields = {**_defaults(of_kind), **self.may_lack.get(kind, {})}
         for name, hint in hints.items():
             key = self.keys.get(name, name)
             if key in value:

@@ -40,7 +40,7 @@ def rows(known: Status, problems: Iterable[Problem]) -> list[Notice]:
     unsent = sum(problem.code == _UNSENT for problem in problems)
     return [
         *_batch(known, dialect),
-        *(_of_directory(problem)._replace(kind="unsent") for problem in problems[:unsent]),
+        *(replace(_of_directory(problem), kind="unsent") for problem in problems[:unsent]),
         *_switches(known),
         *(row for entry in known.entries for row in _entry(entry, dialect, known.now)),
         *{(row.name, row.what): row for row in trouble}.values(),  # successor and spare tell the same
@@ -61,7 +61,7 @@ def with_switches(known: Status) -> Status:
     """`known` with the rows of the switches that it lists now; what else needs attention stays."""
     others = [row for row in known.attention if row.kind not in {"switch", "expired"}]
     urgent, rest = ([row for row in others if (row.kind in _FIRST) == first] for first in (True, False))
-    return known._replace(attention=(*urgent, *_switches(known), *rest))
+    return replace(known, attention=(*urgent, *_switches(known), *rest))
 
 
 def for_others(known: Status) -> Status:
@@ -72,11 +72,11 @@ def for_others(known: Status) -> Status:
     foreign = {switch.name for switch in known.switches if not switch.ours}
     ask = f"ask {text.one_line(known.owner)}"
     rows = [
-        row._replace(fix=ask) if row.kind in {"switch", "expired"} and row.name in foreign else row
+        replace(row, fix=ask) if row.kind in {"switch", "expired"} and row.name in foreign else row
         for row in known.attention
     ]
-    switches = [switch._replace(ours=True) for switch in known.switches]
-    return known._replace(attention=tuple(rows), switches=tuple(switches))
+    switches = [replace(switch, ours=True) for switch in known.switches]
+    return replace(known, attention=tuple(rows), switches=tuple(switches))
 
 
 def _notice(kind: str, name: str, what: str, fix: str, *, when: str = "", at: Instant | None = None) -> Notice:

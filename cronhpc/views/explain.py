@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from cronhpc.core.model import Advice, Instant, Problem, Reason, Result, command, joined, restarted
+from cronhpc.cron.values import dataclass
 from cronhpc.script.dialect import DIALECTS, SLURM
 from cronhpc.views import runs, text, times
 from cronhpc.views.attention import done, just_changed, letting_go, lift
@@ -40,7 +41,8 @@ def schedule_of(entry: EntryStatus) -> Schedule | None:
         return None
 
 
-class More(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class More:
     """What the sentences need beyond the entry's own facts."""
 
     words: str

@@ -1,15 +1,15 @@
 """What status.json and `status --json` hold: the facts that views draw, and that one user reads of another.
 
-A record's fields are the keys of its JSON, in their order; its instants are ISO 8601 there. The records are named
-tuples, as each tick makes these classes: as dataclasses they would cost a tenth of an idle tick.
+A record's fields are the keys of its JSON, in their order; its instants are ISO 8601 there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from cronhpc.core.model import Instant, Problem
+from cronhpc.cron.values import dataclass
 from cronhpc.store import decode
 from cronhpc.views import text
 
@@ -17,7 +17,8 @@ VERSION = 1
 _DEEPEST = 20  # mappings and lists in each other
 
 
-class Batch(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Batch:
     """The batch system: whether it answers, and what went wrong."""
 
     name: str
@@ -26,7 +27,8 @@ class Batch(NamedTuple):
     accounting_error: str | None
 
 
-class Cost(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Cost:
     """What the scheduler's own jobs took in the last `days`."""
 
     days: int
@@ -34,7 +36,8 @@ class Cost(NamedTuple):
     cpu_seconds: int
 
 
-class Link(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Link:
     """A link of the chain that waits; `at` is None where it cannot start by itself."""
 
     job: str | None
@@ -42,14 +45,16 @@ class Link(NamedTuple):
     reason: str
 
 
-class Ahead(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Ahead:
     """Links submitted ahead: how many, and when the last one starts."""
 
     links: int
     until: Instant | None
 
 
-class Chain(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Chain:
     """The chain as a tick saw it; `state` and `fix` are its health at the moment of looking."""
 
     wanted: bool
@@ -73,7 +78,8 @@ class Chain(NamedTuple):
     fix: str
 
 
-class SwitchOn(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SwitchOn:
     """The switch that holds an entry. `ours`: `unkill` or `resume` removes it; else it lies in a team's folder."""
 
     kind: str
@@ -87,7 +93,8 @@ class SwitchOn(NamedTuple):
     ours: bool
 
 
-class SwitchStatus(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SwitchStatus:
     """A switch, and which jobs it reached and has not ended: with their nodes, until `ends`, or not at all."""
 
     kind: str
@@ -106,7 +113,8 @@ class SwitchStatus(NamedTuple):
     ended: bool | None = None  # it names a job by its id, which is in no queue any more
 
 
-class LiveRun(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class LiveRun:
     """An attempt that has not ended; `state` as the queue has it, UNKNOWN where that does not answer, or ENDED."""
 
     job: str | None
@@ -126,7 +134,8 @@ class LiveRun(NamedTuple):
     paused: bool | None = None  # a pause switch holds it
 
 
-class HistoryRun(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class HistoryRun:
     """A run or slot as history has it; `waited` and `took` are seconds. `switch`: what a switch stopped."""
 
     entry: str
@@ -144,13 +153,14 @@ class HistoryRun(NamedTuple):
     took: int | None
     node: str
     detail: str
-    count: int  # type: ignore[assignment]  # of slots that were passed over together
+    count: int  # of slots that were passed over together
     log: str
     switch: bool | None = None
     tasks: str | None = None  # of an array: those that failed, as sbatch takes them
 
 
-class SeriesStatus(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SeriesStatus:
     """What an entry is, too, that keeps itself going."""
 
     when: str
@@ -163,7 +173,8 @@ class SeriesStatus(NamedTuple):
     start: str  # the command that begins it anew
 
 
-class EntryStatus(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class EntryStatus:
     """An entry, or a series."""
 
     name: str
@@ -191,14 +202,16 @@ class EntryStatus(NamedTuple):
     series: SeriesStatus | None
 
 
-class DeletedEntry(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class DeletedEntry:
     """Runs that go on though their entry was deleted."""
 
     name: str
     runs: tuple[LiveRun, ...]
 
 
-class Trouble(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Trouble:
     """What a tick could not do."""
 
     decision: str
@@ -212,7 +225,8 @@ class Trouble(NamedTuple):
     at: Instant
 
 
-class Notice(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Notice:
     """What somebody has to look at; `when` and `at` together say since when: "since", an instant."""
 
     kind: str
@@ -223,7 +237,8 @@ class Notice(NamedTuple):
     fix: str
 
 
-class Status(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Status:
     """All of it: as of `now`, looked at when it is `seen`."""
 
     version: int

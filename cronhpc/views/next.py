@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from cronhpc.core.model import Instant
 from cronhpc.cron.schedule import Schedule, ScheduleError
@@ -27,7 +27,8 @@ class Preview:
     held_back: str = ""
 
 
-class Described(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Described:
     """A schedule as it is printed; its words are left out where they would not be."""
 
     name: str
@@ -38,7 +39,8 @@ class Described(NamedTuple):
     held_back: str
 
 
-class SlotToCome(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class SlotToCome:
     """A slot, whose it is, and what would keep it from running."""
 
     at: Instant
@@ -46,7 +48,8 @@ class SlotToCome(NamedTuple):
     held_back: str
 
 
-class ClockChange(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ClockChange:
     """A change of the clocks in a zone: its offsets from UTC before and after, in seconds."""
 
     at: Instant
@@ -55,7 +58,8 @@ class ClockChange(NamedTuple):
     after: int
 
 
-class Next(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Next:
     """The slots after an instant, earliest first, and the clock changes among them."""
 
     after: Instant

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import Instant, Plan, Problem, World, command
+from cronhpc.cron.values import dataclass
 from cronhpc.store.decode import epoch
 from cronhpc.views import Facts, text
 from cronhpc.views.attention import problem_facts
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
 
-class ToRemove(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class ToRemove:
     """What the clean-up of logs would do: how many files it would remove, by reason, and keep."""
 
     remove: int
@@ -25,14 +27,16 @@ class ToRemove(NamedTuple):
     reasons: Mapping[str, int]
 
 
-class Answer(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Answer:
     """Whether the batch system answers, and what went wrong."""
 
     answers: bool
     error: str
 
 
-class Planned(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Planned:
     """What a tick would do; decisions and problems JSON-ready."""
 
     now: Instant

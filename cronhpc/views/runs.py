@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cronhpc.core.identity import jobs_by_id
 from cronhpc.core.liveness import Absence, absences_at_a_look
 from cronhpc.core.model import FAILURES, PAUSED, ClaimState, Finish, Key, Result, command, restarted
-from cronhpc.cron.values import by_field
+from cronhpc.cron.values import by_field, replace
 from cronhpc.views.facts import HistoryRun, LiveRun
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def switch_facts(row: Mapping[str, Any]) -> HistoryRun:
     """What a switch stopped, in the shape of a run."""
     reason = f': "{row["reason"]}"' if row.get("reason") else ""
     known = run_facts({"slot": row.get("at"), "result": "switch", "detail": f"by {row.get('by')}{reason}; {_did(row)}"})
-    return known._replace(entry=str(row.get("switch", "")), switch=True)
+    return replace(known, entry=str(row.get("switch", "")), switch=True)
 
 
 def _did(row: Mapping[str, Any]) -> str:

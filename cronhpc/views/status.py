@@ -28,7 +28,7 @@ from cronhpc.core.model import (
     entry_id,
 )
 from cronhpc.core.slots import boundary, schedule_key, text_key
-from cronhpc.cron.values import dataclass
+from cronhpc.cron.values import by_field, dataclass, replace
 from cronhpc.script.dialect import DIALECTS, SLURM
 from cronhpc.store.decode import epoch
 from cronhpc.views import attention, chain, runs, text
@@ -114,7 +114,7 @@ def facts(
         needs_attention=False,
     )
     noticed = attention.rows(known, dict.fromkeys((*problems, *world.skipped)))
-    return seen_at(known._replace(attention=tuple(noticed)), world.now)
+    return seen_at(replace(known, attention=tuple(noticed)), world.now)
 
 
 _SHOWN = 7 * 86400  # seconds that a series is shown after its end
@@ -156,8 +156,8 @@ def seen_at(known: Status, now: int) -> Status:
     how = chain.health(known.chain, answers=known.batch.answers, entries=entries, now=now)
     dialect = DIALECTS.get(known.batch.name, SLURM)
     by_process = how.fix and not (dialect.links or dialect.runs_here)
-    state = known.chain._replace(state=how.state, fix=command("daemon") if by_process else how.fix)
-    return known._replace(seen=now, chain=state, needs_attention=bool(known.attention) or not how.fine)
+    state = replace(known.chain, state=how.state, fix=command("daemon") if by_process else how.fix)
+    return replace(known, seen=now, chain=state, needs_attention=bool(known.attention) or not how.fine)
 
 
 def with_switches(known: Status, switches: Iterable[Switch], now: int) -> Status:
@@ -170,11 +170,11 @@ def with_switches(known: Status, switches: Iterable[Switch], now: int) -> Status
     rows = [row for row in known.switches if not row.path.startswith(folders)]
     for each in switches:
         now_there = _as_it_lies(each, now, f"{known.directory}/{each.kind}/{each.name}", ours=True)
-        new = SwitchStatus(*now_there, ending=(), warned=(), ends=None, left_alone=())
-        rows.append(before.get(now_there.path, new)._replace(**now_there._asdict()))
-    standing = [SwitchOn(*(getattr(row, name) for name in SwitchOn._fields)) for row in rows if not row.expired]
-    entries = tuple(entry._replace(switch=_switch_of(entry, standing)) for entry in known.entries)
-    return attention.with_switches(known._replace(switches=tuple(rows), entries=entries))
+        new = SwitchStatus(**by_field(now_there), ending=(), warned=(), ends=None, left_alone=())
+        rows.append(replace(before.get(now_there.path, new), **by_field(now_there)))
+    standing = [SwitchOn(*(getattr(row, name) for name in SwitchOn.__match_args__)) for row in rows if not row.expired]
+    entries = tuple(replace(entry, switch=_switch_of(entry, standing)) for entry in known.entries)
+    return attention.with_switches(replace(known, switches=tuple(rows), entries=entries))
 
 
 def _switch_of(entry: EntryStatus, standing: Sequence[SwitchOn]) -> SwitchOn | None:
@@ -217,7 +217,7 @@ def _with_jobs(switch: SwitchOn, plan: Plan, world: World) -> SwitchStatus:
     stops = [d for d in plan.decisions if isinstance(d, Stop) and d.switch.path == switch.path]
     ends = [d.end_at for d in stops if d.end_at is not None]
     return SwitchStatus(
-        *switch,
+        **by_field(switch),
         ending=tuple(job for d in stops for job in d.completing),
         warned=tuple(job for d in stops for job in (*d.waiting, *d.warn)),
         ends=min(ends, default=None),
@@ -308,7 +308,7 @@ class _Index:
         newest = self.jobs.get(series.newest)
         known = {run.job for run in facts.runs}
         if newest is not None and newest.live and records(self.world).of(newest) is not None and newest.id not in known:
-            facts = facts._replace(runs=(runs.first_piece(newest), *facts.runs))
+            facts = replace(facts, runs=(runs.first_piece(newest), *facts.runs))
         going = bool(facts.runs) or self.world.queue is None or not (series.newest or series.resting)
         ended = (facts.last and facts.last.ended) or series.at
         if not going and ended and ended < self.world.now - _SHOWN:
@@ -323,7 +323,7 @@ class _Index:
             going,
             _start(series, self.world.dialect),
         )
-        return facts._replace(series=more)
+        return replace(facts, series=more)
 
     def deleted(self) -> tuple[DeletedEntry, ...]:
         """What still runs of entries that are there no more."""

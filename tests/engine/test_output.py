@@ -90,7 +90,8 @@ def test_no_advice_to_remove_a_file_that_another_s_settings_name(
 def test_a_colleague_s_status_gives_no_advice_to_remove_a_file_of_mine() -> None:
     thesis = Switch("kill", "thesis.tex", "/home/bob/thesis.tex", "bob", NOW)
     everything = Switch("kill", "ALL", "/home/alice/cron/kill/ALL", "bob", NOW)
-    known = facts_of(replace(WORLD, entries=(), skipped=(), switches=(thesis, everything)))._replace(owner="mallory")
+    known = facts_of(replace(WORLD, entries=(), skipped=(), switches=(thesis, everything)))
+    known = replace(known, owner="mallory")
     assert [row.fix for row in known.attention] == ["rm /home/bob/thesis.tex", "cronhpc unkill ALL"]
     shown = attention.for_others(known)
     assert [row.fix for row in shown.attention] == ["ask mallory", "cronhpc unkill ALL"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from dataclasses import replace
 from html import unescape
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -145,7 +146,7 @@ def test_the_next_day_is_drawn_behind_it(slots: list[int]) -> None:
 
 def tips(*rows: dict[str, Any]) -> list[str]:
     """What a pointer on the line of the entry e is told, from left to right, by the page."""
-    facts = known()._replace(entries=(known().entries[0]._replace(name="e", runs=(), last=None),))
+    facts = replace(known(), entries=(replace(known().entries[0], name="e", runs=(), last=None),))
     ordered = sorted(rows, key=lambda each: -each["at"])
     return [
         unescape(tip) for tip in re.findall(r'class="t"[^>]*><title>(.*?)</title>', html(facts, ordered), re.DOTALL)

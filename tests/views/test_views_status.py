@@ -286,7 +286,7 @@ def ended(failures: int, **facts: object) -> EntryState:
 def test_how_long_a_run_goes_on_is_about_so_long_where_the_minute_is_told_in_which_it_began() -> None:
     world = with_entry(entry("backup", "0 * * * *"), claims=(RUNS[0],), queue=Queue((LINK, SPARE, RUNS[1])))
     known = facts_of(world)
-    known = known._replace(batch=known.batch._replace(name="lsf"))
+    known = replace(known, batch=replace(known.batch, name="lsf"))
     shown = next(line for line in render(known, style(0, 0)).splitlines() if line.startswith("backup"))
     assert shown.split()[-4:-1] == ["running", "~7m17s", "~3s"]
 
@@ -305,7 +305,7 @@ def test_a_job_that_cannot_start_is_let_go_by_the_command_for_its_reason(reason:
     """On the screen of all and on that of its entry: qrls does not end an error state."""
     held = replace(HELD, reason=reason)
     known = facts_of(with_entry(entry("backup"), claims=(RUNS[0],), queue=Queue((LINK, SPARE, held))))
-    known = known._replace(batch=known.batch._replace(name="grid_engine"))
+    known = replace(known, batch=replace(known.batch, name="grid_engine"))
     (row,) = attention.rows(known, ())
     assert (row.what, row.fix) == (f"job 4720 cannot start: {reason}", fix)
     assert f"Let it go: {fix}" in explain.render(known.entries[0], known, None, style())
@@ -682,7 +682,7 @@ def test_what_a_tick_could_not_do_is_said_until_it_is_no_longer_wanted() -> None
 def test_what_a_tick_could_not_do_for_an_entry_is_a_sentence(what: str, sentence: str) -> None:
     known = status.facts(DUE, plan(DUE), {}, ABOUT, outcomes=outcomes(DUE, done=Done.PASSING, detail="no"))
     (row,) = (each for each in known.attention if each.kind == "trouble")
-    known = known._replace(attention=(row._replace(what=what),))
+    known = replace(known, attention=(replace(row, what=what),))
     assert sentence in explain.render(known.entries[0], known, None, style())
 
 
