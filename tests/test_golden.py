@@ -69,7 +69,7 @@ class Shell:
 
     def fixed(self, text: str) -> str:
         """Without what differs from one place and version to another."""
-        text = re.sub('"timestamp": "[^"]*"', '"timestamp": "NOW"', text)  # when it was written
+        text = re.sub('"timestamp": "[^"]*"', '"timestamp": "NOW"', text)  # structlog reads a clock of its own
         return text.replace(str(self.home), HOME).replace(__version__, "VERSION")
 
 

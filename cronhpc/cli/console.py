@@ -198,13 +198,6 @@ def _clock() -> int:
     return int(time.time())  # noqa: TID251 - the one place where the clock is read
 
 
-def precise_time() -> str:
-    """The instant that a line of a log was written at, in UTC."""
-    from datetime import UTC, datetime
-
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")  # noqa: TID251 - as above
-
-
 def _zone(key: str) -> tzinfo | None:
     from cronhpc.cron.zones import ZoneError, fixed, zone_of
 

@@ -1,4 +1,7 @@
-"""`cronhpc tick`, `daemon` and `plan`, and what a tick says: JSON lines into a log, a table on a terminal."""
+"""`cronhpc tick`, `daemon` and `plan`, and what a tick says: JSON lines into a log, a table on a terminal.
+
+structlog is loaded only when there is a line to write: an idle tick has none.
+"""
 
 from __future__ import annotations
 
@@ -242,16 +245,27 @@ def _show(report: Report, console: Console, zone: str) -> None:
 
 
 def _write(console: Console, lines: Iterator[Line]) -> None:
-    """One write a line: two jobs' lines do not mix."""
-    import json
+    first = next(lines, None)
+    if first is None:
+        return
+    logger, directory = _logger(console), console.directory
+    for level, event, facts in (first, *lines):
+        getattr(logger, level)(text_of(event, directory), **texts_of(facts, directory))
 
-    from cronhpc.cli.console import precise_time
 
-    directory = console.directory
-    for level, event, facts in lines:
-        line = {**texts_of(facts, directory), "event": text_of(event, directory), "level": level}
-        console.out.write(json.dumps({**line, "timestamp": precise_time()}, default=str) + "\n")
-        console.out.flush()
+def _logger(console: Console) -> Any:
+    import structlog
+
+    structlog.configure(
+        processors=[
+            structlog.processors.add_log_level,
+            structlog.processors.TimeStamper(fmt="iso", utc=True),
+            structlog.processors.JSONRenderer(),
+        ],
+        logger_factory=structlog.WriteLoggerFactory(file=console.out),  # one write a line: two jobs' lines do not mix
+        cache_logger_on_first_use=False,
+    )
+    return structlog.get_logger()
 
 
 COMMANDS = {
