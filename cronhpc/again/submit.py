@@ -136,7 +136,7 @@ class _Again:
         self.queue = site.batch.queue()
         self.claims = Claims(site.paths.claims)
         self.jobs = self._jobs()
-        own = next((job for job in self.jobs.queue.jobs if job.id == job_id), None) if self.jobs.queue else None
+        own = next(iter(self.jobs.jobs().get(job_id, ())), None)
         owner = records(self.jobs).of(own) if own is not None else None
         self.me = Me(job_id, details, owner.key if owner is not None else None)
         going = [t.entry.name for t in self.jobs.series if owner is not None and entry_id(t.entry.name) == owner.entry]
@@ -384,8 +384,8 @@ class _Again:
     def _pause(self, job_id: str) -> None:
         """A pause switch holds the piece that was just queued; its place in the queue stays."""
         world = self.reading.world
-        for switch in world.switches:
-            if switch.kind == "pause" and not stop.expired(switch, self.now) and stop.names(switch, self.name):
+        for switch in world.standing("pause"):
+            if stop.names(switch, self.name):
                 comment = self.record.comment or token(self.directory, str(self._next_key()))
                 self.site.batch.hold([job_id], f"{PAUSED}{self.directory} {comment}")
                 self.lines.append(f"pause switch {switch.name} (by {switch.by}): job {job_id} is held")

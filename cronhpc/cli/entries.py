@@ -435,8 +435,7 @@ def _cancelled(console: Console, names: Mapping[str, object]) -> tuple[dict[str,
 
 def _waits(world: World, job_id: str) -> bool:
     """Whether no part of the job has begun."""
-    rows = [job for job in world.queue.jobs if job.id == job_id] if world.queue else []
-    return bool(rows) and all(job.state == "PENDING" for job in rows)
+    return all(job.state == "PENDING" for job in world.jobs().get(job_id, ())) and job_id in world.jobs()
 
 
 def _removed(facts: Mapping[str, Any], moved: Mapping[str, tuple[Path, Path]]) -> Iterator[str]:

@@ -198,7 +198,7 @@ def facts(console: Console) -> Status:
         ),
         before=_before(paths),
     )
-    others = other_marks(world.queue.jobs, world.directory_id).values() if world.queue else ()
+    others = other_marks(world.listed, world.directory_id).values()
     jobs = tuple(job.shown for each in others for job in each)
     return replace(known, other_chains=jobs or None)
 

@@ -78,7 +78,7 @@ def conditions(
         )
     ]
     for switch in world.switches:
-        if switch.expires is None or switch.expires > world.now:
+        if not switch.expired(world.now):
             text = f"{_set(switch)}{_what(stopped.get(switch.path, ()))}"
             found.append(Condition(_subject(switch), "stopped", text))
     rests = next(
@@ -198,7 +198,7 @@ def _fixed(world: World, outcomes: Sequence[Outcome]) -> list[Alert]:
         if isinstance(decision, model.SubmitLink) and each.done is Done.OK and _was_lost(decision):
             text = f"the chain was fixed: {decision.why}; job {each.job_id} was submitted"
             return [Alert("once", "chain", text, since=world.now)]
-    chain, live = world.chain, {job.id for job in world.queue.jobs if job.live} if world.queue else set()
+    chain, live = world.chain, {job.id for job in world.listed if job.live}
     lost = chain.successor_seen
     if world.queue and chain.self_id and chain.self_id == chain.spare_seen and lost not in {"", *live}:
         text = f"the chain was fixed: job {lost} did not come, and its spare, job {chain.self_id}, went on"

@@ -154,7 +154,7 @@ def _named(claim: Claim, entry: Entry | None) -> Claim:
 
 def _by_key(world: World) -> dict[Key, list[Job]]:
     found: dict[Key, list[Job]] = {}
-    for job in world.queue.jobs if world.queue else ():
+    for job in world.listed:
         key = records(world).key(job)
         if key is not None:
             found.setdefault(key, []).append(job)

@@ -62,7 +62,7 @@ class Links:
     @classmethod
     def of(cls, world: World) -> Links:
         """Found by their records (core/identity.py), so that no other job of that name is taken for one."""
-        jobs = sorted(world.queue.jobs if world.queue else (), key=lambda job: int(job.id))
+        jobs = sorted(world.listed, key=lambda job: int(job.id))
         found = [(job, records(world).link(job)) for job in jobs if job.live]
         mine = [(job, link.kind if link else "") for job, link in found]
         pending = [(job, kind) for job, kind in mine if job.state == "PENDING" and job.id != world.chain.self_id]
@@ -107,7 +107,7 @@ def completed(world: World, told: Mapping[str, Mapping[str, str] | None], uid: i
     if found and not _young(world, world.links[newest]):
         why = f"the list of jobs lacks {newest}, a link that is in the queue: it is not believed"
         return replace(world, queue=None, queue_error=why)
-    return replace(world, queue=Queue((*(world.queue.jobs if world.queue else ()), *found))) if found else world
+    return replace(world, queue=Queue((*world.listed, *found))) if found else world
 
 
 def _as_told(job_id: str, link: LinkRecord, facts: Mapping[str, str], uid: int, now: int) -> Job | None:
@@ -219,8 +219,7 @@ def _spare(world: World, spares: tuple[Job, ...]) -> Iterator[Decision]:
 
 def crowds(world: World) -> bool:
     """Whether a limit that a run has met is used up by the chain alone: with three submit slots no run ever fits."""
-    jobs = [job for job in world.queue.jobs if job.live] if world.queue is not None else []
-    return bool(Links.of(world).spares) and all(records(world).link(job) for job in jobs)
+    return bool(Links.of(world).spares) and all(records(world).link(job) for job in world.listed if job.live)
 
 
 def _reconcile(world: World, kind: str, jobs: tuple[Job, ...], wanted: list[int]) -> Iterator[Decision]:
@@ -285,7 +284,7 @@ def bad_nodes_text(nodes: Iterable[BadNode]) -> str:
 
 def failed_launches(world: World) -> tuple[BadNode, ...]:
     """Nodes of the chain's jobs that ended before they did anything, as the queue remembers."""
-    jobs = [job for job in (world.queue.jobs if world.queue else ()) if not job.live and job.nodes]
+    jobs = [job for job in world.listed if not job.live and job.nodes]
     return tuple(
         BadNode(job.nodes, (job.ended or world.now) + _SHUNNED, "launch")
         for job in jobs

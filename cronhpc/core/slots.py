@@ -100,7 +100,7 @@ class Seen:
         lasting: dict[str, int] = {}
         keys = [claim.key for claim in world.claims]
         open_keys = {claim.key for claim in world.claims if claim.state is ClaimState.CLAIMED}
-        for job in world.queue.jobs if world.queue else ():  # should claims be lost, what ran is remembered there
+        for job in world.listed:  # should claims be lost, what ran is remembered there
             key = records(world).key(job)
             if key is not None and not job.ended_before(key.slot):
                 keys.append(key)

@@ -56,15 +56,10 @@ def switch_on(world: World, entry: Entry, kinds: Iterable[str] = ("kill", "pause
     if not entry.schedule:
         kinds = ("kill",)
     for kind in kinds:
-        for switch in world.switches:
-            if switch.kind == kind and not expired(switch, world.now) and _covers(world, switch, entry):
+        for switch in world.standing(kind):
+            if _covers(world, switch, entry):
                 return switch
     return None
-
-
-def expired(switch: Switch, now: int) -> bool:
-    """Whether its `expires:` has passed."""
-    return switch.expires is not None and switch.expires <= now
 
 
 def names(switch: Switch, name: str) -> bool:
@@ -126,7 +121,7 @@ class Index:
         """Empty where the queue is unknown."""
         index = cls(world)
         ours = records(world)
-        for job in (*world.queue.jobs, *unlisted(world)) if world.queue is not None else ():
+        for job in (*world.listed, *unlisted(world)):
             if job.live:
                 index.by_id.setdefault(job.id, []).append(job)
                 if job.raw_id:
@@ -198,7 +193,7 @@ def task_count(job: Job) -> int:
 
 def reachable(world: World) -> bool:
     """Whether any job lives that a switch could reach: then a tick must not be far."""
-    return world.queue is not None and any(job.live and not is_link(world, job) for job in world.queue.jobs)
+    return any(job.live and not is_link(world, job) for job in world.listed)
 
 
 def strangers(world: World) -> tuple[str, ...]:
@@ -216,7 +211,7 @@ def strangers(world: World) -> tuple[str, ...]:
 
 def decide(world: World) -> Iterator[Decision]:
     """What standing switches, and those that went, do to the jobs in the queue."""
-    if world.queue is None or not (world.switches or any(j.comment.startswith(PAUSED) for j in world.queue.jobs)):
+    if world.queue is None or not (world.switches or any(j.comment.startswith(PAUSED) for j in world.listed)):
         return
     index = Index.of(world)
     ending: set[str] = set()
@@ -234,9 +229,8 @@ def decide(world: World) -> Iterator[Decision]:
 
 def _assigned(world: World, index: Index, kind: str) -> Iterator[tuple[Switch, list[Job]]]:
     """Each reached job under one switch: of several the one with the shortest grace, then the first."""
-    standing = [s for s in world.switches if s.kind == kind and not expired(s, world.now)]
     taken: set[str] = set()
-    for switch in sorted(standing, key=lambda each: _grace(_row(world, each))):
+    for switch in sorted(world.standing(kind), key=lambda each: _grace(_row(world, each))):
         jobs = [job for job in index.reached(switch) if job.shown not in taken]
         taken.update(job.shown for job in jobs)
         if jobs:
@@ -558,8 +552,8 @@ def verdict(world: World, claim: Claim, entry: Entry | None, job_end: JobEnd) ->
 
 
 def _killer(world: World, claim: Claim, entry: Entry | None) -> Switch | None:
-    for switch in world.switches:
-        if switch.kind == "kill" and not expired(switch, world.now) and switch.name == claim.job_id:
+    for switch in world.standing("kill"):
+        if switch.name == claim.job_id:
             return switch
     return switch_on(world, entry, ("kill",)) if entry is not None else None
 
@@ -588,7 +582,7 @@ def unmatched(world: World) -> list[Problem]:
     lost = [
         s
         for s in world.switches
-        if not (expired(s, world.now) or s.name in known or s.path in done or _is_shared(world, s))
+        if not (s.expired(world.now) or s.name in known or s.path in done or _is_shared(world, s))
         and not index.reached(s)
     ]
     called = sorted((known | index.by_name.keys()) - {""})[:_CANDIDATES] if lost else []

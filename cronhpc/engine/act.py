@@ -200,7 +200,7 @@ class Actor(Progress):
         """The link of this kind that another has submitted since the queue was asked: a tick may stand still."""
         with suppress(OSError):
             there = scheduler.links(self.site.paths).items()
-            shown = {job.id for job in self.world.queue.jobs} if self.world.queue is not None else set[str]()
+            shown = {job.id for job in self.world.listed}
             known = shown | self.linked | {job_id for job_id, link in self.world.links.items() if not link.fresh}
             return next((job_id for job_id, link in there if link.kind == kind and job_id not in known), "")
         return ""

@@ -105,22 +105,28 @@ def read_world(site: Site, now: int, call: Call = SCHEDULED) -> Reading:
 
 def _with_answers(site: Site, world: World) -> World:
     """With what the batch system is asked besides its queue: each question only where something depends on it."""
-    world = _with_latest_links(site, world)
+    told = {job_id: _described(site, job_id) for job_id in core_chain.doubted(world)}
+    world = core_chain.completed(world, told, site.uid) if told else world
     world = asked_about_doubtful(site, replace(world, queue=_with_restarts(site, world)))
     world = _asked_about_strangers(site, attempts.recognised(world))
     world = replace(world, job_ends=_job_ends(site, world))  # which asks accounting, too
     world = replace(world, accounting=getattr(site.batch, "accounting_said", world.accounting))
-    return replace(world, chain=_after_a_lost_link(site, world))
+    return replace(world, chain=_after_a_lost_link(site, world)) if world.chain.link_name else world
 
 
 def _of_jobs(site: Site, world: World) -> Iterator[Problem]:
     """What is wrong with nodes, and with what this site makes of jobs."""
-    yield from core_chain.bad_node_problems(world.chain.bad_nodes, world.now, site.batch.dialect)
-    yield from core_chain.stuck_problems(world, site.batch.dialect)
+    if world.chain.bad_nodes:
+        yield from core_chain.bad_node_problems(world.chain.bad_nodes, world.now, site.batch.dialect)
+    if site.batch.dialect.force:
+        yield from core_chain.stuck_problems(world, site.batch.dialect)
     if world.switches and not world.call.only:
         yield from stop.unmatched(world)
     yield from _hold_dropped(site, world)
-    yield from _begin_dropped(world)
+    if world.chain.drops_begin:
+        what = f"job {world.chain.drops_begin} could begin before its time: this site drops when a job is to begin."
+        fix = "Links and runs get their time once more, before they are released. See: "
+        yield Problem("W343", what, fix + model.command("doctor", options=("--submit",)))
 
 
 def _of_the_folder(site: Site, memory: Memory, link: str, now: int) -> Iterator[Problem]:
@@ -279,21 +285,18 @@ _AFTER_RECORD = 60  # seconds: a job that was submitted later than this after it
 def _with_restarts(site: Site, world: World) -> Queue | None:
     """The queue, with how often runs of ours began anew. One more question, only where one did: its time tells."""
     recorded = {c.job_id: max(c.at, c.recorded or 0) for c in world.claims if c.job_id and c.job_end is None}
-    jobs = world.queue.jobs if world.queue is not None else ()
-    again = {j.id for j in jobs if j.live and (j.submitted or 0) > recorded.get(j.id, j.submitted or 0) + _AFTER_RECORD}
+    again = {
+        j.id
+        for j in world.listed
+        if j.live and (j.submitted or 0) > recorded.get(j.id, j.submitted or 0) + _AFTER_RECORD
+    }
     if not again:
         return world.queue
     try:
         known = site.batch.restarts()
     except BatchError:
         return world.queue
-    return Queue(tuple(replace(job, restarts=known.get(job.id, 0)) if job.id in again else job for job in jobs))
-
-
-def _with_latest_links(site: Site, world: World) -> World:
-    """With links that the list of jobs lacks, as the batch system tells of each: a question a link."""
-    told = {job_id: _described(site, job_id) for job_id in core_chain.doubted(world)}
-    return core_chain.completed(world, told, site.uid) if told else world
+    return Queue(tuple(replace(job, restarts=known.get(job.id, 0)) if job.id in again else job for job in world.listed))
 
 
 def _described(site: Site, job_id: str) -> Mapping[str, str] | None:
@@ -312,7 +315,7 @@ _ADMIN_SINCE = 2 * 86400  # seconds: links are not looked up further back than t
 def _after_a_lost_link(site: Site, world: World) -> ChainFacts:
     """The chain, with what the ends of its jobs say: nodes that cannot start them, an administrator's word."""
     known = world.chain
-    here = {job.nodes for job in (world.queue.jobs if world.queue else ()) if job.id == known.self_id}  # this one works
+    here = {job.nodes for job in world.listed if job.id == known.self_id}  # this one works
     rows = (row for row in (*known.bad_nodes, *core_chain.failed_launches(world)) if row.node not in here)
     bad = core_chain.standing(rows, world.now)
     known = replace(known, bad_nodes=bad, bad_nodes_changed=known.bad_nodes_changed or bad != known.bad_nodes)
@@ -325,7 +328,7 @@ def _an_admins_word(site: Site, world: World) -> str:
     One that was submitted before `start` was called is finished by that.
     """
     job_id = world.chain.successor_seen
-    if not world.chain.wanted or not job_id or world.queue is None or core_chain.Links.of(world).successors:
+    if not job_id or world.queue is None or core_chain.Links.of(world).successors:
         return ""
     if any(job.id == job_id and (job.live or job.state != "CANCELLED") for job in world.queue.jobs):
         return ""
@@ -351,7 +354,7 @@ def asked_about_doubtful(site: Site, world: World) -> World:
 
     One question a job, for few; one that gets no answer stays what its record says.
     """
-    jobs = {job.id: job for job in records(world).doubtful(world.queue.jobs if world.queue else ())}
+    jobs = {job.id: job for job in records(world).doubtful(world.listed)}
     facts: dict[str, dict[str, Any]] = {}
     for job_id in list(jobs)[:_ASKED_AT_ONCE]:
         said = _described(site, job_id) or {"Restarts": "1"}
@@ -382,7 +385,7 @@ def _asked_about_strangers(site: Site, world: World) -> World:
 def _hold_dropped(site: Site, world: World) -> list[Problem]:
     """Runs that have begun before their release: seen now, or found by the look of once a day (submit.py)."""
     waits = {c.key for c in world.claims if c.state in {ClaimState.CLAIMED, ClaimState.SUBMITTED} and not c.fresh}
-    for job in world.queue.jobs if world.queue is not None and waits else ():
+    for job in world.listed if waits else ():
         if job.state != "PENDING" and records(world).key(job) in waits:
             site.changes.note("hold", job.id, world.now)
     if not site.changes.drops_hold:
@@ -391,14 +394,6 @@ def _hold_dropped(site: Site, world: World) -> list[Problem]:
     fix = "No slot runs twice by that, but a kill switch may come too late. See: "
     fix = fix + model.command("doctor", options=("--submit",))
     return [Problem("W342", what, fix)]
-
-
-def _begin_dropped(world: World) -> Iterator[Problem]:
-    """As a link has noted that began too early, or the look at a submission (submit.py)."""
-    if world.chain.drops_begin:
-        what = f"job {world.chain.drops_begin} could begin before its time: this site drops when a job is to begin."
-        fix = "Links and runs get their time once more, before they are released. See: "
-        yield Problem("W343", what, fix + model.command("doctor", options=("--submit",)))
 
 
 def _switches(site: Site, now: int) -> Listing:

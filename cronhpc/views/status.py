@@ -206,14 +206,14 @@ def _as_it_lies(switch: Switch, now: int, path: str, *, ours: bool) -> SwitchOn:
         since=switch.since,
         reason=switch.reason,
         expires=switch.expires,
-        expired=stop.expired(switch, now),
+        expired=switch.expired(now),
         ours=ours,
     )
 
 
 def _with_jobs(switch: SwitchOn, plan: Plan, world: World) -> SwitchStatus:
     by_id = world.queue is not None and switch.name.partition("_")[0].isdecimal()
-    live = {job.id for job in world.queue.jobs if job.live} if world.queue and by_id else set()
+    live = {job.id for job in world.listed if job.live} if by_id else set()
     stops = [d for d in plan.decisions if isinstance(d, Stop) and d.switch.path == switch.path]
     ends = [d.end_at for d in stops if d.end_at is not None]
     return SwitchStatus(

@@ -58,11 +58,13 @@ def test_a_list_that_lacks_the_newest_link(
             raise Unreachable("Unable to contact slurm controller")
         return told
 
-    site: Any = SimpleNamespace(batch=SimpleNamespace(describe=describe), uid=1000)
+    site: Any = SimpleNamespace(batch=SimpleNamespace(describe=describe))
     w = linked()
     kinds = {"9": BEGUN, "12": SPARE}
     records = {job_id: replace(kinds.get(job_id, NEXT), at=w.now - ago) for job_id, (ago, _) in known.items()}
-    seen = read._with_latest_links(site, replace(w, links=records))
+    w = replace(w, links=records)
+    told = {job_id: read._described(site, job_id) for job_id in core_chain.doubted(w)}
+    seen = core_chain.completed(w, told, uid=1000)
     assert (seen.queue is None) == (successors is None)
     if successors is not None:
         links = core_chain.Links.of(seen)
@@ -72,6 +74,4 @@ def test_a_list_that_lacks_the_newest_link(
 
 
 def test_a_list_with_a_successor_is_not_asked_about() -> None:
-    site: Any = SimpleNamespace()  # which has nothing to ask
-    w = linked(link(11, "16:00"))
-    assert read._with_latest_links(site, w) is w
+    assert core_chain.doubted(linked(link(11, "16:00"))) == []

@@ -101,6 +101,10 @@ class Switch:
         name = " ".join("".join(c if c.isprintable() else " " for c in self.name).split())
         return f"{self.kind}/{name if len(name) <= _LONGEST_TITLE else name[:_LONGEST_TITLE] + '…'}"
 
+    def expired(self, now: int) -> bool:
+        """Whether its `expires:` has passed."""
+        return self.expires is not None and self.expires <= now
+
     @property
     def said(self) -> str:
         """Which, by whom and why."""

@@ -225,11 +225,20 @@ class World:
         found: dict[Key, Claim] = self.memo["claimed"]
         return found
 
+    @property
+    def listed(self) -> tuple[Job, ...]:
+        """The rows of the queue. Empty also where it is unknown: then they show nothing, and mean nothing."""
+        return self.queue.jobs if self.queue is not None else ()
+
+    def standing(self, kind: str) -> list[Switch]:
+        """The switches of that kind (kill, pause) that act now."""
+        return [switch for switch in self.switches if switch.kind == kind and not switch.expired(self.now)]
+
     def jobs(self) -> dict[str, list[Job]]:
         """The rows of the queue by job id: of an array one a task. Empty also where the queue is unknown."""
         if "jobs" not in self.memo:
             rows = self.memo["jobs"] = dict[str, list[Job]]()
-            for job in self.queue.jobs if self.queue is not None else ():
+            for job in self.listed:
                 rows.setdefault(job.id, []).append(job)
         found: dict[str, list[Job]] = self.memo["jobs"]
         return found
