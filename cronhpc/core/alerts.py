@@ -195,20 +195,16 @@ def _fixed(world: World, outcomes: Sequence[Outcome]) -> list[Alert]:
     """Links submit their own successors: where a tick had to, or the spare had to go on, one was lost."""
     for each in outcomes:
         decision = each.decision
-        if isinstance(decision, model.SubmitLink) and each.done is Done.OK and _was_lost(decision):
+        if not isinstance(decision, model.SubmitLink) or each.done is not Done.OK:
+            continue
+        if decision.kind == SUCCESSOR and decision.lost:  # not one more that waits ahead, nor one in an old one's place
             text = f"the chain was fixed: {decision.why}; job {each.job_id} was submitted"
             return [Alert("once", "chain", text, since=world.now)]
-    chain, live = world.chain, {job.id for job in world.listed if job.live}
-    lost = chain.successor_seen
-    if world.queue and chain.self_id and chain.self_id == chain.spare_seen and lost not in {"", *live}:
-        text = f"the chain was fixed: job {lost} did not come, and its spare, job {chain.self_id}, went on"
+    me, lost, live = world.chain.self_id, world.kept.successor, {job.id for job in world.listed if job.live}
+    if world.queue and world.chain.wanted and me and me == world.kept.spare and lost not in {"", *live}:
+        text = f"the chain was fixed: job {lost} did not come, and its spare, job {me}, went on"
         return [Alert("once", "chain", text, since=world.now)]
     return []
-
-
-def _was_lost(link: model.SubmitLink) -> bool:
-    """Not one more that waits ahead, nor one with a new text in an old one's place."""
-    return link.kind == SUCCESSOR and link.lost
 
 
 def _missed(outcomes: Sequence[Outcome]) -> list[Alert]:

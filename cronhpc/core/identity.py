@@ -80,7 +80,7 @@ class Records:
         self._unrecorded = [c for c in world.claims if c.state is ClaimState.CLAIMED and not c.job_id and not c.job_end]
         self._records: dict[str, list[_Record]] = {}
         self._submitted = {job.id: job.submitted for job in world.listed}
-        self._spare_self = world.chain.spare_seen == world.chain.self_id
+        self._spare_self = world.kept.spare == world.chain.self_id
         for claim in world.claims:
             if claim.job_id:
                 self._add(claim.job_id, _of_claim(claim))

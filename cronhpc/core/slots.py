@@ -120,13 +120,9 @@ class Seen:
         if slot is not None:
             (self.urgent if at_once else self.nexts).append(slot)
 
-    def used_up_to(self, world: World, entry: Entry, state: EntryState) -> int:
-        """Every slot up to here is none of ours any more."""
-        return max(_used_by_itself(world, entry, state), self.newest.get(entry_id(entry.name), 0))
-
     def due(self, world: World, entry: Entry, state: EntryState) -> Due:
         """Compare the stored next slot with now; compute only where it has come, or does not fit any more."""
-        used = self.used_up_to(world, entry, state)
+        used = max(_used_by_itself(world, entry, state), self.newest.get(entry_id(entry.name), 0))
         key = schedule_key(entry)
         first = state.next_slot
         lost, restored = None, world.kept.restored

@@ -234,7 +234,7 @@ class Actor(Progress):
         """It needs none of the user's folders to start: on a node without them it says so, and goes on elsewhere."""
         chain, paths = self.world.chain, self.site.paths
         spare = link.kind == SPARE
-        options = scheduler.link_options(self.site.settings, by_daemon=chain.by_daemon)
+        options = scheduler.link_options(self.site.settings, by_daemon=chain.via == "daemon")
         whose = f"{self.world.directory_id}/{chain.fingerprint}"
         return Submission(
             script=str(paths.script),

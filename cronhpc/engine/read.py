@@ -327,7 +327,7 @@ def _an_admins_word(site: Site, world: World) -> str:
 
     One that was submitted before `start` was called is finished by that.
     """
-    job_id = world.chain.successor_seen
+    job_id = world.kept.successor
     if not job_id or world.queue is None or core_chain.Links.of(world).successors:
         return ""
     if any(job.id == job_id and (job.live or job.state != "CANCELLED") for job in world.queue.jobs):
@@ -519,13 +519,10 @@ def chain_facts(site: Site, memory: Memory, now: int, call: Call) -> tuple[Chain
         resting=scheduler.resting(site.paths),
         no_spare=kept.no_spare if spareless else "",
         no_submit_slot=spareless and kept.no_submit_slot,
-        successor_seen=kept.successor,
-        spare_seen=kept.spare,
         successor_noted=scheduler.successor_noted(site.paths),
         bad_nodes=(bad := core_chain.standing((*before, *call.bad_nodes), now)),
         bad_nodes_changed=set(bad) != set(before),
         prequeue=how.prequeue,
-        by_daemon=via == "daemon",
         via=via,
         disabled=_ELSEWHERE if via == "resident" and not site.batch.dialect.runs_here else "",
         drops_begin=site.changes.drops_begin,

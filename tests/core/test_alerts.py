@@ -245,13 +245,12 @@ def test_the_chain_was_fixed(done: Outcome, said: list[tuple[str, str]]) -> None
     ],
 )
 def test_a_spare_that_had_to_go_on_is_told(self_id: str, jobs: tuple[model.Job, ...], *, fixed: bool) -> None:
-    facts = replace(chain(self_id), successor_seen="7", spare_seen="8")
-    assert bool(events(world("14:30", jobs=jobs, chain=facts))) == fixed
+    w = world("14:30", jobs=jobs, chain=chain(self_id), successor="7", spare="8")
+    assert bool(events(w)) == fixed
 
 
 def test_a_spare_says_nothing_where_the_queue_is_unknown() -> None:
-    facts = replace(chain("8"), successor_seen="7", spare_seen="8")
-    assert events(world("14:30", jobs=None, chain=facts)) == []
+    assert events(world("14:30", jobs=None, chain=chain("8"), successor="7", spare="8")) == []
 
 
 def test_slots_missed_by_an_entry_that_runs_on_are_told_once() -> None:
@@ -336,5 +335,5 @@ def test_where_not_even_a_name_can_be_changed_it_is_told_each_time(tmp_path: Pat
 
 
 def test_jobs_of_the_world_are_not_mistaken_for_links() -> None:
-    facts = replace(chain("8"), successor_seen="7", spare_seen="8")
-    assert events(world("14:30", jobs=(job(7, "COMPLETED"),), chain=facts)) != []
+    w = world("14:30", jobs=(job(7, "COMPLETED"),), chain=chain("8"), successor="7", spare="8")
+    assert events(w) != []

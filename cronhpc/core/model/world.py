@@ -93,10 +93,7 @@ class ChainFacts:
     resting: str = ""  # an administrator's word, in words; "" while it goes on
     no_spare: str = ""  # why there can be none (two or three submit slots), in words
     no_submit_slot: bool = False  # it takes the place of the runs: it goes
-    successor_seen: str = ""  # job id that the last tick left as successor
-    spare_seen: str = ""
     prequeue: int = 1  # successors wanted at once
-    by_daemon: bool = False  # links run the daemon until their successor starts (`start --daemon`)
     via: str = "chain"  # who calls the ticks: chain | daemon | scrontab | login | resident
     disabled: str = ""  # why those who are to call the ticks call none, in words
     caller: str = ""  # who called this tick, in words
