@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 NAME = "cronhpc-doctor"
 _LATER = 3600  # seconds: the begin that is asked for
 _LOOK = 0.5  # seconds between looks at the folder
+_LISTED, _LIST_AGAIN = 75.0, 5.0  # seconds for which a job is looked for in the queue, and between two looks
 _CACHED = 20.0  # seconds that answers may take to be seen here: attribute caches
 
 # Each node's part is the same script with "node" behind it; the first one's shell then tries to submit.
@@ -104,9 +105,9 @@ class ProbeJob:
         self.job_id = self.batch.submit(job)
 
     def read_back(self, now: int) -> tuple[Submission, Job | None]:
-        """A held job as runs are submitted, and how the queue shows it; None: not at all. It is cancelled at once.
+        """A held job as runs are submitted, and how the queue shows it; None: not at all. Then it is cancelled.
 
-        Raises BatchError.
+        Some sites cache that list for a minute. Raises BatchError.
         """
         asked = Submission(
             str(self.script),
@@ -119,10 +120,15 @@ class ProbeJob:
         )
         job_id = self.batch.submit(asked)
         try:
-            jobs = self.batch.queue().jobs
+            until = elapsed() + _LISTED
+            while (seen := self._listed(job_id)) is None and elapsed() < until:
+                time.sleep(_LIST_AGAIN)
         finally:
             self.batch.cancel([job_id])
-        return asked, next((job for job in jobs if job.id == job_id), None)
+        return asked, seen
+
+    def _listed(self, job_id: str) -> Job | None:
+        return next((job for job in self.batch.queue().jobs if job.id == job_id), None)
 
     def wait(self, seconds: float, beside: Callable[[float], None] = time.sleep) -> bool:
         """Whether it came to its end in time; `beside` is done for some seconds again and again while it runs."""

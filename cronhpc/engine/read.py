@@ -468,14 +468,17 @@ def _recorded_ends(site: Site, gone: list[Claim], known: Mapping[str, JobEnd]) -
         return known
     from cronhpc.store.wrappers import end_of
 
-    found = {**known}
+    found, codes = {**known}, site.batch.dialect.job.codes  # for which the wrapper ends with 1
     for claim in gone:
         told = known.get(claim.job_id or "")
         well = told is not None and told.result is Result.OK  # of an array some tasks may be forgotten
-        if not claim.job_id or not (well or told is None or told.result is Result.UNKNOWN):
+        stood_for = told is not None and codes and told.exit_code == 1
+        if not claim.job_id or not (well or stood_for or told is None or told.result is Result.UNKNOWN):
             continue
         own = end_of(site.paths.state, claim.key)
-        if own is not None and not (well and own.result is Result.OK):
+        if told is not None and stood_for:
+            found[claim.job_id] = replace(told, exit_code=own.exit_code) if own and own.exit_code in codes else told
+        elif own is not None and not (well and own.result is Result.OK):
             found[claim.job_id] = own
     return found
 

@@ -142,7 +142,8 @@ class _Reader:
         from cronhpc.core.policy import DEFAULTS, parse_policies
 
         if self.base is None:
-            usual = replace(DEFAULTS, record=not self.site.batch.dialect.tells_ends)
+            dialect = self.site.batch.dialect
+            usual = replace(DEFAULTS, record=not dialect.tells_ends or bool(dialect.job.codes))
             self.base, wrong = parse_policies(self.site.settings.defaults, usual)
             self.problems.extend(replace(each, file="cronhpc.yaml") for each in wrong)
         return self.base

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
-from cronhpc.core.model import Job, Problem
+from cronhpc.batch.port import Submission
+from cronhpc.core.model import Job, Problem, Queue
 from cronhpc.core.model.site import Disk, Finding
+from cronhpc.doctor import probe_job
 from cronhpc.doctor.judge import Beat, Here, Node, of_disk, of_files, of_machine, of_nodes, of_submission, of_trust
 
 GIB = 1 << 30
@@ -179,3 +182,45 @@ def test_what_a_site_makes_of_a_submission(seen: Job | None, levels: list[tuple[
     found = list(of_submission(seen, name="cronhpc-doctor-held", comment="cronhpc-doctor=a1", begin=5000))
     assert worst(found) == levels
     assert any(words in each.what for each in found)
+
+
+class Cached:
+    """A batch system whose list of jobs is older than the last submission."""
+
+    def __init__(self, looks: int) -> None:
+        self.looks = looks
+        self.cancelled: list[str] = []
+
+    def tools(self) -> str:
+        return "/bin"
+
+    def submit(self, job: Submission) -> str:
+        assert job.held
+        return "7"
+
+    def queue(self) -> Queue:
+        self.looks -= 1
+        return Queue((Job("7", "PENDING"),) if self.looks < 0 else ())
+
+    def cancel(self, job_ids: list[str]) -> None:
+        self.cancelled += job_ids
+
+
+@pytest.mark.parametrize(
+    ("looks", "found"),
+    [
+        pytest.param(0, True, id="listed at once"),
+        pytest.param(3, True, id="the list is cached for a while"),
+        pytest.param(1000, False, id="never listed"),
+    ],
+)
+def test_a_held_job_is_looked_for_as_long_as_sites_cache_their_list(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, looks: int, *, found: bool
+) -> None:
+    waited: list[float] = []
+    monkeypatch.setattr(probe_job, "elapsed", lambda: sum(waited))
+    monkeypatch.setattr("time.sleep", waited.append)
+    batch = Cached(looks)
+    with probe_job.ProbeJob(batch, tmp_path, "python", ()) as job:  # type: ignore[arg-type] # what it asks for is there
+        assert (job.read_back(0)[1] is not None) is found
+    assert batch.cancelled == ["7"]

@@ -186,7 +186,7 @@ def test_an_exit_code_that_has_a_meaning_there_is_a_failure_as_any_other(cron: C
     """99 starts a job again, at once and for ever; 100 leaves it in an error state."""
     cron.entry("fails", f"{cron.run}; exit {code}", directives="#$ -S /usr/bin/perl -b y\n#$ -now y -sync y\n")
     cron("run", "fails")
-    cron.until(lambda: "failed" in cron("history", "fails", code=None))
+    cron.until(lambda: f"failed ({code})" in cron("history", "fails", code=None))
     assert len(cron.ran) == 1
 
 

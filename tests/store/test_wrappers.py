@@ -10,15 +10,18 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from cronhpc.batch.local import Local
-from cronhpc.core.model import Entry, Key, Result
+from cronhpc.core.model import Claim, ClaimState, Entry, JobEnd, Key, Result
+from cronhpc.engine import read
 from cronhpc.engine.read_entries import read_entries
 from cronhpc.engine.site import open_site
 from cronhpc.script.dialect import GRID_ENGINE, LOCAL, PBS, SLURM
 from cronhpc.store import wrappers
+from cronhpc.store.paths import Paths
 from tests.cli.test_cli import Shell, later
 from tests.cli.test_cli import shell as shell  # noqa: PLC0414 - a fixture
 from tests.engine.test_notify import Server
@@ -311,3 +314,28 @@ def test_nor_do_those_of_a_series_piece(tmp_path: Path, code: int, ends_with: in
     argv = [str(wrappers.piece(tmp_path / "state", GRID_ENGINE.job)), str(script), "an argument", "b"]
     ended = subprocess.run(["bash", *argv], capture_output=True, text=True, timeout=90, check=False)
     assert (ended.returncode, ended.stdout) == (ends_with, "an argument b\n"), ended.stderr
+
+
+@pytest.mark.parametrize(
+    ("told", "own", "shown"),
+    [
+        pytest.param(1, 99, 99, id="the wrapper ended with 1 in its place"),
+        pytest.param(1, 100, 100, id="so it did for the other one"),
+        pytest.param(1, 1, 1, id="the script's own 1"),
+        pytest.param(1, None, 1, id="nothing was written down"),
+        pytest.param(7, 99, 7, id="another one of the batch system's"),
+    ],
+)
+def test_an_exit_code_that_tells_the_batch_system_something_else_is_shown(
+    tmp_path: Path, told: int, own: int | None, shown: int
+) -> None:
+    paths = Paths(tmp_path)
+    (paths.state / "ends").mkdir(parents=True)
+    if own is not None:
+        row = {"exit_code": own, "started": 1, "ended": 2, "node": "n1", "tasks": 1}
+        wrappers.end_file(paths.state, KEY).write_text(json.dumps(row))
+    site = SimpleNamespace(paths=paths, batch=SimpleNamespace(dialect=GRID_ENGINE))
+    claim = Claim(KEY, ClaimState.RELEASED, job_id="7")
+    known = {"7": JobEnd(Result.FAILED, told, node="n2")}
+    found = read._recorded_ends(site, [claim], known)  # type: ignore[arg-type] # what it asks for is there
+    assert (found["7"].exit_code, found["7"].node) == (shown, "n2")
