@@ -222,16 +222,22 @@ def _batch(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int
         yield Check.NOT_TRIED()
 
 
+def _connected(asked: Asked, settings: Settings) -> Batch:
+    from cronhpc.batch import connect
+
+    return connect(asked.backend, settings, asked.environ, Paths(asked.root).state)
+
+
 def _other_system(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int]) -> Iterator[Finding]:
     """Whether it answers; with --submit, what a held job looks like there."""
-    from cronhpc.batch import connect, dialect_of
+    from cronhpc.batch import dialect_of
 
     dialect = dialect_of(asked.backend, settings, asked.environ)
     if dialect.runs_here:
         yield Check.NO_SLURM()
         return
     try:
-        connect(asked.backend, settings, asked.environ, Paths(asked.root).state).queue()
+        _connected(asked, settings).queue()
     except BatchError as error:
         yield Check.SILENT(title=dialect.title, why=error.text)
         return
@@ -306,11 +312,9 @@ def _taken(slurm: Examinable, settings: Settings) -> Finding:
 
 def _nodes(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int]) -> Iterator[Finding]:
     """The probe job, on one or two nodes."""
-    from cronhpc.batch import connect
-
-    paths = existing(str(asked.root), asked.environ)
-    batch: Batch = connect(asked.backend, settings, asked.environ, paths.state)
-    with ProbeJob(batch, paths.state, here.python, scheduler.link_options(settings), asked.url) as job:
+    state = existing(str(asked.root), asked.environ).state
+    batch = _connected(asked, settings)
+    with ProbeJob(batch, state, here.python, scheduler.link_options(settings), asked.url) as job:
         this = _This(str(job.folder))
         try:
             job.submit()
@@ -330,11 +334,8 @@ def _nodes(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int
 
 def _held_job(asked: Asked, settings: Settings, here: Here, clock: Callable[[], int]) -> Iterator[Finding]:
     """What a held job looks like on a system of which no more is examined, and what was learnt of that system."""
-    from cronhpc.batch import connect
-
-    paths = existing(str(asked.root), asked.environ)
-    batch: Batch = connect(asked.backend, settings, asked.environ, paths.state)
-    with ProbeJob(batch, paths.state, here.python, ()) as job:
+    batch = _connected(asked, settings)
+    with ProbeJob(batch, existing(str(asked.root), asked.environ).state, here.python, ()) as job:
         yield from _options(job, clock())
     try:
         site = batch.site()

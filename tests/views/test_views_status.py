@@ -686,6 +686,16 @@ def test_what_a_tick_could_not_do_for_an_entry_is_a_sentence(what: str, sentence
     assert sentence in explain.render(known.entries[0], known, None, style())
 
 
+def test_an_entry_that_was_refused_is_told_once() -> None:
+    world = with_entry(entry("backup", "0 14 * * *"))
+    refused = outcomes(world, done=Done.FAILED, detail="Invalid partition")
+    after = {"backup": ended(3, result="refused", exit_code=None, job="", detail="Invalid partition")}
+    known = status.facts(world, plan(world), after, ABOUT, outcomes=refused)
+    (row,) = (each for each in known.attention if each.name == "backup")
+    assert (row.kind, row.what) == ("failed", "refused 3 times in a row (Invalid partition)")
+    assert known.trouble, "for programs"
+
+
 def test_the_successor_that_a_tick_submitted_is_shown() -> None:
     world = replace(
         QUIET, queue=Queue((replace(LINK, id="4700", state="RUNNING"),)), chain=replace(CHAIN, self_id="4700")
