@@ -6,6 +6,7 @@ import statistics
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from functools import cache
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
@@ -314,41 +315,54 @@ class Past:
     """What history tells of one entry: its last 30 days."""
 
     drawn: list[Run] = field(default_factory=list)  # of the last 7 days
-    week: Counter[str] = field(default_factory=Counter)  # how many of each kind
-    month: Counter[str] = field(default_factory=Counter)
     results: Counter[str] = field(default_factory=Counter)  # of the last 30 days
     days: list[str] = field(default_factory=lambda: [""] * MONTH)  # the worst kind of each day, today first
-    waited: list[int] = field(default_factory=list)  # seconds, of the last 7 days
-    took: list[int] = field(default_factory=list)
     newest: list[Mapping[str, Any]] = field(default_factory=list)  # rows of history
-    failure: Mapping[str, Any] | None = None  # the newest of the last 7 days
 
     def add(self, row: Mapping[str, Any], now: int) -> None:
-        """One row of history; they come newest first."""
-        run = run_of(row)
-        if run is None:
+        """One row of history; they come newest first. One that tells no time is passed over."""
+        started, ended = _whole(row.get("started")), _whole(row.get("ended"))
+        ready = max(_whole(row.get("slot")) or 0, _whole(row.get("submitted")) or 0) or started or ended
+        if not ready:
             return
         if len(self.newest) < _NEWEST:
             self.newest.append(row)
-        day = (now - run.ready) // DAY
+        day = (now - ready) // DAY
         if not 0 <= day < MONTH:
             return
-        self.month[run.kind] += 1
-        self.results[str(row.get("result"))] += 1
-        if _RANK[run.kind] > _RANK[self.days[day]]:
-            self.days[day] = run.kind
+        result = str(row.get("result"))
+        kind = kind_of(result)
+        self.results[result] += 1
+        if _RANK[kind] > _RANK[self.days[day]]:
+            self.days[day] = kind
         if day < PAST_DAYS:
-            self._add_drawn(row, run)
+            self.drawn.append(Run(ready, started, ended, kind, row))
 
-    def _add_drawn(self, row: Mapping[str, Any], run: Run) -> None:
-        self.drawn.append(run)
-        self.week[run.kind] += 1
-        if run.started is not None:
-            self.waited.append(max(run.started - run.ready, 0))
-            if run.ended is not None:
-                self.took.append(max(run.ended - run.started, 0))
-        if run.kind == "bad" and self.failure is None:
-            self.failure = row
+    @property
+    def week(self) -> Counter[str]:
+        """How many of each kind in the last 7 days."""
+        return Counter(run.kind for run in self.drawn)
+
+    @property
+    def month(self) -> Counter[str]:
+        """The same of the last 30 days."""
+        return sum((Counter({kind_of(result): number}) for result, number in self.results.items()), Counter())
+
+    @property
+    def waited(self) -> list[int]:
+        """Seconds that each run of the last 7 days waited."""
+        return [max(run.started - run.ready, 0) for run in self.drawn if run.started is not None]
+
+    @property
+    def took(self) -> list[int]:
+        """Seconds that each took."""
+        times = ((run.started, run.ended) for run in self.drawn)
+        return [max(ended - started, 0) for started, ended in times if started is not None and ended is not None]
+
+    @property
+    def failure(self) -> Mapping[str, Any] | None:
+        """The newest of the last 7 days."""
+        return next((run.known for run in self.drawn if run.kind == "bad" and isinstance(run.known, Mapping)), None)
 
 
 _RANK = {"": 0, "ok": 1, "other": 2, "bad": 3}
@@ -421,17 +435,10 @@ class Scale(NamedTuple):
     offset: int = 0
 
 
+@cache
 def kind_of(result: str) -> str:
     """ok, bad, or other: neither a success nor a failure of its own."""
     return "ok" if result == Result.OK else "bad" if runs.failed(result) else "other"
-
-
-def run_of(row: Mapping[str, object]) -> Run | None:
-    """A row of history; None where it tells no time."""
-    slot, submitted = _whole(row.get("slot")), _whole(row.get("submitted"))
-    started, ended = _whole(row.get("started")), _whole(row.get("ended"))
-    ready = max(slot or 0, submitted or 0) or started or ended
-    return Run(ready, started, ended, kind_of(str(row.get("result"))), row) if ready else None
 
 
 def _whole(value: object) -> int | None:
@@ -516,7 +523,8 @@ def gathered(runs: Iterable[Run], hover: Hover, now: int) -> list[Gathered]:
         left = min(max(_unit(run.ready, now), 0), PAST - hover.units)
         right = min(max(_unit(end, now), left + hover.units), PAST)
         if found and left < (last := found[-1].stretch)[0] + hover.units:
-            found[-1] = Gathered((last[0], max(last[1], right)), [*found[-1].runs, run])
+            found[-1].runs.append(run)
+            found[-1] = found[-1]._replace(stretch=(last[0], max(last[1], right)))
             continue
         if found and left < (last := found[-1].stretch)[1]:
             found[-1] = found[-1]._replace(stretch=(last[0], left))

@@ -53,17 +53,16 @@ def rows(folder: Path) -> Iterator[Row]:
     Newest is by "at", the instant that a row was written; a machine's file is taken to be in order. Raises OSError.
     """
     from heapq import merge
-    from itertools import groupby
+    from itertools import chain, groupby
 
     seen: set[tuple[object, object]] = set()
     for _, files in groupby(_files(folder), key=lambda path: path.name.partition(".")[0]):
-        found = [(row for lines in _blocks_backwards(path) for row in reversed(_read(lines))) for path in files]
-        for row in merge(*found, key=_written, reverse=True) if len(found) > 1 else found[0]:
+        found = [chain.from_iterable(reversed(_read(lines)) for lines in _blocks_backwards(path)) for path in files]
+        for row in merge(*found, key=_written, reverse=True):
             mark = (row.get("key"), row.get("what"))
-            if row.get("key") and mark in seen:
-                continue
-            seen.add(mark)
-            yield row
+            if mark not in seen or not mark[0]:
+                seen.add(mark)
+                yield row
 
 
 def _written(row: Row) -> int:

@@ -173,16 +173,20 @@ def _line(columns: Sequence[Column], cells: Sequence[str], widths: Sequence[int]
     return _GAP.join(parts).rstrip()
 
 
-def _painted(column: Column, cells: Sequence[Cell], wide: int, style: Style) -> Iterator[str]:
-    """The column's cells, each filled or cut to its width."""
-    for cell in cells:
-        words, colour = (cell, "") if isinstance(cell, str) else cell
-        size = len(words) if words.isascii() else text.width(words)
-        if size > wide:
-            words = (text.shorten if column.name else text.cut)(words, wide)
-            size = text.width(words)
-        shown = style.paint(words, colour) if colour else words
-        yield " " * (wide - size) + shown if column.right else shown + " " * (wide - size)
+def _painted(column: Column, cells: Sequence[Cell], wide: int, style: Style) -> list[str]:
+    """The column's cells, each filled or cut to its width: each text once, however many rows have it."""
+    filled = {cell: _filled(column, cell, wide, style) for cell in set(cells)}
+    return [filled[cell] for cell in cells]
+
+
+def _filled(column: Column, cell: Cell, wide: int, style: Style) -> str:
+    words, colour = (cell, "") if isinstance(cell, str) else cell
+    size = text.width(words)
+    if size > wide:
+        words = (text.shorten if column.name else text.cut)(words, wide)
+        size = text.width(words)
+    shown = style.paint(words, colour) if colour else words
+    return " " * (wide - size) + shown if column.right else shown + " " * (wide - size)
 
 
 def wrap(words: str, columns: int) -> list[str]:
