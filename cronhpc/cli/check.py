@@ -7,6 +7,7 @@ import re
 import shlex
 from contextlib import suppress
 from functools import partial
+from itertools import takewhile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo
@@ -66,9 +67,12 @@ except (SyntaxError, ValueError) as error:
 """
 _TIMEOUT = 10.0  # seconds, for a shell that only reads
 _MANY = 64  # scripts that are read by one bash
-# What -n does, from the second line of each text on: nothing of it runs. A fork each, where `bash -n` is a start each.
-_READS_MANY = """while IFS= read -rd '' text; do (eval "set -n
-$text") </dev/null >/dev/null 2>&1; echo $?; done"""
+# What -n does, from the second line of each text on: nothing of it runs. `local -` takes it back as the function ends,
+# where `bash -n` is a start for each text. A bash before 4.4 has no `local -`, and says nothing. What one complains of
+# may change how it reads on, so that it ends there.
+_READS_MANY = """read_only() { local - || exit; eval "set -n
+$1"; }
+while IFS= read -rd '' text; do read_only "$text" </dev/null 2>&1 || exit; printf '.\\0'; done"""
 _ANY_SCHEDULE = "0 4 * * *"  # for a file that lies in no folder of ours yet
 _FIX_IN_ROWS = {  # where the one for scripts is of another line than the command's
     "W303": "Write the whole path, or under the entry: sbatch: {chdir: /PATH}.",
@@ -299,10 +303,14 @@ def _read_well(scripts: Iterable[bytes]) -> frozenset[bytes]:
     """Those of many bash scripts that bash can read; what `bash -n` says of any other is asked of that one alone."""
 
     def read(some: Sequence[bytes]) -> list[bytes]:
-        text = "".join(f"{each.decode('utf-8', 'surrogateescape')}\0" for each in some)
-        argv = ["bash", "-c", _READS_MANY]
-        done = run_program(argv, timeout=_TIMEOUT, env={"LC_ALL": "C"}, input=text, cwd="/")
-        return [each for each, code in zip(some, done.out.split(), strict=False) if code == "0"]
+        well: list[bytes] = []
+        while some:
+            text = "".join(f"{each.decode('utf-8', 'surrogateescape')}\0" for each in some)
+            argv = ["bash", "-c", _READS_MANY]
+            done = run_program(argv, timeout=_TIMEOUT, env={"LC_ALL": "C"}, input=text, cwd="/")
+            number = len([*takewhile(".".__eq__, done.out.split("\0"))])
+            well, some = [*well, *some[:number]], some[number + 1 :] if number or done.out else ()
+        return well
 
     asked = [each for each in dict.fromkeys(scripts) if b"\0" not in each and _interpreter(each).name == "bash"]
     batches = [partial(read, asked[at : at + _MANY]) for at in range(0, len(asked), _MANY)]

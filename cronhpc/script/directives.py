@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
+from itertools import takewhile
 
 from cronhpc.script import sbatch_options, sbatch_values, typography
 from cronhpc.script.advice import Problem
@@ -14,24 +16,18 @@ _SPACE = " \t\n\r\v\f"
 _LONG_NAME = 4  # letters: shorter words behind one dash are short options
 
 
-def text_lines(data: bytes) -> Iterator[tuple[int, str]]:
+@lru_cache(maxsize=4)  # who reads a script asks for its lines more than once
+def text_lines(data: bytes) -> tuple[tuple[int, str], ...]:
     """The numbered lines of `data`; bytes that are no UTF-8 are kept as surrogates."""
-    start = 0
-    number = 1
-    while start < len(data):
-        end = data.find(b"\n", start)
-        end = len(data) if end < 0 else end
-        yield number, data[start:end].decode("utf-8", "surrogateescape")
-        start, number = end + 1, number + 1
+    text = data.decode("utf-8", "surrogateescape")
+    return tuple(enumerate(text.removesuffix("\n").split("\n") if text else (), 1))
 
 
-def comment_lines(data: bytes) -> Iterator[tuple[int, str]]:
+@lru_cache(maxsize=4)
+def comment_lines(data: bytes) -> tuple[tuple[int, str], ...]:
     """The lines up to the first command: blank ones are skipped, a `#` may be indented, a byte order mark is passed."""
-    for number, line in text_lines(data.removeprefix(b"\xef\xbb\xbf")):
-        bare = line.lstrip(_SPACE)
-        if bare and not bare.startswith("#"):
-            return
-        yield number, line
+    lines = text_lines(data.removeprefix(b"\xef\xbb\xbf"))
+    return tuple(takewhile(lambda each: each[1].lstrip(_SPACE)[:1] in {"", "#"}, lines))
 
 
 class UnclosedQuoteError(ValueError):

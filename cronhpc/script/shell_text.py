@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 from cronhpc.cron.values import dataclass
 
@@ -13,6 +14,7 @@ _HEREDOC = re.compile(r"<<(-?)[ \t]*(?:'([^'\n]+)'|\"([^\"\n]+)\"|\\?([A-Za-z_][
 _IN_DOUBLE = re.compile(r'\\.|[^"\\]+', re.DOTALL)
 _UNCLOSED = 20  # more here-documents without an end than this are something else
 _SEPARATORS = re.compile(r"\|\||&&|(?<![<>&])&(?![>&\d])|(?<!>)\|&?|;+|\n")
+_BLOTTED = re.compile(r"[\\'\"(]")
 _LEADING = re.compile(r"\s*(?:(?:if|then|else|elif|while|until|do|time|exec|!|\{|\()\s+|\()*")
 
 
@@ -51,6 +53,7 @@ def interpreter(first_line: str) -> Interpreter:
     return Interpreter(names[0].rpartition("/")[2] if names else "", login, path)
 
 
+@lru_cache(maxsize=4)  # here and below: each rule of a linter asks anew
 def lex(text: str) -> tuple[Piece, ...]:
     """The commands and comments of `text`, in order.
 
@@ -181,8 +184,11 @@ class _Lexer:
         return True
 
 
+@lru_cache(maxsize=1024)
 def mask(text: str) -> str:
     """`text` of equal length with what is quoted or in parentheses blotted out, leaving this level alone."""
+    if not _BLOTTED.search(text):
+        return text
     out = list(text)
     depth = 0
     at = 0
@@ -215,15 +221,16 @@ def _closing(text: str, at: int) -> int:
     return min(at, len(text) - 1)
 
 
-def commands(text: str) -> Iterator[tuple[str, str]]:
+@lru_cache(maxsize=1024)
+def commands(text: str) -> tuple[tuple[str, str], ...]:
     """The simple commands of a command line, each with the separator before it (`""`, `|`, `;`, `&&` …)."""
-    masked = mask(text)
+    found = []
     at = 0
     before = ""
-    for match in _SEPARATORS.finditer(masked):
-        yield before, text[at : match.start()].strip()
+    for match in _SEPARATORS.finditer(mask(text)):
+        found.append((before, text[at : match.start()].strip()))
         at, before = match.end(), match[0]
-    yield before, text[at:].strip()
+    return (*found, (before, text[at:].strip()))
 
 
 def bare(command: str) -> str:
