@@ -137,13 +137,13 @@ _REQUEUES = re.compile(r"\bscontrol\s+requeue\s+[\"']?\$\{?SLURM_(?:ARRAY_)?JOB_
 
 
 def _submits_itself(code: tuple[Piece, ...], header: Header, *, scheduled: bool) -> Iterator[Problem]:
-    again = 'For work that goes on by itself use "' + model.command("again") + '".'
-    fix = "Remove it: the schedule starts it again. " + again
     for found in self_submissions(code, header.default_name):
         if found.by_copy:
             what = '"sbatch $0": submits itself, and that from a copy: inside a job $0 is in the node\'s spool folder.'
         else:
             what = f"submits itself ({header.default_name}): with the schedule that makes two chains of it."
+        again = 'For work that goes on by itself use "' + model.command("again") + '".'
+        fix = "Remove it: the schedule starts it again. " + again
         yield Problem("W302", what, fix, line=found.line, key="sbatch")
     for piece in code:
         what = _why_endless(piece.text, scheduled=scheduled)
@@ -153,10 +153,10 @@ def _submits_itself(code: tuple[Piece, ...], header: Header, *, scheduled: bool)
 
 def _why_endless(text: str, *, scheduled: bool) -> str:
     """Why a command keeps a run going beside its schedule; "" where it does not."""
-    if re.match(r"trap\b.*\b(?:EXIT|0)\s*$", text) and _REQUEUES.search(text):
+    if _REQUEUES.search(text) and re.match(r"trap\b.*\b(?:EXIT|0)\s*$", text):
         return "requeues itself whenever it ends, also when all went well: one run without an end."
-    for _, command in commands(text):
-        if scheduled and _AGAIN.match(bare(command)):
+    for _, command in commands(text) if scheduled and "again" in text else ():
+        if _AGAIN.match(bare(command)):
             again = model.command("again")
             return f'"{again}" queues a next piece, and so does the schedule: each slot starts one more series.'
     return ""

@@ -31,10 +31,12 @@ from cronhpc.cron.schedule import parse
 from cronhpc.cron.values import replace
 from cronhpc.cron.zones import zone_of
 from cronhpc.store import history, scheduler
+from cronhpc.store.decode import MisfitError
+from cronhpc.store.files import read_json
 from cronhpc.store.paths import DirectoryError, Paths, own_folder
 from cronhpc.store.switches import of_directory
 from cronhpc.views import text
-from cronhpc.views.facts import Status, SwitchOn, as_json
+from cronhpc.views.facts import VERSION, Status, SwitchOn, Trouble, as_json, troubles
 from cronhpc.views.next import Preview
 
 if TYPE_CHECKING:
@@ -107,8 +109,6 @@ def _once(args: argparse.Namespace, console: Console) -> int:
     if args.name is not None:
         return _explain(args, console, known)
     if console.as_json:
-        from cronhpc.views.facts import as_json
-
         console.json({**as_json(known), "from_file": True} if from_file else known)
     else:
         from cronhpc.views.screen import render
@@ -231,11 +231,12 @@ def _looked_up(world: World, site: Site, console: Console) -> World:
     return replace(world, chain=replace(world.chain, disabled=trouble(site.paths, console.environ)))
 
 
-def _before(paths: Paths) -> Status | None:
+def _before(paths: Paths) -> Sequence[Trouble]:
+    """What the last tick could not do: all that is asked of what it wrote."""
     try:
-        return written_status(paths)
-    except (OSError, StateError):
-        return None  # only the last tick's troubles would stand there
+        return troubles(read_json(paths.status, VERSION))
+    except (OSError, StateError, MisfitError):
+        return ()
 
 
 def _written(paths: Paths, console: Console) -> Status:

@@ -41,6 +41,7 @@ class Interpreter:
         return not self.name or self.name in _SHELLS
 
 
+@lru_cache(maxsize=64)
 def interpreter(first_line: str) -> Interpreter:
     """Of `#!/bin/bash -l`: bash, login. Of anything else: no name."""
     found = first_line.removeprefix("#!").split() if first_line.startswith("#!") else []

@@ -283,6 +283,12 @@ def of_json(value: object) -> Status:
     return _RECORDS.exact(Status, value)
 
 
+def troubles(value: object) -> tuple[Trouble, ...]:
+    """Those in it alone: the rest, with a row an entry, is not read for them. Raises MisfitError."""
+    rows = value.get("trouble") if isinstance(value, Mapping) else None
+    return tuple(_RECORDS.exact(Trouble, row) for row in cleaned(rows)) if isinstance(rows, list) else ()
+
+
 def cleaned(value: Any, deepest: int = _DEEPEST) -> Any:
     """`value` with every text in it as one printable line: it is shown on another user's terminal.
 

@@ -82,12 +82,12 @@ def facts(
     *,
     problems: Iterable[Problem] = (),
     outcomes: Sequence[Outcome] | None = None,
-    before: Status | None = None,
+    before: Sequence[Trouble] = (),
 ) -> Status:
     """Everything that `status` shows.
 
     `outcomes`: what came of the plan, where this is a tick's last act; `states` are then those after it. Otherwise
-    `before` is what the last tick wrote: what it could not do is still to be said.
+    `before` is what the last tick could not do: it is still to be said.
     """
     ticked, outcomes = outcomes is not None, outcomes or ()
     trouble = tuple(_trouble(outcome, world.now) for outcome in outcomes if outcome.done in _TROUBLE)
@@ -139,15 +139,15 @@ def _trouble(outcome: Outcome, now: int) -> Trouble:
     )
 
 
-def _still(before: Status | None, plan: Plan) -> tuple[Trouble, ...]:
+def _still(before: Sequence[Trouble], plan: Plan) -> tuple[Trouble, ...]:
     """Of what the last tick could not do: what the next one would try again."""
-    if not before or not before.trouble:
+    if not before:
         return ()
     from cronhpc.views.decisions import decision_facts
 
     wanted = [decision_facts(decision, {}) for decision in plan.decisions]
     asked = {(row["decision"], row.get("entry"), row.get("link"), epoch(row.get("slot"))) for row in wanted}
-    return tuple(row for row in before.trouble if (row.decision, row.entry, row.link, row.slot) in asked)
+    return tuple(row for row in before if (row.decision, row.entry, row.link, row.slot) in asked)
 
 
 def seen_at(known: Status, now: int) -> Status:

@@ -667,8 +667,8 @@ def test_what_a_tick_could_not_do_is_said_until_it_is_no_longer_wanted() -> None
         "  backup  could not be submitted: Socket timed out on send/recv operation, at today 14:07  it is tried again"
     )
     assert line in render(written, style())
-    assert line in render(status.facts(DUE, plan(DUE), {}, ABOUT, before=written), style())
-    assert line not in render(facts_of(QUIET, before=written), style())
+    assert line in render(status.facts(DUE, plan(DUE), {}, ABOUT, before=written.trouble), style())
+    assert line not in render(facts_of(QUIET, before=written.trouble), style())
 
 
 @pytest.mark.parametrize(
