@@ -13,7 +13,7 @@ from cronhpc.cron.values import by_field, dataclass, defaults, field, is_datacla
 from cronhpc.cron.words import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable
+    from collections.abc import Collection, Container, Iterable
 
     from cronhpc.core.liveness import Lives
     from cronhpc.core.model import Decision, Entry, EntryState, Key, World
@@ -48,6 +48,13 @@ def _what_it_says(value: object) -> object:
     unsaid = defaults(type(value))
     said = by_field(value).items()
     return sorted((name, _what_it_says(each)) for name, each in said if name not in unsaid or each != unsaid[name])
+
+
+def edited_ahead(world: World) -> set[Key]:
+    """Runs that wait for their slots by what a file said until seconds ago: the look after this one withdraws them."""
+    edited = {entry_id(entry.name): text_key(entry) for entry in world.entries if entry.fresh}
+    ahead = (claim for claim in world.claims if claim.key.entry in edited and claim.key.slot > world.now)
+    return {claim.key for claim in ahead if claim.holds not in {"", edited[claim.key.entry]}}
 
 
 def schedule_of(entry: Entry) -> Schedule:
@@ -89,6 +96,7 @@ class Seen:
 
     newest: dict[str, int]  # entry id -> newest scheduled slot that has a claim
     lasting: dict[str, int]  # the same of what stands, jobs and logs: a claim without a job may be given back
+    edited: Collection[str]  # entry ids of what waits for its slot, and is withdrawn by the look after this one
     computed: dict[str, tuple[str, int | None, int]] = field(default_factory=dict)
     nexts: list[int] = field(default_factory=list)  # slots that a tick must come for
     urgent: list[int] = field(default_factory=list)  # slots that wait to see whether a run has ended by then
@@ -98,6 +106,7 @@ class Seen:
         """Claims from a clock that was far ahead do not count, nor those that are about to be given back."""
         newest: dict[str, int] = {}
         lasting: dict[str, int] = {}
+        edited = edited_ahead(world)
         keys = [claim.key for claim in world.claims]
         open_keys = {claim.key for claim in world.claims if claim.state is ClaimState.CLAIMED}
         for job in world.listed:  # should claims be lost, what ran is remembered there
@@ -105,7 +114,7 @@ class Seen:
             if key is not None and not job.ended_before(key.slot):
                 keys.append(key)
         for key in keys:
-            if not key.by_hand and key.slot <= world.believed and key not in withdrawn:
+            if not key.by_hand and key.slot <= world.believed and key not in withdrawn and key not in edited:
                 newest[key.entry] = max(key.slot, newest.get(key.entry, 0))
                 if key not in open_keys:
                     lasting[key.entry] = max(key.slot, lasting.get(key.entry, 0))
@@ -113,7 +122,7 @@ class Seen:
             scheduled = [slot for slot in slots if slot <= world.believed and not slot % 60]
             newest[entry] = max(newest.get(entry, 0), *scheduled, 0)
             lasting[entry] = max(lasting.get(entry, 0), *(slot for slot in scheduled if slots[slot]), 0)
-        return cls(newest, lasting)
+        return cls(newest, lasting, {key.entry for key in edited})
 
     def want(self, slot: int | None, *, at_once: bool = False) -> None:
         """A tick must come for `slot`; `at_once`: it is not to wait for `min-interval`."""
@@ -132,6 +141,8 @@ class Seen:
             first = schedule_of(entry).next_epoch(used)
             unborn = world.disk_clock and entry.born > world.now and not state.watermark
             self._keep(world, entry, state, first, 0 if unborn else used)
+        elif entry.fresh and entry_id(entry.name) in self.edited:
+            first = schedule_of(entry).next_epoch(used)
         if first > world.now:
             return Due((), first, entry, lost or self._unknown(world, entry, state))
         came = self._came(world, entry, state, used, first)

@@ -27,7 +27,7 @@ from cronhpc.core.model import (
     command,
     entry_id,
 )
-from cronhpc.core.slots import boundary, schedule_key, text_key
+from cronhpc.core.slots import boundary, edited_ahead, schedule_key
 from cronhpc.cron.values import by_field, dataclass, replace
 from cronhpc.script.dialect import DIALECTS, SLURM
 from cronhpc.store.decode import epoch
@@ -257,12 +257,7 @@ class _Index:
         self.withdrawn = {
             d.key for d in plan.decisions if isinstance(d, Withdraw) and (ticked or d.key.slot > self.tick_at)
         }
-        edited = {entry_id(e.name): text_key(e) for e in world.entries if e.fresh}  # the look after this one withdraws
-        self.withdrawn |= {
-            c.key
-            for c in world.claims
-            if c.holds not in {"", edited.get(c.key.entry, c.holds)} and c.key.slot > world.now
-        }
+        self.withdrawn |= edited_ahead(world)
         self.submitted = {
             outcome.decision.key: outcome.job_id
             for outcome in outcomes

@@ -29,6 +29,7 @@ from cronhpc.core.model import (
     Submit,
     SubmitLink,
     Switch,
+    Wait,
     World,
     standing_for,
 )
@@ -1017,3 +1018,15 @@ def test_next_is_what_lies_on_the_disk_now(schedule: str, more: dict[str, Any], 
     state = EntryState(watermark=at("14:05"), schedule_key="10 14 * * *|UTC|")
     facts = facts_of(replace(QUIET, entries=(fit,), states={"fit": state}, claims=(ahead,)))
     assert (facts.entries[0].next, len(facts.entries[0].runs)) == (at(shown), live)
+
+
+def test_the_slot_of_a_run_that_waits_for_it_is_the_next_one_when_its_script_was_edited() -> None:
+    """For three seconds the slot after it was shown."""
+    before = entry("fit", "10 * * * *", timezone="UTC")
+    fit = replace(before, options=("--mem=1",), fresh=True)
+    ahead = Claim(Key("fit", at("14:10")), ClaimState.RELEASED, "fit", "7", at=at("14:05"), holds=text_key(before))
+    state = EntryState(watermark=at("14:05"), schedule_key="10 * * * *|UTC|", next_slot=at("15:10"))
+    world = replace(QUIET, entries=(fit,), states={"fit": state}, claims=(ahead,))
+    assert facts_of(world).entries[0].next == at("14:10")
+    waits = [each.slot for each in plan(world).decisions if isinstance(each, Wait)]
+    assert waits == [at("14:10")]
