@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NoReturn
 
 from cronhpc.cli.common import NoSuchError, no_such, paths_of, site_of
 from cronhpc.core.model import CronhpcError, command, entry_id
-from cronhpc.core.plan import plan
 from cronhpc.store import history, memory
 from cronhpc.store.claims import Claims
 from cronhpc.store.entries import SUFFIX
@@ -63,6 +62,7 @@ def _unfinished(console: Console, paths: Paths, entry: str) -> list[HistoryRun]:
         return []
     if not any(steps - {""} and (not entry or key.entry == entry_id(entry)) for key, steps in names.items()):
         return []
+    from cronhpc.core.plan import plan
     from cronhpc.engine.read import read_world
 
     try:

@@ -19,9 +19,9 @@ _FAILED = frozenset(map(str, FAILURES))
 
 
 def run_facts(row: Mapping[str, Any]) -> HistoryRun:
-    """One row of history, whichever of its facts are known. Times in a row are epoch seconds."""
+    """One row of history, as store/history.py gives it, whichever of its facts are known. Times are epoch seconds."""
     slot, attempt, by_hand = _which(row)
-    began, ended, submitted = _whole(row.get("started")), _whole(row.get("ended")), _whole(row.get("submitted"))
+    began, ended, submitted = row.get("started"), row.get("ended"), row.get("submitted")
     ready = max(submitted, slot) if submitted and slot else submitted  # one submitted ahead waits from its slot on
     return HistoryRun(
         entry=str(row.get("entry", "")),
@@ -39,7 +39,7 @@ def run_facts(row: Mapping[str, Any]) -> HistoryRun:
         took=max(ended - began, 0) if began and ended else None,
         node=str(row.get("node") or ""),
         detail=str(row.get("detail") or ""),
-        count=_whole(row.get("count")) or 1,
+        count=row.get("count") or 1,
         log=str(row.get("log") or ""),
         tasks=str(row.get("tasks") or "") or None,
     )
@@ -53,10 +53,10 @@ def log_of(run: HistoryRun) -> Advice:
 
 def _which(row: Mapping[str, Any]) -> tuple[int | None, int, bool]:
     """Slot, attempt, by hand: as the row has them, else from its key."""
-    slot = _whole(row.get("slot"))
+    slot = row.get("slot")
     if slot is None and (key := Key.of(str(row.get("key", "")))) is not None:
         return key.slot, key.attempt, key.by_hand
-    return slot, _whole(row.get("attempt")) or 1, bool(row.get("by_hand"))
+    return slot, row.get("attempt") or 1, bool(row.get("by_hand"))
 
 
 def switch_facts(row: Mapping[str, Any]) -> HistoryRun:
@@ -72,10 +72,6 @@ def _did(row: Mapping[str, Any]) -> str:
         return "gone: " + ", ".join(f"{job} after {seconds} s" for job, seconds in row["gone"].items())
     were = ", ".join(map(str, row.get("were") or row.get("jobs") or row.get("warned") or ()))
     return f"{'cancelled' if row.get('jobs') else 'warned'} {were}"
-
-
-def _whole(value: object) -> int | None:
-    return int(value) if isinstance(value, int | float) else None
 
 
 def ended_facts(name: str, key: Key, job_end: JobEnd, job_id: str | None) -> HistoryRun:
