@@ -10,9 +10,9 @@ from cronhpc.core.model import (
     ENDS,
     LONGER,
     NEVER_STARTS,
-    STUCK,
     BadNode,
     CancelLink,
+    Fault,
     Job,
     KeepLink,
     LeaveCause,
@@ -258,8 +258,8 @@ def stuck_problems(world: World, dialect: Dialect) -> Iterator[Problem]:
     """Links that a node does not answer for: others take their places, and they go by an order of somebody only."""
     links = Links.of(world)
     for job in (*links.successors, *links.spares):
-        if job.reason.startswith(STUCK):
-            what = f"job {job.id}, a link of the scheduler, is {STUCK}: its node has not said that it runs"
+        if Fault.of(job.reason) is Fault.STUCK:
+            what = f"job {job.id}, a link of the scheduler, is {Fault.STUCK}: its node has not said that it runs"
             fix = f"{dialect.force} {job.id} (some sites leave that to administrators). If no other link waits: "
             yield Problem("W366", what, fix + _START)
 

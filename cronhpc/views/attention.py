@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from cronhpc.core.liveness import TWO_LOOKS
 from cronhpc.core.model import (
-    ERROR_STATE,
-    STUCK,
     Done,
+    Fault,
     Problem,
     Reason,
     Result,
@@ -163,9 +162,8 @@ def _entry(entry: EntryStatus, dialect: Dialect, now: int) -> Iterator[Notice]:
 
 def letting_go(run: LiveRun, dialect: Dialect) -> str:
     """What lets it start that cannot, by why it cannot; "" where nothing does."""
-    known = {ERROR_STATE: dialect.clear, STUCK: dialect.force}
-    usual = dialect.release if run.held else ""
-    ends_it = next((fix for beginning, fix in known.items() if run.reason.startswith(beginning)), usual)
+    known = {Fault.ERROR_STATE: dialect.clear, Fault.STUCK: dialect.force, None: dialect.release if run.held else ""}
+    ends_it = known[Fault.of(run.reason)]
     return f"{ends_it} {run.job}" if ends_it else ""
 
 

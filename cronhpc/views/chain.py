@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core import chain as links
-from cronhpc.core.model import CLOCKS_APART, NEVER_STARTS, STUCK, Done, LeaveChain, MoveLink, SubmitLink, command
+from cronhpc.core.model import CLOCKS_APART, NEVER_STARTS, Done, Fault, LeaveChain, MoveLink, SubmitLink, command
 from cronhpc.core.slots import boundary
 from cronhpc.views import text
 from cronhpc.views.facts import Ahead, Chain, Link
@@ -105,7 +105,7 @@ def health(chain: Chain, *, answers: bool, entries: int, now: int) -> Health:
 
 def _comes(link: Link | None) -> bool:
     """Whether a tick may come of it by itself."""
-    return link is not None and not link.reason.startswith(STUCK)
+    return link is not None and Fault.of(link.reason) is not Fault.STUCK
 
 
 def _overdue(chain: Chain, last: int, now: int) -> bool:

@@ -10,8 +10,6 @@ from typing import Any
 import pytest
 
 from cronhpc.core.model import (
-    ERROR_STATE,
-    STUCK,
     Accounting,
     ChainFacts,
     Claim,
@@ -19,6 +17,7 @@ from cronhpc.core.model import (
     Done,
     Entry,
     EntryState,
+    Fault,
     Job,
     Key,
     Outcome,
@@ -99,7 +98,7 @@ def test_colour_is_only_added() -> None:
 
 QUIET = replace(WORLD, switches=(), skipped=(), states={**STATES, "backup": STATES["gpu-health"]})
 NOT_STARTED = replace(QUIET, chain=ChainFacts(wanted=False), queue=Queue(()), kept=SchedulerState())
-HANGS = f"{STUCK}, held until: qdel -f 4711"
+HANGS = f"{Fault.STUCK}, held until: qdel -f 4711"
 CHAINS = {
     "all is well": (QUIET, "fine: last tick 14:00:04, next 15:00 (job 4711), spare 15:30 (job 4712)"),
     "a link runs": (
@@ -295,9 +294,9 @@ def test_how_long_a_run_goes_on_is_about_so_long_where_the_minute_is_told_in_whi
 @pytest.mark.parametrize(
     ("reason", "fix"),
     [
-        pytest.param(f"{STUCK}, held until: qdel -f 4720", "qdel -f 4720", id="it hangs in its start"),
+        pytest.param(f"{Fault.STUCK}, held until: qdel -f 4720", "qdel -f 4720", id="it hangs in its start"),
         pytest.param(
-            f"{ERROR_STATE}, held until: qmod -cj 4720: no such folder", "qmod -cj 4720", id="in an error state"
+            f"{Fault.ERROR_STATE}, held until: qmod -cj 4720: no such folder", "qmod -cj 4720", id="in an error state"
         ),
         pytest.param("JobHeldAdmin", "qrls 4720", id="it is held"),
     ],

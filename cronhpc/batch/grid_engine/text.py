@@ -20,7 +20,7 @@ from cronhpc.batch.commands import (
     task_numbers,
 )
 from cronhpc.batch.port import Unreachable
-from cronhpc.core.model import ERROR_STATE, STUCK, Job, JobEnd, Result
+from cronhpc.core.model import Fault, Job, JobEnd, Result
 from cronhpc.script.dialect import GRID_ENGINE
 
 if TYPE_CHECKING:
@@ -250,9 +250,9 @@ def _job(row: Row, more: Details, held_by_user: frozenset[str], now: int) -> Job
     reason = ""
     if "E" in row.state:
         why = f": {more.trouble}" if more.trouble else ""
-        reason = f"{ERROR_STATE}, held until: {GRID_ENGINE.clear} {row.id}{why}"
+        reason = f"{Fault.ERROR_STATE}, held until: {GRID_ENGINE.clear} {row.id}{why}"
     elif stuck:
-        reason = f"{STUCK}, held until: {GRID_ENGINE.force} {row.id}"
+        reason = f"{Fault.STUCK}, held until: {GRID_ENGINE.force} {row.id}"
     elif waits and "h" in row.state:
         reason = "JobHeldUser" if row.id in held_by_user else "JobHeldAdmin"
     elif waits and more.begin:

@@ -294,8 +294,20 @@ ENDS = {
 }
 # Live states in which no program of the job runs yet, or again after a requeue.
 _WAITS = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED"})
-ERROR_STATE = "in an error state"  # how the reason begins of a job that its batch system has put aside after a fault
-STUCK = "stuck in its start"  # and of one that was sent to a node which has not said since that it runs
+
+
+class Fault(StrEnum):
+    """Why a job waits until somebody does something about it: its reason begins so, what ends it stands behind."""
+
+    ERROR_STATE = "in an error state"  # its batch system has put it aside after a fault
+    STUCK = "stuck in its start"  # it was sent to a node which has not said since that it runs
+
+    @classmethod
+    def of(cls, reason: str) -> Fault | None:
+        """The one that a reason, also one of a file, tells of."""
+        return next((each for each in cls if reason.startswith(each)), None)
+
+
 UNLISTED = "UNLISTED"  # the state of a job that was submitted just now, and that the queue does not show yet
 NEVER_STARTS = frozenset({"DependencyNeverSatisfied", "PartitionTimeLimit", "PartitionNodeLimit", "BadConstraints"})
 
