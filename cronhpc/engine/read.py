@@ -43,9 +43,9 @@ from cronhpc.store.paths import moved_from
 from cronhpc.store.switches import of_directory
 
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from cronhpc.core.model import Call, Claim, JobEnd, Key, LinkRecord
+    from cronhpc.core.model import Call, Claim, JobEnd, Key
     from cronhpc.store.memory import Memory
     from cronhpc.store.switches import Listing
 
@@ -73,31 +73,30 @@ def read_world(site: Site, now: int, call: Call = SCHEDULED) -> Reading:
     entries, of_entries = read_entries(site, now)
     logged, of_age = _logged(site, memory, entries)
     of_age += _brought_back(site, memory, now)
-    jobs = _look_at_jobs(site, now, {state.finished for state in memory.entries.values()})
-    switches = _switches(site, now)
-    series, of_series = _all_series(site)
-    skipped = (*of_the_folder, *of_entries, *of_age, *switches.problems, *jobs.problems, *of_series)
-    chain, of_chain = chain_facts(site, memory, now, call)
     world = World(
         now=now,
         directory_id=directory_id(site.paths),
         settings=site.settings,
         entries=entries,
         dialect=site.batch.dialect,
-        series=series,
         states=memory.entries,
-        claims=jobs.claims,
-        links=jobs.links,
-        queue=jobs.queue,
-        queue_error=jobs.error,
+        kept=memory.scheduler,
+        call=call,
+        disk_clock=_disk_clock(site, memory, entries, now),
+    )
+    world, of_claims = _with_jobs(site, world)
+    switches = _switches(site, now)
+    series, of_series = _all_series(site)
+    skipped = (*of_the_folder, *of_entries, *of_age, *switches.problems, *of_claims, *of_series)
+    chain, of_chain = chain_facts(site, memory, now, call)
+    world = replace(
+        world,
+        series=series,
         switches=switches.switches,
         switches_unknown=switches.unknown,
         skipped=skipped,
         chain=chain,
-        logged=logged or _logged_unreleased(site, entries, jobs.claims),
-        kept=memory.scheduler,
-        call=call,
-        disk_clock=_disk_clock(site, memory, entries, now),
+        logged=logged or _logged_unreleased(site, entries, world.claims),
     )
     world = _with_answers(site, world)
     return Reading(world, memory, (*skipped, *of_chain, *_of_jobs(site, world)))
@@ -107,8 +106,9 @@ def _with_answers(site: Site, world: World) -> World:
     """With what the batch system is asked besides its queue: each question only where something depends on it."""
     told = {job_id: _described(site, job_id) for job_id in core_chain.doubted(world)}
     world = core_chain.completed(world, told, site.uid) if told else world
-    world = asked_about_doubtful(site, replace(world, queue=_with_restarts(site, world)))
-    world = _asked_about_strangers(site, attempts.recognised(world))
+    world = asked_about_doubtful(site, _with_facts(world, _restarts(site, world)))
+    world = attempts.recognised(world)
+    world = _with_facts(world, _of_strangers(site, world))
     world = replace(world, job_ends=_job_ends(site, world))  # which asks accounting, too
     world = replace(world, accounting=getattr(site.batch, "accounting_said", world.accounting))
     return replace(world, chain=_after_a_lost_link(site, world)) if world.chain.link_name else world
@@ -236,23 +236,13 @@ def _full_disk(site: Site) -> list[Problem]:
     return [Problem("E331", what, "Make room, or fix the quota; slots stay due until their deadlines.")]
 
 
-@dataclass(frozen=True, slots=True)
-class _Jobs:
-    """The queue, and what the disk knows of the jobs in it."""
+def _with_jobs(site: Site, world: World) -> tuple[World, Sequence[Problem]]:
+    """With the queue, and what the disk knows of the jobs in it; and what is wrong with that.
 
-    queue: Queue | None  # None: the batch system gave no answer
-    error: str  # why
-    claims: tuple[Claim, ...]
-    links: Mapping[str, LinkRecord]
-    problems: tuple[Problem, ...]
-
-
-def _look_at_jobs(site: Site, now: int, finished: Container[str]) -> _Jobs:
-    """Claims and links are listed before the queue is asked, and read after: a link in the answer is there by now.
+    Claims and links are listed before the queue is asked, and read after: a link in the answer is there by now.
 
     What was not listed before is `fresh`: it belongs to another tick at work, and its job may be missing from the
-    answer. So may that of a submission without answer, for as long as the batch system's dialect says.
-    `finished`: the texts of keys whose claims need not be opened. Raises OSError.
+    answer. So may that of a submission without answer, for as long as the batch system's dialect says. Raises OSError.
     """
     folder = Claims(site.paths.claims)
     claims_before, links_before = folder.names(), scheduler.links(site.paths)
@@ -269,11 +259,12 @@ def _look_at_jobs(site: Site, now: int, finished: Container[str]) -> _Jobs:
 
     def known(claim: Claim) -> bool:
         listed = _STEPS.get(claim.state, "") in claims_before.get(claim.key, ())
-        return listed and not (claim.state is ClaimState.CLAIMED and 0 <= now - claim.at < late)
+        return listed and not (claim.state is ClaimState.CLAIMED and 0 <= world.now - claim.at < late)
 
+    finished = {state.finished for state in world.states.values()}  # those need not be opened
     claims = tuple(claim if known(claim) else replace(claim, fresh=True) for claim in folder.read(finished))
-    problems = (damage.claims(folder.invalid),) if folder.invalid else ()
-    return _Jobs(queue, why, claims, links_before | links, problems)
+    world = replace(world, queue=queue, queue_error=why, claims=claims, links=links_before | links)
+    return world, (damage.claims(folder.invalid),) if folder.invalid else ()
 
 
 _STEPS = {ClaimState.SUBMITTED: ".id", ClaimState.RELEASING: ".go", ClaimState.RELEASED: ".run"}
@@ -282,21 +273,25 @@ _STEPS = {ClaimState.SUBMITTED: ".id", ClaimState.RELEASING: ".go", ClaimState.R
 _AFTER_RECORD = 60  # seconds: a job that was submitted later than this after its record was put back into the queue
 
 
-def _with_restarts(site: Site, world: World) -> Queue | None:
-    """The queue, with how often runs of ours began anew. One more question, only where one did: its time tells."""
+def _with_facts(world: World, facts: Mapping[str, Mapping[str, Any]]) -> World:
+    """With what was asked about some jobs apart: by their ids, by field."""
+    jobs = (replace(job, **facts[job.id]) if job.id in facts else job for job in world.listed)
+    return replace(world, queue=Queue(tuple(jobs))) if facts else world
+
+
+def _restarts(site: Site, world: World) -> Mapping[str, Mapping[str, int]]:
+    """How often runs of ours began anew. One more question, only where one did: its time tells."""
     recorded = {c.job_id: max(c.at, c.recorded or 0) for c in world.claims if c.job_id and c.job_end is None}
     again = {
         j.id
         for j in world.listed
         if j.live and (j.submitted or 0) > recorded.get(j.id, j.submitted or 0) + _AFTER_RECORD
     }
-    if not again:
-        return world.queue
     try:
-        known = site.batch.restarts()
+        known = site.batch.restarts() if again else {}
     except BatchError:
-        return world.queue
-    return Queue(tuple(replace(job, restarts=known.get(job.id, 0)) if job.id in again else job for job in world.listed))
+        return {}
+    return {job_id: {"restarts": known.get(job_id, 0)} for job_id in again}
 
 
 def _described(site: Site, job_id: str) -> Mapping[str, str] | None:
@@ -359,27 +354,22 @@ def asked_about_doubtful(site: Site, world: World) -> World:
     for job_id in list(jobs)[:_ASKED_AT_ONCE]:
         said = _described(site, job_id) or {"Restarts": "1"}
         facts[job_id] = {"restarts": int(said.get("Restarts") or 0), "output": said.get("StdOut", "")}
-    if not facts or world.queue is None:
-        return world
-    return replace(world, queue=Queue(tuple(replace(j, **facts.get(j.id, {})) for j in world.queue.jobs)))
+    return _with_facts(world, facts)
 
 
 _ASKED_AT_ONCE = 500  # jobs, a question each: some seconds
 
 
-def _asked_about_strangers(site: Site, world: World) -> World:
+def _of_strangers(site: Site, world: World) -> Mapping[str, Mapping[str, bool | None]]:
     """A scrontab's own jobs are told apart before a switch touches any job that is not ours; one question a job."""
     ids = stop.strangers(world) if world.switches and not world.call.only else ()
-    if not ids or world.queue is None:
-        return world
-    marks: dict[str, bool | None] = dict.fromkeys(ids)  # unknown: they wait for the next tick
+    asked: Sequence[str] = ids[:_ASKED_AT_ONCE]
     try:
-        known = site.batch.of_scrontab(ids[:_ASKED_AT_ONCE])
-        marks |= {each: each in known for each in ids[:_ASKED_AT_ONCE]}
+        known = site.batch.of_scrontab(asked) if asked else frozenset[str]()
     except BatchError:
-        pass
-    jobs = tuple(replace(j, from_scrontab=marks[j.id]) if j.id in marks else j for j in world.queue.jobs)
-    return replace(world, queue=Queue(jobs))
+        asked, known = (), frozenset()
+    unknown: dict[str, dict[str, bool | None]] = {each: {"from_scrontab": None} for each in ids}  # till the next tick
+    return unknown | {each: {"from_scrontab": each in known} for each in asked}
 
 
 def _hold_dropped(site: Site, world: World) -> list[Problem]:

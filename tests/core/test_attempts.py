@@ -323,9 +323,7 @@ CHAINS: dict[str, tuple[World, list[str]]] = {
         ["cancel successor 11", "submit successor", "keep spare 12"],
     ),
     "a successor whose node does not say that it runs is replaced, and so is the spare": (
-        linked(
-            link(11, "16:00", reason=HANGS), link(12, "16:30", "spare", reason=f"{Fault.STUCK}, held")
-        ),
+        linked(link(11, "16:00", reason=HANGS), link(12, "16:30", "spare", reason=f"{Fault.STUCK}, held")),
         ["cancel successor 11", "submit successor", "cancel spare 12", "submit spare"],
     ),
     "a successor whose dependency can never be satisfied is replaced": (
