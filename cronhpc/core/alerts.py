@@ -168,12 +168,10 @@ def by_hand(name: str, job_end: JobEnd, job: str, now: int) -> Alert | None:
     """A run that `run` submitted counts in no streak, so its failure stands nowhere: it is told once."""
     if job_end.result not in FAILURES or not job:  # one that sbatch refused was told to whoever asked for it
         return None
-    text = f"{name}, run by hand, {_verb(job_end.result)}{_ended(job_end.exit_code, job_end.signal, job_end.detail)}"
+    known = job_end.result in {Result.FAILED, Result.TIMEOUT}
+    verb = str(job_end.result) if known else f"failed: {job_end.result}"
+    text = f"{name}, run by hand, {verb}{_ended(job_end.exit_code, job_end.signal, job_end.detail)}"
     return Alert("once", "failed", text, name, now, job=job, log=job_end.log)
-
-
-def _verb(result: Result) -> str:
-    return str(result) if result in {Result.FAILED, Result.TIMEOUT} else f"failed: {result}"
 
 
 def events(

@@ -221,7 +221,10 @@ def _damaged(world: World, claim: Claim, entry: Entry | None, jobs: list[Job]) -
     waited for.
     """
     live = [job for job in jobs if job.live]
-    if any(not _waits_for_us(claim, job) for job in live) or (claim.fresh and not jobs) or world.job_ends is None:
+    released = claim.state is ClaimState.RELEASED
+    if any(released or not job.held_by_user or job.comment.startswith(PAUSED) for job in live):
+        return
+    if (claim.fresh and not jobs) or world.job_ends is None:
         return
     why = "its record in state/claims is damaged"
     if live:
@@ -232,10 +235,6 @@ def _damaged(world: World, claim: Claim, entry: Entry | None, jobs: list[Job]) -
     if job is None and known is None:
         known = JobEnd(Result.UNKNOWN, detail=f"{why}: whether it ran is not known")
     yield Finish(claim.key, claim.name, verdict(world, claim, entry, job_end_of(job, known)))
-
-
-def _waits_for_us(claim: Claim, job: Job) -> bool:
-    return job.held_by_user and claim.state is not ClaimState.RELEASED and not job.comment.startswith(PAUSED)
 
 
 def _too_late(world: World, claim: Claim, entry: Entry | None) -> JobEnd | None:

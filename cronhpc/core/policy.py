@@ -77,9 +77,8 @@ def _one_of(*choices: str) -> Callable[[str | None], str]:
 def _count(lowest: int, highest: int) -> Callable[[str | None], int]:
     def read(value: str | None) -> int:
         text = (value or "").strip()
-        if not (text.isascii() and text.isdecimal() and len(text) <= len(str(highest))):
-            raise _BadValueError(f"Write a whole number from {lowest} to {highest}.")
-        if not lowest <= int(text) <= highest:
+        number = text.isascii() and text.isdecimal() and len(text) <= len(str(highest))
+        if not number or not lowest <= int(text) <= highest:
             raise _BadValueError(f"Write a whole number from {lowest} to {highest}.")
         return int(text)
 
@@ -95,12 +94,8 @@ def _duration(value: str | None) -> int:
         raise _BadValueError(error.fix) from error
 
 
-def _deadline(value: str | None) -> int | None:
-    return None if (value or "").strip().lower() in _OFF else _duration(value)
-
-
-def _suspend_after(value: str | None) -> int | None:
-    return None if (value or "").strip().lower() in _OFF else _count(1, 1000)(value)
+def _or_off(read: Callable[[str | None], int]) -> Callable[[str | None], int | None]:
+    return lambda value: None if (value or "").strip().lower() in _OFF else read(value)
 
 
 def _flag(value: str | None) -> bool:
@@ -143,7 +138,7 @@ POLICIES = {
         "which of the slots missed while nothing ran are made up for"),
     "catch-up-limit": Policy(_count(1, 10_000), "1 to 10000", "100", "with `--catch-up=all`: no more than so many"),
     "deadline": Policy(
-        _deadline, "duration, or off", "off",
+        _or_off(_duration), "duration, or off", "off",
         "later than this a slot is recorded as missed; off: when its next one is due, never with `--catch-up=all`"),
     "overlap": Policy(
         _one_of(*OVERLAP), ", ".join(OVERLAP), "skip",
@@ -155,7 +150,7 @@ POLICIES = {
     "retry-delay": Policy(
         _duration, "duration", "0", "how long after the failure the first retry comes; it doubles with each"),
     "suspend-after": Policy(
-        _suspend_after, "1 to 1000, or off", "off",
+        _or_off(_count(1, 1000)), "1 to 1000, or off", "off",
         "so many slots failed in a row: what waits is cancelled, until `cronhpc resume`; preempted ones do not count"),
     "record": Policy(
         _flag, "true, false", "false",

@@ -18,7 +18,7 @@ from cronhpc.cron.values import dataclass, field, replace
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from cronhpc.core.model import LogFile, Settings
+    from cronhpc.core.model import LogFile
 
 _NAME = re.compile(LOG_NAME)
 _NUMBERS = re.compile(r"[0-9]+")
@@ -64,11 +64,6 @@ class Rules:
     def halved(self) -> Rules:
         """What counts while the disk is nearly full."""
         return replace(self, keep=self.keep // 2, files=max(self.files // 2, 1), total=self.total // 2)
-
-
-def rules_of(settings: Settings, now: int, live: frozenset[str], failed: Mapping[str, str]) -> Rules:
-    """The limits of the settings."""
-    return Rules(now, settings.logs_keep, settings.logs_files, settings.logs_total, live, failed)
 
 
 # --- one folder ----------------------------------------------------------------------------------------------------
@@ -200,11 +195,8 @@ class Use:
 
 def use_of(keep: Iterable[Judged]) -> Use:
     """What kept logs take."""
-    size = held = 0
-    for file, why in keep:
-        size += file.size
-        held += file.size if why is not Why.WITHIN else 0
-    return Use(size, held)
+    rows = [(file.size, why is Why.WITHIN) for file, why in keep]
+    return Use(sum(size for size, _ in rows), sum(size for size, within in rows if not within))
 
 
 def share(uses: Iterable[Use], total: int) -> int | None:

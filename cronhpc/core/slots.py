@@ -145,8 +145,14 @@ class Seen:
             first = schedule_of(entry).next_epoch(used)
         if first > world.now:
             return Due((), first, entry, lost or self._unknown(world, entry, state))
-        came = self._came(world, entry, state, used, first)
-        return came if lost is None else replace(came, missed=_both(lost, came.missed))
+        schedule = schedule_of(entry)
+        following = schedule.next_epoch(world.now)
+        self._keep(world, entry, state, following, used)
+        runs, missed = _caught_up(world, entry, schedule, first)
+        missed = missed and replace(missed, detail=missed.detail + cause(state))
+        if missed and lost:
+            missed = replace(missed, count=lost.count + missed.count, detail=f"{lost.detail}; then {missed.detail}")
+        return Due(runs, following, entry, missed or lost)
 
     def _keep(self, world: World, entry: Entry, state: EntryState, following: int, used: int) -> None:
         """What the next tick is to know: nothing that rests on a claim which may be given back, and its slot be due."""
@@ -165,13 +171,6 @@ class Seen:
             return None
         ahead = f"a clock that was ahead has used up all slots until {datetime.fromtimestamp(state.watermark, UTC):%F}"
         return Skip(entry, latest, Result.MISSED, Reason.MISSED, f"{ahead}; whether this one ran is not known")
-
-    def _came(self, world: World, entry: Entry, state: EntryState, used: int, first: int) -> Due:
-        schedule = schedule_of(entry)
-        following = schedule.next_epoch(world.now)
-        self._keep(world, entry, state, following, used)
-        runs, missed = _caught_up(world, entry, schedule, first)
-        return Due(runs, following, entry, missed and replace(missed, detail=missed.detail + cause(state)))
 
 
 def waiting_order(world: World, name: str) -> int:
@@ -231,12 +230,6 @@ def _lost(world: World, entry: Entry, used: int) -> Skip | None:
     last = schedule.latest_before(world.kept.restored, used)
     why = "the directory was brought back from a copy that knows nothing of it, so it may have run"
     return None if last is None else _missed(entry, schedule, schedule.next_epoch(used), last, why)
-
-
-def _both(lost: Skip, missed: Skip | None) -> Skip:
-    if missed is None:
-        return lost
-    return replace(missed, count=lost.count + missed.count, detail=f"{lost.detail}; then {missed.detail}")
 
 
 def _after_outage(world: World) -> bool:

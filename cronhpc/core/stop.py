@@ -578,11 +578,14 @@ def unmatched(world: World) -> list[Problem]:
     known = {ALL, *(row.name for row in world.settings.switches)}
     for entry in world.known().values():
         known |= {entry.name, entry.job_name}
+    shared = tuple(f"{each.rstrip('/').removeprefix('~')}/" for each in world.settings.kill_also)
     done = {kill_records.path for kill_records in world.kept.kill_records.values()}
     lost = [
         s
         for s in world.switches
-        if not (s.expired(world.now) or s.name in known or s.path in done or _is_shared(world, s))
+        if not (
+            s.expired(world.now) or s.name in known or s.path in done or s.path.removesuffix(s.name).endswith(shared)
+        )
         and not index.reached(s)
     ]
     called = sorted((known | index.by_name.keys()) - {""})[:_CANDIDATES] if lost else []
@@ -607,11 +610,6 @@ def matching(world: World, pattern: str) -> tuple[str, ...]:
 def is_pattern(name: str) -> bool:
     """Whether it is to be compared with names: the brackets of an array's tasks (57_[1-3]) are none of a pattern."""
     return any(char in name for char in "*?[") and not name.partition("_")[0].isdecimal()
-
-
-def _is_shared(world: World, switch: Switch) -> bool:
-    folders = (folder.rstrip("/").removeprefix("~") for folder in world.settings.kill_also)
-    return any(switch.path.endswith(f"{folder}/{switch.name}") for folder in folders)
 
 
 def _nameless(switch: Switch, known: list[str]) -> Problem:

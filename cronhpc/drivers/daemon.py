@@ -146,7 +146,8 @@ class Daemon:
             self.took = time.monotonic() - began
         self.tell(report)
         self.said.pop("tick", None)
-        self.relieved = bool(self.link) and self._relieved(report)
+        running = chain.Links.of(report.world).running if self.link else ()
+        self.relieved = any(int(job.id) > int(self.link) for job in running)  # its successor has a higher id
         return self._wanted(report)
 
     def _pass(self, site: Site) -> Report:
@@ -162,11 +163,6 @@ class Daemon:
         if str(error) != self.said.get(what):
             self.said[what] = str(error)
             self.tell(error)
-
-    def _relieved(self, report: Report) -> bool:
-        """Whether the successor runs: it has a higher id."""
-        running = chain.Links.of(report.world).running
-        return any(int(job.id) > int(self.link) for job in running)
 
     def _wanted(self, report: Report) -> float:
         """The next slot of any entry, a look at live runs, or the interval: the rescan that is the truth."""

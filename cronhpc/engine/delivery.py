@@ -575,10 +575,6 @@ def _by_apprise(addresses: Sequence[str], about: About, timeouts: Timeouts, aler
             return 0, error.advice
         if not lines or not all(sender.add(line) for line in lines):
             return 0, f"alerts.apprise: address {number} is none that Apprise knows"
-    send = partial(_notified, sender, subject(alerts, about), body(alerts, about))
+    send = partial(sender.notify, title=subject(alerts, about), body=body(alerts, about))
     (why,) = at_once([lambda: "" if send() else "could not deliver it"], timeouts.apprise)
     return (0, f"Apprise {why}") if why else (len(alerts), "")
-
-
-def _notified(sender: object, title: str, told: str) -> bool:
-    return bool(sender.notify(title=title, body=told))  # type: ignore[attr-defined]  # Apprise has no types

@@ -66,7 +66,8 @@ def init(root: Path, found: Mapping[str, str], *, group: str = "", adopt: bool =
     state = Paths(root).state
     _folder(state, 0o700)
     _folder(state / "claims", 0o700)
-    if first := _copied_from(Paths(root)):
+    has_id = any((folder / "id").exists() for folder in (state, root / "scheduler"))
+    if not has_id and (first := moved_from(Paths(root))):  # a copy whose id was taken from it to get one of its own
         _forget_jobs(Paths(root))
         lines.append(f"it was copied: what it knew of jobs that are those of {first} is removed, and it is not started")
     identity(Paths(root))
@@ -189,11 +190,6 @@ def _give(folder: Path, gid: int) -> None:
 
 def _groups() -> str:
     return ", ".join(map(trust.group_name, os.getgroups()))
-
-
-def _copied_from(paths: Paths) -> str:
-    """The folder that it is a copy of, where its id was taken from it to get one of its own; else ""."""
-    return "" if any((folder / "id").exists() for folder in (paths.state, paths.scheduler)) else moved_from(paths)
 
 
 def _forget_jobs(paths: Paths) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from itertools import chain, count
 from typing import TYPE_CHECKING
 
 from cronhpc.core.model import Started, command
@@ -112,9 +113,5 @@ def _rendered(site: Site, *, by_daemon: bool, generation: int) -> tuple[str, str
 
 def _free_name(path: Path) -> Path:
     """`path`, or the first of path-2, path-3 … that nothing is called."""
-    number = 1
-    found = path
-    while os.path.lexists(found):
-        number += 1
-        found = path.with_name(f"{path.name}-{number}")
-    return found
+    others = (path.with_name(f"{path.name}-{number}") for number in count(2))
+    return next(each for each in chain([path], others) if not os.path.lexists(each))

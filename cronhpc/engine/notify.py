@@ -51,7 +51,7 @@ def send(
         sent, why = way([row.alert for row in rows]) if rows else (0, "")
         left += [replace(row, why=why) for row in rows[sent:]]
         if why:
-            problems.append(_unsent(len(rows) - sent, why) if sent < len(rows) else _partly(len(rows), why))
+            problems.append(_unsent(len(rows) - sent, why) if sent < len(rows) else _not_to_all(len(rows), why))
     if outbox and (left or before):
         try:
             keep(outbox, left)
@@ -66,16 +66,15 @@ def about(site: Site) -> About:
 
 
 def _unsent(number: int, why: str) -> Problem:
-    test = model_command("doctor", options=("--alerts",))
-    what = f"{were(number, 'alert')} not sent: {why}."
-    return Problem("W350", what, joined("", ("The next tick tries again; you can: ", test, ".")))
+    return _problem(f"{were(number, 'alert')} not sent: {why}.", "The next tick tries again; you can: ")
 
 
-def _partly(number: int, why: str) -> Problem:
-    what = f"{were(number, 'alert')} sent, but not to all: {why}."
-    return Problem(
-        "W350", what, joined("", ("Correct alerts.mail, then: ", model_command("doctor", options=("--alerts",)), "."))
-    )
+def _not_to_all(number: int, why: str) -> Problem:
+    return _problem(f"{were(number, 'alert')} sent, but not to all: {why}.", "Correct alerts.mail, then: ")
+
+
+def _problem(what: str, fix: str) -> Problem:
+    return Problem("W350", what, joined("", (fix, model_command("doctor", options=("--alerts",)), ".")))
 
 
 # --- pings ---------------------------------------------------------------------------------------------------------

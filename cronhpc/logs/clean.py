@@ -71,7 +71,8 @@ def clean_logs(
     if live is None:
         work.unanswered()
         return work.done()
-    rules = retention.rules_of(settings, now, live, newest_failed)
+    limits = (settings.logs_keep, settings.logs_files, settings.logs_total)
+    rules = retention.Rules(now, *limits, live, newest_failed)
     try:
         with logs.opened(paths, settings) as log:
             work.clean(log, rules, since)

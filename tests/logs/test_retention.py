@@ -22,7 +22,6 @@ from cronhpc.core.retention import (
     by_name,
     cut,
     judge,
-    rules_of,
     share,
     use_of,
 )
@@ -362,6 +361,7 @@ def test_a_nearly_full_disk(space: Space, words: str) -> None:
 
 
 def test_while_the_disk_is_nearly_full_every_limit_is_halved() -> None:
-    half = rules_of(Settings(), NOW, frozenset({"1"}), {"a": "x"}).halved()
+    usual = Settings()
+    half = Rules(NOW, usual.logs_keep, usual.logs_files, usual.logs_total, frozenset({"1"}), {"a": "x"}).halved()
     assert half == Rules(NOW, 7 * DAY // 2, 100, 5 * GB // 2, frozenset({"1"}), {"a": "x"})
     assert Rules(NOW, DAY, 1, GB).halved().files == 1
