@@ -43,7 +43,7 @@ def defaults(kind: type) -> dict[str, Any]:
 
 def by_field(value: Any) -> dict[str, Any]:
     """Each field as it is, by its name."""
-    return {name: getattr(value, name) for name in value.__slots__}
+    return dict(zip(value.__slots__, value._all(value), strict=False))  # noqa: SLF001 - it is of the same module
 
 
 def _is_dataclass(thing: Any) -> bool:
@@ -63,6 +63,7 @@ def _dataclass(*, slots: Literal[True], frozen: bool = False, order: bool = Fals
         body["__match_args__"] = tuple(name for name, each in fields.items() if each.init)
         compared = [name for name, each in fields.items() if each.compare]
         body["_compared"] = attrgetter(*compared or ["__class__"])
+        body["_all"] = attrgetter(*fields, "__class__", "__class__")  # of a single name it gives no tuple
         kind: Any = type(given.__name__, (*(each for each in given.__bases__ if each is not object), base), body)
         _FIELDS[kind] = fields
         kind.__init__ = _to_compile(kind)
@@ -152,6 +153,7 @@ class _Values:
     __dataclass_fields__ = _StandardFields()
     __hash__: Any = None  # what may change has none
     _compared: Callable[[object], Any]  # of an object the fields that make it equal to another
+    _all: Callable[[object], tuple[Any, ...]]  # and its fields in their order
 
     def __eq__(self, other: object) -> bool:
         return self._compared(self) == self._compared(other) if type(other) is type(self) else NotImplemented

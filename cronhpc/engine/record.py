@@ -30,7 +30,7 @@ from cronhpc.core.outcome import counted, with_log
 from cronhpc.core.slots import schedule_of
 from cronhpc.core.stop import Strikes, with_pause_tag
 from cronhpc.cron.values import by_field, dataclass, replace
-from cronhpc.store import damage, history, scheduler
+from cronhpc.store import damage, scheduler
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
 from cronhpc.store.damage import fix
@@ -392,6 +392,8 @@ class _Keeper:
 
     def write_history(self) -> None:
         if self.rows:
+            from cronhpc.store import history
+
             history.append(self.site.paths.history, self.rows, host=self.site.host, now=self.world.now)
 
     def write_memory(self) -> None:

@@ -141,8 +141,7 @@ def of_other_cluster(site: Site, how: Started | None = None) -> Problem | None:
     from cronhpc.batch.port import BatchError
     from cronhpc.store.scheduler import started
 
-    there = (how or started(site.paths) or Started()).cluster
-    if not there or site.batch.dialect.runs_here:
+    if site.batch.dialect.runs_here or not (there := (how or started(site.paths) or Started()).cluster):
         return None
     key = f"{site.host} {site.environment.get(site.batch.dialect.kept[0], '')}"
     names = site.cache.setdefault("clusters", {})
@@ -159,8 +158,7 @@ def of_other_zone(site: Site) -> Problem | None:
     """Where no setting names the zone, machines with zones of their own see other slots."""
     from cronhpc.store.scheduler import started
 
-    noted = (started(site.paths) or Started()).zone
-    if site.settings.timezone or noted in {"", site.timezone}:
+    if site.settings.timezone or (noted := (started(site.paths) or Started()).zone) in {"", site.timezone}:
         return None
     what = f"{site.host} is in the time zone {site.timezone}, and the scheduler was started in {noted}: slots shift."
     return Problem("W364", what, f"Write into cronhpc.yaml: timezone: {noted}", "cronhpc.yaml")

@@ -398,9 +398,9 @@ class Records:
         if kind is Problem:
             value = {name: getattr(value, name) for name in (*Problem.__slots__, "severity")}
         elif is_dataclass(value):
-            lacking, instants = self.may_lack.get(kind, {}), _instants(kind)
+            lacking, instants, keys = self.may_lack.get(kind, {}), _instants(kind), self.keys
             return {
-                self.keys.get(name, name): iso(each)
+                keys.get(name, name): iso(each)
                 if name in instants
                 else each
                 if type(each) in _AS_THEY_ARE

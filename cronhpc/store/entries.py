@@ -43,13 +43,9 @@ class Found:
     is_link: bool
 
 
-def fingerprint(*found: os.stat_result) -> Fingerprint:
+def fingerprint(found: os.stat_result) -> Fingerprint:
     """What changes whenever content, mode or owner does."""
-    return [
-        value
-        for each in found
-        for value in (each.st_mtime_ns, each.st_ctime_ns, each.st_size, each.st_ino, each.st_mode, each.st_uid)
-    ]
+    return [found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_mode, found.st_uid]
 
 
 class Scan(NamedTuple):
@@ -117,10 +113,11 @@ def _look(row: os.DirEntry[str], source: str, clock: DiskClock) -> Found | Probl
         return Problem("W007", "skipped: a folder.", "Put the script itself here; folders are not looked into.", source)
     if not stat.S_ISREG(target.st_mode):
         return Problem("W006", "skipped: neither a file nor a link to one.", "Put a batch script there.", source)
-    own = row.stat(follow_symlinks=False) if is_link else target
-    born = max(clock.ours(each, each.st_ctime) for each in (own, target))
+    born, prints = clock.ours(target, target.st_ctime), fingerprint(target)
+    if is_link:
+        own = row.stat(follow_symlinks=False)
+        born, prints = max(born, clock.ours(own, own.st_ctime)), [*prints, *fingerprint(own)]
     changed = max(born, clock.ours(target, target.st_mtime))
-    prints = fingerprint(target, own) if is_link else fingerprint(target)
     return Found(name.removesuffix(SUFFIX), source, row.path, prints, born, changed, is_link)
 
 

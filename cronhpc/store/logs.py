@@ -14,7 +14,6 @@ import fnmatch
 import os
 import re
 import stat
-from glob import iglob
 from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core.model import LOG_NAME, CronhpcError, LogFile, Problem, command
@@ -278,9 +277,11 @@ def _statuses(folder: Folder, names: Iterable[str]) -> Iterator[tuple[str, os.st
 
 def files_at(patterns: Iterable[str]) -> frozenset[tuple[int, int]]:
     """Device and inode of each file that one of the absolute glob `patterns` names, by whatever name it is met."""
+    import glob
+
     found = set()
     for pattern in patterns:
-        for path in iglob(pattern):
+        for path in glob.iglob(pattern):
             with contextlib.suppress(OSError):
                 status = os.stat(path)
                 found.add((status.st_dev, status.st_ino))

@@ -10,7 +10,6 @@ import errno
 import os
 import shlex
 import stat
-import struct
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -384,6 +383,8 @@ def _attribute(path: Path, name: str) -> bytes | None:
 
 def posix(raw: bytes) -> Iterator[Writer]:
     """The writers of a POSIX list, its mask applied."""
+    import struct
+
     rows = list(struct.iter_unpack("<HHI", raw[4:]))
     mask = next((permissions for tag, permissions, _ in rows if tag == _MASK), 7)
     kinds = {_USER: "user", _GROUP: "group", _GROUP_OBJ: "owning group"}
@@ -422,6 +423,8 @@ def _number(name: str, *, group: bool) -> int | None:
 
 
 def _nfs4_rows(raw: bytes) -> Iterator[tuple[int, int, int, str]]:
+    import struct
+
     (count,) = struct.unpack_from(">I", raw)
     at = 4
     for _ in range(count):
