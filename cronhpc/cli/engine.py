@@ -5,6 +5,7 @@ structlog is loaded only when there is a line to write: an idle tick has none.
 
 from __future__ import annotations
 
+import gc
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.cli import ATTENTION, FINE, NO_ANSWER
@@ -83,6 +84,8 @@ def _daemon(args: argparse.Namespace, console: Console) -> int:
     """Exit code 0 when it was told to end."""
     from cronhpc.core.chain import bad_nodes_of
     from cronhpc.drivers.daemon import Daemon
+
+    gc.set_threshold(700)  # it stays, so what it drops is collected as is usual
 
     def tell(news: Report | Exception) -> None:
         if isinstance(news, Exception):
