@@ -152,16 +152,12 @@ class _Again:
         key = self._next_key()
         reason = self._ended(world)
         if reason:
-            return self._rest(world, reason)
+            return self._rest(reason)
         last = pieces.last(self.asked.rules, next_at=key.slot, runs=self.record.runs)
         self.record.resting = last and f"last piece: {last}"
-        decisions = list(attempts.decide(world, attempts.Budget.of(world)))
-        if not last:
-            decisions += self._submit(world, key)
+        decisions = [*self.decisions, *([] if last else self._submit(world, key))]
         series_records.save(self.site.paths.state, self.record)
-        outcomes = self._carry_out(decisions)
-        self._remember_ends(outcomes)
-        return self._told(outcomes, key, last)
+        return self._told(self._carry_out(decisions), key, last)
 
     def note_trouble(self, error: Exception) -> None:
         """For `status`: the series ends against its rules, unless another try goes through."""
@@ -296,8 +292,9 @@ class _Again:
         except BatchError:
             job_ends = None  # nobody could be asked: nothing is finished
         said = getattr(self.site.batch, "accounting_said", world.accounting)
-        self.reading = Reading(replace(world, job_ends=job_ends, accounting=said), memory)
-        return self.reading.world
+        world = replace(world, job_ends=job_ends, accounting=said)
+        self.reading, self.decisions = Reading(world, memory), tuple(attempts.decide(world, attempts.Budget.of(world)))
+        return world
 
     # --- whether, and when
 
@@ -319,7 +316,7 @@ class _Again:
         """How earlier pieces ended, oldest first, those included that nobody has finished yet."""
         self._remember_first(world)
         jobs = {claim.key: claim.job_id or "" for claim in world.claims}
-        finishes = [d for d in attempts.decide(world, attempts.Budget.of(world)) if isinstance(d, Finish)]
+        finishes = [d for d in self.decisions if isinstance(d, Finish)]
         return ran_of(self.record) + [pieces.Ran.of(jobs.get(d.key, ""), d.job_end) for d in finishes]
 
     def _remember_first(self, world: World) -> None:
@@ -343,6 +340,7 @@ class _Again:
     def _carry_out(self, decisions: Sequence[Decision]) -> tuple[Outcome, ...]:
         done = run_pass(self.site, self.reading, Plan(tuple(decisions), self.now))
         self.lines += map(str, done.recorded.problems)
+        self._remember_ends(done.outcomes)
         return done.outcomes
 
     def _remember_ends(self, outcomes: Sequence[Outcome]) -> None:
@@ -355,14 +353,11 @@ class _Again:
                 self.record.ran = [*self.record.ran, row][-_KEPT_ENDS:]
         series_records.save(self.site.paths.state, self.record)
 
-    def _rest(self, world: World, reason: str) -> Answer:
+    def _rest(self, reason: str) -> Answer:
         """It ends here: nothing is queued, and a piece that was is cancelled."""
         self.record.resting = reason
         waiting = [job.id for job in self._mine() if job.state == "PENDING"]
-        outcomes = self._carry_out(
-            [d for d in attempts.decide(world, attempts.Budget.of(world)) if isinstance(d, Finish)]
-        )
-        self._remember_ends(outcomes)
+        self._carry_out([d for d in self.decisions if isinstance(d, Finish)])
         if waiting:
             self.site.batch.cancel(waiting, pending_only=True)
         return Answer(ENDED, (*self.lines, f"series {self.name} ends: {reason}; nothing is queued"))

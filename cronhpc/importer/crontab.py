@@ -21,6 +21,7 @@ from cronhpc.importer.table import (
     cron_variable,
     is_shell_name,
     no_command,
+    to_be_told,
 )
 
 if TYPE_CHECKING:
@@ -265,10 +266,7 @@ def _mailto(value: str, around: Surroundings) -> _Judged:
     if not value:
         return 'MAILTO="": cron mailed nothing; what a run prints is in log/.', "", False
     what = f"MAILTO={value}: cron mailed what runs print; here it is kept in log/NAME/."
-    if around.alerts:
-        return what, "The alerts in cronhpc.yaml tell of failures.", False
-    command = f"alerts: {{command: mail -s cronhpc {value.replace(',', ' ')}}}"
-    return what, f"To be told of failures, write in cronhpc.yaml: {command}", False
+    return what, "The alerts in cronhpc.yaml tell of failures." if around.alerts else to_be_told(value), False
 
 
 def _cron_tz(value: str, _: Surroundings) -> _Judged | None:

@@ -20,6 +20,7 @@ from cronhpc.importer.table import (
     no_command,
     scron_variable,
     substituted,
+    to_be_told,
 )
 from cronhpc.script import directives
 
@@ -102,10 +103,8 @@ class Scrontab(Reader):
         self.variables.pop(name, None)  # set anew it is filled in last
         self.variables[name] = value
         if name == "MAILTO" and value:
-            what = f"MAILTO={value}: scrontab sends no mail by it."
-            command = f"alerts: {{command: mail -s cronhpc {value.replace(',', ' ')}}}"
-            fix = "" if self.around.alerts else f"To be told of failures, write in cronhpc.yaml: {command}"
-            self.note(number, what, fix)
+            fix = "" if self.around.alerts else to_be_told(value)
+            self.note(number, f"MAILTO={value}: scrontab sends no mail by it.", fix)
         elif name == "CRON_TZ":
             what = "CRON_TZ does nothing in a scrontab, which runs by the controller's clock."
             self.note(number, what, "If it was meant, add --timezone to the #CRON lines.", look=True)

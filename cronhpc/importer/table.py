@@ -117,6 +117,12 @@ def says_none(lines: list[str]) -> bool:
     return len(words) == 1 and bool(_NO_TABLE.fullmatch(words[0].strip()))
 
 
+def to_be_told(mailto: str) -> str:
+    """What takes the place of MAILTO here."""
+    command = f"mail -s cronhpc {mailto.replace(',', ' ')}"
+    return f"To be told of failures, write in cronhpc.yaml: alerts: {{command: {command}}}"
+
+
 _TIME = re.compile(r"[\d*][\d*/,~-]*(?:\s|$)")
 
 
