@@ -340,8 +340,19 @@ class ByCommands(Batch):
 
     def cancel(self, job_ids: Sequence[str], *, pending_only: bool = False) -> None:
         """Cancel jobs, or just their tasks that wait. Raises Unreachable."""
-        for some in chunks(self._names(self._waiting(job_ids) if pending_only else job_ids)):
-            self._change([self.dialect.cancel, *some])
+        self._change_all([self.dialect.cancel], self._waiting(job_ids) if pending_only else job_ids)
+
+    def job_ends(
+        self, job_ids: Sequence[str], since: int, tokens: Mapping[str, str] | None = None
+    ) -> Mapping[str, JobEnd]:
+        """How jobs submitted after `since`, which tells a reused id, ended; of others nothing. Raises Unreachable."""
+        del tokens
+        live = {job.id for job in self.queue().jobs}  # of an array some tasks may have ended
+        return self._ends([each for each in dict.fromkeys(job_ids) if each not in live], since)
+
+    def _ends(self, job_ids: Sequence[str], since: int) -> Mapping[str, JobEnd]:
+        """The same of jobs that the queue does not show."""
+        raise NotImplementedError
 
     def _waiting(self, job_ids: Sequence[str]) -> list[str]:
         return [shown for job in self.queue().jobs if job.waits and (shown := meant(job, job_ids))]
@@ -352,6 +363,10 @@ class ByCommands(Batch):
 
     def _user(self) -> str:
         return pwd.getpwuid(os.getuid()).pw_name
+
+    def _change_all(self, words: Sequence[str], job_ids: Sequence[str]) -> None:
+        for some in chunks(self._names(job_ids)):
+            self._change([*words, *some])
 
     def _change(self, argv: Sequence[str], *, gone_is_fine: bool = True) -> None:
         changed(argv[0], self.commands.change(argv), self.signs, gone_is_fine=gone_is_fine)

@@ -13,12 +13,11 @@ from cronhpc.script import directives
 from cronhpc.script.advice import Problem
 from cronhpc.script.dialect import SLURM, Dialect
 from cronhpc.script.directives import UnclosedQuoteError, text_lines
-from cronhpc.script.sbatch_options import Option
+from cronhpc.script.sbatch_options import GPU_COUNTS, Option
 from cronhpc.script.typography import DASHES
 
 _FIRST = re.compile(rb"[ \t]*(?:#?[ \t]*![ \t]*|#[ \t]*)(/[\w./-]*bin/[^\n]*)")
 _GPU_GRES = frozenset({"gpu", "shard", "mps"})
-_GPU_COUNTS = ("gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task")
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ class Header:
 
 def asks_for_gpu(options: Mapping[str, str]) -> bool:
     """Whether sbatch options (long names without dashes) ask for a GPU or a part of one."""
-    if any(_asked(options.get(name, "0")) for name in _GPU_COUNTS):
+    if any(_asked(options.get(name, "0")) for name in GPU_COUNTS):
         return True
     return any(_names_gpu(item) for name in ("gres", "tres-per-task") for item in options.get(name, "").split(","))
 

@@ -76,6 +76,7 @@ COUNTS = _set(
     "cores-per-socket cpus-per-gpu cpus-per-task mincpus ntasks ntasks-per-core ntasks-per-gpu ntasks-per-node "
     "ntasks-per-socket sockets-per-node threads-per-core"
 )
+GPU_COUNTS = ("gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task")
 # 22.05 knows no PIPE, SEGV and the like; later versions do.
 SIGNALS = _set(
     "HUP INT QUIT ILL TRAP ABRT IOT BUS FPE KILL USR1 SEGV USR2 PIPE ALRM TERM STKFLT CHLD CLD CONT STOP TSTP TTIN "

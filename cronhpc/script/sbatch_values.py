@@ -19,7 +19,7 @@ _INDEXES = r"(?P<low>\d+)(?:-(?P<high>\d+)(?::0*[1-9]\d*)?)?"
 _COUNT = "[0-9]+[kKmMgGtT]?"
 _MOST_INDEX = 4_000_001  # MaxArraySize cannot be larger
 _SIZES = frozenset({"mem", "mem-per-cpu", "mem-per-gpu", "tmp"})
-_GPUS = frozenset({"gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task"})
+_GPUS = frozenset(sbatch_options.GPU_COUNTS)
 
 
 def _list_of(item: str, separator: str = ",") -> str:

@@ -101,28 +101,17 @@ class GridEngine(ByCommands):
 
     def hold(self, job_ids: Sequence[str], comment: str) -> None:
         """Hold pending tasks and set their comment in one call. Raises BatchError."""
-        for some in chunks(job_ids):
-            self._change(["qalter", "-h", "u", "-ac", text.comment_pair(comment), *self._names(some)])
+        self._change_all(["qalter", "-h", "u", "-ac", text.comment_pair(comment)], job_ids)
 
     def comment(self, job_ids: Sequence[str], comment: str) -> None:
         """Set the comment of jobs. Raises BatchError."""
-        for some in chunks(job_ids):
-            self._change(["qalter", "-ac", text.comment_pair(comment), *self._names(some)])
+        self._change_all(["qalter", "-ac", text.comment_pair(comment)], job_ids)
 
-    def job_ends(
-        self, job_ids: Sequence[str], since: int, tokens: Mapping[str, str] | None = None
-    ) -> Mapping[str, JobEnd]:
-        """How jobs submitted after `since` ended, as the accounting file of this machine has it; others are left out.
-
-        Raises Unreachable.
-        """
-        del tokens  # the file has no comments: `since` tells a reused id
-        ids = list(dict.fromkeys(job_ids))
-        live = {job.id for job in self.queue().jobs}  # of an array the ended tasks are in the file already
-        asked = [job_id for job_id in ids if job_id not in live]
-        answers = run_many([partial(self.commands.look, ["qacct", "-j", job_id]) for job_id in asked], _PARALLEL)
+    def _ends(self, job_ids: Sequence[str], since: int) -> Mapping[str, JobEnd]:
+        """As the accounting file of this machine has it."""
+        answers = run_many([partial(self.commands.look, ["qacct", "-j", job_id]) for job_id in job_ids], _PARALLEL)
         found = {}
-        for job_id, answer in zip(asked, answers, strict=True):
+        for job_id, answer in zip(job_ids, answers, strict=True):
             if isinstance(answer, CronhpcError):
                 raise answer
             if answer.code == 0 and not answer.timed_out and (end := text.job_end(answer.out, since)):

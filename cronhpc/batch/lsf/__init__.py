@@ -80,8 +80,7 @@ class Lsf(ByCommands):
 
     def signal(self, job_ids: Sequence[str], name: str) -> None:
         """Signal running jobs. Raises Unreachable."""
-        for some in chunks(job_ids):
-            self._change(["bkill", "-s", name, *self._names(some)])
+        self._change_all(["bkill", "-s", name], job_ids)
 
     def move(self, job_id: str, at: int, comment: str | None = None, exclude: str | None = None) -> None:
         """Let a pending job start at `at`, and set its comment in the same call. Raises BatchError."""
@@ -99,11 +98,9 @@ class Lsf(ByCommands):
         One that began meanwhile goes on. Raises BatchError.
         """
         self.comment(job_ids, comment)
-        for some in chunks(job_ids):
-            self._change(["bstop", *self._names(some)])
+        self._change_all(["bstop"], job_ids)
         began = [job.shown for job in self._jobs() if job.state == "SUSPENDED" and meant(job, job_ids)]
-        if began:
-            self._change(["bresume", *self._names(began)])
+        self._change_all(["bresume"], began)
 
     def comment(self, job_ids: Sequence[str], comment: str) -> None:
         """Set the comment of jobs; the instant that each is to begin at stays beside it. Raises BatchError."""
@@ -112,8 +109,7 @@ class Lsf(ByCommands):
         for each in job_ids:
             alike.setdefault(begins.get(each.partition("_")[0]), []).append(each)
         for begin, ids in alike.items():
-            for some in chunks(ids):
-                self._change(["bmod", "-Jd", text.description(comment, begin), *self._names(some)])
+            self._change_all(["bmod", "-Jd", text.description(comment, begin)], ids)
 
     def job_ends(
         self, job_ids: Sequence[str], since: int, tokens: Mapping[str, str] | None = None

@@ -103,8 +103,7 @@ class Pbs(ByCommands):
 
     def signal(self, job_ids: Sequence[str], name: str) -> None:
         """Send a signal to all processes of running jobs. Raises Unreachable, BatchError."""
-        for some in chunks(self._names(job_ids)):
-            self._change(["qsig", "-s", name.removeprefix("SIG"), *some])
+        self._change_all(["qsig", "-s", name.removeprefix("SIG")], job_ids)
 
     def move(self, job_id: str, at: int, comment: str | None = None, exclude: str | None = None) -> None:
         """Let a pending job start at `at`, and keep its comment. Raises BatchError."""
@@ -120,10 +119,8 @@ class Pbs(ByCommands):
         Raises BatchError.
         """
         numbers = list(dict.fromkeys(each.partition("_")[0] for each in job_ids))
-        names = self._names(numbers)
         self.comment(numbers, comment)
-        for some in chunks(names):
-            self._change(["qalter", "-h", "u", *some])
+        self._change_all(["qalter", "-h", "u"], numbers)
 
     def comment(self, job_ids: Sequence[str], comment: str) -> None:
         """Keep the comment of jobs, where it is another than they were submitted with. Raises BatchError."""
@@ -157,16 +154,9 @@ class Pbs(ByCommands):
                 found[number] = str(kept.get("comment", row.comment))
         return found
 
-    def job_ends(
-        self, job_ids: Sequence[str], since: int, tokens: Mapping[str, str] | None = None
-    ) -> Mapping[str, JobEnd]:
-        """How jobs submitted after `since` ended, where the server keeps a history; others are left out.
-
-        Raises Unreachable.
-        """
-        del tokens  # `since` tells a reused id
-        live = {job.id for job in self.queue().jobs}  # of an array some tasks may have ended
-        asked = [each for number in dict.fromkeys(job_ids) if number not in live for each in (number, f"{number}[]")]
+    def _ends(self, job_ids: Sequence[str], since: int) -> Mapping[str, JobEnd]:
+        """Where the server keeps a history."""
+        asked = [each for number in job_ids for each in (number, f"{number}[]")]
         found: dict[str, JobEnd] = {}
         for some in chunks(asked):
             printed = text.history(self.commands.look(["qstat", "-x", "-t", "-f", "-F", "json", *some]))
