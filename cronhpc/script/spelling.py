@@ -326,12 +326,6 @@ def reads_on(dialect: Dialect) -> bool:
 # --- to our names ----------------------------------------------------------------------------------------------------
 
 
-def lines_of(data: bytes, dialect: Dialect) -> Iterator[tuple[int, str]]:
-    """The numbered directives of a script that the system reads, without its prefix."""
-    lines = text_lines(data) if SPELLINGS[dialect.name].to_the_end else comment_lines(data)
-    return ((number, line.removeprefix(dialect.prefix)) for number, line in lines if is_directive(line, dialect))
-
-
 def is_directive(line: str, dialect: Dialect) -> bool:
     """Whether options stand behind the prefix, and no prose."""
     return line.startswith(dialect.prefix) and line.removeprefix(dialect.prefix).lstrip().startswith("-")
@@ -339,7 +333,9 @@ def is_directive(line: str, dialect: Dialect) -> bool:
 
 def options_of(data: bytes, dialect: Dialect) -> tuple[tuple[Option, ...], tuple[Problem, ...]]:
     """The options of a script's directives, each `written` as a shell takes it; and those that are none: E201."""
-    return read_lines(lines_of(data, dialect), dialect)
+    lines = text_lines(data) if SPELLINGS[dialect.name].to_the_end else comment_lines(data)
+    ours = ((number, line.removeprefix(dialect.prefix)) for number, line in lines if is_directive(line, dialect))
+    return read_lines(ours, dialect)
 
 
 def read_lines(lines: Iterable[tuple[int, str]], dialect: Dialect) -> tuple[tuple[Option, ...], tuple[Problem, ...]]:
