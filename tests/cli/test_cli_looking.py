@@ -406,6 +406,8 @@ BODIES = {  # of scripts that bash is asked about together
     "what the rest reads": "cat; touch {ran}",
     "a test of two": "[[ a -gt ]]",
     "of another's letters": "echo \u00e9\u201c; touch {ran}",
+    "an array that is wrong, with which a function ends well": "a=( }}; touch {ran}; {{ $( \n",
+    "a substitution that ends the bash which reads it": "<( then",
     "nothing": "",
     "a backslash": "touch {ran} \\",
 }
