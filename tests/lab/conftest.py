@@ -23,6 +23,23 @@ LAB = Path(__file__).resolve().parents[2] / "deploy" / "lab" / "lab"
 BATCH_VARIABLES = ("SLURM", "SBATCH", "SRUN", "SALLOC", "SQUEUE", "SCANCEL", "SACCT", "SCONTROL", "FAKETIME", "LD_PRE")
 MOST_WAIT = 90  # seconds a test waits for what has to come: it costs nothing where it comes, however busy the machine
 SLACK = 2  # seconds beyond a promise: the clients of a busy machine
+SLOWEST = (
+    "exactly_once",
+    "pbs",
+    "lsf",
+    "grid_engine_faults",
+    "grid_engine",
+    "chain",
+    "faults",
+    "changing_site",
+    "switches",
+)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The files that take longest first: those who share the files end together."""
+    ranks = {f"test_{name}.py": rank for rank, name in enumerate(SLOWEST)}
+    items.sort(key=lambda item: ranks.get(item.path.name, len(ranks)))
 
 
 def lab_command(*argv: str, timeout: float = 180) -> subprocess.CompletedProcess[str]:
