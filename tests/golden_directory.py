@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from cronhpc.batch.port import Batch, JobFiles, Submission
+from cronhpc.batch.port import JobFiles, Submission
 from cronhpc.core.model import (
     ClaimState,
     EntryState,
@@ -132,8 +132,6 @@ class Cluster:
         made = Job(number, "PENDING", name, job.comment, reason, start=job.begin, submitted=NOW, command=job.script)
         self.jobs.append(made)
         return made.id
-
-    submit_many = Batch.submit_many
 
     def _change(self, job_ids: Sequence[str], **facts: Any) -> None:
         ids = {each.partition("_")[0] for each in job_ids}

@@ -16,6 +16,7 @@ import os
 import re
 import tempfile
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -106,7 +107,8 @@ def looking(model: Path) -> Iterator[Shell]:
 
 @pytest.fixture
 def doing(model: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Shell]:
-    """A directory of its own for each that changes something."""
+    """A directory of its own for each that changes something; submissions one by one, so that ids are as ever."""
+    monkeypatch.setattr("concurrent.futures.ThreadPoolExecutor", lambda _: ThreadPoolExecutor(1))
     yield from _copied(model, monkeypatch)
 
 

@@ -6,12 +6,11 @@ import os
 import pwd
 import re
 from datetime import UTC, datetime
-from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, NamedTuple, TypedDict, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
-from cronhpc.batch.port import Batch, BatchError, Denied, Limited, NoProgram, Refused, Unreachable, answer_of
-from cronhpc.batch.process import Call, Finished, for_commands, scrub, side_by_side, which
+from cronhpc.batch.port import Batch, BatchError, Denied, Limited, NoProgram, Refused, Unreachable
+from cronhpc.batch.process import Finished, Missing, for_commands, run, scrub, which
 from cronhpc.core.model import FAILURES, JobEnd, Result, command
 from cronhpc.cron.values import replace
 
@@ -19,13 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Unpack
 
-    from cronhpc.batch.port import Answers, Submission
-    from cronhpc.core.model import Advice, CronhpcError, Job
+    from cronhpc.core.model import Advice, Job
     from cronhpc.script.dialect import Dialect
 
-T = TypeVar("T")
-A = TypeVar("A")
-B = TypeVar("B")
 _NEVER_BEGAN = frozenset({126, 127})  # a wrapper's program, or a library of it, is not there; no command ends so itself
 _SILENT = 15  # seconds for which a query that gave no answer is answered so: a daemon asks again later
 LIST_LIMIT = 500  # job ids in one command line
@@ -249,54 +244,58 @@ class Commands:
         before, ended = self._silent.get(argv[0], (0.0, None))
         if ended is not None and monotonic() < before + _SILENT:
             return ended
-        ended = self.run(Call(argv, within, env, cwd="/"))
+        ended = self._run(argv, within, env)
         if ended.timed_out and within >= self._query_timeout:
             self._silent[argv[0]] = monotonic(), ended
         return ended
 
     def change(self, argv: Sequence[str]) -> Finished:
         """How a command that changes something ended."""
-        return self.run(Call(argv, self._timeout, self._environment, cwd="/"))  # a folder that is there
+        return self._run(argv, self._timeout, self._environment)
 
-    def submission(
+    def submit(
         self,
         argv: Sequence[str],
         export: Mapping[str, str] | None,
         enough: Callable[[str], bool] | None = None,
         script: str | None = None,
-    ) -> Call:
-        """A submission, which gets the environment of runs, and `script` on its standard input."""
-        env = {**self.of_runs, **(export or {})}
-        return Call(argv, self._timeout, env, script, _home(env), enough)
+    ) -> Finished:
+        """How a submission ended, which gets the environment of runs, and `script` on its standard input.
 
-    def submission_of_text(self, argv: Sequence[str], text: str) -> Call:
-        """The submission of a script's text, on standard input."""
-        return Call(argv, self._timeout, self._environment, text, _home(self._environment))
+        `enough`: see `process.run`.
+        """
+        env = {**self.of_runs, **(export or {})}
+        return self._run(argv, self._timeout, env, enough=enough, cwd=_home(env), given=script)
 
     def try_submission(self, argv: Sequence[str], export: Mapping[str, str] | None, script: str | None) -> Finished:
-        """How a submission that only asks ended."""
-        return self.run(replace(self.submission(argv, export, script=script), timeout=self._query_timeout))
+        """The same for one that only asks, with `script` on its standard input."""
+        env = {**self.of_runs, **(export or {})}
+        return self._run(argv, self._query_timeout, env, cwd=_home(env), given=script)
 
-    def run(self, call: Call) -> Finished:
-        """How it ended."""
-        [(_, ended)] = self.run_many(iter([(None, call)]), 1)
-        return answer_of(ended)
+    def submit_text(self, argv: Sequence[str], text: str) -> Finished:
+        """How the submission of a script's text, on standard input, ended."""
+        return self._run(argv, self._timeout, self._environment, cwd=_home(self._environment), given=text)
 
-    def run_many(self, calls: Iterator[tuple[T, Call | BatchError]], parallel: int) -> Answers[T, Finished]:
-        """How each ended, as `side_by_side` has it; NoProgram where it has not begun."""
-        named = (((name, call), call) for name, call in calls)
-        for (name, call), ended in side_by_side(named, parallel):
-            yield name, call if isinstance(call, BatchError) else self._begun(call, ended)
-
-    def _begun(self, call: Call, ended: Finished | CronhpcError) -> Finished | NoProgram:
-        if isinstance(ended, Finished) and (ended.timed_out or ended.code not in _NEVER_BEGAN):
-            return ended
-        program = call.argv[0]
-        found = which(program, call.env)
-        if not isinstance(ended, Finished):
+    def _run(
+        self,
+        argv: Sequence[str],
+        timeout: float,
+        env: Mapping[str, str],
+        *,
+        enough: Callable[[str], bool] | None = None,
+        cwd: str = "/",  # a working folder that is gone is no reason to fail
+        given: str | None = None,
+    ) -> Finished:
+        try:
+            ended = run(argv, timeout=timeout, env=env, cwd=cwd, enough=enough, input=given)
+        except Missing as error:
+            if which(argv[0], env) is not None:
+                raise NoProgram(f"{error}. " + self._unusable()) from None
             load = f"Load {self._dialect.title}'s commands first ({self._dialect.load})."
-            return NoProgram(f"{ended}. " + (load if found is None else self._unusable()))
-        return NoProgram(f"{found}: {told(program, ended)} (exit {ended.code}). " + self._unusable())
+            raise NoProgram(f"{error}. {load}") from None
+        if ended.code in _NEVER_BEGAN and not ended.timed_out:
+            raise NoProgram(f"{which(argv[0], env)}: {told(argv[0], ended)} (exit {ended.code}). " + self._unusable())
+        return ended
 
     def _unusable(self) -> Advice:
         """Of a PATH that leads to commands which do not work: it is the one that `start` was called with."""
@@ -308,14 +307,6 @@ def _home(env: Mapping[str, str]) -> str:
     """Where jobs are submitted, so where a relative working folder in a script starts: as cron does."""
     home = env.get("HOME", "/")
     return home if os.path.isdir(home) else "/"  # noqa: PTH112 - pathlib is not worth its start-up here
-
-
-def _try(step: Callable[[A], B], given: A | BatchError) -> B | BatchError:
-    """What `step` gives; an error that it raises, or is given, stands in its place."""
-    try:
-        return given if isinstance(given, BatchError) else step(given)
-    except BatchError as error:
-        return error
 
 
 class ByCommands(Batch):
@@ -343,25 +334,6 @@ class ByCommands(Batch):
             except BatchError:
                 if any(job.held_by_user and meant(job, some) for job in self.queue().jobs):
                     raise
-
-    def submission(self, job: Submission) -> Call:
-        """The command that submits it. Raises Refused."""
-        raise NotImplementedError
-
-    def submitted(self, job: Submission, ended: Finished) -> str:
-        """The new job's id. Raises as `submit` does."""
-        raise NotImplementedError
-
-    def submit(self, job: Submission) -> str:
-        """The new job's id. Raises Unreachable (the job may exist all the same), Refused, Limited, BatchError."""
-        [(_, answer)] = self.submit_many(iter([(None, job)]), 1)
-        return answer_of(answer)
-
-    def submit_many(self, jobs: Iterator[tuple[T, Submission | BatchError]], parallel: int) -> Answers[T, str]:
-        """The same of several, by their names."""
-        calls = (((name, job), _try(self.submission, job)) for name, job in jobs)
-        for (name, job), ended in self.commands.run_many(calls, parallel):
-            yield name, job if isinstance(job, BatchError) else _try(partial(self.submitted, job), ended)
 
     def _release(self, job_ids: Sequence[str]) -> None:
         self._change([self.dialect.release, *self._names(job_ids)])

@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from cronhpc.core.model import CronhpcError
 from cronhpc.cron.values import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-    from typing import TypeAlias
+    from collections.abc import Callable, Mapping, Sequence
 
     from cronhpc.core.model import JobEnd, Queue
     from cronhpc.core.model.site import Cluster, Partition, Site
     from cronhpc.script.dialect import Dialect
-
-    Answers: TypeAlias = Iterator[tuple["T", "V | BatchError"]]
-
-T = TypeVar("T")
-V = TypeVar("V")
 
 
 class BatchError(CronhpcError):
@@ -56,13 +50,6 @@ class Limited(BatchError):
     """A limit of the site: no further submission will be taken now."""
 
     passing = True
-
-
-def answer_of(answer: V | BatchError) -> V:
-    """The answer; an error in its place is raised."""
-    if isinstance(answer, BatchError):
-        raise answer
-    return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,18 +117,6 @@ class Batch(Protocol):
     def submit(self, job: Submission) -> str:
         """The new job's id. Raises Unreachable (the job may exist all the same), Refused, Limited, BatchError."""
         ...
-
-    def submit_many(self, jobs: Iterator[tuple[T, Submission | BatchError]], parallel: int) -> Answers[T, str]:
-        """The same of several, by the caller's names for them; at most `parallel` at once.
-
-        An error in place of one stands. No further one is asked for before the caller has looked at every answer.
-        """
-        del parallel
-        for name, job in jobs:
-            try:
-                yield name, job if isinstance(job, BatchError) else self.submit(job)
-            except BatchError as error:
-                yield name, error
 
     def release(self, job_ids: Sequence[str]) -> None:
         """Release held jobs in one call; unknown ids do not stop the others: judge by the queue. Raises Unreachable."""

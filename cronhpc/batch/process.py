@@ -6,14 +6,14 @@ import os
 import re
 import signal
 import subprocess  # noqa: TID251 - this is the one way
-from selectors import EVENT_READ, BaseSelector, DefaultSelector
+from selectors import EVENT_READ, DefaultSelector
 from typing import TYPE_CHECKING, TypeVar
 
 from cronhpc.core.model import CronhpcError
 from cronhpc.cron.values import dataclass
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from cronhpc.script.dialect import Dialect
 
@@ -63,22 +63,6 @@ def _executable(path: str) -> bool:
     return os.access(path, os.X_OK) and os.path.isfile(path)  # noqa: PTH113 - pathlib would double the start-up
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
-    """A program to run: `argv`, at most `timeout` seconds, with `input` on its standard input.
-
-    `enough` is asked about the output so far: once it says yes, a child that does not end by itself is ended, and
-    that counts as exit 0.
-    """
-
-    argv: Sequence[str]
-    timeout: float
-    env: Mapping[str, str]
-    input: str | None = None
-    cwd: str | None = None
-    enough: Callable[[str], bool] | None = None
-
-
 def run(
     argv: Sequence[str],
     *,
@@ -88,48 +72,36 @@ def run(
     cwd: str | None = None,
     enough: Callable[[str], bool] | None = None,
 ) -> Finished:
-    """Run `argv` and wait at most `timeout` seconds; then it and its process group are killed. Raises Missing."""
-    return run_call(Call(argv, timeout, env, input, cwd, enough))
+    """Run `argv` and wait at most `timeout` seconds; then it and its process group are killed.
 
-
-def run_call(call: Call) -> Finished:
-    """The same. Raises Missing."""
-    [(_, ended)] = side_by_side(iter([(None, call)]), 1)
-    if isinstance(ended, CronhpcError):
-        raise ended
-    return ended
-
-
-def side_by_side(
-    calls: Iterator[tuple[T, Call | CronhpcError]], parallel: int
-) -> Iterator[tuple[T, Finished | CronhpcError]]:
-    """How each of `calls` ended, as soon as it has; at most `parallel` run at once. An error in place of one stands.
-
-    The next one is not asked for before the caller has looked at all that have ended, so that it may depend on these.
+    `enough` is asked about the output so far: once it says yes, a child that does not end by itself is ended, and
+    that counts as exit 0. Raises Missing.
     """
-    children: dict[_Child, T] = {}
-    with DefaultSelector() as selector:
-        try:
-            while True:
-                while len(children) < parallel and (following := next(calls, None)) is not None:
-                    name, call = following
-                    if isinstance(call, CronhpcError):
-                        yield name, call
-                        continue
-                    try:
-                        children[_Child(_started(call), call, selector)] = name
-                    except Missing as error:
-                        yield name, error
-                if not children:
-                    return
-                left = min(child.deadline for child in children) - elapsed()
-                for key, _ in selector.select(max(0.0, min(left, _LOOK))):
-                    key.data.read(key.fd)
-                for child in [child for child in children if child.is_done()]:
-                    yield children.pop(child), child.finished()
-        finally:
-            for child in children:
-                child.end()
+    program = which(argv[0], env)
+    if program is None:
+        raise Missing(f"{argv[0]}: no such program on PATH={env.get('PATH', USUAL_PATH)}")
+    try:
+        # a session of its own: a time-out can kill all of it, and a terminal's ^C does not reach it half-way
+        child = subprocess.Popen(
+            [os.fsencode(part) for part in (program, *argv[1:])],
+            stdin=subprocess.DEVNULL if input is None else (source := _readable(input)),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env={os.fsencode(name): os.fsencode(value) for name, value in env.items()},
+            cwd=cwd,
+            start_new_session=True,
+        )
+    except OSError as error:
+        named = os.fsdecode(error.filename or cwd or program)
+        where = "" if named == program else f" ({named})"
+        raise Missing(f"{program}: cannot be started: {error.strerror}{where}") from None
+    finally:
+        if input is not None:
+            os.close(source)
+    try:
+        return _Watch(child, timeout, enough).until_ended()
+    finally:
+        _end(child)
 
 
 def _readable(text: str) -> int:
@@ -145,105 +117,80 @@ def elapsed() -> float:
     return os.times().elapsed
 
 
-class _Child:
-    """One program that runs, its two pipes, and the time it has."""
+class _Watch:
+    """One child, its two pipes, and the time it has."""
 
-    def __init__(self, process: subprocess.Popen[bytes], call: Call, selector: BaseSelector) -> None:
-        self.process = process
-        self.selector = selector
-        self.enough = call.enough
-        self.deadline = elapsed() + call.timeout
+    def __init__(self, child: subprocess.Popen[bytes], timeout: float, enough: Callable[[str], bool] | None) -> None:
+        self.child = child
+        self.deadline = elapsed() + timeout
+        self.enough = enough
         self.satisfied = False
-        self.silent_since: float | None = None  # it has ended, and what it has started keeps its pipes open
-        self.out: list[bytes] = []
-        self.err: list[bytes] = []
-        self.open: dict[int, list[bytes]] = {}
-        for pipe, parts in ((self.process.stdout, self.out), (self.process.stderr, self.err)):
+        self.parts: dict[int, list[bytes]] = {}
+        self.selector = DefaultSelector()
+        for pipe in (child.stdout, child.stderr):
             if pipe is not None:
                 os.set_blocking(pipe.fileno(), False)
-                selector.register(pipe.fileno(), EVENT_READ, self)
-                self.open[pipe.fileno()] = parts
+                self.selector.register(pipe, EVENT_READ)
+                self.parts[pipe.fileno()] = []
+        self.out, self.err = self.parts.values()
 
-    def read(self, handle: int) -> None:
-        """Take what there is in one of its pipes."""
-        self.silent_since = None
-        if not (chunk := os.read(handle, _CHUNK)):
-            self.selector.unregister(handle)
-            del self.open[handle]
-            return
-        self.open[handle].append(chunk)
-        if self.enough and not self.satisfied and self.enough(_text(self.out)):
-            self.satisfied = True
-            self.deadline = min(self.deadline, elapsed() + _GRACE)
-
-    def is_done(self) -> bool:
-        """Whether nothing more is to be waited for."""
-        now = elapsed()
-        if now >= self.deadline:
-            return True
-        if not self.open:
-            return self._has_ended_within(_LOOK)
-        if self.silent_since is None:
-            self.silent_since = now if self.process.poll() is not None else None
-            return False
-        return now - self.silent_since >= _LOOK
-
-    def _has_ended_within(self, seconds: float) -> bool:
-        try:
-            self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return False
-        return True
-
-    def finished(self) -> Finished:
-        """How it ended; one that still runs is ended."""
-        timed_out = self.process.poll() is None and not self.satisfied
-        self.end()
-        code = self.process.wait()
+    def until_ended(self) -> Finished:
+        with self.selector:
+            while self._more():
+                pass
+        timed_out = self.child.poll() is None and not self.satisfied
+        _end(self.child)
+        code = self.child.wait()
         cut = self.satisfied and code < 0
         return Finished(0 if cut else code, _text(self.out), _text(self.err), timed_out, cut)
 
-    def end(self) -> None:
-        """Kill it if it still runs, with its process group, and let go of its pipes."""
-        if self.process.poll() is None:
-            kill_group(self.process.pid, signal.SIGKILL)
-            self.process.wait()
-        for handle in self.open:
+    def _more(self) -> bool:
+        """Read what there is; whether to go on."""
+        left = self.deadline - elapsed()
+        if left <= 0:
+            return False
+        open_pipes = bool(self.selector.get_map())
+        ended = self.child.poll() is not None
+        if not open_pipes:
+            return not ended and self._ends_within(left)
+        ready = self.selector.select(min(left, _LOOK))
+        for key, _ in ready:
+            self._read(key.fd)
+        if ready and self.enough and not self.satisfied and self.enough(_text(self.out)):
+            self._say_enough()
+        return bool(ready) or not ended  # a grandchild may keep the pipes of a child that ended
+
+    def _ends_within(self, seconds: float) -> bool:
+        try:
+            self.child.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return True  # by a clock that may be compressed: the deadline decides
+        return False
+
+    def _say_enough(self) -> None:
+        self.satisfied = True
+        self.deadline = min(self.deadline, elapsed() + _GRACE)
+
+    def _read(self, handle: int) -> None:
+        chunk = os.read(handle, _CHUNK)
+        if chunk:
+            self.parts[handle].append(chunk)
+        else:
             self.selector.unregister(handle)
-        for pipe in (self.process.stdout, self.process.stderr):
-            if pipe is not None:
-                pipe.close()
-
-
-def _started(call: Call) -> subprocess.Popen[bytes]:
-    """Raises Missing."""
-    program = which(call.argv[0], call.env)
-    if program is None:
-        raise Missing(f"{call.argv[0]}: no such program on PATH={call.env.get('PATH', USUAL_PATH)}")
-    source = subprocess.DEVNULL if call.input is None else _readable(call.input)
-    try:
-        # a session of its own: a time-out can kill all of it, and a terminal's ^C does not reach it half-way
-        return subprocess.Popen(
-            [program, *call.argv[1:]],
-            bufsize=0,
-            stdin=source,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=call.env,
-            cwd=call.cwd,
-            start_new_session=True,
-        )
-    except OSError as error:
-        named = os.fsdecode(error.filename or call.cwd or program)
-        where = "" if named == program else f" ({named})"
-        raise Missing(f"{program}: cannot be started: {error.strerror}{where}") from None
-    finally:
-        if source != subprocess.DEVNULL:
-            os.close(source)
 
 
 def _text(parts: list[bytes]) -> str:
     return b"".join(parts).decode("utf-8", "surrogateescape")
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Kill a child that still runs, with its process group, and let go of its pipes."""
+    if child.poll() is None:
+        kill_group(child.pid, signal.SIGKILL)
+        child.wait()
+    for pipe in (child.stdout, child.stderr):
+        if pipe is not None:
+            pipe.close()
 
 
 def kill_group(group: int, number: int) -> bool:

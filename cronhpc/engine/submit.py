@@ -131,15 +131,18 @@ class Submitter:
             else:
                 prepared.append(row)
         held: list[Held] = []
-        rows = self._claimed(prepared)
-        answers = self._answers(rows)
-        for row in rows:
-            answer = answers[row.key]
-            if isinstance(answer, str):
-                held.append(Held(row, row.key, answer, ClaimState.SUBMITTED))
-                self._finish_replaced(row)
-            else:
-                self._note_error(row, answer)
+        for chunk in self._chunks(self._claimed(prepared)):
+            if why := self.progress.ended_by:
+                for row in chunk:
+                    self._give_back(row)
+                    self.note(row, Done.PASSING, f"not tried: {why}")
+                continue
+            for row, answer in zip(chunk, self._answers(chunk), strict=True):
+                if isinstance(answer, str):
+                    held.append(Held(row, row.key, answer, ClaimState.SUBMITTED))
+                    self._finish_replaced(row)
+                else:
+                    self._note_error(row, answer)
         self._release_held(held)
 
     def release(self, rows: Sequence[Release]) -> None:
@@ -207,6 +210,14 @@ class Submitter:
     def _script(self, row: Submit) -> str:
         command = self.site.paths.state / "commands" / f"{row.key.entry}.slurm"
         return str(command) if row.entry.command else row.entry.script
+
+    def _chunks(self, rows: Sequence[Submit]) -> list[Sequence[Submit]]:
+        """Those that were held up go first, one by one: side by side, who is taken under a limit would be chance."""
+        waiting = {name for name, state in self.world.states.items() if state.held_since}
+        rest = [row for row in rows if row.entry.name not in waiting]
+        size = max(1, self.site.settings.parallel) * 16  # an error stops what comes after it: not too many at once
+        ahead = ([row] for row in rows if row.entry.name in waiting)
+        return [*ahead, *(rest[i : i + size] for i in range(0, len(rest), size))]
 
     # --- phase one: claims
 
@@ -290,23 +301,17 @@ class Submitter:
 
     # --- phase two: held submission, the id on disk
 
-    def _answers(self, rows: Sequence[Submit]) -> dict[Key, str | BatchError]:
-        """Job ids, each recorded at once, or why not.
+    def _answers(self, rows: Sequence[Submit]) -> list[str | BatchError]:
+        """Job ids, or why not; a few sbatch at once, and none started after one got no answer."""
+        if len(rows) == 1 or self.site.settings.parallel == 1:
+            return [self._submit_held(row) for row in rows]
+        from concurrent.futures import ThreadPoolExecutor
 
-        Those that were held up go first, one by one: side by side, who is taken under a limit would be chance.
-        """
-        answers: dict[Key, str | BatchError] = {}
-        waiting = {name for name, state in self.world.states.items() if state.held_since}
-        first = [row for row in rows if row.entry.name in waiting]
-        rest = [row for row in rows if row.entry.name not in waiting]
-        for some, parallel in ((first, 1), (rest, self.site.settings.parallel)):
-            jobs = ((row, self._to_submit(row)) for row in some)
-            for row, answer in self.site.batch.submit_many(jobs, parallel):
-                answers[row.key] = self._recorded(row, answer)
-        return answers
+        with ThreadPoolExecutor(self.site.settings.parallel) as pool:
+            return list(pool.map(self._submit_held, rows))
 
-    def _to_submit(self, row: Submit) -> Submission | BatchError:
-        """What is to be submitted held, or why not: an answer to those before it may stand against it."""
+    def _submit_held(self, row: Submit) -> str | BatchError:
+        """Submit held, and record the id at once."""
         if row.reason is Reason.AHEAD and row.key.entry in self.refused:
             return AsBefore("refused as its slot before that")
         if why := self.progress.ended_by:
@@ -314,27 +319,22 @@ class Submitter:
         try:
             if row.replaces:
                 self.site.batch.cancel(row.replaces)
-        except BatchError as error:
-            return error
-        return self._submission(row)
-
-    def _recorded(self, row: Submit, answer: str | BatchError) -> str | BatchError:
-        """The job's id, on disk by now, or why it is not ours."""
-        if isinstance(answer, Refused):
+            job_id = self.site.batch.submit(self._submission(row))
+        except Refused as error:
             self.refused.add(row.key.entry)
-        elif isinstance(answer, BatchError):
-            self.progress.failed(answer)
-        if isinstance(answer, BatchError):
-            return answer
+            return error
+        except BatchError as error:
+            self.progress.failed(error)
+            return error
         try:
-            recorded = self.claims.record(row.key, answer, self.progress.clock)
-            if not recorded and self.claims.job_id(row.key) != answer:
-                return Twin(answer)  # unless another tick has found this very job and adopted it
+            recorded = self.claims.record(row.key, job_id, self.progress.clock)
+            if not recorded and self.claims.job_id(row.key) != job_id:
+                return Twin(job_id)  # unless another tick has found this very job and adopted it
         except OSError as error:  # a full disk: the job stays held, and is found by its token
             return Unreachable(
-                f"job {answer} is held, its id could not be recorded ({error.strerror}); the next tick will"
+                f"job {job_id} is held, its id could not be recorded ({error.strerror}); the next tick will"
             )
-        return answer
+        return job_id
 
     def _submission(self, row: Submit) -> Submission:
         entry, key = row.entry, row.key

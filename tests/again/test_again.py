@@ -15,7 +15,6 @@ from typing import Any
 import pytest
 
 from cronhpc.again.submit import ENDED, Answer, Asked, NoSeries, again, open_series_site
-from cronhpc.batch import port
 from cronhpc.batch.port import BatchError, Refused, Submission, Unreachable
 from cronhpc.cli import main
 from cronhpc.cli.console import Console
@@ -66,8 +65,6 @@ class Batch:
         if failure is not None:
             raise failure
         return number
-
-    submit_many = port.Batch.submit_many
 
     def release(self, job_ids: Sequence[str]) -> None:
         for each in job_ids:

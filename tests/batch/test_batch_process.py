@@ -6,13 +6,12 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Generator, Iterator
 from pathlib import Path
 
 import pytest
 
 from cronhpc.batch import process
-from cronhpc.batch.process import Call, Finished, Missing, run, run_many, side_by_side, which
+from cronhpc.batch.process import Finished, Missing, run, run_many, which
 from cronhpc.core.model import CronhpcError
 
 ENV = {"PATH": "/usr/bin:/bin"}
@@ -153,60 +152,6 @@ def test_a_started_program_outlives_its_caller_in_a_session_of_its_own(tmp_path:
     finally:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-
-
-def sleeping(seconds: float, more: str = "") -> Call:
-    return Call(["bash", "-c", f"sleep {seconds}; echo {seconds}{more}"], 20, ENV)
-
-
-def test_what_ends_first_is_told_first_and_what_cannot_start_at_once() -> None:
-    calls = [("slow", sleeping(0.4)), ("none", Call(["no-such-program"], 9, ENV)), ("quick", sleeping(0.1))]
-    kept = ("given", CronhpcError("no"))
-    ended = list(side_by_side(iter([*calls, kept]), 3))
-    assert [name for name, _ in ended] == ["none", "given", "quick", "slow"]
-    assert isinstance(ended[0][1], Missing)
-    assert ended[1] == kept
-    assert [each.out for _, each in ended if isinstance(each, Finished)] == ["0.1\n", "0.4\n"]
-
-
-def test_the_next_is_asked_for_once_the_caller_has_looked_at_what_ended() -> None:
-    asked: list[int] = []
-    looked: list[int] = []
-
-    def calls() -> Iterator[tuple[int, Call]]:
-        for number in range(6):
-            asked.append(number)
-            assert len(asked) - len(looked) <= 2, "no more than two at once"
-            yield number, sleeping(0.01)
-
-    for number, _ in side_by_side(calls(), 2):
-        looked.append(number)
-    assert sorted(looked) == asked == list(range(6))
-
-
-def test_one_that_says_nothing_holds_up_no_other_and_is_killed_in_its_time(tmp_path: Path) -> None:
-    hung = Call(["bash", "-c", "exec >&- 2>&-; sleep 60"], 0.5, ENV)
-    behind = Call(["bash", "-c", f"sleep 60 & echo $! >{tmp_path}/pid; echo 7"], 20, ENV)  # its child keeps its pipes
-    quick = [sleeping(0, f"-{number}") for number in range(4)]
-    ended = dict(side_by_side(enumerate([hung, behind, *quick]), 3))
-    assert {n: each.timed_out for n, each in ended.items() if isinstance(each, Finished)} == {
-        n: n == 0 for n in range(6)
-    }
-    assert isinstance(ended[1], Finished)
-    assert (ended[1].code, ended[1].out) == (0, "7\n")
-    os.kill(int((tmp_path / "pid").read_text()), signal.SIGKILL)
-
-
-def test_a_caller_that_stops_leaves_none_running(tmp_path: Path) -> None:
-    pid = tmp_path / "pid"
-    long = Call(["bash", "-c", f"echo $$ >{pid}; exec sleep 61"], 90, ENV)
-    quick = Call(["bash", "-c", f"until [ -s {pid} ]; do sleep 0.01; done"], 90, ENV)
-    calls = side_by_side(iter([("long", long), ("quick", quick)]), 2)
-    assert next(calls)[0] == "quick"
-    assert isinstance(calls, Generator)
-    calls.close()
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(pid.read_text()), 0)
 
 
 def test_many_tasks_keep_their_order_and_their_errors() -> None:

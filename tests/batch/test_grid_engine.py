@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 
-from cronhpc.batch.commands import Commands, changed, option_words
+from cronhpc.batch import commands
+from cronhpc.batch.commands import changed, option_words
 from cronhpc.batch.grid_engine import GridEngine, text
 from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Submission, Unreachable
-from cronhpc.batch.process import Call, Finished, scrub
+from cronhpc.batch.process import Finished, scrub
 from cronhpc.core.model import Job, Result
 from cronhpc.script.dialect import GRID_ENGINE
 from cronhpc.script.header import read_header
@@ -291,11 +293,11 @@ def test_a_master_that_gave_no_answer_in_time_is_not_waited_for_again_in_the_sam
 ) -> None:
     calls = []
 
-    def run(_: Commands, call: Call) -> Finished:
-        calls.append(call)
+    def run(argv: Sequence[str], **_: object) -> Finished:
+        calls.append(argv)
         return ended
 
-    monkeypatch.setattr(Commands, "run", run)
+    monkeypatch.setattr(commands, "run", run)
     batch = GridEngine({"PATH": "/usr/bin:/bin"})
     for ask in (batch.queue, batch.live_files, batch.site):
         with pytest.raises(Unreachable):

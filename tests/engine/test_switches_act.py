@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from cronhpc import cli
-from cronhpc.batch.port import Batch, BatchError, Limited, Submission, Unreachable
+from cronhpc.batch.port import BatchError, Limited, Submission, Unreachable
 from cronhpc.cli.console import Console
 from cronhpc.core.liveness import LATE
 from cronhpc.core.model import (
@@ -112,8 +112,6 @@ class Fake:
         self._note("submit")
         self.submitted.append(job)
         return "900"
-
-    submit_many = Batch.submit_many
 
     def release(self, job_ids: Sequence[str]) -> None:
         self._note("release", *job_ids)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from cronhpc.batch.commands import Usual
     from cronhpc.batch.port import Submission
-    from cronhpc.batch.process import Call, Finished
     from cronhpc.core.model import JobEnd
 
 _PARALLEL = 4  # questions at once about ended jobs
@@ -72,17 +71,12 @@ class GridEngine(ByCommands):
             for job_id, job in self._details(list(names)).items()
         )
 
-    def submission(self, job: Submission) -> Call:
-        """The qsub call. Raises Refused."""
+    def submit(self, job: Submission) -> str:
+        """The new job's id. Raises Unreachable (the job may exist all the same), Refused, Limited, BatchError."""
         env = {**self.commands.of_runs, **(job.export or {})}
         argv = text.submit_argv(job, self._shell(job.script, env), sorted(env), env.get("TZ"))
         # the time to begin at is read in the caller's zone
-        return self.commands.submission(argv, {**(job.export or {}), "TZ": "UTC0"})
-
-    def submitted(self, job: Submission, ended: Finished) -> str:
-        """The new job's id. Raises as `submit` does."""
-        del job
-        return text.submitted(ended)
+        return text.submitted(self.commands.submit(argv, {**(job.export or {}), "TZ": "UTC0"}))
 
     @staticmethod
     def _shell(script: str, env: Mapping[str, str]) -> str:

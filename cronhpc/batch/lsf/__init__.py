@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from cronhpc.batch.port import Submission
-    from cronhpc.batch.process import Call, Finished
     from cronhpc.core.model import Job, JobEnd
 
 _EVENTS = "5"  # files of past events in which an end is looked for
@@ -56,28 +55,25 @@ class Lsf(ByCommands):
         """
         return tuple(text.files(record) for record in self._records(text.FILES))
 
-    def submission(self, job: Submission) -> Call:
-        """The bsub call. Raises Refused."""
-        return self._submission(job, year=self.year)
+    def submit(self, job: Submission) -> str:
+        """The new job's id. Raises Unreachable (the job may exist all the same), Refused, Limited, BatchError."""
+        try:
+            return self._submit(job, year=self.year)
+        except Refused as error:
+            if not (self.year and job.begin is not None and text.refuses_year(error.text)):
+                raise
+            job_id = self._submit(job, year=False)
+            self.year = False
+            return job_id
 
-    def _submission(self, job: Submission, *, year: bool) -> Call:
+    def _submit(self, job: Submission, *, year: bool) -> str:
         zone = {**self.commands.of_runs, **(job.export or {})}.get("TZ")
         argv, script = text.submit_argv(job, year=year), text.script_text(job, zone)
         given = {**(job.export or {}), **dict(DIALECT.set)}
         if text.begins_itself(job):
             given = {**given, "TZ": zone} if zone else {name: given[name] for name in given if name != "TZ"}
-        return self.commands.submission(argv, given, text.has_id, script)
-
-    def submitted(self, job: Submission, ended: Finished) -> str:
-        """The new job's id. Raises as `submit` does."""
-        try:
-            job_id = text.submitted(ended)
-        except Refused as error:
-            if job.begin is None or not text.refuses_year(error.text):
-                raise
-            ended = self.commands.run(self._submission(job, year=False))
-            job_id = text.submitted(ended)
-            self.year = False
+        ended = self.commands.submit(argv, given, text.has_id, script)
+        job_id = text.submitted(ended)
         if job.begin is not None and text.begins_next_year(ended.said, job.begin):  # its minute passed on the way
             self._change(["bmod", "-bn", job_id], gone_is_fine=False)
         return job_id

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
     from cronhpc.batch.commands import Usual
     from cronhpc.batch.port import Submission
-    from cronhpc.batch.process import Call, Finished
     from cronhpc.core.model import JobEnd
 
 _PARALLEL = 4  # calls at once
@@ -72,18 +71,15 @@ class Pbs(ByCommands):
             for number, row in self._known.items()
         )
 
-    def submission(self, job: Submission) -> Call:
-        """The qsub call. Raises Refused."""
+    def submit(self, job: Submission) -> str:
+        """The new job's id. Raises Unreachable (the job may exist all the same), Refused, Limited, BatchError."""
         argv, array = text.submit_argv(job), text.array(job.options)
         own = text.own_values(job.own_export)  # qsub sets these
         environment = {name: value for name, value in self.commands.of_runs.items() if name not in own}
         environment |= {**(job.export or {}), **({PBS.job.tasks: str(array.tasks)} if array.tasks else {})}
-        return self.commands.submission_of_text(argv, wrapped_text(job, environment, array.only))
-
-    def submitted(self, job: Submission, ended: Finished) -> str:
-        """The new job's id. Raises as `submit` does."""
-        del job
-        return text.Row(text.submitted(ended), {}).number
+        name = text.submitted(self.commands.submit_text(argv, wrapped_text(job, environment, array.only)))
+        row = text.Row(name, {})
+        return row.number
 
     def _release(self, job_ids: Sequence[str]) -> None:
         """Each gets its id into its log's name."""

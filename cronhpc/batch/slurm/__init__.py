@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
     from cronhpc.batch.commands import Usual
     from cronhpc.batch.port import JobFiles, Submission
-    from cronhpc.batch.process import Call, Finished
     from cronhpc.core.model import JobEnd
     from cronhpc.core.model.site import Cluster, Partition, Site
 
@@ -76,14 +75,11 @@ class Slurm(ByCommands):
         """The text of the script that a live job runs: the copy that Slurm keeps. Raises Unreachable."""
         return self.ask("scontrol", ["write", "batch_script", job_id, "-"])
 
-    def submission(self, job: Submission) -> Call:
-        """The sbatch call."""
-        return self.commands.submission(text.submit_argv(job, self.cluster), job.export, text.has_id)
-
-    def submitted(self, job: Submission, ended: Finished) -> str:
-        """The new job's id. Raises as `submit` does, and Unclear."""
+    def submit(self, job: Submission) -> str:
+        """The new job's id. Raises Unreachable (the job may exist all the same), Refused, Limited, Unclear."""
+        argv = text.submit_argv(job, self.cluster)
         try:
-            return text.submitted(ended)
+            return text.submitted(self.commands.submit(argv, job.export, text.has_id))
         except text.Unclear as error:
             found = self._submitted(job, error.numbers)
             if not found:
