@@ -110,7 +110,7 @@ def is_stale(paths: Paths, console: Console) -> bool:
 
     Where nobody can look into the queue, and where links are not what calls the ticks, it is the former alone.
     """
-    from cronhpc.views.chain import health
+    from cronhpc.views.chain import LOST, health
 
     due = expected(paths)
     how = started(paths)
@@ -127,7 +127,7 @@ def is_stale(paths: Paths, console: Console) -> bool:
     if known is None:
         return True
     chain = replace(known.chain, wanted=True, interval=settings_or_default(paths).interval)
-    return health(chain, answers=True, entries=1, now=console.now).state in {"silent", "broken", "moved"}
+    return health(chain, answers=True, entries=1, now=console.now) in LOST
 
 
 _TIMEOUT = 6  # seconds: a login waits for the answer

@@ -220,8 +220,6 @@ def _log(args: argparse.Namespace, console: Console) -> int:
     runs = _Looked(known_runs(console, paths, args.name))
     run = runs.of_job(args.job) if args.job else runs.newest(console.now) if args.back == 1 else None
     if run is not None and run.job not in {log.job for log in logs} and _has_its_log_here(args, console):
-        from cronhpc.views.runs import LIVE
-
         if run.result in LIVE:
             return _silent(run, logs, paths, args, console)
         if not args.job and logs:
@@ -240,8 +238,6 @@ def _log(args: argparse.Namespace, console: Console) -> int:
     if console.is_terminal:
         _say_which(run, log, others, console)
     if not log.size and not args.follow:
-        from cronhpc.views.runs import LIVE
-
         run = run or runs.of_job(log.job)
         goes_on = run is not None and run.result in LIVE
         console.complain(f"job {log.job} {'has printed nothing yet' if goes_on else 'printed nothing'}")

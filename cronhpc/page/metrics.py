@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from cronhpc.views import text
+from cronhpc.views import chain, text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from cronhpc.views.facts import DeletedEntry, EntryStatus, Notice, Status
 
 Value = tuple[dict[str, str], float]
-_DOWN = frozenset({"silent", "broken", "moved", "not started", "stopped", "resting"})
 _CRITICAL = frozenset({"failed", "suspended", "missed", "invalid", "not trusted", "error"})
 
 
@@ -80,11 +79,9 @@ def _gauges(known: Status, pasts: Mapping[str, Past] | None, now: int) -> Iterat
 
 
 def _chain(known: Status, now: int) -> Iterator[Gauge]:
-    chain = known.chain
-    last = chain.last_tick
-    fine = chain.state in {"fine", "driven otherwise", "not needed yet"}
-    yield Gauge("chain_fine", "1 while the scheduler goes on by itself.", [({}, int(fine))])
-    yield Gauge("chain_state", "How the scheduler is, in a word.", [({"state": chain.state}, 1)])
+    state, last = known.chain.state, known.chain.last_tick
+    yield Gauge("chain_fine", "1 while the scheduler goes on by itself.", [({}, int(state in chain.FINE))])
+    yield Gauge("chain_state", "How the scheduler is, in a word.", [({"state": state}, 1)])
     if last is not None:
         yield Gauge("last_tick_timestamp_seconds", "When the scheduler last made its pass.", [({}, last)])
         yield Gauge("chain_age_seconds", "Seconds since then, when this was written.", [({}, now - last)])
@@ -151,7 +148,7 @@ def nagios(known: Status, name: str | None, now: int) -> tuple[int, str]:
     code = _code(known, rows)
     parts = [f"{row.name} {row.what}" for row in rows[:_NAMED]]
     parts += [f"and {len(rows) - _NAMED} more"] if len(rows) > _NAMED else []
-    if known.chain.state in _DOWN:
+    if known.chain.state in chain.DOWN:
         parts.insert(0, f"the scheduler is {known.chain.state}")
     if code == UNKNOWN:
         parts.insert(0, f"{known.batch.name} does not answer")
@@ -162,7 +159,7 @@ def nagios(known: Status, name: str | None, now: int) -> tuple[int, str]:
 
 
 def _code(known: Status, rows: Sequence[Notice]) -> int:
-    if known.chain.state in _DOWN or any(row.kind in _CRITICAL for row in rows):
+    if known.chain.state in chain.DOWN or any(row.kind in _CRITICAL for row in rows):
         return CRITICAL
     if not known.batch.answers or known.chain.state == "unknown":
         return UNKNOWN

@@ -79,7 +79,7 @@ def _head(known: Status, pasts: Mapping[str, Past], style: Style) -> Facts:
         "version": known.cronhpc,
         "chain": {
             "state": facts.state,
-            "kind": {"fine": "ok", "silent": "bad", "broken": "bad", "moved": "bad"}.get(facts.state, "other"),
+            "kind": "ok" if facts.state == "fine" else "bad" if facts.state in chain.LOST else "other",
             "words": chain.words(facts, known.batch.name, style),
             "fix": facts.fix,
         },

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core import chain as links
-from cronhpc.core.model import CLOCKS_APART, NEVER_STARTS, Done, Fault, LeaveChain, MoveLink, SubmitLink, command
+from cronhpc.core.model import CLOCKS_APART, NEVER_STARTS, Done, Fault, LeaveChain, MoveLink, SubmitLink
 from cronhpc.core.slots import boundary
 from cronhpc.views import text
 from cronhpc.views.facts import Ahead, Chain, Link
@@ -65,42 +65,34 @@ def _link(jobs: tuple[Job, ...]) -> Link | None:
     return Link(job.id, None if all(stuck) else job.start, job.reason)
 
 
-class Health(NamedTuple):
-    """`state` in one word or two, the rest in words; `fix` is what to type where it is not fine."""
-
-    state: str
-    fix: str = ""
-
-    @property
-    def fine(self) -> bool:
-        """Whether nobody has to do anything."""
-        return self.state in {"fine", "driven otherwise", "not needed yet"}
+FINE = frozenset({"fine", "driven otherwise", "not needed yet"})  # nobody has to do anything
+LOST = frozenset({"silent", "broken", "moved"})  # it should go on, and does not
+DOWN = LOST | {"not started", "stopped", "resting"}
 
 
-def health(chain: Chain, *, answers: bool, entries: int, now: int) -> Health:
-    """How the chain is at `now`, by facts that may be older: the first that applies is the answer."""
-    last, nothing_to_run = chain.last_tick, not entries
+def health(chain: Chain, *, answers: bool, entries: int, now: int) -> str:
+    """How the chain is at `now`, in a word or two, by facts that may be older: the first that applies is the answer."""
+    last = chain.last_tick
+    overdue = last is not None and _overdue(chain, last, now)
     if not chain.wanted and not chain.resting:
         if chain.stopped:
-            return Health("stopped", command("start"))
-        if last is not None and not _overdue(chain, last, now):
-            return Health("driven otherwise", command("start"))  # a daemon, crontab, by hand
-        return Health("not needed yet" if nothing_to_run else "not started", command("start"))
+            return "stopped"
+        if last is not None and not overdue:
+            return "driven otherwise"  # a daemon, crontab, by hand
+        return "not started" if entries else "not needed yet"
     if chain.resting:
-        return Health("resting", command("start"))
+        return "resting"
     if chain.by_links and answers and not (chain.running or any(map(_comes, (chain.next, chain.spare)))):
-        return Health("broken", command("start"))
+        return "broken"
     if chain.moved_from and chain.by_links:
-        return Health("moved", command("start"))
+        return "moved"
     if chain.disabled:
-        word = "started elsewhere" if chain.via == "resident" else "disabled"
-        return Health(word, command("start"))
-    if last is not None and _overdue(chain, last, now):
-        return Health("silent", command("start"))
+        return "started elsewhere" if chain.via == "resident" else "disabled"
+    if overdue:
+        return "silent"
     if not answers:
-        return Health("unknown")
-    late = chain.by_links and chain.spare and not (chain.next or chain.running)
-    return Health("late", command("start")) if late else Health("fine")
+        return "unknown"
+    return "late" if chain.by_links and chain.spare and not (chain.next or chain.running) else "fine"
 
 
 def _comes(link: Link | None) -> bool:

@@ -222,7 +222,7 @@ def _last_sentence(last: HistoryRun, style: Style) -> str:
     subject = f"The run by hand, {when}," if last.by_hand else _possessive(when)
     if not last.job:
         more = f": {text.one_line(last.detail)}" if last.detail else ""
-        return f"{subject} was {_NEVER.get(last.result, 'recorded as ' + last.result)}{more}."
+        return f"{subject} {runs.result_sentence(last)}{more}."
     parts = [f"{subject} was submitted{_at(last.submitted, style)} as job {last.job}"]
     if last.waited is not None:
         parts.append(f"waited {times.took(last.waited)}")
@@ -231,42 +231,13 @@ def _last_sentence(last: HistoryRun, style: Style) -> str:
         parts.append(f"ran {times.took(last.took)}{where}")
     detail = f" ({text.one_line(last.detail)})" if last.detail else ""
     attempt = f", in its attempt {last.attempt}" if last.attempt > 1 else ""
-    return f"{', '.join(parts)}, and {_end(last)}{attempt}{detail}."
+    return f"{', '.join(parts)}, and {runs.result_sentence(last)}{attempt}{detail}."
 
 
 def _possessive(when: str) -> str:
     """`Today's 04:00`, `The slot Sat 28 Nov 04:00`."""
     day, _, clock = when.partition(" ")
     return f"{day.capitalize()}'s {clock}" if day in {"today", "yesterday"} else f"The slot {when}"
-
-
-_NEVER: dict[str, str] = {
-    Result.MISSED: "missed",
-    Result.SKIPPED: "skipped",
-    Result.STOPPED: "stopped by a switch",
-    Result.SUSPENDED: "passed over, as it is suspended",
-    Result.REFUSED: "refused by the batch system",
-}
-_ENDS: dict[str, str] = {
-    Result.OK: "ended well",
-    Result.TIMEOUT: "hit its time limit",
-    Result.OUT_OF_MEMORY: "ran out of memory",
-    Result.NODE_FAIL: "was lost with its node",
-    Result.PREEMPTED: "was preempted",
-    Result.CANCELLED: "was cancelled",
-    Result.KILLED: "was stopped by a switch",
-    Result.LOST: "was lost before it started",
-    Result.UNKNOWN: "ended, nobody knows how",
-    Result.REFUSED: "was refused by the batch system",
-}
-
-
-def _end(last: HistoryRun) -> str:
-    if last.result == Result.FAILED:
-        code = f" with exit code {last.exit_code}" if last.exit_code else ""
-        signal = f" by signal {last.signal}" if last.signal else ""
-        return f"failed{code}{signal}"
-    return _ENDS.get(last.result, f"is recorded as {last.result}")
 
 
 def _at(at: Instant | None, style: Style) -> str:

@@ -180,24 +180,37 @@ def when(run: HistoryRun) -> int:
     return run.slot or run.ended or 0
 
 
-_COLOURS: dict[str, str] = {
-    Result.OK: "green",
-    Result.MISSED: "yellow",
-    Result.SKIPPED: "yellow",
-    Result.STOPPED: "yellow",
-    Result.SUSPENDED: "yellow",
-    Result.CANCELLED: "yellow",
-    Result.KILLED: "yellow",
-    Result.LOST: "yellow",
-    **dict.fromkeys(FAILURES, "red"),
-    "submitted": "yellow",
-    "ended": "yellow",
-    "pending": "yellow",
-    "held": "yellow",
-    "running": "blue",
+_RESULTS: dict[str, tuple[str, str]] = {  # the colour, and how the run ended in a sentence
+    Result.OK: ("green", "ended well"),
+    Result.FAILED: ("red", "failed"),
+    Result.TIMEOUT: ("red", "hit its time limit"),
+    Result.OUT_OF_MEMORY: ("red", "ran out of memory"),
+    Result.NODE_FAIL: ("red", "was lost with its node"),
+    Result.PREEMPTED: ("red", "was preempted"),
+    Result.REFUSED: ("red", "was refused by the batch system"),
+    Result.CANCELLED: ("yellow", "was cancelled"),
+    Result.KILLED: ("yellow", "was stopped by a switch"),
+    Result.LOST: ("yellow", "was lost before it started"),
+    Result.UNKNOWN: ("", "ended, nobody knows how"),
+    Result.MISSED: ("yellow", "was missed"),
+    Result.SKIPPED: ("yellow", "was skipped"),
+    Result.STOPPED: ("yellow", "was stopped by a switch"),
+    Result.SUSPENDED: ("yellow", "was passed over, as it is suspended"),
 }
+
+
+def result_sentence(run: HistoryRun) -> str:
+    """`hit its time limit`, `failed with exit code 1`, `was missed`."""
+    if run.result not in _RESULTS:
+        return f"{'is' if run.job else 'was'} recorded as {run.result}"
+    of_it = run.result == Result.FAILED  # of one that was cancelled they say nothing
+    code = f" with exit code {run.exit_code}" if of_it and run.exit_code else ""
+    signal = f" by signal {run.signal}" if of_it and run.signal else ""
+    return f"{_RESULTS[run.result][1]}{code}{signal}"
 
 
 def result_colour(result: str) -> str:
     """The colour of a result's words."""
-    return _COLOURS.get(result, "")
+    if result in LIVE:
+        return "blue" if result == "running" else "yellow"
+    return _RESULTS.get(result, ("", ""))[0]

@@ -104,16 +104,6 @@ def _cost(cost: Cost) -> str:
     return f"cost    {text.count(cost.jobs, 'job')}, {times.span(cost.cpu_seconds)} of CPU in {cost.days} days"
 
 
-_CHAIN_COLOURS = {
-    "fine": "green",
-    "driven otherwise": "",
-    "not needed yet": "",
-    "silent": "red",
-    "broken": "red",
-    "moved": "red",
-}
-
-
 def _chain(known: Status, style: Style) -> str:
     facts = known.chain
     lines = wrap("".join(chain.words(facts, known.batch.name, style)), max(style.width - _CHAIN, 0))
@@ -123,8 +113,9 @@ def _chain(known: Status, style: Style) -> str:
             lines += [style.paint(line, "bold") for line in style.wrapped(facts.fix, style.width - _CHAIN)]
         else:
             lines[-1] += f"  {style.paint(fix, 'bold')}"
-    state, colour = facts.state, _CHAIN_COLOURS.get(facts.state, "yellow")
-    if colour:
+    state = facts.state
+    if state == "fine" or state not in chain.FINE:
+        colour = "green" if state == "fine" else "red" if state in chain.LOST else "yellow"
         lines[0] = style.paint(state, colour) + lines[0][len(state) :]
     return "chain   " + ("\n" + " " * _CHAIN).join(lines)
 

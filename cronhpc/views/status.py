@@ -155,9 +155,9 @@ def seen_at(known: Status, now: int) -> Status:
     entries = sum(not entry.series for entry in known.entries)  # series need no scheduler
     how = chain.health(known.chain, answers=known.batch.answers, entries=entries, now=now)
     dialect = DIALECTS.get(known.batch.name, SLURM)
-    by_process = how.fix and not (dialect.links or dialect.runs_here)
-    state = replace(known.chain, state=how.state, fix=command("daemon") if by_process else how.fix)
-    return replace(known, seen=now, chain=state, needs_attention=bool(known.attention) or not how.fine)
+    start = command("start" if dialect.links or dialect.runs_here else "daemon")
+    state = replace(known.chain, state=how, fix="" if how in {"fine", "unknown"} else start)
+    return replace(known, seen=now, chain=state, needs_attention=bool(known.attention) or how not in chain.FINE)
 
 
 def with_switches(known: Status, switches: Iterable[Switch], now: int) -> Status:
