@@ -19,6 +19,7 @@ import pytest
 
 from cronhpc.batch.lsf import Lsf
 from cronhpc.batch.port import Submission
+from cronhpc.core.model import Result
 from tests.lab.conftest import MOST_WAIT, clean_environment
 
 STANDIN = Path(__file__).with_name("lsf_standin.py")
@@ -402,7 +403,7 @@ def test_of_an_array_the_tasks_that_wait_are_cancelled_and_others_run_on(batch: 
     assert {job.state for job in batch.queue().jobs} == {"CANCELLED"}
     batch.cancel([job_id, "999"])
     ends = batch.job_ends([job_id, "999"], since=0)
-    assert ends == {}, "bjobs has them still, and nobody knows of the other"
+    assert {each: (end.result, end.tasks) for each, end in ends.items()} == {job_id: (Result.CANCELLED, "")}
 
 
 # --- the stand-in itself ----------------------------------------------------------------------------------------------
