@@ -9,7 +9,7 @@ from cronhpc.core.identity import records
 from cronhpc.core.liveness import Absence
 from cronhpc.core.model import ClaimState, Reason, Result, Skip, Stop, Submit, Wait, entry_id
 from cronhpc.core.stop import reachable
-from cronhpc.cron.values import by_field, dataclass, defaults, field, is_dataclass, replace
+from cronhpc.cron.values import dataclass, field, is_dataclass, replace, said
 from cronhpc.cron.words import digest
 
 if TYPE_CHECKING:
@@ -45,9 +45,7 @@ def _what_it_says(value: object) -> object:
     """Of a class's object the fields that are not as they are where nothing is said."""
     if not is_dataclass(value):
         return value
-    unsaid = defaults(type(value))
-    said = by_field(value).items()
-    return sorted((name, _what_it_says(each)) for name, each in said if name not in unsaid or each != unsaid[name])
+    return sorted((name, _what_it_says(each)) for name, each in said(value).items())
 
 
 def edited_ahead(world: World) -> set[Key]:

@@ -55,7 +55,7 @@ def switch_on(world: World, entry: Entry, kinds: Iterable[str] = ("kill", "pause
     """
     if not entry.schedule:
         kinds = ("kill",)
-    for kind in kinds:
+    for kind in kinds if world.switches else ():
         for switch in world.standing(kind):
             if _covers(world, switch, entry):
                 return switch

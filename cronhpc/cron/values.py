@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from dataclasses import dataclass, field, is_dataclass, replace
 
-__all__ = ["by_field", "dataclass", "defaults", "field", "is_dataclass", "replace"]
+__all__ = ["by_field", "dataclass", "defaults", "field", "is_dataclass", "replace", "said"]
 
 _ABSENT: Any = object()
 _FIELDS: dict[type, dict[str, _Field]] = {}  # of each class, in order
+_USUAL: dict[Any, list[Any]] = {}  # of each class, in the same order, what holds where nothing is said
 
 
 class _Field(NamedTuple):
@@ -44,6 +45,16 @@ def defaults(kind: type) -> dict[str, Any]:
 def by_field(value: Any) -> dict[str, Any]:
     """Each field as it is, by its name."""
     return dict(zip(value.__slots__, value._all(value), strict=False))  # noqa: SLF001 - it is of the same module
+
+
+def said(value: Any) -> dict[str, Any]:
+    """The same without the fields that are as they are where nothing is said."""
+    kind = type(value)
+    if kind not in _USUAL:
+        known = defaults(kind)
+        _USUAL[kind] = [known.get(name, _ABSENT) for name in kind.__slots__]
+    every = zip(kind.__slots__, value._all(value), _USUAL[kind], strict=False)  # noqa: SLF001 - as above
+    return {name: each for name, each, usual in every if each != usual}
 
 
 def _is_dataclass(thing: Any) -> bool:

@@ -57,8 +57,9 @@ class Actor(Progress):
             (model.Unhold, partial(self._one_by_one, self._unhold)),
         )
         self.link_refused = self._refused_link(plan)
+        to_do = [d for d in plan.decisions if not isinstance(d, model.Wait)]
         for kind, step in steps:
-            rows = [d for d in plan.decisions if isinstance(d, kind)]
+            rows = [d for d in to_do if isinstance(d, kind)]
             if rows:
                 step(rows)
         done = {id(outcome.decision) for outcome in self.outcomes}

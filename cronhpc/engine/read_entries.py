@@ -56,6 +56,9 @@ class _Reader:
         self.problems: list[Problem] = []
         self.names = Names(site.paths.entries)
         self.known: Mapping[str, list[Any]] = site.cache.get("files") or {}
+        self.before: dict[str, list[str]] = {}  # by folder, what was known of it
+        for source in self.known:
+            self.before.setdefault(source.rpartition("/")[0], []).append(source)
         self.kept: dict[str, list[Any]] = {}
         self.clock = site.disk_clock or DiskClock()
         self.base: Policies | None = None
@@ -92,10 +95,9 @@ class _Reader:
 
     def _unseen(self, folder: str, what: str, fix: str, *, drop: bool) -> None:
         """Files that were there: a listing on a shared file system may miss one once. One moved or removed is gone."""
-        for source, (prints, row, missed) in self.known.items():
-            if source.rpartition("/")[0] != folder or source in self.kept:
-                continue
-            if drop and (missed + 1 >= _SCANS or self._gone(source)):
+        for source in self.before.get(folder, ()):
+            prints, row, missed = self.known[source]
+            if source in self.kept or (drop and (missed + 1 >= _SCANS or self._gone(source))):
                 continue
             self.kept[source] = [prints, row, missed + 1 if drop else missed]
             self.names.add(replace(made(Entry, row), problem=Problem("E311", what, fix, source)))

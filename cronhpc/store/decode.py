@@ -19,7 +19,7 @@ from types import FunctionType
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from cronhpc.core.model import Advice, Command, JobEnd, Problem, Result, text_of
-from cronhpc.cron.values import by_field, dataclass, defaults, is_dataclass
+from cronhpc.cron.values import by_field, dataclass, defaults, is_dataclass, said
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -302,19 +302,15 @@ def plain(value: Any) -> Any:
         return {name: each if type(each) in _AS_THEY_ARE else plain(each) for name, each in value.items()}
     if not is_dataclass(value):
         return value
-    kind: Any = type(value)
-    unsaid = _defaults(kind)
-    return {
-        name: each if type(each) in _AS_THEY_ARE else plain(each)
-        for name, each in by_field(value).items()
-        if name not in unsaid or each != unsaid[name]
-    }
+    return {name: each if type(each) in _AS_THEY_ARE else plain(each) for name, each in said(value).items()}
 
 
 def made(kind: type[T], row: Mapping[str, Any]) -> T:
     """The reverse of `plain`. Raises TypeError, AttributeError, ValueError for a row that holds something else."""
-    readers = _readers(kind)
-    return kind(**{name: readers[name](value) if name in readers else value for name, value in row.items()})
+    readers, values = _readers(kind), {**row}
+    for name in readers.keys() & values.keys():
+        values[name] = readers[name](values[name])
+    return kind(**values)
 
 
 @cache
@@ -383,11 +379,11 @@ class MisfitError(ValueError):
 class Records:
     """Dataclasses as JSON values with every field, instants in ISO 8601, and back.
 
-    `may_lack`: by type, fields that a file may lack, and what then holds. `keys`: of fields with another name there.
+    `may_lack`: by type, fields that a file may lack, and what then holds. `keys`: likewise, those with another name.
     """
 
     may_lack: Mapping[type, Mapping[str, Any]]
-    keys: Mapping[str, str]
+    keys: Mapping[type, Mapping[str, str]]
 
     def whole(self, value: Any, directory: str | None = None) -> Any:
         """`value` as JSON values: of a record each field, but for what is None and may be lacking.
@@ -395,21 +391,22 @@ class Records:
         Advice becomes a text that names `directory`; where none is given it stays what it is.
         """
         kind: Any = type(value)
-        if kind is Problem:
-            value = {name: getattr(value, name) for name in (*Problem.__slots__, "severity")}
-        elif is_dataclass(value):
-            lacking, instants, keys = self.may_lack.get(kind, {}), _instants(kind), self.keys
-            return {
-                keys.get(name, name): iso(each)
-                if name in instants
-                else each
-                if type(each) in _AS_THEY_ARE
-                else self.whole(each, directory)
-                for name, each in by_field(value).items()
-                if each is not None or name not in lacking
-            }
-        if isinstance(value, list | tuple):
+        if isinstance(value, (list, tuple)):
             return [self.whole(each, directory) for each in value]
+        if is_dataclass(value):
+            row = by_field(value)
+            for name in _instants(kind):
+                row[name] = iso(row[name])
+            if isinstance(value, Problem):
+                row["severity"] = value.severity
+            for name, each in row.items():
+                if type(each) not in _AS_THEY_ARE:
+                    row[name] = self.whole(each, directory)
+            for name in self.may_lack.get(kind, ()):
+                if row[name] is None:
+                    del row[name]
+            keys = self.keys.get(kind)
+            return {keys.get(name, name): each for name, each in row.items()} if keys else row
         if isinstance(value, Mapping):
             return {key: self.whole(each, directory) for key, each in value.items()}
         return value if directory is None or not isinstance(value, Advice) else text_of(value, directory)
@@ -424,9 +421,9 @@ class Records:
         if not isinstance(value, dict):
             raise MisfitError(at or ".")
         names = vars(sys.modules[kind.__module__])
-        fields = {**_defaults(of_kind), **self.may_lack.get(kind, {})}
+        fields, keys = {**_defaults(of_kind), **self.may_lack.get(kind, {})}, self.keys.get(kind, {})
         for name, hint in hints.items():
-            key = self.keys.get(name, name)
+            key = keys.get(name, name)
             if key in value:
                 fields[name] = self._field(hint, names, value[key], f"{at}.{key}".lstrip("."))
         if fields.keys() != hints.keys():

@@ -274,7 +274,7 @@ _MAY_LACK: dict[type, Mapping[str, Any]] = {
     HistoryRun: {"switch": None, "tasks": None},
     Status: {"series_only": False, "deleted": (), "seen": 0, "needs_attention": False, "other_chains": None},
 }
-_RECORDS = decode.Records(_MAY_LACK, keys={"by_daemon": "resident"})
+_RECORDS = decode.Records(_MAY_LACK, keys={Chain: {"by_daemon": "resident"}})
 as_json = _RECORDS.whole
 
 

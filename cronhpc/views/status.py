@@ -117,6 +117,7 @@ def facts(
     return seen_at(replace(known, attention=tuple(noticed)), world.now)
 
 
+_OF_ENTRIES = Submit | Skip | Wait  # what a plan says of their slots
 _SHOWN = 7 * 86400  # seconds that a series is shown after its end
 _TROUBLE = frozenset({Done.FAILED, Done.PASSING})
 
@@ -249,7 +250,7 @@ class _Index:
         self.decided: dict[str, list[Submit | Skip | Wait]] = {}
         self.ended: dict[str, list[Finish]] = {}
         for decision in plan.decisions:
-            if isinstance(decision, Submit | Skip | Wait):
+            if isinstance(decision, _OF_ENTRIES):
                 self.decided.setdefault(decision.entry.name, []).append(decision)
             elif isinstance(decision, Finish):
                 self.ended.setdefault(decision.key.entry, []).append(decision)
@@ -343,11 +344,15 @@ class _Index:
         """
         now, decided = self.world.now, self.decided.get(entry.name, ())
         queued = [claim.key for claim in self.claims.get(name, ()) if claim.job_id and claim.key not in self.withdrawn]
-        queued += [d.key for d in decided if isinstance(d, Submit) and d.begin and d.key in self.submitted]
         ahead = [key.slot for key in queued if key.slot > now]
-        ahead += [d.slot for d in decided if isinstance(d, Wait) and d.slot is not None and d.reason != Reason.NOT_DUE]
-        looked_for = [d.key.slot for d in decided if isinstance(d, Submit) and d.key not in self.submitted]
-        looked_for += [d.slot for d in decided if isinstance(d, Wait) and d.slot and d.reason == Reason.NOT_DUE]
+        looked_for: list[int] = []
+        for d in decided:
+            if isinstance(d, Wait) and d.slot is not None:
+                (looked_for if d.reason == Reason.NOT_DUE else ahead).append(d.slot)
+            elif isinstance(d, Submit) and d.key not in self.submitted:
+                looked_for.append(d.key.slot)
+            elif isinstance(d, Submit) and d.begin and d.key.slot > now:
+                ahead.append(d.key.slot)
         computed = self.plan.next_slots.get(entry.name)
         later = computed[1] if computed else state.next_slot
         if later is not None and later > now:
@@ -375,12 +380,10 @@ class _Index:
 
     def _last(self, entry: Entry, name: str, state: EntryState) -> HistoryRun | None:
         """The newest run that has ended: by the queue just now, else by history."""
-        jobs = {claim.key: claim.job_id for claim in self.claims.get(name, ())}
         known = [runs.run_facts(state.last)] if state.last else []
-        known += [
-            runs.ended_facts(entry.name, finish.key, finish.job_end, jobs.get(finish.key))
-            for finish in self.ended.get(name, ())
-        ]
+        if finished := self.ended.get(name):
+            jobs = {claim.key: claim.job_id for claim in self.claims.get(name, ())}
+            known += [runs.ended_facts(entry.name, end.key, end.job_end, jobs.get(end.key)) for end in finished]
         return max((run for run in known if runs.when(run) <= self.world.now), key=runs.when, default=None)
 
 

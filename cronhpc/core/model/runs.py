@@ -27,7 +27,7 @@ _LONGEST_ID = 150  # bytes: a file name holds 255, and slot, attempt and a tempo
 def entry_id(name: str) -> str:
     """`name` as one word safe in file names and comments; long ones end in a hash, and stay one to one."""
     raw = name.encode("utf-8", "surrogateescape")
-    text = "".join(chr(b) if chr(b) in _PLAIN else f"%{b:02X}" for b in raw)
+    text = name if _PLAIN.issuperset(name) else "".join(chr(b) if chr(b) in _PLAIN else f"%{b:02X}" for b in raw)
     if text.startswith("."):  # never a dot file
         text = "%2E" + text[1:]
     if len(text) <= _LONGEST_ID:
