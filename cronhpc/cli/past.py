@@ -121,17 +121,14 @@ def _states(text: str | None) -> frozenset[str]:
     """The results meant; `failed` means every kind of failure. Raises UsageError."""
     if text is None:
         return frozenset()
+    known = {each: {each} for each in (*map(str, Result), *LIVE)}
+    known |= {"failed": {*map(str, FAILURES)}, "unknown": {str(Result.UNKNOWN)}}
     wanted: set[str] = set()
     for word in (part.strip().lower().replace("-", " ").replace("_", " ") for part in text.split(",")):
-        if word == "failed":
-            wanted.update(map(str, FAILURES))
-        elif word == "unknown":
-            wanted.add(str(Result.UNKNOWN))
-        elif word in {*map(str, Result), *LIVE}:
-            wanted.add(word)
-        else:
+        if word not in known:
             there = ", ".join(dict.fromkeys([*map(str, Result), *LIVE]))
             raise UsageError(f"cronhpc history: no result is called {word!r}. There are: {there}")
+        wanted |= known[word]
     return frozenset(wanted)
 
 
@@ -367,12 +364,8 @@ def _logs(paths: Paths, name: str) -> list[Log]:
         return _of_one_series(paths, name)
 
     def age(log: Log) -> tuple[bool, str, int, str]:
-        return (
-            bool(_SLOT.match(log.path.name)),
-            log.path.name.partition("-")[0].rstrip("Z"),
-            log.modified,
-            log.path.name,
-        )
+        name = log.path.name
+        return bool(_SLOT.match(name)), name.partition("-")[0].rstrip("Z"), log.modified, name
 
     return sorted(logs, key=age, reverse=True)
 

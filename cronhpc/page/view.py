@@ -373,22 +373,17 @@ def digest(rows: Iterable[Mapping[str, Any]], now: int) -> dict[str, Past]:
     pasts: defaultdict[str, Past] = defaultdict(Past)
     until = now - MONTH * DAY
     for row in rows:
-        if _written(row, now) < until:
+        if (at := _whole(row.get("at"))) is not None and at < until:
             break
         if row.get("what") in {"run", "slot"}:
             pasts[str(row.get("entry"))].add(row, now)
     return dict(pasts)
 
 
-def _written(row: Mapping[str, Any], default: int = 0) -> int:
-    at = row.get("at")
-    return at if isinstance(at, int) else default
-
-
 def failures(pasts: Mapping[str, Past]) -> list[Mapping[str, Any]]:
     """The newest failure of each entry, as rows of history, newest first: their logs' tails are wanted."""
     newest = [past.failure for past in pasts.values() if past.failure is not None]
-    return sorted(newest, key=_written, reverse=True)[:_FAILURES]
+    return sorted(newest, key=lambda row: _whole(row.get("at")) or 0, reverse=True)[:_FAILURES]
 
 
 def tail(data: str) -> str:

@@ -129,14 +129,12 @@ def _cancel(facts: Mapping[str, Any], _: Style) -> Line:
     return "cancel", "yellow", f"job {facts['job']}: {text.one_line(facts['why'])}"
 
 
-def _link(verb: str, preposition: str = "at") -> Callable[[Mapping[str, Any], Style], Line]:
-    def link(facts: Mapping[str, Any], style: Style) -> Line:
-        job = f" job {facts['job']}" if facts["job"] else ""
-        at = f" {preposition} {style.at(facts['at'])}" if facts["at"] else ""
-        why = f": {text.one_line(facts['why'])}" if facts["why"] else ""
-        return verb, "", f"{facts['link']}{job}{at}{why}"
-
-    return link
+def _link(facts: Mapping[str, Any], style: Style) -> Line:
+    verb = facts["decision"].removesuffix(" link")
+    job = f" job {facts['job']}" if facts["job"] else ""
+    at = f" {'to' if verb == 'move' else 'at'} {style.at(facts['at'])}" if facts["at"] else ""
+    why = f": {text.one_line(facts['why'])}" if facts["why"] else ""
+    return verb, "", f"{facts['link']}{job}{at}{why}"
 
 
 def _stop(facts: Mapping[str, Any], style: Style) -> Line:
@@ -147,6 +145,10 @@ def _stop(facts: Mapping[str, Any], style: Style) -> Line:
     alone = f"; left alone (scrontab's own): {', '.join(facts['left_alone'])}" if facts["left_alone"] else ""
     since = style.at(facts["since"])
     return "cancel", "red", f"{_switch(facts)} since {since}: {', '.join(jobs) or 'no job'}{alone}"
+
+
+def _hold(facts: Mapping[str, Any], _: Style) -> Line:
+    return "hold", "yellow", f"{_switch(facts)}: {', '.join(facts['jobs'])}"
 
 
 def _switch(facts: Mapping[str, Any]) -> str:
@@ -163,40 +165,25 @@ class _Kind(NamedTuple):
 
 _CLAIM = ("entry", "slot", "attempt")
 _LINK = ("link", "job", "at", "why")
+_DUE = ("entry", "reason", "detail", "slot")
+_SUBMIT = (*_DUE, "attempt", "by_hand", "begin", "job_name", "options", "output", "replaces")
+_STOP = ("switch", "by", "since", "pending", "running", "warn_signal", "grace", "warned", "completing", "left_alone")
 _KINDS: dict[type, _Kind] = {
-    model.Submit: _Kind(
-        "submit",
-        (
-            *("entry", "reason", "detail", "slot", "attempt", "by_hand"),
-            *("begin", "job_name", "options", "output", "replaces"),
-        ),
-        _submit,
-    ),
-    model.Skip: _Kind("use up", ("entry", "reason", "detail", "slot", "result", "count"), _skip),
-    model.Wait: _Kind("wait", ("entry", "reason", "detail", "slot"), _wait),
+    model.Submit: _Kind("submit", _SUBMIT, _submit),
+    model.Skip: _Kind("use up", (*_DUE, "result", "count"), _skip),
+    model.Wait: _Kind("wait", _DUE, _wait),
     model.Adopt: _Kind("adopt", (*_CLAIM, "job"), _of_claim),
     model.Release: _Kind("release", (*_CLAIM, "job", "marked"), _of_claim),
     model.Cancel: _Kind("cancel", ("entry", "job", "why"), _cancel),
     model.Withdraw: _Kind("withdraw", (*_CLAIM, "job", "why"), _cancel),
     model.Finish: _Kind("finish", (*_CLAIM, "result", "exit_code", "signal", "detail", "retry_at"), _finish),
-    model.KeepLink: _Kind("keep link", _LINK, _link("keep")),
-    model.SubmitLink: _Kind("submit link", _LINK, _link("submit")),
-    model.MoveLink: _Kind("move link", _LINK, _link("move", "to")),
-    model.CancelLink: _Kind("cancel link", _LINK, _link("cancel")),
+    model.KeepLink: _Kind("keep link", _LINK, _link),
+    model.SubmitLink: _Kind("submit link", _LINK, _link),
+    model.MoveLink: _Kind("move link", _LINK, _link),
+    model.CancelLink: _Kind("cancel link", _LINK, _link),
     model.LeaveChain: _Kind("rest", ("why",), lambda facts, _: ("rest", "yellow", text.one_line(facts["why"]))),
-    model.Stop: _Kind(
-        "stop",
-        (
-            *("switch", "by", "since", "pending", "running", "warn_signal"),
-            *("grace", "warned", "completing", "left_alone"),
-        ),
-        _stop,
-    ),
-    model.Hold: _Kind(
-        "hold",
-        ("switch", "by", "jobs"),
-        lambda facts, _: ("hold", "yellow", f"{_switch(facts)}: {', '.join(facts['jobs'])}"),
-    ),
+    model.Stop: _Kind("stop", _STOP, _stop),
+    model.Hold: _Kind("hold", ("switch", "by", "jobs"), _hold),
     model.Unhold: _Kind("free", ("jobs",), lambda facts, _: ("release", "green", f"jobs {', '.join(facts['jobs'])}")),
 }
 _WORDS = {kind.name: kind.words for kind in _KINDS.values()}

@@ -85,14 +85,11 @@ def clean(known: Facts, style: Style, *, everything: bool = False) -> str:
     held = {why: n for why, n in known["kept_because"].items() if why != Why.WITHIN}
     lines += [""] if held or known["problems"] else []
     lines += [f"kept  {text.count(n, 'log')}: {why}" for why, n in held.items()]
-    lines += [style.paint(style.text(_problem_line(problem)), "yellow") for problem in known["problems"]]
+    advice = (f"{text.clean(problem['what'])} " + text.clean(problem["fix"]) for problem in known["problems"])
+    lines += [style.paint(style.text(each), "yellow") for each in advice]
     if known["dry_run"] and known["removed"]:
         lines += ["", f"Nothing was removed. Remove them with: {style.command('clean')}"]
     return "\n".join(lines)
-
-
-def _problem_line(problem: Facts) -> str:
-    return f"{text.clean(problem['what'])} " + text.clean(problem["fix"])
 
 
 def _headline(known: Facts) -> str:

@@ -125,35 +125,26 @@ def unfinished(world: World, plan: Plan) -> list[HistoryRun]:
     """Attempts that no tick has finished yet, in the shape of a run: how they ended, or how far they are."""
     ends = {d.key: d.job_end for d in plan.decisions if isinstance(d, Finish)}
     jobs, absent = jobs_by_id(world), absences_at_a_look(world)
-    unended = []
-    for claim in world.claims:
-        name = claim.name or claim.key.entry
-        if claim.state is ClaimState.FINISHED or (claim.key not in ends and not claim.job_id):
-            continue
-        if claim.key in ends:
-            unended.append(ended_facts(name, claim.key, ends[claim.key], claim.job_id))
-        else:
-            unended.append(_unended(name, claim, jobs.get(claim.job_id or ""), absent.get(claim.job_id or "")))
-    return unended
+    return [
+        ended_facts(claim.name or claim.key.entry, claim.key, ends[claim.key], claim.job_id)
+        if claim.key in ends
+        else _unended(claim, jobs.get(claim.job_id or ""), absent.get(claim.job_id or ""))
+        for claim in world.claims
+        if claim.state is not ClaimState.FINISHED and (claim.key in ends or claim.job_id)
+    ]
 
 
-def _unended(name: str, claim: Claim, job: Job | None, absent: Absence | None) -> HistoryRun:
+def _unended(claim: Claim, job: Job | None, absent: Absence | None) -> HistoryRun:
     """What the queue does not show is submitted, or has ended in a way that is not known yet."""
+    row: dict[str, Any] = {"entry": claim.name or claim.key.entry, "key": str(claim.key), "result": "submitted"}
+    row |= {"job": claim.job_id, "submitted": claim.at or None}
     if absent is not None:
-        row = {"entry": name, "key": str(claim.key), "job": claim.job_id, "submitted": claim.at or None}
-        return run_facts({**row, "result": "submitted" if absent.may_live else "ended", "detail": str(absent)})
-    pending = job is None or job.waits
-    reason = job.reason if job and pending and job.reason not in {"None", "BeginTime"} else ""
-    row = {
-        "entry": name,
-        "key": str(claim.key),
-        "result": _progress(job) if job else "submitted",
-        "job": claim.job_id,
-        "submitted": claim.at or None,
-        "started": job.start if job and not pending else None,
-        "node": job.nodes if job else "",
-        "detail": "; ".join(filter(None, (restarted(job.restarts), reason))) if job else "",
-    }
+        row |= {"detail": str(absent)} | ({} if absent.may_live else {"result": "ended"})
+    elif job is not None:
+        reason = job.reason if job.waits and job.reason not in {"None", "BeginTime"} else ""
+        detail = "; ".join(filter(None, (restarted(job.restarts), reason)))
+        row |= {"result": _progress(job), "node": job.nodes, "detail": detail}
+        row |= {"started": None if job.waits else job.start}
     return run_facts(row)
 
 

@@ -127,17 +127,12 @@ def _trouble(outcome: Outcome, now: int) -> Trouble:
     from cronhpc.views.decisions import decision_facts
 
     row = decision_facts(outcome.decision, {})
-    return Trouble(
-        row["decision"],
-        row.get("entry"),
-        row.get("link"),
-        epoch(row.get("slot")),
-        row.get("job"),
-        row.get("switch"),
-        str(outcome.done),
-        outcome.detail,
-        now,
-    )
+    return Trouble(*_which(row), row.get("job"), row.get("switch"), str(outcome.done), outcome.detail, now)
+
+
+def _which(row: Mapping[str, Any]) -> tuple[str, str | None, str | None, int | None]:
+    """What a decision is known by from one tick to the next."""
+    return row["decision"], row.get("entry"), row.get("link"), epoch(row.get("slot"))
 
 
 def _still(before: Sequence[Trouble], plan: Plan) -> tuple[Trouble, ...]:
@@ -146,8 +141,7 @@ def _still(before: Sequence[Trouble], plan: Plan) -> tuple[Trouble, ...]:
         return ()
     from cronhpc.views.decisions import decision_facts
 
-    wanted = [decision_facts(decision, {}) for decision in plan.decisions]
-    asked = {(row["decision"], row.get("entry"), row.get("link"), epoch(row.get("slot"))) for row in wanted}
+    asked = {_which(decision_facts(decision, {})) for decision in plan.decisions}
     return tuple(row for row in before if (row.decision, row.entry, row.link, row.slot) in asked)
 
 
@@ -199,17 +193,7 @@ def _switch(switch: Switch, world: World, directory: str) -> SwitchOn:
 
 
 def _as_it_lies(switch: Switch, now: int, path: str, *, ours: bool) -> SwitchOn:
-    return SwitchOn(
-        kind=switch.kind,
-        name=switch.name,
-        path=path,
-        by=switch.by,
-        since=switch.since,
-        reason=switch.reason,
-        expires=switch.expires,
-        expired=switch.expired(now),
-        ours=ours,
-    )
+    return SwitchOn(**by_field(switch) | {"path": path}, expired=switch.expired(now), ours=ours)
 
 
 def _with_jobs(switch: SwitchOn, plan: Plan, world: World) -> SwitchStatus:
@@ -309,17 +293,8 @@ class _Index:
         ended = (facts.last and facts.last.ended) or series.at
         if not going and ended and ended < self.world.now - _SHOWN:
             return None
-        more = SeriesStatus(
-            series.when,
-            series.runs,
-            series.ends,
-            series.resting,
-            series.crashed,
-            series.trouble,
-            going,
-            _start(series, self.world.dialect),
-        )
-        return replace(facts, series=more)
+        said = (series.when, series.runs, series.ends, series.resting, series.crashed, series.trouble)
+        return replace(facts, series=SeriesStatus(*said, going, _start(series, self.world.dialect)))
 
     def deleted(self) -> tuple[DeletedEntry, ...]:
         """What still runs of entries that are there no more."""
