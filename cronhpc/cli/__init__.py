@@ -33,7 +33,9 @@ def entry_point() -> None:
     gc.set_threshold(200_000)  # a command makes much, and drops little of it before it ends
     _open_streams()
     _libraries_back()
-    sys.exit(main())
+    code = main()
+    gc.freeze()  # what is left goes with the process: nothing of it is looked through once more
+    sys.exit(code)
 
 
 def _open_streams() -> None:

@@ -349,7 +349,8 @@ class _Index:
                 absent=self.absent.get(claim.job_id or ""),
             )
             for claim in self.claims.get(name, ())
-            if claim.job_id and claim.state is not ClaimState.FINISHED and claim.key not in ended | self.withdrawn
+            if claim.job_id and claim.state is not ClaimState.FINISHED
+            if claim.key not in ended and claim.key not in self.withdrawn
         ]
         return sorted([*found, *self.just_submitted.get(name, ())], key=lambda run: run.slot or 0)
 
