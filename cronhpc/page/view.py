@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
     from datetime import tzinfo
 
+    from jinja2 import Template
+
     from cronhpc.views.style import Style
 
 
@@ -41,8 +43,26 @@ def render(
     from base64 import b64encode
     from hashlib import sha256
 
-    from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
+
+    template, css = _template()
+    context = {**_head(known, pasts, style), **_body(known, pasts, slots, tails, style), "refresh": refresh}
+    context["often"] = f"every {times.took(refresh)}"
+    for run in (*context["failures"], *(run for entry in context["entries"] for run in entry["runs"])):
+        run["href"] = _href(run["log"]) if beside_logs else ""
+    context = texts_of(context, known.directory)  # a page is read anywhere
+    digest_of_css = b64encode(sha256(css.encode()).digest()).decode()
+    return template.render(
+        context,
+        css=Markup(css),  # noqa: S704 - a file of ours
+        policy=f"default-src 'none'; style-src 'sha256-{digest_of_css}'; base-uri 'none'; form-action 'none'",
+    )
+
+
+@cache
+def _template() -> tuple[Template, str]:
+    """The page's, and its style sheet: read and compiled once, though a daemon draws many pages."""
+    from jinja2 import Environment, PackageLoader, StrictUndefined
 
     files = PackageLoader("cronhpc", "page")
     environment = Environment(
@@ -52,18 +72,7 @@ def render(
         lstrip_blocks=True,
         undefined=StrictUndefined,
     )
-    css = files.get_source(environment, "page.css")[0].strip()
-    context = {**_head(known, pasts, style), **_body(known, pasts, slots, tails, style), "refresh": refresh}
-    context["often"] = f"every {times.took(refresh)}"
-    for run in (*context["failures"], *(run for entry in context["entries"] for run in entry["runs"])):
-        run["href"] = _href(run["log"]) if beside_logs else ""
-    context = texts_of(context, known.directory)  # a page is read anywhere
-    digest_of_css = b64encode(sha256(css.encode()).digest()).decode()
-    return environment.get_template("page.html.j2").render(
-        context,
-        css=Markup(css),  # noqa: S704 - a file of ours
-        policy=f"default-src 'none'; style-src 'sha256-{digest_of_css}'; base-uri 'none'; form-action 'none'",
-    )
+    return environment.get_template("page.html.j2"), files.get_source(environment, "page.css")[0].strip()
 
 
 # --- the head ------------------------------------------------------------------------------------------------------
