@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cronhpc.views import chain, text
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from prometheus_client.core import Metric
     from prometheus_client.registry import Collector
@@ -58,10 +58,12 @@ def _collector(known: Status, pasts: Mapping[str, Past] | None, now: int) -> Col
 
 def _gauges(known: Status, pasts: Mapping[str, Past] | None, now: int) -> Iterator[Gauge]:
     yield from _chain(known, now)
-    yield from _entries(known.entries, now)
+    for name, words, value in _OF_ENTRIES:
+        values = [({"entry": each.name}, at) for each in known.entries if (at := value(each, now)) is not None]
+        yield Gauge(name, words, values)
     yield Gauge("live_runs", "Runs in the queue by their state.", _live((*known.entries, *known.deleted)))
-    deleted = [(each.name, len(each.runs)) for each in known.deleted]
-    yield Gauge("deleted_live_runs", "Runs in the queue of an entry that was deleted.", _named(deleted))
+    deleted = [({"entry": each.name}, len(each.runs)) for each in known.deleted]
+    yield Gauge("deleted_live_runs", "Runs in the queue of an entry that was deleted.", deleted)
     kinds = ("kill", "pause")
     standing = [switch.kind for switch in known.switches if not switch.expired]
     yield Gauge("switches", "Switches that stand.", [({"kind": kind}, standing.count(kind)) for kind in kinds])
@@ -88,25 +90,34 @@ def _chain(known: Status, now: int) -> Iterator[Gauge]:
     yield Gauge("batch_answers", "1 if the batch system answers.", [({}, int(known.batch.answers))])
 
 
-def _entries(entries: Sequence[EntryStatus], now: int) -> Iterator[Gauge]:
-    well = [(entry.name, entry.previous_success) for entry in entries if entry.previous_success is not None]
-    yield Gauge("last_success_slot_timestamp_seconds", "The newest slot that went well.", _named(well))
-    ages = [(name, now - at) for name, at in well]
-    yield Gauge("last_success_age_seconds", "Seconds since that slot, when this was written.", _named(ages))
-    yield Gauge(
-        "next_slot_timestamp_seconds",
-        "The next slot.",
-        _named([(entry.name, entry.next) for entry in entries if entry.next is not None]),
-    )
-    failures = [(entry.name, entry.failures) for entry in entries]
-    yield Gauge("failures_in_a_row", "Failed slots in a row.", _named(failures))
-    stopped = [(entry.name, int(bool(entry.switch or entry.suspended))) for entry in entries]
-    yield Gauge("stopped", "1 while a switch or its suspension stops it.", _named(stopped))
-    yield from _last_runs(entries)
+def _latency(entry: EntryStatus, _: int) -> int | None:
+    last = entry.last
+    return None if last is None or last.submitted is None or last.slot is None else max(last.submitted - last.slot, 0)
 
 
-def _named(rows: Sequence[tuple[str, int]]) -> list[Value]:
-    return [({"entry": name}, value) for name, value in rows]
+# Of each entry: a metric, what it says, and its value at an instant, None where nobody knows it.
+_OF_ENTRIES: tuple[tuple[str, str, Callable[[EntryStatus, int], int | None]], ...] = (
+    ("last_success_slot_timestamp_seconds", "The newest slot that went well.", lambda each, _: each.previous_success),
+    (
+        "last_success_age_seconds",
+        "Seconds since that slot, when this was written.",
+        lambda each, now: None if each.previous_success is None else now - each.previous_success,
+    ),
+    ("next_slot_timestamp_seconds", "The next slot.", lambda each, _: each.next),
+    ("failures_in_a_row", "Failed slots in a row.", lambda each, _: each.failures),
+    (
+        "stopped",
+        "1 while a switch or its suspension stops it.",
+        lambda each, _: int(bool(each.switch or each.suspended)),
+    ),
+    ("submit_latency_seconds", "From the newest ended run's slot to its submission.", _latency),
+    (
+        "queue_wait_seconds",
+        "How long that run waited in the queue.",
+        lambda each, _: each.last.waited if each.last else None,
+    ),
+    ("run_seconds", "How long it ran.", lambda each, _: each.last.took if each.last else None),
+)
 
 
 def _live(entries: Sequence[EntryStatus | DeletedEntry]) -> list[Value]:
@@ -116,20 +127,6 @@ def _live(entries: Sequence[EntryStatus | DeletedEntry]) -> list[Value]:
             key = (entry.name, "held" if run.held else run.state.lower())
             counts[key] = counts.get(key, 0) + 1
     return [({"entry": name, "state": state}, number) for (name, state), number in sorted(counts.items())]
-
-
-def _last_runs(entries: Sequence[EntryStatus]) -> Iterator[Gauge]:
-    lasts = [(entry.name, entry.last) for entry in entries if entry.last]
-    late = [
-        (name, max(last.submitted - last.slot, 0))
-        for name, last in lasts
-        if last.submitted is not None and last.slot is not None
-    ]
-    yield Gauge("submit_latency_seconds", "From the newest ended run's slot to its submission.", _named(late))
-    waited = [(name, last.waited) for name, last in lasts if last.waited is not None]
-    yield Gauge("queue_wait_seconds", "How long that run waited in the queue.", _named(waited))
-    took = [(name, last.took) for name, last in lasts if last.took is not None]
-    yield Gauge("run_seconds", "How long it ran.", _named(took))
 
 
 # --- Nagios --------------------------------------------------------------------------------------------------------

@@ -181,15 +181,12 @@ def _ended(entry: EntryStatus, last: HistoryRun | None) -> Iterator[Notice]:
     elif last and runs.failed(last.result):
         yield _failed(entry, last)
     elif last and entry.failures:  # a slot that was skipped, missed or cancelled since fixes nothing
-        what = f"failed {_times(entry.failures)}, and has not gone well since; the last slot: {last.result}"
+        times = f"{entry.failures} times in a row" if entry.failures > 1 else "once"
+        what = f"failed {times}, and has not gone well since; the last slot: {last.result}"
         yield _notice("failed", name, what, command("history", name), when="slot", at=last.slot)
     elif last and last.result in {Result.MISSED, Result.LOST} and not entry.runs:
         why = f": {text.one_line(last.detail)}" if last.detail else ""
         yield _notice("missed", name, f"{last.result}{why}", command("run", name), when="slot", at=last.slot)
-
-
-def _times(number: int) -> str:
-    return f"{number} times in a row" if number > 1 else "once"
 
 
 _RESTARTS = 2  # a node's fault may be behind so many; more need attention, where `--retries` does not allow for them

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import Advice, Instant, Problem, Reason, Result, command, joined, restarted
+from cronhpc.core.model import Advice, Problem, Reason, Result, command, joined, restarted
 from cronhpc.cron.values import dataclass
 from cronhpc.script.dialect import DIALECTS, SLURM
 from cronhpc.views import runs, text, times
@@ -223,7 +223,8 @@ def _last_sentence(last: HistoryRun, style: Style) -> str:
     if not last.job:
         more = f": {text.one_line(last.detail)}" if last.detail else ""
         return f"{subject} {runs.result_sentence(last)}{more}."
-    parts = [f"{subject} was submitted{_at(last.submitted, style)} as job {last.job}"]
+    at = "" if last.submitted is None else f" at {style.clock(last.submitted, seconds=True)}"
+    parts = [f"{subject} was submitted{at} as job {last.job}"]
     if last.waited is not None:
         parts.append(f"waited {times.took(last.waited)}")
     if last.took is not None:
@@ -238,10 +239,6 @@ def _possessive(when: str) -> str:
     """`Today's 04:00`, `The slot Sat 28 Nov 04:00`."""
     day, _, clock = when.partition(" ")
     return f"{day.capitalize()}'s {clock}" if day in {"today", "yesterday"} else f"The slot {when}"
-
-
-def _at(at: Instant | None, style: Style) -> str:
-    return f" at {style.clock(at, seconds=True)}" if at is not None else ""
 
 
 def _streak(entry: EntryStatus) -> str:

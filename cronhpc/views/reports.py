@@ -164,16 +164,11 @@ def doctor(found: Sequence[Finding], values: Mapping[str, str], style: Style, *,
 
 def _finding_lines(finding: Finding, column: int, style: Style) -> list[str]:
     room = max(style.width - column - _GAP, 30) if style.width else 0
+    put = ", ".join(f"Put {key}: {value}" for key, value in finding.settings)
     lines = wrap(text.one_line(finding.what), room)
-    lines += [
-        line for part in (_put(finding), finding.fix) if part for line in style.wrapped(text.one_line(part), room)
-    ]
+    lines += [line for part in (put, finding.fix) if part for line in style.wrapped(text.one_line(part), room)]
     heads = [finding.topic, *[""] * (len(lines) - 1)]
     return [f"  {text.pad(head, column)}{line}" for head, line in zip(heads, lines, strict=True)]
-
-
-def _put(finding: Finding) -> str:
-    return ", ".join(f"Put {key}: {value}" for key, value in finding.settings)
 
 
 def _settings(values: Mapping[str, str], style: Style, *, written: bool) -> list[str]:

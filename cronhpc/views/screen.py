@@ -17,7 +17,7 @@ from cronhpc.views.style import Cell, Column, Style, table, wrap
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from cronhpc.views.facts import Cost, EntryStatus, LiveRun, Notice, Status
+    from cronhpc.views.facts import EntryStatus, LiveRun, Notice, Status
 
 _ALL = ("--all",)
 _HEADER = 80  # columns that the first line fills where there is no terminal
@@ -48,7 +48,8 @@ def render(
     """
     top = [_header(known, style, from_file=from_file), *([] if known.series_only else [_chain(known, style)])]
     if known.cost:
-        top.append(_cost(known.cost))
+        spent = f"{text.count(known.cost.jobs, 'job')}, {times.span(known.cost.cpu_seconds)} of CPU"
+        top.append(f"cost    {spent} in {known.cost.days} days")  # what the scheduler itself took from the cluster
     if from_file:
         top.append(_pale(known, style))
     rows, hints = _rows(known, style), _hints(known, style)
@@ -97,11 +98,6 @@ def _header(known: Status, style: Style, *, from_file: bool) -> str:
 def _pale(known: Status, style: Style) -> str:
     when = f"{style.said(known.now)} ({style.distance(known.now)})"
     return f"seen    as the owner's scheduler saw it {when}"
-
-
-def _cost(cost: Cost) -> str:
-    """What the scheduler itself took from the cluster."""
-    return f"cost    {text.count(cost.jobs, 'job')}, {times.span(cost.cpu_seconds)} of CPU in {cost.days} days"
 
 
 def _chain(known: Status, style: Style) -> str:
@@ -227,23 +223,15 @@ def blocked(entry: EntryStatus) -> str:
 
 
 def _entry_cells(entry: EntryStatus, style: Style, seen: Instant, about: str) -> list[Cell]:
-    live = [run for run in entry.runs if not run.ahead]
-    last = entry.last
-    name = text.name(entry.name)
+    live, last = [run for run in entry.runs if not run.ahead], entry.last
+    first, streak = [text.name(entry.name), _next(entry, style)], _streak(entry)
     if live:
         beside = sum(run.state == live[0].state for run in live)
-        return [
-            name,
-            _next(entry, style),
-            style.at(live[0].slot),
-            *_running(live[0], seen, about, beside),
-            _streak(entry),
-        ]
+        return [*first, style.at(live[0].slot), *_running(live[0], seen, about, beside), streak]
     if not last:
-        return [name, _next(entry, style), "-", ("not yet", "dim"), "-", "-", _streak(entry)]
+        return [*first, "-", ("not yet", "dim"), "-", "-", streak]
     result = (runs.result_words(last), runs.result_colour(last.result))
-    took, waited = times.took(last.took), times.took(last.waited)
-    return [name, _next(entry, style), style.at(last.slot), result, took, waited, _streak(entry)]
+    return [*first, style.at(last.slot), result, times.took(last.took), times.took(last.waited), streak]
 
 
 def _running(run: LiveRun, seen: Instant, about: str, beside: int = 1) -> list[Cell]:
