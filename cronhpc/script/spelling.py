@@ -36,11 +36,15 @@ class Form(NamedTuple):
 
 
 class Value(NamedTuple):
-    """What an option of a system's takes, where its form tells: a pattern of it, what it is, and how to write it."""
+    """What an option of a system's takes, where its form tells: a pattern of it, what it is, and how to write it.
+
+    `indexes`: where in it ranges stand of which none may run backwards, as a pattern.
+    """
 
     form: str
     kind: str
     like: str
+    indexes: str = ""
 
 
 class Spelling(NamedTuple):
@@ -252,7 +256,7 @@ SPELLINGS = {
             **dict.fromkeys((f"-l {name}" for name in ("ncpus", "ngpus", "mpiprocs", "ompthreads")), _NUMBER),
             **{f"-{each}": Value(".+", "a value", f"-{each} VALUE") for each in "ACMNPRSWcekoquv"},
             "-l select": Value(rf"{_PBS_CHUNK}(?:\+{_PBS_CHUNK})*", "a list of chunks", "2:ncpus=4:mem=8gb"),
-            "-J": Value(r"\d+-\d+(?::\d+)?(?:%\d+)?", "a range of indexes", "1-10 or 1-10:2"),
+            "-J": Value(r"\d+-\d+(?::\d+)?(?:%\d+)?", "a range of indexes", "1-10 or 1-10:2", indexes=".*"),
             "-a": Value(r"(?:\d\d){2,6}(?:\.\d\d)?", "a time that it knows", "202912011230"),
             "-p": Value(_PRIORITY.format("-"), "a priority", "-100 (from -1024 to 1023)"),
             "-r": Value("[yn]", "y or n", "n"),
@@ -304,7 +308,12 @@ SPELLINGS = {
             "-R": Value(
                 r"[^\[\]]*(?:\[[^\[\]]*\][^\[\]]*)*", "a resource requirement with closed brackets", "rusage[mem=4000]"
             ),
-            "-J": Value(rf"[^\[\]]*(?:\[{_LSF_INDEXES}\](?:%\d+)?)?", "a name, or a name with indexes", "name[1-10]%2"),
+            "-J": Value(
+                rf"[^\[\]]*(?:\[{_LSF_INDEXES}\](?:%\d+)?)?",
+                "a name, or a name with indexes",
+                "name[1-10]%2",
+                indexes=r"\[.*\]",
+            ),
             "-gpu": Value(r"-|\w+=[^:]+(?::\s*\w+=[^:]+)*", "a request for GPUs", "num=2:mode=shared"),
         },
     ),
@@ -463,17 +472,18 @@ def fault(option: Option, dialect: Dialect) -> tuple[str, str] | None:
     text = " ".join(rest)
     for name, value in [(word, text)] if word != "-l" else _resources(text):
         taken = spelling.values.get(name)
-        if taken and not _fits(taken, name, value):
+        if taken and not _fits(taken, value):
             right = _as_meant(name, value, spelling)
             like = f"Write {name}{'=' if ' ' in name else ' '}{right}." if right else f"Write it like {taken.like}."
             return f"{submit} wants {taken.kind} there{f', not {value}' if value else ''}.", like
     return None
 
 
-def _fits(taken: Value, name: str, value: str) -> bool:
-    """Also of a range of -J that it does not run backwards: Grid Engine's -t may."""
-    ranges = re.findall(r"(\d+)-(\d+)", _array(value)[1] or value) if name == "-J" else ()
-    return bool(re.fullmatch(taken.form, value, re.ASCII)) and all(int(low) <= int(high) for low, high in ranges)
+def _fits(taken: Value, value: str) -> bool:
+    if not re.fullmatch(taken.form, value, re.ASCII):
+        return False
+    indexes = re.search(taken.indexes, value) if taken.indexes else None
+    return not indexes or all(int(low) <= int(high) for low, high in re.findall(r"(\d+)-(\d+)", indexes[0]))
 
 
 def _resources(item: str) -> Iterator[tuple[str, str]]:
@@ -493,7 +503,7 @@ def _as_meant(name: str, value: str, spelling: Spelling) -> str | None:
     if right is None and ours == "time" and value:
         with suppress(DurationError):
             right = spelling.forms[ours].write(_clock(parse_duration(value)))
-    return right if right and _fits(spelling.values[name], name, right) else None
+    return right if right and _fits(spelling.values[name], right) else None
 
 
 # --- to theirs -------------------------------------------------------------------------------------------------------

@@ -341,6 +341,7 @@ def test_lines_are_read_as_the_system_that_is_here_reads_them(
         pytest.param(LSF, "#SBATCH --ntasks=1 --no-requeue\n", id="what every job has anyway"),
         pytest.param(GRID_ENGINE, "echo\n#$ -N a\n", id="lines that are read to the end"),
         pytest.param(LSF, "# BSUB -J a\n", id="a spelling of LSF's that may be read"),
+        pytest.param(LSF, "#BSUB -J exp-2024-11\n", id="a date in a job's name, which is no range of indexes"),
         pytest.param(PBS, "#PBS -l select=1:ncpus=4 -l place=scatter\n", id="lists of resources that add up"),
         pytest.param(SLURM, "#$ of the group\n", id="prose"),
         pytest.param(SLURM, "cat <<X\n#$ -N a\nX\n", id="a text that is written"),
