@@ -32,9 +32,16 @@ if TYPE_CHECKING:
 def rows(known: Status, problems: Iterable[Problem]) -> list[Notice]:
     """The most urgent first: the batch system, alerts that go nowhere, switches, entries, then files passed over."""
     dialect = DIALECTS.get(known.batch.name, SLURM)
-    refused = {each.name for each in known.entries if each.last and each.last.result == Result.REFUSED}
-    told = refused - {each.name for each in known.entries if each.suspended}  # with its last run
-    trouble = (_trouble(row, known.chain) for row in known.trouble if row.done == Done.PASSING or row.entry not in told)
+    told = {
+        (each.name, text.one_line(each.last.detail))
+        for each in known.entries
+        if each.last and each.last.result == Result.REFUSED and not each.suspended
+    }  # with its last run
+    trouble = (
+        _trouble(row, known.chain)
+        for row in known.trouble
+        if row.done == Done.PASSING or (row.entry, text.one_line(row.detail)) not in told
+    )
     ended = {f"{switch.kind}/{switch.name}" for switch in known.switches if switch.ended}  # told with the switch
     problems = [each for each in problems if not (each.code == "W504" and each.file in ended)]
     problems.sort(key=lambda problem: problem.code != _UNSENT)

@@ -696,6 +696,18 @@ def test_an_entry_that_was_refused_is_told_once() -> None:
     assert known.trouble, "for programs"
 
 
+def test_an_entry_that_was_refused_ahead_for_another_cause_has_both_told() -> None:
+    """A slot to come is not its last run: the new cause would stand nowhere."""
+    world = with_entry(entry("backup", "0 14 * * *"))
+    refused = outcomes(world, done=Done.FAILED, detail="Invalid account")
+    after = {"backup": ended(1, result="refused", exit_code=None, job="", detail="Invalid partition")}
+    known = status.facts(world, plan(world), after, ABOUT, outcomes=refused)
+    assert [each.what for each in known.attention if each.name == "backup"] == [
+        "refused (Invalid partition)",
+        "could not be submitted: Invalid account",
+    ]
+
+
 def test_the_successor_that_a_tick_submitted_is_shown() -> None:
     world = replace(
         QUIET, queue=Queue((replace(LINK, id="4700", state="RUNNING"),)), chain=replace(CHAIN, self_id="4700")
