@@ -145,7 +145,7 @@ def nagios(known: Status, name: str | None, now: int) -> tuple[int, str]:
     code = _code(known, rows)
     parts = [f"{row.name} {row.what}" for row in rows[:_NAMED]]
     parts += [f"and {len(rows) - _NAMED} more"] if len(rows) > _NAMED else []
-    if known.chain.state in chain.DOWN:
+    if known.chain.state not in chain.FINE | {"unknown"}:
         parts.insert(0, f"the scheduler is {known.chain.state}")
     if code == UNKNOWN:
         parts.insert(0, f"{known.batch.name} does not answer")
@@ -160,7 +160,7 @@ def _code(known: Status, rows: Sequence[Notice]) -> int:
         return CRITICAL
     if not known.batch.answers or known.chain.state == "unknown":
         return UNKNOWN
-    return WARNING if rows else OK
+    return WARNING if rows or known.chain.state not in chain.FINE else OK
 
 
 def one_line(code: int, what: str, perfdata: str = "") -> str:

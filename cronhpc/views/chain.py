@@ -67,7 +67,7 @@ def _link(jobs: tuple[Job, ...]) -> Link | None:
 
 FINE = frozenset({"fine", "driven otherwise", "not needed yet"})  # nobody has to do anything
 LOST = frozenset({"silent", "broken", "moved"})  # it should go on, and does not
-DOWN = LOST | {"not started", "stopped", "resting"}
+DOWN = LOST | {"not started", "stopped", "resting", "disabled"}
 
 
 def health(chain: Chain, *, answers: bool, entries: int, now: int) -> str:

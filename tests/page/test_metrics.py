@@ -8,11 +8,11 @@ from dataclasses import replace
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from cronhpc.core.model import EntryState, Queue, SchedulerState, World
+from cronhpc.core.model import ChainFacts, EntryState, Queue, SchedulerState, World
 from cronhpc.page import metrics, view
 from cronhpc.views.facts import Status
 from tests.page_situations import NASTY, html, known, row, week
-from tests.view_situations import ENTRIES, NOW, STATES, WORLD, at, entry, facts_of, running
+from tests.view_situations import ENTRIES, NOW, SPARE, STATES, WORLD, at, entry, facts_of, running
 
 QUIET = replace(WORLD, switches=(), skipped=(), states={n: s for n, s in STATES.items() if n != "backup"})
 
@@ -111,6 +111,27 @@ def test_any_name_is_a_label(name: str) -> None:
             2,
             "CRONHPC CRITICAL - the scheduler is silent",
             id="silence beats no answer",
+        ),
+        pytest.param(
+            replace(QUIET, queue=Queue((SPARE,))),
+            None,
+            1,
+            "CRONHPC WARNING - the scheduler is late | ",
+            id="only the spare waits",
+        ),
+        pytest.param(
+            replace(QUIET, chain=ChainFacts(wanted=True, via="scrontab", disabled="gone"), queue=Queue(())),
+            None,
+            2,
+            "CRONHPC CRITICAL - the scheduler is disabled | ",
+            id="what calls the ticks was disabled",
+        ),
+        pytest.param(
+            replace(QUIET, chain=ChainFacts(wanted=True, via="resident", disabled="on cpu1"), queue=Queue(())),
+            None,
+            1,
+            "CRONHPC WARNING - the scheduler is started elsewhere | ",
+            id="its daemon is not here",
         ),
     ],
 )
