@@ -37,7 +37,7 @@ _MOST = 200  # links ahead: a week of hours, and some; arbitrary
 
 
 def _start_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--if-stale", action="store_true", help="only if it was started, and is lost or silent; quiet")
+    parser.add_argument("--if-stale", action="store_true", help="if it was started, and is lost, late or silent; quiet")
     parser.add_argument(
         "--via",
         choices=("chain", "scrontab", "login"),
