@@ -70,8 +70,9 @@ _MANY = 64  # scripts that are read by one bash
 # What -n does, from the second line of each text on: nothing of it runs. `local -` takes it back as the function ends,
 # where `bash -n` is a start for each text. A bash before 4.4 has no `local -`, and says nothing. What one complains of
 # may change how it reads on, so that it ends there.
-_READS_MANY = """read_only() { local - || exit; eval "set -n
-$1"; }
+_READS_MANY = """read_only() { local - 2>/dev/null || exit; eval "set -n
+$1
+"; }
 while IFS= read -rd '' text; do read_only "$text" </dev/null 2>&1 || exit; printf '.\\0'; done"""
 _ANY_SCHEDULE = "0 4 * * *"  # for a file that lies in no folder of ours yet
 _FIX_IN_ROWS = {  # where the one for scripts is of another line than the command's

@@ -8,6 +8,7 @@ import os
 import subprocess  # noqa: TID251 - what bash says itself
 import sys
 import time
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -410,14 +411,15 @@ BODIES = {  # of scripts that bash is asked about together
     "a substitution that ends the bash which reads it": "<( then",
     "nothing": "",
     "a backslash": "touch {ran} \\",
+    "a file that is not named": "touch {ran} > \\",
 }
 
 
 @pytest.mark.processes
 def test_scripts_that_bash_reads_together_are_judged_as_bash_n_does_and_never_run(shell: Shell, tmp_path: Path) -> None:
     refused = []
-    for number, body in enumerate(BODIES.values()):
-        text = f"#!/bin/bash\n{body.format(ran=tmp_path / 'ran')}\n"
+    for number, (body, end) in enumerate(product(BODIES.values(), ("\n", ""))):
+        text = f"#!/bin/bash\n{body.format(ran=tmp_path / 'ran')}{end}"
         (shell.cron / "cron.daily" / f"a{number:02}.slurm").write_text(text)
         alone = subprocess.run(
             ["bash", "-n"], input=text.encode(), capture_output=True, env={"LC_ALL": "C"}, check=False
