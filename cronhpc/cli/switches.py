@@ -337,7 +337,7 @@ def _nobody(report: Report, paths: Paths, console: Console) -> str | None:
     stopped, ticked = scheduler.marks(paths).stopped, report.world.call.whole
     known = chain.facts(report.world, report.plan, report.outcomes, stopped=stopped, ticked=ticked)
     how = chain.health(known, answers=True, entries=1, now=report.world.now)
-    return None if how in chain.FINE else command("start")
+    return None if how in chain.FINE | {"late"} else command("start")
 
 
 def _left_to(console: Console, paths: Paths) -> _Effect:

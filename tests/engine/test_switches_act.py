@@ -10,11 +10,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from cronhpc import cli
 from cronhpc.batch.port import BatchError, Limited, Submission, Unreachable
+from cronhpc.cli import switches
 from cronhpc.cli.console import Console
 from cronhpc.core.liveness import LATE
 from cronhpc.core.model import (
@@ -28,6 +30,7 @@ from cronhpc.core.model import (
     Key,
     LinkRecord,
     Outcome,
+    Plan,
     Queue,
     Result,
     Started,
@@ -44,7 +47,9 @@ from cronhpc.script.dialect import SLURM
 from cronhpc.store import history, scheduler
 from cronhpc.store.claims import Claims
 from cronhpc.store.memory import load, save
+from cronhpc.store.paths import Paths
 from cronhpc.tick import Report, tick
+from tests.view_situations import SPARE, WORLD
 from tests.worlds import at, job
 
 NOW = at("14:00:30")
@@ -484,3 +489,20 @@ def test_stop_ends_by_its_id_what_is_in_this_cluster_s_queue(root: Path, cluster
         assert stopped.ok
     assert fake.asked == 2 * asked
     assert ("alps" in " ".join(stopped.lines)) == (cluster != "alps")
+
+
+@pytest.mark.parametrize(
+    ("waiting", "fix"),
+    [
+        pytest.param((SPARE,), "", id="the spare alone, whose tick comes late"),
+        pytest.param((), "cronhpc start", id="no scheduler job"),
+    ],
+)
+def test_that_nobody_acts_later_is_said_only_where_no_tick_comes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, waiting: tuple[Job, ...], fix: str
+) -> None:
+    monkeypatch.setattr(switches, "keeps_series_only", lambda *_: False)
+    world = replace(WORLD, queue=Queue(waiting))
+    report = SimpleNamespace(world=world, plan=Plan((), world.now), outcomes=())
+    console = Console(world.now, {}, io.StringIO(), io.StringIO(), is_terminal=False)
+    assert str(switches._nobody(report, Paths(tmp_path), console) or "") == fix  # type: ignore[arg-type] # what is asked
