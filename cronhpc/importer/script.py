@@ -155,6 +155,8 @@ def _programs(words: list[str]) -> Iterator[str]:
             continue
         if bare in _RUNNERS and rest[:1] == ["run"]:
             rest = _behind("conda run", rest[1:])
+        elif bare == "command" and rest[:1] in (["-v"], ["-V"]):  # as type and which
+            break
         elif bare in _WRAPPERS:
             yield word
             rest = _behind(bare, rest)

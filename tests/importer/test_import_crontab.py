@@ -263,6 +263,8 @@ REMARKS: dict[str, tuple[str, int, str, bool, int]] = {
     "a command that submits to LSF": ("@daily bsub -W 60 < job.sh\n", 1, "into cron.d/", False, 1),
     "an sbatch behind a cd": ("@daily cd /x && sbatch job.sh\n", 1, "put that script into cron.d/", False, 1),
     "an sbatch behind a profile": ("@daily . /etc/profile; sbatch x\n", 1, "put that script into cron.d/", False, 1),
+    "an sbatch behind a wrapper's options": ("@daily nice -n 19 sbatch x\n", 1, "put that script into", False, 1),
+    "an sbatch that was looked for first": ("@daily command -v sbatch && sbatch x\n", 1, "put that script", False, 1),
     "OpenBSD's flags": ("@daily -ns x\n", 1, "OpenBSD", False, 1),
     "a byte order mark": ("\ufeff@daily x\n", 1, "byte order mark", False, 1),
     "a zone by its file": ("CRON_TZ=/etc/localtime\n@daily x\n", 2, "no name", True, 0),
@@ -299,6 +301,10 @@ def test_a_percent_that_was_meant_needs_nobody(command: str) -> None:
 def test_a_table_in_utf_16_is_read() -> None:
     table = Crontab.read("0 4 * * * x\n".encode("utf-16"), ALICE)
     assert [job.command for job in table.jobs] == ["x"]
+
+
+def test_who_looks_for_sbatch_submits_nothing() -> None:
+    assert table_of("@daily command -v sbatch >/dev/null || exit; /x/run.py\n").remarks == ()
 
 
 def test_an_ordinary_table_needs_nobody() -> None:
@@ -546,6 +552,7 @@ NAMES = {
     "sleep 30; y": "y",
     "( cd /x; ./y.sh )": "y",
     "sbatch -p cpu /x/train.slurm": "train",
+    "command -v rclone && backup.sh": "backup",
     "qsub -l h_rt=60 -N x /x/train.sh": "train",
     "bsub -W 60 < /x/train.lsf": "train",
     "Rscript /x/plot.R": "plot",
