@@ -60,11 +60,21 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-@pytest.fixture(autouse=True)
-def waited(monkeypatch: pytest.MonkeyPatch) -> list[float]:
-    """The pauses in which a disk is waited for, which no test sits through. Nor is a write forced to the disk."""
-    pauses: list[float] = []
-    monkeypatch.setattr(files, "wait", pauses.append)
-    monkeypatch.setattr(files, "_given_up_at", -files._GIVEN_UP - 1)
-    monkeypatch.setattr(os, "fsync", lambda _: None)
-    return pauses
+# The pauses in which a disk is waited for, which no test sits through. Nor is a write forced to the disk. Both are so
+# from here on: a fixture of thousands of tests takes longer than many of them.
+_waited: list[float] = []
+_patch = pytest.MonkeyPatch()
+_patch.setattr(files, "wait", _waited.append)
+_patch.setattr(os, "fsync", lambda _: None)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup() -> None:
+    """Each test finds a disk that has not been waited for."""
+    _waited.clear()
+    files._given_up_at = -files._GIVEN_UP - 1
+
+
+@pytest.fixture
+def waited() -> list[float]:
+    return _waited
