@@ -317,9 +317,12 @@ class Submitter:
         if why := self.progress.ended_by:
             return NotTried(f"not tried: {why}")
         try:
+            job = self._submission(row)
             if row.replaces:
                 self.site.batch.cancel(row.replaces)
-            job_id = self.site.batch.submit(self._submission(row))
+            job_id = self.site.batch.submit(job)
+        except OSError as error:  # its wrapper could not be written: no other's matter
+            return NotTried(f"not tried: {_disk_words(error)}")
         except Refused as error:
             self.refused.add(row.key.entry)
             return error

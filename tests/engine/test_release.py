@@ -12,7 +12,7 @@ import pytest
 
 from cronhpc.batch.local import Local
 from cronhpc.batch.port import BatchError
-from cronhpc.core.model import Call, Done, Queue, Started
+from cronhpc.core.model import Call, Done, Queue, Started, Submit
 from cronhpc.engine import init
 from cronhpc.engine.site import open_site
 from cronhpc.script.dialect import SLURM
@@ -91,6 +91,20 @@ def test_once_a_day_it_is_looked_whether_a_submission_is_held(
     ticked(changed, NOW)
     codes = [problem.code for problem in ticked(changed, NOW + 60).problems]
     assert ("W342" in codes) == said
+
+
+def test_a_wrapper_that_cannot_be_written_keeps_back_no_other_run(site: Site) -> None:
+    """Nor any from its release."""
+    settings = f"{SETTINGS}  recorded: {{schedule: '*/30 * * * *', command: 'true', record: true}}\n"
+    (site.paths.root / "cronhpc.yaml").write_text(settings)
+    again = open_site(str(site.paths.root), "local", {"HOME": str(site.paths.root.parent)})
+    tick(again, NOW - 1190)
+    (site.paths.state / "stubs").write_text("in the way")
+    done = {o.decision.entry.name: o for o in ticked(again, NOW).outcomes if isinstance(o.decision, Submit)}
+    assert {name: each.done for name, each in done.items()} == {
+        "e": Done.OK, "plain": Done.OK, "recorded": Done.PASSING
+    }  # fmt: skip
+    assert "stubs" in done["recorded"].detail
 
 
 class Early(Changing):
