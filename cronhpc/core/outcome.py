@@ -123,11 +123,11 @@ def counted(
         )
     failed = job_end.result in FAILURES and job_end.result is not Result.PREEMPTED
     failed_before = slot in state.to_retry and job_end.result is not Result.UNKNOWN
+    others = tuple(each for each in state.to_retry if each != slot)
     if slot < success or not (failed or failed_before):
-        return state
+        return replace(state, to_retry=others) if final else state
     if failed and job_end.node:
         state = replace(state, nodes=(*state.nodes, job_end.node)[-_LAST_NODES:])
-    others = tuple(each for each in state.to_retry if each != slot)
     if not final:
         return replace(state, to_retry=(*others, slot))
     failures = state.failures + 1

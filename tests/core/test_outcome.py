@@ -278,6 +278,7 @@ def test_a_slot_whose_attempt_failed_counts_whatever_keeps_the_further_one_from_
             last = results.endswith(letter) and letter != "R"
             state = counted(state, entry("e", suspend_after=2), JobEnd(kinds[letter]), slot, NOW, final=last)
     assert (state.failures, state.suspended) == (2 * failures, NOW if failures else None)
+    assert bool(state.to_retry) == results.endswith("R"), "none waits for a further attempt that has ended"
 
 
 @pytest.mark.parametrize(
