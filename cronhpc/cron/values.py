@@ -3,7 +3,7 @@
 A reader and a type checker may take them for the standard library's, of which they are the part that is used here:
 classes with slots, frozen or not. That one compiles up to eight methods for each class, and imports what reads source
 text: two fifths of all that an idle tick computed. Here the classes share their methods, and an `__init__` is compiled
-when the first object of its class is made.
+once many objects of its class are made.
 """
 
 from __future__ import annotations
@@ -94,9 +94,10 @@ def _to_compile(kind: Any) -> Callable[..., None]:
     def __init__(self: Any, *given: Any, **named: Any) -> None:  # noqa: N807 - it stands for one until many are made
         nonlocal made
         made += 1
-        rest = kind.__match_args__[len(given) :]
-        values = defaults(kind) | dict(zip(kind.__match_args__, given, strict=False)) | named
-        wrong = values.keys() != _FIELDS[kind].keys() or not named.keys() <= {*rest} or len(given) > len(values)
+        places = kind.__match_args__
+        values = defaults(kind) | dict(zip(places, given, strict=False)) | named
+        wrong = values.keys() != _FIELDS[kind].keys() or len(given) > len(places)
+        wrong = wrong or not named.keys() <= {*places[len(given) :]}
         if made > _FEW or wrong:
             kind.__init__ = _compiled(kind)
             kind.__init__(self, *given, **named)

@@ -105,6 +105,7 @@ SITUATIONS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "a field that it has not": lambda of: of["Run"]("a", other=1),
     "a field that it makes itself": lambda of: of["Run"]("a", memo={}),
     "too many": lambda of: of["Key"]("a", 1, 2),
+    "too many, of which it makes the last itself": lambda of: of["Run"]("a", 1, (), {}, "b", {}),
     "a field given twice": lambda of: of["Key"]("a", entry="b"),
     "the dict is each one's own": lambda of: of["Run"]("a").facts is of["Run"]("a").facts,
     "a field made by itself is there": lambda of: of["Run"]("a").memo,
@@ -121,10 +122,12 @@ SITUATIONS: dict[str, Callable[[dict[str, Any]], Any]] = {
 
 
 @pytest.mark.parametrize("situation", SITUATIONS)
-def test_a_value_is_as_the_standard_librarys(situation: str) -> None:
-    act = SITUATIONS[situation]
+@pytest.mark.parametrize("few", [pytest.param(0, id="of many objects"), pytest.param(99, id="of few")])
+def test_a_value_is_as_the_standard_librarys(monkeypatch: pytest.MonkeyPatch, situation: str, few: int) -> None:
+    monkeypatch.setattr(values, "_FEW", few)
+    act, ours = SITUATIONS[situation], classes(values.dataclass, values.field)
     expected = outcome(STANDARD, act)
-    assert outcome(OURS, act) == (AttributeError if expected is dataclasses.FrozenInstanceError else expected)
+    assert outcome(ours, act) == (AttributeError if expected is dataclasses.FrozenInstanceError else expected)
 
 
 @pytest.mark.parametrize("changes", [{"slot": 9}, {"facts": {"a": 1}}, {"other": 1}, {}])
