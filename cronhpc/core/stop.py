@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.identity import is_link, records
-from cronhpc.core.liveness import unlisted
+from cronhpc.core.liveness import TWO_LOOKS, unlisted
 from cronhpc.core.model import (
     PAUSED,
     UNLISTED,
@@ -508,8 +508,9 @@ class Strikes:
         live = {name for job in world.queue.jobs if job.live for name in (job.id, job.shown)}
         rows: dict[str, Row] = {}
         for each, known in world.kept.kill_records.items():
-            if each in live:
-                continue
+            may_run = known.emptied and not (known.warned or known.cancelled) and each in unfinished
+            if each in live or (may_run and each not in world.jobs() and world.now - known.at < TWO_LOOKS):
+                continue  # one that was not listed yet was ended only if it waited
             if not known.gone:
                 row = _history_row(known.name, known.by, known.reason, world.now) | {"gone": {}}
                 rows.setdefault(known.path, row)["gone"][each] = world.now - known.at

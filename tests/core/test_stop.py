@@ -597,6 +597,17 @@ def test_a_warning_and_the_end_are_two_rows() -> None:
     assert [(row["warned"], row["jobs"]) for row in rows] == [(["9"], []), ([], ["9"])]
 
 
+def test_of_a_run_that_was_not_listed_yet_it_is_not_said_that_it_is_gone_while_the_list_may_lack_it() -> None:
+    """It was cancelled only if it waited: it may run, and its warning is still to come."""
+    released = claim("train", "14:00", ClaimState.RELEASED, "9", recorded=at(NOW) - 20)
+    w = on("t", jobs=(), entries=(entry("train", job_name="tr9"),), claims=(released,), settings=WARN)
+    unfinished = frozenset({"9"})
+    first = strikes(w, unfinished)
+    soon, later = (replace(remembering(w, kill_records=first.kill_records), now=at(NOW) + n) for n in (10, 120))
+    assert [[*row] for row in strikes(soon, unfinished).rows] == []
+    assert [row["gone"] for row in strikes(later, unfinished).rows] == [{"9": 120}]
+
+
 def test_when_it_is_gone_that_is_said_and_it_is_forgotten_once_its_end_is_recorded() -> None:
     known = {"8": kill_records("14:00", cancelled=True)}
     still = strikes(on(jobs=(job(8, "COMPLETING"),), kill_records=known))
