@@ -17,7 +17,7 @@ from cronhpc.core.liveness import Lives
 from cronhpc.core.model import CronhpcError, Entry, EntryState, World, command, entry_id, joined, slot_text
 from cronhpc.core.policy import POLICIES
 from cronhpc.cron.values import dataclass
-from cronhpc.script.spelling import spelt
+from cronhpc.script.spelling import own_output
 from cronhpc.store.claims import Claims
 from cronhpc.store.decode import epoch, iso
 from cronhpc.store.entries import FRESH, SUFFIX, file_of, read_script
@@ -214,7 +214,7 @@ def _screen(known: Mapping[str, Any], style: Style, dialect: Dialect) -> Iterato
         "runs": f"{words}; {when['from']}",
         "next": f"{style.whole(at)} ({style.distance(at)})" if at else "-",
         "state": text.one_line(known["state"]),
-        "log": text.clean(known["log"] or f"where its script says ({dialect.prefix} {spelt('output', dialect)})"),
+        "log": text.clean(known["log"] or f"where its script says ({own_output(dialect)})"),
     }
     columns = [Column(""), Column("", least=20), Column("")]
     yield text.name(known["name"])

@@ -24,12 +24,12 @@ from cronhpc.cli.common import (
 from cronhpc.cli.runs import AHEAD, Follower, entry_meant, harmless, job_id, known_runs, no_entry, no_run_of, put_bytes
 from cronhpc.core.model import FAILURES, Advice, Entry, Result, StateError, command, entry_id, slot_of, slot_text
 from cronhpc.cron.values import dataclass
-from cronhpc.script.spelling import spelt
+from cronhpc.script.spelling import own_output
 from cronhpc.store import memory, series_records
 from cronhpc.store.decode import iso
 from cronhpc.store.files import open_file
 from cronhpc.views import Facts, text
-from cronhpc.views.runs import LIVE, result_words, when
+from cronhpc.views.runs import LIVE, first_failed, result_words, when
 from cronhpc.views.times import took
 
 if TYPE_CHECKING:
@@ -263,8 +263,8 @@ def _by_run(logs: list[Log]) -> dict[str, list[Log]]:
 
 def _of_first_failed(run: HistoryRun | None, logs: list[Log]) -> Log:
     """Of an array the log of the first task that failed, else the one last written to."""
-    first = re.match(r"\d+", (run and run.tasks) or "")  # "3", "1-2,5"
-    return next((log for log in logs if first and log.task == first[0]), logs[0])
+    first = first_failed(run) if run else ""
+    return next((log for log in logs if first and log.task == first), logs[0])
 
 
 def _say_which(run: HistoryRun | None, log: Log, others: int, console: Console) -> None:
@@ -415,15 +415,9 @@ def _none(args: argparse.Namespace, console: Console, logs: list[Log]) -> int:
     elif entry.output:
         why = "has no log yet. Now: " + command("run", args.name)
     else:
-        why = f"names its own output in {entry.source} ({_own_output(console)}): look there."
+        why = f"names its own output in {entry.source} ({own_output(site_of(console).batch.dialect)}): look there."
     console.complain(f"{text.name(args.name)} " + why)
     return ATTENTION
-
-
-def _own_output(console: Console) -> str:
-    """How a script names its log."""
-    dialect = site_of(console).batch.dialect
-    return f"{dialect.prefix} {spelt('output', dialect)}"
 
 
 def _entry(args: argparse.Namespace, console: Console) -> Entry:
@@ -440,7 +434,10 @@ def _no_log_of_a_series(args: argparse.Namespace, console: Console) -> None:
     """Raises NoSuchError where the name is that of a series."""
     known = next((each for each in series_records.every(paths_of(console).state) if each.name == args.name), None)
     if known is not None:
-        places = ", ".join(path for _, path in known.logs) or f"{_own_output(console)} in {known.script}"
+        places = (
+            ", ".join(path for _, path in known.logs)
+            or f"{own_output(site_of(console).batch.dialect)} in {known.script}"
+        )
         raise NoSuchError(f"{text.name(args.name)} has no log that can be read here. It prints to: {places}")
 
 

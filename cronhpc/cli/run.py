@@ -30,7 +30,7 @@ from cronhpc.core.model import (
 )
 from cronhpc.cron.duration import format_duration
 from cronhpc.cron.values import dataclass
-from cronhpc.script.spelling import spelt
+from cronhpc.script.spelling import own_output
 from cronhpc.store.claims import Claims
 from cronhpc.store.entries import FRESH
 from cronhpc.views import text
@@ -282,7 +282,7 @@ def _attended(args: argparse.Namespace, console: Console, site: Site, key: Key, 
         folder, _, name = order.log.rpartition("/")
         follower = Follower(site.paths.root / folder, name, console)
     elif args.follow:
-        named = f"{site.batch.dialect.prefix} {spelt('output', site.batch.dialect)}"
+        named = own_output(site.batch.dialect)
         console.complain(f"its script names its own output ({named}): look there. Its end is waited for.")
     try:
         end = _end(console, key, order.entry, follower)

@@ -16,6 +16,7 @@ from cronhpc.cron.values import dataclass, field
 from cronhpc.views import Facts, chain, runs, screen, text, times
 from cronhpc.views.attention import done
 from cronhpc.views.facts import Chain, DeletedEntry, EntryStatus, HistoryRun, LiveRun, Notice, Status
+from cronhpc.views.times import DAY
 
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
@@ -409,7 +410,6 @@ def tail(data: str) -> str:
 # close that it could not be told apart is drawn as one stroke; what went wrong is drawn last, over the rest.
 
 
-DAY = 86400
 PAST_DAYS = 7
 PAST, FUTURE = 1008, 432  # units
 WIDTH = PAST + FUTURE

@@ -40,8 +40,8 @@ def drawn(paths: Paths, known: Status, style: Style, *, to: Path | None = None, 
 def _slots(known: Status, now: int) -> dict[str, Sequence[int]]:
     """The slots of the next day, by entry."""
     from cronhpc.cron.schedule import between
-    from cronhpc.page.view import DAY
     from cronhpc.views.explain import schedule_of
+    from cronhpc.views.times import DAY
 
     slots: dict[str, Sequence[int]] = {}
     for entry in known.entries:

@@ -606,6 +606,11 @@ def spelt(name: str, dialect: Dialect) -> str:
     return SPELLINGS[dialect.name].names.get(name, "") if dialect.name in SPELLINGS else f"--{name}"
 
 
+def own_output(dialect: Dialect) -> str:
+    """How a script names its log itself: `#SBATCH --output`."""
+    return f"{dialect.prefix} {spelt('output', dialect)}"
+
+
 # What sbatch does by itself, or cronhpc for each job: there is nothing to write elsewhere.
 _ONE_LOG = {("-j", "oe"), ("-j", "y"), ("-j", "yes")}
 _NOTHING = {("ntasks", "1"), ("nodes", "1"), ("ntasks-per-node", "1"), ("cpus-per-task", "1"), *_ONE_LOG}

@@ -11,7 +11,7 @@ from cronhpc.core.model.site import LEVELS, Finding
 from cronhpc.core.retention import Why
 from cronhpc.cron.duration import format_duration
 from cronhpc.views import Facts, runs, text, times
-from cronhpc.views.facts import VERSION, HistoryRun
+from cronhpc.views.facts import VERSION, HistoryRun, cleaned
 from cronhpc.views.style import Cell, Column, Style, table, wrap
 
 # --- check ------------------------------------------------------------------------------------------------------------
@@ -27,7 +27,7 @@ def check(problems: Sequence[Problem], *, fmt: str = "text") -> str:
     A line is printable: names and scripts may hold line ends, terminal codes and bytes that are no UTF-8.
     """
     if fmt == "json":
-        rows = [{name: _cleaned(getattr(p, name)) for name in _FIELDS} for p in problems]
+        rows = [{name: cleaned(getattr(p, name)) for name in _FIELDS} for p in problems]
         whole = {
             "version": VERSION,
             "problems": rows,
@@ -46,10 +46,6 @@ def summary(problems: Sequence[Problem]) -> str:
 
 def _counts(problems: Sequence[Problem]) -> dict[str, int]:
     return {level: sum(p.severity == level for p in problems) for level in ("warning", "error")}
-
-
-def _cleaned(value: str | int) -> str | int:
-    return text.clean(value) if isinstance(value, str) else value
 
 
 def _github(problem: Problem) -> str:

@@ -47,8 +47,14 @@ def run_facts(row: Mapping[str, Any]) -> HistoryRun:
 
 def log_of(run: HistoryRun) -> Advice:
     """The command that prints its log; of an array the log of the first task that failed, not of the last to write."""
-    task = re.match(r"\d+", run.tasks or "")
-    return command("logs", f"{run.job}_{task[0]}" if task else run.entry)
+    task = first_failed(run)
+    return command("logs", f"{run.job}_{task}" if task else run.entry)
+
+
+def first_failed(run: HistoryRun) -> str:
+    """The first task that failed, of an array (`3`, `1-2,5`); "" where none is known."""
+    first = re.match(r"\d+", run.tasks or "")
+    return first[0] if first else ""
 
 
 def _which(row: Mapping[str, Any]) -> tuple[int | None, int, bool]:
