@@ -77,6 +77,7 @@ class Daemon:
         self.last_resort: threading.Timer | None = None
         self.paths: Paths | None = None
         self.stops_before: frozenset[str] = frozenset()  # those that stood when it began end it no more
+        self.claimed: int | None = None  # when a run was claimed last, as of the last tick
         self.took = 0.0  # seconds, the last tick
         self.gap = _GAP
         self.urgent: deque[float] = deque(maxlen=_FLIPS)  # when switches called for ticks last
@@ -144,6 +145,7 @@ class Daemon:
             return _AGAIN
         finally:
             self.took = time.monotonic() - began
+            self.claimed = _changed(site.paths.claims)
         self.tell(report)
         self.said.pop("tick", None)
         running = chain.Links.of(report.world).running if self.link else ()
@@ -195,6 +197,8 @@ class Daemon:
                 return
             if self.watch is not None and not self.watch.healthy():
                 return  # the round begins with a new watch, and a rescan
+            if seconds > _QUEUE and self.paths and _changed(self.paths.claims) != self.claimed:
+                return  # somebody has ordered a run: how it ends is looked for from now on
 
     def _wait_until_quiet(self) -> None:
         first = time.monotonic()
@@ -243,6 +247,13 @@ class Daemon:
                 self.said.pop("settings", None)
                 return site
         return site
+
+
+def _changed(folder: Path) -> int | None:
+    try:
+        return folder.stat().st_mtime_ns
+    except OSError:
+        return None
 
 
 def _look_for(start: int | None, now: float) -> float:

@@ -412,6 +412,15 @@ def test_an_idle_one_does_not_tick_and_sighup_makes_it(root: Path) -> None:
 
 
 @pytest.mark.processes
+def test_a_run_ordered_by_hand_is_seen_by_an_idle_one(root: Path) -> None:
+    """So that its failure is told within half a minute, and not at the next slot."""
+    with running_daemon(root) as daemon:
+        running(root)
+        before = daemon.ticked()
+        daemon.wait(lambda: daemon.ticked() > before, 20)
+
+
+@pytest.mark.processes
 def test_events_without_end_call_for_fewer_and_fewer_ticks(root: Path) -> None:
     """Each tick asks the batch system for its queue."""
     ticks = set()
