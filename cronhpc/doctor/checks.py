@@ -80,7 +80,8 @@ class Check(Enum):
     WAY_OUT = "fine", "network", "the address given can be reached from here."
 
     # --- Slurm, asked from here
-    NO_SLURM = ("advice", "slurm", "no sbatch on PATH, or backend: local is set: runs are processes of this machine.",
+    RUNS_HERE = "fine", "backend", "runs are processes of this machine, as backend: local says."
+    NO_SLURM = ("advice", "slurm", "no sbatch on PATH, or --backend local: runs are processes of this machine.",
                 "On a cluster load Slurm's commands (module load slurm), then ask again.")
     HEARD = "fine", "batch system", "{title} answers."
     SILENT = ("error", "batch system", "{title} gives no answer: {why}.",

@@ -226,15 +226,18 @@ def _ends(cluster: Cluster, settings: Settings) -> Finding:
 # --- the disk ------------------------------------------------------------------------------------------------------
 
 
-def of_disk(disk: Disk, *, seen: bool = False, probes: bool = True) -> Iterator[Finding]:
-    """What the cron directory lies on; `seen`: nodes have it, as a probe there has shown; `probes`: there are such."""
+def of_disk(disk: Disk, *, seen: bool = False, probes: bool = True, alone: bool = False) -> Iterator[Finding]:
+    """What the cron directory lies on.
+
+    `seen`: nodes have it, as a probe there has shown; `probes`: there are such; `alone`: no node is to have it.
+    """
     kind = disk.kind or "a file system of unknown kind"
     where = f"{disk.path} is on {kind} ({disk.mount})" if disk.mount else f"{disk.path} is on {kind}"
     if "ro" in disk.options:
         yield Check.DISK_READ_ONLY(where=where)
     elif disk.reach == "memory" and not seen:
         yield Check.DISK_IN_MEMORY(where=where)
-    elif disk.reach == "local" and not seen:
+    elif disk.reach == "local" and not (seen or alone):
         yield Check.DISK_LOCAL(where=where, fix="" if probes else f"See whether a job finds it: ls -d {disk.path}")
     else:
         yield Check.DISK_FINE(where=where, shared=", shared" if disk.reach == "shared" else "")

@@ -58,11 +58,12 @@ def examine(asked: Asked, clock: Callable[[], int]) -> list[Finding]:
     here = _here(asked, settings)
     of_batch = list(_batch(asked, settings, here, clock))
     seen = any(each.topic == "files" and each.level == "fine" for each in of_batch)
+    alone = any(each.topic == Check.RUNS_HERE.topic for each in of_batch)
     probes = Check.NOT_EXAMINED.topic not in {each.topic for each in of_batch}
     pings = bool(settings.alerts_ping) or any(name == "ping" for name, _, _ in settings.defaults)
     every = [
         *of_settings,
-        *_directory(asked, settings, refused, seen=seen, probes=probes),
+        *_directory(asked, settings, refused, seen=seen, probes=probes, alone=alone),
         *judge.of_machine(here, needs_network=pings and not asked.url),
         *_address(asked.url),
         *of_batch,
@@ -99,11 +100,11 @@ def _settings(asked: Asked) -> tuple[Settings, list[Finding]]:
 
 
 def _directory(
-    asked: Asked, settings: Settings, refused: Problem | None, *, seen: bool, probes: bool
+    asked: Asked, settings: Settings, refused: Problem | None, *, seen: bool, probes: bool, alone: bool
 ) -> Iterator[Finding]:
     paths, me = Paths(asked.root), os.getuid()
     try:
-        yield from judge.of_disk(disk.look(asked.root, asked.environ), seen=seen, probes=probes)
+        yield from judge.of_disk(disk.look(asked.root, asked.environ), seen=seen, probes=probes, alone=alone)
     except OSError as error:
         yield Check.DISK_UNSEEN(root=asked.root, why=error.strerror)
         return
@@ -234,7 +235,7 @@ def _other_system(asked: Asked, settings: Settings, here: Here, clock: Callable[
 
     dialect = dialect_of(asked.backend, settings, asked.environ)
     if dialect.runs_here:
-        yield Check.NO_SLURM()
+        yield Check.RUNS_HERE() if settings.backend and not asked.backend else Check.NO_SLURM()
         return
     try:
         _connected(asked, settings).queue()

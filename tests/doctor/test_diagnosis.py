@@ -54,6 +54,12 @@ def test_a_local_disk_that_nodes_have_is_fine() -> None:
     assert worst(list(of_disk(replace(SHARED, reach="local"), seen=True))) == []
 
 
+def test_a_local_disk_is_fine_where_runs_are_processes_of_this_machine() -> None:
+    """It told to call `doctor --submit`, which tries nothing there; in memory it is still gone after a restart."""
+    assert worst(list(of_disk(replace(SHARED, reach="local"), alone=True))) == []
+    assert worst(list(of_disk(replace(SHARED, reach="memory"), alone=True))) == [("error", "disk")]
+
+
 def test_where_no_probe_job_is_run_none_is_advised() -> None:
     """On Grid Engine, PBS and LSF `doctor --submit` looks at a held job, and at no node: it told to call itself."""
     found = next(of_disk(replace(SHARED, reach="local"), probes=False))

@@ -174,6 +174,14 @@ def test_without_slurm_it_says_so(site: Site) -> None:
         assert site.levels("slurm") == ["advice"]
 
 
+def test_settings_that_say_local_are_no_trouble(site: Site) -> None:
+    """A disk of one machine is the right one there, and no job could look at it from another."""
+    (site.root / "cronhpc.yaml").write_text("backend: local\n", encoding="utf-8")
+    assert site.levels("backend") == ["fine"]
+    assert site.levels("slurm") == []
+    assert "warning" not in site.levels("disk")
+
+
 def test_another_batch_system_is_asked_whether_it_answers(site: Site) -> None:
     site.program("qstat", "echo '<?xml version=\"1.0\"?><job_info><queue_info/><job_info/></job_info>'")
     assert site.levels("batch system", "--backend", "grid_engine") == ["unknown", "fine"], "limits are not looked at"
