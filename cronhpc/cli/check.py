@@ -393,6 +393,15 @@ def _scripts_in(place: Path) -> list[str]:
     return [place.name] if head.startswith(b"#!") and has_directives(head) else []
 
 
+def _begins_as_script(place: Path) -> bool:
+    """As a crontab's does: it may be a helper of another, or be meant to run."""
+    try:
+        shell = place.suffix in _OF_SCRIPTS and not place.name.startswith(".")
+        return shell and place.is_file() and read_script(str(place), 2) == b"#!"
+    except OSError:
+        return False
+
+
 @dataclass(slots=True)
 class _Look:
     """The scripts of one cron directory, linted one by one."""
@@ -468,7 +477,7 @@ class _Look:
 
     def _others(self, folder: str, names: Iterable[str]) -> Iterator[Problem]:
         """Of what is no script by its name: batch scripts among it, and folders of scripts; the rest in one line."""
-        rest = 0
+        rest: list[Path] = []
         for name in names:
             place = self.paths.root / folder / name
             scripts = [] if name.startswith(".") else _scripts_in(place)
@@ -481,10 +490,13 @@ class _Look:
                 what = f"a folder in a cron folder: its {count(len(scripts), 'script')} never {run}."
                 yield Problem("W010", what, moving(place, place.parent, "*.slurm"), f"{shown}/")
             else:
-                rest += 1
+                rest.append(place)
+        by_hand = next((place for place in rest if _begins_as_script(place)), None)
         if rest:
-            what = f"{count(rest, 'other file')}, no {'script' if rest == 1 else 'scripts'}: only *.slurm files run."
-            yield Problem("N001", what, "", f"{folder}/")
+            named = f" ({by_hand.name}{' …' if len(rest) > 1 else ''})" if by_hand else ""
+            none = named or f", no {'script' if len(rest) == 1 else 'scripts'}"
+            what = f"{count(len(rest), 'other file')}{none}: only *.slurm files run."
+            yield Problem("N001", what, renaming(by_hand, f"{by_hand.stem}.slurm") if by_hand else "", f"{folder}/")
 
     def _command(self, row: EntryRow) -> Iterator[Problem]:
         """Of a row's command: what lint says of the script that is made of it, in the words of a row."""

@@ -131,6 +131,17 @@ def test_what_is_plainly_no_script_is_one_line_and_nothing_to_fix(shell: Shell) 
         assert "x-1" not in shell(verb, now=later()).out
 
 
+def test_what_begins_as_a_script_is_not_called_none(shell: Shell) -> None:
+    """A crontab's backup.sh was "no script", and nothing said how it would run."""
+    (shell.cron / "cron.daily" / "backup.sh").write_text("#!/bin/bash\ntrue\n")
+    (shell.cron / "cron.daily" / "README").write_text("x\n")
+    daily = shell.cron / "cron.daily"
+    said = shell("check", "--strict", now=later())
+    assert said.code == 0, "it may be another one's helper"
+    fix = f"To run it: mv -n {daily}/backup.sh {daily}/backup.slurm"
+    assert said.out.splitlines()[0] == f"cron.daily/: N001 2 other files (backup.sh …): only *.slurm files run. {fix}"
+
+
 def test_a_batch_script_under_another_name_is_named(shell: Shell) -> None:
     for name in ("a.sbatch", "b.sh"):
         (shell.cron / "cron.daily" / name).write_text("#!/bin/bash\n#SBATCH --time=5\ntrue\n")
