@@ -143,7 +143,7 @@ def _nothing(args: argparse.Namespace, paths: Paths) -> str:
     """Raises NoSuchError for a name that nothing has."""
     if job_id(args.name):
         raise no_run_of(job_id(args.name))
-    if args.name and args.name not in (known := _names(paths)):
+    if args.name is not None and args.name not in (known := _names(paths)):
         raise no_such("entry", args.name, known)
     asked = [f"--state {args.state}"] if args.state else []
     asked += [f"--since {args.since}"] if args.since else []

@@ -63,6 +63,8 @@ def wanted(option: str | None, environment: Mapping[str, str]) -> tuple[Path, st
     """
     if option:
         return _absolute(option), "--dir"
+    if option is not None:  # --dir "$UNSET"
+        raise DirectoryError("--dir is empty. Name your cron directory, or leave the option out.")
     if "CRONHPC_DIR" in environment:
         if not environment["CRONHPC_DIR"]:
             raise DirectoryError("$CRONHPC_DIR is set but empty. Set it to your cron directory, or unset it.")

@@ -151,6 +151,8 @@ MISTAKES = {
         "stop backup", ("stop takes no name", "cronhpc kill backup", "cronhpc pause backup"), 2, BACKUP
     ),
     "init with a folder": Mistake("init mycron", ("init takes no name", "cronhpc init --dir mycron"), 2),
+    "a variable for --dir that is not set": Mistake("init --dir=", ("--dir is empty", "leave the option out"), 2),
+    "and for a command that needs one": Mistake("status --dir=", ("--dir is empty",), 2),
     "a result with a slip": Mistake("history --state faild", ("faild", "failed"), 2),
     "a page in a folder that is not there": Mistake("page --out {home}/x/p.html", ("mkdir -p {home}/x",), 2),
     "an entry to be removed, and nobody to ask": Mistake(

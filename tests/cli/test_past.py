@@ -128,6 +128,12 @@ def test_right_after_a_run_was_asked_for_the_log_before_it_is_not_shown_in_its_p
 
 
 @pytest.mark.processes
+def test_a_name_that_is_empty_is_no_name(ran: Shell) -> None:
+    """It was told that nothing is recorded yet, with exit code 0."""
+    said = ran("history", "")
+    assert (said.code, said.err.splitlines()[0]) == (2, "There is no entry called ''. See: cronhpc status")
+
+
 def test_that_a_log_is_empty_is_said_beside_it(ran: Shell) -> None:
     assert ran("run", "a", now=later() + 5).code == 0
     assert log_of_2(ran).stat().st_size == 0
