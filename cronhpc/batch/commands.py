@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 _NEVER_BEGAN = frozenset({126, 127})  # a wrapper's program, or a library of it, is not there; no command ends so itself
 _SILENT = 15  # seconds for which a query that gave no answer is answered so: a daemon asks again later
+NO_CLUSTER = "Could not establish a configuration source"  # Slurm's last word on it; three lines of how come before
 LIST_LIMIT = 500  # job ids in one command line
 
 
@@ -34,7 +35,8 @@ def chunks(job_ids: Sequence[str]) -> Iterator[Sequence[str]]:
 
 def told(program: str, ended: Finished) -> str:
     """What a program said, as one line."""
-    words = " / ".join(line.strip() for line in ended.said.splitlines() if line.strip())
+    lines = [line.strip() for line in ended.said.splitlines() if line.strip()]
+    words = " / ".join([line for line in lines if NO_CLUSTER in line] or lines)
     if ended.timed_out:
         return f"{program} gave no answer in time" + (f": {words}" if words else "")
     return words or f"{program} exited {ended.code} and said nothing"

@@ -121,10 +121,13 @@ def _plan(_: argparse.Namespace, console: Console) -> int:
     """Exit code 1 if something was passed over, or the batch system does not answer."""
     from cronhpc.core.plan import plan
     from cronhpc.engine.read import read_world
+    from cronhpc.store.scheduler import started
     from cronhpc.views import plan as view
 
     site = site_of(console)
-    world = read_world(site, console.now).world
+    how = started(site.paths)
+    call = Call(by_daemon=how is not None and how.via in {"daemon", "resident"})
+    world = read_world(site, console.now, call).world
     known = view.facts(world, plan(world), world.skipped, _cleaning(site, world))
     console.answer(known, lambda: view.render(known, console.style(site.settings.timezone)))
     wrong = world.queue is None or world.skipped or any(entry.problem for entry in world.entries)

@@ -82,6 +82,7 @@ def _init(args: argparse.Namespace, console: Console) -> int:
 def _of_site(console: Console, root: Path) -> tuple[dict[str, str], str]:
     """Settings that the environment and the cluster tell, by dotted key; and what could not be asked."""
     from cronhpc.batch import all_present, connect, dialect_of
+    from cronhpc.batch.commands import NO_CLUSTER
     from cronhpc.engine.site import machine_zone
 
     if (root / "cronhpc.yaml").exists():
@@ -102,6 +103,8 @@ def _of_site(console: Console, root: Path) -> tuple[dict[str, str], str]:
     except CronhpcError as error:
         remark = f"the batch system could not be asked for account and partition ({error}): see sbatch: in cronhpc.yaml"
         others = (each for each in all_present(console.environ) if each is not dialect)
+        if NO_CLUSTER in str(error):
+            remark += "; if scripts shall run on this machine, write backend: local there"
         remark += "".join(f"; if {each.title} is meant, write backend: {each.name} there" for each in others)
     else:
         if site.cpu_partition is not None:

@@ -21,8 +21,9 @@ from cronhpc import cli
 from cronhpc.batch.local import Local
 from cronhpc.cli import commands
 from cronhpc.cli.console import Console
-from cronhpc.core.model import EntryState, Problem, Queue
-from cronhpc.store import entries, memory
+from cronhpc.core.model import EntryState, Problem, Queue, Started
+from cronhpc.store import entries, memory, scheduler
+from cronhpc.store.paths import Paths
 
 NOW = 1795784840  # Friday 27 November 2026, 14:07:20 in Paris
 HOUR = 3600
@@ -89,6 +90,19 @@ def test_init_beside_an_idle_slurm_names_the_other_batch_system_that_is_here(tmp
     assert made.code == 0, made.err
     assert "could not be asked for account and partition" in made.out
     assert "if Grid Engine is meant, write backend: grid_engine there" in made.out
+
+
+def test_init_beside_slurm_programs_without_a_cluster_names_this_machine(tmp_path: Path) -> None:
+    """Three lines of how come before the one that says what; each command repeated all four."""
+    how = "echo 'scontrol: error: fetch_config: DNS SRV lookup failed' >&2"
+    what = "scontrol: fatal: Could not establish a configuration source"
+    for name in ("sbatch", "scontrol", "sinfo"):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{how}\necho '{what}' >&2\nexit 1\n", encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    made = Shell(tmp_path)("init", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert made.code == 0, made.err
+    assert f"({what}): see sbatch:" in made.out
+    assert "if scripts shall run on this machine, write backend: local there" in made.out
 
 
 # --- the command line itself ---------------------------------------------------------------------------------------
@@ -497,6 +511,13 @@ def test_no_slurm_on_path_is_said(shell: Shell) -> None:
 
 
 # --- switches ------------------------------------------------------------------------------------------------------
+
+
+def test_plan_beside_a_daemon_is_the_plan_of_its_ticks(shell: Shell) -> None:
+    """It showed runs submitted ahead of their time, which a daemon never does."""
+    shell.drop("cron.d/often.slurm", "#CRON * * * * *\necho hello")
+    scheduler.mark_started(Paths(shell.cron), Started(via="resident", at=later()))
+    assert "ahead" not in shell("plan", now=later()).out
 
 
 def test_kill_says_what_it_did_and_how_to_undo_it(shell: Shell) -> None:
