@@ -315,10 +315,11 @@ def _first_steps(known: Status, style: Style) -> list[str]:
         more = style.command("again", options=("--help",))
         return [f"No job keeps itself going now. One line at the top of a script does it: {more}"]
     root = style.word(known.directory)
-    start = [] if known.chain.wanted else [f"  {style.command('start'):<33}  then it runs by itself"]
+    start = [] if known.chain.wanted else [f"  {style.command('start')}  then it runs by itself"]
     return [
         f"There are no entries{'' if known.deleted else ' yet'}. Put a batch script into a folder:",
-        f"  cp job.slurm {root}/cron.daily/    or cron.hourly/, cron.weekly/, cron.monthly/",
-        f"  {root}/cron.d/                     for scripts with a schedule of their own: #CRON 30 7 * * mon-fri",
+        f"  cp job.slurm {root}/cron.daily/",
+        "    or into cron.hourly/, cron.weekly/, cron.monthly/; into cron.d/ one with a",
+        "    schedule of its own, a line such as #CRON 30 7 * * mon-fri",
         *start,
     ]

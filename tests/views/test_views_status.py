@@ -522,6 +522,7 @@ def test_an_empty_directory_tells_the_first_steps() -> None:
     assert "There are no entries yet." in shown
     assert "cp job.slurm ~/cron/cron.daily/" in shown
     assert "cronhpc start" in shown
+    assert max(map(len, shown.splitlines())) <= 80, "the first screen of all was 102 wide"
     elsewhere = replace(style(), directory="/proj/a folder/of/a/long/name")
     far = render(facts_of(replace(NOT_STARTED, entries=(), states={})), elsewhere)
     assert "cronhpc start --dir '/proj/a folder/of/a/long/name'  then it runs by itself" in far
