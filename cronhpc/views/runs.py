@@ -186,7 +186,7 @@ _RESULTS: dict[str, tuple[str, str]] = {  # the colour, and how the run ended in
     Result.PREEMPTED: ("red", "was preempted"),
     Result.REFUSED: ("red", "was refused by the batch system"),
     Result.CANCELLED: ("yellow", "was cancelled"),
-    Result.KILLED: ("yellow", "was stopped by a switch"),
+    Result.KILLED: ("yellow", "was killed"),  # by a switch, the guard or the next run: its detail says
     Result.LOST: ("yellow", "was lost before it started"),
     Result.UNKNOWN: ("", "ended, nobody knows how"),
     Result.MISSED: ("yellow", "was missed"),

@@ -343,6 +343,28 @@ def used_up(**facts: object) -> EntryState:
     return EntryState(watermark=at("04:00"), last={"entry": "backup", "slot": at("04:00"), **facts})
 
 
+LAST = {
+    "a piece that a switch took back": (
+        used_up(result="stopped", job="27", detail="kill/backup, by bob"),
+        "as job 27, and was stopped by a switch (kill/backup, by bob).",
+    ),
+    "a run that made room for the next": (
+        used_up(result="killed", job="27", detail="replaced by the slot 20261127T0500"),
+        "as job 27, and was killed (replaced by the slot 20261127T0500).",
+    ),
+    "a slot of which no job was submitted": (
+        used_up(result="cancelled", detail="its entry is gone"),
+        "Today's 04:00 was cancelled: its entry is gone.",
+    ),
+}
+
+
+@pytest.mark.parametrize(("state", "sentence"), LAST.values(), ids=LAST)
+def test_the_last_run_is_told_by_what_ended_it(state: EntryState, sentence: str) -> None:
+    known = facts_of(with_entry(entry("backup"), state))
+    assert sentence in explain.render(known.entries[0], known, None, style())
+
+
 RUNS = running("backup", at("14:00"), "4720")
 BESIDE = running("backup", at("14:05"), "4721")
 AHEAD = [
