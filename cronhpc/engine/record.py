@@ -351,11 +351,12 @@ class _Keeper:
         kept.given_up = self.given_up
         with suppress(OSError):  # a full disk: named where status.json is written
             kept.due = scheduler.due_file(self.site.paths, kept.due)
+        fits = any(isinstance(outcome.decision, model.Submit) and outcome.job_id for outcome in self.outcomes)
         for outcome in self.outcomes:
             decision = outcome.decision
             if isinstance(decision, model.SubmitLink):
                 self._note_link(decision, outcome)
-            elif outcome.obstacle is model.Obstacle.SUBMIT_LIMIT and chain.crowds(self.world):
+            elif outcome.obstacle is model.Obstacle.SUBMIT_LIMIT and not fits and chain.crowds(self.world):
                 kept.no_spare, kept.no_spare_at, kept.no_submit_slot = outcome.detail, now, True
             elif isinstance(decision, model.KeepLink | model.MoveLink):
                 setattr(kept, decision.kind, decision.job_id)

@@ -37,6 +37,7 @@ from cronhpc.core.model import (
     Stop,
     Submit,
     Wait,
+    link_names,
     slot_text,
 )
 from cronhpc.drivers import start
@@ -388,6 +389,30 @@ def test_a_limit_asks_for_one_more_look_and_that_look_for_the_next_link_in_two_m
     second = ticked(root, fake, now + 45)
     assert [str(each.done) for each in outcomes(second, Submit)] == ["failed, stays due"]
     assert (second.unreachable, second.plan.wake - now) == ("", 45 + 120)
+
+
+@pytest.mark.parametrize(
+    ("taken", "gives_way"),
+    [
+        pytest.param(0, True, id="no run fits beside the chain"),
+        pytest.param(1, False, id="the runs of this very tick have filled it"),
+    ],
+)
+def test_the_spare_gives_way_where_no_run_fits_beside_the_chain_alone(
+    root: Path, taken: int, *, gives_way: bool
+) -> None:
+    rows = SETTINGS.replace("0 0 1 1 *", "0 14 * * *")
+    (root / "cronhpc.yaml").write_text(rows + '  f: {schedule: "0 14 * * *", command: "true"}\n')
+    now = (int(time.time()) // 86400 + 2) * 86400 + 14 * 3600 + 30  # noqa: TID251 - the entry was born by this clock
+    of = directory_id(site_of(root, Fake([])).paths)
+    names = zip((7, 8), ("link", "spare"), link_names(of), strict=True)
+    fake = Fake([job(n, "PENDING", name=name, comment=f"cronhpc={of}/{kind} 1 x") for n, kind, name in names])
+    limit = {"submit": Limited("QOSMaxSubmitJobPerUserLimit")}
+    answers: list[dict[str, Limited]] = [{}] * taken + [limit] * 2
+    fake.when_submitting = lambda: setattr(fake, "fails", answers.pop(0))
+    report = ticked(root, fake, now)
+    assert [bool(each.job_id) for each in outcomes(report, Submit)].count(True) == taken
+    assert load(root / "state" / "entries.json").scheduler.no_submit_slot == gives_way
 
 
 def test_an_end_counts_once_however_often_its_claim_is_read(root: Path) -> None:
