@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core import chain as links
-from cronhpc.core.model import CLOCKS_APART, NEVER_STARTS, Done, Fault, LeaveChain, MoveLink, SubmitLink
+from cronhpc.core.model import CLOCKS_APART, NEVER_STARTS, Done, Fault, LeaveChain, MoveLink, Reason, Submit, SubmitLink
 from cronhpc.core.slots import boundary
 from cronhpc.views import text
 from cronhpc.views.facts import Ahead, Chain, Link
@@ -32,6 +32,7 @@ def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, stopped: boo
                 ahead.append(decision.at)
     rest = next((d.why for d in plan.decisions if isinstance(d, LeaveChain) and not d.cause.at_work), "")
     resting = rest or chain.resting
+    last = world.now if ticked else world.kept.last_tick
     running = [job.id for job in of_chain.running] or ([chain.self_id] if chain.self_id else [])
     return Chain(
         wanted=chain.wanted,
@@ -42,8 +43,8 @@ def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, stopped: boo
         via=chain.via if chain.wanted else "",
         caller=chain.caller if ticked else world.kept.caller,
         interval=world.settings.interval,
-        runs_ahead=world.settings.ahead if chain.wanted and chain.by_login else 0,
-        last_tick=world.now if ticked else world.kept.last_tick,
+        runs_ahead=_runs_ahead(world, plan, outcomes, last or world.now) if chain.wanted and chain.by_login else 0,
+        last_tick=last,
         running=running[0] if running else None,
         next=known[links.SUCCESSOR],
         spare=known[links.SPARE],
@@ -54,6 +55,13 @@ def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, stopped: boo
         state="",
         fix="",
     )
+
+
+def _runs_ahead(world: World, plan: Plan, outcomes: Iterable[Outcome], last: int) -> int:
+    """For so many seconds from the `last` tick on every run is queued: to the first that is not, at most."""
+    queued = {id(outcome.decision) for outcome in outcomes if outcome.done is Done.OK}
+    ahead = [d for d in plan.decisions if isinstance(d, Submit) and d.reason is Reason.AHEAD and id(d) not in queued]
+    return min([world.settings.ahead, *(max(0, each.key.slot - last) for each in ahead)])
 
 
 def _link(jobs: tuple[Job, ...]) -> Link | None:

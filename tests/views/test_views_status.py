@@ -171,6 +171,7 @@ CHAINS = {
     "only a login node submits": (
         replace(
             QUIET,
+            entries=(),
             chain=ChainFacts(wanted=True, via="login"),
             queue=Queue(()),
             kept=SchedulerState(last_tick=at("14:00:04"), caller="cronhpc tick on login1"),
@@ -180,11 +181,21 @@ CHAINS = {
     "only a login node submits, and nobody has called there for five hours": (
         replace(
             QUIET,
+            entries=(),
             chain=ChainFacts(wanted=True, via="login"),
             queue=Queue(()),
             kept=SchedulerState(last_tick=at("09:00")),
         ),
         "fine: last tick 09:00:00, from a login node, runs are queued until tomorrow 09:00",
+    ),
+    "only a login node submits, and could not submit all of it": (
+        replace(
+            QUIET,
+            chain=ChainFacts(wanted=True, via="login"),
+            queue=Queue(()),
+            kept=SchedulerState(last_tick=at("14:00:04"), caller="cronhpc tick on login1"),
+        ),
+        "fine: last tick 14:00:04, by cronhpc tick on login1, runs are queued until today 14:30",
     ),
     "the folder was moved": (
         replace(QUIET, chain=replace(CHAIN, moved_from="/home/alice/old")),
@@ -260,6 +271,7 @@ FINE = {
     "a scrontab calls the ticks",
     "only a login node submits",
     "only a login node submits, and nobody has called there for five hours",
+    "only a login node submits, and could not submit all of it",
     "the link's node does not say that it runs",  # a problem of the tick says it
     "another has taken its place",
 }
