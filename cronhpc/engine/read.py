@@ -376,7 +376,8 @@ def _hold_dropped(site: Site, world: World) -> list[Problem]:
     """Runs that have begun before their release: seen now, or found by the look of once a day (submit.py)."""
     waits = {c.key for c in world.claims if c.state in {ClaimState.CLAIMED, ClaimState.SUBMITTED} and not c.fresh}
     for job in world.listed if waits else ():
-        if job.state != "PENDING" and records(world).key(job) in waits:
+        never_ran = job.state == "PENDING" or (job.state == "CANCELLED" and not job.nodes)
+        if not never_ran and records(world).key(job) in waits:
             site.changes.note("hold", job.id, world.now)
     if not site.changes.drops_hold:
         return []

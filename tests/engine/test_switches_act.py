@@ -415,6 +415,25 @@ def test_the_spare_gives_way_where_no_run_fits_beside_the_chain_alone(
     assert load(root / "state" / "entries.json").scheduler.no_submit_slot == gives_way
 
 
+@pytest.mark.parametrize(
+    ("state", "nodes", "dropped"),
+    [
+        pytest.param("RUNNING", "cpu1", True, id="it runs"),
+        pytest.param("CANCELLED", "cpu1", True, id="it ran, and was cancelled"),
+        pytest.param("CANCELLED", "", False, id="it was cancelled as it waited, held"),
+        pytest.param("PENDING", "", False, id="it waits"),
+    ],
+)
+def test_a_hold_is_called_dropped_where_a_run_began_before_it_was_recorded(
+    root: Path, state: str, nodes: str, *, dropped: bool
+) -> None:
+    of, key = directory_id(site_of(root, Fake([])).paths), Key("e", NOW - 630)
+    assert Claims(root / "state" / "claims").make(key, "e", "a tick", NOW - 600)
+    run = job(57, state, nodes=nodes, comment=f"cronhpc={of}/{key}")
+    codes = {each.code for each in ticked(root, Fake([run])).problems}
+    assert ("W342" in codes) == dropped
+
+
 def test_an_end_counts_once_however_often_its_claim_is_read(root: Path) -> None:
     """While it waits for a further attempt, and where the disk did not let it go."""
     claims = Claims(root / "state" / "claims")
