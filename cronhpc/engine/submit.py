@@ -441,8 +441,8 @@ class Submitter:
         And does it keep --begin, which a run submitted ahead of its slot needs?
         """
         ids = {each.job_id for each in recorded if each.state is ClaimState.SUBMITTED}
-        begins = {each.job_id: begin for each in recorded if (begin := self._begin(each))}
-        site, now = self.site, self.world.now
+        site, now, clock = self.site, self.world.now, self.progress.clock
+        begins = {each.job_id: begin for each in recorded if (begin := self._begin(each)) > clock}
         old = [not 0 <= now - site.changes.looked_at(kind) < _LOOK_AGAIN for kind in ("hold", "begin")]
         asks_now = ids and (old[0] or (old[1] and begins)) and not site.batch.dialect.runs_here
         if not asks_now or self.progress.unreachable:

@@ -128,6 +128,19 @@ def test_where_a_site_drops_begin_a_run_ahead_of_its_slot_gets_it_again_before_i
     assert "W343" in [problem.code for problem in ticked(changed, NOW - 65).problems]
 
 
+def test_a_slot_that_came_while_the_tick_submitted_is_no_sign_that_a_site_drops_begin(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    early = Early(site.batch)  # type: ignore[arg-type]  # as strict as is needed
+    changed = replace(site, batch=early)  # type: ignore[arg-type]
+    scheduler.mark_started(site.paths, Started(via="chain", fingerprint="f00d"))
+    with monkeypatch.context() as patch:
+        patch.setattr("cronhpc.engine.submit.elapsed", lambda: 20 * len(site.batch.queue().jobs))
+        ticked(changed, NOW - 25)
+    assert "W343" not in [problem.code for problem in ticked(changed, NOW + 30).problems]
+    assert early.moved == []
+
+
 def test_a_tick_whose_clock_is_behind_does_not_put_off_a_run_by_hand(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
