@@ -314,6 +314,8 @@ def test_a_link_and_a_spare_that_begin_in_the_same_second(
         pytest.param("1", 1, 0, id="something needs attention"),
         pytest.param("75 75 1", 3, 0, id="no answer twice: it looks again"),
         pytest.param("75 75 75 75 75 75 75 75 75 75", 7, 0, id="no answer: it gives up, and the next link goes on"),
+        pytest.param("137 0", 2, 0, id="it was killed: it looks again"),
+        pytest.param("137 137 137 137 137 137 137 137 137 137", 7, 137, id="it is killed each time: it gives up"),
         pytest.param("2", 1, 2, id="broken"),
     ],
 )
