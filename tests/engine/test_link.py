@@ -321,15 +321,35 @@ def test_a_link_and_a_spare_that_begin_in_the_same_second(
 )
 def test_a_tick_without_an_answer_is_tried_again_for_a_while(codes: str, calls: int, exits: int, stand: Stand) -> None:
     """`sleep` is no time here: the shell's own clock is set on by it."""
+    assert ticked(stand, f'set -- {codes}; shift "$count"; (exit "$1")') == (exits, calls)
+
+
+@pytest.mark.parametrize("code", [75, 137])
+@pytest.mark.parametrize(
+    ("mark", "calls"),
+    [
+        pytest.param("stop", 1, id="a stop that names no start"),
+        pytest.param("stop.$started", 1, id="cronhpc stop"),
+        pytest.param("rest.$started", 1, id="an administrator's word"),
+        pytest.param("start.3; touch $dir/scheduler/stop.2", 7, id="an older stop, and a start since"),
+    ],
+)
+def test_a_link_that_was_stopped_meanwhile_looks_no_more(code: int, mark: str, calls: int, stand: Stand) -> None:
+    tick = f"touch $dir/scheduler/{mark}; (exit {code})"
+    assert ticked(stand, tick)[1] == calls
+
+
+def ticked(stand: Stand, tick: str) -> tuple[int, int]:
+    """The exit code of a link with this tick, which knows its `count`, and how often it was called."""
     link = stand.root / "cron" / "scheduler" / "scheduler.slurm"
-    ticked = stand.root / "ticked"
-    tick = f'count=$(wc -l <{ticked}); echo >>{ticked}; set -- {codes}; shift "$count"; (exit "$1")'
-    ticked.write_text("")
+    counted = stand.root / "ticked"
+    counted.write_text("")
+    tick = f"count=$(wc -l <{counted}); echo >>{counted}; {tick}"
     text, found = re.subn(r"^ *true$", lambda _: tick, link.read_text(), flags=re.MULTILINE)
     assert found == 1
     link.write_text(text.replace("#!/bin/bash\n", "#!/bin/bash\nsleep() { SECONDS=$((SECONDS + $1)); }\n", 1))
     code, _ = stand.ended(Situation(NOON + 5))
-    assert (code, ticked.read_text().count("\n")) == (exits, calls)
+    return code, counted.read_text().count("\n")
 
 
 @pytest.mark.parametrize(
