@@ -154,7 +154,8 @@ POLICIES = {
         "so many slots failed in a row: what waits is cancelled, until `cronhpc resume`; preempted ones do not count"),
     "record": Policy(
         _flag, "true, false", "false",
-        "the run writes down its own end, for sites without accounting; its script is read when the job starts"),
+        "the run writes down its own end, for sites without accounting; on Grid Engine and PBS unless false; its "
+        "script is read when the job starts"),
     "ping": Policy(
         _ping, "https://…, file:PATH, env:NAME", "none",
         "fetched at start (/start), success and failure (/fail), in the way of healthchecks; its script "
