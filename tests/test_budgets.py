@@ -23,7 +23,7 @@ TOP = Path(__file__).resolve().parent.parent
 PACKAGE = TOP / "cronhpc"
 
 FILES = 167  # in cronhpc/, one __init__.py a room included
-LINES = 40_767
+LINES = 40_777
 ENTERED = {"idle": 49, "submitting": 62}  # files of ours that such a tick enters
 
 TICK = """

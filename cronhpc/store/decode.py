@@ -174,6 +174,8 @@ _ROWS: dict[str, Any] = {  # lists and mappings that are no records in memory
     "HistoryRow": HISTORY, "LogRow": (text, text), "RanRow": (text, result, maybe_when, maybe_when),
 }  # fmt: skip
 
+SCHEDULER_WAS = {"struck": "kill_records", "crowded": "no_submit_slot", "odd": "invalid"}  # names in older versions
+
 ENVIRONMENT = Rows(text)
 LOGS = {
     "version": number, "at": when, "rows": when, "seen": nanoseconds, "left": flag,

@@ -37,8 +37,16 @@ def load(path: Path) -> Memory:
     """Raises StateError for a newer format, OSError. A corrupt or empty file is as none: the claims remain."""
     data = read_lasting(path)
     value = of_version(data, path, VERSION) or {}
+    for row in value["entries"].values() if isinstance(value.get("entries"), dict) else ():
+        if isinstance(row, dict) and "settled" in row:  # its name in older versions
+            row["finished"] = row.pop("settled")
+        if isinstance(row, dict) and row.get("retried"):  # one slot, in older versions
+            row["to_retry"] = [row.pop("retried")]
     rows, invalid_rows = decode.decode(value.get("entries", {}), decode.Rows(decode.of(EntryState)), "entries")
-    meta, invalid_meta = decode.decode(value.get("meta", {}), decode.of(SchedulerState), "meta")
+    kept = value.get("meta", {})
+    if isinstance(kept, dict):
+        kept = {decode.SCHEDULER_WAS.get(name, name): each for name, each in kept.items()}
+    meta, invalid_meta = decode.decode(kept, decode.of(SchedulerState), "meta")
     return Memory(
         {} if rows is decode.GONE else {name: decode.made(EntryState, row) for name, row in rows.items()},
         SchedulerState() if meta is decode.GONE else decode.made(SchedulerState, meta),

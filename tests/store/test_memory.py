@@ -84,7 +84,7 @@ def test_of_a_damaged_state_of_the_scheduler_what_lacks_a_part_is_forgotten_and_
     kept = {
         "last_tick": 7,
         "alerts": {"failed a": told, "failed b": {**told, "since": "x"}, "c": {}, "d": 3},
-        "kill_records": {"7": killed, "8": {**killed, "at": "x"}, "9": []},
+        "struck": {"7": killed, "8": {**killed, "at": "x"}, "9": []},
     }
     path.write_text(json.dumps({"version": 1, "entries": {}, "meta": kept}), encoding="utf-8")
     known = load(path)
@@ -93,3 +93,9 @@ def test_of_a_damaged_state_of_the_scheduler_what_lacks_a_part_is_forgotten_and_
     assert (known.scheduler.last_tick, "meta.alerts" in known.invalid) == (7, True)
     save(path, known)
     assert load(path).scheduler == known.scheduler
+
+
+def test_a_retry_that_an_older_version_has_written_down_is_still_to_come(tmp_path: Path) -> None:
+    path = tmp_path / "entries.json"
+    path.write_text(json.dumps({"version": 1, "entries": {"a": {"retried": 7}, "b": {"retried": 0}}}), encoding="utf-8")
+    assert {name: state.to_retry for name, state in load(path).entries.items()} == {"a": (7,), "b": ()}
