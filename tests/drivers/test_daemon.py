@@ -22,9 +22,8 @@ import pytest
 
 from cronhpc.core.model import Call, Settings, SwitchSetting
 from cronhpc.core.plan import plan
-from cronhpc.drivers import watch
-from cronhpc.drivers.daemon import Daemon, watched
-from cronhpc.drivers.watch import Bell, Place, Watch
+from cronhpc.drivers import daemon
+from cronhpc.drivers.daemon import Bell, Daemon, Place, Watch, watched
 from cronhpc.engine import init
 from cronhpc.engine.site import Site, open_site
 from cronhpc.store import history
@@ -49,7 +48,7 @@ def bell() -> Iterator[Bell]:
 
 def test_only_local_disks_have_events_and_what_nobody_knows_is_polled() -> None:
     shared = {"nfs", "nfs4", "lustre", "gpfs", "beegfs", "ceph", "cifs", "smb3", "afs", "panfs", "fuse.sshfs", "9p", ""}
-    assert not watch.LOCAL & shared
+    assert not daemon.LOCAL & shared
 
 
 # --- the watch -----------------------------------------------------------------------------------------------------
