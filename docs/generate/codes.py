@@ -1,8 +1,8 @@
-"""The codes of complaints about the cron directory; those about a script are in cronhpc/check/codes.py."""
+"""The codes of complaints about the cron directory; those about a script are in cronhpc/check/lint.py."""
 
 from __future__ import annotations
 
-from cronhpc.check.codes import Code
+from cronhpc.check.lint import Code
 
 # What is said of the cron directory, by `check`, `status`, `plan` and `tick`.
 OF_FILES = {

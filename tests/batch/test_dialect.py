@@ -96,7 +96,7 @@ OF_SLURM = re.compile(
 MEANT = {
     "script/directives.py": "how sbatch reads its own lines",
     "script/self_submission.py": "patterns",
-    "check/codes.py": "the reference's table, of which some rows are of Slurm's lines alone",
+    "check/lint.py": "the reference's table, of which some rows are of Slurm's lines alone",
     "check/lint_directives.py": "after the branch for other systems, whose values `spelling.fault` judges",
     "check/lint_shell.py": "of --signal, which no other system has, of a script that calls sbatch or squeue",
     "doctor/": "it examines Slurm; other systems get the rows of `_other_system`",

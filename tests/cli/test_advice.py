@@ -92,7 +92,7 @@ ROOT = Path(__file__).resolve().parents[2]
 SOURCES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "cronhpc").rglob("*.py"))
 TEXTS_OF_HELP = ("HELP", "EXAMPLE")
 MANUALS = {
-    "cronhpc/check/codes.py": "the table of codes in docs/reference.md",
+    "cronhpc/check/lint.py": "the table of codes in docs/reference.md",
     "cronhpc/core/policy.py": "the table of policies there",
     "cronhpc/cli/commands.py": "cronhpc --help",
     "cronhpc/doctor/probe_job.py": "a comment in the probe's script",

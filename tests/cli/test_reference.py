@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cronhpc.check import codes
+from cronhpc.check import lint
 from cronhpc.check.lint import CODES
 from cronhpc.cli import SHIPPED, main
 from cronhpc.cli.commands import parsers
@@ -103,7 +103,7 @@ def test_every_command_and_option_is_there(fmt: str, name: str) -> None:
 @pytest.mark.parametrize("fmt", FORMATS)
 def test_every_setting_policy_code_and_variable_is_there(fmt: str) -> None:
     wanted = [row.key for row in schema.TABLE]
-    wanted += [*schema.ENTRY_KEYS, *schema.SWITCH_KEYS, *policy.NAMES, *codes.OF_SCRIPTS, *OF_FILES]
+    wanted += [*schema.ENTRY_KEYS, *schema.SWITCH_KEYS, *policy.NAMES, *lint.OF_SCRIPTS, *OF_FILES]
     wanted += [*reference.RUN_VARIABLES, *reference.READ_VARIABLES, *reference.EXIT_CODES]
     text = shown(fmt).replace("\\(aq", "'").replace("\\[u2026]", "…")
     assert [word for word in wanted if word not in text] == []
@@ -119,10 +119,10 @@ def test_the_codes_are_those_that_the_program_has() -> None:
         if path.name != "codes.py"
         for code in re.findall(r'"([EWN]\d{3})"', text)
     }
-    assert used == {*codes.OF_SCRIPTS, *OF_FILES}
-    assert not set(codes.OF_SCRIPTS) & set(OF_FILES)
-    assert CODES is codes.OF_SCRIPTS
-    assert all(what and fix for what, fix in (*codes.OF_SCRIPTS.values(), *OF_FILES.values()))
+    assert used == {*lint.OF_SCRIPTS, *OF_FILES}
+    assert not set(lint.OF_SCRIPTS) & set(OF_FILES)
+    assert CODES is lint.OF_SCRIPTS
+    assert all(what and fix for what, fix in (*lint.OF_SCRIPTS.values(), *OF_FILES.values()))
 
 
 def test_a_code_means_one_thing_wherever_it_is_given() -> None:
