@@ -10,8 +10,7 @@ from cronhpc.core.model import Problem
 from cronhpc.script import typography
 from cronhpc.script.dialect import SLURM, Dialect
 from cronhpc.script.header import Header
-from cronhpc.script.self_submission import self_submissions
-from cronhpc.script.shell_text import Interpreter, Piece, bare, commands, interpreter, lex, mask
+from cronhpc.script.shell_text import Interpreter, Piece, bare, commands, interpreter, lex, mask, self_submissions
 from cronhpc.script.spelling import directive
 
 _SELF = r"[\"']?\$(?:0\b|\{0\b|\{?BASH_SOURCE\b)"

@@ -14,7 +14,7 @@ from cronhpc.batch.port import BatchError
 from cronhpc.core.identity import other_marks
 from cronhpc.core.model import TOKEN, Problem, command
 from cronhpc.cron.values import dataclass
-from cronhpc.script.self_submission import Resubmission, resubmission
+from cronhpc.script.shell_text import Resubmission, resubmission
 from cronhpc.store.entries import read_script
 from cronhpc.store.files import replace_file
 from cronhpc.store.scheduler import OURS, hand_made_mark

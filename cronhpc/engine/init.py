@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from cronhpc.core.model import command
 from cronhpc.cron.values import dataclass
 from cronhpc.engine.hand_made import text_of
-from cronhpc.script.self_submission import Resubmission, resubmission
+from cronhpc.script.shell_text import Resubmission, resubmission
 from cronhpc.script.spelling import has_directives
 from cronhpc.store import trust
 from cronhpc.store.files import must_take_links, umask

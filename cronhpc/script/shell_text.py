@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from enum import Enum
 from functools import lru_cache
+from math import prod
+from typing import NamedTuple
 
 from cronhpc.cron.values import dataclass
 
@@ -238,3 +241,151 @@ def bare(command: str) -> str:
     """A simple command without the keywords in front of it."""
     match = _LEADING.match(command)
     return command[match.end() if match else 0 :]
+
+
+# --- scripts that submit themselves -----------------------------------------------------------------------------------
+
+_SELF = r"[\"']?\$(?:0\b|\{0\b|\{?BASH_SOURCE\b)"
+_SELF_ANYWHERE = re.compile(_SELF)
+_SELF_WORD = re.compile(r"(?:^|\s)" + _SELF)
+_ASKS_QUEUE = re.compile(r"Command=|%o\b")  # `scontrol show job` and `squeue -o %o` tell a job its own script
+_OWN_NAME = re.compile(r"\$\{?SLURM_JOB_NAME\b")
+_OF_A_PROGRAM = re.compile(r"__file__|\bargv\[0\]|\$0\b|\$PROGRAM_NAME")
+_SBATCH = re.compile(r"(?:^|[\s\"'`(;&|/])sbatch\s+([^|;&\n]*)")
+_SAYS = re.compile(r"(?:echo|printf|cat|log|info|alias|which|type|hash|command\s+-v|:)\b")
+_ASSIGNS = re.compile(r"(?:export\s+|local\s+|readonly\s+|declare\s+(?:-\w+\s+)*)?([A-Za-z_]\w*)=")
+_VARIABLE = re.compile(r"\$\{?([A-Za-z_]\w*)\}?")
+_AFTER_ITSELF = re.compile(
+    r"(?:--dependency[=\s]|-d\s*)[\"']?(?:after\w*:\S*SLURM_(?:ARRAY_)?JOB_?ID|\S*\bsingleton\b)"
+)
+_DOCSTRING = re.compile(r"^[ \t]*[rR]?(\"{3}|\'{3}).*?\1", re.MULTILINE | re.DOTALL)
+_STARTS_COMMANDS = re.compile(r"subprocess|system|exec|spawn|popen|\brun\b|\bcall\b|`|\bqx\b|\bpipe\(", re.IGNORECASE)
+_BEGINS_LATER = re.compile(r"(?:^|\s)(?:--begin\b|-b)")
+_LATER_ANYWHERE = re.compile(r"--begin\b|\bSBATCH_BEGIN\b")
+_BEGIN_DIRECTIVE = re.compile(r"^#SBATCH\s(?:.*\s)?(?:--begin\b|-b)", re.MULTILINE)
+_SLEEP = re.compile(r"(?:(?:then|else|time)\s+)?sleep\s+(\S+)")
+_PROGRAM_SLEEP = re.compile(r"\bsleep\(?\s*([\d_*. ]+)")
+_BLOCK = re.compile(r"(?:(?:then|else|do)\s+)*(?:while|until|for|foreach|select)\b|.*\{$|\{\s")
+_BLOCK_END = re.compile(r"done\b|\}|end$")
+_LENGTH = re.compile(r"[\"']?(?:\$\(\()?\s*(\d[\d_]*(?:\.\d*)?(?:\s*\*\s*\d+)*)\s*(?:\)\))?([smhd]?)[\"']?")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_PAUSE = 60  # seconds: a shorter sleep waits for something, it is no clock
+
+
+class Resubmission(Enum):
+    """How a script goes on after itself."""
+
+    NONE = "it does not submit itself"
+    SERIES = "its next piece waits for this one to end: work that goes on"
+    UNCLEAR = "its next piece neither waits for this one nor begins later"
+    CLOCK = "its next piece begins later, at a time of its own, or after a sleep: a scheduler"
+
+
+class SelfSubmission(NamedTuple):
+    """One command by which a script submits itself."""
+
+    line: int  # from 1
+    by_copy: bool  # by $0, which inside a job is a copy in the node's spool folder
+    waits: bool  # for the piece that submits it to end
+    begins_later: bool
+
+
+def resubmission(text: str, file_name: str) -> Resubmission:
+    """How the script `text`, known as `file_name` ("" where it has none), submits itself.
+
+    A scheduler asks for a time (`--begin`), or sleeps, between its pieces; a training goes on at once, or when the
+    piece before it has ended. A program that names sbatch in its description alone does not submit itself.
+    """
+    by = interpreter(text.partition("\n")[0])
+    if by.is_shell or by.name in {"csh", "tcsh"}:
+        code = tuple(piece for piece in lex(text) if not piece.comment)
+        found = tuple(self_submissions(code, file_name))
+        later = bool(_BEGIN_DIRECTIVE.search(text)) or _pauses(code)
+    else:
+        program = _DOCSTRING.sub("", "\n".join(li for li in text.split("\n") if not li.lstrip().startswith("#")))
+        submits = "sbatch" in program and _STARTS_COMMANDS.search(program)
+        itself = submits and (_OF_A_PROGRAM.search(program) or _names(file_name).search(program))
+        waits = bool(re.search(r"after(?:any|ok|notok|corr)\b|singleton", program))
+        found = (SelfSubmission(0, False, waits, bool(_LATER_ANYWHERE.search(program))),) if itself else ()  # noqa: FBT003
+        later = any(_seconds(each[1]) >= _PAUSE for each in _PROGRAM_SLEEP.finditer(program))
+    if not found:
+        return Resubmission.NONE
+    if all(each.begins_later or (later and not each.waits) for each in found) or _BEGIN_DIRECTIVE.search(text):
+        return Resubmission.CLOCK
+    return Resubmission.SERIES if all(each.waits for each in found) else Resubmission.UNCLEAR
+
+
+def _pauses(code: Iterable[Piece]) -> bool:
+    """Whether a script sleeps for a minute or more and does nothing else meanwhile.
+
+    A sleep in a loop waits for something, and one beside a command in the background ends a training in time.
+    """
+    assigned: dict[str, str] = {}
+    depth, found = 0, False
+    for piece in code:
+        for before, command in commands(piece.text):
+            if before == "&":
+                return False
+            depth += bool(_BLOCK.match(command)) - bool(_BLOCK_END.match(command))
+            if value := re.fullmatch(r"(\w+)=(\S+)", command):
+                assigned[value[1]] = value[2]
+            if depth <= 0 and (sleep := _SLEEP.fullmatch(command)):
+                name = _VARIABLE.fullmatch(sleep[1].strip("\"'"))
+                found = found or _seconds(assigned.get(name[1], "") if name else sleep[1]) >= _PAUSE
+    return found
+
+
+def _seconds(length: str) -> float:
+    """Of `3600`, `1h`, `$((60 * 60))`; 0 where nobody can tell."""
+    found = _LENGTH.fullmatch(length.strip())
+    return prod(map(float, found[1].split("*"))) * _UNITS.get(found[2], 1) if found else 0
+
+
+def self_submissions(code: Iterable[Piece], file_name: str) -> Iterator[SelfSubmission]:
+    """The commands of a shell script that submit it: by $0, by its name, by a variable, by asking the queue."""
+    code = tuple(code)
+    if not any(_SBATCH.search(piece.text) for piece in code):
+        return
+    own_file = _names(file_name)
+    own_variables: set[str] = set()
+    later_variables: set[str] = set()
+    for piece in code:
+        assigned = _ASSIGNS.match(piece.text)
+        if assigned and _LATER_ANYWHERE.search(piece.text) and not _SBATCH.search(piece.text):
+            later_variables.add(assigned[1])
+        if assigned and any(p.search(piece.text) for p in (_SELF_ANYWHERE, _ASKS_QUEUE, own_file)):
+            own_variables.add(assigned[1])
+        for command, arguments in _sbatch_commands(piece.text):
+            by_copy = _SELF_WORD.search(arguments)
+            by_name = own_file.search(arguments)
+            variables = set(_VARIABLE.findall(arguments))
+            if (
+                by_copy
+                or by_name
+                or own_variables & variables
+                or _OWN_NAME.search(re.sub(r"(?:--job-name[=\s]|-J\s*)\S+", "", arguments))
+                or _ASKS_QUEUE.search(command)
+            ):
+                script = by_copy or by_name
+                options = arguments[: script.start()] if script else arguments  # what follows is for the script
+                later = _BEGINS_LATER.search(options) or "SBATCH_BEGIN=" in command or later_variables & variables
+                yield SelfSubmission(
+                    piece.line,
+                    bool(by_copy),
+                    waits=bool(_AFTER_ITSELF.search(options)),
+                    begins_later=bool(later or "SBATCH_BEGIN" in later_variables),
+                )
+
+
+def _names(file_name: str) -> re.Pattern[str]:
+    """The file's name as a word of its own, whatever folder stands before it."""
+    if not file_name:
+        return re.compile(r"(?!)")
+    return re.compile(rf"(?:^|[\s/\"'=<]){re.escape(file_name)}(?=$|[\s\"')\],`<>])", re.MULTILINE)
+
+
+def _sbatch_commands(text: str) -> Iterator[tuple[str, str]]:
+    """Each command that calls sbatch, through ssh or eval too, and what follows its sbatch."""
+    for _, command in commands(text):
+        if not _SAYS.match(bare(command)):
+            yield from ((command, match[1]) for match in _SBATCH.finditer(command))

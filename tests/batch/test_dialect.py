@@ -20,7 +20,7 @@ PACKAGE = Path(__file__).resolve().parents[2] / "cronhpc"
 HOME = ("batch/", "script/dialect.py")
 
 # Variables of Slurm's that are still spelt elsewhere, and how often: what reads Slurm's scripts (check,
-# script/self_submission.py), what runs in Slurm's jobs (inside, doctor/probe_job.py), words of help.
+# script/shell_text.py), what runs in Slurm's jobs (inside, doctor/probe_job.py), words of help.
 SPELT = {
     "check/lint_shell.py": 7,
     "cli/check.py": 1,
@@ -29,7 +29,7 @@ SPELT = {
     "engine/link.py": 1,
     "inside/guard.py": 4,
     "inside/job_end.py": 10,
-    "script/self_submission.py": 4,
+    "script/shell_text.py": 4,
 }
 # The word has another meaning there: a disk that is local.
 OTHER_MEANING = {"disk.reach == 'local'", "kind_of(path) in LOCAL"}
@@ -95,7 +95,7 @@ OF_SLURM = re.compile(
 # Where such words are meant: what only Slurm's users are shown, and why.
 MEANT = {
     "script/directives.py": "how sbatch reads its own lines",
-    "script/self_submission.py": "patterns",
+    "script/shell_text.py": "patterns",
     "check/lint.py": "the reference's table, of which some rows are of Slurm's lines alone",
     "check/lint_directives.py": "after the branch for other systems, whose values `spelling.fault` judges",
     "check/lint_shell.py": "of --signal, which no other system has, of a script that calls sbatch or squeue",

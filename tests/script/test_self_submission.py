@@ -15,7 +15,7 @@ from cronhpc.drivers import start
 from cronhpc.engine import hand_made
 from cronhpc.engine import site as site_module
 from cronhpc.script.dialect import SLURM, Dialect
-from cronhpc.script.self_submission import Resubmission, resubmission
+from cronhpc.script.shell_text import Resubmission, resubmission
 from cronhpc.store import scheduler
 from cronhpc.store.memory import Cache
 from cronhpc.store.paths import Paths
