@@ -14,8 +14,7 @@ from cronhpc.core.model import CronhpcError, Job, Settings, SettingsError, cance
 from cronhpc.core.model.site import Finding
 from cronhpc.cron.duration import parse_duration
 from cronhpc.cron.values import replace
-from cronhpc.engine.hand_made import OldJobs, cancel_old_chain, old_jobs
-from cronhpc.engine.init import Made, init
+from cronhpc.engine.init import Made, OldJobs, cancel_old_chain, init, old_jobs
 from cronhpc.script.dialect import DIALECTS, SLURM, Dialect
 from cronhpc.script.spelling import spelt
 from cronhpc.store.files import replace_file

@@ -22,8 +22,7 @@ from cronhpc.doctor.checks import Check
 from cronhpc.doctor.judge import Beat, Here
 from cronhpc.doctor.probe_job import ProbeJob, node_of
 from cronhpc.engine.by_scrontab import trouble
-from cronhpc.engine.hand_made import hand_made_problem, other_chains
-from cronhpc.engine.init import adoptable
+from cronhpc.engine.init import adoptable, hand_made_problem, other_chains
 from cronhpc.inside import probe
 from cronhpc.script.dialect import SLURM
 from cronhpc.store import disk, scheduler, trust

@@ -214,7 +214,7 @@ def _must_be_alone(site: Site, *, beside: bool) -> str:
     Raises CronhpcError where another scheduler would run the same scripts: the one that was started on another cluster,
     or, but for `beside`, a hand-made one that is still in the queue; Unreachable.
     """
-    from cronhpc.engine.hand_made import look_for_hand_made
+    from cronhpc.engine.init import look_for_hand_made
 
     try:
         name = site.batch.cluster_name()

@@ -218,7 +218,7 @@ def _of_the_place(site: Site, link: str) -> list[Problem]:
     """Another scheduler at work on this folder: of another cluster, hand-made; and a zone that is not the one meant."""
     found = [None if link else of_other_cluster(site), of_other_zone(site)]
     if os.path.lexists(scheduler.hand_made_mark(site.paths)):
-        from cronhpc.engine.hand_made import hand_made_problem
+        from cronhpc.engine.init import hand_made_problem
 
         with suppress(BatchError, OSError):  # no answer: looked at again
             found.append(hand_made_problem(site))
