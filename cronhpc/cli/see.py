@@ -226,7 +226,7 @@ def _looked_up(world: World, site: Site, console: Console) -> World:
     """With a look into the user's scrontab, where that is to call the ticks: a cancelled job disables its entry."""
     if world.chain.via != "scrontab":
         return world
-    from cronhpc.engine.by_scrontab import trouble
+    from cronhpc.engine.link import trouble
 
     return replace(world, chain=replace(world.chain, disabled=trouble(site.paths, console.environ)))
 

@@ -21,8 +21,8 @@ from cronhpc.doctor import judge
 from cronhpc.doctor.checks import Check
 from cronhpc.doctor.judge import Beat, Here
 from cronhpc.doctor.probe_job import ProbeJob, node_of
-from cronhpc.engine.by_scrontab import trouble
 from cronhpc.engine.init import adoptable, hand_made_problem, other_chains
+from cronhpc.engine.link import trouble
 from cronhpc.inside import probe
 from cronhpc.script.dialect import SLURM
 from cronhpc.store import disk, scheduler, trust

@@ -101,7 +101,7 @@ MEANT = {
     "check/lint_shell.py": "of --signal, which no other system has, of a script that calls sbatch or squeue",
     "doctor/": "it examines Slurm; other systems get the rows of `_other_system`",
     "core/chain.py": "of partitions, which only Slurm tells",
-    "engine/by_scrontab.py": "scrontab is Slurm's",
+    "engine/link.py": "scrontab is Slurm's",
     "importer/scrontab.py": "scrontab is Slurm's",
     "views/decisions.py": "scrontab is Slurm's",
     "store/schema.py": "options of settings have sbatch's names on each system",
