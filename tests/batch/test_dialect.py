@@ -28,7 +28,7 @@ SPELT = {
     "doctor/probe_job.py": 12,
     "engine/link.py": 1,
     "inside/guard.py": 4,
-    "inside/job_end.py": 10,
+    "inside/guard.py": 10,
     "script/shell_text.py": 4,
 }
 # The word has another meaning there: a disk that is local.

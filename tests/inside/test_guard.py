@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from cronhpc.inside import job_end
+from cronhpc.inside import guard
 from cronhpc.inside.guard import STOPPED_EXIT, switch_paths
 
 pytestmark = pytest.mark.processes
@@ -473,7 +473,7 @@ def test_how_often_the_end_is_asked_for_depends_on_the_partition(
 ) -> None:
     fake_slurm(place, "1", partition=shown)
     monkeypatch.setenv("PATH", place.environ["PATH"])
-    assert job_end.ask_every(place.environ) == every
+    assert guard.ask_every(place.environ) == every
 
 
 def test_the_grace_of_a_qos_counts_where_the_partition_has_none(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -483,7 +483,7 @@ def test_the_grace_of_a_qos_counts_where_the_partition_has_none(place: Place, mo
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", place.environ["PATH"])
     environ = {**place.environ, "SLURM_JOB_QOS": "low"}
-    assert job_end.ask_every(environ) == 30.0
+    assert guard.ask_every(environ) == 30.0
 
 
 # --- for jobs without Python
