@@ -226,9 +226,9 @@ def _looked_up(world: World, site: Site, console: Console) -> World:
     """With a look into the user's scrontab, where that is to call the ticks: a cancelled job disables its entry."""
     if world.chain.via != "scrontab":
         return world
-    from cronhpc.engine.link import trouble
+    from cronhpc.engine.link import scrontab_trouble
 
-    return replace(world, chain=replace(world.chain, disabled=trouble(site.paths, console.environ)))
+    return replace(world, chain=replace(world.chain, disabled=scrontab_trouble(site.paths, console.environ)))
 
 
 def _before(paths: Paths) -> Sequence[Trouble]:

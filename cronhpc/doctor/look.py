@@ -22,7 +22,7 @@ from cronhpc.doctor.checks import Check
 from cronhpc.doctor.judge import Beat, Here
 from cronhpc.doctor.probe_job import ProbeJob, node_of
 from cronhpc.engine.init import adoptable, hand_made_problem, other_chains
-from cronhpc.engine.link import trouble
+from cronhpc.engine.link import scrontab_trouble
 from cronhpc.inside import probe
 from cronhpc.script.dialect import SLURM
 from cronhpc.store import disk, scheduler, trust
@@ -250,7 +250,7 @@ def _other_system(asked: Asked, settings: Settings, here: Here, clock: Callable[
 def _ticks(asked: Asked, via: str | None) -> Iterator[Finding]:
     """Why those who are to call the ticks call none."""
     paths = Paths(asked.root)
-    if via == "scrontab" and (why := trouble(paths, asked.environ)):
+    if via == "scrontab" and (why := scrontab_trouble(paths, asked.environ)):
         yield Check.NO_TICK(why=why)
     if via not in {None, "login"} and (why := scheduler.SiteChanges(paths).no_submit):
         yield Check.NODES_MAY_NOT(why=why)

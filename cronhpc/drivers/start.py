@@ -39,8 +39,14 @@ from cronhpc.core.model import Started as HowStarted
 from cronhpc.core.slots import boundary
 from cronhpc.cron.values import dataclass, replace
 from cronhpc.cron.words import count
-from cronhpc.engine import link
-from cronhpc.engine.link import keep_environment, keep_options, write_link
+from cronhpc.engine.link import (
+    add_to_scrontab,
+    keep_environment,
+    keep_options,
+    may_be_in_scrontab,
+    remove_from_scrontab,
+    write_link,
+)
 from cronhpc.engine.read import read_world, with_switches
 from cronhpc.engine.record import Recorded
 from cronhpc.engine.site import elsewhere, machine_zone, of_other_cluster
@@ -157,10 +163,10 @@ def _must_be_startable(site: Site, via: str, *, anew: bool) -> None:
 def _in_scrontab(site: Site, environ: Mapping[str, str], via: str) -> list[str]:
     """Our entry is in the user's scrontab where that calls the ticks, and nowhere else; what to say of it."""
     if via == "scrontab":
-        return link.add(site, environ)
+        return add_to_scrontab(site, environ)
     before = scheduler.last_started(site.paths)
-    if (before is not None and before.via == "scrontab") or link.may_be_in(site):
-        return link.remove(site, environ)
+    if (before is not None and before.via == "scrontab") or may_be_in_scrontab(site):
+        return remove_from_scrontab(site, environ)
     return []
 
 
@@ -319,8 +325,8 @@ def stop(site: Site, environ: Mapping[str, str], now: Callable[[], int]) -> Star
             f"its jobs are on cluster {how.cluster}, whose queue is not this one: what waits ends when it starts"
         )
     with leased(site):
-        if how.via == "scrontab" or link.may_be_in(site):
-            lines += link.remove(site, environ)
+        if how.via == "scrontab" or may_be_in_scrontab(site):
+            lines += remove_from_scrontab(site, environ)
         world, outcomes = _reconcile(site, now, first=False, by_login=how.via == "login", away=away)
     withdrawn = [o.decision for o in outcomes if isinstance(o.decision, Withdraw) and o.done is Done.OK]
     if withdrawn:

@@ -193,6 +193,9 @@ FOLDERS = ("cron.hourly", "cron.daily", "cron.weekly", "cron.monthly", "cron.d",
 _OURS = frozenset({*FOLDERS, "kill", "pause", "state", MARKER, "status.json"})
 
 
+# --- setting up -------------------------------------------------------------------------------------------------------
+
+
 @dataclass(frozen=True, slots=True)
 class Made:
     """What `init` did, in lines for a person."""

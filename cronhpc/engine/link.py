@@ -125,12 +125,12 @@ def _free_name(path: Path) -> Path:
 # --- a line of scrontab instead of links ------------------------------------------------------------------------------
 
 
-def may_be_in(site: Site) -> bool:
+def may_be_in_scrontab(site: Site) -> bool:
     """Whether our entry is there, or may be: a write that failed may have been done."""
     return os.path.lexists(scheduler.scrontab_mark(site.paths))
 
 
-def add(site: Site, environ: Mapping[str, str]) -> list[str]:
+def add_to_scrontab(site: Site, environ: Mapping[str, str]) -> list[str]:
     """One entry beside the user's own, which stay byte for byte; what to say of it. Raises ScrontabError."""
     mark = directory_id(site.paths)
     command = shlex.join([*scheduler.command(), "tick", "--dir", str(site.paths.root)])
@@ -153,7 +153,7 @@ def add(site: Site, environ: Mapping[str, str]) -> list[str]:
     return said
 
 
-def trouble(paths: Paths, environ: Mapping[str, str]) -> str:
+def scrontab_trouble(paths: Paths, environ: Mapping[str, str]) -> str:
     """Why our entry calls no ticks: it was disabled, or removed; "" where it does, or nobody can tell."""
     try:
         table = scrontab.read(environ)
@@ -165,7 +165,7 @@ def trouble(paths: Paths, environ: Mapping[str, str]) -> str:
     return "" if scrontab.own_lines(table.splitlines(), mark) else "its entry is no longer in your scrontab"
 
 
-def remove(site: Site, environ: Mapping[str, str]) -> list[str]:
+def remove_from_scrontab(site: Site, environ: Mapping[str, str]) -> list[str]:
     """Our entry alone; what to say of it. Raises ScrontabError."""
     table = scrontab.read(environ)
     rest = scrontab.without_block(table, directory_id(site.paths))

@@ -9,7 +9,7 @@ from cronhpc.cron.foreign import recognised
 from cronhpc.cron.zones import is_zone
 
 _NAMES = "|".join((*WEEKDAYS, *UNITS[3].names))
-_TIME = re.compile(rf"(?:[\d*?]|(?:{_NAMES}|H|LW?)(?![a-z.]))[\w*?,/#~()-]*", re.IGNORECASE)
+_FIELD = re.compile(rf"(?:[\d*?]|(?:{_NAMES}|H|LW?)(?![a-z.]))[\w*?,/#~()-]*", re.IGNORECASE)
 _PLACEHOLDER = re.compile(r"<[A-Za-z][^<>]*>|\{\{[^{}]*\}\}|\{[A-Za-z][^{}]*\}|\[[A-Za-z][^\[\]]*\]")
 _ZONE_THEN_ENTRY = re.compile(r"(?P<zone>\S+)\s+(?P<entry>(?:@\w+|[\d*]\S*\s+\S+\s+\S+\s+\S+\s+\S+)\s+\S.*)")
 _MOST_FIELDS = 7  # with seconds and a year
@@ -20,7 +20,7 @@ def times(line: str) -> list[str]:
     """The words at the front of `line` that look like fields of time."""
     found: list[str] = []
     for word in line.split():
-        if not _TIME.fullmatch(word) or len(found) == _MOST_FIELDS:
+        if not _FIELD.fullmatch(word) or len(found) == _MOST_FIELDS:
             break
         found.append(word)
     return found

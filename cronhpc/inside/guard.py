@@ -31,22 +31,22 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 
-# --- how the guarded program ended ------------------------------------------------------------------------------------
+# --- when the job ends ------------------------------------------------------------------------------------------------
 
 # Measured on 22.05: when a job is preempted with a grace time, its end moves nearer at once and its steps get CONT and
-# TERM, but what its batch script runs hears nothing until the grace is over. So there the end has to be asked for again.
+# TERM, but what its batch script runs hears nothing until the grace is over. So there the end is asked for again.
 
 _LIMIT = 20.0  # seconds that an answer may take
 _SHORTEST, _LONGEST = 10.0, 60.0  # seconds between questions: every job of a cluster may ask
 
 
-def known(environ: Mapping[str, str]) -> int | None:
+def end_of_job(environ: Mapping[str, str]) -> int | None:
     """The end in seconds since 1970: newer Slurm tells it in the environment, older is asked. None: unknown."""
     told = environ.get("SLURM_JOB_END_TIME", "")
-    return int(told) if told.isdecimal() else asked(environ)
+    return int(told) if told.isdecimal() else end_asked(environ)
 
 
-def asked(environ: Mapping[str, str]) -> int | None:
+def end_asked(environ: Mapping[str, str]) -> int | None:
     """The end as the controller has it now: one squeue. None: no job, no limit, or no answer."""
     job = environ.get("SLURM_JOB_ID", "")
     words = _answer(["squeue", "-h", "-j", job, "-o", "%e"], environ).split() if job else []
@@ -100,6 +100,8 @@ def _answer(argv: Sequence[str], environ: Mapping[str, str]) -> str:
     except (OSError, subprocess.SubprocessError, UnicodeDecodeError):
         return ""
 
+
+# --- the guard --------------------------------------------------------------------------------------------------------
 
 STOPPED_EXIT = 113  # a kill switch ended the command, or kept it from starting
 USAGE_EXIT, NOT_EXECUTABLE, NOT_FOUND, BY_SIGNAL = 2, 126, 127, 128  # as shells have them
@@ -379,7 +381,7 @@ class Guard:
         return time.monotonic() + self.end - self.warn_before_end - _now()
 
     def _learn_the_end(self) -> None:
-        self.end = known(os.environ)
+        self.end = end_of_job(os.environ)
         if self.end is None:
             system = "the batch system" if any(around in os.environ for around, *_ in _ELSEWHERE) else "Slurm"
             _say(f"{system} does not say when this job ends: no warning before its limit.")
@@ -398,7 +400,7 @@ class Guard:
         if near or (self.ask_at is not None and now >= self.ask_at):
             self.ask_at = now + self.ask_every if self.ask_every else None
             if asks_for_others(os.environ):
-                self.end = asked(os.environ) or self.end
+                self.end = end_asked(os.environ) or self.end
             if time.monotonic() >= (self._warning_at() or math.inf):
                 self._warn("the job's end is near")
 

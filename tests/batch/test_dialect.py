@@ -27,8 +27,7 @@ SPELT = {
     "cli/in_jobs.py": 1,
     "doctor/probe_job.py": 12,
     "engine/link.py": 1,
-    "inside/guard.py": 4,
-    "inside/guard.py": 10,
+    "inside/guard.py": 14,
     "script/shell_text.py": 4,
 }
 # The word has another meaning there: a disk that is local.
