@@ -10,7 +10,7 @@ from cronhpc.cron.fields import ALIASES, LAST_HASHED_DAY, UNITS, Unit
 from cronhpc.cron.fixes import steps_beyond, unknown_alias
 from cronhpc.cron.schedule import ScheduleError, parse_fields
 from cronhpc.cron.zones import fixed, is_zone
-from cronhpc.importer import misread
+from cronhpc.importer import table
 from cronhpc.importer.script import is_sh, submits
 from cronhpc.importer.table import (
     SUBMITS,
@@ -97,8 +97,8 @@ class Crontab(Reader):
         if name in _SET_BY_CRON:
             self.kinds[number] = Kind.VARIABLE
             self.note(number, f"{name}: cron sets it itself, whatever the table says; so does cronhpc.")
-        elif misread.zone_in_front(name, value):
-            what, fix = misread.zone_in_front(name, value) or ("", "")
+        elif table.zone_in_front(name, value):
+            what, fix = table.zone_in_front(name, value) or ("", "")
             self.report(number, what, f"{fix} It is not imported.")
         elif name == "RANDOM_DELAY":
             fix = "Write H for a minute or an hour (#CRON H 4 * * *): a fixed one, chosen by the entry's name."
@@ -133,7 +133,7 @@ class Crontab(Reader):
     def _entry(self, number: int, text: str) -> None:
         match = _ENTRY.fullmatch(text)
         if match is None:
-            what, fix = misread.refused(text) or (_unreadable(text), "Five fields are needed, then a command.")
+            what, fix = table.refused(text) or (_unreadable(text), "Five fields are needed, then a command.")
             self.report(number, what, fix)
             return
         when = " ".join(match["when"].split())
@@ -147,7 +147,7 @@ class Crontab(Reader):
                     "Write @daily or @weekly for them.",
                 )
             else:
-                what, fix = misread.refused(text) or (what, fix)
+                what, fix = table.refused(text) or (what, fix)
             self.report(number, what, f"{fix} It is not imported.")
             return
         command = self._command(number, match["rest"] or "")
@@ -185,7 +185,7 @@ class Crontab(Reader):
     def _some(self, number: int, command: str) -> str | None:
         what, fix = no_command(command), "Correct the line."
         if not what:
-            what, fix = misread.command_of_placeholder(command) or misread.zone_behind(command) or ("", "")
+            what, fix = table.command_of_placeholder(command) or table.zone_behind(command) or ("", "")
         if what:
             self.report(number, what, f"{fix} It is not imported.")
             return None
@@ -216,7 +216,7 @@ class Crontab(Reader):
             what = f"SHELL={shell}: cron needs the whole path of a program, so this command never ran."
             self.report(number, what, "Write SHELL=/bin/bash in the table. It is not imported.")
             return
-        if misread.cut_by_percent(command, run):
+        if table.cut_by_percent(command, run):
             what = f"cron ends a command at a bare %: it ran {run.strip()}, and so does the script."
             self.note(number, what, r"Was \% meant? Then write it, and import again.", look=True)
         for what, _ in steps_beyond(schedule):

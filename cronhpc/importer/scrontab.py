@@ -8,7 +8,7 @@ from cronhpc.batch.scrontab import own_lines
 from cronhpc.cron.fields import ALIASES, UNITS, WEEKDAYS, Fields, Unit, longest, ranges
 from cronhpc.cron.schedule import ScheduleError, parse_fields
 from cronhpc.cron.values import dataclass, replace
-from cronhpc.importer import crontab, misread
+from cronhpc.importer import crontab, table
 from cronhpc.importer.script import directive, submits
 from cronhpc.importer.table import (
     CONTINUED,
@@ -91,7 +91,7 @@ class Scrontab(Reader):
             self._comment(number, whole)
 
     def _variable(self, number: int, name: str, value: str) -> None:
-        zoned = misread.zone_in_front(name, value)
+        zoned = table.zone_in_front(name, value)
         if zoned:
             what = (
                 f"{name}=… and an entry on one line: scrontab takes it all for the value of {name}, and runs nothing."
@@ -169,9 +169,9 @@ class Scrontab(Reader):
                 what = "neither a comment, a setting nor an entry; scrontab has no continued lines."
                 fix = "Put the command into one line."
             else:
-                what, fix = misread.refused(text) or (what, fix)
+                what, fix = table.refused(text) or (what, fix)
         else:
-            what, fix = misread.command_of_placeholder(match["command"]) or ("", "")
+            what, fix = table.command_of_placeholder(match["command"]) or ("", "")
         if match is None or what:
             self._refuse(number, what, f"{fix} It is not imported.")
             return
@@ -211,7 +211,7 @@ class Scrontab(Reader):
         try:
             written = crontab.as_cron(text)
         except ScheduleError as error:
-            what, fix = misread.refused(whole) or (f'"{error.text}": {error.what}', error.fix)
+            what, fix = table.refused(whole) or (f'"{error.text}": {error.what}', error.fix)
             self._refuse(number, what, f"{fix} It is not imported.")
             return None
         what = f"scrontab refuses {why}, so this line never ran there; here it means what cron means by it."
