@@ -27,7 +27,7 @@ GONE = {
     r"\bEnding\(|-> Ending\b|\bending_of\b": "JobEnd",
     r"\bRest(Cause)?\b(?=[(:,])": "LeaveChain",
     r"\bresident\b(?=[:=,)]| driver)": "by_daemon: what a daemon calls",
-    r"(?<![A-Za-z])[Pp]atience(?!\")|PATIENCE": "timeout, or waiting_order",
+    r"(?<![A-Za-z])[Pp]atience(?!\")|PATIENCE": "timeout, or turn",
     r"\b(a|the) stub\b|\bstubs\.": "wrapper",
     r"\bfitted\(|store/shapes|\bshapes\.": "decode",
     r"\b(report|chain)\.beside\b": "lease_holder",

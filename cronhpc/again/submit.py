@@ -293,7 +293,11 @@ class _Again:
             job_ends = None  # nobody could be asked: nothing is finished
         said = getattr(self.site.batch, "accounting_said", world.accounting)
         world = replace(world, job_ends=job_ends, accounting=said)
-        self.reading, self.decisions = Reading(world, memory), tuple(attempts.decide(world, attempts.Budget.of(world)))
+        budget = attempts.Budget.of(world)
+        self.reading, self.decisions = (
+            Reading(world, memory),
+            tuple(d for each in attempts.decide(world) for d in budget.granted([each])),
+        )
         return world
 
     # --- whether, and when

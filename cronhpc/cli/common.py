@@ -65,7 +65,7 @@ def withdraw_edited(site: Site, now: int) -> bool:
 
     So the owner's own look does not leave it to the next link, which may come after that slot.
     """
-    from cronhpc.core.attempts import Budget, decide
+    from cronhpc.core.attempts import decide
     from cronhpc.engine.read import read_world
     from cronhpc.store.claims import Claims
     from cronhpc.store.scheduler import started
@@ -76,7 +76,7 @@ def withdraw_edited(site: Site, now: int) -> bool:
         if not waiting or started(site.paths) is None:
             return False
         world = read_world(site, now).world
-        if not any(isinstance(each, Withdraw) for each in decide(world, Budget.of(world))):
+        if not any(isinstance(each, Withdraw) for each in decide(world)):
             return False
         tick(site, now)
     except (CronhpcError, OSError):

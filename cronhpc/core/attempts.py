@@ -35,7 +35,7 @@ from cronhpc.cron.values import dataclass, field, replace
 from cronhpc.cron.words import count
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from cronhpc.core.model import Claim, Decision, Entry, Job, World
 
@@ -86,37 +86,49 @@ class Budget:
         s = world.settings
         return cls(s.budget_tick, s.budget_hour - used, s.budget_entry, extra, world.now)
 
-    def spend(self, entry: str, *, beyond_schedule: bool = False) -> str:
+    def granted(self, turn: Iterable[Decision]) -> Iterator[Decision]:
+        """The decisions of one turn, up to the first submission that is one too many: it stays due."""
+        for each in turn:
+            if isinstance(each, Submit) and (over := self.spend(each)):
+                yield Wait(each.entry, each.key.slot, Reason.BUDGET, over)
+                return
+            yield each
+
+    def spend(self, row: Submit) -> str:
         """Take one submission; otherwise why not, in words."""
+        entry = row.key.entry
         if self.tick <= 0:
             return "this tick has submitted as many jobs as scheduler.budget.tick allows"
         if self.hour <= 0:
             return "the last hour has submitted as many jobs as scheduler.budget.hour allows"
-        if beyond_schedule and self.extra.get(entry, 0) >= self.entry:
+        if row.beyond_schedule and self.extra.get(entry, 0) >= self.entry:
             return f"{count(self.entry, 'submission')} beyond its schedule in the last hour (scheduler.budget.entry)"
         self.tick -= 1
         self.hour -= 1
-        if beyond_schedule:
+        if row.beyond_schedule:
             self.extra[entry] = self.extra.get(entry, 0) + 1
         return ""
 
 
-def decide(world: World, budget: Budget) -> Iterator[Decision]:
-    """One look at every unfinished attempt, and at jobs of ours that none knows. Nothing where the queue is unknown."""
+def decide(world: World) -> Iterator[Decision]:
+    """One look at every unfinished attempt, and at jobs of ours that none knows. Nothing where the queue is unknown.
+
+    What it would submit is not within any budget yet.
+    """
     if world.queue is None:
         return
     entries = world.known()
     absent = absences(world)
     by_key, by_id = _by_key(world), world.jobs()
-    for each in sorted(world.claims, key=lambda claim: slots.waiting_order(world, claim.name)):
+    for each in world.claims:
         entry = entries.get(each.key.entry)
         claim = _named(each, entry)
         if claim.state is ClaimState.FINISHED:
-            yield from _retry(world, claim, entry, budget)
+            yield from _retry(world, claim, entry)
         elif claim.damaged:
             yield from _damaged(world, claim, entry, by_key.pop(claim.key, []))
         elif claim.state is ClaimState.CLAIMED:
-            yield from _without_id(world, claim, entry, by_key.get(claim.key, []), budget)
+            yield from _without_id(world, claim, entry, by_key.get(claim.key, []))
         else:
             rows = [job for job in by_id.get(claim.job_id or "", ()) if records(world).is_run(claim, job)]
             if rows or claim.job_id not in absent:
@@ -132,7 +144,7 @@ def unended(world: World, key: Key) -> str:
 
     One of the slot has not ended, is tried again by itself, or has this number already.
     """
-    ends = {each.key: each for each in decide(world, Budget.of(world)) if isinstance(each, Finish)}
+    ends = {each.key: each for each in decide(world) if isinstance(each, Finish)}
     mine = [claim for claim in world.claims if (claim.key.entry, claim.key.slot) == (key.entry, key.slot)]
     for claim in mine:
         end = ends.get(claim.key)
@@ -170,7 +182,7 @@ def _twins(claim: Claim, jobs: list[Job]) -> Iterator[Decision]:
             yield Cancel(job.id, f"a twin of job {claim.job_id or 'that has ended'}", key=claim.key)
 
 
-def _without_id(world: World, claim: Claim, entry: Entry | None, jobs: list[Job], budget: Budget) -> Iterator[Decision]:
+def _without_id(world: World, claim: Claim, entry: Entry | None, jobs: list[Job]) -> Iterator[Decision]:
     """Claimed, and no id was recorded: what is in the queue with its token is its job; of several the lowest id."""
     jobs = [job for job in jobs if not job.ended_before(claim.at)]  # withdrawn before the slot was claimed anew
     live = sorted({job.id for job in jobs if job.live}, key=int)
@@ -183,10 +195,10 @@ def _without_id(world: World, claim: Claim, entry: Entry | None, jobs: list[Job]
     elif not claim.fresh and claim.holds and claim.key.slot > world.now and (why := _unwanted(world, claim, entry)):
         yield Withdraw(claim.key, claim.name, "", why)
     elif not claim.fresh:
-        yield from _once_more(world, claim, entry, budget)
+        yield from _once_more(world, claim, entry)
 
 
-def _once_more(world: World, claim: Claim, entry: Entry | None, budget: Budget) -> Iterator[Decision]:
+def _once_more(world: World, claim: Claim, entry: Entry | None) -> Iterator[Decision]:
     """No job was ever seen for it: it is ours to submit, while that still makes sense."""
     over = _ran_already(world, claim.key) or _too_late(world, claim, entry)
     if over is not None:
@@ -194,13 +206,9 @@ def _once_more(world: World, claim: Claim, entry: Entry | None, budget: Budget) 
     elif entry is not None and (entry.problem is not None or entry.fresh):
         yield Wait(entry, claim.key.slot, Reason.INVALID, "its earlier submission did not come through")
     elif entry is not None:
-        refused = budget.spend(claim.key.entry, beyond_schedule=True)
-        if refused:
-            yield Wait(entry, claim.key.slot, Reason.BUDGET, refused)
-        else:
-            begin = claim.key.slot if claim.key.slot > world.now else None
-            why = "an earlier try was cut off or refused"
-            yield Submit(entry, claim.key, Reason.AGAIN, begin=begin, detail=why, tasks=claim.tasks)
+        begin = claim.key.slot if claim.key.slot > world.now else None
+        why = "an earlier try was cut off or refused"
+        yield Submit(entry, claim.key, Reason.AGAIN, begin=begin, detail=why, tasks=claim.tasks)
 
 
 def _ran_already(world: World, key: Key) -> JobEnd | None:
@@ -381,7 +389,7 @@ def _next(key: Key) -> Key:
     return replace(key, attempt=key.attempt + 1)
 
 
-def _retry(world: World, claim: Claim, entry: Entry | None, budget: Budget) -> Iterator[Decision]:
+def _retry(world: World, claim: Claim, entry: Entry | None) -> Iterator[Decision]:
     """A further attempt of a failed slot, when its delay is over."""
     if claim.retry_at is None:
         return
@@ -392,10 +400,6 @@ def _retry(world: World, claim: Claim, entry: Entry | None, budget: Budget) -> I
         yield Finish(claim.key, claim.name, claim.job_end or JobEnd(Result.UNKNOWN))  # no further attempt
         return
     if claim.retry_at > world.now or entry.problem is not None or entry.fresh:
-        return
-    refused = budget.spend(claim.key.entry, beyond_schedule=True)
-    if refused:
-        yield Wait(entry, claim.key.slot, Reason.BUDGET, refused)
         return
     begin = claim.key.slot if claim.key.slot > world.now else None
     tasks = claim.job_end.tasks if claim.job_end is not None and entry.array else ""

@@ -51,13 +51,18 @@ def plan(world: World) -> Plan:
     decided: list[Decision] = []
     if world.call.only:
         by_hand = (e for e in world.entries if entry_id(e.name) == world.call.only)
-        decided.extend(d for e in by_hand for d in _by_hand(world, e, budget))
+        decided.extend(d for e in by_hand for d in budget.granted(_by_hand(world, e)))
         return Plan(tuple(decided), world.now)
     decided.extend(stop.decide(world))
-    ends = (d for d in attempts.decide(world, attempts.Budget.of(world)) if isinstance(d, Finish))
+    ends = (d for d in attempts.decide(world) if isinstance(d, Finish))
     if any(e.policies.suspend_after for e in world.entries) and (suspended := suspended_now(world, ends)):
         world = replace(world, states={**world.states, **suspended})  # at once: no retry, and what waits goes
-    decided.extend(attempts.decide(world, budget))
+    turns: list[list[Decision]] = []
+    for each in attempts.decide(world):
+        if isinstance(each, Submit):
+            turns.append([each])
+        else:
+            decided.append(each)
     withdrawn = {each.key: each.job_id for each in decided if isinstance(each, Withdraw)}
     decided = [_without(each, withdrawn.values()) for each in decided]
     if world.call.switches_only:
@@ -66,12 +71,15 @@ def plan(world: World) -> Plan:
     # What this very tick cancels or knows to have ended is in no other run's way.
     lives = Lives.of(world, but={each.key for each in decided if isinstance(each, Finish)})
     ahead: list[Submit] = []
-    for entry in sorted(world.entries, key=lambda entry: slots.waiting_order(world, entry.name)):
-        for each in _entry(world, entry, seen, budget, lives):
-            if isinstance(each, Submit) and each.reason is Reason.AHEAD:
+    for entry in world.entries:
+        turns.append([])
+        for each in _entry(world, entry, seen, lives):
+            if world.chain.by_login and isinstance(each, Submit) and each.reason is Reason.AHEAD:
                 ahead.append(each)
             else:
-                decided.append(each)
+                turns[-1].append(each)
+    for rows in sorted(turns, key=lambda rows: _turn(world, rows)):
+        decided.extend(budget.granted(rows))
     decided.extend(_earliest_first(ahead, budget))
     wake = slots.wake(world, seen, decided, lives)
     # A daemon wakes itself: its successor comes at the interval's end, to take over.
@@ -80,7 +88,7 @@ def plan(world: World) -> Plan:
     return Plan(tuple(decided), wake, seen.computed)
 
 
-def _by_hand(world: World, entry: Entry, budget: attempts.Budget) -> Iterator[Decision]:
+def _by_hand(world: World, entry: Entry) -> Iterator[Decision]:
     """`cronhpc run`: a slot at the instant asked, whatever the schedule says; switches, trust and overlap hold.
 
     `cronhpc rerun`: a further attempt of a slot that has run, unless one of it has not ended or comes by itself.
@@ -96,8 +104,6 @@ def _by_hand(world: World, entry: Entry, budget: attempts.Budget) -> Iterator[De
         yield Wait(entry, None, Reason.CLAIMED, why)
     elif not world.call.rerun and (in_the_way := _unended(world, entry)) is not None:
         yield Wait(entry, None, *in_the_way)
-    elif over := budget.spend(key.entry, beyond_schedule=True):
-        yield Wait(entry, world.now, Reason.BUDGET, over)
     else:
         yield Submit(entry, key, Reason.SUBMIT, detail=f"array tasks {tasks}" if tasks else "", tasks=tasks)
 
@@ -131,7 +137,7 @@ def _barred(world: World, entry: Entry) -> tuple[Reason, str] | None:
     return None
 
 
-def _entry(world: World, entry: Entry, seen: slots.Seen, budget: attempts.Budget, lives: Lives) -> Iterator[Decision]:
+def _entry(world: World, entry: Entry, seen: slots.Seen, lives: Lives) -> Iterator[Decision]:
     state = world.states.get(entry.name, NEW_STATE)
     if entry.problem is not None and not entry.schedule:
         yield Wait(entry, None, *(_barred(world, entry) or (Reason.INVALID, "")))
@@ -152,7 +158,7 @@ def _entry(world: World, entry: Entry, seen: slots.Seen, budget: attempts.Budget
     lasting = [claim.job_id or "" for claim in before if world.now - claim.key.slot >= left]
     doubt = next((why for each in live if (why := lives.absent.get(each)) is Absence.ONE_LOOK), None)
     for slot in due.slots:
-        decision = _slot(world, entry, slot, budget, overlapping=live, doubt=doubt)
+        decision = _slot(world, entry, slot, overlapping=live, doubt=doubt)
         yield decision
         if isinstance(decision, Wait):
             return  # later slots wait behind an earlier one that stays due
@@ -180,9 +186,7 @@ def _refused(entry: Entry, due: slots.Due, reason: Reason, detail: str, *, reada
     yield Skip(entry, due.slots[-1], result, reason, detail, count)
 
 
-def _slot(
-    world: World, entry: Entry, slot: int, budget: attempts.Budget, *, overlapping: list[str], doubt: Absence | None
-) -> Decision:
+def _slot(world: World, entry: Entry, slot: int, *, overlapping: list[str], doubt: Absence | None) -> Decision:
     """The further rules, for a slot that is due. `doubt`: whether an overlapping run has ended the next look tells."""
     key = Key(entry_id(entry.name), slot)
     limit = entry.policies.deadline
@@ -201,9 +205,6 @@ def _slot(
         if entry.policies.overlap == "skip":
             return Skip(entry, slot, Result.SKIPPED, Reason.RUNNING, f"job {jobs} has not ended")
         replaces = tuple(overlapping)
-    over = budget.spend(key.entry)
-    if over:
-        return Wait(entry, slot, Reason.BUDGET, over)
     detail = f"job {', '.join(replaces)} is cancelled for it" if replaces else ""
     return Submit(entry, key, Reason.SUBMIT, detail=detail, replaces=replaces)
 
@@ -238,15 +239,17 @@ def _without(decision: Decision, gone: Collection[str]) -> Decision:
     return replace(decision, jobs=tuple(job for job in decision.jobs if job.id not in gone))
 
 
+def _turn(world: World, rows: list[Decision]) -> tuple[bool, tuple[int, int, str, Key] | None]:
+    """Where what belongs together stands among the others: by its first submission, before what submits nothing."""
+    first = next((row for row in rows if isinstance(row, Submit)), None)
+    return (True, None) if first is None else (False, slots.turn(world, first))
+
+
 def _earliest_first(ahead: list[Submit], budget: attempts.Budget) -> Iterator[Decision]:
-    """What is submitted ahead, of all entries: should there be room for few, those whose time comes first."""
+    """What is submitted for the next day, of all entries: where there is room for few, those whose time comes first."""
     waiting: set[str] = set()
     for row in sorted(ahead, key=lambda row: row.key.slot):
-        if row.key.entry in waiting:
-            continue
-        over = budget.spend(row.key.entry)
-        if over:
-            waiting.add(row.key.entry)
-            yield Wait(row.entry, row.key.slot, Reason.BUDGET, over)
-        else:
-            yield row
+        for each in budget.granted([row] if row.key.entry not in waiting else []):
+            if isinstance(each, Wait):
+                waiting.add(row.key.entry)
+            yield each

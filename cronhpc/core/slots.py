@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cronhpc.core.identity import records
 from cronhpc.core.liveness import Absence
-from cronhpc.core.model import ClaimState, Reason, Result, Skip, Stop, Submit, Wait, entry_id
+from cronhpc.core.model import NEW_STATE, ClaimState, Reason, Result, Skip, Stop, Submit, Wait, entry_id
 from cronhpc.core.stop import reachable
 from cronhpc.cron.values import dataclass, field, is_dataclass, replace, said
 from cronhpc.cron.words import digest
@@ -23,6 +23,7 @@ UNFINISHED_WAKE = 120
 _COUNTED = 1000  # missed slots are counted up to here
 _FIRST = 1577836800  # 2020: cronhpc is younger, so an older watermark is of a clock that had lost its date
 _OUTAGE = 1.5  # intervals without a tick
+_DAY = 86400
 
 
 def schedule_key(entry: Entry) -> str:
@@ -171,10 +172,24 @@ class Seen:
         return Skip(entry, latest, Result.MISSED, Reason.MISSED, f"{ahead}; whether this one ran is not known")
 
 
-def waiting_order(world: World, name: str) -> int:
-    """Where a limit leaves room for few, those go first that have waited longest; the others keep their order."""
-    state = world.states.get(name)
-    return state.held_since if state is not None and state.held_since else world.now + 1
+def lapses(entry: Entry, slot: int) -> int | None:
+    """When `slot` is missed unless it is submitted: at its deadline or the next slot, what is sooner; None: never."""
+    following = entry.schedule and entry.policies.catch_up != "all"
+    at = [slot + entry.policies.deadline] if entry.policies.deadline is not None else []
+    return min([*at, schedule_of(entry).next_epoch(slot)] if following else at, default=None)
+
+
+def turn(world: World, row: Submit) -> tuple[int, int, str, Key]:
+    """Where a limit leaves room for few: what would be missed first goes first; then who has waited longest; by name.
+
+    An entry that has missed a slot keeps that slot's place until it has its turn, and nothing waits for longer than a
+    day behind what comes due meanwhile.
+    """
+    held = world.states.get(row.entry.name, NEW_STATE).held_since
+    slot, since = row.key.slot, held or max(row.key.slot, world.now)
+    end = lapses(row.entry, slot)
+    at = since + _DAY if end is None else min(end, since + min(end - slot, _DAY))
+    return slot if row.key.by_hand else at, held or world.now + 1, row.entry.name, row.key
 
 
 def cause(state: EntryState | None) -> str:

@@ -236,7 +236,7 @@ class _Keeper:
                     self._used(name, key.slot)
                 self.states[name] = replace(self.states.get(name, NEW_STATE), held_since=0)
                 self.served.add(name)
-            self._count_submission(key, beyond=decision.reason in {Reason.RETRY, Reason.AGAIN} or key.by_hand)
+            self._count_submission(key, beyond=decision.beyond_schedule)
         elif not key.by_hand and key.slot <= self.world.now:
             self._due_still(name, outcome.detail if outcome.done is Done.PASSING else "")
         if outcome.done is Done.FAILED and decision.reason is not Reason.AHEAD:

@@ -10,6 +10,7 @@ import os
 import shlex
 from contextlib import suppress
 from functools import cached_property
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -212,12 +213,14 @@ class Submitter:
         return str(command) if row.entry.command else row.entry.script
 
     def _chunks(self, rows: Sequence[Submit]) -> list[Sequence[Submit]]:
-        """Those that were held up go first, one by one: side by side, who is taken under a limit would be chance."""
+        """Those that were held up go one by one: side by side, who is taken under a limit would be chance."""
         waiting = {name for name, state in self.world.states.items() if state.held_since}
-        rest = [row for row in rows if row.entry.name not in waiting]
-        size = max(1, self.site.settings.parallel) * 16  # an error stops what comes after it: not too many at once
-        ahead = ([row] for row in rows if row.entry.name in waiting)
-        return [*ahead, *(rest[i : i + size] for i in range(0, len(rest), size))]
+        many = max(1, self.site.settings.parallel) * 16  # an error stops what comes after it: not too many at once
+        found: list[Sequence[Submit]] = []
+        for held, some in groupby(rows, key=lambda row: row.entry.name in waiting):
+            alike, size = list(some), 1 if held else many
+            found += [alike[i : i + size] for i in range(0, len(alike), size)]
+        return found
 
     # --- phase one: claims
 

@@ -448,6 +448,86 @@ def test_who_has_waited_longest_goes_first_where_there_is_room_for_one() -> None
     assert [d.entry.name for d in plan(w).decisions if isinstance(d, Wait) and d.slot == at("15:00")] == ["b", "a"]
 
 
+LAPSE_FIRST = {
+    "a daily one has all day": (
+        [entry("a", "0 15 * * *"), entry("b", "*/2 * * * *")],
+        {},
+        {"a": state("2026-11-26 15:00", held_since=at("14:00")), "b": state("14:58")},
+        "b",
+    ),
+    "a deadline is sooner than the next slot": (
+        [entry("a"), entry("b", "0 15 * * *", deadline=600)],
+        {},
+        {"a": state("14:00"), "b": state("2026-11-26 15:00")},
+        "b",
+    ),
+    "the next slot is sooner than a long deadline": (
+        [entry("a"), entry("b", "*/5 * * * *", deadline=7200)],
+        {},
+        {"a": state("14:00"), "b": state("14:55")},
+        "b",
+    ),
+    "one that is caught up with whenever that is waits": (
+        [entry("a", catch_up="all"), entry("b", "0 15 * * *")],
+        {},
+        {"a": state("14:00"), "b": state("2026-11-26 15:00")},
+        "b",
+    ),
+    "one claimed before, and no job of it was seen": (
+        [entry("a", "0 15 * * *"), entry("b")],
+        {"claims": (claim("b", "15:00", ClaimState.CLAIMED),)},
+        {"a": state("2026-11-26 15:00"), "b": state("15:00")},
+        "b",
+    ),
+    "one that has missed a slot keeps its place": (
+        [entry("a", "*/5 * * * *"), entry("b")],
+        {},
+        {"a": state("14:55"), "b": state("14:00", held_since=at("14:00"))},
+        "b",
+    ),
+    "its next slot, submitted ahead, has no day either": (
+        [entry("a", "0 15 * * *"), entry("b", "2-59/3 * * * *")],
+        {"chain": chain("9")},
+        {"a": state("2026-11-26 15:00"), "b": state("14:59")},
+        "b",
+    ),
+    "one that was asked for by hand, and no job of it was seen": (
+        [entry("a"), entry("b", "0 0 1 1 *")],
+        {"claims": (replace(claim("b", "14:58", ClaimState.CLAIMED), key=key("b", "14:58", by_hand=True)),)},
+        {"a": state("14:00"), "b": state("14:58")},
+        "b",
+    ),
+}
+
+
+@pytest.mark.parametrize(("entries", "more", "states", "first"), LAPSE_FIRST.values(), ids=LAPSE_FIRST)
+def test_what_would_be_missed_first_goes_first_where_there_is_room_for_one(
+    entries: list[Entry], more: dict[str, Any], states: dict[str, EntryState], first: str
+) -> None:
+    w = world("15:00:04", *entries, states=states, settings={"budget_tick": 1}, **more)
+    assert [d.entry.name for d in plan(w).decisions if isinstance(d, Submit)] == [first]
+
+
+@pytest.mark.parametrize("room", [1, 3, 5])
+def test_nothing_waits_for_longer_than_a_day_behind_what_keeps_coming_due(room: int) -> None:
+    """Six are due at each tick, and there is room for fewer: all others have their turn when their first slot ends."""
+    ends = {"hourly": 3600, "daily": 86400, "weekly": 86400, "all": 86400}
+    slow = [entry("hourly"), entry("daily", "0 9 * * *"), entry("weekly", "0 9 * * fri"), entry("all", catch_up="all")]
+    entries = [*slow, *(entry(f"fast{n}", "*/10 * * * *", overlap="allow") for n in range(6))]
+    states = {e.name: state("2026-11-27 08:59") for e in entries}
+    longest = dict.fromkeys(states, 0)
+    for now in range(at("09:00:05"), at("2026-11-29 10:00"), 600):
+        w = world("09:00", *entries, states=states, settings={"budget_tick": room}, last_tick=now - 600)
+        for d in plan(replace(w, now=now)).decisions:
+            if isinstance(d, Submit):
+                states[d.entry.name] = EntryState(d.key.slot)
+            elif isinstance(d, Wait) and d.slot is not None and d.slot <= now:
+                known = states[d.entry.name]
+                states[d.entry.name] = replace(known, held_since=known.held_since or now)
+                longest[d.entry.name] = max(longest[d.entry.name], now - (known.held_since or now))
+    assert {name for name in longest if longest[name] > ends.get(name, 600) + 600 * len(entries)} == set()
+
+
 def test_what_is_over_budget_is_looked_at_again_soon() -> None:
     w = one("15:00:04", entry(), state("14:00"), settings={"budget_tick": 0}, chain=chain("9"))
     assert plan(w).wake == at("15:05:04")

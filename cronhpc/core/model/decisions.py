@@ -59,6 +59,11 @@ class Submit:
     replaces: tuple[str, ...] = ()  # job ids to cancel first (overlap: replace)
     tasks: str = ""  # of an array: the only ones to run; "": all
 
+    @property
+    def beyond_schedule(self) -> bool:
+        """Whether it comes on top of what the schedule asks for."""
+        return self.reason in {Reason.RETRY, Reason.AGAIN} or self.key.by_hand
+
 
 @dataclass(frozen=True, slots=True)
 class Skip:

@@ -231,7 +231,7 @@ class EntryState:
     previous_success: Instant | None = None  # slot
     last: HistoryRow = field(default_factory=dict)  # the newest history row, for status
     held_up: str = ""  # why a slot that had come was not submitted at the last look
-    held_since: Instant = 0  # when one was first not submitted since one was: who waits longest goes first
+    held_since: Instant = 0  # when one was first not submitted since one was: see slots.turn
     missing: int = 0  # scans in a row in which its file was not seen
     source: str = ""  # the file that the name is known from: a second one of that name is refused
 
