@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 from cronhpc.core.model import SCHEDULED, CronhpcError, Done
 from cronhpc.core.plan import plan
@@ -22,6 +21,7 @@ from cronhpc.engine.record import record
 from cronhpc.engine.site import by_its_disks_clock, of_other_cluster
 from cronhpc.store import lease
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 

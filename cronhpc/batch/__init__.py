@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from cronhpc.script.dialect import DIALECTS, GRID_ENGINE, LOCAL, LSF, PBS, SLURM
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
@@ -106,6 +105,13 @@ def connect(
         script_options=script_options,
         assumed=not (name or settings.backend),
     )
+
+
+def examined(batch: Batch) -> Examinable | None:
+    """The same batch system where `check` and `doctor` have questions for it; None: it has nothing to tell."""
+    from cronhpc.batch.slurm import Slurm
+
+    return batch if isinstance(batch, Slurm) else None
 
 
 def examinable(name: str, settings: Settings, environment: Mapping[str, str], timeout: float) -> Examinable | None:

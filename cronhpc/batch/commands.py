@@ -7,19 +7,27 @@ import pwd
 import re
 from datetime import UTC, datetime
 from time import monotonic
-from typing import TYPE_CHECKING, NamedTuple, TypedDict
 
 from cronhpc.batch.port import Batch, BatchError, Denied, Limited, NoProgram, Refused, Unreachable
 from cronhpc.batch.process import Finished, Missing, for_commands, run, scrub, which
 from cronhpc.core.model import FAILURES, JobEnd, Result, command
-from cronhpc.cron.values import replace
+from cronhpc.cron.values import dataclass, replace
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from typing import Unpack
+    from typing import TypedDict, Unpack
 
     from cronhpc.core.model import Advice, Job
     from cronhpc.script.dialect import Dialect
+
+    class Usual(TypedDict, total=False):
+        """What each cluster's backend is given."""
+
+        names: Sequence[str] | None  # the only variables that runs get
+        timeout: float  # seconds for what changes something; 30
+        query_timeout: float  # seconds for what asks; 20
+
 
 _NEVER_BEGAN = frozenset({126, 127})  # a wrapper's program, or a library of it, is not there; no command ends so itself
 _SILENT = 15  # seconds for which a query that gave no answer is answered so: a daemon asks again later
@@ -95,7 +103,8 @@ def code_and_signal(status: int | None) -> tuple[int | None, int | None]:
 # --- what a failure means -------------------------------------------------------------------------------------------
 
 
-class Signs(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Signs:
     """By what its commands print (any of these, in small letters) or exit with a batch system says why it did not.
 
     The first that fits counts.
@@ -200,14 +209,6 @@ def option_words(options: Sequence[str], dialect: Dialect) -> list[str]:
             raise Refused(f"{error}: {error.option} of {dialect.title} takes no such value") from None
         way = f"Write it into the script, as {dialect.prefix} has it."
         raise Refused(f"{error}: {dialect.title} has no such option. {way}") from None
-
-
-class Usual(TypedDict, total=False):
-    """What each cluster's backend is given."""
-
-    names: Sequence[str] | None  # the only variables that runs get
-    timeout: float  # seconds for what changes something; 30
-    query_timeout: float  # seconds for what asks; 20
 
 
 class Commands:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
-
 from cronhpc.core.model import CronhpcError
 from cronhpc.cron.values import dataclass
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import Protocol
 
     from cronhpc.core.model import JobEnd, Queue
     from cronhpc.core.model.site import Cluster, Partition, Site
     from cronhpc.script.dialect import Dialect
+else:
+    Protocol = object
 
 
 class BatchError(CronhpcError):
@@ -97,7 +99,6 @@ class Batch(Protocol):
 
     def queue(self) -> Queue:
         """All of this user's jobs in one query, ended ones as long as they are remembered. Raises Unreachable."""
-        ...
 
     def restarts(self) -> Mapping[str, int]:
         """How often each of this user's jobs was put back into the queue (of an array: its tasks). Raises Unreachable.
@@ -108,7 +109,6 @@ class Batch(Protocol):
 
     def live_files(self) -> tuple[JobFiles, ...]:
         """What each of this user's live jobs runs and writes, whoever submitted it. Raises Unreachable."""
-        ...
 
     def script(self, job_id: str) -> str:
         """The text of the script that a live job runs. Raises BatchError."""
@@ -116,34 +116,27 @@ class Batch(Protocol):
 
     def submit(self, job: Submission) -> str:
         """The new job's id. Raises Unreachable (the job may exist all the same), Refused, Limited, BatchError."""
-        ...
 
     def release(self, job_ids: Sequence[str]) -> None:
         """Release held jobs in one call; unknown ids do not stop the others: judge by the queue. Raises Unreachable."""
-        ...
 
     def cancel(self, job_ids: Sequence[str], *, pending_only: bool = False) -> None:
         """Cancel jobs; those that are gone already are fine. Raises Unreachable."""
-        ...
 
     def signal(self, job_ids: Sequence[str], name: str) -> None:
         """Send a signal (TERM, USR1 …) to all processes of running jobs. Raises Unreachable."""
-        ...
 
     def move(self, job_id: str, at: int, comment: str | None = None, exclude: str | None = None) -> None:
         """Let a pending job start at `at` (epoch), and set its comment in the same update. Raises BatchError.
 
         `exclude`: nodes that it is not to start on, in place of those so far; "": none.
         """
-        ...
 
     def hold(self, job_ids: Sequence[str], comment: str) -> None:
         """Hold pending tasks and set their comment in one update. Raises BatchError."""
-        ...
 
     def comment(self, job_ids: Sequence[str], comment: str) -> None:
         """Set the comment of jobs. Raises BatchError."""
-        ...
 
     def free(self, job_ids: Sequence[str], comment: str) -> None:
         """Release tasks, then set their comment: a mark is not lost before what it stands for. Raises BatchError."""
@@ -158,7 +151,6 @@ class Batch(Protocol):
         `tokens`: by id a text in the job's comment, so that a reused id is not mistaken. A job that nobody knows (yet)
         to have ended is left out. Raises Unreachable.
         """
-        ...
 
     def cancelled_by(self, job_id: str, since: int) -> int | None:
         """The user id that cancelled a job, where accounting tells; None: unknown."""
@@ -172,7 +164,6 @@ class Batch(Protocol):
 
     def site(self) -> Site:
         """What `init` and `doctor` want to know: cluster, version, account, partitions. Raises Unreachable."""
-        ...
 
     def cluster_name(self) -> str:
         """The cluster's name; "" where it has none. Raises Unreachable."""
@@ -187,24 +178,19 @@ class Batch(Protocol):
 
         Raises Unreachable; BatchError where there is no such job.
         """
-        ...
 
 
-@runtime_checkable
 class Examinable(Batch, Protocol):
     """One that `check` and `doctor` have questions for: the local backend has nothing to tell."""
 
     def refusal(self, job: Submission, text_of_script: str | None = None) -> str:
         """Why sbatch would not take `job` (its script, or the text given); "" if it would. Raises Unreachable."""
-        ...
 
     def partitions(self) -> tuple[Partition, ...]:
         """All of them, hidden ones too, with what one job may have there. Raises Unreachable."""
-        ...
 
     def cluster_facts(self, user: str, qos: str, look: Callable[[], None]) -> Cluster:
         """What it offers and allows `user`; `qos`: the one asked for. `look` is called before and after each question.
 
         Raises Unreachable.
         """
-        ...

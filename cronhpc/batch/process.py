@@ -7,17 +7,19 @@ import re
 import signal
 import subprocess  # noqa: TID251 - this is the one way
 from selectors import EVENT_READ, DefaultSelector
-from typing import TYPE_CHECKING, TypeVar
 
 from cronhpc.core.model import CronhpcError
 from cronhpc.cron.values import dataclass
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import TypeVar
 
     from cronhpc.script.dialect import Dialect
 
-T = TypeVar("T")
+    T = TypeVar("T")
+
 
 USUAL_PATH = "/usr/local/bin:/usr/bin:/bin"
 _GRACE = 2.0  # seconds for the end of a child that has said enough: a wrapper may have printed a number of its own

@@ -10,10 +10,10 @@ import errno
 import gc
 import os
 import sys
-from typing import TYPE_CHECKING
 
 from cronhpc.core.model import CronhpcError, joined
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Sequence

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from cronhpc.batch import connect, dialect_of, examinable
+from cronhpc.batch import connect, dialect_of, examinable, examined
 from cronhpc.batch.port import Batch, Examinable, Submission, Unreachable
 from cronhpc.batch.process import Missing, elapsed, run_many, which
 from cronhpc.batch.process import run as run_program
@@ -338,12 +338,12 @@ def _directory(console: Console, names: list[str], linter: Linter) -> tuple[list
     except SettingsError as error:  # the scripts are looked at all the same, under the default settings
         by_default = _Look(paths, Settings(), ZoneInfo("UTC"), "", names, linter._replace(environ=None))
         return [*error.problems, *by_default.scripts()], True
-    entries, of_reading = read_entries(site, console.now)
-    known = {entry.name: entry for entry in entries}
+    found = read_entries(site, console.now)
+    known = {entry.name: entry for entry in found.entries}
     linter = linter._replace(environ=site.environment, dialect=site.batch.dialect)
     look = _Look(paths, site.settings, ZoneInfo(site.timezone), site.user, names, linter, known)
     problems = [*look.in_settings(), *([] if names else _of_alerts(site)), *look.scripts()]
-    for entry in entries:
+    for entry in found.entries:
         if names and entry.name not in names:
             continue
         from_row = entry.source.startswith("cronhpc.yaml")
@@ -355,7 +355,7 @@ def _directory(console: Console, names: list[str], linter: Linter) -> tuple[list
     for name in names:
         if name not in known:
             raise no_such("entry", name, known)
-    return [*problems, *look.relative_outputs(), *(() if names else (*site.problems, *of_reading))], False
+    return [*problems, *look.relative_outputs(), *(() if names else (*site.problems, *found.problems))], False
 
 
 def _of_alerts(site: Site) -> Iterator[Problem]:
@@ -570,11 +570,12 @@ class Online:
     """
 
     def __init__(self, batch: Batch, seconds: float | None = None) -> None:
-        if not isinstance(batch, Examinable):
+        cluster = examined(batch)
+        if cluster is None:
             raise UsageError(
                 "cronhpc check: --online asks sbatch, and this backend has none. Leave it out, or: --backend slurm"
             )
-        self.cluster = batch
+        self.cluster = cluster
         self._submit = batch.dialect.commands[0]
         self._until = None if seconds is None else elapsed() + seconds
         self._trouble: Problem | None = None

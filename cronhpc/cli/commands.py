@@ -5,14 +5,16 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from cronhpc import __version__
 from cronhpc.core.model import CronhpcError
+from cronhpc.cron.values import dataclass
 from cronhpc.script.dialect import DIALECTS
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from typing import NoReturn
 
     from cronhpc.cli.console import Console
 
@@ -87,7 +89,8 @@ def _no_arguments(_: argparse.ArgumentParser) -> None:
     pass
 
 
-class Command(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Command:
     """One command: what its help says, what runs it, and what adds its own options."""
 
     help: str

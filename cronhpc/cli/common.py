@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
 from cronhpc import __version__
 from cronhpc.cli.commands import UsageError
 from cronhpc.core.model import CronhpcError, Settings, SettingsError, StateError, Withdraw, World, command
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterable

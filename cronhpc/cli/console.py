@@ -7,15 +7,16 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
 
 from cronhpc.core.model import Advice, text_of
 from cronhpc.cron.values import dataclass, replace
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable, Iterator, Mapping
     from datetime import tzinfo
+    from typing import Any, TextIO
 
     from cronhpc.views.style import Style
 

@@ -6,16 +6,17 @@ structlog is loaded only when there is a line to write: an idle tick has none.
 from __future__ import annotations
 
 import gc
-from typing import TYPE_CHECKING, Any
 
 from cronhpc.cli import ATTENTION, FINE, NO_ANSWER
 from cronhpc.cli.commands import Command
 from cronhpc.cli.common import seconds_of, site_of
 from cronhpc.core.model import Call, Done, KeepLink, MoveLink, Outcome, Reason, Wait, World, command, text_of, texts_of
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Iterator
+    from typing import Any
 
     from cronhpc.cli.console import Console
     from cronhpc.engine.site import Site

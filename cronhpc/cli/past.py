@@ -299,7 +299,7 @@ def _has_its_log_here(args: argparse.Namespace, console: Console) -> bool:
     """Whether cronhpc names the logs of the entry; those of a series Slurm does."""
     from cronhpc.engine.read_entries import read_entries
 
-    return any(each.name == args.name and each.output for each in read_entries(site_of(console), console.now)[0])
+    return any(each.name == args.name and each.output for each in read_entries(site_of(console), console.now).entries)
 
 
 def _run_words(run: HistoryRun, console: Console) -> str:

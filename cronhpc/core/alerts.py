@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
 from cronhpc.core import model
 from cronhpc.core.chain import SUCCESSOR
 from cronhpc.core.model import FAILURES, Done, Reason, Result, Told, entry_id
 from cronhpc.cron.values import dataclass, replace
 from cronhpc.cron.words import count
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
@@ -46,7 +45,8 @@ class Alert:
     log: str = ""  # relative to the cron directory
 
 
-class Ping(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Ping:
     """One request: `what` is start, success or fail. `where` is an address, file:PATH or env:NAME."""
 
     where: str

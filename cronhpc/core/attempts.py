@@ -6,8 +6,6 @@ next tick finds it: adopts it (claim without id), releases it (id recorded), or 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from cronhpc.core import slots, stop
 from cronhpc.core.identity import records
 from cronhpc.core.liveness import absences, unknown
@@ -34,6 +32,7 @@ from cronhpc.core.stop import verdict
 from cronhpc.cron.values import dataclass, field, replace
 from cronhpc.cron.words import count
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 

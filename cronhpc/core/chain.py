@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
 from cronhpc.core.identity import records
 from cronhpc.core.liveness import TWO_LOOKS, unlisted
 from cronhpc.core.model import (
@@ -29,6 +27,7 @@ from cronhpc.core.slots import boundary
 from cronhpc.cron.values import dataclass, replace
 from cronhpc.script.dialect import SLURM
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -327,7 +326,8 @@ def _elsewhere(node: str, dialect: Dialect) -> str:
 _NEAT = (86400, 43200, 21600, 10800, 7200, 3600, 1800, 1200, 900, 600, 300)  # intervals that people name
 
 
-class Misfit(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Misfit:
     """What is wrong, the fix in words, and the interval to put; "" where none would fit."""
 
     what: str

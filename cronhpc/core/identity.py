@@ -8,11 +8,11 @@ token in a comment only finds a job that no record knows yet.
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from cronhpc.core.model import CLOCKS_APART, TOKEN, ClaimState, Key, LinkRecord, entry_id, link_names, standing_for
 from cronhpc.cron.values import dataclass
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 

@@ -9,12 +9,12 @@ accounting, where there is one, gives no answer or is late.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING
 
 from cronhpc.core.identity import records
 from cronhpc.core.model import UNLISTED, ClaimState, Job, JobEnd, Result
 from cronhpc.cron.values import dataclass
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Container, Iterator, Mapping
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from cronhpc.core.model import ENDS, FAILURES, NEW_STATE, EntryState, JobEnd, Result, entry_id
 from cronhpc.cron.values import replace
 from cronhpc.cron.words import count
 from cronhpc.script.dialect import SLURM
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 

@@ -14,8 +14,6 @@ For one entry and one slot the first rule that applies decides, and its name is 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from cronhpc.core import attempts, chain, slots, stop
 from cronhpc.core.liveness import Absence, Lives
 from cronhpc.core.model import (
@@ -39,6 +37,7 @@ from cronhpc.core.outcome import suspended_now
 from cronhpc.cron.values import replace
 from cronhpc.cron.words import count
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 from cronhpc.core.identity import records
 from cronhpc.core.liveness import Absence
@@ -12,6 +11,7 @@ from cronhpc.core.stop import reachable
 from cronhpc.cron.values import dataclass, field, is_dataclass, replace, said
 from cronhpc.cron.words import digest
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable
 

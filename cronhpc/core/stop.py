@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from enum import StrEnum
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.identity import is_link, records
 from cronhpc.core.liveness import TWO_LOOKS, unlisted
@@ -35,8 +34,10 @@ from cronhpc.core.model import (
 from cronhpc.cron.values import dataclass, field, replace
 from cronhpc.cron.words import nearest
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from typing import Any
 
     from cronhpc.core.model import Claim, Decision, Entry, JobEnd, Outcome, Queue, Switch, SwitchSetting, World
 
@@ -450,7 +451,7 @@ def _otherwise(order: Order, job: Job, rows: list[Job], spared: Mapping[str, Dee
 
 
 STOPPED_EXIT = 113  # what `cronhpc guard` exits with where a switch ended its command
-Row = dict[str, Any]
+Row = dict[str, "Any"]
 
 
 @dataclass(slots=True)

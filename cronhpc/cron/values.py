@@ -9,11 +9,12 @@ once many objects of its class are made.
 from __future__ import annotations
 
 from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from dataclasses import dataclass, field, is_dataclass, replace
+    from typing import Any, Literal
 
 __all__ = ["by_field", "dataclass", "defaults", "field", "is_dataclass", "replace", "said"]
 
@@ -22,15 +23,23 @@ _FIELDS: dict[type, dict[str, _Field]] = {}  # of each class, in order
 _USUAL: dict[Any, list[Any]] = {}  # of each class, in the same order, what holds where nothing is said
 
 
-class _Field(NamedTuple):
+class _Field:
     """What a class says of one of its fields."""
 
-    default: Any = _ABSENT
-    default_factory: Callable[[], Any] | None = None
-    init: bool = True
-    compare: bool = True
-    repr: bool = True
-    metadata: Mapping[str, Any] | None = None
+    __slots__ = ("compare", "default", "default_factory", "init", "metadata", "repr")
+
+    def __init__(
+        self,
+        default: Any = _ABSENT,
+        *,
+        default_factory: Callable[[], Any] | None = None,
+        init: bool = True,
+        compare: bool = True,
+        repr: bool = True,  # noqa: A002 - as the standard library's
+        metadata: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.default, self.default_factory, self.init = default, default_factory, init
+        self.compare, self.repr, self.metadata = compare, repr, metadata
 
 
 def defaults(kind: type) -> dict[str, Any]:
@@ -149,7 +158,7 @@ class _StandardFields:
 
         body: dict[str, Any] = {"__annotations__": kind.__annotations__}
         for name, each in _FIELDS[kind].items():
-            known = each._asdict()
+            known = {name: getattr(each, name) for name in _Field.__slots__}
             del known["default" if each.default is _ABSENT else "default_factory"]
             if each.default is _ABSENT and each.default_factory is None:
                 del known["default_factory"]

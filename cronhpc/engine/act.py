@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from contextlib import suppress
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
 
 from cronhpc.batch.port import BatchError, Denied, Limited, Submission, Unreachable
 from cronhpc.core import model
@@ -20,13 +19,16 @@ from cronhpc.cron.values import replace
 from cronhpc.engine.submit import Progress, Submitter
 from cronhpc.store import scheduler
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from typing import Any, TypeVar
 
     from cronhpc.core.model import Decision, Job, Key, Plan, World
     from cronhpc.engine.site import Site
 
-Answer = TypeVar("Answer")
+    Answer = TypeVar("Answer")
+
 _AT_ONCE = 64  # ends that are written between two looks at the disk
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
 
 from cronhpc.batch.port import BatchError, Unreachable
 from cronhpc.core import attempts, model, stop
@@ -42,8 +41,10 @@ from cronhpc.store.files import DiskClock
 from cronhpc.store.paths import moved_from
 from cronhpc.store.switches import of_directory
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Any
 
     from cronhpc.core.model import Call, Claim, JobEnd, Key
     from cronhpc.store.memory import Memory
@@ -70,7 +71,8 @@ def read_world(site: Site, now: int, call: Call = SCHEDULED) -> Reading:
     memory = store_memory.load(site.paths.entries)
     of_the_folder = tuple(_of_the_folder(site, memory, call.link, now))
     site = _with_clock(site, memory)
-    entries, of_entries = read_entries(site, now)
+    found = read_entries(site, now)
+    entries = found.entries
     logged, of_age = _logged(site, memory, entries)
     of_age += _brought_back(site, memory, now)
     world = World(
@@ -87,7 +89,7 @@ def read_world(site: Site, now: int, call: Call = SCHEDULED) -> Reading:
     world, of_claims = _with_jobs(site, world)
     switches = _switches(site, now)
     series, of_series = _all_series(site)
-    skipped = (*of_the_folder, *of_entries, *of_age, *switches.problems, *of_claims, *of_series)
+    skipped = (*of_the_folder, *found.problems, *of_age, *switches.problems, *of_claims, *of_series)
     chain, of_chain = chain_facts(site, memory, now, call)
     world = replace(
         world,

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cronhpc.core.model import Entry, Problem
-from cronhpc.cron.values import replace
+from cronhpc.cron.values import dataclass, replace
 from cronhpc.store.decode import made, plain
 from cronhpc.store.entries import FRESH, Names, misplaced, read_script, scan
 from cronhpc.store.files import DiskClock, passes
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from typing import Any
 
     from cronhpc.core.model import EntryRow, Policies
     from cronhpc.engine.site import Site
@@ -25,7 +26,8 @@ CRON_D = "cron.d"
 _SCANS = 2  # looks in a row that must miss a file before its entry is dropped
 
 
-class Entries(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Entries:
     """What the folders and the settings hold."""
 
     entries: tuple[Entry, ...]  # by name

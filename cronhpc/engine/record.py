@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
 
 from cronhpc.core import alerts, chain, liveness, model
 from cronhpc.core.alerts import Alert, Ping
@@ -37,14 +36,16 @@ from cronhpc.store.damage import fix
 from cronhpc.store.entries import file_of
 from cronhpc.store.files import sweep, write_json
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
 
     from cronhpc.core.model import Claim, Outcome, Plan, World
     from cronhpc.engine.read import Reading
     from cronhpc.engine.site import Site
 
-Row = dict[str, Any]
+Row = dict[str, "Any"]
 _HOUR = 60  # minutes
 _OLD_TEMPORARY = 3600
 _ACCOUNTING_AGAIN = 86400

@@ -7,7 +7,6 @@ import os
 import stat
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cronhpc.core.model import CLOCKS_APART, Problem, SettingsError, Started, StateError, command
 from cronhpc.cron.values import dataclass, field, replace
@@ -19,6 +18,7 @@ from cronhpc.store.memory import Cache, load_cache, settings_from_json, settings
 from cronhpc.store.paths import Paths, existing, must_be_no_copy
 from cronhpc.store.scheduler import SiteChanges
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -348,7 +348,7 @@ def by_its_disks_clock(site: Site, now: int, *, clock_verified: bool = False) ->
         counted = "ages of files are counted by it" if abs(ahead) <= _FAR else "ages of files are not what they seem"
         fix = f"Tell the administrators: the file server or {site.host} wants ntp."
         site = replace(site, problems=(*site.problems, Problem("W362", f"{what}: {counted}.", fix)))
-    return replace(site, disk_clock=found._replace(ahead=ahead if abs(ahead) <= _FAR else 0))
+    return replace(site, disk_clock=replace(found, ahead=ahead if abs(ahead) <= _FAR else 0))
 
 
 _CORRECTED, _TOLD = 60, 30  # seconds

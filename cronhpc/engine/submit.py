@@ -12,7 +12,6 @@ from contextlib import suppress
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Submission, Unreachable
 from cronhpc.batch.process import elapsed
@@ -40,6 +39,7 @@ from cronhpc.store.claims import Claims
 from cronhpc.store.decode import iso
 from cronhpc.store.files import read_bytes, replace_file
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

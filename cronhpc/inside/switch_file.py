@@ -10,7 +10,6 @@ import functools
 import os
 import re
 import stat
-from typing import NamedTuple
 
 _READ = 4096  # bytes
 _REASON = 200  # characters
@@ -22,14 +21,15 @@ _UNITS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
 _DURATION = "".join(rf"(?:([0-9]{{1,9}}(?:\.[0-9]{{1,6}})?){unit})?" for unit in _UNITS)
 
 
-class Found(NamedTuple):
+class Found:
     """A switch that is there."""
 
-    path: str
-    by: str  # the file's owner; "unknown" where a stat does not tell yet
-    since: int | None
-    reason: str  # one printable line
-    expires: int | None
+    def __init__(self, path: str, by: str, since: int | None, reason: str, expires: int | None) -> None:
+        self.path = path
+        self.by = by  # the file's owner; "unknown" where a stat does not tell yet
+        self.since = since
+        self.reason = reason  # one printable line
+        self.expires = expires
 
 
 def look(path: str) -> Found | None:

@@ -11,14 +11,15 @@ import contextlib
 import math
 import os
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import CLOCKS_APART, FAILURES, Claim, Key, Problem, Queue, Settings, StateError
 from cronhpc.store import decode, logs
 from cronhpc.store.files import clock_of, read_json, write_json
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping
+    from typing import Any
 
     from cronhpc.batch.port import JobFiles
     from cronhpc.logs.clean import Cleaned
@@ -85,8 +86,8 @@ def tend(
 
 def _known(paths: Paths) -> dict[str, Any]:
     """What the last cleaning left; nothing, where any of it is of no use: history tells it all again."""
-    known = decode.decode(read_json(paths.state / _FILE, VERSION) or {}, decode.LOGS)
-    return {} if known.invalid else known.value
+    known, invalid = decode.decode(read_json(paths.state / _FILE, VERSION) or {}, decode.LOGS)
+    return {} if invalid else known
 
 
 def _cleaned(paths: Paths, settings: Settings, now: int, known: Mapping[str, Any], **how: Any) -> Cleaned:

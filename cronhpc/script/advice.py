@@ -6,13 +6,14 @@ Which cron directory a command is about is known only where it is read: `text_of
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Self
 
 from cronhpc.cron.values import dataclass
 from cronhpc.cron.words import CronhpcError
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Any, Self
 
     from cronhpc.script.dialect import Dialect
 

@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from cronhpc.cron.values import dataclass, replace
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class JobVariables(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class JobVariables:
     """The names of the variables that tell a job of itself."""
 
     id: str
@@ -22,7 +24,8 @@ class JobVariables(NamedTuple):
     codes: tuple[int, ...] = ()  # exit codes that tell the batch system something else than that the job failed
 
 
-class Dialect(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Dialect:
     """A batch system as data."""
 
     name: str  # as in settings and --backend
@@ -198,7 +201,8 @@ LSF = Dialect(
     lacks=(("again", "LSF keeps a copy of a job's script, and does not say where the script lies"),),
 )
 # It runs Slurm's scripts, and tells them of themselves in Slurm's variables.
-LOCAL = SLURM._replace(
+LOCAL = replace(
+    SLURM,
     name="local",
     title="this machine",
     commands=(),

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import Claim, ClaimState, JobEnd, Key, Result
 from cronhpc.cron.values import replace
@@ -34,9 +33,11 @@ from cronhpc.store.files import (
     sync_folder,
 )
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Sequence
     from pathlib import Path
+    from typing import Any
 
 _STEPS = {".id": ClaimState.SUBMITTED, ".go": ClaimState.RELEASING, ".run": ClaimState.RELEASED}
 VERSION = 1

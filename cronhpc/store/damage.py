@@ -8,7 +8,6 @@ import shlex
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import Problem, command, entry_id, slot_of
 from cronhpc.inside.switch_file import clean, owner
@@ -16,8 +15,10 @@ from cronhpc.store import decode
 from cronhpc.store.files import DiskClock, passes, read_json
 from cronhpc.store.scheduler import expected
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Any
 
     from cronhpc.core.model import Entry
     from cronhpc.store.memory import Memory

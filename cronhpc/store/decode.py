@@ -16,18 +16,20 @@ from enum import EnumType
 from functools import cache, lru_cache, partial
 from itertools import chain
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from cronhpc.core.model import Advice, Command, JobEnd, Problem, Result, text_of
 from cronhpc.cron.values import by_field, dataclass, defaults, is_dataclass, said
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Any, TypeVar
 
     from _typeshed import DataclassInstance
 
     T = TypeVar("T", bound=DataclassInstance)
     R = TypeVar("R")
+    Decoded = tuple[Any, tuple[str, ...]]
 
 GONE: Any = object()  # in place of a value that is of no use
 LATEST = 253402128000  # 9999-12-30: a later instant has no date in every zone
@@ -190,28 +192,22 @@ RULES = {
 # --- what is left of a value ---------------------------------------------------------------------------------------
 
 
-class Decoded(NamedTuple):
-    """What is left of a value (GONE: nothing), and the places of what was left out."""
-
-    value: Any
-    invalid: tuple[str, ...] = ()
-
-
 def decode(value: Any, schema: Any, at: str = "") -> Decoded:
-    """`value`, which stands `at` that place, without what does not fit `schema`.
+    """What is left of `value`, which stands `at` that place, and the places of what does not fit `schema`.
 
-    Keys that `schema` does not have are left out without a word: another version of this format wrote them.
+    GONE: nothing is left. Keys that `schema` does not have are left out without a word: another version of this
+    format wrote them.
     """
     if isinstance(schema, dict):
-        return _fields(value, schema, at) if isinstance(value, dict) else Decoded(GONE, (at,))
+        return _fields(value, schema, at) if isinstance(value, dict) else (GONE, (at,))
     if isinstance(schema, Rows):
-        return _rows(value, schema.schema, at) if isinstance(value, dict) else Decoded(GONE, (at,))
+        return _rows(value, schema.schema, at) if isinstance(value, dict) else (GONE, (at,))
     if isinstance(schema, list):
-        return _values(value, schema[0], at) if isinstance(value, list) else Decoded(GONE, (at,))
+        return _values(value, schema[0], at) if isinstance(value, list) else (GONE, (at,))
     if isinstance(schema, tuple):
         return _tuple(value, schema, at)
     found = schema(value)
-    return Decoded(found, () if found is value else (at,))
+    return found, () if found is value else (at,)
 
 
 def _fields(value: dict[str, Any], schema: dict[str, Any], at: str) -> Decoded:
@@ -228,7 +224,7 @@ def _fields(value: dict[str, Any], schema: dict[str, Any], at: str) -> Decoded:
         invalid += wrong
         if kept is not GONE:
             found[name] = kept
-    return Decoded(found, invalid)
+    return found, invalid
 
 
 def _rows(value: dict[str, Any], schema: Any, at: str) -> Decoded:
@@ -236,26 +232,26 @@ def _rows(value: dict[str, Any], schema: Any, at: str) -> Decoded:
     invalid: tuple[str, ...] = ()
     for name, each in value.items():
         place = f"{at}.{name}" if at else name
-        kept, wrong = decode(each, schema, place) if text(name) is not GONE else Decoded(GONE, (place,))
+        kept, wrong = decode(each, schema, place) if text(name) is not GONE else (GONE, (place,))
         invalid += wrong
         if kept is not GONE:
             found[name] = kept
-    return Decoded(found, invalid)
+    return found, invalid
 
 
 def _values(value: list[Any], schema: Any, at: str) -> Decoded:
     found = [decode(each, schema, at) for each in value]
-    kept = [each.value for each in found if each.value is not GONE]
-    return Decoded(kept, tuple(chain.from_iterable(each.invalid for each in found)))
+    kept = [each for each, _ in found if each is not GONE]
+    return kept, tuple(chain.from_iterable(wrong for _, wrong in found))
 
 
 def _tuple(value: Any, schema: tuple[Any, ...], at: str) -> Decoded:
     """As a whole or not at all."""
     if isinstance(value, list) and len(value) == len(schema):
         found = [decode(each, kind, at) for each, kind in zip(value, schema, strict=True)]
-        if not any(each.invalid for each in found):
-            return Decoded([each.value for each in found])
-    return Decoded(GONE, (at,))
+        if not any(wrong for _, wrong in found):
+            return [each for each, _ in found], ()
+    return GONE, (at,)
 
 
 _SAID = 3  # places that a message names

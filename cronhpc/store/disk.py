@@ -54,7 +54,10 @@ def look(path: Path, environ: Mapping[str, str], mounts: str | None = None) -> D
         mount,
         options,
         _reach(kind),
-        *room,
+        room.bytes_free,
+        room.bytes,
+        room.inodes_free,
+        room.inodes,
         purged=purged(str(path), str(real), environ),
     )
 

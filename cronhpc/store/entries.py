@@ -8,7 +8,6 @@ import re
 import shlex
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core.model import Problem, StateError
 from cronhpc.cron.values import dataclass
@@ -18,6 +17,7 @@ from cronhpc.store.files import DiskClock, patiently
 from cronhpc.store.memory import load
 from cronhpc.store.paths import MARKER
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -48,7 +48,8 @@ def fingerprint(found: os.stat_result) -> Fingerprint:
     return [found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_mode, found.st_uid]
 
 
-class Scan(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Scan:
     """What lies in a folder."""
 
     scripts: tuple[Found, ...] = ()

@@ -12,17 +12,19 @@ import os
 import stat
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from cronhpc.core.model import StateError, command
+from cronhpc.cron.values import dataclass
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import BinaryIO
+    from typing import Any, BinaryIO, TypeVar
+
+    _Value = TypeVar("_Value")
 
 _MOST = 64 * 1024**2  # bytes: no file that cronhpc reads whole comes near it
 _NO_VERSION = 10_000  # formats that there will never be: such a number says nothing
-_Value = TypeVar("_Value")
 
 # --- errors that pass ----------------------------------------------------------------------------------------------
 
@@ -294,7 +296,8 @@ def sweep(folder: Path, older_than: float) -> None:
 # --- the clock that stamps files -----------------------------------------------------------------------------------
 
 
-class DiskClock(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class DiskClock:
     """The clock by which files of one file system are stamped: a file server's is seldom this machine's."""
 
     ahead: int = 0  # seconds before this machine's; 0 where they agree to a second or two

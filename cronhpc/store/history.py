@@ -9,16 +9,17 @@ from __future__ import annotations
 import json
 import os
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
 
 from cronhpc.store import decode
 from cronhpc.store.files import decoded, make_folder, no_file, open_file, patiently
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
+    from typing import Any
 
-Row = dict[str, Any]
+Row = dict[str, "Any"]
 _BLOCK = 1 << 16  # bytes
 
 
@@ -102,7 +103,7 @@ def _read(lines: list[bytes]) -> list[Row]:
         rows = [decoded(line) for line in whole]
     doubtful = any(sign in block for sign in _DOUBTFUL) or _HUGE in block.translate(_AS_NOUGHTS)
     return [
-        decode.decode(row, decode.HISTORY).value if doubtful or not _is_plain(row) else row
+        decode.decode(row, decode.HISTORY)[0] if doubtful or not _is_plain(row) else row
         for row in rows
         if isinstance(row, dict)
     ]

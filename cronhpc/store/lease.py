@@ -15,13 +15,13 @@ import shlex
 import stat
 import time
 from contextlib import suppress
-from typing import TYPE_CHECKING
 
 from cronhpc.core.model import Problem
 from cronhpc.cron.values import by_field, dataclass
 from cronhpc.store import decode
 from cronhpc.store.files import create_once, decoded, no_file, read_bytes
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path

@@ -14,13 +14,13 @@ import fnmatch
 import os
 import re
 import stat
-from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core.model import LOG_NAME, CronhpcError, LogFile, Problem, command
 from cronhpc.cron.values import dataclass, field
 from cronhpc.inside.switch_file import owner
 from cronhpc.store.paths import MARKER
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from pathlib import Path
@@ -139,7 +139,8 @@ def _not_opened(shown: str, error: OSError) -> Problem:
     return Problem("E614", what, fix, shown)
 
 
-class Space(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Space:
     """What a file system has and has left; `inodes` 0: it does not count them."""
 
     bytes_free: int

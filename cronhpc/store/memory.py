@@ -6,7 +6,6 @@ Where both are lost, the claims still hold the newest slot of every entry, so no
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.model import EntryState, SchedulerState, Settings
 from cronhpc.cron.values import dataclass, field, replace
@@ -14,9 +13,11 @@ from cronhpc.cron.words import digest
 from cronhpc.store import decode
 from cronhpc.store.files import of_version, read_bytes, read_lasting, replace_file, write_json
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
+    from typing import Any
 
 VERSION = 1
 _CACHE_VERSION = 4
@@ -88,7 +89,7 @@ def states_now(path: Path) -> Mapping[str, EntryState]:
 # --- the cache of parsed files -------------------------------------------------------------------------------------
 
 
-class Cache(dict[str, Any]):
+class Cache(dict[str, "Any"]):
     """What was parsed from files, and what asking has taught, by what it is of."""
 
     changed = False  # since it was read: then the tick writes it

@@ -8,7 +8,6 @@ import shlex
 import sys
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from cronhpc.core import model
 from cronhpc.core.model import LONGER, LinkRecord, Started, link_names
@@ -19,6 +18,7 @@ from cronhpc.store import decode
 from cronhpc.store.files import read_bytes, read_json, replace_file, shipped, write_json
 from cronhpc.store.memory import Cache
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 

@@ -89,5 +89,5 @@ def _record(value: Mapping[str, Any] | None) -> Record | None:
     if not value:
         return None
     record, invalid = decode.read(Record, value)
-    rules = decode.decode(record.rules if record else {}, decode.RULES)  # one that is not known is another version's
-    return None if invalid or rules.invalid else record
+    _, wrong = decode.decode(record.rules if record else {}, decode.RULES)  # one that is not known is another version's
+    return None if invalid or wrong else record

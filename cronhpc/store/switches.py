@@ -11,14 +11,15 @@ import os
 import shlex
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core.model import CronhpcError, Problem, Switch, command
+from cronhpc.cron.values import dataclass
 from cronhpc.inside.switch_file import LAST, clean, content, owner, text_of
 from cronhpc.store.decode import iso
 from cronhpc.store.files import DiskClock, passes, patiently
 from cronhpc.store.paths import MARKER
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -35,7 +36,8 @@ class SwitchError(CronhpcError):
     """A switch cannot be set or removed: its name, or the folder's permissions."""
 
 
-class Listing(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Listing:
     """What lies in the switch folders. Expired switches are among them: whoever acts compares `expires` with now."""
 
     switches: tuple[Switch, ...]

@@ -11,11 +11,12 @@ import os
 import shlex
 import stat
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.core.model import Problem, command
+from cronhpc.cron.values import dataclass
 from cronhpc.inside.switch_file import owner
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
@@ -355,7 +356,8 @@ _IS_GROUP = 0x40
 _CHANGES = 0x2 | 0x4 | 0x40 | 0x40000 | 0x80000  # write, append, delete a child, change the list, take ownership
 
 
-class Writer(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class Writer:
     """Someone beside the owner who may write."""
 
     kind: str  # user | group | owning group | everyone

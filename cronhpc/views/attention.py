@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from cronhpc.core.liveness import TWO_LOOKS
 from cronhpc.core.model import (
     Done,
@@ -22,6 +20,7 @@ from cronhpc.store.entries import FRESH
 from cronhpc.views import Facts, runs, text
 from cronhpc.views.facts import Chain, EntryStatus, HistoryRun, LiveRun, Notice, Status, SwitchOn, SwitchStatus, Trouble
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 

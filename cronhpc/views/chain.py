@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
-
 from cronhpc.core import chain as links
 from cronhpc.core.model import CLOCKS_APART, NEVER_STARTS, Done, Fault, LeaveChain, MoveLink, Reason, Submit, SubmitLink
 from cronhpc.core.slots import boundary
 from cronhpc.views import text
 from cronhpc.views.facts import Ahead, Chain, Link
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -118,46 +117,41 @@ def heard_until(chain: Chain, last: int) -> int:
     return links.heard_until(last, chain.interval, chain.runs_ahead)
 
 
-class Words(NamedTuple):
-    """The chain in a line, without its fix: how it is, what stands between, and the rest."""
+def words(chain: Chain, batch: str, style: Style) -> tuple[str, str, str]:
+    """The chain in a line, without its fix: how it is, what stands between, and the rest.
 
-    head: str
-    between: str = ""
-    rest: str = ""
-
-
-def words(chain: Chain, batch: str, style: Style) -> Words:
-    """By its facts as `status.seen_at` has them. A line begins with the state, or with "not started"."""
+    By its facts as `status.seen_at` has them. A line begins with the state, or with "not started".
+    """
     state, last, jobs = chain.state, chain.last_tick, _jobs(chain, style)
     at = f"last tick {style.clock(last, seconds=True)}" if last else "no tick yet"
     ticked = f"{at} ({style.distance(last)})" if last else at
     match state:
         case "fine":
-            return Words(state, ": ", ", ".join([at, *_calls(chain, style), *jobs]))
+            return state, ": ", ", ".join([at, *_calls(chain, style), *jobs])
         case "not started" | "not needed yet":
-            return Words("not started", "; ", ticked) if last else Words("not started")
+            return ("not started", "; ", ticked) if last else ("not started", "", "")
         case "driven otherwise":
-            return Words("not started", "; ", f"{ticked} came otherwise (a daemon, crontab, by hand)")
+            return "not started", "; ", f"{ticked} came otherwise (a daemon, crontab, by hand)"
         case "stopped":
-            return Words(f"stopped by {style.command('stop')}", "; ", ticked)
+            return f"stopped by {style.command('stop')}", "; ", ticked
         case "resting" | "disabled" | "started elsewhere":
             why = chain.resting if state == "resting" else chain.disabled
-            return Words(state, ": ", f"{style.text(text.one_line(why))}; {ticked}")
+            return state, ": ", f"{style.text(text.one_line(why))}; {ticked}"
         case "broken" | "late":
             known = "no scheduler job can start" if jobs else "no scheduler job is in the queue"
             known = "no successor waits, only the spare" if state == "late" else known
-            return Words(state, ": ", "; ".join([known, *jobs, ticked]))
+            return state, ": ", "; ".join([known, *jobs, ticked])
         case "moved":
             moved = f"its scheduler jobs look for it in {text.one_line(chain.moved_from)}"
-            return Words(state, ": ", f"{moved}; {ticked}")
+            return state, ": ", f"{moved}; {ticked}"
         case "silent" if last and last > style.now:
             dated = f"the last tick is dated {style.said(last)}, by a clock that was wrong"
-            return Words(state, ": ", "; ".join([dated, *jobs]))
+            return state, ": ", "; ".join([dated, *jobs])
         case "silent":
             since = f"silent since {style.said(last)} ({style.distance(last)})" if last else "silent"
-            return Words(since, "; " if jobs else "", "; ".join(jobs))
+            return since, "; " if jobs else "", "; ".join(jobs)
         case _:
-            return Words("unknown", ": ", f"{batch} does not answer; " + ", ".join([ticked, *jobs]))
+            return "unknown", ": ", f"{batch} does not answer; " + ", ".join([ticked, *jobs])
 
 
 def _calls(chain: Chain, style: Style) -> list[str]:

@@ -6,12 +6,15 @@ A record's fields are the keys of its JSON, in their order; its instants are ISO
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from cronhpc.core.model import Instant, Problem
 from cronhpc.cron.values import dataclass
 from cronhpc.store import decode
 from cronhpc.views import text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 VERSION = 1
 _DEEPEST = 20  # mappings and lists in each other

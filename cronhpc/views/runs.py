@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
 
 from cronhpc.core.identity import jobs_by_id
 from cronhpc.core.liveness import Absence, absences_at_a_look
@@ -12,7 +11,10 @@ from cronhpc.core.model import FAILURES, PAUSED, ClaimState, Finish, Key, Result
 from cronhpc.cron.values import by_field, replace
 from cronhpc.views.facts import HistoryRun, LiveRun
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from cronhpc.core.model import Advice, Claim, Job, JobEnd, Plan, World
 
 _FAILED = frozenset(map(str, FAILURES))

@@ -5,8 +5,6 @@ So whoever can read status.json, and nothing else of a cron directory, sees what
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
 from cronhpc import __version__
 from cronhpc.core import stop
 from cronhpc.core.chain import Links
@@ -47,8 +45,10 @@ from cronhpc.views.facts import (
     Trouble,
 )
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
 
     from cronhpc.core.model import Claim, Entry, Outcome, Plan, Problem, Series, Switch, World
     from cronhpc.script.dialect import Dialect

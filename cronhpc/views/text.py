@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import unicodedata
-from typing import TYPE_CHECKING
 
 from cronhpc.core.model import Advice, Command
 from cronhpc.cron.words import count as core_count
 from cronhpc.script.advice import dollar, escape
 from cronhpc.script.advice import word as core_word
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from cronhpc.core.model import Switch
 from cronhpc.inside.switch_file import clean, expiry
 from cronhpc.store.switches import (
+    Listing,
     SwitchError,
     check_name,
     scan,
@@ -38,8 +39,12 @@ def cron(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def seen(listing: Listing) -> tuple[tuple[Switch, ...], tuple[str, ...]]:
+    return listing.switches, listing.unknown
+
+
 def kill_switches(cron: Path) -> tuple[Switch, ...]:
-    found, unknown = scan([("kill", cron / "kill")], [], NOW)[:2]
+    found, unknown = seen(scan([("kill", cron / "kill")], [], NOW))
     assert unknown == ()
     return found
 
@@ -80,11 +85,13 @@ def test_folders_and_files_are_listed_with_their_kind(cron: Path, tmp_path: Path
     polled = tmp_path / "polled"
     for path in (cron / "kill" / "b", cron / "kill" / "a", cron / "pause" / "ALL", polled):
         path.touch()
-    found, unknown = scan(
-        [("kill", cron / "kill"), ("pause", cron / "pause")],
-        [("training17", polled), ("other", tmp_path / "not there")],
-        NOW,
-    )[:2]
+    found, unknown = seen(
+        scan(
+            [("kill", cron / "kill"), ("pause", cron / "pause")],
+            [("training17", polled), ("other", tmp_path / "not there")],
+            NOW,
+        )
+    )
     assert [(s.kind, s.name) for s in found] == [
         ("kill", "a"),
         ("kill", "b"),
@@ -194,7 +201,7 @@ def test_a_name_that_is_no_text_is_kept(cron: Path) -> None:
 def test_hidden_files_are_no_switches(cron: Path) -> None:
     for name in (".nfs00000001", ".training17.swp", ".gitkeep"):
         (cron / "kill" / name).touch()
-    assert scan([("kill", cron / "kill")], [], NOW) == ((), (), ())
+    assert scan([("kill", cron / "kill")], [], NOW) == Listing((), (), ())
 
 
 def test_backups_of_editors_are_no_switches_and_are_named(cron: Path) -> None:
@@ -217,7 +224,7 @@ def test_200_odd_files_are_named_and_nothing_else_happens(cron: Path) -> None:
     for name in names:
         chance.choice(makers)(cron / "kill" / name)
     before = sorted(str(p) for p in cron.rglob("*"))
-    found, unknown = scan([("kill", cron / "kill")], [], NOW)[:2]
+    found, unknown = seen(scan([("kill", cron / "kill")], [], NOW))
     assert {s.name for s in found} == names
     assert all(s.reason.isprintable() and len(s.reason) <= 200 for s in found)
     assert unknown == ()
@@ -313,19 +320,19 @@ def test_a_date_in_the_future_is_reported(cron: Path, instant: int) -> None:
 
 def test_a_kill_folder_that_is_not_there_yet_is_empty(cron: Path) -> None:
     (cron / "kill").rmdir()
-    assert scan([("kill", cron / "kill")], [], NOW)[:2] == ((), ())
+    assert seen(scan([("kill", cron / "kill")], [], NOW)) == ((), ())
 
 
 def test_a_folder_that_is_not_mounted_is_unknown(tmp_path: Path) -> None:
     also = tmp_path / "proj" / "kill"
     polled = tmp_path / "proj" / "switch"
-    assert scan([("kill", also)], [("t", polled)], NOW)[:2] == ((), (str(also), str(polled)))
+    assert seen(scan([("kill", also)], [("t", polled)], NOW)) == ((), (str(also), str(polled)))
 
 
 def test_a_file_where_a_folder_should_be_is_unknown(cron: Path) -> None:
     (cron / "kill").rmdir()
     (cron / "kill").touch()
-    assert scan([("kill", cron / "kill")], [], NOW)[:2] == ((), (str(cron / "kill"),))
+    assert seen(scan([("kill", cron / "kill")], [], NOW)) == ((), (str(cron / "kill"),))
 
 
 @pytest.mark.parametrize("code", [errno.EIO, errno.EACCES, errno.ESTALE, errno.ENOTCONN, errno.ETIMEDOUT])
@@ -334,7 +341,7 @@ def test_a_folder_that_cannot_be_listed_is_unknown(cron: Path, monkeypatch: pyte
         raise OSError(code, os.strerror(code))
 
     monkeypatch.setattr("cronhpc.store.switches.os.listdir", fails)
-    assert scan([("kill", cron / "kill")], [], NOW)[:2] == ((), (str(cron / "kill"),))
+    assert seen(scan([("kill", cron / "kill")], [], NOW)) == ((), (str(cron / "kill"),))
 
 
 def test_a_stale_handle_is_opened_again(cron: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -354,7 +361,7 @@ def test_a_stale_handle_is_opened_again(cron: Path, monkeypatch: pytest.MonkeyPa
 def test_a_listed_switch_counts_though_a_stat_does_not_see_it_yet(cron: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     polled = cron / "polled"
     monkeypatch.setattr("cronhpc.store.switches.os.listdir", lambda _: ["polled"])
-    found, _ = scan([], [("t", polled)], NOW)[:2]
+    found, _ = seen(scan([], [("t", polled)], NOW))
     assert [(s.name, s.since) for s in found] == [("t", NOW)]
 
 
@@ -489,7 +496,7 @@ def test_a_polled_file_that_was_removed_no_longer_stands_though_a_stat_still_see
     polled.touch()
     stale_stats(monkeypatch, polled.lstat())
     polled.unlink()
-    assert scan([], [("t", polled)], NOW)[:2] == ((), ())
+    assert seen(scan([], [("t", polled)], NOW)) == ((), ())
 
 
 def test_a_polled_file_that_was_made_stands_though_no_stat_sees_it_yet(
@@ -512,6 +519,6 @@ def test_a_polled_file_in_a_folder_that_may_be_entered_and_not_listed_is_found_b
         return real(path, flags, *more, **kwargs)
 
     monkeypatch.setattr("cronhpc.store.switches.os.open", opened)
-    assert scan([], [("t", cron / "polled")], NOW)[:2] == ((), ())
+    assert seen(scan([], [("t", cron / "polled")], NOW)) == ((), ())
     (cron / "polled").touch()
     assert [s.name for s in scan([], [("t", cron / "polled")], NOW).switches] == ["t"]

@@ -16,6 +16,7 @@ import pytest
 
 from cronhpc.batch.local import Local
 from cronhpc.core.model import Claim, ClaimState, Entry, JobEnd, Key, Result
+from cronhpc.cron.values import replace
 from cronhpc.engine import read
 from cronhpc.engine.read_entries import read_entries
 from cronhpc.engine.site import open_site
@@ -243,7 +244,7 @@ def test_runs_write_down_their_ends_where_nobody_could_be_asked(
     shell: Shell, monkeypatch: pytest.MonkeyPatch, head: str, *, record: bool
 ) -> None:
     """Where a script gets no arguments the wrapper stands in its place all the same, with its options as written."""
-    monkeypatch.setattr(Local, "dialect", LOCAL._replace(wraps=True, tells_ends=False))
+    monkeypatch.setattr(Local, "dialect", replace(LOCAL, wraps=True, tells_ends=False))
     shell.drop("cron.d/a.slurm", f"#SBATCH --time 5\n{head}\ntrue")
     (entry,) = entries_of(shell)
     assert entry.policies.record is record

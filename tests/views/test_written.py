@@ -221,7 +221,7 @@ def test_what_he_alone_may_is_said_to_be_his(bobs: Path, name: str, monkeypatch:
     def denied(*_: object) -> int:
         raise PermissionError(errno.EACCES, "Permission denied", str(bobs / name))
 
-    monkeypatch.setitem(past.COMMANDS, "history", past.COMMANDS["history"]._replace(run=denied))
+    monkeypatch.setitem(past.COMMANDS, "history", replace(past.COMMANDS["history"], run=denied))
     code, said = cronhpc(bobs, "history")
     assert code == 2
     assert "Permission denied. " in said
@@ -234,7 +234,7 @@ def test_what_is_denied_of_ones_own_is_said_with_the_command_that_fixes_it(
     def denied(*_: object) -> int:
         raise PermissionError(errno.EACCES, "Permission denied", str(tmp_path / "x"))
 
-    monkeypatch.setitem(past.COMMANDS, "history", past.COMMANDS["history"]._replace(run=denied))
+    monkeypatch.setitem(past.COMMANDS, "history", replace(past.COMMANDS["history"], run=denied))
     said = f"{tmp_path}/x: Permission denied. It is yours: chmod u+rwX {tmp_path}\n"
     assert cronhpc(tmp_path, "history")[1] == said
 

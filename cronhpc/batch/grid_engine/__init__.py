@@ -14,6 +14,7 @@ from cronhpc.batch.port import BatchError, JobFiles, Refused
 from cronhpc.batch.process import run_many, which
 from cronhpc.core.model import CronhpcError, Queue
 from cronhpc.core.model.site import Site
+from cronhpc.cron.values import replace
 from cronhpc.script.dialect import GRID_ENGINE
 
 if TYPE_CHECKING:
@@ -42,7 +43,7 @@ class GridEngine(ByCommands):
         super().__init__(environ, **usual)
         # its clients need no more than two small files of this folder, which some sites copy to the nodes
         ends = f"{environ.get('SGE_ROOT', '')}/{environ.get('SGE_CELL', 'default')}/common/accounting"
-        self.dialect = GRID_ENGINE if os.access(ends, os.R_OK) else GRID_ENGINE._replace(tells_ends=False)
+        self.dialect = GRID_ENGINE if os.access(ends, os.R_OK) else replace(GRID_ENGINE, tells_ends=False)
 
     def queue(self) -> Queue:
         """All of this user's jobs that have not ended, in two questions, and one more where some are held.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
 
 from cronhpc.batch.commands import ByCommands, changed, chunks
 from cronhpc.batch.port import BatchError, Unreachable
@@ -12,6 +11,7 @@ from cronhpc.batch.slurm import rows, text
 from cronhpc.core.model import Accounting, CronhpcError, Queue, log_name
 from cronhpc.script.dialect import SLURM
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Unpack

@@ -8,13 +8,13 @@ print lines of its own around them: the header proves that squeue itself has ans
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
 from cronhpc.batch.commands import task_list
 from cronhpc.batch.port import Unreachable
 from cronhpc.core.model import ENDS, Job
 from cronhpc.cron.values import replace
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 

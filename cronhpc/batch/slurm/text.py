@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING
 
 from cronhpc.batch.commands import Signs, holds, told
 from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Unreachable
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from cronhpc.core.model.runs import Instant
 from cronhpc.cron.values import dataclass, field
 from cronhpc.cron.words import CronhpcError
 from cronhpc.script.advice import Problem, joined
 from cronhpc.script.dialect import DIALECTS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import TypeVar
+
+    _T = TypeVar("_T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,9 +180,6 @@ class EntryRow:
     policies: tuple[tuple[str, str | None, int], ...] = ()  # (name, value, line), for core.policy
     environment: tuple[tuple[str, str], ...] = ()
     problem: Problem | None = None  # the first thing wrong with this row: it is an invalid entry
-
-
-_T = TypeVar("_T")
 
 
 def _key(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
 
 from cronhpc.core.model.entries import Entry, KillRecord, Series, Settings, Switch
 from cronhpc.core.model.runs import Claim, EntryState, Instant, Job, JobEnd, Key, Queue, entry_id
 from cronhpc.cron.values import dataclass, field
 from cronhpc.script.advice import Problem
 from cronhpc.script.dialect import SLURM, Dialect
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
 
 CLOCKS_APART = 1800  # seconds that the clocks of a cluster may differ by
 _DAY = 86400
