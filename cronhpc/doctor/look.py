@@ -18,8 +18,7 @@ from cronhpc.core.model import CronhpcError, Problem, Settings, SettingsError, S
 from cronhpc.core.model.site import LEVELS, Finding
 from cronhpc.cron.values import dataclass
 from cronhpc.doctor import judge
-from cronhpc.doctor.checks import Check
-from cronhpc.doctor.judge import Beat, Here
+from cronhpc.doctor.judge import Beat, Check, Here
 from cronhpc.doctor.probe_job import ProbeJob, node_of
 from cronhpc.engine.init import adoptable, hand_made_problem, other_chains
 from cronhpc.engine.link import scrontab_trouble
