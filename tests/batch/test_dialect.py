@@ -20,12 +20,12 @@ PACKAGE = Path(__file__).resolve().parents[2] / "cronhpc"
 HOME = ("batch/", "script/dialect.py")
 
 # Variables of Slurm's that are still spelt elsewhere, and how often: what reads Slurm's scripts (check,
-# script/shell_text.py), what runs in Slurm's jobs (inside, doctor/probe_job.py), words of help.
+# script/shell_text.py), what runs in Slurm's jobs (inside, doctor/look.py), words of help.
 SPELT = {
     "check/lint_shell.py": 7,
     "cli/check.py": 1,
     "cli/in_jobs.py": 1,
-    "doctor/probe_job.py": 12,
+    "doctor/look.py": 12,
     "engine/link.py": 1,
     "inside/guard.py": 14,
     "script/shell_text.py": 4,

@@ -95,7 +95,7 @@ MANUALS = {
     "cronhpc/check/lint.py": "the table of codes in docs/reference.md",
     "cronhpc/core/policy.py": "the table of policies there",
     "cronhpc/cli/commands.py": "cronhpc --help",
-    "cronhpc/doctor/probe_job.py": "a comment in the probe's script",
+    "cronhpc/doctor/look.py": "a comment in the probe's script",
     "cronhpc/store/settings_text.py": "a comment in cronhpc.yaml",
 }
 _AS_TEXT = re.compile(

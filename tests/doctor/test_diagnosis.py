@@ -10,7 +10,7 @@ import pytest
 from cronhpc.batch.port import Submission
 from cronhpc.core.model import Job, Problem, Queue
 from cronhpc.core.model.site import Disk, Finding
-from cronhpc.doctor import probe_job
+from cronhpc.doctor import look
 from cronhpc.doctor.judge import Beat, Here, Node, of_disk, of_files, of_machine, of_nodes, of_submission, of_trust
 
 GIB = 1 << 30
@@ -224,9 +224,9 @@ def test_a_held_job_is_looked_for_as_long_as_sites_cache_their_list(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, looks: int, *, found: bool
 ) -> None:
     waited: list[float] = []
-    monkeypatch.setattr(probe_job, "elapsed", lambda: sum(waited))
+    monkeypatch.setattr(look, "elapsed", lambda: sum(waited))
     monkeypatch.setattr("time.sleep", waited.append)
     batch = Cached(looks)
-    with probe_job.ProbeJob(batch, tmp_path, "python", ()) as job:  # type: ignore[arg-type] # what it asks for is there
+    with look.ProbeJob(batch, tmp_path, "python", ()) as job:  # type: ignore[arg-type] # what it asks for is there
         assert (job.read_back(0)[1] is not None) is found
     assert batch.cancelled == ["7"]

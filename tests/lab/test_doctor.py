@@ -70,7 +70,7 @@ def test_a_node_without_the_interpreter_is_named(lab: Lab, cluster_user_dir: Cal
     """What links would meet: the probe is asked to run one that is not there."""
     from cronhpc.batch import connect
     from cronhpc.core.model import Settings
-    from cronhpc.doctor.probe_job import ProbeJob
+    from cronhpc.doctor.look import ProbeJob
 
     state = cluster_user_dir()
     batch = connect("slurm", Settings(), lab.env, state)
