@@ -31,8 +31,7 @@ from cronhpc.inside import probe
 from cronhpc.script.dialect import SLURM
 from cronhpc.store import disk, scheduler, trust
 from cronhpc.store.paths import MARKER, Paths, existing
-from cronhpc.store.settings import emptied, read_settings
-from cronhpc.store.settings_text import edited, write_settings
+from cronhpc.store.settings import edited, emptied, read_settings, write_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

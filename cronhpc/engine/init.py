@@ -246,7 +246,7 @@ def init(root: Path, found: Mapping[str, str], *, group: str = "", adopt: bool =
     if settings.exists():
         lines.append(f"kept {MARKER}")
     else:
-        from cronhpc.store.settings_text import default_text, write_settings
+        from cronhpc.store.settings import default_text, write_settings
 
         own = trust.private_group(umask())
         found = {**found, **({"trust.group": own} if own else {})}

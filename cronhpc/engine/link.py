@@ -56,7 +56,7 @@ def keep_options(site: Site, environ: Mapping[str, str]) -> tuple[Site, list[str
     wanted = {f"sbatch.{name}": value for name, value in options.items() if name not in has}
     if not wanted:
         return site, []
-    from cronhpc.store.settings_text import edited, write_settings
+    from cronhpc.store.settings import edited, write_settings
 
     text = site.paths.settings.read_text(encoding="utf-8")
     write_settings(site.paths.settings, edited(text, wanted))

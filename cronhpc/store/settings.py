@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import errno
+import re
 import shlex
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
-from cronhpc.core.model import Problem, Settings, SettingsError, command
-from cronhpc.store.files import read_bytes
+from cronhpc.core.model import CronhpcError, Problem, Settings, SettingsError, command
+from cronhpc.store import schema
+from cronhpc.store.files import read_bytes, replace_file, umask
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from cronhpc.store.settings_reader import Reader
+    from cronhpc.store.settings_reader import Node, Reader
 
 
 def read_settings(path: Path) -> Settings:
@@ -96,3 +99,163 @@ def _min_interval(reader: Reader, found: Mapping[str, Any]) -> int:
         what = f"min-interval ({least} s) is longer than interval ({interval} s)."
         reader.note(reader.lines.get(key, 0), key, what, "Make interval longer or min-interval shorter.")
     return least
+
+
+# --- the file as text: what init writes, and changes that keep a user's comments --------------------------------------
+
+_HEAD = """\
+# Settings of cronhpc. A line such as "#interval: 1h" shows the default, or an example: remove its # to change it.
+# After an edit: cronhpc check
+"""
+_PLAIN = re.compile(r"[A-Za-z0-9/_][A-Za-z0-9/_@.+:-]*(?<!:)")
+_ENVIRONMENT = re.compile(  # of an entry: names and their values; the settings' own is a list of names
+    r"^[^#\n]*\benvironment:[ \t]*(?:\{[ \t]*[^}\s]|(?:#.*)?\n(?:[ \t]*(?:#.*)?\n)*[ \t]+[^\s#-])", re.MULTILINE
+)
+_RESERVED = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
+
+
+def default_text(found: Mapping[str, str]) -> str:
+    """A commented file that works unedited, with `found` values (by dotted key, as sbatch.partition) in force."""
+    lines, opened = [_HEAD], set[str]()
+    for _, rows in groupby(schema.TABLE, key=lambda row: row.key.partition(".")[0]):
+        for row in rows:
+            *sections, name = row.key.split(".")
+            for depth, section in enumerate(sections, 1):
+                if (path := ".".join(sections[:depth])) not in opened:
+                    opened.add(path)
+                    lines.append(f"{'  ' * (depth - 1)}{section}:")
+            indent = "  " * len(sections)
+            lines += [f"{indent}# {row.doc}", *_setting(row, name, indent, found)]
+        lines.append("")
+    tables = tuple(f"{row.key}." for row in schema.TABLE if row.kind in schema.TABLES)
+    single = {row.key for row in schema.TABLE if row.kind not in schema.TABLES}
+    if unknown := [key for key in found if not key.startswith(tables) and key not in single]:
+        raise KeyError(f"no such settings: {', '.join(sorted(unknown))}")
+    return "\n".join(lines).rstrip("\n") + "\n"
+
+
+def write_settings(path: Path, text: str) -> None:
+    """Put `text` there, whole, with the modes that the file has, or that the umask leaves to a new one.
+
+    Where it holds values under `environment:`, which may be secrets, it is for its owner alone. Raises OSError.
+    """
+    try:
+        mode = path.stat().st_mode & 0o777
+    except FileNotFoundError:
+        mode = 0o644 & ~umask()
+    replace_file(path, text.encode(), mode & 0o600 if _ENVIRONMENT.search(text) else mode)
+
+
+def _setting(row: schema.Setting, name: str, indent: str, found: Mapping[str, str]) -> Iterator[str]:
+    rows = row.example.split("\n")
+    if row.kind not in schema.TABLES:
+        value = found.get(row.key)
+        yield f"{indent}#{name}: {row.example}" if value is None else f"{indent}{name}: {quoted(value)}"
+        return
+    yield f"{indent}{name}:"
+    given = [key for key in found if key.startswith(row.key + ".")]
+    for key in given:
+        yield f"{indent}  {key.removeprefix(row.key + '.')}: {quoted(found[key])}"
+    names = {key.removeprefix(row.key + ".") for key in given}
+    yield from (f"{indent}  #{example}" for example in rows if example.partition(":")[0] not in names)
+
+
+def quoted(value: str) -> str:
+    """`value` as YAML reads it back: plain where that is clear, else in double quotes."""
+    if _PLAIN.fullmatch(value) and value.lower() not in _RESERVED:
+        return value
+    escaped = (c if c.isprintable() and c not in '"\\' else f"\\U{ord(c):08X}" for c in value)
+    return f'"{"".join(escaped)}"'
+
+
+class EditError(CronhpcError):
+    """A key cannot be set in this text; set it by hand."""
+
+
+def edited(text: str, changes: Mapping[str, str]) -> str:
+    """`text` with each dotted key set to its value, all else kept as it was. Raises EditError, SettingsError."""
+
+    for key, value in changes.items():
+        text = _set(text, key.split("."), quoted(value))
+    parse_settings(text.encode())
+    return text
+
+
+def _set(text: str, keys: list[str], value: str) -> str:
+    """Descend as far as the keys exist; then replace the value, or add what is missing."""
+    from cronhpc.store.settings_reader import compose, is_null
+
+    node = compose(text.encode(), "cronhpc.yaml")
+    lines = text.splitlines(keepends=True)
+    key_node = None
+    for depth, name in enumerate(keys):
+        if node is None or is_null(node):
+            return _under(lines, key_node, keys[depth:], value)
+        if node.id != "mapping":
+            raise EditError(f"cronhpc.yaml: {'.'.join(keys[:depth])} is no section. Set {'.'.join(keys)} by hand.")
+        here = next(((k, v) for k, v in node.value if k.value == name), None)
+        if here is None:
+            return _beside(lines, node, keys[depth:], value)
+        key_node, node = here
+    if node is None or node.id != "scalar":
+        raise EditError(f"cronhpc.yaml: {'.'.join(keys)} holds more than one value. Change it by hand.")
+    return _replace(lines, node, value)
+
+
+def _nested(keys: list[str], value: str, indent: int) -> str:
+    return "".join(
+        f"{' ' * (indent + 2 * depth)}{name}:{f' {value}' if depth == len(keys) - 1 else ''}\n"
+        for depth, name in enumerate(keys)
+    )
+
+
+def _under(lines: list[str], key: Node | None, keys: list[str], value: str) -> str:
+    """Below a key that has no value yet, or at the end of an empty file."""
+    if key is None:
+        return "".join([*_ended(lines), _nested(keys, value, 0)])
+    mark = key.start_mark
+    if lines[mark.line][: mark.column].strip():
+        raise EditError(f"cronhpc.yaml:{mark.line + 1}: {key.value} stands in one line with others. Edit it by hand.")
+    rest = lines[mark.line][key.end_mark.column :]
+    if rest.split("#")[0].strip() not in {":", ": ~", ": null"}:
+        raise EditError(f"cronhpc.yaml:{mark.line + 1}: {key.value} is written in a way that needs your hand.")
+    head = _ended(lines[: mark.line + 1])
+    head[-1] = re.sub(r":\s*(~|null)", ":", head[-1], count=1)
+    return "".join([*head, _nested(keys, value, mark.column + 2), *lines[mark.line + 1 :]])
+
+
+def _beside(lines: list[str], mapping: Node, keys: list[str], value: str) -> str:
+    """A new key in a mapping that has others."""
+    mark = mapping.start_mark
+    line = lines[mark.line]
+    if mapping.flow_style:
+        for name in keys[:0:-1]:
+            value = f"{{{name}: {value}}}"
+        new = f"{keys[0]}: {value}" + (", " if mapping.value else "")
+        inner = mark.column + 1
+        return "".join([*lines[: mark.line], line[:inner], new, line[inner:], *lines[mark.line + 1 :]])
+    after = _end_line(mapping) + 1
+    return "".join([*_ended(lines[:after]), _nested(keys, value, mark.column), *lines[after:]])
+
+
+def _end_line(node: Node) -> int:
+    """The line of the last character that belongs to `node` (its own end mark is behind comments that follow)."""
+    if node.id != "scalar" and node.value and not node.flow_style:
+        final = node.value[-1]
+        return _end_line(final[1] if node.id == "mapping" else final)
+    end = node.end_mark
+    return int(end.line if end.column or end.line == node.start_mark.line else end.line - 1)
+
+
+def _replace(lines: list[str], node: Node, value: str) -> str:
+    start, end = node.start_mark, node.end_mark
+    head = lines[start.line][: start.column]
+    tail = lines[end.line][end.column :] if end.line < len(lines) else ""
+    gap = "" if head.endswith(" ") else " "
+    return "".join([*lines[: start.line], head, gap, value, tail, *lines[end.line + 1 :]])
+
+
+def _ended(lines: list[str]) -> list[str]:
+    if lines and not lines[-1].endswith("\n"):
+        return [*lines[:-1], lines[-1] + "\n"]
+    return lines

@@ -96,7 +96,7 @@ MANUALS = {
     "cronhpc/core/policy.py": "the table of policies there",
     "cronhpc/cli/commands.py": "cronhpc --help",
     "cronhpc/doctor/look.py": "a comment in the probe's script",
-    "cronhpc/store/settings_text.py": "a comment in cronhpc.yaml",
+    "cronhpc/store/settings.py": "a comment in cronhpc.yaml",
 }
 _AS_TEXT = re.compile(
     rf"(?<!nstall )\bcronhpc (?:{'|'.join(present())})\b(?!:)|: cronhpc \x00"

@@ -18,7 +18,7 @@ import pytest
 from cronhpc import cli
 from cronhpc.cli.console import Console
 from cronhpc.engine.init import adoptable
-from cronhpc.store import settings_text, trust
+from cronhpc.store import settings, trust
 
 NOW = 1_795_800_000
 ITSELF = '#!/bin/bash\nsbatch --begin=now+1hour "$0"\n'
@@ -173,14 +173,14 @@ def test_values_of_the_environment_are_for_the_owner_alone(
     tmp_path: Path, masked: Callable[[int], None], text: str, mode: int
 ) -> None:
     masked(0o022)
-    settings_text.write_settings(tmp_path / "cronhpc.yaml", text)
+    settings.write_settings(tmp_path / "cronhpc.yaml", text)
     assert stat.S_IMODE((tmp_path / "cronhpc.yaml").stat().st_mode) == mode
 
 
 def test_the_modes_of_settings_that_are_there_stay(tmp_path: Path) -> None:
     put(tmp_path / "cronhpc.yaml")
     (tmp_path / "cronhpc.yaml").chmod(0o604)
-    settings_text.write_settings(tmp_path / "cronhpc.yaml", "timezone: UTC\n")
+    settings.write_settings(tmp_path / "cronhpc.yaml", "timezone: UTC\n")
     assert stat.S_IMODE((tmp_path / "cronhpc.yaml").stat().st_mode) == 0o604
 
 

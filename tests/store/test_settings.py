@@ -13,9 +13,8 @@ from cronhpc.core.model import EntryRow, Settings, SettingsError, SwitchSetting
 from cronhpc.core.policy import NAMES
 from cronhpc.store import schema
 from cronhpc.store.memory import settings_from_json, settings_to_json
-from cronhpc.store.settings import parse_settings, read_settings
+from cronhpc.store.settings import EditError, default_text, edited, parse_settings, quoted, read_settings
 from cronhpc.store.settings_reader import KINDS
-from cronhpc.store.settings_text import EditError, default_text, edited, quoted
 from docs.generate.reference import describe
 
 DESIGN = """\
