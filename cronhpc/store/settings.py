@@ -174,7 +174,6 @@ class EditError(CronhpcError):
 
 def edited(text: str, changes: Mapping[str, str]) -> str:
     """`text` with each dotted key set to its value, all else kept as it was. Raises EditError, SettingsError."""
-
     for key, value in changes.items():
         text = _set(text, key.split("."), quoted(value))
     parse_settings(text.encode())
