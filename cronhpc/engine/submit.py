@@ -50,6 +50,7 @@ if TYPE_CHECKING:
 _TIMEOUT = 45.0  # seconds: a tick under a controller that does not answer ends within a minute
 _LOOK_AGAIN = 86400  # seconds
 _EARLY = 60  # seconds
+_NO_FOR_GOOD = 86400  # seconds
 _BEFORE_ITS_SLOT = 3600  # seconds: what waited ahead of its slot may have ended before it
 
 
@@ -331,7 +332,7 @@ class Submitter:
             return error
         except BatchError as error:
             self.progress.failed(error)
-            return error
+            return Refused(f"{error.text} (tried again for a day)") if self._was_no_for_long(row, error) else error
         try:
             recorded = self.claims.record(row.key, job_id, self.progress.clock)
             if not recorded and self.claims.job_id(row.key) != job_id:
@@ -341,6 +342,11 @@ class Submitter:
                 f"job {job_id} is held, its id could not be recorded ({error.strerror}); the next tick will"
             )
         return job_id
+
+    def _was_no_for_long(self, row: Submit, error: BatchError) -> bool:
+        """Whether a no in words that nobody knows is taken for one for good: a day after its slot was claimed."""
+        claim = self.world.claimed().get(row.key)
+        return type(error) is BatchError and claim is not None and 0 < claim.at <= self.world.now - _NO_FOR_GOOD
 
     def _submission(self, row: Submit) -> Submission:
         entry, key = row.entry, row.key

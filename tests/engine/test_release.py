@@ -107,6 +107,29 @@ def test_a_wrapper_that_cannot_be_written_keeps_back_no_other_run(site: Site) ->
     assert "stubs" in done["recorded"].detail
 
 
+class Refusing(Changing):
+    """A site that takes no job, in words of its own."""
+
+    def submit(self, _: object) -> str:
+        raise BatchError("come back with a project code")
+
+
+def test_a_no_in_words_that_nobody_knows_is_one_for_good_after_a_day(tmp_path: Path) -> None:
+    """Whatever the batch system: the run had no other end than its deadline, which may be a year away."""
+    at = time.gmtime(NOW)
+    monthly = f"{at.tm_min} {at.tm_hour} {at.tm_mday} * *"
+    rows = f'backend: local\ntimezone: UTC\nentries:\n  e: {{schedule: "{monthly}", command: "true"}}\n'
+    site = of_settings(tmp_path / "cron", rows)
+    refusing = replace(site, batch=Refusing(site.batch))  # type: ignore[arg-type]  # as strict as is needed
+    told = []
+    for later in (0, 3600, 86400 - 60, 86400 + 60, 86400 + 3600):
+        outcomes = ticked(refusing, NOW + later).outcomes
+        told.append([(each.done, each.detail) for each in outcomes if isinstance(each.decision, Submit)])
+    said = "come back with a project code"
+    passing, for_good = [(Done.PASSING, said)], [(Done.FAILED, f"{said} (tried again for a day)")]
+    assert told == [passing, passing, passing, for_good, []]
+
+
 class Early(Changing):
     """A site that drops --begin; what is moved has one. `moved`: the jobs, and when they are to begin."""
 
