@@ -183,6 +183,7 @@ LSF = Dialect(
     look="bjobs",
     submit="bsub <",
     past="bhist",
+    force="bkill -r",
     job=JobVariables(
         "LSB_JOBID",
         restarts="",

@@ -157,8 +157,9 @@ def _entry(entry: EntryStatus, dialect: Dialect, now: int) -> Iterator[Notice]:
     for run in entry.runs:
         yield from _restless(entry, run, dialect)
         held = run.held and run.state == "PENDING" and not run.paused and not _just_released(run, now)
-        if held or may_never_start(run.reason):
-            what = f"job {run.job} cannot start: {text.one_line(run.reason)}"
+        unending = Fault.of(run.reason) is Fault.UNENDING
+        if held or unending or may_never_start(run.reason):
+            what = f"job {run.job} cannot {'end' if unending else 'start'}: {text.one_line(run.reason)}"
             fix = letting_go(run, dialect) or cancelling(dialect, run.job or "")
             yield _notice("held", name, what, fix, when="since", at=run.since)
     for note in entry.notes:
@@ -167,9 +168,9 @@ def _entry(entry: EntryStatus, dialect: Dialect, now: int) -> Iterator[Notice]:
 
 
 def letting_go(run: LiveRun, dialect: Dialect) -> str:
-    """What lets it start that cannot, by why it cannot; "" where nothing does."""
-    known = {Fault.ERROR_STATE: dialect.clear, Fault.STUCK: dialect.force, None: dialect.release if run.held else ""}
-    ends_it = known[Fault.of(run.reason)]
+    """What lets it start, or end, that cannot, by why it cannot; "" where nothing does."""
+    known = {Fault.ERROR_STATE: dialect.clear, None: dialect.release if run.held else ""}
+    ends_it = known.get(Fault.of(run.reason), dialect.force)
     return f"{ends_it} {run.job}" if ends_it else ""
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cronhpc.core.model import Advice, Problem, Reason, Result, command, joined, restarted
+from cronhpc.core.model import Advice, Fault, Problem, Reason, Result, command, joined, restarted
 from cronhpc.cron.values import dataclass
 from cronhpc.script.dialect import DIALECTS, SLURM
 from cronhpc.views import runs, text, times
@@ -172,6 +172,10 @@ def _live(run: LiveRun, style: Style, known: Status) -> str:
     slot, started = run.slot, run.started
     which = "asked for by hand" if run.by_hand else f"slot {style.clock(slot)}" if slot else "an unknown slot"
     head = f"Job {run.job} ({which})"
+    let_go = letting_go(run, DIALECTS.get(known.batch.name, SLURM)) if run.held or Fault.of(run.reason) else ""
+    fix = f" Let it go: {let_go}" if let_go else ""
+    if Fault.of(run.reason) is Fault.UNENDING:
+        return f"{head} is {text.one_line(run.reason)}.{fix}"
     if started is not None:
         where = f" on {text.clean(run.node)}" if run.node else ""
         seen = known.now
@@ -190,8 +194,6 @@ def _live(run: LiveRun, style: Style, known: Status) -> str:
     if run.paused:
         return f"{head} is held by the pause."
     why = f": {text.one_line(run.reason)}" if run.reason not in {"", "None"} else ""
-    lets_go = letting_go(run, DIALECTS.get(known.batch.name, SLURM)) if run.held else ""
-    fix = f" Let it go: {lets_go}" if lets_go else ""
     return f"{head} is {'held' if run.held else 'waiting in the queue'}{why}.{fix}"
 
 

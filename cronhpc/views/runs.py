@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from cronhpc.core.identity import jobs_by_id
 from cronhpc.core.liveness import Absence, absences_at_a_look
-from cronhpc.core.model import FAILURES, PAUSED, ClaimState, Finish, Key, Result, command, restarted
+from cronhpc.core.model import FAILURES, PAUSED, ClaimState, Fault, Finish, Key, Result, command, restarted
 from cronhpc.cron.values import by_field, replace
 from cronhpc.views.facts import HistoryRun, LiveRun
 
@@ -101,7 +101,7 @@ def live_facts(claim: Claim, job: Job | None, now: int, *, answers: bool, absent
         state="ENDED" if gone else job.state if job else "SUBMITTED" if answers else "UNKNOWN",
         absent=str(absent or ""),
         restarts=job.restarts if job else 0,
-        reason=job.reason if job and job.waits else "",
+        reason=job.reason if job and (job.waits or Fault.of(job.reason)) else "",
         held=bool(job and job.held),
         started=started,
         since=started or claim.recorded or claim.at or None,

@@ -65,6 +65,19 @@ def test_a_job_whose_node_does_not_say_that_it_runs_is_stuck(
     assert (job.state, job.held, job.reason) == known
 
 
+@pytest.mark.parametrize(
+    ("state", "reason"),
+    [
+        pytest.param("dr", "stuck in its end: its node does not answer", id="qdel was tried, and it stays"),
+        pytest.param("r", "", id="it may run on"),
+    ],
+)
+def test_a_job_that_a_silent_node_does_not_end_is_stuck(state: str, reason: str) -> None:
+    rows = [row._replace(state=state) for row in text.rows(recorded("sge-qstat-u.xml")) if row.id == "341"]
+    (job,) = text.jobs(rows, {}, frozenset(), NOW, rows)
+    assert (job.live, job.reason) == (True, reason)
+
+
 def test_what_a_sites_wrapper_prints_before_the_answer_is_passed_over() -> None:
     said = "*** Maintenance on Friday (10-15:2) <b> ***\n"
     assert text.rows(said + recorded("sge-qstat-u.xml")) == text.rows(recorded("sge-qstat-u.xml"))

@@ -312,7 +312,7 @@ BY_ADMIN = " The job was suspended by LSF admin or root while pending;"
         ("USUSP", {}, "SUSPENDED", ""),
         ("SSUSP", {}, "SUSPENDED", ""),
         ("UNKWN", {}, "RUNNING", ""),
-        ("ZOMBI", {}, "COMPLETING", ""),
+        ("ZOMBI", {}, "COMPLETING", "stuck in its end: its node does not answer"),
         ("NEWER", {}, "RUNNING", ""),
         ("DONE", {}, "COMPLETED", ""),
         ("EXIT", {"exit_code": "3"}, "FAILED", ""),

@@ -323,6 +323,16 @@ def test_a_job_that_cannot_start_is_let_go_by_the_command_for_its_reason(reason:
     assert f"Let it go: {fix}" in explain.render(known.entries[0], known, None, style())
 
 
+def test_a_job_that_cannot_end_is_named_with_what_ends_it() -> None:
+    reason = f"{Fault.UNENDING}: its node does not answer"
+    ends = replace(HELD, state="COMPLETING", reason=reason, nodes="cpu1", start=at("14:00"))
+    known = facts_of(with_entry(entry("backup"), claims=(RUNS[0],), queue=Queue((LINK, SPARE, ends))))
+    known = replace(known, batch=replace(known.batch, name="grid_engine"))
+    (row,) = attention.rows(known, ())
+    assert (row.what, row.fix) == (f"job 4720 cannot end: {reason}", "qdel -f 4720")
+    assert f"is {reason}. Let it go: qdel -f 4720" in explain.render(known.entries[0], known, None, style())
+
+
 def test_what_a_pause_holds_is_no_job_that_cannot_start() -> None:
     """Also where Slurm calls it held by an administrator, as it does of root's own: releasing it is no advice."""
     held = replace(RUNS[1], state="PENDING", reason="JobHeldAdmin", start=None)

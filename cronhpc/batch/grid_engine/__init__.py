@@ -46,14 +46,15 @@ class GridEngine(ByCommands):
         self.dialect = GRID_ENGINE if os.access(ends, os.R_OK) else replace(GRID_ENGINE, tells_ends=False)
 
     def queue(self) -> Queue:
-        """All of this user's jobs that have not ended, in two questions, and one more where some are held.
+        """All of this user's jobs that have not ended, in two questions; one more where some are held, or deleted.
 
         Raises Unreachable.
         """
         listed = self._listed()
         known = self._details([row.id for row in listed])
         held = self._listed("-s", "hu") if any("h" in row.state for row in listed) else ()
-        return Queue(text.jobs(listed, known, frozenset(row.id for row in held), _now()))
+        unheard = self._listed("-qs", "u") if any("d" in row.state for row in listed) else ()
+        return Queue(text.jobs(listed, known, frozenset(row.id for row in held), _now(), unheard))
 
     def _listed(self, *which: str) -> tuple[text.Row, ...]:
         return text.rows(self.commands.answer(["qstat", "-xml", *which, "-u", self._user()]))

@@ -24,7 +24,7 @@ from cronhpc.core.model import Fault, Job, JobEnd, Result
 from cronhpc.script.dialect import GRID_ENGINE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Container, Iterable, Mapping
 
     from cronhpc.batch.port import Submission
     from cronhpc.batch.process import Finished
@@ -235,16 +235,23 @@ _TRANSFER = 900  # seconds that a node may take to say that it has a job
 
 
 def jobs(
-    listed: Iterable[Row], known: Mapping[str, Details], held_by_user: frozenset[str], now: int
+    listed: Iterable[Row],
+    known: Mapping[str, Details],
+    held_by_user: frozenset[str],
+    now: int,
+    unheard: Container[Row] = (),
 ) -> tuple[Job, ...]:
-    """Rows as jobs in our words; one that has ended between the two questions keeps what is known of it."""
-    return tuple(_job(row, known.get(row.id, _NOTHING), held_by_user, now) for row in listed)
+    """Rows as jobs in our words; one that has ended between the two questions keeps what is known of it.
+
+    `unheard`: those on nodes that do not answer.
+    """
+    return tuple(_job(row, known.get(row.id, _NOTHING), held_by_user, now, unheard) for row in listed)
 
 
 _NOTHING = Details("", 0, None, "", "", (), "", "")
 
 
-def _job(row: Row, more: Details, held_by_user: frozenset[str], now: int) -> Job:
+def _job(row: Row, more: Details, held_by_user: frozenset[str], now: int, unheard: Container[Row]) -> Job:
     stuck = "t" in row.state and row.at is not None and row.at < now - _TRANSFER
     waits = "q" in row.state or stuck
     reason = ""
@@ -253,6 +260,8 @@ def _job(row: Row, more: Details, held_by_user: frozenset[str], now: int) -> Job
         reason = f"{Fault.ERROR_STATE}, held until: {GRID_ENGINE.clear} {row.id}{why}"
     elif stuck:
         reason = f"{Fault.STUCK}, held until: {GRID_ENGINE.force} {row.id}"
+    elif "d" in row.state and row in unheard:
+        reason = f"{Fault.UNENDING}: its node does not answer"
     elif waits and "h" in row.state:
         reason = "JobHeldUser" if row.id in held_by_user else "JobHeldAdmin"
     elif waits and more.begin:

@@ -13,7 +13,7 @@ from urllib.parse import quote, unquote
 from cronhpc.batch.commands import Signs, code_and_signal, holds, option_words, submission_error, told
 from cronhpc.batch.port import JobFiles, Unreachable
 from cronhpc.batch.wrapped import wrapped_text
-from cronhpc.core.model import ENDS, Job, JobEnd, Result
+from cronhpc.core.model import ENDS, Fault, Job, JobEnd, Result
 from cronhpc.cron.values import replace
 from cronhpc.script.dialect import LSF
 
@@ -285,7 +285,7 @@ def job(record: Mapping[str, str], now: int) -> Job:
     why = record.get("pend_reason", "").strip()
     started = moment(record.get("start_time", ""), now)
     waits = state in {"PEND", "PSUSP", "WAIT"}
-    reason = ""
+    reason = f"{Fault.UNENDING}: its node does not answer" if state == "ZOMBI" else ""
     if state == "PSUSP":
         reason = "JobHeldAdmin" if re.search("admin|root", why) else "JobHeldUser"
     elif waits:

@@ -297,10 +297,11 @@ _WAITS = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_FED"})
 
 
 class Fault(StrEnum):
-    """Why a job waits until somebody does something about it: its reason begins so, what ends it stands behind."""
+    """Why a job goes no further until somebody does something: its reason begins so, what ends it stands behind."""
 
     ERROR_STATE = "in an error state"  # its batch system has put it aside after a fault
     STUCK = "stuck in its start"  # it was sent to a node which has not said since that it runs
+    UNENDING = "stuck in its end"  # it was cancelled, and its node does not answer
 
     @classmethod
     def of(cls, reason: str) -> Fault | None:
