@@ -164,13 +164,19 @@ def _absence(world: World, claim: Claim) -> Absence | None:
     replaced = claim.job_id in world.jobs()
     if claim.job_id in world.accounting.alive and claim.state is not ClaimState.SUBMITTED and age < LATE:
         return Absence.ALIVE
-    if (age < TWO_LOOKS and not replaced) or world.job_ends is None:
+    if (age < TWO_LOOKS and not replaced and not _cancelled(world, claim)) or world.job_ends is None:
         return Absence.ONE_LOOK
     if claim.state is ClaimState.SUBMITTED or claim.job_id in world.accounting.alive:
         return None  # a held job cannot have run; one that only accounting knows was lost by the controller
     if world.accounting.trouble:
         return Absence.NO_ANSWER if age < SILENT else None
     return Absence.NO_WORD if world.accounting.exists and age < LATE else None
+
+
+def _cancelled(world: World, claim: Claim) -> bool:
+    """Whether a switch has cancelled its job, which was listed then, and waited: no batch system need tell that end."""
+    record = world.kept.kill_records.get(claim.job_id or "")
+    return record is not None and record.waited and record.at < _since(world, claim)
 
 
 def _since(world: World, claim: Claim) -> int:

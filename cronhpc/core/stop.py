@@ -509,7 +509,7 @@ class Strikes:
         live = {name for job in world.queue.jobs if job.live for name in (job.id, job.shown)}
         rows: dict[str, Row] = {}
         for each, known in world.kept.kill_records.items():
-            may_run = known.emptied and not (known.warned or known.cancelled) and each in unfinished
+            may_run = known.waited and each in unfinished
             if each in live or (may_run and each not in world.jobs() and world.now - known.at < TWO_LOOKS):
                 continue  # one that was not listed yet was ended only if it waited
             if not known.gone:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cronhpc.core.liveness import LATE, SILENT, Absence, absences, absences_at_a_look, missed_since
-from cronhpc.core.model import Accounting, ClaimState, Finish, JobEnd, Result, World
+from cronhpc.core.model import Accounting, ClaimState, Finish, JobEnd, KillRecord, Result, World
 from cronhpc.core.plan import plan
 from cronhpc.cron.values import replace
 from cronhpc.views import runs
@@ -28,6 +28,11 @@ def one_run(
     policies = {each: more.pop(each) for each in ("overlap", "retries") if each in more}
     more.setdefault("states", {"e": state("13:00")})
     return world(now, entry("e", **policies), claims=(mine,), absent=absent, **more)
+
+
+def struck(ago: int) -> KillRecord:
+    """What a switch has done to a job that waited."""
+    return KillRecord(NOW - ago, "e", "bob", "", "/c/kill/e", emptied=True)
 
 
 SKIPS, SUBMITS, WAITS = "used up 14:00 skipped (1)", "submit 14:00", "wait 14:00 waits for the previous run"
@@ -70,6 +75,21 @@ UNKNOWN = "finish ended, outcome unknown"
             one_run(job_ends={"7": JobEnd(Result.FAILED)}, retries=1, states={"e": state("14:00")}, now="13:30"),
             ["finish failed retry"],
             id="accounting tells a failure later: it is tried again",
+        ),
+        pytest.param(
+            one_run(kill_records={"7": struck(60)}),
+            ["finish killed", SUBMITS],
+            id="a switch has cancelled it a minute ago, when it was listed and waited: it is gone",
+        ),
+        pytest.param(
+            one_run(kill_records={"7": struck(60)}, missed=60),
+            [WAITS],
+            id="a switch has cancelled what may wait of it, when it was not listed yet",
+        ),
+        pytest.param(
+            one_run(kill_records={"7": replace(struck(60), cancelled=True)}),
+            [WAITS],
+            id="a switch has cancelled it while it ran: accounting may be late",
         ),
         pytest.param(
             one_run(step=ClaimState.SUBMITTED, accounting=SILENCE, missed=120, now="13:30"),

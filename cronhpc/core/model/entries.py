@@ -133,6 +133,11 @@ class KillRecord:
     gone: bool = False
 
     @property
+    def waited(self) -> bool:
+        """Whether nothing of it ran, for all that is known."""
+        return self.emptied and not (self.warned or self.cancelled)
+
+    @property
     def said(self) -> str:
         """By which switch, by whom and why."""
         return Switch("kill", self.name, self.path, self.by, 0, self.reason).said
