@@ -11,7 +11,7 @@ from cronhpc.cli.commands import Command, UsageError
 from cronhpc.cli.common import site_of
 from cronhpc.core.alerts import Alert, Ping
 from cronhpc.core.model import CronhpcError, Job, Settings, SettingsError, cancelling, command, joined
-from cronhpc.core.model.site import Finding
+from cronhpc.core.model.site import Finding, Site
 from cronhpc.cron.duration import parse_duration
 from cronhpc.cron.values import replace
 from cronhpc.engine.init import Made, OldJobs, cancel_old_chain, init, old_jobs
@@ -25,6 +25,7 @@ from cronhpc.views import text
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from cronhpc.cli.console import Console
@@ -73,7 +74,7 @@ def _init(args: argparse.Namespace, console: Console) -> int:
         "old_chain_cancelled": cancelled,
         "other_jobs": [job.shown for job in old.others],
     }
-    dialect = dialect_of(console.backend, Settings(), console.environ)
+    dialect = dialect_of(console.backend or settings.get("backend", ""), Settings(), console.environ)
     console.answer(facts, lambda: _words(console.style(), made, remark, _old_words(old, dialect, cancelled=cancelled)))
     return ATTENTION if unknown or (old and not cancelled) else FINE
 
@@ -81,13 +82,12 @@ def _init(args: argparse.Namespace, console: Console) -> int:
 def _of_site(console: Console, root: Path) -> tuple[dict[str, str], str]:
     """Settings that the environment and the cluster tell, by dotted key; and what could not be asked."""
     from cronhpc.batch import all_present, connect, dialect_of
-    from cronhpc.batch.commands import NO_CLUSTER
     from cronhpc.engine.site import machine_zone
 
     if (root / "cronhpc.yaml").exists():
         return {}, _other_backend(console.backend, root)
-    dialect = dialect_of(console.backend, Settings(), console.environ)
-    if dialect.runs_here and not console.backend:
+    asked = [dialect_of(console.backend, Settings(), console.environ)]
+    if asked[0].runs_here and not console.backend:
         raise CronhpcError(
             "No Slurm here: scripts would run on THIS machine. Nothing was made. On a cluster load Slurm's commands "
             "first (module load slurm)"
@@ -95,25 +95,43 @@ def _of_site(console: Console, root: Path) -> tuple[dict[str, str], str]:
             + "; if scripts shall run here: "
             + command("init", options=("--backend", "local"))
         )
-    settings, remark = {}, ""
-    try:
-        batch = connect(console.backend, Settings(), console.environ, root / "state")
-        site = batch.site()
-    except CronhpcError as error:
-        remark = f"the batch system could not be asked for account and partition ({error}): see sbatch: in cronhpc.yaml"
-        others = (each for each in all_present(console.environ) if each is not dialect)
-        if NO_CLUSTER in str(error):
-            remark += "; if scripts shall run on this machine, write backend: local there"
-        remark += "".join(f"; if {each.title} is meant, write backend: {each.name} there" for each in others)
-    else:
-        if site.cpu_partition is not None:
-            settings["sbatch.partition"] = site.cpu_partition.name
-        if site.account:
-            settings["sbatch.account"] = site.account
+    if not console.backend:
+        asked = list(all_present(console.environ))
+    settings, dialect, site, unanswered = dict[str, str](), asked[0], Site(), dict[str, str]()
+    for each in asked:  # the first that answers is meant: some machines keep the commands of a system that is gone
+        try:
+            site = connect(each.name, Settings(), console.environ, root / "state").site()
+        except CronhpcError as error:
+            unanswered[each.name] = str(error)
+        else:
+            dialect = each
+            break
+    if site.cpu_partition is not None:
+        settings["sbatch.partition"] = site.cpu_partition.name
+    if site.account:
+        settings["sbatch.account"] = site.account
     settings |= {f"sbatch.{name}": value for name, value in options_kept(console.environ, dialect).items()}
     settings["backend"] = dialect.name
     settings["timezone"] = machine_zone()  # nodes may have another one
-    return settings, remark
+    others = [each for each in all_present(console.environ) if each is not dialect]
+    return settings, _unanswered_words(unanswered, dialect.name, others)
+
+
+def _unanswered_words(unanswered: Mapping[str, str], chosen: str, others: Sequence[Dialect]) -> str:
+    """What to say of batch systems, by name, that gave no answer, and why: `chosen` is among them where none did."""
+    from cronhpc.batch.commands import NO_CLUSTER
+
+    if not unanswered:
+        return ""
+    words = [f"{DIALECTS[name].title} gave no answer ({why})" for name, why in unanswered.items()]
+    where = "there" if chosen in unanswered else "in cronhpc.yaml"
+    if chosen in unanswered:
+        why = unanswered[chosen] if len(unanswered) == 1 else "; ".join(words)
+        words = [f"the batch system could not be asked for account and partition ({why}): see sbatch: in cronhpc.yaml"]
+        if NO_CLUSTER in why:
+            words.append("if scripts shall run on this machine, write backend: local there")
+    words += [f"if {each.title} is meant, write backend: {each.name} {where}" for each in others]
+    return "; ".join(words)
 
 
 def _others_load() -> str:

@@ -92,6 +92,24 @@ def test_init_beside_an_idle_slurm_names_the_other_batch_system_that_is_here(tmp
     assert "if Grid Engine is meant, write backend: grid_engine there" in made.out
 
 
+def test_init_takes_the_batch_system_that_answers(tmp_path: Path) -> None:
+    """A machine may keep the commands of a Slurm that is gone."""
+    answer = "<?xml version='1.0'?><job_info><queue_info/><job_info/></job_info>"
+    here = {
+        "sbatch": "exit 1",
+        "scontrol": "echo away >&2; exit 1",
+        "qsub": "",
+        "qconf": "",
+        "qstat": f'echo "{answer}"',
+    }
+    for name, text in here.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    made = Shell(tmp_path)("init", PATH=f"{tmp_path}:{os.environ['PATH']}")
+    assert "with backend: grid_engine" in made.out
+    assert "Slurm gave no answer (away); if Slurm is meant, write backend: slurm in cronhpc.yaml" in made.out
+
+
 def test_init_beside_slurm_programs_without_a_cluster_names_this_machine(tmp_path: Path) -> None:
     """Three lines of how come before the one that says what; each command repeated all four."""
     how = "echo 'scontrol: error: fetch_config: DNS SRV lookup failed' >&2"

@@ -53,8 +53,8 @@ class GridEngine(ByCommands):
         listed = self._listed()
         known = self._details([row.id for row in listed])
         held = self._listed("-s", "hu") if any("h" in row.state for row in listed) else ()
-        unheard = self._listed("-qs", "u") if any("d" in row.state for row in listed) else ()
-        return Queue(text.jobs(listed, known, frozenset(row.id for row in held), _now(), unheard))
+        silent = self._listed("-qs", "u") if any("d" in row.state for row in listed) else ()
+        return Queue(text.jobs(listed, known, frozenset(row.id for row in held), _now(), silent))
 
     def _listed(self, *which: str) -> tuple[text.Row, ...]:
         return text.rows(self.commands.answer(["qstat", "-xml", *which, "-u", self._user()]))

@@ -239,19 +239,19 @@ def jobs(
     known: Mapping[str, Details],
     held_by_user: frozenset[str],
     now: int,
-    unheard: Container[Row] = (),
+    silent: Container[Row] = (),
 ) -> tuple[Job, ...]:
     """Rows as jobs in our words; one that has ended between the two questions keeps what is known of it.
 
-    `unheard`: those on nodes that do not answer.
+    `silent`: those on nodes that do not answer.
     """
-    return tuple(_job(row, known.get(row.id, _NOTHING), held_by_user, now, unheard) for row in listed)
+    return tuple(_job(row, known.get(row.id, _NOTHING), held_by_user, now, silent) for row in listed)
 
 
 _NOTHING = Details("", 0, None, "", "", (), "", "")
 
 
-def _job(row: Row, more: Details, held_by_user: frozenset[str], now: int, unheard: Container[Row]) -> Job:
+def _job(row: Row, more: Details, held_by_user: frozenset[str], now: int, silent: Container[Row]) -> Job:
     stuck = "t" in row.state and row.at is not None and row.at < now - _TRANSFER
     waits = "q" in row.state or stuck
     reason = ""
@@ -260,7 +260,7 @@ def _job(row: Row, more: Details, held_by_user: frozenset[str], now: int, unhear
         reason = f"{Fault.ERROR_STATE}, held until: {GRID_ENGINE.clear} {row.id}{why}"
     elif stuck:
         reason = f"{Fault.STUCK}, held until: {GRID_ENGINE.force} {row.id}"
-    elif "d" in row.state and row in unheard:
+    elif "d" in row.state and row in silent:
         reason = f"{Fault.UNENDING}: its node does not answer"
     elif waits and "h" in row.state:
         reason = "JobHeldUser" if row.id in held_by_user else "JobHeldAdmin"
