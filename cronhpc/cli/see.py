@@ -223,9 +223,11 @@ def _of_pings(world: World, site: Site) -> Iterator[Problem]:
 
 
 def _looked_up(world: World, site: Site, console: Console) -> World:
-    """With a look into the user's scrontab, where that is to call the ticks: a cancelled job disables its entry."""
+    """With a look at who is to call the ticks: how links ended; a cancelled job disables our entry of the scrontab."""
     if world.chain.via != "scrontab":
-        return world
+        from cronhpc.engine.read import with_ends_of_links
+
+        return with_ends_of_links(site, world)
     from cronhpc.engine.link import scrontab_trouble
 
     return replace(world, chain=replace(world.chain, disabled=scrontab_trouble(site.paths, console.environ)))

@@ -337,7 +337,7 @@ def _nobody(report: Report, paths: Paths, console: Console) -> str | None:
     stopped, ticked = scheduler.marks(paths).stopped, report.world.call.whole
     known = chain.facts(report.world, report.plan, report.outcomes, stopped=stopped, ticked=ticked)
     how = chain.health(known, answers=True, entries=1, now=report.world.now)
-    return None if how in chain.FINE | {"late"} else command("start")
+    return None if how in chain.FINE | chain.LIMPS else command("start")
 
 
 def _left_to(console: Console, paths: Paths) -> _Effect:
@@ -346,9 +346,11 @@ def _left_to(console: Console, paths: Paths) -> _Effect:
     if written is None:
         return _Effect("as soon as the scheduler runs", fix=now)
     chain = written.chain
+    from cronhpc.views.chain import LIMPS
+
     if chain.by_daemon and chain.state in {"fine", "driven otherwise"}:
         return _Effect("within seconds: the daemon runs")
-    if chain.state not in {"fine", "late", "unknown", "driven otherwise"}:
+    if chain.state not in {"fine", "unknown", "driven otherwise", *LIMPS}:
         return _Effect(f"when the scheduler is fixed, which is {chain.state}", fix=chain.fix or None)
     link = (chain.next or chain.spare) if chain.wanted and chain.by_links else None
     return _Effect("at the next tick", link.at if link else None, now)

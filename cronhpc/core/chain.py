@@ -5,7 +5,9 @@ from __future__ import annotations
 from cronhpc.core.identity import records
 from cronhpc.core.liveness import TWO_LOOKS, unlisted
 from cronhpc.core.model import (
+    CLOCKS_APART,
     ENDS,
+    FAILURES,
     LONGER,
     NEVER_STARTS,
     BadNode,
@@ -31,7 +33,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from cronhpc.core.model import Decision, Settings, World
+    from cronhpc.core.model import Decision, JobEnd, Settings, World
     from cronhpc.core.model.site import Partition
     from cronhpc.script.dialect import Dialect
 
@@ -122,6 +124,37 @@ def _as_told(job_id: str, link: LinkRecord, facts: Mapping[str, str], uid: int, 
 def _young(world: World, link: LinkRecord) -> bool:
     """Whether a list that is not of this moment may lack it."""
     return world.now - link.at < TWO_LOOKS
+
+
+def begun_and_gone(world: World) -> list[str]:
+    """Links to be asked about by their ids: they have begun since the newest tick, and are gone, by all that is listed.
+
+    A daemon's link calls ticks for a whole interval.
+    """
+    links, last = Links.of(world), world.kept.last_tick or 0
+    by_daemon = world.chain.via == "daemon"
+    if not world.chain.link_name or world.queue is None or (by_daemon and links.running):
+        return []
+    since = last - world.settings.interval - LONGER if by_daemon else last
+    rows = {job.id: job for job in world.listed if records(world).link(job)}
+    badly = [each.id for each in rows.values() if ENDS.get(each.state, Result.OK) is not Result.OK and each.nodes]
+    gone = [job_id for job_id, link in world.links.items() if since < link.slot <= world.now]
+    return sorted({*(each for each in badly if (rows[each].ended or 0) > last), *(set(gone) - rows.keys())}, key=int)
+
+
+def without_tick(world: World, ends: Mapping[str, JobEnd]) -> dict[str, JobEnd]:
+    """Of those the newest that ended otherwise than they should, since the newest tick; one that ended well ends it."""
+    found: dict[str, JobEnd] = {}
+    for job_id in sorted(ends, key=int, reverse=True):
+        end, link = ends[job_id], world.links.get(job_id)
+        anothers = link is not None and (end.submitted or 0) > link.at + CLOCKS_APART
+        never_began = end.result is Result.CANCELLED and not (end.started and end.node)
+        if anothers or never_began or (end.ended or world.now) <= (world.kept.last_tick or 0):
+            continue
+        if end.result not in FAILURES | {Result.CANCELLED}:
+            break
+        found[job_id] = end
+    return dict(reversed(found.items()))
 
 
 def slot_of(world: World, job: Job) -> int:

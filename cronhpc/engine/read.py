@@ -346,6 +346,17 @@ def _an_admins_word(site: Site, world: World) -> str:
     return f"the pending link {job_id} was cancelled by {owner(by)}"
 
 
+def with_ends_of_links(site: Site, world: World) -> World:
+    """For who looks between ticks: how the newest links ended, where no tick came of them. Else nobody is asked."""
+    ids = core_chain.begun_and_gone(world)
+    since = min((link.at for job_id, link in world.links.items() if job_id in ids), default=world.now - 86400)
+    try:
+        ends = site.batch.job_ends(ids, since - 600) if ids else {}
+    except BatchError:
+        return world
+    return replace(world, chain=replace(world.chain, ended_badly=core_chain.without_tick(world, ends)))
+
+
 def asked_about_doubtful(site: Site, world: World) -> World:
     """With whether jobs of recorded ids that came after the record, without our token, were requeued, and their logs.
 

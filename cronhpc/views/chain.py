@@ -3,16 +3,28 @@
 from __future__ import annotations
 
 from cronhpc.core import chain as links
-from cronhpc.core.model import CLOCKS_APART, NEVER_STARTS, Done, Fault, LeaveChain, MoveLink, Reason, Submit, SubmitLink
+from cronhpc.core.model import (
+    CLOCKS_APART,
+    NEVER_STARTS,
+    Done,
+    Fault,
+    LeaveChain,
+    MoveLink,
+    Reason,
+    Result,
+    Submit,
+    SubmitLink,
+    command,
+)
 from cronhpc.core.slots import boundary
-from cronhpc.views import text
-from cronhpc.views.facts import Ahead, Chain, Link
+from cronhpc.views import runs, text
+from cronhpc.views.facts import Ahead, Chain, EndedLink, Link
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from cronhpc.core.model import Job, Outcome, Plan, World
+    from cronhpc.core.model import Advice, Job, JobEnd, Outcome, Plan, World
     from cronhpc.views.style import Style
 
 
@@ -53,7 +65,12 @@ def facts(world: World, plan: Plan, outcomes: Iterable[Outcome], *, stopped: boo
         moved_from=chain.moved_from,
         state="",
         fix="",
+        ended_badly=None if ticked else tuple(_ended(*each) for each in chain.ended_badly.items()) or None,
     )
+
+
+def _ended(job_id: str, end: JobEnd) -> EndedLink:
+    return EndedLink(job_id, str(end.result), end.exit_code, end.signal, end.ended, end.node)
 
 
 def _runs_ahead(world: World, plan: Plan, outcomes: Iterable[Outcome], last: int) -> int:
@@ -73,6 +90,7 @@ def _link(jobs: tuple[Job, ...]) -> Link | None:
 
 
 FINE = frozenset({"fine", "driven otherwise", "not needed yet"})  # nobody has to do anything
+LIMPS = frozenset({"late", "failing"})  # it goes on by itself, later than it should
 LOST = frozenset({"silent", "broken", "moved"})  # it should go on, and does not
 DOWN = LOST | {"not started", "stopped", "resting", "disabled"}
 
@@ -97,9 +115,31 @@ def health(chain: Chain, *, answers: bool, entries: int, now: int) -> str:
         return "started elsewhere" if chain.via == "resident" else "disabled"
     if overdue:
         return "silent"
-    if not answers:
-        return "unknown"
+    return _going(chain) if answers else "unknown"
+
+
+def _going(chain: Chain) -> str:
+    if chain.ended_badly:
+        return "failing"
     return "late" if chain.by_links and chain.spare and not (chain.next or chain.running) else "fine"
+
+
+_KILL = 9  # the signal of those who are out of memory
+
+
+def fix_of(chain: Chain, state: str, start: Advice) -> str:
+    """What to do about a chain in that state; `start`: what sets it going."""
+    if state in {"fine", "unknown"}:
+        return ""
+    if state in DOWN - {"silent"} or not chain.ended_badly:
+        return start
+    newest = chain.ended_badly[-1]
+    killed = newest.result == Result.FAILED and (newest.signal == _KILL or newest.exit_code == 128 + _KILL)
+    if killed or newest.result == Result.OUT_OF_MEMORY:
+        return "give it more memory: scheduler: {sbatch: {mem: 1G}} in cronhpc.yaml, then " + start
+    if newest.result == Result.TIMEOUT:
+        return "give it more time: scheduler: {sbatch: {time: 20}} in cronhpc.yaml, then " + start
+    return "see scheduler/scheduler.log; a tick now: " + command("tick")
 
 
 def _comes(link: Link | None) -> bool:
@@ -123,6 +163,7 @@ def words(chain: Chain, batch: str, style: Style) -> tuple[str, str, str]:
     By its facts as `status.seen_at` has them. A line begins with the state, or with "not started".
     """
     state, last, jobs = chain.state, chain.last_tick, _jobs(chain, style)
+    ended = [_how_it_ended(link, style) for link in (chain.ended_badly or ())[-_ENDED:]]
     at = f"last tick {style.clock(last, seconds=True)}" if last else "no tick yet"
     ticked = f"{at} ({style.distance(last)})" if last else at
     match state:
@@ -137,9 +178,9 @@ def words(chain: Chain, batch: str, style: Style) -> tuple[str, str, str]:
         case "resting" | "disabled" | "started elsewhere":
             why = chain.resting if state == "resting" else chain.disabled
             return state, ": ", f"{style.text(text.one_line(why))}; {ticked}"
-        case "broken" | "late":
-            known = "no scheduler job can start" if jobs else "no scheduler job is in the queue"
-            known = "no successor waits, only the spare" if state == "late" else known
+        case "broken" | "late" | "failing":
+            gone = "no scheduler job can start" if jobs else "no scheduler job is in the queue"
+            known = {"late": "no successor waits, only the spare", "failing": ", ".join(ended)}.get(state, gone)
             return state, ": ", "; ".join([known, *jobs, ticked])
         case "moved":
             moved = f"its scheduler jobs look for it in {text.one_line(chain.moved_from)}"
@@ -149,9 +190,18 @@ def words(chain: Chain, batch: str, style: Style) -> tuple[str, str, str]:
             return state, ": ", "; ".join([dated, *jobs])
         case "silent":
             since = f"silent since {style.said(last)} ({style.distance(last)})" if last else "silent"
-            return since, "; " if jobs else "", "; ".join(jobs)
+            rest = "; ".join([*ended, *jobs])
+            return since, "; " if rest else "", rest
         case _:
             return "unknown", ": ", f"{batch} does not answer; " + ", ".join([ticked, *jobs])
+
+
+_ENDED = 2  # the newest of those that ended badly
+
+
+def _how_it_ended(link: EndedLink, style: Style) -> str:
+    at = f" at {style.clock(link.ended)}" if link.ended else ""
+    return f"job {link.job} {runs.result_sentence(link)}{f' on {text.clean(link.node)}' if link.node else ''}{at}"
 
 
 def _calls(chain: Chain, style: Style) -> list[str]:

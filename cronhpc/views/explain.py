@@ -9,6 +9,7 @@ from cronhpc.cron.values import dataclass
 from cronhpc.script.dialect import DIALECTS, SLURM
 from cronhpc.views import runs, text, times
 from cronhpc.views.attention import done, just_changed, letting_go, lift
+from cronhpc.views.chain import LIMPS
 from cronhpc.views.next import ClockChange, change_words, clock_changes, lowered
 
 if TYPE_CHECKING:
@@ -132,7 +133,11 @@ def _now(entry: EntryStatus, known: Status, style: Style) -> Iterator[str]:
         yield f"It waits ({entry.reason})" + detail + "."
     chain = known.chain
     if chain.state != "fine" and chain.fix and not entry.series:
-        what = "what is due waits for its spare" if chain.state == "late" else "nothing starts by itself"
+        what = (
+            "what is due waits" + (" for its spare" if chain.state == "late" else "")
+            if chain.state in LIMPS
+            else "nothing starts by itself"
+        )
         yield f"The scheduler is {chain.state}, so {what}. Fix it: " + chain.fix
 
 

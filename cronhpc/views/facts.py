@@ -49,6 +49,18 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
+class EndedLink:
+    """A link that ended otherwise than it should."""
+
+    job: str
+    result: str
+    exit_code: int | None
+    signal: int | None
+    ended: Instant | None
+    node: str
+
+
+@dataclass(frozen=True, slots=True)
 class Ahead:
     """Links submitted ahead: how many, and when the last one starts."""
 
@@ -79,6 +91,7 @@ class Chain:
     moved_from: str
     state: str
     fix: str
+    ended_badly: tuple[EndedLink, ...] | None = None  # the newest, and no tick came since; where they were asked about
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +282,7 @@ class Status:
 # What a file may lack, and what holds then: earlier versions did not write it, or only where it is known (None).
 _MAY_LACK: dict[type, Mapping[str, Any]] = {
     Batch: {"accounting_error": None},
-    Chain: {"disabled": "", "via": "", "caller": "", "runs_ahead": 0, "state": "", "fix": ""},
+    Chain: {"disabled": "", "via": "", "caller": "", "runs_ahead": 0, "state": "", "fix": "", "ended_badly": None},
     EntryStatus: {"retries": 0},
     SeriesStatus: {"crashed": False},
     LiveRun: {"absent": None, "restarts": None, "paused": None},

@@ -9,7 +9,7 @@ from cronhpc.core.identity import jobs_by_id
 from cronhpc.core.liveness import Absence, absences_at_a_look
 from cronhpc.core.model import FAILURES, PAUSED, ClaimState, Fault, Finish, Key, Result, command, restarted
 from cronhpc.cron.values import by_field, replace
-from cronhpc.views.facts import HistoryRun, LiveRun
+from cronhpc.views.facts import EndedLink, HistoryRun, LiveRun
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -198,7 +198,7 @@ _RESULTS: dict[str, tuple[str, str]] = {  # the colour, and how the run ended in
 }
 
 
-def result_sentence(run: HistoryRun) -> str:
+def result_sentence(run: HistoryRun | EndedLink) -> str:
     """`hit its time limit`, `failed with exit code 1`, `was missed`."""
     if run.result not in _RESULTS:
         return f"{'is' if run.job else 'was'} recorded as {run.result}"

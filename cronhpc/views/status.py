@@ -151,7 +151,7 @@ def seen_at(known: Status, now: int) -> Status:
     how = chain.health(known.chain, answers=known.batch.answers, entries=entries, now=now)
     dialect = DIALECTS.get(known.batch.name, SLURM)
     start = command("start" if dialect.links or dialect.runs_here else "daemon")
-    state = replace(known.chain, state=how, fix="" if how in {"fine", "unknown"} else start)
+    state = replace(known.chain, state=how, fix=chain.fix_of(known.chain, how, start))
     return replace(known, seen=now, chain=state, needs_attention=bool(known.attention) or how not in chain.FINE)
 
 

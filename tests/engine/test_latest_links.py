@@ -10,7 +10,7 @@ import pytest
 
 from cronhpc.batch.port import BatchError, Unreachable
 from cronhpc.core import chain as core_chain
-from cronhpc.core.model import LinkRecord
+from cronhpc.core.model import Job, JobEnd, LinkRecord, Queue, Result
 from cronhpc.cron.values import replace
 from cronhpc.engine import read
 from tests.core.test_attempts import linked
@@ -23,6 +23,7 @@ ANOTHERS = {**WAITS, "UserId": "bob(1001)"}
 STATELESS = {"JobName": "cronhpc-x"}  # Grid Engine's and PBS's words of one job do not tell its state
 AWAY: Mapping[str, str] = {}  # the question got no answer
 NEXT, SPARE = LinkRecord("link", at("16:00"), "f00d", 0), LinkRecord("spare", at("16:30"), "f00d", 0)
+NEXT_JOB = link(11, "16:00")
 BEGUN = LinkRecord("link", at("14:00"), "f00d", 0)
 
 LISTS = [
@@ -75,3 +76,51 @@ def test_a_list_that_lacks_the_newest_link(
 
 def test_a_list_with_a_successor_is_not_asked_about() -> None:
     assert core_chain.doubted(linked(link(11, "16:00"))) == []
+
+
+OLD, SLOT = LinkRecord("link", at("14:00"), "f00d", 0), LinkRecord("link", at("14:40"), "f00d", 0)
+KILLED = JobEnd(Result.FAILED, exit_code=137, started=at("14:40"), ended=at("14:41"), node="cpu1")
+WELL, CANCELLED = JobEnd(Result.OK, ended=at("14:41")), JobEnd(Result.CANCELLED, ended=at("14:41"))
+SHOWN = link(8, "14:00", status="FAILED", nodes="cpu1", ended=at("14:41"))
+
+ENDS: dict[str, tuple[Mapping[str, JobEnd], list[str], list[str]]] = {
+    # what the batch system tells, who is asked about, who ended badly
+    "killed, and gone from the list": ({"9": KILLED}, ["9"], ["9"]),
+    "two in a row": ({"8": KILLED, "9": KILLED}, ["8", "9"], ["8", "9"]),
+    "an older one was killed, the newest ended well: it was a hiccup": ({"8": KILLED, "9": WELL}, ["8", "9"], []),
+    "cancelled before it began, as one too many": ({"9": CANCELLED}, ["9"], []),
+    "cancelled while it ran": ({"9": replace(CANCELLED, started=at("14:40"), node="cpu1")}, ["9"], ["9"]),
+    "nobody knows how it ended": ({}, ["9"], []),
+    "the number was another job's later": ({"9": replace(KILLED, submitted=at("14:40"))}, ["9"], []),
+}
+
+
+@pytest.mark.parametrize(("ends", "asked", "badly"), ENDS.values(), ids=ENDS)
+def test_links_that_ended_before_a_tick_came_of_them(
+    ends: Mapping[str, JobEnd], asked: list[str], badly: list[str]
+) -> None:
+    """Two links ended by 137, and `status` said "fine: last tick 14:13" until that was overdue."""
+    records = {"7": OLD, **{job_id: replace(SLOT, at=at("13:59")) for job_id in asked}, "11": NEXT}
+    w = linked(NEXT_JOB, self_id="", last_tick=at("14:13"))
+    w = replace(w, links=records)
+    assert core_chain.begun_and_gone(w) == asked
+    assert list(core_chain.without_tick(w, ends)) == badly
+
+
+def test_of_the_list_the_ends_since_the_newest_tick_are_asked_about() -> None:
+    def asked(shown: Job, tick: str) -> list[str]:
+        return core_chain.begun_and_gone(linked(shown, NEXT_JOB, self_id="", last_tick=at(tick)))
+
+    assert asked(SHOWN, "14:13") == ["8"]
+    assert asked(SHOWN, "14:42") == [], "a tick came since"
+    assert asked(replace(SHOWN, state="COMPLETED"), "14:13") == [], "as it should"
+    assert asked(replace(SHOWN, state="CANCELLED", nodes=""), "14:13") == [], "it never began"
+
+
+def test_a_link_of_a_daemon_is_asked_about_where_none_runs() -> None:
+    """It calls ticks for an interval: when it began says nothing."""
+    w = linked(NEXT_JOB, self_id="", last_tick=at("14:55"), facts={"via": "daemon"})
+    w = replace(w, links={"9": replace(SLOT, at=at("13:59")), "11": NEXT})
+    assert core_chain.begun_and_gone(w) == ["9"]
+    runs = link(10, "14:56", status="RUNNING")
+    assert core_chain.begun_and_gone(replace(w, queue=Queue((runs, NEXT_JOB)))) == []

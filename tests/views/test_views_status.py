@@ -19,10 +19,12 @@ from cronhpc.core.model import (
     EntryState,
     Fault,
     Job,
+    JobEnd,
     Key,
     Outcome,
     Problem,
     Queue,
+    Result,
     SchedulerState,
     Series,
     Submit,
@@ -98,6 +100,8 @@ def test_colour_is_only_added() -> None:
 
 QUIET = replace(WORLD, switches=(), skipped=(), states={**STATES, "backup": STATES["gpu-health"]})
 NOT_STARTED = replace(QUIET, chain=ChainFacts(wanted=False), queue=Queue(()), kept=SchedulerState())
+KILLED = JobEnd(Result.FAILED, exit_code=137, started=at("14:02"), ended=at("14:03"), node="cpu1")
+OOM = replace(KILLED, result=Result.OUT_OF_MEMORY, exit_code=None, ended=at("14:05"))
 HANGS = f"{Fault.STUCK}, held until: qdel -f 4711"
 CHAINS = {
     "all is well": (QUIET, "fine: last tick 14:00:04, next 15:00 (job 4711), spare 15:30 (job 4712)"),
@@ -217,6 +221,41 @@ CHAINS = {
         (
             "late: no successor waits, only the spare; spare 15:30 (job 4712); last tick 14:00:04 (7 min ago)"
             "  cronhpc start"
+        ),
+    ),
+    "two links in a row were killed, and the next one waits: not fine until it is overdue": (
+        replace(QUIET, chain=replace(CHAIN, ended_badly={"4708": KILLED, "4709": OOM})),
+        (
+            "failing: job 4708 failed with exit code 137 on cpu1 at 14:03, job 4709 ran out of memory on cpu1 at "
+            "14:05; next 15:00 (job 4711); spare 15:30 (job 4712); last tick 14:00:04 (7 min ago)"
+            "  give it more memory: scheduler: {sbatch: {mem: 1G}} in cronhpc.yaml, then cronhpc start"
+        ),
+    ),
+    "the newest link hit its time limit": (
+        replace(QUIET, chain=replace(CHAIN, ended_badly={"4709": replace(KILLED, result=Result.TIMEOUT)})),
+        (
+            "failing: job 4709 hit its time limit on cpu1 at 14:03; next 15:00 (job 4711); spare 15:30 (job 4712); "
+            "last tick 14:00:04 (7 min ago)"
+            "  give it more time: scheduler: {sbatch: {time: 20}} in cronhpc.yaml, then cronhpc start"
+        ),
+    ),
+    "it was lost with its node": (
+        replace(QUIET, chain=replace(CHAIN, ended_badly={"4709": replace(KILLED, result=Result.NODE_FAIL)})),
+        (
+            "failing: job 4709 was lost with its node on cpu1 at 14:03; next 15:00 (job 4711); spare 15:30 (job 4712); "
+            "last tick 14:00:04 (7 min ago)  see scheduler/scheduler.log; a tick now: cronhpc tick"
+        ),
+    ),
+    "killed, and overdue by now": (
+        replace(
+            QUIET,
+            chain=replace(CHAIN, ended_badly={"4709": KILLED}),
+            kept=SchedulerState(last_tick=at("11:00")),
+        ),
+        (
+            "silent since today 11:00 (3 h ago); job 4709 failed with exit code 137 on cpu1 at 14:03; next 15:00 "
+            "(job 4711); spare 15:30 (job 4712)"
+            "  give it more memory: scheduler: {sbatch: {mem: 1G}} in cronhpc.yaml, then cronhpc start"
         ),
     ),
     "everything was cancelled": (

@@ -105,6 +105,7 @@ class ChainFacts:
     bad_nodes_changed: bool = False  # since the last tick: what waits is to know of it
     lease_holder: str = ""  # the tick at work just now, which sees to the links, in words
     drops_begin: str = ""  # the job that has begun before its --begin: this site drops it
+    ended_badly: Mapping[str, JobEnd] = field(default_factory=dict)  # by job id: the newest links, no tick since
     moved_from: str = ""  # the folder that links look in, where this one was moved since `start`
 
     @property
