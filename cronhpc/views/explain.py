@@ -176,6 +176,10 @@ def _noted(problem: Problem) -> str:
 def _live(run: LiveRun, style: Style, known: Status) -> str:
     slot, started = run.slot, run.started
     which = "asked for by hand" if run.by_hand else f"slot {style.clock(slot)}" if slot else "an unknown slot"
+    if run.state == "SUBMITTING":
+        since = f"claimed at {style.clock(run.since, seconds=True)}" if run.since else "claimed"
+        does = "The tick at work does that in seconds; was it killed, the next one finds the job or submits it: "
+        return f"It is being submitted ({which}): {since}, its job not recorded yet. {does}" + command("tick")
     head = f"Job {run.job} ({which})"
     let_go = letting_go(run, DIALECTS.get(known.batch.name, SLURM)) if run.held or Fault.of(run.reason) else ""
     fix = f" Let it go: {let_go}" if let_go else ""

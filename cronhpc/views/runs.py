@@ -90,15 +90,19 @@ def ended_facts(name: str, key: Key, job_end: JobEnd, job_id: str | None) -> His
 
 
 def live_facts(claim: Claim, job: Job | None, now: int, *, answers: bool, absent: Absence | None = None) -> LiveRun:
-    """An attempt as the queue has it; UNKNOWN where that does not answer, ENDED where nobody tells yet how."""
+    """An attempt as the queue has it; UNKNOWN where that does not answer, ENDED where nobody tells yet how.
+
+    SUBMITTING: its slot is claimed, and no job of it is recorded.
+    """
     gone = absent is not None and not absent.may_live
+    unlisted = "SUBMITTED" if answers else "UNKNOWN"
     started = job.start if job and not job.waits else None
     return LiveRun(
         job=claim.job_id,
         slot=claim.key.slot,
         attempt=claim.key.attempt,
         by_hand=claim.key.by_hand,
-        state="ENDED" if gone else job.state if job else "SUBMITTED" if answers else "UNKNOWN",
+        state="ENDED" if gone else job.state if job else unlisted if claim.job_id else "SUBMITTING",
         absent=str(absent or ""),
         restarts=job.restarts if job else 0,
         reason=job.reason if job and (job.waits or Fault.of(job.reason)) else "",

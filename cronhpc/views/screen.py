@@ -241,7 +241,7 @@ def _running(run: LiveRun, seen: Instant, about: str, beside: int = 1) -> list[C
     """
     more = f" ({beside})" if beside > 1 else ""
     started, ready = run.started, run.ready
-    if run.state in {"UNKNOWN", "ENDED"}:
+    if run.state in {"UNKNOWN", "ENDED", "SUBMITTING"}:
         return [(run.state.lower() + more, "yellow"), "-", "-"]
     if started is None:
         waits = times.took(max(seen - ready, 0)) if ready is not None else "-"

@@ -349,8 +349,9 @@ class _Index:
                 absent=self.absent.get(claim.job_id or ""),
             )
             for claim in self.claims.get(name, ())
-            if claim.job_id and claim.state is not ClaimState.FINISHED
-            if claim.key not in ended and claim.key not in self.withdrawn
+            if claim.job_id or claim.state is ClaimState.CLAIMED
+            if claim.state is not ClaimState.FINISHED
+            and claim.key not in ended | self.withdrawn | self.submitted.keys()
         ]
         return sorted([*found, *self.just_submitted.get(name, ())], key=lambda run: run.slot or 0)
 

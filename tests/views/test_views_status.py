@@ -834,6 +834,17 @@ SENTENCES = {
             "Lift it: cronhpc unkill train-watch"
         ),
     ),
+    "its slot is claimed, and a tick is submitting it or was killed there: to run it now is no advice": (
+        with_entry(
+            entry("backup", "0 * * * *"),
+            claims=(Claim(Key("backup", at("14:00")), ClaimState.CLAIMED, "backup", at=at("14:00:05")),),
+        ),
+        "backup",
+        (
+            "It is being submitted (slot 14:00): claimed at 14:00:05, its job not recorded yet. The tick at work does "
+            "that in seconds; was it killed, the next one finds the job or submits it: cronhpc tick"
+        ),
+    ),
     "never ran": (with_entry(entry("backup")), "backup", "It has not run yet. Now: cronhpc run backup"),
     "runs": (
         with_entry(entry("backup"), claims=(RUNS[0],), queue=Queue((LINK, SPARE, RUNS[1]))),
