@@ -86,7 +86,7 @@ class Pass:
 
     outcomes: tuple[Outcome, ...]
     recorded: Recorded
-    unreachable: str  # what the batch system gave no answer with; "": it has answered
+    unreachable: str  # what the batch system gave no answer with; "": it has answered all
     at_submit_limit: str  # the site's limit that was met; "": none
 
 
@@ -97,7 +97,7 @@ def run_pass(
     actor = Actor(site, reading.world)
     outcomes = actor.carry_out(planned)
     recorded = record(site, reading, planned, outcomes) if keep is None else keep(outcomes)
-    return Pass(outcomes, recorded, actor.unreachable, actor.at_submit_limit)
+    return Pass(outcomes, recorded, actor.unreachable or actor.unanswered, actor.at_submit_limit)
 
 
 def _tended(site: Site, world: World) -> Cleaned | None:

@@ -51,6 +51,7 @@ _TIMEOUT = 45.0  # seconds: a tick under a controller that does not answer ends 
 _LOOK_AGAIN = 86400  # seconds
 _EARLY = 60  # seconds
 _NO_FOR_GOOD = 86400  # seconds
+_LOST = 8  # submissions in a row without an answer: then there is nobody to answer
 _BEFORE_ITS_SLOT = 3600  # seconds: what waited ahead of its slot may have ended before it
 
 
@@ -63,6 +64,8 @@ class Progress:
         self.claims = Claims(site.paths.claims)
         self.outcomes: list[Outcome] = []
         self.unreachable = ""  # what the batch system gave no answer with: nothing more is asked of it in this tick
+        self.unanswered = ""  # what a submission gave no answer with: its job may be there, as the next look sees
+        self.lost = 0  # submissions in a row that gave none
         self.at_submit_limit = ""  # the site's limit that was met: nothing more is submitted in this tick
         self._began = elapsed()
 
@@ -90,6 +93,16 @@ class Progress:
             self.unreachable = error.text
         elif isinstance(error, Limited):
             self.at_submit_limit = error.text
+
+    def submission_failed(self, error: BatchError, took: float) -> None:
+        """The same of a submission after `took` seconds: a lost reply keeps no run waiting, but time-outs do."""
+        if not isinstance(error, Unreachable):
+            self.failed(error)
+            return
+        self.unanswered = error.text
+        self.lost += 1
+        if self.lost >= _LOST or not error.passing or elapsed() + took > self._began + _TIMEOUT:
+            self.failed(error)
 
     def note(
         self,
@@ -306,7 +319,7 @@ class Submitter:
     # --- phase two: held submission, the id on disk
 
     def _answers(self, rows: Sequence[Submit]) -> list[str | BatchError]:
-        """Job ids, or why not; a few sbatch at once, and none started after one got no answer."""
+        """Job ids, or why not; a few sbatch at once, and none started once nobody answers."""
         if len(rows) == 1 or self.site.settings.parallel == 1:
             return [self._submit_held(row) for row in rows]
         from concurrent.futures import ThreadPoolExecutor
@@ -320,18 +333,20 @@ class Submitter:
             return AsBefore("refused as its slot before that")
         if why := self.progress.ended_by:
             return NotTried(f"not tried: {why}")
+        began = elapsed()
         try:
             job = self._submission(row)
             if row.replaces:
                 self.site.batch.cancel(row.replaces)
             job_id = self.site.batch.submit(job)
+            self.progress.lost = 0
         except OSError as error:  # its wrapper could not be written: no other's matter
             return NotTried(f"not tried: {_disk_words(error)}")
         except Refused as error:
             self.refused.add(row.key.entry)
             return error
         except BatchError as error:
-            self.progress.failed(error)
+            self.progress.submission_failed(error, elapsed() - began)
             return Refused(f"{error.text} (tried again for a day)") if self._was_no_for_long(row, error) else error
         try:
             recorded = self.claims.record(row.key, job_id, self.progress.clock)

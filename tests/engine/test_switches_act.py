@@ -15,7 +15,7 @@ from types import SimpleNamespace
 import pytest
 
 from cronhpc import cli
-from cronhpc.batch.port import BatchError, Limited, Submission, Unreachable
+from cronhpc.batch.port import BatchError, Limited, NoProgram, Submission, Unreachable
 from cronhpc.cli import switches
 from cronhpc.cli.console import Console
 from cronhpc.core.liveness import LATE
@@ -389,6 +389,36 @@ def test_a_limit_asks_for_one_more_look_and_that_look_for_the_next_link_in_two_m
     second = ticked(root, fake, now + 45)
     assert [str(each.done) for each in outcomes(second, Submit)] == ["failed, stays due"]
     assert (second.unreachable, second.plan.wake - now) == ("", 45 + 120)
+
+
+SILENCE = Unreachable("Socket timed out on send/recv operation")
+
+
+@pytest.mark.parametrize(
+    ("answers", "submitted", "asked"),
+    [
+        pytest.param([SILENCE, None, None] * 8, 16, 24, id="a third of the replies are lost: the others go on"),
+        pytest.param([None, *[SILENCE] * 23], 1, 9, id="the batch system goes away: it is left alone"),
+        pytest.param([None, NoProgram("sbatch is not there")] * 12, 1, 2, id="its commands go away"),
+    ],
+)
+def test_a_lost_reply_keeps_no_other_run_waiting(
+    root: Path, answers: list[BatchError | None], submitted: int, asked: int
+) -> None:
+    rows = (f'  f{n}: {{schedule: "0 14 * * *", command: "true"}}\n' for n in range(24))
+    (root / "cronhpc.yaml").write_text(f"scheduler: {{parallel: 1}}\n{SETTINGS}{''.join(rows)}")
+    fake, queue = Fake([]), iter(answers)
+
+    def answer() -> None:
+        error = next(queue)
+        fake.fails = {"submit": error} if error else {}
+
+    fake.when_submitting = answer
+    now = (int(time.time()) // 86400 + 2) * 86400 + 14 * 3600 + 30  # noqa: TID251 - the entries were born by this clock
+    report = ticked(root, fake, now)
+    assert fake.asked.count("submit") == asked
+    assert [bool(each.job_id) for each in outcomes(report, Submit)].count(True) == submitted
+    assert report.unreachable  # another look soon finds what was submitted all the same
 
 
 @pytest.mark.parametrize(
