@@ -104,30 +104,28 @@ def table(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], style: Styl
 
     Commands of its last cell stand below a row, whole, where they would be cut.
     """
-    whole = [[*row[:-1], style.text(row[-1]) if isinstance(row[-1], str) else row[-1]] for row in rows]
-    used, widths = _fit(columns, whole, style.width)
+    cells = [each[1:] for each in zip([column.title for column in columns], *rows, strict=True)]
+    last = cells[-1]
+    cells[-1] = tuple(style.text(cell) if isinstance(cell, Advice) else cell for cell in last)
+    used, widths = _fit(columns, cells, style.width)
     below = [
-        _commands(row[-1]) if text.width(_words(cells[-1])) > widths[-1] else ()
-        for row, cells in zip(rows, whole, strict=True)
+        [each for each in cell.parts if isinstance(each, Command)]
+        if isinstance(cell, Advice) and text.width(_words(shown)) > widths[-1]
+        else ()
+        for cell, shown in zip(last, cells[-1], strict=True)
     ]
     if any(below):
-        whole = [
-            [*cells[:-1], _without_commands(row[-1])] if cut else cells
-            for row, cells, cut in zip(rows, whole, below, strict=True)
-        ]
-        used, widths = _fit(columns, whole, style.width)
+        shorter = zip(last, cells[-1], below, strict=True)
+        cells[-1] = tuple(_without_commands(cell) if cut else shown for cell, shown, cut in shorter)
+        used, widths = _fit(columns, cells, style.width)
     shown = [columns[i] for i in used]
     titles = [column.title for column in shown]
     lines = [style.paint(_line(shown, titles, [widths[i] for i in used]), "dim")] if any(titles) else []
-    painted = [_painted(columns[i], [cells[i] for cells in whole], widths[i], style) for i in used]
+    painted = [_painted(columns[i], cells[i], widths[i], style) for i in used]
     for parts, cut in zip(zip(*painted, strict=True), below, strict=True):
         lines.append(_GAP.join(parts).rstrip())
-        lines += [f"  {each.text(style.directory)}" for each in cut]
+        lines += [f"  {each.text(style.directory)}" for each in cut] if cut else ()
     return lines
-
-
-def _commands(cell: Cell) -> list[Command]:
-    return [part for part in cell.parts if isinstance(part, Command)] if isinstance(cell, Advice) else []
 
 
 def _without_commands(cell: Cell) -> str:
@@ -135,13 +133,15 @@ def _without_commands(cell: Cell) -> str:
     return "".join(part for part in parts if isinstance(part, str)).rstrip(" :")
 
 
-def _fit(columns: Sequence[Column], rows: Sequence[Sequence[Cell]], room: int) -> tuple[list[int], list[int]]:
-    """Which columns are shown, and how wide each is.
+def _fit(columns: Sequence[Column], cells: Sequence[Sequence[Cell]], room: int) -> tuple[list[int], list[int]]:
+    """Which columns are shown, and how wide each is. `cells`: by column.
 
     Columns that may be cut give way down to an easy width, then optional ones go, then those are cut to the least.
     """
-    each = zip(*([column.title for column in columns], *rows), strict=True)
-    widths = [max(map(text.width, {_words(cell) for cell in cells})) for cells in each]
+    widths = [
+        max(map(text.width, (column.title, *map(_words, set(each)))))
+        for column, each in zip(columns, cells, strict=True)
+    ]
     used = list(range(len(columns)))
     if not room:
         return used, widths
