@@ -7,6 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 from functools import cache
+from operator import attrgetter
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import quote
@@ -331,8 +332,8 @@ class Past:
 
     def add(self, row: Mapping[str, Any], now: int) -> None:
         """One row of history; they come newest first. One that tells no time is passed over."""
-        started, ended = _whole(row.get("started")), _whole(row.get("ended"))
-        ready = max(_whole(row.get("slot")) or 0, _whole(row.get("submitted")) or 0) or started or ended
+        started, ended = row.get("started"), row.get("ended")
+        ready = max(row.get("slot") or 0, row.get("submitted") or 0) or started or ended
         if not ready:
             return
         if len(self.newest) < _NEWEST:
@@ -383,7 +384,7 @@ def digest(rows: Iterable[Mapping[str, Any]], now: int) -> dict[str, Past]:
     pasts: defaultdict[str, Past] = defaultdict(Past)
     until = now - MONTH * DAY
     for row in rows:
-        if (at := _whole(row.get("at"))) is not None and at < until:
+        if row.get("at", until) < until:
             break
         if row.get("what") in {"run", "slot"}:
             pasts[str(row.get("entry"))].add(row, now)
@@ -393,7 +394,7 @@ def digest(rows: Iterable[Mapping[str, Any]], now: int) -> dict[str, Past]:
 def failures(pasts: Mapping[str, Past]) -> list[Mapping[str, Any]]:
     """The newest failure of each entry, as rows of history, newest first: their logs' tails are wanted."""
     newest = [past.failure for past in pasts.values() if past.failure is not None]
-    return sorted(newest, key=lambda row: _whole(row.get("at")) or 0, reverse=True)[:_FAILURES]
+    return sorted(newest, key=lambda row: row.get("at", 0), reverse=True)[:_FAILURES]
 
 
 def tail(data: str) -> str:
@@ -443,10 +444,6 @@ class Scale(NamedTuple):
 def kind_of(result: str) -> str:
     """ok, bad, or other: neither a success nor a failure of its own."""
     return "ok" if result == Result.OK else "bad" if runs.failed(result) else "other"
-
-
-def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) else None
 
 
 def past_paths(runs: Iterable[Run], now: int) -> dict[str, str]:
@@ -519,21 +516,25 @@ _MOST_EACH = 3000  # runs on a page, of which each has its line: a page stays be
 
 def gathered(runs: Iterable[Run], hover: Hover, now: int) -> list[Gathered]:
     """The runs of the last 7 days from left to right, in stretches that do not overlap."""
-    found: list[Gathered] = []
-    for run in sorted(runs, key=lambda each: each.ready):
+    lefts: list[int] = []
+    rights: list[int] = []
+    together: list[list[Run]] = []
+    for run in sorted(runs, key=attrgetter("ready")):
         end = run.ended or (now if run.kind == "live" else run.started or run.ready)
         if end < now - PAST_DAYS * DAY or run.ready > now:
             continue
         left = min(max(_unit(run.ready, now), 0), PAST - hover.units)
         right = min(max(_unit(end, now), left + hover.units), PAST)
-        if found and left < (last := found[-1].stretch)[0] + hover.units:
-            found[-1].runs.append(run)
-            found[-1] = found[-1]._replace(stretch=(last[0], max(last[1], right)))
+        if lefts and left < lefts[-1] + hover.units:
+            together[-1].append(run)
+            rights[-1] = max(rights[-1], right)
             continue
-        if found and left < (last := found[-1].stretch)[1]:
-            found[-1] = found[-1]._replace(stretch=(last[0], left))
-        found.append(Gathered((left, right), [run]))
-    return found
+        if lefts:
+            rights[-1] = min(rights[-1], left)
+        lefts.append(left)
+        rights.append(right)
+        together.append([run])
+    return [*map(Gathered, zip(lefts, rights, strict=True), together)]
 
 
 def _tip(told: Sequence[Run], hover: Hover, style: Style) -> str:

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from datetime import UTC, datetime
+from functools import lru_cache
 
 from cronhpc.store import decode
 from cronhpc.store.files import decoded, make_folder, no_file, open_file, patiently
@@ -101,24 +103,26 @@ def _read(lines: list[bytes]) -> list[Row]:
     rows = decoded(block)
     if rows is None or len(rows) != len(whole):
         rows = [decoded(line) for line in whole]
-    doubtful = any(sign in block for sign in _DOUBTFUL) or _HUGE in block.translate(_AS_NOUGHTS)
+    doubtful = _NEGATIVE.search(block) or b"\\u0000" in block or _HUGE in block.translate(_AS_NOUGHTS)
     return [
-        decode.decode(row, decode.HISTORY)[0] if doubtful or not _is_plain(row) else row
+        decode.decode(row, decode.HISTORY)[0] if doubtful or not _are_plain(*row, *map(type, row.values())) else row
         for row in rows
         if isinstance(row, dict)
     ]
 
 
-_DOUBTFUL = (b":-", b": -", b"\\u0000")  # a number below zero; a NUL
+_NEGATIVE = re.compile(rb":\s*-")
 _HUGE, _AS_NOUGHTS = b"0" * 12, bytes.maketrans(b"123456789", b"0" * 9)  # a number as large as `decode.LATEST`
 
 
-def _is_plain(row: Row) -> bool:
-    """Whether the fields are of their types: in all rows, but for what somebody else has written."""
-    return list(map(_PLAIN.get, row)) == list(map(type, row.values()))
+@lru_cache(maxsize=256)  # few kinds of rows are written
+def _are_plain(*names_and_types: object) -> bool:
+    """Whether fields of these names have those types: in all rows, but for what somebody else has written."""
+    number = len(names_and_types) // 2
+    return (*map(_PLAIN.get, names_and_types[:number]),) == names_and_types[number:]
 
 
-_PLAIN: dict[str, Any] = {
+_PLAIN: dict[object, type] = {
     **dict.fromkeys(("slot", "attempt", "at", "exit_code", "signal", "submitted", "started", "ended", "count"), int),
     **dict.fromkeys(("result", "detail", "what", "key", "entry", "job", "node", "log", "tasks"), str),
     "by_hand": bool,

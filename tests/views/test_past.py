@@ -6,6 +6,7 @@ import itertools
 import re
 from dataclasses import replace
 from html import unescape
+from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo
 
@@ -15,6 +16,7 @@ from hypothesis import strategies as st
 
 from cronhpc.page import view
 from cronhpc.page.view import Run
+from cronhpc.store import history
 from tests.page_situations import html, known, row
 from tests.view_situations import NOW, at
 
@@ -56,8 +58,9 @@ def test_rows_beyond_a_month_are_not_even_asked_for() -> None:
     "odd",
     [{}, {"what": "run"}, {"what": "run", "entry": "e"}, {"what": "run", "entry": "e", "slot": "x", "at": "y"}],
 )
-def test_a_row_that_tells_nothing_is_passed_over(odd: dict[str, Any]) -> None:
-    assert view.digest(iter([odd, ago(1)]), NOW)["e"].week["ok"] == 1
+def test_a_row_that_tells_nothing_is_passed_over(odd: dict[str, Any], tmp_path: Path) -> None:
+    history.append(tmp_path, [ago(1), odd], host="a", now=NOW)
+    assert view.digest(history.rows(tmp_path), NOW)["e"].week["ok"] == 1
 
 
 def test_waiting_counts_from_when_it_could_have_started() -> None:
