@@ -95,7 +95,7 @@ def _secrets(text: str, code: tuple[Piece, ...], header: Header) -> Iterator[Pro
     """The message never repeats the secret."""
     fix = "Keep it in a file of mode 0600 that the program reads, and replace the one that was shown."
     told: set[int] = set()
-    for number, line in enumerate(text.split("\n"), start=1):
+    for number, line in enumerate(text.split("\n"), start=1) if _TOKEN.search(text) else ():
         if _TOKEN.search(line):
             told.add(number)
             yield Problem("W301", "an access token stands in the text.", fix, line=number, key="token")
@@ -314,7 +314,7 @@ def _signals(code: tuple[Piece, ...], header: Header) -> Iterator[Problem]:
 
 
 def _lost_exit_code(code: tuple[Piece, ...], by: Interpreter) -> Iterator[Problem]:
-    if not code or any("pipefail" in p.text or "PIPESTATUS" in p.text or "pipestatus" in p.text for p in code):
+    if not code:
         return
     last = code[-1]
     if len(code) > 1 and re.fullmatch(r"exit(?:\s+[\"']?\$\?[\"']?)?", last.text):
@@ -325,6 +325,8 @@ def _lost_exit_code(code: tuple[Piece, ...], by: Interpreter) -> Iterator[Proble
     names = [(bare(stage).split() or [""])[0] for stage in stages]
     if len(stages) < 2 or names[-1] in _SINKS or all(name in _HARMLESS for name in names[:-1]):  # noqa: PLR2004 - a pipe
         return
+    if any("pipefail" in p.text or "PIPESTATUS" in p.text or "pipestatus" in p.text for p in code):
+        return
     what = f"the last command is a pipe into {names[-1]}: the job counts as fine even when what feeds it fails."
     fix = 'Put "set -o pipefail" above it' + (', and "#!/bin/bash" first.' if by.name in {"sh", "dash"} else ".")
     yield Problem("W305", what, fix, line=last.line, key="pipe")
@@ -332,10 +334,10 @@ def _lost_exit_code(code: tuple[Piece, ...], by: Interpreter) -> Iterator[Proble
 
 def _left_in_background(code: tuple[Piece, ...]) -> Iterator[Problem]:
     """Its last command, or the last one of a loop that ends it, and nothing anywhere that waits."""
-    if any(re.search(r"\b(?:wait|fg|parallel)\b", piece.text) for piece in code):
-        return
     last = next((piece for piece in reversed(code) if piece.text not in {"done", "fi", "}"}), None)
-    if last is not None and re.search(r"(?<![&|<>\\])&\s*(?:done\s*)?$", mask(last.text)):
+    if last is None or not re.search(r"(?<![&|<>\\])&\s*(?:done\s*)?$", mask(last.text)):
+        return
+    if not any(re.search(r"\b(?:wait|fg|parallel)\b", piece.text) for piece in code):
         what = "what it starts in the background (&) is ended as soon as the script ends, and counts as fine."
         yield Problem("W308", what, 'Put "wait" below it, or take the & out.', line=last.line, key="&")
 
@@ -344,6 +346,8 @@ def _left_in_background(code: tuple[Piece, ...]) -> Iterator[Problem]:
 
 
 def _watches_itself(code: tuple[Piece, ...], header: Header) -> Iterator[Problem]:
+    if not any(_SQUEUE.search(piece.text) for piece in code):
+        return
     names = {header.job_name, header.job_name.removesuffix(".slurm")} - {""}
     known = {"SLURM_JOB_NAME": header.job_name}
     excluded = any(_OWN_ID.search(p.text) and re.search(r"\bgrep\b.*-\w*v|!=|!~", p.text) for p in code)

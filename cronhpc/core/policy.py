@@ -45,7 +45,8 @@ def parse_policies(
                 else f"--{name}={_shown(value)}: not a value for {name}."
             )
             problems.append(Problem("E103", what, str(error), line=line, key=name))
-    return replace(base, **changes), tuple(problems)  # type: ignore[arg-type]  # each reader gives its field's type
+    changed = replace(base, **changes) if changes else base  # type: ignore[arg-type]  # readers give their fields' types
+    return changed, tuple(problems)
 
 
 def _shown(value: str) -> str:

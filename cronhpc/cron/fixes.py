@@ -156,7 +156,7 @@ def steps_beyond(text: str) -> list[tuple[str, str]]:
     """What is wrong with steps longer than what they step through, in a schedule of five fields that can be read."""
     words = text.split()
     pairs = zip(UNITS, words, strict=True) if len(words) == len(UNITS) else ()
-    elements = [(unit, element) for unit, word in pairs for element in word.split(",")]
+    elements = [(unit, element) for unit, word in pairs for element in word.split(",") if "/" in element]
     return [found for unit, element in elements if (found := _step_beyond(unit, element))]
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from cronhpc.cron.values import dataclass
 from cronhpc.script import directives
@@ -29,9 +30,10 @@ class Header:
     problems: tuple[Problem, ...]
     default_name: str
 
-    def find(self, *names: str) -> Option | None:
-        """The option that counts among `names` (of the first component), or None."""
-        return next((o for o in reversed(self.options) if o.name in names and not o.component), None)
+    def find(self, name: str) -> Option | None:
+        """The option of that name that counts (of the first component), or None."""
+        found = [option for option in self.options if option.name == name and not option.component]
+        return found[-1] if found else None
 
     def value(self, name: str) -> str | None:
         """The value that counts for option `name`, or None where it is not given."""
@@ -141,6 +143,7 @@ def read_cron(lines: tuple[tuple[int, str], ...]) -> tuple[CronLine | None, tupl
     return first, tuple(problems)
 
 
+@lru_cache(maxsize=1024)  # scripts share schedules; of `_parse`, too
 def looks_meant(rest: str) -> bool:
     """Whether what follows `#CRON` was meant as a schedule or as policies, and not as prose."""
     found = rest.split()
@@ -203,6 +206,7 @@ def _words(text: str) -> list[str]:
     return found
 
 
+@lru_cache(maxsize=1024)
 def _parse(line: str, number: int) -> tuple[CronLine, list[Problem]]:
     rest = line.removeprefix("#CRON")
     problems: list[Problem] = []

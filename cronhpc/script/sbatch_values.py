@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 
 from cronhpc.cron import words
 from cronhpc.script import sbatch_options
@@ -164,6 +165,7 @@ def megabytes(text: str) -> int | None:
     return int(int(match["number"]) * {"k": 1 / 1024, "": 1, "m": 1, "g": 1024, "t": 1024**2}[match["unit"].lower()])
 
 
+@lru_cache(maxsize=1024)  # several rules ask it of one option, and scripts are alike
 def fault(name: str, value: str) -> tuple[str, str] | None:
     """(what, fix) where sbatch would refuse `value` for option `name`; only what is certain."""
     if name in {"time", "time-min", "delay-boot"}:

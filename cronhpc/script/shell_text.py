@@ -64,7 +64,7 @@ def lex(text: str) -> tuple[Piece, ...]:
     Knows quotes, backslashes, comments and here-documents, which is enough to tell code from data in batch scripts.
     From an unclosed quote on nothing is returned: better silent than wrong.
     """
-    return tuple(_Lexer(text).pieces())
+    return _Lexer(text).pieces()
 
 
 class _Lexer:
@@ -76,9 +76,10 @@ class _Lexer:
         self.start = 0
         self.heredocs: list[tuple[str, bool]] = []
         self.comments: list[Piece] = []
+        self.found: list[Piece] = []
         self.unclosed = 0
 
-    def pieces(self) -> Iterator[Piece]:
+    def pieces(self) -> tuple[Piece, ...]:
         while self.at < len(self.text):
             match = _SPECIAL.search(self.text, self.at)
             end = match.start() if match else len(self.text)
@@ -86,7 +87,7 @@ class _Lexer:
             if match is None:
                 break
             if match[0] == "\n":
-                yield from self._line_end()
+                self._line_end()
             elif match[0] == "#":
                 self._comment()
             elif match[0] == "<<":
@@ -94,8 +95,9 @@ class _Lexer:
             elif match[0] == "\\":
                 self._escape()
             elif not self._quoted(match[0]):
-                return
-        yield from self._flush()
+                return (*self.found,)
+        self._flush()
+        return (*self.found,)
 
     def _take(self, end: int) -> None:
         if not self.parts:
@@ -109,14 +111,14 @@ class _Lexer:
         self.counted = (offset, line)
         return line
 
-    def _flush(self) -> Iterator[Piece]:
+    def _flush(self) -> None:
         joined = "".join(self.parts)
         if joined.strip():
-            yield Piece(self._line(self.start + len(joined) - len(joined.lstrip())), joined.strip())
-        yield from self.comments
+            self.found.append(Piece(self._line(self.start + len(joined) - len(joined.lstrip())), joined.strip()))
+        self.found += self.comments
         self.parts, self.comments = [], []
 
-    def _line_end(self) -> Iterator[Piece]:
+    def _line_end(self) -> None:
         joined = "".join(self.parts).rstrip()
         if joined.endswith(("|", "&&")) and not self.heredocs:  # the command goes on
             self.parts.append(" ")
@@ -126,7 +128,7 @@ class _Lexer:
             if self.unclosed < _UNCLOSED:
                 self._skip_heredoc(delimiter, tabs=tabs)
         self.heredocs = []
-        yield from self._flush()
+        self._flush()
         self.at += 1
 
     def _skip_heredoc(self, delimiter: str, *, tabs: bool) -> None:

@@ -161,8 +161,7 @@ def test_the_last_of_several_counts_and_the_file_names_the_job() -> None:
 
 def test_requeue_is_what_was_said_last() -> None:
     def said(options: str) -> str:
-        option = header(options).find("requeue", "no-requeue")
-        return option.name if option else ""
+        return next((option.name for option in reversed(header(options).options)), "")
 
     assert said("") == ""
     assert said("#SBATCH --requeue --no-requeue") == "no-requeue"
