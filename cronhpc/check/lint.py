@@ -14,8 +14,7 @@ from cronhpc.check import lint_directives, lint_shell
 from cronhpc.check.lint_directives import Facts
 from cronhpc.core.model import Problem
 from cronhpc.cron import fixes
-from cronhpc.cron.values import replace
-from cronhpc.cron.words import nearest
+from cronhpc.cron.values import nearest, replace
 from cronhpc.script.dialect import SLURM, Dialect
 from cronhpc.script.header import Header, first_lines, read_header, with_interpreter
 

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cronhpc.core.model import Problem
 from cronhpc.core.model.site import Partition
 from cronhpc.cron.duration import format_duration
-from cronhpc.cron.values import dataclass, field, replace
-from cronhpc.cron.words import count, nearest
+from cronhpc.cron.values import count, dataclass, field, nearest, replace
 from cronhpc.script import sbatch_options, sbatch_values, spelling, typography
 from cronhpc.script.dialect import SLURM, SYSTEMS, Dialect
 from cronhpc.script.directives import comment_lines, cut_at, text_lines

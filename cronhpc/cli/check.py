@@ -24,8 +24,7 @@ from cronhpc.cli.common import is_mine, no_such, paths_of, settings_or_default, 
 from cronhpc.core.model import Entry, EntryRow, Problem, Settings, SettingsError, command
 from cronhpc.cron import fixes
 from cronhpc.cron.schedule import ScheduleError, parse
-from cronhpc.cron.values import dataclass, field, replace
-from cronhpc.cron.words import count
+from cronhpc.cron.values import count, dataclass, field, replace
 from cronhpc.script import sbatch_values
 from cronhpc.script.dialect import SLURM, Dialect
 from cronhpc.script.header import read_header

@@ -234,7 +234,7 @@ _ELSEWHERE = {  # what other tools call it; without these the nearest by its let
 
 
 def _unknown(name: str) -> str:
-    from cronhpc.cron.words import nearest
+    from cronhpc.cron.values import nearest
     from cronhpc.views.text import name as quoted
 
     near = _ELSEWHERE.get(name) or nearest(name, present())

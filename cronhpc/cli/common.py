@@ -158,7 +158,7 @@ def written_status(paths: Paths) -> Status | None:
 
 def no_such(what: str, name: str, known: Iterable[str], see: str = _STATUS) -> NoSuchError:
     """The error for a name that no entry has, with the nearest one."""
-    from cronhpc.cron.words import nearest
+    from cronhpc.cron.values import nearest
     from cronhpc.views.text import name as quoted
     from cronhpc.views.text import word
 

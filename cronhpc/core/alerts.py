@@ -5,8 +5,7 @@ from __future__ import annotations
 from cronhpc.core import model
 from cronhpc.core.chain import SUCCESSOR
 from cronhpc.core.model import FAILURES, Done, Reason, Result, Told, entry_id
-from cronhpc.cron.values import dataclass, replace
-from cronhpc.cron.words import count
+from cronhpc.cron.values import count, dataclass, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -29,8 +29,7 @@ from cronhpc.core.model import (
 )
 from cronhpc.core.outcome import job_end_of, retry_at, suspension
 from cronhpc.core.stop import verdict
-from cronhpc.cron.values import dataclass, field, replace
-from cronhpc.cron.words import count
+from cronhpc.cron.values import count, dataclass, field, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 
 from cronhpc.core.model import ENDS, FAILURES, NEW_STATE, EntryState, JobEnd, Result, entry_id
-from cronhpc.cron.values import replace
-from cronhpc.cron.words import count
+from cronhpc.cron.values import count, replace
 from cronhpc.script.dialect import SLURM
 
 TYPE_CHECKING = False

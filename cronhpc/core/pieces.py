@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cronhpc.core.model import FAILURES, Result
-from cronhpc.cron.values import dataclass
-from cronhpc.cron.words import count
+from cronhpc.cron.values import count, dataclass
 from cronhpc.cron.zones import zone_of
 
 if TYPE_CHECKING:

@@ -34,8 +34,7 @@ from cronhpc.core.model import (
     entry_id,
 )
 from cronhpc.core.outcome import suspended_now
-from cronhpc.cron.values import replace
-from cronhpc.cron.words import count
+from cronhpc.cron.values import count, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from cronhpc.core.model import Policies, Problem
-from cronhpc.cron import words
+from cronhpc.cron import values
 from cronhpc.cron.values import replace
 
 CATCH_UP = ("latest", "all", "none")
@@ -62,7 +62,7 @@ def _unknown(name: str, line: int) -> Problem:
 def nearest(name: str) -> str | None:
     """The policy most like a misspelt `name`, or None."""
     plain = name.lower().replace("_", "-")
-    return words.nearest(_KNOWN_AS.get(plain, plain), NAMES)
+    return values.nearest(_KNOWN_AS.get(plain, plain), NAMES)
 
 
 def _one_of(*choices: str) -> Callable[[str | None], str]:

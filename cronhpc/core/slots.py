@@ -8,8 +8,7 @@ from cronhpc.core.identity import records
 from cronhpc.core.liveness import Absence
 from cronhpc.core.model import NEW_STATE, ClaimState, Reason, Result, Skip, Stop, Submit, Wait, entry_id
 from cronhpc.core.stop import reachable
-from cronhpc.cron.values import dataclass, field, is_dataclass, replace, said
-from cronhpc.cron.words import digest
+from cronhpc.cron.values import dataclass, digest, field, is_dataclass, replace, said
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -31,8 +31,7 @@ from cronhpc.core.model import (
     cut_comment,
     entry_id,
 )
-from cronhpc.cron.values import dataclass, field, replace
-from cronhpc.cron.words import nearest
+from cronhpc.cron.values import dataclass, field, nearest, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

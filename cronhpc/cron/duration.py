@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from cronhpc.cron.words import CronhpcError
+from cronhpc.cron.values import CronhpcError
 
 UNITS = {"w": 604_800, "d": 86_400, "h": 3_600, "m": 60, "s": 1}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from cronhpc.cron.fields import ALIASES, UNITS, Fields, Unit
-from cronhpc.cron.words import nearest
+from cronhpc.cron.values import nearest
 
 _SHOWN = 60
 FIVE = "Five fields are needed: minute, hour, day of month, month, day of week"

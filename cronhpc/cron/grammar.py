@@ -11,7 +11,7 @@ from typing import NoReturn
 
 from cronhpc.cron import fixes
 from cronhpc.cron.fields import LAST_HASHED_DAY, UNITS, WEEKDAYS, Field, Fields, Unit, field_of
-from cronhpc.cron.words import CronhpcError
+from cronhpc.cron.values import CronhpcError
 
 MAX_LENGTH = 1_000  # a list of every value of every field is shorter
 _MAX_DIGITS = 9

@@ -18,8 +18,7 @@ from zoneinfo import ZoneInfo
 from cronhpc.cron import fixes, zones
 from cronhpc.cron.fields import ALIASES, UNITS, Field, Fields, Unit
 from cronhpc.cron.grammar import ScheduleError, strict_fields
-from cronhpc.cron.values import dataclass, field
-from cronhpc.cron.words import count
+from cronhpc.cron.values import count, dataclass, field
 
 if TYPE_CHECKING:
     from croniter import croniter

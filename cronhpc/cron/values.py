@@ -1,9 +1,10 @@
-"""`dataclass`, `field` and `replace` for a program that ends a tenth of a second after it starts.
+"""What every room uses: records, counts in words, and the root of all errors.
 
-A reader and a type checker may take them for the standard library's, of which they are the part that is used here:
-classes with slots, frozen or not. That one compiles up to eight methods for each class, and imports what reads source
-text: two fifths of all that an idle tick computed. Here the classes share their methods, and an `__init__` is compiled
-once many objects of its class are made.
+`dataclass`, `field` and `replace` are for a program that ends a tenth of a second after it starts. A reader and a type
+checker may take them for the standard library's, of which they are the part that is used here: classes with slots,
+frozen or not. That one compiles up to eight methods for each class, and imports what reads source text: two fifths of
+all that an idle tick computed. Here the classes share their methods, and an `__init__` is compiled once many objects of
+its class are made.
 """
 
 from __future__ import annotations
@@ -12,11 +13,11 @@ from operator import attrgetter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterable, Mapping
     from dataclasses import dataclass, field, is_dataclass, replace
     from typing import Any, Literal
 
-__all__ = ["by_field", "dataclass", "defaults", "field", "is_dataclass", "replace", "said"]
+__all__ = ["dataclass", "field", "is_dataclass", "replace"]  # to a type checker they are imported here
 
 _ABSENT: Any = object()
 _FIELDS: dict[type, dict[str, _Field]] = {}  # of each class, in order
@@ -212,3 +213,60 @@ class _Ordered(_Frozen):
 
 if not TYPE_CHECKING:
     dataclass, field, is_dataclass, replace = _dataclass, _Field, _is_dataclass, _replace
+
+
+# --- text ---------------------------------------------------------------------------------------------------------
+
+
+def count(number: int, noun: str, plural: str = "") -> str:
+    """`1 file`, `1,904 files`."""
+    return f"{number:,} {noun if number == 1 else plural or noun + 's'}"
+
+
+def are(number: int, noun: str) -> str:
+    """`1 file is`, `3 files are`."""
+    return f"{count(number, noun)} {'is' if number == 1 else 'are'}"
+
+
+def were(number: int, noun: str) -> str:
+    """`1 file was`, `3 files were`."""
+    return f"{count(number, noun)} {'was' if number == 1 else 'were'}"
+
+
+def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> str | None:
+    """The one of `known` most like a misspelt `word`; None where none is as like as `cutoff` (0 to 1)."""
+    import difflib
+
+    return next(iter(difflib.get_close_matches(word, list(known), 1, cutoff)), None)
+
+
+def digest(data: bytes) -> str:
+    """What tells one text from another: its SHA-256 in hex, by the lean module that `random` uses, too.
+
+    `hashlib` loads OpenSSL: a fifth of what the start of a bare Python takes.
+    """
+    try:
+        from _sha2 import sha256  # type: ignore[import-not-found,unused-ignore]  # Python 3.12 and later
+    except ImportError:
+        try:
+            from _sha256 import sha256  # type: ignore[import-not-found,unused-ignore]
+        except ImportError:
+            from hashlib import sha256
+    return str(sha256(data).hexdigest())
+
+
+# --- what is wrong; its texts may have commands in them (model/advice.py), and + keeps those -------------------------
+
+
+class CronhpcError(Exception):
+    """The root of every error that cronhpc raises on purpose; its parts say what, where and the fix."""
+
+    passing = False  # nothing is known to be wrong with what was asked: it may well go through another time
+
+    @property
+    def advice(self) -> str:
+        """What it says, with its commands as values."""
+        text = ""
+        for part in self.args:
+            text += part if isinstance(part, str) else str(part)
+        return text

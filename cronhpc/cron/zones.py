@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
-from cronhpc.cron.words import nearest
+from cronhpc.cron.values import nearest
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 DAY = 86_400

@@ -11,8 +11,7 @@ from cronhpc.core.chain import misfit
 from cronhpc.core.model import Job, Problem, Settings, command
 from cronhpc.core.model.site import Finding
 from cronhpc.cron.duration import format_duration
-from cronhpc.cron.values import dataclass
-from cronhpc.cron.words import are, count
+from cronhpc.cron.values import are, count, dataclass
 from cronhpc.script.sbatch_values import time_limit
 from cronhpc.store.logs import Space, low
 

@@ -37,8 +37,7 @@ from cronhpc.core.model import (
 )
 from cronhpc.core.model import Started as HowStarted
 from cronhpc.core.slots import boundary
-from cronhpc.cron.values import dataclass, replace
-from cronhpc.cron.words import count
+from cronhpc.cron.values import count, dataclass, replace
 from cronhpc.engine.link import (
     add_to_scrontab,
     keep_environment,

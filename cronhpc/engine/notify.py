@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 from cronhpc.core.alerts import Alert, Ping
 from cronhpc.core.model import Instant, Problem, StateError, joined
 from cronhpc.core.model import command as model_command
-from cronhpc.cron.values import dataclass, replace
-from cronhpc.cron.words import were
+from cronhpc.cron.values import dataclass, replace, were
 from cronhpc.engine.delivery import TIMEOUTS, About, SecretError, address, at_once, fetch, ways
 from cronhpc.store import decode
 from cronhpc.store.files import read_json, write_json

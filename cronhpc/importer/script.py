@@ -8,8 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from itertools import groupby
 
-from cronhpc.cron.values import dataclass
-from cronhpc.cron.words import digest
+from cronhpc.cron.values import dataclass, digest
 from cronhpc.importer.table import Job, Table
 from cronhpc.script.dialect import SYSTEMS
 from cronhpc.script.spelling import SPELLINGS

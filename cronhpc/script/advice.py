@@ -7,8 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from cronhpc.cron.values import dataclass
-from cronhpc.cron.words import CronhpcError
+from cronhpc.cron.values import CronhpcError, dataclass
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

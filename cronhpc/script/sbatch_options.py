@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from cronhpc.cron import words
+from cronhpc.cron import values
 from cronhpc.cron.values import dataclass
 from cronhpc.script.dialect import SLURM
 
@@ -117,5 +117,5 @@ def nearest(word: str) -> str | None:
         return ELSEWHERE[word]
     if word in RETIRED:
         return RETIRED[word] or None
-    close = words.nearest(word.lower().replace("_", "-"), (*LONG, *ALIASES), 0.7)
+    close = values.nearest(word.lower().replace("_", "-"), (*LONG, *ALIASES), 0.7)
     return ALIASES.get(close, close) if close else None

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
-from cronhpc.cron import words
+from cronhpc.cron.values import nearest
 from cronhpc.script import sbatch_options
 from cronhpc.script.sbatch_options import Option
 
@@ -332,5 +332,5 @@ def nearest_mail_type(word: str) -> str:
     """The mail type most like a misspelt `word`, in capitals."""
     if word.lower() in {"done", "complete", "completed", "finished", "success"}:
         return "END"
-    near = words.nearest(word.lower(), sorted(sbatch_options.MAIL_TYPES))
+    near = nearest(word.lower(), sorted(sbatch_options.MAIL_TYPES))
     return near.upper() if near else "END or FAIL"

@@ -14,8 +14,7 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 from cronhpc.cron.duration import DurationError, parse_duration
-from cronhpc.cron.values import replace
-from cronhpc.cron.words import nearest
+from cronhpc.cron.values import nearest, replace
 from cronhpc.script.advice import Problem
 from cronhpc.script.dialect import SYSTEMS
 from cronhpc.script.directives import comment_lines, sbatch_options_of, text_lines

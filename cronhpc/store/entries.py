@@ -10,8 +10,7 @@ import stat
 from pathlib import Path
 
 from cronhpc.core.model import Problem, StateError
-from cronhpc.cron.values import dataclass
-from cronhpc.cron.words import count, nearest
+from cronhpc.cron.values import count, dataclass, nearest
 from cronhpc.script.dialect import SLURM
 from cronhpc.store.files import DiskClock, patiently
 from cronhpc.store.memory import load

@@ -8,8 +8,7 @@ from __future__ import annotations
 import json
 
 from cronhpc.core.model import EntryState, SchedulerState, Settings
-from cronhpc.cron.values import dataclass, field, replace
-from cronhpc.cron.words import digest
+from cronhpc.cron.values import dataclass, digest, field, replace
 from cronhpc.store import decode
 from cronhpc.store.files import of_version, read_bytes, read_lasting, replace_file, write_json
 

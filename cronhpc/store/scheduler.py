@@ -11,8 +11,7 @@ from pathlib import Path
 
 from cronhpc.core import model
 from cronhpc.core.model import LONGER, LinkRecord, Started, link_names
-from cronhpc.cron.values import dataclass, field
-from cronhpc.cron.words import digest
+from cronhpc.cron.values import dataclass, digest, field
 from cronhpc.script.dialect import DIALECTS, SLURM
 from cronhpc.store import decode
 from cronhpc.store.files import read_bytes, read_json, replace_file, shipped, write_json

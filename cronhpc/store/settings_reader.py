@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from cronhpc.core import model
 from cronhpc.core.model import EntryRow, Problem, Settings, SettingsError, SwitchSetting
-from cronhpc.cron import words
+from cronhpc.cron import values
 from cronhpc.cron.duration import DurationError, parse_duration
 from cronhpc.cron.values import replace
 from cronhpc.script import sbatch_options as known
@@ -273,7 +273,7 @@ def join(where: str, name: str) -> str:
 
 def nearest(name: str, allowed: Iterable[str]) -> str | None:
     """The allowed name most like a misspelt one, or None."""
-    return words.nearest(name.lower().replace("_", "-"), allowed)
+    return values.nearest(name.lower().replace("_", "-"), allowed)
 
 
 # --- kinds of values --------------------------------------------------------------------------------------------------

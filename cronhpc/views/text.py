@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 from cronhpc.core.model import Advice, Command
-from cronhpc.cron.words import count as core_count
+from cronhpc.cron.values import count as core_count
 from cronhpc.script.advice import dollar, escape
 from cronhpc.script.advice import word as core_word
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cronhpc.cron import words
 from cronhpc.cron.schedule import parse
+from cronhpc.cron.values import are, count, were
 
 
 @pytest.mark.parametrize(
@@ -87,6 +87,6 @@ COUNTS = {0: "0 files", 1: "1 file", 2: "2 files", 1904: "1,904 files"}
 
 @pytest.mark.parametrize(("number", "said"), COUNTS.items())
 def test_how_many(number: int, said: str) -> None:
-    assert words.count(number, "file") == said
-    assert words.were(number, "file") == f"{said} {'was' if number == 1 else 'were'}"
-    assert words.are(number, "file") == f"{said} {'is' if number == 1 else 'are'}"
+    assert count(number, "file") == said
+    assert were(number, "file") == f"{said} {'was' if number == 1 else 'were'}"
+    assert are(number, "file") == f"{said} {'is' if number == 1 else 'are'}"

@@ -89,5 +89,5 @@ from cronhpc.core.model.world import (
     Told,
     World,
 )
-from cronhpc.cron.words import CronhpcError
+from cronhpc.cron.values import CronhpcError
 from cronhpc.script.advice import Advice, Command, Problem, StateError, cancelling, command, joined, text_of, texts_of

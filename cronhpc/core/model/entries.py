@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from cronhpc.core.model.runs import Instant
-from cronhpc.cron.values import dataclass, field
-from cronhpc.cron.words import CronhpcError
+from cronhpc.cron.values import CronhpcError, dataclass, field
 from cronhpc.script.advice import Problem, joined
 from cronhpc.script.dialect import DIALECTS
 

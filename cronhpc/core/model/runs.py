@@ -8,8 +8,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
 
-from cronhpc.cron.values import dataclass, field, replace
-from cronhpc.cron.words import digest
+from cronhpc.cron.values import dataclass, digest, field, replace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
