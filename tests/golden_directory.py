@@ -37,10 +37,10 @@ from cronhpc.core.model import (
 from cronhpc.core.model.site import Partition, Site
 from cronhpc.engine import init
 from cronhpc.script.dialect import SLURM
-from cronhpc.store import files, history, memory, paths, scheduler, series_records
+from cronhpc.store import files, history, memory, scheduler, series_records
 from cronhpc.store.claims import Claims
+from cronhpc.store.files import Paths
 from cronhpc.store.memory import Memory
-from cronhpc.store.paths import Paths
 from tests.view_situations import NOW, at
 
 ID = "ab12cd"
@@ -243,7 +243,7 @@ def copy(root: Path, to: Path) -> None:
     written = (root / "status.json").read_text(encoding="utf-8")
     (to / "status.json").write_text(written.replace(str(root), str(to)), encoding="utf-8")
     scheduler.expect(Paths(to), at("14:00:04"), at("16:30"))
-    paths.remember_place(Paths(to))
+    files.remember_place(Paths(to))
 
 
 def _write(path: Path, text: str, modified: int = OLD) -> None:

@@ -43,8 +43,7 @@ from cronhpc.script.spelling import directive
 from cronhpc.store import lease, series_records, trust, wrappers
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
-from cronhpc.store.files import is_listed, read_bytes, replace_file
-from cronhpc.store.paths import DirectoryError, Paths, existing, own_folder
+from cronhpc.store.files import DirectoryError, Paths, existing, is_listed, own_folder, read_bytes, replace_file
 from cronhpc.tick import run_pass
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from cronhpc.cli.commands import Command, UsageError
 from cronhpc.cli.common import count_of, paths_of, settings_or_default, site_of, written_status
 from cronhpc.core.model import CLOCKS_APART, CronhpcError, KeepLink, MoveLink, Settings, SubmitLink, command, joined
 from cronhpc.cron.values import replace
-from cronhpc.store.paths import DirectoryError, Paths, wanted
+from cronhpc.store.files import DirectoryError, Paths, wanted
 from cronhpc.store.scheduler import expect, expected, is_stopped_login, saw_links, started
 from cronhpc.views import Facts, text
 

@@ -33,7 +33,7 @@ from cronhpc.script.sbatch_values import conflicts
 from cronhpc.script.shell_text import Interpreter, interpreter
 from cronhpc.script.spelling import directive, has_directives, spelt
 from cronhpc.store.entries import is_script, moving, read_script, renaming, scan, unswitchable
-from cronhpc.store.paths import DirectoryError, Paths
+from cronhpc.store.files import DirectoryError, Paths
 from cronhpc.views import text
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from cronhpc.cli.console import Console
     from cronhpc.engine.site import Site
-    from cronhpc.store.paths import Paths
+    from cronhpc.store.files import Paths
     from cronhpc.views.facts import Status
 
 
@@ -40,14 +40,14 @@ def site_of(console: Console, *, anew: bool = False) -> Site:
 
 def paths_of(console: Console) -> Paths:
     """The cron directory meant. Raises DirectoryError."""
-    from cronhpc.store.paths import existing
+    from cronhpc.store.files import existing
 
     return existing(directory(console), console.environ)
 
 
 def directory(console: Console) -> str | None:
     """The one named. For commands that look, or stop: also where `again` keeps series without a cron directory."""
-    from cronhpc.store.paths import of_series
+    from cronhpc.store.files import of_series
 
     own = of_series(console.asked, console.environ) if console.of_series else None
     return console.asked if own is None else str(own)
@@ -55,7 +55,7 @@ def directory(console: Console) -> str | None:
 
 def keeps_series_only(paths: Paths, console: Console) -> bool:
     """Whether it is the folder of `again` alone, where no scheduler works."""
-    from cronhpc.store.paths import own_folder
+    from cronhpc.store.files import own_folder
 
     return paths.root == own_folder(console.environ)
 

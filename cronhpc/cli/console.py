@@ -74,7 +74,7 @@ class Console:
     @property
     def directory(self) -> str:
         """What commands that are shown must name with --dir, absolute; "" where they find it without."""
-        from cronhpc.store.paths import DirectoryError, wanted
+        from cronhpc.store.files import DirectoryError, wanted
 
         if not self.asked:
             return ""

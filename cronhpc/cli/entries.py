@@ -13,7 +13,7 @@ from cronhpc.cli.commands import Command, UsageError
 from cronhpc.cli.common import entry_argument, offline_world, own_site, site_now, site_of, withdraw_edited
 from cronhpc.cli.runs import entry_meant, entry_named
 from cronhpc.core import slots, stop
-from cronhpc.core.liveness import Lives
+from cronhpc.core.identity import Lives
 from cronhpc.core.model import CronhpcError, Entry, EntryState, World, command, entry_id, joined, slot_text
 from cronhpc.core.policy import POLICIES
 from cronhpc.cron.values import dataclass

@@ -20,8 +20,7 @@ from cronhpc.importer.script import MARK, Imported, named
 from cronhpc.importer.scrontab import Scrontab
 from cronhpc.importer.table import Surroundings, Table
 from cronhpc.store.entries import read_script, scan
-from cronhpc.store.files import create_once
-from cronhpc.store.paths import DirectoryError, Paths
+from cronhpc.store.files import DirectoryError, Paths, create_once
 from cronhpc.store.settings import read_settings
 from cronhpc.store.switches import set_switch
 from cronhpc.views import Facts, text

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from cronhpc.cli.console import Console
-    from cronhpc.store.paths import Paths
+    from cronhpc.store.files import Paths
     from cronhpc.views.facts import HistoryRun
 
 

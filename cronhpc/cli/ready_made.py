@@ -16,7 +16,7 @@ from cronhpc.store.entries import unswitchable
 from cronhpc.store.files import create_once
 
 if TYPE_CHECKING:
-    from cronhpc.store.paths import Paths
+    from cronhpc.store.files import Paths
 
 SUFFIX = ".slurm"
 _PACKAGE = Path(__file__).resolve().parent.parent

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from cronhpc.cli.console import Console
     from cronhpc.core.model import Entry
-    from cronhpc.store.paths import Paths
+    from cronhpc.store.files import Paths
     from cronhpc.views.facts import HistoryRun
 
 AHEAD = 3600  # seconds: what was queued ahead of its slot may end before it

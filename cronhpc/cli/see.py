@@ -32,8 +32,7 @@ from cronhpc.cron.values import replace
 from cronhpc.cron.zones import zone_of
 from cronhpc.store import history, scheduler
 from cronhpc.store.decode import MisfitError
-from cronhpc.store.files import read_json
-from cronhpc.store.paths import DirectoryError, Paths, own_folder
+from cronhpc.store.files import DirectoryError, Paths, own_folder, read_json
 from cronhpc.store.switches import of_directory
 from cronhpc.views import text
 from cronhpc.views.facts import VERSION, Status, SwitchOn, Trouble, as_json, troubles

@@ -17,8 +17,7 @@ from cronhpc.cron.values import replace
 from cronhpc.engine.init import Made, OldJobs, cancel_old_chain, init, old_jobs
 from cronhpc.script.dialect import DIALECTS, SLURM, Dialect
 from cronhpc.script.spelling import spelt
-from cronhpc.store.files import replace_file
-from cronhpc.store.paths import Paths, existing, wanted
+from cronhpc.store.files import Paths, existing, replace_file, wanted
 from cronhpc.store.scheduler import hand_made_mark
 from cronhpc.store.settings import read_settings
 from cronhpc.views import text

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from cronhpc.cli.console import Console
-    from cronhpc.store.paths import Paths
+    from cronhpc.store.files import Paths
     from cronhpc.tick import Report
     from cronhpc.views.facts import Status
 

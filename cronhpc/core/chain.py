@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from cronhpc.core.identity import records
-from cronhpc.core.liveness import TWO_LOOKS, unlisted
+from cronhpc.core.identity import TWO_LOOKS, records, unlisted
 from cronhpc.core.model import (
     CLOCKS_APART,
     ENDS,

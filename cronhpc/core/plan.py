@@ -15,7 +15,8 @@ For one entry and one slot the first rule that applies decides, and its name is 
 from __future__ import annotations
 
 from cronhpc.core import attempts, chain, slots, stop
-from cronhpc.core.liveness import Absence, Lives
+from cronhpc.core.attempts import suspended_now
+from cronhpc.core.identity import Absence, Lives
 from cronhpc.core.model import (
     NEW_STATE,
     Finish,
@@ -33,7 +34,6 @@ from cronhpc.core.model import (
     Withdraw,
     entry_id,
 )
-from cronhpc.core.outcome import suspended_now
 from cronhpc.cron.values import count, replace
 
 TYPE_CHECKING = False

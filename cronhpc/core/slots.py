@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from cronhpc.core.identity import records
-from cronhpc.core.liveness import Absence
+from cronhpc.core.identity import Absence, records
 from cronhpc.core.model import NEW_STATE, ClaimState, Reason, Result, Skip, Stop, Submit, Wait, entry_id
 from cronhpc.core.stop import reachable
 from cronhpc.cron.values import dataclass, digest, field, is_dataclass, replace, said
@@ -14,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Container, Iterable
 
-    from cronhpc.core.liveness import Lives
+    from cronhpc.core.identity import Lives
     from cronhpc.core.model import Decision, Entry, EntryState, Key, World
     from cronhpc.cron.schedule import Schedule
 

@@ -12,8 +12,7 @@ import re
 from enum import StrEnum
 from fnmatch import fnmatchcase
 
-from cronhpc.core.identity import is_link, records
-from cronhpc.core.liveness import TWO_LOOKS, unlisted
+from cronhpc.core.identity import TWO_LOOKS, is_link, records, unlisted
 from cronhpc.core.model import (
     PAUSED,
     UNLISTED,

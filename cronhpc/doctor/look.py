@@ -30,7 +30,7 @@ from cronhpc.engine.link import scrontab_trouble
 from cronhpc.inside import probe
 from cronhpc.script.dialect import SLURM
 from cronhpc.store import disk, scheduler, trust
-from cronhpc.store.paths import MARKER, Paths, existing
+from cronhpc.store.files import MARKER, Paths, existing
 from cronhpc.store.settings import edited, emptied, read_settings, write_settings
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from cronhpc.core.model import Call, ClaimState, CronhpcError, Reason, SettingsE
 from cronhpc.cron.values import dataclass
 from cronhpc.engine.site import reckoned
 from cronhpc.store import scheduler
-from cronhpc.store.paths import MARKER
+from cronhpc.store.files import MARKER
 from cronhpc.tick import Report, tick
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     from cronhpc.core.model import BadNode
     from cronhpc.engine.site import Site
-    from cronhpc.store.paths import Paths
+    from cronhpc.store.files import Paths
 
 
 # --- file events, as hints: they only ring a bell, and a tick looks at everything itself ------------------------------

@@ -49,11 +49,10 @@ from cronhpc.engine.link import (
 from cronhpc.engine.read import read_world, with_switches
 from cronhpc.engine.record import Recorded
 from cronhpc.engine.site import elsewhere, machine_zone, of_other_cluster
-from cronhpc.store import decode, lease, paths, scheduler
+from cronhpc.store import decode, files, lease, scheduler
 from cronhpc.store.damage import fix
 from cronhpc.store.entries import FRESH
-from cronhpc.store.files import read_json, write_json
-from cronhpc.store.paths import must_be_plain
+from cronhpc.store.files import must_be_plain, read_json, write_json
 from cronhpc.tick import leased, run_pass, tick
 
 if TYPE_CHECKING:
@@ -125,7 +124,7 @@ def start(
         how = HowStarted(via, fingerprint, prequeue, now(), site.user, number, cluster, machine_zone())
         lines += [*kept, *dropped, *made, *_in_scrontab(site, environ, via)]
         scheduler.mark_started(site.paths, how)
-        paths.remember_place(site.paths)
+        files.remember_place(site.paths)
         if pid := local_daemon(site)[0]:
             lines.append(_ended_now(site, pid))
         world, outcomes = _reconcile(site, now, first=True)
@@ -241,7 +240,7 @@ def _must_be_alone(site: Site, *, beside: bool) -> str:
 def _must_own_its_links(site: Site) -> None:
     """A copy whose first folder was moved since finds that one's jobs, with texts of its own. Raises CronhpcError."""
     known = scheduler.started(site.paths)
-    if known is None or not paths.moved_from(site.paths):
+    if known is None or not files.moved_from(site.paths):
         return
     text = known.fingerprint
     try:
@@ -251,7 +250,7 @@ def _must_own_its_links(site: Site) -> None:
     if others:
         raise CronhpcError(
             f"{site.paths.root} was copied or moved, and has the id of another folder, whose scheduler waits in job "
-            f"{others[0]}. Nothing was done. {paths.id_of_its_own(site.paths)}; "
+            f"{others[0]}. Nothing was done. {files.id_of_its_own(site.paths)}; "
             "if it is this one's: " + cancelling(site.batch.dialect, others[0])
         )
 
@@ -285,7 +284,7 @@ def _start_here(site: Site, environ: Mapping[str, str], now: Callable[[], int], 
     with leased(site):
         keep_environment(site, environ, repair=repair)
         scheduler.mark_started(site.paths, HowStarted("resident", at=now(), by=site.user))
-        paths.remember_place(site.paths)
+        files.remember_place(site.paths)
         pid, _ = local_daemon(site)
         if not pid:
             log = str(site.paths.scheduler / "scheduler.log")

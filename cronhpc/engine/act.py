@@ -11,9 +11,9 @@ from functools import partial
 
 from cronhpc.batch.port import BatchError, Denied, Limited, Submission, Unreachable
 from cronhpc.core import model
+from cronhpc.core.attempts import with_log
 from cronhpc.core.chain import SPARE, bad_nodes_text, comment_words, record_of
 from cronhpc.core.model import Done, Outcome, token
-from cronhpc.core.outcome import with_log
 from cronhpc.core.stop import whole_comment, with_pause_tag
 from cronhpc.cron.values import replace
 from cronhpc.engine.submit import Progress, Submitter

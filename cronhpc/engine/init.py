@@ -18,8 +18,17 @@ from cronhpc.script.shell_text import Resubmission, resubmission
 from cronhpc.script.spelling import has_directives
 from cronhpc.store import trust
 from cronhpc.store.entries import read_script
-from cronhpc.store.files import must_take_links, replace_file, umask
-from cronhpc.store.paths import MARKER, DirectoryError, Paths, moved_from, must_be_plain, remember_place
+from cronhpc.store.files import (
+    MARKER,
+    DirectoryError,
+    Paths,
+    moved_from,
+    must_be_plain,
+    must_take_links,
+    remember_place,
+    replace_file,
+    umask,
+)
 from cronhpc.store.scheduler import OURS, hand_made_mark
 
 if TYPE_CHECKING:

@@ -13,15 +13,14 @@ from cronhpc.core.model import Started, command
 from cronhpc.cron.values import replace
 from cronhpc.engine.site import directory_id
 from cronhpc.store import scheduler
-from cronhpc.store.files import read_bytes, replace_file, write_json
-from cronhpc.store.paths import MARKER
+from cronhpc.store.files import MARKER, read_bytes, replace_file, write_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from cronhpc.engine.site import Site
-    from cronhpc.store.paths import Paths
+    from cronhpc.store.files import Paths
 
 
 def keep_environment(site: Site, environ: Mapping[str, str], *, repair: bool) -> None:

@@ -9,8 +9,8 @@ from contextlib import suppress
 from cronhpc.batch.port import BatchError, Unreachable
 from cronhpc.core import attempts, model, stop
 from cronhpc.core import chain as core_chain
-from cronhpc.core.identity import records
-from cronhpc.core.liveness import SILENT
+from cronhpc.core.attempts import launched
+from cronhpc.core.identity import SILENT, records
 from cronhpc.core.model import (
     CLOCKS_APART,
     SCHEDULED,
@@ -29,7 +29,6 @@ from cronhpc.core.model import (
     entry_id,
     link_names,
 )
-from cronhpc.core.outcome import launched
 from cronhpc.cron.values import dataclass, replace
 from cronhpc.engine.read_entries import read_entries
 from cronhpc.engine.site import Site, directory_id, of_other_cluster, of_other_zone
@@ -37,8 +36,7 @@ from cronhpc.inside.switch_file import owner
 from cronhpc.store import damage, files, lease, logs, scheduler
 from cronhpc.store import memory as store_memory
 from cronhpc.store.claims import Claims
-from cronhpc.store.files import DiskClock
-from cronhpc.store.paths import moved_from
+from cronhpc.store.files import DiskClock, moved_from
 from cronhpc.store.switches import of_directory
 
 TYPE_CHECKING = False

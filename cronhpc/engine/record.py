@@ -9,8 +9,9 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 
-from cronhpc.core import alerts, chain, liveness, model
+from cronhpc.core import alerts, chain, identity, model
 from cronhpc.core.alerts import Alert, Ping
+from cronhpc.core.attempts import counted, with_log
 from cronhpc.core.model import (
     FAILURES,
     NEW_STATE,
@@ -25,7 +26,6 @@ from cronhpc.core.model import (
     joined,
     text_of,
 )
-from cronhpc.core.outcome import counted, with_log
 from cronhpc.core.slots import schedule_of
 from cronhpc.core.stop import Strikes, with_pause_tag
 from cronhpc.cron.values import by_field, dataclass, replace
@@ -188,7 +188,7 @@ class _Keeper:
         """
         for text, (job_id, at) in self.world.kept.given_up.items():
             job_end, key = (self.world.job_ends or {}).get(job_id), Key.of(text)
-            if key is None or self.world.now - at > liveness.SILENT:
+            if key is None or self.world.now - at > identity.SILENT:
                 continue
             if job_end is None or job_end.result is Result.UNKNOWN:
                 self.given_up[text] = job_id, at
@@ -310,7 +310,7 @@ class _Keeper:
         pinged = {name for name, entry in self.entries.items() if entry.policies.ping}
         for claim in self.world.claims if pinged else ():
             name = claim.name or self.names.get(claim.key.entry, "")
-            if name in pinged and claim.state is not ClaimState.FINISHED and liveness.runs(self.world, claim):
+            if name in pinged and claim.state is not ClaimState.FINISHED and identity.runs(self.world, claim):
                 from cronhpc.store.wrappers import mark_start
 
                 with suppress(OSError):  # what cannot be noted is not told: it would be at each tick
@@ -412,9 +412,9 @@ class _Keeper:
         if not self.world.call.only:
             self._note_switches()
         # when each absent job was first missed; one entry's own look leaves the others' as they are
-        since = self.world.now - 2 * liveness.SILENT
+        since = self.world.now - 2 * identity.SILENT
         kept = {job: at for job, at in self.world.kept.absent.items() if at > since} if self.world.call.only else {}
-        self.kept.absent = kept | liveness.missed_since(self.world)
+        self.kept.absent = kept | identity.missed_since(self.world)
         noted = {_note_of(claim) for claim in self.finished} | {str(key) for key in self.forgettable}
         noted |= {each for each in self.kept.noted if self._is_anothers(each)}
         self.kept.noted = tuple(sorted(noted.difference(marks.values())))

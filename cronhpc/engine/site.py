@@ -13,9 +13,8 @@ from cronhpc.cron.values import dataclass, field, replace
 from cronhpc.inside.switch_file import owner
 from cronhpc.script.dialect import KEPT
 from cronhpc.store.entries import fingerprint
-from cronhpc.store.files import DiskClock, clock_of, disk_clock
+from cronhpc.store.files import DiskClock, Paths, clock_of, disk_clock, existing, must_be_no_copy
 from cronhpc.store.memory import Cache, load_cache, settings_from_json, settings_to_json
-from cronhpc.store.paths import Paths, existing, must_be_no_copy
 from cronhpc.store.scheduler import SiteChanges
 
 TYPE_CHECKING = False

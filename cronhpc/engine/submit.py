@@ -15,6 +15,7 @@ from pathlib import Path
 
 from cronhpc.batch.port import BatchError, Denied, Limited, Refused, Submission, Unreachable
 from cronhpc.batch.process import elapsed
+from cronhpc.core.attempts import with_log
 from cronhpc.core.model import (
     ClaimState,
     Done,
@@ -29,7 +30,6 @@ from cronhpc.core.model import (
     slot_text,
     token,
 )
-from cronhpc.core.outcome import with_log
 from cronhpc.core.slots import text_key
 from cronhpc.core.stop import switch_on
 from cronhpc.cron.values import dataclass, replace

@@ -21,8 +21,8 @@ from cronhpc.store import logs
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
+    from cronhpc.store.files import Paths
     from cronhpc.store.logs import Folder
-    from cronhpc.store.paths import Paths
 
 _NAMED = 3  # of many links or folders
 

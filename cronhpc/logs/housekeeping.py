@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from cronhpc.batch.port import JobFiles
     from cronhpc.logs.clean import Cleaned
-    from cronhpc.store.paths import Paths
+    from cronhpc.store.files import Paths
 
 VERSION = 1
 MOST = 5000  # files that one tick removes

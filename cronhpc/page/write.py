@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cronhpc.engine.site import Site
-    from cronhpc.store.paths import Paths
+    from cronhpc.store.files import Paths
     from cronhpc.views.facts import Status
     from cronhpc.views.style import Style
 

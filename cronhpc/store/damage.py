@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from cronhpc.core.model import Entry
+    from cronhpc.store.files import Paths
     from cronhpc.store.memory import Memory
-    from cronhpc.store.paths import Paths
 
 
 _SHOWN = 86400  # seconds for which `status` goes on to say what one tick has found

@@ -12,9 +12,8 @@ from pathlib import Path
 from cronhpc.core.model import Problem, StateError
 from cronhpc.cron.values import count, dataclass, nearest
 from cronhpc.script.dialect import SLURM
-from cronhpc.store.files import DiskClock, patiently
+from cronhpc.store.files import MARKER, DiskClock, patiently
 from cronhpc.store.memory import load
-from cronhpc.store.paths import MARKER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

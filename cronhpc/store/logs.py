@@ -18,7 +18,7 @@ import stat
 from cronhpc.core.model import LOG_NAME, CronhpcError, LogFile, Problem, command
 from cronhpc.cron.values import dataclass, field
 from cronhpc.inside.switch_file import owner
-from cronhpc.store.paths import MARKER
+from cronhpc.store.files import MARKER
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from cronhpc.core.model import Settings
-    from cronhpc.store.paths import Paths
+    from cronhpc.store.files import Paths
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _MOST_ERRORS = 20  # files of one folder that cannot be removed, before it is given up

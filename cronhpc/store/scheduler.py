@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from cronhpc.core.model import Settings
     from cronhpc.script.dialect import Dialect
-    from cronhpc.store.paths import Paths
+    from cronhpc.store.files import Paths
 
 VERSION = 1
 OURS = "# A link of cronhpc's chain"  # the template's second line: nobody else's script has it

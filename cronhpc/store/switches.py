@@ -16,15 +16,14 @@ from cronhpc.core.model import CronhpcError, Problem, Switch, command
 from cronhpc.cron.values import dataclass
 from cronhpc.inside.switch_file import LAST, clean, content, owner, text_of
 from cronhpc.store.decode import iso
-from cronhpc.store.files import DiskClock, passes, patiently
-from cronhpc.store.paths import MARKER
+from cronhpc.store.files import MARKER, DiskClock, passes, patiently
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cronhpc.core.model import Settings
-    from cronhpc.store.paths import Paths
+    from cronhpc.store.files import Paths
 
 
 _MOST_READ = 500  # files of a folder whose content is looked at; all names count

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from cronhpc.core.model import Settings
-    from cronhpc.store.paths import Paths
+    from cronhpc.store.files import Paths
 
 
 _SPACE, _DELETE = 32, 127  # ASCII's printable ones are from the first to before the second

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cronhpc.core.liveness import TWO_LOOKS
+from cronhpc.core.identity import TWO_LOOKS
 from cronhpc.core.model import (
     Done,
     Fault,

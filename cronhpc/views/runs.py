@@ -5,8 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from cronhpc.core.identity import jobs_by_id
-from cronhpc.core.liveness import Absence, absences_at_a_look
+from cronhpc.core.identity import Absence, absences_at_a_look, jobs_by_id
 from cronhpc.core.model import FAILURES, PAUSED, ClaimState, Fault, Finish, Key, Result, command, restarted
 from cronhpc.cron.values import by_field, replace
 from cronhpc.views.facts import EndedLink, HistoryRun, LiveRun

@@ -8,8 +8,7 @@ from __future__ import annotations
 from cronhpc import __version__
 from cronhpc.core import stop
 from cronhpc.core.chain import Links
-from cronhpc.core.identity import jobs_by_id, records
-from cronhpc.core.liveness import absences, absences_at_a_look
+from cronhpc.core.identity import absences, absences_at_a_look, jobs_by_id, records
 from cronhpc.core.model import (
     NEW_STATE,
     ClaimState,

@@ -24,7 +24,7 @@ from cronhpc.engine.init import init
 from cronhpc.engine.site import Site
 from cronhpc.script.dialect import SLURM, Dialect
 from cronhpc.store import series_records
-from cronhpc.store.paths import Paths
+from cronhpc.store.files import Paths
 from cronhpc.store.settings import read_settings
 from cronhpc.store.wrappers import run_path, run_text
 from tests.faults import Disk

@@ -14,7 +14,7 @@ from cronhpc.batch import around, dialect_of, job_around, present
 from cronhpc.core.model import Settings, cancelling
 from cronhpc.script.dialect import DIALECTS, LOCAL, SLURM
 from cronhpc.store import scheduler
-from cronhpc.store.paths import Paths
+from cronhpc.store.files import Paths
 
 PACKAGE = Path(__file__).resolve().parents[2] / "cronhpc"
 HOME = ("batch/", "script/dialect.py")

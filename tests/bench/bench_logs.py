@@ -27,7 +27,7 @@ import json, resource, sys, time
 from pathlib import Path
 from cronhpc.logs.clean import clean_logs
 from cronhpc.core.model import Settings
-from cronhpc.store.paths import Paths
+from cronhpc.store.files import Paths
 start, busy = time.perf_counter(), time.process_time()
 clean_logs(Paths(Path(sys.argv[1])), Settings(), int(sys.argv[2]), live=frozenset({"1"}), live_files=tuple,
            newest_failed={}, most=sys.maxsize)

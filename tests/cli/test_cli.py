@@ -23,7 +23,7 @@ from cronhpc.cli import commands
 from cronhpc.cli.console import Console
 from cronhpc.core.model import EntryState, Problem, Queue, Started
 from cronhpc.store import entries, memory, scheduler
-from cronhpc.store.paths import Paths
+from cronhpc.store.files import Paths
 
 NOW = 1795784840  # Friday 27 November 2026, 14:07:20 in Paris
 HOUR = 3600

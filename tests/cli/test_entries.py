@@ -16,7 +16,7 @@ from cronhpc.cli.commands import overview
 from cronhpc.cli.console import Console
 from cronhpc.core.model import Started
 from cronhpc.store import scheduler
-from cronhpc.store.paths import Paths
+from cronhpc.store.files import Paths
 from docs.generate import json_page
 from tests.cli.test_cli import Shell, later, shell
 

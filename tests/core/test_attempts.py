@@ -43,7 +43,7 @@ from cronhpc.drivers import start
 from cronhpc.engine.act import Actor
 from cronhpc.script.dialect import GRID_ENGINE
 from cronhpc.store import scheduler
-from cronhpc.store.paths import Paths
+from cronhpc.store.files import Paths
 from tests.worlds import ID, PRINT, at, chain, claim, entry, held, job, key, link, said, state, switch, world
 
 E = entry(deadline=3600)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from cronhpc.core.liveness import LATE, SILENT, Absence, absences, absences_at_a_look, missed_since
+from cronhpc.core.identity import LATE, SILENT, Absence, absences, absences_at_a_look, missed_since
 from cronhpc.core.model import Accounting, ClaimState, Finish, JobEnd, KillRecord, Result, World
 from cronhpc.core.plan import plan
 from cronhpc.cron.values import replace

@@ -10,13 +10,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from cronhpc.core.alerts import conditions
+from cronhpc.core.attempts import counted, job_end_of, launched, retry_at
 from cronhpc.core.chain import bad_node_problems
-from cronhpc.core.identity import records
-from cronhpc.core.liveness import Lives
+from cronhpc.core.identity import Lives, records
 from cronhpc.core.model import FAILURES, ClaimState, EntryState, Finish, JobEnd, Result, standing_for
 from cronhpc.core.model.runs import hosts
 from cronhpc.core.model.world import BadNode
-from cronhpc.core.outcome import counted, job_end_of, launched, retry_at
 from cronhpc.core.plan import plan
 from cronhpc.script.dialect import GRID_ENGINE, PBS, Dialect
 from tests.worlds import ID, at, claim, entry, job, key, world

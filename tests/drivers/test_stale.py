@@ -14,7 +14,7 @@ from cronhpc.cli.chain import is_stale
 from cronhpc.cli.console import Console
 from cronhpc.core.chain import heard_until
 from cronhpc.core.model import Job, LinkRecord, Queue, Started
-from cronhpc.store.paths import Paths
+from cronhpc.store.files import Paths
 from cronhpc.store.scheduler import (
     expect,
     expected,

@@ -13,7 +13,7 @@ import pytest
 
 from cronhpc.core.model import Started
 from cronhpc.store import lease, scheduler
-from cronhpc.store.paths import Paths
+from cronhpc.store.files import Paths
 from tests.cli.test_cli import Shell, later
 from tests.cli.test_cli import shell as shell  # noqa: PLC0414 - a fixture
 

@@ -20,8 +20,7 @@ from cronhpc.core.model import Settings, Started
 from cronhpc.engine import init
 from cronhpc.engine.site import open_site
 from cronhpc.store import scheduler
-from cronhpc.store.files import write_json
-from cronhpc.store.paths import Paths
+from cronhpc.store.files import Paths, write_json
 
 pytestmark = pytest.mark.processes
 

@@ -14,7 +14,7 @@ from cronhpc import cli
 from cronhpc.cli import switches
 from cronhpc.cli.console import Console
 from cronhpc.core.model import Switch
-from cronhpc.store.paths import Paths
+from cronhpc.store.files import Paths
 from cronhpc.views import attention
 from tests.view_situations import NOW, WORLD, facts_of
 

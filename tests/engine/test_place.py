@@ -11,7 +11,7 @@ import pytest
 from cronhpc.core.model import StateError
 from cronhpc.engine import init
 from cronhpc.engine.site import directory_id, open_site
-from cronhpc.store.paths import Paths, moved_from, must_be_no_copy
+from cronhpc.store.files import Paths, moved_from, must_be_no_copy
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from cronhpc import cli
 from cronhpc.batch.port import BatchError, Limited, NoProgram, Submission, Unreachable
 from cronhpc.cli import switches
 from cronhpc.cli.console import Console
-from cronhpc.core.liveness import LATE
+from cronhpc.core.identity import LATE
 from cronhpc.core.model import (
     PAUSED,
     Accounting,
@@ -47,8 +47,8 @@ from cronhpc.engine.site import Site, directory_id, open_site
 from cronhpc.script.dialect import SLURM
 from cronhpc.store import history, scheduler
 from cronhpc.store.claims import Claims
+from cronhpc.store.files import Paths
 from cronhpc.store.memory import load, save
-from cronhpc.store.paths import Paths
 from cronhpc.tick import Report, tick
 from tests.view_situations import SPARE, WORLD
 from tests.worlds import at, job

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from cronhpc.batch.slurm import Slurm
-from cronhpc.core import liveness
+from cronhpc.core import identity
 from cronhpc.core.model import EntryState
 from cronhpc.store import memory
 from tests.engine.test_notify import Server
@@ -312,7 +312,7 @@ def test_a_run_that_records_its_own_end_is_known_after_the_controller_forgot_it(
     lab.wait_for(lambda: not lab.squeue("alice", "all"), every=0.5)
     one.tick()
     assert one.rows("silent") == [], "the queue does not show it: one look says nothing yet"
-    one.looked_earlier(liveness.TWO_LOOKS)
+    one.looked_earlier(identity.TWO_LOOKS)
     one.tick()
     ends = {name: one.rows(name)[0] for name in ("told", "well", "term", "silent")}
     assert {name: row["result"] for name, row in ends.items()} == {

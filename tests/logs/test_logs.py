@@ -24,7 +24,7 @@ from cronhpc.logs import housekeeping
 from cronhpc.logs.clean import Cleaned, clean_logs
 from cronhpc.logs.housekeeping import tend
 from cronhpc.store import history, logs
-from cronhpc.store.paths import Paths
+from cronhpc.store.files import Paths
 from tests.worlds import at, world
 
 NOW = 1_795_800_000  # 2026-11-27T17:20:00Z

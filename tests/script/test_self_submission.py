@@ -17,8 +17,8 @@ from cronhpc.engine import site as site_module
 from cronhpc.script.dialect import SLURM, Dialect
 from cronhpc.script.shell_text import Resubmission, resubmission
 from cronhpc.store import scheduler
+from cronhpc.store.files import Paths
 from cronhpc.store.memory import Cache
-from cronhpc.store.paths import Paths
 from cronhpc.tick import tick
 
 ITSELF = {

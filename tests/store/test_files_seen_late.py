@@ -14,8 +14,7 @@ import pytest
 from cronhpc.core.model import ClaimState, EntryState, Key, Problem, Started
 from cronhpc.store import entries, memory, scheduler
 from cronhpc.store.claims import Claims
-from cronhpc.store.files import is_listed, read_json, read_listed
-from cronhpc.store.paths import Paths
+from cronhpc.store.files import Paths, is_listed, read_json, read_listed
 from tests.cli.test_cli import Shell, later
 from tests.cli.test_cli import shell as shell  # noqa: PLC0414 - a fixture
 

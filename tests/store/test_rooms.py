@@ -14,7 +14,7 @@ from cronhpc.drivers.start import start
 from cronhpc.engine import init
 from cronhpc.engine.site import open_site
 from cronhpc.store import trust
-from cronhpc.store.paths import DirectoryError, Paths
+from cronhpc.store.files import DirectoryError, Paths
 from cronhpc.store.trust import Trust
 
 ME = os.getuid()

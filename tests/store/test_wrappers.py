@@ -22,7 +22,7 @@ from cronhpc.engine.read_entries import read_entries
 from cronhpc.engine.site import open_site
 from cronhpc.script.dialect import GRID_ENGINE, LOCAL, PBS, SLURM
 from cronhpc.store import wrappers
-from cronhpc.store.paths import Paths
+from cronhpc.store.files import Paths
 from tests.cli.test_cli import Shell, later
 from tests.cli.test_cli import shell as shell  # noqa: PLC0414 - a fixture
 from tests.engine.test_notify import Server
