@@ -14,8 +14,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from cronhpc.cli import SHIPPED, commands, main
-from cronhpc.cli.commands import UsageError, parsers
-from cronhpc.cli.console import Console
+from cronhpc.cli.commands import parsers
+from cronhpc.cli.console import Console, UsageError
 from cronhpc.core import policy
 from cronhpc.script import header, sbatch_options
 from cronhpc.script.dialect import SYSTEMS

@@ -121,7 +121,7 @@ def _parsed(arguments: list[str], console: Console) -> int | tuple[argparse.Name
 
 def _shipped(option: str, wanted: str) -> str:
     """What docs/generate has made of the parsers. Raises UsageError for another word than those that there are."""
-    from cronhpc.cli.commands import UsageError
+    from cronhpc.cli.console import UsageError
     from cronhpc.store.files import shipped
 
     names = SHIPPED[option]

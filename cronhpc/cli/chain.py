@@ -6,8 +6,8 @@ import os
 from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
-from cronhpc.cli.commands import Command, UsageError
-from cronhpc.cli.common import count_of, paths_of, settings_or_default, site_of, written_status
+from cronhpc.cli.commands import Command
+from cronhpc.cli.console import UsageError, count_of, paths_of, settings_or_default, site_of, written_status
 from cronhpc.core.model import CLOCKS_APART, CronhpcError, KeepLink, MoveLink, Settings, SubmitLink, command, joined
 from cronhpc.cron.values import replace
 from cronhpc.store.files import DirectoryError, Paths, wanted

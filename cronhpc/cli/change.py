@@ -6,8 +6,8 @@ import sys
 from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
-from cronhpc.cli.commands import Command, UsageError
-from cronhpc.cli.common import no_such, own_site, paths_of, settings_or_default
+from cronhpc.cli.commands import Command
+from cronhpc.cli.console import UsageError, no_such, own_site, paths_of, settings_or_default
 from cronhpc.core.model import Settings, command, joined
 from cronhpc.store.claims import Claims
 from cronhpc.views import Facts, text

@@ -19,8 +19,8 @@ from cronhpc.batch.process import run as run_program
 from cronhpc.check.lint import Facts, lint_script
 from cronhpc.check.lint_directives import Unreadable
 from cronhpc.cli import ATTENTION, BROKEN, FINE
-from cronhpc.cli.commands import Command, UsageError
-from cronhpc.cli.common import is_mine, no_such, paths_of, settings_or_default, site_of, withdraw_edited
+from cronhpc.cli.commands import Command
+from cronhpc.cli.console import UsageError, is_mine, no_such, paths_of, settings_or_default, site_of, withdraw_edited
 from cronhpc.core.model import Entry, EntryRow, Problem, Settings, SettingsError, command
 from cronhpc.cron import fixes
 from cronhpc.cron.schedule import ScheduleError, parse

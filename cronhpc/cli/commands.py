@@ -7,7 +7,7 @@ import importlib
 import os
 
 from cronhpc import __version__
-from cronhpc.core.model import CronhpcError
+from cronhpc.cli.console import UsageError
 from cronhpc.cron.values import dataclass
 from cronhpc.script.dialect import DIALECTS
 
@@ -61,10 +61,6 @@ GROUPS = {  # each with its module, and a few words, so that all of them stand o
 _ALL = {name: row for group in GROUPS.values() for name, row in group.items()}
 _COMMON_WITH_VALUE = ("--dir", "--backend")
 _WIDEST, _USUAL = 100, 80  # columns of help
-
-
-class UsageError(CronhpcError):
-    """The command line cannot be understood."""
 
 
 EXIT_CODES = "0 fine; 1 something needs attention, or try again; 2 usage, or broken"

@@ -9,7 +9,7 @@ import gc
 
 from cronhpc.cli import ATTENTION, FINE, NO_ANSWER
 from cronhpc.cli.commands import Command
-from cronhpc.cli.common import seconds_of, site_of
+from cronhpc.cli.console import seconds_of, site_of
 from cronhpc.core.model import Call, Done, KeepLink, MoveLink, Outcome, Reason, Wait, World, command, text_of, texts_of
 
 TYPE_CHECKING = False

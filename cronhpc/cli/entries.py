@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cronhpc.cli import ATTENTION, BROKEN, FINE
-from cronhpc.cli.commands import Command, UsageError
-from cronhpc.cli.common import entry_argument, offline_world, own_site, site_now, site_of, withdraw_edited
+from cronhpc.cli.commands import Command
+from cronhpc.cli.console import UsageError, entry_argument, offline_world, own_site, site_now, site_of, withdraw_edited
 from cronhpc.cli.runs import entry_meant, entry_named
 from cronhpc.core import slots, stop
 from cronhpc.core.identity import Lives

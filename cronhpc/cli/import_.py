@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
-from cronhpc.cli.commands import Command, UsageError
-from cronhpc.cli.common import is_mine, paths_of
+from cronhpc.cli.commands import Command
+from cronhpc.cli.console import UsageError, is_mine, paths_of
 from cronhpc.core.model import CronhpcError, Settings, command, joined
 from cronhpc.cron.values import dataclass, field
 from cronhpc.cron.zones import is_zone

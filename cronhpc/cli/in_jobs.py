@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cronhpc.cli import FINE
-from cronhpc.cli.commands import Command, UsageError
-from cronhpc.cli.common import count_of, directory, instant_of, paths_of, settings_or_default
+from cronhpc.cli.commands import Command
+from cronhpc.cli.console import UsageError, count_of, directory, instant_of, paths_of, settings_or_default
 from cronhpc.core.model import CronhpcError, Settings, command, joined
 from cronhpc.core.pieces import Rules
 from cronhpc.inside import guard

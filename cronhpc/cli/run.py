@@ -7,8 +7,8 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE, INTERRUPTED
-from cronhpc.cli.commands import Command, UsageError
-from cronhpc.cli.common import offline_world, own_paths, site_of
+from cronhpc.cli.commands import Command
+from cronhpc.cli.console import UsageError, offline_world, own_paths, site_of
 from cronhpc.cli.runs import AHEAD, Follower, ended_runs, entry_meant, entry_named, job_id
 from cronhpc.core.identity import Lives
 from cronhpc.core.model import (

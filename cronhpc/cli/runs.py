@@ -7,7 +7,7 @@ import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, NoReturn
 
-from cronhpc.cli.common import NoSuchError, no_such, paths_of, site_of
+from cronhpc.cli.console import NoSuchError, no_such, paths_of, site_of
 from cronhpc.core.model import CronhpcError, command, entry_id
 from cronhpc.store import history, memory
 from cronhpc.store.claims import Claims

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cronhpc.cli import ATTENTION, FINE
-from cronhpc.cli.commands import Command, UsageError
-from cronhpc.cli.common import (
+from cronhpc.cli.commands import Command
+from cronhpc.cli.console import (
+    UsageError,
     count_of,
     entry_argument,
     instant_of,

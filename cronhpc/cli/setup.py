@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from cronhpc.batch.port import BatchError
 from cronhpc.batch.process import options_kept
 from cronhpc.cli import ATTENTION, FINE
-from cronhpc.cli.commands import Command, UsageError
-from cronhpc.cli.common import site_of
+from cronhpc.cli.commands import Command
+from cronhpc.cli.console import UsageError, site_of
 from cronhpc.core.alerts import Alert, Ping
 from cronhpc.core.model import CronhpcError, Job, Settings, SettingsError, cancelling, command, joined
 from cronhpc.core.model.site import Finding, Site
