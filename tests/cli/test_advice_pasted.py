@@ -15,7 +15,7 @@ import pytest
 
 from cronhpc import cli
 from cronhpc.cli import commands
-from cronhpc.cli.console import Console
+from cronhpc.cli.console import Console, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -131,7 +131,7 @@ def _words(line: str) -> list[str]:
             words = shlex.split(line[:end])
             quiet = io.StringIO()
             commands.parse(words[1:], Console(0, {}, quiet, quiet, is_terminal=False))
-        except (ValueError, commands.UsageError, SystemExit):
+        except (ValueError, UsageError, SystemExit):
             continue
         return words
     raise AssertionError(f"no command line: {line}")
